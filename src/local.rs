@@ -23,7 +23,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use crate::config::{Builder, LockOptions};
 use crate::driver::{BuildError, Driver, Refusal, Reporter, Working, clock};
 use crate::engine::returned::{InspectError, Inspection};
-use crate::engine::{Engine, Event, NodeStatus, NotProlonged, RoundId, prolong};
+use crate::engine::{Engine, Event, NodeStatus, NotProlonged, Request, RoundId, prolong};
 use crate::error::{
     CheckError, ConfirmError, ExtendError, LockError, ReinitError, Released, Report, TrustError,
     UnlockError,
@@ -134,7 +134,10 @@ impl LocalRedlock {
     ) -> Result<Lock, LockError> {
         let mut call = self.begin()?;
         let since = call.catch_up();
-        let round = call.driver.acquire(resource.as_ref(), options)?;
+        let request = Request::new(resource.as_ref(), options);
+        let round = call
+            .driver
+            .ask(|engine, now| engine.acquire(now, &request))?;
         let lock = match call.outcome(round) {
             Ok(Event::Acquired { result, .. }) => result?,
             Ok(other) => unreachable!("the outcome of an acquisition, not {other:?}"),
@@ -147,7 +150,7 @@ impl LocalRedlock {
         if lock.is_valid() {
             return Ok(lock);
         }
-        let granted = call.driver.engine().granted(&lock);
+        let granted = call.driver.engine.granted(&lock);
         call.driver.ask(|engine, now| engine.give_back(now, lock));
         call.driver.flush();
         Err(call.reporter.too_slow(granted, since))
@@ -267,7 +270,7 @@ impl LocalRedlock {
         let mut call = self.begin()?;
         // That waiting failed shows in what is known of the nodes.
         let _ = call.turn(Some(Duration::ZERO));
-        call.driver.engine().check(clock::now())
+        call.driver.engine.check(clock::now())
     }
 
     /// Asserts that no lock is alive that the server with this `run_id`, connected as the node at
@@ -331,7 +334,7 @@ impl LocalRedlock {
         };
         loop {
             call.turn(left)?;
-            while let Some(event) = call.driver.poll_event() {
+            while let Some(event) = call.driver.events.pop_front() {
                 call.keep(event);
             }
             if let Some(lock) = call.losses.pop_front() {
@@ -415,7 +418,7 @@ impl Call<'_> {
     fn outcome(&mut self, round: RoundId) -> io::Result<Event> {
         self.driver.flush();
         loop {
-            while let Some(event) = self.driver.poll_event() {
+            while let Some(event) = self.driver.events.pop_front() {
                 if event.round() == Some(round) {
                     return Ok(event);
                 }

@@ -63,18 +63,20 @@ impl Builder {
     /// from how far away the node is: 5 to 50 ms, on slow networks four round trips, and 1 s at
     /// most. A node that stalls does not raise it.
     pub fn node_timeout(mut self, timeout: Duration) -> Self {
-        self.check(NODE_TIMEOUT_MIN <= timeout, || {
-            ConfigError::NodeTimeout(timeout)
-        });
+        self.check(
+            NODE_TIMEOUT_MIN <= timeout,
+            ConfigError::NodeTimeout(timeout),
+        );
         self.settings.node_timeout = Some(timeout);
         self
     }
 
     /// Gives a connection and the handshake on it this long, at least 1 ms. Default: 1 s.
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
-        self.check(NODE_TIMEOUT_MIN <= timeout, || {
-            ConfigError::ConnectTimeout(timeout)
-        });
+        self.check(
+            NODE_TIMEOUT_MIN <= timeout,
+            ConfigError::ConnectTimeout(timeout),
+        );
         self.settings.connect_timeout = timeout;
         self
     }
@@ -85,9 +87,7 @@ impl Builder {
     /// Long is right: a node that is merely slow keeps the order of what was sent to it only while
     /// its connection is kept, and its silence costs no lock anything.
     pub fn dead_after(mut self, silence: Duration) -> Self {
-        self.check(DEAD_AFTER_MIN <= silence, || {
-            ConfigError::DeadAfter(silence)
-        });
+        self.check(DEAD_AFTER_MIN <= silence, ConfigError::DeadAfter(silence));
         self.settings.dead_after = silence;
         self
     }
@@ -107,7 +107,7 @@ impl Builder {
     /// for clocks that do not run alike. Default: 0.01 and 2 ms.
     pub fn drift(mut self, factor: f64, fixed: Duration) -> Self {
         let drift = Drift::new(factor, fixed);
-        self.check(drift.is_some(), || ConfigError::DriftFactor);
+        self.check(drift.is_some(), ConfigError::DriftFactor);
         self.settings.drift = drift.unwrap_or_default();
         self
     }
@@ -115,9 +115,10 @@ impl Builder {
     /// Tries for a lock as `retry` says, unless its [`LockOptions`](crate::LockOptions) say
     /// otherwise. Default: 32 tries, 50 to 250 ms apart.
     pub fn retry(mut self, retry: Retry) -> Self {
-        self.check(retry.tries() != 0 && !retry.delay().is_empty(), || {
-            ConfigError::Retry
-        });
+        self.check(
+            retry.tries() != 0 && !retry.delay().is_empty(),
+            ConfigError::Retry,
+        );
         self.settings.retry = retry;
         self
     }
@@ -132,9 +133,10 @@ impl Builder {
     /// [`RestartGuard::Strict`] it is 60 s if nothing is set, longer ttls are refused, and it is
     /// written on the nodes: all clients use the longest.
     pub fn max_ttl(mut self, ttl: Duration) -> Self {
-        self.check((TTL_MIN..=TTL_HARD_MAX).contains(&ttl), || {
-            ConfigError::MaxTtl(ttl)
-        });
+        self.check(
+            (TTL_MIN..=TTL_HARD_MAX).contains(&ttl),
+            ConfigError::MaxTtl(ttl),
+        );
         self.settings.max_ttl = Some(ttl);
         self
     }
@@ -166,11 +168,8 @@ impl Builder {
     /// ```
     pub fn cluster(mut self, name: impl AsRef<str>) -> Self {
         let name = name.as_ref();
-        let right = is_word(name, CLUSTER_BYTES_MAX);
-        self.check(right, || ConfigError::Cluster);
-        if right {
-            self.settings.cluster = name.to_owned();
-        }
+        self.check(is_word(name, CLUSTER_BYTES_MAX), ConfigError::Cluster);
+        self.settings.cluster = name.to_owned();
         self
     }
 
@@ -196,10 +195,11 @@ impl Builder {
     /// Everyone who may read the keys sees it, and `Debug` shows it.
     pub fn owner(mut self, label: impl AsRef<[u8]>) -> Self {
         let label = label.as_ref();
-        self.check(label.len() <= OWNER_BYTES_MAX, || {
-            ConfigError::OwnerTooLong(label.len())
-        });
-        self.settings.owner = label.iter().take(OWNER_BYTES_MAX).copied().collect();
+        self.check(
+            label.len() <= OWNER_BYTES_MAX,
+            ConfigError::OwnerTooLong(label.len()),
+        );
+        self.settings.owner = label.to_owned();
         self
     }
 
@@ -207,10 +207,9 @@ impl Builder {
     /// characters without spaces, or `None` to send none. Default: `shearline`.
     pub fn client_name<'a>(mut self, name: impl Into<Option<&'a str>>) -> Self {
         let name = name.into();
-        self.check(name.is_none_or(is_client_name), || ConfigError::ClientName);
-        self.settings.client_name = name
-            .filter(|name| is_client_name(name))
-            .map(ToOwned::to_owned);
+        let right = name.is_none_or(|name| is_word(name, CLIENT_NAME_BYTES_MAX));
+        self.check(right, ConfigError::ClientName);
+        self.settings.client_name = name.map(ToOwned::to_owned);
         self
     }
 
@@ -285,9 +284,9 @@ impl Builder {
         }
     }
 
-    fn check(&mut self, is_right: bool, error: impl FnOnce() -> ConfigError) {
+    fn check(&mut self, is_right: bool, error: ConfigError) {
         if !is_right {
-            self.fail(error());
+            self.fail(error);
         }
     }
 
@@ -298,10 +297,6 @@ impl Builder {
 
 /// Returns `true` if servers take it: `CLIENT SETNAME` refuses spaces, line ends and what is not
 /// ASCII.
-fn is_client_name(name: &str) -> bool {
-    is_word(name, CLIENT_NAME_BYTES_MAX)
-}
-
 fn is_word(text: &str, most: usize) -> bool {
     (1..=most).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
 }

@@ -1,20 +1,19 @@
 //! The connection to one node, from the look-up of its name to its end.
 //!
-//! A link hands what happens to a `sink` as inputs of the engine, in the order in which it happened. The
+//! A link puts what happens into the inbox as inputs of the engine, in the order in which it happened. The
 //! rules of reading and writing, each held by a test in `link/tests`:
 //!
 //! * A short read has drained the socket, unless its event reported an end or an error: data and
 //!   the end may share one event, and then reading goes on until it meets the end.
 //! * A turn reads a bounded number of buffers. [`Link::has_more`] returns `true` if there is more.
 //! * After a failed write nothing more is written. What the node had sent before, which may say
-//!   why, is read to its end and handed to the sink before the disconnect.
+//!   why, is read to its end and kept before the disconnect.
 //! * A readiness that is out of date does nothing.
 //!
 //! # Not here
 //!
 //! Time: the engine decides how long a connection may take to open, and when it is tried again.
 
-use alloc::string::String;
 use alloc::vec::{IntoIter, Vec};
 use core::net::SocketAddr;
 
@@ -37,7 +36,7 @@ const READS_AFTER_FAILURE: usize = 256;
 #[derive(Debug)]
 pub(super) struct Link {
     node: NodeId,
-    place: Place,
+    address: Address,
     state: State,
     /// What events have reported and [`Link::service`] has not used yet.
     ready: Ready,
@@ -51,13 +50,6 @@ pub(super) struct Link {
 }
 
 #[derive(Debug)]
-enum Place {
-    Address(SocketAddr),
-    Name(String, u16),
-    Unix(String),
-}
-
-#[derive(Debug)]
 enum State {
     /// There is no connection, and none is wanted.
     Idle,
@@ -66,7 +58,11 @@ enum State {
     /// A connection is being opened.
     Connecting(Connecting),
     /// The connection is up.
-    Up(Up),
+    Up {
+        socket: Socket,
+        /// The last write was cut short.
+        blocked: bool,
+    },
 }
 
 #[derive(Debug)]
@@ -76,13 +72,6 @@ struct Connecting {
     place: usize,
     /// The addresses to try if it fails.
     rest: IntoIter<(usize, SocketAddr)>,
-}
-
-#[derive(Debug)]
-struct Up {
-    socket: Socket,
-    /// The last write was cut short.
-    blocked: bool,
 }
 
 /// What events have reported of a connection.
@@ -96,20 +85,9 @@ pub(super) struct Ready {
 
 impl Link {
     pub(super) fn new(node: NodeId, address: &Address) -> Self {
-        let place = match address {
-            Address::Unix { path } => Place::Unix(path.clone()),
-            Address::Tcp {
-                host: Host::Ip(ip),
-                port,
-            } => Place::Address((*ip, *port).into()),
-            Address::Tcp {
-                host: Host::Name(name),
-                port,
-            } => Place::Name(name.clone(), *port),
-        };
         Self {
             node,
-            place,
+            address: address.clone(),
             state: State::Idle,
             ready: Ready::default(),
             lookup: None,
@@ -119,42 +97,50 @@ impl Link {
     }
 
     /// Begins to connect. Reports nothing, `Connected` or `Disconnected`.
-    pub(super) fn open(&mut self, tools: &Tools<'_>, sink: &mut impl FnMut(Input<'_>)) {
+    pub(super) fn open(&mut self, tools: &mut Tools<'_>) {
         debug_assert!(
             matches!(self.state, State::Idle),
             "one connection at a time"
         );
-        let opened = match &self.place {
-            Place::Address(address) => self.connect(
-                Vec::from([(0, *address)]).into_iter(),
-                LinkError::Refused,
-                tools,
-            ),
-            Place::Name(name, port) => {
+        let opened = match &self.address {
+            Address::Unix { path } => Socket::connect_unix(path, tools.registry, self.token())
+                .map(|socket| self.connected(socket, tools)),
+            Address::Tcp {
+                host: Host::Ip(ip),
+                port,
+            } => {
+                let address = (*ip, *port).into();
+                self.connect(
+                    Vec::from([(0, address)]).into_iter(),
+                    LinkError::Refused,
+                    tools,
+                )
+            }
+            Address::Tcp {
+                host: Host::Name(name),
+                port,
+            } => {
                 // An abandoned one that still runs looks up the same name: its answer is used.
                 if self.lookup.is_none() {
                     match Lookup::start(name, *port, tools.waker) {
                         Ok(lookup) => self.lookup = Some(lookup),
-                        Err(reason) => return self.fail(reason, tools.registry, sink),
+                        Err(reason) => return self.fail(reason, tools),
                     }
                 }
                 self.state = State::Resolving;
                 Ok(())
             }
-            Place::Unix(path) => Socket::connect_unix(path, tools.registry, self.token())
-                .map(|socket| self.connected(socket, sink)),
         };
         if let Err(reason) = opened {
-            self.fail(reason, tools.registry, sink);
+            self.fail(reason, tools);
         }
     }
 
-    /// Returns the address of the last connection or attempt; `None` if no address is known yet.
+    /// Returns the address of the last connection or attempt; `None` if there was none.
     pub(super) fn target(&self) -> Option<Target> {
-        match &self.place {
-            Place::Address(address) => Some(Target::Tcp(*address)),
-            Place::Name(..) => self.last.map(Target::Tcp),
-            Place::Unix(path) => Some(Target::Unix(path.clone())),
+        match &self.address {
+            Address::Tcp { .. } => self.last.map(Target::Tcp),
+            Address::Unix { path } => Some(Target::Unix(path.clone())),
         }
     }
 
@@ -167,25 +153,25 @@ impl Link {
 
     /// Returns `true` while the connection is up.
     pub(super) fn is_up(&self) -> bool {
-        matches!(self.state, State::Up(_))
+        matches!(self.state, State::Up { .. })
     }
 
     /// Does what the recorded events, and the look-up, make possible.
-    pub(super) fn service(&mut self, tools: &mut Tools<'_>, sink: &mut impl FnMut(Input<'_>)) {
-        self.take_lookup(tools, sink);
+    pub(super) fn service(&mut self, tools: &mut Tools<'_>) {
+        self.take_lookup(tools);
         if matches!(self.state, State::Connecting(_)) && (self.ready.readable | self.ready.writable)
         {
-            self.finish_connecting(tools, sink);
+            self.finish_connecting(tools);
         }
         match &self.state {
-            State::Up(_) => {
+            State::Up { .. } => {
                 if self.ready.readable
-                    && let Some(reason) = self.read_some(READS_PER_TURN, tools, sink)
+                    && let Some(reason) = self.read_some(READS_PER_TURN, tools)
                 {
-                    self.fail(reason, tools.registry, sink);
+                    self.fail(reason, tools);
                 }
                 if self.ready.writable {
-                    self.unblock(tools, sink);
+                    self.unblock(tools);
                 }
             }
             State::Idle | State::Resolving | State::Connecting(_) => self.ready = Ready::default(),
@@ -194,38 +180,37 @@ impl Link {
 
     /// Returns `true` if there is more to read that no event will report.
     pub(super) fn has_more(&self) -> bool {
-        self.ready.readable && matches!(self.state, State::Up(_))
+        self.ready.readable && matches!(self.state, State::Up { .. })
     }
 
     /// Writes as much of `bytes` as the kernel takes, and returns how much. If that is not all,
     /// `Writable` will be reported. On an error, call [`Self::give_up`].
-    pub(super) fn write(&mut self, bytes: &[u8], tools: &Tools<'_>) -> Result<usize, LinkError> {
+    pub(super) fn write(
+        &mut self,
+        bytes: &[u8],
+        tools: &mut Tools<'_>,
+    ) -> Result<usize, LinkError> {
         let token = self.token();
-        let State::Up(up) = &mut self.state else {
+        let State::Up { socket, blocked } = &mut self.state else {
             return Err(LinkError::Closed);
         };
-        let sent = up.socket.write(bytes)?;
+        let sent = socket.write(bytes)?;
         if sent < bytes.len() {
-            up.blocked = true;
-            up.socket.watch_writable(true, tools.registry, token)?;
+            *blocked = true;
+            socket.watch_writable(true, tools.registry, token)?;
         }
         Ok(sent)
     }
 
     /// After a failed write: delivers what the node had sent, then reports the end.
-    pub(super) fn give_up(
-        &mut self,
-        reason: LinkError,
-        tools: &mut Tools<'_>,
-        sink: &mut impl FnMut(Input<'_>),
-    ) {
+    pub(super) fn give_up(&mut self, reason: LinkError, tools: &mut Tools<'_>) {
         self.ready.ending = true;
-        let end = self.read_some(READS_AFTER_FAILURE, tools, sink);
+        let end = self.read_some(READS_AFTER_FAILURE, tools);
         // A plain end says less than the failure of the write.
         let reason = end
             .filter(|end| *end != LinkError::Closed)
             .unwrap_or(reason);
-        self.fail(reason, tools.registry, sink);
+        self.fail(reason, tools);
     }
 
     /// Ends the connection, or the attempt, by a reset; reports nothing.
@@ -238,14 +223,14 @@ impl Link {
                 self.first = connecting.place + 1;
                 connecting.socket.abort(registry);
             }
-            State::Up(up) => up.socket.abort(registry),
+            State::Up { socket, .. } => socket.abort(registry),
         }
     }
 
     /// Ends the connection after what was written; ends an attempt as [`Self::abort`] does.
     pub(super) fn close(&mut self, registry: &Registry) {
         match core::mem::replace(&mut self.state, State::Idle) {
-            State::Up(up) => up.socket.close(registry),
+            State::Up { socket, .. } => socket.close(registry),
             other @ (State::Idle | State::Resolving | State::Connecting(_)) => {
                 self.state = other;
                 self.abort(registry);
@@ -257,16 +242,16 @@ impl Link {
         Token(self.node.index())
     }
 
-    fn fail(&mut self, reason: LinkError, registry: &Registry, sink: &mut impl FnMut(Input<'_>)) {
-        self.abort(registry);
-        sink(Input::Disconnected {
+    fn fail(&mut self, reason: LinkError, tools: &mut Tools<'_>) {
+        self.abort(tools.registry);
+        tools.inbox.keep(Input::Disconnected {
             node: self.node,
             reason,
         });
     }
 
     /// Takes the answer of the look-up, and drops it if it is not needed any more.
-    fn take_lookup(&mut self, tools: &Tools<'_>, sink: &mut impl FnMut(Input<'_>)) {
+    fn take_lookup(&mut self, tools: &mut Tools<'_>) {
         let Some(found) = self.lookup.as_ref().and_then(Lookup::take) else {
             return;
         };
@@ -279,7 +264,7 @@ impl Link {
             self.connect(addresses, LinkError::Unresolved, tools)
         });
         if let Err(reason) = opened {
-            self.fail(reason, tools.registry, sink);
+            self.fail(reason, tools);
         }
     }
 
@@ -289,7 +274,7 @@ impl Link {
         &mut self,
         mut addresses: IntoIter<(usize, SocketAddr)>,
         mut reason: LinkError,
-        tools: &Tools<'_>,
+        tools: &mut Tools<'_>,
     ) -> Result<(), LinkError> {
         while let Some((place, address)) = addresses.next() {
             match Socket::connect_tcp(address, tools.registry, self.token()) {
@@ -310,47 +295,42 @@ impl Link {
         Err(reason)
     }
 
-    fn finish_connecting(&mut self, tools: &Tools<'_>, sink: &mut impl FnMut(Input<'_>)) {
+    fn finish_connecting(&mut self, tools: &mut Tools<'_>) {
         let State::Connecting(connecting) = core::mem::replace(&mut self.state, State::Idle) else {
             return;
         };
         match connecting.socket.is_connected() {
             Ok(true) => {
                 self.first = connecting.place;
-                self.connected(connecting.socket, sink);
+                self.connected(connecting.socket, tools);
             }
             Ok(false) => self.state = State::Connecting(connecting),
             Err(reason) => {
                 connecting.socket.abort(tools.registry);
                 if let Err(reason) = self.connect(connecting.rest, reason, tools) {
-                    self.fail(reason, tools.registry, sink);
+                    self.fail(reason, tools);
                 }
             }
         }
     }
 
-    fn connected(&mut self, socket: Socket, sink: &mut impl FnMut(Input<'_>)) {
-        self.state = State::Up(Up {
+    fn connected(&mut self, socket: Socket, tools: &mut Tools<'_>) {
+        self.state = State::Up {
             socket,
             blocked: false,
-        });
-        sink(Input::Connected { node: self.node });
+        };
+        tools.inbox.keep(Input::Connected { node: self.node });
     }
 
     /// Reads at most `most` buffers. Returns the reason if the connection has ended.
-    fn read_some(
-        &mut self,
-        most: usize,
-        tools: &mut Tools<'_>,
-        sink: &mut impl FnMut(Input<'_>),
-    ) -> Option<LinkError> {
-        let State::Up(up) = &mut self.state else {
+    fn read_some(&mut self, most: usize, tools: &mut Tools<'_>) -> Option<LinkError> {
+        let State::Up { socket, .. } = &mut self.state else {
             return None;
         };
         for _ in 0..most {
-            match up.socket.read(tools.buffer) {
+            match socket.read(tools.buffer) {
                 Received::Bytes(len) => {
-                    sink(Input::Received {
+                    tools.inbox.keep(Input::Received {
                         node: self.node,
                         bytes: &tools.buffer[..len],
                     });
@@ -372,20 +352,19 @@ impl Link {
     }
 
     /// The socket can be written to: reports that if a write was cut short.
-    fn unblock(&mut self, tools: &Tools<'_>, sink: &mut impl FnMut(Input<'_>)) {
+    fn unblock(&mut self, tools: &mut Tools<'_>) {
         let token = self.token();
         self.ready.writable = false;
         // Reading may have ended the connection.
-        let State::Up(up) = &mut self.state else {
+        let State::Up { socket, blocked } = &mut self.state else {
             return;
         };
-        if !up.blocked {
+        if !core::mem::take(blocked) {
             return;
         }
-        up.blocked = false;
-        match up.socket.watch_writable(false, tools.registry, token) {
-            Ok(()) => sink(Input::Writable { node: self.node }),
-            Err(reason) => self.fail(reason, tools.registry, sink),
+        match socket.watch_writable(false, tools.registry, token) {
+            Ok(()) => tools.inbox.keep(Input::Writable { node: self.node }),
+            Err(reason) => self.fail(reason, tools),
         }
     }
 }

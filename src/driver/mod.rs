@@ -5,8 +5,9 @@
 //!
 //! * `clock` is the only place that reads a clock, `socket` the only one that reads or writes.
 //! * `link` is the connection to one node, `resolve` looks up its name; `probe` asks whether its server
-//!   answers. `net` has those of all nodes, and the poll.
-//! * `turn` is the loop of one thread; `wire` moves bytes for an engine that many threads share.
+//!   answers. `wire` has those of all nodes, and carries out what an engine asks for; `inbox` keeps what
+//!   happens on them; `poller` is what a thread sleeps in.
+//! * `turn` is the loop of one thread.
 //! * `ready` says how long a new driver waits for its nodes. `report` makes the reports that do not come
 //!   from the engine. `handover` turns a lock into bytes and back.
 //!
@@ -29,8 +30,10 @@ compile_error!("the feature `std` of shearline needs a unix; without it the core
 pub(crate) mod clock;
 mod error;
 mod handover;
+mod inbox;
 mod link;
-mod net;
+
+mod poller;
 mod probe;
 mod ready;
 mod report;
@@ -54,14 +57,14 @@ use rustix::process::{Pid, getpid};
 
 use crate::config::{Builder, Config, LockOptions};
 use crate::engine::returned::InspectError;
-use crate::engine::{Engine, Event, NodeStatus, RoundId};
+use crate::engine::{Engine, Event, NodeStatus, Request, RoundId};
 use crate::error::{ConfirmError, ExtendError, LockError, ReinitError, TrustError, UnlockError};
 use crate::quorum::Lock;
 
 pub use error::BuildError;
 pub(crate) use error::Refusal;
 pub use handover::FromBytesError;
-pub(crate) use net::{Net, Poller, Readiness};
+pub(crate) use poller::{Poller, Readiness};
 pub(crate) use report::Reporter;
 pub(crate) use turn::{Loop, is_owing, until_deadline};
 pub use waker::DriverWaker;
@@ -150,7 +153,7 @@ impl Driver {
     ///
     /// The operating system gives no descriptor, or no random bytes. An unreachable node is no error.
     pub fn new(config: &Config) -> io::Result<Self> {
-        Self::seeded(config, net::fresh_seed()?)
+        Self::seeded(config, poller::fresh_seed()?)
     }
 
     fn seeded(config: &Config, seed: [u8; 32]) -> io::Result<Self> {
@@ -202,19 +205,19 @@ impl Driver {
     /// Returns the next event: the outcome of an operation, or the loss of a lock.
     #[must_use]
     pub fn poll_event(&mut self) -> Option<Event> {
-        self.inner.poll_event()
+        self.inner.events.pop_front()
     }
 
     /// Returns the engine, to read its state.
     #[must_use]
     pub fn engine(&self) -> &Engine {
-        self.inner.engine()
+        &self.inner.engine
     }
 
     /// Returns a waker that ends a sleeping [`turn`](Self::turn) from any thread.
     #[must_use]
     pub fn waker(&self) -> DriverWaker {
-        DriverWaker::new(self.inner.net.waker(), self.process)
+        DriverWaker::new(self.inner.wire.waker(), self.process)
     }
 
     /// Begins to take the lock on `resource`. The outcome is an [`Event::Acquired`].
@@ -231,7 +234,9 @@ impl Driver {
         resource: &[u8],
         options: &LockOptions,
     ) -> Result<RoundId, LockError> {
-        self.begin()?.acquire(resource, options)
+        let request = Request::new(resource, options);
+        self.begin()?
+            .ask(|engine, now| engine.acquire(now, &request))
     }
 
     /// Begins to extend `lock` to `ttl` from now. The outcome is an [`Event::Extended`], with what is to

@@ -22,24 +22,19 @@ pub(super) enum Target {
 #[derive(Debug)]
 pub(super) struct Probe {
     token: Token,
-    state: State,
+    socket: Option<Socket>,
+    /// What is to be sent when the connection is up. Empty once that is done.
+    question: &'static [u8],
     /// There was an event since the last [`Probe::service`].
     ready: bool,
-}
-
-#[derive(Debug)]
-enum State {
-    Closed,
-    /// It is being opened, to send this.
-    Connecting(Socket, &'static [u8]),
-    Asked(Socket),
 }
 
 impl Probe {
     pub(super) fn new(token: Token) -> Self {
         Self {
             token,
-            state: State::Closed,
+            socket: None,
+            question: &[],
             ready: false,
         }
     }
@@ -51,12 +46,10 @@ impl Probe {
             Target::Tcp(address) => Socket::connect_tcp(address, registry, self.token),
             Target::Unix(path) => Socket::connect_unix(&path, registry, self.token),
         };
-        if let Ok(socket) = socket {
-            self.state = State::Connecting(socket, bytes);
-            // A unix socket is up at once, without an event.
-            if self.ask().is_err() {
-                self.close(registry);
-            }
+        (self.socket, self.question) = (socket.ok(), bytes);
+        // A unix socket is up at once, without an event.
+        if self.ask().is_err() {
+            self.close(registry);
         }
     }
 
@@ -70,46 +63,43 @@ impl Probe {
         if !core::mem::take(&mut self.ready) {
             return false;
         }
-        match self.ask().and_then(|()| self.read_answer(tools.buffer)) {
-            Ok(answered) => answered,
-            Err(_) => {
-                self.close(tools.registry);
-                false
-            }
-        }
+        let answered = self.ask().and_then(|()| self.read_answer(tools.buffer));
+        answered.unwrap_or_else(|_| {
+            self.close(tools.registry);
+            false
+        })
     }
 
     /// Closes it by a reset: an answer would be of no use any more.
     pub(super) fn close(&mut self, registry: &Registry) {
         self.ready = false;
-        match core::mem::replace(&mut self.state, State::Closed) {
-            State::Closed => {}
-            State::Connecting(socket, _) | State::Asked(socket) => socket.abort(registry),
+        if let Some(socket) = self.socket.take() {
+            socket.abort(registry);
         }
     }
 
     /// Sends the question, if the connection has come up.
     fn ask(&mut self) -> Result<(), LinkError> {
-        let State::Connecting(socket, bytes) = &mut self.state else {
-            return Ok(());
-        };
-        if !socket.is_connected()? {
-            return Ok(());
-        }
-        if socket.write(bytes)? < bytes.len() {
-            return Err(LinkError::Closed); // A new socket has room for some bytes.
-        }
-        if let State::Connecting(socket, _) = core::mem::replace(&mut self.state, State::Closed) {
-            self.state = State::Asked(socket);
+        if let Some(socket) = &mut self.socket
+            && !self.question.is_empty()
+            && socket.is_connected()?
+        {
+            if socket.write(self.question)? < self.question.len() {
+                return Err(LinkError::Closed); // A new socket has room for some bytes.
+            }
+            self.question = &[];
         }
         Ok(())
     }
 
     /// Returns `true` if there is an answer.
     fn read_answer(&mut self, buffer: &mut [u8]) -> Result<bool, LinkError> {
-        let State::Asked(socket) = &mut self.state else {
+        let Some(socket) = &mut self.socket else {
             return Ok(false);
         };
+        if !self.question.is_empty() {
+            return Ok(false);
+        }
         match socket.read(buffer) {
             Received::Bytes(_) => Ok(true),
             Received::Nothing => Ok(false),

@@ -24,6 +24,7 @@ use mio::{Interest, Registry, Token, Waker};
 use rustix::io::Errno;
 use rustix::net::{connect_unspec, sockopt};
 
+use super::inbox::Inbox;
 use crate::error::LinkError;
 
 /// How long sent bytes may stay unacknowledged before the connection is dead. Shorter than most
@@ -36,12 +37,12 @@ const KEEPALIVE_PROBES: u32 = 3;
 const READ: Interest = Interest::READABLE;
 const READ_AND_WRITE: Interest = Interest::READABLE.add(Interest::WRITABLE);
 
-/// What a connection borrows from its driver while it works.
-#[derive(Debug)]
+/// What a connection borrows from the wire while it works.
 pub(super) struct Tools<'a> {
     pub(super) registry: &'a Registry,
     pub(super) waker: &'a Arc<Waker>,
     pub(super) buffer: &'a mut [u8],
+    pub(super) inbox: &'a mut Inbox,
 }
 
 /// What a read has returned.

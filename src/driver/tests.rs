@@ -285,7 +285,7 @@ fn a_waker_ends_a_turn_that_sleeps_or_the_next_one() {
 fn a_socket_with_more_to_read_asks_for_another_turn() {
     let nodes = [Node::start()];
     let mut driver = driver_of(&nodes);
-    driver.inner.net.read_in_pieces_of(1);
+    driver.inner.wire.read_in_pieces_of(1);
     driver.acquire(b"name", &LockOptions::new(TTL)).unwrap();
     driver.flush();
     // The answer has five bytes, of which a turn reads four, and no event reports the last.

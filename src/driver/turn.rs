@@ -13,11 +13,12 @@ use core::time::Duration;
 use std::io;
 
 use super::clock;
-use super::net::{Net, Poller, fresh_seed};
+use super::poller::{Poller, fresh_seed};
 use super::ready::Readying;
-use crate::config::{Config, LockOptions};
-use crate::engine::{Engine, Event, Input, Output, Request, RoundId};
-use crate::error::{LockError, TrustError};
+use super::wire::Wire;
+use crate::config::Config;
+use crate::engine::{Engine, Event, Input};
+use crate::error::TrustError;
 use crate::time::Instant;
 
 /// Longest sleep while a lock is held or a round is open. The timeout of a sleep stops while the
@@ -30,10 +31,10 @@ const EVENTS: usize = 64;
 /// See the [module](self).
 #[derive(Debug)]
 pub(crate) struct Loop {
-    pub(super) engine: Engine,
-    pub(super) net: Net,
+    pub(crate) engine: Engine,
+    pub(super) wire: Wire,
     pub(super) poller: Poller,
-    pub(super) events: VecDeque<Event>,
+    pub(crate) events: VecDeque<Event>,
     connect_timeout: Duration,
     spin: bool,
 }
@@ -44,7 +45,7 @@ impl Loop {
         let poller = Poller::new(config)?;
         let mut this = Self {
             engine: Engine::new(config, seed, clock::now()),
-            net: Net::new(config, &poller)?,
+            wire: Wire::new(config, &poller)?,
             poller,
             events: VecDeque::with_capacity(EVENTS),
             connect_timeout: config.connect_timeout(),
@@ -56,10 +57,10 @@ impl Loop {
 
     /// Connects as [`Driver::wait_until_ready`](super::Driver) does, and returns the parts, for a shared
     /// handle.
-    pub(crate) fn connected(config: &Config) -> io::Result<(Engine, Net, Poller)> {
+    pub(crate) fn connected(config: &Config) -> io::Result<(Engine, Wire, Poller)> {
         let mut this = Self::new(config, fresh_seed()?)?;
         this.wait_until_ready()?;
-        Ok((this.engine, this.net, this.poller))
+        Ok((this.engine, this.wire, this.poller))
     }
 
     /// Takes turns until a majority of the nodes is ready, and the others have answered or 50 ms
@@ -78,19 +79,6 @@ impl Loop {
 
     // ----- operations -----------------------------------------------------------------------
 
-    pub(crate) fn engine(&self) -> &Engine {
-        &self.engine
-    }
-
-    pub(crate) fn acquire(
-        &mut self,
-        resource: &[u8],
-        options: &LockOptions,
-    ) -> Result<RoundId, LockError> {
-        let request = Request::new(resource, options);
-        self.engine.acquire(clock::now(), &request)
-    }
-
     /// Calls the engine with the present time.
     pub(crate) fn ask<T>(&mut self, ask: impl FnOnce(&mut Engine, Instant) -> T) -> T {
         ask(&mut self.engine, clock::now())
@@ -100,10 +88,6 @@ impl Loop {
         let node = self.engine.node_at(address);
         let node = node.ok_or(TrustError::UnknownNode)?;
         self.engine.trust(clock::now(), node, run_id)
-    }
-
-    pub(crate) fn poll_event(&mut self) -> Option<Event> {
-        self.events.pop_front()
     }
 
     // ----- bytes ----------------------------------------------------------------------------
@@ -119,7 +103,7 @@ impl Loop {
         // would never return.
         let slept = self.poller.sleep(sleep);
         if let Ok(readiness) = slept {
-            self.net.note(readiness);
+            self.wire.note(readiness);
         }
         self.service();
         self.engine.handle(clock::now(), Input::Tick);
@@ -128,7 +112,7 @@ impl Loop {
     }
 
     pub(crate) fn until_deadline(&self) -> Option<Duration> {
-        match self.net.has_more() {
+        match self.wire.has_more() {
             true => Some(Duration::ZERO),
             false => until_deadline(&self.engine, clock::now()),
         }
@@ -139,7 +123,7 @@ impl Loop {
     pub(crate) fn read(&mut self) -> io::Result<()> {
         self.engine.was_away(clock::now());
         let readiness = self.poller.sleep(Some(Duration::ZERO))?;
-        self.net.note(readiness);
+        self.wire.note(readiness);
         self.service();
         Ok(())
     }
@@ -151,41 +135,17 @@ impl Loop {
         self.turn(Some(Duration::ZERO))
     }
 
-    /// Reads what has arrived and hands it to the engine, with the time after each read.
+    /// Reads what has arrived and hands it to the engine, with the time after that.
     fn service(&mut self) {
-        let engine = &mut self.engine;
-        let mut sink = |input: Input<'_>| engine.handle(clock::now(), input);
-        self.net.service(self.poller.registry(), &mut sink);
+        self.wire.read(self.poller.registry());
+        self.wire.hand_in(&mut self.engine);
     }
 
     /// Does all that the engine asks for, and queues its events.
     pub(crate) fn flush(&mut self) {
-        let (engine, net, registry) = (&mut self.engine, &mut self.net, self.poller.registry());
-        let mut now = clock::now();
-        while let Some(output) = engine.poll(now) {
-            match output {
-                Output::Transmit { node, bytes } => match net.write(registry, node, bytes) {
-                    Ok(len) => engine.handle(now, Input::Transmitted { node, len }),
-                    Err(reason) => {
-                        net.give_up(registry, node, reason, &mut |input| {
-                            engine.handle(clock::now(), input);
-                        });
-                        now = clock::now();
-                    }
-                },
-                Output::Connect { node } => {
-                    // A copy of this process draws other tokens from its next connection on.
-                    if let Ok(seed) = fresh_seed() {
-                        engine.reseed(seed);
-                    }
-                    net.connect(registry, node, &mut |input| engine.handle(now, input));
-                }
-                Output::Disconnect { node } => net.disconnect(registry, node),
-                Output::Probe { node, bytes } => net.open_probe(registry, node, bytes),
-                Output::CloseProbe { node } => net.close_probe(registry, node),
-                Output::Event(event) => self.events.push_back(event),
-            }
-        }
+        let (events, registry) = (&mut self.events, self.poller.registry());
+        let on_event = |_: &mut Engine, event| events.push_back(event);
+        self.wire.flush(&mut self.engine, registry, on_event);
     }
 
     // ----- the end --------------------------------------------------------------------------
@@ -202,7 +162,7 @@ impl Loop {
                 break;
             }
         }
-        self.net.close(self.poller.registry());
+        self.wire.close(self.poller.registry());
     }
 
     fn give_back_untaken(&mut self) {

@@ -1,111 +1,130 @@
-//! Moves bytes for an engine that many threads share.
+//! The sockets of all nodes: carries out what an engine asks for, and collects what happens.
 //!
-//! The engine is behind a mutex, and system calls are made outside of it. So the thread that has the wire
-//! alternates: under the mutex [`Wire::hand_in`] and [`Wire::copy`] hand the engine what was read and copy
-//! out what it asks for, and outside of the mutex [`Wire::run`] makes the system calls.
+//! Every [`Output`] is interpreted here, for two kinds of callers. One has the engine to itself
+//! ([`Wire::flush`]): its bytes are written at once. The other has it behind a mutex, and makes system calls
+//! outside of it. So the thread that has the wire alternates: under the mutex [`Wire::hand_in`] and
+//! [`Wire::copy`] hand the engine what was read and copy out what it asks for, and outside of the mutex
+//! [`Wire::run`] makes the system calls.
 //!
 //! # Guarantees
 //!
 //! * **For the engine, what was copied out is sent** ([`Input::Transmitted`]), so that no other thread
 //!   takes back what may be on its way. What the kernel did not take is kept here and written first;
-//!   until then nothing more is copied out for that node.
-//! * **Answers come before timers**: what a sleep in the poll has reported is read before the timers of
-//!   the engine fire.
+//!   until then nothing more is copied out for that node. With [`Wire::flush`] nothing is kept here.
 //! * **Nothing here waits.**
 
 use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt;
 use core::ops::Range;
+use std::io;
 
-use mio::Registry;
+use mio::{Registry, Token, Waker};
 
 use super::clock;
-use super::net::{Net, Readiness, fresh_seed};
+use super::inbox::{Inbox, empty};
+use super::link::{Link, Ready};
+use super::poller::{PROBES, Poller, Readiness, WAKER, fresh_seed};
+use super::probe::Probe;
+use super::socket::Tools;
+use crate::config::Config;
 use crate::engine::{Engine, Event, Input, NodeId, Output};
-use crate::error::LinkError;
-use crate::quorum::NodeSet;
 
-/// An empty buffer larger than this is freed.
-const KEPT_BYTES: usize = 256 << 10;
+/// Bytes read at once. A reply to a `SET` has five; this is room for thousands.
+const BUFFER_BYTES: usize = 64 << 10;
 
 /// See the [module](self).
 pub(crate) struct Wire {
-    net: Net,
+    nodes: Box<[Node]>,
+    waker: Arc<Waker>,
+    buffer: Box<[u8]>,
     inbox: Inbox,
-    orders: Vec<Order>,
+    orders: Vec<(NodeId, Order)>,
     /// The bytes of the orders to write.
     out: Vec<u8>,
-    /// What the kernel did not take, by node.
-    rests: Box<[Rest]>,
-    /// Something became ready that [`Self::run`] has not read yet.
+    /// Something became ready that was not read yet.
     is_unread: bool,
-    /// The timers of the engine may be due. They fire once what became ready is read.
-    tick: bool,
 }
 
-/// What the engine has asked for, copied.
-enum Order {
-    Write(NodeId, Range<usize>),
-    Connect(NodeId),
-    Disconnect(NodeId),
-    OpenProbe(NodeId, &'static [u8]),
-    CloseProbe(NodeId),
-}
-
-/// What happened, to be handed to the engine.
-#[derive(Default)]
-struct Inbox {
-    inputs: Vec<Kept>,
-    /// The bytes that were received.
-    bytes: Vec<u8>,
-    /// Nodes that can be written to again, whose rest is written next.
-    writable: NodeSet,
-    /// Nodes whose connection has ended.
-    ended: NodeSet,
-}
-
-enum Kept {
-    Connected(NodeId),
-    Received(NodeId, Range<usize>),
-    Writable(NodeId),
-    Disconnected(NodeId, LinkError),
-    Probed(NodeId),
-    Seed([u8; 32]),
-}
-
-/// What the kernel did not take of the bytes for one node.
-#[derive(Default)]
-struct Rest {
-    bytes: Vec<u8>,
+/// The connections to one node.
+struct Node {
+    link: Link,
+    probe: Probe,
+    /// What the kernel did not take of the bytes that were copied out.
+    rest: Vec<u8>,
     /// The engine has more to write, and waits for [`Input::Writable`].
     is_awaited: bool,
 }
 
+/// What the engine has asked for, copied.
+enum Order {
+    Write(Range<usize>),
+    Connect,
+    Disconnect,
+    OpenProbe(&'static [u8]),
+    CloseProbe,
+}
+
 impl Wire {
-    pub(crate) fn new(net: Net) -> Self {
-        Self {
-            rests: (0..net.nodes()).map(|_| Rest::default()).collect(),
-            net,
+    pub(crate) fn new(config: &Config, poller: &Poller) -> io::Result<Self> {
+        let nodes = NodeId::first(config.nodes().len()).zip(config.nodes());
+        let nodes = nodes.map(|(id, node)| Node {
+            link: Link::new(id, node.address()),
+            probe: Probe::new(Token(PROBES + id.index())),
+            rest: Vec::new(),
+            is_awaited: false,
+        });
+        Ok(Self {
+            nodes: nodes.collect(),
+            waker: Arc::new(Waker::new(poller.registry(), WAKER)?),
+            buffer: vec![0; BUFFER_BYTES].into(),
             inbox: Inbox::default(),
             orders: Vec::new(),
             out: Vec::new(),
             is_unread: false,
-            tick: false,
+        })
+    }
+
+    /// Returns what ends a sleep in the poll, from any thread.
+    pub(crate) fn waker(&self) -> &Arc<Waker> {
+        &self.waker
+    }
+
+    /// Records what a sleep has brought, which is read next.
+    pub(crate) fn note(&mut self, readiness: Readiness) {
+        self.is_unread = true;
+        let links = readiness.readable.union(readiness.writable);
+        for node in links.iter() {
+            if let Some(node_of) = self.nodes.get_mut(node.index()) {
+                node_of.link.note(Ready {
+                    readable: readiness.readable.contains(node),
+                    writable: readiness.writable.contains(node),
+                    ending: readiness.ending.contains(node),
+                });
+            }
+        }
+        for node in readiness.probes.iter() {
+            self.nodes[node.index()].probe.note();
         }
     }
 
-    // ----- under the mutex of the engine ----------------------------------------------------
+    /// Returns `true` if something became ready that was not read yet.
+    pub(crate) fn is_unread(&self) -> bool {
+        self.is_unread
+    }
+
+    /// Returns `true` if a socket has more to read that no event will report.
+    pub(crate) fn has_more(&self) -> bool {
+        self.nodes.iter().any(|node| node.link.has_more())
+    }
+
+    // ----- with the engine ------------------------------------------------------------------
 
     /// Hands what was read to `engine`.
     pub(crate) fn hand_in(&mut self, engine: &mut Engine) {
         self.inbox.hand_in(engine);
-    }
-
-    /// Records what a sleep has brought, which [`Self::run`] reads.
-    pub(crate) fn note(&mut self, readiness: Readiness) {
-        self.net.note(readiness);
-        (self.is_unread, self.tick) = (true, true);
     }
 
     /// Copies out what `engine` asks for, and hands its events to `on_event`. Returns `true` if
@@ -113,63 +132,112 @@ impl Wire {
     pub(crate) fn copy(
         &mut self,
         engine: &mut Engine,
-        mut on_event: impl FnMut(&mut Engine, Event),
+        on_event: impl FnMut(&mut Engine, Event),
     ) -> bool {
-        if self.tick && !self.is_unread {
-            self.tick = false;
-            engine.handle(clock::now(), Input::Tick);
+        self.interpret(engine, Self::copy_out, on_event);
+        self.is_unread || !self.orders.is_empty() || self.has_more()
+    }
+
+    /// Does all that `engine` asks for, and hands its events to `on_event`. Reads nothing.
+    pub(crate) fn flush(
+        &mut self,
+        engine: &mut Engine,
+        registry: &Registry,
+        mut on_event: impl FnMut(&mut Engine, Event),
+    ) {
+        loop {
+            let write = |wire: &mut Self, id: NodeId, bytes: &[u8]| {
+                let (nodes, mut tools) = wire.parts(registry);
+                nodes[id.index()].send(bytes, &mut tools).unwrap_or(0)
+            };
+            self.interpret(engine, write, &mut on_event);
+            self.carry_out(registry);
+            if self.inbox.is_empty() {
+                return;
+            }
+            self.hand_in(engine);
         }
+    }
+
+    /// Takes what `engine` asks for. `write` returns how many of the bytes for a node it has taken.
+    fn interpret(
+        &mut self,
+        engine: &mut Engine,
+        mut write: impl FnMut(&mut Self, NodeId, &[u8]) -> usize,
+        mut on_event: impl FnMut(&mut Engine, Event),
+    ) {
         let now = clock::now();
         while let Some(output) = engine.poll(now) {
-            match output {
+            let (node, order) = match output {
                 Output::Transmit { node, bytes } => {
-                    let rest = &mut self.rests[node.index()];
-                    rest.is_awaited = !rest.bytes.is_empty();
-                    let len = if rest.is_awaited { 0 } else { bytes.len() };
-                    let start = self.out.len();
-                    self.out.extend_from_slice(&bytes[..len]);
-                    if len != 0 {
-                        self.orders.push(Order::Write(node, start..start + len));
-                    }
+                    let len = write(self, node, bytes);
+                    self.nodes[node.index()].is_awaited = len < bytes.len();
                     engine.handle(now, Input::Transmitted { node, len });
+                    continue;
                 }
-                Output::Connect { node } => self.orders.push(Order::Connect(node)),
-                Output::Disconnect { node } => self.orders.push(Order::Disconnect(node)),
-                Output::Probe { node, bytes } => self.orders.push(Order::OpenProbe(node, bytes)),
-                Output::CloseProbe { node } => self.orders.push(Order::CloseProbe(node)),
-                Output::Event(event) => on_event(engine, event),
+                Output::Event(event) => {
+                    on_event(engine, event);
+                    continue;
+                }
+                Output::Connect { node } => (node, Order::Connect),
+                Output::Disconnect { node } => (node, Order::Disconnect),
+                Output::Probe { node, bytes } => (node, Order::OpenProbe(bytes)),
+                Output::CloseProbe { node } => (node, Order::CloseProbe),
+            };
+            self.orders.push((node, order));
+        }
+    }
+
+    fn copy_out(&mut self, node: NodeId, bytes: &[u8]) -> usize {
+        if !self.nodes[node.index()].rest.is_empty() {
+            return 0;
+        }
+        let start = self.out.len();
+        self.out.extend_from_slice(bytes);
+        let range = start..self.out.len();
+        self.orders.push((node, Order::Write(range)));
+        bytes.len()
+    }
+
+    // ----- system calls ---------------------------------------------------------------------
+
+    /// Carries out what was copied, and reads what has arrived. Returns `true` if there is something to hand
+    /// to the engine.
+    pub(crate) fn run(&mut self, registry: &Registry) -> bool {
+        self.carry_out(registry);
+        self.read(registry);
+        !self.inbox.is_empty()
+    }
+
+    /// Reads what has arrived, finishes what was begun, and writes what was kept, on every connection.
+    pub(crate) fn read(&mut self, registry: &Registry) {
+        self.is_unread = false;
+        let (nodes, mut tools) = self.parts(registry);
+        for node in &mut *nodes {
+            node.link.service(&mut tools);
+        }
+        // After the links: what they have received counts first.
+        for (id, node) in NodeId::first(nodes.len()).zip(&mut *nodes) {
+            if node.probe.service(&mut tools) {
+                tools.inbox.keep(Input::Probed { node: id });
             }
         }
-        self.is_unread || !self.orders.is_empty() || self.net.has_more()
-    }
-
-    // ----- outside of it --------------------------------------------------------------------
-
-    /// Carries out the orders, and reads what has arrived. Returns `true` if there is something to hand to
-    /// the engine.
-    pub(crate) fn run(&mut self, registry: &Registry) -> bool {
-        self.is_unread = false;
-        self.carry_out(registry);
-        let inbox = &mut self.inbox;
-        self.net.service(registry, &mut |input| inbox.keep(input));
-        for node in core::mem::take(&mut self.inbox.ended).iter() {
-            self.rests[node.index()].bytes.clear();
+        for node in core::mem::take(&mut tools.inbox.ended).iter() {
+            nodes[node.index()].rest.clear();
         }
-        for node in core::mem::take(&mut self.inbox.writable).iter() {
-            self.write_rest(registry, node);
+        for node in core::mem::take(&mut tools.inbox.writable).iter() {
+            if nodes[node.index()].write_rest(&mut tools) {
+                tools.inbox.is_writable(node);
+            }
         }
-        !self.inbox.inputs.is_empty()
-    }
-
-    /// Returns `true` if the kernel has not taken all that was written.
-    #[cfg(all(test, feature = "embedded"))]
-    pub(crate) fn has_rest(&self) -> bool {
-        self.rests.iter().any(|rest| !rest.bytes.is_empty())
     }
 
     /// Closes every connection after what was written to it.
     pub(crate) fn close(&mut self, registry: &Registry) {
-        self.net.close(registry);
+        for node in &mut self.nodes {
+            node.link.close(registry);
+            node.probe.close(registry);
+        }
     }
 
     fn carry_out(&mut self, registry: &Registry) {
@@ -177,125 +245,96 @@ impl Wire {
             core::mem::take(&mut self.orders),
             core::mem::take(&mut self.out),
         );
-        for order in orders.drain(..) {
-            let (net, inbox) = (&mut self.net, &mut self.inbox);
+        let (nodes, mut tools) = self.parts(registry);
+        for (id, order) in orders.drain(..) {
+            let node = &mut nodes[id.index()];
             match order {
-                Order::Write(node, range) => self.write(registry, node, &out[range]),
-                Order::Connect(node) => {
+                Order::Write(range) => node.write(&out[range], &mut tools),
+                Order::Connect => {
                     // A copy of this process draws other tokens from its next connection on.
                     if let Ok(seed) = fresh_seed() {
-                        inbox.inputs.push(Kept::Seed(seed));
+                        tools.inbox.seed = Some(seed);
                     }
-                    net.connect(registry, node, &mut |input| inbox.keep(input));
+                    node.link.open(&mut tools);
                 }
-                Order::Disconnect(node) => {
-                    self.rests[node.index()].bytes.clear();
-                    net.disconnect(registry, node);
+                Order::Disconnect => {
+                    node.rest.clear();
+                    node.link.abort(registry);
                 }
-                Order::OpenProbe(node, bytes) => net.open_probe(registry, node, bytes),
-                Order::CloseProbe(node) => net.close_probe(registry, node),
+                Order::OpenProbe(bytes) => {
+                    if let Some(target) = node.link.target() {
+                        node.probe.open(target, bytes, registry);
+                    }
+                }
+                Order::CloseProbe => node.probe.close(registry),
             }
         }
         empty(&mut out);
         (self.orders, self.out) = (orders, out);
     }
 
+    fn parts<'a>(&'a mut self, registry: &'a Registry) -> (&'a mut [Node], Tools<'a>) {
+        let tools = Tools {
+            registry,
+            waker: &self.waker,
+            buffer: &mut self.buffer,
+            inbox: &mut self.inbox,
+        };
+        (&mut self.nodes, tools)
+    }
+
+    // ----- for tests ------------------------------------------------------------------------
+
+    /// Returns `true` if the kernel has not taken all that was written.
+    #[cfg(all(test, feature = "embedded"))]
+    pub(crate) fn has_rest(&self) -> bool {
+        self.nodes.iter().any(|node| !node.rest.is_empty())
+    }
+
+    /// Reads in pieces of `bytes`, as if a node had sent a great deal.
+    #[cfg(test)]
+    pub(super) fn read_in_pieces_of(&mut self, bytes: usize) {
+        self.buffer = vec![0; bytes].into();
+    }
+}
+
+impl Node {
+    /// Writes as much of `bytes` as the kernel takes, and returns how much. Returns `None` if the
+    /// connection has ended or ends now, which is handed to the engine next.
+    fn send(&mut self, bytes: &[u8], tools: &mut Tools<'_>) -> Option<usize> {
+        if !self.link.is_up() {
+            return None;
+        }
+        let sent = self.link.write(bytes, tools);
+        sent.map_err(|reason| self.link.give_up(reason, tools)).ok()
+    }
+
     /// Writes `bytes`, and keeps what the kernel does not take.
-    fn write(&mut self, registry: &Registry, node: NodeId, bytes: &[u8]) {
-        let rest = &mut self.rests[node.index()].bytes;
-        if !rest.is_empty() {
-            return rest.extend_from_slice(bytes);
-        }
-        if !self.net.is_up(node) {
-            return; // It has just ended, which is handed to the engine next.
-        }
-        let inbox = &mut self.inbox;
-        match self.net.write(registry, node, bytes) {
-            Ok(len) => rest.extend_from_slice(&bytes[len..]),
-            Err(reason) => {
-                let sink = &mut |input: Input<'_>| inbox.keep(input);
-                self.net.give_up(registry, node, reason, sink);
-            }
+    fn write(&mut self, bytes: &[u8], tools: &mut Tools<'_>) {
+        if !self.rest.is_empty() {
+            self.rest.extend_from_slice(bytes);
+        } else if let Some(sent) = self.send(bytes, tools) {
+            self.rest.extend_from_slice(&bytes[sent..]);
         }
     }
 
-    fn write_rest(&mut self, registry: &Registry, node: NodeId) {
-        let mut bytes = core::mem::take(&mut self.rests[node.index()].bytes);
-        self.write(registry, node, &bytes);
-        let rest = &mut self.rests[node.index()];
-        if rest.bytes.is_empty() {
-            empty(&mut bytes);
-            rest.bytes = bytes;
-            if core::mem::take(&mut rest.is_awaited) {
-                self.inbox.inputs.push(Kept::Writable(node));
-            }
+    /// Writes what was kept. Returns `true` if nothing is left of it, and the engine waits for that.
+    fn write_rest(&mut self, tools: &mut Tools<'_>) -> bool {
+        let mut bytes = core::mem::take(&mut self.rest);
+        self.write(&bytes, tools);
+        if !self.rest.is_empty() {
+            return false;
         }
-    }
-}
-
-impl Inbox {
-    fn keep(&mut self, input: Input<'_>) {
-        match input {
-            Input::Connected { node } => self.inputs.push(Kept::Connected(node)),
-            Input::Received { node, bytes } => {
-                let start = self.bytes.len();
-                self.bytes.extend_from_slice(bytes);
-                let range = start..self.bytes.len();
-                self.inputs.push(Kept::Received(node, range));
-            }
-            Input::Disconnected { node, reason } => {
-                self.ended.insert(node);
-                self.inputs.push(Kept::Disconnected(node, reason));
-            }
-            Input::Probed { node } => self.inputs.push(Kept::Probed(node)),
-            Input::Writable { node } => {
-                self.writable.insert(node);
-            }
-            Input::Transmitted { .. } | Input::Tick => {
-                unreachable!("no connection says {input:?}")
-            }
-        }
-    }
-
-    /// Hands it all to `engine`. The clock is read under the mutex, so that its time never runs backwards.
-    fn hand_in(&mut self, engine: &mut Engine) {
-        if self.inputs.is_empty() {
-            return;
-        }
-        let now = clock::now();
-        for kept in self.inputs.drain(..) {
-            let input = match kept {
-                Kept::Connected(node) => Input::Connected { node },
-                Kept::Received(node, range) => Input::Received {
-                    node,
-                    bytes: &self.bytes[range],
-                },
-                Kept::Writable(node) => Input::Writable { node },
-                Kept::Disconnected(node, reason) => Input::Disconnected { node, reason },
-                Kept::Probed(node) => Input::Probed { node },
-                Kept::Seed(seed) => {
-                    engine.reseed(seed);
-                    continue;
-                }
-            };
-            engine.handle(now, input);
-        }
-        empty(&mut self.bytes);
-    }
-}
-
-fn empty(bytes: &mut Vec<u8>) {
-    bytes.clear();
-    if KEPT_BYTES < bytes.capacity() {
-        *bytes = Vec::new();
+        empty(&mut bytes);
+        self.rest = bytes;
+        core::mem::take(&mut self.is_awaited)
     }
 }
 
 impl fmt::Debug for Wire {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Not the bytes: there are credentials and tokens among them.
-        f.debug_struct("Wire")
-            .field("net", &self.net)
-            .finish_non_exhaustive()
+        let links = self.nodes.iter().map(|node| &node.link);
+        f.debug_list().entries(links).finish()
     }
 }

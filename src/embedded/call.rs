@@ -20,8 +20,8 @@ pub(super) struct Call<'a> {
 
 impl<'a> Call<'a> {
     /// Returns the database that the client selected.
-    pub(super) fn database<'s>(&self, state: &'s mut State) -> &'s mut Database {
-        state.keyspace.database(self.session.database)
+    pub(super) fn database<'s>(&'s self, state: &'s mut State) -> Database<'s> {
+        Database::new(&mut state.keyspace, &mut state.tracking, self.session)
     }
 
     /// Returns the words from `first` on, of which there may be none.

@@ -9,6 +9,7 @@ use alloc::vec::Vec;
 use crate::resp::OwnedValue;
 
 use super::call::{Call, count, integer, is_flush_mode, ok};
+use super::clients;
 use super::info;
 use super::keyspace::DATABASES;
 use super::refusal::{Answer, Refusal};
@@ -65,10 +66,12 @@ const COMMANDS: &[Command] = &[
 const VALKEY: &[Command] = &[Command::new("delifeq", (3, 3), Body::Run(strings::delifeq))];
 
 const CLIENT: &[Command] = &[
-    Command::new("client|getname", (2, 2), Body::Run(client_getname)),
-    Command::new("client|id", (2, 2), Body::Run(client_id)),
-    Command::new("client|setinfo", (4, 4), Body::Run(client_setinfo)),
-    Command::new("client|setname", (3, 3), Body::Run(client_setname)),
+    Command::new("client|caching", (3, 3), Body::Run(clients::caching)),
+    Command::new("client|getname", (2, 2), Body::Run(clients::getname)),
+    Command::new("client|id", (2, 2), Body::Run(clients::id)),
+    Command::new("client|setinfo", (4, 4), Body::Run(clients::setinfo)),
+    Command::new("client|setname", (3, 3), Body::Run(clients::setname)),
+    Command::new("client|tracking", (3, MANY), Body::Run(clients::tracking)),
 ];
 
 const SCRIPT: &[Command] = &[
@@ -86,6 +89,19 @@ impl Command {
         word.eq_ignore_ascii_case(self.name.as_bytes())
     }
 
+    fn run(&self, state: &mut State, call: &mut Call<'_>) -> Answer {
+        let (least, most) = self.words;
+        if call.words.len() < least || most < call.words.len() {
+            return Err(Refusal::arity(self.name));
+        }
+        match self.body {
+            Body::RunForAll(run) => run(state, call),
+            Body::Run(_) if !may_enter(state, call.session) => Err(Refusal::NO_AUTH),
+            Body::Run(run) => run(state, call),
+            Body::Container(_) => unreachable!("a container has no words but too few"),
+        }
+    }
+
     /// Returns `true` if it is the subcommand `word` of `container`.
     fn is_part(&self, container: &str, word: &[u8]) -> bool {
         let name = self.name.as_bytes().get(container.len() + 1..);
@@ -93,19 +109,16 @@ impl Command {
     }
 }
 
-/// Looks the command up and runs it.
+/// Looks the command up and runs it. What `CLIENT CACHING` said is for the next command that is not
+/// one of `CLIENT`, be it a wrong one.
 pub(super) fn run(state: &mut State, call: &mut Call<'_>) -> Answer {
-    let command = find(call.words, state.flavour)?;
-    let (least, most) = command.words;
-    if call.words.len() < least || most < call.words.len() {
-        return Err(Refusal::arity(command.name));
-    }
-    match command.body {
-        Body::RunForAll(run) => run(state, call),
-        Body::Run(_) if !may_enter(state, call.session) => Err(Refusal::NO_AUTH),
-        Body::Run(run) => run(state, call),
-        Body::Container(_) => unreachable!("a container has no words but too few"),
-    }
+    let found = find(call.words, state.flavour);
+    let is_of_client = found
+        .as_ref()
+        .is_ok_and(|it| it.name.starts_with("client|"));
+    let answer = found.and_then(|command| command.run(state, call));
+    call.session.caching &= is_of_client;
+    answer
 }
 
 fn find(words: &[&[u8]], flavour: Flavour) -> Result<&'static Command, Refusal> {
@@ -162,7 +175,7 @@ fn hello(state: &mut State, call: &mut Call<'_>) -> Answer {
                 rest
             }
             [name, rest @ ..] if option.eq_ignore_ascii_case(b"setname") => {
-                call.session.name = client_name(name)?.to_vec();
+                call.session.name = clients::valid_name(name)?.to_vec();
                 rest
             }
             _ => {
@@ -175,6 +188,7 @@ fn hello(state: &mut State, call: &mut Call<'_>) -> Answer {
         return Err(NO_AUTH);
     }
     call.session.protocol = protocol;
+    state.tracking.update(call.session);
     Ok(info::hello(state, call.session))
 }
 
@@ -218,33 +232,6 @@ fn log_in(
     Ok(())
 }
 
-fn client_getname(_: &mut State, call: &mut Call<'_>) -> Answer {
-    Ok(match call.session.name.as_slice() {
-        [] => OwnedValue::Null,
-        name => OwnedValue::bulk(name),
-    })
-}
-
-fn client_id(_: &mut State, call: &mut Call<'_>) -> Answer {
-    Ok(OwnedValue::Integer(call.session.id.cast_signed()))
-}
-
-fn client_setinfo(_: &mut State, _: &mut Call<'_>) -> Answer {
-    Ok(ok())
-}
-
-fn client_setname(_: &mut State, call: &mut Call<'_>) -> Answer {
-    call.session.name = client_name(call.words[2])?.to_vec();
-    Ok(ok())
-}
-
-fn client_name(name: &[u8]) -> Result<&[u8], Refusal> {
-    const BAD_NAME: Refusal =
-        Refusal::fixed("ERR Client names cannot contain spaces, newlines or special characters.");
-    let good = name.iter().all(u8::is_ascii_graphic);
-    if good { Ok(name) } else { Err(BAD_NAME) }
-}
-
 fn ping(_: &mut State, call: &mut Call<'_>) -> Answer {
     match call.words_from(1) {
         [] => Ok(OwnedValue::simple("PONG")),
@@ -274,6 +261,7 @@ fn dbsize(state: &mut State, call: &mut Call<'_>) -> Answer {
 fn flushall(state: &mut State, call: &mut Call<'_>) -> Answer {
     flush_mode(call)?;
     state.keyspace.clear();
+    state.tracking.flushed();
     Ok(ok())
 }
 

@@ -1,7 +1,8 @@
 //! One client of an embedded node: its socket, and the bytes that wait on either side.
 //!
 //! Neither side grows without bound: nothing is executed while [`OUT_BYTES_MAX`] of replies wait for
-//! a client that does not read them, and nothing is read before what was read is executed.
+//! a client that does not read them, and nothing is read before what was read is executed. A client
+//! for which [`PUSHED_BYTES_MAX`] wait when a push comes is closed: it is others who cause pushes.
 
 use std::io::{self, Read, Write};
 use std::vec::Vec;
@@ -17,6 +18,10 @@ use super::store::Store;
 /// Once so many bytes of replies wait, no further command is executed. The last reply may lie
 /// beyond.
 const OUT_BYTES_MAX: usize = 256 << 10;
+
+/// Once so many bytes wait, no push is added: the client reads neither replies nor pushes. More than
+/// [`OUT_BYTES_MAX`] and the longest reply.
+const PUSHED_BYTES_MAX: usize = 2 << 20;
 
 /// Bytes that are read at a time. A client that sends more gets its next turn after the others.
 const READ_BYTES: usize = 16 << 10;
@@ -76,6 +81,18 @@ impl Connection {
     pub(super) fn ready(&mut self, readable: bool, writable: bool) {
         self.readable |= readable;
         self.writable |= writable;
+    }
+
+    pub(super) const fn session(&self) -> &Session {
+        &self.session
+    }
+
+    /// Takes over a push, which is written when it is the connection's turn.
+    pub(super) fn push(&mut self, bytes: &[u8]) {
+        self.closing |= self.out.len() >= PUSHED_BYTES_MAX;
+        if !self.closing {
+            self.out.extend_from_slice(bytes);
+        }
     }
 
     /// Reads once, executes what has arrived, writes what it can: a bounded amount of work.
@@ -182,16 +199,48 @@ mod tests {
     use super::*;
     use crate::resp::command;
 
+    /// A connection of the store, and its client.
+    fn connection(store: &mut Store) -> (Connection, std::net::TcpStream) {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (stream, _) = listener.accept().unwrap();
+        stream.set_nonblocking(true).unwrap();
+        let session = store.session();
+        let connection = Connection::new(TcpStream::from_std(stream), session);
+        (connection, client)
+    }
+
+    #[test]
+    fn a_client_that_reads_no_pushes_is_closed() {
+        let mut store = Store::new(1, Instant::ZERO);
+        let (mut connection, mut client) = connection(&mut store);
+        let push = [b'x'; 1 << 10];
+        for _ in 0..PUSHED_BYTES_MAX >> 10 {
+            connection.push(&push);
+            assert!(!connection.closing);
+        }
+        connection.push(&push);
+        assert_eq!(
+            (connection.closing, connection.out.len()),
+            (true, PUSHED_BYTES_MAX)
+        );
+        // What was taken over before is sent, then the connection ends.
+        let reader = std::thread::spawn(move || {
+            let mut bytes = Vec::new();
+            client.read_to_end(&mut bytes).map(|_| bytes.len())
+        });
+        while connection.serve(&mut store, || Instant::ZERO) != Served::Ended {
+            connection.ready(false, true);
+        }
+        drop(connection);
+        assert_eq!(reader.join().unwrap().unwrap(), PUSHED_BYTES_MAX);
+    }
+
     #[test]
     fn unread_replies_stay_bounded() {
         const VALUE_BYTES: usize = 100_000;
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let mut client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let (stream, _) = listener.accept().unwrap();
-        stream.set_nonblocking(true).unwrap();
         let mut store = Store::new(1, Instant::ZERO);
-        let session = store.session();
-        let mut connection = Connection::new(TcpStream::from_std(stream), session);
+        let (mut connection, mut client) = connection(&mut store);
 
         let mut bytes = Vec::new();
         command(&mut bytes, &[b"SET", b"k", &[b'v'; VALUE_BYTES]]);

@@ -1,13 +1,15 @@
 //! Keys, what they hold, and when they end.
 //!
 //! Sorted maps, so that every iteration has the same order. A key is over once the clock is *past*
-//! its end, to the millisecond, as in the server; the first access after that removes it. None of
-//! this can be printed: values are tokens.
+//! its end, to the millisecond, as in the server; the first access after that removes it. Each change
+//! of a key, its end too, is told to `tracking`. None of this can be printed: values are tokens.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use super::refusal::Refusal;
+use super::session::Session;
+use super::tracking::Tracking;
 
 /// Databases, as many as a server has by default.
 pub(super) const DATABASES: u32 = 16;
@@ -17,13 +19,16 @@ pub(super) type Millis = i64;
 
 #[derive(Clone, Default)]
 pub(super) struct Keyspace {
-    databases: BTreeMap<u32, Database>,
+    databases: BTreeMap<u32, Keys>,
 }
 
-/// The keys of one database.
-#[derive(Clone, Default)]
-pub(super) struct Database {
-    keys: BTreeMap<Vec<u8>, Entry>,
+type Keys = BTreeMap<Vec<u8>, Entry>;
+
+/// The keys of the database that a client selected, for a command of this client.
+pub(super) struct Database<'a> {
+    keys: &'a mut Keys,
+    tracking: &'a mut Tracking,
+    session: &'a Session,
 }
 
 #[derive(Clone)]
@@ -42,17 +47,13 @@ pub(super) enum Value {
 }
 
 impl Keyspace {
-    pub(super) fn database(&mut self, number: u32) -> &mut Database {
-        self.databases.entry(number).or_default()
-    }
-
     pub(super) fn clear(&mut self) {
         self.databases.clear();
     }
 
     /// Returns the text that `key` of the first database holds, without removing anything.
     pub(super) fn peek(&self, key: &[u8], now: Millis) -> Option<&[u8]> {
-        let entry = self.databases.get(&0)?.keys.get(key)?;
+        let entry = self.databases.get(&0)?.get(key)?;
         match &entry.value {
             Value::Text(text) if !entry.is_over(now) => Some(text),
             Value::Text(_) | Value::List(_) => None,
@@ -62,16 +63,50 @@ impl Keyspace {
     /// Returns how many keys there are in all databases.
     pub(super) fn len(&self, now: Millis) -> usize {
         let databases = self.databases.values();
-        databases.map(|database| database.len(now)).sum()
+        databases.map(|keys| len(keys, now)).sum()
+    }
+
+    /// Removes every key whose time is over.
+    pub(super) fn expire(&mut self, now: Millis, tracking: &mut Tracking) {
+        for keys in self.databases.values_mut() {
+            keys.retain(|key, entry| {
+                let over = entry.is_over(now);
+                if over {
+                    tracking.changed(key, None);
+                }
+                !over
+            });
+        }
     }
 }
 
-impl Database {
-    pub(super) fn entry(&mut self, key: &[u8], now: Millis) -> Option<&mut Entry> {
+impl<'a> Database<'a> {
+    pub(super) fn new(
+        keyspace: &'a mut Keyspace,
+        tracking: &'a mut Tracking,
+        session: &'a Session,
+    ) -> Self {
+        Self {
+            keys: keyspace.databases.entry(session.database).or_default(),
+            tracking,
+            session,
+        }
+    }
+
+    /// Registers the key for a push, if the client asked for that. Each command that only reads
+    /// does so with its keys, when it has read them: a key whose time is over changes before.
+    pub(super) fn register(&mut self, key: &[u8]) {
+        if self.session.caching {
+            self.tracking.register(key, self.session.id);
+        }
+    }
+
+    pub(super) fn entry(&mut self, key: &[u8], now: Millis) -> Option<&Entry> {
         if self.keys.get(key)?.is_over(now) {
             self.keys.remove(key);
+            self.changed(key);
         }
-        self.keys.get_mut(key)
+        self.keys.get(key)
     }
 
     /// Returns the text that `key` holds.
@@ -85,21 +120,44 @@ impl Database {
 
     pub(super) fn insert(&mut self, key: &[u8], entry: Entry) {
         self.keys.insert(key.to_vec(), entry);
+        self.changed(key);
+    }
+
+    /// Sets when `key`, which is there, ends. An end that is not in the future removes it.
+    pub(super) fn set_end(&mut self, key: &[u8], now: Millis, end: Millis) {
+        match self.keys.get_mut(key) {
+            Some(entry) if now < end => entry.end = Some(end),
+            Some(_) | None => drop(self.keys.remove(key)),
+        }
+        self.changed(key);
     }
 
     /// Returns `true` if there was such a key.
     pub(super) fn remove(&mut self, key: &[u8], now: Millis) -> bool {
-        self.entry(key, now).is_some() && self.keys.remove(key).is_some()
+        let there = self.entry(key, now).is_some();
+        if there {
+            self.keys.remove(key);
+            self.changed(key);
+        }
+        there
     }
 
     pub(super) fn clear(&mut self) {
         self.keys.clear();
+        self.tracking.flushed();
     }
 
     pub(super) fn len(&self, now: Millis) -> usize {
-        let entries = self.keys.values();
-        entries.filter(|entry| !entry.is_over(now)).count()
+        len(self.keys, now)
     }
+
+    fn changed(&mut self, key: &[u8]) {
+        self.tracking.changed(key, Some(self.session.id));
+    }
+}
+
+fn len(keys: &Keys, now: Millis) -> usize {
+    keys.values().filter(|entry| !entry.is_over(now)).count()
 }
 
 impl Entry {

@@ -9,7 +9,8 @@
 //!
 //! It knows the commands and the scripts that this library uses, and a few more that tests use. It
 //! answers them byte for byte as `redis-server` 7.0.15 does, errors included: a test sends the same
-//! random commands to both (`tests/it/embedded.rs`).
+//! random commands to both (`tests/it/embedded.rs`). Pushes are the server's too, and those of a
+//! Valkey 9.1 where that is the [`Flavour`].
 //!
 //! ```
 //! use shearline::embedded::EmbeddedNode;
@@ -18,6 +19,19 @@
 //! println!("a lock node at {}", node.url());
 //! # Ok::<(), std::io::Error>(())
 //! ```
+//!
+//! # The commands
+//!
+//! * On keys: `SET` (`NX`, `XX`, `GET`, `PX`, `EX`, `KEEPTTL`), `GET`, `DEL`, `EXISTS`, `PTTL`,
+//!   `PEXPIRE`, `SETNX`, `GETSET`, `LPUSH`, `DBSIZE`, `FLUSHALL`, `FLUSHDB`; as a Valkey, `DELIFEQ`.
+//! * Scripts: `EVAL`, `EVALSHA`, `SCRIPT LOAD`, `EXISTS`, `FLUSH`.
+//! * On the connection: `HELLO`, `AUTH`, `SELECT`, `PING`, `CLIENT ID`, `SETNAME`, `GETNAME`,
+//!   `SETINFO`.
+//! * For clients that wait for a key: `CLIENT TRACKING ON OPTIN NOLOOP`, `CLIENT TRACKING OFF`,
+//!   `CLIENT CACHING YES`. The next change of a key that was read after `CACHING YES` is pushed to
+//!   that connection once, if it speaks RESP3 (`HELLO 3`), as a server would: whoever makes it, but
+//!   for the connection itself, and also if the key ends by itself.
+//! * On the node: `INFO`, `TIME`.
 //!
 //! # Where it differs from the server
 //!
@@ -28,9 +42,14 @@
 //! * `INFO` has three sections (`server`, `memory`, `replication`) with few fields.
 //! * `CLIENT SETINFO` is accepted, as by newer servers.
 //! * `SET` takes no `EXAT` and `PXAT`: the store has no wall clock.
-//! * A key whose time is over is removed when it is next read, and not before.
+//! * A key whose time is over is removed when it is next read, and not before. While a key is
+//!   registered for a push, a node looks for such keys ten times a second, in all databases.
+//! * `CLIENT TRACKING ON` takes `OPTIN` and `NOLOOP`, both, and no other option: the rest is refused.
+//! * At most 65,536 keys are registered, each for each client counted. One more, and a push ends the
+//!   registrations of another key. A client that leaves 2 MiB unread is closed at the next push.
 
 mod call;
+mod clients;
 mod commands;
 mod connection;
 mod info;
@@ -44,6 +63,7 @@ mod session;
 mod state;
 mod store;
 mod strings;
+mod tracking;
 
 pub use node::{EmbeddedNode, Options};
 pub use session::Session;

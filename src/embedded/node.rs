@@ -255,3 +255,47 @@ fn percent_encoded(text: &str) -> String {
     }
     encoded
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::TcpStream;
+
+    use super::*;
+    use crate::resp::command;
+
+    /// A client that has registered a key, and has been told so.
+    fn waiter(node: &EmbeddedNode) -> TcpStream {
+        let mut stream = TcpStream::connect(node.address()).unwrap();
+        let mut bytes = Vec::new();
+        command(
+            &mut bytes,
+            &[b"CLIENT", b"TRACKING", b"ON", b"OPTIN", b"NOLOOP"],
+        );
+        command(&mut bytes, &[b"CLIENT", b"CACHING", b"YES"]);
+        command(&mut bytes, &[b"GET", b"k"]);
+        stream.write_all(&bytes).unwrap();
+        let mut replies = [0; 15];
+        stream.read_exact(&mut replies).unwrap();
+        assert_eq!(&replies, b"+OK\r\n+OK\r\n$-1\r\n");
+        stream
+    }
+
+    #[test]
+    fn nothing_is_left_of_clients_that_have_gone() {
+        let node = EmbeddedNode::spawn().unwrap();
+        let registered = || lock(&node.store).has_registrations();
+        let stream = waiter(&node);
+        assert!(registered());
+        drop(stream);
+        let patience = clock::now().saturating_add(Duration::from_secs(20));
+        while registered() {
+            assert!(clock::now() < patience, "still registered");
+            thread::yield_now();
+        }
+        let _stream = waiter(&node);
+        assert!(registered());
+        node.stop().unwrap();
+        assert!(!registered());
+    }
+}

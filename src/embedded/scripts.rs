@@ -16,7 +16,7 @@ use super::call::{Call, flags, integer, is_flush_mode, ok};
 use super::keyspace::{Database, Entry, Millis, Value};
 use super::known::Scripts;
 use super::refusal::{Answer, Refusal};
-use super::state::State;
+use super::state::{Flavour, State};
 use super::strings::{expiry, set_in};
 
 const NO_KEY: Refusal =
@@ -33,7 +33,7 @@ struct Known {
     run: Run,
 }
 
-type Run = fn(&mut Database, Millis, &Arguments<'_>) -> Answer;
+type Run = fn(&mut Database<'_>, Millis, &Arguments<'_>) -> Answer;
 
 /// All that the node knows. [`Scripts`] names them by their places.
 static KNOWN: [Known; 9] = [
@@ -111,10 +111,10 @@ pub(super) fn flush(state: &mut State, call: &mut Call<'_>) -> Answer {
 
 /// `EVAL text numkeys key ... argument ...`.
 pub(super) fn eval(state: &mut State, call: &mut Call<'_>) -> Answer {
-    let arguments = Arguments::parse(call)?;
+    let arguments = Arguments::parse(call, state.flavour)?;
     let place = by_text(call.words[1])?;
     state.scripts.insert(place);
-    run(place, call.database(state), call.now, &arguments)
+    run(place, &mut call.database(state), call.now, &arguments)
 }
 
 /// `EVALSHA digest numkeys key ... argument ...`.
@@ -123,9 +123,9 @@ pub(super) fn evalsha(state: &mut State, call: &mut Call<'_>) -> Answer {
     if call.words[1].len() != RELEASE.sha1.len() {
         return Err(Refusal::NO_SCRIPT);
     }
-    let arguments = Arguments::parse(call)?;
+    let arguments = Arguments::parse(call, state.flavour)?;
     let place = given(state.scripts, call.words[1]).ok_or(Refusal::NO_SCRIPT)?;
-    run(place, call.database(state), call.now, &arguments)
+    run(place, &mut call.database(state), call.now, &arguments)
 }
 
 /// The arguments that the scripts read: `KEYS[1]`, `ARGV[1]`, `ARGV[2]`, of which each may be
@@ -136,10 +136,11 @@ struct Arguments<'a> {
     ttl: Option<&'a [u8]>,
     keys: &'a [&'a [u8]],
     rest: &'a [&'a [u8]],
+    flavour: Flavour,
 }
 
 impl<'a> Arguments<'a> {
-    fn parse(call: &Call<'a>) -> Result<Self, Refusal> {
+    fn parse(call: &Call<'a>, flavour: Flavour) -> Result<Self, Refusal> {
         const NEGATIVE: Refusal = Refusal::fixed("ERR Number of keys can't be negative");
         const TOO_MANY: Refusal =
             Refusal::fixed("ERR Number of keys can't be greater than number of args");
@@ -153,21 +154,54 @@ impl<'a> Arguments<'a> {
             ttl: arguments.get(1).copied(),
             keys,
             rest: arguments,
+            flavour,
         })
+    }
+
+    /// Does what `redis.call('get',key)` does.
+    fn read<'d>(
+        &self,
+        database: &'d mut Database<'_>,
+        now: Millis,
+        key: &[u8],
+    ) -> Result<Option<&'d [u8]>, Refusal> {
+        database.entry(key, now);
+        self.register(database, key);
+        database.text(key, now)
+    }
+
+    /// Does what `redis.call('pttl',key)` does, where there is no key or `None`.
+    fn left(&self, database: &mut Database<'_>, now: Millis, key: &[u8]) -> Option<i64> {
+        let left = database.entry(key, now).map(|entry| entry.pttl(now));
+        self.register(database, key);
+        left
+    }
+
+    /// Registers what a script has read: Redis takes all keys of the script for read, then.
+    fn register(&self, database: &mut Database<'_>, key: &[u8]) {
+        match self.flavour {
+            Flavour::Redis => self.keys.iter().for_each(|key| database.register(key)),
+            Flavour::Valkey => database.register(key),
+        }
     }
 }
 
-fn run(place: usize, database: &mut Database, now: Millis, arguments: &Arguments<'_>) -> Answer {
+fn run(
+    place: usize,
+    database: &mut Database<'_>,
+    now: Millis,
+    arguments: &Arguments<'_>,
+) -> Answer {
     let Known { script, run } = &KNOWN[place];
     run(database, now, arguments).map_err(|refusal| refusal.in_script(script.sha1))
 }
 
-type Plain = fn(&mut Database, Millis, &Arguments<'_>) -> Result<i64, Refusal>;
+type Plain = fn(&mut Database<'_>, Millis, &Arguments<'_>) -> Result<i64, Refusal>;
 
 /// Runs `plain` and then the marker check. Returns the answer of `plain` and whether it counts. The
 /// marker is argument number `marker`, counted from 0.
 fn marker_checked(
-    database: &mut Database,
+    database: &mut Database<'_>,
     now: Millis,
     arguments: &Arguments<'_>,
     marker: usize,
@@ -180,19 +214,17 @@ fn marker_checked(
 
 /// Does what every script with a marker check does at its end.
 fn counts(
-    database: &mut Database,
+    database: &mut Database<'_>,
     now: Millis,
     arguments: &Arguments<'_>,
     marker: usize,
 ) -> Result<i64, Refusal> {
-    let [_, marker_key, barrier_key, ..] = arguments.keys else {
-        return Err(NO_KEY);
-    };
+    let marker_key = arguments.keys.get(1).ok_or(NO_KEY)?;
     let wanted = arguments.rest.get(marker).copied();
-    let same = matches!(database.text(marker_key, now), Ok(Some(text)) if Some(text) == wanted);
-    let barrier = database
-        .entry(barrier_key, now)
-        .map(|entry| entry.pttl(now));
+    let marker = arguments.read(database, now, marker_key);
+    let same = matches!(marker, Ok(Some(text)) if Some(text) == wanted);
+    let barrier_key = arguments.keys.get(2).ok_or(NO_KEY)?;
+    let barrier = arguments.left(database, now, barrier_key);
     Ok(match same {
         true => barrier_left(barrier),
         false => -1,
@@ -210,7 +242,7 @@ fn barrier_left(barrier: Option<i64>) -> i64 {
 
 /// `SET NX PX`. Returns 1 if the key was set, otherwise 0.
 fn acquire(
-    database: &mut Database,
+    database: &mut Database<'_>,
     now: Millis,
     arguments: &Arguments<'_>,
 ) -> Result<i64, Refusal> {
@@ -224,29 +256,29 @@ fn acquire(
 }
 
 /// Does what [`SET_IF_PERMITTED`] does for a user who may do everything.
-fn first_set(database: &mut Database, now: Millis, arguments: &Arguments<'_>) -> Answer {
+fn first_set(database: &mut Database<'_>, now: Millis, arguments: &Arguments<'_>) -> Answer {
     match arguments.ttl.is_some_and(<[u8]>::is_empty) {
         true => Ok(OwnedValue::Integer(0)),
         false => acquire(database, now, arguments).map(OwnedValue::Integer),
     }
 }
 
-fn insert(database: &mut Database, key: &[u8], text: &[u8], end: Option<Millis>) {
+fn insert(database: &mut Database<'_>, key: &[u8], text: &[u8], end: Option<Millis>) {
     let value = Value::Text(text.to_vec());
     database.insert(key, Entry { value, end });
 }
 
 /// Does what [`JOIN`] does on a node that has no replica and was none.
-fn join(database: &mut Database, now: Millis, arguments: &Arguments<'_>) -> Answer {
+fn join(database: &mut Database<'_>, now: Millis, arguments: &Arguments<'_>) -> Answer {
     let (&[marker_key, barrier_key], &[run_id, ttl, nodes, quorum, cluster, durable, span, mode]) =
         (arguments.keys, arguments.rest)
     else {
         return Err(NO_KEY);
     };
-    let marker = database.text(marker_key, now)?.map(<[u8]>::to_vec);
-    let barrier = database
-        .entry(barrier_key, now)
-        .map(|entry| entry.pttl(now));
+    let marker = arguments
+        .read(database, now, marker_key)?
+        .map(<[u8]>::to_vec);
+    let barrier = arguments.left(database, now, barrier_key);
     let mut left = barrier_left(barrier);
     let own = lua_number(ttl).ok_or(NO_NUMBER)?;
     let span = lua_number(span).ok_or(NO_NUMBER)?;
@@ -337,12 +369,12 @@ fn read_marker(text: &[u8]) -> Option<Marker<'_>> {
 
 /// Does what [`RELEASE`] does.
 fn release(
-    database: &mut Database,
+    database: &mut Database<'_>,
     now: Millis,
     arguments: &Arguments<'_>,
 ) -> Result<i64, Refusal> {
     let key = arguments.key.ok_or(NO_KEY)?;
-    match database.text(key, now)? {
+    match arguments.read(database, now, key)? {
         None => Ok(0),
         value if value == arguments.token => Ok(i64::from(database.remove(key, now))),
         Some(_) => Ok(-1),
@@ -350,9 +382,13 @@ fn release(
 }
 
 /// Does what [`EXTEND`] does.
-fn extend(database: &mut Database, now: Millis, arguments: &Arguments<'_>) -> Result<i64, Refusal> {
+fn extend(
+    database: &mut Database<'_>,
+    now: Millis,
+    arguments: &Arguments<'_>,
+) -> Result<i64, Refusal> {
     let key = arguments.key.ok_or(NO_KEY)?;
-    let value = database.text(key, now)?;
+    let value = arguments.read(database, now, key)?;
     if value.is_none() || value != arguments.token {
         return Ok(if value.is_none() { 0 } else { -1 });
     }
@@ -364,7 +400,7 @@ fn extend(database: &mut Database, now: Millis, arguments: &Arguments<'_>) -> Re
         let ttl = arguments.ttl.unwrap_or_default();
         // Lua counts in doubles.
         if (left as f64) < lua_number(ttl).ok_or(NO_NUMBER)? {
-            entry.end = Some(expiry(ttl, now)?);
+            database.set_end(key, now, expiry(ttl, now)?);
         }
     }
     Ok(1)
@@ -372,12 +408,12 @@ fn extend(database: &mut Database, now: Millis, arguments: &Arguments<'_>) -> Re
 
 /// Does what [`CONFIRM`] does.
 fn confirm(
-    database: &mut Database,
+    database: &mut Database<'_>,
     now: Millis,
     arguments: &Arguments<'_>,
 ) -> Result<i64, Refusal> {
     let key = arguments.key.ok_or(NO_KEY)?;
-    let value = database.text(key, now)?;
+    let value = arguments.read(database, now, key)?;
     if value.is_none() || value != arguments.token {
         return Ok(if value.is_none() { 0 } else { -1 });
     }
@@ -385,7 +421,7 @@ fn confirm(
 }
 
 /// Returns one more than the milliseconds that `key`, which is there, lives on.
-fn above_left(database: &mut Database, now: Millis, key: &[u8]) -> i64 {
+fn above_left(database: &mut Database<'_>, now: Millis, key: &[u8]) -> i64 {
     let left = database.entry(key, now).map_or(-1, |entry| entry.pttl(now));
     // Lua counts in doubles.
     match left < 0 {
@@ -395,9 +431,9 @@ fn above_left(database: &mut Database, now: Millis, key: &[u8]) -> i64 {
 }
 
 /// Does what [`INSPECT`] does.
-fn inspect(database: &mut Database, now: Millis, arguments: &Arguments<'_>) -> Answer {
+fn inspect(database: &mut Database<'_>, now: Millis, arguments: &Arguments<'_>) -> Answer {
     let key = arguments.key.ok_or(NO_KEY)?;
-    let value = database.text(key, now)?.map(<[u8]>::to_vec);
+    let value = arguments.read(database, now, key)?.map(<[u8]>::to_vec);
     let above = value.as_ref().map_or(0, |_| above_left(database, now, key));
     let counts = match arguments.keys.len() {
         1 => 0,

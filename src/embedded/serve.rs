@@ -15,6 +15,7 @@ use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::net::{AddressFamily, SocketType, bind, getsockname, listen, socket, sockopt};
 
 use crate::driver::clock;
+use crate::time::Instant;
 
 use super::connection::{Connection, Served};
 use super::store::{Memory, Store};
@@ -29,6 +30,10 @@ const BACKLOG: i32 = 511;
 
 /// How soon an accept that failed (no descriptor was left, say) is tried again.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
+
+/// How often it is looked for keys whose time is over while pushes depend on it: as often as a server
+/// does by default.
+const EXPIRE_EVERY: Duration = Duration::from_millis(100);
 
 /// The orders of the handle. Each is answered when it is done.
 #[derive(Debug)]
@@ -61,6 +66,8 @@ pub(super) struct Server {
     /// A connection may be waiting to be accepted.
     acceptable: bool,
     paused: bool,
+    /// When keys whose time is over are next looked for, if pushes depend on it.
+    expire: Option<Instant>,
 }
 
 impl Server {
@@ -80,6 +87,7 @@ impl Server {
             next: FIRST,
             acceptable: false,
             paused: false,
+            expire: None,
         };
         server.open()?;
         Ok(server)
@@ -101,8 +109,8 @@ impl Server {
         loop {
             let wait = match again {
                 true => Some(Duration::ZERO),
-                false if self.acceptable && !self.paused => Some(ACCEPT_AGAIN),
-                false => None,
+                false if self.paused => None,
+                false => self.wait(),
             };
             match self.poll.poll(&mut events, wait) {
                 Ok(()) => (),
@@ -122,6 +130,13 @@ impl Server {
                 Err(TryRecvError::Disconnected) => return,
             }
         }
+    }
+
+    /// Returns how long there is nothing to do without an event.
+    fn wait(&self) -> Option<Duration> {
+        let accept = self.acceptable.then_some(ACCEPT_AGAIN);
+        let expire = self.expire.map(|at| at.saturating_since(clock::now()));
+        accept.into_iter().chain(expire).min()
     }
 
     /// Records what happened; nothing is done yet, because the node may be paused.
@@ -154,12 +169,20 @@ impl Server {
         self.accept();
         let mut store = lock(&self.store);
         let mut again = false;
-        self.connections.retain(|_, connection| {
+        let mut next = FIRST;
+        while let Some((&number, connection)) = self.connections.range_mut(next..).next() {
+            next = number + 1;
             let served = connection.serve(&mut store, clock::now);
+            if served == Served::Ended {
+                store.disconnect(connection.session());
+                self.connections.remove(&number);
+            }
+            // Before the next one's commands: pushes and replies stay in their order.
             again |= served == Served::Again;
-            served != Served::Ended
-        });
-        again
+            again |= deliver(&mut store, &mut self.connections);
+        }
+        self.expire = expire(&mut store, self.expire, clock::now());
+        again | deliver(&mut store, &mut self.connections)
     }
 
     /// Accepts all waiting connections. If an accept fails, they wait; it is tried again soon.
@@ -187,7 +210,7 @@ impl Server {
         let both = Interest::READABLE | Interest::WRITABLE;
         let registry = self.poll.registry();
         registry.register(&mut stream, Token(self.next), both)?;
-        let session = lock(&self.store).session();
+        let session = lock(&self.store).session_of(self.next as u64);
         self.connections
             .insert(self.next, Connection::new(stream, session));
         self.next += 1;
@@ -196,7 +219,11 @@ impl Server {
 
     /// Stops as a killed process does: closes connections and listener, and keeps the port.
     fn close(&mut self) {
-        self.connections.clear();
+        let mut store = lock(&self.store);
+        for (_, connection) in mem::take(&mut self.connections) {
+            store.disconnect(connection.session());
+        }
+        drop(store);
         self.acceptable = false;
         if let Port::Listening(_) = self.port {
             // The listener must be closed before its port can be bound again.
@@ -226,6 +253,31 @@ impl Server {
         self.port = Port::Listening(listener);
         Ok(())
     }
+}
+
+/// Removes keys whose time is over if it is time for that. Returns when it is again, if any push
+/// depends on it.
+fn expire(store: &mut Store, due: Option<Instant>, now: Instant) -> Option<Instant> {
+    let is_due = due.is_some_and(|due| due <= now);
+    if is_due {
+        store.expire(now);
+    }
+    let next = due.filter(|_| !is_due);
+    let next = next.unwrap_or_else(|| now.saturating_add(EXPIRE_EVERY));
+    store.has_registrations().then_some(next)
+}
+
+/// Hands the pushes over to their connections. Returns `true` if there was one.
+fn deliver(store: &mut Store, connections: &mut BTreeMap<usize, Connection>) -> bool {
+    let mut any = false;
+    while let Some((connection, push)) = store.poll_push() {
+        let number = usize::try_from(connection).ok();
+        if let Some(connection) = number.and_then(|number| connections.get_mut(&number)) {
+            connection.push(&push);
+            any = true;
+        }
+    }
+    any
 }
 
 /// A signal, or a client that has already left the queue.

@@ -7,11 +7,13 @@ use alloc::vec::Vec;
 
 use super::keyspace::Keyspace;
 use super::known::Scripts;
+use super::tracking::Tracking;
 
 /// See the [module](self).
 #[derive(Clone, Default)]
 pub(super) struct State {
     pub(super) keyspace: Keyspace,
+    pub(super) tracking: Tracking,
     pub(super) scripts: Scripts,
     pub(super) flavour: Flavour,
     pub(super) password: Option<Vec<u8>>,
@@ -26,6 +28,7 @@ pub enum Flavour {
     /// `redis-server` 7.0.15.
     #[default]
     Redis,
-    /// A Valkey 9: it has `DELIFEQ`. Its error texts are those of Redis here.
+    /// A Valkey 9: it has `DELIFEQ`, and a script after `CLIENT CACHING YES` registers the keys that
+    /// it reads, where Redis registers all that were named. Its error texts are those of Redis here.
     Valkey,
 }

@@ -14,12 +14,16 @@ use super::keyspace::Millis;
 use super::known::Scripts;
 use super::session::{Protocol, Session};
 use super::state::{Flavour, State};
+use super::tracking::Tracking;
 
 /// A lock node as a pure function. For development, tests and simulation; see the
 /// [module](super).
 ///
 /// Time is an argument and must not run backwards. Each call costs what its command does, at most
 /// logarithmic in the number of keys; `FLUSHALL` and `DBSIZE` are linear in it.
+///
+/// A client may ask to be sent a push when a key changes (`CLIENT TRACKING`). What another client's
+/// command brings it is a value that the caller fetches with [`poll_push`](Self::poll_push).
 ///
 /// ```
 /// use shearline::Instant;
@@ -95,20 +99,79 @@ impl Store {
         millis(now).saturating_add(self.ahead)
     }
 
-    /// Returns the session of a new client. `HELLO` shows its number.
+    /// Returns the session of a new client. `HELLO` shows its number, and pushes name it too.
     #[must_use]
     pub fn session(&mut self) -> Session {
-        self.sessions += 1;
-        Session::new(self.sessions)
+        self.session_of(self.sessions + 1)
     }
 
-    /// Starts again under a new identity. Scripts are forgotten in any case. Sessions from before
-    /// have ended and must not be used any more.
+    /// Returns the session of a new client at the caller's connection of this number, which pushes
+    /// to it name.
+    #[must_use]
+    pub fn session_of(&mut self, connection: u64) -> Session {
+        self.sessions += 1;
+        Session::new(self.sessions, connection)
+    }
+
+    /// The client of this session has gone. What it had registered is forgotten, and pushes that
+    /// were not fetched are not sent to it. Linear in the number of registrations.
+    pub fn disconnect(&mut self, session: &Session) {
+        self.state.tracking.disconnected(session.id);
+    }
+
+    /// Returns the next push to be sent, the oldest first, and the number of the connection that
+    /// it goes to. It stands behind all that [`execute`](Self::execute) has answered on this
+    /// connection until now, and before all that it will answer: fetch all of them before a
+    /// command of another connection is executed.
+    ///
+    /// ```
+    /// use shearline::Instant;
+    /// use shearline::embedded::{Session, Store};
+    ///
+    /// let mut store = Store::new(7, Instant::ZERO);
+    /// let (mut waiter, mut holder) = (store.session_of(10), store.session_of(11));
+    /// let mut run = |session: &mut Session, line: &str| {
+    ///     let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+    ///     store.execute(session, Instant::ZERO, &words, &mut Vec::new());
+    ///     store.poll_push()
+    /// };
+    /// run(&mut holder, "SET k token PX 5000");
+    /// run(&mut waiter, "HELLO 3");
+    /// run(&mut waiter, "CLIENT TRACKING ON OPTIN NOLOOP");
+    /// run(&mut waiter, "CLIENT CACHING YES");
+    /// run(&mut waiter, "PTTL k");
+    /// let push = b">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nk\r\n".to_vec();
+    /// assert_eq!(run(&mut holder, "DEL k"), Some((10, push)));
+    /// ```
+    pub fn poll_push(&mut self) -> Option<(u64, Vec<u8>)> {
+        self.state.tracking.poll()
+    }
+
+    /// Returns `true` if the next change of some key is to be pushed. Meanwhile
+    /// [`expire`](Self::expire) should be called now and then.
+    #[must_use]
+    pub fn has_registrations(&self) -> bool {
+        !self.state.tracking.is_empty()
+    }
+
+    /// Removes all keys whose time is over at `now`, as a server does ten times a second or later,
+    /// so that this is pushed although no command reads them. Linear in the number of keys.
+    pub fn expire(&mut self, now: Instant) {
+        let now = self.millis(now);
+        let State {
+            keyspace, tracking, ..
+        } = &mut self.state;
+        keyspace.expire(now, tracking);
+    }
+
+    /// Starts again under a new identity. Scripts and registrations are forgotten in any case.
+    /// Sessions from before have ended and must not be used any more.
     pub fn restart(&mut self, seed: u64, now: Instant, memory: Memory) {
         let mut words = SplitMix(seed);
         self.state.run_id = words.hex_of_20_bytes();
         self.state.replid = words.hex_of_20_bytes();
         self.state.scripts = Scripts::default();
+        self.state.tracking = Tracking::default();
         self.started = now;
         self.sessions = 0;
         match memory {
@@ -117,8 +180,8 @@ impl Store {
         }
     }
 
-    /// Executes one command, name first, and appends its reply to `out`. An empty command has no
-    /// reply.
+    /// Executes one command, name first, and appends its reply to `out`, and behind it a push that
+    /// the client's own command brought it (its `FLUSHALL`). An empty command has no reply.
     pub fn execute(
         &mut self,
         session: &mut Session,
@@ -127,6 +190,7 @@ impl Store {
         out: &mut Vec<u8>,
     ) {
         if command.is_empty() {
+            session.caching = false;
             return;
         }
         let mut call = Call {
@@ -141,6 +205,7 @@ impl Store {
             Protocol::Resp2 => resp::encode_resp2(out, &value),
             Protocol::Resp3 => resp::encode(out, &value),
         }
+        self.state.tracking.take(session.id, out);
     }
 
     /// Returns the text that `key` of the first database holds at `now`. Nothing is changed.

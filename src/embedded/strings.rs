@@ -9,12 +9,15 @@ use super::state::State;
 
 /// `GET key`.
 pub(super) fn get(state: &mut State, call: &mut Call<'_>) -> Answer {
-    read(call.database(state), call.words[1], call.now)
+    let mut database = call.database(state);
+    let answer = read(&mut database, call.words[1], call.now);
+    database.register(call.words[1]);
+    answer
 }
 
 /// `DEL key ...`.
 pub(super) fn del(state: &mut State, call: &mut Call<'_>) -> Answer {
-    let database = call.database(state);
+    let mut database = call.database(state);
     let keys = call.words_from(1).iter();
     Ok(count(
         keys.filter(|key| database.remove(key, call.now)).count(),
@@ -24,7 +27,7 @@ pub(super) fn del(state: &mut State, call: &mut Call<'_>) -> Answer {
 /// `DELIFEQ key value`: deletes the key if it holds the value.
 pub(super) fn delifeq(state: &mut State, call: &mut Call<'_>) -> Answer {
     let (key, value) = (call.words[1], call.words[2]);
-    let database = call.database(state);
+    let mut database = call.database(state);
     let same = database.text(key, call.now)? == Some(value);
     Ok(OwnedValue::Integer(i64::from(
         same && database.remove(key, call.now),
@@ -33,37 +36,38 @@ pub(super) fn delifeq(state: &mut State, call: &mut Call<'_>) -> Answer {
 
 /// `EXISTS key ...`: a key that is named twice counts twice.
 pub(super) fn exists(state: &mut State, call: &mut Call<'_>) -> Answer {
-    let database = call.database(state);
+    let mut database = call.database(state);
     let keys = call.words_from(1).iter();
-    let found = keys.filter(|key| database.entry(key, call.now).is_some());
+    let found = keys.filter(|key| {
+        let found = database.entry(key, call.now).is_some();
+        database.register(key);
+        found
+    });
     Ok(count(found.count()))
 }
 
 /// `PTTL key`: -2 if there is none, -1 if it never ends.
 pub(super) fn pttl(state: &mut State, call: &mut Call<'_>) -> Answer {
-    let entry = call.database(state).entry(call.words[1], call.now);
-    Ok(OwnedValue::Integer(
-        entry.map_or(-2, |entry| entry.pttl(call.now)),
-    ))
+    let mut database = call.database(state);
+    let entry = database.entry(call.words[1], call.now);
+    let left = entry.map_or(-2, |entry| entry.pttl(call.now));
+    database.register(call.words[1]);
+    Ok(OwnedValue::Integer(left))
 }
 
 /// `LPUSH key element ...`: only the number of elements is kept.
 pub(super) fn lpush(state: &mut State, call: &mut Call<'_>) -> Answer {
     let (key, now) = (call.words[1], call.now);
     let added = u64::try_from(call.words.len() - 2).unwrap_or(u64::MAX);
-    let database = call.database(state);
-    let length = match database.entry(key, now).map(|entry| &mut entry.value) {
-        Some(Value::Text(_)) => return Err(Refusal::WRONG_TYPE),
-        Some(Value::List(length)) => {
-            *length = length.saturating_add(added);
-            *length
-        }
-        None => {
-            let value = Value::List(added);
-            database.insert(key, Entry { value, end: None });
-            added
-        }
+    let mut database = call.database(state);
+    let old = database.entry(key, now);
+    let (length, end) = match old.map(|entry| (&entry.value, entry.end)) {
+        Some((Value::Text(_), _)) => return Err(Refusal::WRONG_TYPE),
+        Some((Value::List(length), end)) => (length.saturating_add(added), end),
+        None => (added, None),
     };
+    let value = Value::List(length);
+    database.insert(key, Entry { value, end });
     Ok(OwnedValue::Integer(
         i64::try_from(length).unwrap_or(i64::MAX),
     ))
@@ -74,12 +78,12 @@ pub(super) fn set(state: &mut State, call: &mut Call<'_>) -> Answer {
     let (key, value) = (call.words[1], call.words[2]);
     let now = call.now;
     let options = call.words_from(3);
-    set_in(call.database(state), now, key, value, options)
+    set_in(&mut call.database(state), now, key, value, options)
 }
 
 /// Does what [`set`] does, for a script too.
 pub(super) fn set_in(
-    database: &mut Database,
+    database: &mut Database<'_>,
     now: Millis,
     key: &[u8],
     value: &[u8],
@@ -110,7 +114,7 @@ pub(super) fn set_in(
 /// `SETNX key value`: used by locks of before 2012 and by the example `setnx_getset`.
 pub(super) fn setnx(state: &mut State, call: &mut Call<'_>) -> Answer {
     let (key, value) = (call.words[1], call.words[2]);
-    let database = call.database(state);
+    let mut database = call.database(state);
     let is_free = database.entry(key, call.now).is_none();
     if is_free {
         let value = Value::Text(value.to_vec());
@@ -122,8 +126,8 @@ pub(super) fn setnx(state: &mut State, call: &mut Call<'_>) -> Answer {
 /// `GETSET key value`: the old value, and the new one never ends.
 pub(super) fn getset(state: &mut State, call: &mut Call<'_>) -> Answer {
     let (key, value) = (call.words[1], call.words[2]);
-    let database = call.database(state);
-    let before = read(database, key, call.now)?;
+    let mut database = call.database(state);
+    let before = read(&mut database, key, call.now)?;
     let value = Value::Text(value.to_vec());
     database.insert(key, Entry { value, end: None });
     Ok(before)
@@ -214,18 +218,13 @@ pub(super) fn pexpire(state: &mut State, call: &mut Call<'_>) -> Answer {
     let condition = ExpireCondition::parse(call.words_from(3))?;
     let end = expiry(call.words[2], call.now)?;
     let (key, now) = (call.words[1], call.now);
-    let database = call.database(state);
-    let Some(entry) = database.entry(key, now) else {
-        return Ok(OwnedValue::Integer(0));
-    };
-    if !condition.allows(entry.end, end) {
-        return Ok(OwnedValue::Integer(0));
+    let mut database = call.database(state);
+    let old = database.entry(key, now);
+    let allowed = old.is_some_and(|old| condition.allows(old.end, end));
+    if allowed {
+        database.set_end(key, now, end);
     }
-    entry.end = Some(end);
-    if end <= now {
-        database.remove(key, Millis::MIN);
-    }
-    Ok(OwnedValue::Integer(1))
+    Ok(OwnedValue::Integer(i64::from(allowed)))
 }
 
 /// Returns the time `text` milliseconds from now.
@@ -286,7 +285,7 @@ impl ExpireCondition {
 }
 
 /// Returns the reply to `GET key`.
-fn read(database: &mut Database, key: &[u8], now: Millis) -> Answer {
+fn read(database: &mut Database<'_>, key: &[u8], now: Millis) -> Answer {
     let text = database.text(key, now)?;
     Ok(text.map_or(OwnedValue::Null, OwnedValue::bulk))
 }

@@ -17,15 +17,16 @@ use crate::entry::Entry;
 use crate::error::{LinkError, NodeOutcome, ServerError};
 use crate::invariant::Must;
 use crate::keys::{ClaimKey, NodeId, OperationKey};
-use crate::limits::{CLAIMS_MAX, TTL_ASSUMED_MAX};
+use crate::limits::CLAIMS_MAX;
 use crate::node::{
     Command, Dialect, Question, Reply, Request, Said, Trouble, refuses_the_verb, wants_the_text,
 };
-use crate::quorum::{Drift, Lock, LockId, NodeSet, Vote};
+use crate::quorum::{Drift, Lock, LockId, Vote};
 use crate::slab::{Key, Slab};
 use crate::time::Instant;
 
 use super::alarm::{Alarm, Timers};
+use super::answer::{Answer, Answered};
 use super::nodes::Nodes;
 use super::pool::Pool;
 use claim::{Claim, Stage, told_at};
@@ -40,7 +41,6 @@ pub(super) struct Claims {
     /// The engine whose claims they are.
     engine: u64,
     drift: Drift,
-    ttl_limit: Duration,
     /// Buffers for names and tokens. A lock keeps one for life, so no command grows them.
     pub(super) buffers: Pool<u8>,
     /// Buffers for commands.
@@ -55,22 +55,12 @@ pub(super) struct Below<'a> {
     pub(super) timers: &'a mut Timers,
 }
 
-/// What follows from the timer of a claim.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Due {
-    /// Nothing that has to be reported.
-    Nothing,
-    /// The lock is over, and that has to be reported to its holder.
-    Over,
-}
-
 impl Claims {
-    pub(super) fn new(engine: u64, drift: Drift, ttl_limit: Duration) -> Self {
+    pub(super) fn new(engine: u64, drift: Drift) -> Self {
         Self {
             slab: Slab::new(),
             engine,
             drift,
-            ttl_limit,
             buffers: Pool::new(),
             commands: Pool::new(),
         }
@@ -153,25 +143,6 @@ impl Claims {
         };
         let ends = self.slab.iter().map(|(_, claim)| end(claim));
         ends.max().unwrap_or(now)
-    }
-
-    /// Makes a claim for a lock that was granted elsewhere, or has been forgotten here; `entry` is its
-    /// name and token, if it is to be released. An extension that was not confirmed may have given some
-    /// of its keys more than it knows of.
-    pub(super) fn adopt(
-        &mut self,
-        now: Instant,
-        nodes: NodeSet,
-        entry: Option<Entry>,
-        until: Instant,
-        ttl: Duration,
-    ) -> ClaimKey {
-        let ttl = ttl.max(TTL_ASSUMED_MAX).min(self.ttl_limit);
-        let gone_by = self.drift.gone_by(now.max(until), ttl);
-        self.insert(Claim {
-            entry,
-            ..Claim::adopted(nodes, ttl, until, gone_by)
-        })
     }
 
     /// Returns a command that is not written yet, in a buffer of the pool.
@@ -258,7 +229,7 @@ impl Claims {
         dialect: Dialect,
         reply: Reply,
         below: &mut Below<'_>,
-    ) -> Result<Option<(OperationKey, (Vote, NodeOutcome))>, Trouble> {
+    ) -> Answered {
         let Some(said) = Said::of(reply) else {
             self.owe(node, claim, below);
             return Err(Trouble::Link(LinkError::Protocol));
@@ -272,7 +243,9 @@ impl Claims {
             let missing = reply.missing(dialect.verb());
             let outcome = missing.map_or(NodeOutcome::Refused(error), NodeOutcome::Unusable);
             let operation = self.defer(node, claim, below);
-            return Ok(operation.map(|operation| (operation, (Vote::Abstain, outcome))));
+            return Ok(
+                operation.map(|operation| (operation, Answer::Vote((Vote::Abstain, outcome))))
+            );
         }
         let said = said.vote();
         let Some(there) = self.slab.get_mut(claim.0) else {
@@ -284,7 +257,7 @@ impl Claims {
         if there.is_over() {
             self.settle(claim, below.timers);
         }
-        Ok(operation.map(|operation| (operation, said)))
+        Ok(operation.map(|operation| (operation, Answer::Vote(said))))
     }
 
     fn release_again(&mut self, node: NodeId, claim: ClaimKey, below: &mut Below<'_>) {
@@ -396,22 +369,23 @@ impl Claims {
 
     // ----- time -----------------------------------------------------------------------------
 
-    /// The timer of `claim` has fired.
-    pub(super) fn due(&mut self, claim: ClaimKey, below: &mut Below<'_>) -> Due {
+    /// The timer of `claim` has fired. Returns `true` if its lock is over, and that has to be reported
+    /// to its holder.
+    pub(super) fn due(&mut self, claim: ClaimKey, below: &mut Below<'_>) -> bool {
         let Some(there) = self.slab.get_mut(claim.0).must() else {
-            return Due::Nothing;
+            return false;
         };
         there.timer = None;
         match there.stage {
             Stage::Held { told: false } if below.now < told_at(there.stands_until()) => {
                 there.watch(below.timers); // It was extended meanwhile.
             }
-            Stage::Held { told: false } => return Due::Over,
+            Stage::Held { told: false } => return true,
             Stage::Held { told: true } => self.forget(below.now, claim, below.timers),
             Stage::Releasing { .. } => self.expire_debts(claim, below),
             Stage::Attempt { .. } => {}
         }
-        Due::Nothing
+        false
     }
 
     /// The keys of `claim` have expired where their expiry is known: ends the debts there.
@@ -439,7 +413,7 @@ impl Claims {
 
     /// A lock that is over and was never released is remembered until its keys are gone, so that a
     /// late release still goes to the right nodes. A copy that waits for room is withdrawn.
-    pub(super) fn is_over(&mut self, claim: ClaimKey, below: &mut Below<'_>) {
+    pub(super) fn remember(&mut self, claim: ClaimKey, below: &mut Below<'_>) {
         let all = below.nodes.set();
         if let Some(there) = self.slab.get_mut(claim.0).must() {
             there.take_back(all, below);

@@ -196,32 +196,25 @@ pub(crate) trait NotProlonged: From<ConfirmError> {
 }
 
 #[cfg(feature = "std")]
-impl NotProlonged for ExtendError {
-    fn outcome(event: Event) -> Result<Extension, Self> {
-        let Event::Extended { result, .. } = event else {
-            unreachable!("the outcome of an extension, not {event:?}");
-        };
-        result
-    }
+macro_rules! not_prolonged {
+    ($($error:ident in $event:ident,)*) => {$(
+        impl NotProlonged for $error {
+            fn outcome(event: Event) -> Result<Extension, Self> {
+                let Event::$event { result, .. } = event else {
+                    unreachable!("not the outcome that was waited for: {event:?}");
+                };
+                result
+            }
 
-    fn is_lost(&self) -> bool {
-        matches!(self, Self::Lost(_))
-    }
+            fn is_lost(&self) -> bool {
+                matches!(self, Self::Lost(_))
+            }
+        }
+    )*};
 }
 
 #[cfg(feature = "std")]
-impl NotProlonged for ConfirmError {
-    fn outcome(event: Event) -> Result<Extension, Self> {
-        let Event::Confirmed { result, .. } = event else {
-            unreachable!("the outcome of a confirmation, not {event:?}");
-        };
-        result
-    }
-
-    fn is_lost(&self) -> bool {
-        matches!(self, Self::Lost(_))
-    }
-}
+not_prolonged!(ExtendError in Extended, ConfirmError in Confirmed,);
 
 /// Does to `lock` what the outcome of its extension or confirmation says. The last act is to compare its
 /// end with a clock that is read for it.
@@ -248,19 +241,17 @@ pub(crate) fn prolong<E: NotProlonged>(
 
 impl fmt::Debug for Input<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            Self::Connected { node } => about(f, "Connected", node).finish(),
-            Self::Writable { node } => about(f, "Writable", node).finish(),
-            Self::Received { node, bytes } => about(f, "Received", node)
-                .field("len", &bytes.len())
-                .finish(),
-            Self::Transmitted { node, len } => {
-                about(f, "Transmitted", node).field("len", &len).finish()
+        match self {
+            Self::Connected { node } => show(f, "Connected", node, None),
+            Self::Writable { node } => show(f, "Writable", node, None),
+            Self::Received { node, bytes } => {
+                show(f, "Received", node, Some(("len", &bytes.len())))
             }
-            Self::Disconnected { node, reason } => about(f, "Disconnected", node)
-                .field("reason", &reason)
-                .finish(),
-            Self::Probed { node } => about(f, "Probed", node).finish(),
+            Self::Transmitted { node, len } => show(f, "Transmitted", node, Some(("len", len))),
+            Self::Disconnected { node, reason } => {
+                show(f, "Disconnected", node, Some(("reason", reason)))
+            }
+            Self::Probed { node } => show(f, "Probed", node, None),
             Self::Tick => f.write_str("Tick"),
         }
     }
@@ -269,28 +260,30 @@ impl fmt::Debug for Input<'_> {
 impl fmt::Debug for Output<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Connect { node } => about(f, "Connect", *node).finish(),
-            Self::Transmit { node, bytes } => about(f, "Transmit", *node)
-                .field("len", &bytes.len())
-                .finish(),
-            Self::Disconnect { node } => about(f, "Disconnect", *node).finish(),
-            Self::Probe { node, bytes } => {
-                about(f, "Probe", *node).field("len", &bytes.len()).finish()
+            Self::Connect { node } => show(f, "Connect", node, None),
+            Self::Transmit { node, bytes } => {
+                show(f, "Transmit", node, Some(("len", &bytes.len())))
             }
-            Self::CloseProbe { node } => about(f, "CloseProbe", *node).finish(),
+            Self::Disconnect { node } => show(f, "Disconnect", node, None),
+            Self::Probe { node, bytes } => show(f, "Probe", node, Some(("len", &bytes.len()))),
+            Self::CloseProbe { node } => show(f, "CloseProbe", node, None),
             Self::Event(event) => f.debug_tuple("Event").field(event).finish(),
         }
     }
 }
 
-fn about<'a, 'b>(
-    f: &'a mut fmt::Formatter<'b>,
+fn show(
+    f: &mut fmt::Formatter<'_>,
     name: &str,
-    node: NodeId,
-) -> fmt::DebugStruct<'a, 'b> {
+    node: &NodeId,
+    more: Option<(&str, &dyn fmt::Debug)>,
+) -> fmt::Result {
     let mut shown = f.debug_struct(name);
-    shown.field("node", &node);
-    shown
+    shown.field("node", node);
+    if let Some((name, value)) = more {
+        shown.field(name, value);
+    }
+    shown.finish()
 }
 
 impl fmt::Debug for Extension {

@@ -4,12 +4,11 @@ use alloc::vec::Vec;
 
 use crate::error::{LinkError, NodeOutcome, Unusable};
 use crate::keys::{ClaimKey, NodeId, OperationKey, PlaceKey};
-use crate::node::{Heard, Raw, Remaining, Reply, Request, Trouble};
+use crate::node::{Heard, Raw, Remaining, Reply, Trouble};
 use crate::time::Instant;
 
 use super::Engine;
 use super::alarm::Alarm;
-use super::claims;
 use super::contract::Input;
 use super::nodes::Silence;
 use super::operation::held::Verdict;
@@ -139,7 +138,7 @@ impl Engine {
             let (claims, mut below) = parts.claims(now);
             claims.pay_debts(node, &mut below);
         }
-        parts.nodes.has_to_write(node);
+        parts.nodes.writing_to(node);
     }
 
     fn heard(&mut self, now: Instant, node: NodeId, heard: Heard) -> Result<(), Trouble> {
@@ -148,9 +147,8 @@ impl Engine {
             Heard::Ready => return self.ready(now, node),
             Heard::Stepped => self.stepped(now, node),
             Heard::Introduced => {
-                self.parts.nodes.has_to_write(node);
                 let longest = self.parts.restarts.longest();
-                return self.parts.nodes[node].join(now, longest);
+                return self.parts.nodes.writing_to(node).join(now, longest);
             }
             Heard::Joined => self.joined(now, node),
             Heard::Changed => {}
@@ -164,27 +162,18 @@ impl Engine {
                 reply,
                 outcome,
                 first,
-            } => return self.uncounted(now, node, request, reply, (outcome, first)),
+            } => {
+                let (operations, parts) = (&mut self.operations, &mut self.parts);
+                let mark = (outcome, first);
+                operations.answered_uncounted(now, node, request, reply, mark, parts)?;
+                self.rejoin(now, node);
+            }
             Heard::Answer(request, reply) => {
                 self.operations
                     .answered(now, node, request, reply, &mut self.parts)?;
                 return self.alarm(now, node, reply);
             }
         }
-        Ok(())
-    }
-
-    fn uncounted(
-        &mut self,
-        now: Instant,
-        node: NodeId,
-        request: Request,
-        reply: Reply,
-        outcome: (NodeOutcome, bool),
-    ) -> Result<(), Trouble> {
-        let operations = &mut self.operations;
-        operations.answered_uncounted(now, node, request, reply, outcome, &mut self.parts)?;
-        self.rejoin(now, node);
         Ok(())
     }
 
@@ -195,8 +184,7 @@ impl Engine {
         let (claims, mut below) = self.parts.claims(now);
         claims.try_debts_again(node, &mut below);
         claims.pay_debts(node, &mut below);
-        below.nodes[node].survey(now);
-        below.nodes.has_to_write(node);
+        below.nodes.writing_to(node).survey(now);
     }
 
     /// The handshake is done. The same server under another name has one vote.
@@ -257,9 +245,8 @@ impl Engine {
     /// Asks `node` to join, if it has to and was not asked.
     fn rejoin(&mut self, now: Instant, node: NodeId) {
         if self.parts.nodes[node].is_to_join() {
-            self.parts.nodes.has_to_write(node);
             let longest = self.parts.restarts.longest();
-            if let Err(trouble) = self.parts.nodes[node].join(now, longest) {
+            if let Err(trouble) = self.parts.nodes.writing_to(node).join(now, longest) {
                 self.give_up(now, node, trouble);
             }
         }
@@ -271,7 +258,7 @@ impl Engine {
     /// to shake hands again, under each name by which it is connected, and does not vote for a
     /// while after that.
     fn alarm(&mut self, now: Instant, node: NodeId, reply: Reply) -> Result<(), Trouble> {
-        let Some(trouble) = self.parts.nodes[node].alarm(reply) else {
+        let Some(trouble) = self.parts.nodes[node].guard.heard(reply) else {
             return Ok(());
         };
         for other in self.parts.nodes.other_names(node).iter() {
@@ -327,7 +314,9 @@ impl Engine {
         // Before an operation is refused because this node is missing: no later attempt would
         // succeed.
         if matches!(trouble, Trouble::Unusable(Unusable::OtherCluster { .. })) {
-            self.operations.refuse_all(now, &mut self.parts);
+            self.operations.each(now, &mut self.parts, |operation, cx| {
+                operation.other_cluster(cx)
+            });
         }
         self.lose_link(now, node, trouble);
     }
@@ -345,8 +334,9 @@ impl Engine {
         self.operations.each(now, parts, |operation, cx| {
             operation.lose(node, trouble.outcome(), cx);
         });
-        let (nodes, timers) = (&mut parts.nodes, &mut parts.timers);
-        nodes.connect_again(now, node, delay, timers);
+        parts
+            .nodes
+            .connect_again(now, node, delay, &mut parts.timers);
         self.watch_lines(now);
     }
 
@@ -371,7 +361,7 @@ impl Engine {
                 }
                 Alarm::Claim(key) => {
                     let (claims, mut below) = self.parts.claims(now);
-                    if claims.due(key, &mut below) == claims::Due::Over {
+                    if claims.due(key, &mut below) {
                         self.lock_is_over(now, key);
                     }
                 }
@@ -380,15 +370,15 @@ impl Engine {
     }
 
     fn connection_due(&mut self, now: Instant, node: NodeId) {
-        let (nodes, timers) = (&mut self.parts.nodes, &mut self.parts.timers);
-        if nodes.connection_due(now, node, timers) {
+        let parts = &mut self.parts;
+        if parts.nodes.connection_due(now, node, &mut parts.timers) {
             self.give_up(now, node, Trouble::Link(LinkError::ConnectTimeout));
         }
     }
 
     fn silence_due(&mut self, now: Instant, node: NodeId) {
-        let (nodes, timers) = (&mut self.parts.nodes, &mut self.parts.timers);
-        match nodes.silence_due(now, node, timers) {
+        let parts = &mut self.parts;
+        match parts.nodes.silence_due(now, node, &mut parts.timers) {
             Silence::Short => {}
             Silence::Suspect => self.watch_lines(now),
             Silence::Dead => self.give_up(now, node, Trouble::Link(LinkError::Silent)),
@@ -410,7 +400,7 @@ impl Engine {
             .end_questions(now, claim, open, verdict, &mut self.parts);
         let next = self.parts.vacate(now, claim);
         let (claims, mut below) = self.parts.claims(now);
-        claims.is_over(claim, &mut below);
+        claims.remember(claim, &mut below);
         self.operations.lead(now, next, &mut self.parts);
     }
 

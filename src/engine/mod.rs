@@ -22,12 +22,14 @@
 //! | `contract` | what goes in and comes out |
 //! | `mod`, `input`, `output` | the calls, what happens outside, what is to be done next |
 //! | `operations`, `operation` | the operations that are open; what each of them is |
+//! | `inspection` | what an inspection returns |
 //! | `claims`, `claims::claim` | tokens, their releases and debts; one record |
 //! | `nodes`, `nodes::probes` | connections; whether the server behind a silent one is there |
 //! | `parts` | claims, nodes and timers side by side, as operations use them |
 //! | `restarts` | for how long a node that may have forgotten locks does not vote |
 //! | `check` | whether a majority would vote, and what an operator has to repair |
-//! | `alarm`, `settings`, `pool` | what timers are for; the configuration; buffers |
+//! | `alarm`, `answer` | what timers are for; what is left of an answer for an operation |
+//! | `settings`, `pool` | the configuration; buffers |
 //!
 //! # Guarantees
 //!
@@ -43,12 +45,14 @@
 //! The wake-up of waiters by pushes.
 
 mod alarm;
+mod answer;
 mod check;
 mod claims;
 mod contract;
 #[cfg(any(test, fuzzing))]
 mod fuzz;
 mod input;
+mod inspection;
 mod nodes;
 mod operation;
 mod operations;
@@ -70,7 +74,9 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use crate::config::Config;
-use crate::error::{CheckError, ConfirmError, ExtendError, LockError, ReinitError, TrustError};
+use crate::error::{
+    CheckError, ConfirmError, ExtendError, InvalidRequest, LockError, ReinitError, TrustError,
+};
 use crate::invariant::Must;
 use crate::keys::ClaimKey;
 #[cfg(feature = "std")]
@@ -82,7 +88,7 @@ use crate::resource::check_resource;
 use crate::time::Instant;
 
 use operation::Kind;
-use operation::acquire::{self, Acquire};
+use operation::acquire::Acquire;
 use operation::confirm::Confirm;
 use operation::extend::Extend;
 use operation::held::Verdict;
@@ -109,7 +115,7 @@ pub(crate) use operation::patience::usual_timeout;
 /// What the faces return besides locks and errors: it is found at the root of the crate too.
 pub(crate) mod returned {
     pub use super::contract::NodeStatus;
-    pub use super::operation::inspect::{Found, Holder, InspectError, InspectedNode, Inspection};
+    pub use super::inspection::{Found, Holder, InspectError, InspectedNode, Inspection};
     pub use crate::node::{NodeState, Waking};
 }
 
@@ -271,7 +277,10 @@ impl Engine {
         let parts = &mut self.parts;
         parts.restarts.check_name(request.resource)?;
         let ttl = parts.settings.check_ttl(request.options.ttl())?;
-        let tries_allowed = acquire::check(request, &parts.settings)?;
+        let tries_allowed = request.options.tries_allowed(&parts.settings.retry);
+        if tries_allowed == Some(0) {
+            return Err(InvalidRequest::NoTries.into());
+        }
         if self.operations.is_full() || !parts.claims.has_room() {
             return Err(LockError::Saturated);
         }

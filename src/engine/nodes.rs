@@ -21,10 +21,9 @@ use core::time::Duration;
 use rand::rngs::StdRng;
 
 use crate::config::{Config, NodeConfig};
-use crate::entry::Entry;
 use crate::error::TrustError;
 use crate::limits::NODES_MAX;
-use crate::node::{Command, HELLO, Node, Request, Terms, Trouble};
+use crate::node::{HELLO, Node, Request, Terms, Trouble};
 use crate::quorum::{NodeSet, quorum_of};
 use crate::time::Instant;
 
@@ -150,11 +149,6 @@ impl Nodes {
     pub(super) fn answering(&self) -> usize {
         let answers = |node: &&Node| node.is_ready() && !node.is_silent();
         self.all.iter().filter(answers).count()
-    }
-
-    /// Returns how long the `SET` of `entry` is, or may be, on every node.
-    pub(super) fn set_len(&self, command: &mut Command, entry: &Entry, ttl: Duration) -> usize {
-        self.all[0].set_len(command, entry, ttl)
     }
 
     /// Returns how long a majority usually takes to answer: the round trip of the slowest of the
@@ -289,19 +283,18 @@ impl Nodes {
     }
 
     pub(super) fn writable(&mut self, node: NodeId) {
-        self[node].unblock();
-        self.to_write.insert(node);
+        self.writing_to(node).unblock();
     }
 
-    /// `node` may have something to write.
-    pub(super) fn has_to_write(&mut self, node: NodeId) {
+    /// Returns `node`, which may have something to write from now on.
+    pub(super) fn writing_to(&mut self, node: NodeId) -> &mut Node {
         self.to_write.insert(node);
+        &mut self[node]
     }
 
     /// The node has forgotten its scripts: sends them again.
     pub(super) fn forgot_scripts(&mut self, now: Instant, node: NodeId) {
-        self[node].forgot_scripts(now);
-        self.to_write.insert(node);
+        self.writing_to(node).forgot_scripts(now);
     }
 
     /// The connection to `node`, or the attempt to open one, is to be closed.

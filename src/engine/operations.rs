@@ -18,12 +18,13 @@ use crate::resp::Value;
 use crate::slab::Slab;
 use crate::time::Instant;
 
+use super::answer::{Answer, Answered};
 use super::claims::claim::Questions;
 use super::contract::{Event, RoundId, Wake};
 use super::operation::held::{self, Verdict};
 use super::operation::permission::{self, missing_to_extend};
 use super::operation::round::{Ballot, Round, State};
-use super::operation::{Answer, Context, Kind, Operate, Operation, acquire};
+use super::operation::{Context, Kind, Operate, Operation, acquire};
 use super::parts::Parts;
 use super::pool::Pool;
 
@@ -87,13 +88,17 @@ impl Operations {
         kind: Kind,
         parts: &mut Parts,
     ) -> RoundId {
-        let operation = self.open(now, parts.nodes.len(), kind);
-        operation.round.ttl = ttl;
-        operation.round.deadline = deadline;
-        let key = operation.round.key;
-        let (operation, mut cx) = operation.at(now, parts);
-        operation.begin(&mut cx);
-        if let Some(ballots) = cx.round.ballots_while_queued() {
+        let mut round = Round::new(now, parts.nodes.len(), self.ballots.take());
+        round.ttl = ttl;
+        round.deadline = deadline;
+        let key = OperationKey(self.slab.insert(Operation { round, kind }));
+        let mut unused = None;
+        self.with(now, key, parts, |operation, cx| {
+            cx.round.key = key;
+            operation.begin(cx);
+            unused = cx.round.ballots_while_queued();
+        });
+        if let Some(ballots) = unused {
             self.ballots.give(ballots);
         }
         RoundId(key)
@@ -107,15 +112,6 @@ impl Operations {
             round.ballots = self.ballots.take();
             round.fill_ballots(nodes);
         }
-    }
-
-    /// Opens an operation over so many `nodes`, with none of them asked yet.
-    pub(super) fn open(&mut self, now: Instant, nodes: usize, kind: Kind) -> &mut Operation {
-        let round = Round::new(now, nodes, self.ballots.take());
-        let key = self.slab.insert(Operation { round, kind });
-        let operation = self.slab.get_mut(key).expect("it was just inserted");
-        operation.round.key = OperationKey(key);
-        operation
     }
 
     /// Returns the next event of `operation`, which ends with it. One that was cancelled, or tries
@@ -274,11 +270,6 @@ impl Operations {
         }
     }
 
-    /// A node has said that it is another cluster's: every acquire is refused.
-    pub(super) fn refuse_all(&mut self, now: Instant, parts: &mut Parts) {
-        self.each(now, parts, |operation, cx| operation.other_cluster(cx));
-    }
-
     // ----- answers --------------------------------------------------------------------------
 
     /// Shows the operation of `key` what `node` has answered, if it still asks.
@@ -379,17 +370,16 @@ fn learn(
     request: Request,
     reply: Reply,
     parts: &mut Parts,
-) -> Result<Option<(OperationKey, Answer)>, Trouble> {
-    Ok(match request {
-        Request::Set { claim } => acquire::set_answered(now, node, claim, reply, parts)?,
+) -> Answered {
+    match request {
+        Request::Set { claim } => acquire::set_answered(now, node, claim, reply, parts),
         Request::FirstSet { claim } => {
-            permission::first_set_answered(now, node, claim, reply, parts)?
+            permission::first_set_answered(now, node, claim, reply, parts)
         }
-        Request::Probe { claim } => permission::native_answered(node, claim, reply, parts)?,
+        Request::Probe { claim } => permission::native_answered(node, claim, reply, parts),
         Request::Release { claim, dialect, .. } => {
             let (claims, mut below) = parts.claims(now);
-            let answer = claims.release_answered(node, claim, dialect, reply, &mut below)?;
-            answer.map(|(operation, said)| (operation, Answer::Vote(said)))
+            claims.release_answered(node, claim, dialect, reply, &mut below)
         }
         Request::Question {
             question,
@@ -397,11 +387,11 @@ fn learn(
             claim,
         } => {
             let said = held::learn(now, node, (question, claim), reply, parts)?;
-            Some((operation, Answer::Question(reply, said)))
+            Ok(Some((operation, Answer::Question(reply, said))))
         }
-        Request::Why { operation } => Some((operation, Answer::Vote(missing_to_extend(reply)))),
-        Request::Handshake(_) | Request::Time | Request::Track | Request::Look { .. } => None,
-    })
+        Request::Why { operation } => Ok(Some((operation, Answer::Vote(missing_to_extend(reply))))),
+        Request::Handshake(_) | Request::Time | Request::Track | Request::Look { .. } => Ok(None),
+    }
 }
 
 /// Returns the operation that sent `request`, if it is still about that.

@@ -13,11 +13,12 @@ use crate::config::Config;
 use crate::entry::Entry;
 use crate::invariant::Must;
 use crate::keys::{ClaimKey, OperationKey, PlaceKey};
+use crate::limits::TTL_ASSUMED_MAX;
 use crate::quorum::LockId;
 use crate::time::Instant;
 
 use super::alarm::Timers;
-use super::claims::claim::Questions;
+use super::claims::claim::{Claim, Questions};
 use super::claims::{Below, Claims};
 use super::nodes::Nodes;
 use super::queues::Queues;
@@ -55,7 +56,7 @@ impl Parts {
             settings: Settings::of(config),
             restarts: Restarts::of(config),
             nodes: Nodes::new(config),
-            claims: Claims::new(engine, config.drift(), config.ttl_limit()),
+            claims: Claims::new(engine, config.drift()),
             timers: Timers::new(start),
             queues: Queues::new(engine),
             news: VecDeque::new(),
@@ -70,7 +71,8 @@ impl Parts {
     }
 
     /// Makes a claim for a lock that was granted elsewhere, or has been forgotten here; `entry` is its
-    /// name and token, if it is to be released.
+    /// name and token, if it is to be released. An extension that was not confirmed may have given some
+    /// of its keys more than it knows of.
     pub(super) fn adopt(
         &mut self,
         now: Instant,
@@ -79,7 +81,10 @@ impl Parts {
         ttl: Duration,
     ) -> ClaimKey {
         self.restarts.remember(ttl);
-        self.claims.adopt(now, self.nodes.set(), entry, until, ttl)
+        let ttl = ttl.max(TTL_ASSUMED_MAX).min(self.settings.ttl_limit);
+        let gone_by = self.settings.drift.gone_by(now.max(until), ttl);
+        let claim = Claim::adopted(self.nodes.set(), ttl, until, gone_by);
+        self.claims.insert(Claim { entry, ..claim })
     }
 
     /// The lock of `claim` is not held any more. Returns the operation that is the next to ask for it.

@@ -54,6 +54,10 @@ pub enum LockError {
     Closed,
 }
 
+/// Said of an extension and of a confirmation.
+const FORKED: &str = "the lock belongs to the parent process, so nothing was sent; take a lock of your \
+                      own with a handle built after the fork";
+
 /// Why a lock was not extended.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -88,10 +92,7 @@ pub enum ExtendError {
     )]
     Saturated,
     /// The handle was made before a `fork`, in the parent process; nothing was sent.
-    #[error(
-        "the lock belongs to the parent process, so nothing was sent; take a lock of your own with \
-         a handle built after the fork"
-    )]
+    #[error("{FORKED}")]
     Forked,
     /// The lock was released while it was being extended, or the handle is closed.
     #[error(
@@ -217,10 +218,7 @@ pub enum ConfirmError {
     )]
     Saturated,
     /// The handle was made before a `fork`, in the parent process; nothing was sent.
-    #[error(
-        "the lock belongs to the parent process, so nothing was sent; take a lock of your own with \
-         a handle built after the fork"
-    )]
+    #[error("{FORKED}")]
     Forked,
     /// The lock was released while it was being confirmed, or the handle is closed.
     #[error(

@@ -9,10 +9,9 @@ use crate::time::Instant;
 
 use super::Node;
 use super::guard::Terms;
-use super::handshake::{Durable, Step};
+use super::handshake::Step;
 use super::membership::Mode;
 use super::phase::{Phase, Trouble};
-use super::reply::Reply;
 
 impl Node {
     /// The handshake is done: decides whether and until when its answers do not count. Returns `true`
@@ -27,13 +26,6 @@ impl Node {
         self.guard.kept_until(now, self.is_ready())
     }
 
-    /// Returns why the connection is of no use any more if `reply` says that the server may come back
-    /// as one that has forgotten locks.
-    #[inline]
-    pub(crate) fn alarm(&mut self, reply: Reply) -> Option<Trouble> {
-        self.guard.heard(reply).map(Trouble::Unusable)
-    }
-
     /// Asks it to join its cluster, if there are markers, with this longest ttl.
     ///
     /// # Errors
@@ -42,8 +34,8 @@ impl Node {
     pub(crate) fn join(&mut self, now: Instant, longest: Duration) -> Result<(), Trouble> {
         // What this handshake has read is a proof; what an earlier one has read may no longer hold.
         let durable = match &self.phase {
-            Phase::Handshake(server) => server.identity.durable(),
-            Phase::Down | Phase::Connecting | Phase::Ready { .. } => Durable::Unknown,
+            Phase::Handshake(server) => server.identity.is_durable(),
+            Phase::Down | Phase::Connecting | Phase::Ready { .. } => None,
         };
         let Some(membership) = self.guard.membership_mut() else {
             return Ok(());
@@ -139,7 +131,8 @@ impl Node {
         self.has_joined() == Some(true)
     }
 
-    /// Returns whether it has joined, if it is connected and has answered all that it was asked about it.
+    /// Returns whether it has joined, if it is connected and has answered all that it was asked about
+    /// it.
     fn has_joined(&self) -> Option<bool> {
         let membership = self.guard.membership()?;
         (self.is_ready() && membership.open == 0).then_some(membership.joined)

@@ -43,7 +43,7 @@ impl Dialect {
 }
 
 /// The commands that run a script. The last words of each are the keys and the arguments.
-struct Run<const HOLES: usize, const BYTES: usize> {
+pub(super) struct Run<const HOLES: usize, const BYTES: usize> {
     by_sha1: Template<HOLES, 192>,
     by_text: Template<HOLES, BYTES>,
 }
@@ -51,7 +51,7 @@ struct Run<const HOLES: usize, const BYTES: usize> {
 impl<const HOLES: usize, const BYTES: usize> Run<HOLES, BYTES> {
     // Always inlined, as `Template::write` is.
     #[inline(always)]
-    fn write(&self, out: &mut Vec<u8>, fillings: [&[u8]; HOLES], dialect: Dialect) {
+    pub(super) fn write(&self, out: &mut Vec<u8>, fillings: [&[u8]; HOLES], dialect: Dialect) {
         match dialect {
             Dialect::Text => self.by_text.write(out, fillings),
             Dialect::Sha1 | Dialect::DelIfEq | Dialect::DelEx => self.by_sha1.write(out, fillings),
@@ -71,7 +71,15 @@ macro_rules! run {
 /// The same for a script with a marker check. The marker is the last argument.
 macro_rules! run_checked {
     ($script:expr $(, $word:expr)*) => {
-        run!($script, Text(b"3"), Encoded(1), Text(MARKER_KEY), Text(BARRIER_KEY) $(, $word)*, Encoded(1))
+        run!(
+            $script,
+            Text(b"3"),
+            Encoded(1),
+            Text(MARKER_KEY),
+            Text(BARRIER_KEY)
+            $(, $word)*,
+            Encoded(1)
+        )
     };
 }
 
@@ -84,14 +92,15 @@ static DELIFEQ: Template<1, 32> = Template::new(&[Text(b"DELIFEQ"), Encoded(2)])
 static DELEX: Template<2, 32> =
     Template::new(&[Text(b"DELEX"), Encoded(1), Text(b"IFEQ"), Encoded(1)]);
 
-static PLAIN_EXTEND: Run<2, 512> = run!(script::EXTEND, Text(b"1"), Encoded(2), Hole);
-static CHECKED_EXTEND: Run<4, 576> = run_checked!(script::CHECKED_EXTEND, Encoded(1), Hole);
+pub(super) static EXTEND: Run<2, 512> = run!(script::EXTEND, Text(b"1"), Encoded(2), Hole);
+pub(super) static CHECKED_EXTEND: Run<4, 576> =
+    run_checked!(script::CHECKED_EXTEND, Encoded(1), Hole);
 
-static PLAIN_CONFIRM: Run<1, 256> = run!(script::CONFIRM, Text(b"1"), Encoded(2));
-static CHECKED_CONFIRM: Run<3, 448> = run_checked!(script::CHECKED_CONFIRM, Encoded(1));
+pub(super) static CONFIRM: Run<1, 256> = run!(script::CONFIRM, Text(b"1"), Encoded(2));
+pub(super) static CHECKED_CONFIRM: Run<3, 448> = run_checked!(script::CHECKED_CONFIRM, Encoded(1));
 
-static PLAIN_INSPECT: Run<1, 576> = run!(script::INSPECT, Text(b"1"), Encoded(1));
-static CHECKED_INSPECT: Run<2, 640> = run_checked!(script::INSPECT);
+pub(super) static INSPECT: Run<1, 576> = run!(script::INSPECT, Text(b"1"), Encoded(1));
+pub(super) static CHECKED_INSPECT: Run<2, 640> = run_checked!(script::INSPECT);
 
 /// The `SET` of `entry`: the command itself, or where it checks `marker` a script.
 ///
@@ -124,63 +133,9 @@ pub(crate) fn release(out: &mut Vec<u8>, entry: &Entry, dialect: Dialect) {
     }
 }
 
-/// The extension of `entry` to at least `ttl` from its execution on.
-pub(crate) fn extend(
-    out: &mut Vec<u8>,
-    entry: &Entry,
-    ttl: Duration,
-    marker: Option<&[u8]>,
-    dialect: Dialect,
-) {
-    let ttl = millis(ttl);
-    let ttl = ttl.as_bytes();
-    match marker {
-        None => PLAIN_EXTEND.write(out, [entry.arguments(), ttl], dialect),
-        Some(marker) => {
-            let (key, token) = (entry.key_argument(), entry.token_argument());
-            CHECKED_EXTEND.write(out, [key, token, ttl, marker], dialect);
-        }
-    }
-}
-
-/// The question for how long the node keeps `entry`.
-pub(crate) fn confirm(out: &mut Vec<u8>, entry: &Entry, marker: Option<&[u8]>, dialect: Dialect) {
-    let (key, token) = (entry.key_argument(), entry.token_argument());
-    match marker {
-        None => PLAIN_CONFIRM.write(out, [entry.arguments()], dialect),
-        Some(marker) => CHECKED_CONFIRM.write(out, [key, token, marker], dialect),
-    }
-}
-
-/// The question for what the node has under the name of `entry`.
-#[cold]
-#[inline(never)]
-pub(crate) fn inspect(out: &mut Vec<u8>, entry: &Entry, marker: Option<&[u8]>, dialect: Dialect) {
-    match marker {
-        None => PLAIN_INSPECT.write(out, [entry.key_argument()], dialect),
-        Some(marker) => CHECKED_INSPECT.write(out, [entry.key_argument(), marker], dialect),
-    }
-}
-
-/// The `SET` of `entry` if the user may run all of `commands` on the key.
+/// The `SET` of `entry` with this token and ttl if the user may run all of `commands` on the key.
+/// With empty ones, and without a marker, it only asks which of them the user may not run.
 pub(crate) fn set_if_permitted(
-    out: &mut Vec<u8>,
-    entry: &Entry,
-    ttl: Duration,
-    marker: Option<&[u8]>,
-    commands: &[&'static str],
-) {
-    let (token, ttl) = (entry.token(), millis(ttl));
-    let set = [token.as_bytes(), ttl.as_bytes()];
-    if_permitted(out, entry, set, marker, commands);
-}
-
-/// The question which of `commands` the user may not run on the key of `entry`.
-pub(crate) fn ask_permission(out: &mut Vec<u8>, entry: &Entry, commands: &[&'static str]) {
-    if_permitted(out, entry, [b"", b""], None, commands);
-}
-
-fn if_permitted(
     out: &mut Vec<u8>,
     entry: &Entry,
     set: [&[u8]; 2],
@@ -225,7 +180,7 @@ pub(crate) fn join(out: &mut Vec<u8>, arguments: [&[u8]; 8]) {
 }
 
 /// `ttl` in the unit of the server. The limits keep it far below 2^63.
-fn millis(ttl: Duration) -> Decimal {
+pub(super) fn millis(ttl: Duration) -> Decimal {
     Decimal::new(u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX))
 }
 
@@ -233,8 +188,9 @@ fn millis(ttl: Duration) -> Decimal {
 mod tests {
     use super::*;
     use crate::limits::{COMMAND_BYTES_MAX, RESOURCE_BYTES_MAX, TOKEN_BYTES_MAX};
+    use crate::node::Question;
     use crate::node::marker::MARKER_BYTES_MAX;
-    use crate::node::script::{CONFIRM, EXTEND, RELEASE};
+    use crate::node::script::{self, RELEASE};
     use crate::resp::argument;
     use alloc::string::{String, ToString};
     use proptest::collection::vec;
@@ -271,7 +227,13 @@ mod tests {
             "*4|$5|DELEX|$3|k||$4|IFEQ|$5|token|"
         );
         assert_eq!(
-            shown(|out, entry| extend(out, entry, Duration::from_secs(10), None, Dialect::DelIfEq)),
+            shown(|out, entry| Question::Extend.write(
+                out,
+                entry,
+                Duration::from_secs(10),
+                None,
+                Dialect::DelIfEq
+            )),
             "*6|$7|EVALSHA|$40|20e6e4505b7e6e25b7c6801967c3885864dca680|$1|1|$3|k||$5|token|\
              $5|10000|"
         );
@@ -298,7 +260,13 @@ mod tests {
             )
         );
         assert_eq!(
-            shown_checked(|out, entry, marker| extend(out, entry, second, marker, Dialect::Sha1)),
+            shown_checked(|out, entry, marker| Question::Extend.write(
+                out,
+                entry,
+                second,
+                marker,
+                Dialect::Sha1
+            )),
             alloc::format!(
                 "*9|$7|EVALSHA|$40|{}{tail}$4|1000|$13|1 r 5 1 1 0 c|",
                 script::CHECKED_EXTEND.sha1
@@ -306,7 +274,13 @@ mod tests {
         );
         let text = script::CHECKED_CONFIRM.text;
         assert_eq!(
-            shown_checked(|out, entry, marker| confirm(out, entry, marker, Dialect::Text)),
+            shown_checked(|out, entry, marker| Question::Confirm.write(
+                out,
+                entry,
+                second,
+                marker,
+                Dialect::Text
+            )),
             alloc::format!("*8|$4|EVAL|${}|{text}{tail}$13|1 r 5 1 1 0 c|", text.len())
         );
     }
@@ -322,7 +296,7 @@ mod tests {
         argument(&mut marker, &[b'm'; MARKER_BYTES_MAX]);
         for marker in [None, Some(&marker[..])] {
             let mut out = Vec::new();
-            extend(&mut out, &longest, Duration::MAX, marker, Dialect::Text);
+            Question::Extend.write(&mut out, &longest, Duration::MAX, marker, Dialect::Text);
             assert!(out.len() <= COMMAND_BYTES_MAX, "{}", out.len());
         }
     }
@@ -363,17 +337,17 @@ mod tests {
                 prop_assert_eq!(written(|out| release(out, entry, dialect)), encoded(words));
             }
             prop_assert_eq!(
-                written(|out| confirm(out, entry, None, Dialect::Text)),
-                encoded(&[b"EVAL", CONFIRM.text.as_bytes(), b"1", key, token])
+                written(|out| Question::Confirm.write(out, entry, whole, None, Dialect::Text)),
+                encoded(&[b"EVAL", script::CONFIRM.text.as_bytes(), b"1", key, token])
             );
             for (dialect, verb, script) in [
-                (Dialect::Sha1, &b"EVALSHA"[..], EXTEND.sha1),
-                (Dialect::Text, b"EVAL", EXTEND.text),
-                (Dialect::DelIfEq, b"EVALSHA", EXTEND.sha1),
-                (Dialect::DelEx, b"EVALSHA", EXTEND.sha1),
+                (Dialect::Sha1, &b"EVALSHA"[..], script::EXTEND.sha1),
+                (Dialect::Text, b"EVAL", script::EXTEND.text),
+                (Dialect::DelIfEq, b"EVALSHA", script::EXTEND.sha1),
+                (Dialect::DelEx, b"EVALSHA", script::EXTEND.sha1),
             ] {
                 prop_assert_eq!(
-                    written(|out| extend(out, entry, whole, None, dialect)),
+                    written(|out| Question::Extend.write(out, entry, whole, None, dialect)),
                     encoded(&[verb, script.as_bytes(), b"1", key, token, ttl])
                 );
             }

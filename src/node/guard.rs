@@ -42,6 +42,7 @@ use super::handshake::{Identity, Step, Taught};
 use super::in_flight::{Heard, Request};
 use super::marker::Cluster;
 use super::membership::Membership;
+use super::phase::Trouble;
 use super::reply::{Reply, may_forget};
 
 /// How much an uptime may be overstated: it is the difference of two times in whole seconds, and
@@ -101,28 +102,22 @@ impl Guard {
         Some(&self.membership()?.marker)
     }
 
-    /// Returns the last questions of a handshake.
+    /// Returns the last questions of a handshake, and behind them the scripts that the server is taught.
     pub(super) fn questions(&self) -> &'static [Step] {
-        const ALL: &[Step] = &[
-            Step::Server,
-            Step::Replication,
-            Step::Memory,
-            Step::Durability,
-        ];
+        use Step::{Durability, Load, Memory, Replication, Server};
+        use Taught::{CheckedAcquire, CheckedExtend, Extend, Release};
         match self.kind {
-            Kind::Off | Kind::Observed => &ALL[..3],
-            Kind::Strict(_) => ALL,
-        }
-    }
-
-    /// Returns the scripts that the server is taught.
-    pub(super) fn scripts(&self) -> &'static [Taught] {
-        match self.kind {
-            Kind::Off | Kind::Observed => &[Taught::Release, Taught::Extend],
+            Kind::Off | Kind::Observed => {
+                &[Server, Replication, Memory, Load(Release), Load(Extend)]
+            }
             Kind::Strict(_) => &[
-                Taught::Release,
-                Taught::CheckedAcquire,
-                Taught::CheckedExtend,
+                Server,
+                Replication,
+                Memory,
+                Durability,
+                Load(Release),
+                Load(CheckedAcquire),
+                Load(CheckedExtend),
             ],
         }
     }
@@ -154,11 +149,8 @@ impl Guard {
     /// Returns until when its answers do not count, if they do not at `now`: because of what this
     /// handle has seen, or because of a barrier on the node. `ready`: its handshake is done.
     pub(super) fn kept_until(&self, now: Instant, ready: bool) -> Option<Instant> {
-        let seen = self.until(now);
-        match &self.kind {
-            Kind::Off | Kind::Observed => seen,
-            Kind::Strict(membership) => seen.max(membership.until(now, ready)),
-        }
+        let barrier = self.membership().and_then(|there| there.until(now, ready));
+        self.until(now).max(barrier)
     }
 
     /// Returns whether the answer of a server whose handshake is done counts. `stale`: it was asked
@@ -199,13 +191,13 @@ impl Guard {
     /// Returns why the connection is of no use any more if `reply` says that the server may come back
     /// as one that has forgotten locks.
     #[inline]
-    pub(crate) fn heard(&mut self, reply: Reply) -> Option<Unusable> {
+    pub(crate) fn heard(&mut self, reply: Reply) -> Option<Trouble> {
         match (reply, &self.kind) {
             (Reply::Error(error), Kind::Observed | Kind::Strict(_))
                 if guard!(AlarmIgnored, may_forget(error)) =>
             {
                 self.alarm();
-                Some(Unusable::Refused(error))
+                Some(Trouble::Unusable(Unusable::Refused(error)))
             }
             _ => None,
         }

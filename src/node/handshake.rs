@@ -112,68 +112,34 @@ pub(crate) struct Identity {
     pub(super) native_release: Option<Dialect>,
 }
 
-/// Whether a server loses nothing in a restart.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Durable {
-    Yes,
-    No,
-    Unknown,
-}
-
-impl Durable {
-    pub(super) const fn word(self) -> &'static [u8] {
-        match self {
-            Self::Yes => b"1",
-            Self::No => b"0",
-            Self::Unknown => b"-",
-        }
-    }
-}
-
 impl Identity {
-    /// Whether it has proved that it loses nothing in a restart.
-    pub(crate) fn durable(&self) -> Durable {
-        match self.writes_through {
-            None => Durable::Unknown,
-            Some(true) if self.is_alone => Durable::Yes,
-            Some(_) => Durable::No,
-        }
+    /// Returns whether it loses nothing in a restart, if it has told.
+    pub(super) fn is_durable(&self) -> Option<bool> {
+        Some(self.writes_through? && self.is_alone)
     }
 }
 
-/// The bytes of the handshake that depend on the configuration: user, password, client name,
-/// database.
+/// What the handshake says that depends on the configuration: user, password, client name, database.
+#[derive(Debug)]
 pub(crate) struct Credentials {
-    user: Option<String>,
-    password: Option<String>,
+    node: NodeConfig,
     client_name: Option<String>,
-    database: u32,
-}
-
-impl core::fmt::Debug for Credentials {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_struct("Credentials")
-            .field("database", &self.database)
-            .finish_non_exhaustive()
-    }
 }
 
 impl Credentials {
     pub(crate) fn new(config: &Config, node: &NodeConfig) -> Self {
         Self {
-            user: node.user().map(String::from),
-            password: node.password().map(String::from),
+            node: node.clone(),
             client_name: config.client_name().map(String::from),
-            database: node.database(),
         }
     }
 
     /// Writes the command of `step`. Returns `false` if there is nothing to ask.
     pub(crate) fn ask(&self, out: &mut Vec<u8>, step: Step) -> bool {
-        let database = resp::Decimal::new(u64::from(self.database));
+        let database = resp::Decimal::new(u64::from(self.node.database()));
         let words: &[&[u8]] = match step {
             Step::Hello => return self.hello(out),
-            Step::Auth => match (&self.user, &self.password) {
+            Step::Auth => match (self.node.user(), self.node.password()) {
                 (_, None) => return false,
                 (None, Some(password)) => &[b"AUTH", password.as_bytes()],
                 (Some(user), Some(password)) => &[b"AUTH", user.as_bytes(), password.as_bytes()],
@@ -182,7 +148,7 @@ impl Credentials {
                 None => return false,
                 Some(name) => &[b"CLIENT", b"SETNAME", name.as_bytes()],
             },
-            Step::Select if self.database == 0 => return false,
+            Step::Select if self.node.database() == 0 => return false,
             Step::Select => &[b"SELECT", database.as_bytes()],
             Step::Server => &[b"INFO", b"server"],
             Step::Replication => &[b"INFO", b"replication"],
@@ -198,8 +164,8 @@ impl Credentials {
 
     fn hello(&self, out: &mut Vec<u8>) -> bool {
         let mut words: Vec<&[u8]> = alloc::vec![b"HELLO", b"3"];
-        if let Some(password) = &self.password {
-            let user = self.user.as_deref().unwrap_or("default");
+        if let Some(password) = self.node.password() {
+            let user = self.node.user().unwrap_or("default");
             words.extend([b"AUTH", user.as_bytes(), password.as_bytes()]);
         }
         if let Some(name) = &self.client_name {
@@ -294,8 +260,8 @@ impl Server {
         }
         let map = value.as_pairs().ok_or(Unusable::NotRedis)?;
         let text = |key: &[u8]| map.get(key).and_then(|value| value.as_bytes());
-        master(text(b"role").unwrap_or(b"master"))?;
-        standalone(text(b"mode").unwrap_or(b"standalone"))?;
+        check_role(text(b"role"))?;
+        check_mode(text(b"mode"))?;
         let version = version(text(b"version").unwrap_or_default());
         self.identity.native_release = match text(b"server") == Some(b"valkey") {
             true if version >= (9, 0) => Some(Dialect::DelIfEq),
@@ -308,7 +274,7 @@ impl Server {
     fn server(&mut self, info: &[u8]) -> Result<(), Unusable> {
         // Valkey 9 has its own word for the same field.
         let mode = field(info, b"redis_mode").or_else(|| field(info, b"server_mode"));
-        standalone(mode.unwrap_or(b"standalone"))?;
+        check_mode(mode)?;
         self.identity.run_id = field(info, b"run_id").and_then(name);
         let uptime = field(info, b"uptime_in_seconds").and_then(number);
         self.identity.uptime = uptime.map(Duration::from_secs);
@@ -316,7 +282,7 @@ impl Server {
     }
 
     fn replication(&mut self, info: &[u8]) -> Result<(), Unusable> {
-        master(field(info, b"role").unwrap_or(b"master"))?;
+        check_role(field(info, b"role"))?;
         self.identity.replid = field(info, b"master_replid").and_then(name);
         let none = |id: &[u8]| id.iter().all(|byte| *byte == b'0');
         self.identity.is_alone = field(info, b"connected_slaves") == Some(b"0")
@@ -410,20 +376,14 @@ fn field<'a>(info: &'a [u8], key: &[u8]) -> Option<&'a [u8]> {
     })
 }
 
-fn master(role: &[u8]) -> Result<(), Unusable> {
-    if role == b"master" {
-        Ok(())
-    } else {
-        Err(Unusable::Replica)
-    }
+fn check_role(role: Option<&[u8]>) -> Result<(), Unusable> {
+    let right = role.is_none_or(|role| role == b"master");
+    right.then_some(()).ok_or(Unusable::Replica)
 }
 
-fn standalone(mode: &[u8]) -> Result<(), Unusable> {
-    if mode == b"standalone" {
-        Ok(())
-    } else {
-        Err(Unusable::Mode)
-    }
+fn check_mode(mode: Option<&[u8]>) -> Result<(), Unusable> {
+    let right = mode.is_none_or(|mode| mode == b"standalone");
+    right.then_some(()).ok_or(Unusable::Mode)
 }
 
 /// Returns an identifier, if it is one: printable, and not longer than any server's.

@@ -119,6 +119,10 @@ pub(crate) enum Raw<'a> {
 }
 
 impl Request {
+    pub(super) const fn is_set(self) -> bool {
+        matches!(self, Self::Set { .. } | Self::FirstSet { .. })
+    }
+
     /// Returns `true` if a vote depends on the answer, and so on the clock of the server.
     pub(crate) const fn is_question(self) -> bool {
         match self {
@@ -159,7 +163,7 @@ pub(crate) struct InFlight {
 
 impl InFlight {
     pub(crate) fn push(&mut self, request: Request, at: Instant, start: u64, len: usize) {
-        self.sets += usize::from(is_set(request));
+        self.sets += usize::from(request.is_set());
         self.repairs += usize::from(is_repair(request));
         self.queue.push_back(Sent {
             request,
@@ -246,17 +250,13 @@ impl InFlight {
     }
 
     fn left(&mut self, request: Request) {
-        self.sets -= usize::from(is_set(request));
+        self.sets -= usize::from(request.is_set());
         self.repairs -= usize::from(is_repair(request));
     }
 }
 
 const fn is_repair(request: Request) -> bool {
     matches!(request, Request::Release { repair: true, .. })
-}
-
-const fn is_set(request: Request) -> bool {
-    matches!(request, Request::Set { .. } | Request::FirstSet { .. })
 }
 
 #[cfg(test)]

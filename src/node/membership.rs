@@ -18,7 +18,7 @@ use crate::resp::{Decimal, Value, argument};
 use crate::time::Instant;
 
 use super::command;
-use super::handshake::{Durable, refused};
+use super::handshake::refused;
 use super::in_flight::Request;
 use super::marker::{Cluster, Marker, UNREADABLE, whole_millis};
 use super::phase::Trouble;
@@ -87,7 +87,7 @@ impl Membership {
         &mut self,
         out: &mut Vec<u8>,
         run_id: &str,
-        durable: Durable,
+        durable: Option<bool>,
         longest: Duration,
     ) {
         self.asked = longest;
@@ -109,7 +109,11 @@ impl Membership {
                 nodes.as_bytes(),
                 quorum.as_bytes(),
                 self.cluster.name.as_bytes(),
-                durable.word(),
+                match durable {
+                    Some(true) => b"1",
+                    Some(false) => b"0",
+                    None => b"-",
+                },
                 barrier.as_bytes(),
                 mode.word(),
             ],
@@ -173,7 +177,7 @@ impl Membership {
         let (said, left) = match reply {
             Reply::Pair(said, left) => (plain(request, said), left),
             // The key of the lock is of another type. An error does not tell whether it counts.
-            Reply::Error(error) if error.code() == "WRONGTYPE" && !is_set(request) => {
+            Reply::Error(error) if error.code() == "WRONGTYPE" && !request.is_set() => {
                 return (Reply::Integer(-1), Some(NodeOutcome::Held));
             }
             Reply::Error(_) | Reply::Forbidden(_) => return (reply, None),
@@ -232,16 +236,12 @@ fn barrier(now: Instant, left: i64) -> Option<Instant> {
 
 /// Returns the answer that the plain command would have given.
 fn plain(request: Request, said: i64) -> Reply {
-    match (is_set(request), said) {
+    match (request.is_set(), said) {
         (false, _) => Reply::Integer(said),
         (true, 1) => Reply::Ok,
         (true, 0) => Reply::Nil,
         (true, _) => Reply::Other,
     }
-}
-
-fn is_set(request: Request) -> bool {
-    matches!(request, Request::Set { .. } | Request::FirstSet { .. })
 }
 
 /// Returns why a server does not run the script. A missing permission within a script is a plain

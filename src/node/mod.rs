@@ -47,7 +47,8 @@ use crate::config::{Config, NodeConfig};
 use crate::error::{LinkError, NodeOutcome};
 use crate::keys::{ClaimKey, OperationKey};
 use crate::limits::{
-    IN_FLIGHT_MAX, OUT_BYTES_MAX, REPLY_BYTES_MAX, REPLY_DEPTH_MAX, REPLY_ELEMENTS_MAX,
+    COMMAND_BYTES_MAX, IN_FLIGHT_MAX, OUT_BYTES_MAX, REPLY_BYTES_MAX, REPLY_DEPTH_MAX,
+    REPLY_ELEMENTS_MAX,
 };
 use crate::resp::{Inbox, Limits};
 use crate::time::Instant;
@@ -59,7 +60,7 @@ use debt::Debts;
 use handshake::{Credentials, Server, Step, Taught};
 use in_flight::InFlight;
 use outbox::Outbox;
-use permission::Permissions;
+use permission::{Permissions, Shown};
 use phase::Phase;
 use pulse::Pulse;
 
@@ -186,10 +187,8 @@ impl Node {
     /// The connection is gone, or could not be opened: forgets what belongs to it, and returns
     /// every request that was not answered, and whether its command may have left.
     pub(crate) fn disconnected(&mut self, trouble: Trouble) -> Vec<(Request, bool)> {
-        let Self {
-            in_flight, outbox, ..
-        } = self;
-        let lost: Vec<_> = in_flight.drain(|start| outbox.is_unsent(start)).collect();
+        let unsent = |start| self.outbox.is_unsent(start);
+        let lost: Vec<_> = self.in_flight.drain(unsent).collect();
         self.outbox.clear();
         self.inbox.clear();
         self.phase = Phase::Down;
@@ -197,7 +196,7 @@ impl Node {
         self.pulse.heard();
         self.pushes = 0;
         self.clock.disconnected();
-        self.permissions.disconnected();
+        self.permissions.shown = Shown::Nothing;
         self.guard.disconnected();
         lost
     }
@@ -283,10 +282,10 @@ impl Node {
 
     // ----- asking ---------------------------------------------------------------------------
 
-    /// Returns whether a question of `len` bytes can be asked now, with room for its release later.
-    pub(crate) fn access(&self, len: usize) -> Access {
+    /// Returns whether a question can be asked now, with room for its release later.
+    pub(crate) fn access(&self) -> Access {
         match (&self.phase, self.trouble) {
-            (Phase::Ready { .. }, _) if self.is_suspect() || !self.has_room_for_set(len) => {
+            (Phase::Ready { .. }, _) if self.is_suspect() || !self.has_room_for_question() => {
                 Access::Shut(NodeOutcome::TimedOut)
             }
             (Phase::Ready { .. }, _) => Access::Open,
@@ -308,14 +307,9 @@ impl Node {
             || self.outbox.len() >= OUT_BYTES_MAX / 2
     }
 
-    /// Returns `true` if a look of `len` bytes can be asked now.
-    fn has_room_for_look(&self, len: usize) -> bool {
-        self.is_ready() && !self.is_suspect() && self.has_room_for_set(len)
-    }
-
-    fn has_room_for_set(&self, len: usize) -> bool {
+    fn has_room_for_question(&self) -> bool {
         self.in_flight.reserved() + 2 <= IN_FLIGHT_MAX / 2
-            && self.outbox.len() + len <= OUT_BYTES_MAX / 2
+            && self.outbox.len() + COMMAND_BYTES_MAX <= OUT_BYTES_MAX / 2
     }
 
     /// Returns `true` if there is room for a release of `len` bytes.
@@ -334,21 +328,20 @@ impl Node {
     }
 
     fn put(&mut self, now: Instant, request: Request, command: &[u8]) {
+        debug_assert!(self.hears(), "a command goes over a connection");
         let start = self.outbox.push(command);
         self.in_flight.push(request, now, start, command.len());
     }
 
     /// Takes the command for `request` out of the out buffer if none of its bytes has left.
     pub(crate) fn withdraw(&mut self, request: Request) -> bool {
-        let Self {
-            in_flight, outbox, ..
-        } = self;
-        if outbox.is_empty() {
+        if self.outbox.is_empty() {
             return false;
         }
-        let place = in_flight.withdraw(request, |start| outbox.is_unsent(start));
+        let unsent = |start| self.outbox.is_unsent(start);
+        let place = self.in_flight.withdraw(request, unsent);
         if let Some((start, len)) = place {
-            outbox.withdraw(start, len);
+            self.outbox.withdraw(start, len);
         }
         place.is_some()
     }
@@ -410,8 +403,9 @@ impl Node {
     }
 
     fn teach_scripts(&mut self, now: Instant) {
-        for taught in self.guard.scripts() {
-            self.ask(now, Step::Load(*taught));
+        let questions = self.guard.questions().iter();
+        for step in questions.filter(|step| matches!(step, Step::Load(_))) {
+            self.ask(now, *step);
         }
     }
 
@@ -430,12 +424,11 @@ impl Node {
         }
     }
 
-    /// Asks the last questions of the handshake, behind the debts.
+    /// Asks the last questions of the handshake, behind the debts, and teaches the scripts.
     pub(crate) fn survey(&mut self, now: Instant) {
         for step in self.guard.questions() {
             self.ask(now, *step);
         }
-        self.teach_scripts(now);
         if let Some(server) = self.phase.server_mut() {
             server.surveyed = true;
         }
@@ -513,16 +506,11 @@ impl Node {
     // ----- writing --------------------------------------------------------------------------
 
     pub(crate) fn offer(&self) -> Option<&[u8]> {
-        match self.hears() {
-            true => self.outbox.offer(),
-            false => None,
-        }
+        self.outbox.offer()
     }
 
     pub(crate) fn transmitted(&mut self, len: usize) {
-        if self.hears() {
-            self.outbox.transmitted(len);
-        }
+        self.outbox.transmitted(len);
     }
 
     pub(crate) fn unblock(&mut self) {

@@ -30,8 +30,9 @@ use crate::error::Unusable;
 use crate::keys::{ClaimKey, OperationKey};
 use crate::time::Instant;
 
+use super::command::{millis, release, set_if_permitted};
 use super::handshake::Taught;
-use super::{Dialect, Node, Request, command};
+use super::{Dialect, Node, Request};
 
 /// What a lock needs where it is released by a script, in the order in which it is asked for. The
 /// last is asked for only where the digest of a script is sent.
@@ -44,13 +45,13 @@ const TO_EXTEND: [&str; 3] = ["get", "pttl", "pexpire"];
 #[derive(Debug, Default)]
 pub(super) struct Permissions {
     /// How locks may be released on this connection.
-    shown: Shown,
+    pub(super) shown: Shown,
     /// What was missing when it was asked for last, on this connection or an earlier one.
     missing: Option<Unusable>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-enum Shown {
+pub(super) enum Shown {
     #[default]
     Nothing,
     /// By the native command.
@@ -59,15 +60,9 @@ enum Shown {
     Scripts,
 }
 
-impl Permissions {
-    pub(super) fn disconnected(&mut self) {
-        self.shown = Shown::Nothing;
-    }
-}
-
 impl Node {
     /// Returns `true` if it was shown on this connection that a lock may be released.
-    pub(crate) fn may_release(&self) -> bool {
+    pub(super) fn may_release(&self) -> bool {
         match self.permissions.shown {
             Shown::Scripts => true,
             Shown::Native => self.native_release().is_some(),
@@ -81,7 +76,7 @@ impl Node {
     }
 
     /// Sends the first `SET` of this connection.
-    pub(crate) fn send_first_set(
+    pub(super) fn send_first_set(
         &mut self,
         now: Instant,
         claim: ClaimKey,
@@ -90,7 +85,9 @@ impl Node {
     ) {
         let mut command = Vec::new();
         let marker = self.guard.marker();
-        command::set_if_permitted(&mut command, entry, ttl, marker, self.to_lock());
+        let (token, ttl) = (entry.token(), millis(ttl));
+        let set = [token.as_bytes(), ttl.as_bytes()];
+        set_if_permitted(&mut command, entry, set, marker, self.to_lock());
         self.send(now, Request::FirstSet { claim }, &command);
     }
 
@@ -104,14 +101,14 @@ impl Node {
         way: Dialect,
     ) {
         let mut command = Vec::new();
-        command::release(&mut command, entry, way);
+        release(&mut command, entry, way);
         self.send(now, Request::Probe { claim }, &command);
     }
 
     /// Asks what was missing when an extension of `entry` was refused.
     pub(crate) fn ask_why(&mut self, now: Instant, operation: OperationKey, entry: &Entry) {
         let mut command = Vec::new();
-        command::ask_permission(&mut command, entry, &TO_EXTEND);
+        set_if_permitted(&mut command, entry, [b"", b""], None, &TO_EXTEND);
         self.send(now, Request::Why { operation }, &command);
     }
 

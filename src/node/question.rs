@@ -10,7 +10,9 @@ use crate::entry::Entry;
 use crate::limits::TOKEN_BYTES_MAX;
 use crate::resp::Value;
 
-use super::command::{self, Dialect};
+use super::command::{
+    CHECKED_CONFIRM, CHECKED_EXTEND, CHECKED_INSPECT, CONFIRM, Dialect, EXTEND, INSPECT, millis,
+};
 use super::handshake::Taught;
 use super::reply::{Reply, Said, three};
 use super::{Command, Node};
@@ -26,7 +28,8 @@ pub(crate) enum Question {
     Inspect,
 }
 
-/// What [`CONFIRM`](super::script::CONFIRM) and [`INSPECT`](super::script::INSPECT) answer of a key without an expiry.
+/// What [`CONFIRM`](super::script::CONFIRM) and [`INSPECT`](super::script::INSPECT) answer of a key
+/// without an expiry.
 const FOREVER: Duration = Duration::from_millis(9_000_000_000_000_000);
 
 impl Question {
@@ -61,7 +64,10 @@ impl Question {
         }
     }
 
-    fn write(
+    /// Writes the question about `entry`, with a marker check if there is a `marker`: an argument in
+    /// wire form.
+    #[inline(never)]
+    pub(super) fn write(
         self,
         out: &mut Vec<u8>,
         entry: &Entry,
@@ -69,10 +75,18 @@ impl Question {
         marker: Option<&[u8]>,
         way: Dialect,
     ) {
-        match self {
-            Self::Extend => command::extend(out, entry, ttl, marker, way),
-            Self::Confirm => command::confirm(out, entry, marker, way),
-            Self::Inspect => command::inspect(out, entry, marker, way),
+        let (key, token) = (entry.key_argument(), entry.token_argument());
+        let (both, ttl) = (entry.arguments(), millis(ttl));
+        let ttl = ttl.as_bytes();
+        match (self, marker) {
+            (Self::Extend, None) => EXTEND.write(out, [both, ttl], way),
+            (Self::Extend, Some(marker)) => {
+                CHECKED_EXTEND.write(out, [key, token, ttl, marker], way);
+            }
+            (Self::Confirm, None) => CONFIRM.write(out, [both], way),
+            (Self::Confirm, Some(marker)) => CHECKED_CONFIRM.write(out, [key, token, marker], way),
+            (Self::Inspect, None) => INSPECT.write(out, [key], way),
+            (Self::Inspect, Some(marker)) => CHECKED_INSPECT.write(out, [key, marker], way),
         }
     }
 }

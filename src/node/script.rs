@@ -1,7 +1,8 @@
 //! The scripts that nodes run.
 //!
-//! They are sent by their SHA-1 digest or by their text: see `command`. The digests are constants, because
-//! some builds of some systems may not compute SHA-1 at all; a test holds them against a server.
+//! They are sent by their SHA-1 digest or by their text: see `command`. The digests are constants,
+//! because some builds of some systems may not compute SHA-1 at all; a test holds them against a
+//! server.
 //!
 //! # With a strict restart guard
 //!

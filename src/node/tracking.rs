@@ -24,7 +24,7 @@ use crate::resp::{Value, command};
 use crate::time::Instant;
 
 use super::command::Dialect;
-use super::phase::Phase;
+use super::phase::{Access, Phase};
 use super::{Command, Node, Request};
 
 const TRACK: &[u8] = b"*5\r\n$6\r\nCLIENT\r\n$8\r\nTRACKING\r\n$2\r\nON\r\n$5\r\nOPTIN\r\n$6\r\nNOLOOP\r\n";
@@ -95,7 +95,7 @@ impl Node {
         let bytes = buffer.written(Dialect::Text, None, |out| {
             command(out, &[b"PTTL", resource]);
         });
-        if !self.has_room_for_look(TRACK.len() + CACHING.len() + bytes.len()) {
+        if self.access() != Access::Open {
             return false;
         }
         let Phase::Ready { server, .. } = &mut self.phase else {

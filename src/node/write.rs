@@ -8,7 +8,6 @@ use core::time::Duration;
 
 use crate::entry::Entry;
 use crate::keys::ClaimKey;
-use crate::limits::COMMAND_BYTES_MAX;
 use crate::time::Instant;
 
 use super::command::{self, Dialect};
@@ -37,8 +36,8 @@ impl Command {
         self.bytes
     }
 
-    /// Returns the command in `dialect`, written by `write` unless it is there already. One that checks a
-    /// `marker` is written for one node alone.
+    /// Returns the command in `dialect`, written by `write` unless it is there already. One that checks
+    /// a `marker` is written for one node alone.
     #[inline]
     pub(super) fn written(
         &mut self,
@@ -56,14 +55,6 @@ impl Command {
 }
 
 impl Node {
-    /// Returns how long the `SET` of `entry` is, or may be.
-    pub(crate) fn set_len(&self, command: &mut Command, entry: &Entry, ttl: Duration) -> usize {
-        match self.guard.marker() {
-            None => self.set(command, entry, ttl).len(),
-            Some(_) => COMMAND_BYTES_MAX,
-        }
-    }
-
     #[inline]
     fn set<'c>(&self, command: &'c mut Command, entry: &Entry, ttl: Duration) -> &'c [u8] {
         let (dialect, marker) = (
@@ -75,7 +66,8 @@ impl Node {
         })
     }
 
-    /// Sends the `SET` of `entry`.
+    /// Sends the `SET` of `entry`; on condition that it may be released, until that was shown on this
+    /// connection.
     pub(crate) fn send_set(
         &mut self,
         now: Instant,
@@ -84,6 +76,9 @@ impl Node {
         entry: &Entry,
         ttl: Duration,
     ) {
+        if !self.may_release() {
+            return self.send_first_set(now, claim, entry, ttl);
+        }
         let bytes = self.set(command, entry, ttl);
         self.send(now, Request::Set { claim }, bytes);
     }

@@ -178,7 +178,11 @@ fn begin<'v, S: Sink + ?Sized>(out: &mut S, value: &'v OwnedValue) -> &'v [Owned
         OwnedValue::Integer(number) => digits(out, b':', Decimal::from(*number).as_bytes()),
         OwnedValue::Bulk(text) => string(out, b'$', text),
         OwnedValue::Null => out.add(b"_\r\n"),
-        OwnedValue::Double(double) => digits(out, b',', DoubleText::new(*double).as_bytes()),
+        OwnedValue::Double(number) => {
+            out.add(b",");
+            double(out, *number);
+            out.add(LINE_END);
+        }
         OwnedValue::Boolean(true) => out.add(b"#t\r\n"),
         OwnedValue::Boolean(false) => out.add(b"#f\r\n"),
         OwnedValue::BigNumber(digits) => line(out, b'(', digits),
@@ -203,7 +207,13 @@ fn begin_resp2<'v, S: Sink + ?Sized>(out: &mut S, value: &'v OwnedValue) -> &'v 
         OwnedValue::Bulk(text) | OwnedValue::BigNumber(text) => string(out, b'$', text),
         OwnedValue::Verbatim { text, .. } => string(out, b'$', text),
         OwnedValue::Null => out.add(b"$-1\r\n"),
-        OwnedValue::Double(double) => string(out, b'$', DoubleText::new(*double).as_bytes()),
+        OwnedValue::Double(number) => {
+            let mut len = Length(0);
+            double(&mut len, *number);
+            header(out, b'$', len.0);
+            double(out, *number);
+            out.add(LINE_END);
+        }
         OwnedValue::Boolean(boolean) => digits(out, b':', if *boolean { b"1" } else { b"0" }),
         OwnedValue::Attributed(attributed) => return from_ref(attributed.value()),
         OwnedValue::Array(_) | OwnedValue::Set(_) | OwnedValue::Push(_) | OwnedValue::Map(_) => {
@@ -221,49 +231,28 @@ fn verbatim<S: Sink + ?Sized>(out: &mut S, format: [u8; 3], text: &[u8]) {
     out.add(LINE_END);
 }
 
-/// The shortest text that reads back as the same double.
-struct DoubleText {
-    bytes: [u8; Self::BYTES_MAX],
-    len: usize,
+/// Writes the shortest text that reads back as the same double.
+fn double<S: Sink + ?Sized>(out: &mut S, double: f64) {
+    let mut out = Text(out);
+    let magnitude = double.abs();
+    let written = if double.is_nan() {
+        out.write_str("nan")
+    } else if double.is_infinite() {
+        out.write_str(if double > 0.0 { "inf" } else { "-inf" })
+    } else if magnitude == 0.0 || (1e-5..1e17).contains(&magnitude) {
+        write!(out, "{double}")
+    } else {
+        write!(out, "{double:e}")
+    };
+    written.expect("a sink takes all that is written");
 }
 
-impl DoubleText {
-    /// Seventeen digits, sign, point, `e`, the sign and three digits of the exponent; or with up
-    /// to five zeros in front instead of an exponent.
-    const BYTES_MAX: usize = 32;
+/// Takes text for a sink.
+struct Text<'o, S: ?Sized>(&'o mut S);
 
-    fn new(double: f64) -> Self {
-        let mut text = Self {
-            bytes: [0; Self::BYTES_MAX],
-            len: 0,
-        };
-        let magnitude = double.abs();
-        let written = if double.is_nan() {
-            text.write_str("nan")
-        } else if double.is_infinite() {
-            text.write_str(if double > 0.0 { "inf" } else { "-inf" })
-        } else if magnitude == 0.0 || (1e-5..1e17).contains(&magnitude) {
-            write!(text, "{double}")
-        } else {
-            write!(text, "{double:e}")
-        };
-        written.expect("no double is longer than the buffer");
-        text
-    }
-
-    fn as_bytes(&self) -> &[u8] {
-        &self.bytes[..self.len]
-    }
-}
-
-impl Write for DoubleText {
+impl<S: Sink + ?Sized> Write for Text<'_, S> {
     fn write_str(&mut self, part: &str) -> fmt::Result {
-        let end = self.len + part.len();
-        self.bytes
-            .get_mut(self.len..end)
-            .ok_or(fmt::Error)?
-            .copy_from_slice(part.as_bytes());
-        self.len = end;
+        self.0.add(part.as_bytes());
         Ok(())
     }
 }

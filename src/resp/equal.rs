@@ -1,6 +1,7 @@
 //! Equality of two values, of replies and of those that own their contents.
 //!
-//! Both are gone through at once: as long as each part is like its counterpart, they have the same shape.
+//! Both are gone through at once: as long as each part is like its counterpart, they have the same
+//! shape.
 
 use core::iter::zip;
 use core::slice::from_ref;

@@ -18,7 +18,8 @@ pub(super) fn header(bytes: &[u8]) -> Option<Token> {
     };
     let (count, len) = natural(rest)?;
     let elements = u32::try_from(count.checked_mul(each)?).ok()?;
-    (kind != Kind::Push || elements > 0).then_some(Token::header(kind, elements, 1 + len))
+    (kind != Kind::Push || elements > 0)
+        .then_some(Token::number(kind, (u64::from(elements), 1 + len)))
 }
 
 /// Returns a number without leading zeros, and the length of its line with CR LF.

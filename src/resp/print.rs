@@ -4,6 +4,7 @@
 
 use alloc::vec::Vec;
 use core::fmt::{Arguments, Debug, Formatter, Result};
+use core::iter::once;
 use core::slice::from_ref;
 
 use super::owned::{Attributed, OwnedItems, OwnedPairs, OwnedValue, Walk};
@@ -18,48 +19,43 @@ impl Debug for Value<'_> {
 
 impl Debug for Items<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        let mut printer = Printer::new(f);
-        printer.open(&LIST, self.len())?;
-        printer.parts(self.parts(Attributes::Skipped))
+        Printer::new(f).all(&LIST, self.len(), self.parts(Attributes::Skipped))
     }
 }
 
 impl Debug for Pairs<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        let mut printer = Printer::new(f);
-        printer.open(&PAIRS, self.len() * 2)?;
-        printer.parts(self.parts(Attributes::Skipped))
+        Printer::new(f).all(&PAIRS, self.len() * 2, self.parts(Attributes::Skipped))
     }
 }
 
 impl Debug for OwnedValue {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        Printer::new(f).owned(from_ref(self))
+        Printer::new(f).parts(owned(from_ref(self)))
     }
 }
 
 impl Debug for OwnedItems {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        let mut printer = Printer::new(f);
-        printer.open(&LIST, self.len())?;
-        printer.owned(self)
+        Printer::new(f).all(&LIST, self.len(), owned(self))
     }
 }
 
 impl Debug for OwnedPairs {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        let mut printer = Printer::new(f);
-        printer.open(&PAIRS, self.len() * 2)?;
-        printer.owned(&self.0)
+        Printer::new(f).all(&PAIRS, self.len() * 2, owned(&self.0))
     }
 }
 
 impl Debug for Attributed {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        let mut printer = Printer::new(f);
-        printer.part(Part::Open(Shape::Attributed, self.0.len()))?;
-        printer.owned(&self.0)
+        let attributed = Part::Open(Shape::Attributed, self.0.len());
+        Printer::new(f).parts(once(attributed).chain(owned(&self.0)))
     }
+}
+
+fn owned(values: &[OwnedValue]) -> impl Iterator<Item = Part<'_>> {
+    Walk::new(values).map(OwnedValue::part)
 }
 
 /// What is written around the values of an aggregate.
@@ -110,12 +106,19 @@ impl<'f, 'o> Printer<'f, 'o> {
         }
     }
 
-    fn parts<'a>(&mut self, mut parts: impl Iterator<Item = Part<'a>>) -> Result {
-        parts.try_for_each(|part| self.part(part))
+    /// Writes an aggregate with these values inside it.
+    fn all<'a>(
+        mut self,
+        brackets: &'static Brackets,
+        values: usize,
+        parts: impl Iterator<Item = Part<'a>>,
+    ) -> Result {
+        self.open(brackets, values)?;
+        self.parts(parts)
     }
 
-    fn owned(&mut self, values: &[OwnedValue]) -> Result {
-        self.parts(Walk::new(values).map(OwnedValue::part))
+    fn parts<'a>(&mut self, mut parts: impl Iterator<Item = Part<'a>>) -> Result {
+        parts.try_for_each(|part| self.part(part))
     }
 
     fn part(&mut self, part: Part<'_>) -> Result {

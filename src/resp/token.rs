@@ -73,34 +73,23 @@ impl Token {
         end: 0,
     };
 
-    /// The header of an aggregate.
-    #[inline(always)]
-    pub(super) const fn header(kind: Kind, elements: u32, end: usize) -> Self {
+    fn text(kind: Kind, (text, end): (Range<usize>, usize)) -> Self {
         Self {
             kind,
-            number: elements as u64,
+            start: text.start,
+            stop: text.end,
             end,
             ..Self::NONE
         }
     }
 
-    fn text(kind: Kind, (text, end): (Range<usize>, usize)) -> Self {
-        Self {
-            kind,
-            number: 0,
-            start: text.start,
-            stop: text.end,
-            end,
-        }
-    }
-
-    fn number(kind: Kind, (number, end): (u64, usize)) -> Self {
+    #[inline(always)]
+    pub(super) fn number(kind: Kind, (number, end): (u64, usize)) -> Self {
         Self {
             kind,
             number,
-            start: 0,
-            stop: 0,
             end,
+            ..Self::NONE
         }
     }
 

@@ -51,8 +51,8 @@ impl Redlock {
 }
 
 fn connect(config: &Config) -> Result<Arc<Shared>, BuildError> {
-    let (engine, net, poller) = Loop::connected(config)?;
-    Ok(Arc::new(Shared::new(engine, net, poller, config)?))
+    let (engine, wire, poller) = Loop::connected(config)?;
+    Ok(Arc::new(Shared::new(engine, wire, poller, config)?))
 }
 
 /// A [`Redlock`] on its way, from [`Builder::build_async`].

@@ -50,11 +50,12 @@ pub(super) enum Delivery {
 }
 
 impl Callers {
-    pub(super) const fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self {
-            operations: Table::new(),
+            operations: Table::new(RoundId::index),
             tasks: 0,
-            locks: Table::new(),
+            // The lower half of a claim's key is its index.
+            locks: Table::new(|lock: LockId| lock.claim as u32 as usize),
             deliveries: Vec::new(),
             delivers_to_task: false,
         }
@@ -210,10 +211,10 @@ impl Callers {
         self.delivers_to_task
     }
 
-    /// Takes the deliveries. `spare` is an empty buffer for the next ones.
-    pub(super) fn take_deliveries(&mut self, spare: Vec<Delivery>) -> Vec<Delivery> {
+    /// Takes the deliveries, in exchange for an empty buffer for the next ones.
+    pub(super) fn take_deliveries(&mut self, spare: &mut Vec<Delivery>) {
         self.delivers_to_task = false;
-        core::mem::replace(&mut self.deliveries, spare)
+        core::mem::swap(&mut self.deliveries, spare);
     }
 
     /// Takes the outcome for `slot`, if it is decided and no thread is delivering it yet.

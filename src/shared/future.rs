@@ -9,12 +9,11 @@ use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll};
 
-use super::callers::Waiter;
 use super::reply::Reply;
-use super::slot::Slot;
 use super::{LockGuard, Redlock};
 use crate::config::LockOptions;
 use crate::driver::clock;
+use crate::engine::Request;
 use crate::error::LockError;
 use crate::time::Instant;
 
@@ -53,11 +52,10 @@ impl Acquiring {
 
     fn begin(&self, resource: &[u8], options: &LockOptions) -> Result<Stage, LockError> {
         let since = clock::now();
-        self.redlock.shared().check_process()?;
-        let slot = Arc::new(Slot::new());
-        let reply = self.redlock.begin(slot, |core, slot| {
-            core.acquire(slot, Waiter::Task, resource, options)
-        })?;
+        let request = Request::new(resource, options);
+        let reply = self
+            .redlock
+            .begin(|engine, now| engine.acquire(now, &request))?;
         Ok(Stage::Waiting { reply, since })
     }
 }

@@ -166,12 +166,8 @@ impl LockGuard {
         if lock.has_known_end() {
             until = until.min(lock.valid_until().saturating_add(GRACE));
         }
-        shared.check_process()?;
-        let slot = Arc::new(Slot::new());
-        let outcome = shared.run(&slot, Some(until), |core| {
-            let ask = |engine: &mut Engine, now| ask(engine, now, lock);
-            core.prolong(&slot, Waiter::Thread, &self.slot, ask)
-        })?;
+        let ask = |engine: &mut Engine, now| self.ask(engine, now, ask);
+        let outcome = shared.run(&Arc::new(Slot::new()), Some(until), ask)?;
         self.finish_prolong(outcome, since)
     }
 
@@ -180,12 +176,23 @@ impl LockGuard {
         ask: impl FnOnce(&mut Engine, Instant, &Lock) -> Result<RoundId, E>,
     ) -> Result<(), E> {
         let since = clock::now();
-        self.redlock.shared().check_process()?;
-        let reply = self.redlock.begin(Arc::new(Slot::new()), |core, slot| {
-            let ask = |engine: &mut Engine, now| ask(engine, now, self.lock());
-            core.prolong(slot, Waiter::Task, &self.slot, ask)
-        })?;
+        let reply = self
+            .redlock
+            .begin(|engine, now| self.ask(engine, now, ask))?;
         self.finish_prolong(Some(reply.await), since)
+    }
+
+    /// Begins an operation on the lock, unless its loss was reported.
+    fn ask<E: NotProlonged>(
+        &self,
+        engine: &mut Engine,
+        now: Instant,
+        ask: impl FnOnce(&mut Engine, Instant, &Lock) -> Result<RoundId, E>,
+    ) -> Result<RoundId, E> {
+        match self.slot.watch.is_reported() {
+            true => Err(ConfirmError::Expired.into()),
+            false => ask(engine, now, self.lock()),
+        }
     }
 
     /// Releases the lock on every node that may hold it, and waits until a majority has answered.
@@ -208,7 +215,7 @@ impl LockGuard {
         let until = since.saturating_add(shared.patience(lock.ttl()));
         // Without a deadline: the release has to be asked for, even if that takes longer.
         let mut section = shared.enter()?;
-        let round = section.release(&self.slot, Waiter::Thread, lock);
+        let round = section.release(&self.slot, Waiter::Thread, lock)?;
         match shared.wait_for(section, &self.slot, round, Some(until)) {
             // The release is sent all the same. Only its outcome is not known.
             None => Err(UnlockError::Unconfirmed(shared.reporter.pending(since))),
@@ -224,9 +231,9 @@ impl LockGuard {
     /// As [`unlock`](Self::unlock).
     pub async fn unlock_async(mut self) -> Result<Released, UnlockError> {
         let lock = self.take_to_release()?;
-        let begin = |core: &mut Core, slot: &_| Ok(core.release(slot, Waiter::Task, lock));
-        let reply: Result<_, UnlockError> = self.redlock.begin(Arc::clone(&self.slot), begin);
-        finish_unlock(reply?.await)
+        let begin = |core: &mut Core, slot: &_| core.release(slot, Waiter::Task, lock);
+        let reply = self.redlock.begin_with(Arc::clone(&self.slot), begin)?;
+        finish_unlock(reply.await)
     }
 
     /// Detaches the lock from its handle, for another one ([`Redlock::adopt`]) or another process
@@ -258,8 +265,8 @@ impl LockGuard {
         since: Instant,
     ) -> Result<(), E> {
         let lock = self.lock.as_mut().expect("it is held");
-        let unknown = match outcome {
-            Some(Outcome::Event(event)) => {
+        let unknown = match outcome.map(Outcome::event) {
+            Some(Ok(event)) => {
                 prolong::<E>(lock, event, clock::now)?;
                 match self.is_valid() {
                     true => return Ok(()),
@@ -271,8 +278,7 @@ impl LockGuard {
                 ConfirmError::Unconfirmed(self.redlock.shared().reporter.pending(since))
             }
             None => ConfirmError::Expired,
-            Some(Outcome::Refused(refusal)) => refusal.into(),
-            Some(other) => unreachable!("the outcome of an extension, not {other:?}"),
+            Some(Err(refusal)) => refusal.into(),
         };
         Err(unknown.into())
     }
@@ -308,11 +314,8 @@ impl fmt::Debug for LockGuard {
 }
 
 fn finish_unlock(outcome: Outcome) -> Result<Released, UnlockError> {
-    match outcome {
-        Outcome::Event(Event::Released { result, .. }) => result,
-        Outcome::Refused(refusal) => Err(refusal.into()),
-        other @ (Outcome::Acquired(_) | Outcome::Event(_)) => {
-            unreachable!("the outcome of a release, not {other:?}")
-        }
-    }
+    let Event::Released { result, .. } = outcome.event()? else {
+        unreachable!("the outcome of a release is that of another operation")
+    };
+    result
 }

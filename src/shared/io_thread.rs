@@ -76,23 +76,18 @@ impl IoThread {
         let shared = Arc::clone(&self.shared);
         let mut has_woken = false;
         while self.in_charge {
-            let (may_wake, given_up) = (shared.wakers.may_wake(), shared.take_given_up());
+            let may_wake = shared.wakers.may_wake();
             let mut section = shared.enter()?;
-            for round in given_up {
-                section.cancel(round);
-            }
             let waiting = section.callers.waiting();
             // Between two batches of wakers it serves the nodes.
             let later = core::mem::take(&mut has_woken) && section.roles.take_tasks();
             let orders = section.roles.orders(waiting, may_wake);
             section.roles.tasks |= later;
-            match orders {
-                Orders::Serve => {
-                    self.serve(&shared, section)?;
-                    continue;
-                }
-                Orders::Nap | Orders::Park | Orders::WakeTasks | Orders::Close => drop(section),
+            if orders == Orders::Serve {
+                self.serve(&shared, section)?;
+                continue;
             }
+            drop(section);
             match orders {
                 Orders::Nap => thread::park_timeout(NAP),
                 Orders::Park => thread::park(),
@@ -101,7 +96,7 @@ impl IoThread {
                     has_woken = true;
                 }
                 Orders::Close => return shared.shut_down(),
-                Orders::Serve => {}
+                Orders::Serve => unreachable!("it has served"),
             }
         }
         Ok(())

@@ -48,8 +48,7 @@
 //!
 //! * *A wake-up is lost*: which threads sleep, which were called and what is left to do are under one
 //!   mutex. Each section ends with [`Roles::leave`](roles::Roles::leave), which leaves no work without a
-//!   thread that does it. `tests/interleavings` walks through every order of the steps, but for operations that
-//!   a stopped thread kept from being cancelled (`given_up`) and the second look into the poll (`has_looked`).
+//!   thread that does it. `tests/interleavings` walks through every order of the steps.
 //! * *Two threads in the poll*: the poll is a value that is taken out of `Core`. The I/O thread that
 //!   watches an idle handle waits for the descriptor without it, and takes no event.
 //! * *Cancelled while it is served*: the tables are under the mutex. Either the operation is still there
@@ -60,8 +59,9 @@
 //! * *The end of the program*: the thread that drops a guard writes the release.
 //! * *A drop inside a waker*: the thread has no mutex there, and no role.
 //! * *A panic* under the mutex, with the wire or with the poll closes the handle.
-//! * *A thread is stopped with the mutex*: calls wait for it by their own clock. A caller that has the
-//!   wire or the poll has to put it back, and is late by as long as that thread is stopped.
+//! * *A thread is stopped with the mutex*: calls wait for it by their own clock. A caller that gives up
+//!   then leaves behind what it has: its operation, the wire or the poll. The next thread that enters puts
+//!   it back, and the I/O thread is woken for that.
 //! * *A thread moves the bytes of others without end*: after sixteen rounds the I/O thread does the rest.
 //!
 //! # Guarantees
@@ -111,8 +111,7 @@ mod wakers;
 mod watch;
 
 use alloc::sync::Arc;
-use alloc::vec::Vec;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use core::time::Duration;
 use std::io;
 use std::sync::Mutex;
@@ -126,12 +125,12 @@ use self::ending::EndStage;
 use self::monitor::Monitor;
 use self::mutex::TimedMutex;
 use self::progress::Progress;
-use self::serve::Spare;
-use self::state::Core;
+use self::serve::Batch;
+use self::state::{Core, Left};
 use self::wakers::Wakers;
 use crate::config::{Config, LockOptions, Retry};
-use crate::driver::{Net, Poller, Refusal, Reporter, Wire};
-use crate::engine::{Engine, RoundId, usual_timeout};
+use crate::driver::{Poller, Refusal, Reporter, Wire};
+use crate::engine::{Engine, usual_timeout};
 use crate::time::nanos;
 
 pub use self::build::Building;
@@ -168,13 +167,13 @@ struct Shared {
     /// Wakes the I/O thread where it watches the descriptor.
     call: Call,
     wakers: Arc<Wakers>,
-    /// Operations that the I/O thread has to cancel: another thread was stopped with the mutex when their
-    /// threads gave them up.
-    given_up: Monitor<Vec<RoundId>>,
+    left: Monitor<Left>,
+    /// Something is left for the next thread that enters.
+    has_left: AtomicBool,
     progress: Progress,
     /// How far the I/O thread has come with its end, for the last handle, which waits for it.
     ending: Monitor<EndStage>,
-    spare: Mutex<Spare>,
+    spare: Mutex<Batch>,
     reporter: Reporter,
     shutdown_timeout: Duration,
     spin: bool,
@@ -194,18 +193,19 @@ impl Drop for Handle {
 }
 
 impl Shared {
-    fn new(engine: Engine, net: Net, poller: Poller, config: &Config) -> io::Result<Self> {
-        let (registry, waker) = (poller.registry().try_clone()?, Arc::clone(net.waker()));
+    fn new(engine: Engine, wire: Wire, poller: Poller, config: &Config) -> io::Result<Self> {
+        let (registry, waker) = (poller.registry().try_clone()?, Arc::clone(wire.waker()));
         let distant = engine.distant_timeout();
         let shared = Self {
             process: getpid(),
-            core: TimedMutex::new(Core::new(engine, Wire::new(net), poller)),
+            core: TimedMutex::new(Core::new(engine, wire, poller)),
             registry,
             waker,
             io_thread: Monitor::new(None),
             call: Call::new()?,
             wakers: Arc::new(Wakers::new()),
-            given_up: Monitor::new(Vec::new()),
+            left: Monitor::default(),
+            has_left: AtomicBool::new(false),
             progress: Progress::default(),
             ending: Monitor::default(),
             spare: Mutex::default(),

@@ -15,7 +15,7 @@ use super::{Acquiring, GRACE, Handle, LockGuard, Shared};
 use crate::config::{Builder, Config, LockOptions};
 use crate::driver::{BuildError, Refusal, clock};
 use crate::engine::returned::{InspectError, Inspection};
-use crate::engine::{self, Engine, Event, NodeStatus, RoundId};
+use crate::engine::{self, Engine, Event, NodeStatus, Request, RoundId};
 use crate::error::{CheckError, LockError, ReinitError, TrustError};
 use crate::quorum::Lock;
 use crate::time::Instant;
@@ -135,11 +135,9 @@ impl Redlock {
             None => shared.patience_for_lock(options),
         };
         let until = until.map(|wait| since.saturating_add(wait));
-        shared.check_process()?;
         let slot = Arc::new(Slot::new());
-        let outcome = shared.run(&slot, until, |core| {
-            core.acquire(&slot, Waiter::Thread, resource.as_ref(), options)
-        })?;
+        let request = Request::new(resource.as_ref(), options);
+        let outcome = shared.run(&slot, until, |engine, now| engine.acquire(now, &request))?;
         self.finish_lock(slot, outcome, since)
     }
 
@@ -225,11 +223,9 @@ impl Redlock {
         let since = clock::now();
         let (shared, resource) = (self.shared(), resource.as_ref());
         let until = since.saturating_add(shared.patience(Duration::MAX));
-        shared.check_process()?;
         let slot = Arc::new(Slot::new());
         let ask = |engine: &mut Engine, now| engine.inspect(now, resource);
-        let begin = |core: &mut Core| core.begin(&slot, Waiter::Thread, ask);
-        match shared.run(&slot, Some(until), begin)? {
+        match shared.run(&slot, Some(until), ask)? {
             Some(outcome) => finish_inspect(outcome),
             None => Err(InspectError::NoQuorum(shared.reporter.pending(since))),
         }
@@ -245,12 +241,8 @@ impl Redlock {
         &self,
         resource: impl AsRef<[u8]>,
     ) -> Result<Inspection, InspectError> {
-        self.shared().check_process()?;
-        let reply = self.begin(Arc::new(Slot::new()), |core, slot| {
-            let ask = |engine: &mut Engine, now| engine.inspect(now, resource.as_ref());
-            core.begin(slot, Waiter::Task, ask)
-        })?;
-        finish_inspect(reply.await)
+        let ask = |engine: &mut Engine, now| engine.inspect(now, resource.as_ref());
+        finish_inspect(self.begin(ask)?.await)
     }
 
     /// Returns how every node stands now, in the order of the configuration. It is meant for
@@ -338,14 +330,11 @@ impl Redlock {
         address: impl AsRef<str>,
         run_id: impl AsRef<str>,
     ) -> Result<bool, TrustError> {
-        let shared = self.shared();
-        shared.check_process()?;
-        let mut section = shared.enter()?;
-        let node = section.engine.node_at(address.as_ref());
-        let node = node.ok_or(TrustError::UnknownNode)?;
-        let result = section.engine.trust(clock::now(), node, run_id.as_ref());
-        shared.flush(section);
-        result
+        self.change(|engine| {
+            let node = engine.node_at(address.as_ref());
+            let node = node.ok_or(TrustError::UnknownNode)?;
+            engine.trust(clock::now(), node, run_id.as_ref())
+        })?
     }
 
     /// Does [`trust_node`](Self::trust_node) for all servers that are connected now. Returns their
@@ -369,15 +358,18 @@ impl Redlock {
     /// # Ok::<(), shearline::BuildError>(())
     /// ```
     pub fn trust_nodes(&self) -> Vec<String> {
+        let trusted = self.change(|engine| engine.trust_all(clock::now()));
+        trusted.unwrap_or_default()
+    }
+
+    /// Changes something of the engine, and writes what that wants written.
+    fn change<T>(&self, change: impl FnOnce(&mut Engine) -> T) -> Result<T, Refusal> {
         let shared = self.shared();
-        match shared.check_process().and_then(|()| shared.enter()) {
-            Ok(mut section) => {
-                let trusted = section.engine.trust_all(clock::now());
-                shared.flush(section);
-                trusted
-            }
-            Err(_) => Vec::new(),
-        }
+        shared.check_process()?;
+        let mut section = shared.enter()?;
+        let result = change(&mut section.engine);
+        shared.flush(section);
+        Ok(result)
     }
 
     /// Writes the marker of this cluster to every node, whatever marker is there: after a change of the
@@ -415,26 +407,34 @@ impl Redlock {
     /// ```
     pub fn reinit(&self) -> Result<(), ReinitError> {
         let shared = self.shared();
-        shared.check_process()?;
-        let slot = Arc::new(Slot::new());
-        let begin = |core: &mut Core| core.begin(&slot, Waiter::Thread, Engine::reinit);
-        match shared.run(&slot, None, begin)? {
-            Some(Outcome::Event(Event::Reinitialised { result, .. })) => result,
-            Some(Outcome::Refused(refusal)) => Err(refusal.into()),
-            other => unreachable!("the outcome of a change of the cluster, not {other:?}"),
-        }
+        let outcome = shared.run(&Arc::new(Slot::new()), None, Engine::reinit)?;
+        let outcome = outcome.expect("it is waited for without end");
+        let Event::Reinitialised { result, .. } = outcome.event()? else {
+            unreachable!("the outcome of a change of the cluster is that of another operation")
+        };
+        result
     }
 
     pub(super) fn shared(&self) -> &Shared {
         &self.handle.shared
     }
 
-    /// Begins an operation of a task, whose outcome is delivered to `slot`.
+    /// Begins an operation of a task.
     pub(super) fn begin<E: From<Refusal>>(
+        &self,
+        ask: impl FnOnce(&mut Engine, Instant) -> Result<RoundId, E>,
+    ) -> Result<Reply, E> {
+        let slot = Arc::new(Slot::new());
+        self.begin_with(slot, |core, slot| core.begin(slot, Waiter::Task, ask))
+    }
+
+    /// Begins an operation of a task with `begin`. Its outcome is delivered to `slot`.
+    pub(super) fn begin_with<E: From<Refusal>>(
         &self,
         slot: Arc<Slot>,
         begin: impl FnOnce(&mut Core, &Arc<Slot>) -> Result<RoundId, E>,
     ) -> Result<Reply, E> {
+        self.shared().check_process()?;
         let mut section = self.shared().enter()?;
         let round = begin(&mut section, &slot)?;
         self.shared().begin_for_task(section);
@@ -466,13 +466,10 @@ impl Redlock {
 }
 
 fn finish_inspect(outcome: Outcome) -> Result<Inspection, InspectError> {
-    match outcome {
-        Outcome::Event(Event::Inspected { result, .. }) => result,
-        Outcome::Refused(refusal) => Err(refusal.into()),
-        other @ (Outcome::Acquired(_) | Outcome::Event(_)) => {
-            unreachable!("the outcome of an inspection, not {other:?}")
-        }
-    }
+    let Event::Inspected { result, .. } = outcome.event()? else {
+        unreachable!("the outcome of an inspection is that of another operation")
+    };
+    result
 }
 
 /// No panic leaves a handle half-changed: what a call has begun goes on or is released. If the engine

@@ -4,18 +4,19 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ops::{Deref, DerefMut};
+use core::sync::atomic::Ordering;
 use core::task::Waker;
 use core::time::Duration;
 use std::thread;
 
 use super::Shared;
-use super::callers::Delivery;
+use super::callers::{Delivery, Waiter};
 use super::mutex::Locked;
 use super::roles::Wake;
 use super::slot::{Outcome, Slot};
-use super::state::Core;
+use super::state::{Core, Left, Slept};
 use crate::driver::{Panics, Refusal, clock};
-use crate::engine::RoundId;
+use crate::engine::{Engine, RoundId};
 use crate::quorum::Lock;
 use crate::time::Instant;
 
@@ -43,9 +44,9 @@ pub(super) struct Section<'a> {
 /// Closes the handle if this thread panics while it has the wire or the poll, or at the end of a section.
 struct Holding<'a>(&'a Shared, Panics);
 
-/// The empty buffers of the last deliveries.
+/// Deliveries, and the tasks that they wake. An empty one is kept, so that delivering allocates nothing.
 #[derive(Debug, Default)]
-pub(super) struct Spare {
+pub(super) struct Batch {
     deliveries: Vec<Delivery>,
     wakers: Vec<Waker>,
 }
@@ -71,11 +72,17 @@ impl Shared {
         if core.is_closed {
             return Err(Refusal::Closed);
         }
-        Ok(Section {
+        let mut section = Section {
             shared: self,
             core: Some(core),
             panics: Panics::watch(),
-        })
+        };
+        if self.has_left.load(Ordering::Acquire) {
+            self.has_left.store(false, Ordering::Release);
+            let left = core::mem::take(&mut *self.left.lock());
+            section.take_back(left);
+        }
+        Ok(section)
     }
 
     fn leave(&self, locked: Locked<'_, Core>) {
@@ -85,12 +92,14 @@ impl Shared {
         let wake = core.leave();
         let offered = core.offered_now.take();
         let progress = (core.awaiting != 0).then_some((core.written, core.put_back));
-        let deliveries = match core.callers.has_deliveries() {
-            true => core
-                .callers
-                .take_deliveries(self.take_spare(|spare| &mut spare.deliveries)),
-            false => Vec::new(),
-        };
+        let batch = core.callers.has_deliveries().then(|| {
+            let mut batch = self.spare.try_lock().map_or_else(
+                |_| Batch::default(), // Another thread delivers too.
+                |mut spare| core::mem::take(&mut *spare),
+            );
+            core.callers.take_deliveries(&mut batch.deliveries);
+            batch
+        });
         drop(locked);
         drop(holding);
         self.wake(wake);
@@ -100,7 +109,9 @@ impl Shared {
         if let Some(slot) = offered {
             slot.offer();
         }
-        self.deliver(deliveries);
+        if let Some(batch) = batch {
+            self.deliver(batch);
+        }
     }
 
     fn wake(&self, whom: Wake) {
@@ -117,15 +128,11 @@ impl Shared {
     }
 
     /// Delivers what is decided. The I/O thread wakes the tasks.
-    fn deliver(&self, mut deliveries: Vec<Delivery>) {
-        if deliveries.is_empty() {
-            return;
-        }
-        let mut wakers = self.take_spare(|spare| &mut spare.wakers);
-        for delivery in deliveries.drain(..) {
+    fn deliver(&self, mut batch: Batch) {
+        for delivery in batch.deliveries.drain(..) {
             match delivery {
                 Delivery::Outcome(slot, outcome) => match slot.deliver(outcome) {
-                    Ok(waker) => wakers.extend(waker),
+                    Ok(waker) => batch.wakers.extend(waker),
                     Err(Outcome::Acquired(Ok(grant))) => {
                         if let Ok(mut section) = self.enter() {
                             section.give_back(grant.lock);
@@ -133,43 +140,21 @@ impl Shared {
                     }
                     Err(_) => {}
                 },
-                Delivery::Lost(slot) => slot.watch.lose(&mut wakers),
+                Delivery::Lost(slot) => slot.watch.lose(&mut batch.wakers),
                 Delivery::Ends(slot, until) => slot.watch.ends(until),
             }
         }
-        if !wakers.is_empty() {
-            self.leave_to_io_thread(&mut wakers);
+        if !batch.wakers.is_empty() {
+            // Before the mutex is locked: this drops double wakers, which is code of a user.
+            self.wakers.add(&mut batch.wakers);
+            match self.enter() {
+                Ok(mut section) => section.roles.tasks = true,
+                Err(_) => self.wakers.run(Duration::MAX),
+            }
         }
-        self.keep_spare(deliveries, wakers);
-    }
-
-    fn leave_to_io_thread(&self, wakers: &mut Vec<Waker>) {
-        // Before the mutex is locked: this drops double wakers, which is code of a user.
-        self.wakers.add(wakers);
-        match self.enter() {
-            Ok(mut section) => section.roles.tasks = true,
-            Err(_) => self.wakers.run(Duration::MAX),
-        }
-    }
-
-    /// Takes one of the spare buffers, so that deliveries allocate nothing.
-    fn take_spare<T>(&self, which: impl FnOnce(&mut Spare) -> &mut Vec<T>) -> Vec<T> {
-        let spare = self.spare.try_lock();
-        spare.map_or_else(
-            |_| Vec::new(),
-            |mut spare| core::mem::take(which(&mut spare)),
-        )
-    }
-
-    /// Two threads may deliver at once: the longer lists are kept.
-    fn keep_spare(&self, deliveries: Vec<Delivery>, wakers: Vec<Waker>) {
         if let Ok(mut spare) = self.spare.try_lock() {
-            if spare.deliveries.capacity() < deliveries.capacity() {
-                spare.deliveries = deliveries;
-            }
-            if spare.wakers.capacity() < wakers.capacity() {
-                spare.wakers = wakers;
-            }
+            keep(&mut spare.deliveries, batch.deliveries);
+            keep(&mut spare.wakers, batch.wakers);
         }
     }
 
@@ -178,38 +163,37 @@ impl Shared {
     /// Moves bytes until neither side has more, if the wire is free. Otherwise the thread that has it does:
     /// it looks again before it puts it back.
     pub(super) fn move_bytes<'a>(&'a self, section: Section<'a>) -> Result<Section<'a>, Refusal> {
-        self.move_bytes_until(section, |_, _| false)
+        let moved = self.move_bytes_until(section, None, |_, _| false)?;
+        Ok(moved.expect("it waits for the mutex without end"))
     }
 
     /// Does [`Self::move_bytes`] for the thread that serves: it reads and writes once, and returns between
     /// the two if an outcome is to be delivered. What the callers ask for next is then written with the
     /// rest.
     pub(super) fn serve_bytes<'a>(&'a self, section: Section<'a>) -> Result<Section<'a>, Refusal> {
-        self.move_bytes_until(section, |core, has_read| {
-            !has_read || core.callers.has_deliveries()
-        })
+        let is_enough = |core: &Core, has_read: bool| !has_read || core.callers.has_deliveries();
+        let moved = self.move_bytes_until(section, None, is_enough)?;
+        Ok(moved.expect("it waits for the mutex without end"))
     }
 
     /// Moves bytes until neither side has more or `is_enough` returns `true`. Its last argument is `true`
-    /// if something was read.
+    /// if something was read. Returns `None` if another thread had the mutex until `until`: then the wire
+    /// is left to the next thread that has it.
     fn move_bytes_until<'a>(
         &'a self,
         mut section: Section<'a>,
+        until: Option<Instant>,
         is_enough: impl Fn(&Core, bool) -> bool,
-    ) -> Result<Section<'a>, Refusal> {
+    ) -> Result<Option<Section<'a>>, Refusal> {
         if !section.roles.take_wire() {
-            return Ok(section);
+            return Ok(Some(section));
         }
         let mut wire = section
             .wire
             .take()
             .expect("it is there while no thread has it");
         let (mut moves, mut has_read) = (0, false);
-        loop {
-            if !section.exchange(&mut wire) {
-                section.written = section.copied;
-                break;
-            }
+        while section.exchange(&mut wire) {
             if moves == MOVES_MAX || (moves != 0 && is_enough(&section, has_read)) {
                 section.roles.work = true;
                 break;
@@ -219,20 +203,34 @@ impl Shared {
             let holding = Holding(self, Panics::watch());
             has_read = wire.run(&self.registry);
             drop(holding);
-            section = self.enter()?;
+            section = match self.enter_until(until)? {
+                Some(section) => section,
+                None => {
+                    self.leave_behind(|left| left.wire = Some(wire));
+                    return Ok(None);
+                }
+            };
             section.written = section.copied;
         }
         section.put_back(wire);
-        Ok(section)
+        Ok(Some(section))
     }
 
     /// Sleeps in the poll, which this thread has, until something is ready, a timer is due or `until`
     /// has come. If there is work for the wire it only looks what is ready.
     pub(super) fn sleep_in_poll<'a>(
         &'a self,
-        mut section: Section<'a>,
+        section: Section<'a>,
         until: Option<Instant>,
     ) -> Result<Section<'a>, Refusal> {
+        let slept = self.sleep(section, until);
+        let mut section = self.enter()?;
+        section.wake_up(slept);
+        Ok(section)
+    }
+
+    /// Ends `section`, and sleeps. [`Core::wake_up`] comes next.
+    fn sleep(&self, mut section: Section<'_>, until: Option<Instant>) -> Slept {
         let now = clock::now();
         let wakes = match section.roles.has_work() {
             true => now,
@@ -251,27 +249,24 @@ impl Shared {
         if slept.is_err() {
             thread::sleep(RECOVERY);
         }
-        let mut section = self.enter()?;
-        section.poller = Some(poller);
-        section.roles.wake_up();
-        section.note(slept.unwrap_or_default());
-        Ok(section)
+        Slept(poller, slept.unwrap_or_default())
     }
 
     // ----- callers --------------------------------------------------------------------------
 
-    /// Begins an operation with `begin` and waits on this thread for its outcome, no longer than `until`.
+    /// Begins an operation with `ask` and waits on this thread for its outcome, no longer than `until`.
     /// Returns `None` if it was not decided by then.
     pub(super) fn run<E: From<Refusal>>(
         &self,
         slot: &Arc<Slot>,
         until: Option<Instant>,
-        begin: impl FnOnce(&mut Core) -> Result<RoundId, E>,
+        ask: impl FnOnce(&mut Engine, Instant) -> Result<RoundId, E>,
     ) -> Result<Option<Outcome>, E> {
+        self.check_process()?;
         let Some(mut section) = self.enter_until(until)? else {
             return Ok(None);
         };
-        let round = begin(&mut section)?;
+        let round = section.begin(slot, Waiter::Thread, ask)?;
         Ok(self.wait_for(section, slot, round, until))
     }
 
@@ -286,56 +281,67 @@ impl Shared {
         round: RoundId,
         until: Option<Instant>,
     ) -> Option<Outcome> {
-        match self.await_outcome(section, slot, round, until) {
-            Ok(None) => slot.abandon().or_else(|| {
-                self.give_up(round);
-                None
-            }),
+        let mut has_poll = false;
+        match self.await_outcome(section, slot, round, until, &mut has_poll) {
+            Ok(None) => {
+                let outcome = slot.abandon();
+                self.give_up(round, has_poll);
+                outcome
+            }
             Ok(outcome) => outcome,
             Err(refusal) => Some(Outcome::Refused(refusal)),
         }
     }
 
-    /// Cancels the operation of `round`, for which this thread does not wait any more. If another thread is
-    /// stopped with the mutex, the I/O thread cancels it later: otherwise the poll might be offered to this
-    /// thread.
-    fn give_up(&self, round: RoundId) {
+    /// Cancels the operation of `round`, for which this thread does not wait any more, and gives back the
+    /// poll, if it has that.
+    fn give_up(&self, round: RoundId, has_poll: bool) {
         match self.enter_until(Some(Instant::ZERO)) {
             Ok(Some(mut section)) => {
                 section.cancel(round);
-                self.flush(section);
+                if has_poll {
+                    section.pass_on_poll();
+                }
+                // If the engine panics here, every caller gets that as its outcome.
+                drop(self.move_bytes_until(section, Some(Instant::ZERO), |_, _| false));
             }
-            Ok(None) => {
-                self.given_up.lock().push(round);
-                self.wake(Wake::ALL);
-            }
+            Ok(None) => self.leave_behind(|left| {
+                left.rounds.push(round);
+                left.has_poll |= has_poll;
+            }),
             Err(_) => {}
         }
     }
 
-    /// Takes the operations that their threads have given up and could not cancel.
-    pub(super) fn take_given_up(&self) -> Vec<RoundId> {
-        core::mem::take(&mut *self.given_up.lock())
+    /// Leaves behind what this thread has: another one is stopped with the mutex, and the time of this one
+    /// is over. The next thread that enters puts it back. The I/O thread is woken for that.
+    fn leave_behind(&self, put: impl FnOnce(&mut Left)) {
+        put(&mut self.left.lock());
+        self.has_left.store(true, Ordering::Release);
+        self.wake(Wake::ALL);
     }
 
+    /// Returns `None` if there is no outcome by `until`, and this thread has to give up. `has_poll` says if
+    /// it has the poll then.
     fn await_outcome<'a>(
         &'a self,
         mut section: Section<'a>,
         slot: &Arc<Slot>,
         round: RoundId,
         until: Option<Instant>,
+        has_poll: &mut bool,
     ) -> Result<Option<Outcome>, Refusal> {
-        let mut has_poll = false;
         loop {
             // Before the bytes are moved: otherwise the I/O thread would be called for the poll.
-            has_poll = has_poll || section.take_poll(round);
-            if has_poll || !section.roles.leaves_writing() {
-                section = self.move_bytes(section)?;
+            *has_poll = *has_poll || section.take_poll(round);
+            if *has_poll || !section.roles.leaves_writing() {
+                match self.move_bytes_until(section, until, |_, _| false)? {
+                    Some(moved) => section = moved,
+                    None => return Ok(None),
+                }
             }
-            let is_late = until.is_some_and(|until| until <= clock::now());
-            if is_late || !section.callers.is_open(round) {
-                section.cancel(round);
-                if has_poll {
+            if !section.callers.is_open(round) {
+                if core::mem::take(has_poll) {
                     section.pass_on_poll();
                 }
                 let outcome = section.callers.take_outcome(slot);
@@ -343,19 +349,29 @@ impl Shared {
                 // Otherwise another thread is about to deliver it.
                 return Ok(outcome.or_else(|| slot.wait_for_outcome(until)));
             }
-            if has_poll {
-                section = self.sleep_in_poll(section, until)?;
-                continue;
+            if until.is_some_and(|until| until <= clock::now()) {
+                return Ok(None);
             }
-            drop(section);
-            let woken = slot.wait(until);
-            if woken.outcome.is_some() || !woken.offered {
-                return Ok(woken.outcome);
-            }
-            section = match self.enter_until(until)? {
-                Some(section) => section,
-                None => return Ok(None),
+            let slept = if *has_poll {
+                Some(self.sleep(section, until))
+            } else {
+                drop(section);
+                let woken = slot.wait(until);
+                if woken.outcome.is_some() || !woken.offered {
+                    return Ok(woken.outcome);
+                }
+                None
             };
+            let Some(entered) = self.enter_until(until)? else {
+                if slept.is_some() {
+                    self.leave_behind(|left| left.slept = slept);
+                }
+                return Ok(None);
+            };
+            section = entered;
+            if let Some(slept) = slept {
+                section.wake_up(slept);
+            }
         }
     }
 
@@ -411,7 +427,7 @@ impl Shared {
     /// Ends a section in which the engine was given something to write, and returns when it is written: the
     /// program may end next. If another thread has the wire, waits until that thread has written it.
     pub(super) fn see_written<'a>(&'a self, mut section: Section<'a>) {
-        section.catch_up();
+        section.read_if_behind();
         let (asked, until) = (section.asked, clock::now().saturating_add(WRITING_MAX));
         while let Ok(mut moved) = self.move_bytes(section) {
             if asked <= moved.written || moved.is_stuck {
@@ -434,11 +450,19 @@ impl Shared {
     /// call and reports every lock as lost.
     pub(super) fn break_down(&self, mut core: Locked<'_, Core>) {
         core.break_down();
-        let deliveries = core.callers.take_deliveries(Vec::new());
+        let mut batch = Batch::default();
+        core.callers.take_deliveries(&mut batch.deliveries);
         drop(core);
         self.wake(Wake::ALL);
         self.progress.advance(u64::MAX, u64::MAX);
-        self.deliver(deliveries);
+        self.deliver(batch);
+    }
+}
+
+/// Two threads may deliver at once: the longer list is kept.
+fn keep<T>(spare: &mut Vec<T>, list: Vec<T>) {
+    if spare.capacity() < list.capacity() {
+        *spare = list;
     }
 }
 

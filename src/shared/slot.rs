@@ -35,6 +35,17 @@ pub(super) enum Outcome {
     Refused(Refusal),
 }
 
+impl Outcome {
+    /// Returns the outcome of an operation that returns no lock.
+    pub(super) fn event(self) -> Result<Event, Refusal> {
+        match self {
+            Self::Event(event) => Ok(event),
+            Self::Refused(refusal) => Err(refusal),
+            Self::Acquired(_) => unreachable!("it was no acquisition: {self:?}"),
+        }
+    }
+}
+
 /// A lock on its way to its caller, and the nodes that granted it.
 #[derive(Debug)]
 pub(super) struct Grant {

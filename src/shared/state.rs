@@ -6,15 +6,15 @@
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::callers::{Callers, Waiter};
 use super::roles::{MANY, Poll, Roles, Wake};
 use super::slot::Slot;
-use crate::config::LockOptions;
 use crate::driver::{Poller, Readiness, Wire, clock, until_deadline};
-use crate::engine::{Engine, Request, RoundId};
-use crate::error::{ConfirmError, LockError};
+use crate::engine::{Engine, Input, RoundId};
+use crate::error::UnlockError;
 use crate::quorum::Lock;
 use crate::time::Instant;
 
@@ -30,6 +30,8 @@ pub(super) struct Core {
     pub(super) poller: Option<Box<Poller>>,
     /// What a sleep in the poll has brought, until the wire takes it.
     readiness: Option<Readiness>,
+    /// Timers may be due. They fire once what the sleep has brought is read.
+    tick: bool,
     /// How many requests there were that have to be written.
     pub(super) asked: u64,
     /// How many of them were copied for the wire.
@@ -54,6 +56,22 @@ pub(super) struct Core {
     pub(super) breaks_at_its_end: bool,
 }
 
+/// The poll, and what a sleep in it has brought.
+#[derive(Debug)]
+pub(super) struct Slept(pub(super) Box<Poller>, pub(super) Readiness);
+
+/// What threads have left behind when they gave up: their time was over while another thread was stopped
+/// with the mutex. The next thread that enters puts it back.
+#[derive(Debug, Default)]
+pub(super) struct Left {
+    /// Operations to cancel.
+    pub(super) rounds: Vec<RoundId>,
+    pub(super) wire: Option<Box<Wire>>,
+    pub(super) slept: Option<Slept>,
+    /// One of them had the poll.
+    pub(super) has_poll: bool,
+}
+
 impl Core {
     pub(super) fn new(engine: Engine, wire: Wire, poller: Poller) -> Self {
         Self {
@@ -63,6 +81,7 @@ impl Core {
             wire: Some(Box::new(wire)),
             poller: Some(Box::new(poller)),
             readiness: None,
+            tick: false,
             asked: 0,
             copied: 0,
             written: 0,
@@ -79,39 +98,7 @@ impl Core {
 
     // ----- requests -------------------------------------------------------------------------
 
-    pub(super) fn acquire(
-        &mut self,
-        slot: &Arc<Slot>,
-        waiter: Waiter,
-        resource: &[u8],
-        options: &LockOptions,
-    ) -> Result<RoundId, LockError> {
-        let request = Request::new(resource, options);
-        let round = self.engine.acquire(clock::now(), &request)?;
-        Ok(self.open(slot, waiter, round))
-    }
-
-    /// Begins an operation on a lock. The outcome is delivered to `slot`; `of` is the slot of the lock.
-    pub(super) fn prolong<E: From<ConfirmError>>(
-        &mut self,
-        slot: &Arc<Slot>,
-        waiter: Waiter,
-        of: &Slot,
-        ask: impl FnOnce(&mut Engine, Instant) -> Result<RoundId, E>,
-    ) -> Result<RoundId, E> {
-        match of.watch.is_reported() {
-            true => Err(ConfirmError::Expired.into()),
-            false => self.begin(slot, waiter, ask),
-        }
-    }
-
-    pub(super) fn release(&mut self, slot: &Arc<Slot>, waiter: Waiter, lock: Lock) -> RoundId {
-        self.callers.forget(lock.id());
-        let round = self.engine.release(clock::now(), lock);
-        self.open(slot, waiter, round)
-    }
-
-    /// Begins any other operation.
+    /// Begins an operation, whose outcome is delivered to `slot`.
     pub(super) fn begin<E>(
         &mut self,
         slot: &Arc<Slot>,
@@ -119,7 +106,20 @@ impl Core {
         ask: impl FnOnce(&mut Engine, Instant) -> Result<RoundId, E>,
     ) -> Result<RoundId, E> {
         let round = ask(&mut self.engine, clock::now())?;
-        Ok(self.open(slot, waiter, round))
+        self.callers.open(round, slot, waiter);
+        self.ask();
+        Ok(round)
+    }
+
+    /// Begins to release `lock`. Its loss is not reported any more.
+    pub(super) fn release(
+        &mut self,
+        slot: &Arc<Slot>,
+        waiter: Waiter,
+        lock: Lock,
+    ) -> Result<RoundId, UnlockError> {
+        self.callers.forget(lock.id());
+        self.begin(slot, waiter, |engine, now| Ok(engine.release(now, lock)))
     }
 
     pub(super) fn give_back(&mut self, lock: Lock) {
@@ -156,12 +156,6 @@ impl Core {
         self.roles.work = true;
     }
 
-    fn open(&mut self, slot: &Arc<Slot>, waiter: Waiter, round: RoundId) -> RoundId {
-        self.callers.open(round, slot, waiter);
-        self.ask();
-        round
-    }
-
     // ----- bytes ----------------------------------------------------------------------------
 
     /// Records what a sleep in the poll has brought, for the wire.
@@ -179,13 +173,22 @@ impl Core {
         wire.hand_in(&mut self.engine);
         if let Some(readiness) = self.readiness.take() {
             wire.note(readiness);
+            self.tick = true;
             return true;
+        }
+        if self.tick && !wire.is_unread() {
+            self.tick = false;
+            self.engine.handle(clock::now(), Input::Tick);
         }
         self.copied = self.asked;
         let callers = &mut self.callers;
-        wire.copy(&mut self.engine, |engine, event| {
+        let has_more = wire.copy(&mut self.engine, |engine, event| {
             callers.handle(engine, event);
-        })
+        });
+        if !has_more {
+            self.written = self.copied;
+        }
+        has_more
     }
 
     /// Returns until when the thread that has the poll may sleep in it. With `spin` it does not sleep while
@@ -215,6 +218,30 @@ impl Core {
         let engine = &self.engine;
         let due = || engine.poll_timeout().map_or(Instant::MAX, |(at, _)| at);
         self.roles.leave(waiting, due)
+    }
+
+    /// Takes the poll back from this thread, which slept in it, and records what that has brought.
+    pub(super) fn wake_up(&mut self, Slept(poller, readiness): Slept) {
+        self.poller = Some(poller);
+        self.roles.wake_up();
+        self.note(readiness);
+    }
+
+    /// Puts back what threads have left behind that gave up.
+    pub(super) fn take_back(&mut self, left: Left) {
+        for round in left.rounds {
+            self.cancel(round);
+        }
+        if let Some(wire) = left.wire {
+            self.put_back(wire);
+            self.roles.work = true;
+        }
+        if let Some(slept) = left.slept {
+            self.wake_up(slept);
+        }
+        if left.has_poll {
+            self.pass_on_poll();
+        }
     }
 
     /// Puts the wire back after reading and writing.
@@ -254,7 +281,7 @@ impl Core {
     /// The kernel resets a connection that is closed with answers unread. A server that is then
     /// about to write another answer fails, and drops what it has not read yet: the release. With
     /// two commands under way this cannot happen, because at most one answer is unread.
-    pub(super) fn catch_up(&mut self) {
+    pub(super) fn read_if_behind(&mut self) {
         if 2 < self.engine.most_in_flight() {
             self.note(Readiness::all_readable(self.engine.nodes()));
         }

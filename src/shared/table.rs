@@ -2,37 +2,19 @@
 
 use alloc::vec::Vec;
 
-use crate::engine::RoundId;
-use crate::quorum::LockId;
-
-/// A key that the engine gives once, with its index.
-pub(super) trait Indexed: Copy + Eq {
-    fn place(self) -> usize;
-}
-
-impl Indexed for RoundId {
-    fn place(self) -> usize {
-        self.index()
-    }
-}
-
-impl Indexed for LockId {
-    fn place(self) -> usize {
-        // The lower half of a claim's key is its index.
-        self.claim as u32 as usize
-    }
-}
-
 /// Values by keys. It grows to the largest number that is open at once.
 #[derive(Debug)]
 pub(super) struct Table<K, V> {
+    /// Returns the index of a key.
+    place: fn(K) -> usize,
     entries: Vec<Option<(K, V)>>,
     len: usize,
 }
 
-impl<K: Indexed, V> Table<K, V> {
-    pub(super) const fn new() -> Self {
+impl<K: Copy + Eq, V> Table<K, V> {
+    pub(super) const fn new(place: fn(K) -> usize) -> Self {
         Self {
+            place,
             entries: Vec::new(),
             len: 0,
         }
@@ -43,7 +25,7 @@ impl<K: Indexed, V> Table<K, V> {
     }
 
     pub(super) fn put(&mut self, key: K, value: V) {
-        let place = key.place();
+        let place = (self.place)(key);
         if self.entries.len() <= place {
             self.entries.resize_with(place + 1, || None);
         }
@@ -53,7 +35,7 @@ impl<K: Indexed, V> Table<K, V> {
     }
 
     pub(super) fn get(&self, key: K) -> Option<&V> {
-        match self.entries.get(key.place()) {
+        match self.entries.get((self.place)(key)) {
             Some(Some((known, value))) if *known == key => Some(value),
             _ => None,
         }
@@ -62,7 +44,7 @@ impl<K: Indexed, V> Table<K, V> {
     pub(super) fn take(&mut self, key: K) -> Option<V> {
         self.get(key)?;
         self.len -= 1;
-        let (_, value) = self.entries[key.place()].take()?;
+        let (_, value) = self.entries[(self.place)(key)].take()?;
         Some(value)
     }
 

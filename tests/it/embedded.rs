@@ -3,18 +3,22 @@
 //!
 //! The commands come from a seed, so a failure can be repeated. Excluded are: `INFO` (its fields
 //! are compared instead), `CLIENT ID` and the `id` in the answer to `HELLO`, foreign scripts, and
-//! the milliseconds of `PTTL`, also within a script. Times to live are at least a quarter of an
+//! the milliseconds of `PTTL`, also within a script, and the ways of `CLIENT TRACKING` that the node
+//! refuses. Pushes are compared with their places among the replies, and after each batch with what
+//! it has brought the other connections. Of a Valkey, whose error texts are its own, only that it
+//! refuses is compared, and that it answers `HELLO`. Times to live are at least a quarter of an
 //! hour apart from each other and from zero, so that no delay of the machine changes their order.
 //! Keys with short ones are waited for until they are gone.
 
 mod commands;
 mod locks;
 mod peers;
+mod tracking;
 
-use shearline::embedded::{EmbeddedNode, Options};
+use shearline::embedded::Flavour::{self, Redis, Valkey};
 
-use self::commands::{Commands, JOIN};
-use self::peers::{Connection, Model, Remote};
+use self::commands::{BARRIERS, Commands, JOIN};
+use self::peers::{Connection, Model, Received, Remote};
 use super::servers::{Options as ServerOptions, Reply, Server, eventually};
 
 /// Commands of one run.
@@ -29,27 +33,39 @@ const PTTL_APART_MAX: u64 = 60_000;
 #[test]
 fn the_store_answers_as_a_server_does() {
     let server = Server::start();
-    compare(1, &server, Model::store(None), None);
+    compare(1, &server, Redis, Model::store(Redis, None), None);
 }
 
 #[test]
 fn the_store_asks_for_its_password_as_a_server_does() {
     let server = Server::with(&ServerOptions::redis().password(PASSWORD));
-    compare(2, &server, Model::store(Some(PASSWORD)), Some(PASSWORD));
+    let model = Model::store(Redis, Some(PASSWORD));
+    compare(2, &server, Redis, model, Some(PASSWORD));
 }
 
 #[test]
 fn the_node_answers_as_a_server_does() {
     let server = Server::start();
-    let node = EmbeddedNode::spawn().expect("a node");
-    compare(3, &server, Model::Node(node), None);
+    compare(3, &server, Redis, Model::node(Redis, None), None);
 }
 
 #[test]
 fn the_node_asks_for_its_password_as_a_server_does() {
     let server = Server::with(&ServerOptions::redis().password(PASSWORD));
-    let node = EmbeddedNode::spawn_with(&Options::new().password(PASSWORD)).unwrap();
-    compare(4, &server, Model::Node(node), Some(PASSWORD));
+    let model = Model::node(Redis, Some(PASSWORD));
+    compare(4, &server, Redis, model, Some(PASSWORD));
+}
+
+#[test]
+fn the_store_answers_as_a_valkey_does() {
+    let server = Server::with(&ServerOptions::valkey());
+    compare(5, &server, Valkey, Model::store(Valkey, None), None);
+}
+
+#[test]
+fn the_node_answers_as_a_valkey_does() {
+    let server = Server::with(&ServerOptions::valkey());
+    compare(6, &server, Valkey, Model::node(Valkey, None), None);
 }
 
 /// A store is never a replica. A client that has read that the server is durable then asks it to
@@ -84,14 +100,11 @@ fn a_server_that_has_been_a_replica_is_not_durable() {
 fn the_fields_of_info_are_those_of_a_server() {
     let server = Server::start();
     let mut real = Connection::Remote(Remote::connect(server.address()));
-    let mut model = Model::store(None);
+    let mut model = Model::store(Redis, None);
     let mut modelled = model.connect();
     for section in ["server", "memory", "replication"] {
-        let command = vec![vec![b"INFO".to_vec(), section.as_bytes().to_vec()]];
-        let mut replies = [&mut real, &mut modelled].map(|connection| {
-            let reply = connection.exchange(&mut model, &command).remove(0);
-            String::from_utf8(reply).expect("a text")
-        });
+        let mut replies = [&mut real, &mut modelled]
+            .map(|connection| connection.ask(&mut model, &format!("INFO {section}")));
         // The length in front differs.
         for reply in &mut replies {
             reply.drain(..reply.find('#').unwrap());
@@ -110,59 +123,123 @@ fn the_fields_of_info_are_those_of_a_server() {
     }
 }
 
-/// Sends the commands of `seed` to both, and compares.
-fn compare(seed: u64, server: &Server, mut model: Model, password: Option<&str>) {
-    let mut commands = Commands::new(seed, password);
-    let mut connections: Vec<(Connection, Connection)> = Vec::new();
-    let mut sent = 0;
-    while sent < COMMANDS {
-        if connections.len() < 3 {
-            let real = Remote::connect(server.address());
-            connections.push((Connection::Remote(real), model.connect()));
-        }
-        let at = commands.below(connections.len());
-        let (real, modelled) = &mut connections[at];
-        if commands.below(30) == 0 {
-            expire(&commands.short_lived(), [real, modelled], &mut model);
-        }
-        let batch = commands.batch();
-        sent += batch.len();
-        let expected = real.exchange(&mut model, &batch);
-        let replies = modelled.exchange(&mut model, &batch);
-        for (number, command) in batch.iter().enumerate() {
-            let (expected, reply) = (&expected[number], &replies[number]);
-            assert!(
-                is_same(command, expected, reply),
-                "seed {seed}, connection {at}: {}\n  server: {}\n  store:  {}\n  before it: {}",
-                shown(command),
-                short(expected),
-                short(reply),
-                batch[..number]
-                    .iter()
-                    .map(|it| shown(it))
-                    .collect::<Vec<_>>()
-                    .join("\n    "),
-            );
-        }
-        if commands.below(30) == 0 {
-            connections.remove(at);
-        }
+/// A client on both sides.
+struct Pair {
+    real: Connection,
+    modelled: Connection,
+}
+
+impl Pair {
+    /// Returns what the server and the model have sent until the batch was answered.
+    fn exchange(&mut self, model: &mut Model, batch: &[Vec<Vec<u8>>]) -> [Received; 2] {
+        let Self { real, modelled } = self;
+        [real, modelled].map(|connection| connection.exchange(model, batch))
     }
 }
 
+/// Sends the commands of `seed` to both, and compares.
+fn compare(seed: u64, server: &Server, flavour: Flavour, mut model: Model, password: Option<&str>) {
+    let mut commands = Commands::new(seed, flavour, password);
+    let mut pairs: Vec<Pair> = Vec::new();
+    let (mut sent, mut pushed) = (0, 0);
+    while sent < COMMANDS {
+        let at = commands.below(3);
+        let mut batch = Vec::new();
+        while pairs.len() <= at {
+            let real = Connection::Remote(Remote::connect(server.address()));
+            let modelled = model.connect();
+            pairs.push(Pair { real, modelled });
+            batch = commands.greeting();
+        }
+        if commands.below(30) == 0 {
+            expire(&commands.short_lived(), &mut pairs[at], &mut model);
+        }
+        batch.extend(commands.batch());
+        sent += batch.len();
+        let place = format!("seed {seed}, connection {at}");
+        let [expected, read] = pairs[at].exchange(&mut model, &batch);
+        assert_same(&place, flavour, &batch, [&expected, &read]);
+        pushed += read.pushes.len();
+        for (number, pair) in pairs.iter_mut().enumerate() {
+            let place = format!("{place}, brought connection {number}");
+            let [expected, read] = pair.exchange(&mut model, &[vec![b"PING".to_vec()]]);
+            assert_same(&place, flavour, &batch, [&expected, &read]);
+            pushed += read.pushes.len();
+        }
+        if commands.below(30) == 0 {
+            pairs.remove(at).modelled.close(&mut model);
+        }
+    }
+    assert!(pushed > COMMANDS / 100, "only {pushed} pushes");
+}
+
+#[track_caller]
+fn assert_same(
+    place: &str,
+    flavour: Flavour,
+    batch: &[Vec<Vec<u8>>],
+    [expected, read]: [&Received; 2],
+) {
+    let until = |end: usize| {
+        let lines: Vec<String> = batch[..end].iter().map(|it| shown(it)).collect();
+        lines.join("\n    ")
+    };
+    for (number, (expected, reply)) in expected.replies.iter().zip(&read.replies).enumerate() {
+        let command = &batch[number];
+        assert!(
+            is_like(flavour, command, expected, reply),
+            "{place}: {}\n  server: {}\n  model:  {}\n  before it: {}",
+            shown(command),
+            short(expected),
+            short(reply),
+            until(number),
+        );
+    }
+    let pushes = |read: &Received| -> Vec<String> {
+        let pushes = read.pushes.iter().filter(|(_, push)| !is_of_barrier(push));
+        pushes
+            .map(|(at, push)| format!("{at}: {}", short(push)))
+            .collect()
+    };
+    assert_eq!(
+        pushes(expected),
+        pushes(read),
+        "{place}: pushes of\n    {}",
+        until(batch.len())
+    );
+}
+
+/// Returns `true` for a push about a key that may be a barrier of the strict guard: it depends on the
+/// millisecond whether `JOIN` sets it once more.
+fn is_of_barrier(push: &[u8]) -> bool {
+    let mut barriers = BARRIERS.iter();
+    barriers.any(|key| push.ends_with(format!("\r\n{key}\r\n").as_bytes()))
+}
+
 /// Sets a key with a ttl of a few milliseconds on both sides, and waits until it is gone there.
-fn expire(set: &[Vec<u8>], connections: [&mut Connection; 2], model: &mut Model) {
+fn expire(set: &[Vec<u8>], pair: &mut Pair, model: &mut Model) {
     let get = [vec![b"GET".to_vec(), set[1].clone()]];
-    for connection in connections {
-        let reply = connection.exchange(model, &[set.to_vec()]).remove(0);
+    for connection in [&mut pair.real, &mut pair.modelled] {
+        let reply = connection
+            .exchange(model, &[set.to_vec()])
+            .replies
+            .remove(0);
         if reply != b"+OK\r\n" {
             // Without the password there is nothing to wait for.
             continue;
         }
         eventually("the key ends", || {
-            let reply = connection.exchange(model, &get).remove(0);
+            let reply = connection.exchange(model, &get).replies.remove(0);
             (reply == b"$-1\r\n" || reply == b"_\r\n").then_some(())
         });
+    }
+}
+
+fn is_like(flavour: Flavour, command: &[Vec<u8>], expected: &[u8], reply: &[u8]) -> bool {
+    let own_words = expected[0] == b'-' || command[0].eq_ignore_ascii_case(b"hello");
+    match flavour {
+        Valkey if own_words => expected[0] == reply[0],
+        _ => is_same(command, expected, reply),
     }
 }
 

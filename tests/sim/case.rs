@@ -5,7 +5,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use crate::assumptions::ASSUMPTIONS;
 use crate::entropy::{Entropy, Recorded, Tape};
 use crate::faults::FAULTS;
-use crate::mutations::{ALONE, DRIVERS, INSPECTING, NARROW};
+use crate::kinds::KINDS;
+use crate::mutations::DRIVERS;
 use crate::oracle::{Counts, Violation};
 use crate::plan::Plan;
 use crate::watchdog::Watched;
@@ -33,8 +34,9 @@ pub(crate) const STANDARD: Kind = Kind {
 impl Kind {
     pub(crate) fn of_name(name: &str) -> Option<Self> {
         let assumed = ASSUMPTIONS.iter().map(|assumption| assumption.kind);
-        [ANY, STANDARD, NARROW, ALONE, INSPECTING]
+        [ANY, STANDARD]
             .into_iter()
+            .chain(KINDS)
             .chain(assumed)
             .chain(DRIVERS)
             .find(|kind| kind.name == name)

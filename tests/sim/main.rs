@@ -25,6 +25,7 @@ pub(crate) mod faults;
 pub(crate) mod fuzz;
 pub(crate) mod heal;
 pub(crate) mod history;
+pub(crate) mod kinds;
 pub(crate) mod link;
 pub(crate) mod minimise;
 pub(crate) mod mutations;

@@ -10,63 +10,32 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::case::{ANY, Kind};
-use crate::clock::MILLI;
 use crate::entropy::Entropy;
+use crate::kinds::{ASLEEP, GIVEN_UP, NARROW, kind};
 use crate::oracle::ORACLES;
-use crate::plan::{Guard, Members, Plan, Switches};
-use crate::theme;
+use crate::plan::{Plan, Switches};
 
 /// What a driver could do wrong.
 pub(crate) const DRIVERS: [Kind; 5] = [
-    driver("monotonic-clock", |entropy| {
-        wrong(entropy, |switches| switches.monotonic = true)
+    kind("monotonic-clock", |entropy| {
+        wrong(ASLEEP, entropy, |switches| switches.monotonic = true)
     }),
-    driver("stale-clock", |entropy| {
-        wrong(entropy, |switches| switches.stale_clock = true)
+    kind("stale-clock", |entropy| {
+        wrong(ANY, entropy, |switches| switches.stale_clock = true)
     }),
-    driver("polite-close", |entropy| {
-        wrong(entropy, |switches| switches.polite = true)
+    kind("polite-close", |entropy| {
+        wrong(GIVEN_UP, entropy, |switches| switches.polite = true)
     }),
-    driver("probe-becomes-connection", |entropy| {
-        wrong(entropy, |switches| switches.keeps_probes = true)
+    kind("probe-becomes-connection", |entropy| {
+        wrong(ANY, entropy, |switches| switches.keeps_probes = true)
     }),
-    driver("release-overtakes", |entropy| {
-        wrong(entropy, |switches| switches.overtakes = true)
+    kind("release-overtakes", |entropy| {
+        wrong(ANY, entropy, |switches| switches.overtakes = true)
     }),
 ];
 
-/// Many users of few clients, in a build whose engines have hardly any room.
-pub(crate) const NARROW: Kind = driver("narrow-bounds", |entropy| Plan {
-    resources: 9,
-    clients: 2,
-    hosts: 1,
-    rest: 50 * MILLI,
-    ..Plan::draw(entropy)
-});
-
-/// One node, and silences that are longer than a lock but for one that was extended: what is known of a
-/// key's end is known from this node alone.
-pub(crate) const ALONE: Kind = driver("alone", |entropy| Plan {
-    nodes: 1,
-    servers: 1,
-    guard: Guard::Off,
-    members: Members::Alike,
-    node_timeout: None,
-    ..theme::away(Plan::draw(entropy), entropy)
-});
-
-/// Clients often ask who holds a resource.
-pub(crate) const INSPECTING: Kind = driver("inspecting", |entropy| Plan {
-    inspects: 100_000,
-    ..Plan::draw(entropy)
-});
-
-const fn driver(name: &'static str, draw: fn(&mut Entropy) -> Plan) -> Kind {
-    Kind { name, draw }
-}
-
-fn wrong(entropy: &mut Entropy, switch: impl FnOnce(&mut Switches)) -> Plan {
-    let mut plan = Plan::draw(entropy);
+fn wrong(kind: Kind, entropy: &mut Entropy, switch: impl FnOnce(&mut Switches)) -> Plan {
+    let mut plan = (kind.draw)(entropy);
     switch(&mut plan.switches);
     plan
 }
@@ -189,10 +158,13 @@ mod tests {
 
     use shearline::guards::{self, Guard};
 
-    use super::{Chosen, DRIVERS, NARROW, ORACLES};
+    use super::{Chosen, DRIVERS, ORACLES};
     use crate::SEEDS;
     use crate::case::{ANY, Kind};
     use crate::history::History;
+    use crate::kinds::{
+        CRAMPED, EXTENDED, FLUSHED, FORGOTTEN, INHERITED, NARROW, RAISED, STEPPED, STOPPED,
+    };
     use crate::replay::number;
     use crate::sweep::{Until, say, sweep};
 
@@ -203,8 +175,21 @@ mod tests {
         ("DeniedCopyForgotten", "engine::tests::copies"),
     ];
 
-    /// What can go wrong only where there is hardly any room.
-    const NARROWLY: [&str; 2] = ["ClaimsUnbounded", "DebtWithoutRoomForgotten"];
+    /// Guards that rarely matter in ordinary worlds, and the kind of world that notices each.
+    const RARELY: [(&str, Kind); 12] = [
+        ("ClaimsUnbounded", NARROW),
+        ("DebtWithoutRoomForgotten", NARROW),
+        ("EveryVoterCounts", INHERITED),
+        ("StaleNow", STOPPED),
+        ("ExtensionRepairedAfterEnd", EXTENDED),
+        ("CancelledExtensionStands", EXTENDED),
+        ("OlderExtensionGoesOn", EXTENDED),
+        ("QuarantinedHandedOver", FORGOTTEN),
+        ("StepIgnored", STEPPED),
+        ("MarkerIgnored", FLUSHED),
+        ("ShorterMarkerVotes", RAISED),
+        ("QueuedSetSentLate", CRAMPED),
+    ];
 
     /// The folder of the patches. Where they are applied there is a file `applied` beside them.
     const BREAKAGES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/breakages");
@@ -221,12 +206,10 @@ mod tests {
     /// Returns the kind of world that notices that a guard is taken out. `None`: stories do.
     fn kind_for(guard: &str) -> Option<Kind> {
         if STORIES.iter().any(|(name, _)| *name == guard) {
-            None
-        } else if NARROWLY.contains(&guard) {
-            Some(NARROW)
-        } else {
-            Some(ANY)
+            return None;
         }
+        let rare = RARELY.iter().find(|(name, _)| *name == guard);
+        Some(rare.map_or(ANY, |(_, kind)| *kind))
     }
 
     /// Reads the lines `Name [what notices it]: what is broken.` at the beginning of each patch.
@@ -266,6 +249,10 @@ mod tests {
         let all = all();
         let numbers = all.iter().map(|(name, _)| guards::number(name));
         assert_eq!(numbers.collect::<BTreeSet<_>>().len(), all.len());
+        let guards: BTreeSet<_> = Guard::ALL.iter().map(ToString::to_string).collect();
+        for (name, _) in RARELY {
+            assert!(guards.contains(name), "there is no guard {name}");
+        }
         say(&format!(
             "{} guards, {} other breakages",
             Guard::ALL.len(),
@@ -281,7 +268,9 @@ mod tests {
         let name = mutant.unwrap_or(kind.name);
         let spent = sweep.spent.as_secs_f64();
         let found = match sweep.first() {
-            Some((seed, violation)) => format!("{:>5}  {}", seed + 1, violation.oracle),
+            Some((seed, violation)) => {
+                format!("{:>5}  {:<13} {}", seed + 1, violation.oracle, kind.name)
+            }
             None => format!("    -  NOT NOTICED in {most} histories"),
         };
         say(&format!("{name:<28} {spent:>6.1} s {found}"));
@@ -373,7 +362,7 @@ mod tests {
 
     #[test]
     fn mutants_are_noticed() {
-        say("taken out, or broken          spent  histories, oracle");
+        say("taken out, or broken          spent  histories, oracle, kind of world");
         let all = all();
         assert_rows_exist(&all);
         let heard_here = all.iter().filter_map(|(name, kind)| Some((name, (*kind)?)));

@@ -671,7 +671,9 @@ impl World {
         if anew && done == Said::One && link.peer < self.plan.clients {
             self.oracle.anew[link.peer][link.node] = self.now;
         }
-        let barred = command.verb == Verb::Join && there.fence(shown).is_none();
+        let joins = command.verb == Verb::Join;
+        let open = there.fence(shown).filter(|_| joins);
+        let barred = joins && open.is_none();
         let left = left_in(&out[start..], 3).filter(|_| is_inspection(words));
         let shut = fence == Fence::Shut || left.is_some_and(|left| left != 0);
         there.fenced |= shut || barred;
@@ -735,6 +737,7 @@ impl World {
             said,
             life: there.starts,
             jumped: there.jumped,
+            open,
         };
         let token = self.executed(&deed);
         if deed.peer < self.plan.clients {

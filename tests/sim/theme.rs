@@ -99,7 +99,8 @@ fn visible(plan: Plan) -> Plan {
     }
 }
 
-fn severed(plan: Plan, entropy: &mut Entropy) -> Plan {
+/// See [`Theme::Severed`].
+pub(crate) fn severed(plan: Plan, entropy: &mut Entropy) -> Plan {
     Plan {
         hosts: 1,
         habits: [1, 0, 0, 4, 0, 1],

@@ -464,7 +464,7 @@ impl World {
             self.object("outcome", text);
             return;
         }
-        self.check_confirmation(client, &hold.lock, asked, before);
+        self.check_confirmation(client, hold, asked, before);
         let sights = &mut self.oracle.counts.sights;
         sights.note("Confirmed");
         if before == Instant::ZERO {

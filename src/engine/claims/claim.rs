@@ -189,7 +189,7 @@ impl Claim {
 
     /// `node` says that it has the token, until `gone_by` at the latest. If it got one `SET`, that has
     /// been run, and is not run again.
-    pub(crate) fn is_on(&mut self, node: NodeId, gone_by: Instant) {
+    pub(crate) fn found_on(&mut self, node: NodeId, gone_by: Instant) {
         self.granted.insert(node);
         if self.lacking.remove(node) {
             self.regained = self.regained.wrapping_add(1);
@@ -302,10 +302,10 @@ impl Claim {
         let Some(entry) = &self.entry else {
             return true;
         };
-        if !below.nodes[node].send_release(below.now, self.key, command, entry, repair) {
+        let there = below.nodes.writing_to(node);
+        if !there.send_release(below.now, self.key, command, entry, repair) {
             return false;
         }
-        below.nodes.has_to_write(node);
         self.releasing.insert(node);
         self.owed.remove(node);
         true

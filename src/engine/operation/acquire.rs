@@ -14,7 +14,7 @@ use crate::entry::Entry;
 use crate::error::{LinkError, LockError, NodeOutcome, Unusable};
 use crate::invariant::Must;
 use crate::keys::{ClaimKey, NodeId, OperationKey, PlaceKey, WaiterKey};
-use crate::limits::{COMMAND_BYTES_MAX, TOKEN_BYTES_MAX, TOKEN_RANDOM_BYTES};
+use crate::limits::{TOKEN_BYTES_MAX, TOKEN_RANDOM_BYTES};
 use crate::node::{
     Access, Command, Forbidden, Reply, Trouble, refuses_for_certain, wants_the_text,
 };
@@ -22,16 +22,15 @@ use crate::quorum::{Acquisition, Lock, Majority, NodeSet, Vote};
 use crate::time::{Instant, NANOS_PER_TICK};
 
 use super::patience::Patience;
-use super::permission::unusable;
-use super::round::{Round, State};
-use super::{Answer, Context, Operate};
+use super::round::{Ballot, Round, State};
+use super::{Context, Operate};
+use crate::engine::answer::{Answer, Answered, unusable};
 use crate::engine::check::is_out_of_reach;
 use crate::engine::claims::claim::{Claim, Stage};
 use crate::engine::contract::{Event, Request, RoundId};
 use crate::engine::parts::Parts;
 use crate::engine::nodes::Nodes;
 use crate::engine::queues::{Next, Pace, Refusal};
-use crate::engine::settings::Settings;
 
 /// The least delay between two attempts: a shorter one would end in the turn in which it began, and
 /// attempts that fail at once would follow each other there for ever.
@@ -96,22 +95,22 @@ impl Acquire {
         let claim = cx.parts.claims.insert(claim);
         self.claim = Some(claim);
         cx.parts.nodes.reconnect_early(cx.now, &mut cx.parts.timers);
-        let mut command = cx.parts.claims.command();
-        prepare_ballots(claim, &mut command, cx);
+        prepare_ballots(cx);
         if !self.refuse_for_other_cluster(cx) {
-            self.ask_all(claim, &mut command, cx);
+            self.ask_all(claim, cx);
         }
-        cx.parts.claims.sent(command);
     }
 
     /// Asks the nodes, until a majority is out of reach: no node is asked in vain.
-    fn ask_all(&mut self, claim: ClaimKey, command: &mut Command, cx: &mut Context<'_>) {
+    fn ask_all(&mut self, claim: ClaimKey, cx: &mut Context<'_>) {
         self.judge(cx);
+        let mut command = cx.parts.claims.command();
         for node in cx.parts.nodes.ids() {
-            if !ask(node, claim, command, cx) {
+            if !ask(node, claim, &mut command, cx) {
                 self.judge_if_voting(cx);
             }
         }
+        cx.parts.claims.sent(command);
         if cx.round.is_voting() {
             cx.round.arm(&mut cx.parts.timers);
         }
@@ -122,18 +121,21 @@ impl Acquire {
         let Some(claim) = self.claim else {
             return; // It rests.
         };
-        let mut command = cx.parts.claims.command();
-        let len = set_len(claim, &mut command, cx.parts);
-        match cx.parts.nodes[node].access(len) {
+        match cx.parts.nodes[node].access() {
             Access::Open => {
                 cx.round.leave_out(cx.now, node, &cx.parts.nodes);
-                let _ = ask(node, claim, &mut command, cx);
-                self.judge_if_voting(cx);
+                self.ask_one(node, claim, cx);
             }
             Access::Handshake { .. } => {}
             Access::Shut(outcome) => self.vote(node, (Vote::Abstain, outcome), cx),
         }
+    }
+
+    fn ask_one(&mut self, node: NodeId, claim: ClaimKey, cx: &mut Context<'_>) {
+        let mut command = cx.parts.claims.command();
+        let _ = ask(node, claim, &mut command, cx);
         cx.parts.claims.sent(command);
+        self.judge_if_voting(cx);
     }
 
     // ----- answers --------------------------------------------------------------------------
@@ -150,7 +152,8 @@ impl Acquire {
     /// Sends the `SET` to `node` once more: it was not run, or met a key of our own, whose `release` goes
     /// before it. That is done once, and while `node` is waited for. Returns `true` if it was done.
     fn ask_again(&mut self, node: NodeId, release: bool, cx: &mut Context<'_>) -> bool {
-        let Some(claim) = self.claim.and_then(|key| cx.parts.claims.get(key)).must() else {
+        let claim = self.claim.and_then(|key| cx.parts.claims.get_mut(key));
+        let Some(claim) = claim.must() else {
             return false;
         };
         let key = claim.key;
@@ -161,18 +164,11 @@ impl Acquire {
             let (claims, mut below) = cx.parts.claims(cx.now);
             claims.try_debts_again(node, &mut below);
         }
-        let mut command = cx.parts.claims.command();
-        let len = set_len(key, &mut command, cx.parts);
-        let open = cx.parts.nodes[node].access(len) == Access::Open;
-        if open {
-            if let Some(claim) = cx.parts.claims.get_mut(key).must() {
-                claim.resent.insert(node);
-            }
-            if !ask(node, key, &mut command, cx) {
-                self.judge_if_voting(cx);
-            }
+        let open = cx.parts.nodes[node].access() == Access::Open;
+        if open && let Some(claim) = cx.parts.claims.get_mut(key).must() {
+            claim.resent.insert(node);
+            self.ask_one(node, key, cx);
         }
-        cx.parts.claims.sent(command);
         open
     }
 
@@ -182,7 +178,7 @@ impl Acquire {
     fn win(&mut self, majority: Majority, cx: &mut Context<'_>) {
         let drift = cx.parts.settings.drift;
         let valid_until = drift.valid_until(cx.round.sent, cx.round.ttl);
-        if has_run_out(valid_until, cx.now) {
+        if has_run_out(cx.now, valid_until) {
             self.fail(Refusal::TooSlow, cx);
         } else {
             self.decide(Verdict::Granted(majority, valid_until), cx);
@@ -300,12 +296,11 @@ impl Acquire {
             && waiting.why == Refusal::Held
         {
             for node in parts.nodes.set().iter() {
-                let there = &mut parts.nodes[node];
+                let there = parts.nodes.writing_to(node);
                 if waiting.belief.is_to_be_asked(node)
                     && there.look(cx.now, self.place, resource, &mut command)
                 {
                     waiting.belief.asked(node);
-                    parts.nodes.has_to_write(node);
                 }
             }
             waiting.looked(&mut pace, parts.settings.retry.delay().into_inner());
@@ -454,26 +449,28 @@ impl Operate for Acquire {
     /// A lock whose validity has run out since it was granted is given back here, and not handed out.
     fn tell(&mut self, cx: &mut Context<'_>) -> Option<Event> {
         if let Verdict::Granted(_, valid_until) = self.verdict
-            && guard!(StaleNow, has_run_out(valid_until, cx.now))
+            && guard!(StaleNow, has_run_out(cx.now, valid_until))
         {
             self.fail(Refusal::TooSlow, cx);
             return None;
         }
-        let labels = cx.parts.nodes.labels();
         let result = match core::mem::replace(&mut self.verdict, Verdict::Open) {
             Verdict::Open => return None,
             Verdict::Granted(majority, until) => {
                 let lock = self.hand_out(&majority, until, cx.round.key, cx.parts);
                 // A broken invariant: what cannot be handed out is no lock.
-                let report = || cx.round.report(cx.now, cx.parts.nodes.labels());
-                lock.ok_or_else(|| LockError::TooSlow(report()))
+                lock.ok_or_else(|| LockError::TooSlow(cx.report()))
             }
             Verdict::Refused(refusal) => Err(match refusal {
-                Refusal::Held => LockError::Held(cx.round.report(cx.now, labels)),
-                Refusal::NoQuorum => LockError::NoQuorum(cx.round.report_causes(cx.now, labels)),
-                Refusal::TooSlow => LockError::TooSlow(cx.round.report(cx.now, labels)),
+                Refusal::Held => LockError::Held(cx.report()),
+                // With what they said in earlier attempts, if that says more.
+                Refusal::NoQuorum => {
+                    let labels = cx.parts.nodes.labels();
+                    LockError::NoQuorum(cx.round.report_by(cx.now, labels, Ballot::cause))
+                }
+                Refusal::TooSlow => LockError::TooSlow(cx.report()),
                 Refusal::Saturated => LockError::Saturated,
-                Refusal::OtherCluster => LockError::OtherCluster(cx.round.report(cx.now, labels)),
+                Refusal::OtherCluster => LockError::OtherCluster(cx.report()),
             }),
         };
         let round = RoundId(cx.round.key);
@@ -601,18 +598,17 @@ impl Operate for Acquire {
 }
 
 /// Returns `true` if a lock that could be trusted until `valid_until` is none at `now`.
-fn has_run_out(valid_until: Instant, now: Instant) -> bool {
+fn has_run_out(now: Instant, valid_until: Instant) -> bool {
     guard!(ValidityUnchecked, valid_until <= now)
 }
 
 // ----- what is known before a node is asked ---------------------------------------------------
 
 /// Records which nodes cannot be asked, and until when the others may answer.
-fn prepare_ballots(claim: ClaimKey, command: &mut Command, cx: &mut Context<'_>) {
+fn prepare_ballots(cx: &mut Context<'_>) {
     let patience = Patience::for_vote(cx.round.ttl, &cx.parts.settings);
-    let len = set_len(claim, command, cx.parts);
     for node in cx.parts.nodes.ids() {
-        let access = cx.parts.nodes[node].access(len);
+        let access = cx.parts.nodes[node].access();
         let timeout = patience.with(&mut cx.parts.nodes[node]);
         let patience = match access {
             Access::Open | Access::Handshake { first: false } => timeout,
@@ -625,14 +621,6 @@ fn prepare_ballots(claim: ClaimKey, command: &mut Command, cx: &mut Context<'_>)
         cx.round[node].deadline = cx.now.saturating_add(patience);
         cx.round.leave_out(cx.now, node, &cx.parts.nodes);
     }
-}
-
-/// Returns how long the `SET` of `claim` is, or may be.
-fn set_len(claim: ClaimKey, command: &mut Command, parts: &Parts) -> usize {
-    let claim = parts.claims.get(claim);
-    let entry = claim.and_then(|claim| Some((claim.entry.as_ref()?, claim.ttl)));
-    let len = entry.map(|(entry, ttl)| parts.nodes.set_len(command, entry, ttl));
-    len.unwrap_or(COMMAND_BYTES_MAX)
 }
 
 /// Puts the `SET` of `claim`, which is `command`, into the connection to `node`, or into the queue
@@ -656,16 +644,9 @@ fn ask(node: NodeId, claim: ClaimKey, command: &mut Command, cx: &mut Context<'_
     let Some(entry) = claim.entry.as_ref().must() else {
         return true;
     };
-    let there = &mut cx.parts.nodes[node];
-    if there.may_release() {
-        there.send_set(cx.now, claim.key, command, entry, claim.ttl);
-    } else if let Access::Shut(outcome) = there.access(COMMAND_BYTES_MAX) {
-        return !cx.round.count(cx.now, node, Vote::Abstain, outcome);
-    } else {
-        there.send_first_set(cx.now, claim.key, entry, claim.ttl);
-    }
+    let there = cx.parts.nodes.writing_to(node);
+    there.send_set(cx.now, claim.key, command, entry, claim.ttl);
     claim.set_sent(node);
-    cx.parts.nodes.has_to_write(node);
     true
 }
 
@@ -703,7 +684,7 @@ pub(in crate::engine) fn set_answered(
     key: ClaimKey,
     reply: Reply,
     parts: &mut Parts,
-) -> Result<Option<(OperationKey, Answer)>, Trouble> {
+) -> Answered {
     let Some(claim) = parts.claims.get_mut(key) else {
         return Ok(None); // It is over.
     };
@@ -711,7 +692,7 @@ pub(in crate::engine) fn set_answered(
     let answer = match reply {
         Reply::Ok => {
             parts.nodes[node].grants += 1;
-            claim.is_on(node, parts.settings.drift.gone_by(now, claim.ttl));
+            claim.found_on(node, parts.settings.drift.gone_by(now, claim.ttl));
             Answer::Vote((Vote::Yes, NodeOutcome::Granted))
         }
         Reply::Nil => {
@@ -780,16 +761,4 @@ fn name_other_clusters(cx: &mut Context<'_>) -> bool {
         }
     }
     any
-}
-
-/// Returns how many attempts `request` allows, if it is one that can be made.
-pub(in crate::engine) fn check(
-    request: &Request<'_>,
-    settings: &Settings,
-) -> Result<Option<u32>, LockError> {
-    let tries_allowed = request.options.tries_allowed(&settings.retry);
-    match tries_allowed {
-        Some(0) => Err(crate::error::InvalidRequest::NoTries.into()),
-        Some(_) | None => Ok(tries_allowed),
-    }
 }

@@ -24,7 +24,7 @@ use crate::quorum::{Lock, Majority, NodeSet};
 use crate::time::Instant;
 
 use super::Context;
-use super::held::{AboutHeld, Held, Verdict, claim_of, known_end};
+use super::held::{AboutHeld, LockQuestion, Verdict, claim_of, known_end};
 use crate::engine::claims::Claims;
 use crate::engine::contract::{Event, Extension, RoundId};
 use crate::engine::parts::Parts;
@@ -32,7 +32,7 @@ use crate::engine::parts::Parts;
 /// See the [module](self).
 #[derive(Debug)]
 pub(in crate::engine) struct Confirm {
-    pub(super) held: Held,
+    pub(super) held: LockQuestion,
     /// For how long each node keeps it.
     kept: Box<[Duration]>,
 }
@@ -53,7 +53,7 @@ impl Confirm {
     }
 
     pub(in crate::engine) fn new(lock: &Lock, parts: &mut Parts) -> Result<Self, ConfirmError> {
-        let held = Held::new(lock, Question::Confirm, parts)?;
+        let held = LockQuestion::new(lock, Question::Confirm, parts)?;
         let kept = vec![Duration::ZERO; parts.nodes.len()].into();
         Ok(Self { held, kept })
     }
@@ -70,7 +70,7 @@ pub(super) fn kept_by_majority(answers: &[Duration], yes: NodeSet, quorum: usize
 impl AboutHeld for Confirm {
     type Error = ConfirmError;
 
-    fn held(&mut self) -> &mut Held {
+    fn held(&mut self) -> &mut LockQuestion {
         &mut self.held
     }
 
@@ -87,7 +87,7 @@ impl AboutHeld for Confirm {
     /// `majority` has the lock. If it keeps it for less long than was known, other nodes may keep
     /// it for longer (nodes that an extension did not wait for are no reason to shorten a lock),
     /// and are heard first.
-    fn is_kept_by(&mut self, majority: Majority, cx: &mut Context<'_>) {
+    fn kept_by(&mut self, majority: Majority, cx: &mut Context<'_>) {
         let held = &self.held;
         let kept = kept_by_majority(&self.kept, cx.round.tally.yes(), cx.round.tally.quorum());
         let sent = cx.round.sent;
@@ -109,7 +109,6 @@ impl AboutHeld for Confirm {
             claim.gone_by = claim.gone_by.max(gone_by);
             claim.watch(&mut cx.parts.timers);
         }
-        held.forget(cx.round.key, &mut cx.parts.claims);
         self.held.decide(Verdict::Kept(majority, end), cx);
     }
 }

@@ -10,14 +10,14 @@ use crate::quorum::{Lock, Majority};
 use crate::time::Instant;
 
 use super::Context;
-use super::held::{AboutHeld, Held, Verdict};
+use super::held::{AboutHeld, LockQuestion, Verdict};
 use crate::engine::contract::{Event, Extension, RoundId};
 use crate::engine::parts::Parts;
 
 /// See the [module](self).
 #[derive(Debug)]
 pub(in crate::engine) struct Extend {
-    pub(super) held: Held,
+    pub(super) held: LockQuestion,
 }
 
 impl Extend {
@@ -33,7 +33,7 @@ impl Extend {
     }
 
     pub(in crate::engine) fn new(lock: &Lock, parts: &mut Parts) -> Result<Self, ExtendError> {
-        let held = Held::new(lock, Question::Extend, parts)?;
+        let held = LockQuestion::new(lock, Question::Extend, parts)?;
         Ok(Self { held })
     }
 }
@@ -41,14 +41,8 @@ impl Extend {
 impl AboutHeld for Extend {
     type Error = ExtendError;
 
-    fn held(&mut self) -> &mut Held {
+    fn held(&mut self) -> &mut LockQuestion {
         &mut self.held
-    }
-
-    fn prepare(&mut self, cx: &mut Context<'_>) {
-        if let Some(claim) = self.held.claim_in(&mut cx.parts.claims) {
-            claim.ttl = claim.ttl.max(cx.round.ttl);
-        }
     }
 
     fn event(round: RoundId, result: Result<Extension, ExtendError>) -> Event {
@@ -56,7 +50,7 @@ impl AboutHeld for Extend {
     }
 
     /// `majority` keeps the lock for at least as long as was asked.
-    fn is_kept_by(&mut self, majority: Majority, cx: &mut Context<'_>) {
+    fn kept_by(&mut self, majority: Majority, cx: &mut Context<'_>) {
         let held = &self.held;
         let claim = held.claim_in(&mut cx.parts.claims);
         // A later question may have found an earlier end.
@@ -69,7 +63,6 @@ impl AboutHeld for Extend {
         if let Some(claim) = claim {
             claim.valid_until = claim.valid_until.max(end);
         }
-        held.forget(cx.round.key, &mut cx.parts.claims);
         held.top_up(&majority, end, cx);
         self.held.decide(Verdict::Kept(majority, end), cx);
     }

@@ -3,21 +3,19 @@
 //! The same nodes count, the same lock is over when a majority misses it, and the same verdicts close
 //! the question. What is asked, and what a majority of answers means, is in the file of each operation.
 
-use core::time::Duration;
-
 use crate::entry::Entry;
 use crate::error::{ConfirmError, LinkError, NodeOutcome};
 use crate::invariant::Must;
 use crate::keys::{ClaimKey, NodeId, OperationKey};
-use crate::limits::COMMAND_BYTES_MAX;
 use crate::node::{Access, Command, Question, Reply, Request, Said, Trouble, wants_the_text};
 use crate::quorum::{Extending, Lock, LockId, Majority, NodeSet, Vote};
 use crate::time::Instant;
 
 use super::patience::Patience;
-use super::permission::{ask_why, unusable};
+use super::permission::ask_why;
 use super::round::Round;
-use super::{Answer, Context, Operate};
+use super::{Context, Operate};
+use crate::engine::answer::{Answer, unusable};
 use crate::engine::claims::Claims;
 use crate::engine::claims::claim::{Claim, Questions};
 use crate::engine::contract::{Event, Extension, RoundId, random_part};
@@ -25,7 +23,7 @@ use crate::engine::parts::Parts;
 
 /// See the [module](self).
 #[derive(Debug)]
-pub(in crate::engine) struct Held {
+pub(in crate::engine) struct LockQuestion {
     lock: LockId,
     /// Its claim, if this engine has one.
     pub(super) claim: Option<ClaimKey>,
@@ -55,7 +53,7 @@ pub(in crate::engine) enum Verdict {
     Closed,
 }
 
-impl Held {
+impl LockQuestion {
     /// Returns a `question` about `lock`.
     ///
     /// # Errors
@@ -90,23 +88,21 @@ impl Held {
         })
     }
 
-    /// Sets the deadline, and makes `round.key` the newest operation of its claim.
-    fn begin(&self, cx: &mut Context<'_>) {
-        let ends = self.question == Question::Extend || self.valid_until != Instant::ZERO;
-        cx.round.deadline = ends.then_some(self.valid_until);
-        if let Some(claim) = self.claim_in(&mut cx.parts.claims) {
-            claim.questions.older |= claim.questions.newest.replace(cx.round.key).is_some();
-        }
-    }
-
     pub(super) fn claim_in<'c>(&self, claims: &'c mut Claims) -> Option<&'c mut Claim> {
         claims.get_mut(self.claim?)
     }
 
     // ----- asking ---------------------------------------------------------------------------
 
-    /// Sets until when the nodes may answer, and leaves out those whose answers do not count.
-    fn prepare_ballots(&self, cx: &mut Context<'_>) {
+    /// Sets until when the nodes may answer, leaves out those whose answers do not count, and makes this
+    /// the newest question about its claim.
+    fn prepare(&self, cx: &mut Context<'_>) {
+        let ends = self.question == Question::Extend || self.valid_until != Instant::ZERO;
+        cx.round.deadline = ends.then_some(self.valid_until);
+        if let Some(claim) = self.claim_in(&mut cx.parts.claims) {
+            claim.ttl = claim.ttl.max(cx.round.ttl);
+            claim.questions.older |= claim.questions.newest.replace(cx.round.key).is_some();
+        }
         let patience = Patience::for_vote(cx.round.ttl, &cx.parts.settings);
         for node in cx.parts.nodes.ids() {
             let patience = patience.with(&mut cx.parts.nodes[node]);
@@ -120,7 +116,7 @@ impl Held {
     /// and the caller has to judge.
     #[must_use]
     fn ask(&self, node: NodeId, command: &mut Command, cx: &mut Context<'_>) -> bool {
-        match cx.parts.nodes[node].access(COMMAND_BYTES_MAX) {
+        match cx.parts.nodes[node].access() {
             Access::Open => {
                 self.send(node, command, false, cx);
                 true
@@ -149,10 +145,9 @@ impl Held {
             claim.unknown.insert(node);
         }
         let request = self.request(cx.round.key);
-        let there = &mut cx.parts.nodes[node];
+        let there = cx.parts.nodes.writing_to(node);
         let bytes = there.question(self.question, command, &self.entry, cx.round.ttl, by_text);
         there.send(cx.now, request, bytes);
-        cx.parts.nodes.has_to_write(node);
         cx.round[node].asked = true;
     }
 
@@ -210,16 +205,14 @@ impl Held {
         match verdict {
             Extending::Extended(majority) => return Some(majority),
             Extending::Lost => self.lose(cx),
-            Extending::Unconfirmed => {
-                self.forget(cx.round.key, &mut cx.parts.claims);
-                self.decide(Verdict::Unconfirmed, cx);
-            }
+            Extending::Unconfirmed => self.decide(Verdict::Unconfirmed, cx),
         }
         None
     }
 
     pub(in crate::engine) fn decide(&mut self, verdict: Verdict, cx: &mut Context<'_>) {
         self.verdict = verdict;
+        self.forget(cx);
         cx.round.decide(cx.parts);
         let all = cx.parts.nodes.set();
         self.withdraw(all, cx);
@@ -248,9 +241,9 @@ impl Held {
     }
 
     /// The operation has ended: removes it from its claim.
-    pub(super) fn forget(&self, operation: OperationKey, claims: &mut Claims) {
-        if let Some(claim) = self.claim_in(claims)
-            && claim.questions.newest == Some(operation)
+    fn forget(&self, cx: &mut Context<'_>) {
+        if let Some(claim) = self.claim_in(&mut cx.parts.claims)
+            && claim.questions.newest == Some(cx.round.key)
         {
             claim.questions.newest = None;
         }
@@ -287,27 +280,18 @@ impl Held {
         &mut self,
         cx: &mut Context<'_>,
     ) -> Option<Result<Extension, E>> {
-        let report = || cx.round.report(cx.now, cx.parts.nodes.labels());
         Some(match core::mem::replace(&mut self.verdict, Verdict::Open) {
             Verdict::Open => return None,
-            Verdict::Lost => Err(ConfirmError::Lost(report()).into()),
-            Verdict::Unconfirmed => Err(ConfirmError::Unconfirmed(report()).into()),
+            Verdict::Lost => Err(ConfirmError::Lost(cx.report()).into()),
+            Verdict::Unconfirmed => Err(ConfirmError::Unconfirmed(cx.report()).into()),
             Verdict::Closed => Err(ConfirmError::Closed.into()),
-            Verdict::Kept(majority, until) => {
-                Ok(self.kept(majority, until, cx.round.ttl, &mut cx.parts.claims))
-            }
+            Verdict::Kept(majority, valid_until) => Ok(self.kept(majority, valid_until, cx)),
         })
     }
 
-    fn kept(
-        &self,
-        majority: Majority,
-        valid_until: Instant,
-        ttl: Duration,
-        claims: &mut Claims,
-    ) -> Extension {
+    fn kept(&self, majority: Majority, valid_until: Instant, cx: &mut Context<'_>) -> Extension {
         let exact = self.question == Question::Confirm;
-        if let Some(claim) = self.claim_in(claims) {
+        if let Some(claim) = self.claim_in(&mut cx.parts.claims) {
             claim.told_until = match exact {
                 true => valid_until,
                 false => valid_until.max(claim.told_until),
@@ -319,7 +303,7 @@ impl Held {
             token: random_part(self.entry.token()),
             majority,
             valid_until,
-            ttl,
+            ttl: cx.round.ttl,
         }
     }
 }
@@ -329,12 +313,7 @@ pub(super) trait AboutHeld {
     /// Why its caller gets no new end.
     type Error: From<ConfirmError>;
 
-    fn held(&mut self) -> &mut Held;
-
-    /// The nodes are about to be asked.
-    fn prepare(&mut self, cx: &mut Context<'_>) {
-        let _ = cx;
-    }
+    fn held(&mut self) -> &mut LockQuestion;
 
     /// `node` has answered by `reply`, which may or may not count.
     fn heard(&mut self, node: NodeId, reply: Reply) {
@@ -345,14 +324,12 @@ pub(super) trait AboutHeld {
     fn event(round: RoundId, result: Result<Extension, Self::Error>) -> Event;
 
     /// `majority` keeps the lock.
-    fn is_kept_by(&mut self, majority: Majority, cx: &mut Context<'_>);
+    fn kept_by(&mut self, majority: Majority, cx: &mut Context<'_>);
 }
 
 impl<T: AboutHeld> Operate for T {
     fn begin(&mut self, cx: &mut Context<'_>) {
-        self.held().begin(cx);
-        self.prepare(cx);
-        self.held().prepare_ballots(cx);
+        self.held().prepare(cx);
         self.judge(cx);
         let mut command = cx.parts.claims.command();
         for node in cx.parts.nodes.ids() {
@@ -366,7 +343,7 @@ impl<T: AboutHeld> Operate for T {
 
     fn judge(&mut self, cx: &mut Context<'_>) {
         if let Some(majority) = self.held().judge(cx) {
-            self.is_kept_by(majority, cx);
+            self.kept_by(majority, cx);
         }
     }
 
@@ -418,7 +395,7 @@ impl<T: AboutHeld> Operate for T {
     }
 
     fn cancel(&mut self, cx: &mut Context<'_>) {
-        self.held().forget(cx.round.key, &mut cx.parts.claims);
+        self.held().forget(cx);
     }
 
     fn end(&mut self, parts: &mut Parts) {
@@ -448,7 +425,7 @@ pub(in crate::engine) fn learn(
         claim.unknown.remove(node);
     }
     match vote {
-        Vote::Yes => claim.is_on(node, parts.settings.drift.gone_by(now, claim.ttl)),
+        Vote::Yes => claim.found_on(node, parts.settings.drift.gone_by(now, claim.ttl)),
         // A key that is missing or another's was not extended.
         Vote::No => drop(claim.lacking.insert(node)),
         Vote::Abstain => {}

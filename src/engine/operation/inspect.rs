@@ -20,9 +20,9 @@ use core::fmt;
 use core::time::Duration;
 
 use crate::entry::Entry;
-use crate::error::{InvalidRequest, NodeOutcome, Report};
+use crate::error::NodeOutcome;
 use crate::keys::{NodeId, OperationKey};
-use crate::limits::{COMMAND_BYTES_MAX, TOKEN_RANDOM_BYTES};
+use crate::limits::TOKEN_RANDOM_BYTES;
 use crate::node::{Access, Command, Dialect, Question, Request, Said};
 use crate::quorum::{NodeSet, Vote};
 use crate::resource::Token;
@@ -30,217 +30,12 @@ use crate::resp::Value;
 
 use super::confirm::kept_by_majority;
 use super::patience::Patience;
-use super::permission::{ask_why, unusable};
-use super::{Answer, Context, Operate};
+use super::permission::ask_why;
+use super::{Context, Operate};
+use crate::engine::answer::{Answer, unusable};
 use crate::engine::contract::{Event, RoundId};
+use crate::engine::inspection::{Found, Holder, InspectError, InspectedNode, Inspection};
 use crate::engine::parts::Parts;
-
-// ----- what it returns ----------------------------------------------------------------------
-
-/// Who holds a resource, as a majority of the nodes says, and what each node has.
-///
-/// It says what the nodes had at some time between the call and its return. By the time it is read, the
-/// lock may have been released or taken: it is for operators and logs, and gives no right to do
-/// anything.
-#[derive(Clone)]
-pub struct Inspection {
-    free: bool,
-    holder: Option<Holder>,
-    nodes: Box<[InspectedNode]>,
-}
-
-/// The holder of a resource.
-#[derive(Clone)]
-#[non_exhaustive]
-pub struct Holder {
-    /// The label of its handle ([`Builder::owner`](crate::Builder::owner)), empty if it has none. Any
-    /// client can write any label. It is also empty if the token looks like one of another library.
-    pub owner: Box<[u8]>,
-    /// For how much longer a majority of the nodes keeps its token, at the least;
-    /// [`Duration::MAX`] if the keys have no expiry. Its own validity may end earlier. Zero if it may
-    /// have ended by now.
-    pub valid_for: Duration,
-    /// How many nodes have its token. A node whose answers do not count is not among them.
-    pub nodes: usize,
-}
-
-/// What one node has.
-#[derive(Clone)]
-#[non_exhaustive]
-pub struct InspectedNode {
-    /// The address as it was configured, without credentials.
-    pub address: Arc<str>,
-    /// What it has.
-    pub found: Found,
-    /// Whether its answer counts. One that may have forgotten locks is asked and shown, but is no part
-    /// of a majority.
-    pub counts: bool,
-}
-
-/// What a node has under the name of a resource. What is left of a key is how long it lived on when the
-/// node answered; [`Duration::MAX`] if it has no expiry.
-#[derive(Clone, Eq, PartialEq)]
-#[non_exhaustive]
-pub enum Found {
-    /// There is no key.
-    Free,
-    /// The token of the holder.
-    Holder {
-        /// What is left of it.
-        left: Duration,
-    },
-    /// A token that no majority has: an attempt under way, or what is left of one that failed. The two
-    /// look alike.
-    Copy {
-        /// Its label, as in [`Holder::owner`].
-        owner: Box<[u8]>,
-        /// Which token, as a number: copies with the same number are of one attempt.
-        token: usize,
-        /// What is left of it.
-        left: Duration,
-    },
-    /// A key of another type than a lock. No client can take the lock on this node.
-    OtherType,
-    /// Not known: the node did not answer, or not with what it has.
-    Unknown(NodeOutcome),
-}
-
-/// Why a resource was not inspected.
-#[derive(Clone, Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum InspectError {
-    /// Too few nodes answered, or too many of the answers do not count. In the report `granted` stands
-    /// for an answer that counts.
-    #[error("too few nodes answered to know who holds the lock: {0}; check the nodes named here")]
-    NoQuorum(Report),
-    /// The request can never succeed as written; nothing was sent.
-    #[error("{0}")]
-    Invalid(#[from] InvalidRequest),
-    /// A bound of this handle is reached; nothing was sent.
-    #[error(
-        "too many operations are open on this handle, so nothing was sent; ask again when some have \
-         ended"
-    )]
-    Saturated,
-    /// The handle was made before a `fork`, in the parent process; nothing was sent.
-    #[error(
-        "the handle belongs to the parent process, so nothing was sent; build a handle after the \
-         fork"
-    )]
-    Forked,
-    /// The handle is closed, or a thread has panicked inside it.
-    #[error("the handle is closed, so no node was asked; build a new handle")]
-    Closed,
-}
-
-impl Inspection {
-    /// Returns `true` if a majority of the nodes has no such key.
-    ///
-    /// `false` does not mean that there is a holder: while several clients try, or after one of them
-    /// failed, no token and no absence may have a majority. [`nodes`](Self::nodes) shows who has what.
-    #[must_use]
-    pub const fn is_free(&self) -> bool {
-        self.free
-    }
-
-    /// Returns the holder, if a majority of the nodes has the same token.
-    #[must_use]
-    pub const fn holder(&self) -> Option<&Holder> {
-        self.holder.as_ref()
-    }
-
-    /// Returns what each configured node has, in the order of the configuration.
-    #[must_use]
-    pub const fn nodes(&self) -> &[InspectedNode] {
-        &self.nodes
-    }
-}
-
-impl fmt::Display for Inspection {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.holder {
-            Some(holder) => write!(f, "{holder}")?,
-            None if self.free => f.write_str("free")?,
-            None => f.write_str("neither free nor held by a majority")?,
-        }
-        for (index, node) in self.nodes.iter().enumerate() {
-            let before = if index == 0 { " (" } else { ", " };
-            write!(f, "{before}{node}")?;
-        }
-        f.write_str(")")
-    }
-}
-
-impl fmt::Display for Holder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (owner, left) = (Owner(&self.owner), Left(self.valid_for));
-        write!(f, "held{owner} by {} nodes{left}", self.nodes)
-    }
-}
-
-impl fmt::Display for InspectedNode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let counts = if self.counts || matches!(self.found, Found::Unknown(_)) {
-            ""
-        } else {
-            ", which does not count"
-        };
-        write!(f, "{} {}{counts}", self.address, self.found)
-    }
-}
-
-impl fmt::Display for Found {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Free => f.write_str("free"),
-            Self::Holder { left } => write!(f, "held{}", Left(*left)),
-            Self::Copy { owner, token, left } => {
-                write!(f, "another token ({token}{}){}", Owner(owner), Left(*left))
-            }
-            Self::OtherType => f.write_str("a key that is no lock"),
-            Self::Unknown(outcome) => write!(f, "{outcome}"),
-        }
-    }
-}
-
-/// Whose it is, if that is known.
-struct Owner<'a>(&'a [u8]);
-
-impl fmt::Display for Owner<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            [] => Ok(()),
-            label => write!(f, " for {}", label.escape_ascii()),
-        }
-    }
-}
-
-/// For how much longer.
-struct Left(Duration);
-
-impl fmt::Display for Left {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Duration::MAX => f.write_str(" without an expiry"),
-            left => write!(f, ", {left:?} left"),
-        }
-    }
-}
-
-/// `Debug` is as readable as `Display`: labels are text.
-macro_rules! debug_as_display {
-    ($($name:ident)*) => {$(
-        impl fmt::Debug for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write!(f, "{self}")
-            }
-        }
-    )*};
-}
-
-debug_as_display!(Inspection Holder InspectedNode Found);
-
-// ----- the operation ------------------------------------------------------------------------
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -306,13 +101,12 @@ impl Inspect {
     /// handshake is done, or records why it cannot be asked.
     fn ask(&mut self, node: NodeId, command: &mut Command, cx: &mut Context<'_>) {
         cx.round.leave_out(cx.now, node, &cx.parts.nodes);
-        let there = &mut cx.parts.nodes[node];
-        let asked = match there.access(COMMAND_BYTES_MAX) {
+        let there = cx.parts.nodes.writing_to(node);
+        let asked = match there.access() {
             Access::Open => {
                 let question = Question::Inspect;
                 let bytes = there.question(question, command, &self.entry, Duration::ZERO, true);
                 there.send(cx.now, request(cx.round.key), bytes);
-                cx.parts.nodes.has_to_write(node);
                 cx.round[node].asked = true;
                 true
             }
@@ -440,10 +234,7 @@ impl Operate for Inspect {
 
     fn tell(&mut self, cx: &mut Context<'_>) -> Option<Event> {
         let result = match cx.round.tally.yes().len() < cx.round.tally.quorum() {
-            true => {
-                let report = cx.round.report(cx.now, cx.parts.nodes.labels());
-                Err(InspectError::NoQuorum(report))
-            }
+            true => Err(InspectError::NoQuorum(cx.report())),
             false => Ok(self.inspection(cx)),
         };
         let round = RoundId(cx.round.key);

@@ -28,22 +28,23 @@ pub(super) mod round;
 mod top_up;
 
 use crate::error::{
-    ConfirmError, ExtendError, LockError, NodeOutcome, ReinitError, Released, UnlockError,
+    ConfirmError, ExtendError, LockError, NodeOutcome, ReinitError, Released, Report, UnlockError,
 };
 use crate::keys::{ClaimKey, NodeId};
-use crate::node::{Reply, Said};
 use crate::quorum::{Lock, LockId, NodeSet, Vote};
 use crate::resp::Value;
 use crate::time::Instant;
 
+use super::answer::Answer;
 use super::claims::claim::Questions;
 use super::contract::{Extension, RoundId};
+use super::inspection::{InspectError, Inspection};
 use super::parts::Parts;
 use acquire::Acquire;
 use confirm::Confirm;
 use extend::Extend;
-use held::Held;
-use inspect::{Inspect, InspectError, Inspection};
+use held::LockQuestion;
+use inspect::Inspect;
 use reinit::Reinit;
 use release::Release;
 use round::{Round, State};
@@ -137,23 +138,6 @@ impl Event {
     }
 }
 
-/// What a node has said to an operation.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Answer {
-    /// This vote, and this is what a report says of it.
-    Vote((Vote, NodeOutcome)),
-    /// To a `SET`: it has a key of this name.
-    Nil,
-    /// To a `SET`: it has forgotten the script, which was not run; and what a report says of that.
-    Forgotten(NodeOutcome),
-    /// The `SET` may be sent: its lock may be released there.
-    Permitted,
-    /// The `SET` may not be sent, and why.
-    Withheld(NodeOutcome),
-    /// To a question: this reply, which says this of the token.
-    Question(Reply, Said),
-}
-
 /// What an operation works with: the present time, its round, and the parts.
 #[derive(Debug)]
 pub(super) struct Context<'a> {
@@ -167,13 +151,17 @@ pub(super) struct Context<'a> {
 
 impl<'a> Context<'a> {
     pub(super) const fn new(now: Instant, round: &'a mut Round, parts: &'a mut Parts) -> Self {
-        let lost = None;
         Self {
             now,
             round,
             parts,
-            lost,
+            lost: None,
         }
+    }
+
+    /// Returns what each node said, for an error.
+    pub(super) fn report(&self) -> Report {
+        self.round.report(self.now, self.parts.nodes.labels())
     }
 }
 
@@ -309,7 +297,7 @@ pub(super) trait Operate {
             self.out_of_time(cx.round);
         }
         let closed = open.without(cx.round.tally.open());
-        let given_up = closed.union(cx.round.end_left_out(now));
+        let given_up = closed.union(cx.round.end_uncounted(now));
         self.withdraw(given_up, cx);
     }
 }
@@ -327,14 +315,14 @@ impl Kind {
     }
 
     /// Returns the question about a lock that is held, if the operation is one.
-    pub(super) fn held(&self) -> Option<&Held> {
+    pub(super) fn held(&self) -> Option<&LockQuestion> {
         match self {
             Self::Extend(Extend { held }) | Self::Confirm(Confirm { held, .. }) => Some(held),
             Self::Acquire(_) | Self::Inspect(_) | Self::Release(_) | Self::Reinit(_) => None,
         }
     }
 
-    pub(super) fn held_mut(&mut self) -> Option<&mut Held> {
+    pub(super) fn held_mut(&mut self) -> Option<&mut LockQuestion> {
         match self {
             Self::Extend(Extend { held }) | Self::Confirm(Confirm { held, .. }) => Some(held),
             Self::Acquire(_) | Self::Inspect(_) | Self::Release(_) | Self::Reinit(_) => None,

@@ -10,7 +10,6 @@
 use crate::entry::Entry;
 use crate::error::{LinkError, NodeOutcome, ServerError, Unusable};
 use crate::keys::{ClaimKey, NodeId, OperationKey};
-use crate::limits::COMMAND_BYTES_MAX;
 use crate::node::{
     Access, Dialect, Forbidden, Reply, Said, Trouble, forbidden_to_extend, forbidden_to_lock,
     refuses_the_verb,
@@ -18,8 +17,9 @@ use crate::node::{
 use crate::quorum::Vote;
 use crate::time::Instant;
 
+use super::Context;
 use super::acquire::set_answered;
-use super::{Answer, Context};
+use crate::engine::answer::{Answer, Answered};
 use crate::engine::claims::claim::Claim;
 use crate::engine::parts::Parts;
 
@@ -33,7 +33,7 @@ pub(in crate::engine) fn first_set_answered(
     claim: ClaimKey,
     reply: Reply,
     parts: &mut Parts,
-) -> Result<Option<(OperationKey, Answer)>, Trouble> {
+) -> Answered {
     if let Some(missing) = missing_by(reply, forbidden_to_lock) {
         return Ok(withheld(now, node, claim, missing, parts));
     }
@@ -59,26 +59,21 @@ fn withheld(
     missing: Unusable,
     parts: &mut Parts,
 ) -> Option<(OperationKey, Answer)> {
-    let there = &mut parts.nodes[node];
+    let there = parts.nodes.writing_to(node);
     there.forbidden(missing);
     let claim = parts.claims.get_mut(key)?; // It may be over.
     claim.unanswered.remove(node);
     claim.denied(node);
-    let operation = claim.attempted_by();
     let native = there.native_release();
     let native = native.filter(|_| missing != Unusable::KeyPermission);
-    let asked = if let (Some(way), Some(entry)) = (native, &claim.entry) {
-        there.ask_native(now, claim.key, entry, way);
-        parts.nodes.has_to_write(node);
-        true
-    } else {
-        false
-    };
+    let native = native.zip(claim.entry.as_ref());
+    if let Some((way, entry)) = native {
+        there.ask_native(now, key, entry, way);
+    }
+    let operation = claim.attempted_by().filter(|_| native.is_none());
     parts.claims.settle(key, &mut parts.timers);
     let refused = Answer::Withheld(NodeOutcome::Unusable(missing));
-    operation
-        .filter(|_| !asked)
-        .map(|operation| (operation, refused))
+    operation.map(|operation| (operation, refused))
 }
 
 /// `node` has answered the native release of a token that no key has, for the attempt of `claim`. What
@@ -88,7 +83,7 @@ pub(in crate::engine) fn native_answered(
     claim: ClaimKey,
     reply: Reply,
     parts: &mut Parts,
-) -> Result<Option<(OperationKey, Answer)>, Trouble> {
+) -> Answered {
     let there = &mut parts.nodes[node];
     let answer = match Said::of(reply).ok_or(Trouble::Link(LinkError::Protocol))? {
         Said::Done | Said::Missing | Said::Foreign => {
@@ -113,11 +108,11 @@ pub(in crate::engine) fn native_answered(
 /// Returns `false` if `reply` tells nothing of a permission, or `node` cannot be asked.
 pub(super) fn ask_why(node: NodeId, entry: &Entry, reply: Reply, cx: &mut Context<'_>) -> bool {
     let asks = reply == Reply::Forbidden(Forbidden::Within)
-        && cx.parts.nodes[node].access(COMMAND_BYTES_MAX) == Access::Open
+        && cx.parts.nodes[node].access() == Access::Open
         && cx.round.awaits(node);
     if asks {
-        cx.parts.nodes[node].ask_why(cx.now, cx.round.key, entry);
-        cx.parts.nodes.has_to_write(node);
+        let there = cx.parts.nodes.writing_to(node);
+        there.ask_why(cx.now, cx.round.key, entry);
     }
     asks
 }
@@ -145,9 +140,4 @@ fn missing_by(reply: Reply, named: impl Fn(i64) -> Option<Unusable>) -> Option<U
         | Reply::Error(_)
         | Reply::Other => reply.missing(Dialect::Text.verb()),
     }
-}
-
-/// Returns the vote of a node where the user lacks a permission.
-pub(super) fn unusable(missing: Unusable) -> (Vote, NodeOutcome) {
-    (Vote::Abstain, NodeOutcome::Unusable(missing))
 }

@@ -32,7 +32,7 @@ pub(in crate::engine) fn why_unready(now: Instant, parts: &Parts) -> Option<Repo
             there.trouble(),
             Trouble::Unusable(Unusable::OtherCluster { .. })
         );
-        round[node].outcome = match there.access(0) {
+        round[node].outcome = match there.access() {
             Access::Open => continue,
             _ if other && !there.is_ready() => continue,
             Access::Shut(outcome) => outcome,
@@ -53,8 +53,8 @@ impl Operate for Reinit {
         }
         cx.parts.restarts.reset();
         for node in cx.parts.nodes.ids() {
-            cx.parts.nodes[node].claim(cx.now, cx.parts.restarts.longest());
-            cx.parts.nodes.has_to_write(node);
+            let longest = cx.parts.restarts.longest();
+            cx.parts.nodes.writing_to(node).claim(cx.now, longest);
             if !cx.parts.nodes[node].has_link() {
                 cx.parts.nodes.connect(cx.now, node, &mut cx.parts.timers);
             }
@@ -81,9 +81,7 @@ impl Operate for Reinit {
     fn tell(&mut self, cx: &mut Context<'_>) -> Option<Event> {
         let result = match self.done.take()? {
             true => Ok(()),
-            false => Err(ReinitError::Incomplete(
-                cx.round.report(cx.now, cx.parts.nodes.labels()),
-            )),
+            false => Err(ReinitError::Incomplete(cx.report())),
         };
         let round = RoundId(cx.round.key);
         Some(Event::Reinitialised { round, result })

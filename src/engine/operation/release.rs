@@ -6,7 +6,7 @@
 use crate::error::{NodeOutcome, Released, UnlockError};
 use crate::invariant::Must;
 use crate::keys::ClaimKey;
-use crate::quorum::{Releasing, Vote};
+use crate::quorum::{NodeSet, Releasing, Vote};
 
 use super::patience::Patience;
 use super::{Context, Operate};
@@ -46,13 +46,9 @@ impl Operate for Release {
         let (claims, mut below) = cx.parts.claims(cx.now);
         claims.release(Some(cx.round.key), claim, &mut below);
         // A `SET` that had not left was withdrawn: there is nothing to release.
-        let (asked, owed) = cx
-            .parts
-            .claims
-            .get(claim)
-            .map_or_else(Default::default, |claim| {
-                (claim.releasing.union(claim.owed), claim.owed)
-            });
+        let left = cx.parts.claims.get(claim);
+        let owed = left.map_or(NodeSet::EMPTY, |claim| claim.owed);
+        let asked = left.map_or(NodeSet::EMPTY, |claim| claim.releasing.union(owed));
         for node in cx.parts.nodes.ids() {
             let outcome = if !asked.contains(node) {
                 NodeOutcome::Missing
@@ -79,13 +75,12 @@ impl Operate for Release {
     }
 
     fn tell(&mut self, cx: &mut Context<'_>) -> Option<Event> {
-        let report = || cx.round.report(cx.now, cx.parts.nodes.labels());
         let result = match self.verdict.take()? {
             Releasing::Released => Ok(Released {
                 deleted: cx.round.tally.yes().len() as u8,
             }),
-            Releasing::NotHeld => Err(UnlockError::NotHeld(report())),
-            Releasing::Unconfirmed => Err(UnlockError::Unconfirmed(report())),
+            Releasing::NotHeld => Err(UnlockError::NotHeld(cx.report())),
+            Releasing::Unconfirmed => Err(UnlockError::Unconfirmed(cx.report())),
         };
         let round = RoundId(cx.round.key);
         Some(Event::Released { round, result })

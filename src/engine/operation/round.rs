@@ -32,7 +32,7 @@ pub(crate) struct Round {
     pub(crate) tally: Tally,
     pub(crate) ballots: Vec<Ballot>,
     /// The nodes that are asked although their answers do not count, while their time is not up.
-    left_out: NodeSet,
+    uncounted: NodeSet,
     /// When the call was made.
     pub(crate) started: Instant,
     /// When the present attempt began, before its first byte: the t1 of the paper.
@@ -92,7 +92,7 @@ impl Ballot {
     /// Returns the outcome that is reported for the node where too few nodes answered: an earlier
     /// cause is not hidden by an attempt in which it did not answer. The latency of an earlier cause
     /// is not known any more.
-    fn cause(&self) -> (NodeOutcome, Option<Duration>) {
+    pub(crate) fn cause(&self) -> (NodeOutcome, Option<Duration>) {
         let silent = matches!(self.outcome, NodeOutcome::Pending | NodeOutcome::TimedOut);
         match more_telling(self.before, self.outcome) {
             cause if silent && cause != self.outcome => (cause, None),
@@ -152,7 +152,7 @@ impl Round {
             state: State::Voting,
             tally: Tally::new(nodes),
             ballots,
-            left_out: NodeSet::EMPTY,
+            uncounted: NodeSet::EMPTY,
             started: now,
             sent: now,
             deadline: None,
@@ -175,7 +175,7 @@ impl Round {
         for ballot in &mut self.ballots {
             *ballot = ballot.next();
         }
-        self.left_out = NodeSet::EMPTY;
+        self.uncounted = NodeSet::EMPTY;
         self.sent = now;
     }
 
@@ -200,21 +200,21 @@ impl Round {
     /// Returns `true` if `node` is to be asked: its answer would count, or its key keeps others out
     /// at least.
     pub(crate) fn asks(&self, node: NodeId) -> bool {
-        self.awaits(node) || self.is_voting() && self.left_out.contains(node)
+        self.awaits(node) || self.is_voting() && self.uncounted.contains(node)
     }
 
     /// Ends the time of nodes whose answers do not count, and returns those whose time is up at `now`.
-    pub(crate) fn end_left_out(&mut self, now: Instant) -> NodeSet {
+    pub(crate) fn end_uncounted(&mut self, now: Instant) -> NodeSet {
         let over = |node: NodeId| self[node].deadline <= now;
-        let ended = self.left_out.filter(over);
-        self.left_out = self.left_out.without(ended);
+        let ended = self.uncounted.filter(over);
+        self.uncounted = self.uncounted.without(ended);
         ended
     }
 
     fn set_outcome(&mut self, node: NodeId, outcome: NodeOutcome) {
         self[node].outcome = outcome;
         if matches!(outcome, NodeOutcome::Quarantined { .. }) {
-            self.left_out.insert(node);
+            self.uncounted.insert(node);
         }
     }
 
@@ -342,7 +342,7 @@ impl Round {
             State::Voting => self
                 .tally
                 .open()
-                .union(self.left_out)
+                .union(self.uncounted)
                 .iter()
                 .map(|node| (self[node].deadline, Wake::NodeTimeout))
                 .min(),
@@ -358,13 +358,8 @@ impl Round {
         self.report_by(now, labels, Ballot::said)
     }
 
-    /// Returns the report for an error where too few nodes answered: with what they said in earlier
-    /// attempts, if that says more.
-    pub(crate) fn report_causes(&self, now: Instant, labels: &[Arc<str>]) -> Report {
-        self.report_by(now, labels, Ballot::cause)
-    }
-
-    fn report_by(
+    /// Returns what each node said by `said`, for an error.
+    pub(crate) fn report_by(
         &self,
         now: Instant,
         labels: &[Arc<str>],

@@ -17,68 +17,45 @@
 
 use core::time::Duration;
 
-use crate::keys::NodeId;
-use crate::limits::COMMAND_BYTES_MAX;
-use crate::node::{Access, Command};
-use crate::quorum::Majority;
+use crate::node::Access;
+use crate::quorum::{Majority, NodeSet};
 use crate::time::Instant;
 
 use super::Context;
-use super::held::Held;
-use crate::engine::claims::claim::Claim;
+use super::held::LockQuestion;
 
-impl Held {
+impl LockQuestion {
     /// `majority` has confirmed an extension until `end`: the nodes that lacked the key before it
     /// was begun, and still do, get a copy again.
     pub(super) fn top_up(&self, majority: &Majority, end: Instant, cx: &mut Context<'_>) {
         let lacking = self.lacking.without(majority.nodes());
         let claim = self.claim_in(&mut cx.parts.claims);
-        let stale = claim.is_none_or(|claim| claim.regained != self.regained);
-        if lacking.is_empty() || stale {
-            return;
+        if !lacking.is_empty() && claim.is_some_and(|claim| claim.regained == self.regained) {
+            self.send_copies(lacking, end, cx);
         }
+    }
+
+    /// Sends a copy to those of `nodes` that have not got one in between, if the lock is held here, and
+    /// every node that has it counts. What cannot be sent is tried again with the next extension.
+    pub(super) fn send_copies(&self, nodes: NodeSet, end: Instant, cx: &mut Context<'_>) {
         let mut command = cx.parts.claims.command();
-        for node in lacking.iter() {
-            self.top_up_node(node, end, &mut command, cx);
+        let drift = cx.parts.settings.drift;
+        let claim = self.claim_in(&mut cx.parts.claims);
+        if let Some(claim) = claim.filter(|claim| claim.is_held() && !claim.adopted) {
+            let left = end.saturating_since(cx.now);
+            let ttl = up_to_whole_millis(left.saturating_add(drift.of(claim.ttl)));
+            let nodes = nodes.filter(|node| claim.lacking.contains(node));
+            for node in nodes.without(claim.unanswered).iter() {
+                let there = cx.parts.nodes.writing_to(node);
+                if there.access() == Access::Open && there.missing_permission().is_none() {
+                    there.send_set(cx.now, claim.key, &mut command, &self.entry, ttl);
+                    claim.set_sent(node);
+                    claim.granted.remove(node); // What it had is gone, and this is not answered.
+                }
+            }
         }
         cx.parts.claims.sent(command);
     }
-
-    pub(super) fn top_up_node(
-        &self,
-        node: NodeId,
-        end: Instant,
-        command: &mut Command,
-        cx: &mut Context<'_>,
-    ) {
-        let drift = cx.parts.settings.drift;
-        let claim = self.claim_in(&mut cx.parts.claims);
-        let Some(claim) = claim.filter(|claim| may_be_topped_up(claim)) else {
-            return;
-        };
-        if !claim.lacking.contains(node) || claim.unanswered.contains(node) {
-            return; // It has got a copy in between, or one is on its way.
-        }
-        let left = end.saturating_since(cx.now);
-        let ttl = up_to_whole_millis(left.saturating_add(drift.of(claim.ttl)));
-        let there = &mut cx.parts.nodes[node];
-        if there.access(COMMAND_BYTES_MAX) != Access::Open || there.missing_permission().is_some() {
-            return; // It is tried again with the next extension.
-        }
-        if there.may_release() {
-            there.send_set(cx.now, claim.key, command, &self.entry, ttl);
-        } else {
-            there.send_first_set(cx.now, claim.key, &self.entry, ttl);
-        }
-        cx.parts.nodes.has_to_write(node);
-        claim.set_sent(node);
-        claim.granted.remove(node); // What it had is gone, and this is not answered.
-    }
-}
-
-/// Returns `true` if it is held here, and every node that has it counts.
-fn may_be_topped_up(claim: &Claim) -> bool {
-    claim.is_held() && !claim.adopted
 }
 
 /// Returns `duration` in whole milliseconds, rounded up: a copy that expires before the others is

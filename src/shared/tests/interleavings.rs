@@ -41,6 +41,8 @@ enum Kind {
     Expiry,
     /// A thread that drops a guard, and returns when its release is written.
     Drop,
+    /// A task whose operation is refused at once, and which begins the next one where it is woken.
+    Restless,
     /// A task whose future is dropped at some time. That returns when what it asked for is taken back,
     /// and the release is written.
     Dropped,
@@ -61,6 +63,8 @@ enum Op {
 /// What a thread has still to do behind a section.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 enum Todo {
+    /// All of the three that follow, as a thread does that gives up.
+    WakeAll,
     WriteEvent,
     Unpark,
     Call,
@@ -82,6 +86,8 @@ enum At {
     /// Another thread is about to deliver its outcome.
     AwaitsDelivery,
     Enter,
+    /// Its time is over, and it gives up what it has.
+    GivesUp,
     AwaitsWaker,
     AwaitsWriting(u32),
     Done,
@@ -103,6 +109,21 @@ struct Process {
     has_poll: bool,
     lingers: bool,
     served: bool,
+    /// A thread that gave up moves bytes.
+    gave_up: bool,
+    /// The I/O thread has looked into the poll since it last served callers again.
+    has_looked: bool,
+    /// How often it has called wakers since it last did.
+    unlooked: u8,
+}
+
+/// What threads have left behind that could not enter.
+#[derive(Clone, Debug, Default, Hash)]
+struct Left {
+    ops: u8,
+    wire: bool,
+    slept: Option<u8>,
+    has_poll: bool,
 }
 
 #[derive(Clone, Debug, Default, Hash)]
@@ -126,11 +147,12 @@ struct Model {
     wire: Wiring,
     offered_to: Option<usize>,
     offered_now: Option<usize>,
-    asked: u8,
-    written: u8,
+    asked: u32,
+    written: u32,
     put_back: u32,
     awaiting: u8,
-    progress: (u8, u32),
+    progress: (u32, u32),
+    left: Option<Left>,
     /// Slots: an outcome is there, the thread was woken for the poll, the task was woken.
     outcomes: u8,
     offers: u8,
@@ -158,6 +180,9 @@ impl Model {
             has_poll: false,
             lingers: false,
             served: false,
+            gave_up: false,
+            has_looked: true,
+            unlooked: 0,
         };
         let mut processes: Vec<_> = kinds.iter().map(|_| process(At::Begin)).collect();
         processes.push(process(At::Enter));
@@ -176,6 +201,7 @@ impl Model {
             put_back: 0,
             awaiting: 0,
             progress: (0, 0),
+            left: None,
             outcomes: 0,
             offers: 0,
             awake: 0,
@@ -196,7 +222,10 @@ impl Model {
     }
 
     fn is_task(&self, op: usize) -> bool {
-        matches!(self.kinds[op], Kind::Task | Kind::Timer | Kind::Dropped)
+        matches!(
+            self.kinds[op],
+            Kind::Task | Kind::Timer | Kind::Restless | Kind::Dropped
+        )
     }
 
     fn is_timed(&self, op: usize) -> bool {
@@ -254,7 +283,12 @@ impl Model {
             }
         }
         for op in 0..self.ops.len() {
-            if self.ops[op] == Op::Asked {
+            if self.ops[op] != Op::Asked {
+                continue;
+            }
+            if self.kinds[op] == Kind::Restless {
+                self.decide(op);
+            } else {
                 self.ops[op] = Op::CopiedOut;
                 self.wire.orders |= bit(op);
             }
@@ -311,9 +345,9 @@ impl Model {
     }
 
     /// How much of what was asked for is sent.
-    fn asked_before(&self) -> u8 {
+    fn asked_before(&self) -> u32 {
         let unsent = |stage: &&Op| matches!(stage, Op::Asked | Op::CopiedOut);
-        self.asked - self.ops.iter().filter(unsent).count() as u8
+        self.asked - self.ops.iter().filter(unsent).count() as u32
     }
 
     fn offer_poll(&mut self) {
@@ -377,6 +411,27 @@ impl Model {
         *self.readiness.get_or_insert(0) |= ready;
     }
 
+    /// The beginning of a section.
+    fn take_back(&mut self) {
+        let Some(left) = self.left.take() else { return };
+        for op in 0..self.ops.len() {
+            if left.ops & self.open & bit(op) != 0 {
+                self.cancel(op);
+            }
+        }
+        if left.wire {
+            self.roles.put_back_wire();
+            self.put_back += 1;
+            self.roles.work = true;
+        }
+        if let Some(ready) = left.slept {
+            self.wake_up(ready);
+        }
+        if left.has_poll {
+            self.pass_on_poll();
+        }
+    }
+
     // ----- the steps of a caller ------------------------------------------------------------
 
     /// As `await_outcome`, from the top of its loop or behind a run of the wire.
@@ -394,11 +449,7 @@ impl Model {
         {
             return self.leave(op, at);
         }
-        let is_late = self.late & bit(op) != 0;
-        if is_late || self.open & bit(op) == 0 {
-            if self.open & bit(op) != 0 {
-                self.cancel(op);
-            }
+        if self.open & bit(op) == 0 {
             if core::mem::take(&mut self.processes[op].has_poll) {
                 self.pass_on_poll();
             }
@@ -407,11 +458,14 @@ impl Model {
                 self.deliveries.remove(own);
                 self.outcomes |= bit(op);
             }
-            let at = match is_late || self.outcomes & bit(op) != 0 {
+            let at = match self.outcomes & bit(op) != 0 {
                 true => At::Done,
                 false => At::AwaitsDelivery,
             };
             return self.leave(op, at);
+        }
+        if self.late & bit(op) != 0 {
+            return self.leave(op, At::GivesUp);
         }
         let at = match has_poll {
             true => self.fall_asleep(NEVER),
@@ -427,8 +481,65 @@ impl Model {
         self.roles.work = true;
     }
 
+    /// As `give_up` of `serve`, if it enters.
+    fn give_up(&mut self, op: usize, moves: Option<u8>) {
+        self.processes[op].gave_up = true;
+        if moves.is_none() {
+            if self.open & bit(op) != 0 {
+                self.cancel(op);
+            }
+            if core::mem::take(&mut self.processes[op].has_poll) {
+                self.pass_on_poll();
+            }
+        }
+        let at = self.move_bytes(moves, false).unwrap_or(At::Done);
+        self.leave(op, at);
+    }
+
+    /// The time of this thread may be over while another one is stopped with the mutex: then it does not
+    /// enter, and leaves behind what it has. Returns `false` if it waits for the mutex.
+    fn leave_behind(&mut self, op: usize) -> bool {
+        let (this, mut left) = (
+            &mut self.processes[op],
+            self.left.clone().unwrap_or_default(),
+        );
+        if self.late & bit(op) == 0 || !this.todo.is_empty() {
+            return false;
+        }
+        let at = match this.at {
+            At::HasRun(_) => {
+                left.wire = true;
+                match this.gave_up {
+                    true => At::Done,
+                    false => At::GivesUp,
+                }
+            }
+            At::Woken(ready) => {
+                left.slept = Some(ready);
+                At::GivesUp
+            }
+            At::GivesUp => {
+                left.ops |= bit(op);
+                left.has_poll |= core::mem::take(&mut this.has_poll);
+                At::Done
+            }
+            At::Enter => {
+                this.at = At::GivesUp;
+                return true;
+            }
+            _ => return false,
+        };
+        this.at = at;
+        this.todo = alloc::vec![Todo::WakeAll];
+        self.left = Some(left);
+        true
+    }
+
     fn caller(&mut self, op: usize) {
         let at = self.processes[op].at;
+        if !matches!(at, At::Run(_) | At::InPoll(_) | At::InSlot) {
+            self.take_back();
+        }
         match (at, self.kinds[op]) {
             (At::Run(moves), _) => {
                 self.run_wire();
@@ -448,20 +559,31 @@ impl Model {
                     Kind::Thread | Kind::Impatient | Kind::Unanswered => {
                         self.await_outcome(op, None);
                     }
-                    Kind::Task | Kind::Timer | Kind::Dropped if self.roles.leaves_writing() => {
+                    Kind::Task | Kind::Timer | Kind::Restless | Kind::Dropped
+                        if self.roles.leaves_writing() =>
+                    {
                         self.leave(op, At::AwaitsWaker);
                     }
-                    Kind::Task | Kind::Timer | Kind::Dropped => self.begin_for_task(op, None),
+                    Kind::Task | Kind::Timer | Kind::Restless | Kind::Dropped => {
+                        self.begin_for_task(op, None);
+                    }
                     Kind::Drop | Kind::Expiry => self.see_written(op, None),
                 }
             }
+            (At::GivesUp, _) => self.give_up(op, None),
+            (At::HasRun(moves), _) if self.processes[op].gave_up => self.give_up(op, Some(moves)),
             (At::HasRun(moves), Kind::Thread | Kind::Impatient | Kind::Unanswered) => {
                 self.await_outcome(op, Some(moves));
             }
             (At::HasRun(moves), Kind::Dropped) if self.released & bit(op) != 0 => {
                 self.see_written(op, Some(moves));
             }
-            (At::HasRun(moves), Kind::Task | Kind::Timer | Kind::Dropped) => {
+            (At::AwaitsWaker, Kind::Restless) => {
+                self.outcomes &= !bit(op);
+                self.awake &= !bit(op);
+                self.processes[op].at = At::Begin;
+            }
+            (At::HasRun(moves), Kind::Task | Kind::Timer | Kind::Restless | Kind::Dropped) => {
                 self.begin_for_task(op, Some(moves));
             }
             (At::AwaitsWaker | At::AwaitsDelivery, Kind::Dropped) => self.drop_future(op),
@@ -477,8 +599,9 @@ impl Model {
             }
             (At::InSlot, _) if self.outcomes & bit(op) != 0 => self.processes[op].at = At::Done,
             (At::InSlot, _) => {
+                let is_offered = self.offers & bit(op) != 0;
                 self.offers &= !bit(op);
-                self.processes[op].at = At::Enter;
+                self.processes[op].at = if is_offered { At::Enter } else { At::GivesUp };
             }
             (At::Enter, _) => self.await_outcome(op, None),
             _ => self.processes[op].at = At::Done,
@@ -524,7 +647,14 @@ impl Model {
 
     fn io_thread(&mut self) {
         let me = self.ops.len();
-        match self.processes[me].at {
+        let at = self.processes[me].at;
+        if matches!(
+            at,
+            At::HasRun(_) | At::Woken(_) | At::Delivered | At::Retakes | At::Enter
+        ) {
+            self.take_back();
+        }
+        match at {
             At::Run(moves) => {
                 self.run_wire();
                 self.processes[me].at = At::HasRun(moves);
@@ -538,6 +668,7 @@ impl Model {
                 self.processes[me].at = At::Woken(ready);
             }
             At::Woken(ready) => {
+                self.processes[me].unlooked = 0;
                 self.wake_up(ready);
                 self.serve(None);
             }
@@ -548,6 +679,10 @@ impl Model {
                 None => self.processes[me].at = At::Enter,
             },
             At::Retakes => match self.roles.take_poll_again() {
+                true if !core::mem::take(&mut self.processes[me].has_looked) => {
+                    let at = self.fall_asleep(Instant::ZERO);
+                    self.leave(me, at);
+                }
                 true => self.serve(None),
                 false => self.leave(me, At::Enter),
             },
@@ -571,6 +706,7 @@ impl Model {
             Orders::WakeTasks => At::CallsWakers { serving: false },
             Orders::Serve => {
                 self.processes[me].lingers = false;
+                self.processes[me].has_looked = true;
                 self.processes[me].served = self.waiting() != 0;
                 if self.processes[me].served {
                     return self.serve(None);
@@ -605,8 +741,14 @@ impl Model {
         if self.roles.take_tasks() {
             self.roles.give_back_poll();
             self.offer_poll();
+            self.processes[me].unlooked += 1;
+            assert!(
+                self.processes[me].unlooked <= 2,
+                "nodes and timers wait for tasks without end: {self:#?}"
+            );
             return self.leave(me, At::CallsWakers { serving: true });
         }
+        self.processes[me].has_looked = true;
         let is_needed = MANY <= self.waiting() || self.tasks() != 0;
         let at = self.fall_asleep(if is_needed { NEVER } else { SOON });
         self.leave(me, at);
@@ -660,6 +802,7 @@ impl Model {
     fn step(&mut self, process: usize) {
         if !self.processes[process].todo.is_empty() {
             return match self.processes[process].todo.remove(0) {
+                Todo::WakeAll => (self.event, self.token, self.called) = (true, true, true),
                 Todo::WriteEvent => self.event = true,
                 Todo::Unpark => self.token = true,
                 Todo::Call => self.called = true,
@@ -671,6 +814,7 @@ impl Model {
                     }
                 }
                 Todo::AddWaker(op) => {
+                    self.take_back();
                     self.wakers.push(op);
                     self.roles.tasks = true;
                     let (at, rest) = (
@@ -695,6 +839,10 @@ impl Model {
             if self.can_step(process) {
                 let mut model = self.clone();
                 model.step(process);
+                next.push(model);
+            }
+            let mut model = self.clone();
+            if process < self.ops.len() && model.leave_behind(process) {
                 next.push(model);
             }
         }
@@ -726,7 +874,7 @@ impl Model {
         // Only differences count.
         let (asked, put_back) = (seen.asked, seen.put_back);
         (seen.asked, seen.written) = (0, asked - seen.written);
-        seen.progress = (asked.saturating_sub(seen.progress.0), 0);
+        seen.progress = (asked.saturating_sub(seen.progress.0).min(1), 0);
         for process in &mut seen.processes {
             if let At::AwaitsWriting(before) = &mut process.at {
                 *before = u32::from(self.progress.1 > *before) + 2 * u32::from(put_back > *before);
@@ -738,6 +886,7 @@ impl Model {
     }
 
     fn assert_all_are_served(&self) {
+        assert!(self.left.is_none(), "it is never put back: {self:#?}");
         for (op, kind) in self.kinds.iter().enumerate() {
             let served = match kind {
                 Kind::Unanswered => true,
@@ -774,7 +923,7 @@ fn walk(kinds: &[Kind], blocks: bool) -> usize {
 
 #[test]
 fn every_operation_is_served_in_every_order_of_the_steps() {
-    use Kind::{Drop, Dropped, Expiry, Impatient, Task, Thread, Timer, Unanswered};
+    use Kind::{Drop, Dropped, Expiry, Impatient, Restless, Task, Thread, Timer, Unanswered};
     for kinds in [
         &[Thread][..],
         &[Task],
@@ -804,6 +953,9 @@ fn every_operation_is_served_in_every_order_of_the_steps() {
         &[Thread, Dropped],
         &[Task, Dropped],
         &[Drop, Dropped],
+        &[Impatient, Drop],
+        &[Restless, Timer],
+        &[Restless, Thread],
     ] {
         assert!(10 < walk(kinds, false), "{kinds:?}");
     }

@@ -1,8 +1,11 @@
 //! A thread is stopped with the wire or with the mutex: no caller waits for it beyond its own deadline.
 
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
 use super::*;
 use crate::config::LockOptions;
 use crate::error::{ExtendError, LockError, NodeOutcome, UnlockError};
+use crate::shared::roles::{Owner, Poll as PollRole};
 
 #[test]
 fn a_caller_gives_up_at_its_own_deadline() {
@@ -186,10 +189,9 @@ fn no_call_is_late_while_a_thread_is_stopped_with_the_mutex() {
     world.assert_empty();
 }
 
-/// It is stopped until the time of a call that has the poll is over. The call goes on as soon as the
-/// mutex is free, and leaves nothing.
+/// It is stopped until the time of a call that has the poll is over.
 #[test]
-fn a_call_that_has_the_poll_goes_on_when_the_mutex_is_free() {
+fn a_call_that_has_the_poll_is_not_late_while_a_thread_is_stopped_with_the_mutex() {
     let world = World::new();
     let redlock = world.redlock();
     world.pause();
@@ -198,18 +200,56 @@ fn a_call_that_has_the_poll_goes_on_when_the_mutex_is_free() {
             let options = LockOptions::new(LONG).wait(100 * MS);
             redlock.lock_with("a", &options)
         });
-        eventually("it is asked for", || {
-            redlock.shared().enter().unwrap().callers.waiting() == 1
+        eventually("it sleeps in the poll", || {
+            let poll = redlock.shared().enter().unwrap().roles.poll;
+            matches!(poll, PollRole::Asleep(Owner::Caller, _))
         });
         let stopped = redlock.shared().core.lock();
-        thread::sleep(150 * MS);
-        drop(stopped);
+        eventually("it returns", || caller.is_finished());
         let refused = caller.join().unwrap();
         assert!(matches!(refused, Err(LockError::NoQuorum(_))));
+        drop(stopped);
     });
     world.resume();
+    redlock.lock("b", LONG).unwrap().unlock().unwrap();
     world.assert_empty();
-    redlock.lock("a", LONG).unwrap().unlock().unwrap();
+}
+
+/// It is stopped while a caller moves bytes, until the time of that call is over.
+#[test]
+fn a_call_that_has_the_wire_is_not_late_while_a_thread_is_stopped_with_the_mutex() {
+    let world = World::new();
+    let redlock = world.redlock();
+    let (calls, over) = (AtomicUsize::new(0), AtomicBool::new(false));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let options = LockOptions::new(LONG).wait(30 * MS);
+            while !over.load(Ordering::SeqCst) {
+                let locked = redlock.lock_with("a", &options);
+                calls.fetch_add(1, Ordering::SeqCst);
+                if matches!(locked, Err(LockError::Closed)) {
+                    return; // The test has failed.
+                }
+            }
+        });
+        for _ in 0..5 {
+            let mut stopped = None;
+            eventually("the caller has the wire", || {
+                let section = redlock.shared().enter().unwrap();
+                let (roles, waiting) = (&section.roles, section.callers.waiting());
+                // The I/O thread does not have it.
+                let is_parked = matches!(roles.io_thread, IoThread::Parked | IoThread::Napping);
+                stopped = (roles.wire_is_taken && is_parked && waiting == 1).then_some(section);
+                stopped.is_some()
+            });
+            let before = calls.load(Ordering::SeqCst);
+            eventually("it returns", || before < calls.load(Ordering::SeqCst));
+            drop(stopped);
+        }
+        over.store(true, Ordering::SeqCst);
+    });
+    redlock.lock("b", LONG).unwrap().unlock().unwrap();
+    world.assert_empty();
 }
 
 /// A thread that has the wire looks again before it puts it back.

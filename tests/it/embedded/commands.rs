@@ -2,11 +2,12 @@
 
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
+use shearline::embedded::Flavour;
 
 type Words = Vec<Vec<u8>>;
 
 /// The scripts of the library, written out, so that any change fails here.
-const RELEASE: &str = "local v=redis.call('get',KEYS[1]) \
+pub(super) const RELEASE: &str = "local v=redis.call('get',KEYS[1]) \
     if v==ARGV[1] then return redis.call('del',KEYS[1]) end \
     if v then return -1 end return 0";
 const RELEASE_SHA1: &str = "4453c08d4b7260dfec522c1d9be6140ee00157cb";
@@ -112,6 +113,9 @@ const MARKERS: [&str; 10] = [
     "1 r 30000000 3 2 0 c ",
 ];
 
+/// Keys of barriers; the last is sometimes that of a marker.
+pub(super) const BARRIERS: [&str; 5] = ["bar", "bar", "bar", "bar", "n"];
+
 /// Texts that are no number of milliseconds, or one that is too small or too large.
 const BAD_MILLIS: [&str; 12] = [
     "0",
@@ -133,15 +137,17 @@ const LONG_BATCH: usize = 40;
 
 pub(super) struct Commands {
     random: StdRng,
+    flavour: Flavour,
     password: Option<Vec<u8>>,
     /// How many times to live there were: none occurs twice.
     ttls: u64,
 }
 
 impl Commands {
-    pub(super) fn new(seed: u64, password: Option<&str>) -> Self {
+    pub(super) fn new(seed: u64, flavour: Flavour, password: Option<&str>) -> Self {
         Self {
             random: StdRng::seed_from_u64(seed),
+            flavour,
             password: password.map(|text| text.as_bytes().to_vec()),
             ttls: 0,
         }
@@ -159,7 +165,32 @@ impl Commands {
             SHORT_BATCH
         };
         let len = 1 + self.below(most);
-        (0..len).map(|_| self.command()).collect()
+        (0..len).flat_map(|_| self.commands()).collect()
+    }
+
+    /// What a new client may send first: most of them track.
+    pub(super) fn greeting(&mut self) -> Vec<Words> {
+        if self.one_in(4) {
+            return Vec::new();
+        }
+        let mut hello = words("HELLO 3");
+        if let Some(password) = self.password.clone() {
+            hello.extend([b"AUTH".to_vec(), b"default".to_vec(), password]);
+        }
+        vec![hello, words("CLIENT TRACKING ON OPTIN NOLOOP")]
+    }
+
+    /// A command, often with one before it that registers its keys.
+    fn commands(&mut self) -> Vec<Words> {
+        let mut commands = Vec::new();
+        if self.one_in(4) {
+            commands.push(words("CLIENT CACHING YES"));
+        }
+        while self.one_in(8) {
+            commands.push(self.client());
+        }
+        commands.push(self.command());
+        commands
     }
 
     /// A `SET` with a ttl of a few milliseconds.
@@ -191,8 +222,9 @@ impl Commands {
             38 => vec![b"DELIFEQ".to_vec(), self.key(), self.value()],
             _ => self.unknown(),
         };
-        let is_fenced = (27..31).contains(&kind); // Lua itself reports what is missing there.
-        if !is_fenced && self.one_in(25) {
+        // Lua itself reports what is missing there, and the node knows not all ways of tracking.
+        let is_kept = (27..31).contains(&kind) || words.get(1).is_some_and(|it| it == b"TRACKING");
+        if !is_kept && self.one_in(25) {
             self.spoil(&mut words);
         }
         if self.one_in(3) {
@@ -349,7 +381,7 @@ impl Commands {
     }
 
     fn barrier_key(&mut self) -> Vec<u8> {
-        self.pick(&["bar", "bar", "bar", "bar", "n"]).into()
+        self.pick(&BARRIERS).into()
     }
 
     fn script_command(&mut self) -> Words {
@@ -376,6 +408,9 @@ impl Commands {
             return hello;
         }
         hello.push(self.pick(&["2", "3", "3", "4", "x", ""]).into());
+        if self.flavour == Flavour::Valkey {
+            return hello; // Its options take effect all or none.
+        }
         for _ in 0..self.below(3) {
             match self.below(8) {
                 0..3 => hello.extend([b"AUTH".to_vec(), self.user(), self.guess()]),
@@ -398,8 +433,22 @@ impl Commands {
     }
 
     fn client(&mut self) -> Words {
-        let mut client = words(self.pick(&["CLIENT SETNAME", "CLIENT GETNAME", "client FO\nO"]));
-        if client[1] == b"SETNAME" {
+        let mut client = words(self.pick(&[
+            "CLIENT SETNAME",
+            "CLIENT GETNAME",
+            "client FO\nO",
+            "CLIENT",
+            "CLIENT CACHING YES",
+            "CLIENT CACHING NO",
+            "CLIENT CACHING FOO",
+            "CLIENT TRACKING ON OPTIN NOLOOP",
+            "CLIENT TRACKING on noloop optin optin",
+            "CLIENT TRACKING OFF",
+            "CLIENT TRACKING OFF OPTIN",
+            "CLIENT TRACKING FOO",
+            "CLIENT TRACKING ON FOO",
+        ]));
+        if client.last().is_some_and(|word| word == b"SETNAME") {
             client.push(self.client_name());
         }
         client

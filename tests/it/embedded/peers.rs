@@ -1,60 +1,172 @@
-//! The two sides of the comparison behind one interface: commands in, replies out.
+//! The two sides of the comparison behind one interface: commands in, replies and pushes out.
 
+use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{self, Duration};
 
 use shearline::Instant;
-use shearline::embedded::{EmbeddedNode, Session, Store};
+use shearline::embedded::{EmbeddedNode, Flavour, Options, Session, Store};
 use shearline::resp::{Decoder, Limits, command};
 
 use crate::servers::uninterrupted;
 
 /// The side that is compared with the server.
 pub(super) enum Model {
-    Store(Store, time::Instant),
+    Store(Box<Pure>),
     Node(EmbeddedNode),
+}
+
+/// A store, and what stands between it and its clients.
+pub(super) struct Pure {
+    store: Store,
+    start: time::Instant,
+    /// Numbers the connections.
+    connections: u64,
+    /// What was sent to each of them that it has not read.
+    sent: BTreeMap<u64, Vec<u8>>,
 }
 
 /// One client of either side.
 pub(super) enum Connection {
     Remote(Remote),
-    Local(Session),
+    Local(Session, u64),
 }
 
 /// A client of something with a socket.
-pub(super) struct Remote(TcpStream);
+pub(super) struct Remote {
+    stream: TcpStream,
+    received: Vec<u8>,
+}
+
+/// What a connection has read: one reply for each command, and pushes with the number of replies
+/// that stood before them.
+#[derive(Default)]
+pub(super) struct Received {
+    pub(super) replies: Vec<Vec<u8>>,
+    pub(super) pushes: Vec<(usize, Vec<u8>)>,
+}
 
 impl Model {
-    pub(super) fn store(password: Option<&str>) -> Self {
+    pub(super) fn store(flavour: Flavour, password: Option<&str>) -> Self {
         let mut store = Store::new(1, Instant::ZERO);
+        store.set_flavour(flavour);
         store.set_password(password.map(str::as_bytes));
-        Self::Store(store, time::Instant::now())
+        Self::Store(Box::new(Pure {
+            store,
+            start: time::Instant::now(),
+            connections: 0,
+            sent: BTreeMap::new(),
+        }))
+    }
+
+    pub(super) fn node(flavour: Flavour, password: Option<&str>) -> Self {
+        let options = Options::new().flavour(flavour);
+        let options = match password {
+            Some(password) => options.password(password),
+            None => options,
+        };
+        Self::Node(EmbeddedNode::spawn_with(&options).expect("a node"))
     }
 
     pub(super) fn connect(&mut self) -> Connection {
         match self {
-            Self::Store(store, _) => Connection::Local(store.session()),
+            Self::Store(pure) => {
+                pure.connections += 1;
+                let session = pure.store.session_of(pure.connections);
+                Connection::Local(session, pure.connections)
+            }
             Self::Node(node) => Connection::Remote(Remote::connect(node.address())),
+        }
+    }
+
+    /// Lets a store notice which keys have ended. A node does so by itself.
+    pub(super) fn expire(&mut self) {
+        if let Self::Store(pure) = self {
+            let now = pure.now();
+            pure.store.expire(now);
+            pure.deliver();
+        }
+    }
+}
+
+impl Pure {
+    fn now(&self) -> Instant {
+        Instant::ZERO.saturating_add(self.start.elapsed())
+    }
+
+    fn run(&mut self, session: &mut Session, number: u64, words: &[Vec<u8>]) {
+        let now = self.now();
+        let out = self.sent.entry(number).or_default();
+        self.store.execute(session, now, &slices(words), out);
+        self.deliver();
+    }
+
+    fn deliver(&mut self) {
+        while let Some((number, push)) = self.store.poll_push() {
+            self.sent.entry(number).or_default().extend(push);
         }
     }
 }
 
 impl Connection {
-    /// Sends the commands together, if there is a wire, and gives one reply for each.
-    pub(super) fn exchange(&mut self, model: &mut Model, batch: &[Vec<Vec<u8>>]) -> Vec<Vec<u8>> {
+    /// Sends the commands together, if there is a wire, and reads until each has its reply.
+    pub(super) fn exchange(&mut self, model: &mut Model, batch: &[Vec<Vec<u8>>]) -> Received {
+        let mut read = Received::default();
         match (self, model) {
-            (Self::Remote(remote), _) => remote.exchange(batch),
-            (Self::Local(session), Model::Store(store, start)) => {
-                let now = Instant::ZERO.saturating_add(start.elapsed());
-                let mut run = |words: &Vec<Vec<u8>>| {
-                    let mut out = Vec::new();
-                    store.execute(session, now, &slices(words), &mut out);
-                    out
-                };
-                batch.iter().map(&mut run).collect()
+            // A few at a time: a server closes a client that is not authenticated when a KiB of
+            // replies waits for it.
+            (Self::Remote(remote), _) => {
+                for few in batch.chunks(4) {
+                    remote.exchange_at_once(few, &mut read);
+                }
             }
-            (Self::Local(_), Model::Node(_)) => unreachable!("a node has remote clients only"),
+            (Self::Local(session, number), Model::Store(pure)) => {
+                for words in batch {
+                    pure.run(session, *number, words);
+                }
+                let mut sent = pure.sent.remove(number).unwrap_or_default();
+                read.take(&mut Decoder::new(Limits::default()), &mut sent);
+                assert_eq!((read.replies.len(), sent.len()), (batch.len(), 0));
+            }
+            (Self::Local(..), Model::Node(_)) => unreachable!("a node has remote clients only"),
+        }
+        read
+    }
+
+    /// The same for a single command without pushes.
+    #[track_caller]
+    pub(super) fn ask(&mut self, model: &mut Model, line: &str) -> String {
+        let words = line.split(' ').map(Vec::from).collect();
+        let mut read = self.exchange(model, &[words]);
+        assert_eq!(read.pushes, [], "{line}");
+        String::from_utf8(read.replies.remove(0)).expect("a text")
+    }
+
+    /// Returns the pushes that have been sent to this connection.
+    pub(super) fn pushes(&mut self, model: &mut Model) -> Vec<Vec<u8>> {
+        let read = self.exchange(model, &[vec![b"PING".to_vec()]]);
+        read.pushes.into_iter().map(|(_, push)| push).collect()
+    }
+
+    pub(super) fn close(self, model: &mut Model) {
+        if let (Self::Local(session, number), Model::Store(pure)) = (self, model) {
+            pure.store.disconnect(&session);
+            pure.sent.remove(&number);
+        }
+    }
+}
+
+impl Received {
+    /// Takes whole frames from the front of `bytes`.
+    fn take(&mut self, decoder: &mut Decoder, bytes: &mut Vec<u8>) {
+        while let Some(frame) = decoder.decode(bytes).expect("a reply") {
+            let len = frame.len;
+            let frame: Vec<u8> = bytes.drain(..len).collect();
+            match frame[0] {
+                b'>' => self.pushes.push((self.replies.len(), frame)),
+                _ => self.replies.push(frame),
+            }
         }
     }
 }
@@ -65,42 +177,28 @@ impl Remote {
         stream.set_nodelay(true).expect("a TCP socket");
         let patience = Some(Duration::from_secs(30));
         stream.set_read_timeout(patience).expect("not zero");
-        Self(stream)
+        let received = Vec::new();
+        Self { stream, received }
     }
 
-    /// Sends a few at a time: a server closes a client that is not authenticated when a KiB of
-    /// replies waits for it.
-    fn exchange(&mut self, batch: &[Vec<Vec<u8>>]) -> Vec<Vec<u8>> {
-        let few = batch.chunks(4).map(|few| self.exchange_at_once(few));
-        few.collect::<Vec<_>>().concat()
-    }
-
-    fn exchange_at_once(&mut self, batch: &[Vec<Vec<u8>>]) -> Vec<Vec<u8>> {
+    fn exchange_at_once(&mut self, batch: &[Vec<Vec<u8>>], read: &mut Received) {
         let mut bytes = Vec::new();
         for words in batch {
             command(&mut bytes, &slices(words));
         }
-        self.0.write_all(&bytes).expect("it reads");
+        self.stream.write_all(&bytes).expect("it reads");
+        let wanted = read.replies.len() + batch.len();
         let mut decoder = Decoder::new(Limits::default());
-        let mut replies = Vec::new();
-        let mut received = Vec::new();
         let mut piece = [0; 64 << 10];
         loop {
-            while let Some(frame) = decoder.decode(&received).expect("a reply") {
-                let len = frame.len;
-                replies.push(received.drain(..len).collect());
+            read.take(&mut decoder, &mut self.received);
+            if read.replies.len() >= wanted {
+                assert_eq!(read.replies.len(), wanted, "more replies");
+                return;
             }
-            if replies.len() >= batch.len() {
-                assert_eq!(
-                    (replies.len(), received.len()),
-                    (batch.len(), 0),
-                    "more replies"
-                );
-                return replies;
-            }
-            match uninterrupted(|| self.0.read(&mut piece)).expect("it answers") {
-                0 => panic!("closed, and {} of {} replies", replies.len(), batch.len()),
-                len => received.extend_from_slice(&piece[..len]),
+            match uninterrupted(|| self.stream.read(&mut piece)).expect("it answers") {
+                0 => panic!("closed, {} of {wanted} replies", read.replies.len()),
+                len => self.received.extend_from_slice(&piece[..len]),
             }
         }
     }

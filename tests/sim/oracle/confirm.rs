@@ -4,7 +4,8 @@
 //!   answers enough of them keep it until the reported end.
 //! * *validity*: that end is no later than the q-th largest of the answers allows, counted from
 //!   before the first byte, less the drift. If an extension was asked for after the request, the
-//!   end that was known before may stand.
+//!   end that was known before may stand, and so may the end of the extension: by its own votes, if
+//!   it was cancelled before it was reported.
 //! * *told*: nothing is asked about a lock whose end was reported to its holder.
 //! * *outcome*: a lock is reported lost exactly if a majority misses it; *unconfirmed* has no
 //!   majority either way. A lock that is over, released or lost meanwhile ends the request.
@@ -18,13 +19,13 @@
 //! An end that is earlier than necessary: that does no harm, and liveness notices useless locks.
 //! Which answers count for a lock that was handed over.
 
-use shearline::{ExtendError, Instant, Lock};
+use shearline::{ExtendError, Instant};
 
 use super::report::Question;
 use super::votes::{Servers, longest_validity};
 use super::{Deed, Said, TokenId, Verb, token_of};
 use crate::clock::{MILLI, Time};
-use crate::user::{Confirming, Hold};
+use crate::user::{Call, Confirming, Hold};
 use crate::world::World;
 
 impl World {
@@ -59,19 +60,48 @@ impl World {
     pub(crate) fn check_confirmation(
         &mut self,
         client: usize,
-        lock: &Lock,
+        hold: &Hold,
         asked: &Confirming,
         before: Instant,
     ) {
-        let Some(id) = self.oracle.ledger.find(&token_of(&lock.token())) else {
+        let Some(id) = self.oracle.ledger.find(&token_of(&hold.lock.token())) else {
             self.object("votes", "a lock whose token no node has seen");
             return;
         };
-        let until = lock.valid_until();
+        let cancelled = [
+            (Verb::Extend, hold.cancelled),
+            (Verb::Beside, hold.cancelled_beside),
+        ];
+        let ends = (before, hold.lock.valid_until());
+        self.check_confirmed(client, id, asked, ends, cancelled);
+    }
+
+    /// `before` and `until`: the end that was known, and the reported one. `cancelled`: the newest
+    /// extensions that were.
+    pub(super) fn check_confirmed(
+        &mut self,
+        client: usize,
+        id: TokenId,
+        asked: &Confirming,
+        (before, until): (Instant, Instant),
+        cancelled: [(Verb, Option<Call>); 2],
+    ) {
         let quorum = self.plan.quorum();
-        let (yes, keep) = self.keepers(client, id, asked, until);
+        let (yes, keep) = self.keepers(client, id, asked.call.since, until);
         // These answers do not decide the outcome of an extension.
         let kept_before = asked.overtaken && until <= before.max(asked.within);
+        let longest = self.longest_confirmed(client, id, asked);
+        let confirmed = quorum <= keep && until <= longest;
+        let meanwhile = || extended_meanwhile(cancelled, asked.call.since, until);
+        if quorum <= yes
+            && !kept_before
+            && !confirmed
+            && let Some((verb, call)) = meanwhile()
+        {
+            self.check_votes(client, id, verb, call.since, until, true, before);
+            self.check_validity(client, id, verb, &call, until);
+            return;
+        }
         if yes < quorum || keep < quorum && !kept_before {
             let text = format!(
                 "client {client} told of {until:?}: {yes} servers keep the key, {keep} of them for so \
@@ -79,7 +109,7 @@ impl World {
             );
             self.object("votes", text);
         }
-        if !kept_before && self.longest_confirmed(client, id, asked) < until {
+        if !kept_before && longest < until {
             let text =
                 format!("client {client}: valid until {until:?} by the answers of a majority");
             self.object("validity", text);
@@ -87,11 +117,11 @@ impl World {
     }
 
     /// Returns how many servers have said that they keep a lock, and how many of them until then.
-    fn keepers(
+    pub(super) fn keepers(
         &self,
         client: usize,
         id: TokenId,
-        asked: &Confirming,
+        since: Time,
         until: Instant,
     ) -> (usize, usize) {
         let end = self.clock_of(client).when(until);
@@ -101,8 +131,8 @@ impl World {
         for (node, cell) in self.oracle.ledger.cells(id).iter().enumerate() {
             let entry = &cell.confirm;
             let server = self.plan.server_of(node);
-            let counts = self.is_vote(client, node, entry, &asked.call)
-                && !self.is_silenced(client, node, entry, resource);
+            let counts = self.is_vote(client, node, entry, since)
+                && (excused || !self.oracle.quarantine.silences(client, node, entry));
             if !counts {
                 continue;
             }
@@ -246,4 +276,19 @@ impl World {
             self.object("storm", text);
         }
     }
+}
+
+/// Returns the extension that was asked for `since`, allows the end `until`, and was cancelled before
+/// its caller was told of it: if a majority had confirmed it by then, a confirmation that ends tells of
+/// it.
+fn extended_meanwhile(
+    cancelled: [(Verb, Option<Call>); 2],
+    since: Time,
+    until: Instant,
+) -> Option<(Verb, Call)> {
+    let calls = cancelled.into_iter();
+    let calls = calls.filter_map(|(verb, call)| Some((verb, call?)));
+    calls
+        .filter(|(_, call)| since <= call.since)
+        .find(|(_, call)| call.begun.saturating_add(longest_validity(call.ttl)) <= until)
 }

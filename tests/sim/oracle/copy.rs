@@ -77,6 +77,8 @@ impl World {
     ) -> Option<&'static str> {
         let record = self.oracle.ledger.record(id);
         let calls = self.oracle.calls[deed.peer][record.resource].of(verb);
+        let excused = self.oracle.is_excused(self.now, record.resource);
+        let quarantine = &self.oracle.quarantine;
         let mut yes = Vec::new();
         for (node, cell) in self.oracle.ledger.cells(id).iter().enumerate() {
             let entry = cell.asked(verb);
@@ -84,7 +86,7 @@ impl World {
                 && entry.answers(deed.process, calls.since)
                 && entry.said == super::Said::One
                 && entry.read_place <= deed.begun.place
-                && !self.is_silenced(deed.peer, node, entry, record.resource);
+                && (excused || !quarantine.silences(deed.peer, node, entry));
             if counts {
                 yes.push((entry.read_shown, self.plan.server_of(node), entry.life));
             }

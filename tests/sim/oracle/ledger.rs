@@ -320,7 +320,7 @@ impl Releases {
 }
 
 impl Entry {
-    const NONE: Self = Self {
+    pub(super) const NONE: Self = Self {
         number: u64::MAX,
         by: Process::MAX,
         life: 0,

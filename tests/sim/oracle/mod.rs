@@ -233,6 +233,8 @@ pub(crate) struct Answer {
     pub(crate) life: u32,
     /// By how much the clock of the server had been set forward.
     pub(crate) jumped: Time,
+    /// The longest ttl that the marker named, if there was no barrier. For a request to join.
+    pub(crate) open: Option<u64>,
 }
 
 impl Counts {
@@ -518,6 +520,10 @@ impl World {
             }
             if verb == Verb::Join && said == Said::One {
                 self.oracle.quarantine.connected(client, node, answer.life);
+                if let Some(longest) = answer.open {
+                    let quarantine = &mut self.oracle.quarantine;
+                    quarantine.opened(client, node, answer.number, longest);
+                }
             }
             if verb == Verb::Join && said == Said::Zero {
                 let since = &mut self.oracle.shut_out[client];

@@ -22,7 +22,9 @@
 //!   anything, with its connections or without.
 //!
 //! And a majority of the votes for one lock was executed under markers that named the longest ttl
-//! that any of them named: a yes under a shorter one is taken back when its client learns of that.
+//! that any of them named: a yes under a shorter one is taken back when its client learns of that. It
+//! stands if the server has told the client later that its marker names the longer ttl, and that no
+//! barrier is left of it: an operator has vouched for the server since.
 //!
 //! # What it does not see
 //!
@@ -59,6 +61,9 @@ pub(super) struct Quarantine {
     names: Vec<Vec<u32>>,
     /// By client and server: when it was first connected to the server.
     met: Vec<Vec<Time>>,
+    /// By client and node: the last answer to a request to join that told of no barrier, and the
+    /// longest ttl that the marker named then.
+    open: Vec<Vec<Option<(u64, u64)>>>,
 }
 
 impl Quarantine {
@@ -76,6 +81,7 @@ impl Quarantine {
             lives: vec![vec![None; plan.nodes]; plan.peers()],
             names: vec![vec![0; plan.nodes]; plan.peers()],
             met: vec![vec![NEVER; plan.servers]; plan.peers()],
+            open: vec![vec![None; plan.nodes]; plan.peers()],
         }
     }
 
@@ -90,6 +96,7 @@ impl Quarantine {
         self.lives[peer].fill(None);
         self.names[peer].fill(0);
         self.met[peer].fill(NEVER);
+        self.open[peer].fill(None);
     }
 
     /// A client has read the identity of a server.
@@ -113,6 +120,22 @@ impl Quarantine {
                 self.names[client][other] = names;
             }
         }
+    }
+
+    /// A client has read the answer `number` to its request that a node joins: there is no barrier,
+    /// and the marker names this longest ttl.
+    pub(super) fn opened(&mut self, client: usize, node: usize, number: u64, longest: u64) {
+        self.open[client][node] = Some((number, longest));
+    }
+
+    /// Returns the longest ttl under which the yes of `node` counts for `client`: the marker named it
+    /// when the yes was executed, or the node has told of it later, with no barrier.
+    pub(super) fn named(&self, client: usize, node: usize, entry: &Entry) -> Option<u64> {
+        let Fence::Open(longest) = entry.fence else {
+            return None;
+        };
+        let later = self.open[client][node].filter(|(number, _)| entry.number < *number);
+        Some(later.map_or(longest, |(_, named)| longest.max(named)))
     }
 
     /// Returns the nodes with the same server as this one.

@@ -24,9 +24,9 @@ use shearline::limits::NODES_MAX;
 use shearline::{Instant, Lock};
 
 use super::ledger::Entry;
-use super::{Fence, Said, TokenId, Verb, token_of};
+use super::{Said, TokenId, Verb, token_of};
 use crate::client::Path;
-use crate::clock::MILLI;
+use crate::clock::{MILLI, Time};
 use crate::plan::Guard;
 use crate::user::Call;
 use crate::world::World;
@@ -73,7 +73,7 @@ impl World {
         let until = lock.valid_until();
         let record = self.oracle.ledger.record_mut(id);
         (record.granted, record.ttl) = (self.inputs, call.ttl);
-        self.check_votes(client, id, Verb::Set, call, until, true, Instant::MAX);
+        self.check_votes(client, id, Verb::Set, call.since, until, true, Instant::MAX);
         self.check_validity(client, id, Verb::Set, call, until);
     }
 
@@ -119,7 +119,7 @@ impl World {
         let until = lock.valid_until();
         // If it was asked for less than was left, it ends as before, and by its old votes.
         let longer = before < until;
-        self.check_votes(client, id, verb, call, until, longer, before);
+        self.check_votes(client, id, verb, call.since, until, longer, before);
         if longer {
             self.check_validity(client, id, verb, call, until);
         } else if until < before {
@@ -132,19 +132,19 @@ impl World {
     /// Enough servers have said yes, and enough keys last `until`; on the same ones, if they are
     /// `bound` together.
     #[expect(clippy::too_many_arguments, reason = "each is a part of the promise")]
-    fn check_votes(
+    pub(super) fn check_votes(
         &mut self,
         client: usize,
         id: TokenId,
         verb: Verb,
-        call: &Call,
+        since: Time,
         until: Instant,
         bound: bool,
         within: Instant,
     ) {
         let resource = self.oracle.ledger.record(id).resource;
         let end = self.clock_of(client).when(until);
-        // If it is reported too late, it promises nothing.
+        // If it is reported after its end, it promises nothing.
         let excused = self.oracle.is_excused(self.now, resource) || end <= self.now;
         let record = self.oracle.ledger.record(id);
         let doubted = if verb == Verb::Set { 0 } else { record.doubted };
@@ -152,24 +152,21 @@ impl World {
             .map(|(node, cell)| {
                 let entry = cell.asked(verb);
                 let said = entry.read_shown < within
-                    && self.is_vote(client, node, entry, call)
-                    && (excused || doubted & 1 << node == 0)
-                    && !self.is_silenced(client, node, entry, resource);
-                (cell, entry, said)
+                    && self.is_vote(client, node, entry, since)
+                    && (excused
+                        || doubted & 1 << node == 0
+                            && !self.oracle.quarantine.silences(client, node, entry));
+                let named = self.oracle.quarantine.named(client, node, entry);
+                (cell, entry, said, named.filter(|_| said))
             })
             .collect();
         // The longest ttl that the markers of these servers named. A server whose marker named a
         // shorter one has to say yes again.
-        let told = |(_, entry, said): &(_, &Entry, bool)| match entry.fence {
-            Fence::Open(longest) if *said => Some(longest),
-            Fence::Open(_) | Fence::None | Fence::Shut | Fence::Broken => None,
-        };
-        let most = said.iter().filter_map(told).max();
+        let most = said.iter().filter_map(|(.., named)| *named).max();
         let (mut yes, mut stand) = (Servers::default(), Servers::default());
-        for (node, answer) in said.iter().enumerate() {
-            let (cell, entry, said) = *answer;
+        for (node, (cell, entry, said, named)) in said.iter().enumerate() {
             let server = self.plan.server_of(node);
-            let said = said && told(answer) == most;
+            let said = *said && *named == most;
             let lasts = self.servers[server].clock.show(end) <= cell.until;
             let stands = !cell.gone && (lasts || excused);
             if said {
@@ -197,32 +194,21 @@ impl World {
         }
     }
 
-    /// Returns `true` if `node` has said yes, and nothing has taken it back.
-    pub(super) fn is_vote(&self, client: usize, node: usize, entry: &Entry, call: &Call) -> bool {
+    /// Returns `true` if `node` has said yes to a request of `since` or later, and nothing has taken it
+    /// back.
+    pub(super) fn is_vote(&self, client: usize, node: usize, entry: &Entry, since: Time) -> bool {
         let client = &self.clients[client];
         // A connection that is lost in the very turn of the verdict may be lost after it.
         let lost = client.paths[node].lost_at;
         let lost = entry.read <= lost && lost < client.turn_began;
-        entry.answers(client.process, call.since)
+        entry.answers(client.process, since)
             && matches!(entry.said, Said::Ok | Said::One)
             && entry.is_read()
             && !lost
     }
 
-    /// Returns `true` if the answer of `node` counts for nothing, because it may have forgotten.
-    pub(super) fn is_silenced(
-        &self,
-        client: usize,
-        node: usize,
-        entry: &Entry,
-        resource: usize,
-    ) -> bool {
-        let silenced = self.oracle.quarantine.silences(client, node, entry);
-        silenced && !self.oracle.is_excused(self.now, resource)
-    }
-
     /// The validity counts from before the first byte, and not from before the call.
-    fn check_validity(
+    pub(super) fn check_validity(
         &mut self,
         client: usize,
         id: TokenId,
@@ -262,5 +248,175 @@ impl World {
         let before = before.filter(|before| *before < sent && clock.since() <= *before);
         let newest = before.max().map(|before| clock.show(before));
         newest.unwrap_or(call.begun).max(call.begun)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::entropy::{Entropy, Tape};
+    use crate::oracle::{Fence, ledger::Entry};
+    use crate::plan::Plan;
+
+    /// The longest ttl of the client.
+    const LONGEST: u64 = 500;
+    /// The end of the lock: by true time, and by the client's clock.
+    const END: Time = 300 * MILLI;
+    const UNTIL: Instant = Instant::from_millis(1_300);
+
+    /// A client has a lock of all three nodes, whose markers named these longest ttls when they said
+    /// yes. The yes of node `n` was deed `n + 1`, and executed after `n + 1` ms.
+    fn granted(named: [u64; 3]) -> (World, TokenId) {
+        let plan = |_: &mut Entropy| Plan {
+            guard: Guard::Strict,
+            longest_ttl: LONGEST,
+            ..Plan::tame(1)
+        };
+        let mut world = World::new(plan, Entropy::of_tape(Tape::default(), None), false);
+        let process = world.clients[0].process;
+        let id = world.oracle.ledger.enter([7; 20], process, 0, 0);
+        for (node, longest) in named.into_iter().enumerate() {
+            let number = node as u64 + 1;
+            let executed = number * MILLI;
+            let cell = world.oracle.ledger.cell_mut(id, node);
+            cell.until = Instant::MAX;
+            cell.set = Entry {
+                number,
+                by: process,
+                said: Said::Ok,
+                fence: Fence::Open(longest),
+                executed,
+                read: executed,
+                read_shown: Instant::from_millis(1_000 + number),
+                ..Entry::NONE
+            };
+        }
+        (world, id)
+    }
+
+    /// Returns `true` if the oracle objects to the report of the lock at `now`.
+    fn objects(mut world: World, id: TokenId, now: Time) -> bool {
+        world.now = now;
+        world.check_votes(0, id, Verb::Set, 0, UNTIL, true, Instant::MAX);
+        world.oracle.violation.is_some()
+    }
+
+    #[test]
+    fn votes_of_servers_that_forgot_are_missed_until_the_end_of_the_lock() {
+        let forgetful = || {
+            let (mut world, id) = granted([LONGEST; 3]);
+            world.oracle.forgot(0, 0, 0);
+            world.oracle.forgot(1, 0, 0);
+            (world, id)
+        };
+        let (world, id) = forgetful();
+        assert!(objects(world, id, END - 1));
+        // Reported after its end it promises nothing,
+        let (world, id) = forgetful();
+        assert!(!objects(world, id, END));
+        // but it has the answers of a majority all the same.
+        let (mut world, id) = forgetful();
+        for node in 0..2 {
+            world.oracle.ledger.cell_mut(id, node).set.said = Said::Nil;
+        }
+        assert!(objects(world, id, END));
+    }
+
+    #[test]
+    fn confirmations_of_servers_that_forgot_count_after_the_end_of_the_lock() {
+        let (mut world, id) = granted([LONGEST; 3]);
+        world.oracle.forgot(0, 0, 0);
+        for node in 0..3 {
+            let cell = world.oracle.ledger.cell_mut(id, node);
+            cell.confirm = Entry {
+                said: Said::One,
+                kept: 1_000,
+                kept_at: world.servers[node].clock.show(0),
+                ..cell.set
+            };
+        }
+        world.now = END - 1;
+        assert_eq!(world.keepers(0, id, 0, UNTIL), (2, 2));
+        world.now = END;
+        assert_eq!(world.keepers(0, id, 0, UNTIL), (3, 3));
+    }
+
+    /// A confirmation that was asked for after 1 ms tells of this end. An extension by 500 ms was asked
+    /// for after 2 ms, confirmed by the nodes before `confirmed`, and cancelled.
+    fn objects_to_confirmed(until: Instant, confirmed: u64) -> bool {
+        let (mut world, id) = granted([LONGEST; 3]);
+        let process = world.clients[0].process;
+        let options = shearline::LockOptions::new(Duration::from_millis(LONGEST));
+        let request = shearline::engine::Request::new(b"resource0", &options);
+        let engine = &mut world.clients[0].engine;
+        let round = engine.acquire(Instant::from_millis(1_000), &request);
+        let call = |after: u64| Call {
+            round: round.clone().expect("there is room"),
+            since: after * MILLI,
+            begun: Instant::from_millis(1_000 + after),
+            ttl: LONGEST,
+        };
+        for node in 0..3 {
+            let cell = world.oracle.ledger.cell_mut(id, node as usize);
+            let answer = Entry {
+                by: process,
+                sent: 2 * MILLI,
+                said: Said::One,
+                read: 3 * MILLI,
+                read_shown: Instant::from_millis(1_003),
+                ..cell.set
+            };
+            cell.confirm = Entry {
+                kept: 20,
+                kept_at: world.servers[node as usize].clock.show(0),
+                ..answer
+            };
+            if node < confirmed {
+                cell.extend = answer;
+            }
+        }
+        world.now = 10 * MILLI;
+        let asked = crate::user::Confirming {
+            call: call(1),
+            within: UNTIL,
+            overtaken: true,
+        };
+        let cancelled = [(Verb::Extend, Some(call(2))), (Verb::Beside, None)];
+        world.check_confirmed(0, id, &asked, (UNTIL, until), cancelled);
+        world.oracle.violation.is_some()
+    }
+
+    #[test]
+    fn a_confirmation_tells_of_an_extension_that_was_cancelled_when_a_majority_had_confirmed_it() {
+        let end = Instant::from_millis(1_002).saturating_add(longest_validity(LONGEST));
+        assert!(!objects_to_confirmed(end, 2));
+        assert!(objects_to_confirmed(end, 1));
+        assert!(objects_to_confirmed(
+            end.saturating_add(Duration::from_nanos(1)),
+            2
+        ));
+    }
+
+    #[test]
+    fn a_yes_under_a_shorter_marker_counts_if_its_server_was_vouched_for_since() {
+        let longer = 2 * LONGEST;
+        let opened = |number, longest| {
+            let (mut world, id) = granted([longer, LONGEST, LONGEST]);
+            world.oracle.quarantine.opened(0, 1, number, longest);
+            objects(world, id, 10 * MILLI)
+        };
+        let (world, id) = granted([longer; 3]);
+        assert!(!objects(world, id, 10 * MILLI));
+        let (world, id) = granted([longer, LONGEST, LONGEST]);
+        assert!(objects(world, id, 10 * MILLI));
+        // Node 1 said yes in deed 2.
+        assert!(opened(1, longer));
+        assert!(!opened(3, longer));
+        assert!(opened(3, longer - 1));
+        // Another process of the client knows nothing of it.
+        let (mut world, id) = granted([longer, LONGEST, LONGEST]);
+        world.oracle.quarantine.opened(0, 1, 3, longer);
+        world.oracle.quarantine.born(0);
+        assert!(objects(world, id, 10 * MILLI));
     }
 }

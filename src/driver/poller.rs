@@ -1,0 +1,150 @@
+//! The poll, apart from the sockets, so that one thread can sleep in it while another moves bytes.
+//!
+//! [`Poller::sleep`] returns what became ready, and [`Wire::note`](super::Wire::note) keeps it.
+
+use core::fmt;
+use core::time::Duration;
+use std::io;
+
+use mio::event::Event;
+use mio::{Events, Poll, Registry, Token};
+use rand::TryRng;
+use rand::rngs::SysRng;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::link::Ready;
+use crate::config::Config;
+use crate::engine::NodeId;
+use crate::limits::NODES_MAX;
+use crate::quorum::NodeSet;
+
+const NANOS_PER_MILLI: u32 = 1_000_000;
+
+/// Beyond the tokens of the nodes, which are their places.
+pub(super) const WAKER: Token = Token(NODES_MAX);
+
+/// The token of the first node's probe.
+pub(super) const PROBES: usize = NODES_MAX + 1;
+
+/// Returns random bytes of the operating system.
+pub(crate) fn fresh_seed() -> io::Result<[u8; 32]> {
+    let mut seed = [0; 32];
+    SysRng.try_fill_bytes(&mut seed).map_err(io::Error::other)?;
+    Ok(seed)
+}
+
+/// Returns what an event reports of a connection.
+pub(super) fn ready(event: &Event) -> Ready {
+    let ending = event.is_read_closed() || event.is_error();
+    Ready {
+        readable: event.is_readable() || ending,
+        writable: event.is_writable() || event.is_write_closed(),
+        ending,
+    }
+}
+
+/// What became ready while a thread slept in the poll. None of it may be lost: each event is reported
+/// once.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Readiness {
+    pub(super) readable: NodeSet,
+    pub(super) writable: NodeSet,
+    pub(super) ending: NodeSet,
+    pub(super) probes: NodeSet,
+}
+
+impl Readiness {
+    /// Returns one with which every node of `nodes` is read, whether an event reported it or not.
+    pub(crate) fn all_readable(nodes: usize) -> Self {
+        Self {
+            readable: NodeSet::first(nodes),
+            ..Self::default()
+        }
+    }
+
+    /// Adds what `other` reports.
+    pub(crate) fn merge(&mut self, other: Self) {
+        self.readable = self.readable.union(other.readable);
+        self.writable = self.writable.union(other.writable);
+        self.ending = self.ending.union(other.ending);
+        self.probes = self.probes.union(other.probes);
+    }
+
+    fn add(&mut self, event: &Event) {
+        let Token(place) = event.token();
+        if let Some(probe) = place.checked_sub(PROBES) {
+            self.probes.insert(NodeId::new(probe));
+        } else if place < NODES_MAX {
+            let ready = ready(event);
+            for (set, holds) in [
+                (&mut self.readable, ready.readable),
+                (&mut self.writable, ready.writable),
+                (&mut self.ending, ready.ending),
+            ] {
+                if holds {
+                    set.insert(NodeId::new(place));
+                }
+            }
+        }
+        // That of the waker has done its work: the thread is awake.
+    }
+}
+
+/// The poll, which one thread at a time sleeps in.
+pub(crate) struct Poller {
+    poll: Poll,
+    /// Room for one event of each source, so that a sleep returns all of them.
+    events: Events,
+}
+
+impl Poller {
+    pub(crate) fn new(config: &Config) -> io::Result<Self> {
+        Ok(Self {
+            poll: Poll::new()?,
+            events: Events::with_capacity(2 * config.nodes().len() + 1),
+        })
+    }
+
+    /// Returns where sockets are registered. It is also the descriptor that is readable when something
+    /// is ready.
+    pub(crate) fn registry(&self) -> &Registry {
+        self.poll.registry()
+    }
+
+    /// Sleeps for at most `limit`, or until something is ready, and returns what is ready. It may sleep up
+    /// to a millisecond less than `limit`; the next call then sleeps exactly for the rest. (The poll knows
+    /// whole milliseconds only, and would be late by up to one.)
+    pub(crate) fn sleep(&mut self, limit: Option<Duration>) -> io::Result<Readiness> {
+        match self.wait(limit) {
+            Ok(()) => {}
+            // A signal is no failure, and mio does not retry: nothing is ready, and the caller looks at
+            // its timers.
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => self.events.clear(),
+            Err(error) => return Err(error),
+        }
+        let mut readiness = Readiness::default();
+        for event in &self.events {
+            readiness.add(event);
+        }
+        Ok(readiness)
+    }
+
+    fn wait(&mut self, limit: Option<Duration>) -> io::Result<()> {
+        let part = limit.map_or(0, |limit| limit.subsec_nanos() % NANOS_PER_MILLI);
+        let part = Duration::from_nanos(part.into());
+        let mut whole = limit.map(|limit| limit.saturating_sub(part));
+        if limit == Some(part) && !part.is_zero() {
+            let time = Timespec::try_from(part).ok();
+            let mut descriptors = [PollFd::new(self.poll.registry(), PollFlags::IN)];
+            poll(&mut descriptors, time.as_ref())?;
+            whole = Some(Duration::ZERO);
+        }
+        self.poll.poll(&mut self.events, whole)
+    }
+}
+
+impl fmt::Debug for Poller {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Poller").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,454 @@
+//! Pushes: the store with several clients by stories, the node with sockets.
+//!
+//! That they are those of real servers is shown by random commands in `tests/it/embedded.rs`.
+
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::string::String;
+use std::vec::Vec;
+
+use super::{EmbeddedNode, Memory, Session, Store, client, receive, send};
+use crate::embedded::tracking::REGISTRATIONS_MAX;
+use crate::resp;
+use crate::time::Instant;
+
+/// A store with clients that are called by a letter. Each has said `HELLO 3` and tracks, but `o`.
+struct Clients {
+    store: Store,
+    now: u64,
+    sessions: BTreeMap<char, Session>,
+    /// What was sent to each that the story has not read.
+    sent: BTreeMap<u64, String>,
+}
+
+impl Clients {
+    fn new() -> Self {
+        let mut clients = Self {
+            store: Store::new(1, Instant::ZERO),
+            now: 0,
+            sessions: BTreeMap::new(),
+            sent: BTreeMap::new(),
+        };
+        for name in ['a', 'b', 'o'] {
+            let session = clients.store.session_of(u64::from(name));
+            clients.sessions.insert(name, session);
+        }
+        for name in ['a', 'b'] {
+            clients.run(name, "hello 3");
+            clients.run(name, "client tracking on optin noloop");
+        }
+        clients.sent.clear();
+        clients
+    }
+
+    fn run(&mut self, name: char, line: &str) {
+        let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+        let session = self.sessions.get_mut(&name).unwrap();
+        let (now, mut out) = (Instant::from_millis(self.now), Vec::new());
+        self.store.execute(session, now, &words, &mut out);
+        let connection = session.connection;
+        self.receive(connection, &out);
+        self.deliver();
+    }
+
+    fn deliver(&mut self) {
+        while let Some((connection, push)) = self.store.poll_push() {
+            self.receive(connection, &push);
+        }
+    }
+
+    fn receive(&mut self, connection: u64, bytes: &[u8]) {
+        let text = String::from_utf8(bytes.to_vec()).unwrap();
+        let sent = self.sent.entry(connection).or_default();
+        sent.push_str(
+            &text
+                .replace(">2\r\n$10\r\ninvalidate\r\n", ">")
+                .replace("\r\n", "|"),
+        );
+    }
+
+    /// Each line is `client: command`, or `client < all that was sent to it since the last such
+    /// line`, or `+n` to let n milliseconds pass, or `expire`.
+    #[track_caller]
+    fn story(&mut self, lines: &str) {
+        for line in lines.lines().map(str::trim).filter(|line| !line.is_empty()) {
+            let name = line.chars().next().unwrap();
+            match line[1..].split_once([':', '<']) {
+                Some((_, command)) if line[1..].starts_with(':') => self.run(name, command.trim()),
+                Some((_, expected)) => {
+                    let sent = self.sent.remove(&u64::from(name)).unwrap_or_default();
+                    assert_eq!(sent, expected.trim(), "{line}");
+                }
+                None if name == '+' => self.now += line[1..].parse::<u64>().unwrap(),
+                None => {
+                    self.store.expire(Instant::from_millis(self.now));
+                    self.deliver();
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn the_next_change_is_pushed_once() {
+    Clients::new().story(
+        "
+        a: client caching yes
+        a: pttl k
+        a < +OK|:-2|
+        o: set k v
+        a < >*1|$1|k|
+        o: set k w
+        a <
+        a: client caching yes
+        a: get k
+        b: pttl k
+        a < +OK|$1|w|
+        b < :-1|
+        o: del x
+        o: set k v nx
+        a <
+        o: pexpire k 100
+        a < >*1|$1|k|
+        b <
+        ",
+    );
+}
+
+#[test]
+fn a_change_of_ones_own_erases_the_registration_without_a_push() {
+    Clients::new().story(
+        "
+        a: client caching yes
+        a: pttl k
+        b: client caching yes
+        b: pttl k
+        a < +OK|:-2|
+        b < +OK|:-2|
+        a: set k v
+        a < +OK|
+        b < >*1|$1|k|
+        o: set k w
+        a <
+        b <
+        a: client caching yes
+        a: pttl k
+        a: set k v nx
+        a < +OK|:-1|_|
+        o: del k
+        a < >*1|$1|k|
+        ",
+    );
+}
+
+#[test]
+fn caching_is_for_the_next_command_that_is_not_about_the_client() {
+    let mut clients = Clients::new();
+    for (between, pushed) in [
+        ("client id", ">*1|$1|k|"),
+        ("client getname x", ">*1|$1|k|"),
+        ("client foo", ""),
+        ("client tracking off", ""),
+        ("ping", ""),
+        ("foo", ""),
+        ("get", ""),
+        ("hello", ""),
+    ] {
+        clients.story("a: client caching yes");
+        clients.run('a', between);
+        clients.story("a: pttl k\na: client tracking on optin noloop");
+        clients.sent.clear();
+        clients.story(&std::format!("o: set k v\na < {pushed}"));
+    }
+    // A command of no words is a command here.
+    clients.story("a: client caching yes");
+    let session = clients.sessions.get_mut(&'a').unwrap();
+    let (now, mut out) = (Instant::ZERO, Vec::new());
+    clients.store.execute(session, now, &[], &mut out);
+    clients.story("a: pttl k\na < +OK|:-1|\no: set k v\na <");
+    assert_eq!(out, []);
+}
+
+#[test]
+fn a_flush_is_pushed_to_all_and_to_oneself_behind_the_reply() {
+    Clients::new().story(
+        "
+        a: client caching yes
+        a: get k
+        a < +OK|_|
+        a: flushdb
+        a: ping
+        a < +OK|>_|+PONG|
+        b < >_|
+        o: set k v
+        a <
+        o: flushall
+        o < +OK|+OK|
+        a < >_|
+        ",
+    );
+}
+
+#[test]
+fn the_end_of_a_key_is_a_change() {
+    Clients::new().story(
+        "
+        o: set k v px 100
+        a: client caching yes
+        a: pttl k
+        b: client caching yes
+        b: pttl k
+        +101
+        a: get k
+        a < +OK|:100|_|
+        b < +OK|:100|>*1|$1|k|
+        o: set k v px 100
+        a: client caching yes
+        a: pttl k
+        a < +OK|:100|
+        +100
+        expire
+        a <
+        +1
+        expire
+        a < >*1|$1|k|
+        ",
+    );
+}
+
+/// A registration outlives `CLIENT TRACKING OFF` and `HELLO 2`; what they cost is the push.
+#[test]
+fn pushes_need_tracking_and_resp3_when_they_are_due() {
+    let mut clients = Clients::new();
+    clients.story(
+        "
+        a: client caching yes
+        a: get k
+        a: client tracking off
+        a: client tracking on noloop optin
+        a < +OK|_|+OK|+OK|
+        o: set k v
+        a < >*1|$1|k|
+        a: client caching yes
+        a: get k
+        a: client tracking off
+        a < +OK|$1|v|+OK|
+        o: set k w
+        a: client tracking on optin noloop
+        o: set k v
+        a < +OK|
+        o: client tracking on optin noloop
+        o: client caching yes
+        o: get k
+        a: set k w
+        o < +OK|+OK|+OK|+OK|+OK|$1|v|
+        o: client caching yes
+        o: get k
+        ",
+    );
+    clients.run('o', "hello 3");
+    clients.sent.clear();
+    clients.story("a: set k v\no < >*1|$1|k|");
+}
+
+#[test]
+fn what_the_node_does_not_know_is_refused() {
+    let off = "-ERR CLIENT CACHING can be called only when the client is in tracking mode with \
+               OPTIN or OPTOUT mode enabled|";
+    let no = "-ERR CLIENT CACHING NO is only valid when tracking is enabled in OPTOUT mode.|";
+    let other = "-ERR this embedded node tracks only with OPTIN and NOLOOP; use a redis-server for \
+                 others|";
+    let syntax = "-ERR syntax error|";
+    let mut clients = Clients::new();
+    for (line, reply) in [
+        ("client caching no", no),
+        ("client caching x", syntax),
+        ("client tracking x", syntax),
+        ("client tracking on x", syntax),
+        ("client tracking on redirect", syntax),
+        ("client tracking on", other),
+        ("client tracking on optin", other),
+        ("client tracking on noloop", other),
+        ("client tracking on optin noloop redirect 7", other),
+        ("client tracking on bcast prefix k noloop", other),
+        ("client tracking on optout noloop", other),
+        ("client tracking off", "+OK|"),
+        ("client caching x", off),
+    ] {
+        clients.run('a', line);
+        clients.story(&std::format!("a < {reply}"));
+    }
+}
+
+#[test]
+fn nothing_is_left_of_a_client_that_has_gone() {
+    let mut clients = Clients::new();
+    clients.story(
+        "
+        a: client caching yes
+        a: get k
+        b: client caching yes
+        b: get k
+        b: client caching yes
+        b: get l
+        ",
+    );
+    clients.sent.clear();
+    let [a, b] = ['a', 'b'].map(|name| clients.sessions[&name].clone());
+    clients.store.disconnect(&b);
+    assert!(clients.store.has_registrations());
+    clients.story("o: set k v\no: flushall\nb <\na < >*1|$1|k|>_|");
+
+    // A push that was not fetched in time is not sent.
+    clients.story("a: client caching yes\na: get k");
+    let command: [&[u8]; 3] = [b"SET", b"k", b"v"];
+    let session = clients.sessions.get_mut(&'o').unwrap();
+    let now = Instant::ZERO;
+    clients
+        .store
+        .execute(session, now, &command, &mut Vec::new());
+    clients.store.disconnect(&a);
+    assert_eq!(clients.store.poll_push(), None);
+    assert!(!clients.store.has_registrations());
+}
+
+/// The caller's numbers are addresses, and no names: clients without one are no part of it.
+#[test]
+fn a_push_to_another_client_of_the_same_number_is_not_taken_for_ones_own() {
+    let mut clients = Clients::new();
+    let session = clients.store.session_of(u64::from('a'));
+    clients.sessions.insert('x', session);
+    clients.story("a: client caching yes\na: get k\na < +OK|_|\nx: set k v\na < +OK|>*1|$1|k|");
+}
+
+#[test]
+fn a_restart_forgets_who_tracks() {
+    for memory in [Memory::Kept, Memory::Lost] {
+        let mut clients = Clients::new();
+        clients.story("a: client caching yes\na: get k");
+        clients.store.restart(2, Instant::ZERO, memory);
+        assert!(!clients.store.has_registrations());
+        clients.sent.clear();
+        clients.sessions.insert('o', clients.store.session_of(7));
+        clients.story("o: set k v\no: flushall\na <\nb <");
+    }
+}
+
+/// The table never holds more, and the key that was registered last is not the one that goes.
+#[test]
+fn a_full_table_gives_up_another_key() {
+    let mut clients = Clients::new();
+    let register = |clients: &mut Clients, name: char, key: &str| {
+        clients.run(name, "client caching yes");
+        clients.run(name, &std::format!("pttl {key}"));
+    };
+    for number in 1..REGISTRATIONS_MAX {
+        register(&mut clients, 'a', &std::format!("k{number:06}"));
+    }
+    register(&mut clients, 'b', "k000007");
+    clients.sent.clear();
+    register(&mut clients, 'a', "k000007");
+    clients.story("a < +OK|:-2|\nb <");
+    register(&mut clients, 'a', "k000006x");
+    // Two registrations went, so there is room for two.
+    clients.story("a < +OK|:-2|>*1|$7|k000007|\nb < >*1|$7|k000007|");
+    register(&mut clients, 'a', "x");
+    clients.story("a < +OK|:-2|");
+    register(&mut clients, 'a', "y");
+    clients.story("a < +OK|:-2|>*1|$7|k000001|");
+}
+
+/// A client of a node that tracks.
+fn tracker(node: &EmbeddedNode) -> TcpStream {
+    let mut stream = client(node);
+    send(&mut stream, "hello 3");
+    send(&mut stream, "client tracking on optin noloop");
+    let hello = "%7\r\n$6\r\nserver\r\n$5\r\nredis\r\n$7\r\nversion\r\n$6\r\n7.0.15\r\n$5\r\nproto\r\n\
+                 :3\r\n$2\r\nid\r\n:1\r\n$4\r\nmode\r\n$10\r\nstandalone\r\n$4\r\nrole\r\n$6\r\nmaster\
+                 \r\n$7\r\nmodules\r\n*0\r\n+OK\r\n";
+    let mut bytes = std::vec![0; hello.len()];
+    stream.read_exact(&mut bytes).unwrap();
+    stream
+}
+
+const PUSH: &str = ">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nk\r\n";
+
+fn register(stream: &mut TcpStream, reply: &str) {
+    send(stream, "client caching yes");
+    send(stream, "pttl k");
+    receive(stream, "+OK\r\n");
+    receive(stream, reply);
+}
+
+#[test]
+fn a_node_sends_pushes_to_a_client_that_only_waits() {
+    let node = EmbeddedNode::spawn().unwrap();
+    let mut waiter = tracker(&node);
+    let mut other = client(&node);
+    register(&mut waiter, ":-2\r\n");
+    send(&mut other, "set k v");
+    receive(&mut waiter, PUSH);
+    register(&mut waiter, ":-1\r\n");
+    send(&mut other, "del k");
+    receive(&mut waiter, PUSH);
+    let mut both = Vec::new();
+    resp::command(&mut both, &[b"FLUSHALL"]);
+    resp::command(&mut both, &[b"PING"]);
+    waiter.write_all(&both).unwrap();
+    receive(
+        &mut waiter,
+        "+OK\r\n>2\r\n$10\r\ninvalidate\r\n_\r\n+PONG\r\n",
+    );
+}
+
+#[test]
+fn a_node_notices_the_end_of_a_key_by_itself() {
+    let node = EmbeddedNode::spawn().unwrap();
+    let (mut waiter, mut other) = (tracker(&node), client(&node));
+    send(&mut other, "set k v px 600000");
+    receive(&mut other, "+OK\r\n");
+    send(&mut waiter, "client caching yes");
+    send(&mut waiter, "get k");
+    receive(&mut waiter, "+OK\r\n$1\r\nv\r\n");
+    node.step_clock(core::time::Duration::from_secs(601));
+    receive(&mut waiter, PUSH);
+}
+
+/// Both clients have sent all before the node goes on, and the first is served first.
+#[test]
+fn a_push_stands_where_the_change_was_among_the_replies() {
+    let node = EmbeddedNode::spawn().unwrap();
+    for first_waits in [true, false] {
+        let (mut waiter, mut other);
+        if first_waits {
+            waiter = tracker(&node);
+            other = client(&node);
+        } else {
+            other = client(&node);
+            waiter = tracker(&node);
+        }
+        send(&mut other, "del k");
+        let mut bytes = [0; 4];
+        other.read_exact(&mut bytes).unwrap();
+        register(&mut waiter, ":-2\r\n");
+        node.pause().unwrap();
+        // In one piece: the kernel would keep a second one back.
+        let mut pings = Vec::new();
+        resp::command(&mut pings, &[b"PING", b"a"]);
+        resp::command(&mut pings, &[b"PING", b"b"]);
+        waiter.write_all(&pings).unwrap();
+        send(&mut other, "set k v");
+        // When the second of these is done, the node has seen all that was sent.
+        node.pause().unwrap();
+        node.pause().unwrap();
+        node.resume().unwrap();
+        let replies = "$1\r\na\r\n$1\r\nb\r\n";
+        let (one, two) = if first_waits {
+            (replies, PUSH)
+        } else {
+            (PUSH, replies)
+        };
+        receive(&mut waiter, &[one, two].concat());
+    }
+}

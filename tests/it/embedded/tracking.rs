@@ -1,0 +1,157 @@
+//! Pushes of keys that end by themselves: the same stories on servers and on both models.
+//!
+//! What commands push is compared on random ones, beside this file.
+
+use std::thread;
+use std::time::Duration;
+
+use shearline::embedded::Flavour::{Redis, Valkey};
+
+use super::commands::RELEASE;
+use super::peers::{Connection, Model, Remote};
+use crate::servers::{Options, Server, eventually};
+
+const PUSH: &[u8] = b">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nk\r\n";
+
+/// Where a story happens.
+enum Place {
+    Server(Server),
+    Model,
+}
+
+/// A client that tracks, and another one.
+struct World {
+    place: Place,
+    model: Model,
+    tracker: Connection,
+    other: Connection,
+}
+
+impl World {
+    fn at(place: Place, mut model: Model) -> Self {
+        let mut connect = || match &place {
+            Place::Server(server) => Connection::Remote(Remote::connect(server.address())),
+            Place::Model => model.connect(),
+        };
+        let (tracker, other) = (connect(), connect());
+        let mut world = Self {
+            place,
+            model,
+            tracker,
+            other,
+        };
+        world.of_tracker("HELLO 3\nCLIENT TRACKING ON OPTIN NOLOOP");
+        world
+    }
+
+    fn server(options: &Options) -> Self {
+        let place = Place::Server(Server::with(options));
+        Self::at(place, Model::store(Redis, None))
+    }
+
+    /// Returns the last reply.
+    fn of_tracker(&mut self, lines: &str) -> Vec<u8> {
+        let read = self.tracker.exchange(&mut self.model, &batch(lines));
+        read.replies.last().cloned().expect("a reply")
+    }
+
+    fn of_other(&mut self, lines: &str) {
+        self.other.exchange(&mut self.model, &batch(lines));
+    }
+
+    fn pushes(&mut self) -> Vec<Vec<u8>> {
+        self.tracker.pushes(&mut self.model)
+    }
+
+    /// Sets a key that ends soon, and registers it while it is there. Returns when it ends at the
+    /// latest, counted from now.
+    fn registered(&mut self, millis: u64) -> Duration {
+        loop {
+            self.of_other(&format!("SET k v PX {millis}"));
+            let reply = self.of_tracker("CLIENT CACHING YES\nPTTL k");
+            let left = String::from_utf8(reply).expect("a text");
+            let left: i64 = left[1..].trim_end().parse().expect("a number");
+            if let Ok(left @ 1..) = u64::try_from(left) {
+                return Duration::from_millis(left + 1);
+            }
+            // This machine stood still meanwhile.
+            self.of_other("DEL k");
+            self.pushes();
+        }
+    }
+}
+
+/// One command for each line. `R` stands for the release.
+fn batch(lines: &str) -> Vec<Vec<Vec<u8>>> {
+    let word = |word: &str| Vec::from(if word == "R" { RELEASE } else { word });
+    let lines = lines.lines();
+    lines
+        .map(|line| line.split(' ').map(word).collect())
+        .collect()
+}
+
+#[test]
+fn a_key_that_ends_is_pushed_although_no_command_reads_it() {
+    let worlds = [
+        World::server(&Options::redis()),
+        World::server(&Options::valkey()),
+        World::at(Place::Model, Model::store(Redis, None)),
+        World::at(Place::Model, Model::store(Valkey, None)),
+        World::at(Place::Model, Model::node(Redis, None)),
+        World::at(Place::Model, Model::node(Valkey, None)),
+    ];
+    for mut world in worlds {
+        world.registered(300);
+        let pushes = eventually("a push", || {
+            world.model.expire();
+            Some(world.pushes()).filter(|pushes| !pushes.is_empty())
+        });
+        assert_eq!(pushes, [PUSH]);
+        world.of_other("PTTL k\nSET k v");
+        assert_eq!(world.pushes(), [] as [&[u8]; 0], "one push");
+    }
+}
+
+/// The registration ends in each case. It depends on who finds the key over whether that is pushed:
+/// its own command tells a client enough.
+#[test]
+fn the_end_of_a_key_is_pushed_to_all_but_the_client_that_finds_it() {
+    type Find = fn(&mut World);
+    let cases: [(Find, &[&[u8]]); 8] = [
+        (|world| drop(world.of_tracker("GET k")), &[]),
+        (|world| drop(world.of_tracker("SET k w NX")), &[]),
+        (|world| drop(world.of_tracker("EVAL R 1 k v")), &[]),
+        (|world| world.of_other("GET k"), &[PUSH]),
+        (|world| world.of_other("SET k w NX"), &[PUSH]),
+        (|world| world.of_other("DEL k"), &[PUSH]),
+        (|world| world.of_other("PEXPIRE k 9"), &[PUSH]),
+        (|world| world.of_other("EVAL R 1 k v"), &[PUSH]),
+    ];
+    let debug = ["--enable-debug-command", "yes"];
+    let worlds = [
+        World::server(&Options::redis().arguments(debug)),
+        World::server(&Options::valkey().arguments(debug)),
+        World::at(Place::Model, Model::store(Redis, None)),
+        World::at(Place::Model, Model::store(Valkey, None)),
+    ];
+    for mut world in worlds {
+        if let Place::Server(_) = world.place {
+            world.of_other("DEBUG SET-ACTIVE-EXPIRE 0");
+        }
+        for (number, (find, expected)) in cases.iter().enumerate() {
+            let left = world.registered(60);
+            thread::sleep(left + Duration::from_millis(5));
+            find(&mut world);
+            assert_eq!(world.pushes(), *expected, "case {number}");
+            world.of_other("DEL k\nSET k v");
+            assert_eq!(world.pushes(), [] as [&[u8]; 0], "case {number}, later");
+        }
+        // A registration by the command that finds the key over is for what comes after it.
+        let left = world.registered(60);
+        thread::sleep(left + Duration::from_millis(5));
+        assert_eq!(world.of_tracker("CLIENT CACHING YES\nPTTL k"), b":-2\r\n");
+        assert_eq!(world.pushes(), [] as [&[u8]; 0]);
+        world.of_other("SET k v");
+        assert_eq!(world.pushes(), [PUSH]);
+    }
+}

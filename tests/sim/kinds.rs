@@ -1,0 +1,251 @@
+//! Kinds of worlds for one purpose: small ones, in which a rare meeting is common.
+//!
+//! An ordinary world ([`ANY`](crate::case::ANY)) has a little of everything. Some breakages of the
+//! library show only where several rare things meet, and it takes hundreds of such worlds until an
+//! oracle hears them. Here is a world for each such meeting. `mutations` says which breakage is looked for
+//! in which; without any, no oracle objects to these worlds either.
+
+use crate::case::Kind;
+use crate::clock::{MICRO, MILLI, SECOND};
+use crate::entropy::Entropy;
+use crate::faults::Fault;
+use crate::plan::{Guard, Members, Plan};
+use crate::theme;
+
+/// How often the clients of most of these worlds inspect a resource: once in a hundred turns.
+const FEW: u32 = 10_000;
+
+/// All that can be chosen by name.
+pub(crate) const KINDS: [Kind; 13] = [
+    NARROW, ALONE, INSPECTING, STEPPED, RAISED, CRAMPED, EXTENDED, INHERITED, FORGOTTEN, FLUSHED,
+    STOPPED, ASLEEP, GIVEN_UP,
+];
+
+pub(crate) const fn kind(name: &'static str, draw: fn(&mut Entropy) -> Plan) -> Kind {
+    Kind { name, draw }
+}
+
+/// Many users of few clients, in a build whose engines have hardly any room.
+pub(crate) const NARROW: Kind = kind("narrow-bounds", |entropy| Plan {
+    resources: 9,
+    clients: 2,
+    hosts: 1,
+    rest: 50 * MILLI,
+    ..Plan::draw(entropy)
+});
+
+/// One node, and silences that are longer than a lock but for one that was extended: what is known of a
+/// key's end is known from this node alone.
+pub(crate) const ALONE: Kind = kind("alone", |entropy| Plan {
+    nodes: 1,
+    servers: 1,
+    guard: Guard::Off,
+    members: Members::Alike,
+    node_timeout: None,
+    ..theme::away(Plan::draw(entropy), entropy)
+});
+
+/// Clients often ask who holds a resource.
+pub(crate) const INSPECTING: Kind = kind("inspecting", |entropy| Plan {
+    inspects: 100_000,
+    ..Plan::draw(entropy)
+});
+
+/// The clock of the only server is set forward, and its client looks at it.
+pub(crate) const STEPPED: Kind = kind("stepped", |_| Plan {
+    nodes: 1,
+    servers: 1,
+    guard: Guard::Observed,
+    watch: true,
+    covered: false,
+    length: 4 * SECOND,
+    shortest_ttl: 50,
+    longest_ttl: 50,
+    work: 5 * MILLI,
+    rest: 5 * MILLI,
+    inspects: FEW,
+    habits: [1, 0, 0, 0, 0, 0],
+    faults: Plan::only(&[Fault::Jump]),
+    shortest_fault: 200 * MILLI,
+    shortest_gap: 700 * MILLI,
+    gap: 300 * MILLI,
+    ..Plan::tame(1)
+});
+
+/// Another client comes that knows of longer locks, and perhaps does not reach one of the two nodes.
+pub(crate) const RAISED: Kind = kind("raised", |_| {
+    let plan = Plan {
+        nodes: 2,
+        servers: 2,
+        guard: Guard::Strict,
+        members: Members::LongLater,
+        trusted: true,
+        length: 3 * SECOND,
+        rest: 100 * MILLI,
+        inspects: FEW,
+        wait: 100 * MILLI,
+        faults: Plan::only(&[Fault::Partition]).map(|weight| 9 * weight),
+        // The first one before that client comes.
+        gap: 50 * MILLI,
+        shortest_gap: 3 * SECOND,
+        shortest_fault: 3 * SECOND,
+        ..Plan::tame(2)
+    };
+    plan.with_members()
+});
+
+/// Connections take few bytes at a time, and calls are cancelled.
+pub(crate) const CRAMPED: Kind = kind("cramped", |entropy| Plan {
+    resources: 4,
+    window: 40 + entropy.below(100) as usize,
+    length: SECOND / 2,
+    shortest_ttl: 50,
+    longest_ttl: 200,
+    work: 5 * MILLI,
+    rest: 5 * MILLI,
+    inspects: FEW,
+    cancels: 200_000,
+    second_thoughts: 100_000,
+    faults: Plan::only(&[Fault::Stall, Fault::Slow]),
+    gap: 100 * MILLI,
+    ..Plan::tame(1)
+});
+
+/// Locks are extended, twice at once, and these calls are cancelled. Servers forget their scripts, and
+/// connections do not take everything at once.
+pub(crate) const EXTENDED: Kind = kind("extended", |entropy| Plan {
+    resources: 4,
+    hosts: 1,
+    length: SECOND,
+    delay_tail: entropy.pick(&[0, 10]) * MILLI,
+    window: entropy.pick(&[1 << 20, 300]),
+    shortest_ttl: 100,
+    longest_ttl: 300,
+    work: 10 * MILLI,
+    rest: 5 * MILLI,
+    habits: [1, 0, 6, 1, 2, 0],
+    cancels: 500_000,
+    second_thoughts: 100_000,
+    faults: Plan::only(&[Fault::ForgetScripts]),
+    gap: 10 * MILLI,
+    ..Plan::tame(2)
+});
+
+/// Locks are handed over before all nodes have answered, and extended at once.
+pub(crate) const INHERITED: Kind = kind("inherited", |_| Plan {
+    hosts: 1,
+    resources: 3,
+    length: SECOND / 2,
+    delay_tail: MILLI,
+    work: 20 * MICRO,
+    rest: 300 * MILLI,
+    habits: [1, 0, 4, 4, 0, 0],
+    ..Plan::tame(2)
+});
+
+/// Locks are handed over and extended, and servers forget theirs.
+pub(crate) const FORGOTTEN: Kind = kind("forgotten", |_| Plan {
+    guard: Guard::Observed,
+    hosts: 1,
+    length: 5 * SECOND,
+    shortest_ttl: 400,
+    longest_ttl: 500,
+    resources: 4,
+    work: 40 * MILLI,
+    rest: 300 * MILLI,
+    inspects: FEW,
+    habits: [1, 0, 6, 2, 0, 0],
+    faults: Plan::only(&[Fault::Amnesia]),
+    longest_fault: 10 * MILLI,
+    shortest_gap: 200 * MILLI,
+    gap: SECOND,
+    ..Plan::tame(2)
+});
+
+/// The only server loses its keys and its marker, and no connection ends.
+pub(crate) const FLUSHED: Kind = kind("flushed", |_| Plan {
+    nodes: 1,
+    servers: 1,
+    guard: Guard::Strict,
+    length: 3 * SECOND,
+    shortest_ttl: 100,
+    longest_ttl: 200,
+    work: 5 * MILLI,
+    rest: 5 * MILLI,
+    inspects: FEW,
+    faults: Plan::only(&[Fault::Flush]),
+    gap: SECOND,
+    ..Plan::tame(2)
+});
+
+/// Clients are stopped at any point, for about as long as a lock lives.
+pub(crate) const STOPPED: Kind = kind("stopped", |_| Plan {
+    length: SECOND,
+    shortest_ttl: 20,
+    longest_ttl: 50,
+    work: 5 * MILLI,
+    rest: 5 * MILLI,
+    inspects: FEW,
+    pause: 50_000,
+    longest_pause: 40 * MILLI,
+    ..Plan::tame(2)
+});
+
+/// Machines are suspended for about as long as a lock lives.
+pub(crate) const ASLEEP: Kind = kind("asleep", |_| Plan {
+    length: 3 * SECOND,
+    shortest_ttl: 100,
+    longest_ttl: 300,
+    rest: 5 * MILLI,
+    habits: [1, 0, 1, 0, 2, 0],
+    faults: Plan::only(&[Fault::Suspend]),
+    shortest_fault: 100 * MILLI,
+    longest_fault: 300 * MILLI,
+    ..Plan::tame(2)
+});
+
+/// Connections are cut in one direction and given up, while short calls end.
+pub(crate) const GIVEN_UP: Kind = kind("given-up", |entropy| Plan {
+    delay_tail: MILLI,
+    cancels: 300_000,
+    node_timeout: Some(50),
+    ..theme::severed(Plan::tame(3), entropy)
+});
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mutations::Chosen;
+    use crate::replay;
+    use crate::sweep::{Until, say, sweep};
+
+    /// Histories of each kind.
+    const SEEDS: u64 = 40;
+
+    /// `INSPECTING` has a test of its own (`oracle::inspect`), and so has `NARROW` (`mutations`), which
+    /// only a build with mutations has.
+    #[test]
+    fn kinds_for_one_purpose_keep_their_promises() {
+        let mut bad = 0;
+        for kind in KINDS {
+            if [NARROW, INSPECTING]
+                .map(|kind| kind.name)
+                .contains(&kind.name)
+            {
+                continue;
+            }
+            let _chosen = Chosen::in_world(None, kind);
+            let sweep = sweep(kind, 0..SEEDS, Until::Last);
+            let (failures, cpu) = (&sweep.failures, sweep.cpu.as_secs_f64());
+            say(&format!(
+                "{:<12} {SEEDS} histories, {cpu:.1} s of a core",
+                kind.name
+            ));
+            for (seed, violation) in failures.iter().take(3) {
+                println!("{}", replay::report(kind, *seed, violation));
+            }
+            bad += failures.len();
+        }
+        assert_eq!(bad, 0, "oracles object");
+    }
+}
