@@ -42,7 +42,7 @@ pub(crate) struct OperationKey(pub(crate) Key);
 pub(crate) struct ClaimKey(pub(crate) Key);
 
 /// Names a place: a resource that is held or wanted.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) struct PlaceKey(pub(crate) Key);
 
 /// Names an operation in the queue of a place.

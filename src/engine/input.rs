@@ -349,6 +349,10 @@ impl Engine {
         // arm the same timer again for ever.
         let now = now.max(self.parts.timers.latest());
         self.parts.nodes.listen(now, &mut self.parts.timers);
+        while let Some(place) = self.parts.queues.reminded(now) {
+            let contender = self.parts.queues.contender(place);
+            self.stir(now, contender);
+        }
         while let Some(alarm) = self.parts.timers.expire(now) {
             match alarm {
                 Alarm::Connection(node) => self.connection_due(now, node),

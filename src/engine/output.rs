@@ -18,9 +18,11 @@ impl Engine {
         if self.parts.has_news() || self.parts.nodes.is_anything_due() {
             return Some((Instant::ZERO, Wake::Output));
         }
-        let (at, alarm) = self.parts.timers.next()?;
-        let wake = self.reason(*alarm);
-        Some((at, wake))
+        let timer = self.parts.timers.next();
+        let timer = timer.map(|(at, alarm)| (at, self.reason(*alarm)));
+        let reminder = self.parts.queues.next_reminder();
+        let reminder = reminder.map(|at| (at, Wake::Retry));
+        timer.into_iter().chain(reminder).min()
     }
 
     fn reason(&self, alarm: Alarm) -> Wake {

@@ -30,7 +30,9 @@ mod row;
 mod wait;
 
 use alloc::boxed::Box;
+use alloc::collections::BinaryHeap;
 use alloc::vec::Vec;
+use core::cmp::Reverse;
 
 use crate::invariant::Must;
 use crate::keys::{ClaimKey, NodeId, OperationKey, PlaceKey, WaiterKey};
@@ -49,6 +51,9 @@ pub(super) struct Queues {
     waiters: Slab<Waiter>,
     names: Names,
     recent: Recent,
+    /// When contenders want to be reminded, to the nanosecond: a tick of the wheel is longer than many
+    /// windows. One that is over already is harmless.
+    reminders: BinaryHeap<Reverse<(Instant, PlaceKey)>>,
 }
 
 /// One resource that is held or wanted.
@@ -103,6 +108,7 @@ impl Queues {
             waiters: Slab::new(),
             names: Names::new(seed),
             recent: Recent::new(),
+            reminders: BinaryHeap::new(),
         }
     }
 
@@ -153,6 +159,23 @@ impl Queues {
         let place = self.places.get_mut(place.0).must()?;
         let new = || Box::new(Wait::new(nodes));
         Some(place.waiting.get_or_insert_with(new))
+    }
+
+    /// The contender of `place` is to be reminded `at` this time.
+    pub(super) fn remind(&mut self, at: Instant, place: PlaceKey) {
+        self.reminders.push(Reverse((at, place)));
+    }
+
+    /// Returns when the next contender is to be reminded.
+    pub(super) fn next_reminder(&self) -> Option<Instant> {
+        self.reminders.peek().map(|Reverse((at, _))| *at)
+    }
+
+    /// Returns the next place whose contender is to be reminded by `now`.
+    pub(super) fn reminded(&mut self, now: Instant) -> Option<PlaceKey> {
+        let Reverse((at, _)) = self.reminders.peek()?;
+        let due = *at <= now;
+        due.then(|| self.reminders.pop().map(|Reverse((_, place))| place))?
     }
 
     /// The contender of `place` meets others there.

@@ -310,8 +310,13 @@ impl Acquire {
 
     /// Waits until the next attempt, or look, is due.
     fn wait(&mut self, cx: &mut Context<'_>) {
-        let next = self.next(cx).map_or(Instant::MAX, Next::at);
-        let until = next.min(self.tries_end(cx));
+        let next = self.next(cx).unwrap_or(Next::Look(Instant::MAX));
+        if let Some((wait, _)) = cx.parts.queues.waiting(self.place)
+            && let Some(at) = wait.reminder(cx.now, next)
+        {
+            cx.parts.queues.remind(at, self.place);
+        }
+        let until = next.at().min(self.tries_end(cx));
         cx.round.state = State::Resting { until };
         cx.round.arm(&mut cx.parts.timers);
     }

@@ -29,13 +29,23 @@ use super::belief::Belief;
 /// How long a contender that is told of changes waits before it looks all the same.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
 
-/// The window after one split, in round trips; and after how many of them a delay follows.
-const WINDOW: u32 = 4;
-const SPLITS_MAX: u32 = 8;
+/// By how many paces those who have just come are behind those who have waited for long, where votes are
+/// split again and again; and how wide the window of each is.
+const BEHIND: u32 = 16;
+const WIDTH: u32 = 2;
 
-/// After so long a wait the window is a small part of what it was.
+/// After so many splits the windows are as far apart as they get, and after so many a delay follows.
+const SPLITS_FEW: u32 = 4;
+const SPLITS_MAX: u32 = 32;
+
+/// Who has waited for so long is not behind anybody.
 const OLD: Duration = Duration::from_millis(100);
-const PART_MIN: f64 = 0.125;
+
+/// For how long to come a tick of the wheel matters.
+const NEAR: Duration = Duration::from_millis(20);
+
+/// The longest pace: more says that this process was not scheduled.
+const PACE_MAX: Duration = Duration::from_millis(2);
 
 /// The window that an engine leaves to others, in round trips.
 const LEFT_TO_OTHERS: u32 = 8;
@@ -53,6 +63,11 @@ pub(in crate::engine) struct Wait {
     window: Option<Instant>,
     /// When it looks again.
     look: Instant,
+    /// When it has asked the nodes for a look, and how long that took on average.
+    asked: Instant,
+    took: Duration,
+    /// The latest time of which it wants to be reminded.
+    reminded: Instant,
     /// How often votes were split of late.
     splits: u32,
     /// Since the latest attempt a node has said that another holds the lock, or that the key has
@@ -98,6 +113,9 @@ impl Wait {
             delay: Instant::ZERO,
             window: None,
             look: Instant::ZERO,
+            asked: Instant::MAX,
+            took: Duration::ZERO,
+            reminded: Instant::ZERO,
             splits: 0,
             told: true,
         }
@@ -121,7 +139,7 @@ impl Wait {
         self.said.clear();
         self.said.extend(said);
         if self.said.contains(&NodeOutcome::Granted) {
-            self.splits = self.splits.saturating_add(1);
+            self.splits = self.splits.saturating_add(2);
         }
         self.delay = delay;
         self.belief.forget();
@@ -134,6 +152,19 @@ impl Wait {
             false => delays,
         };
         self.look = pace.now.saturating_add(between(pace.random, shortest, longest));
+        self.asked = pace.now;
+    }
+
+    /// Returns the time of which the contender wants to be reminded, if it is another than before: one
+    /// that is near. Those that are far may be late by a tick.
+    pub(in crate::engine) fn reminder(&mut self, now: Instant, next: Next) -> Option<Instant> {
+        match next {
+            Next::Attempt(at) if at != self.reminded && at < now.saturating_add(NEAR) => {
+                self.reminded = at;
+                Some(at)
+            }
+            Next::Attempt(_) | Next::Look(_) => None,
+        }
     }
 
     /// `node` says what is left of the key. If that is anything, a window that has begun is over.
@@ -144,11 +175,13 @@ impl Wait {
         left: Remaining,
         pushes: bool,
     ) {
+        let took = now.saturating_since(self.asked).min(PACE_MAX);
+        self.took = (self.took * 7 + took) / 8;
         self.belief.looked(now, node, left, pushes);
         if left != Remaining::Missing {
             self.window = None;
             if !self.told {
-                self.splits /= 2;
+                self.splits = self.splits.saturating_sub(1);
             }
             self.told = true;
         }
@@ -196,12 +229,16 @@ impl Wait {
         end
     }
 
-    /// Returns a random part of the window.
+    /// Returns how long it leaves the lock to others: those who have waited for long come first.
     fn window(&self, pace: &mut Pace<'_>) -> Duration {
-        let whole = pace.round_trip * WINDOW * self.splits;
-        let young = 1.0 - pace.waited.as_secs_f64() / OLD.as_secs_f64();
-        let part = whole.mul_f64(young.max(PART_MIN));
-        between(pace.random, Duration::ZERO, part)
+        if self.splits == 0 {
+            return Duration::ZERO;
+        }
+        let step = self.took.max(pace.round_trip);
+        let young = OLD.saturating_sub(pace.waited).as_secs_f64() / OLD.as_secs_f64();
+        let far = f64::from(self.splits.min(SPLITS_FEW)) / f64::from(SPLITS_FEW);
+        let behind = (step * BEHIND).mul_f64(young * far);
+        behind.saturating_add(between(pace.random, Duration::ZERO, step * WIDTH))
     }
 }
 
