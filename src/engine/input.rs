@@ -93,7 +93,11 @@ impl Engine {
     }
 
     /// Something has changed that these operations may wait for.
-    fn stir(&mut self, now: Instant, operations: impl IntoIterator<Item = OperationKey>) {
+    pub(super) fn stir(
+        &mut self,
+        now: Instant,
+        operations: impl IntoIterator<Item = OperationKey>,
+    ) {
         for operation in operations {
             self.operations
                 .with(now, operation, &mut self.parts, |operation, cx| {

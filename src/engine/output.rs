@@ -64,6 +64,10 @@ impl Engine {
             let event = match news {
                 News::Expired(lock) => Some(Event::Expired { lock }),
                 News::Operation(key) => self.operations.tell(now, key, &mut self.parts),
+                News::Stirred(key) => {
+                    self.stir(now, Some(key));
+                    None
+                }
             };
             if event.is_some() {
                 return event;

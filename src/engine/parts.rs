@@ -46,6 +46,8 @@ pub(super) enum News {
     Operation(OperationKey),
     /// A lock is over.
     Expired(LockId),
+    /// Something has changed that this operation waits for. There is nothing to tell a caller.
+    Stirred(OperationKey),
 }
 
 impl Parts {
@@ -107,8 +109,26 @@ impl Parts {
 
     /// Releases `claim` without an operation that waits for the outcome.
     pub(super) fn give_back(&mut self, now: Instant, claim: ClaimKey) {
+        self.release(now, None, claim);
+    }
+
+    /// Releases `claim`; `operation` waits for the outcome. A write of our own is not told to us, and
+    /// ends what a node was to tell: a contender that waits for the same resource looks again.
+    pub(super) fn release(
+        &mut self,
+        now: Instant,
+        operation: Option<OperationKey>,
+        claim: ClaimKey,
+    ) {
+        if self.queues.is_anyone_waiting()
+            && let Some(claim) = self.claims.get(claim)
+            && let Some(entry) = &claim.entry
+            && let Some(contender) = self.queues.wrote(entry.resource())
+        {
+            self.report(News::Stirred(contender));
+        }
         let (claims, mut below) = self.claims(now);
-        claims.release(None, claim, &mut below);
+        claims.release(operation, claim, &mut below);
     }
 
     /// Reports to the holder of `claim`, once, that its lock is over. Returns the questions about it,

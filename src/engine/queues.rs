@@ -51,6 +51,8 @@ pub(super) struct Queues {
     waiters: Slab<Waiter>,
     names: Names,
     recent: Recent,
+    /// How many places have a contender that may wait.
+    waiting: usize,
     /// When contenders want to be reminded, to the nanosecond: a tick of the wheel is longer than many
     /// windows. One that is over already is harmless.
     reminders: BinaryHeap<Reverse<(Instant, PlaceKey)>>,
@@ -108,6 +110,7 @@ impl Queues {
             waiters: Slab::new(),
             names: Names::new(seed),
             recent: Recent::new(),
+            waiting: 0,
             reminders: BinaryHeap::new(),
         }
     }
@@ -157,8 +160,23 @@ impl Queues {
     /// not wait yet.
     pub(super) fn begin_waiting(&mut self, place: PlaceKey, nodes: usize) -> Option<&mut Wait> {
         let place = self.places.get_mut(place.0).must()?;
+        self.waiting += usize::from(place.waiting.is_none());
         let new = || Box::new(Wait::new(nodes));
         Some(place.waiting.get_or_insert_with(new))
+    }
+
+    /// Returns `true` if any contender may wait.
+    pub(super) fn is_anyone_waiting(&self) -> bool {
+        self.waiting != 0
+    }
+
+    /// This engine has written to the key of `name`: no node tells of its next change. Returns the
+    /// contender that waits for one.
+    pub(super) fn wrote(&mut self, name: &[u8]) -> Option<OperationKey> {
+        let place = self.find(self.names.hash(name), name)?;
+        let (wait, _) = self.waiting(place)?;
+        wait.belief.ask_again();
+        self.contender(place)
     }
 
     /// The contender of `place` is to be reminded `at` this time.
@@ -204,7 +222,8 @@ impl Queues {
         let one = name.map(|name| self.find(self.names.hash(name), name));
         let mut stirred = Vec::new();
         let mut look = |place: &mut Place| {
-            if let (Some(waiting), Front::Contender(operation)) = (&mut place.waiting, place.front) {
+            if let (Some(waiting), Front::Contender(operation)) = (&mut place.waiting, place.front)
+            {
                 act(waiting);
                 stirred.push(operation);
             }
@@ -308,8 +327,8 @@ impl Queues {
         claim: ClaimKey,
         buffers: &mut Pool<u8>,
     ) -> Option<(OperationKey, bool)> {
-        let at = self.get_mut(place).must()?;
-        at.waiting = None;
+        let at = self.places.get_mut(place.0).must()?;
+        self.waiting -= usize::from(at.waiting.take().is_some());
         at.row.released(now);
         let held = at.front == Front::Holder(claim);
         let next = held.then(|| self.promote(place)).flatten();
@@ -395,9 +414,14 @@ impl Queues {
         at.users -= 1;
         if at.users == 0
             && let Some(Place {
-                name, hash, row, ..
+                name,
+                hash,
+                row,
+                waiting,
+                ..
             }) = self.places.remove(place.0).must()
         {
+            self.waiting -= usize::from(waiting.is_some());
             self.recent.put(hash, row);
             self.names.remove(hash, place.0);
             buffers.give(name);

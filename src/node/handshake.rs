@@ -19,8 +19,8 @@ use crate::error::{ServerError, Unusable};
 use crate::resp::{self, Value};
 
 use super::command::Dialect;
-use super::tracking::Waking;
 use super::script::{self, Script};
+use super::tracking::Waking;
 
 /// What a probe asks. Every server answers something, even one that refuses us.
 pub(crate) const HELLO: &[u8] = b"*1\r\n$5\r\nHELLO\r\n";

@@ -15,10 +15,10 @@ use crate::time::Instant;
 use super::Node;
 use super::guard::Guard;
 use super::handshake::{Next, Step};
-use super::in_flight::{Heard, InFlight, Request, Raw};
-use super::tracking::{self, Waking};
+use super::in_flight::{Heard, InFlight, Raw, Request};
 use super::phase::{Phase, Trouble};
 use super::reply::Reply;
+use super::tracking::{self, Waking};
 
 impl Node {
     /// Returns the next thing that the node has said, out of `piece` and what was left over before.

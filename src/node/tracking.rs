@@ -27,7 +27,8 @@ use super::command::Dialect;
 use super::phase::{Access, Phase};
 use super::{Command, Node, Request};
 
-const TRACK: &[u8] = b"*5\r\n$6\r\nCLIENT\r\n$8\r\nTRACKING\r\n$2\r\nON\r\n$5\r\nOPTIN\r\n$6\r\nNOLOOP\r\n";
+const TRACK: &[u8] =
+    b"*5\r\n$6\r\nCLIENT\r\n$8\r\nTRACKING\r\n$2\r\nON\r\n$5\r\nOPTIN\r\n$6\r\nNOLOOP\r\n";
 const CACHING: &[u8] = b"*3\r\n$6\r\nCLIENT\r\n$7\r\nCACHING\r\n$3\r\nYES\r\n";
 
 /// What a node says is left of a key.

@@ -28,8 +28,8 @@ use crate::engine::answer::{Answer, Answered, unusable};
 use crate::engine::check::is_out_of_reach;
 use crate::engine::claims::claim::{Claim, Stage};
 use crate::engine::contract::{Event, Request, RoundId};
-use crate::engine::parts::Parts;
 use crate::engine::nodes::Nodes;
+use crate::engine::parts::Parts;
 use crate::engine::queues::{Next, Pace, Refusal};
 
 /// The least delay between two attempts: a shorter one would end in the turn in which it began, and
@@ -245,7 +245,9 @@ impl Acquire {
             return Instant::MAX;
         };
         let longest = *cx.parts.settings.retry.delay().end();
-        cx.round.started.saturating_add(longest.saturating_mul(tries))
+        cx.round
+            .started
+            .saturating_add(longest.saturating_mul(tries))
     }
 
     /// Ends without an attempt: the nodes have said what they said to the latest attempt for the same
@@ -580,7 +582,11 @@ impl Operate for Acquire {
     fn lead(&mut self, cx: &mut Context<'_>) {
         match cx.round.state {
             State::Queued { .. } | State::Resting { .. } => {
-                let after = cx.parts.queues.waiting(self.place).map(|(waiting, _)| waiting.why);
+                let after = cx
+                    .parts
+                    .queues
+                    .waiting(self.place)
+                    .map(|(waiting, _)| waiting.why);
                 self.verdict = after.map_or(Verdict::Open, Verdict::Refused);
                 self.go_on(cx);
             }
@@ -599,7 +605,6 @@ impl Operate for Acquire {
             cx.parts.give_back(cx.now, claim);
         }
     }
-
 }
 
 /// Returns `true` if a lock that could be trusted until `valid_until` is none at `now`.

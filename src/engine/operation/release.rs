@@ -43,8 +43,7 @@ impl Operate for Release {
             cx.round[node].deadline = cx.now.saturating_add(patience);
             cx.round[node].asked = true;
         }
-        let (claims, mut below) = cx.parts.claims(cx.now);
-        claims.release(Some(cx.round.key), claim, &mut below);
+        cx.parts.release(cx.now, Some(cx.round.key), claim);
         // A `SET` that had not left was withdrawn: there is nothing to release.
         let left = cx.parts.claims.get(claim);
         let owed = left.map_or(NodeSet::EMPTY, |claim| claim.owed);

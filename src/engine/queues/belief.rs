@@ -138,7 +138,9 @@ impl Belief {
     /// time on.
     pub(crate) fn free_at(&self, from: impl Fn(NodeId) -> Instant) -> Instant {
         let nodes = NodeId::first(self.nodes.len()).zip(&self.nodes);
-        let mut times: Vec<_> = nodes.map(|(node, seen)| seen.free.max(from(node))).collect();
+        let mut times: Vec<_> = nodes
+            .map(|(node, seen)| seen.free.max(from(node)))
+            .collect();
         times.sort_unstable();
         times[quorum_of(times.len()) - 1]
     }
@@ -193,9 +195,18 @@ mod tests {
         for (answers, free) in [
             ([left(10), left(30), left(20)], at(1_021)),
             ([left(10), Remaining::Permanent, left(20)], at(1_021)),
-            ([Remaining::Missing, Remaining::Permanent, left(20)], at(1_021)),
-            ([Remaining::Missing, Remaining::Permanent, Remaining::Missing], NOW),
-            ([Remaining::Permanent, Remaining::Permanent, left(20)], Instant::MAX),
+            (
+                [Remaining::Missing, Remaining::Permanent, left(20)],
+                at(1_021),
+            ),
+            (
+                [Remaining::Missing, Remaining::Permanent, Remaining::Missing],
+                NOW,
+            ),
+            (
+                [Remaining::Permanent, Remaining::Permanent, left(20)],
+                Instant::MAX,
+            ),
         ] {
             assert_eq!(looked(answers).free_at(always), free, "{answers:?}");
         }

@@ -151,7 +151,9 @@ impl Wait {
             true => (LOOK_AGAIN, LOOK_AGAIN * 2),
             false => delays,
         };
-        self.look = pace.now.saturating_add(between(pace.random, shortest, longest));
+        self.look = pace
+            .now
+            .saturating_add(between(pace.random, shortest, longest));
         self.asked = pace.now;
     }
 

@@ -130,7 +130,11 @@ fn when_the_lock_is_lost_the_first_waiter_asks() {
     world.expired_first(&lock);
     assert!(world.events.is_empty());
     let asked = world.take_all();
-    assert!(asked.iter().all(|sent| sent.contains(&"SET k 10000".into())));
+    assert!(
+        asked
+            .iter()
+            .all(|sent| sent.contains(&"SET k 10000".into()))
+    );
     world.cancel(waiters[0]);
 }
 
@@ -147,9 +151,16 @@ fn those_behind_a_contender_do_not_ask_and_inherit_what_it_knows() {
     let waiters = [(); 2].map(|()| world.acquire(&patient()));
     assert_eq!(world.take_all().concat(), NOTHING);
     world.cancel(rests);
-    assert_eq!(world.take_all().concat(), NOTHING, "it waits as the first did");
+    assert_eq!(
+        world.take_all().concat(),
+        NOTHING,
+        "it waits as the first did"
+    );
     world.all_say(0..2, PUSH);
-    assert_eq!(world.take(0), ["CLIENT CACHING YES", "PTTL k", "SET k 10000"]);
+    assert_eq!(
+        world.take(0),
+        ["CLIENT CACHING YES", "PTTL k", "SET k 10000"]
+    );
     (1..3).for_each(|node| assert_eq!(world.take(node), ["SET k 10000"]));
     world.say(0, "+OK|:-2|");
     world.all_say(0..3, "+OK|");

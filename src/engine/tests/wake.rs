@@ -30,7 +30,11 @@ impl World {
 fn a_waiter_asks_as_soon_as_a_majority_has_told_of_a_change() {
     let (mut world, _) = World::one_waits();
     world.say(1, PUSH);
-    assert_eq!(world.take_all().concat(), LOOK, "of node 1 alone: it is asked to tell again");
+    assert_eq!(
+        world.take_all().concat(),
+        LOOK,
+        "of node 1 alone: it is asked to tell again"
+    );
     world.say(1, "+OK|:-2|");
     assert_eq!(world.take_all().concat(), NOTHING, "one is no majority");
     world.say(0, PUSH);
@@ -55,8 +59,18 @@ fn a_key_that_expires_wakes_without_a_push() {
     world.sleep(Duration::from_millis(9_990));
     for node in 0..3 {
         for sent in world.take(node) {
-            assert!(LOOK.contains(&&*sent), "it looks again now and then: {sent}");
-            world.say(node, if sent.starts_with("PTTL") { ":11|" } else { "+OK|" });
+            assert!(
+                LOOK.contains(&&*sent),
+                "it looks again now and then: {sent}"
+            );
+            world.say(
+                node,
+                if sent.starts_with("PTTL") {
+                    ":11|"
+                } else {
+                    "+OK|"
+                },
+            );
         }
     }
     world.sleep(15 * MS);
@@ -80,7 +94,10 @@ fn a_contender_that_another_forestalls_waits_for_the_next_change() {
     world.all_say(0..2, PUSH);
     world.take_all();
     world.all_say(0..3, "_|");
-    assert!(world.take(0).ends_with(&LOOK.map(String::from)), "it is asked to tell again");
+    assert!(
+        world.take(0).ends_with(&LOOK.map(String::from)),
+        "it is asked to tell again"
+    );
     world.take_all();
     world.say(0, "+OK|:10000|");
     world.say(1, "+OK|:10000|");
@@ -97,7 +114,10 @@ fn a_node_that_comes_back_is_looked_at_again() {
     world.welcome(0);
     world.finish(0, "run0");
     let sent = world.take(0);
-    assert!(sent.ends_with(&FIRST_LOOK.map(String::from)), "registrations die with it");
+    assert!(
+        sent.ends_with(&FIRST_LOOK.map(String::from)),
+        "registrations die with it"
+    );
     world.say(0, "+OK|+OK|:-2|");
     assert_eq!(world.take_all().concat(), NOTHING);
     world.say(2, PUSH);
