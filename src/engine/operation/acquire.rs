@@ -83,9 +83,14 @@ impl Acquire {
 
     // ----- an attempt -----------------------------------------------------------------------
 
-    /// One attempt: the same bytes to every node, before any answer is read.
+    /// Another attempt.
     fn attempt(&mut self, cx: &mut Context<'_>) {
         cx.round.reset(cx.now);
+        self.ask_nodes(cx);
+    }
+
+    /// One attempt, of a round that is new: the same bytes to every node, before any answer is read.
+    fn ask_nodes(&mut self, cx: &mut Context<'_>) {
         cx.round.tries = cx.round.tries.saturating_add(1);
         let parts = &mut *cx.parts;
         let (buffer, owner) = (parts.claims.buffers.take(), &parts.settings.owner);
@@ -428,7 +433,7 @@ impl Operate for Acquire {
             cx.parts.leave_to_others(cx.now, self.place);
             self.go_on(cx);
         } else if turn || once && !self.is_held_here(cx) {
-            self.attempt(cx);
+            self.ask_nodes(cx);
         } else if self.refuse_for_other_cluster(cx) {
             // It would have been asked for in vain.
         } else if once {

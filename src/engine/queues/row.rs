@@ -4,8 +4,8 @@
 //! the release. So it leaves the lock to others for a moment, from time to time: often where it has met
 //! others of late, and rarely where it has not, because it would not know of them.
 //!
-//! What is known of a resource is kept for a moment after its place has ended, for a few resources: a
-//! thread that locks in a loop has no place between two locks.
+//! That is remembered for a moment and for a few resources, also while a resource has no place: a thread
+//! that locks in a loop has none between two locks.
 
 use core::time::Duration;
 
@@ -80,32 +80,26 @@ impl Row {
     }
 }
 
-/// The rows of resources that have no place.
+/// The rows of resources, of the latest that were released: each has the slot of its hash.
 #[derive(Debug)]
-pub(super) struct Recent {
+pub(super) struct Rows {
     slots: [(u64, Row); REMEMBERED],
 }
 
-impl Recent {
+impl Rows {
     pub(super) const fn new() -> Self {
         Self {
             slots: [(0, Row::NONE); REMEMBERED],
         }
     }
 
-    /// Returns the row of the name with this `hash`, if it goes on.
+    /// Returns the row of the name with this `hash`: the present one, if it goes on at `now`.
     #[inline]
-    pub(super) fn take(&self, now: Instant, hash: u64) -> Row {
-        let (of, row) = self.slots[hash as usize % REMEMBERED];
-        match of == hash && now < row.released.saturating_add(OF_LATE) {
-            true => row,
-            false => Row::NONE,
+    pub(super) fn of(&mut self, now: Instant, hash: u64) -> &mut Row {
+        let (of, row) = &mut self.slots[hash as usize % REMEMBERED];
+        if *of != hash || row.released.max(row.met).saturating_add(OF_LATE) <= now {
+            (*of, *row) = (hash, Row::NONE);
         }
-    }
-
-    /// Remembers the row of the name with this `hash`.
-    #[inline]
-    pub(super) fn put(&mut self, hash: u64, row: Row) {
-        self.slots[hash as usize % REMEMBERED] = (hash, row);
+        row
     }
 }

@@ -210,9 +210,9 @@ impl Wait {
         }
     }
 
-    /// `node` says that the key has changed. Others that do not tell may have changed it by `soon`.
-    pub(in crate::engine) fn changed(&mut self, now: Instant, node: NodeId, soon: Duration) {
-        self.belief.changed(now, node, soon);
+    /// `node` says that the key has changed. Others that do not tell may have it too, as long after as an answer takes.
+    pub(in crate::engine) fn changed(&mut self, now: Instant, node: NodeId) {
+        self.belief.changed(now, node, self.took);
         self.look_soon(now.saturating_add(LOOK_SOON));
         self.told = true;
     }
