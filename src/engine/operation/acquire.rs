@@ -244,15 +244,24 @@ impl Acquire {
         cx.round.arm(&mut cx.parts.timers);
     }
 
-    /// Returns when the operation has waited for as long as its tries could have taken.
+    /// Returns when the operation has waited for others for as long as its tries could have taken.
     fn tries_end(&self, cx: &Context<'_>) -> Instant {
         let Some(tries) = self.tries_allowed else {
             return Instant::MAX;
         };
-        let longest = *cx.parts.settings.retry.delay().end();
+        let (_, longest) = cx.parts.settings.retry.delay().into_inner();
+        let longest = longest.max(SHORTEST_REST);
         cx.round
             .started
             .saturating_add(longest.saturating_mul(tries))
+    }
+
+    /// Returns the same while it rests: where too few nodes have answered, each attempt counts.
+    fn rest_end(&self, cx: &Context<'_>) -> Instant {
+        match self.verdict {
+            Verdict::Refused(Refusal::Held) => self.tries_end(cx),
+            Verdict::Refused(_) | Verdict::Open | Verdict::Granted(..) => Instant::MAX,
+        }
     }
 
     /// Ends without an attempt: the nodes have said what they said to the latest attempt for the same
@@ -324,7 +333,7 @@ impl Acquire {
         {
             cx.parts.queues.remind(at, self.place);
         }
-        let until = next.at().min(self.tries_end(cx));
+        let until = next.at().min(self.rest_end(cx));
         cx.round.state = State::Resting { until };
         cx.round.arm(&mut cx.parts.timers);
     }
@@ -557,7 +566,7 @@ impl Operate for Acquire {
 
     fn rested(&mut self, until: Instant, cx: &mut Context<'_>) {
         let deadline = cx.round.deadline.unwrap_or(Instant::MAX);
-        if deadline.min(self.tries_end(cx)) <= cx.now {
+        if deadline.min(self.rest_end(cx)) <= cx.now {
             let after = core::mem::replace(&mut self.verdict, Verdict::Open);
             self.decide(after, cx);
         } else if cx.now < until {

@@ -15,8 +15,8 @@ use crate::time::Instant;
 const LOCKS_MAX: u32 = 16;
 const TIME: Duration = Duration::from_millis(10);
 
-/// How long a row is where nobody was met.
-const TIME_ALONE: Duration = Duration::from_millis(100);
+/// How long a row is where nobody was met. A pause costs some round trips.
+const TIME_ALONE: Duration = Duration::from_secs(1);
 
 /// For how long it is remembered that others were met, and a row goes on.
 const OF_LATE: Duration = Duration::from_millis(100);

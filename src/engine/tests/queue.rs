@@ -1,6 +1,7 @@
 //! Stories of the queue: callers of one engine that want the same resource.
 
 use super::*;
+use crate::config::Retry;
 
 /// For as long as a story lasts.
 fn patient() -> LockOptions {
@@ -222,4 +223,17 @@ fn a_waiter_costs_little_memory() {
     assert_eq!(waiters.len(), 10_000);
     world.release_on(0..3, lock);
     world.is_clean();
+}
+
+/// Where nodes are silent, each attempt counts, however short the delays are.
+#[test]
+fn tries_that_nobody_answered_are_made_all() {
+    for delay in [Duration::ZERO, MS] {
+        let retry = Retry::new(5, Duration::ZERO..=delay);
+        let mut world = World::with(named(3).retry(retry));
+        (0..3).for_each(|node| world.greet(node));
+        world.acquire(&LockOptions::new(TTL));
+        world.sleep_until_event();
+        assert_eq!(world.no_quorum().tries(), 5, "{delay:?}");
+    }
 }
