@@ -422,6 +422,9 @@ impl Queues {
         at.users -= 1;
         if at.users == 0 {
             self.waiting -= usize::from(at.waiting.is_some());
+            if self.waiting == 0 {
+                self.reminders.clear();
+            }
             buffers.give(core::mem::take(&mut at.name));
             self.names.remove(at.hash, place.0);
             self.places.discard(place.0);

@@ -438,7 +438,7 @@ impl Operate for Acquire {
         cx.round.tries = 0;
         let turn = cx.parts.queues.contend(self.place, cx.round.key);
         let once = self.tries_allowed == Some(1);
-        if turn && !once && cx.parts.queues.leaves_first(cx.now, self.place) {
+        if turn && !once && has_time(cx) && cx.parts.queues.leaves_first(cx.now, self.place) {
             cx.parts.leave_to_others(cx.now, self.place);
             self.go_on(cx);
         } else if turn || once && !self.is_held_here(cx) {
@@ -567,8 +567,10 @@ impl Operate for Acquire {
     fn rested(&mut self, until: Instant, cx: &mut Context<'_>) {
         let deadline = cx.round.deadline.unwrap_or(Instant::MAX);
         if deadline.min(self.rest_end(cx)) <= cx.now {
-            let after = core::mem::replace(&mut self.verdict, Verdict::Open);
-            self.decide(after, cx);
+            match core::mem::replace(&mut self.verdict, Verdict::Open) {
+                Verdict::Open => self.give_up_waiting(cx), // It has left the lock to others.
+                after => self.decide(after, cx),
+            }
         } else if cx.now < until {
             cx.round.arm(&mut cx.parts.timers);
         } else if self.is_held_here(cx) {
@@ -674,6 +676,13 @@ fn fresh_entry(buffer: Vec<u8>, resource: &[u8], random: &mut StdRng, owner: &[u
     let len = TOKEN_RANDOM_BYTES + owner.len();
     token[TOKEN_RANDOM_BYTES..len].copy_from_slice(owner);
     Entry::new(buffer, resource, &token[..len])
+}
+
+/// Returns `true` if the caller can wait for others and ask then.
+fn has_time(cx: &Context<'_>) -> bool {
+    let least = LAST_CHANCE.saturating_add(cx.parts.nodes.round_trip().saturating_mul(16));
+    let deadline = cx.round.deadline;
+    deadline.is_none_or(|deadline| cx.now.saturating_add(least) < deadline)
 }
 
 /// Returns what the decision of a waiter rests on.

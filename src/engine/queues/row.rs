@@ -15,11 +15,13 @@ use crate::time::Instant;
 const LOCKS_MAX: u32 = 16;
 const TIME: Duration = Duration::from_millis(10);
 
-/// How long a row is where nobody was met. A pause costs some round trips.
+/// How long a row is where nobody was met: of several that take turns, and of one that comes back. A
+/// pause costs some round trips.
+const TIME_AMONG_US: Duration = Duration::from_millis(100);
 const TIME_ALONE: Duration = Duration::from_secs(1);
 
 /// For how long it is remembered that others were met, and a row goes on.
-const OF_LATE: Duration = Duration::from_millis(100);
+const OF_LATE: Duration = Duration::from_secs(1);
 
 /// How many resources are remembered, a power of two.
 const REMEMBERED: usize = 64;
@@ -62,16 +64,25 @@ impl Row {
     /// it does each time.
     #[inline]
     pub(super) fn is_over_for_one(&mut self, now: Instant) -> bool {
-        self.locks != 0 && now < self.met || self.is_over(now)
+        let over = now < self.met || self.has_lasted(now, TIME_ALONE);
+        self.begin_another_if(over)
     }
 
-    /// Returns `true` if the row has been long enough, and begins another then.
+    /// Returns `true` if the lock is left to others before the next of ours has it.
     #[inline]
     pub(super) fn is_over(&mut self, now: Instant) -> bool {
         let over = match now < self.met {
-            true => LOCKS_MAX <= self.locks || self.since.saturating_add(TIME) <= now,
-            false => self.since.saturating_add(TIME_ALONE) <= now,
+            true => LOCKS_MAX <= self.locks || self.has_lasted(now, TIME),
+            false => self.has_lasted(now, TIME_AMONG_US),
         };
+        self.begin_another_if(over)
+    }
+
+    fn has_lasted(&self, now: Instant, time: Duration) -> bool {
+        self.since.saturating_add(time) <= now
+    }
+
+    fn begin_another_if(&mut self, over: bool) -> bool {
         let over = over && self.locks != 0;
         if over {
             self.locks = 0;

@@ -198,6 +198,10 @@ impl Wait {
         let took = now.saturating_since(self.asked).min(PACE_MAX);
         self.took = (self.took * 7 + took) / 8;
         self.belief.looked(now, node, left, pushes);
+        let said = self.said.get(node.index());
+        if !matches!(said, Some(NodeOutcome::Held | NodeOutcome::Granted) | None) {
+            self.belief.not_before(self.delay, node); // It did not take the `SET`, and may not yet.
+        }
         if !self.belief.is_told() {
             self.look = self.look.min(self.often);
         }
