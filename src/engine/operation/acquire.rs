@@ -259,8 +259,8 @@ impl Acquire {
     /// Returns the same while it rests: where too few nodes have answered, each attempt counts.
     fn rest_end(&self, cx: &Context<'_>) -> Instant {
         match self.verdict {
-            Verdict::Refused(Refusal::Held) => self.tries_end(cx),
-            Verdict::Refused(_) | Verdict::Open | Verdict::Granted(..) => Instant::MAX,
+            Verdict::Open | Verdict::Refused(Refusal::Held) => self.tries_end(cx),
+            Verdict::Refused(_) | Verdict::Granted(..) => Instant::MAX,
         }
     }
 
@@ -569,7 +569,7 @@ impl Operate for Acquire {
         if deadline.min(self.rest_end(cx)) <= cx.now {
             match core::mem::replace(&mut self.verdict, Verdict::Open) {
                 Verdict::Open => self.give_up_waiting(cx), // It has left the lock to others.
-                after => self.decide(after, cx),
+                after @ (Verdict::Granted(..) | Verdict::Refused(_)) => self.decide(after, cx),
             }
         } else if cx.now < until {
             cx.round.arm(&mut cx.parts.timers);
