@@ -108,6 +108,7 @@ impl Engine {
 
     /// A node can be asked that could not before.
     fn stir_all(&mut self, now: Instant) {
+        self.parts.queues.look_soon(now);
         self.operations
             .each(now, &mut self.parts, |operation, cx| operation.stirred(cx));
     }

@@ -172,10 +172,11 @@ impl Queues {
 
     /// This engine has written to the key of `name`: no node tells of its next change. Returns the
     /// contender that waits for one.
-    pub(super) fn wrote(&mut self, name: &[u8]) -> Option<OperationKey> {
+    pub(super) fn wrote(&mut self, now: Instant, name: &[u8]) -> Option<OperationKey> {
         let place = self.find(self.names.hash(name), name)?;
         let (wait, _) = self.waiting(place)?;
         wait.belief.ask_again();
+        wait.look_soon(now);
         self.contender(place)
     }
 
@@ -205,10 +206,20 @@ impl Queues {
 
     /// What was asked of `node` is lost, for all places.
     pub(super) fn lost(&mut self, node: NodeId) {
-        for place in self.places.iter_mut() {
-            if let Some(waiting) = &mut place.waiting {
-                waiting.belief.lost(node);
-            }
+        self.each(|wait| wait.belief.lost(node));
+    }
+
+    /// All contenders look at the nodes that tell of nothing, when they are stirred.
+    pub(super) fn look_soon(&mut self, now: Instant) {
+        self.each(|wait| wait.look_soon(now));
+    }
+
+    fn each(&mut self, act: impl Fn(&mut Wait)) {
+        if self.is_anyone_waiting() {
+            let waiting = self.places.iter_mut();
+            waiting
+                .filter_map(|place| place.waiting.as_deref_mut())
+                .for_each(act);
         }
     }
 

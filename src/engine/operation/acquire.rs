@@ -297,6 +297,7 @@ impl Acquire {
         if let Some((waiting, resource)) = parts.queues.waiting(self.place)
             && waiting.why == Refusal::Held
         {
+            waiting.begin_to_look(cx.now);
             for node in parts.nodes.set().iter() {
                 let there = parts.nodes.writing_to(node);
                 if waiting.belief.is_to_be_asked(node)
@@ -335,15 +336,12 @@ impl Acquire {
     /// Makes an attempt if it is time for that, or goes on waiting.
     fn go_on(&mut self, cx: &mut Context<'_>) {
         match self.next(cx) {
-            Some(Next::Attempt(at)) if cx.now < at => {
+            Some(Next::Look(at)) if at <= cx.now => {
                 self.look(cx);
                 self.wait(cx);
             }
-            Some(Next::Look(_)) => {
-                self.look(cx);
-                self.wait(cx);
-            }
-            Some(Next::Attempt(_)) | None => self.try_again(cx),
+            Some(Next::Attempt(at) | Next::Look(at)) if cx.now < at => self.wait(cx),
+            Some(_) | None => self.try_again(cx),
         }
     }
 
@@ -562,11 +560,6 @@ impl Operate for Acquire {
         } else if self.is_held_here(cx) {
             self.wait_for_turn(cx);
         } else {
-            if let Some(Next::Look(_)) = self.next(cx)
-                && let Some((waiting, _)) = cx.parts.queues.waiting(self.place)
-            {
-                waiting.belief.ask_again();
-            }
             self.go_on(cx);
         }
     }
