@@ -198,6 +198,10 @@ impl Wait {
         let took = now.saturating_since(self.asked).min(PACE_MAX);
         self.took = (self.took * 7 + took) / 8;
         self.belief.looked(now, node, left, pushes);
+        let said = self.said.get(node.index());
+        if !matches!(said, Some(NodeOutcome::Held | NodeOutcome::Granted) | None) {
+            self.belief.not_before(self.delay, node); // It did not take the `SET`, and may not yet.
+        }
         if !self.belief.is_told() {
             self.look = self.look.min(self.often);
         }
@@ -210,9 +214,9 @@ impl Wait {
         }
     }
 
-    /// `node` says that the key has changed. Others that do not tell may have changed it by `soon`.
-    pub(in crate::engine) fn changed(&mut self, now: Instant, node: NodeId, soon: Duration) {
-        self.belief.changed(now, node, soon);
+    /// `node` says that the key has changed. Others that do not tell may have it too, as long after as an answer takes.
+    pub(in crate::engine) fn changed(&mut self, now: Instant, node: NodeId) {
+        self.belief.changed(now, node, self.took);
         self.look_soon(now.saturating_add(LOOK_SOON));
         self.told = true;
     }
