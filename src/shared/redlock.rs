@@ -40,7 +40,7 @@ use crate::time::Instant;
 ///     .build()?;
 /// let ttl = Duration::from_secs(10);
 ///
-/// let lock: LockGuard = redlock.lock("invoice:42", ttl)?; // Waits and tries again.
+/// let lock: LockGuard = redlock.lock("invoice:42", ttl)?; // Waits while another has it.
 /// // The work that no other client may do at the same time.
 /// drop(lock); // Released, without waiting for the nodes.
 ///
