@@ -411,3 +411,30 @@ fn what_the_kernel_does_not_take_goes_first_when_it_takes_again() {
     }
     world.assert_empty();
 }
+
+/// Futures that wait behind others, for a lock of this handle or of another, are dropped.
+#[test]
+fn waiters_that_are_dropped_leave_no_operation() {
+    let world = World::new();
+    let (other, redlock) = (world.redlock(), world.redlock());
+    let foreign = other.try_lock("foreign", LONG).unwrap();
+    let own = redlock.try_lock("own", LONG).unwrap();
+    let mut context = Context::from_waker(Waker::noop());
+    let poll = |index: usize| {
+        let mut future = Box::pin(redlock.lock_async(["foreign", "own"][index % 2], LONG));
+        assert!(future.as_mut().poll(&mut context).is_pending());
+        future
+    };
+    let waiting: Vec<_> = (0..1_000).map(poll).collect();
+    let rounds = || redlock.shared().enter().unwrap().engine.load().rounds;
+    assert_eq!(rounds(), 1_000);
+    drop(waiting);
+    assert_eq!(rounds(), 0);
+    foreign.unlock().unwrap();
+    own.unlock().unwrap();
+    for name in ["foreign", "own"] {
+        let next = redlock.lock_with(name, &LockOptions::new(LONG).wait(PATIENCE));
+        next.unwrap().unlock().unwrap();
+    }
+    world.assert_empty();
+}
