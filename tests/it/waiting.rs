@@ -499,3 +499,28 @@ fn every_kind_of_call_waits_for_five_seconds_by_default() {
         }
     });
 }
+
+/// What a waiter was told by the nodes is in its error.
+#[test]
+fn a_call_that_gives_up_says_who_holds_the_lock_and_for_how_long() {
+    for cluster in clusters() {
+        foreign(&cluster, "held");
+        for kind in KINDS {
+            let mut waiter = Waiter::new(kind, quiet(&cluster));
+            let options = LockOptions::new(LONG).wait(Duration::from_secs(1));
+            let report = held(waiter.wait("held", &options));
+            let left = report.held_for().expect("a majority has said so");
+            assert!(LONG / 2 < left && left <= LONG, "{kind:?}: {left:?}");
+            assert_eq!(report.holder(), None, "{kind:?}");
+        }
+        for which in Which::BOTH {
+            let mut face = which.build(quiet(&cluster).owner("billing-7"));
+            let lock = face.try_lock(which.key("own"), LONG).expect("free");
+            let report = held(face.try_lock(which.key("own"), LONG));
+            assert_eq!(report.holder(), Some(&b"billing-7"[..]));
+            let left = report.held_for().expect("its own");
+            assert!(LONG / 2 < left && left <= LONG, "{left:?}");
+            face.unlock(lock).expect("held");
+        }
+    }
+}

@@ -69,3 +69,29 @@ fn a_wait_of_the_handle_lifts_the_limit_of_tries() {
     assert!((990 * MS..=SECOND + TICK).contains(&waited), "{waited:?}");
     assert!(1 < world.no_quorum().tries());
 }
+
+#[test]
+fn a_call_that_gives_up_says_for_how_long_the_lock_is_held() {
+    let (mut world, _) = World::one_waits();
+    world.acquire(&LockOptions::new(TTL).wait(SECOND));
+    world.sleep_until_event();
+    let report = world.held_by_another();
+    assert_eq!(report.holder(), None, "it is another's");
+    let left = report.held_for().expect("a majority has said so");
+    assert!(left <= 9_001 * MS && 8_990 * MS < left, "{left:?}");
+    // Nobody has asked for that.
+    let mut world = World::ready(3);
+    world.try_once();
+    world.all_say(0..2, "_|");
+    assert_eq!(world.held_by_another().held_for(), None);
+}
+
+#[test]
+fn a_call_that_meets_a_lock_of_its_own_handle_says_so() {
+    let mut world = World::with(named(3).owner("billing-7")).greeted();
+    let lock = world.lock_on(0..3);
+    world.try_once();
+    let report = world.held_by_another();
+    assert_eq!(report.holder(), Some(&b"billing-7"[..]));
+    assert_eq!(report.held_for(), Some(lock.validity_at(world.now)));
+}
