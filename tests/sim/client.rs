@@ -68,7 +68,7 @@ pub(crate) struct Client {
     pub(crate) stopped: Time,
     /// The longest of these times.
     longest_stop: Time,
-    /// When a user has asked for a lock in this turn, by its clock.
+    /// When a user has tried once to get a lock in this turn, by its clock.
     pub(crate) called: Option<Instant>,
     /// A user did something in this turn.
     pub(crate) acted: bool,

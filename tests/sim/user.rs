@@ -311,7 +311,6 @@ impl World {
             call,
             tries,
             deadline,
-            stopped,
             ..
         } = self.take_task(client, user)
         else {
@@ -321,11 +320,7 @@ impl World {
         match result {
             Ok(lock) => self.got(client, user, lock, &call),
             Err(error) => {
-                let limits = Limits {
-                    tries,
-                    deadline,
-                    stopped,
-                };
+                let limits = Limits { tries, deadline };
                 self.check_refusal(client, user, &call, limits, &error);
                 self.rest(client, user);
             }
@@ -716,7 +711,9 @@ impl World {
                 };
                 self.oracle.asks(client, user);
                 self.acquire_begun(client, user);
-                self.clients[client].called = Some(shown);
+                // Others may leave the lock to other clients first, or wait.
+                let once = options.tries_allowed(&retry) == Some(1);
+                self.clients[client].called = once.then_some(shown);
                 self.set_task(client, user, task, next);
             }
             Err(error) if Self::is_saturated(&error) => {

@@ -291,6 +291,7 @@ impl World {
             Event::Cheer(server, number) => self.cheer(server, number),
             Event::Look => {
                 self.snapshot();
+                self.expire_some();
                 self.look();
                 self.false_steps();
                 self.at(self.now + 100 * MILLI, Event::Look);

@@ -153,6 +153,13 @@ pub(crate) struct Oracle {
     pub(crate) anew: Vec<Vec<Time>>,
     /// By client: since when a node has said that it is of another cluster.
     shut_out: Vec<Time>,
+    /// How often others had set a key when the present call began, by client and resource.
+    sets: storm::Sets,
+    sets_before: Vec<Vec<u64>>,
+    /// By client and node.
+    pub(crate) looks: Vec<Vec<storm::Looks>>,
+    /// By client: commands about locks.
+    lock_commands: Vec<u64>,
     pub(crate) counts: Counts,
 }
 
@@ -309,6 +316,10 @@ impl Oracle {
             quarantine: quarantine::Quarantine::new(plan),
             anew: vec![vec![0; plan.nodes]; plan.peers()],
             shut_out: vec![NEVER; plan.peers()],
+            sets: storm::Sets::new(plan.peers(), plan.resources),
+            sets_before: vec![vec![0; plan.resources]; plan.peers()],
+            looks: vec![vec![storm::Looks::default(); plan.nodes]; plan.peers()],
+            lock_commands: vec![0; plan.peers()],
             counts: Counts::default(),
         }
     }
@@ -327,6 +338,8 @@ impl Oracle {
         self.answered[peer].fill(0);
         self.newest[peer].fill(None);
         self.calls[peer].fill(late::Calls::default());
+        self.looks[peer].fill(storm::Looks::default());
+        self.lock_commands[peer] = 0;
         self.refused[peer].fill(Codes::default());
         self.quarantine.born(peer);
         self.shut_out[peer] = NEVER;
@@ -357,6 +370,7 @@ impl Oracle {
     /// A call for a lock is made.
     pub(crate) fn asks(&mut self, client: usize, user: usize) {
         self.attempts[client][user] = 0;
+        self.sets_before[client][user] = self.sets.of_others(client, user);
         self.asked[client][user].clear();
     }
 
