@@ -1,7 +1,5 @@
 //! Inputs and timers: each is passed to the parts that it concerns.
 
-use alloc::vec::Vec;
-
 use crate::error::{LinkError, NodeOutcome, Unusable};
 use crate::keys::{ClaimKey, NodeId, OperationKey, PlaceKey};
 use crate::node::{Heard, Raw, Remaining, Reply, Trouble};
@@ -12,7 +10,6 @@ use super::alarm::Alarm;
 use super::contract::Input;
 use super::nodes::Silence;
 use super::operation::held::Verdict;
-use super::queues::Wait;
 
 impl Engine {
     /// Hands in what happened outside. Infallible: nothing that a server sends is a mistake of the
@@ -58,18 +55,9 @@ impl Engine {
         let mut piece = bytes;
         loop {
             let (operations, queues) = (&mut self.operations, &mut self.parts.queues);
-            let soon = self.parts.nodes[node].distance() / 2;
-            let mut stirred = Vec::new();
-            let show = |shown: Raw<'_>| match shown {
-                Raw::Answer(key, value) => {
-                    operations.show(node, key, value);
-                    true
-                }
-                Raw::Changed(name) => {
-                    let changed = |waiting: &mut Wait| waiting.changed(now, node, soon);
-                    stirred.extend(queues.changed(name, changed));
-                    !stirred.is_empty()
-                }
+            let show = |raw: Raw<'_>| match raw {
+                Raw::Answer(key, value) => operations.show(node, key, value),
+                Raw::Changed(name) => queues.changed(now, node, name),
             };
             let heard = match self.parts.nodes[node].receive(now, &mut piece, show) {
                 Ok(Some(heard)) => self.heard(now, node, heard),
@@ -80,7 +68,6 @@ impl Engine {
                 self.give_up(now, node, trouble);
                 return;
             }
-            self.stir(now, stirred);
         }
         self.after_reading(now, node);
         if was_silent {
@@ -89,6 +76,14 @@ impl Engine {
         }
         if self.parts.nodes[node].has_moved_away() {
             self.give_up(now, node, Trouble::Link(LinkError::Silent));
+        }
+    }
+
+    /// A node has said that keys have changed.
+    #[cold]
+    fn changed(&mut self, now: Instant) {
+        while let Some(operation) = self.parts.queues.next_stirred() {
+            self.stir(now, Some(operation));
         }
     }
 
@@ -108,6 +103,7 @@ impl Engine {
 
     /// A node can be asked that could not before.
     fn stir_all(&mut self, now: Instant) {
+        self.parts.queues.look_soon(now);
         self.operations
             .each(now, &mut self.parts, |operation, cx| operation.stirred(cx));
     }
@@ -155,7 +151,7 @@ impl Engine {
                 return self.parts.nodes.writing_to(node).join(now, longest);
             }
             Heard::Joined => self.joined(now, node),
-            Heard::Changed => {}
+            Heard::Changed => self.changed(now),
             Heard::Looked {
                 place,
                 left,

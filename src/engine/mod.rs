@@ -290,7 +290,7 @@ impl Engine {
             .filter(|wait| guard!(DeadlineIgnored, !wait.is_zero()))
             .map(|wait| now.saturating_add(wait));
         let buffers = &mut parts.claims.buffers;
-        let place = parts.queues.enter(now, request.resource, buffers);
+        let place = parts.queues.enter(request.resource, buffers);
         let acquire = Acquire::new(request, tries_allowed, place);
         let kind = Kind::Acquire(acquire);
         Ok(self.operations.begin(now, ttl, deadline, kind, parts))

@@ -272,15 +272,16 @@ impl Operations {
 
     // ----- answers --------------------------------------------------------------------------
 
-    /// Shows the operation of `key` what `node` has answered, if it still asks.
+    /// Shows the operation of `key` what `node` has answered, if it still asks. Returns
+    /// `true` if it does.
     #[cold]
     #[inline(never)]
-    pub(super) fn show(&mut self, node: NodeId, key: OperationKey, value: Value<'_>) {
-        if let Some(operation) = self.get_mut(key)
-            && operation.round.asks(node)
-        {
-            operation.kind.get().shown(node, value);
-        }
+    pub(super) fn show(&mut self, node: NodeId, key: OperationKey, value: Value<'_>) -> bool {
+        let asking = self.get_mut(key);
+        let asking = asking.filter(|operation| operation.round.asks(node));
+        asking
+            .map(|operation| operation.kind.get().shown(node, value))
+            .is_some()
     }
 
     /// `node` has answered `request`.

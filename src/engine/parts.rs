@@ -123,7 +123,7 @@ impl Parts {
         if self.queues.is_anyone_waiting()
             && let Some(claim) = self.claims.get(claim)
             && let Some(entry) = &claim.entry
-            && let Some(contender) = self.queues.wrote(entry.resource())
+            && let Some(contender) = self.queues.wrote(now, entry.resource())
         {
             self.report(News::Stirred(contender));
         }

@@ -41,7 +41,7 @@ use crate::time::Instant;
 
 use super::pool::Pool;
 use names::Names;
-use row::{Recent, Row};
+use row::Rows;
 pub(super) use wait::{Next, Pace, Wait};
 
 /// See the [module](self).
@@ -50,7 +50,9 @@ pub(super) struct Queues {
     places: Slab<Place>,
     waiters: Slab<Waiter>,
     names: Names,
-    recent: Recent,
+    rows: Rows,
+    /// Contenders that wait for something that has changed.
+    stirred: Vec<OperationKey>,
     /// How many places have a contender that may wait.
     waiting: usize,
     /// When contenders want to be reminded, to the nanosecond: a tick of the wheel is longer than many
@@ -72,7 +74,6 @@ pub(super) struct Place {
     last: Option<WaiterKey>,
     /// How many operations and locks use it.
     users: u32,
-    row: Row,
     /// What the contender waits for, if its latest attempt was refused.
     waiting: Option<Box<Wait>>,
 }
@@ -109,14 +110,15 @@ impl Queues {
             places: Slab::new(),
             waiters: Slab::new(),
             names: Names::new(seed),
-            recent: Recent::new(),
+            rows: Rows::new(),
+            stirred: Vec::new(),
             waiting: 0,
             reminders: BinaryHeap::new(),
         }
     }
 
     /// Returns the place of `name`, which has one user more now.
-    pub(super) fn enter(&mut self, now: Instant, name: &[u8], buffers: &mut Pool<u8>) -> PlaceKey {
+    pub(super) fn enter(&mut self, name: &[u8], buffers: &mut Pool<u8>) -> PlaceKey {
         let hash = self.names.hash(name);
         if let Some(key) = self.find(hash, name) {
             if let Some(place) = self.get_mut(key).must() {
@@ -126,8 +128,7 @@ impl Queues {
         }
         let mut buffer = buffers.take();
         buffer.extend_from_slice(name);
-        let row = self.recent.take(now, hash);
-        let place = self.places.insert(Place::new(buffer, hash, row));
+        let place = self.places.insert(Place::new(buffer, hash));
         self.names.insert(hash, place);
         PlaceKey(place)
     }
@@ -172,10 +173,11 @@ impl Queues {
 
     /// This engine has written to the key of `name`: no node tells of its next change. Returns the
     /// contender that waits for one.
-    pub(super) fn wrote(&mut self, name: &[u8]) -> Option<OperationKey> {
+    pub(super) fn wrote(&mut self, now: Instant, name: &[u8]) -> Option<OperationKey> {
         let place = self.find(self.names.hash(name), name)?;
         let (wait, _) = self.waiting(place)?;
         wait.belief.ask_again();
+        wait.look_soon(now);
         self.contender(place)
     }
 
@@ -198,45 +200,53 @@ impl Queues {
 
     /// The contender of `place` meets others there.
     pub(super) fn met_others(&mut self, now: Instant, place: PlaceKey) {
-        if let Some(place) = self.get_mut(place).must() {
-            place.row.met_others(now);
+        if let Some(place) = self.places.get(place.0).must() {
+            self.rows.of(now, place.hash).met_others(now);
         }
     }
 
     /// What was asked of `node` is lost, for all places.
     pub(super) fn lost(&mut self, node: NodeId) {
-        for place in self.places.iter_mut() {
-            if let Some(waiting) = &mut place.waiting {
-                waiting.belief.lost(node);
-            }
+        self.each(|wait| wait.belief.lost(node));
+    }
+
+    /// All contenders look at the nodes that tell of nothing, when they are stirred.
+    pub(super) fn look_soon(&mut self, now: Instant) {
+        self.each(|wait| wait.look_soon(now));
+    }
+
+    fn each(&mut self, act: impl Fn(&mut Wait)) {
+        if self.is_anyone_waiting() {
+            let waiting = self.places.iter_mut();
+            waiting
+                .filter_map(|place| place.waiting.as_deref_mut())
+                .for_each(act);
         }
     }
 
-    /// Returns the contenders that wait for a change of `name`, or of any name, and hands `act` what
-    /// they wait for.
-    pub(super) fn changed(
-        &mut self,
-        name: Option<&[u8]>,
-        act: impl Fn(&mut Wait),
-    ) -> Vec<OperationKey> {
+    /// `node` says that the key of `name` has changed, or that any may have. Returns `true` if anyone
+    /// waits for that.
+    #[cold]
+    pub(super) fn changed(&mut self, now: Instant, node: NodeId, name: Option<&[u8]>) -> bool {
         let one = name.map(|name| self.find(self.names.hash(name), name));
-        let mut stirred = Vec::new();
-        let mut look = |place: &mut Place| {
-            if let (Some(waiting), Front::Contender(operation)) = (&mut place.waiting, place.front)
-            {
-                act(waiting);
+        let stirred = &mut self.stirred;
+        let change = |place: &mut Place| {
+            if let (Some(wait), Front::Contender(operation)) = (&mut place.waiting, place.front) {
+                wait.changed(now, node);
                 stirred.push(operation);
             }
         };
         match one {
-            Some(place) => {
-                if let Some(place) = place.and_then(|place| self.places.get_mut(place.0)) {
-                    look(place);
-                }
-            }
-            None => self.places.iter_mut().for_each(look),
+            Some(None) => {}
+            Some(Some(place)) => self.places.get_mut(place.0).into_iter().for_each(change),
+            None => self.places.iter_mut().for_each(change),
         }
-        stirred
+        !self.stirred.is_empty()
+    }
+
+    /// Returns the next contender that waits for something that has changed.
+    pub(super) fn next_stirred(&mut self) -> Option<OperationKey> {
+        self.stirred.pop()
     }
 
     /// Returns the resource of `place`.
@@ -329,14 +339,11 @@ impl Queues {
     ) -> Option<(OperationKey, bool)> {
         let at = self.places.get_mut(place.0).must()?;
         self.waiting -= usize::from(at.waiting.take().is_some());
-        at.row.released(now);
+        let row = self.rows.of(now, at.hash);
+        row.released(now);
         let held = at.front == Front::Holder(claim);
+        let leaves = at.is_wanted() && row.is_over(now);
         let next = held.then(|| self.promote(place)).flatten();
-        let leaves = next.is_some()
-            && self
-                .get_mut(place)
-                .must()
-                .is_some_and(|place| place.row.is_over(now));
         self.left(place, buffers);
         next.map(|next| (next, leaves))
     }
@@ -344,8 +351,8 @@ impl Queues {
     /// Returns `true` if the contender of `place`, which has just come, is to leave the lock to others
     /// first.
     pub(super) fn leaves_first(&mut self, now: Instant, place: PlaceKey) -> bool {
-        let place = self.get_mut(place).must();
-        place.is_some_and(|place| place.row.is_over_for_one(now))
+        let place = self.places.get(place.0).must();
+        place.is_some_and(|place| self.rows.of(now, place.hash).is_over_for_one(now))
     }
 
     // ----- the list -------------------------------------------------------------------------
@@ -407,31 +414,27 @@ impl Queues {
     }
 
     /// One that used `place` does not any more. The place ends with the last.
+    #[inline]
     fn left(&mut self, place: PlaceKey, buffers: &mut Pool<u8>) {
-        let Some(at) = self.get_mut(place).must() else {
+        let Some(at) = self.places.get_mut(place.0).must() else {
             return;
         };
         at.users -= 1;
-        if at.users == 0
-            && let Some(Place {
-                name,
-                hash,
-                row,
-                waiting,
-                ..
-            }) = self.places.remove(place.0).must()
-        {
-            self.waiting -= usize::from(waiting.is_some());
-            self.recent.put(hash, row);
-            self.names.remove(hash, place.0);
-            buffers.give(name);
+        if at.users == 0 {
+            self.waiting -= usize::from(at.waiting.is_some());
+            if self.waiting == 0 {
+                self.reminders.clear();
+            }
+            buffers.give(core::mem::take(&mut at.name));
+            self.names.remove(at.hash, place.0);
+            self.places.discard(place.0);
         }
     }
 }
 
 impl Place {
     /// A place with one user.
-    const fn new(name: Vec<u8>, hash: u64, row: Row) -> Self {
+    const fn new(name: Vec<u8>, hash: u64) -> Self {
         Self {
             name,
             hash,
@@ -440,8 +443,12 @@ impl Place {
             first: None,
             last: None,
             users: 1,
-            row,
             waiting: None,
         }
+    }
+
+    /// Returns `true` if any operation waits for its turn there.
+    const fn is_wanted(&self) -> bool {
+        self.first.is_some() || self.overtaken.is_some()
     }
 }

@@ -83,9 +83,14 @@ impl Acquire {
 
     // ----- an attempt -----------------------------------------------------------------------
 
-    /// One attempt: the same bytes to every node, before any answer is read.
+    /// Another attempt.
     fn attempt(&mut self, cx: &mut Context<'_>) {
         cx.round.reset(cx.now);
+        self.ask_nodes(cx);
+    }
+
+    /// One attempt, of a round that is new: the same bytes to every node, before any answer is read.
+    fn ask_nodes(&mut self, cx: &mut Context<'_>) {
         cx.round.tries = cx.round.tries.saturating_add(1);
         let parts = &mut *cx.parts;
         let (buffer, owner) = (parts.claims.buffers.take(), &parts.settings.owner);
@@ -239,15 +244,24 @@ impl Acquire {
         cx.round.arm(&mut cx.parts.timers);
     }
 
-    /// Returns when the operation has waited for as long as its tries could have taken.
+    /// Returns when the operation has waited for others for as long as its tries could have taken.
     fn tries_end(&self, cx: &Context<'_>) -> Instant {
         let Some(tries) = self.tries_allowed else {
             return Instant::MAX;
         };
-        let longest = *cx.parts.settings.retry.delay().end();
+        let (_, longest) = cx.parts.settings.retry.delay().into_inner();
+        let longest = longest.max(SHORTEST_REST);
         cx.round
             .started
             .saturating_add(longest.saturating_mul(tries))
+    }
+
+    /// Returns the same while it rests: where too few nodes have answered, each attempt counts.
+    fn rest_end(&self, cx: &Context<'_>) -> Instant {
+        match self.verdict {
+            Verdict::Refused(Refusal::Held) => self.tries_end(cx),
+            Verdict::Refused(_) | Verdict::Open | Verdict::Granted(..) => Instant::MAX,
+        }
     }
 
     /// Ends without an attempt: the nodes have said what they said to the latest attempt for the same
@@ -297,6 +311,7 @@ impl Acquire {
         if let Some((waiting, resource)) = parts.queues.waiting(self.place)
             && waiting.why == Refusal::Held
         {
+            waiting.begin_to_look(cx.now);
             for node in parts.nodes.set().iter() {
                 let there = parts.nodes.writing_to(node);
                 if waiting.belief.is_to_be_asked(node)
@@ -318,7 +333,7 @@ impl Acquire {
         {
             cx.parts.queues.remind(at, self.place);
         }
-        let until = next.at().min(self.tries_end(cx));
+        let until = next.at().min(self.rest_end(cx));
         cx.round.state = State::Resting { until };
         cx.round.arm(&mut cx.parts.timers);
     }
@@ -335,15 +350,12 @@ impl Acquire {
     /// Makes an attempt if it is time for that, or goes on waiting.
     fn go_on(&mut self, cx: &mut Context<'_>) {
         match self.next(cx) {
-            Some(Next::Attempt(at)) if cx.now < at => {
+            Some(Next::Look(at)) if at <= cx.now => {
                 self.look(cx);
                 self.wait(cx);
             }
-            Some(Next::Look(_)) => {
-                self.look(cx);
-                self.wait(cx);
-            }
-            Some(Next::Attempt(_)) | None => self.try_again(cx),
+            Some(Next::Attempt(at) | Next::Look(at)) if cx.now < at => self.wait(cx),
+            Some(_) | None => self.try_again(cx),
         }
     }
 
@@ -426,11 +438,11 @@ impl Operate for Acquire {
         cx.round.tries = 0;
         let turn = cx.parts.queues.contend(self.place, cx.round.key);
         let once = self.tries_allowed == Some(1);
-        if turn && !once && cx.parts.queues.leaves_first(cx.now, self.place) {
+        if turn && !once && has_time(cx) && cx.parts.queues.leaves_first(cx.now, self.place) {
             cx.parts.leave_to_others(cx.now, self.place);
             self.go_on(cx);
         } else if turn || once && !self.is_held_here(cx) {
-            self.attempt(cx);
+            self.ask_nodes(cx);
         } else if self.refuse_for_other_cluster(cx) {
             // It would have been asked for in vain.
         } else if once {
@@ -554,19 +566,16 @@ impl Operate for Acquire {
 
     fn rested(&mut self, until: Instant, cx: &mut Context<'_>) {
         let deadline = cx.round.deadline.unwrap_or(Instant::MAX);
-        if deadline.min(self.tries_end(cx)) <= cx.now {
-            let after = core::mem::replace(&mut self.verdict, Verdict::Open);
-            self.decide(after, cx);
+        if deadline.min(self.rest_end(cx)) <= cx.now {
+            match core::mem::replace(&mut self.verdict, Verdict::Open) {
+                Verdict::Open => self.give_up_waiting(cx), // It has left the lock to others.
+                after => self.decide(after, cx),
+            }
         } else if cx.now < until {
             cx.round.arm(&mut cx.parts.timers);
         } else if self.is_held_here(cx) {
             self.wait_for_turn(cx);
         } else {
-            if let Some(Next::Look(_)) = self.next(cx)
-                && let Some((waiting, _)) = cx.parts.queues.waiting(self.place)
-            {
-                waiting.belief.ask_again();
-            }
             self.go_on(cx);
         }
     }
@@ -667,6 +676,13 @@ fn fresh_entry(buffer: Vec<u8>, resource: &[u8], random: &mut StdRng, owner: &[u
     let len = TOKEN_RANDOM_BYTES + owner.len();
     token[TOKEN_RANDOM_BYTES..len].copy_from_slice(owner);
     Entry::new(buffer, resource, &token[..len])
+}
+
+/// Returns `true` if the caller can wait for others and ask then.
+fn has_time(cx: &Context<'_>) -> bool {
+    let least = LAST_CHANCE.saturating_add(cx.parts.nodes.round_trip().saturating_mul(16));
+    let deadline = cx.round.deadline;
+    deadline.is_none_or(|deadline| cx.now.saturating_add(least) < deadline)
 }
 
 /// Returns what the decision of a waiter rests on.

@@ -77,11 +77,19 @@ impl Belief {
         self.nodes.fill(UNKNOWN);
     }
 
-    /// All nodes are to be asked again. What is known of them stands.
+    /// All nodes that have answered are to be asked again. What is known of them stands.
     pub(crate) fn ask_again(&mut self) {
         for seen in &mut self.nodes {
-            seen.registration = Registration::None;
+            if seen.registration != Registration::Asked {
+                seen.registration = Registration::None;
+            }
         }
+    }
+
+    /// The resource is not free on `node` before `at`.
+    pub(crate) fn not_before(&mut self, at: Instant, node: NodeId) {
+        let seen = &mut self.nodes[node.index()];
+        seen.free = seen.free.max(at);
     }
 
     /// `node` was asked what is left of the key, and to push its next change. What is known of it

@@ -4,8 +4,8 @@
 //! the release. So it leaves the lock to others for a moment, from time to time: often where it has met
 //! others of late, and rarely where it has not, because it would not know of them.
 //!
-//! What is known of a resource is kept for a moment after its place has ended, for a few resources: a
-//! thread that locks in a loop has no place between two locks.
+//! That is remembered for a moment and for a few resources, also while a resource has no place: a thread
+//! that locks in a loop has none between two locks.
 
 use core::time::Duration;
 
@@ -15,11 +15,13 @@ use crate::time::Instant;
 const LOCKS_MAX: u32 = 16;
 const TIME: Duration = Duration::from_millis(10);
 
-/// How long a row is where nobody was met.
-const TIME_ALONE: Duration = Duration::from_millis(100);
+/// How long a row is where nobody was met: of several that take turns, and of one that comes back. A
+/// pause costs some round trips.
+const TIME_AMONG_US: Duration = Duration::from_millis(100);
+const TIME_ALONE: Duration = Duration::from_secs(1);
 
 /// For how long it is remembered that others were met, and a row goes on.
-const OF_LATE: Duration = Duration::from_millis(100);
+const OF_LATE: Duration = Duration::from_secs(1);
 
 /// How many resources are remembered, a power of two.
 const REMEMBERED: usize = 64;
@@ -62,16 +64,25 @@ impl Row {
     /// it does each time.
     #[inline]
     pub(super) fn is_over_for_one(&mut self, now: Instant) -> bool {
-        self.locks != 0 && now < self.met || self.is_over(now)
+        let over = now < self.met || self.has_lasted(now, TIME_ALONE);
+        self.begin_another_if(over)
     }
 
-    /// Returns `true` if the row has been long enough, and begins another then.
+    /// Returns `true` if the lock is left to others before the next of ours has it.
     #[inline]
     pub(super) fn is_over(&mut self, now: Instant) -> bool {
         let over = match now < self.met {
-            true => LOCKS_MAX <= self.locks || self.since.saturating_add(TIME) <= now,
-            false => self.since.saturating_add(TIME_ALONE) <= now,
+            true => LOCKS_MAX <= self.locks || self.has_lasted(now, TIME),
+            false => self.has_lasted(now, TIME_AMONG_US),
         };
+        self.begin_another_if(over)
+    }
+
+    fn has_lasted(&self, now: Instant, time: Duration) -> bool {
+        self.since.saturating_add(time) <= now
+    }
+
+    fn begin_another_if(&mut self, over: bool) -> bool {
         let over = over && self.locks != 0;
         if over {
             self.locks = 0;
@@ -80,32 +91,26 @@ impl Row {
     }
 }
 
-/// The rows of resources that have no place.
+/// The rows of resources, of the latest that were released: each has the slot of its hash.
 #[derive(Debug)]
-pub(super) struct Recent {
+pub(super) struct Rows {
     slots: [(u64, Row); REMEMBERED],
 }
 
-impl Recent {
+impl Rows {
     pub(super) const fn new() -> Self {
         Self {
             slots: [(0, Row::NONE); REMEMBERED],
         }
     }
 
-    /// Returns the row of the name with this `hash`, if it goes on.
+    /// Returns the row of the name with this `hash`: the present one, if it goes on at `now`.
     #[inline]
-    pub(super) fn take(&self, now: Instant, hash: u64) -> Row {
-        let (of, row) = self.slots[hash as usize % REMEMBERED];
-        match of == hash && now < row.released.saturating_add(OF_LATE) {
-            true => row,
-            false => Row::NONE,
+    pub(super) fn of(&mut self, now: Instant, hash: u64) -> &mut Row {
+        let (of, row) = &mut self.slots[hash as usize % REMEMBERED];
+        if *of != hash || row.released.max(row.met).saturating_add(OF_LATE) <= now {
+            (*of, *row) = (hash, Row::NONE);
         }
-    }
-
-    /// Remembers the row of the name with this `hash`.
-    #[inline]
-    pub(super) fn put(&mut self, hash: u64, row: Row) {
-        self.slots[hash as usize % REMEMBERED] = (hash, row);
+        row
     }
 }

@@ -47,6 +47,9 @@ const NEAR: Duration = Duration::from_millis(20);
 /// The longest pace: more says that this process was not scheduled.
 const PACE_MAX: Duration = Duration::from_millis(2);
 
+/// How long it waits for a majority to tell of a change, before it asks those that have told already.
+const LOOK_SOON: Duration = Duration::from_millis(2);
+
 /// The window that an engine leaves to others, in round trips.
 const LEFT_TO_OTHERS: u32 = 8;
 
@@ -63,6 +66,10 @@ pub(in crate::engine) struct Wait {
     window: Option<Instant>,
     /// When it looks again.
     look: Instant,
+    /// The same, where nodes do not tell of changes.
+    often: Instant,
+    /// When it looks at those nodes that tell of nothing any more.
+    soon: Instant,
     /// When it has asked the nodes for a look, and how long that took on average.
     asked: Instant,
     took: Duration,
@@ -113,6 +120,8 @@ impl Wait {
             delay: Instant::ZERO,
             window: None,
             look: Instant::ZERO,
+            often: Instant::ZERO,
+            soon: Instant::MAX,
             asked: Instant::MAX,
             took: Duration::ZERO,
             reminded: Instant::ZERO,
@@ -145,15 +154,24 @@ impl Wait {
         self.belief.forget();
     }
 
+    /// It looks at the nodes that tell of nothing any more, at `now`.
+    pub(in crate::engine) fn look_soon(&mut self, now: Instant) {
+        self.soon = self.soon.min(now);
+    }
+
+    /// It is about to look: at all nodes, if it has not done so for long.
+    pub(in crate::engine) fn begin_to_look(&mut self, now: Instant) {
+        if self.look <= now {
+            self.belief.ask_again();
+        }
+    }
+
     /// The nodes that have to be asked were asked, at `now`.
     pub(in crate::engine) fn looked(&mut self, pace: &mut Pace<'_>, delays: (Duration, Duration)) {
-        let (shortest, longest) = match self.belief.is_told() {
-            true => (LOOK_AGAIN, LOOK_AGAIN * 2),
-            false => delays,
-        };
-        self.look = pace
-            .now
-            .saturating_add(between(pace.random, shortest, longest));
+        let mut later = |from, to| pace.now.saturating_add(between(pace.random, from, to));
+        self.look = later(LOOK_AGAIN, LOOK_AGAIN * 2);
+        self.often = later(delays.0, delays.1);
+        self.soon = Instant::MAX;
         self.asked = pace.now;
     }
 
@@ -180,6 +198,13 @@ impl Wait {
         let took = now.saturating_since(self.asked).min(PACE_MAX);
         self.took = (self.took * 7 + took) / 8;
         self.belief.looked(now, node, left, pushes);
+        let said = self.said.get(node.index());
+        if !matches!(said, Some(NodeOutcome::Held | NodeOutcome::Granted) | None) {
+            self.belief.not_before(self.delay, node); // It did not take the `SET`, and may not yet.
+        }
+        if !self.belief.is_told() {
+            self.look = self.look.min(self.often);
+        }
         if left != Remaining::Missing {
             self.window = None;
             if !self.told {
@@ -189,9 +214,10 @@ impl Wait {
         }
     }
 
-    /// `node` says that the key has changed. Others that do not tell may have changed it by `soon`.
-    pub(in crate::engine) fn changed(&mut self, now: Instant, node: NodeId, soon: Duration) {
-        self.belief.changed(now, node, soon);
+    /// `node` says that the key has changed. Others that do not tell may have it too, as long after as an answer takes.
+    pub(in crate::engine) fn changed(&mut self, now: Instant, node: NodeId) {
+        self.belief.changed(now, node, self.took);
+        self.look_soon(now.saturating_add(LOOK_SOON));
         self.told = true;
     }
 
@@ -209,9 +235,15 @@ impl Wait {
             true => self.window_end(pace),
             false => free,
         };
-        match attempt <= self.look {
+        // While its window runs it learns whether another was earlier.
+        let in_window = free <= pace.now && pace.now < attempt && self.soon != Instant::MAX;
+        let look = match in_window {
+            true => pace.now,
+            false => self.soon.min(self.look),
+        };
+        match attempt <= look {
             true => Next::Attempt(attempt),
-            false => Next::Look(self.look),
+            false => Next::Look(look),
         }
     }
 
