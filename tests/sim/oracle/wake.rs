@@ -172,8 +172,9 @@ impl World {
                 });
                 due[3] = tries.filter(|tries| 1 < *tries).map(|tries| {
                     let all = after(call.begun, u64::from(tries) * LONGEST_REST * MILLI);
-                    let vote = after(there.shown, vote);
-                    ("the end of all tries", all.max(vote))
+                    // Each counts where too few nodes have answered.
+                    let last = after(there.shown, vote.max(LONGEST_REST * MILLI));
+                    ("the end of all tries", all.max(last))
                 });
             }
             Task::Holding(hold) | Task::Extending { hold, .. } if hold.told => {}
