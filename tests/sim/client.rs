@@ -344,7 +344,7 @@ impl Client {
         let joins = world.plan.guard == Guard::Strict;
         let path = |_| Path { joins, ..Path::NEW };
         let rest = world.plan.rest;
-        let users = (0..world.plan.resources)
+        let users = (0..world.plan.resources * world.plan.users)
             .map(|_| User::new(shown, world.now + world.entropy.span(rest)))
             .collect();
         Self {

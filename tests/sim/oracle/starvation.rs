@@ -39,12 +39,15 @@ impl World {
     /// `winner` has got a lock: every other waiter was passed over.
     pub(crate) fn starvation(&mut self, winner: usize, resource: usize) {
         let mut most = 0;
+        let resources = self.plan.resources;
         for (client, there) in self.clients.iter_mut().enumerate() {
-            if let Task::Acquiring { passed_over, .. } = &mut there.users[resource].task
-                && client != winner
-            {
-                *passed_over += 1;
-                most = most.max(*passed_over);
+            for user in there.users.iter_mut().skip(resource).step_by(resources) {
+                if let Task::Acquiring { passed_over, .. } = &mut user.task
+                    && client != winner
+                {
+                    *passed_over += 1;
+                    most = most.max(*passed_over);
+                }
             }
         }
         let counts = &mut self.oracle.counts;

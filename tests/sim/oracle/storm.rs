@@ -93,6 +93,7 @@ impl World {
             return;
         }
         self.oracle.lock_commands[deed.peer] += 1;
+        self.oracle.counts.asked += 1;
         let what = match deed.command.verb {
             Verb::Set if copy => None,
             Verb::Set => self.sets(deed, id),
@@ -121,6 +122,9 @@ impl World {
     fn is_one_too_many(&mut self, deed: &Deed<'_>, id: TokenId) -> bool {
         let resource = self.oracle.ledger.record(id).resource;
         let client = &self.clients[deed.peer];
+        if self.plan.is_crowded() {
+            return false;
+        }
         let Task::Acquiring {
             call,
             tries,
@@ -248,6 +252,7 @@ impl World {
         if process != there.process {
             return; // It was killed since.
         }
+        self.oracle.counts.asked += 1;
         let looks = &mut self.oracle.looks[peer][node];
         looks.count += 1;
         let rests = (self.now - there.born) / (SHORTEST_REST * MILLI * 49 / 50);

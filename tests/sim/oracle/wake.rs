@@ -131,7 +131,7 @@ impl World {
     /// Returns what is known from outside to be due, and when by the client's clock.
     fn due(&self, client: usize) -> impl Iterator<Item = (&'static str, Instant)> {
         let there = &self.clients[client];
-        let users = (0..self.plan.resources).flat_map(move |user| self.due_for(client, user));
+        let users = (0..there.users.len()).flat_map(move |user| self.due_for(client, user));
         let owed = 0 < there.engine.load().owed;
         let statuses = owed.then(|| there.engine.node_statuses(there.shown));
         let refused = statuses.into_iter().flatten().enumerate();
@@ -163,7 +163,8 @@ impl World {
             } => {
                 due[0] = deadline.map(|deadline| ("a caller's deadline", deadline));
                 let vote = self.longest_wait(client, call);
-                due[1] = Some(match tries {
+                // Only the first of a queue looks.
+                due[1] = (!self.plan.is_crowded()).then(|| match tries {
                     Some(1) => ("the end of a vote", after(call.begun, vote)),
                     _ => (
                         "the end of a vote or another look",
