@@ -68,7 +68,7 @@ pub(crate) struct Client {
     pub(crate) stopped: Time,
     /// The longest of these times.
     longest_stop: Time,
-    /// When a user has asked for a lock in this turn, by its clock.
+    /// When a user has tried once to get a lock in this turn, by its clock.
     pub(crate) called: Option<Instant>,
     /// A user did something in this turn.
     pub(crate) acted: bool,
@@ -344,7 +344,7 @@ impl Client {
         let joins = world.plan.guard == Guard::Strict;
         let path = |_| Path { joins, ..Path::NEW };
         let rest = world.plan.rest;
-        let users = (0..world.plan.resources)
+        let users = (0..world.plan.resources * world.plan.users)
             .map(|_| User::new(shown, world.now + world.entropy.span(rest)))
             .collect();
         Self {

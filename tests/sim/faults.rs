@@ -416,6 +416,7 @@ impl World {
             reply.clear();
         }
         there.store.execute(&mut session, shown, words, &mut reply);
+        self.push_changes(server);
         !reply.starts_with(b"-")
     }
 

@@ -9,16 +9,16 @@ use crate::case::Kind;
 use crate::clock::{MICRO, MILLI, SECOND};
 use crate::entropy::Entropy;
 use crate::faults::Fault;
-use crate::plan::{Guard, Members, Plan};
+use crate::plan::{Guard, Kinds, Members, Plan};
 use crate::theme;
 
 /// How often the clients of most of these worlds inspect a resource: once in a hundred turns.
 const FEW: u32 = 10_000;
 
 /// All that can be chosen by name.
-pub(crate) const KINDS: [Kind; 13] = [
+pub(crate) const KINDS: [Kind; 14] = [
     NARROW, ALONE, INSPECTING, STEPPED, RAISED, CRAMPED, EXTENDED, INHERITED, FORGOTTEN, FLUSHED,
-    STOPPED, ASLEEP, GIVEN_UP,
+    STOPPED, ASLEEP, GIVEN_UP, CROWDED,
 ];
 
 pub(crate) const fn kind(name: &'static str, draw: fn(&mut Entropy) -> Plan) -> Kind {
@@ -211,6 +211,52 @@ pub(crate) const GIVEN_UP: Kind = kind("given-up", |entropy| Plan {
     node_timeout: Some(50),
     ..theme::severed(Plan::tame(3), entropy)
 });
+
+/// Many users of many clients want one resource, and foreign clients, operators and lost connections get
+/// in their way.
+pub(crate) const CROWDED: Kind = kind("crowded", |entropy| {
+    let clients = 2 + entropy.below(31) as usize;
+    Plan {
+        clients,
+        hosts: 1 + entropy.below(clients as u32) as usize,
+        nodes: entropy.pick(&[3, 5, 1]),
+        strangers: entropy.pick(&[0, 0, 1, 2]),
+        users: 2 + entropy.below(7) as usize,
+        faults: Plan::only(&[
+            Fault::Reset,
+            Fault::ForgetScripts,
+            Fault::Delete,
+            Fault::Expire,
+            Fault::Flush,
+            Fault::Push,
+        ])
+        .map(|weight| weight * entropy.below(3)),
+        gap: entropy.pick(&[20, 100, 1_000]) * MILLI,
+        length: SECOND,
+        kinds: entropy.pick(&[Kinds::Redis, Kinds::Valkey, Kinds::Mixed]),
+        delay: entropy.pick(&[25, 50, 200, 800]) * MICRO,
+        shortest_ttl: entropy.pick(&[1_000, 100, 20]),
+        wait: entropy.pick(&[5_000, 300, 20]) * MILLI,
+        cancels: entropy.pick(&[0, 0, 50_000]),
+        ..contended(clients, 1)
+    }
+    .alike()
+});
+
+/// So many users of so many clients want one resource all the time, and hold it for a millisecond.
+pub(crate) fn contended(clients: usize, users: usize) -> Plan {
+    Plan {
+        users,
+        patient: false,
+        shortest_work: 900 * MICRO,
+        work: 200 * MICRO,
+        rest: MICRO,
+        wait: 20 * SECOND,
+        habits: [4, 1, 0, 0, 0, 0],
+        length: SECOND,
+        ..Plan::tame(clients)
+    }
+}
 
 #[cfg(test)]
 mod tests {

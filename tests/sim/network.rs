@@ -141,9 +141,8 @@ impl World {
             b"-ERR max number of clients reached\r\n",
         );
         if self.entropy.below(2) == 0 {
-            let link = &mut self.conns[conn];
-            link.cut = true;
-            link.forget_far();
+            self.conns[conn].cut = true;
+            self.forget(conn);
             self.end_near_later(conn, LinkError::Closed);
         } else {
             // What the client had sent is answered by a reset.
@@ -208,7 +207,7 @@ impl World {
             (FarState::Gone, _) => {}
             // Never accepted: as if it had never existed.
             (FarState::Backlog, End::Reset) => {
-                link.forget_far();
+                self.forget(conn);
                 self.servers[server]
                     .backlog
                     .retain(|waiting| *waiting != conn);
@@ -288,7 +287,7 @@ impl World {
     pub(crate) fn reset_from_far(&mut self, conn: usize) {
         self.conns[conn].cut = true;
         self.keep_some_down(conn);
-        self.conns[conn].forget_far();
+        self.forget(conn);
         self.end_near_later(conn, LinkError::Reset);
     }
 

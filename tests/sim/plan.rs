@@ -58,6 +58,9 @@ pub(crate) struct Plan {
     /// Contenders that use another library.
     pub(crate) strangers: usize,
     pub(crate) resources: usize,
+    /// Users of each resource in each client, and whether all of them wait as long as they may.
+    pub(crate) users: usize,
+    pub(crate) patient: bool,
     /// How long faults go on.
     pub(crate) length: Time,
     /// Whether exclusion has to hold throughout.
@@ -94,6 +97,8 @@ pub(crate) struct Plan {
     pub(crate) longest_ttl: u64,
     /// Every ttl is one of the two, none is between.
     pub(crate) extremes: bool,
+    /// The least time for which a user works, and how much longer it may be.
+    pub(crate) shortest_work: Time,
     pub(crate) work: Time,
     pub(crate) rest: Time,
     pub(crate) wait: Time,
@@ -249,6 +254,8 @@ impl Plan {
             clients,
             strangers,
             resources: 1 + entropy.below(3) as usize,
+            users: 1,
+            patient: false,
             length: entropy.pick(&[5, 2, 10, 20]) * SECOND,
             covered,
             server_drift: drift,
@@ -275,6 +282,7 @@ impl Plan {
             shortest_ttl,
             longest_ttl: shortest_ttl * u64::from(entropy.pick(&[1_u32, 3, 10])),
             extremes: false,
+            shortest_work: 0,
             work: entropy.pick(&[5, 1, 50, 1_000]) * MILLI,
             rest: entropy.pick(&[20, 1, 200, 1_000]) * MILLI,
             wait: entropy.pick(&[200, 20, 1_000, 3_000]) * MILLI,
@@ -494,6 +502,8 @@ impl Plan {
             clients,
             strangers: 0,
             resources: 1,
+            users: 1,
+            patient: false,
             length: 20 * SECOND,
             covered: true,
             server_drift: 0,
@@ -512,6 +522,7 @@ impl Plan {
             shortest_ttl: 1_000,
             longest_ttl: 1_000,
             extremes: false,
+            shortest_work: 0,
             work: 20 * MILLI,
             rest: 20 * MILLI,
             wait: SECOND,
@@ -554,6 +565,15 @@ impl Plan {
         }
     }
 
+    /// As many servers as nodes, and locks of one length.
+    pub(crate) fn alike(self) -> Self {
+        Self {
+            servers: self.nodes,
+            longest_ttl: self.shortest_ttl,
+            ..self
+        }
+    }
+
     /// Only these faults.
     pub(crate) fn only(faults: &[Fault]) -> [u32; FAULTS.len()] {
         FAULTS.map(|fault| u32::from(faults.contains(&fault)))
@@ -586,6 +606,17 @@ impl Plan {
             } else {
                 entropy.span(longer)
             }
+    }
+
+    /// Returns which resource a user of a client wants. The first ones want one each.
+    pub(crate) fn resource_of(&self, user: usize) -> usize {
+        user % self.resources
+    }
+
+    /// Returns `true` if users of one client want the same resource: it is not known then which
+    /// command was sent for which of them.
+    pub(crate) fn is_crowded(&self) -> bool {
+        1 < self.users
     }
 
     pub(crate) fn quorum(&self) -> usize {

@@ -333,6 +333,14 @@ fn is_write(words: &[&[u8]]) -> bool {
     words.first().is_some_and(|verb| WRITES.contains(verb))
 }
 
+/// Returns `true` if a command is one of those by which a waiter looks at a key.
+fn is_look(words: &[&[u8]]) -> bool {
+    matches!(
+        words,
+        [b"PTTL", _] | [b"CLIENT", b"TRACKING" | b"CACHING", ..]
+    )
+}
+
 /// Returns for how many milliseconds an answer of so many parts does not count, if it says so.
 fn left_in(reply: &[u8], parts: u8) -> Option<i64> {
     let rest = reply.strip_prefix(&[b'*', b'0' + parts])?;
@@ -430,6 +438,8 @@ impl World {
         if !there.up || there.stalled {
             return;
         }
+        self.push_changes(server);
+        let there = &mut self.servers[server];
         if !there.paused {
             for conn in std::mem::take(&mut there.postponed) {
                 self.conns[conn].far.postponed = false;
@@ -463,7 +473,7 @@ impl World {
             self.turn_away(conn);
             return;
         }
-        link.far.session = Some(there.store.session());
+        link.far.session = Some(there.store.session_of(conn as u64));
         link.far.commands = Some(Box::new(Inbox::new(Limits::DEFAULT)));
         there.open.push(conn);
         if !link.far.unread.is_empty() || link.far.ended {
@@ -512,6 +522,7 @@ impl World {
         self.scratch = bytes;
         self.answer(conn, &replies);
         self.replies = replies;
+        self.push_changes(server);
         self.done_reading(server, conn);
     }
 
@@ -533,13 +544,47 @@ impl World {
         }
     }
 
+    /// A server sends what has changed to the clients that have asked for it, unless it stands still.
+    pub(crate) fn push_changes(&mut self, server: usize) {
+        while !self.servers[server].stalled
+            && let Some((conn, bytes)) = self.servers[server].store.poll_push()
+        {
+            self.oracle.counts.sights.note("Pushed");
+            let link = &self.conns[conn as usize];
+            self.oracle.looks[link.peer][link.node].pushes += 1;
+            self.utter(conn as usize, &bytes, false);
+        }
+    }
+
+    /// Servers remove some of the keys whose time is over. They are in no hurry to.
+    pub(crate) fn expire_some(&mut self) {
+        for server in 0..self.servers.len() {
+            let there = &mut self.servers[server];
+            let runs = there.up && !there.stalled && !there.paused;
+            if runs && there.store.has_registrations() && self.entropy.below(2) == 0 {
+                let shown = self.servers[server].clock.show(self.now);
+                self.servers[server].store.expire(shown);
+                self.push_changes(server);
+            }
+        }
+    }
+
+    /// A server forgets a connection, and what it was to push over it.
+    pub(crate) fn forget(&mut self, conn: usize) {
+        let link = &mut self.conns[conn];
+        if let Some(session) = link.far.session.take() {
+            self.servers[link.server].store.disconnect(&session);
+        }
+        link.forget_far();
+    }
+
     fn done_reading(&mut self, server: usize, conn: usize) {
         let link = &mut self.conns[conn];
         let waits = link.far.postponed && !link.far.ended;
         if !link.far.unread.is_empty() && !waits {
             self.readable(conn);
         } else if link.far.ended {
-            link.forget_far();
+            self.forget(conn);
             self.servers[server].open.retain(|open| *open != conn);
         }
         let link = &self.conns[conn];
@@ -744,8 +789,14 @@ impl World {
             self.conns[conn]
                 .answers
                 .push_back(Answer { token, ..answer });
-            let lock = command.key.is_some() || command.verb == Verb::Time || is_inspection(words);
+            let lock = command.key.is_some()
+                || command.verb == Verb::Time
+                || is_inspection(words)
+                || is_look(words);
             self.talk(conn, lock, said, shut);
+            if words.first() == Some(&&b"PTTL"[..]) {
+                self.looked(conn);
+            }
             self.asked_for_time(conn, command.verb);
         }
         let place = self.place_of(deed.peer);

@@ -7,7 +7,7 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Sights([u64; NAMES.len()]);
 
-const NAMES: [&str; 17] = [
+const NAMES: [&str; 19] = [
     // A confirmation succeeded; with an earlier end; for an unknown end.
     "Confirmed",
     "Shortened",
@@ -33,6 +33,10 @@ const NAMES: [&str; 17] = [
     // A `reinit` succeeded, or a node could not be asked.
     "Claimed",
     "Unclaimed",
+    // A server has pushed that a key has changed.
+    "Pushed",
+    // A call for a lock was refused, and had asked no node.
+    "Unattempted",
     // With narrow bounds: a call was refused for lack of room, and a node was not asked.
     "Saturated",
     "Full",

@@ -59,6 +59,8 @@ pub(crate) struct Call {
     pub(crate) since: Time,
     pub(crate) begun: Instant,
     pub(crate) ttl: u64,
+    /// How many calls there were before it.
+    pub(crate) number: u64,
 }
 
 /// A lock that is held.
@@ -236,11 +238,13 @@ impl World {
     /// It works for a while before it does anything with its lock, and never does it at once: the
     /// time separates earlier from later commands.
     fn work(&mut self) -> Time {
-        self.now + 1 + self.entropy.span(self.plan.work)
+        self.now + 1 + self.plan.shortest_work + self.entropy.span(self.plan.work)
     }
 
     fn call(&mut self, client: usize, round: RoundId, ttl: Duration) -> Call {
+        self.calls += 1;
         Call {
+            number: self.calls,
             round,
             since: self.now,
             begun: self.shown(client),
@@ -252,7 +256,7 @@ impl World {
         let belief = Belief {
             until: hold.lock.valid_until(),
         };
-        self.believe(client, user, belief);
+        self.believe(client, self.plan.resource_of(user), belief);
     }
 
     // ----- what users are told ------------------------------------------------------------------
@@ -291,7 +295,7 @@ impl World {
             Told::Expired { lock } => {
                 self.oracle.counts.losses += 1;
                 if let Some(user) = self.told_of(client, lock) {
-                    self.end_belief(client, user);
+                    self.end_belief(client, self.plan.resource_of(user));
                     self.lost_unasked(client, user);
                     let soon = self.now + MILLI;
                     let user = &mut self.clients[client].users[user];
@@ -311,7 +315,6 @@ impl World {
             call,
             tries,
             deadline,
-            stopped,
             ..
         } = self.take_task(client, user)
         else {
@@ -319,13 +322,12 @@ impl World {
         };
         self.acquire_ended(client, user, result.as_ref().ok());
         match result {
-            Ok(lock) => self.got(client, user, lock, &call),
+            Ok(lock) => {
+                self.in_turn(client, user, &call, tries);
+                self.got(client, user, lock, &call);
+            }
             Err(error) => {
-                let limits = Limits {
-                    tries,
-                    deadline,
-                    stopped,
-                };
+                let limits = Limits { tries, deadline };
                 self.check_refusal(client, user, &call, limits, &error);
                 self.rest(client, user);
             }
@@ -344,7 +346,7 @@ impl World {
         }
         self.alive_when_handed_out(client, &lock);
         self.took(client, user);
-        self.starvation(client, user);
+        self.starvation(client, self.plan.resource_of(user));
         let hold = Hold::new(lock, self.now, self.plan.extensions);
         self.hold_belief(client, user, &hold);
         let next = self.work();
@@ -419,7 +421,7 @@ impl World {
                     self.told_of_loss(client, hold);
                     // Remaining copies are released now, and all others when the user releases it.
                     self.oracle.misses(&hold.lock.token());
-                    self.end_belief(client, user);
+                    self.end_belief(client, self.plan.resource_of(user));
                 }
             }
         }
@@ -440,7 +442,7 @@ impl World {
                     if matches!(error, ExtendError::Lost(_)) {
                         self.told_of_loss(client, hold);
                         self.oracle.misses(&hold.lock.token());
-                        self.end_belief(client, user);
+                        self.end_belief(client, self.plan.resource_of(user));
                     }
                 }
             }
@@ -630,7 +632,7 @@ impl World {
         if self.plan.second_thoughts == 0 || self.calm {
             return;
         }
-        for user in 0..self.plan.resources {
+        for user in 0..self.clients[client].users.len() {
             let hold = self.clients[client].users[user].task.hold();
             let asks = hold.is_some_and(|hold| hold.confirming.is_some());
             if asks && self.entropy.chance(self.plan.second_thoughts) {
@@ -679,6 +681,9 @@ impl World {
             let left = self.taken_by.saturating_sub(self.now);
             return options.wait(Duration::from_nanos(left.max(MILLI)));
         }
+        if self.plan.patient {
+            return options.wait(Duration::from_nanos(self.plan.wait));
+        }
         match kind {
             0 => options.tries(1),
             1 => options.wait(Duration::from_nanos(wait)),
@@ -696,7 +701,7 @@ impl World {
                 trace::limits(&options)
             )
         });
-        let request = Request::new(&self.names[user], &options);
+        let request = Request::new(&self.names[self.plan.resource_of(user)], &options);
         let before = self.clients[client].engine.load();
         match self.clients[client].engine.acquire(shown, &request) {
             Ok(round) => {
@@ -714,9 +719,11 @@ impl World {
                     passed_over: 0,
                     stopped: self.clients[client].stopped,
                 };
-                self.oracle.asks(client, user);
+                self.oracle.asks(client, self.plan.resource_of(user));
                 self.acquire_begun(client, user);
-                self.clients[client].called = Some(shown);
+                // Others may leave the lock to other clients first, or wait.
+                let once = options.tries_allowed(&retry) == Some(1);
+                self.clients[client].called = once.then_some(shown);
                 self.set_task(client, user, task, next);
             }
             Err(error) if Self::is_saturated(&error) => {
@@ -745,7 +752,7 @@ impl World {
         match self.habit(client, &hold) {
             0 => self.release(client, user, hold),
             1 => {
-                self.end_belief(client, user);
+                self.end_belief(client, self.plan.resource_of(user));
                 let shown = self.shown(client);
                 self.say(Place::Client(client), || format!("drops resource {user}"));
                 self.oracle.asks_release(&hold.lock.token(), self.inputs);
@@ -978,7 +985,7 @@ impl World {
     }
 
     fn release(&mut self, client: usize, user: usize, hold: Hold) {
-        self.end_belief(client, user);
+        self.end_belief(client, self.plan.resource_of(user));
         let shown = self.shown(client);
         self.say(Place::Client(client), || {
             format!("releases resource {user}")
@@ -1006,7 +1013,7 @@ impl World {
         let can = other.alive && !self.plan.is_outsider(drawn);
         let to = if can { drawn } else { client };
         let near = self.clients[to].host == self.clients[client].host;
-        self.end_belief(client, user);
+        self.end_belief(client, self.plan.resource_of(user));
         self.let_go(client, user, &hold);
         let shown = self.shown(client);
         self.hands_over(client, &hold.lock.token());

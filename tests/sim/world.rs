@@ -87,6 +87,8 @@ pub(crate) struct World {
     /// The digest of the script that is a `SET` where servers carry markers, once it was loaded.
     pub(crate) fenced_set: Vec<u8>,
     pub(crate) oracle: Oracle,
+    /// How many calls users have made.
+    pub(crate) calls: u64,
     /// There are no more faults.
     pub(crate) calm: bool,
     /// By when every lock has to be taken once more, then.
@@ -145,6 +147,7 @@ impl World {
             partitions: vec![vec![[false; 2]; plan.nodes]; plan.peers()],
             fenced_set: Vec::new(),
             oracle: Oracle::new(&plan),
+            calls: 0,
             calm: false,
             taken_by: NEVER,
             inputs: 0,
@@ -291,6 +294,7 @@ impl World {
             Event::Cheer(server, number) => self.cheer(server, number),
             Event::Look => {
                 self.snapshot();
+                self.expire_some();
                 self.look();
                 self.false_steps();
                 self.at(self.now + 100 * MILLI, Event::Look);

@@ -35,7 +35,7 @@ struct Count {
 impl World {
     /// A client has finished its turn.
     pub(crate) fn certain(&mut self, client: usize) {
-        for user in 0..self.plan.resources {
+        for user in 0..self.clients[client].users.len() {
             let refused = self.oracle.shut_out[client] < NEVER
                 && matches!(
                     self.clients[client].users[user].task,
@@ -60,8 +60,8 @@ impl World {
                 call,
                 tries: Some(1),
                 ..
-            } => {
-                let [token] = self.oracle.asked[client][user][..] else {
+            } if !self.plan.is_crowded() => {
+                let [token] = self.oracle.asked[client][user % self.plan.resources][..] else {
                     return None; // No server has executed it yet, or it is behind another call's.
                 };
                 if !self.has_asked(client, user, token) {

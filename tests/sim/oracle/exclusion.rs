@@ -53,7 +53,13 @@ impl World {
 
     /// `peer` believes from now on that it holds it.
     pub(crate) fn believe(&mut self, peer: usize, resource: usize, belief: Belief) {
-        self.oracle.beliefs[resource][peer] = Some(belief);
+        let before = self.oracle.beliefs[resource][peer].replace(belief);
+        let shown = self.clock_of(peer).show(self.now);
+        // A holder that has extended its lock believes once more.
+        if self.plan.is_crowded() && before.is_some_and(|before| shown < before.until) {
+            let text = format!("two users of {peer} hold resource {resource}");
+            self.object("exclusion", text);
+        }
         if !self.oracle.is_excused(self.now, resource) {
             self.exclusion(resource);
         }

@@ -121,13 +121,17 @@ impl Spell {
 
 impl World {
     pub(crate) fn acquire_begun(&mut self, client: usize, user: usize) {
-        self.oracle.calls[client][user].acquire.begin(self.inputs);
+        self.oracle.calls[client][self.plan.resource_of(user)]
+            .acquire
+            .begin(self.inputs);
     }
 
     /// Returns `true` if the present call of a user for a lock has asked for a token, and not an
     /// earlier one.
     pub(super) fn has_asked(&self, client: usize, user: usize, token: TokenId) -> bool {
-        let from = self.oracle.calls[client][user].acquire.from;
+        let from = self.oracle.calls[client][self.plan.resource_of(user)]
+            .acquire
+            .from;
         from <= self.oracle.ledger.record(token).first
     }
 
@@ -138,7 +142,10 @@ impl World {
         user: usize,
         got: Option<&shearline::Lock>,
     ) {
-        let place = self.inputs;
+        if self.plan.is_crowded() {
+            return; // Its attempts cannot be told from those of others.
+        }
+        let (place, user) = (self.inputs, self.plan.resource_of(user));
         let oracle = &mut self.oracle;
         oracle.calls[client][user].acquire.to = place;
         let got = got.and_then(|lock| oracle.ledger.find(&super::token_of(&lock.token())));
@@ -158,7 +165,7 @@ impl World {
         call: &Call,
         hold: &Hold,
     ) {
-        let calls = self.oracle.calls[client][user].of_mut(verb);
+        let calls = self.oracle.calls[client][self.plan.resource_of(user)].of_mut(verb);
         calls.spell.begin(self.inputs);
         (calls.since, calls.begun) = (call.since, call.begun);
         calls.within = hold.lock.valid_until();
@@ -174,15 +181,22 @@ impl World {
     }
 
     pub(crate) fn extend_ended(&mut self, client: usize, user: usize, verb: Verb) {
-        self.oracle.calls[client][user].of_mut(verb).spell.to = self.inputs;
+        self.oracle.calls[client][self.plan.resource_of(user)]
+            .of_mut(verb)
+            .spell
+            .to = self.inputs;
     }
 
     pub(crate) fn confirm_begun(&mut self, client: usize, user: usize) {
-        self.oracle.calls[client][user].confirm.begin(self.inputs);
+        self.oracle.calls[client][self.plan.resource_of(user)]
+            .confirm
+            .begin(self.inputs);
     }
 
     pub(crate) fn confirm_ended(&mut self, client: usize, user: usize) {
-        self.oracle.calls[client][user].confirm.to = self.inputs;
+        self.oracle.calls[client][self.plan.resource_of(user)]
+            .confirm
+            .to = self.inputs;
     }
 
     /// A command has left too late.
@@ -192,7 +206,7 @@ impl World {
             return; // A stranger, or a process that was killed.
         }
         let what = match deed.command.verb {
-            Verb::Set if copy => None,
+            Verb::Set if copy || self.plan.is_crowded() => None,
             Verb::Set => self.late_set(deed, id),
             Verb::Extend | Verb::Beside => self.late_extension(deed, id),
             Verb::Confirm => self.late_question(deed, id),

@@ -30,10 +30,10 @@ impl World {
     }
 
     /// A client has got a lock.
-    pub(crate) fn took(&mut self, client: usize, resource: usize) {
+    pub(crate) fn took(&mut self, client: usize, user: usize) {
         if self.calm {
-            self.oracle.taken[resource] = true;
-            self.clients[client].users[resource].takes = false;
+            self.oracle.taken[self.plan.resource_of(user)] = true;
+            self.clients[client].users[user].takes = false;
         }
     }
 

@@ -18,6 +18,7 @@
 //! | outcome | what a call returns agrees with what the nodes did | `outcome`, `report` |
 //! | starvation | no waiter is passed over for ever | `starvation` |
 //! | copy | a held lock is copied only to a node that lacks it, when a majority without it has it | `copy` |
+//! | queue | waiters of one client are served in turn, none sleeps while its lock is free, and few commands are sent | `queue` |
 //! | storm | commands and connections are no more than the work needs | `storm` |
 //! | late | nothing is sent after its time | `late` |
 //! | order | a release goes before every later `SET` of its connection | `order` |
@@ -44,6 +45,7 @@ mod order;
 mod orphans;
 mod outcome;
 mod quarantine;
+mod queue;
 mod report;
 mod settling;
 mod silence;
@@ -77,7 +79,7 @@ pub(crate) use outcome::{Limits, Release};
 pub(crate) use wake::TICK;
 
 /// All oracles of the table above.
-pub(crate) const ORACLES: [&str; 19] = [
+pub(crate) const ORACLES: [&str; 20] = [
     "exclusion",
     "votes",
     "validity",
@@ -92,6 +94,7 @@ pub(crate) const ORACLES: [&str; 19] = [
     "starvation",
     "copy",
     "storm",
+    "queue",
     "late",
     "order",
     "silence",
@@ -153,6 +156,14 @@ pub(crate) struct Oracle {
     pub(crate) anew: Vec<Vec<Time>>,
     /// By client: since when a node has said that it is of another cluster.
     shut_out: Vec<Time>,
+    /// How often others had set a key when the present call began, by client and resource.
+    sets: storm::Sets,
+    sets_before: Vec<Vec<u64>>,
+    /// By client and node.
+    pub(crate) looks: Vec<Vec<storm::Looks>>,
+    pub(crate) waiting: queue::Waiting,
+    /// By client: commands about locks.
+    lock_commands: Vec<u64>,
     pub(crate) counts: Counts,
 }
 
@@ -182,6 +193,10 @@ pub(crate) struct Counts {
     pub(crate) sights: Sights,
     /// The most hand-overs that a call has waited for.
     pub(crate) passed_over: u32,
+    /// The longest time until a lock was got.
+    pub(crate) longest_wait: Time,
+    /// Commands of clients about locks.
+    pub(crate) asked: u64,
 }
 
 /// A server has executed a command, or refused it.
@@ -252,6 +267,8 @@ impl Counts {
         self.commands += other.commands;
         self.outcomes.add(&other.outcomes);
         self.passed_over = self.passed_over.max(other.passed_over);
+        self.longest_wait = self.longest_wait.max(other.longest_wait);
+        self.asked += other.asked;
     }
 }
 
@@ -309,6 +326,11 @@ impl Oracle {
             quarantine: quarantine::Quarantine::new(plan),
             anew: vec![vec![0; plan.nodes]; plan.peers()],
             shut_out: vec![NEVER; plan.peers()],
+            sets: storm::Sets::new(plan.peers(), plan.resources),
+            sets_before: vec![vec![0; plan.resources]; plan.peers()],
+            looks: vec![vec![storm::Looks::default(); plan.nodes]; plan.peers()],
+            waiting: queue::Waiting::new(plan.clients, plan.resources),
+            lock_commands: vec![0; plan.peers()],
             counts: Counts::default(),
         }
     }
@@ -327,6 +349,8 @@ impl Oracle {
         self.answered[peer].fill(0);
         self.newest[peer].fill(None);
         self.calls[peer].fill(late::Calls::default());
+        self.looks[peer].fill(storm::Looks::default());
+        self.lock_commands[peer] = 0;
         self.refused[peer].fill(Codes::default());
         self.quarantine.born(peer);
         self.shut_out[peer] = NEVER;
@@ -357,6 +381,7 @@ impl Oracle {
     /// A call for a lock is made.
     pub(crate) fn asks(&mut self, client: usize, user: usize) {
         self.attempts[client][user] = 0;
+        self.sets_before[client][user] = self.sets.of_others(client, user);
         self.asked[client][user].clear();
     }
 
@@ -398,6 +423,9 @@ impl World {
     pub(crate) fn look(&mut self) {
         self.orphans();
         self.expiry();
+        for resource in 0..self.plan.resources {
+            self.asleep(resource);
+        }
     }
 
     /// An oracle objects.
@@ -427,6 +455,8 @@ impl World {
             self.asked_of_silent(deed);
             self.storm(deed, id, copy);
             self.asked_for_how_long(deed, id);
+            let resource = self.oracle.ledger.record(id).resource;
+            self.asleep(resource);
         }
         id
     }

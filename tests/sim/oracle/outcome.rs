@@ -26,8 +26,8 @@ use shearline::{
 use super::ledger::Entry;
 use super::report::{Question, TOO_SOON, Votes};
 use super::{Said, TokenId, Verb};
-use crate::clock::{NEVER, Time};
-use crate::plan::Members;
+use crate::clock::NEVER;
+use crate::plan::{LONGEST_REST, Members};
 use crate::user::{Call, Hold};
 use crate::world::World;
 
@@ -39,8 +39,6 @@ const LAST_CHANCE: Duration = Duration::from_millis(2);
 pub(crate) struct Limits {
     pub(crate) tries: Option<u32>,
     pub(crate) deadline: Option<Instant>,
-    /// For how long the process had been stopped before the call.
-    pub(crate) stopped: Time,
 }
 
 /// A release with a waiting caller.
@@ -69,7 +67,12 @@ impl World {
         if let LockError::Held(report) | LockError::NoQuorum(report) | LockError::TooSlow(report) =
             error
         {
-            self.rests(client, call, limits, report);
+            if matches!(error, LockError::NoQuorum(_)) && limits.tries.is_some() {
+                self.random_rests(report);
+            }
+            if report.tries() == 0 {
+                self.oracle.counts.sights.note("Unattempted");
+            }
         }
         if Self::is_saturated(error) {
             return; // It had no room for another try.
@@ -118,8 +121,11 @@ impl World {
         else {
             return Err("nothing here leads to it".into());
         };
-        let votes = self.check_attempt(client, user, call, limits, report)?;
         self.is_over(client, limits, report)?;
+        if self.plan.is_crowded() {
+            return Ok(());
+        }
+        let votes = self.check_attempt(client, user, call, limits, report)?;
         let quorum = self.plan.nodes_of(client) / 2 + 1;
         let Votes {
             yes,
@@ -129,6 +135,8 @@ impl World {
             ..
         } = votes;
         let certain = match error {
+            // It has waited behind a lock or a waiter of its own handle, and asked nobody.
+            LockError::Held(report) if report.tries() == 0 => true,
             // Some of the pending nodes may still have been open, and some not any more.
             LockError::Held(_) => {
                 yes < quorum && quorum <= yes + no + pending.min(quorum - 1 - yes)
@@ -152,7 +160,12 @@ impl World {
     /// Checks that the tries or the time are used up.
     fn is_over(&self, client: usize, limits: Limits, report: &Report) -> Result<(), &'static str> {
         let there = &self.clients[client];
-        let tried = limits.tries.is_some_and(|tries| report.tries() == tries);
+        let longest = Duration::from_millis(LONGEST_REST);
+        let tried = limits
+            .tries
+            .is_some_and(|tries| report.tries() == tries || longest * tries <= report.elapsed());
+        // It was held by the client itself: nobody was asked.
+        let tried = tried || limits.tries == Some(1) && report.tries() == 0;
         let round_trips = Duration::from_nanos(2 * there.worst_trip());
         let least = LAST_CHANCE.saturating_add(round_trips);
         let usable = |node: &&NodeReport| !matches!(node.outcome, NodeOutcome::Unusable(why) if is_lasting(why));
@@ -191,7 +204,7 @@ impl World {
             verb: Verb::Set,
             token: None,
             first: report.tries() == 1,
-            at_once: limits.deadline.is_none(),
+            at_once: limits.tries == Some(report.tries()),
         };
         let answered = report.nodes().iter().any(|node| node.latency.is_some());
         if !answered {
@@ -287,7 +300,9 @@ impl World {
         // A confirmation may have found a later end since: that gives the extension no more time.
         let resource = token.map(|id| self.oracle.ledger.record(id).resource);
         let within = resource.map_or(Instant::ZERO, |user| {
-            self.oracle.calls[client][user].of(verb).within
+            self.oracle.calls[client][self.plan.resource_of(user)]
+                .of(verb)
+                .within
         });
         let certain = if matches!(error, ExtendError::Lost(_)) {
             let by_other = |id| self.other_misses_it(client, id, verb);

@@ -41,7 +41,7 @@ const USUAL_RELEASE: Time = 50 * MILLI;
 impl World {
     /// A client has finished its turn, in which it had the time `ticked`.
     pub(crate) fn settling(&mut self, client: usize, ticked: Instant) {
-        for user in 0..self.plan.resources {
+        for user in 0..self.clients[client].users.len() {
             let there = &self.clients[client].users[user];
             if ticked <= there.begun {
                 continue;
@@ -67,7 +67,9 @@ impl World {
                 late(after(call, longest)).then_some("an acquire is open after all its tries")
             }
             Task::Extending { hold, .. } => {
-                let within = self.oracle.calls[client][user].extend.within;
+                let within = self.oracle.calls[client][self.plan.resource_of(user)]
+                    .extend
+                    .within;
                 let over = late(within).then_some("an extension is open after the old end");
                 over.or_else(|| self.unended_beside(client, user, hold, late))
                     .or_else(|| self.unended(client, hold, late))
@@ -90,7 +92,9 @@ impl World {
         hold: &Hold,
         late: impl Fn(Instant) -> bool,
     ) -> Option<&'static str> {
-        let within = self.oracle.calls[client][user].beside.within;
+        let within = self.oracle.calls[client][self.plan.resource_of(user)]
+            .beside
+            .within;
         let over = hold.beside.is_some() && late(within);
         over.then_some("a second extension is open after the old end")
     }

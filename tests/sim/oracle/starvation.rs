@@ -1,10 +1,8 @@
 //! Starvation: no waiter is passed over for ever.
 //!
 //! * While one call waits for a lock, others get it [`HAND_OVERS`] times at most.
-//! * A waiter tries again: a call with a deadline has made at least as many attempts as its longest
-//!   votes and delays leave time for.
-//! * The delays are random, so that no two clients collide at every attempt: those of many calls
-//!   are on average far longer than the shortest.
+//! * The delays after too few answers are random, so that no two clients collide at every attempt:
+//!   those of many calls are on average far longer than the shortest.
 //!
 //! # What it does not see
 //!
@@ -17,10 +15,9 @@ use std::time::Duration;
 
 use shearline::Report;
 
-use super::Limits;
 use crate::clock::{MILLI, Time};
 use crate::plan::{LONGEST_REST, SHORTEST_REST};
-use crate::user::{Call, Task};
+use crate::user::Task;
 use crate::world::World;
 
 /// How often a lock may go to others while one call waits for it.
@@ -42,12 +39,15 @@ impl World {
     /// `winner` has got a lock: every other waiter was passed over.
     pub(crate) fn starvation(&mut self, winner: usize, resource: usize) {
         let mut most = 0;
+        let resources = self.plan.resources;
         for (client, there) in self.clients.iter_mut().enumerate() {
-            if let Task::Acquiring { passed_over, .. } = &mut there.users[resource].task
-                && client != winner
-            {
-                *passed_over += 1;
-                most = most.max(*passed_over);
+            for user in there.users.iter_mut().skip(resource).step_by(resources) {
+                if let Task::Acquiring { passed_over, .. } = &mut user.task
+                    && client != winner
+                {
+                    *passed_over += 1;
+                    most = most.max(*passed_over);
+                }
             }
         }
         let counts = &mut self.oracle.counts;
@@ -60,27 +60,11 @@ impl World {
         }
     }
 
-    /// A call for a lock has failed.
-    pub(super) fn rests(&mut self, client: usize, call: &Call, limits: Limits, report: &Report) {
-        if limits.tries.is_some() {
-            self.random_rests(report);
-            return;
-        }
-        // Time for which it was stopped does not count.
-        let there = &self.clients[client];
-        let waited = there.shown.saturating_since(call.begun).as_nanos() as u64;
-        let ran = waited.saturating_sub(there.stopped - limits.stopped);
-        let looks = ran / self.plan.longest_tries(1, call.ttl);
-        if u64::from(report.tries()) < looks {
-            let text = format!("client {client} tried {} times in {ran} ns", report.tries());
-            self.object("starvation", text);
-        }
-    }
-
-    /// If a call has only tries to end it, a delay follows each but the last.
-    fn random_rests(&mut self, report: &Report) {
+    /// A call that has only tries to end it has met too few nodes: a delay follows each try but the
+    /// last.
+    pub(super) fn random_rests(&mut self, report: &Report) {
         let rests = &mut self.oracle.rests;
-        rests.count += report.tries() - 1;
+        rests.count += report.tries().saturating_sub(1);
         rests.sum = rests.sum.saturating_add(report.elapsed());
         let least = Duration::from_nanos(LEAST_AVERAGE) * rests.count;
         if ENOUGH_RESTS <= rests.count && rests.sum < least {

@@ -9,7 +9,9 @@
 //! * An extension is sent once for every call, and once more to a server that has forgotten the
 //!   script.
 //! * A call makes no more attempts than it has tries, and with a deadline no more than its shortest
-//!   delays leave time for.
+//!   delays leave time for, and one for each key of others that may have ended meanwhile.
+//! * A node is asked what is left of a key once for each command about a lock, each push and each
+//!   connection, and as often as the shortest delay leaves time for.
 //! * A connection has one handshake, but for a join for every answer that did not count, every
 //!   longer ttl and every request of an operator, and is opened again no faster than the back-off
 //!   allows.
@@ -24,6 +26,7 @@
 use super::ledger::Releases;
 use super::{Deed, Said, TokenId, Verb};
 use crate::clock::{MILLI, SECOND, Time};
+use crate::link::Conn;
 use crate::plan::{Guard, SHORTEST_REST};
 use crate::user::Task;
 use crate::world::World;
@@ -43,6 +46,10 @@ const TRY_AGAIN: Time = 240 * MILLI;
 /// before less than a millisecond is left.
 const LAST_RESTS: u64 = 7;
 
+/// So many attempts in a row whose votes are split, or that others win, follow each other after short
+/// windows, and the next after a delay.
+const SPLITS: u64 = 32;
+
 /// How often a connection may be opened at once, and how often in a second from then on: a round
 /// that is short of a quorum tries four times a second, the back-off ends at once a second, and a
 /// connection that has lasted a second is opened again at once.
@@ -53,12 +60,40 @@ const OPENED_A_SECOND: u64 = 6;
 /// that long, and one in five with the tick of the timers and a late turn.
 const IN_STEP: u32 = 16;
 
+/// How often each peer has set a key of a resource, on any node.
+#[derive(Debug)]
+pub(super) struct Sets(Vec<Vec<u64>>);
+
+impl Sets {
+    pub(super) fn new(peers: usize, resources: usize) -> Self {
+        Self(vec![vec![0; peers]; resources])
+    }
+
+    pub(super) fn of_others(&self, peer: usize, resource: usize) -> u64 {
+        let sets = &self.0[resource];
+        sets.iter().sum::<u64>() - sets[peer]
+    }
+}
+
+/// How often a client has asked a node what is left of a key, and has been told that it has changed.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Looks {
+    count: u64,
+    pub(crate) pushes: u64,
+}
+
 impl World {
     /// A command of a client is one too many.
     pub(super) fn storm(&mut self, deed: &Deed<'_>, id: TokenId, copy: bool) {
+        if deed.command.verb == Verb::Set && deed.done == Said::Ok {
+            let resource = self.oracle.ledger.record(id).resource;
+            self.oracle.sets.0[resource][deed.peer] += 1;
+        }
         if deed.peer >= self.plan.clients {
             return;
         }
+        self.oracle.lock_commands[deed.peer] += 1;
+        self.oracle.counts.asked += 1;
         let what = match deed.command.verb {
             Verb::Set if copy => None,
             Verb::Set => self.sets(deed, id),
@@ -87,6 +122,9 @@ impl World {
     fn is_one_too_many(&mut self, deed: &Deed<'_>, id: TokenId) -> bool {
         let resource = self.oracle.ledger.record(id).resource;
         let client = &self.clients[deed.peer];
+        if self.plan.is_crowded() {
+            return false;
+        }
         let Task::Acquiring {
             call,
             tries,
@@ -116,9 +154,12 @@ impl World {
         let newest = self.oracle.newest[deed.peer][resource];
         let newest = newest.map_or(0, |newest| self.oracle.ledger.record(newest).sent);
         let rests = (deed.sent.max(newest) - call.since) / (SHORTEST_REST * MILLI * 49 / 50);
+        // What others have set and a waiter has been told of the end of: it may ask then.
+        let told = self.oracle.sets.of_others(deed.peer, resource);
+        let told = told - self.oracle.sets_before[deed.peer][resource] + self.plan.nodes as u64;
         let most = match (tries, deadline) {
             (Some(tries), _) => u64::from(*tries),
-            (None, Some(_)) => 1 + LAST_RESTS + rests,
+            (None, Some(_)) => 1 + LAST_RESTS + SPLITS + rests + told,
             (None, None) => u64::MAX,
         };
         most < u64::from(*attempts)
@@ -197,6 +238,32 @@ impl World {
         let known = cell.set.read_place <= deed.begun.asked && cell.set_over.0 == deed.conn;
         let first = cell.releases.count == 0;
         young && own && only && denied && known && first
+    }
+
+    /// A client has asked a node what is left of a key.
+    pub(crate) fn looked(&mut self, conn: usize) {
+        let Conn {
+            peer,
+            node,
+            process,
+            ..
+        } = self.conns[conn];
+        let there = &self.clients[peer];
+        if process != there.process {
+            return; // It was killed since.
+        }
+        self.oracle.counts.asked += 1;
+        let looks = &mut self.oracle.looks[peer][node];
+        looks.count += 1;
+        let rests = (self.now - there.born) / (SHORTEST_REST * MILLI * 49 / 50);
+        let resources = self.plan.resources as u64;
+        let reasons = looks.pushes + there.paths[node].opened + resources * (1 + rests);
+        // A command to one node may lead to a look at all, and so does the lack of one.
+        let sum = reasons + self.oracle.lock_commands[peer];
+        if sum < looks.count {
+            let text = format!("client {peer} looks at node {node} again and again");
+            self.object("storm", text);
+        }
     }
 
     /// A connection is opened.

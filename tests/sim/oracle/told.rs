@@ -25,7 +25,7 @@ const TICK: Duration = Duration::from_millis(1);
 impl World {
     /// A client has finished its turn, in which it had the time `ticked`.
     pub(crate) fn told(&mut self, client: usize, ticked: Instant) {
-        for user in 0..self.plan.resources {
+        for user in 0..self.clients[client].users.len() {
             let there = &mut self.clients[client].users[user];
             let begun = there.begun;
             let (Task::Holding(hold) | Task::Extending { hold, .. }) = &mut there.task else {

@@ -61,8 +61,8 @@ impl Servers {
 impl World {
     /// A call has returned a lock.
     pub(crate) fn check_grant(&mut self, client: usize, user: usize, lock: &Lock, call: &Call) {
-        let asked =
-            lock.resource() == self.names[user] && lock.ttl() == Duration::from_millis(call.ttl);
+        let asked = lock.resource() == self.names[self.plan.resource_of(user)]
+            && lock.ttl() == Duration::from_millis(call.ttl);
         if !asked {
             self.object("votes", format!("client {client} got {lock:?} for another"));
         }
@@ -351,6 +351,7 @@ mod tests {
         let engine = &mut world.clients[0].engine;
         let round = engine.acquire(Instant::from_millis(1_000), &request);
         let call = |after: u64| Call {
+            number: 0,
             round: round.clone().expect("there is room"),
             since: after * MILLI,
             begun: Instant::from_millis(1_000 + after),

@@ -29,7 +29,7 @@ use shearline::Instant;
 use shearline::engine::{NodeState, Wake};
 
 use crate::client::Path;
-use crate::clock::{MILLI, NEVER, Time};
+use crate::clock::{MILLI, NEVER, SECOND, Time};
 use crate::plan::{CONNECT_TIMEOUT, LONGEST_REST};
 use crate::user::{Call, Task};
 use crate::world::World;
@@ -45,6 +45,12 @@ const PATIENCE: Time = 100 * MILLI;
 
 /// When a refused release is repeated.
 const TRY_AGAIN: Time = 250 * MILLI;
+
+/// After how long a waiter looks at the latest whether its lock is free, whatever it was told.
+const LONGEST_LOOK: Time = 4 * SECOND;
+
+/// For how long a waiter that has gone may have asked to be reminded of a window.
+const REMINDED: Duration = Duration::from_millis(20);
 
 /// Ticks of a slot above the lowest level of the engine's wheel.
 const SLOT: Time = 64;
@@ -110,6 +116,7 @@ impl World {
         let load = there.engine.load();
         let (at, wake) = asked?;
         let nothing = match wake {
+            Wake::Retry if at <= there.shown.saturating_add(REMINDED) => false,
             Wake::Retry | Wake::NodeTimeout | Wake::Deadline => load.rounds == 0,
             Wake::Expiry => load.claims == 0,
             Wake::Debt => {
@@ -124,7 +131,7 @@ impl World {
     /// Returns what is known from outside to be due, and when by the client's clock.
     fn due(&self, client: usize) -> impl Iterator<Item = (&'static str, Instant)> {
         let there = &self.clients[client];
-        let users = (0..self.plan.resources).flat_map(move |user| self.due_for(client, user));
+        let users = (0..there.users.len()).flat_map(move |user| self.due_for(client, user));
         let owed = 0 < there.engine.load().owed;
         let statuses = owed.then(|| there.engine.node_statuses(there.shown));
         let refused = statuses.into_iter().flatten().enumerate();
@@ -156,13 +163,19 @@ impl World {
             } => {
                 due[0] = deadline.map(|deadline| ("a caller's deadline", deadline));
                 let vote = self.longest_wait(client, call);
-                let rest = LONGEST_REST * MILLI;
-                due[1] = Some(match tries {
+                // Only the first of a queue looks.
+                due[1] = (!self.plan.is_crowded()).then(|| match tries {
                     Some(1) => ("the end of a vote", after(call.begun, vote)),
                     _ => (
-                        "the end of a vote or a rest",
-                        after(there.shown, vote.max(rest)),
+                        "the end of a vote or another look",
+                        after(there.shown, vote.max(LONGEST_LOOK)),
                     ),
+                });
+                due[3] = tries.filter(|tries| 1 < *tries).map(|tries| {
+                    let all = after(call.begun, u64::from(tries) * LONGEST_REST * MILLI);
+                    // Each counts where too few nodes have answered.
+                    let last = after(there.shown, vote.max(LONGEST_REST * MILLI));
+                    ("the end of all tries", all.max(last))
                 });
             }
             Task::Holding(hold) | Task::Extending { hold, .. } if hold.told => {}
@@ -180,7 +193,7 @@ impl World {
         let asked = hold.and_then(|hold| hold.confirming);
         due[2] = asked.map(|asked| self.vote_of(client, &asked.call));
         let beside = hold.and_then(|hold| hold.beside);
-        due[3] = beside.map(|call| self.vote_of(client, &call));
+        due[3] = due[3].or(beside.map(|call| self.vote_of(client, &call)));
         due.into_iter().flatten()
     }
 

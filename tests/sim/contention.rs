@@ -1,0 +1,92 @@
+//! Contention in numbers: what a rule for waiters costs, and how fair it is.
+//!
+//! ```text
+//! SEEDS=10 cargo test --profile sim --features embedded --test sim contention -- --nocapture
+//! ```
+//!
+//! prints a line for each number of clients and of users in each: hand-overs in a second, the longest
+//! wait as a multiple of the fair share (as many holds as there are users), and commands per node and
+//! hand-over, where `CACHING` and the `PTTL` behind it count as one. Three nodes, holds of one
+//! millisecond, no pause between two locks; the first column is the round trip. `CLIENTS=8 USERS=2`
+//! prints other sizes. The same seeds give the same numbers.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::case::{Case, Keep, Tally};
+use crate::clock::{MICRO, SECOND, Time};
+use crate::entropy::Entropy;
+use crate::kinds::{contended, kind};
+use crate::mutations::Chosen;
+use crate::plan::Plan;
+use crate::replay::number;
+use crate::sweep::say;
+
+/// Clients, and users of each.
+const SIZES: [(usize, usize); 3] = [(2, 8), (16, 1), (32, 1)];
+
+/// What one way takes on average, more or less.
+const DELAYS: [Time; 3] = [25 * MICRO, 100 * MICRO, 500 * MICRO];
+
+/// Histories of each.
+const SEEDS: u64 = 2;
+
+const LENGTH: Time = 2 * SECOND;
+
+/// The size that is drawn.
+static SIZE: [AtomicUsize; 3] = [const { AtomicUsize::new(0) }; 3];
+
+fn draw(_: &mut Entropy) -> Plan {
+    let [clients, users, delay] = SIZE.each_ref().map(|size| size.load(Ordering::Relaxed));
+    Plan {
+        patient: true,
+        length: LENGTH,
+        delay: delay as Time,
+        habits: [1, 0, 0, 0, 0, 0],
+        ..contended(clients, users)
+    }
+}
+
+/// Runs the histories of one size. Returns what happened in them, and the longest wait of each.
+fn histories(clients: usize, users: usize, delay: Time) -> (Tally, f64) {
+    for (place, size) in SIZE.iter().zip([clients, users, delay as usize]) {
+        place.store(size, Ordering::Relaxed);
+    }
+    let mut sum = Tally::default();
+    let mut longest: f64 = 0.0;
+    for seed in 0..number("SEEDS").unwrap_or(SEEDS) {
+        let outcome = Case::of_seed(kind("contended", draw), seed).run(Keep::default());
+        if let Some(found) = outcome.violation {
+            panic!("{clients} x {users}, seed {seed}: {found:?}");
+        }
+        let counts = outcome.tally.counts;
+        let fair = LENGTH as f64 * (clients * users) as f64 / counts.locks as f64;
+        longest = longest.max(counts.longest_wait as f64 / fair);
+        sum.add(&outcome.tally);
+    }
+    (sum, longest)
+}
+
+#[test]
+fn contention_in_numbers() {
+    let _none = Chosen::new(None);
+    let chosen = number("CLIENTS").map(|clients| {
+        let users = number("USERS").unwrap_or(1);
+        vec![(clients as usize, users as usize)]
+    });
+    say(
+        "one way   clients x users   hand-overs/s   longest wait   commands per node and hand-over",
+    );
+    for delay in DELAYS {
+        for (clients, users) in chosen.clone().unwrap_or(SIZES.to_vec()) {
+            let (tally, longest) = histories(clients, users, delay);
+            let locks = tally.counts.locks as f64;
+            let seconds = (tally.worlds * LENGTH) as f64 / SECOND as f64;
+            say(&format!(
+                "{:>4} us   {clients:>7} x {users:<5}   {:>12.0}   {longest:>10.1} x   {:>10.1}",
+                delay / MICRO,
+                locks / seconds,
+                tally.counts.asked as f64 / locks / 3.0,
+            ));
+        }
+    }
+}
