@@ -66,7 +66,8 @@ fn a_half_to_half_vote_settles_at_once() {
             let report = held(face.try_lock(&key, 2 * LONG));
             assert_eq!((report.quorum(), report.tries()), (nodes / 2 + 1, 1));
             let report = held(face.lock_with(&key, &LockOptions::new(2 * LONG).tries(3)));
-            assert_eq!(report.tries(), 3);
+            // The other half is not asked for in vain: it waits until a majority may be free.
+            assert_eq!(report.tries(), 1);
             assert!(start.elapsed() < BOUND, "it waited for a timeout");
             for (node, raw) in cluster.raws().iter_mut().enumerate() {
                 if node < nodes / 2 {
