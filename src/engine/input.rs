@@ -117,13 +117,14 @@ impl Engine {
         left: Option<Remaining>,
         pushes: bool,
     ) {
-        // One that does not say is tried as if it had said so.
-        let (_, longest) = self.parts.settings.retry.delay().into_inner();
-        let left = left.map_or(Remaining::For(longest), |left| match left {
-            Remaining::For(left) => Remaining::For(left.min(self.parts.settings.ttl_limit)),
-            Remaining::Missing | Remaining::Permanent => left,
-        });
+        let limit = self.parts.settings.ttl_limit;
         if let Some((waiting, _)) = self.parts.queues.waiting(place) {
+            // One that does not say is asked for the lock itself, after the random delay.
+            let left = left.unwrap_or(Remaining::For(waiting.delay_left(now)));
+            let left = match left {
+                Remaining::For(left) => Remaining::For(left.min(limit)),
+                Remaining::Missing | Remaining::Permanent => left,
+            };
             waiting.answered(now, node, left, pushes);
             let contender = self.parts.queues.contender(place);
             self.stir(now, contender);

@@ -154,6 +154,11 @@ impl Wait {
         self.belief.forget();
     }
 
+    /// Returns what is left of the random delay after the latest attempt.
+    pub(in crate::engine) fn delay_left(&self, now: Instant) -> Duration {
+        self.delay.saturating_since(now)
+    }
+
     /// It looks at the nodes that tell of nothing any more, at `now`.
     pub(in crate::engine) fn look_soon(&mut self, now: Instant) {
         self.soon = self.soon.min(now);

@@ -95,3 +95,28 @@ fn a_call_that_meets_a_lock_of_its_own_handle_says_so() {
     assert_eq!(report.holder(), Some(&b"billing-7"[..]));
     assert_eq!(report.held_for(), Some(lock.validity_at(world.now)));
 }
+
+/// The user may not ask for that. The lock itself is asked for from time to time.
+#[test]
+fn a_node_that_does_not_say_what_is_left_is_asked_for_the_lock() {
+    let mut world = World::ready(3);
+    world.acquire(&LockOptions::new(TTL));
+    let mut asked = 0;
+    for _ in 0..200 {
+        for node in 0..3 {
+            for sent in world.take(node) {
+                asked += usize::from(sent.starts_with("SET"));
+                let said = match sent.as_str() {
+                    "PTTL k" => "-NOPERM this user has no permissions to run the 'pttl' command|",
+                    "SET k 10000" => "_|",
+                    "EVALSHA release" => ":0|",
+                    _ => "+OK|",
+                };
+                world.say(node, said);
+            }
+        }
+        world.sleep(10 * MS);
+    }
+    // Each delay is 250 ms at most.
+    assert!((3 * 7..3 * 40).contains(&asked), "{asked} times");
+}
