@@ -40,7 +40,7 @@ impl Engine {
     #[cfg(any(test, feature = "std"))]
     pub(crate) fn was_away(&mut self, now: Instant) {
         for node in self.parts.nodes.iter_mut() {
-            node.was_away(now);
+            node.pulse.was_away(now);
         }
     }
 
@@ -51,7 +51,7 @@ impl Engine {
         if !nodes[node].hears() {
             return; // It was given up in this very turn, before these bytes were read.
         }
-        let was_silent = nodes[node].is_silent();
+        let was_silent = nodes[node].pulse.is_suspect();
         nodes.close_probe(node);
         let mut piece = bytes;
         loop {

@@ -126,11 +126,11 @@ impl Nodes {
             address: Arc::clone(label),
             state: node.state(now),
             run_id: node.run_id().map(Into::into),
-            round_trip: node.round_trip(),
+            round_trip: node.pulse.round_trip(),
             grants: node.grants,
             in_flight: node.in_flight(),
             owed: node.debts.len(),
-            clock_steps: node.clock_steps(),
+            clock_steps: node.clock.steps(),
             evicts_locks: node
                 .identity()
                 .is_some_and(|identity| identity.evicts_locks),
@@ -146,7 +146,7 @@ impl Nodes {
 
     /// Returns how many are connected and answer, whether or not they vote.
     pub(super) fn answering(&self) -> usize {
-        let answers = |node: &&Node| node.is_ready() && !node.is_silent();
+        let answers = |node: &&Node| node.is_ready() && !node.pulse.is_suspect();
         self.all.iter().filter(answers).count()
     }
 
@@ -155,8 +155,12 @@ impl Nodes {
     pub(super) fn round_trip(&self) -> Duration {
         let mut known = [Duration::MAX; NODES_MAX];
         let mut len = 0;
-        for node in self.all.iter().filter(|node| node.round_trip().is_some()) {
-            known[len] = node.distance();
+        for node in self
+            .all
+            .iter()
+            .filter(|node| node.pulse.round_trip().is_some())
+        {
+            known[len] = node.pulse.distance();
             len += 1;
         }
         let known = &mut known[..len];
@@ -394,7 +398,7 @@ impl Nodes {
             return;
         };
         let patience = there.patience().min(self.dead_after);
-        let at = since.saturating_add(match there.is_silent() {
+        let at = since.saturating_add(match there.pulse.is_suspect() {
             true => self.dead_after,
             false => patience,
         });
@@ -419,7 +423,7 @@ impl Nodes {
     ) -> Silence {
         let there = &mut self.all[node.index()];
         there.silence_timer = None;
-        let Some(since) = there.silent_since() else {
+        let Some(since) = there.pulse.silent_since() else {
             return Silence::Short;
         };
         let suspect_at = since.saturating_add(there.patience().min(self.dead_after));
@@ -428,7 +432,7 @@ impl Nodes {
             return Silence::Dead;
         }
         if suspect_at <= now {
-            there.suspect();
+            there.pulse.suspect();
             self.arm_silence(node, dead_at, timers);
             return Silence::Suspect;
         }
