@@ -330,11 +330,10 @@ impl Engine {
     /// whose end is not known ([`Instant::ZERO`]) has not expired.
     pub fn confirm(&mut self, now: Instant, lock: &Lock) -> Result<RoundId, ConfirmError> {
         let parts = &mut self.parts;
-        Confirm::check(now, lock, &parts.claims)?;
+        let kind = Kind::Confirm(Confirm::new(now, lock, parts)?);
         if self.operations.is_full() {
             return Err(ConfirmError::Saturated);
         }
-        let kind = Kind::Confirm(Confirm::new(lock, parts)?);
         parts.restarts.remember(lock.ttl());
         Ok(self.operations.begin(now, lock.ttl(), None, kind, parts))
     }

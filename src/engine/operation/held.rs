@@ -29,7 +29,8 @@ pub(in crate::engine) struct LockQuestion {
     pub(super) claim: Option<ClaimKey>,
     pub(super) entry: Entry,
     question: Question,
-    /// The end of the validity: answers count only before it.
+    /// The end of the validity, as far as both its holder and its claim know: answers count only
+    /// before it.
     pub(super) valid_until: Instant,
     /// The nodes whose yes counts.
     voters: NodeSet,
@@ -65,7 +66,11 @@ impl LockQuestion {
         question: Question,
         parts: &mut Parts,
     ) -> Result<Self, ConfirmError> {
-        let claim = claim_of(lock, &parts.claims)?;
+        let claim = parts.claims.of(lock);
+        let forgotten = claim.is_none() && lock.id().engine == parts.claims.engine();
+        if forgotten || !claim.is_none_or(Claim::is_held) {
+            return Err(ConfirmError::Expired);
+        }
         // All nodes count if it is this engine's own. Of one that was handed over only those that
         // it stands on: the previous owner may still release a copy that it had no answer about,
         // over its own connection, after the lock was extended here.
@@ -73,7 +78,9 @@ impl LockQuestion {
         let voters = own.map_or(lock.voters(), |_| parts.nodes.set());
         let (lacking, regained) =
             claim.map_or((NodeSet::EMPTY, 0), |claim| (claim.lacking, claim.regained));
-        let valid_until = known_end(claim, lock);
+        let valid_until = claim.map_or(lock.valid_until(), |claim| {
+            claim.valid_until.min(lock.valid_until())
+        });
         let claim = claim.map(|claim| claim.key);
         Ok(Self {
             lock: lock.id(),
@@ -252,7 +259,8 @@ impl LockQuestion {
     /// Returns `true` if an answer may still do anything: the lock is held, and was not reported as
     /// over. A lock without a claim is judged by its validity alone.
     fn is_open(&self, claims: &Claims) -> bool {
-        is_open(self.claim.map(|claim| claims.get(claim)))
+        self.claim
+            .is_none_or(|key| claims.get(key).is_some_and(Claim::is_held))
     }
 
     /// Returns its claim and the end that is about to be reported to its caller.
@@ -269,7 +277,7 @@ impl LockQuestion {
     }
 
     /// Gives its buffer back to the pool.
-    fn end(&mut self, claims: &mut Claims) {
+    pub(super) fn end(&mut self, claims: &mut Claims) {
         claims.buffers.give(self.entry.take_buffer());
     }
 
@@ -437,28 +445,4 @@ pub(in crate::engine) fn learn(
 fn lacks_script(question: Question, said: Said) -> bool {
     matches!(said, Said::Refused(error)
         if question == Question::Extend && guard!(NoscriptExtensionDropped, wants_the_text(error)))
-}
-
-/// Returns the claim of `lock`, if this engine has one.
-pub(super) fn claim_of<'c>(
-    lock: &Lock,
-    claims: &'c Claims,
-) -> Result<Option<&'c Claim>, ConfirmError> {
-    let claim = claims.of(lock);
-    let forgotten = claim.is_none() && lock.id().engine == claims.engine();
-    match forgotten || !is_open(claim.map(Some)) {
-        true => Err(ConfirmError::Expired),
-        false => Ok(claim),
-    }
-}
-
-/// Returns until when `lock` may be trusted, as far as both its holder and its claim know.
-pub(super) fn known_end(claim: Option<&Claim>, lock: &Lock) -> Instant {
-    claim.map_or(lock.valid_until(), |claim| {
-        claim.valid_until.min(lock.valid_until())
-    })
-}
-
-fn is_open(claim: Option<Option<&Claim>>) -> bool {
-    claim.is_none_or(|claim| claim.is_some_and(Claim::is_held))
 }
