@@ -33,8 +33,8 @@ pub(super) struct Parts {
     pub(super) nodes: Nodes,
     pub(super) claims: Claims,
     pub(super) timers: Timers,
-    /// What is to be reported, in the order in which it became certain.
-    news: VecDeque<News>,
+    /// What is to be reported at the next poll, in the order in which it became certain.
+    pub(super) news: VecDeque<News>,
 }
 
 /// Something to be reported at the next poll.
@@ -98,22 +98,8 @@ impl Parts {
         };
         let open = claim.end_questions();
         if guard!(LossNotTold, claim.tell_lost()) {
-            self.report(News::Expired(id));
+            self.news.push_back(News::Expired(id));
         }
         open
-    }
-
-    /// Has this reported at the next poll.
-    pub(super) fn report(&mut self, news: News) {
-        self.news.push_back(news);
-    }
-
-    /// Returns what is to be reported next.
-    pub(super) fn next_news(&mut self) -> Option<News> {
-        self.news.pop_front()
-    }
-
-    pub(super) fn has_news(&self) -> bool {
-        !self.news.is_empty()
     }
 }

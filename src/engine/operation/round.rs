@@ -229,7 +229,7 @@ impl Round {
     pub(in crate::engine) fn decide(&mut self, parts: &mut Parts) {
         self.state = State::Decided;
         self.disarm(&mut parts.timers);
-        parts.report(News::Operation(self.key));
+        parts.news.push_back(News::Operation(self.key));
     }
 
     pub(crate) fn disarm(&mut self, timers: &mut Timers) {
