@@ -452,7 +452,7 @@ fn find_another_way(
 ) -> bool {
     let forgotten = wants_the_text(error);
     if forgotten {
-        below.nodes.forgot_scripts(below.now, node);
+        below.nodes.writing_to(node).forgot_scripts(below.now);
     }
     let another_way = match dialect {
         Dialect::Text => false,

@@ -26,7 +26,7 @@ impl Engine {
             | Input::Probed { node }
                 if nodes <= node.index() => {} // A node of another engine.
             Input::Connected { node } => self.parts.nodes.connected(now, node),
-            Input::Writable { node } => self.parts.nodes.writable(node),
+            Input::Writable { node } => self.parts.nodes.writing_to(node).unblock(),
             Input::Received { node, bytes } => self.received(now, node, bytes),
             Input::Transmitted { node, len } => self.parts.nodes[node].transmitted(len),
             Input::Disconnected { node, reason } => self.disconnected(now, node, reason),

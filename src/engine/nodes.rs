@@ -285,19 +285,10 @@ impl Nodes {
         self[node].has_link() && self.is_present(node)
     }
 
-    pub(super) fn writable(&mut self, node: NodeId) {
-        self.writing_to(node).unblock();
-    }
-
     /// Returns `node`, which may have something to write from now on.
     pub(super) fn writing_to(&mut self, node: NodeId) -> &mut Node {
         self.to_write.insert(node);
         &mut self[node]
-    }
-
-    /// The node has forgotten its scripts: sends them again.
-    pub(super) fn forgot_scripts(&mut self, now: Instant, node: NodeId) {
-        self.writing_to(node).forgot_scripts(now);
     }
 
     /// The connection to `node`, or the attempt to open one, is to be closed.

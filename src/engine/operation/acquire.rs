@@ -521,7 +521,7 @@ pub(in crate::engine) fn set_answered(
             }
             let outcome = NodeOutcome::Refused(error);
             if wants_the_text(error) && parts.nodes[node].sets_by_script() {
-                parts.nodes.forgot_scripts(now, node);
+                parts.nodes.writing_to(node).forgot_scripts(now);
                 Answer::Forgotten(outcome)
             } else {
                 Answer::Vote((Vote::Abstain, outcome))

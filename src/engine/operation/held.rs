@@ -423,7 +423,7 @@ pub(in crate::engine) fn learn(
     let said = question.read(reply);
     let said = said.ok_or(Trouble::Link(LinkError::Protocol))?;
     if lacks_script(question, said) {
-        parts.nodes.forgot_scripts(now, node);
+        parts.nodes.writing_to(node).forgot_scripts(now);
     }
     let Some(claim) = claim.and_then(|claim| parts.claims.get_mut(claim)) else {
         return Ok(said); // It is over, or was never in this engine's care.
