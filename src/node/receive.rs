@@ -17,13 +17,14 @@ use super::guard::Guard;
 use super::handshake::{Next, Step};
 use super::in_flight::{Heard, InFlight, Request};
 use super::phase::{Phase, Trouble};
+use super::question::Question;
 use super::reply::Reply;
 
 impl Node {
     /// Returns the next thing that the node has said, out of `piece` and what was left over before.
     /// `None` when all of `piece` was taken.
     ///
-    /// An answer that says more than its [`Reply`] is shown to its operation by `show`, while it is in
+    /// The answer to an inspection, which says more than its [`Reply`], is shown to its operation by `show`, while it is in
     /// the buffer. Whether it counts is said afterwards.
     ///
     /// # Errors
@@ -70,12 +71,16 @@ impl Node {
                 | Request::Release { .. }
                 | Request::Question { .. }
                 | Request::Why { .. }) => {
-                    let reply = match shown_to(request) {
-                        None => Reply::of(value),
-                        Some(operation) => {
-                            show(operation, value);
-                            Reply::with_text(value)
-                        }
+                    let reply = if let Request::Question {
+                        question: Question::Inspect,
+                        operation,
+                        ..
+                    } = request
+                    {
+                        show(operation, value);
+                        Reply::with_text(value)
+                    } else {
+                        Reply::of(value)
                     };
                     self.probed = 0;
                     self.learn(now, reply);
@@ -133,21 +138,6 @@ impl Node {
         };
         Some(Heard::Ready)
     }
-}
-
-/// Returns the operation that the answer to `request` is shown to, if it is shown to one.
-#[inline]
-fn shown_to(request: Request) -> Option<OperationKey> {
-    if let Request::Question {
-        question,
-        operation,
-        ..
-    } = request
-        && question.is_shown()
-    {
-        return Some(operation);
-    }
-    None
 }
 
 /// A server has answered `step`, in its handshake or after it.
