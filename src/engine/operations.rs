@@ -112,7 +112,6 @@ impl Operations {
             return None;
         }
         let event = told.tell(&mut cx)?;
-        cx.round.state = State::Told;
         self.end(operation, parts);
         Some(event)
     }

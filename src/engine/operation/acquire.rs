@@ -367,7 +367,7 @@ impl Operate for Acquire {
                 name_other_clusters(cx);
                 self.decide(Verdict::Refused(Refusal::OtherCluster), cx);
             }
-            State::Decided | State::Told => {}
+            State::Decided => {}
         }
     }
 

@@ -271,7 +271,7 @@ pub(super) trait Operate {
                     cx.round.arm(&mut cx.parts.timers);
                 }
             }
-            State::Decided | State::Told => {}
+            State::Decided => {}
         }
     }
 

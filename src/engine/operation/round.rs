@@ -56,8 +56,6 @@ pub(crate) enum State {
     Resting { until: Instant },
     /// The outcome is certain, and is reported at the next poll.
     Decided,
-    /// The outcome was reported; the operation is about to end.
-    Told,
 }
 
 /// What is known of one node in the present attempt.
@@ -332,7 +330,7 @@ impl Round {
                 .map(|node| (self[node].deadline, Wake::NodeTimeout))
                 .min(),
             State::Resting { until } => Some((*until, Wake::Retry)),
-            State::Decided | State::Told => return None,
+            State::Decided => return None,
         };
         let deadline = self.deadline.map(|deadline| (deadline, Wake::Deadline));
         own.into_iter().chain(deadline).min()
