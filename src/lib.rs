@@ -158,7 +158,9 @@ pub mod manual;
 pub use config::{Address, Builder, Config, Host, LockOptions, NodeConfig, RestartGuard, Retry};
 #[cfg(feature = "std")]
 pub use driver::{BuildError, Driver, DriverWaker, FromBytesError};
-pub use engine::returned::*;
+pub use engine::inspection::{Found, Holder, InspectError, InspectedNode, Inspection};
+#[doc(inline)]
+pub use engine::{NodeState, NodeStatus};
 pub use error::{
     CheckError, ConfigError, ConfirmError, ExtendError, InvalidRequest, LinkError, LockError,
     NodeOutcome, NodeReport, ReinitError, Released, Report, ServerError, TrustError, UnlockError,

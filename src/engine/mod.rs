@@ -52,7 +52,7 @@ mod contract;
 #[cfg(any(test, fuzzing))]
 mod fuzz;
 mod input;
-mod inspection;
+pub(crate) mod inspection;
 mod nodes;
 mod operation;
 mod operations;
@@ -86,6 +86,7 @@ use crate::quorum::{Lock, LockId};
 use crate::resource::check_resource;
 use crate::time::Instant;
 
+use inspection::InspectError;
 use operation::Kind;
 use operation::acquire::Acquire;
 use operation::confirm::Confirm;
@@ -96,7 +97,6 @@ use operation::reinit::{self, Reinit};
 use operation::release::Release;
 use operations::Operations;
 use parts::Parts;
-use returned::InspectError;
 
 pub use crate::node::NodeState;
 pub(crate) use check::check;
@@ -110,13 +110,6 @@ pub(crate) use contract::{NotProlonged, prolong};
 pub use fuzz::fuzz_engine;
 #[cfg(feature = "std")]
 pub(crate) use operation::patience::usual_timeout;
-
-/// What the faces return besides locks and errors: it is found at the root of the crate too.
-pub(crate) mod returned {
-    pub use super::contract::NodeStatus;
-    pub use super::inspection::{Found, Holder, InspectError, InspectedNode, Inspection};
-    pub use crate::node::NodeState;
-}
 
 /// The lock algorithm over N nodes. See the [module](self) and [`Input`], [`Output`].
 ///
