@@ -19,7 +19,6 @@ use crate::error::{ServerError, Unusable};
 use crate::resp::{self, Value};
 
 use super::command::Dialect;
-use super::reply::says;
 use super::script::{self, Script};
 
 /// What a probe asks. Every server answers something, even one that refuses us.
@@ -314,10 +313,11 @@ fn writes_through(value: Value<'_>) -> Option<bool> {
 
 fn hello_refused(line: &[u8]) -> Result<Next, Unusable> {
     let error = ServerError::from_line(line);
+    let says = |text: &[u8]| line.windows(text.len()).any(|part| part == text);
     match error.code() {
         "NOPROTO" | "NOPERM" => Ok(Next::Fallback),
-        "ERR" if says(line, b"unknown command") => Ok(Next::Fallback),
-        "ERR" if says(line, b"max number of clients") => Err(Unusable::TooManyClients),
+        "ERR" if says(b"unknown command") => Ok(Next::Fallback),
+        "ERR" if says(b"max number of clients") => Err(Unusable::TooManyClients),
         _ => Err(refused(error)),
     }
 }

@@ -22,7 +22,7 @@ use super::handshake::refused;
 use super::in_flight::Request;
 use super::marker::{Cluster, Marker, UNREADABLE, whole_millis};
 use super::phase::Trouble;
-use super::reply::{Reply, says, three};
+use super::reply::{Reply, three};
 
 /// See the [module](self). Only with a strict guard.
 #[derive(Debug, Default)]
@@ -247,10 +247,8 @@ fn plain(request: Request, said: i64) -> Reply {
 /// Returns why a server does not run the script. A missing permission within a script is a plain
 /// error.
 fn join_refused(line: &[u8]) -> Unusable {
-    match says(line, b"can't run this command")
-        || says(line, b"ACL failure")
-        || says(line, b"No permissions")
-    {
+    let says = |text: &[u8]| line.windows(text.len()).any(|part| part == text);
+    match says(b"can't run this command") || says(b"ACL failure") || says(b"No permissions") {
         true => Unusable::NoPermission,
         false => refused(ServerError::from_line(line)),
     }

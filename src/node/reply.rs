@@ -126,27 +126,20 @@ impl Forbidden {
     /// Returns what the error `line` says of a permission. All servers say "to run the '..'
     /// command" of a command; what they say of a key differs.
     fn of(line: &[u8]) -> Option<Self> {
+        let says = |text: &[u8]| line.windows(text.len()).any(|part| part == text);
         match ServerError::from_line(line).code() {
-            "NOPERM" if says(line, b"' command") => Some(Self::Command),
+            "NOPERM" if says(b"' command") => Some(Self::Command),
             "NOPERM" => Some(Self::Key),
             "ERR" if line.starts_with(b"ERR unknown command") => Some(Self::Command),
             "ERR" if line.starts_with(b"ERR Could not find scripting engine") => {
                 Some(Self::Command)
             }
-            "ERR"
-                if says(line, b"can't run this command")
-                    || says(line, b"ACL failure in script") =>
-            {
+            "ERR" if says(b"can't run this command") || says(b"ACL failure in script") => {
                 Some(Self::Within)
             }
             _ => None,
         }
     }
-}
-
-/// Returns `true` if `text` stands anywhere in the error `line`.
-pub(super) fn says(line: &[u8], text: &[u8]) -> bool {
-    line.windows(text.len()).any(|part| part == text)
 }
 
 /// Returns the error of a command that a script of ours has called: servers before Redis 7.0 quote
