@@ -271,7 +271,6 @@ impl Acquire {
 impl Operate for Acquire {
     /// One attempt: the same bytes to every node, before any answer is read.
     fn begin(&mut self, cx: &mut Context<'_>) {
-        cx.round.reset(cx.now);
         let buffer = cx.parts.claims.buffers.take();
         let owner = &cx.parts.settings.owner;
         let entry = fresh_entry(buffer, &self.resource, &mut cx.parts.random, owner);
@@ -403,7 +402,7 @@ impl Operate for Acquire {
         } else if until <= cx.now && !cx.parts.claims.has_room() {
             self.decide(Verdict::Refused(Refusal::Saturated), cx);
         } else if until <= cx.now {
-            cx.round.tries = cx.round.tries.saturating_add(1);
+            cx.round.reset(cx.now);
             self.begin(cx);
         } else {
             cx.round.arm(&mut cx.parts.timers);

@@ -160,8 +160,9 @@ impl Round {
         }
     }
 
-    /// Begins the count again, at `now`.
+    /// Begins another attempt at `now`.
     pub(crate) fn reset(&mut self, now: Instant) {
+        self.tries = self.tries.saturating_add(1);
         self.state = State::Voting;
         self.tally = Tally::new(self.ballots.len());
         for ballot in &mut self.ballots {
