@@ -71,16 +71,12 @@ impl Node {
                 | Request::Release { .. }
                 | Request::Question { .. }
                 | Request::Why { .. }) => {
-                    let reply = if let Request::Question {
-                        question: Question::Inspect,
-                        operation,
-                        ..
-                    } = request
-                    {
-                        show(operation, value);
-                        Reply::with_text(value)
-                    } else {
-                        Reply::of(value)
+                    let reply = match shown_to(request) {
+                        None => Reply::of(value),
+                        Some(operation) => {
+                            show(operation, value);
+                            Reply::with_text(value)
+                        }
                     };
                     self.probed = 0;
                     self.learn(now, reply);
@@ -138,6 +134,20 @@ impl Node {
         };
         Some(Heard::Ready)
     }
+}
+
+/// Returns the operation that the answer to `request` is shown to, if it is shown to one.
+#[inline]
+fn shown_to(request: Request) -> Option<OperationKey> {
+    if let Request::Question {
+        question: Question::Inspect,
+        operation,
+        ..
+    } = request
+    {
+        return Some(operation);
+    }
+    None
 }
 
 /// A server has answered `step`, in its handshake or after it.
