@@ -89,41 +89,17 @@ impl Acquire {
 
     // ----- an attempt -----------------------------------------------------------------------
 
-    /// Asks the nodes, until a majority is out of reach: no node is asked in vain.
-    fn ask_all(&mut self, claim: ClaimKey, cx: &mut Context<'_>) {
-        self.judge(cx);
-        let mut command = cx.parts.claims.command();
-        for node in cx.parts.nodes.ids() {
-            if !ask(node, claim, &mut command, cx) {
-                self.judge_if_voting(cx);
-            }
-        }
-        cx.parts.claims.sent(command);
-        if cx.round.is_voting() {
-            cx.round.arm(&mut cx.parts.timers);
-        }
-    }
-
     /// Asks `node` late: its handshake is done, or its permission was shown.
     fn ask_now(&mut self, node: NodeId, cx: &mut Context<'_>) {
-        let Some(claim) = self.claim else {
-            return; // It rests.
-        };
         match cx.parts.nodes[node].access() {
+            _ if self.claim.is_none() => {} // It rests.
             Access::Open => {
                 cx.round.leave_out(cx.now, node, &cx.parts.nodes);
-                self.ask_one(node, claim, cx);
+                self.ask_one(node, cx);
             }
             Access::Handshake { .. } => {}
             Access::Shut(outcome) => self.vote(node, (Vote::Abstain, outcome), cx),
         }
-    }
-
-    fn ask_one(&mut self, node: NodeId, claim: ClaimKey, cx: &mut Context<'_>) {
-        let mut command = cx.parts.claims.command();
-        let _ = ask(node, claim, &mut command, cx);
-        cx.parts.claims.sent(command);
-        self.judge_if_voting(cx);
     }
 
     // ----- answers --------------------------------------------------------------------------
@@ -155,7 +131,7 @@ impl Acquire {
         let open = cx.parts.nodes[node].access() == Access::Open;
         if open && let Some(claim) = cx.parts.claims.get_mut(key).must() {
             claim.resent.insert(node);
-            self.ask_one(node, key, cx);
+            self.ask_one(node, cx);
         }
         open
     }
@@ -275,13 +251,38 @@ impl Operate for Acquire {
         let owner = &cx.parts.settings.owner;
         let entry = fresh_entry(buffer, &self.resource, &mut cx.parts.random, owner);
         let claim = Claim::attempt(cx.round.key, entry, cx.round.ttl);
-        let claim = cx.parts.claims.insert(claim);
-        self.claim = Some(claim);
+        self.claim = Some(cx.parts.claims.insert(claim));
         cx.parts.nodes.reconnect_early(cx.now, &mut cx.parts.timers);
         prepare_ballots(cx);
         if !self.refuse_for_other_cluster(cx) {
-            self.ask_all(claim, cx);
+            self.judge(cx); // No node is asked in vain.
+            self.ask_all(cx);
+            if cx.round.is_voting() {
+                cx.round.arm(&mut cx.parts.timers);
+            }
         }
+    }
+
+    /// A node that does not vote is asked too: its key keeps others out.
+    fn ask(&mut self, node: NodeId, command: &mut Command, cx: &mut Context<'_>) -> bool {
+        if !cx.round.asks(node) {
+            return true;
+        }
+        if !cx.parts.nodes[node].is_ready() {
+            return cx.round.wait_for(node, &mut cx.parts.nodes);
+        }
+        cx.round[node].asked = true;
+        let claim = self.claim.and_then(|key| cx.parts.claims.get_mut(key));
+        let Some(claim) = claim.must() else {
+            return true;
+        };
+        let Some(entry) = claim.entry.as_ref().must() else {
+            return true;
+        };
+        let there = cx.parts.nodes.writing_to(node);
+        there.send_set(cx.now, claim.key, command, entry, claim.ttl);
+        claim.set_sent(node);
+        true
     }
 
     fn judge(&mut self, cx: &mut Context<'_>) {
@@ -445,33 +446,6 @@ fn prepare_ballots(cx: &mut Context<'_>) {
         cx.round[node].deadline = cx.now.saturating_add(patience);
         cx.round.leave_out(cx.now, node, &cx.parts.nodes);
     }
-}
-
-/// Puts the `SET` of `claim`, which is `command`, into the connection to `node`, or into the queue
-/// that is sent when its handshake is done. A node that does not vote is asked too: its key keeps
-/// others out.
-///
-/// Returns `false` if the node cannot be asked: its abstention is recorded, and the caller has to
-/// judge.
-#[must_use]
-fn ask(node: NodeId, claim: ClaimKey, command: &mut Command, cx: &mut Context<'_>) -> bool {
-    if !cx.round.asks(node) {
-        return true;
-    }
-    if !cx.parts.nodes[node].is_ready() {
-        return cx.round.wait_for(node, &mut cx.parts.nodes);
-    }
-    cx.round[node].asked = true;
-    let Some(claim) = cx.parts.claims.get_mut(claim).must() else {
-        return true;
-    };
-    let Some(entry) = claim.entry.as_ref().must() else {
-        return true;
-    };
-    let there = cx.parts.nodes.writing_to(node);
-    there.send_set(cx.now, claim.key, command, entry, claim.ttl);
-    claim.set_sent(node);
-    true
 }
 
 /// `resource` with a fresh token, written into `buffer`.

@@ -118,21 +118,6 @@ impl LockQuestion {
         }
     }
 
-    /// Puts the question into the connection to `node`, or into the queue that is sent when its
-    /// handshake is done. Returns `false` if the node cannot be asked: its abstention is recorded,
-    /// and the caller has to judge.
-    #[must_use]
-    fn ask(&self, node: NodeId, command: &mut Command, cx: &mut Context<'_>) -> bool {
-        match cx.parts.nodes[node].access() {
-            Access::Open => {
-                self.send(node, command, false, cx);
-                true
-            }
-            Access::Handshake { .. } => cx.round.wait_for(node, &mut cx.parts.nodes),
-            Access::Shut(outcome) => !cx.round.count(cx.now, node, Vote::Abstain, outcome),
-        }
-    }
-
     /// Sends the question to `node`, by the text of its script if `by_text`. Sends nothing if the
     /// question is decided, or the lock was released or handed over.
     pub(super) fn send(
@@ -339,14 +324,19 @@ impl<T: AboutHeld> Operate for T {
     fn begin(&mut self, cx: &mut Context<'_>) {
         self.held().prepare(cx);
         self.judge(cx);
-        let mut command = cx.parts.claims.command();
-        for node in cx.parts.nodes.ids() {
-            if !self.held().ask(node, &mut command, cx) {
-                self.judge_if_voting(cx);
-            }
-        }
-        cx.parts.claims.sent(command);
+        self.ask_all(cx);
         cx.round.arm(&mut cx.parts.timers);
+    }
+
+    fn ask(&mut self, node: NodeId, command: &mut Command, cx: &mut Context<'_>) -> bool {
+        match cx.parts.nodes[node].access() {
+            Access::Open => {
+                self.held().send(node, command, false, cx);
+                true
+            }
+            Access::Handshake { .. } => cx.round.wait_for(node, &mut cx.parts.nodes),
+            Access::Shut(outcome) => !cx.round.count(cx.now, node, Vote::Abstain, outcome),
+        }
     }
 
     fn judge(&mut self, cx: &mut Context<'_>) {
@@ -383,15 +373,6 @@ impl<T: AboutHeld> Operate for T {
             Answer::Nil | Answer::Forgotten(_) | Answer::Permitted | Answer::Withheld(_) => return,
         };
         self.vote(node, said, cx);
-    }
-
-    fn ask_late(&mut self, node: NodeId, cx: &mut Context<'_>) {
-        let held = self.held();
-        let mut command = cx.parts.claims.command();
-        cx.round.leave_out(cx.now, node, &cx.parts.nodes);
-        let _ = held.ask(node, &mut command, cx);
-        cx.parts.claims.sent(command);
-        self.judge_if_voting(cx);
     }
 
     fn withdraw(&mut self, nodes: NodeSet, cx: &mut Context<'_>) {
