@@ -85,7 +85,7 @@ impl Node {
                 }
             };
             let (guard, phase) = (&mut self.guard, &mut self.phase);
-            let next = introduced(now, step, value, guard, phase, &mut self.in_flight)?;
+            let next = step_answered(now, step, value, guard, phase, &mut self.in_flight)?;
             let heard = self.continue_handshake(now, next);
             if heard.is_some() {
                 return Ok(heard);
@@ -151,7 +151,7 @@ fn shown_to(request: Request) -> Option<OperationKey> {
 }
 
 /// A server has answered `step`, in its handshake or after it.
-fn introduced(
+fn step_answered(
     now: Instant,
     step: Step,
     value: Value<'_>,

@@ -166,7 +166,8 @@ impl<'a> Context<'a> {
     }
 }
 
-/// What every operation implements. What it does not answer for itself means nothing to it.
+/// What every operation implements. What has a default does nothing for most of them, or is the same
+/// for most.
 pub(super) trait Operate {
     /// Asks the nodes.
     fn begin(&mut self, cx: &mut Context<'_>);
