@@ -10,8 +10,8 @@
 //!
 //!     let mut lock = match redlock.lock("invoice:42", Duration::from_secs(10)) {
 //!         Ok(lock) => lock,
-//!         Err(LockError::Held(_)) => return Ok(()), // another client is at work
-//!         Err(error) => return Err(error.into()),   // says what each node answered
+//!         Err(LockError::Held(_)) => return Ok(()), // another client is still at work
+//!         Err(error) => return Err(error.to_string().into()), // what each node said, and what to do
 //!     };
 //!     println!("ours for {:?}", lock.validity());
 //!     lock.extend(Duration::from_secs(10))?; // an error means: stop, unless it is `Unconfirmed`
@@ -123,7 +123,7 @@ mod guards;
 #[macro_use]
 pub mod guards;
 
-// Leaves: they import nothing of ours.
+// Leaves: they import nothing of ours but each other.
 mod error;
 pub mod limits;
 mod resource;
