@@ -8,6 +8,7 @@
 //! fn main() -> Result<(), Box<dyn std::error::Error>> {
 //!     let redlock = Redlock::connect(["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"])?;
 //!
+//!     // If another client has it, this waits for up to five seconds.
 //!     let mut lock = match redlock.lock("invoice:42", Duration::from_secs(10)) {
 //!         Ok(lock) => lock,
 //!         Err(LockError::Held(_)) => return Ok(()), // another client is at work

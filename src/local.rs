@@ -61,7 +61,7 @@ const LOSSES_MAX: usize = 1024;
 ///
 /// Between two calls nothing happens: late answers, reconnections and owed releases wait for the
 /// next call, or for [`poll`](Self::poll). A call that asks for a lock which this handle holds waits
-/// for itself.
+/// for itself, until its time is up.
 ///
 /// Dropping it writes what is owed to the nodes, waits at most [`Builder::shutdown_timeout`] for the
 /// answers, and closes the connections. In a forked child it closes descriptors and nothing else.
@@ -96,8 +96,8 @@ impl LocalRedlock {
         Builder::default().nodes(urls).build_local()
     }
 
-    /// Takes the lock on `resource` for `ttl`, and tries again as the handle's
-    /// [`Retry`](crate::Retry) says.
+    /// Takes the lock on `resource` for `ttl`. If it is held, waits for it: at most 5 s, or as the
+    /// handle's [`Retry`](crate::Retry) says.
     ///
     /// # Errors
     ///

@@ -113,7 +113,7 @@ impl Builder {
     }
 
     /// Tries for a lock as `retry` says, unless its [`LockOptions`](crate::LockOptions) say
-    /// otherwise. Default: 32 tries, 50 to 250 ms apart.
+    /// otherwise. Default: for 5 s, any number of attempts.
     pub fn retry(mut self, retry: Retry) -> Self {
         self.check(
             retry.tries() != 0 && !retry.delay().is_empty(),
@@ -325,7 +325,8 @@ mod tests {
         assert_eq!(config.dead_after(), 30_000 * MS);
         assert_eq!(config.shutdown_timeout(), 50 * MS);
         assert_eq!(config.drift(), Drift::default());
-        assert_eq!(config.retry(), &Retry::new(32, 50 * MS..=250 * MS));
+        let retry = Retry::new(32, 50 * MS..=250 * MS).wait(5000 * MS);
+        assert_eq!(config.retry(), &retry);
         assert_eq!(config.max_ttl(), None);
         assert_eq!(config.ttl_limit(), Duration::from_secs(30 * 24 * 3600));
         assert_eq!(config.restart_guard(), RestartGuard::Observed);

@@ -3,27 +3,39 @@
 use core::ops::RangeInclusive;
 use core::time::Duration;
 
-/// How often a lock is tried for, and the range from which each delay between two tries is drawn.
+/// How long a handle waits for a lock, where the call does not say.
 ///
-/// The delay is random so that clients which met once do not meet again. The default is 32 tries,
-/// 50 to 250 ms apart.
+/// The default is 5 s, and any number of attempts. [`Retry::new`] limits the attempts instead.
+///
+/// The random delay is what passes between two attempts, or between two looks at the lock, where the
+/// nodes do not tell when it is free: [`manual::waiting`](crate::manual::waiting).
 ///
 /// ```
 /// use core::time::Duration;
 /// use shearline::Retry;
 ///
-/// const PATIENT: Retry = Retry::new(100, Duration::from_millis(20)..=Duration::from_millis(80));
-/// assert_eq!(PATIENT.tries(), 100);
+/// const OFTEN: Retry = Retry::new(100, Duration::from_millis(20)..=Duration::from_millis(80));
+/// assert_eq!((OFTEN.tries(), OFTEN.deadline()), (100, None));
+///
+/// let patient = Retry::default().wait(Duration::from_secs(60));
+/// assert_eq!(patient.deadline(), Some(Duration::from_secs(60)));
 /// ```
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Retry {
     tries: u32,
     shortest: Duration,
     longest: Duration,
+    wait: Option<Duration>,
 }
+
+/// How long a call waits if neither it nor its handle says anything else.
+const DEFAULT_WAIT: Duration = Duration::from_secs(5);
 
 impl Retry {
     /// At most `tries` attempts (the first one counts, so 1 is the least), a random `delay` apart.
+    ///
+    /// Only attempts that are sent count. A caller that waits for others does not send any, so it
+    /// gives up after `tries` times the longest delay at the latest.
     ///
     /// No try at all, or a delay that ends before it begins, is refused by
     /// [`Builder::config`](crate::Builder::config).
@@ -33,13 +45,28 @@ impl Retry {
             tries,
             shortest: *delay.start(),
             longest: *delay.end(),
+            wait: None,
         }
     }
 
-    /// Returns the most attempts, the first one included.
+    /// Gives up `wait` after the call, and lifts the limit of attempts. Zero means one attempt.
+    #[must_use]
+    pub const fn wait(mut self, wait: Duration) -> Self {
+        self.wait = Some(wait);
+        self
+    }
+
+    /// Returns the most attempts, the first one included. They are not limited where there is a
+    /// [`deadline`](Self::deadline): the default, which has one, says 32.
     #[must_use]
     pub const fn tries(&self) -> u32 {
         self.tries
+    }
+
+    /// Returns how long after the call it gives up; `None` if the attempts are limited instead.
+    #[must_use]
+    pub const fn deadline(&self) -> Option<Duration> {
+        self.wait
     }
 
     /// Returns the range of the delay between two attempts.
@@ -51,7 +78,7 @@ impl Retry {
 
 impl Default for Retry {
     fn default() -> Self {
-        Self::new(32, Duration::from_millis(50)..=Duration::from_millis(250))
+        Self::new(32, Duration::from_millis(50)..=Duration::from_millis(250)).wait(DEFAULT_WAIT)
     }
 }
 
@@ -131,7 +158,8 @@ pub enum RestartGuard {
 
 /// How one lock is asked for: its ttl, and if wanted how long or how often to try.
 ///
-/// With neither [`wait`](Self::wait) nor [`tries`](Self::tries) the handle's [`Retry`] holds.
+/// With neither [`wait`](Self::wait) nor [`tries`](Self::tries) the handle's [`Retry`] holds: 5 s
+/// by default.
 ///
 /// ```
 /// use core::time::Duration;
@@ -173,8 +201,9 @@ impl LockOptions {
         self
     }
 
-    /// Makes at most `tries` attempts, the first one included. Zero is refused when the lock is
-    /// asked for, as [`NoTries`](crate::InvalidRequest::NoTries).
+    /// Makes at most `tries` attempts, the first one included, and gives up after `tries` times the
+    /// longest delay of the handle's [`Retry`] at the latest: a caller that waits for others sends
+    /// none. One try does not wait. Zero is refused when the lock is asked for, as [`NoTries`](crate::InvalidRequest::NoTries).
     pub const fn tries(mut self, tries: u32) -> Self {
         self.tries = Some(tries);
         self
@@ -193,17 +222,28 @@ impl LockOptions {
         self.ttl
     }
 
-    /// Returns how long after the call it gives up; `None` if only the tries end it.
+    /// Returns how long after the call it gives up; `None` if the tries or the handle's [`Retry`]
+    /// end it.
     #[must_use]
     pub const fn deadline(&self) -> Option<Duration> {
         self.wait
     }
 
-    /// Returns how many attempts may be made on a handle with this `retry`; `None` if only the
-    /// deadline ends them.
+    /// Returns how long after the call it gives up on a handle with this `retry`; `None` if only the
+    /// tries end it.
+    #[must_use]
+    pub const fn wait_allowed(&self, retry: &Retry) -> Option<Duration> {
+        match (self.wait, self.tries) {
+            (None, None) => retry.wait,
+            (wait, _) => wait,
+        }
+    }
+
+    /// Returns how many attempts may be made on a handle with this `retry`; `None` if only the time
+    /// ends them.
     #[must_use]
     pub const fn tries_allowed(&self, retry: &Retry) -> Option<u32> {
-        match (self.tries, self.wait) {
+        match (self.tries, self.wait_allowed(retry)) {
             (Some(tries), _) => Some(tries),
             (None, Some(Duration::ZERO)) => Some(1),
             (None, Some(_)) => None,
@@ -247,15 +287,34 @@ mod tests {
         ] {
             assert_eq!(options.tries_allowed(&retry), tries, "{options:?}");
             assert_eq!(options.deadline(), deadline, "{options:?}");
+            assert_eq!(options.wait_allowed(&retry), deadline, "{options:?}");
             assert_eq!(options.extensions_allowed(), None);
         }
         assert_eq!(options.extensions(0).extensions_allowed(), Some(0));
     }
 
     #[test]
+    fn the_wait_of_a_handle_holds_where_the_call_says_nothing() {
+        let second = Duration::from_secs(1);
+        let (usual, once) = (Retry::default(), Retry::default().wait(Duration::ZERO));
+        let options = LockOptions::new(second);
+        for (options, retry, tries, wait) in [
+            (options, usual, None, Some(5 * second)),
+            (options.wait(second), usual, None, Some(second)),
+            (options.tries(3), usual, Some(3), None),
+            (options.wait(second).tries(3), usual, Some(3), Some(second)),
+            (options, once, Some(1), Some(Duration::ZERO)),
+        ] {
+            assert_eq!(options.tries_allowed(&retry), tries, "{options:?}");
+            assert_eq!(options.wait_allowed(&retry), wait, "{options:?}");
+        }
+    }
+
+    #[test]
     fn the_default_retry_is_the_documented_one() {
         let retry = Retry::default();
         assert_eq!(retry.tries(), 32);
+        assert_eq!(retry.deadline(), Some(Duration::from_secs(5)));
         assert_eq!(
             retry.delay(),
             Duration::from_millis(50)..=Duration::from_millis(250)

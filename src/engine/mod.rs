@@ -285,7 +285,7 @@ impl Engine {
             return Err(LockError::Saturated);
         }
         parts.restarts.remember(ttl);
-        let deadline = request.options.deadline();
+        let deadline = request.options.wait_allowed(&parts.settings.retry);
         let deadline = deadline
             .filter(|wait| guard!(DeadlineIgnored, !wait.is_zero()))
             .map(|wait| now.saturating_add(wait));

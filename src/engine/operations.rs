@@ -139,7 +139,11 @@ impl Operations {
             operation.kind.get().end(parts);
             let next = match &mut operation.kind {
                 Kind::Acquire(acquire) => acquire.leave(key, parts),
-                _ => None,
+                Kind::Extend(_)
+                | Kind::Confirm(_)
+                | Kind::Inspect(_)
+                | Kind::Release(_)
+                | Kind::Reinit(_) => None,
             };
             let ballots = core::mem::take(&mut operation.round.ballots);
             self.ballots.give(ballots);

@@ -10,9 +10,10 @@ use crate::limits::RESOURCE_BYTES_MAX;
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LockError {
-    /// Enough nodes answered, and others hold the lock on too many of them. Trying again later
-    /// may succeed.
-    #[error("another client holds the lock: {0}; try again later, or wait longer")]
+    /// Enough nodes answered, and others hold the lock on too many of them; or this handle itself
+    /// holds it. Trying again later may succeed. [`Report::held_for`] says when, if that is known, and
+    /// [`Report::holder`] whether it is this handle.
+    #[error("{who} holds the lock: {0}; try again later, or wait longer", who = who(.0))]
     Held(Report),
     /// Too few nodes answered to know. The lock may be free.
     #[error("too few nodes answered, so no lock was taken: {0}; check the nodes named here")]
@@ -52,6 +53,14 @@ pub enum LockError {
     /// The handle is closed, or a thread has panicked inside it.
     #[error("the handle is closed, so no lock was taken; build a new handle")]
     Closed,
+}
+
+/// Returns who holds the lock.
+fn who(report: &Report) -> &'static str {
+    match report.holder() {
+        Some(_) => "this handle itself",
+        None => "another client",
+    }
 }
 
 /// Said of an extension and of a confirmation.

@@ -23,6 +23,15 @@ struct ReportParts {
     elapsed: Duration,
     /// When it was made.
     now: Instant,
+    /// The holder of the lock, as far as it is known.
+    holder: HolderParts,
+}
+
+/// What is known of the holder of a lock that was not taken.
+#[derive(Clone, Debug, Default)]
+struct HolderParts {
+    owner: Option<Box<[u8]>>,
+    left: Option<Duration>,
 }
 
 impl Report {
@@ -39,7 +48,41 @@ impl Report {
             tries,
             elapsed,
             now,
+            holder: HolderParts::default(),
         }))
+    }
+
+    /// With what is known of the holder: its label, if it is this handle, and until when it has the lock.
+    #[must_use]
+    pub(crate) fn held_by(mut self, owner: Option<&[u8]>, until: Instant) -> Self {
+        let left = until.saturating_since(self.0.now);
+        let known = until != Instant::MAX && !left.is_zero();
+        self.0.holder = HolderParts {
+            owner: owner.map(Box::from),
+            left: known.then_some(left),
+        };
+        self
+    }
+
+    /// Returns the label of the holder ([`Builder::owner`](crate::Builder::owner), empty if it has none)
+    /// where it is this handle itself, and the error is [`LockError::Held`](crate::LockError::Held).
+    ///
+    /// The label of another holder is not read by those who wait:
+    /// [`Redlock::inspect`](crate::engine::Engine::inspect) asks for it.
+    #[must_use]
+    pub fn holder(&self) -> Option<&[u8]> {
+        self.0.holder.owner.as_deref()
+    }
+
+    /// Returns for how much longer the lock is held, counted from when the call gave up, unless it is
+    /// released or extended before; only where the error is
+    /// [`LockError::Held`](crate::LockError::Held).
+    ///
+    /// It is what a majority of the nodes has said, or the validity of a lock that this handle itself
+    /// holds. `None` if that is not known: a call that does not wait does not ask for it.
+    #[must_use]
+    pub fn held_for(&self) -> Option<Duration> {
+        self.0.holder.left
     }
 
     /// Returns what each configured node said, in the order of the configuration.
@@ -107,6 +150,9 @@ impl fmt::Display for Report {
         match self.tries() {
             0 | 1 => {}
             tries => write!(f, " after {tries} tries in {:?}", self.elapsed())?,
+        }
+        if let Some(left) = self.held_for() {
+            write!(f, ", held for {} more", Span(left).rounded_up())?;
         }
         let quarantined =
             |outcome: &NodeOutcome| matches!(outcome, NodeOutcome::Quarantined { .. });
@@ -230,6 +276,31 @@ mod tests {
              b:2 unreachable: connection refused, c:3 timed out) after 3 tries in 400ms; check the \
              nodes named here"
         );
+    }
+
+    #[test]
+    fn a_lock_that_is_held_says_by_whom_and_for_how_long_where_that_is_known() {
+        let report = |owner: Option<&[u8]>, until| {
+            let node = NodeReport::new("a:1".into(), NodeOutcome::Held, None);
+            let now = Instant::from_millis(1_000);
+            Report::new(now, [node].into(), 1, 1, Duration::ZERO).held_by(owner, until)
+        };
+        let text = |owner, until| format!("{}", LockError::Held(report(owner, until)));
+        assert_eq!(
+            text(None, Instant::MAX),
+            "another client holds the lock: 0 of the 1 votes needed (a:1 held); try again later, or \
+             wait longer"
+        );
+        assert_eq!(
+            text(Some(b"billing-7"), Instant::from_millis(5_001)),
+            "this handle itself holds the lock: 0 of the 1 votes needed (a:1 held), held for 5s \
+             more; try again later, or wait longer"
+        );
+        let other = report(None, Instant::from_millis(1_500));
+        assert_eq!(other.holder(), None);
+        assert_eq!(other.held_for(), Some(Duration::from_millis(500)));
+        let own = report(Some(b"me"), Instant::from_millis(1_000));
+        assert_eq!((own.holder(), own.held_for()), (Some(&b"me"[..]), None));
     }
 
     #[test]

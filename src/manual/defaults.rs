@@ -3,7 +3,8 @@
 //! | what | default | why | to change it |
 //! | --- | --- | --- | --- |
 //! | node timeout | a two-hundredth of the ttl, within 5 to 50 ms; at least four times the shortest of the node's last 32 round trips; at most half of what the ttl leaves, and 1 s | A silent node should cost little, and a slow one should still vote. It ends the vote of a node, not its connection. | [`node_timeout`](crate::Builder::node_timeout) |
-//! | tries | 32, 50 to 250 ms apart | About five seconds in all; random, so that two clients that collided do not collide again. | [`retry`](crate::Builder::retry), [`LockOptions::wait`](crate::LockOptions::wait), [`tries`](crate::LockOptions::tries) |
+//! | waiting | 5 s, any number of attempts | Long enough for short work of others; whoever waits for long work says so. | [`retry`](crate::Builder::retry), [`LockOptions::wait`](crate::LockOptions::wait) |
+//! | delay between attempts | 50 to 250 ms | Where too few nodes answer, or nodes do not tell when a lock is free ([`waiting`](super::waiting)); random, so that two clients that collided do not collide again. | [`retry`](crate::Builder::retry), [`LockOptions::wait`](crate::LockOptions::wait), [`tries`](crate::LockOptions::tries) |
 //! | drift | 1 % of the ttl + 2 ms | Clocks under NTP differ by less than 0.05 %; servers expire by the millisecond. | [`drift`](crate::Builder::drift) |
 //! | connect timeout | 1 s | For the connection and the handshake on it. | [`connect_timeout`](crate::Builder::connect_timeout) |
 //! | building | a majority is ready, and the others have answered or 50 ms have passed; the connect timeout at the latest | The first lock should not wait; a dead node should not delay the start. | |

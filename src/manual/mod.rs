@@ -6,11 +6,12 @@
 //! 2. [`guarantees`]: what is guaranteed, under which conditions, and which tests show it.
 //! 3. [`safety`]: why two clients do not hold one lock, step by step.
 //! 4. [`outcomes`]: what each operation may answer, and what to do then.
-//! 5. [`defaults`]: every default, and the reason for it.
-//! 6. [`operating`]: how to run the masters.
-//! 7. [`permissions`]: what a user must be allowed on each node.
-//! 8. [`design`]: the layers, and why they are as they are.
-//! 9. [`testing`]: how to test with locks, and how this library is tested.
+//! 5. [`waiting`]: what wakes a waiter, for how long it waits, and who is next.
+//! 6. [`defaults`]: every default, and the reason for it.
+//! 7. [`operating`]: how to run the masters.
+//! 8. [`permissions`]: what a user must be allowed on each node.
+//! 9. [`design`]: the layers, and why they are as they are.
+//! 10. [`testing`]: how to test with locks, and how this library is tested.
 
 pub mod defaults;
 pub mod design;
@@ -21,3 +22,4 @@ pub mod permissions;
 pub mod redlock;
 pub mod safety;
 pub mod testing;
+pub mod waiting;

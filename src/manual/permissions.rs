@@ -3,7 +3,7 @@
 //! This is all that a user needs:
 //!
 //! ```text
-//! ACL SETUSER locker on >secret ~lock:* +set +get +del +pttl +pexpire +eval +evalsha +script|load +info +time
+//! ACL SETUSER locker on >secret ~lock:* +set +get +del +pttl +pexpire +eval +evalsha +script|load +info +time +client|tracking +client|caching
 //! ```
 //!
 //! and in addition, with [`RestartGuard::Strict`](crate::RestartGuard::Strict):
@@ -22,10 +22,11 @@
 //! | `~lock:*` | The names of the locks that the user may take. | Other names are refused: [`Unusable::KeyPermission`](crate::Unusable::KeyPermission). |
 //! | `+set` | Takes a lock. | No lock. |
 //! | `+get`, `+del`, `+eval`, `+evalsha` | Release a lock. The script runs `get` and `del`, and servers check those too. | No lock: a user who may not release a lock gets none. |
-//! | `+pttl`, `+pexpire` | Extend a lock. `+pttl` also confirms and inspects one. | Locks, but no extension. |
+//! | `+pttl`, `+pexpire` | Extend a lock. `+pttl` also confirms and inspects one, and says to those who wait when it ends. | Locks, but no extension. |
 //! | `+script\|load` | Loads the scripts, so that only their digests are sent. | Scripts are sent as text. |
 //! | `+info` | Asks a node which server it is. | No restart is noticed, and two addresses of one server have two votes. With `Strict`: no lock. |
 //! | `+time` | Watches the clock of the node ([`Builder::watch_clocks`](crate::Builder::watch_clocks)). | No clock is watched. |
+//! | `+client\|tracking`, `+client\|caching` | Let a node tell those who wait that a lock was released ([`manual::waiting`](crate::manual::waiting)). | They look from time to time: [`Waking::Refused`](crate::Waking::Refused). |
 //! | `~shearline:*` | The marker and the barrier of `Strict`. | No lock with `Strict`. |
 //! | `+config\|get` | Asks a node with `Strict` whether it loses nothing in a restart. | A restarted node always waits. |
 //!

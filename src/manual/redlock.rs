@@ -27,8 +27,9 @@
 //! and if nothing is left of it, there is no lock ([`LockError::TooSlow`]). It counts from before the
 //! send, because the keys may have begun to age then.
 //!
-//! An attempt that gives no lock is released at once. The next one follows after a random delay, so
-//! that clients that collided do not collide again, and has a fresh token.
+//! An attempt that gives no lock is released at once. The next one has a fresh token. Where others hold the
+//! lock it follows when a majority may be free ([`waiting`](super::waiting)); where too few nodes
+//! answered, after a random delay.
 //!
 //! # Extend
 //!

@@ -165,7 +165,7 @@
 //! * Every call ends by its deadline, and no outcome says what the nodes did not do.
 //!   *Oracles*: settling, outcome.
 //! * A silent node is not asked, and its connection is given up in the end. *Oracle*: silence.
-//! * The nodes are not asked more often than the work needs, waiters try again after random delays,
+//! * The nodes are not asked more often than the work needs, only one waiter of a handle asks,
 //!   and open operations stay within their limits. *Oracles*: storm, starvation, memory.
 //! * After the faults, every operation ends within a time that can be computed, and every lock can be
 //!   taken. *Oracle*: liveness.

@@ -77,6 +77,9 @@ impl Node {
                     continue;
                 }
                 Request::Look { place } => {
+                    if let Some(server) = self.phase.server_mut() {
+                        server.waking.looked(value);
+                    }
                     return Ok(Some(Heard::Looked {
                         place,
                         left: tracking::left(value),

@@ -54,8 +54,8 @@ pub enum Waking {
     /// Not: the waiter looks again from time to time, because the connection speaks RESP2.
     Resp2,
     /// Not: the waiter looks again from time to time, because the server has refused
-    /// `CLIENT TRACKING` or `CLIENT CACHING` with this error. With `NOPERM`, grant the user
-    /// `+client|tracking` and `+client|caching`.
+    /// `CLIENT TRACKING`, `CLIENT CACHING` or `PTTL` with this error. With `NOPERM`, grant the user
+    /// `+client|tracking`, `+client|caching` and `+pttl`.
     Refused(ServerError),
 }
 
@@ -67,8 +67,8 @@ impl fmt::Display for Waking {
             Self::Resp2 => f.write_str("cannot tell of releases over RESP2"),
             Self::Refused(error) => write!(
                 f,
-                "does not tell of releases ({error}; the user needs +client|tracking and \
-                 +client|caching)"
+                "does not tell of releases ({error}; the user needs +client|tracking, \
+                 +client|caching and +pttl)"
             ),
         }
     }
@@ -79,6 +79,16 @@ impl Waking {
     pub(super) fn answered(&mut self, value: Value<'_>) {
         if let (Self::Push, Some(line)) = (*self, value.as_error()) {
             *self = Self::Refused(ServerError::from_line(line));
+        }
+    }
+
+    /// A look was answered: one that is forbidden registers nothing.
+    pub(super) fn looked(&mut self, value: Value<'_>) {
+        if value
+            .as_error()
+            .is_some_and(|line| line.starts_with(b"NOPERM"))
+        {
+            self.answered(value);
         }
     }
 }

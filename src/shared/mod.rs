@@ -84,8 +84,7 @@
 //!
 //! # Not here
 //!
-//! A queue of waiters: callers that wait for the same lock try again after random delays, each by
-//! itself. Only the I/O thread calls wakers.
+//! A queue of those who wait for the same lock: that is the engine's. Only the I/O thread calls wakers.
 
 mod build;
 mod call;

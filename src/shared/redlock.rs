@@ -40,7 +40,7 @@ use crate::time::Instant;
 ///     .build()?;
 /// let ttl = Duration::from_secs(10);
 ///
-/// let lock: LockGuard = redlock.lock("invoice:42", ttl)?; // Waits and tries again.
+/// let lock: LockGuard = redlock.lock("invoice:42", ttl)?; // Waits while another has it.
 /// // The work that no other client may do at the same time.
 /// drop(lock); // Released, without waiting for the nodes.
 ///
@@ -92,8 +92,8 @@ impl Redlock {
         Self::builder().nodes(urls).build()
     }
 
-    /// Takes the lock on `resource` for `ttl`, and tries again as the handle's
-    /// [`Retry`](crate::Retry) says.
+    /// Takes the lock on `resource` for `ttl`. If it is held, waits for it: at most 5 s, or as the
+    /// handle's [`Retry`](crate::Retry) says.
     ///
     /// # Errors
     ///
@@ -130,7 +130,8 @@ impl Redlock {
     ) -> Result<LockGuard, LockError> {
         let since = clock::now();
         let shared = self.shared();
-        let until = match options.deadline().filter(|wait| !wait.is_zero()) {
+        let wait = options.wait_allowed(&shared.retry);
+        let until = match wait.filter(|wait| !wait.is_zero()) {
             Some(wait) => Some(wait.saturating_add(GRACE)),
             None => shared.patience_for_lock(options),
         };

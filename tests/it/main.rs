@@ -66,4 +66,5 @@ mod threads;
 mod truth_table;
 mod unlock;
 mod valkey;
+mod waiting;
 mod wakers;

@@ -3,11 +3,14 @@
 
 use std::sync::LazyLock;
 
-use shearline::{CheckError, ConfirmError, ExtendError, LockError, NodeOutcome, Report, Unusable};
+use shearline::{
+    CheckError, ConfirmError, ExtendError, LockError, NodeOutcome, Report, Unusable, Waking,
+};
 
 use crate::face::{Face, Which, at};
 use crate::readme::acl_line;
 use crate::servers::{Cluster, LONG, Options, eventually};
+use crate::waiting::learned_by_looking;
 
 /// All permissions that a user needs, from the manual.
 static LINE: LazyLock<String> = LazyLock::new(|| {
@@ -230,6 +233,67 @@ fn dispensable_permissions_are_not_required() {
                 face.confirm(&mut lock).expect("permitted");
                 face.unlock(lock).expect("permitted");
                 face.assert_gone(&cluster, "lock:a");
+            }
+        }
+    }
+}
+
+/// A user who may not be told of releases learns of them by looking, and the status of the node names the
+/// permissions.
+#[test]
+fn a_user_who_may_not_track_keys_waits_by_looking_from_time_to_time() {
+    for (cluster, _) in clusters() {
+        for rule in ["+client|tracking", "+client|caching"] {
+            permit(&cluster, &without(rule));
+            for which in Which::BOTH {
+                let mut face = face(which, &cluster);
+                face.await_ready();
+                let key = which.key(&format!("lock:{rule}"));
+                for waking in learned_by_looking(&cluster, &mut face, &key) {
+                    assert!(
+                        matches!(waking, Waking::Refused(error) if error.code() == "NOPERM"),
+                        "without {rule}: {waking:?}"
+                    );
+                    assert!(waking.to_string().contains(rule), "{waking}");
+                }
+            }
+        }
+    }
+}
+
+/// A user who may not ask what is left of a key asks for the lock from time to time.
+#[test]
+fn a_user_who_may_not_ask_for_the_time_left_gets_the_lock_all_the_same() {
+    for (cluster, _) in clusters() {
+        permit(&cluster, &without("+pttl"));
+        for which in Which::BOTH {
+            let mut face = face(which, &cluster);
+            let key = which.key("lock:blind");
+            for raw in &mut cluster.raws() {
+                raw.set_px(key.as_bytes(), b"foreign", LONG / 240);
+            }
+            let lock = face.lock(&key, LONG).expect("it has expired");
+            face.unlock(lock).expect("held");
+        }
+    }
+}
+
+/// The whole line lets nodes tell.
+#[test]
+fn a_user_with_all_permissions_is_told_of_releases() {
+    for (cluster, _) in clusters() {
+        permit(&cluster, &LINE);
+        for which in Which::BOTH {
+            let mut face = face(which, &cluster);
+            face.await_ready();
+            let key = which.key("lock:told");
+            for raw in &mut cluster.raws() {
+                raw.set_px(key.as_bytes(), b"foreign", LONG / 240);
+            }
+            let lock = face.lock(&key, LONG).expect("it has expired");
+            face.unlock(lock).expect("held");
+            for node in face.nodes() {
+                assert_eq!(node.waking, Waking::Push);
             }
         }
     }

@@ -13,7 +13,13 @@ use crate::servers::{LONG, Options, Raw, Server};
 const PASSWORD: &str = "secret";
 
 /// Commands without which a node still works, but less well.
-const DISPENSABLE: [&str; 3] = ["+script|load", "+info", "+time"];
+const DISPENSABLE: [&str; 5] = [
+    "+script|load",
+    "+info",
+    "+time",
+    "+client|tracking",
+    "+client|caching",
+];
 
 /// A reader who decides within a minute reads no more than this.
 const README_BYTES_MAX: usize = 8 << 10;
@@ -97,7 +103,13 @@ fn the_acl_line_suffices_on_valkey() {
 /// A strict guard needs another line, and cannot do without `INFO`.
 #[test]
 fn the_acl_line_of_a_strict_guard_suffices_and_is_the_least() {
-    let dispensable = ["+script|load", "+time", "+config|get"];
+    let dispensable = [
+        "+script|load",
+        "+time",
+        "+client|tracking",
+        "+client|caching",
+        "+config|get",
+    ];
     for options in [Options::redis(), Options::valkey()] {
         let server = Server::with(&options);
         let (line, more) = (acl_line(), strict_acl_line());

@@ -11,7 +11,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, RngExt};
 
 use crate::entry::Entry;
-use crate::error::{LinkError, LockError, NodeOutcome, Unusable};
+use crate::error::{LinkError, LockError, NodeOutcome, Report, Unusable};
 use crate::invariant::Must;
 use crate::keys::{ClaimKey, NodeId, OperationKey, PlaceKey, WaiterKey};
 use crate::limits::{TOKEN_BYTES_MAX, TOKEN_RANDOM_BYTES};
@@ -259,8 +259,8 @@ impl Acquire {
     /// Returns the same while it rests: where too few nodes have answered, each attempt counts.
     fn rest_end(&self, cx: &Context<'_>) -> Instant {
         match self.verdict {
-            Verdict::Refused(Refusal::Held) => self.tries_end(cx),
-            Verdict::Refused(_) | Verdict::Open | Verdict::Granted(..) => Instant::MAX,
+            Verdict::Open | Verdict::Refused(Refusal::Held) => self.tries_end(cx),
+            Verdict::Refused(_) | Verdict::Granted(..) => Instant::MAX,
         }
     }
 
@@ -408,6 +408,19 @@ impl Acquire {
 
     // ----- the outcome ----------------------------------------------------------------------
 
+    /// Returns what each node said, and what is known of the holder: this engine, or another that the
+    /// nodes have said keeps the lock for a time.
+    fn report_held(&self, cx: &mut Context<'_>) -> Report {
+        let (report, parts) = (cx.report(), &mut *cx.parts);
+        let own = parts.queues.holder(self.place);
+        if let Some(claim) = own.and_then(|claim| parts.claims.get(claim)) {
+            return report.held_by(Some(&parts.settings.owner), claim.valid_until);
+        }
+        let waiting = parts.queues.waiting(self.place);
+        let until = waiting.map(|(wait, _)| wait.belief.free_at(|_| Instant::ZERO));
+        report.held_by(None, until.unwrap_or(Instant::MAX))
+    }
+
     /// Hands the lock out. Its claim stays and is watched.
     fn hand_out(
         &mut self,
@@ -481,7 +494,7 @@ impl Operate for Acquire {
                 lock.ok_or_else(|| LockError::TooSlow(cx.report()))
             }
             Verdict::Refused(refusal) => Err(match refusal {
-                Refusal::Held => LockError::Held(cx.report()),
+                Refusal::Held => LockError::Held(self.report_held(cx)),
                 // With what they said in earlier attempts, if that says more.
                 Refusal::NoQuorum => {
                     let labels = cx.parts.nodes.labels();
@@ -569,7 +582,7 @@ impl Operate for Acquire {
         if deadline.min(self.rest_end(cx)) <= cx.now {
             match core::mem::replace(&mut self.verdict, Verdict::Open) {
                 Verdict::Open => self.give_up_waiting(cx), // It has left the lock to others.
-                after => self.decide(after, cx),
+                after @ (Verdict::Granted(..) | Verdict::Refused(_)) => self.decide(after, cx),
             }
         } else if cx.now < until {
             cx.round.arm(&mut cx.parts.timers);

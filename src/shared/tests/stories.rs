@@ -411,3 +411,31 @@ fn what_the_kernel_does_not_take_goes_first_when_it_takes_again() {
     }
     world.assert_empty();
 }
+
+/// Futures that wait behind others, for a lock of this handle or of another, are dropped, but the last.
+#[test]
+fn waiters_that_are_dropped_leave_their_places_to_the_next() {
+    let world = World::new();
+    let (other, redlock) = (world.redlock(), world.redlock());
+    let foreign = other.try_lock("foreign", LONG).unwrap();
+    let own = redlock.try_lock("own", LONG).unwrap();
+    let mut context = Context::from_waker(Waker::noop());
+    let poll = |index: usize| {
+        let mut future = Box::pin(redlock.lock_async(["foreign", "own"][index % 2], LONG));
+        assert!(future.as_mut().poll(&mut context).is_pending());
+        future
+    };
+    let mut waiting: Vec<_> = (0..1_000).map(poll).collect();
+    let rounds = || redlock.shared().enter().unwrap().engine.load().rounds;
+    assert_eq!(rounds(), 1_000);
+    let last = waiting.split_off(998);
+    drop(waiting);
+    assert_eq!(rounds(), 2);
+    foreign.unlock().unwrap();
+    own.unlock().unwrap();
+    for next in last {
+        block_on(next).unwrap().unlock().unwrap();
+    }
+    assert_eq!(rounds(), 0);
+    world.assert_empty();
+}

@@ -1,0 +1,71 @@
+//! Waiting for a lock: what wakes a waiter, for how long it waits, and who is next.
+//!
+//! # What wakes a waiter
+//!
+//! A waiter asks for the lock as soon as it can know that a majority of the nodes is free. It knows by
+//! one of these:
+//!
+//! | what ends the lock | how a waiter knows |
+//! | --- | --- |
+//! | `unlock` or a drop, in the same handle | The handle itself. The request for the next lock goes out in the same write as the release. |
+//! | `unlock` in another program, or by another library; `DEL`, `FLUSHALL` | The nodes tell (`CLIENT TRACKING`): half a round trip after the change. |
+//! | the end of its ttl | The waiter has asked how long the key lives (`PTTL`), and has a timer of its own: servers tell of an expiry late, or never. |
+//! | a holder that died | As above: when its ttl ends. |
+//!
+//! An extension is a change too: the waiter learns that the key lives on, and goes on waiting. A
+//! connection that is lost is made again, and the node is asked again. Nodes whose answers do not count
+//! (in [quarantine](crate::RestartGuard)) are never believed free. For what all this misses the waiter
+//! looks again every 2 to 4 s.
+//!
+//! A lock that nobody else wants costs nothing more for all this: a node is asked to tell only when an
+//! attempt was refused.
+//!
+//! # Where nodes do not tell
+//!
+//! A waiter then looks at random intervals, 50 to 250 ms apart ([`Retry::delay`](crate::Retry::delay)),
+//! and knows of expiries as above. [`NodeStatus::waking`](crate::NodeStatus) says of each node
+//! how it wakes:
+//!
+//! | [`Waking`](crate::Waking) | meaning | what to do |
+//! | --- | --- | --- |
+//! | `Unasked` | No caller has waited on this connection yet. | |
+//! | `Push` | The node tells. | |
+//! | `Resp2` | The connection speaks RESP2, on which nothing is told: the server, or a proxy before it, does not know `HELLO`. | Use Redis 6 or newer, or Valkey. |
+//! | `Refused` | The server has refused to tell. With `NOPERM` the user lacks a permission. | Grant `+client\|tracking` and `+client\|caching` ([`permissions`](super::permissions)). |
+//!
+//! A user without `+pttl` cannot look at all, and asks for the lock itself from time to time.
+//!
+//! # For how long
+//!
+//! | call | waits |
+//! | --- | --- |
+//! | `lock(resource, ttl)` | 5 s, or what the handle's [`Retry`](crate::Retry) says. |
+//! | `try_lock(resource, ttl)` | Not at all: one attempt. While this handle itself holds the lock it is refused without asking the nodes. |
+//! | [`LockOptions::wait`](crate::LockOptions::wait) | So long in all. |
+//! | [`LockOptions::tries`](crate::LockOptions::tries) | Until so many attempts were sent and refused; but for at most as many of the longest delays as there are tries (250 ms each by default), because a waiter in a queue sends none. |
+//!
+//! Blocking calls, futures, [`LocalRedlock`](crate::LocalRedlock) and [`Driver`](crate::Driver) wait alike.
+//!
+//! # Who is next
+//!
+//! **Inside a handle: first come, first served.** The callers that want one resource form a queue, and
+//! only the first asks the nodes. Ten thousand of them cost the nodes what one costs, and nothing at all
+//! while the handle itself holds the lock. A caller that gives up, or whose future is dropped, leaves
+//! the queue at once. `try_lock` does not enter the queue: it asks beside it.
+//!
+//! **Between handles: no order is promised, but overtaking is bounded.** All who wait are told at about
+//! the same time. One that meets others waits a random part of a window before it asks; the window
+//! shrinks with the time that it has waited, so those who have waited for long come first. A handle that
+//! has met others of late, and has passed the lock on inside itself 16 times in a row or for 10 ms,
+//! leaves it to others for a few round trips. One that has met nobody does so once a second. Clients of other libraries keep no such rules.
+//!
+//! Tests: `waiting::a_waiter_is_woken_by_an_unlock_of_another_handle`,
+//! `waiting::a_waiter_is_woken_when_a_foreign_client_deletes_the_key`,
+//! `waiting::a_waiter_is_woken_by_flushall`, `waiting::a_waiter_is_woken_by_the_end_of_the_ttl`,
+//! `waiting::a_waiter_is_told_on_its_next_connections_too`,
+//! `waiting::a_server_that_speaks_only_resp2_is_looked_at_from_time_to_time`,
+//! `permissions::a_user_who_may_not_track_keys_waits_by_looking_from_time_to_time`,
+//! `waiting::a_lock_that_is_handed_over_inside_a_program_takes_one_write_for_each_node`,
+//! `waiting::ten_thousand_waiters_of_one_handle_send_nothing_while_nothing_happens`,
+//! `waiting::waiters_that_give_up_leave_no_operation`,
+//! `waiting::every_kind_of_call_waits_for_five_seconds_by_default`.
