@@ -11,8 +11,8 @@
 //!     // If another client has it, this waits for up to five seconds.
 //!     let mut lock = match redlock.lock("invoice:42", Duration::from_secs(10)) {
 //!         Ok(lock) => lock,
-//!         Err(LockError::Held(_)) => return Ok(()), // another client is at work
-//!         Err(error) => return Err(error.into()),   // says what each node answered
+//!         Err(LockError::Held(_)) => return Ok(()), // another client is still at work
+//!         Err(error) => return Err(error.to_string().into()), // what each node said, and what to do
 //!     };
 //!     println!("ours for {:?}", lock.validity());
 //!     lock.extend(Duration::from_secs(10))?; // an error means: stop, unless it is `Unconfirmed`
@@ -124,7 +124,7 @@ mod guards;
 #[macro_use]
 pub mod guards;
 
-// Leaves: they import nothing of ours.
+// Leaves: they import nothing of ours but each other.
 mod error;
 pub mod limits;
 mod resource;
@@ -159,7 +159,9 @@ pub mod manual;
 pub use config::{Address, Builder, Config, Host, LockOptions, NodeConfig, RestartGuard, Retry};
 #[cfg(feature = "std")]
 pub use driver::{BuildError, Driver, DriverWaker, FromBytesError};
-pub use engine::returned::*;
+pub use engine::inspection::{Found, Holder, InspectError, InspectedNode, Inspection};
+#[doc(inline)]
+pub use engine::{NodeState, NodeStatus, Waking};
 pub use error::{
     CheckError, ConfigError, ConfirmError, ExtendError, InvalidRequest, LinkError, LockError,
     NodeOutcome, NodeReport, ReinitError, Released, Report, ServerError, TrustError, UnlockError,

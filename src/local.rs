@@ -22,7 +22,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
 use crate::config::{Builder, LockOptions};
 use crate::driver::{BuildError, Driver, Refusal, Reporter, Working, clock};
-use crate::engine::returned::{InspectError, Inspection};
+use crate::engine::inspection::{InspectError, Inspection};
 use crate::engine::{Engine, Event, NodeStatus, NotProlonged, Request, RoundId, prolong};
 use crate::error::{
     CheckError, ConfirmError, ExtendError, LockError, ReinitError, Released, Report, TrustError,

@@ -35,6 +35,7 @@ apply() {
     cat tests/breakages/broken.rs >>"$fresh/src/guards.rs"
     touch "$fresh/tests/breakages/applied"
     for patch in "${patches[@]}"; do
+        grep -qE '^\w+ \[.*\]: ' "$patch" || { echo "$patch names no breakage" && bad=1; }
         # At any line, but with its whole context, or not at all. (Where it finds a repository, `git
         # apply` skips files that do not belong to it.)
         GIT_CEILING_DIRECTORIES=$copy git -C "$fresh" apply --whitespace=nowarn - <"$patch" ||

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::engine::returned::InspectError;
+use crate::engine::inspection::InspectError;
 use crate::error::{
     CheckError, ConfigError, ConfirmError, ExtendError, LockError, ReinitError, TrustError,
     UnlockError,

@@ -56,7 +56,7 @@ use std::thread;
 use rustix::process::{Pid, getpid};
 
 use crate::config::{Builder, Config, LockOptions};
-use crate::engine::returned::InspectError;
+use crate::engine::inspection::InspectError;
 use crate::engine::{Engine, Event, NodeStatus, Request, RoundId};
 use crate::error::{ConfirmError, ExtendError, LockError, ReinitError, TrustError, UnlockError};
 use crate::quorum::Lock;

@@ -126,22 +126,10 @@ impl Socket {
     /// Writes as much of `bytes` as the kernel takes, and returns how much. Less than all means that
     /// its buffer is full; an event reports when it is not.
     pub(super) fn write(&mut self, bytes: &[u8]) -> Result<usize, LinkError> {
-        let mut sent = 0;
-        while sent < bytes.len() {
-            let rest = &bytes[sent..];
-            let result = match &mut self.0 {
-                Stream::Tcp(stream) => stream.write(rest),
-                Stream::Unix(stream) => stream.write(rest),
-            };
-            match result {
-                Ok(0) => return Err(LinkError::Closed),
-                Ok(len) => sent += len,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                Err(error) => return Err(link_error(&error)),
-            }
+        match &mut self.0 {
+            Stream::Tcp(stream) => write(stream, bytes),
+            Stream::Unix(stream) => write(stream, bytes),
         }
-        Ok(sent)
     }
 
     /// Sets whether an event reports that a full socket takes bytes again.
@@ -207,6 +195,22 @@ impl AsFd for Socket {
     }
 }
 
+fn write(stream: &mut impl Write, bytes: &[u8]) -> Result<usize, LinkError> {
+    let mut sent = 0;
+    while sent < bytes.len() {
+        match stream.write(&bytes[sent..]) {
+            Ok(len) if len != 0 => sent += len,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+            // What was taken may arrive. That the connection has ended is reported by an event.
+            Ok(_) | Err(_) if sent != 0 => break,
+            Ok(_) => return Err(LinkError::Closed),
+            Err(error) => return Err(link_error(&error)),
+        }
+    }
+    Ok(sent)
+}
+
 fn finish_tcp(stream: &TcpStream) -> io::Result<bool> {
     if let Some(error) = stream.take_error()? {
         return Err(error);
@@ -266,6 +270,30 @@ fn link_error(error: &io::Error) -> LinkError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Takes so many bytes at a time, and is then reset.
+    struct Reset(&'static [usize]);
+
+    impl Write for Reset {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let (len, rest) = self.0.split_first().ok_or(Errno::CONNRESET)?;
+            self.0 = rest;
+            Ok((*len).min(bytes.len()))
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// What the kernel has taken before may arrive and be run: it has left.
+    #[test]
+    fn what_was_taken_in_front_of_a_failure_has_left() {
+        assert_eq!(write(&mut Reset(&[]), b"SET"), Err(LinkError::Reset));
+        assert_eq!(write(&mut Reset(&[2]), b"SET"), Ok(2));
+        assert_eq!(write(&mut Reset(&[2, 0]), b"SET"), Ok(2));
+        assert_eq!(write(&mut Reset(&[3]), b"SET"), Ok(3));
+    }
 
     // The numbers are those of Linux.
     #[cfg(target_os = "linux")]

@@ -155,12 +155,6 @@ impl Claims {
         self.commands.give(command.into_buffer());
     }
 
-    fn recycle(&mut self, entry: Option<Entry>) {
-        if let Some(entry) = entry {
-            self.buffers.give(entry.into_buffer());
-        }
-    }
-
     // ----- releases -------------------------------------------------------------------------
 
     /// Releases the token of `claim` on every node that may hold it. `operation` waits for that.
@@ -305,16 +299,16 @@ impl Claims {
 
     /// Ends `claim` if no node can hold its token any more.
     pub(super) fn settle(&mut self, claim: ClaimKey, timers: &mut Timers) {
-        if !self.slab.get(claim.0).is_some_and(Claim::is_over) {
-            return;
+        let there = self.slab.get_mut(claim.0);
+        if let Some(there) = there.filter(|there| there.is_over()) {
+            if let Some(timer) = there.timer.take() {
+                timers.cancel(timer);
+            }
+            if let Some(entry) = there.entry.take() {
+                self.buffers.give(entry.into_buffer());
+            }
+            self.slab.discard(claim.0);
         }
-        let Some(claim) = self.slab.remove(claim.0).must() else {
-            return;
-        };
-        if let Some(timer) = claim.timer {
-            timers.cancel(timer);
-        }
-        self.recycle(claim.entry);
     }
 
     /// Returns `true` if a release for the resource of `entry` is under repair on `node`. A debt that
@@ -454,7 +448,7 @@ fn find_another_way(
 ) -> bool {
     let forgotten = wants_the_text(error);
     if forgotten {
-        below.nodes.forgot_scripts(below.now, node);
+        below.nodes.writing_to(node).forgot_scripts(below.now);
     }
     let another_way = match dialect {
         Dialect::Text => false,

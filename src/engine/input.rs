@@ -25,7 +25,7 @@ impl Engine {
             | Input::Probed { node }
                 if nodes <= node.index() => {} // A node of another engine.
             Input::Connected { node } => self.parts.nodes.connected(now, node),
-            Input::Writable { node } => self.parts.nodes.writable(node),
+            Input::Writable { node } => self.parts.nodes.writing_to(node).unblock(),
             Input::Received { node, bytes } => self.received(now, node, bytes),
             Input::Transmitted { node, len } => self.parts.nodes[node].transmitted(len),
             Input::Disconnected { node, reason } => self.disconnected(now, node, reason),
@@ -39,7 +39,7 @@ impl Engine {
     #[cfg(any(test, feature = "std"))]
     pub(crate) fn was_away(&mut self, now: Instant) {
         for node in self.parts.nodes.iter_mut() {
-            node.was_away(now);
+            node.pulse.was_away(now);
         }
     }
 
@@ -50,7 +50,7 @@ impl Engine {
         if !nodes[node].hears() {
             return; // It was given up in this very turn, before these bytes were read.
         }
-        let was_silent = nodes[node].is_silent();
+        let was_silent = nodes[node].pulse.is_suspect();
         nodes.close_probe(node);
         let mut piece = bytes;
         loop {

@@ -52,7 +52,7 @@ mod contract;
 #[cfg(any(test, fuzzing))]
 mod fuzz;
 mod input;
-mod inspection;
+pub(crate) mod inspection;
 mod nodes;
 mod operation;
 mod operations;
@@ -87,6 +87,7 @@ use crate::quorum::{Lock, LockId};
 use crate::resource::check_resource;
 use crate::time::Instant;
 
+use inspection::InspectError;
 use operation::Kind;
 use operation::acquire::Acquire;
 use operation::confirm::Confirm;
@@ -97,7 +98,6 @@ use operation::reinit::{self, Reinit};
 use operation::release::Release;
 use operations::Operations;
 use parts::Parts;
-use returned::InspectError;
 
 pub use crate::node::{NodeState, Waking};
 pub(crate) use check::check;
@@ -111,13 +111,6 @@ pub(crate) use contract::{NotProlonged, prolong};
 pub use fuzz::fuzz_engine;
 #[cfg(feature = "std")]
 pub(crate) use operation::patience::usual_timeout;
-
-/// What the faces return besides locks and errors: it is found at the root of the crate too.
-pub(crate) mod returned {
-    pub use super::contract::NodeStatus;
-    pub use super::inspection::{Found, Holder, InspectError, InspectedNode, Inspection};
-    pub use crate::node::{NodeState, Waking};
-}
 
 /// The lock algorithm over N nodes. See the [module](self) and [`Input`], [`Output`].
 ///
@@ -333,11 +326,10 @@ impl Engine {
     /// whose end is not known ([`Instant::ZERO`]) has not expired.
     pub fn confirm(&mut self, now: Instant, lock: &Lock) -> Result<RoundId, ConfirmError> {
         let parts = &mut self.parts;
-        Confirm::check(now, lock, &parts.claims)?;
+        let kind = Kind::Confirm(Confirm::new(now, lock, parts)?);
         if self.operations.is_full() {
             return Err(ConfirmError::Saturated);
         }
-        let kind = Kind::Confirm(Confirm::new(lock, parts)?);
         parts.restarts.remember(lock.ttl());
         Ok(self.operations.begin(now, lock.ttl(), None, kind, parts))
     }

@@ -126,11 +126,11 @@ impl Nodes {
             address: Arc::clone(label),
             state: node.state(now),
             run_id: node.run_id().map(Into::into),
-            round_trip: node.round_trip(),
+            round_trip: node.pulse.round_trip(),
             grants: node.grants,
             in_flight: node.in_flight(),
             owed: node.debts.len(),
-            clock_steps: node.clock_steps(),
+            clock_steps: node.clock.steps(),
             evicts_locks: node
                 .identity()
                 .is_some_and(|identity| identity.evicts_locks),
@@ -147,7 +147,7 @@ impl Nodes {
 
     /// Returns how many are connected and answer, whether or not they vote.
     pub(super) fn answering(&self) -> usize {
-        let answers = |node: &&Node| node.is_ready() && !node.is_silent();
+        let answers = |node: &&Node| node.is_ready() && !node.pulse.is_suspect();
         self.all.iter().filter(answers).count()
     }
 
@@ -156,8 +156,12 @@ impl Nodes {
     pub(super) fn round_trip(&self) -> Duration {
         let mut known = [Duration::MAX; NODES_MAX];
         let mut len = 0;
-        for node in self.all.iter().filter(|node| node.round_trip().is_some()) {
-            known[len] = node.distance();
+        for node in self
+            .all
+            .iter()
+            .filter(|node| node.pulse.round_trip().is_some())
+        {
+            known[len] = node.pulse.distance();
             len += 1;
         }
         let known = &mut known[..len];
@@ -282,19 +286,10 @@ impl Nodes {
         self[node].has_link() && self.is_present(node)
     }
 
-    pub(super) fn writable(&mut self, node: NodeId) {
-        self.writing_to(node).unblock();
-    }
-
     /// Returns `node`, which may have something to write from now on.
     pub(super) fn writing_to(&mut self, node: NodeId) -> &mut Node {
         self.to_write.insert(node);
         &mut self[node]
-    }
-
-    /// The node has forgotten its scripts: sends them again.
-    pub(super) fn forgot_scripts(&mut self, now: Instant, node: NodeId) {
-        self.writing_to(node).forgot_scripts(now);
     }
 
     /// The connection to `node`, or the attempt to open one, is to be closed.
@@ -395,7 +390,7 @@ impl Nodes {
             return;
         };
         let patience = there.patience().min(self.dead_after);
-        let at = since.saturating_add(match there.is_silent() {
+        let at = since.saturating_add(match there.pulse.is_suspect() {
             true => self.dead_after,
             false => patience,
         });
@@ -420,7 +415,7 @@ impl Nodes {
     ) -> Silence {
         let there = &mut self.all[node.index()];
         there.silence_timer = None;
-        let Some(since) = there.silent_since() else {
+        let Some(since) = there.pulse.silent_since() else {
             return Silence::Short;
         };
         let suspect_at = since.saturating_add(there.patience().min(self.dead_after));
@@ -429,7 +424,7 @@ impl Nodes {
             return Silence::Dead;
         }
         if suspect_at <= now {
-            there.suspect();
+            there.pulse.suspect();
             self.arm_silence(node, dead_at, timers);
             return Silence::Suspect;
         }

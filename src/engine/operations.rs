@@ -127,7 +127,6 @@ impl Operations {
             return None;
         }
         let event = told.tell(&mut cx)?;
-        cx.round.state = State::Told;
         self.end(now, operation, parts);
         Some(event)
     }

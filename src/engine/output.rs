@@ -15,7 +15,7 @@ impl Engine {
     /// it has sent something, and before it goes to sleep on this.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<(Instant, Wake)> {
-        if self.parts.has_news() || self.parts.nodes.is_anything_due() {
+        if !self.parts.news.is_empty() || self.parts.nodes.is_anything_due() {
             return Some((Instant::ZERO, Wake::Output));
         }
         let timer = self.parts.timers.next();
@@ -60,7 +60,7 @@ impl Engine {
     /// Returns the next event. Operations that were cancelled, or that try again after all, are
     /// passed over.
     fn next_event(&mut self, now: Instant) -> Option<Event> {
-        while let Some(news) = self.parts.next_news() {
+        while let Some(news) = self.parts.news.pop_front() {
             let event = match news {
                 News::Expired(lock) => Some(Event::Expired { lock }),
                 News::Operation(key) => self.operations.tell(now, key, &mut self.parts),

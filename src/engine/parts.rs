@@ -35,8 +35,8 @@ pub(super) struct Parts {
     pub(super) claims: Claims,
     pub(super) timers: Timers,
     pub(super) queues: Queues,
-    /// What is to be reported, in the order in which it became certain.
-    news: VecDeque<News>,
+    /// What is to be reported at the next poll, in the order in which it became certain.
+    pub(super) news: VecDeque<News>,
 }
 
 /// Something to be reported at the next poll.
@@ -125,7 +125,7 @@ impl Parts {
             && let Some(entry) = &claim.entry
             && let Some(contender) = self.queues.wrote(now, entry.resource())
         {
-            self.report(News::Stirred(contender));
+            self.news.push_back(News::Stirred(contender));
         }
         let (claims, mut below) = self.claims(now);
         claims.release(operation, claim, &mut below);
@@ -140,22 +140,8 @@ impl Parts {
         };
         let open = claim.end_questions();
         if guard!(LossNotTold, claim.tell_lost()) {
-            self.report(News::Expired(id));
+            self.news.push_back(News::Expired(id));
         }
         open
-    }
-
-    /// Has this reported at the next poll.
-    pub(super) fn report(&mut self, news: News) {
-        self.news.push_back(news);
-    }
-
-    /// Returns what is to be reported next.
-    pub(super) fn next_news(&mut self) -> Option<News> {
-        self.news.pop_front()
-    }
-
-    pub(super) fn has_news(&self) -> bool {
-        !self.news.is_empty()
     }
 }

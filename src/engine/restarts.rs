@@ -90,7 +90,7 @@ impl Restarts {
     }
 }
 
-/// In whole milliseconds, rounded up, as markers name it.
-fn whole(ttl: Duration) -> Duration {
+/// Returns `ttl` in whole milliseconds, rounded up.
+pub(super) fn whole(ttl: Duration) -> Duration {
     Duration::from_millis(whole_millis(ttl))
 }

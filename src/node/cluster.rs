@@ -73,20 +73,20 @@ impl Node {
         self.guard.trust();
         if marked {
             kept |= !self.is_ready();
-            kept &= self.vouch(now, longest);
+            kept &= self.join_trusted(now, longest);
         }
         Ok(kept)
     }
 
     /// Asks it to join without a barrier, now or as part of the handshake that is under way,
     /// because an operator trusts it. Returns `true` if that will be done.
-    fn vouch(&mut self, now: Instant, longest: Duration) -> bool {
+    fn join_trusted(&mut self, now: Instant, longest: Duration) -> bool {
         let has_link = self.has_link();
         let membership = self.guard.membership_mut();
         let Some(membership) = membership.filter(|there| has_link && there.other.is_none()) else {
             return false;
         };
-        membership.vouch(longest);
+        membership.trust(longest);
         match &self.phase {
             Phase::Ready { .. } => self.join(now, longest).is_ok(),
             // Its handshake is past that question.
@@ -96,7 +96,7 @@ impl Node {
     }
 
     /// Makes it a node of this cluster, regardless of its marker: now, or in the next handshake.
-    pub(crate) fn claim(&mut self, now: Instant, longest: Duration) {
+    pub(crate) fn reinit(&mut self, now: Instant, longest: Duration) {
         if let Some(membership) = self.guard.membership_mut() {
             membership.mode = Mode::Reinit;
             if self.is_ready() {

@@ -213,7 +213,7 @@ impl Membership {
 
     /// Trusts the node: its barrier is over. Questions from now on check the known marker, if it
     /// tells this longest ttl.
-    pub(super) fn vouch(&mut self, longest: Duration) {
+    pub(super) fn trust(&mut self, longest: Duration) {
         self.mode = Mode::Trust;
         self.barrier = None;
         self.joined |= !self.marker.is_empty() && longest <= self.longest;

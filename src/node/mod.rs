@@ -108,13 +108,13 @@ pub(crate) struct Node {
     native_refused: bool,
     pub(crate) debts: Debts,
     pub(crate) guard: Guard,
-    clock: Clock,
+    pub(crate) clock: Clock,
     permissions: Permissions,
     /// Operations whose question waits for the handshake to be done.
     pub(crate) waiting: VecDeque<OperationKey>,
     backoff: Backoff,
     tried_at: Instant,
-    pulse: Pulse,
+    pub(crate) pulse: Pulse,
     /// How often a probe has ended its connection since a lock command was answered, and until when
     /// no probe is opened.
     probed: u32,
@@ -259,11 +259,6 @@ impl Node {
             true => self.kept_until(now).unwrap_or(Instant::ZERO),
             false => Instant::MAX,
         }
-    }
-
-    /// Returns how often its clock was seen to have been stepped.
-    pub(crate) fn clock_steps(&self) -> u32 {
-        self.clock.steps()
     }
 
     pub(crate) fn trouble(&self) -> Trouble {
@@ -441,28 +436,10 @@ impl Node {
         self.pulse.listen(now, !self.in_flight.is_empty())
     }
 
-    pub(crate) fn silent_since(&self) -> Option<Instant> {
-        self.pulse.silent_since()
-    }
-
     /// Returns how long a node may be silent before it is suspect.
     pub(crate) fn patience(&self) -> Duration {
         let timeouts = self.timeout.saturating_mul(4);
         timeouts.max(SUSPECT_MIN)
-    }
-
-    pub(crate) fn suspect(&mut self) {
-        self.pulse.suspect();
-    }
-
-    /// Returns `true` if it is suspect for its silence.
-    pub(crate) fn is_silent(&self) -> bool {
-        self.pulse.is_suspect()
-    }
-
-    /// Returns its shortest round trip of late, if it has ever answered.
-    pub(crate) fn round_trip(&self) -> Option<Duration> {
-        self.pulse.round_trip()
     }
 
     /// Returns `true` if it is to be connected to again, because its path may have become longer than
@@ -471,27 +448,16 @@ impl Node {
         self.is_ready() && self.pulse.has_moved_away()
     }
 
-    /// Returns the round trip that the node timeout allows for.
-    pub(crate) fn distance(&self) -> Duration {
-        self.pulse.distance()
-    }
-
-    /// The driver did not read for a while until `now`.
-    #[cfg(any(test, feature = "std"))]
-    pub(crate) fn was_away(&mut self, now: Instant) {
-        self.pulse.was_away(now);
-    }
-
     /// Returns `true` if it has a connection that brings nothing while it is suspect, or for as
     /// long as `least`.
     pub(crate) fn is_to_be_probed(&self, now: Instant, least: Duration) -> bool {
-        let least = least.max(self.distance() * 4);
+        let least = least.max(self.pulse.distance() * 4);
         let due = |since: Instant| since.saturating_add(least) <= now;
         let silent = match &self.phase {
             Phase::Down => false,
             Phase::Connecting => due(self.tried_at),
-            Phase::Handshake(_) => self.silent_since().is_some_and(due),
-            Phase::Ready { .. } => self.is_silent(),
+            Phase::Handshake(_) => self.pulse.silent_since().is_some_and(due),
+            Phase::Ready { .. } => self.pulse.is_suspect(),
         };
         silent && (self.probed == 0 || self.probed_until <= now)
     }

@@ -82,6 +82,21 @@ impl Trouble {
             Self::Unusable(reason) => NodeOutcome::Unusable(reason),
         }
     }
+
+    /// Returns the trouble that an unasked reply means. Some servers say why they close a
+    /// connection before they were asked anything.
+    pub(super) fn of_unasked(value: Value<'_>) -> Self {
+        let Some(line) = value.as_error() else {
+            return Self::Link(LinkError::Protocol);
+        };
+        match ServerError::from_line(line).code() {
+            "DENIED" => Self::Unusable(Unusable::Protected),
+            "ERR" if line.starts_with(b"ERR max number of clients") => {
+                Self::Unusable(Unusable::TooManyClients)
+            }
+            _ => Self::Link(LinkError::Protocol),
+        }
+    }
 }
 
 /// Whether a node can be asked now.
@@ -124,23 +139,6 @@ impl Phase {
             Self::Down | Self::Connecting | Self::Handshake(_) | Self::Ready { .. } => {
                 Dialect::Text
             }
-        }
-    }
-}
-
-impl Trouble {
-    /// Returns the trouble that an unasked reply means. Some servers say why they close a
-    /// connection before they were asked anything.
-    pub(super) fn of_unasked(value: Value<'_>) -> Self {
-        let Some(line) = value.as_error() else {
-            return Self::Link(LinkError::Protocol);
-        };
-        match ServerError::from_line(line).code() {
-            "DENIED" => Self::Unusable(Unusable::Protected),
-            "ERR" if line.starts_with(b"ERR max number of clients") => {
-                Self::Unusable(Unusable::TooManyClients)
-            }
-            _ => Self::Link(LinkError::Protocol),
         }
     }
 }

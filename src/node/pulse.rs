@@ -13,7 +13,7 @@ const FOLLOWED: u64 = 60_000_000;
 
 /// See the [module](self).
 #[derive(Debug)]
-pub(super) struct Pulse {
+pub(crate) struct Pulse {
     /// The last round trips in nanoseconds, [`u64::MAX`] where there was none yet.
     samples: [u64; SAMPLES],
     /// Where the latest of them stands.
@@ -58,7 +58,7 @@ impl Pulse {
     /// The driver did not read for a while until `now`. When an answer that is read now arrived is
     /// not known.
     #[cfg(any(test, feature = "std"))]
-    pub(super) fn was_away(&mut self, now: Instant) {
+    pub(crate) fn was_away(&mut self, now: Instant) {
         self.measured_from = now;
     }
 
@@ -102,21 +102,21 @@ impl Pulse {
         self.silent_since
     }
 
-    pub(super) fn silent_since(&self) -> Option<Instant> {
+    pub(crate) fn silent_since(&self) -> Option<Instant> {
         self.silent_since
     }
 
     /// The silence has lasted too long.
-    pub(super) fn suspect(&mut self) {
+    pub(crate) fn suspect(&mut self) {
         self.suspect = true;
     }
 
-    pub(super) fn is_suspect(&self) -> bool {
+    pub(crate) fn is_suspect(&self) -> bool {
         self.suspect
     }
 
     /// Returns the shortest of the last [`SAMPLES`] round trips, if the node has ever answered.
-    pub(super) fn round_trip(&self) -> Option<Duration> {
+    pub(crate) fn round_trip(&self) -> Option<Duration> {
         (self.round_trip != u64::MAX).then(|| Duration::from_nanos(self.round_trip))
     }
 
@@ -129,7 +129,7 @@ impl Pulse {
 
     /// Returns the round trip that the node timeout allows for. It grows beyond [`FOLLOWED`] only
     /// with another connection, so that no number of stalls makes all callers wait for the node.
-    pub(super) fn distance(&self) -> Duration {
+    pub(crate) fn distance(&self) -> Duration {
         let most = self.nearest.max(FOLLOWED);
         self.round_trip()
             .map_or(Duration::ZERO, |trip| trip.min(Duration::from_nanos(most)))

@@ -55,15 +55,6 @@ impl Question {
         }
     }
 
-    /// Returns `true` if its answer says more than its [`Reply`]: it is shown to the operation.
-    #[inline]
-    pub(crate) const fn is_shown(self) -> bool {
-        match self {
-            Self::Extend | Self::Confirm => false,
-            Self::Inspect => true,
-        }
-    }
-
     /// Writes the question about `entry`, with a marker check if there is a `marker`: an argument in
     /// wire form.
     #[inline(never)]

@@ -17,6 +17,7 @@ use super::guard::Guard;
 use super::handshake::{Next, Step};
 use super::in_flight::{Heard, InFlight, Raw, Request};
 use super::phase::{Phase, Trouble};
+use super::question::Question;
 use super::reply::Reply;
 use super::tracking::{self, Waking};
 
@@ -24,9 +25,9 @@ impl Node {
     /// Returns the next thing that the node has said, out of `piece` and what was left over before.
     /// `None` when all of `piece` was taken.
     ///
-    /// An answer that says more than its [`Reply`] is shown to its operation by `show`, while it is in
-    /// the buffer. Whether it counts is said afterwards. So are the names of keys that have changed;
-    /// `show` returns `true` if that was waited for.
+    /// The answer to an inspection, which says more than its [`Reply`], is shown to its operation by
+    /// `show`, while it is in the buffer. Whether it counts is said afterwards. So are the names of keys
+    /// that have changed; `show` returns `true` if that was waited for.
     ///
     /// # Errors
     ///
@@ -106,7 +107,7 @@ impl Node {
                 }
             };
             let (guard, phase) = (&mut self.guard, &mut self.phase);
-            let next = introduced(now, step, value, guard, phase, &mut self.in_flight)?;
+            let next = step_answered(now, step, value, guard, phase, &mut self.in_flight)?;
             let heard = self.continue_handshake(now, next);
             if heard.is_some() {
                 return Ok(heard);
@@ -161,11 +162,10 @@ impl Node {
 #[inline]
 fn shown_to(request: Request) -> Option<OperationKey> {
     if let Request::Question {
-        question,
+        question: Question::Inspect,
         operation,
         ..
     } = request
-        && question.is_shown()
     {
         return Some(operation);
     }
@@ -173,7 +173,7 @@ fn shown_to(request: Request) -> Option<OperationKey> {
 }
 
 /// A server has answered `step`, in its handshake or after it.
-fn introduced(
+fn step_answered(
     now: Instant,
     step: Step,
     value: Value<'_>,

@@ -49,9 +49,7 @@ impl Reply {
             | Value::Push(_) => Self::Other,
         }
     }
-}
 
-impl Reply {
     /// Returns the same where only an error, or two integers and a text, answer the question.
     #[cold]
     #[inline(never)]

@@ -14,7 +14,7 @@ use super::state::Core;
 use super::{Acquiring, GRACE, Handle, LockGuard, Shared};
 use crate::config::{Builder, Config, LockOptions};
 use crate::driver::{BuildError, Refusal, clock};
-use crate::engine::returned::{InspectError, Inspection};
+use crate::engine::inspection::{InspectError, Inspection};
 use crate::engine::{self, Engine, Event, NodeStatus, Request, RoundId};
 use crate::error::{CheckError, LockError, ReinitError, TrustError};
 use crate::quorum::Lock;

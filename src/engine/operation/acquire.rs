@@ -91,56 +91,34 @@ impl Acquire {
 
     /// One attempt, of a round that is new: the same bytes to every node, before any answer is read.
     fn ask_nodes(&mut self, cx: &mut Context<'_>) {
-        cx.round.tries = cx.round.tries.saturating_add(1);
         let parts = &mut *cx.parts;
         let (buffer, owner) = (parts.claims.buffers.take(), &parts.settings.owner);
         let resource = parts.queues.name(self.place);
         let entry = fresh_entry(buffer, resource, &mut parts.random, owner);
         let claim = Claim::attempt(cx.round.key, entry, cx.round.ttl);
-        let claim = cx.parts.claims.insert(claim);
-        self.claim = Some(claim);
+        self.claim = Some(cx.parts.claims.insert(claim));
         cx.parts.nodes.reconnect_early(cx.now, &mut cx.parts.timers);
         prepare_ballots(cx);
         if !self.refuse_for_other_cluster(cx) {
-            self.ask_all(claim, cx);
-        }
-    }
-
-    /// Asks the nodes, until a majority is out of reach: no node is asked in vain.
-    fn ask_all(&mut self, claim: ClaimKey, cx: &mut Context<'_>) {
-        self.judge(cx);
-        let mut command = cx.parts.claims.command();
-        for node in cx.parts.nodes.ids() {
-            if !ask(node, claim, &mut command, cx) {
-                self.judge_if_voting(cx);
+            self.judge(cx); // No node is asked in vain.
+            self.ask_all(cx);
+            if cx.round.is_voting() {
+                cx.round.arm(&mut cx.parts.timers);
             }
-        }
-        cx.parts.claims.sent(command);
-        if cx.round.is_voting() {
-            cx.round.arm(&mut cx.parts.timers);
         }
     }
 
     /// Asks `node` late: its handshake is done, or its permission was shown.
     fn ask_now(&mut self, node: NodeId, cx: &mut Context<'_>) {
-        let Some(claim) = self.claim else {
-            return; // It rests.
-        };
         match cx.parts.nodes[node].access() {
+            _ if self.claim.is_none() => {} // It rests.
             Access::Open => {
                 cx.round.leave_out(cx.now, node, &cx.parts.nodes);
-                self.ask_one(node, claim, cx);
+                self.ask_one(node, cx);
             }
             Access::Handshake { .. } => {}
             Access::Shut(outcome) => self.vote(node, (Vote::Abstain, outcome), cx),
         }
-    }
-
-    fn ask_one(&mut self, node: NodeId, claim: ClaimKey, cx: &mut Context<'_>) {
-        let mut command = cx.parts.claims.command();
-        let _ = ask(node, claim, &mut command, cx);
-        cx.parts.claims.sent(command);
-        self.judge_if_voting(cx);
     }
 
     // ----- answers --------------------------------------------------------------------------
@@ -172,7 +150,7 @@ impl Acquire {
         let open = cx.parts.nodes[node].access() == Access::Open;
         if open && let Some(claim) = cx.parts.claims.get_mut(key).must() {
             claim.resent.insert(node);
-            self.ask_one(node, key, cx);
+            self.ask_one(node, cx);
         }
         open
     }
@@ -448,14 +426,18 @@ impl Operate for Acquire {
     /// Asks at once if it is its turn. An operation that makes one attempt never waits for its turn:
     /// it asks beside the others, or is refused at once if this engine holds the lock.
     fn begin(&mut self, cx: &mut Context<'_>) {
-        cx.round.tries = 0;
         let turn = cx.parts.queues.contend(self.place, cx.round.key);
         let once = self.tries_allowed == Some(1);
-        if turn && !once && has_time(cx) && cx.parts.queues.leaves_first(cx.now, self.place) {
+        let leaves =
+            turn && !once && has_time(cx) && cx.parts.queues.leaves_first(cx.now, self.place);
+        if !leaves && (turn || once && !self.is_held_here(cx)) {
+            self.ask_nodes(cx);
+            return;
+        }
+        cx.round.tries = 0;
+        if leaves {
             cx.parts.leave_to_others(cx.now, self.place);
             self.go_on(cx);
-        } else if turn || once && !self.is_held_here(cx) {
-            self.ask_nodes(cx);
         } else if self.refuse_for_other_cluster(cx) {
             // It would have been asked for in vain.
         } else if once {
@@ -464,6 +446,28 @@ impl Operate for Acquire {
             self.waiter = Some(cx.parts.queues.queue(self.place, cx.round.key));
             self.wait_for_turn(cx);
         }
+    }
+
+    /// A node that does not vote is asked too: its key keeps others out.
+    fn ask(&mut self, node: NodeId, command: &mut Command, cx: &mut Context<'_>) -> bool {
+        if !cx.round.asks(node) {
+            return true;
+        }
+        if !cx.parts.nodes[node].is_ready() {
+            return cx.round.wait_for(node, &mut cx.parts.nodes);
+        }
+        cx.round[node].asked = true;
+        let claim = self.claim.and_then(|key| cx.parts.claims.get_mut(key));
+        let Some(claim) = claim.must() else {
+            return true;
+        };
+        let Some(entry) = claim.entry.as_ref().must() else {
+            return true;
+        };
+        let there = cx.parts.nodes.writing_to(node);
+        there.send_set(cx.now, claim.key, command, entry, claim.ttl);
+        claim.set_sent(node);
+        true
     }
 
     fn judge(&mut self, cx: &mut Context<'_>) {
@@ -548,7 +552,7 @@ impl Operate for Acquire {
                 cx.round.fill_ballots(cx.parts.nodes.len());
                 _ = self.refuse_for_other_cluster(cx);
             }
-            State::Decided | State::Told => {}
+            State::Decided => {}
         }
     }
 
@@ -612,7 +616,7 @@ impl Operate for Acquire {
                 self.verdict = after.map_or(Verdict::Open, Verdict::Refused);
                 self.go_on(cx);
             }
-            State::Voting | State::Decided | State::Told => {}
+            State::Voting | State::Decided => {}
         }
     }
 
@@ -653,33 +657,6 @@ fn prepare_ballots(cx: &mut Context<'_>) {
         cx.round[node].deadline = cx.now.saturating_add(patience);
         cx.round.leave_out(cx.now, node, &cx.parts.nodes);
     }
-}
-
-/// Puts the `SET` of `claim`, which is `command`, into the connection to `node`, or into the queue
-/// that is sent when its handshake is done. A node that does not vote is asked too: its key keeps
-/// others out.
-///
-/// Returns `false` if the node cannot be asked: its abstention is recorded, and the caller has to
-/// judge.
-#[must_use]
-fn ask(node: NodeId, claim: ClaimKey, command: &mut Command, cx: &mut Context<'_>) -> bool {
-    if !cx.round.asks(node) {
-        return true;
-    }
-    if !cx.parts.nodes[node].is_ready() {
-        return cx.round.wait_for(node, &mut cx.parts.nodes);
-    }
-    cx.round[node].asked = true;
-    let Some(claim) = cx.parts.claims.get_mut(claim).must() else {
-        return true;
-    };
-    let Some(entry) = claim.entry.as_ref().must() else {
-        return true;
-    };
-    let there = cx.parts.nodes.writing_to(node);
-    there.send_set(cx.now, claim.key, command, entry, claim.ttl);
-    claim.set_sent(node);
-    true
 }
 
 /// `resource` with a fresh token, written into `buffer`.
@@ -745,7 +722,7 @@ pub(in crate::engine) fn set_answered(
             }
             let outcome = NodeOutcome::Refused(error);
             if wants_the_text(error) && parts.nodes[node].sets_by_script() {
-                parts.nodes.forgot_scripts(now, node);
+                parts.nodes.writing_to(node).forgot_scripts(now);
                 Answer::Forgotten(outcome)
             } else {
                 Answer::Vote((Vote::Abstain, outcome))
@@ -781,7 +758,8 @@ pub(in crate::engine) fn set_answered(
 fn why_no_quorum(cx: &Context<'_>) -> Refusal {
     let half = cx.parts.settings.half_of(cx.round.ttl);
     let too_far = |&node: &NodeId| {
-        cx.round[node].outcome == NodeOutcome::TimedOut && half < cx.parts.nodes[node].distance()
+        cx.round[node].outcome == NodeOutcome::TimedOut
+            && half < cx.parts.nodes[node].pulse.distance()
     };
     let far = cx.parts.nodes.ids().filter(too_far).count();
     match cx.round.tally.quorum() <= cx.round.tally.can_vote() + far {

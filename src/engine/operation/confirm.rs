@@ -24,8 +24,7 @@ use crate::quorum::{Lock, Majority, NodeSet};
 use crate::time::Instant;
 
 use super::Context;
-use super::held::{AboutHeld, LockQuestion, Verdict, claim_of, known_end};
-use crate::engine::claims::Claims;
+use super::held::{AboutHeld, LockQuestion, Verdict};
 use crate::engine::contract::{Event, Extension, RoundId};
 use crate::engine::parts::Parts;
 
@@ -38,22 +37,22 @@ pub(in crate::engine) struct Confirm {
 }
 
 impl Confirm {
-    /// Returns an error if `lock` cannot be confirmed, before any node is asked. A lock whose end is
-    /// not known ([`Instant::ZERO`]) has not expired.
-    pub(in crate::engine) fn check(
+    /// Returns the question for how long `lock` is kept.
+    ///
+    /// # Errors
+    ///
+    /// [`ConfirmError::Expired`] if `lock` is over. One whose end is not known ([`Instant::ZERO`]) is
+    /// not.
+    pub(in crate::engine) fn new(
         now: Instant,
         lock: &Lock,
-        claims: &Claims,
-    ) -> Result<(), ConfirmError> {
-        let known = known_end(claim_of(lock, claims)?, lock);
-        match known != Instant::ZERO && known <= now {
-            true => Err(ConfirmError::Expired),
-            false => Ok(()),
+        parts: &mut Parts,
+    ) -> Result<Self, ConfirmError> {
+        let mut held = LockQuestion::new(lock, Question::Confirm, parts)?;
+        if held.valid_until != Instant::ZERO && held.valid_until <= now {
+            held.end(&mut parts.claims);
+            return Err(ConfirmError::Expired);
         }
-    }
-
-    pub(in crate::engine) fn new(lock: &Lock, parts: &mut Parts) -> Result<Self, ConfirmError> {
-        let held = LockQuestion::new(lock, Question::Confirm, parts)?;
         let kept = vec![Duration::ZERO; parts.nodes.len()].into();
         Ok(Self { held, kept })
     }

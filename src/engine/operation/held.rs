@@ -29,7 +29,8 @@ pub(in crate::engine) struct LockQuestion {
     pub(super) claim: Option<ClaimKey>,
     pub(super) entry: Entry,
     question: Question,
-    /// The end of the validity: answers count only before it.
+    /// The end of the validity, as far as both its holder and its claim know: answers count only
+    /// before it.
     pub(super) valid_until: Instant,
     /// The nodes whose yes counts.
     voters: NodeSet,
@@ -65,7 +66,11 @@ impl LockQuestion {
         question: Question,
         parts: &mut Parts,
     ) -> Result<Self, ConfirmError> {
-        let claim = claim_of(lock, &parts.claims)?;
+        let claim = parts.claims.of(lock);
+        let forgotten = claim.is_none() && lock.id().engine == parts.claims.engine();
+        if forgotten || !claim.is_none_or(Claim::is_held) {
+            return Err(ConfirmError::Expired);
+        }
         // All nodes count if it is this engine's own. Of one that was handed over only those that
         // it stands on: the previous owner may still release a copy that it had no answer about,
         // over its own connection, after the lock was extended here.
@@ -73,7 +78,9 @@ impl LockQuestion {
         let voters = own.map_or(lock.voters(), |_| parts.nodes.set());
         let (lacking, regained) =
             claim.map_or((NodeSet::EMPTY, 0), |claim| (claim.lacking, claim.regained));
-        let valid_until = known_end(claim, lock);
+        let valid_until = claim.map_or(lock.valid_until(), |claim| {
+            claim.valid_until.min(lock.valid_until())
+        });
         let claim = claim.map(|claim| claim.key);
         Ok(Self {
             lock: lock.id(),
@@ -108,21 +115,6 @@ impl LockQuestion {
             let patience = patience.with(&mut cx.parts.nodes[node]);
             cx.round[node].deadline = cx.now.saturating_add(patience);
             cx.round.leave_out(cx.now, node, &cx.parts.nodes);
-        }
-    }
-
-    /// Puts the question into the connection to `node`, or into the queue that is sent when its
-    /// handshake is done. Returns `false` if the node cannot be asked: its abstention is recorded,
-    /// and the caller has to judge.
-    #[must_use]
-    fn ask(&self, node: NodeId, command: &mut Command, cx: &mut Context<'_>) -> bool {
-        match cx.parts.nodes[node].access() {
-            Access::Open => {
-                self.send(node, command, false, cx);
-                true
-            }
-            Access::Handshake { .. } => cx.round.wait_for(node, &mut cx.parts.nodes),
-            Access::Shut(outcome) => !cx.round.count(cx.now, node, Vote::Abstain, outcome),
         }
     }
 
@@ -252,7 +244,8 @@ impl LockQuestion {
     /// Returns `true` if an answer may still do anything: the lock is held, and was not reported as
     /// over. A lock without a claim is judged by its validity alone.
     fn is_open(&self, claims: &Claims) -> bool {
-        is_open(self.claim.map(|claim| claims.get(claim)))
+        self.claim
+            .is_none_or(|key| claims.get(key).is_some_and(Claim::is_held))
     }
 
     /// Returns its claim and the end that is about to be reported to its caller.
@@ -269,7 +262,7 @@ impl LockQuestion {
     }
 
     /// Gives its buffer back to the pool.
-    fn end(&mut self, claims: &mut Claims) {
+    pub(super) fn end(&mut self, claims: &mut Claims) {
         claims.buffers.give(self.entry.take_buffer());
     }
 
@@ -331,14 +324,19 @@ impl<T: AboutHeld> Operate for T {
     fn begin(&mut self, cx: &mut Context<'_>) {
         self.held().prepare(cx);
         self.judge(cx);
-        let mut command = cx.parts.claims.command();
-        for node in cx.parts.nodes.ids() {
-            if !self.held().ask(node, &mut command, cx) {
-                self.judge_if_voting(cx);
-            }
-        }
-        cx.parts.claims.sent(command);
+        self.ask_all(cx);
         cx.round.arm(&mut cx.parts.timers);
+    }
+
+    fn ask(&mut self, node: NodeId, command: &mut Command, cx: &mut Context<'_>) -> bool {
+        match cx.parts.nodes[node].access() {
+            Access::Open => {
+                self.held().send(node, command, false, cx);
+                true
+            }
+            Access::Handshake { .. } => cx.round.wait_for(node, &mut cx.parts.nodes),
+            Access::Shut(outcome) => !cx.round.count(cx.now, node, Vote::Abstain, outcome),
+        }
     }
 
     fn judge(&mut self, cx: &mut Context<'_>) {
@@ -377,15 +375,6 @@ impl<T: AboutHeld> Operate for T {
         self.vote(node, said, cx);
     }
 
-    fn ask_late(&mut self, node: NodeId, cx: &mut Context<'_>) {
-        let held = self.held();
-        let mut command = cx.parts.claims.command();
-        cx.round.leave_out(cx.now, node, &cx.parts.nodes);
-        let _ = held.ask(node, &mut command, cx);
-        cx.parts.claims.sent(command);
-        self.judge_if_voting(cx);
-    }
-
     fn withdraw(&mut self, nodes: NodeSet, cx: &mut Context<'_>) {
         self.held().withdraw(nodes, cx);
     }
@@ -415,7 +404,7 @@ pub(in crate::engine) fn learn(
     let said = question.read(reply);
     let said = said.ok_or(Trouble::Link(LinkError::Protocol))?;
     if lacks_script(question, said) {
-        parts.nodes.forgot_scripts(now, node);
+        parts.nodes.writing_to(node).forgot_scripts(now);
     }
     let Some(claim) = claim.and_then(|claim| parts.claims.get_mut(claim)) else {
         return Ok(said); // It is over, or was never in this engine's care.
@@ -437,28 +426,4 @@ pub(in crate::engine) fn learn(
 fn lacks_script(question: Question, said: Said) -> bool {
     matches!(said, Said::Refused(error)
         if question == Question::Extend && guard!(NoscriptExtensionDropped, wants_the_text(error)))
-}
-
-/// Returns the claim of `lock`, if this engine has one.
-pub(super) fn claim_of<'c>(
-    lock: &Lock,
-    claims: &'c Claims,
-) -> Result<Option<&'c Claim>, ConfirmError> {
-    let claim = claims.of(lock);
-    let forgotten = claim.is_none() && lock.id().engine == claims.engine();
-    match forgotten || !is_open(claim.map(Some)) {
-        true => Err(ConfirmError::Expired),
-        false => Ok(claim),
-    }
-}
-
-/// Returns until when `lock` may be trusted, as far as both its holder and its claim know.
-pub(super) fn known_end(claim: Option<&Claim>, lock: &Lock) -> Instant {
-    claim.map_or(lock.valid_until(), |claim| {
-        claim.valid_until.min(lock.valid_until())
-    })
-}
-
-fn is_open(claim: Option<Option<&Claim>>) -> bool {
-    claim.is_none_or(|claim| claim.is_some_and(Claim::is_held))
 }

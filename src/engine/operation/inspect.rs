@@ -97,30 +97,6 @@ impl Inspect {
         }
     }
 
-    /// Puts the question into the connection to `node`, or into the queue that is sent when its
-    /// handshake is done, or records why it cannot be asked.
-    fn ask(&mut self, node: NodeId, command: &mut Command, cx: &mut Context<'_>) {
-        cx.round.leave_out(cx.now, node, &cx.parts.nodes);
-        let there = cx.parts.nodes.writing_to(node);
-        let asked = match there.access() {
-            Access::Open => {
-                let question = Question::Inspect;
-                let bytes = there.question(question, command, &self.entry, Duration::ZERO, true);
-                there.send(cx.now, request(cx.round.key), bytes);
-                cx.round[node].asked = true;
-                true
-            }
-            Access::Handshake { .. } => cx.round.wait_for(node, &mut cx.parts.nodes),
-            Access::Shut(outcome) => {
-                cx.round.record(node, Vote::Abstain, outcome);
-                false
-            }
-        };
-        if asked {
-            self.pending.insert(node);
-        }
-    }
-
     /// Returns the nodes of `among` that have `token`.
     fn nodes_with(&self, token: &[u8], among: NodeSet) -> NodeSet {
         among.filter(|node| self.seen[node.index()].token() == Some(token))
@@ -214,15 +190,36 @@ impl Operate for Inspect {
     fn begin(&mut self, cx: &mut Context<'_>) {
         // An answer is useful at any time: it takes as long as one about a long lock may.
         let patience = Patience::for_release(Duration::MAX, &cx.parts.settings);
-        let mut command = cx.parts.claims.command();
         for node in cx.parts.nodes.ids() {
             let patience = patience.with(&mut cx.parts.nodes[node]);
             cx.round[node].deadline = cx.now.saturating_add(patience);
-            self.ask(node, &mut command, cx);
+            cx.round.leave_out(cx.now, node, &cx.parts.nodes);
         }
-        cx.parts.claims.sent(command);
+        self.pending = cx.parts.nodes.set();
+        self.ask_all(cx);
         cx.round.arm(&mut cx.parts.timers);
-        self.judge(cx);
+    }
+
+    fn ask(&mut self, node: NodeId, command: &mut Command, cx: &mut Context<'_>) -> bool {
+        let there = cx.parts.nodes.writing_to(node);
+        let asked = match there.access() {
+            Access::Open => {
+                let question = Question::Inspect;
+                let bytes = there.question(question, command, &self.entry, Duration::ZERO, true);
+                there.send(cx.now, request(cx.round.key), bytes);
+                cx.round[node].asked = true;
+                true
+            }
+            Access::Handshake { .. } => cx.round.wait_for(node, &mut cx.parts.nodes),
+            Access::Shut(outcome) => {
+                cx.round.record(node, Vote::Abstain, outcome);
+                false
+            }
+        };
+        if !asked {
+            self.pending.remove(node);
+        }
+        asked
     }
 
     /// Every node is waited for.
@@ -276,13 +273,6 @@ impl Operate for Inspect {
     fn vote(&mut self, node: NodeId, (vote, outcome): (Vote, NodeOutcome), cx: &mut Context<'_>) {
         self.pending.remove(node);
         cx.round.count(cx.now, node, vote, outcome);
-        self.judge_if_voting(cx);
-    }
-
-    fn ask_late(&mut self, node: NodeId, cx: &mut Context<'_>) {
-        let mut command = cx.parts.claims.command();
-        self.ask(node, &mut command, cx);
-        cx.parts.claims.sent(command);
         self.judge_if_voting(cx);
     }
 

@@ -31,6 +31,7 @@ use crate::error::{
     ConfirmError, ExtendError, LockError, NodeOutcome, ReinitError, Released, Report, UnlockError,
 };
 use crate::keys::{ClaimKey, NodeId};
+use crate::node::Command;
 use crate::quorum::{Lock, LockId, NodeSet, Vote};
 use crate::resp::Value;
 use crate::time::Instant;
@@ -165,10 +166,21 @@ impl<'a> Context<'a> {
     }
 }
 
-/// What every operation implements. What it does not answer for itself means nothing to it.
+/// What every operation implements. What has a default does nothing for most of them, or is the same
+/// for most.
 pub(super) trait Operate {
     /// Asks the nodes.
     fn begin(&mut self, cx: &mut Context<'_>);
+
+    /// Puts its question, which is `command`, into the connection to `node`, or into the queue that is
+    /// sent when its handshake is done.
+    ///
+    /// Returns `false` if the node cannot be asked: its abstention is recorded, and the caller has to
+    /// judge.
+    #[must_use]
+    fn ask(&mut self, _node: NodeId, _command: &mut Command, _cx: &mut Context<'_>) -> bool {
+        true
+    }
 
     /// Ends the operation, or its attempt, if the outcome of its round is certain.
     fn judge(&mut self, cx: &mut Context<'_>);
@@ -191,9 +203,6 @@ pub(super) trait Operate {
 
     /// `node` has joined its cluster.
     fn joined(&mut self, _node: NodeId, _cx: &mut Context<'_>) {}
-
-    /// Asks `node`, which has just finished its handshake.
-    fn ask_late(&mut self, _node: NodeId, _cx: &mut Context<'_>) {}
 
     /// A node has said that it is another cluster's.
     fn other_cluster(&mut self, _cx: &mut Context<'_>) {}
@@ -232,7 +241,32 @@ pub(super) trait Operate {
     /// Ends it: returns its buffers to their pool.
     fn end(&mut self, _parts: &mut Parts) {}
 
-    // ----- what is the same for all ---------------------------------------------------------
+    // ----- what is the same for most --------------------------------------------------------
+
+    /// Asks every node, until the outcome is certain.
+    fn ask_all(&mut self, cx: &mut Context<'_>) {
+        let mut command = cx.parts.claims.command();
+        for node in cx.parts.nodes.ids() {
+            if !self.ask(node, &mut command, cx) {
+                self.judge_if_voting(cx);
+            }
+        }
+        cx.parts.claims.sent(command);
+    }
+
+    /// Asks `node`, and judges what is known of it already.
+    fn ask_one(&mut self, node: NodeId, cx: &mut Context<'_>) {
+        let mut command = cx.parts.claims.command();
+        let _ = self.ask(node, &mut command, cx);
+        cx.parts.claims.sent(command);
+        self.judge_if_voting(cx);
+    }
+
+    /// Asks `node`, which has just finished its handshake.
+    fn ask_late(&mut self, node: NodeId, cx: &mut Context<'_>) {
+        cx.round.leave_out(cx.now, node, &cx.parts.nodes);
+        self.ask_one(node, cx);
+    }
 
     /// Counts what `node` has said.
     #[inline]
@@ -281,7 +315,7 @@ pub(super) trait Operate {
                     cx.round.arm(&mut cx.parts.timers);
                 }
             }
-            State::Decided | State::Told => {}
+            State::Decided => {}
         }
     }
 

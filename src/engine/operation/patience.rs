@@ -59,7 +59,7 @@ impl Patience {
     pub(super) fn with(self, node: &mut Node) -> Duration {
         node.timeout = match self.fixed {
             true => self.usual,
-            false => (node.distance() * 4).clamp(self.usual, FARTHEST),
+            false => (node.pulse.distance() * 4).clamp(self.usual, FARTHEST),
         };
         node.timeout.min(self.most)
     }
@@ -68,6 +68,6 @@ impl Patience {
 /// Returns the node timeout of the farthest node by its round trips, if none is fixed.
 #[cfg(feature = "std")]
 pub(crate) fn distant_timeout<'n>(nodes: impl Iterator<Item = &'n Node>) -> Duration {
-    let farthest = nodes.map(Node::distance).max();
+    let farthest = nodes.map(|node| node.pulse.distance()).max();
     (farthest.unwrap_or_default() * 4).min(FARTHEST)
 }

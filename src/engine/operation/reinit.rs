@@ -54,7 +54,7 @@ impl Operate for Reinit {
         cx.parts.restarts.reset();
         for node in cx.parts.nodes.ids() {
             let longest = cx.parts.restarts.longest();
-            cx.parts.nodes.writing_to(node).claim(cx.now, longest);
+            cx.parts.nodes.writing_to(node).reinit(cx.now, longest);
             if !cx.parts.nodes[node].has_link() {
                 cx.parts.nodes.connect(cx.now, node, &mut cx.parts.timers);
             }

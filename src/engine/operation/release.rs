@@ -57,19 +57,15 @@ impl Operate for Release {
                 continue;
             };
             cx.round[node].asked = false;
-            if cx.round.count(cx.now, node, Vote::Abstain, outcome) {
-                self.judge(cx);
-            }
+            self.vote(node, (Vote::Abstain, outcome), cx);
         }
         cx.round.arm(&mut cx.parts.timers);
     }
 
     fn judge(&mut self, cx: &mut Context<'_>) {
-        if self.verdict.is_none() {
-            self.verdict = cx.round.tally.release(self.valid);
-            if self.verdict.is_some() {
-                cx.round.decide(cx.parts);
-            }
+        self.verdict = cx.round.tally.release(self.valid);
+        if self.verdict.is_some() {
+            cx.round.decide(cx.parts);
         }
     }
 

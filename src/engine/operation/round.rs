@@ -58,8 +58,6 @@ pub(crate) enum State {
     Resting { until: Instant },
     /// The outcome is certain, and is reported at the next poll.
     Decided,
-    /// The outcome was reported; the operation is about to end.
-    Told,
 }
 
 /// What is known of one node in the present attempt.
@@ -168,8 +166,9 @@ impl Round {
         self.ballots.resize(nodes, Ballot::OPEN);
     }
 
-    /// Begins the count again, at `now`.
+    /// Begins another attempt at `now`.
     pub(crate) fn reset(&mut self, now: Instant) {
+        self.tries = self.tries.saturating_add(1);
         self.state = State::Voting;
         self.tally = Tally::new(self.ballots.len());
         for ballot in &mut self.ballots {
@@ -244,7 +243,7 @@ impl Round {
     pub(in crate::engine) fn decide(&mut self, parts: &mut Parts) {
         self.state = State::Decided;
         self.disarm(&mut parts.timers);
-        parts.report(News::Operation(self.key));
+        parts.news.push_back(News::Operation(self.key));
     }
 
     pub(crate) fn disarm(&mut self, timers: &mut Timers) {
@@ -347,7 +346,7 @@ impl Round {
                 .map(|node| (self[node].deadline, Wake::NodeTimeout))
                 .min(),
             State::Queued { until } | State::Resting { until } => Some((*until, Wake::Retry)),
-            State::Decided | State::Told => return None,
+            State::Decided => return None,
         };
         let deadline = self.deadline.map(|deadline| (deadline, Wake::Deadline));
         own.into_iter().chain(deadline).min()

@@ -15,14 +15,13 @@
 //! Locks that were adopted: the previous owner may still release a copy that it had no answer
 //! about. And locks that are not extended: they end as they are.
 
-use core::time::Duration;
-
 use crate::node::Access;
 use crate::quorum::{Majority, NodeSet};
 use crate::time::Instant;
 
 use super::Context;
 use super::held::LockQuestion;
+use crate::engine::restarts::whole;
 
 impl LockQuestion {
     /// `majority` has confirmed an extension until `end`: the nodes that lacked the key before it
@@ -43,7 +42,8 @@ impl LockQuestion {
         let claim = self.claim_in(&mut cx.parts.claims);
         if let Some(claim) = claim.filter(|claim| claim.is_held() && !claim.adopted) {
             let left = end.saturating_since(cx.now);
-            let ttl = up_to_whole_millis(left.saturating_add(drift.of(claim.ttl)));
+            // Rounded up: a copy that expires before the others is useless.
+            let ttl = whole(left.saturating_add(drift.of(claim.ttl)));
             let nodes = nodes.filter(|node| claim.lacking.contains(node));
             for node in nodes.without(claim.unanswered).iter() {
                 let there = cx.parts.nodes.writing_to(node);
@@ -56,12 +56,4 @@ impl LockQuestion {
         }
         cx.parts.claims.sent(command);
     }
-}
-
-/// Returns `duration` in whole milliseconds, rounded up: a copy that expires before the others is
-/// useless.
-fn up_to_whole_millis(duration: Duration) -> Duration {
-    let nanos = duration.subsec_nanos() % 1_000_000;
-    let missing = if nanos == 0 { 0 } else { 1_000_000 - nanos };
-    duration.saturating_add(Duration::from_nanos(u64::from(missing)))
 }

@@ -1,6 +1,6 @@
 //! Stories of inspections: who holds a resource, and which nodes disagree.
 
-use super::returned::{Found, InspectError, Inspection};
+use super::inspection::{Found, InspectError, Inspection};
 use super::*;
 use crate::error::Report;
 use crate::quorum::Drift;

@@ -160,7 +160,7 @@ fn a_stall_with_answers_in_time_around_it_changes_nothing() {
         world.give_back(lock);
         world.pass(5 * MS); // It stalls, and goes on.
         world.wake(0);
-        assert_eq!(world.engine.parts.nodes[id(0)].round_trip(), Some(MS));
+        assert_eq!(world.engine.parts.nodes[id(0)].pulse.round_trip(), Some(MS));
     }
 }
 
@@ -186,7 +186,10 @@ fn a_node_that_moves_away_votes_again_after_a_while() {
         world.wake(0);
     }
     assert!(20 < granted, "{granted} of 60");
-    assert_eq!(world.engine.parts.nodes[id(0)].round_trip(), Some(200 * MS));
+    assert_eq!(
+        world.engine.parts.nodes[id(0)].pulse.round_trip(),
+        Some(200 * MS)
+    );
 }
 
 /// Beyond four of the longest that may be waited nearby, the handshake of another connection tells.
@@ -226,7 +229,7 @@ fn answers_that_were_left_unread_are_no_measure() {
         world.events.clear();
         world.take_all();
     }
-    assert_eq!(world.engine.parts.nodes[id(0)].round_trip(), Some(MS));
+    assert_eq!(world.engine.parts.nodes[id(0)].pulse.round_trip(), Some(MS));
 }
 
 /// A near node with a short ttl has a node timeout of 5 ms, and four of these are soon over on a busy

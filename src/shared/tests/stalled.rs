@@ -6,6 +6,7 @@ use super::*;
 use crate::config::LockOptions;
 use crate::error::{ExtendError, LockError, NodeOutcome, UnlockError};
 use crate::shared::roles::{Owner, Poll as PollRole};
+use crate::shared::serve::Section;
 
 #[test]
 fn a_caller_gives_up_at_its_own_deadline() {
@@ -250,6 +251,70 @@ fn a_call_that_has_the_wire_is_not_late_while_a_thread_is_stopped_with_the_mutex
     });
     redlock.lock("b", LONG).unwrap().unlock().unwrap();
     world.assert_empty();
+}
+
+/// Makes a caller give up while it has the poll, and returns the mutex, with which this thread was stopped
+/// meanwhile.
+fn leave_the_poll_behind(redlock: &Redlock) -> Section<'_> {
+    thread::scope(|scope| {
+        let caller = scope.spawn(|| {
+            let options = LockOptions::new(LONG).wait(50 * MS);
+            redlock.lock_with("impatient", &options)
+        });
+        let mut stopped = None;
+        eventually("it sleeps in the poll", || {
+            let section = redlock.shared().enter().unwrap();
+            let sleeps = matches!(section.roles.poll, PollRole::Asleep(Owner::Caller, _));
+            stopped = sleeps.then_some(section);
+            stopped.is_some()
+        });
+        eventually("it returns", || caller.is_finished());
+        let refused = caller.join().unwrap();
+        assert!(matches!(refused, Err(LockError::NoQuorum(_))));
+        stopped.unwrap()
+    })
+}
+
+/// The last handle is dropped before any other thread was there: the end finds it all.
+#[test]
+fn what_a_caller_has_left_behind_is_there_at_the_end() {
+    for _ in 0..5 {
+        let world = World::new();
+        let redlock = world.redlock();
+        let held = redlock.lock("held", LONG).unwrap();
+        let shared = shared_of(&redlock);
+        world.pause();
+        let stopped = leave_the_poll_behind(&redlock);
+        world.resume();
+        drop(stopped);
+        drop(held);
+        drop(redlock);
+        eventually("the I/O thread has ended", || shared.upgrade().is_none());
+        world.assert_empty();
+    }
+}
+
+/// The thread that was stopped with the mutex panics: other callers do not wait for what was left.
+#[test]
+fn a_panic_reaches_every_caller_although_the_poll_was_left_behind() {
+    let world = World::new();
+    let redlock = world.redlock();
+    let shared = shared_of(&redlock);
+    world.pause();
+    thread::scope(|scope| {
+        let section = leave_the_poll_behind(&redlock);
+        let broken = catch_unwind(AssertUnwindSafe(|| {
+            let _section = section;
+            panic!("expected: the story of a test");
+        }));
+        assert!(broken.is_err());
+        let other = scope.spawn(|| redlock.lock("other", LONG));
+        eventually("it returns", || other.is_finished());
+        assert!(matches!(other.join().unwrap(), Err(LockError::Closed)));
+    });
+    world.resume();
+    drop(redlock);
+    eventually("the I/O thread has ended", || shared.upgrade().is_none());
 }
 
 /// A thread that has the wire looks again before it puts it back.
