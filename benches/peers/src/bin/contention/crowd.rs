@@ -218,8 +218,9 @@ pub(crate) fn measure(
 ) -> Result<[Crowd; 2], Failure> {
     let mut crowds = LIBRARIES.map(Crowd::new);
     for turn in 0..turns {
-        for crowd in &mut crowds {
-            crowd.turn(shape, servers, time)?;
+        for place in 0..crowds.len() {
+            let index = (turn + place) % crowds.len();
+            crowds[index].turn(shape, servers, time)?;
         }
         progress.round(turn + 1);
     }

@@ -96,12 +96,8 @@ impl Pair {
     }
 
     fn round(&mut self, random: &mut Random) -> Result<(), Failure> {
-        let times: Result<Vec<f64>, Failure> = (0..EACH)
-            .map(|_| {
-                let more = Duration::from_micros(random.below(MORE) as u64);
-                self.hand_over(REST + more)
-            })
-            .collect();
+        let times: Result<Vec<f64>, Failure> =
+            (0..EACH).map(|_| self.hand_over(rest(random))).collect();
         self.times.push(middle(&times?));
         Ok(())
     }
@@ -110,7 +106,10 @@ impl Pair {
 /// All who hand over, and what they are compared with.
 struct Contest {
     pairs: Vec<Pair>,
+    /// Round trips behind such a rest as the waiters have,
     trips: Vec<f64>,
+    /// and one behind the other.
+    busy: Vec<f64>,
     /// Both steps on the same connections: the floor inside a process.
     inside: Vec<f64>,
 }
@@ -125,8 +124,14 @@ impl Contest {
             pair.hand_over(REST)?;
         }
         for round in 0..rounds {
-            contest.trips.push(several(|| raw.round_trip())?);
-            contest.inside.push(several(|| raw.inside("inside"))?);
+            contest
+                .busy
+                .push(several(|| raw.round_trip(Duration::ZERO))?);
+            contest
+                .trips
+                .push(several(|| raw.round_trip(rest(&mut random)))?);
+            let inside = several(|| raw.inside("inside", rest(&mut random)));
+            contest.inside.push(inside?);
             let count = contest.pairs.len();
             for place in 0..count {
                 let index = if round % 2 == 0 {
@@ -150,6 +155,7 @@ impl Contest {
                 .map(|(place, who)| Pair::connect(place, who, nodes))
                 .collect::<Result<_, _>>()?,
             trips: Vec::new(),
+            busy: Vec::new(),
             inside: Vec::new(),
         })
     }
@@ -171,6 +177,7 @@ impl Contest {
             table.row([
                 count.to_string(),
                 place.title().to_owned(),
+                Figure::of(&self.busy).to_string(),
                 Figure::of(&self.trips).to_string(),
                 Figure::of(self.times(place, Who::Floor)).to_string(),
                 Figure::of(own).to_string(),
@@ -184,6 +191,10 @@ impl Contest {
             ]);
         }
     }
+}
+
+fn rest(random: &mut Random) -> Duration {
+    REST + Duration::from_micros(random.below(MORE) as u64)
 }
 
 fn several(mut measure: impl FnMut() -> Result<u64, Failure>) -> Result<f64, Failure> {
@@ -207,7 +218,8 @@ pub(crate) fn table() -> Table {
     Table::new(&[
         "nodes",
         "the waiter is",
-        "round trip, µs",
+        "round trips in a row, µs",
+        "one after a rest, µs",
         "floor, µs",
         "`Redlock`, µs",
         "beyond the trips, µs",

@@ -234,15 +234,22 @@ impl Report {
     }
 
     fn print(&self) {
-        println!("### A lone waiter\n\n{}", self.hand_over);
-        println!("### Sixteen contenders, holds of 1 ms\n\n{}", self.crowds);
+        print("A lone waiter", &self.hand_over);
+        print("Sixteen contenders, holds of 1 ms", &self.crowds);
         for shape in &self.pictures {
             let (title, file) = (shape.title(), shape.file());
             println!("![waits, {title}](../../../../pictures/{file})\n");
         }
-        println!("### A key that expires\n\n{}", self.expiry);
-        println!("### Many waiters\n\n{}", self.many);
+        print("A key that expires", &self.expiry);
+        print("Many waiters", &self.many);
         println!("{}", self.judgement);
+    }
+}
+
+/// Prints the table of a case that was measured.
+fn print(title: &str, table: &Table) {
+    if !table.is_empty() {
+        println!("## {title}\n\n{table}");
     }
 }
 

@@ -71,7 +71,7 @@ pub(crate) fn measure(
         mate.tell(&format!("wait {waiters}"))?;
         mate.hear("wait")?;
         thread::sleep(REST);
-        let bytes = mate.ask("bytes")? / waiters;
+        let [bytes, task] = [mate.ask("bytes")?, mate.ask("tasks")?];
         let idle = Idle::watch(&mut mate, servers, time)?;
         holder.release()?;
         let (locks, rate) = handed_over(&mut mate, waiters, time)?;
@@ -87,7 +87,8 @@ pub(crate) fn measure(
         table.row([
             servers.len().to_string(),
             who.title().to_owned(),
-            bytes.to_string(),
+            (bytes / waiters).to_string(),
+            (task / waiters).to_string(),
             judged(idle.client - none.client, PROCESSOR),
             judged(idle.nodes - none.nodes, PROCESSOR),
             judged(idle.messages, MESSAGES),
@@ -124,6 +125,7 @@ pub(crate) fn table() -> Table {
         "nodes",
         "client",
         "bytes a waiter",
+        "and its task",
         "% of a processor while nothing happens, client",
         "nodes together",
         "messages per node and second",

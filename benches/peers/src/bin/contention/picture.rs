@@ -23,13 +23,13 @@ pub(crate) struct Picture<'a> {
     pub(crate) waits: Vec<(&'a str, &'a [f64], f64)>,
 }
 
-/// Returns which share of the waits falls to each bar. The outermost also take what is beyond them.
-fn shares(waits: &[f64]) -> Vec<f64> {
+/// Returns how many waits fall to each bar. The outermost also take what is beyond them.
+fn counts(waits: &[f64]) -> Vec<f64> {
     let mut bars = vec![0.0; EACH * POWERS];
     for wait in waits {
         let place = (wait.log10() - f64::from(LEAST)) * EACH as f64;
         let place = (place.max(0.0) as usize).min(bars.len() - 1);
-        bars[place] += 1.0 / waits.len() as f64;
+        bars[place] += 1.0;
     }
     bars
 }
@@ -62,27 +62,27 @@ impl fmt::Display for Picture<'_> {
         for (index, (name, waits, median)) in waits.iter().enumerate() {
             let base = TOP + BETWEEN + BARS + index as f64 * (BARS + BETWEEN);
             let color = ["#06c", "#c60"][index % 2];
-            bars(f, &shares(waits), base, color)?;
+            bars(f, &counts(waits), base, color)?;
             line(f, [LEFT, base, WIDTH - RIGHT, base], "#999")?;
             text(f, LEFT - 6.0, base - BARS / 2.0, "end", name)?;
             let longest = waits.iter().copied().fold(0.0, f64::max);
-            for (at, what) in [(*median, "median"), (longest, "longest")] {
+            for (at, what, anchor) in [(*median, "median", "end"), (longest, "longest", "start")] {
                 line(f, [x(at), base - BARS, x(at), base], "#333")?;
                 let said = format!("{what} {at:.0} ms");
-                text(f, x(at), base - BARS - 4.0, "middle", &said)?;
+                text(f, x(at), base - BARS - 4.0, anchor, &said)?;
             }
         }
         writeln!(f, "</svg>")
     }
 }
 
-/// The highest bar is as high as there is room.
-fn bars(f: &mut fmt::Formatter<'_>, shares: &[f64], base: f64, color: &str) -> fmt::Result {
-    let most = shares.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
-    let width = (WIDTH - LEFT - RIGHT) / shares.len() as f64;
-    for (place, share) in shares.iter().enumerate().filter(|(_, share)| 0.0 < **share) {
-        // One wait among thousands is to be seen.
-        let height = (share / most * BARS).max(1.5);
+/// The highest bar is as high as there is room. Heights are logarithmic too: one wait among
+/// thousands is to be seen.
+fn bars(f: &mut fmt::Formatter<'_>, counts: &[f64], base: f64, color: &str) -> fmt::Result {
+    let most = counts.iter().copied().fold(1.0, f64::max);
+    let width = (WIDTH - LEFT - RIGHT) / counts.len() as f64;
+    for (place, count) in counts.iter().enumerate().filter(|(_, count)| 0.0 < **count) {
+        let height = count.ln_1p() / most.ln_1p() * BARS;
         let (at, top) = (LEFT + place as f64 * width, base - height);
         writeln!(
             f,
@@ -113,11 +113,11 @@ mod tests {
 
     #[test]
     fn every_wait_is_in_a_bar() {
-        let shares = shares(&[0.01, 0.1, 1.5, 1_000_000.0]);
-        assert_eq!(shares[0], 0.5);
-        assert_eq!(shares[EACH + 1], 0.25);
-        assert_eq!(shares.last(), Some(&0.25));
-        assert_eq!(shares.iter().sum::<f64>(), 1.0);
+        let counts = counts(&[0.01, 0.1, 1.5, 1_000_000.0]);
+        assert_eq!(counts[0], 2.0);
+        assert_eq!(counts[EACH + 1], 1.0);
+        assert_eq!(counts.last(), Some(&1.0));
+        assert_eq!(counts.iter().sum::<f64>(), 4.0);
     }
 
     #[test]

@@ -15,7 +15,7 @@ use shearline_peers::clients::runtime;
 use shearline_peers::clients::shearline::patient;
 use shearline_peers::cycle::TTL;
 use shearline_peers::measure::Failure;
-use tokio::runtime::Runtime;
+use tokio::sync::Semaphore;
 
 use crate::hands::{Hands, Who, options, stamp, urls};
 
@@ -128,10 +128,19 @@ fn many(
     let (locks, failures) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
     let handle = patient(&urls(nodes)).build()?;
     let manager = LockManager::new(urls(nodes));
+    // Connections, buffers, what is there once.
+    match who {
+        Who::Rslock => runtime.block_on(lock_other(&manager))?,
+        Who::Redlock | Who::Floor => runtime.block_on(lock_own(&handle))?,
+    }
+    // Closed when all tasks are there, so that what they take is known before anybody waits.
+    let gate = Arc::new(Semaphore::new(0));
     let waiter = || {
+        let gate = Arc::clone(&gate);
         let (locks, failures) = (Arc::clone(&locks), Arc::clone(&failures));
         let (handle, manager) = (handle.clone(), manager.clone());
         async move {
+            let _ = gate.acquire().await;
             let locked = match who {
                 Who::Rslock => lock_other(&manager).await,
                 Who::Redlock | Who::Floor => lock_own(&handle).await,
@@ -144,20 +153,22 @@ fn many(
             }
         }
     };
-    // Connections, buffers, what is there once.
-    runtime.block_on(waiter());
-    locks.store(0, Ordering::SeqCst);
     writeln!(output, "ready")?;
-    let mut before = totals().live;
+    let (mut before, mut tasks) = (0, 0);
     for line in input.lines() {
         let line = line?;
         let answer = match line.split_once(' ') {
             Some(("wait", count)) => {
                 before = totals().live;
-                start(&runtime, count.parse()?, waiter);
+                for _ in 0..count.parse()? {
+                    runtime.spawn(waiter());
+                }
+                tasks = totals().live;
+                gate.close();
                 0
             }
-            _ if line == "bytes" => u64::try_from(totals().live - before)?,
+            _ if line == "tasks" => u64::try_from(tasks - before)?,
+            _ if line == "bytes" => u64::try_from(totals().live - tasks)?,
             _ if line == "cpu" => process_time(),
             _ if line == "failures" => failures.load(Ordering::SeqCst),
             _ => locks.load(Ordering::SeqCst),
@@ -167,15 +178,6 @@ fn many(
     }
     // Nobody waits for the rest.
     std::process::exit(0)
-}
-
-fn start<F>(runtime: &Runtime, count: u64, waiter: impl Fn() -> F)
-where
-    F: Future<Output = ()> + Send + 'static,
-{
-    for _ in 0..count {
-        runtime.spawn(waiter());
-    }
 }
 
 async fn lock_own(handle: &shearline::Redlock) -> Result<(), Failure> {

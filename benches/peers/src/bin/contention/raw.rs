@@ -2,8 +2,8 @@
 //!
 //! It counts the lines of the replies, as [`Sockets`] do, and has no parser.
 
-use std::fmt::Write as _;
 use std::net::SocketAddr;
+use std::thread;
 use std::time::Duration;
 
 use shearline_peers::cycle::{TTL, now};
@@ -67,24 +67,26 @@ impl Raw {
         self.await_all(1)
     }
 
-    /// Returns how long a majority takes to answer one command, in nanoseconds.
-    pub(crate) fn round_trip(&mut self) -> Result<u64, Failure> {
+    /// Returns how long a majority takes to answer one command after such a rest, in nanoseconds.
+    pub(crate) fn round_trip(&mut self, rest: Duration) -> Result<u64, Failure> {
         let ttl = TTL.as_millis().to_string();
         let bytes = command(&["SET", "round trip", TOKEN, "PX", &ttl]);
-        self.timed(&bytes, 1)
+        self.timed(&bytes, 1, rest)
     }
 
-    /// Returns how long a lock takes from one to the other on the same connections, in nanoseconds.
-    pub(crate) fn inside(&mut self, name: &str) -> Result<u64, Failure> {
+    /// Returns how long a lock takes from one to the other on the same connections, after such a
+    /// rest, in nanoseconds.
+    pub(crate) fn inside(&mut self, name: &str, rest: Duration) -> Result<u64, Failure> {
         self.hold(name, TTL)?;
         let bytes = [command(&["DEL", name]), set(name, TTL)].concat();
-        let time = self.timed(&bytes, 2)?;
+        let time = self.timed(&bytes, 2, rest)?;
         self.release()?;
         self.await_all(0)?;
         Ok(time)
     }
 
-    fn timed(&mut self, bytes: &[u8], lines: usize) -> Result<u64, Failure> {
+    fn timed(&mut self, bytes: &[u8], lines: usize, rest: Duration) -> Result<u64, Failure> {
+        thread::sleep(rest);
         let begin = stamp();
         self.sockets.write(bytes)?;
         self.await_lines(lines, self.sockets.majority())?;
@@ -116,9 +118,7 @@ impl Raw {
 }
 
 fn set(name: &str, ttl: Duration) -> Vec<u8> {
-    let mut millis = String::new();
-    // A String takes everything.
-    let _ = write!(millis, "{}", ttl.as_millis());
+    let millis = ttl.as_millis().to_string();
     command(&["SET", name, TOKEN, "NX", "PX", &millis])
 }
 
