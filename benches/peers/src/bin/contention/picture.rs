@@ -43,7 +43,7 @@ impl fmt::Display for Picture<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { title, waits } = self;
         let bottom = TOP + waits.len() as f64 * (BARS + BETWEEN);
-        let height = bottom + 40.0;
+        let height = bottom + 44.0;
         writeln!(
             f,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" \
@@ -59,6 +59,14 @@ impl fmt::Display for Picture<'_> {
             line(f, [at, TOP, at, bottom], "#ddd")?;
             text(f, at, bottom + 16.0, "middle", name)?;
         }
+        let under = "how long a caller waited; heights: how many, logarithmic";
+        text(
+            f,
+            f64::midpoint(LEFT, WIDTH - RIGHT),
+            bottom + 34.0,
+            "middle",
+            under,
+        )?;
         for (index, (name, waits, median)) in waits.iter().enumerate() {
             let base = TOP + BETWEEN + BARS + index as f64 * (BARS + BETWEEN);
             let color = ["#06c", "#c60"][index % 2];
@@ -68,7 +76,8 @@ impl fmt::Display for Picture<'_> {
             let longest = waits.iter().copied().fold(0.0, f64::max);
             for (at, what, anchor) in [(*median, "median", "end"), (longest, "longest", "start")] {
                 line(f, [x(at), base - BARS, x(at), base], "#333")?;
-                let said = format!("{what} {at:.0} ms");
+                let digits = usize::from(at < 10.0);
+                let said = format!("{what} {at:.digits$} ms");
                 text(f, x(at), base - BARS - 4.0, anchor, &said)?;
             }
         }
