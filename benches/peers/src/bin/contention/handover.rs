@@ -27,6 +27,9 @@ const REST: Duration = Duration::from_millis(10);
 /// And for up to so many microseconds more, so that it is at no place of a rhythm.
 const MORE: usize = 20_000;
 
+/// What takes as long is reported.
+const SLOW: Duration = Duration::from_secs(1);
+
 /// Where the waiter is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Place {
@@ -59,6 +62,8 @@ struct Pair {
     mate: Mate,
     /// The median of each round, in microseconds.
     times: Vec<f64>,
+    /// The longest of all, in milliseconds.
+    longest: f64,
 }
 
 impl Pair {
@@ -68,13 +73,13 @@ impl Pair {
             Place::Between => Mate::process(Part::Waiter, who, nodes)?,
             Place::Inside => Mate::thread(holder.twin()?)?,
         };
-        let times = Vec::new();
         Ok(Self {
             place,
             who,
             holder,
             mate,
-            times,
+            times: Vec::new(),
+            longest: 0.0,
         })
     }
 
@@ -85,14 +90,27 @@ impl Pair {
     /// Returns microseconds from the beginning of the release.
     fn hand_over(&mut self, rest: Duration) -> Result<f64, Failure> {
         let name = self.name();
-        self.holder.lock(&name)?;
+        let wanted = stamp();
+        let held = self.holder.lock(&name)?;
+        self.note_slow("the free lock", held - wanted);
         self.mate.tell(&format!("wait {name}"))?;
         self.mate.hear("waiting")?;
         thread::sleep(rest);
         let released = stamp();
         self.holder.release()?;
         let granted: u64 = self.mate.hear("got")?.parse()?;
-        Ok(granted.saturating_sub(released) as f64 / 1e3)
+        let time = granted.saturating_sub(released);
+        self.note_slow("the hand-over", time);
+        self.longest = self.longest.max(time as f64 / 1e6);
+        Ok(time as f64 / 1e3)
+    }
+
+    /// A median says nothing about a single one.
+    fn note_slow(&self, what: &str, nanos: u64) {
+        if SLOW <= Duration::from_nanos(nanos) {
+            let (who, place) = (self.who.title(), self.place.title());
+            eprintln!("{who}, {place}: {what} took {} ms", nanos / 1_000_000);
+        }
     }
 
     fn round(&mut self, random: &mut Random) -> Result<(), Failure> {
@@ -168,6 +186,16 @@ impl Contest {
             .map_or(&self.inside, |pair| &pair.times)
     }
 
+    /// The longest of both libraries, in milliseconds.
+    fn longest(&self, place: Place) -> String {
+        let of = |who| {
+            let mut pairs = self.pairs.iter();
+            pairs.find(|pair| pair.place == place && pair.who == who)
+        };
+        let said = LIBRARIES.map(|who| of(who).map_or(0.0, |pair| pair.longest));
+        format!("{:.1} and {:.0}", said[0], said[1])
+    }
+
     fn report(&self, count: usize, judgement: &mut Judgement, table: &mut Table) {
         for place in [Place::Between, Place::Inside] {
             let (trips, most) = place.bound();
@@ -187,6 +215,7 @@ impl Contest {
                     Bound::AtMost(most)
                 ),
                 Figure::of(self.times(place, Who::Rslock)).to_string(),
+                self.longest(place),
                 load(),
             ]);
         }
@@ -224,6 +253,7 @@ pub(crate) fn table() -> Table {
         "`Redlock`, µs",
         "beyond the trips, µs",
         "`rslock`, µs",
+        "longest of these two, ms",
         "load",
     ])
 }

@@ -18,7 +18,7 @@ const TOKEN: &str = "twenty bytes, random";
 /// How many lines a push has that names one key.
 const PUSH: usize = 6;
 
-/// For the answers to the first commands, which are not counted.
+/// So long behind the last answer to the first commands, no more are expected; they are not counted.
 const GREETING: Duration = Duration::from_millis(100);
 
 /// Connections to all nodes.
@@ -53,9 +53,13 @@ impl Raw {
             command(&["CLIENT", "TRACKING", "ON", "NOLOOP"]),
         ];
         raw.sockets.write(&greeting.concat())?;
-        let begin = now();
-        while begin.elapsed() < GREETING {
-            raw.sockets.wait(true, |_, _| ())?;
+        let mut answered = vec![false; nodes.len()];
+        let mut latest = now();
+        while answered.contains(&false) || latest.elapsed() < GREETING {
+            raw.sockets.wait(true, |node, _| {
+                answered[node] = true;
+                latest = now();
+            })?;
         }
         Ok(raw)
     }
@@ -81,7 +85,6 @@ impl Raw {
         let bytes = [command(&["DEL", name]), set(name, TTL)].concat();
         let time = self.timed(&bytes, 2, rest)?;
         self.release()?;
-        self.await_all(0)?;
         Ok(time)
     }
 
@@ -139,19 +142,20 @@ impl Hands for Raw {
         self.await_lines(PUSH, self.sockets.majority())?;
         self.sockets.write(&set)?;
         self.await_lines(1, self.sockets.majority())?;
-        Ok(stamp())
+        let granted = stamp();
+        // Where the push is still to come, our own `DEL` would be first, and there would be none.
+        self.await_all(0)?;
+        Ok(granted)
     }
 
     fn lock(&mut self, name: &str) -> Result<u64, Failure> {
-        self.await_all(0)?;
         self.hold(name, TTL)?;
         Ok(stamp())
     }
 
     fn release(&mut self) -> Result<(), Failure> {
         self.sockets.write(&command(&["DEL", &self.name]))?;
-        self.due += 1;
-        Ok(())
+        self.await_all(1)
     }
 
     fn twin(&self) -> Result<Box<dyn Hands>, Failure> {
