@@ -168,11 +168,7 @@ fn spawn(port: u16) -> Result<Child, Failure> {
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null());
-    // SAFETY: the closure makes one system call and allocates nothing.
-    unsafe {
-        command.pre_exec(|| Ok(set_parent_process_death_signal(Some(Signal::KILL))?));
-    }
-    command.spawn().map_err(|error| {
+    ends_with_us(&mut command).spawn().map_err(|error| {
         if error.kind() != ErrorKind::NotFound {
             return error.into();
         }
@@ -183,6 +179,12 @@ fn spawn(port: u16) -> Result<Child, Failure> {
         )
         .into()
     })
+}
+
+/// Makes the command end with the thread that starts it, however that ends.
+pub fn ends_with_us(command: &mut Command) -> &mut Command {
+    // SAFETY: the closure makes one system call and allocates nothing.
+    unsafe { command.pre_exec(|| Ok(set_parent_process_death_signal(Some(Signal::KILL))?)) }
 }
 
 /// Sends one command and returns the first line of the answer.

@@ -17,6 +17,12 @@ impl Table {
         }
     }
 
+    /// Returns `true` if there is only the head.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.rows.len() == 1
+    }
+
     /// One more row, as long as the head.
     pub fn row(&mut self, cells: impl Into<Vec<String>>) {
         self.rows.push(cells.into());

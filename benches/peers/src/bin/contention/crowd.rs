@@ -1,0 +1,307 @@
+//! Sixteen contenders, in two processes and in sixteen.
+
+use std::thread;
+use std::time::Duration;
+
+use clap::ValueEnum;
+use shearline_peers::figure::{Bound, Figure};
+use shearline_peers::judgement::Judgement;
+use shearline_peers::measure::Failure;
+use shearline_peers::progress::Progress;
+use shearline_peers::servers::Server;
+use shearline_peers::table::Table;
+
+use crate::hands::{LIBRARIES, Who, stamp};
+use crate::mate::Mate;
+use crate::play::Part;
+use crate::statistics::Statistics;
+use crate::{addresses, load, middle};
+
+/// How many there are.
+pub(crate) const CONTENDERS: usize = 16;
+
+const HOLD: Duration = Duration::from_millis(1);
+const THINK: Duration = Duration::from_millis(20);
+
+/// Until all have heard when it begins.
+const LEAD: Duration = Duration::from_millis(200);
+
+/// How they are distributed, and whether they think in between.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub(crate) enum Shape {
+    /// Eight threads in each of two processes, which want the lock all the time.
+    Two,
+    /// One in each of sixteen processes.
+    Sixteen,
+    /// As two, with 20 ms between a release and the next lock.
+    Thinking,
+}
+
+impl Shape {
+    const fn processes(self) -> usize {
+        match self {
+            Self::Two | Self::Thinking => 2,
+            Self::Sixteen => CONTENDERS,
+        }
+    }
+
+    const fn think(self) -> Duration {
+        match self {
+            Self::Two | Self::Sixteen => Duration::ZERO,
+            Self::Thinking => THINK,
+        }
+    }
+
+    /// The longest wait in fair shares, and messages for each node and hand-over.
+    const fn bounds(self) -> Option<(f64, f64)> {
+        match self {
+            Self::Two => Some((8.0, 6.0)),
+            Self::Sixteen => Some((10.0, 35.0)),
+            Self::Thinking => None,
+        }
+    }
+
+    pub(crate) const fn title(self) -> &'static str {
+        match self {
+            Self::Two => "2 processes of 8",
+            Self::Sixteen => "16 processes",
+            Self::Thinking => "2 processes of 8, 20 ms between",
+        }
+    }
+
+    pub(crate) const fn file(self) -> &'static str {
+        match self {
+            Self::Two => "waits-two.svg",
+            Self::Sixteen => "waits-sixteen.svg",
+            Self::Thinking => "waits-thinking.svg",
+        }
+    }
+}
+
+/// What became of one library.
+pub(crate) struct Crowd {
+    pub(crate) who: Who,
+    /// All waits of all turns, in milliseconds.
+    pub(crate) waits: Vec<f64>,
+    /// Of each turn: hand-overs in a second,
+    rates: Vec<f64>,
+    /// the longest wait in milliseconds,
+    longest: Vec<f64>,
+    /// and what each node executed for a hand-over.
+    statistics: Vec<Statistics>,
+}
+
+impl Crowd {
+    fn new(who: Who) -> Self {
+        Self {
+            who,
+            waits: Vec::new(),
+            rates: Vec::new(),
+            longest: Vec::new(),
+            statistics: Vec::new(),
+        }
+    }
+
+    fn turn(&mut self, shape: Shape, servers: &[Server], time: Duration) -> Result<(), Failure> {
+        let nodes = addresses(servers);
+        let processes = shape.processes();
+        let mates = (0..processes).map(|_| Mate::process(Part::Contender, self.who, &nodes));
+        let mut mates = mates.collect::<Result<Vec<_>, _>>()?;
+        let before = Statistics::of(servers)?;
+        let begin = stamp() + LEAD.as_nanos() as u64;
+        let end = begin + time.as_nanos() as u64;
+        let (threads, hold) = (CONTENDERS / processes, HOLD.as_micros());
+        let think = shape.think().as_micros();
+        for mate in &mut mates {
+            mate.tell(&format!("{threads} {hold} {think} {begin} {end}"))?;
+        }
+        thread::sleep(LEAD + time);
+        let mut locks = Vec::new();
+        for mate in &mut mates {
+            let said = mate.hear("locks")?;
+            for lock in said.split_whitespace() {
+                locks.push(stamps(lock)?);
+            }
+        }
+        let statistics = Statistics::of(servers)?.since(&before);
+        one_at_a_time(&mut locks)?;
+        self.note(&locks, end, time, statistics);
+        Ok(())
+    }
+
+    fn note(&mut self, locks: &[[u64; 3]], end: u64, time: Duration, statistics: Statistics) {
+        let waits = locks.iter().map(|[wanted, granted, _]| granted - wanted);
+        let waits: Vec<f64> = waits.map(|wait| wait as f64 / 1e6).collect();
+        // Waits that were begun are finished behind the end, and count as waits.
+        let within = locks.iter().filter(|[_, granted, _]| *granted < end);
+        self.rates.push(within.count() as f64 / time.as_secs_f64());
+        self.longest.push(waits.iter().copied().fold(0.0, f64::max));
+        self.statistics.push(statistics.divided(locks.len() as f64));
+        self.waits.extend(waits);
+    }
+
+    /// The longest wait of each turn, in fair shares: if all took turns, everybody would wait for one.
+    fn shares(&self) -> Figure {
+        let pairs = self.longest.iter().zip(&self.rates);
+        let share = |rate: f64| CONTENDERS as f64 * 1e3 / rate;
+        Figure::of(
+            &pairs
+                .map(|(wait, rate)| wait / share(*rate))
+                .collect::<Vec<_>>(),
+        )
+    }
+
+    fn messages(&self) -> Figure {
+        let messages = self.statistics.iter().map(Statistics::messages);
+        Figure::of(&messages.collect::<Vec<_>>())
+    }
+
+    fn row(
+        &self,
+        nodes: usize,
+        shape: Shape,
+        faster: Option<String>,
+        verdicts: [String; 2],
+    ) -> Vec<String> {
+        let mut waits = self.waits.clone();
+        waits.sort_by(f64::total_cmp);
+        let last = waits.len().saturating_sub(1);
+        let rank = |hundredths: usize| waits.get(last * hundredths / 100).copied();
+        let [p50, p99] = [50, 99].map(|of| rank(of).map_or(String::new(), |it| format!("{it:.1}")));
+        let [shares, messages] = verdicts;
+        vec![
+            nodes.to_string(),
+            shape.title().to_owned(),
+            self.who.title().to_owned(),
+            Figure::of(&self.rates).to_string(),
+            faster.unwrap_or_default(),
+            p50,
+            p99,
+            format!("{:.0}", self.longest.iter().copied().fold(0.0, f64::max)),
+            shares,
+            messages,
+            self.statistics
+                .last()
+                .map_or(String::new(), Statistics::words),
+            load(),
+        ]
+    }
+}
+
+fn stamps(lock: &str) -> Result<[u64; 3], Failure> {
+    let stamps: Result<Vec<u64>, _> = lock.split(':').map(str::parse).collect();
+    stamps?.try_into().map_err(|_| "not three stamps".into())
+}
+
+/// Fails if two held the lock at a time.
+fn one_at_a_time(locks: &mut [[u64; 3]]) -> Result<(), Failure> {
+    if locks.is_empty() {
+        return Err("nobody got the lock".into());
+    }
+    locks.sort_by_key(|[_, granted, _]| *granted);
+    let overlap = |pair: &[[u64; 3]]| pair[1][1] < pair[0][2];
+    match locks.windows(2).find(|pair| overlap(pair)) {
+        Some(pair) => Err(format!("two held the lock at a time: {pair:?}").into()),
+        None => Ok(()),
+    }
+}
+
+/// Both libraries take turns. Returns their waits.
+pub(crate) fn measure(
+    servers: &[Server],
+    shape: Shape,
+    turns: usize,
+    time: Duration,
+    progress: &Progress,
+    judgement: &mut Judgement,
+    table: &mut Table,
+) -> Result<[Crowd; 2], Failure> {
+    let mut crowds = LIBRARIES.map(Crowd::new);
+    for turn in 0..turns {
+        for place in 0..crowds.len() {
+            let index = (turn + place) % crowds.len();
+            crowds[index].turn(shape, servers, time)?;
+        }
+        progress.round(turn + 1);
+    }
+    let [own, other] = &crowds;
+    let nodes = servers.len();
+    let verdicts = match shape.bounds() {
+        Some((shares, messages)) => [
+            judged(judgement, own.shares(), shares),
+            judged(judgement, own.messages(), messages),
+        ],
+        None => [own.shares().to_string(), own.messages().to_string()],
+    };
+    let faster = (shape == Shape::Thinking).then(|| {
+        let pairs = own.rates.iter().zip(&other.rates);
+        let times: Vec<f64> = pairs.map(|(own, other)| own / other).collect();
+        let bound = Bound::AtLeast(2.0);
+        format!("{}, {bound}", judgement.note(Figure::of(&times), bound))
+    });
+    table.row(own.row(nodes, shape, faster, verdicts));
+    let verdicts = [other.shares().to_string(), other.messages().to_string()];
+    table.row(other.row(nodes, shape, None, verdicts));
+    Ok(crowds)
+}
+
+fn judged(judgement: &mut Judgement, figure: Figure, most: f64) -> String {
+    let bound = Bound::AtMost(most);
+    format!("{}, {bound}", judgement.note(figure, bound))
+}
+
+pub(crate) fn table() -> Table {
+    Table::new(&[
+        "nodes",
+        "contenders",
+        "client",
+        "hand-overs/s",
+        "times `rslock`",
+        "wait p50, ms",
+        "p99",
+        "longest",
+        "longest in fair shares",
+        "messages per node and hand-over",
+        "of which",
+        "load",
+    ])
+}
+
+/// The median of the waits in milliseconds, for the picture.
+pub(crate) fn median(crowd: &Crowd) -> f64 {
+    middle(&crowd.waits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_holders_at_a_time_are_found() {
+        assert!(one_at_a_time(&mut [[0, 20, 30], [0, 10, 20]]).is_ok());
+        let found = one_at_a_time(&mut [[0, 19, 30], [0, 10, 20]]).unwrap_err();
+        assert!(found.to_string().starts_with("two held"), "{found}");
+        assert!(one_at_a_time(&mut []).is_err());
+        assert!(stamps("1:2").is_err());
+        assert_eq!(stamps("1:2:3").unwrap(), [1, 2, 3]);
+    }
+
+    #[test]
+    fn a_wait_of_a_whole_round_is_one_fair_share() {
+        let mut crowd = Crowd::new(Who::Redlock);
+        // 1,000 hand-overs in a second: 16 of them take 16 ms.
+        let locks: Vec<_> = (0..1_000)
+            .map(|at| [at * 1_000_000, at * 1_000_000, 0])
+            .collect();
+        let mut locks: Vec<[u64; 3]> = locks;
+        locks[20][0] -= 16_000_000;
+        crowd.note(
+            &locks,
+            1_000_000_000,
+            Duration::from_secs(1),
+            Statistics::default(),
+        );
+        assert_eq!(crowd.shares().median, 1.0);
+        assert_eq!(crowd.rates, [1_000.0]);
+    }
+}

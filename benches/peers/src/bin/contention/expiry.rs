@@ -1,0 +1,106 @@
+//! A waiter on a key that expires: how long after its end, by the clock of the nodes, it has the lock.
+
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use shearline_peers::figure::{Bound, Figure};
+use shearline_peers::judgement::Judgement;
+use shearline_peers::measure::Failure;
+use shearline_peers::progress::Progress;
+use shearline_peers::random::Random;
+use shearline_peers::servers::{Server, ask};
+use shearline_peers::table::Table;
+
+use crate::hands::{LIBRARIES, Who, stamp};
+use crate::mate::Mate;
+use crate::play::Part;
+use crate::raw::Raw;
+use crate::{addresses, load};
+
+/// A key lives for so long, and up to so many milliseconds more.
+const LIFE: u64 = 150;
+const MORE: usize = 50;
+
+/// `TIME` as one number of microseconds.
+const TIME: &str = "local t=redis.call('TIME') return t[1]*1000000+t[2]";
+
+/// Milliseconds.
+const MOST: f64 = 3.0;
+
+/// Returns when the key ends at this node, by our clock.
+fn end(node: SocketAddr, name: &str) -> Result<u64, Failure> {
+    let mut stream = TcpStream::connect(node)?;
+    let mut number = |words: &[&str]| -> Result<u64, Failure> {
+        let answer = ask(&mut stream, words)?;
+        let number = answer.strip_prefix(':').and_then(|it| it.parse().ok());
+        number.ok_or_else(|| format!("{words:?} gave {answer}").into())
+    };
+    let end = number(&["PEXPIRETIME", name])? * 1_000_000;
+    let before = stamp();
+    let time = number(&["EVAL", TIME, "0"])? * 1_000;
+    let now = u64::midpoint(before, stamp());
+    Ok(now + end.saturating_sub(time))
+}
+
+/// Returns milliseconds from when a majority of the nodes was free.
+fn late(
+    holder: &mut Raw,
+    mate: &mut Mate,
+    nodes: &[SocketAddr],
+    name: &str,
+    life: Duration,
+) -> Result<f64, Failure> {
+    holder.hold(name, life)?;
+    let ends = nodes.iter().map(|node| end(*node, name));
+    let mut ends = ends.collect::<Result<Vec<_>, _>>()?;
+    ends.sort_unstable();
+    mate.tell(&format!("wait {name}"))?;
+    mate.hear("waiting")?;
+    let granted: u64 = mate.hear("got")?.parse()?;
+    Ok((granted as f64 - ends[nodes.len() / 2] as f64) / 1e6)
+}
+
+pub(crate) fn measure(
+    servers: &[Server],
+    rounds: usize,
+    progress: &Progress,
+    judgement: &mut Judgement,
+    table: &mut Table,
+) -> Result<(), Failure> {
+    let nodes = addresses(servers);
+    let mut holder = Raw::connect(&nodes)?;
+    let mut random = Random::new(3);
+    let connect = |who| Mate::process(Part::Waiter, who, &nodes);
+    let mut mates = [connect(Who::Redlock)?, connect(Who::Rslock)?];
+    let mut times = [Vec::new(), Vec::new()];
+    for round in 0..rounds {
+        for (index, mate) in mates.iter_mut().enumerate() {
+            let life = Duration::from_millis(LIFE + random.below(MORE) as u64);
+            let name = format!("expires {index} {round}");
+            times[index].push(late(&mut holder, mate, &nodes, &name, life)?);
+        }
+        progress.round(round + 1);
+    }
+    for (who, times) in LIBRARIES.into_iter().zip(times) {
+        let figure = Figure::of(&times);
+        let bound = Bound::AtMost(MOST);
+        let judged = match who {
+            Who::Redlock => format!("{}, {bound}", judgement.note(figure, bound)),
+            Who::Floor | Who::Rslock => figure.to_string(),
+        };
+        let longest = times.into_iter().fold(0.0, f64::max);
+        let count = nodes.len().to_string();
+        table.row([
+            count,
+            who.title().to_owned(),
+            judged,
+            format!("{longest:.1}"),
+            load(),
+        ]);
+    }
+    Ok(())
+}
+
+pub(crate) fn table() -> Table {
+    Table::new(&["nodes", "client", "behind the end, ms", "longest", "load"])
+}

@@ -1,0 +1,284 @@
+//! Contention: how a lock goes from one to the next, within a process and between processes.
+//!
+//! Starts itself again for the other processes. Prints tables in Markdown, which go into
+//! `README.md` beside this file unchanged, and with `--pictures` draws histograms of the waits.
+
+mod crowd;
+mod expiry;
+mod handover;
+mod hands;
+mod many;
+mod mate;
+mod picture;
+mod play;
+mod raw;
+mod statistics;
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Parser, ValueEnum};
+use shearline_peers::judgement::Judgement;
+use shearline_peers::measure::Failure;
+use shearline_peers::progress::Progress;
+use shearline_peers::servers::{self, Server};
+use shearline_peers::table::Table;
+
+use crowd::{Crowd, Shape};
+use hands::Who;
+use picture::Picture;
+use play::Part;
+
+/// Measures how a lock goes from one to the next on servers of its own, and prints tables.
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// Rounds of hand-overs and expiries; fewer than 31 say little.
+    #[arg(long, default_value_t = 31, value_parser = clap::value_parser!(u64).range(1..))]
+    rounds: u64,
+
+    /// What to measure, more than once for several; everything by default.
+    #[arg(long = "case")]
+    cases: Vec<Case>,
+
+    /// On how many nodes, more than once for several; 1, 3 and 5 by default, crowds only on 3 and 5.
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=9))]
+    nodes: Vec<u64>,
+
+    /// How long a turn of contenders is, in milliseconds.
+    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..=600_000))]
+    millis: u64,
+
+    /// How many turns each crowd has.
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..))]
+    turns: u64,
+
+    /// How many waiters are many.
+    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    waiters: u64,
+
+    /// Draws pictures of the waits into this directory.
+    #[arg(long)]
+    pictures: Option<PathBuf>,
+
+    /// End with status 1 unless every bound is met.
+    #[arg(long)]
+    check: bool,
+
+    /// In a process that this program started: its part,
+    #[arg(long, hide = true, requires_all = ["who", "at"])]
+    play: Option<Part>,
+
+    /// its library,
+    #[arg(long, hide = true)]
+    who: Option<Who>,
+
+    /// and the nodes.
+    #[arg(long, hide = true, value_delimiter = ',')]
+    at: Vec<SocketAddr>,
+}
+
+/// What can be measured.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+enum Case {
+    /// From a release to the lock of a lone waiter.
+    HandOver,
+    /// Sixteen contenders in two processes.
+    Two,
+    /// Sixteen contenders in sixteen processes.
+    Sixteen,
+    /// Sixteen contenders that think in between.
+    Thinking,
+    /// A waiter on a key that expires.
+    Expiry,
+    /// Very many waiters in one process.
+    Many,
+}
+
+impl Case {
+    /// On so many nodes by default.
+    const fn nodes(self) -> &'static [u64] {
+        match self {
+            Self::HandOver => &[1, 3, 5],
+            Self::Two | Self::Sixteen | Self::Thinking | Self::Expiry | Self::Many => &[3, 5],
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let ended = match (arguments.play, arguments.who) {
+        (Some(part), Some(who)) => play::play(part, who, &arguments.at).map(|()| true),
+        _ => measure(&arguments),
+    };
+    match ended {
+        Ok(good) if good || !arguments.check => ExitCode::SUCCESS,
+        Ok(_) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// The tables, and how many bounds were met.
+struct Report {
+    judgement: Judgement,
+    hand_over: Table,
+    crowds: Table,
+    expiry: Table,
+    many: Table,
+    pictures: Vec<Shape>,
+}
+
+/// Measures and prints. Returns whether every bound is met.
+fn measure(arguments: &Arguments) -> Result<bool, Failure> {
+    if cfg!(debug_assertions) {
+        eprintln!("built without --release: the figures mean nothing");
+    }
+    let contests = chosen(arguments);
+    let mut progress = Progress::new(contests.len());
+    let mut report = Report::new();
+    for (case, nodes) in contests {
+        let name = case.to_possible_value().map(|it| it.get_name().to_owned());
+        let name = name.unwrap_or_default();
+        progress.next(format!("{name}, {nodes} nodes, load {}", load()));
+        let servers = servers::start(usize::try_from(nodes)?)?;
+        report.contest(case, &servers, arguments, &progress)?;
+    }
+    progress.end();
+    report.print();
+    Ok(report.judgement.good())
+}
+
+fn chosen(arguments: &Arguments) -> Vec<(Case, u64)> {
+    let wanted = |case: &&Case| arguments.cases.is_empty() || arguments.cases.contains(case);
+    let nodes = |case: &Case| match arguments.nodes.is_empty() {
+        true => case.nodes().to_vec(),
+        false => arguments.nodes.clone(),
+    };
+    let cases = Case::value_variants().iter().filter(wanted);
+    cases
+        .flat_map(|case| nodes(case).into_iter().map(|nodes| (*case, nodes)))
+        .collect()
+}
+
+impl Report {
+    fn new() -> Self {
+        Self {
+            judgement: Judgement::default(),
+            hand_over: handover::table(),
+            crowds: crowd::table(),
+            expiry: expiry::table(),
+            many: many::table(),
+            pictures: Vec::new(),
+        }
+    }
+
+    fn contest(
+        &mut self,
+        case: Case,
+        servers: &[Server],
+        arguments: &Arguments,
+        progress: &Progress,
+    ) -> Result<(), Failure> {
+        let rounds = usize::try_from(arguments.rounds)?;
+        let judgement = &mut self.judgement;
+        let shape = match case {
+            Case::HandOver => {
+                return handover::measure(
+                    servers,
+                    rounds,
+                    progress,
+                    judgement,
+                    &mut self.hand_over,
+                );
+            }
+            Case::Expiry => {
+                return expiry::measure(servers, rounds, progress, judgement, &mut self.expiry);
+            }
+            Case::Many => {
+                let time = Duration::from_millis(arguments.millis);
+                let waiters = arguments.waiters;
+                return many::measure(servers, waiters, time, progress, judgement, &mut self.many);
+            }
+            Case::Two => Shape::Two,
+            Case::Sixteen => Shape::Sixteen,
+            Case::Thinking => Shape::Thinking,
+        };
+        self.crowd(shape, servers, arguments, progress)
+    }
+
+    fn crowd(
+        &mut self,
+        shape: Shape,
+        servers: &[Server],
+        arguments: &Arguments,
+        progress: &Progress,
+    ) -> Result<(), Failure> {
+        let turns = usize::try_from(arguments.turns)?;
+        let time = Duration::from_millis(arguments.millis);
+        let judgement = &mut self.judgement;
+        let table = &mut self.crowds;
+        let crowds = crowd::measure(servers, shape, turns, time, progress, judgement, table)?;
+        // One picture of each shape: that of the fewest nodes.
+        if !self.pictures.contains(&shape) {
+            self.pictures.push(shape);
+            if let Some(place) = &arguments.pictures {
+                draw(&crowds, shape, servers.len(), place)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn print(&self) {
+        print("A lone waiter", &self.hand_over);
+        print("Sixteen contenders, holds of 1 ms", &self.crowds);
+        for shape in &self.pictures {
+            let (title, file) = (shape.title(), shape.file());
+            println!("![waits, {title}](../../../../pictures/{file})\n");
+        }
+        print("A key that expires", &self.expiry);
+        print("Many waiters", &self.many);
+        println!("{}", self.judgement);
+    }
+}
+
+/// Prints the table of a case that was measured.
+fn print(title: &str, table: &Table) {
+    if !table.is_empty() {
+        println!("## {title}\n\n{table}");
+    }
+}
+
+fn draw(crowds: &[Crowd], shape: Shape, nodes: usize, place: &Path) -> Result<(), Failure> {
+    let waits = crowds.iter().map(|crowd| {
+        let name = crowd.who.title().trim_matches('`');
+        (name, &crowd.waits[..], crowd::median(crowd))
+    });
+    let picture = Picture {
+        title: format!("Waits for a lock, {}, {nodes} nodes", shape.title()),
+        waits: waits.collect(),
+    };
+    fs::create_dir_all(place)?;
+    Ok(fs::write(place.join(shape.file()), picture.to_string())?)
+}
+
+/// The load of the machine in the last minute.
+fn load() -> String {
+    let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    load.split(' ').next().unwrap_or_default().to_owned()
+}
+
+fn addresses(servers: &[Server]) -> Vec<SocketAddr> {
+    servers.iter().map(Server::address).collect()
+}
+
+/// Returns the middle of the values, or the upper one of two.
+fn middle(values: &[f64]) -> f64 {
+    let mut values = values.to_vec();
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
