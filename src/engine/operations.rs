@@ -381,7 +381,15 @@ fn learn(
             permission::first_set_answered(now, node, claim, reply, parts)
         }
         Request::Probe { claim } => permission::native_answered(node, claim, reply, parts),
-        Request::Release { claim, dialect, .. } => {
+        Request::Release {
+            claim,
+            dialect,
+            repair,
+        } => {
+            // A look that was sent before it may have registered for the key that it has deleted.
+            if repair && matches!(reply, Reply::Integer(1..)) {
+                parts.wrote(now, claim);
+            }
             let (claims, mut below) = parts.claims(now);
             claims.release_answered(node, claim, dialect, reply, &mut below)
         }

@@ -34,6 +34,7 @@ mod scripts;
 #[cfg(feature = "embedded")]
 mod strict;
 mod trust;
+mod unwoken;
 mod waits;
 mod wake;
 mod world;

@@ -86,6 +86,13 @@ impl Belief {
         }
     }
 
+    /// Where nothing is known, the resource is free from `at` on.
+    pub(crate) fn suppose(&mut self, at: Instant) {
+        for seen in &mut self.nodes {
+            seen.free = seen.free.min(at);
+        }
+    }
+
     /// The resource is not free on `node` before `at`.
     pub(crate) fn not_before(&mut self, at: Instant, node: NodeId) {
         let seen = &mut self.nodes[node.index()];
