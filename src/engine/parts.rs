@@ -14,7 +14,7 @@ use crate::entry::Entry;
 use crate::invariant::Must;
 use crate::keys::{ClaimKey, OperationKey, PlaceKey};
 use crate::limits::TTL_ASSUMED_MAX;
-use crate::quorum::LockId;
+use crate::quorum::{LockId, NodeSet};
 use crate::time::Instant;
 
 use super::alarm::Timers;
@@ -112,20 +112,21 @@ impl Parts {
         self.release(now, None, claim);
     }
 
-    /// The key of `claim` is written, or was: a contender that waits for the same resource looks again.
+    /// The key of `claim` is deleted, or was, where it may be: a contender that waits for the same resource looks again.
     pub(super) fn wrote(&mut self, now: Instant, claim: ClaimKey) {
         if self.queues.is_anyone_waiting()
             && let Some(claim) = self.claims.get(claim)
             && let Some(entry) = &claim.entry
+            && claim.may_hold != NodeSet::EMPTY
         {
-            let contender = self.queues.wrote(now, entry.resource());
+            let contender = self.queues.wrote(now, entry.resource(), claim.may_hold);
             self.news.extend(contender.map(News::Stirred));
         }
     }
 
-    /// The same, where only the resource is known.
+    /// The same, where only the resource is known, and any node may have been written to.
     pub(super) fn wrote_to(&mut self, now: Instant, resource: &[u8]) {
-        let contender = self.queues.wrote(now, resource);
+        let contender = self.queues.wrote(now, resource, self.nodes.set());
         self.news.extend(contender.map(News::Stirred));
     }
 

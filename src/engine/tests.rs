@@ -11,6 +11,7 @@ mod acquire;
 mod alarms;
 mod bounds;
 mod calls;
+mod chaos;
 mod claims;
 mod clocks;
 mod confirm;

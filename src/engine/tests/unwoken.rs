@@ -137,6 +137,19 @@ fn a_waiter_looks_again_behind_an_extension_of_a_lock_that_was_taken_over() {
 }
 
 #[test]
+fn a_single_try_beside_a_waiter_has_it_look_only_where_it_may_have_written() {
+    let (mut world, _) = World::one_waits();
+    world.try_once();
+    (0..3).for_each(|node| assert_eq!(world.take(node), ["SET k 10000"]));
+    world.say(1, "_|");
+    world.say(2, "+OK|"); // Another has the others.
+    world.say(0, "_|");
+    assert_eq!(world.held_by_another().tries(), 1);
+    assert_eq!(world.take(2), [&["EVALSHA release"][..], &LOOK].concat());
+    assert_eq!(world.take_all().concat(), NOTHING);
+}
+
+#[test]
 fn a_node_that_is_trusted_again_wakes() {
     let mut world = World::ready(3);
     // It has restarted: its votes do not count for a while.
