@@ -182,7 +182,7 @@ impl Queues {
     ) -> Option<OperationKey> {
         let place = self.find(self.names.hash(name), name)?;
         let (wait, _) = self.waiting(place)?;
-        nodes.iter().for_each(|node| wait.belief.lost(node));
+        nodes.iter().for_each(|node| wait.belief.wrote(node));
         wait.look_soon(now);
         self.contender(place)
     }
