@@ -17,7 +17,7 @@
 //! * Waiters of one resource become contenders in the order in which they came.
 //! * Entering, leaving and passing on take constant time, and no allocation while no more places and
 //!   waiters are there at once than ever before.
-//! * Whoever leaves leaves no trace: a place ends with its last user.
+//! * Nothing is left of an operation that leaves. A place without users ends when another has none.
 //!
 //! # Not here
 //!
@@ -52,6 +52,8 @@ pub(super) struct Queues {
     waiters: Slab<Waiter>,
     names: Names,
     rows: Rows,
+    /// The latest place that has no user any more.
+    idle: Option<PlaceKey>,
     /// Contenders that wait for something that has changed.
     stirred: Vec<OperationKey>,
     /// How many places have a contender that may wait.
@@ -112,6 +114,7 @@ impl Queues {
             waiters: Slab::new(),
             names: Names::new(seed),
             rows: Rows::new(),
+            idle: None,
             stirred: Vec::new(),
             waiting: 0,
             reminders: BinaryHeap::new(),
@@ -120,10 +123,18 @@ impl Queues {
 
     /// Returns the place of `name`, which has one user more now.
     pub(super) fn enter(&mut self, name: &[u8], buffers: &mut Pool<u8>) -> PlaceKey {
+        if let Some(idle) = self.idle
+            && let Some(place) = self.places.get_mut(idle.0).must()
+            && place.name == name
+        {
+            place.users = 1;
+            self.idle = None;
+            return idle;
+        }
         let hash = self.names.hash(name);
         if let Some(key) = self.find(hash, name) {
             if let Some(place) = self.get_mut(key).must() {
-                place.users += 1;
+                place.users += 1; // It is not the idle one, which has been looked at.
             }
             return key;
         }
@@ -421,7 +432,8 @@ impl Queues {
         }
     }
 
-    /// One that used `place` does not any more. The place ends with the last.
+    /// One that used `place` does not any more. A place without users stays until another has none: a
+    /// resource is often asked for again.
     #[inline]
     fn left(&mut self, place: PlaceKey, buffers: &mut Pool<u8>) {
         let Some(at) = self.places.get_mut(place.0).must() else {
@@ -429,10 +441,18 @@ impl Queues {
         };
         at.users -= 1;
         if at.users == 0 {
-            self.waiting -= usize::from(at.waiting.is_some());
+            self.waiting -= usize::from(at.waiting.take().is_some());
             if self.waiting == 0 {
                 self.reminders.clear();
             }
+            if let Some(before) = self.idle.replace(place) {
+                self.close(before, buffers);
+            }
+        }
+    }
+
+    fn close(&mut self, place: PlaceKey, buffers: &mut Pool<u8>) {
+        if let Some(at) = self.places.get_mut(place.0).must() {
             buffers.give(core::mem::take(&mut at.name));
             self.names.remove(at.hash, place.0);
             self.places.discard(place.0);
@@ -444,7 +464,8 @@ impl Queues {
 impl Queues {
     /// Returns `true` if nothing is held or wanted.
     pub(super) fn is_empty(&self) -> bool {
-        self.places.is_empty() && self.waiters.is_empty() && self.waiting == 0
+        let places = usize::from(self.idle.is_some());
+        self.places.len() == places && self.waiters.is_empty() && self.waiting == 0
     }
 
     /// Asserts that every place has so many users in all, and each queue somebody at its front, who is
@@ -458,6 +479,7 @@ impl Queues {
         let (mut used, mut waiting, mut waiters) = (0, 0, 0);
         for (key, place) in self.places.iter() {
             used += place.users as usize;
+            assert_eq!(place.users == 0, self.idle == Some(PlaceKey(key)));
             waiting += usize::from(place.waiting.is_some());
             assert_eq!(self.find(place.hash, &place.name), Some(PlaceKey(key)));
             match place.front {

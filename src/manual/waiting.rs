@@ -44,7 +44,7 @@
 //! | [`LockOptions::wait`](crate::LockOptions::wait) | So long in all. |
 //! | [`LockOptions::tries`](crate::LockOptions::tries) | Until so many attempts were sent and refused; but for at most as many of the longest delays as there are tries (250 ms each by default), because a waiter in a queue sends none. |
 //!
-//! Blocking calls, futures, [`LocalRedlock`](crate::LocalRedlock) and [`Driver`](crate::Driver) wait alike.
+//! Blocking calls, futures, `LocalRedlock` and `Driver` wait alike.
 //!
 //! # Who is next
 //!

@@ -16,10 +16,8 @@ use crate::case::{Case, Keep, Tally};
 use crate::clock::{MICRO, SECOND, Time};
 use crate::entropy::Entropy;
 use crate::kinds::{contended, kind};
-use crate::mutations::Chosen;
 use crate::plan::Plan;
 use crate::replay::number;
-use crate::sweep::say;
 
 /// Clients, and users of each.
 const SIZES: [(usize, usize); 3] = [(2, 8), (16, 1), (32, 1)];
@@ -66,27 +64,34 @@ fn histories(clients: usize, users: usize, delay: Time) -> (Tally, f64) {
     (sum, longest)
 }
 
-#[test]
-fn contention_in_numbers() {
-    let _none = Chosen::new(None);
-    let chosen = number("CLIENTS").map(|clients| {
-        let users = number("USERS").unwrap_or(1);
-        vec![(clients as usize, users as usize)]
-    });
-    say(
-        "one way   clients x users   hand-overs/s   longest wait   commands per node and hand-over",
-    );
-    for delay in DELAYS {
-        for (clients, users) in chosen.clone().unwrap_or(SIZES.to_vec()) {
-            let (tally, longest) = histories(clients, users, delay);
-            let locks = tally.counts.locks as f64;
-            let seconds = (tally.worlds * LENGTH) as f64 / SECOND as f64;
-            say(&format!(
-                "{:>4} us   {clients:>7} x {users:<5}   {:>12.0}   {longest:>10.1} x   {:>10.1}",
-                delay / MICRO,
-                locks / seconds,
-                tally.counts.asked as f64 / locks / 3.0,
-            ));
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mutations::Chosen;
+    use crate::sweep::say;
+
+    #[test]
+    fn contention_in_numbers() {
+        let _none = Chosen::new(None);
+        let chosen = number("CLIENTS").map(|clients| {
+            let users = number("USERS").unwrap_or(1);
+            vec![(clients as usize, users as usize)]
+        });
+        say(
+            "one way   clients x users   hand-overs/s   longest wait   commands per node and hand-over",
+        );
+        for delay in DELAYS {
+            for (clients, users) in chosen.clone().unwrap_or(SIZES.to_vec()) {
+                let (tally, longest) = histories(clients, users, delay);
+                let locks = tally.counts.locks as f64;
+                let seconds = (tally.worlds * LENGTH) as f64 / SECOND as f64;
+                say(&format!(
+                    "{:>4} us   {clients:>7} x {users:<5}   {:>12.0}   {longest:>10.1} x   {:>10.1}",
+                    delay / MICRO,
+                    locks / seconds,
+                    tally.counts.asked as f64 / locks / 3.0,
+                ));
+            }
         }
     }
 }

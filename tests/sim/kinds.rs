@@ -252,7 +252,7 @@ pub(crate) fn contended(clients: usize, users: usize) -> Plan {
         work: 200 * MICRO,
         rest: MICRO,
         wait: 20 * SECOND,
-        habits: [4, 1, 0, 0, 0, 0],
+        habits: [8, 2, 0, 1, 1, 0],
         length: SECOND,
         ..Plan::tame(clients)
     }

@@ -163,7 +163,7 @@ mod tests {
     use crate::case::{ANY, Kind};
     use crate::history::History;
     use crate::kinds::{
-        CRAMPED, EXTENDED, FLUSHED, FORGOTTEN, INHERITED, NARROW, RAISED, STEPPED, STOPPED,
+        CRAMPED, CROWDED, EXTENDED, FLUSHED, FORGOTTEN, INHERITED, NARROW, RAISED, STEPPED, STOPPED,
     };
     use crate::replay::number;
     use crate::sweep::{Until, say, sweep};
@@ -298,6 +298,7 @@ mod tests {
         ("RetryInStep", "starvation"),
         ("TopUpBeforeMajority", "copy"),
         ("RetryAtOnce", "storm"),
+        ("HeadKept", "queue"),
         ("RetryAfterEnd", "late"),
         ("DebtsAfterSets", "order"),
         ("DeadAfterIgnored", "silence"),
@@ -313,8 +314,9 @@ mod tests {
         let heard: BTreeSet<_> = OBJECTIONS.iter().map(|(_, oracle)| *oracle).collect();
         assert_eq!(heard, BTreeSet::from(ORACLES));
         for (mutant, oracle) in OBJECTIONS {
+            let kind = if oracle == "queue" { CROWDED } else { ANY };
             let _chosen = Chosen::new(Some(mutant)).listening(oracle);
-            let sweep = sweep(ANY, 0..OBJECTION_SEEDS, Until::Objection);
+            let sweep = sweep(kind, 0..OBJECTION_SEEDS, Until::Objection);
             let (seed, violation) = sweep
                 .first()
                 .unwrap_or_else(|| panic!("{oracle} has no objection to {mutant}"));

@@ -439,7 +439,7 @@ impl Operate for Acquire {
         let turn = cx.parts.queues.contend(self.place, cx.round.key);
         let once = self.tries_allowed == Some(1);
         let leaves =
-            turn && !once && self.has_time(cx) && cx.parts.queues.leaves_first(cx.now, self.place);
+            turn && !once && cx.parts.queues.leaves_first(cx.now, self.place) && self.has_time(cx);
         if !leaves && (turn || once && !self.is_held_here(cx)) {
             self.ask_nodes(cx);
             return;

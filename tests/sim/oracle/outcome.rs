@@ -72,6 +72,7 @@ impl World {
             }
             if report.tries() == 0 {
                 self.oracle.counts.sights.note("Unattempted");
+                self.clients[client].called = None; // It needed no node.
             }
         }
         if Self::is_saturated(error) {

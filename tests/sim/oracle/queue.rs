@@ -126,3 +126,144 @@ fn is_before(user: &User, call: &Call) -> bool {
     let began = user.task.call().map(|other| other.number);
     is_waiting(user) && began.is_some_and(|number| number < call.number)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use shearline::engine::Request;
+    use shearline::{Instant, LockOptions};
+
+    use super::*;
+    use crate::clock::SECOND;
+    use crate::entropy::{Entropy, Tape};
+    use crate::kinds::contended;
+    use crate::plan::Plan;
+
+    const TTL: u64 = 1_000;
+
+    /// Two clients with three users each, in a world in which nothing happens by itself.
+    fn world() -> World {
+        let draw = |_: &mut Entropy| Plan {
+            patient: true,
+            ..contended(2, 3)
+        };
+        World::new(draw, Entropy::of_tape(Tape::default(), None), false)
+    }
+
+    /// The call of a number.
+    fn call(world: &mut World, number: u64) -> Call {
+        let options = LockOptions::new(Duration::from_millis(TTL));
+        let request = Request::new(b"resource0", &options);
+        let shown = Instant::from_millis(1_000);
+        let engine = &mut world.clients[0].engine;
+        Call {
+            round: engine.acquire(shown, &request).expect("there is room"),
+            since: 0,
+            begun: shown,
+            ttl: TTL,
+            number,
+        }
+    }
+
+    /// A user of the first client waits.
+    fn waits(world: &mut World, user: usize, number: u64, tries: Option<u32>) {
+        let call = call(world, number);
+        world.clients[0].users[user].task = Task::Acquiring {
+            call,
+            tries,
+            deadline: None,
+            passed_over: 0,
+            stopped: 0,
+        };
+    }
+
+    fn objects(world: &World) -> bool {
+        let violation = world.oracle.violation.as_ref();
+        violation.is_some_and(|violation| violation.oracle == "queue")
+    }
+
+    #[test]
+    fn who_came_first_gets_it_first() {
+        for (number, tries, other, passed_over) in [
+            (2, None, None, true),
+            (2, Some(6), None, true),
+            (2, Some(1), None, false),
+            (2, None, Some(1), false),
+            (0, None, None, false),
+        ] {
+            let mut world = world();
+            waits(&mut world, 1, 1, other);
+            let call = call(&mut world, number);
+            world.in_turn(0, 2, &call, tries);
+            assert_eq!(objects(&world), passed_over, "{number} {tries:?} {other:?}");
+        }
+    }
+
+    /// A waiter is connected to all nodes, which were looked at now and then until `now`. Before that one
+    /// has happened to `taken` of them.
+    fn sleeps(world: &mut World, taken: usize, now: Time) -> bool {
+        waits(world, 0, 1, None);
+        for node in 0..3 {
+            let process = world.clients[0].process;
+            let conn = world.open(0, process, node);
+            world.clients[0].links[node] = Some(conn);
+            world.clients[0].paths[node].ready_at = 0;
+        }
+        world.asleep(0);
+        world.now = SLEEP_MAX / 2;
+        for server in 0..taken {
+            let there = &mut world.servers[server];
+            let shown = there.clock.show(world.now);
+            let mut session = there.store.session();
+            let words: &[&[u8]] = &[b"SET", b"resource0", b"token", b"PX", b"100"];
+            there
+                .store
+                .execute(&mut session, shown, words, &mut Vec::new());
+        }
+        world.asleep(0);
+        world.now = now;
+        world.asleep(0);
+        objects(world)
+    }
+
+    #[test]
+    fn no_waiter_sleeps_while_a_majority_is_free() {
+        assert!(!sleeps(&mut world(), 0, SLEEP_MAX));
+        assert!(sleeps(&mut world(), 0, SLEEP_MAX + 1));
+        assert!(sleeps(&mut world(), 1, SLEEP_MAX + 1));
+        assert!(!sleeps(&mut world(), 2, SLEEP_MAX + 1));
+    }
+
+    #[test]
+    fn a_waiter_that_cannot_know_is_excused() {
+        for excuse in [
+            |world: &mut World| world.servers[0].stalled = true,
+            |world: &mut World| world.partitions[0][0] = [false, true],
+            |world: &mut World| world.clients[0].stopped_until = SECOND,
+        ] {
+            let mut world = world();
+            world.servers[1].up = false;
+            excuse(&mut world);
+            assert!(!sleeps(&mut world, 0, SLEEP_MAX + 1));
+        }
+    }
+
+    #[test]
+    fn a_lock_costs_few_commands() {
+        let (base, more) = COMMANDS_MAX;
+        let most = (base + more * 2) * 3 * ENOUGH_LOCKS;
+        for (locks, asked, objected) in [
+            (ENOUGH_LOCKS, most, false),
+            (ENOUGH_LOCKS, most + 1, true),
+            (ENOUGH_LOCKS - 1, most + 1, false),
+        ] {
+            let mut world = world();
+            world.oracle.counts.locks = locks;
+            world.oracle.counts.asked = asked;
+            let call = call(&mut world, 1);
+            world.in_turn(0, 0, &call, None);
+            assert_eq!(objects(&world), objected, "{locks} {asked}");
+        }
+    }
+}
