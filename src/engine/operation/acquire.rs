@@ -337,13 +337,15 @@ impl Acquire {
 
     /// Makes an attempt if it is time for that, or goes on waiting.
     fn go_on(&mut self, cx: &mut Context<'_>) {
-        match self.next(cx) {
-            Some(Next::Look(at)) if at <= cx.now => {
-                self.look(cx);
-                self.wait(cx);
-            }
-            Some(Next::Attempt(at) | Next::Look(at)) if cx.now < at => self.wait(cx),
-            Some(_) | None => self.try_again(cx),
+        let mut next = self.next(cx);
+        if matches!(next, Some(Next::Look(at)) if at <= cx.now) {
+            self.look(cx);
+            next = self.next(cx);
+        }
+        match next {
+            Some(Next::Attempt(at)) if cx.now < at => self.wait(cx),
+            Some(Next::Look(_)) => self.wait(cx),
+            Some(Next::Attempt(_)) | None => self.try_again(cx),
         }
     }
 

@@ -20,6 +20,18 @@ impl World {
         self
     }
 
+    /// The same, with round trips that are as long.
+    fn have_a_long_row(&mut self, round_trip: Duration) {
+        for _ in 0..2 {
+            self.try_once();
+            self.wait(round_trip);
+            let lock = self.lock_by_all();
+            self.release_on(0..3, lock);
+            self.pass(Duration::from_millis(600));
+            self.take_all();
+        }
+    }
+
     fn lock_by_all(&mut self) -> Lock {
         self.all_say(0..3, "+OK|");
         self.lock()
@@ -63,7 +75,6 @@ fn a_call_that_leaves_the_lock_to_others_first_says_that_the_nodes_are_gone() {
 fn a_call_that_leaves_the_lock_to_others_first_asks_nodes_that_say_nothing() {
     let mut world = World::ready(3).after_a_long_row();
     world.acquire(&LockOptions::new(TTL).wait(Duration::from_secs(1)));
-    assert_eq!(world.attempts(), 0);
     world.sleep(20 * MS);
     assert_eq!(world.attempts(), 3);
 }
@@ -72,14 +83,7 @@ fn a_call_that_leaves_the_lock_to_others_first_asks_nodes_that_say_nothing() {
 fn a_call_with_few_tries_does_not_use_them_up_by_leaving_the_lock_to_others() {
     let retry = Retry::new(2, Duration::ZERO..=MS);
     let mut world = World::with(named(3).retry(retry)).greeted();
-    for _ in 0..2 {
-        world.try_once();
-        world.wait(5 * MS); // A round trip.
-        let lock = world.lock_by_all();
-        world.release_on(0..3, lock);
-        world.pass(Duration::from_millis(600));
-        world.take_all();
-    }
+    world.have_a_long_row(5 * MS);
     world.acquire(&LockOptions::new(TTL));
     for _ in 0..20 {
         let sent = world.take_all();
