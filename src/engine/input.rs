@@ -102,7 +102,7 @@ impl Engine {
     }
 
     /// A node can be asked that could not before.
-    fn stir_all(&mut self, now: Instant) {
+    pub(super) fn stir_all(&mut self, now: Instant) {
         self.parts.queues.look_soon(now);
         self.operations
             .each(now, &mut self.parts, |operation, cx| operation.stirred(cx));
@@ -151,7 +151,10 @@ impl Engine {
                 let longest = self.parts.restarts.longest();
                 return self.parts.nodes.writing_to(node).join(now, longest);
             }
-            Heard::Joined => self.joined(now, node),
+            Heard::Joined => {
+                self.joined(now, node);
+                self.stir_all(now);
+            }
             Heard::Changed => self.changed(now),
             Heard::Looked {
                 place,

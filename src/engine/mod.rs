@@ -480,7 +480,9 @@ impl Engine {
     /// [`TrustError::NoRunId`], [`TrustError::OtherCluster`]: nothing was changed.
     pub fn trust(&mut self, now: Instant, node: NodeId, run_id: &str) -> Result<bool, TrustError> {
         let longest = self.parts.restarts.longest();
-        self.parts.nodes.trust(now, node, run_id, longest)
+        let kept = self.parts.nodes.trust(now, node, run_id, longest)?;
+        self.stir_all(now);
+        Ok(kept)
     }
 
     /// Does [`trust`](Self::trust) for the servers that are connected now. Returns their run_ids.

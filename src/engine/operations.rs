@@ -65,6 +65,18 @@ impl Operations {
         self.slab.get_mut(operation.0)
     }
 
+    #[cfg(test)]
+    pub(super) fn acquires(&self) -> usize {
+        let all = self.slab.iter();
+        all.filter(|(_, operation)| matches!(operation.kind, Kind::Acquire(_)))
+            .count()
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_open(&self, operation: OperationKey) -> bool {
+        self.slab.get(operation.0).is_some()
+    }
+
     /// Returns the keys of all that are open, by their places in the slab.
     pub(super) fn keys(&self) -> Vec<OperationKey> {
         let keys = self.slab.iter().map(|(key, _)| OperationKey(key));
@@ -381,7 +393,15 @@ fn learn(
             permission::first_set_answered(now, node, claim, reply, parts)
         }
         Request::Probe { claim } => permission::native_answered(node, claim, reply, parts),
-        Request::Release { claim, dialect, .. } => {
+        Request::Release {
+            claim,
+            dialect,
+            repair,
+        } => {
+            // A look that was sent before it may have registered for the key that it has deleted.
+            if repair && matches!(reply, Reply::Integer(1..)) {
+                parts.wrote(now, claim);
+            }
             let (claims, mut below) = parts.claims(now);
             claims.release_answered(node, claim, dialect, reply, &mut below)
         }

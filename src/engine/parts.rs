@@ -14,7 +14,7 @@ use crate::entry::Entry;
 use crate::invariant::Must;
 use crate::keys::{ClaimKey, OperationKey, PlaceKey};
 use crate::limits::TTL_ASSUMED_MAX;
-use crate::quorum::LockId;
+use crate::quorum::{LockId, NodeSet};
 use crate::time::Instant;
 
 use super::alarm::Timers;
@@ -112,6 +112,24 @@ impl Parts {
         self.release(now, None, claim);
     }
 
+    /// The key of `claim` is deleted, or was, where it may be: a contender that waits for the same resource looks again.
+    pub(super) fn wrote(&mut self, now: Instant, claim: ClaimKey) {
+        if self.queues.is_anyone_waiting()
+            && let Some(claim) = self.claims.get(claim)
+            && let Some(entry) = &claim.entry
+            && claim.may_hold != NodeSet::EMPTY
+        {
+            let contender = self.queues.wrote(now, entry.resource(), claim.may_hold);
+            self.news.extend(contender.map(News::Stirred));
+        }
+    }
+
+    /// The same, where only the resource is known, and any node may have been written to.
+    pub(super) fn wrote_to(&mut self, now: Instant, resource: &[u8]) {
+        let contender = self.queues.wrote(now, resource, self.nodes.set());
+        self.news.extend(contender.map(News::Stirred));
+    }
+
     /// Releases `claim`; `operation` waits for the outcome. A write of our own is not told to us, and
     /// ends what a node was to tell: a contender that waits for the same resource looks again.
     pub(super) fn release(
@@ -120,13 +138,7 @@ impl Parts {
         operation: Option<OperationKey>,
         claim: ClaimKey,
     ) {
-        if self.queues.is_anyone_waiting()
-            && let Some(claim) = self.claims.get(claim)
-            && let Some(entry) = &claim.entry
-            && let Some(contender) = self.queues.wrote(now, entry.resource())
-        {
-            self.news.push_back(News::Stirred(contender));
-        }
+        self.wrote(now, claim);
         let (claims, mut below) = self.claims(now);
         claims.release(operation, claim, &mut below);
     }

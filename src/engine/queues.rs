@@ -36,6 +36,7 @@ use core::cmp::Reverse;
 
 use crate::invariant::Must;
 use crate::keys::{ClaimKey, NodeId, OperationKey, PlaceKey, WaiterKey};
+use crate::quorum::NodeSet;
 use crate::slab::{Key, Slab};
 use crate::time::Instant;
 
@@ -182,12 +183,17 @@ impl Queues {
         self.waiting != 0
     }
 
-    /// This engine has written to the key of `name`: no node tells of its next change. Returns the
-    /// contender that waits for one.
-    pub(super) fn wrote(&mut self, now: Instant, name: &[u8]) -> Option<OperationKey> {
+    /// This engine has written to the key of `name` on `nodes`: none of them tells of its next change.
+    /// Returns the contender that waits for one.
+    pub(super) fn wrote(
+        &mut self,
+        now: Instant,
+        name: &[u8],
+        nodes: NodeSet,
+    ) -> Option<OperationKey> {
         let place = self.find(self.names.hash(name), name)?;
         let (wait, _) = self.waiting(place)?;
-        wait.belief.ask_again();
+        nodes.iter().for_each(|node| wait.belief.wrote(node));
         wait.look_soon(now);
         self.contender(place)
     }
@@ -349,10 +355,12 @@ impl Queues {
         buffers: &mut Pool<u8>,
     ) -> Option<(OperationKey, bool)> {
         let at = self.places.get_mut(place.0).must()?;
-        self.waiting -= usize::from(at.waiting.take().is_some());
+        let held = at.front == Front::Holder(claim);
+        if held {
+            self.waiting -= usize::from(at.waiting.take().is_some());
+        }
         let row = self.rows.of(now, at.hash);
         row.released(now);
-        let held = at.front == Front::Holder(claim);
         let leaves = at.is_wanted() && row.is_over(now);
         let next = held.then(|| self.promote(place)).flatten();
         self.left(place, buffers);
@@ -449,6 +457,49 @@ impl Queues {
             self.names.remove(at.hash, place.0);
             self.places.discard(place.0);
         }
+    }
+}
+
+#[cfg(test)]
+impl Queues {
+    /// Returns `true` if nothing is held or wanted.
+    pub(super) fn is_empty(&self) -> bool {
+        let places = usize::from(self.idle.is_some());
+        self.places.len() == places && self.waiters.is_empty() && self.waiting == 0
+    }
+
+    /// Asserts that every place has so many users in all, and each queue somebody at its front, who is
+    /// there, as are all that wait.
+    pub(super) fn check(
+        &self,
+        users: usize,
+        is_open: impl Fn(OperationKey) -> bool,
+        holds: impl Fn(ClaimKey, PlaceKey) -> bool,
+    ) {
+        let (mut used, mut waiting, mut waiters) = (0, 0, 0);
+        for (key, place) in self.places.iter() {
+            used += place.users as usize;
+            assert_eq!(place.users == 0, self.idle == Some(PlaceKey(key)));
+            waiting += usize::from(place.waiting.is_some());
+            assert_eq!(self.find(place.hash, &place.name), Some(PlaceKey(key)));
+            match place.front {
+                Front::Nobody => assert!(!place.is_wanted(), "nobody leads {place:?}"),
+                Front::Contender(operation) => assert!(is_open(operation), "{place:?}"),
+                Front::Holder(claim) => assert!(holds(claim, PlaceKey(key)), "{place:?}"),
+            }
+            assert!(place.overtaken.is_none_or(&is_open), "{place:?}");
+            let (mut next, mut before) = (place.first, None);
+            while let Some(at) = next {
+                let waiter = self.waiters.get(at.0).expect("it waits");
+                assert!(waiter.before == before && is_open(waiter.operation));
+                (next, before) = (waiter.behind, next);
+                waiters += 1;
+            }
+            assert_eq!(place.last, before);
+        }
+        assert_eq!((used, waiting), (users, self.waiting));
+        assert_eq!(waiters, self.waiters.len());
+        assert!(self.reminders.len() < 1_000, "{}", self.reminders.len());
     }
 }
 

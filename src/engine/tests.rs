@@ -11,6 +11,7 @@ mod acquire;
 mod alarms;
 mod bounds;
 mod calls;
+mod chaos;
 mod claims;
 mod clocks;
 mod confirm;
@@ -34,6 +35,7 @@ mod scripts;
 #[cfg(feature = "embedded")]
 mod strict;
 mod trust;
+mod unwoken;
 mod waits;
 mod wake;
 mod world;

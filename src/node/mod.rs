@@ -256,7 +256,10 @@ impl Node {
     /// cannot be asked.
     pub(crate) fn counts_from(&self, now: Instant) -> Instant {
         match self.is_ready() && !self.is_suspect() && self.missing_permission().is_none() {
-            true => self.kept_until(now).unwrap_or(Instant::ZERO),
+            true => match self.kept_until(now) {
+                Some(until) if until <= now => Instant::MAX, // Its end is not known.
+                until => until.unwrap_or(Instant::ZERO),
+            },
             false => Instant::MAX,
         }
     }

@@ -208,9 +208,12 @@ impl Acquire {
 
     // ----- its turn -------------------------------------------------------------------------
 
-    /// Returns `true` if a lock of this engine on the resource is valid: nobody asks for it then.
+    /// Returns `true` if a lock of this engine on the resource is valid: nobody asks for it then. The
+    /// end of one that is over may not have been told yet.
     fn is_held_here(&self, cx: &Context<'_>) -> bool {
-        cx.parts.queues.holder(self.place).is_some()
+        let claim = cx.parts.queues.holder(self.place);
+        let claim = claim.and_then(|claim| cx.parts.claims.get(claim));
+        claim.is_some_and(|claim| cx.now < claim.valid_until)
     }
 
     /// Waits until the lock that this engine holds is given back, or the contender before it has
@@ -240,6 +243,13 @@ impl Acquire {
             Verdict::Open | Verdict::Refused(Refusal::Held) => self.tries_end(cx),
             Verdict::Refused(_) | Verdict::Granted(..) => Instant::MAX,
         }
+    }
+
+    /// Returns `true` if it can leave the lock to others for a while, and ask then.
+    fn has_time(&self, cx: &Context<'_>) -> bool {
+        let least = LAST_CHANCE.saturating_add(cx.parts.nodes.round_trip().saturating_mul(16));
+        let deadline = cx.round.deadline.unwrap_or(Instant::MAX);
+        cx.now.saturating_add(least) < deadline.min(self.tries_end(cx))
     }
 
     /// Ends without an attempt: the nodes have said what they said to the latest attempt for the same
@@ -327,13 +337,15 @@ impl Acquire {
 
     /// Makes an attempt if it is time for that, or goes on waiting.
     fn go_on(&mut self, cx: &mut Context<'_>) {
-        match self.next(cx) {
-            Some(Next::Look(at)) if at <= cx.now => {
-                self.look(cx);
-                self.wait(cx);
-            }
-            Some(Next::Attempt(at) | Next::Look(at)) if cx.now < at => self.wait(cx),
-            Some(_) | None => self.try_again(cx),
+        let mut next = self.next(cx);
+        if matches!(next, Some(Next::Look(at)) if at <= cx.now) {
+            self.look(cx);
+            next = self.next(cx);
+        }
+        match next {
+            Some(Next::Attempt(at)) if cx.now < at => self.wait(cx),
+            Some(Next::Look(_)) => self.wait(cx),
+            Some(Next::Attempt(_)) | None => self.try_again(cx),
         }
     }
 
@@ -429,7 +441,7 @@ impl Operate for Acquire {
         let turn = cx.parts.queues.contend(self.place, cx.round.key);
         let once = self.tries_allowed == Some(1);
         let leaves =
-            turn && !once && cx.parts.queues.leaves_first(cx.now, self.place) && has_time(cx);
+            turn && !once && cx.parts.queues.leaves_first(cx.now, self.place) && self.has_time(cx);
         if !leaves && (turn || once && !self.is_held_here(cx)) {
             self.ask_nodes(cx);
             return;
@@ -608,13 +620,15 @@ impl Operate for Acquire {
     fn lead(&mut self, cx: &mut Context<'_>) {
         match cx.round.state {
             State::Queued { .. } | State::Resting { .. } => {
-                let after = cx
-                    .parts
-                    .queues
-                    .waiting(self.place)
-                    .map(|(waiting, _)| waiting.why);
-                self.verdict = after.map_or(Verdict::Open, Verdict::Refused);
-                self.go_on(cx);
+                let waiting = cx.parts.queues.waiting(self.place);
+                let (after, leaves) = waiting.map_or((Verdict::Open, false), |(waiting, _)| {
+                    (Verdict::Refused(waiting.why), !waiting.has_asked())
+                });
+                self.verdict = after;
+                match leaves && !self.has_time(cx) {
+                    true => self.try_again(cx),
+                    false => self.go_on(cx),
+                }
             }
             State::Voting | State::Decided => {}
         }
@@ -666,13 +680,6 @@ fn fresh_entry(buffer: Vec<u8>, resource: &[u8], random: &mut StdRng, owner: &[u
     let len = TOKEN_RANDOM_BYTES + owner.len();
     token[TOKEN_RANDOM_BYTES..len].copy_from_slice(owner);
     Entry::new(buffer, resource, &token[..len])
-}
-
-/// Returns `true` if the caller can wait for others and ask then.
-fn has_time(cx: &Context<'_>) -> bool {
-    let least = LAST_CHANCE.saturating_add(cx.parts.nodes.round_trip().saturating_mul(16));
-    let deadline = cx.round.deadline;
-    deadline.is_none_or(|deadline| cx.now.saturating_add(least) < deadline)
 }
 
 /// Returns what the decision of a waiter rests on.

@@ -110,6 +110,7 @@ impl LockQuestion {
             claim.ttl = claim.ttl.max(cx.round.ttl);
             claim.questions.older |= claim.questions.newest.replace(cx.round.key).is_some();
         }
+        self.tell_of_write(cx);
         let patience = Patience::for_vote(cx.round.ttl, &cx.parts.settings);
         for node in cx.parts.nodes.ids() {
             let patience = patience.with(&mut cx.parts.nodes[node]);
@@ -136,11 +137,22 @@ impl LockQuestion {
         {
             claim.unknown.insert(node);
         }
+        if by_text {
+            self.tell_of_write(cx);
+        }
         let request = self.request(cx.round.key);
         let there = cx.parts.nodes.writing_to(node);
         let bytes = there.question(self.question, command, &self.entry, cx.round.ttl, by_text);
         there.send(cx.now, request, bytes);
         cx.round[node].asked = true;
+    }
+
+    /// Waiters for the same resource, if it was taken over or handed over, look again behind an
+    /// extension: what the nodes were to tell them is lost.
+    fn tell_of_write(&self, cx: &mut Context<'_>) {
+        if self.question == Question::Extend && cx.parts.queues.is_anyone_waiting() {
+            cx.parts.wrote_to(cx.now, self.entry.resource());
+        }
     }
 
     /// Withdraws the question to those of `nodes` where no byte of it has left.

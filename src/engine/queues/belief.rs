@@ -27,6 +27,8 @@ const ROUNDED: Duration = Duration::from_millis(1);
 enum Registration {
     /// The node was asked, and has not answered.
     Asked,
+    /// The same, and a write of our own went behind: its answer registers nothing.
+    Erased,
     /// Yes.
     Pushed,
     /// No: it was asked, and does not do so.
@@ -80,9 +82,19 @@ impl Belief {
     /// All nodes that have answered are to be asked again. What is known of them stands.
     pub(crate) fn ask_again(&mut self) {
         for seen in &mut self.nodes {
-            if seen.registration != Registration::Asked {
+            if !matches!(
+                seen.registration,
+                Registration::Asked | Registration::Erased
+            ) {
                 seen.registration = Registration::None;
             }
+        }
+    }
+
+    /// Where nothing is known, the resource is free from `at` on.
+    pub(crate) fn suppose(&mut self, at: Instant) {
+        for seen in &mut self.nodes {
+            seen.free = seen.free.min(at);
         }
     }
 
@@ -100,9 +112,10 @@ impl Belief {
 
     /// `node` has answered. `pushes`: it pushes the next change.
     pub(crate) fn looked(&mut self, now: Instant, node: NodeId, left: Remaining, pushes: bool) {
-        let registration = match pushes {
-            true => Registration::Pushed,
-            false => Registration::Untold,
+        let registration = match (self.nodes[node.index()].registration, pushes) {
+            (Registration::Erased, _) => Registration::None,
+            (_, true) => Registration::Pushed,
+            (_, false) => Registration::Untold,
         };
         let free = match left {
             Remaining::Missing => now,
@@ -126,6 +139,15 @@ impl Belief {
         }
     }
 
+    /// This engine has written to the key on `node`, which ends the registration there.
+    pub(crate) fn wrote(&mut self, node: NodeId) {
+        let seen = &mut self.nodes[node.index()];
+        seen.registration = match seen.registration {
+            Registration::Asked | Registration::Erased => Registration::Erased,
+            Registration::Pushed | Registration::Untold | Registration::None => Registration::None,
+        };
+    }
+
     /// What was asked of `node` is lost, with its registrations.
     pub(crate) fn lost(&mut self, node: NodeId) {
         self.nodes[node.index()].registration = Registration::None;
@@ -133,7 +155,10 @@ impl Belief {
 
     /// Returns `true` if `node` is to be asked: it was not since it last told anything.
     pub(crate) fn is_to_be_asked(&self, node: NodeId) -> bool {
-        self.nodes[node.index()].registration == Registration::None
+        matches!(
+            self.nodes[node.index()].registration,
+            Registration::None | Registration::Erased
+        )
     }
 
     /// Returns `true` if a majority pushes changes, or has been asked to.

@@ -21,7 +21,7 @@ use rand::rngs::StdRng;
 use crate::error::NodeOutcome;
 use crate::keys::NodeId;
 use crate::node::Remaining;
-use crate::time::{Instant, nanos};
+use crate::time::{Instant, NANOS_PER_TICK, nanos};
 
 use super::Refusal;
 use super::belief::Belief;
@@ -46,6 +46,9 @@ const NEAR: Duration = Duration::from_millis(20);
 
 /// The longest pace: more says that this process was not scheduled.
 const PACE_MAX: Duration = Duration::from_millis(2);
+
+/// How long after a look at nodes that tell of nothing the next follows at the earliest.
+const SHORTEST: Duration = Duration::from_nanos(NANOS_PER_TICK);
 
 /// How long it waits for a majority to tell of a change, before it asks those that have told already.
 const LOOK_SOON: Duration = Duration::from_millis(2);
@@ -132,7 +135,14 @@ impl Wait {
 
     /// This engine has released the lock, and leaves it to others for a window.
     pub(in crate::engine) fn leave_to_others(&mut self, now: Instant, round_trip: Duration) {
-        self.window = Some(now.saturating_add(round_trip * LEFT_TO_OTHERS));
+        let end = now.saturating_add(round_trip * LEFT_TO_OTHERS);
+        self.window = Some(end);
+        self.belief.suppose(end); // It was free a moment ago, and nodes may say nothing.
+    }
+
+    /// Returns `true` if an attempt was made, and refused.
+    pub(in crate::engine) const fn has_asked(&self) -> bool {
+        !self.said.is_empty()
     }
 
     /// An attempt was refused, and the random delay after it lasts until `delay`.
@@ -175,9 +185,12 @@ impl Wait {
     pub(in crate::engine) fn looked(&mut self, pace: &mut Pace<'_>, delays: (Duration, Duration)) {
         let mut later = |from, to| pace.now.saturating_add(between(pace.random, from, to));
         self.look = later(LOOK_AGAIN, LOOK_AGAIN * 2);
-        self.often = later(delays.0, delays.1);
+        self.often = later(delays.0, delays.1.max(SHORTEST)).max(pace.now.saturating_add(SHORTEST));
         self.soon = Instant::MAX;
         self.asked = pace.now;
+        if !self.belief.is_told() {
+            self.look = self.look.min(self.often);
+        }
     }
 
     /// Returns the time of which the contender wants to be reminded, if it is another than before: one
@@ -235,7 +248,11 @@ impl Wait {
         if self.why != Refusal::Held {
             return Next::Attempt(self.delay);
         }
-        let free = self.belief.free_at(from);
+        let believed = self.belief.free_at(|_| Instant::ZERO);
+        let free = match self.has_asked() {
+            true => self.belief.free_at(from),
+            false => believed, // The nodes are to say themselves why there is no lock.
+        };
         let attempt = match free <= pace.now {
             true => self.window_end(pace),
             false => free,
@@ -244,6 +261,8 @@ impl Wait {
         let in_window = free <= pace.now && pace.now < attempt && self.soon != Instant::MAX;
         let look = match in_window {
             true => pace.now,
+            // Its votes may count soon, and not all that changes that is told.
+            false if believed <= pace.now && free == Instant::MAX => self.soon.min(self.often),
             false => self.soon.min(self.look),
         };
         match attempt <= look {

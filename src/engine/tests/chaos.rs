@@ -1,0 +1,213 @@
+//! Callers of one engine that want the same resources, in any order and with any answers: the queues
+//! stay whole, and nothing is left in them.
+
+use super::*;
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+
+/// Nodes that say anything that fits what they were asked.
+struct Chaos {
+    world: World,
+    random: StdRng,
+    /// What each node has to answer yet, and how many scripts it was taught.
+    asked: Vec<(Vec<String>, usize)>,
+    rounds: Vec<RoundId>,
+    locks: Vec<Lock>,
+}
+
+impl Chaos {
+    fn new(seed: u8) -> Self {
+        Self {
+            world: World::ready(3),
+            random: StdRng::from_seed([seed; 32]),
+            asked: vec![(Vec::new(), 0); 3],
+            rounds: Vec::new(),
+            locks: Vec::new(),
+        }
+    }
+
+    fn below(&mut self, bound: usize) -> usize {
+        self.random.random_range(0..bound)
+    }
+
+    fn one_of<'a>(&mut self, of: &[&'a str]) -> &'a str {
+        of[self.below(of.len())]
+    }
+
+    fn step(&mut self) {
+        let node = self.below(3);
+        match self.below(20) {
+            0..3 => self.acquire(),
+            3..6 => self.use_lock(),
+            6 if !self.rounds.is_empty() => {
+                let at = self.below(self.rounds.len());
+                let round = self.rounds.swap_remove(at);
+                self.world.cancel(round);
+            }
+            7 if self.world.links[node] == "up" && self.below(4) == 0 => {
+                self.asked[node].0.clear();
+                self.world.lose(node);
+            }
+            8 => {
+                let name = self.one_of(&["*1|$2|ka|", "*1|$2|kb|", "_|"]);
+                if self.world.links[node] == "up" {
+                    self.world.say(node, &format!(">2|$10|invalidate|{name}"));
+                }
+            }
+            9..12 => {
+                let micros = [100, 1_000, 5_000, 300_000, 2_000_000][self.below(5)];
+                let span = Duration::from_micros(micros);
+                match self.below(3) {
+                    0 => self.world.sleep(span),
+                    1 => self.world.pass(span),
+                    _ => self.world.wait(span),
+                }
+            }
+            _ => self.answer(node),
+        }
+        self.see();
+    }
+
+    fn acquire(&mut self) {
+        let ttl = [5 * MS, 100 * MS, TTL][self.below(3)];
+        let options = LockOptions::new(ttl);
+        let options = match self.below(5) {
+            0 | 1 => options.tries(1),
+            2 => options.tries(3),
+            3 => options.wait(300 * MS),
+            _ => options,
+        };
+        let resource: &[u8] = [b"ka", b"kb"][self.below(2)];
+        let round = self.world.acquire_of(resource, &options);
+        self.rounds.push(round);
+    }
+
+    fn use_lock(&mut self) {
+        if self.locks.is_empty() {
+            return;
+        }
+        let at = self.below(self.locks.len());
+        let lock = self.locks.swap_remove(at);
+        match self.below(6) {
+            0 => self.world.release(lock),
+            1 => self.world.give_back(lock),
+            2 => {
+                let lock = self.world.detach(lock);
+                self.locks.push(lock);
+            }
+            3 => {
+                let lock = self.world.adopt(lock);
+                self.locks.push(lock);
+            }
+            4 => {
+                _ = self.world.engine.extend(self.world.now, &lock, TTL);
+                self.world.drain();
+                self.locks.push(lock);
+            }
+            _ => self.locks.push(lock),
+        }
+    }
+
+    /// `node` answers what it was asked, or a part of it.
+    fn answer(&mut self, node: usize) {
+        if self.world.links[node] == "connecting" {
+            self.world.connect(node);
+        }
+        let asked = &mut self.asked[node].0;
+        asked.extend(self.world.take(node));
+        let count = self.below(4).min(self.asked[node].0.len());
+        for _ in 0..count {
+            if self.asked[node].0.is_empty() {
+                break; // The connection was given up.
+            }
+            let asked = self.asked[node].0.remove(0);
+            let said = self.reply(node, &asked);
+            self.world.say(node, &said);
+            self.see();
+            if self.world.links[node] != "up" {
+                return;
+            }
+        }
+    }
+
+    fn reply(&mut self, node: usize, asked: &str) -> String {
+        let digests = digests();
+        let halves: Vec<_> = digests.split_inclusive('|').collect();
+        let said = match asked.split(' ').next().expect("a verb") {
+            "HELLO" => HELLO,
+            "INFO" if asked == "INFO server" => return format!("$11|run_id:run{node}|"),
+            "INFO" => "$-1|",
+            "SCRIPT" => {
+                self.asked[node].1 += 1;
+                return halves[self.asked[node].1 % 2 * 2..][..2].concat();
+            }
+            "SET" => self.one_of(&["+OK|", "+OK|", "_|", "_|", "-OOM no|", "-ERR no|"]),
+            "PTTL" => self.one_of(&[":-2|", ":-1|", ":1|", ":100|", ":9000|", "-NOPERM no|"]),
+            "CLIENT" => self.one_of(&["+OK|", "+OK|", "+OK|", "+OK|", "-NOPERM no|"]),
+            "EVAL" | "EVALSHA" => self.one_of(&[":1|", ":1|", ":0|", "-NOSCRIPT no|", "-BUSY no|"]),
+            other => panic!("{other}"),
+        };
+        said.into()
+    }
+
+    /// Takes what was told, and looks at the queues.
+    fn see(&mut self) {
+        for node in 0..3 {
+            if self.world.links[node] != "up" {
+                self.asked[node].0.clear();
+                self.world.take(node);
+            }
+        }
+        for event in core::mem::take(&mut self.world.events) {
+            let ended = event.round();
+            self.rounds.retain(|open| Some(*open) != ended);
+            if let Event::Acquired {
+                result: Ok(lock), ..
+            } = event
+            {
+                self.locks.push(lock);
+            }
+        }
+        let engine = &self.world.engine;
+        let held = engine.parts.claims.iter();
+        let held = held.filter(|claim| claim.place.is_some()).count();
+        engine.parts.queues.check(
+            engine.operations.acquires() + held,
+            |operation| engine.operations.is_open(operation),
+            |claim, place| {
+                let claim = engine.parts.claims.get(claim);
+                claim.is_some_and(|claim| claim.place == Some(place))
+            },
+        );
+    }
+}
+
+#[test]
+fn queues_stay_whole_whatever_happens() {
+    for seed in 0..200 {
+        let mut chaos = Chaos::new(seed);
+        for _ in 0..400 {
+            chaos.step();
+        }
+        for lock in core::mem::take(&mut chaos.locks) {
+            chaos.world.give_back(lock);
+        }
+        for _ in 0..100 {
+            for node in 0..3 {
+                chaos.answer(node);
+            }
+            chaos.world.sleep(100 * MS);
+            for lock in core::mem::take(&mut chaos.locks) {
+                chaos.world.give_back(lock);
+            }
+        }
+        assert!(
+            chaos.rounds.is_empty(),
+            "seed {seed}: a caller waits for ever"
+        );
+        for lock in core::mem::take(&mut chaos.locks) {
+            chaos.world.give_back(lock);
+        }
+        assert!(chaos.world.engine.parts.queues.is_empty(), "seed {seed}");
+    }
+}

@@ -1,0 +1,223 @@
+//! Stories of waiters that nothing wakes, and of locks that are refused though they are free.
+
+use super::*;
+use crate::config::Retry;
+
+/// For as long as a story lasts.
+fn patient() -> LockOptions {
+    LockOptions::new(TTL).wait(Duration::from_secs(3600))
+}
+
+impl World {
+    /// This engine has had the lock in a row for long: the next call leaves it to others first.
+    fn after_a_long_row(mut self) -> Self {
+        for _ in 0..2 {
+            let lock = self.lock_on(0..3);
+            self.release_on(0..3, lock);
+            self.pass(Duration::from_millis(600));
+            self.take_all();
+        }
+        self
+    }
+
+    /// The same, with round trips that are as long.
+    fn have_a_long_row(&mut self, round_trip: Duration) {
+        for _ in 0..2 {
+            self.try_once();
+            self.wait(round_trip);
+            let lock = self.lock_by_all();
+            self.release_on(0..3, lock);
+            self.pass(Duration::from_millis(600));
+            self.take_all();
+        }
+    }
+
+    fn lock_by_all(&mut self) -> Lock {
+        self.all_say(0..3, "+OK|");
+        self.lock()
+    }
+
+    /// How often nodes were asked for the lock since the last look.
+    fn attempts(&mut self) -> usize {
+        let sent = self.take_all().concat();
+        sent.iter().filter(|sent| sent.starts_with("SET")).count()
+    }
+}
+
+/// The process was not scheduled: nothing was reported yet when the next call is made.
+#[test]
+fn a_lock_whose_end_was_not_told_yet_does_not_refuse_a_single_try() {
+    let (mut world, held) = World::held(3);
+    world.wait(TTL);
+    world.try_once();
+    assert_eq!(world.attempts(), 3);
+    world.all_say(0..3, "+OK|");
+    let lock = world.lock();
+    world.pass(MS);
+    world.expired(&held);
+    // The new lock is the one that is held.
+    world.try_once();
+    assert_eq!(world.held_by_another().tries(), 0);
+    world.release_on(0..3, lock);
+}
+
+#[test]
+fn a_call_that_leaves_the_lock_to_others_first_says_that_the_nodes_are_gone() {
+    let mut world = World::ready(3).after_a_long_row();
+    (0..3).for_each(|node| world.lose(node));
+    world.acquire(&LockOptions::new(TTL).wait(Duration::from_secs(1)));
+    world.sleep_until_event();
+    let report = world.no_quorum();
+    assert!(1 < report.tries(), "{report}");
+}
+
+#[test]
+fn a_call_that_leaves_the_lock_to_others_first_asks_nodes_that_say_nothing() {
+    let mut world = World::ready(3).after_a_long_row();
+    world.acquire(&LockOptions::new(TTL).wait(Duration::from_secs(1)));
+    world.sleep(20 * MS);
+    assert_eq!(world.attempts(), 3);
+}
+
+#[test]
+fn a_call_with_few_tries_does_not_use_them_up_by_leaving_the_lock_to_others() {
+    let retry = Retry::new(2, Duration::ZERO..=MS);
+    let mut world = World::with(named(3).retry(retry)).greeted();
+    world.have_a_long_row(5 * MS);
+    world.acquire(&LockOptions::new(TTL));
+    for _ in 0..20 {
+        let sent = world.take_all();
+        world.pass(5 * MS);
+        for (node, sent) in sent.iter().enumerate() {
+            for sent in sent {
+                world.say(node, if sent == "PTTL k" { ":-2|" } else { "+OK|" });
+            }
+        }
+    }
+    drop(world.lock());
+}
+
+/// The nodes have forgotten the scripts. A release that is sent again ends a registration in silence.
+#[test]
+fn a_release_that_is_repaired_behind_a_look_wakes_the_waiter() {
+    let (mut world, _) = World::one_waits();
+    world.all_say(0..2, ">2|$10|invalidate|*1|$1|k|");
+    world.take_all();
+    // It gets one vote, and the others' went to another client, who gives them back at once.
+    world.say(0, "+OK|");
+    world.all_say(1..3, "_|");
+    for node in 0..3 {
+        assert!(world.take(node).contains(&LOOK[1].into()));
+    }
+    world.say(0, "-NOSCRIPT No matching script|+OK|:9999|");
+    world.say(1, "+OK|:-2|");
+    let again = world.take_all();
+    assert!(again[0].contains(&"EVAL release".into()), "{again:?}");
+    world.say(0, &format!("{}:1|", digests()));
+    world.sleep(5 * MS);
+    let sent = world.take_all().concat();
+    assert!(
+        sent.contains(&"PTTL k".into()) || sent.contains(&"SET k 10000".into()),
+        "{sent:?}"
+    );
+}
+
+/// An extension is a write of our own too.
+#[test]
+fn a_waiter_looks_again_behind_an_extension_of_a_lock_that_was_taken_over() {
+    let (mut world, lock) = World::held(3);
+    let lock = world.detach(lock);
+    let lock = world.adopt(lock);
+    world.acquire(&patient());
+    world.take_all();
+    world.all_say(0..3, "_|");
+    world.take_all();
+    world.all_say(0..2, "+OK|+OK|:10000|");
+    world.say(2, ":0|+OK|+OK|:10000|"); // Its answer was late.
+    world.extend(&lock);
+    for node in 0..3 {
+        assert_eq!(world.take(node), [&["EVALSHA extend"][..], &LOOK].concat());
+    }
+}
+
+#[test]
+fn a_single_try_beside_a_waiter_has_it_look_only_where_it_may_have_written() {
+    let (mut world, _) = World::one_waits();
+    world.try_once();
+    (0..3).for_each(|node| assert_eq!(world.take(node), ["SET k 10000"]));
+    world.say(1, "_|");
+    world.say(2, "+OK|"); // Another has the others.
+    world.say(0, "_|");
+    assert_eq!(world.held_by_another().tries(), 1);
+    assert_eq!(world.take(2), [&["EVALSHA release"][..], &LOOK].concat());
+    assert_eq!(world.take_all().concat(), NOTHING);
+}
+
+/// In one turn: a release goes behind a look, and the answer to that look is read.
+#[test]
+fn a_look_that_a_write_of_ours_went_behind_has_registered_nothing() {
+    let (mut world, _) = World::one_waits();
+    world.say(2, ">2|$10|invalidate|*1|$1|k|");
+    world.sleep(4 * MS);
+    assert_eq!(world.take(2), LOOK);
+    world.try_once();
+    world.take_all();
+    world.say_undrained(0, "_|");
+    world.say_undrained(1, "_|");
+    world.say_undrained(2, "+OK|:9000|");
+    world.drain();
+    assert_eq!(world.take(2), [&["EVALSHA release"][..], &LOOK].concat());
+}
+
+#[test]
+fn a_node_that_is_trusted_again_wakes() {
+    let mut world = World::ready(3);
+    // It has restarted: its votes do not count for a while.
+    world.lose(2);
+    world.greet_as(2, "another", 0);
+    assert!(world.quarantined_until(2).is_some());
+    world.acquire(&patient());
+    world.take_all();
+    world.say(0, "_|");
+    world.say(1, "+OK|");
+    world.say(2, "_|");
+    world.take_all();
+    world.say(0, "+OK|+OK|:10000|");
+    world.say(1, ":1|+OK|+OK|:-2|");
+    world.say(2, ":0|+OK|+OK|:-2|");
+    world.sleep(300 * MS);
+    assert_eq!(world.attempts(), 0, "its votes do not count");
+    assert_eq!(world.engine.trust(world.now, id(2), "another"), Ok(true));
+    world.drain();
+    world.sleep(300 * MS);
+    assert_ne!(world.attempts(), 0);
+}
+
+/// A handle without any delay.
+#[test]
+fn a_node_that_tells_of_nothing_is_not_looked_at_again_and_again_in_one_moment() {
+    let retry = Retry::new(5, Duration::ZERO..=Duration::ZERO);
+    let mut world = World::with(named(3).retry(retry)).greeted();
+    world.acquire(&patient());
+    world.take_all();
+    world.all_say(0..3, "_|");
+    world.take_all();
+    world.all_say(0..3, "-NOPERM no|-NOPERM no|:10000|");
+    let mut looks = 0;
+    for _ in 0..100 {
+        for node in 0..3 {
+            for sent in world.take(node) {
+                looks += usize::from(sent.starts_with("PTTL"));
+                world.say(
+                    node,
+                    if sent.starts_with("PTTL") {
+                        ":10000|"
+                    } else {
+                        "+OK|"
+                    },
+                );
+            }
+        }
+    }
+    assert!(looks < 10, "{looks} looks in no time");
+}
