@@ -24,8 +24,8 @@ impl Node {
     /// Returns the next thing that the node has said, out of `piece` and what was left over before.
     /// `None` when all of `piece` was taken.
     ///
-    /// The answer to an inspection, which says more than its [`Reply`], is shown to its operation by `show`, while it is in
-    /// the buffer. Whether it counts is said afterwards.
+    /// The answer to an inspection, which says more than its [`Reply`], is shown to its operation by
+    /// `show`, while it is in the buffer. Whether it counts is said afterwards.
     ///
     /// # Errors
     ///
