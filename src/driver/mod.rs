@@ -32,7 +32,6 @@ mod error;
 mod handover;
 mod inbox;
 mod link;
-
 mod poller;
 mod probe;
 mod ready;

@@ -29,8 +29,8 @@
 //!   `SETINFO`.
 //! * For clients that wait for a key: `CLIENT TRACKING ON OPTIN NOLOOP`, `CLIENT TRACKING OFF`,
 //!   `CLIENT CACHING YES`. The next change of a key that was read after `CACHING YES` is pushed to
-//!   that connection once, if it speaks RESP3 (`HELLO 3`), as a server would: whoever makes it, but
-//!   for the connection itself, and also if the key ends by itself.
+//!   that connection once, if it speaks RESP3 (`HELLO 3`), as a server would. Any other client may
+//!   have made it, or the key has ended by itself.
 //! * On the node: `INFO`, `TIME`.
 //!
 //! # Where it differs from the server
