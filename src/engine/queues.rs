@@ -173,6 +173,9 @@ impl Queues {
     /// not wait yet.
     pub(super) fn begin_waiting(&mut self, place: PlaceKey, nodes: usize) -> Option<&mut Wait> {
         let place = self.places.get_mut(place.0).must()?;
+        if self.waiting == 0 {
+            self.reminders.clear();
+        }
         self.waiting += usize::from(place.waiting.is_none());
         let new = || Box::new(Wait::new(nodes));
         Some(place.waiting.get_or_insert_with(new))
@@ -331,17 +334,16 @@ impl Queues {
 
     // ----- locks ----------------------------------------------------------------------------
 
-    /// The lock of `claim`, which `operation` has taken, is held from now on. A contender that it has
-    /// overtaken is the next.
+    /// The lock of `claim`, which `operation` has taken, is held from now on: the claim uses `place`, and
+    /// the operation does not any more. A contender that it has overtaken is the next.
     pub(super) fn hold(&mut self, place: PlaceKey, operation: OperationKey, claim: ClaimKey) {
         if let Some(place) = self.get_mut(place).must() {
-            if let Front::Contender(other) = place.front
-                && other != operation
-            {
-                place.overtaken = Some(other);
-            }
+            place.overtaken = match place.front {
+                Front::Contender(other) => Some(other),
+                Front::Nobody | Front::Holder(_) => place.overtaken,
+            };
+            place.overtaken = place.overtaken.filter(|other| *other != operation);
             place.front = Front::Holder(claim);
-            place.users += 1;
         }
     }
 
@@ -355,16 +357,19 @@ impl Queues {
         buffers: &mut Pool<u8>,
     ) -> Option<(OperationKey, bool)> {
         let at = self.places.get_mut(place.0).must()?;
-        let held = at.front == Front::Holder(claim);
-        if held {
-            self.waiting -= usize::from(at.waiting.take().is_some());
-        }
         let row = self.rows.of(now, at.hash);
         row.released(now);
-        let leaves = at.is_wanted() && row.is_over(now);
-        let next = held.then(|| self.promote(place)).flatten();
+        let mut next = None;
+        if at.front == Front::Holder(claim) {
+            at.front = Front::Nobody;
+            at.forget_wait(&mut self.waiting);
+            if at.is_wanted() {
+                let leaves = row.is_over(now);
+                next = self.promote(place).map(|next| (next, leaves));
+            }
+        }
         self.left(place, buffers);
-        next.map(|next| (next, leaves))
+        next
     }
 
     /// Returns `true` if the contender of `place`, which has just come, is to leave the lock to others
@@ -441,10 +446,7 @@ impl Queues {
         };
         at.users -= 1;
         if at.users == 0 {
-            self.waiting -= usize::from(at.waiting.take().is_some());
-            if self.waiting == 0 {
-                self.reminders.clear();
-            }
+            at.forget_wait(&mut self.waiting);
             if let Some(before) = self.idle.replace(place) {
                 self.close(before, buffers);
             }
@@ -516,6 +518,12 @@ impl Place {
             users: 1,
             waiting: None,
         }
+    }
+
+    /// Nobody waits there any more for what is known of the nodes; `waiting` counts such places.
+    #[inline]
+    fn forget_wait(&mut self, waiting: &mut usize) {
+        *waiting -= usize::from(self.waiting.take().is_some());
     }
 
     /// Returns `true` if any operation waits for its turn there.

@@ -6,7 +6,6 @@ use alloc::collections::VecDeque;
 
 use crate::error::NodeOutcome;
 use crate::keys::{ClaimKey, OperationKey, PlaceKey};
-use crate::resp::Value;
 use crate::time::Instant;
 
 use super::command::Dialect;
@@ -105,17 +104,8 @@ pub(crate) enum Heard {
         /// The next change of the key is pushed.
         pushes: bool,
     },
-    /// Keys have changed, which were shown.
-    Changed,
-}
-
-/// Something that was received, while it is in the buffer.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Raw<'a> {
-    /// The answer to a question of an operation.
-    Answer(OperationKey, Value<'a>),
-    /// The key that has changed; `None`: any may have.
-    Changed(Option<&'a [u8]>),
+    /// A push. If it says that keys have changed, they were shown.
+    Pushed,
 }
 
 impl Request {

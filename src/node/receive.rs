@@ -15,7 +15,7 @@ use crate::time::Instant;
 use super::Node;
 use super::guard::Guard;
 use super::handshake::{Next, Step};
-use super::in_flight::{Heard, InFlight, Raw, Request};
+use super::in_flight::{Heard, InFlight, Request};
 use super::phase::{Phase, Trouble};
 use super::question::Question;
 use super::reply::Reply;
@@ -26,8 +26,8 @@ impl Node {
     /// `None` when all of `piece` was taken.
     ///
     /// The answer to an inspection, which says more than its [`Reply`], is shown to its operation by
-    /// `show`, while it is in the buffer. Whether it counts is said afterwards. So are the names of keys
-    /// that have changed; `show` returns `true` if that was waited for.
+    /// `show`, while it is in the buffer. Whether it counts is said afterwards. The names of keys that
+    /// have changed are handed to `changed`, which returns `true` if that was waited for.
     ///
     /// # Errors
     ///
@@ -37,7 +37,8 @@ impl Node {
         &mut self,
         now: Instant,
         piece: &mut &[u8],
-        mut show: impl FnMut(Raw<'_>) -> bool,
+        show: impl FnOnce(OperationKey, Value<'_>),
+        changed: impl FnMut(Option<&[u8]>) -> bool,
     ) -> Result<Option<Heard>, Trouble> {
         self.pulse.heard();
         loop {
@@ -49,16 +50,13 @@ impl Node {
                 Err(_) => return Err(Trouble::Link(LinkError::Protocol)),
             };
             if matches!(value, Value::Push(_)) {
-                let mut awaited = false;
-                tracking::changes(value, |key| awaited |= show(Raw::Changed(key)));
-                if awaited {
-                    return Ok(Some(Heard::Changed));
+                if !tracking::changes(value, changed) {
+                    self.pushes += 1;
                 }
-                self.pushes += 1;
-                if PUSHES_MAX < self.pushes {
-                    return Err(Trouble::Link(LinkError::Protocol));
-                }
-                continue;
+                return match PUSHES_MAX < self.pushes {
+                    true => Err(Trouble::Link(LinkError::Protocol)),
+                    false => Ok(Some(Heard::Pushed)),
+                };
             }
             self.pushes = 0;
             let Some(sent) = self.in_flight.pop() else {
@@ -96,7 +94,7 @@ impl Node {
                     let reply = match shown_to(request) {
                         None => Reply::of(value),
                         Some(operation) => {
-                            _ = show(Raw::Answer(operation, value));
+                            show(operation, value);
                             Reply::with_text(value)
                         }
                     };
