@@ -32,7 +32,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(2);
 /// By how many paces those who have just come are behind those who have waited for long, where votes are
 /// split again and again; and how wide the window of each is.
 const BEHIND: u32 = 16;
-const WIDTH: u32 = 2;
+const WIDTH: u32 = 1;
 
 /// After so many splits the windows are as far apart as they get, and after so many a delay follows.
 const SPLITS_FEW: u32 = 4;
