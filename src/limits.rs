@@ -67,7 +67,8 @@ pub const REPLY_ELEMENTS_MAX: usize = 4096;
 /// that floods us costs its connection and not our processor.
 pub const PUSHES_MAX: u32 = 1024;
 
-/// Most operations that wait for a verdict at the same time.
+/// Most operations that wait for a verdict at the same time. Extensions and confirmations may be as many
+/// more: no number of waiters refuses them.
 pub const ROUNDS_MAX: usize = 1 << 16;
 
 /// Most tokens that may have left a copy on some node: locks held, attempts under way, and

@@ -16,7 +16,7 @@ use crate::invariant::Must;
 use crate::keys::{ClaimKey, NodeId, OperationKey, PlaceKey, WaiterKey};
 use crate::limits::{TOKEN_BYTES_MAX, TOKEN_RANDOM_BYTES};
 use crate::node::{
-    Access, Command, Forbidden, Reply, Trouble, refuses_for_certain, wants_the_text,
+    Access, Command, Forbidden, Reply, Trouble, Whose, refuses_for_certain, wants_the_text,
 };
 use crate::quorum::{Acquisition, Lock, Majority, NodeSet, Vote};
 use crate::time::{Instant, NANOS_PER_TICK};
@@ -472,7 +472,7 @@ impl Operate for Acquire {
             return true;
         }
         if !cx.parts.nodes[node].is_ready() {
-            return cx.round.wait_for(node, &mut cx.parts.nodes);
+            return cx.round.wait_for(node, Whose::Other, &mut cx.parts.nodes);
         }
         cx.round[node].asked = true;
         let claim = self.claim.and_then(|key| cx.parts.claims.get_mut(key));
