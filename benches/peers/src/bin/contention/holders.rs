@@ -183,7 +183,7 @@ fn micros(from: Instant, until: Instant) -> f64 {
 struct Extensions {
     medians: Vec<f64>,
     tails: Vec<f64>,
-    longest: f64,
+    longest: Vec<f64>,
     count: usize,
     failed: u32,
     locks: Vec<f64>,
@@ -197,7 +197,7 @@ impl Extensions {
         };
         self.medians.extend(rank(50));
         self.tails.extend(rank(99));
-        self.longest = times.last().copied().unwrap_or(0.0).max(self.longest);
+        self.longest.extend(times.last());
         self.count += times.len();
         self.locks.push(locks);
     }
@@ -318,13 +318,11 @@ fn busy(
         progress.round(round + 1);
     }
     let [without, with] = &seen;
-    let longest = Bound::AtMost(BUSY_DELAY);
-    let ratio = (with.longest / without.longest * 100.0).round() / 100.0;
     let none = Bound::AtMost(0.0);
     let verdicts = [
         times_as_long(judgement, &without.medians, &with.medians, BUSY_DELAY),
         times_as_long(judgement, &without.tails, &with.tails, BUSY_DELAY),
-        format!("{}, {longest}", judgement.note_exact(ratio, longest)),
+        times_as_long(judgement, &without.longest, &with.longest, BUSY_DELAY),
         format!(
             "{}, {none}",
             judgement.note_exact(f64::from(with.failed), none)
@@ -341,8 +339,9 @@ fn busy(
             median,
             Figure::of(&side.tails).to_string(),
             tail,
-            format!("{:.1}", side.longest),
+            Figure::of(&side.longest).to_string(),
             longest,
+            format!("{:.1}", side.longest.iter().copied().fold(0.0, f64::max)),
             failed,
             Figure::of(&side.locks).to_string(),
             load(),
@@ -378,8 +377,9 @@ pub(crate) fn tables() -> Tables {
             "times as long",
             "p99, ms",
             "times as long",
-            "longest, ms",
+            "longest of a turn, ms",
             "times as long",
+            "longest of all",
             "failed",
             "locks/s of the busy loops",
             "load",
@@ -398,7 +398,7 @@ mod tests {
         seen.note(vec![3.0], 7.0);
         assert_eq!(seen.medians, [51.0, 3.0]);
         assert_eq!(seen.tails, [100.0, 3.0]);
-        assert_eq!((seen.longest, seen.count), (100.0, 101));
+        assert_eq!((seen.longest, seen.count), (vec![100.0, 3.0], 101));
     }
 
     #[test]
