@@ -461,7 +461,7 @@ impl Operate for Acquire {
         } else if once {
             self.give_up_waiting(cx);
         } else {
-            self.waiter = Some(cx.parts.queues.queue(self.place, cx.round.key));
+            self.waiter = cx.parts.queues.queue(self.place, cx.round.key);
             self.wait_for_turn(cx);
         }
     }
