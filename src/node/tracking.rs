@@ -180,8 +180,8 @@ pub(super) fn changes(push: Value<'_>, mut changed: impl FnMut(Option<&[u8]>) ->
         Some(keys) => {
             let keys = keys.as_items();
             let keys = keys.iter().flat_map(|keys| keys.iter());
-            keys.filter_map(|key| key.as_bytes())
-                .fold(false, |any, key| changed(Some(key)) || any)
+            let keys = keys.filter_map(|key| key.as_bytes());
+            keys.filter(|key| changed(Some(key))).count() != 0
         }
         None => false,
     }
