@@ -190,8 +190,10 @@ impl InFlight {
         self.queue.len()
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.queue.is_empty()
+    /// Returns where the first command starts in the stream.
+    #[inline]
+    pub(crate) fn front(&self) -> Option<u64> {
+        self.queue.front().map(|sent| sent.start)
     }
 
     /// Returns `true` if a release that repairs is on its way, of a claim for which `same` holds.
