@@ -436,9 +436,12 @@ impl Node {
 
     // ----- how it is heard ------------------------------------------------------------------
 
-    /// One turn has read everything there was. Returns since when the node is silent, if it is.
+    /// One turn has read everything there was. Returns since when the node is silent, if it is: what
+    /// waits to be written is not unanswered.
     pub(crate) fn listen(&mut self, now: Instant) -> Option<Instant> {
-        self.pulse.listen(now, !self.in_flight.is_empty())
+        let first = self.in_flight.front();
+        let open = first.is_some_and(|start| !self.outbox.is_unsent(start));
+        self.pulse.listen(now, open)
     }
 
     /// Returns how long a node may be silent before it is suspect.
