@@ -80,6 +80,16 @@ impl<'a> Token<'a> {
     pub fn owner(self) -> &'a [u8] {
         self.0.get(TOKEN_RANDOM_BYTES..).unwrap_or_default()
     }
+
+    /// Returns the label in a token that any client may have written. Tokens of this library begin with
+    /// random bytes; one that begins with text is of another, and the rest of it is no label.
+    pub(crate) fn label(self) -> &'a [u8] {
+        let random = &self.0[..self.0.len().min(TOKEN_RANDOM_BYTES)];
+        match random.iter().all(u8::is_ascii_graphic) {
+            true => &[],
+            false => self.owner(),
+        }
+    }
 }
 
 impl Deref for Token<'_> {

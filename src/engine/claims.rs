@@ -357,7 +357,8 @@ impl Claims {
             | Request::Handshake(_)
             | Request::Time
             | Request::Track
-            | Request::Look { .. } => {}
+            | Request::Look { .. }
+            | Request::Holder { .. } => {}
         }
     }
 

@@ -58,6 +58,7 @@ impl Engine {
             let show = |raw: Raw<'_>| match raw {
                 Raw::Answer(key, value) => operations.show(node, key, value),
                 Raw::Changed(name) => queues.changed(now, node, name),
+                Raw::Holder(place, token) => queues.told_holder(node, place, token),
             };
             let heard = match self.parts.nodes[node].receive(now, &mut piece, show) {
                 Ok(Some(heard)) => self.heard(now, node, heard),

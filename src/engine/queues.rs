@@ -25,6 +25,7 @@
 //! contender.
 
 mod belief;
+mod holder;
 mod names;
 mod row;
 mod wait;
@@ -259,6 +260,21 @@ impl Queues {
             None => self.places.iter_mut().for_each(change),
         }
         !self.stirred.is_empty()
+    }
+
+    /// `node` says which token it has in the key of `place`, if any. Returns `false`: no contender waits
+    /// for that.
+    #[cold]
+    pub(super) fn told_holder(
+        &mut self,
+        node: NodeId,
+        place: PlaceKey,
+        token: Option<&[u8]>,
+    ) -> bool {
+        if let Some((wait, _)) = self.waiting(place) {
+            wait.told_holder(node, token);
+        }
+        false
     }
 
     /// Returns the next contender that waits for something that has changed.

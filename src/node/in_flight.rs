@@ -69,6 +69,11 @@ pub(crate) enum Request {
         /// Of which resource.
         place: PlaceKey,
     },
+    /// Who has a key.
+    Holder {
+        /// Of which resource.
+        place: PlaceKey,
+    },
 }
 
 /// What was received from a node.
@@ -116,6 +121,8 @@ pub(crate) enum Raw<'a> {
     Answer(OperationKey, Value<'a>),
     /// The key that has changed; `None`: any may have.
     Changed(Option<&'a [u8]>),
+    /// The token in the key of this place; `None` if there is none, or it is not known.
+    Holder(PlaceKey, Option<&'a [u8]>),
 }
 
 impl Request {
@@ -133,7 +140,8 @@ impl Request {
             | Self::Why { .. }
             | Self::Time
             | Self::Track
-            | Self::Look { .. } => false,
+            | Self::Look { .. }
+            | Self::Holder { .. } => false,
         }
     }
 }

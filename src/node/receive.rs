@@ -27,7 +27,7 @@ impl Node {
     ///
     /// The answer to an inspection, which says more than its [`Reply`], is shown to its operation by
     /// `show`, while it is in the buffer. Whether it counts is said afterwards. So are the names of keys
-    /// that have changed; `show` returns `true` if that was waited for.
+    /// that have changed; `show` returns `true` if that was waited for. And the token of a holder.
     ///
     /// # Errors
     ///
@@ -86,6 +86,10 @@ impl Node {
                         left: tracking::left(value),
                         pushes: self.waking() == Waking::Push,
                     }));
+                }
+                Request::Holder { place } => {
+                    _ = show(Raw::Holder(place, tracking::holder(value)));
+                    continue;
                 }
                 request @ (Request::Set { .. }
                 | Request::FirstSet { .. }

@@ -25,6 +25,8 @@ use crate::time::Instant;
 
 use super::command::Dialect;
 use super::phase::{Access, Phase};
+use super::question::Question;
+use super::script::INSPECT;
 use super::{Command, Node, Request};
 
 const TRACK: &[u8] =
@@ -126,6 +128,24 @@ impl Node {
         true
     }
 
+    /// Asks who has the key `resource`, where the user may run scripts: one that cuts off what is longer
+    /// than any token, and that nobody is told of. It goes behind a look: what changes the key after that
+    /// is told.
+    pub(crate) fn ask_holder(
+        &mut self,
+        now: Instant,
+        place: PlaceKey,
+        resource: &[u8],
+        buffer: &mut Command,
+    ) {
+        let bytes = buffer.written(Dialect::Text, None, |out| {
+            command(out, &[b"EVAL", INSPECT.text.as_bytes(), b"1", resource]);
+        });
+        if self.may_run_scripts() {
+            self.put(now, Request::Holder { place }, bytes);
+        }
+    }
+
     /// Returns how it tells a waiter that a lock may be free.
     pub(crate) fn waking(&self) -> Waking {
         let server = self.phase.server();
@@ -143,6 +163,12 @@ pub(super) fn left(value: Value<'_>) -> Option<Remaining> {
             Some(Remaining::For(Duration::from_millis(left)))
         }
     }
+}
+
+/// Returns the token that the answer to the question for the holder shows. `None` if there is none.
+#[cold]
+pub(super) fn holder(value: Value<'_>) -> Option<&[u8]> {
+    Question::token_in(value).map(|(token, _)| token)
 }
 
 /// Hands the keys that a push says have changed to `changed`; `None` is all of them. Other pushes are
