@@ -125,6 +125,9 @@ fn a_node_that_does_not_say_what_is_left_is_asked_for_the_lock() {
 
 // ----- who holds the lock ---------------------------------------------------------------------
 
+/// A node tells that the key has changed.
+const PUSH: &str = ">2|$10|invalidate|*1|$1|k|";
+
 /// The tokens of two other clients. A server echoes them.
 const BILLING: &str = "\u{1}123456789abcdefghijbilling-7";
 const REPORTS: &str = "\u{2}123456789abcdefghijreports-2";
@@ -231,7 +234,6 @@ fn nobody_is_named_where_no_majority_that_counts_has_the_same_token() {
 
 #[test]
 fn the_next_holder_is_not_taken_for_the_one_before() {
-    let push = ">2|$10|invalidate|*1|$1|k|";
     let mut world = World::waits_for(&LockOptions::new(TTL).wait(2 * SECOND));
     world.sleep_saying(800 * MS, ":10000|", [BILLING; 3]);
     let knows = |world: &mut World| {
@@ -242,12 +244,12 @@ fn the_next_holder_is_not_taken_for_the_one_before() {
     assert_eq!(knows(&mut world).as_deref(), Some(&b"billing-7"[..]));
     // It is handed over to another at once: on one node after the other.
     for node in [1, 2] {
-        world.say(node, push);
+        world.say(node, PUSH);
         world.sleep_saying(30 * MS, ":10000|", [REPORTS; 3]);
     }
     assert_eq!(knows(&mut world).as_deref(), Some(&b"reports-2"[..]));
     // An attempt was made and refused: that is another holder, as long as nobody has said who.
-    world.all_say(0..2, push);
+    world.all_say(0..2, PUSH);
     world.sleep_saying(50 * MS, ":10000|", [REPORTS; 3]);
     assert_eq!(knows(&mut world), None);
     world.sleep_saying(760 * MS, ":10000|", [REPORTS; 3]);
@@ -274,8 +276,7 @@ fn a_user_who_may_not_run_scripts_is_not_told_who_holds_the_lock() {
 
 #[test]
 fn a_call_that_gives_up_says_that_the_lock_never_expires() {
-    let waits = || World::waits_for(&LockOptions::new(TTL).wait(SECOND));
-    let mut world = waits();
+    let mut world = World::waits_for(&LockOptions::new(TTL).wait(SECOND));
     world.sleep_saying(1_100 * MS, ":-1|", [BILLING; 3]);
     let report = world.held_by_another();
     assert!(report.never_expires());
@@ -284,15 +285,19 @@ fn a_call_that_gives_up_says_that_the_lock_never_expires() {
         (None, Some(&b"billing-7"[..]))
     );
     // One node is no majority, and one that has told of a change may have another key.
-    let mut world = waits();
-    world.say(0, "_|");
-    world.say(1, "_|");
-    world.say(0, "+OK|+OK|:-1|");
-    world.say(1, "+OK|+OK|:10000|");
-    world.say(2, "_|+OK|+OK|:-1|");
-    world.say(2, ">2|$10|invalidate|*1|$1|k|");
-    world.sleep(SECOND + 100 * MS);
-    assert!(!world.held_by_another().never_expires());
+    for (first, push, permanent) in [
+        (":-1|", "", true),
+        (":10000|", "", false),
+        (":-1|", PUSH, false),
+    ] {
+        let mut world = World::waits_for(&LockOptions::new(TTL).wait(300 * MS));
+        world.all_say(0..2, "_|");
+        world.say(0, &format!("+OK|+OK|{first}"));
+        world.say(1, "+OK|+OK|:10000|");
+        world.say(2, &format!("_|:0|+OK|+OK|:-1|{push}"));
+        world.sleep(310 * MS);
+        assert_eq!(world.held_by_another().never_expires(), permanent);
+    }
 }
 
 #[test]
@@ -310,7 +315,7 @@ fn a_key_without_an_expiry_that_is_deleted_wakes_with_pushes_and_without() {
         assert!(world.events.is_empty());
         let before = world.now;
         if !refused {
-            world.all_say(0..2, ">2|$10|invalidate|*1|$1|k|");
+            world.all_say(0..2, PUSH);
         }
         while !world.take(0).contains(&"SET k 10000".into()) {
             world.sleep_saying(MS, ":-2|", [""; 3]);
