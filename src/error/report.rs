@@ -86,11 +86,12 @@ impl Report {
     /// | the holder | its label is there |
     /// | --- | --- |
     /// | this handle itself ([`is_held_here`](Self::is_held_here)) | always |
-    /// | another client | where a caller of this handle has waited for the same lock for 750 ms, without an attempt in between |
+    /// | another client | if a caller of this handle has waited for about 0.8 s since it was refused last |
     ///
-    /// Who waits for so long asks the nodes who it is, with every look from then on; shorter waits cost
-    /// nothing for that. A majority has to have the same token, and the user has to be allowed to run
-    /// scripts. Otherwise it is `None`; [`inspect`](crate::engine::Engine::inspect) asks at once.
+    /// From half a second on a waiter also asks the nodes who holds the lock when it looks whether that is
+    /// free; shorter waits cost nothing for this. A majority has to have the same token, and the user has
+    /// to be allowed to run scripts. Otherwise it is `None`;
+    /// [`inspect`](crate::engine::Engine::inspect) asks at once.
     ///
     /// Any client can write any label: it is for people and logs.
     ///

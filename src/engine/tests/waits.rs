@@ -159,7 +159,7 @@ impl World {
 
     /// A caller waits for a lock that another client has for long.
     fn waits_for(options: &LockOptions) -> Self {
-        let mut world = World::ready(3);
+        let mut world = Self::ready(3);
         world.acquire(options);
         world
     }
