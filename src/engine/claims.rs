@@ -357,8 +357,7 @@ impl Claims {
             | Request::Handshake(_)
             | Request::Time
             | Request::Track
-            | Request::Look { .. }
-            | Request::Holder { .. } => {}
+            | Request::Look { .. } => {}
         }
     }
 

@@ -414,11 +414,7 @@ fn learn(
             Ok(Some((operation, Answer::Question(reply, said))))
         }
         Request::Why { operation } => Ok(Some((operation, Answer::Vote(missing_to_extend(reply))))),
-        Request::Handshake(_)
-        | Request::Time
-        | Request::Track
-        | Request::Look { .. }
-        | Request::Holder { .. } => Ok(None),
+        Request::Handshake(_) | Request::Time | Request::Track | Request::Look { .. } => Ok(None),
     }
 }
 
@@ -435,7 +431,6 @@ fn asked_by(request: Request, parts: &Parts) -> Option<OperationKey> {
         | Request::Why { .. }
         | Request::Time
         | Request::Track
-        | Request::Look { .. }
-        | Request::Holder { .. } => None,
+        | Request::Look { .. } => None,
     }
 }

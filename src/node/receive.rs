@@ -7,7 +7,7 @@
 //! * An answer comes with the restart guard's word whether it counts.
 
 use crate::error::{LinkError, Unusable};
-use crate::keys::OperationKey;
+use crate::keys::{OperationKey, PlaceKey};
 use crate::limits::PUSHES_MAX;
 use crate::resp::Value;
 use crate::time::Instant;
@@ -77,7 +77,11 @@ impl Node {
                     }
                     continue;
                 }
-                Request::Look { place } => {
+                Request::Look { place, holder } => {
+                    if holder {
+                        show_holder(place, value, &mut show);
+                        continue;
+                    }
                     if let Some(server) = self.phase.server_mut() {
                         server.waking.looked(value);
                     }
@@ -86,10 +90,6 @@ impl Node {
                         left: tracking::left(value),
                         pushes: self.waking() == Waking::Push,
                     }));
-                }
-                Request::Holder { place } => {
-                    _ = show(Raw::Holder(place, tracking::holder(value)));
-                    continue;
                 }
                 request @ (Request::Set { .. }
                 | Request::FirstSet { .. }
@@ -174,6 +174,13 @@ fn shown_to(request: Request) -> Option<OperationKey> {
         return Some(operation);
     }
     None
+}
+
+/// Shows the token in the answer to the question for the holder.
+#[cold]
+fn show_holder(place: PlaceKey, value: Value<'_>, show: &mut dyn FnMut(Raw<'_>) -> bool) {
+    let token = Question::token_in(value).map(|(token, _)| token);
+    show(Raw::Holder(place, token));
 }
 
 /// A server has answered `step`, in its handshake or after it.

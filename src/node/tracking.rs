@@ -25,7 +25,6 @@ use crate::time::Instant;
 
 use super::command::Dialect;
 use super::phase::{Access, Phase};
-use super::question::Question;
 use super::script::INSPECT;
 use super::{Command, Node, Request};
 
@@ -124,7 +123,8 @@ impl Node {
             }
             self.put(now, Request::Track, CACHING);
         }
-        self.put(now, Request::Look { place }, bytes);
+        let holder = false;
+        self.put(now, Request::Look { place, holder }, bytes);
         true
     }
 
@@ -142,7 +142,8 @@ impl Node {
             command(out, &[b"EVAL", INSPECT.text.as_bytes(), b"1", resource]);
         });
         if self.may_run_scripts() {
-            self.put(now, Request::Holder { place }, bytes);
+            let holder = true;
+            self.put(now, Request::Look { place, holder }, bytes);
         }
     }
 
@@ -163,12 +164,6 @@ pub(super) fn left(value: Value<'_>) -> Option<Remaining> {
             Some(Remaining::For(Duration::from_millis(left)))
         }
     }
-}
-
-/// Returns the token that the answer to the question for the holder shows. `None` if there is none.
-#[cold]
-pub(super) fn holder(value: Value<'_>) -> Option<&[u8]> {
-    Question::token_in(value).map(|(token, _)| token)
 }
 
 /// Hands the keys that a push says have changed to `changed`; `None` is all of them. Other pushes are
