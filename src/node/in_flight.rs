@@ -6,7 +6,6 @@ use alloc::collections::VecDeque;
 
 use crate::error::NodeOutcome;
 use crate::keys::{ClaimKey, OperationKey, PlaceKey};
-use crate::resp::Value;
 use crate::time::Instant;
 
 use super::command::Dialect;
@@ -107,15 +106,13 @@ pub(crate) enum Heard {
         /// The next change of the key is pushed.
         pushes: bool,
     },
-    /// Keys have changed, which were shown.
-    Changed,
+    /// A push. If it says that keys have changed, they were shown.
+    Pushed,
 }
 
-/// Something that was received, while it is in the buffer.
+/// What those who wait are told, while it is in the buffer.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Raw<'a> {
-    /// The answer to a question of an operation.
-    Answer(OperationKey, Value<'a>),
+pub(crate) enum Told<'a> {
     /// The key that has changed; `None`: any may have.
     Changed(Option<&'a [u8]>),
     /// The token in the key of this place; `None` if there is none, or it is not known.

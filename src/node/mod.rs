@@ -67,7 +67,7 @@ use pulse::Pulse;
 pub(crate) use command::Dialect;
 pub(crate) use guard::{Guard, Terms};
 pub(crate) use handshake::{HELLO, Identity};
-pub(crate) use in_flight::{Heard, Raw, Request};
+pub(crate) use in_flight::{Heard, Request, Told};
 pub(crate) use marker::whole_millis;
 pub(crate) use membership::Mode;
 pub(crate) use permission::{forbidden_to_extend, forbidden_to_lock};

@@ -15,7 +15,7 @@ use crate::time::Instant;
 use super::Node;
 use super::guard::Guard;
 use super::handshake::{Next, Step};
-use super::in_flight::{Heard, InFlight, Raw, Request};
+use super::in_flight::{Heard, InFlight, Request, Told};
 use super::phase::{Phase, Trouble};
 use super::question::Question;
 use super::reply::Reply;
@@ -26,8 +26,8 @@ impl Node {
     /// `None` when all of `piece` was taken.
     ///
     /// The answer to an inspection, which says more than its [`Reply`], is shown to its operation by
-    /// `show`, while it is in the buffer. Whether it counts is said afterwards. So are the names of keys
-    /// that have changed; `show` returns `true` if that was waited for. And the token of a holder.
+    /// `show`, while it is in the buffer. Whether it counts is said afterwards. What concerns those who
+    /// wait is handed to `told`, which returns `true` if that was waited for.
     ///
     /// # Errors
     ///
@@ -37,7 +37,8 @@ impl Node {
         &mut self,
         now: Instant,
         piece: &mut &[u8],
-        mut show: impl FnMut(Raw<'_>) -> bool,
+        show: impl FnOnce(OperationKey, Value<'_>),
+        mut told: impl FnMut(Told<'_>) -> bool,
     ) -> Result<Option<Heard>, Trouble> {
         self.pulse.heard();
         loop {
@@ -49,16 +50,13 @@ impl Node {
                 Err(_) => return Err(Trouble::Link(LinkError::Protocol)),
             };
             if matches!(value, Value::Push(_)) {
-                let mut awaited = false;
-                tracking::changes(value, |key| awaited |= show(Raw::Changed(key)));
-                if awaited {
-                    return Ok(Some(Heard::Changed));
+                if !tracking::changes(value, |key| told(Told::Changed(key))) {
+                    self.pushes += 1;
                 }
-                self.pushes += 1;
-                if PUSHES_MAX < self.pushes {
-                    return Err(Trouble::Link(LinkError::Protocol));
-                }
-                continue;
+                return match PUSHES_MAX < self.pushes {
+                    true => Err(Trouble::Link(LinkError::Protocol)),
+                    false => Ok(Some(Heard::Pushed)),
+                };
             }
             self.pushes = 0;
             let Some(sent) = self.in_flight.pop() else {
@@ -79,7 +77,7 @@ impl Node {
                 }
                 Request::Look { place, holder } => {
                     if holder {
-                        show_holder(place, value, &mut show);
+                        tell_holder(place, value, &mut told);
                         continue;
                     }
                     if let Some(server) = self.phase.server_mut() {
@@ -100,7 +98,7 @@ impl Node {
                     let reply = match shown_to(request) {
                         None => Reply::of(value),
                         Some(operation) => {
-                            _ = show(Raw::Answer(operation, value));
+                            show(operation, value);
                             Reply::with_text(value)
                         }
                     };
@@ -176,11 +174,11 @@ fn shown_to(request: Request) -> Option<OperationKey> {
     None
 }
 
-/// Shows the token in the answer to the question for the holder.
+/// Tells of the token in the answer to the question for the holder. No contender waits for that.
 #[cold]
-fn show_holder(place: PlaceKey, value: Value<'_>, show: &mut dyn FnMut(Raw<'_>) -> bool) {
+fn tell_holder(place: PlaceKey, value: Value<'_>, told: &mut dyn FnMut(Told<'_>) -> bool) {
     let token = Question::token_in(value).map(|(token, _)| token);
-    show(Raw::Holder(place, token));
+    _ = told(Told::Holder(place, token));
 }
 
 /// A server has answered `step`, in its handshake or after it.

@@ -167,15 +167,16 @@ pub(super) fn left(value: Value<'_>) -> Option<Remaining> {
 }
 
 /// Hands the keys that a push says have changed to `changed`; `None` is all of them. Other pushes are
-/// ignored.
+/// ignored. Returns `true` if `changed` does so for any.
 #[cold]
-pub(super) fn changes(push: Value<'_>, mut changed: impl FnMut(Option<&[u8]>)) {
+#[inline(never)]
+pub(super) fn changes(push: Value<'_>, mut changed: impl FnMut(Option<&[u8]>) -> bool) -> bool {
     let Value::Push(items) = push else {
-        return;
+        return false;
     };
     let mut items = items.iter();
     if items.next().and_then(|kind| kind.as_bytes()) != Some(b"invalidate") {
-        return;
+        return false;
     }
     match items.next() {
         Some(Value::Null) => changed(None),
@@ -183,8 +184,8 @@ pub(super) fn changes(push: Value<'_>, mut changed: impl FnMut(Option<&[u8]>)) {
             let keys = keys.as_items();
             let keys = keys.iter().flat_map(|keys| keys.iter());
             keys.filter_map(|key| key.as_bytes())
-                .for_each(|key| changed(Some(key)));
+                .fold(false, |any, key| changed(Some(key)) || any)
         }
-        None => {}
+        None => false,
     }
 }

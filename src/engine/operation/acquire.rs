@@ -62,6 +62,8 @@ enum Verdict {
     Open,
     Granted(Majority, Instant),
     Refused(Refusal),
+    /// The lock was handed out: its claim uses the place now.
+    HandedOut,
 }
 
 impl Acquire {
@@ -201,6 +203,9 @@ impl Acquire {
         operation: OperationKey,
         parts: &mut Parts,
     ) -> Option<OperationKey> {
+        if matches!(self.verdict, Verdict::HandedOut) {
+            return None;
+        }
         let buffers = &mut parts.claims.buffers;
         let (queues, waiter) = (&mut parts.queues, self.waiter.take());
         queues.leave(self.place, operation, waiter, buffers)
@@ -241,7 +246,7 @@ impl Acquire {
     fn rest_end(&self, cx: &Context<'_>) -> Instant {
         match self.verdict {
             Verdict::Open | Verdict::Refused(Refusal::Held) => self.tries_end(cx),
-            Verdict::Refused(_) | Verdict::Granted(..) => Instant::MAX,
+            Verdict::Refused(_) | Verdict::Granted(..) | Verdict::HandedOut => Instant::MAX,
         }
     }
 
@@ -440,6 +445,7 @@ impl Acquire {
         claim.watch(&mut parts.timers);
         let (ttl, left) = (claim.ttl, self.extensions);
         parts.queues.hold(self.place, operation, key);
+        self.verdict = Verdict::HandedOut;
         Some(Lock::granted(majority, entry, id, valid_until, ttl, left))
     }
 }
@@ -465,7 +471,7 @@ impl Operate for Acquire {
         } else if once {
             self.give_up_waiting(cx);
         } else {
-            self.waiter = Some(cx.parts.queues.queue(self.place, cx.round.key));
+            self.waiter = cx.parts.queues.queue(self.place, cx.round.key);
             self.wait_for_turn(cx);
         }
     }
@@ -513,7 +519,7 @@ impl Operate for Acquire {
             return None;
         }
         let result = match core::mem::replace(&mut self.verdict, Verdict::Open) {
-            Verdict::Open => return None,
+            Verdict::Open | Verdict::HandedOut => return None,
             Verdict::Granted(majority, until) => {
                 let lock = self.hand_out(&majority, until, cx.round.key, cx.parts);
                 // A broken invariant: what cannot be handed out is no lock.
@@ -608,7 +614,7 @@ impl Operate for Acquire {
         if deadline.min(self.rest_end(cx)) <= cx.now {
             match core::mem::replace(&mut self.verdict, Verdict::Open) {
                 Verdict::Open => self.give_up_waiting(cx), // It has left the lock to others.
-                after @ (Verdict::Granted(..) | Verdict::Refused(_)) => self.decide(after, cx),
+                after => self.decide(after, cx),
             }
         } else if cx.now < until {
             cx.round.arm(&mut cx.parts.timers);

@@ -37,7 +37,7 @@ const WHO: Duration = Duration::from_millis(500);
 /// By how many paces those who have just come are behind those who have waited for long, where votes are
 /// split again and again; and how wide the window of each is.
 const BEHIND: u32 = 16;
-const WIDTH: u32 = 2;
+const WIDTH: u32 = 1;
 
 /// After so many splits the windows are as far apart as they get, and after so many a delay follows.
 const SPLITS_FEW: u32 = 4;
@@ -207,13 +207,14 @@ impl Wait {
     /// The nodes that have to be asked were asked, at `now`.
     pub(in crate::engine) fn looked(&mut self, pace: &mut Pace<'_>, delays: (Duration, Duration)) {
         self.since = self.since.min(pace.now);
-        let who = self.asks_holder(pace.now);
-        let mut later = |from, to| pace.now.saturating_add(between(pace.random, from, to));
-        self.look = match who {
-            true => later(LOOK_AGAIN, LOOK_AGAIN * 2),
-            false => later(WHO, WHO * 3 / 2),
+        let asked = self.asks_holder(pace.now);
+        let mut after = |at: Instant, from, to| at.saturating_add(between(pace.random, from, to));
+        self.look = match asked {
+            true => after(pace.now, LOOK_AGAIN, LOOK_AGAIN * 2),
+            false => after(self.since, WHO, WHO * 3 / 2),
         };
-        self.often = later(delays.0, delays.1.max(SHORTEST)).max(pace.now.saturating_add(SHORTEST));
+        self.often = after(pace.now, delays.0, delays.1.max(SHORTEST));
+        self.often = self.often.max(pace.now.saturating_add(SHORTEST));
         self.soon = Instant::MAX;
         self.asked = pace.now;
         if !self.belief.is_told() {
@@ -244,9 +245,12 @@ impl Wait {
         let took = now.saturating_since(self.asked).min(PACE_MAX);
         self.took = (self.took * 7 + took) / 8;
         self.belief.looked(now, node, left, pushes);
-        let said = self.said.get(node.index());
-        if !matches!(said, Some(NodeOutcome::Held | NodeOutcome::Granted) | None) {
-            self.belief.not_before(self.delay, node); // It did not take the `SET`, and may not yet.
+        if self
+            .said
+            .get(node.index())
+            .is_some_and(|said| !takes_a_set(*said))
+        {
+            self.belief.not_before(self.delay, node);
         }
         if !self.belief.is_told() {
             self.look = self.look.min(self.often);
@@ -326,6 +330,15 @@ impl Wait {
         let behind = (step * BEHIND).mul_f64(young * far);
         behind.saturating_add(between(pace.random, Duration::ZERO, step * WIDTH))
     }
+}
+
+/// Returns `true` unless a node that has said this did not take the `SET`, and may not yet. One that
+/// others were faster than has said nothing.
+const fn takes_a_set(said: NodeOutcome) -> bool {
+    matches!(
+        said,
+        NodeOutcome::Granted | NodeOutcome::Held | NodeOutcome::Pending
+    )
 }
 
 fn between(random: &mut StdRng, from: Duration, to: Duration) -> Duration {

@@ -208,6 +208,23 @@ fn all_who_wait_for_a_lock_know_who_holds_it_and_so_does_a_single_try_beside_the
     }
 }
 
+/// Each extension is told to those who wait, and they look again.
+#[test]
+fn a_holder_that_extends_its_lock_is_named_as_soon() {
+    let mut world = World::waits_for(&LockOptions::new(TTL).wait(800 * MS));
+    world.sleep_saying(450 * MS, ":10000|", [BILLING; 3]);
+    for node in 0..3 {
+        world.say(node, PUSH);
+        world.sleep_saying(20 * MS, ":10000|", [BILLING; 3]);
+    }
+    world.sleep_saying(300 * MS, ":10000|", [BILLING; 3]);
+    let report = world.held_by_another();
+    assert_eq!(
+        (report.tries(), report.holder()),
+        (1, Some(&b"billing-7"[..]))
+    );
+}
+
 #[test]
 fn nobody_is_named_where_no_majority_that_counts_has_the_same_token() {
     let options = LockOptions::new(TTL).wait(SECOND);
