@@ -5,6 +5,7 @@
 //!
 //! Not here: the two together, in wire form. See `entry`.
 
+use alloc::boxed::Box;
 use core::fmt;
 use core::ops::Deref;
 
@@ -89,6 +90,26 @@ impl<'a> Token<'a> {
             true => &[],
             false => self.owner(),
         }
+    }
+}
+
+/// A token that was read from a node. It may be printed: only its beginning and its label are shown.
+#[derive(Clone, Eq, PartialEq)]
+pub(crate) struct OwnedToken(Box<[u8]>);
+
+impl OwnedToken {
+    pub(crate) fn new(bytes: &[u8]) -> Self {
+        Self(bytes.into())
+    }
+
+    pub(crate) const fn get(&self) -> Token<'_> {
+        Token(&self.0)
+    }
+}
+
+impl fmt::Debug for OwnedToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.get().fmt(f)
     }
 }
 

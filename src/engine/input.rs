@@ -2,7 +2,7 @@
 
 use crate::error::{LinkError, NodeOutcome, Unusable};
 use crate::keys::{ClaimKey, NodeId, OperationKey, PlaceKey};
-use crate::node::{Heard, Remaining, Reply, Told, Trouble};
+use crate::node::{Heard, Remaining, Reply, Trouble};
 use crate::resp::Value;
 use crate::time::Instant;
 
@@ -57,11 +57,8 @@ impl Engine {
         loop {
             let (operations, queues) = (&mut self.operations, &mut self.parts.queues);
             let show = |key, value: Value<'_>| operations.show(node, key, value);
-            let told = |told: Told<'_>| match told {
-                Told::Changed(name) => queues.changed(now, node, name),
-                Told::Holder(place, token) => queues.told_holder(node, place, token),
-            };
-            let heard = match self.parts.nodes[node].receive(now, &mut piece, show, told) {
+            let changed = |name: Option<&[u8]>| queues.changed(now, node, name);
+            let heard = match self.parts.nodes[node].receive(now, &mut piece, show, changed) {
                 Ok(Some(heard)) => self.heard(now, node, heard),
                 Ok(None) => break,
                 Err(trouble) => self.useless(now, node, trouble),

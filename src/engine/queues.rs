@@ -259,21 +259,6 @@ impl Queues {
         !self.stirred.is_empty()
     }
 
-    /// `node` says which token it has in the key of `place`, if any. Returns `false`: no contender waits
-    /// for that.
-    #[cold]
-    pub(super) fn told_holder(
-        &mut self,
-        node: NodeId,
-        place: PlaceKey,
-        token: Option<&[u8]>,
-    ) -> bool {
-        if let Some((wait, _)) = self.waiting(place) {
-            wait.told_holder(node, token);
-        }
-        false
-    }
-
     /// Returns the next contender that waits for something that has changed.
     pub(super) fn next_stirred(&mut self) -> Option<OperationKey> {
         self.stirred.pop()

@@ -110,15 +110,6 @@ pub(crate) enum Heard {
     Pushed,
 }
 
-/// What those who wait are told, while it is in the buffer.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Told<'a> {
-    /// The key that has changed; `None`: any may have.
-    Changed(Option<&'a [u8]>),
-    /// The token in the key of this place; `None` if there is none, or it is not known.
-    Holder(PlaceKey, Option<&'a [u8]>),
-}
-
 impl Request {
     pub(super) const fn is_set(self) -> bool {
         matches!(self, Self::Set { .. } | Self::FirstSet { .. })

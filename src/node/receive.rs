@@ -7,7 +7,7 @@
 //! * An answer comes with the restart guard's word whether it counts.
 
 use crate::error::{LinkError, Unusable};
-use crate::keys::{OperationKey, PlaceKey};
+use crate::keys::OperationKey;
 use crate::limits::PUSHES_MAX;
 use crate::resp::Value;
 use crate::time::Instant;
@@ -15,7 +15,7 @@ use crate::time::Instant;
 use super::Node;
 use super::guard::Guard;
 use super::handshake::{Next, Step};
-use super::in_flight::{Heard, InFlight, Request, Told};
+use super::in_flight::{Heard, InFlight, Request};
 use super::phase::{Phase, Trouble};
 use super::question::Question;
 use super::reply::Reply;
@@ -26,8 +26,9 @@ impl Node {
     /// `None` when all of `piece` was taken.
     ///
     /// The answer to an inspection, which says more than its [`Reply`], is shown to its operation by
-    /// `show`, while it is in the buffer. Whether it counts is said afterwards. What concerns those who
-    /// wait is handed to `told`, which returns `true` if that was waited for.
+    /// `show`, while it is in the buffer. Whether it counts is said afterwards. The names of keys that
+    /// have changed are handed to `changed`, which returns `true` if that was waited for. The token of a
+    /// holder can be [taken](Self::take_token) when its answer was returned.
     ///
     /// # Errors
     ///
@@ -38,7 +39,7 @@ impl Node {
         now: Instant,
         piece: &mut &[u8],
         show: impl FnOnce(OperationKey, Value<'_>),
-        mut told: impl FnMut(Told<'_>) -> bool,
+        changed: impl FnMut(Option<&[u8]>) -> bool,
     ) -> Result<Option<Heard>, Trouble> {
         self.pulse.heard();
         loop {
@@ -50,7 +51,7 @@ impl Node {
                 Err(_) => return Err(Trouble::Link(LinkError::Protocol)),
             };
             if matches!(value, Value::Push(_)) {
-                if !tracking::changes(value, |key| told(Told::Changed(key))) {
+                if !tracking::changes(value, changed) {
                     self.pushes += 1;
                 }
                 return match PUSHES_MAX < self.pushes {
@@ -75,11 +76,10 @@ impl Node {
                     }
                     continue;
                 }
-                Request::Look { place, holder } => {
-                    if holder {
-                        tell_holder(place, value, &mut told);
-                        continue;
-                    }
+                Request::Look {
+                    place,
+                    holder: false,
+                } => {
                     if let Some(server) = self.phase.server_mut() {
                         server.waking.looked(value);
                     }
@@ -94,11 +94,16 @@ impl Node {
                 | Request::Probe { .. }
                 | Request::Release { .. }
                 | Request::Question { .. }
+                | Request::Look { .. }
                 | Request::Why { .. }) => {
-                    let reply = match shown_to(request) {
-                        None => Reply::of(value),
-                        Some(operation) => {
-                            show(operation, value);
+                    let reply = match is_with_text(request) {
+                        false => Reply::of(value),
+                        true => {
+                            if let Request::Question { operation, .. } = request {
+                                show(operation, value);
+                            } else {
+                                tracking::keep_token(&mut self.token, value);
+                            }
                             Reply::with_text(value)
                         }
                     };
@@ -160,25 +165,17 @@ impl Node {
     }
 }
 
-/// Returns the operation that the answer to `request` is shown to, if it is shown to one.
+/// Returns `true` if the answer to `request` says more than its [`Reply`].
 #[inline]
-fn shown_to(request: Request) -> Option<OperationKey> {
-    if let Request::Question {
-        question: Question::Inspect,
-        operation,
-        ..
-    } = request
-    {
-        return Some(operation);
-    }
-    None
-}
-
-/// Tells of the token in the answer to the question for the holder. No contender waits for that.
-#[cold]
-fn tell_holder(place: PlaceKey, value: Value<'_>, told: &mut dyn FnMut(Told<'_>) -> bool) {
-    let token = Question::token_in(value).map(|(token, _)| token);
-    _ = told(Told::Holder(place, token));
+fn is_with_text(request: Request) -> bool {
+    matches!(
+        request,
+        Request::Look { .. }
+            | Request::Question {
+                question: Question::Inspect,
+                ..
+            }
+    )
 }
 
 /// A server has answered `step`, in its handshake or after it.

@@ -20,11 +20,13 @@ use core::time::Duration;
 
 use crate::error::ServerError;
 use crate::keys::PlaceKey;
+use crate::resource::OwnedToken;
 use crate::resp::{Value, command};
 use crate::time::Instant;
 
 use super::command::Dialect;
 use super::phase::{Access, Phase};
+use super::question::Question;
 use super::script::INSPECT;
 use super::{Command, Node, Request};
 
@@ -147,6 +149,11 @@ impl Node {
         }
     }
 
+    /// Returns the token that was shown by the latest answer to the question for the holder, once.
+    pub(crate) fn take_token(&mut self) -> Option<OwnedToken> {
+        self.token.take()
+    }
+
     /// Returns how it tells a waiter that a lock may be free.
     pub(crate) fn waking(&self) -> Waking {
         let server = self.phase.server();
@@ -164,6 +171,13 @@ pub(super) fn left(value: Value<'_>) -> Option<Remaining> {
             Some(Remaining::For(Duration::from_millis(left)))
         }
     }
+}
+
+/// Keeps the token that the answer to the question for the holder shows, if any.
+#[cold]
+#[inline(never)]
+pub(super) fn keep_token(kept: &mut Option<OwnedToken>, value: Value<'_>) {
+    *kept = Question::token_in(value).map(|(token, _)| OwnedToken::new(token));
 }
 
 /// Hands the keys that a push says have changed to `changed`; `None` is all of them. Other pushes are

@@ -8,19 +8,17 @@
 //!
 //! When nodes are asked, and whether their answers count.
 
-use alloc::boxed::Box;
 use alloc::vec::Vec;
-use core::fmt;
 
 use crate::keys::NodeId;
 use crate::quorum::quorum_of;
-use crate::resource::Token;
+use crate::resource::{OwnedToken, Token};
 
 /// See the [module](self).
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(in crate::engine) struct Tokens {
     /// What each node has. Empty until one has said so.
-    seen: Vec<Option<Box<[u8]>>>,
+    seen: Vec<Option<OwnedToken>>,
 }
 
 impl Tokens {
@@ -30,9 +28,9 @@ impl Tokens {
     }
 
     /// `node`, one of so many, says that it has `token`, or none.
-    pub(super) fn said(&mut self, node: NodeId, token: Option<&[u8]>, nodes: usize) {
+    pub(super) fn said(&mut self, node: NodeId, token: Option<OwnedToken>, nodes: usize) {
         self.seen.resize(nodes, None);
-        self.seen[node.index()] = token.map(Box::from);
+        self.seen[node.index()] = token;
     }
 
     /// Returns the label of the holder, empty if it has none. `None` if no token is on a majority of the
@@ -40,22 +38,13 @@ impl Tokens {
     pub(in crate::engine) fn label(&self, counts: impl Fn(NodeId) -> bool) -> Option<&[u8]> {
         let nodes = NodeId::first(self.seen.len()).zip(&self.seen);
         let counted = nodes.filter(|(node, _)| counts(*node));
-        let tokens: Vec<&[u8]> = counted.filter_map(|(_, token)| token.as_deref()).collect();
-        let has_majority = |token: &&&[u8]| {
+        let tokens = counted.filter_map(|(_, token)| token.as_ref());
+        let tokens: Vec<Token<'_>> = tokens.map(OwnedToken::get).collect();
+        let has_majority = |token: &&Token<'_>| {
             let same = tokens.iter().filter(|other| other == token);
             quorum_of(self.seen.len()) <= same.count()
         };
-        let token = tokens.iter().find(has_majority)?;
-        Some(Token::new(token).label())
-    }
-}
-
-/// It may be printed: a token is not shown.
-impl fmt::Debug for Tokens {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let tokens = self.seen.iter();
-        let tokens = tokens.map(|token| token.as_deref().map(Token::new));
-        f.debug_list().entries(tokens).finish()
+        tokens.iter().find(has_majority).map(|token| token.label())
     }
 }
 
@@ -71,7 +60,7 @@ mod tests {
     fn said(tokens: [Option<&[u8]>; 3]) -> Tokens {
         let mut said = Tokens::default();
         for (node, token) in NodeId::first(3).zip(tokens) {
-            said.said(node, token, 3);
+            said.said(node, token.map(OwnedToken::new), 3);
         }
         said
     }

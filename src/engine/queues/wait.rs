@@ -21,6 +21,7 @@ use rand::rngs::StdRng;
 use crate::error::NodeOutcome;
 use crate::keys::NodeId;
 use crate::node::Remaining;
+use crate::resource::OwnedToken;
 use crate::time::{Instant, NANOS_PER_TICK, nanos};
 
 use super::Refusal;
@@ -183,7 +184,7 @@ impl Wait {
     }
 
     /// `node` says which token it has, if any.
-    pub(in crate::engine) fn told_holder(&mut self, node: NodeId, token: Option<&[u8]>) {
+    pub(in crate::engine) fn told_holder(&mut self, node: NodeId, token: Option<OwnedToken>) {
         self.holder.said(node, token, self.belief.nodes());
     }
 
