@@ -97,9 +97,8 @@ pub(crate) enum Heard {
     Ready,
     /// Its clock was stepped.
     Stepped,
-    /// What is left of a key.
+    /// The answer to a look.
     Looked {
-        /// Of which resource.
         place: PlaceKey,
         /// `None` if it does not say.
         left: Option<Remaining>,

@@ -19,7 +19,7 @@ use super::in_flight::{Heard, InFlight, Request};
 use super::phase::{Phase, Trouble};
 use super::question::Question;
 use super::reply::Reply;
-use super::tracking::{self, Waking};
+use super::tracking;
 
 impl Node {
     /// Returns the next thing that the node has said, out of `piece` and what was left over before.
@@ -51,13 +51,7 @@ impl Node {
                 Err(_) => return Err(Trouble::Link(LinkError::Protocol)),
             };
             if matches!(value, Value::Push(_)) {
-                if !tracking::changes(value, changed) {
-                    self.pushes += 1;
-                }
-                return match PUSHES_MAX < self.pushes {
-                    true => Err(Trouble::Link(LinkError::Protocol)),
-                    false => Ok(Some(Heard::Pushed)),
-                };
+                return pushed(value, changed, &mut self.pushes);
             }
             self.pushes = 0;
             let Some(sent) = self.in_flight.pop() else {
@@ -71,23 +65,15 @@ impl Node {
                     false => continue,
                 },
                 Request::Track => {
-                    if let Some(server) = self.phase.server_mut() {
-                        server.waking.answered(value);
-                    }
+                    tracking::answered(self.phase.server_mut(), value);
                     continue;
                 }
                 Request::Look {
                     place,
                     holder: false,
                 } => {
-                    if let Some(server) = self.phase.server_mut() {
-                        server.waking.looked(value);
-                    }
-                    return Ok(Some(Heard::Looked {
-                        place,
-                        left: tracking::left(value),
-                        pushes: self.waking() == Waking::Push,
-                    }));
+                    let server = self.phase.server_mut();
+                    return Ok(Some(tracking::looked(server, place, value)));
                 }
                 request @ (Request::Set { .. }
                 | Request::FirstSet { .. }
@@ -162,6 +148,22 @@ impl Node {
             since: now,
         };
         Some(Heard::Ready)
+    }
+}
+
+/// A push was received. Several that were not waited for, without an answer in between, are too many.
+#[cold]
+fn pushed(
+    push: Value<'_>,
+    changed: impl FnMut(Option<&[u8]>) -> bool,
+    pushes: &mut u32,
+) -> Result<Option<Heard>, Trouble> {
+    if !tracking::changes(push, changed) {
+        *pushes += 1;
+    }
+    match PUSHES_MAX < *pushes {
+        true => Err(Trouble::Link(LinkError::Protocol)),
+        false => Ok(Some(Heard::Pushed)),
     }
 }
 

@@ -612,9 +612,12 @@ impl Operate for Acquire {
     fn rested(&mut self, until: Instant, cx: &mut Context<'_>) {
         let deadline = cx.round.deadline.unwrap_or(Instant::MAX);
         if deadline.min(self.rest_end(cx)) <= cx.now {
-            match core::mem::replace(&mut self.verdict, Verdict::Open) {
-                Verdict::Open => self.give_up_waiting(cx), // It has left the lock to others.
-                after => self.decide(after, cx),
+            match self.verdict {
+                Verdict::Refused(why) => self.decide(Verdict::Refused(why), cx),
+                // It has left the lock to others.
+                Verdict::Open | Verdict::Granted(..) | Verdict::HandedOut => {
+                    self.give_up_waiting(cx)
+                }
             }
         } else if cx.now < until {
             cx.round.arm(&mut cx.parts.timers);
