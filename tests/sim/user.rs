@@ -728,6 +728,8 @@ impl World {
             }
             Err(error) if Self::is_saturated(&error) => {
                 self.check_saturated(client, before);
+                // What is owed to servers that are lost may take all the room for ever.
+                self.took(client, user);
                 self.rest(client, user);
             }
             Err(error) => {
