@@ -347,6 +347,7 @@ impl World {
         self.alive_when_handed_out(client, &lock);
         self.took(client, user);
         self.starvation(client, self.plan.resource_of(user));
+        self.overtakes(client, self.plan.resource_of(user));
         let hold = Hold::new(lock, self.now, self.plan.extensions);
         self.hold_belief(client, user, &hold);
         let next = self.work();
