@@ -250,11 +250,11 @@ pub(crate) const RIVALS: Kind = kind("rivals", |entropy| {
         hosts: 1 + entropy.below(clients as u32) as usize,
         nodes: entropy.pick(&[3, 5, 1]),
         length: 3 * SECOND,
-        patient: entropy.pick(&[true, false]),
+        patient: true,
         kinds: entropy.pick(&[Kinds::Redis, Kinds::Valkey, Kinds::Mixed]),
         delay: entropy.pick(&[25, 50, 200, 800]) * MICRO,
         // Who keeps its lock until it expires, or hands it over, leaves it to others.
-        habits: entropy.pick(&[[8, 2, 0, 0, 0, 0], [8, 2, 0, 0, 0, 0], [8, 2, 0, 1, 1, 0]]),
+        habits: [8, 2, 0, 0, 0, 0],
         shortest_ttl: entropy.pick(&[300, 100]),
         ..contended(clients, 1 + entropy.below(8) as usize)
     }
