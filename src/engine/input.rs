@@ -2,7 +2,8 @@
 
 use crate::error::{LinkError, NodeOutcome, Unusable};
 use crate::keys::{ClaimKey, NodeId, OperationKey, PlaceKey};
-use crate::node::{Heard, Raw, Remaining, Reply, Trouble};
+use crate::node::{Heard, Remaining, Reply, Trouble};
+use crate::resp::Value;
 use crate::time::Instant;
 
 use super::Engine;
@@ -55,11 +56,9 @@ impl Engine {
         let mut piece = bytes;
         loop {
             let (operations, queues) = (&mut self.operations, &mut self.parts.queues);
-            let show = |raw: Raw<'_>| match raw {
-                Raw::Answer(key, value) => operations.show(node, key, value),
-                Raw::Changed(name) => queues.changed(now, node, name),
-            };
-            let heard = match self.parts.nodes[node].receive(now, &mut piece, show) {
+            let show = |key, value: Value<'_>| operations.show(node, key, value);
+            let changed = |name: Option<&[u8]>| queues.changed(now, node, name);
+            let heard = match self.parts.nodes[node].receive(now, &mut piece, show, changed) {
                 Ok(Some(heard)) => self.heard(now, node, heard),
                 Ok(None) => break,
                 Err(trouble) => self.useless(now, node, trouble),
@@ -109,6 +108,7 @@ impl Engine {
     }
 
     /// `node` has said what is left of a key.
+    #[cold]
     fn looked(
         &mut self,
         now: Instant,
@@ -155,7 +155,7 @@ impl Engine {
                 self.joined(now, node);
                 self.stir_all(now);
             }
-            Heard::Changed => self.changed(now),
+            Heard::Pushed => self.changed(now),
             Heard::Looked {
                 place,
                 left,

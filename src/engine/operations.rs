@@ -253,12 +253,19 @@ impl Operations {
         self.lead(now, next, parts);
     }
 
-    /// It is the turn of `next` to ask for what it waits for.
+    /// It is the turn of `next`, if there is one, to ask for what it waits for.
+    #[inline]
     pub(super) fn lead(&mut self, now: Instant, next: Option<OperationKey>, parts: &mut Parts) {
         if let Some(next) = next {
-            self.lend_ballots(next, parts.nodes.len());
-            self.with(now, next, parts, |operation, cx| operation.lead(cx));
+            self.lead_one(now, next, parts);
         }
+    }
+
+    // Out of line: mostly nobody waits.
+    #[inline(never)]
+    fn lead_one(&mut self, now: Instant, next: OperationKey, parts: &mut Parts) {
+        self.lend_ballots(next, parts.nodes.len());
+        self.with(now, next, parts, |operation, cx| operation.lead(cx));
     }
 
     /// The lock of `claim` is over or given away: the questions about it that are open end without
@@ -287,16 +294,15 @@ impl Operations {
 
     // ----- answers --------------------------------------------------------------------------
 
-    /// Shows the operation of `key` what `node` has answered, if it still asks. Returns
-    /// `true` if it does.
+    /// Shows the operation of `key` what `node` has answered, if it still asks.
     #[cold]
     #[inline(never)]
-    pub(super) fn show(&mut self, node: NodeId, key: OperationKey, value: Value<'_>) -> bool {
-        let asking = self.get_mut(key);
-        let asking = asking.filter(|operation| operation.round.asks(node));
-        asking
-            .map(|operation| operation.kind.get().shown(node, value))
-            .is_some()
+    pub(super) fn show(&mut self, node: NodeId, key: OperationKey, value: Value<'_>) {
+        if let Some(operation) = self.get_mut(key)
+            && operation.round.asks(node)
+        {
+            operation.kind.get().shown(node, value);
+        }
     }
 
     /// `node` has answered `request`.

@@ -25,6 +25,7 @@
 //! contender.
 
 mod belief;
+mod line;
 mod names;
 mod row;
 mod wait;
@@ -41,6 +42,7 @@ use crate::slab::{Key, Slab};
 use crate::time::Instant;
 
 use super::pool::Pool;
+use line::{Line, Waiters};
 use names::Names;
 use row::Rows;
 pub(super) use wait::{Next, Pace, Wait};
@@ -49,7 +51,7 @@ pub(super) use wait::{Next, Pace, Wait};
 #[derive(Debug)]
 pub(super) struct Queues {
     places: Slab<Place>,
-    waiters: Slab<Waiter>,
+    waiters: Waiters,
     names: Names,
     rows: Rows,
     /// The latest place that has no user any more.
@@ -73,8 +75,7 @@ pub(super) struct Place {
     /// A contender that was overtaken by an operation beside it, which holds the lock now. It is the
     /// next.
     overtaken: Option<OperationKey>,
-    first: Option<WaiterKey>,
-    last: Option<WaiterKey>,
+    line: Line,
     /// How many operations and locks use it.
     users: u32,
     /// What the contender waits for, if its latest attempt was refused.
@@ -87,13 +88,6 @@ enum Front {
     Nobody,
     Contender(OperationKey),
     Holder(ClaimKey),
-}
-
-#[derive(Debug)]
-struct Waiter {
-    operation: OperationKey,
-    before: Option<WaiterKey>,
-    behind: Option<WaiterKey>,
 }
 
 /// Why an attempt to take a lock failed.
@@ -111,7 +105,7 @@ impl Queues {
     pub(super) const fn new(seed: u64) -> Self {
         Self {
             places: Slab::new(),
-            waiters: Slab::new(),
+            waiters: Waiters::new(),
             names: Names::new(seed),
             rows: Rows::new(),
             idle: None,
@@ -173,6 +167,9 @@ impl Queues {
     /// not wait yet.
     pub(super) fn begin_waiting(&mut self, place: PlaceKey, nodes: usize) -> Option<&mut Wait> {
         let place = self.places.get_mut(place.0).must()?;
+        if self.waiting == 0 {
+            self.reminders.clear();
+        }
         self.waiting += usize::from(place.waiting.is_none());
         let new = || Box::new(Wait::new(nodes));
         Some(place.waiting.get_or_insert_with(new))
@@ -295,16 +292,9 @@ impl Queues {
     }
 
     /// Puts `operation`, which has entered, behind all that wait.
-    pub(super) fn queue(&mut self, place: PlaceKey, operation: OperationKey) -> WaiterKey {
-        let before = self.get_mut(place).must().and_then(|place| place.last);
-        let waiter = WaiterKey(self.waiters.insert(Waiter {
-            operation,
-            before,
-            behind: None,
-        }));
-        self.link(place, before, Some(waiter));
-        self.link_back(place, Some(waiter), None);
-        waiter
+    pub(super) fn queue(&mut self, place: PlaceKey, operation: OperationKey) -> Option<WaiterKey> {
+        let place = self.places.get_mut(place.0).must();
+        place.map(|place| self.waiters.push(&mut place.line, operation))
     }
 
     /// Takes `operation` out, which waited as `waiter` or did not wait. Returns the next contender, if
@@ -316,10 +306,10 @@ impl Queues {
         waiter: Option<WaiterKey>,
         buffers: &mut Pool<u8>,
     ) -> Option<OperationKey> {
+        let at = self.places.get_mut(place.0).must()?;
         if let Some(waiter) = waiter {
-            self.unlink(place, waiter);
+            self.waiters.remove(&mut at.line, waiter);
         }
-        let at = self.get_mut(place).must()?;
         if at.overtaken == Some(operation) {
             at.overtaken = None;
         }
@@ -331,17 +321,16 @@ impl Queues {
 
     // ----- locks ----------------------------------------------------------------------------
 
-    /// The lock of `claim`, which `operation` has taken, is held from now on. A contender that it has
-    /// overtaken is the next.
+    /// The lock of `claim`, which `operation` has taken, is held from now on: the claim uses `place`, and
+    /// the operation does not any more. A contender that it has overtaken is the next.
     pub(super) fn hold(&mut self, place: PlaceKey, operation: OperationKey, claim: ClaimKey) {
         if let Some(place) = self.get_mut(place).must() {
-            if let Front::Contender(other) = place.front
-                && other != operation
-            {
-                place.overtaken = Some(other);
-            }
+            place.overtaken = match place.front {
+                Front::Contender(other) => Some(other),
+                Front::Nobody | Front::Holder(_) => place.overtaken,
+            };
+            place.overtaken = place.overtaken.filter(|other| *other != operation);
             place.front = Front::Holder(claim);
-            place.users += 1;
         }
     }
 
@@ -355,16 +344,19 @@ impl Queues {
         buffers: &mut Pool<u8>,
     ) -> Option<(OperationKey, bool)> {
         let at = self.places.get_mut(place.0).must()?;
-        let held = at.front == Front::Holder(claim);
-        if held {
-            self.waiting -= usize::from(at.waiting.take().is_some());
-        }
         let row = self.rows.of(now, at.hash);
         row.released(now);
-        let leaves = at.is_wanted() && row.is_over(now);
-        let next = held.then(|| self.promote(place)).flatten();
+        let mut next = None;
+        if at.front == Front::Holder(claim) {
+            at.front = Front::Nobody;
+            at.forget_wait(&mut self.waiting);
+            if at.is_wanted() {
+                let leaves = row.is_over(now);
+                next = self.promote(place).map(|next| (next, leaves));
+            }
+        }
         self.left(place, buffers);
-        next.map(|next| (next, leaves))
+        next
     }
 
     /// Returns `true` if the contender of `place`, which has just come, is to leave the lock to others
@@ -374,62 +366,13 @@ impl Queues {
         place.is_some_and(|place| self.rows.of(now, place.hash).is_over_for_one(now))
     }
 
-    // ----- the list -------------------------------------------------------------------------
-
     /// Makes the next in the queue the contender, and returns it.
     fn promote(&mut self, place: PlaceKey) -> Option<OperationKey> {
-        let at = self.get_mut(place).must()?;
-        let next = match (at.overtaken.take(), at.first) {
-            (Some(overtaken), _) => Some(overtaken),
-            (None, Some(first)) => self.unlink(place, first),
-            (None, None) => None,
-        };
-        self.get_mut(place).must()?.front = next.map_or(Front::Nobody, Front::Contender);
+        let at = self.places.get_mut(place.0).must()?;
+        let overtaken = at.overtaken.take();
+        let next = overtaken.or_else(|| self.waiters.pop(&mut at.line));
+        at.front = next.map_or(Front::Nobody, Front::Contender);
         next
-    }
-
-    /// Takes `waiter` out of the list, if it is still there, and returns its operation.
-    fn unlink(&mut self, place: PlaceKey, waiter: WaiterKey) -> Option<OperationKey> {
-        let Waiter {
-            operation,
-            before,
-            behind,
-        } = self.waiters.remove(waiter.0)?;
-        self.link(place, before, behind);
-        self.link_back(place, before, behind);
-        Some(operation)
-    }
-
-    /// What follows `before`, or comes first, is `behind`.
-    fn link(&mut self, place: PlaceKey, before: Option<WaiterKey>, behind: Option<WaiterKey>) {
-        match before {
-            Some(before) => {
-                if let Some(before) = self.waiters.get_mut(before.0).must() {
-                    before.behind = behind;
-                }
-            }
-            None => {
-                if let Some(place) = self.get_mut(place).must() {
-                    place.first = behind;
-                }
-            }
-        }
-    }
-
-    /// What precedes `behind`, or comes last, is `before`.
-    fn link_back(&mut self, place: PlaceKey, before: Option<WaiterKey>, behind: Option<WaiterKey>) {
-        match behind {
-            Some(behind) => {
-                if let Some(behind) = self.waiters.get_mut(behind.0).must() {
-                    behind.before = before;
-                }
-            }
-            None => {
-                if let Some(place) = self.get_mut(place).must() {
-                    place.last = before;
-                }
-            }
-        }
     }
 
     /// One that used `place` does not any more. A place without users stays until another has none: a
@@ -441,10 +384,7 @@ impl Queues {
         };
         at.users -= 1;
         if at.users == 0 {
-            self.waiting -= usize::from(at.waiting.take().is_some());
-            if self.waiting == 0 {
-                self.reminders.clear();
-            }
+            at.forget_wait(&mut self.waiting);
             if let Some(before) = self.idle.replace(place) {
                 self.close(before, buffers);
             }
@@ -488,14 +428,9 @@ impl Queues {
                 Front::Holder(claim) => assert!(holds(claim, PlaceKey(key)), "{place:?}"),
             }
             assert!(place.overtaken.is_none_or(&is_open), "{place:?}");
-            let (mut next, mut before) = (place.first, None);
-            while let Some(at) = next {
-                let waiter = self.waiters.get(at.0).expect("it waits");
-                assert!(waiter.before == before && is_open(waiter.operation));
-                (next, before) = (waiter.behind, next);
-                waiters += 1;
-            }
-            assert_eq!(place.last, before);
+            let line = self.waiters.of(&place.line);
+            assert!(line.iter().copied().all(&is_open), "{place:?}");
+            waiters += line.len();
         }
         assert_eq!((used, waiting), (users, self.waiting));
         assert_eq!(waiters, self.waiters.len());
@@ -511,15 +446,20 @@ impl Place {
             hash,
             front: Front::Nobody,
             overtaken: None,
-            first: None,
-            last: None,
+            line: Line::EMPTY,
             users: 1,
             waiting: None,
         }
     }
 
+    /// Nobody waits there any more for what is known of the nodes; `waiting` counts such places.
+    #[inline]
+    fn forget_wait(&mut self, waiting: &mut usize) {
+        *waiting -= usize::from(self.waiting.take().is_some());
+    }
+
     /// Returns `true` if any operation waits for its turn there.
     const fn is_wanted(&self) -> bool {
-        self.first.is_some() || self.overtaken.is_some()
+        !self.line.is_empty() || self.overtaken.is_some()
     }
 }

@@ -6,7 +6,6 @@ use alloc::collections::VecDeque;
 
 use crate::error::NodeOutcome;
 use crate::keys::{ClaimKey, OperationKey, PlaceKey};
-use crate::resp::Value;
 use crate::time::Instant;
 
 use super::command::Dialect;
@@ -96,26 +95,16 @@ pub(crate) enum Heard {
     Ready,
     /// Its clock was stepped.
     Stepped,
-    /// What is left of a key.
+    /// The answer to a look.
     Looked {
-        /// Of which resource.
         place: PlaceKey,
         /// `None` if it does not say.
         left: Option<Remaining>,
         /// The next change of the key is pushed.
         pushes: bool,
     },
-    /// Keys have changed, which were shown.
-    Changed,
-}
-
-/// Something that was received, while it is in the buffer.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Raw<'a> {
-    /// The answer to a question of an operation.
-    Answer(OperationKey, Value<'a>),
-    /// The key that has changed; `None`: any may have.
-    Changed(Option<&'a [u8]>),
+    /// A push. If it says that keys have changed, they were shown.
+    Pushed,
 }
 
 impl Request {
@@ -201,8 +190,10 @@ impl InFlight {
         self.queue.len()
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.queue.is_empty()
+    /// Returns where the first command starts in the stream.
+    #[inline]
+    pub(crate) fn front(&self) -> Option<u64> {
+        self.queue.front().map(|sent| sent.start)
     }
 
     /// Returns `true` if a release that repairs is on its way, of a claim for which `same` holds.

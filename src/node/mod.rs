@@ -67,7 +67,7 @@ use pulse::Pulse;
 pub(crate) use command::Dialect;
 pub(crate) use guard::{Guard, Terms};
 pub(crate) use handshake::{HELLO, Identity};
-pub(crate) use in_flight::{Heard, Raw, Request};
+pub(crate) use in_flight::{Heard, Request};
 pub(crate) use marker::whole_millis;
 pub(crate) use membership::Mode;
 pub(crate) use permission::{forbidden_to_extend, forbidden_to_lock};
@@ -434,9 +434,12 @@ impl Node {
 
     // ----- how it is heard ------------------------------------------------------------------
 
-    /// One turn has read everything there was. Returns since when the node is silent, if it is.
+    /// One turn has read everything there was. Returns since when the node is silent, if it is: what
+    /// waits to be written is not unanswered.
     pub(crate) fn listen(&mut self, now: Instant) -> Option<Instant> {
-        self.pulse.listen(now, !self.in_flight.is_empty())
+        let first = self.in_flight.front();
+        let open = first.is_some_and(|start| !self.outbox.is_unsent(start));
+        self.pulse.listen(now, open)
     }
 
     /// Returns how long a node may be silent before it is suspect.

@@ -15,19 +15,19 @@ use crate::time::Instant;
 use super::Node;
 use super::guard::Guard;
 use super::handshake::{Next, Step};
-use super::in_flight::{Heard, InFlight, Raw, Request};
+use super::in_flight::{Heard, InFlight, Request};
 use super::phase::{Phase, Trouble};
 use super::question::Question;
 use super::reply::Reply;
-use super::tracking::{self, Waking};
+use super::tracking;
 
 impl Node {
     /// Returns the next thing that the node has said, out of `piece` and what was left over before.
     /// `None` when all of `piece` was taken.
     ///
     /// The answer to an inspection, which says more than its [`Reply`], is shown to its operation by
-    /// `show`, while it is in the buffer. Whether it counts is said afterwards. So are the names of keys
-    /// that have changed; `show` returns `true` if that was waited for.
+    /// `show`, while it is in the buffer. Whether it counts is said afterwards. The names of keys that
+    /// have changed are handed to `changed`, which returns `true` if that was waited for.
     ///
     /// # Errors
     ///
@@ -37,7 +37,8 @@ impl Node {
         &mut self,
         now: Instant,
         piece: &mut &[u8],
-        mut show: impl FnMut(Raw<'_>) -> bool,
+        show: impl FnOnce(OperationKey, Value<'_>),
+        changed: impl FnMut(Option<&[u8]>) -> bool,
     ) -> Result<Option<Heard>, Trouble> {
         self.pulse.heard();
         loop {
@@ -49,16 +50,7 @@ impl Node {
                 Err(_) => return Err(Trouble::Link(LinkError::Protocol)),
             };
             if matches!(value, Value::Push(_)) {
-                let mut awaited = false;
-                tracking::changes(value, |key| awaited |= show(Raw::Changed(key)));
-                if awaited {
-                    return Ok(Some(Heard::Changed));
-                }
-                self.pushes += 1;
-                if PUSHES_MAX < self.pushes {
-                    return Err(Trouble::Link(LinkError::Protocol));
-                }
-                continue;
+                return pushed(value, changed, &mut self.pushes);
             }
             self.pushes = 0;
             let Some(sent) = self.in_flight.pop() else {
@@ -72,20 +64,12 @@ impl Node {
                     false => continue,
                 },
                 Request::Track => {
-                    if let Some(server) = self.phase.server_mut() {
-                        server.waking.answered(value);
-                    }
+                    tracking::answered(self.phase.server_mut(), value);
                     continue;
                 }
                 Request::Look { place } => {
-                    if let Some(server) = self.phase.server_mut() {
-                        server.waking.looked(value);
-                    }
-                    return Ok(Some(Heard::Looked {
-                        place,
-                        left: tracking::left(value),
-                        pushes: self.waking() == Waking::Push,
-                    }));
+                    let server = self.phase.server_mut();
+                    return Ok(Some(tracking::looked(server, place, value)));
                 }
                 request @ (Request::Set { .. }
                 | Request::FirstSet { .. }
@@ -96,7 +80,7 @@ impl Node {
                     let reply = match shown_to(request) {
                         None => Reply::of(value),
                         Some(operation) => {
-                            _ = show(Raw::Answer(operation, value));
+                            show(operation, value);
                             Reply::with_text(value)
                         }
                     };
@@ -155,6 +139,22 @@ impl Node {
             since: now,
         };
         Some(Heard::Ready)
+    }
+}
+
+/// A push was received. Several that were not waited for, without an answer in between, are too many.
+#[cold]
+fn pushed(
+    push: Value<'_>,
+    changed: impl FnMut(Option<&[u8]>) -> bool,
+    pushes: &mut u32,
+) -> Result<Option<Heard>, Trouble> {
+    if !tracking::changes(push, changed) {
+        *pushes += 1;
+    }
+    match PUSHES_MAX < *pushes {
+        true => Err(Trouble::Link(LinkError::Protocol)),
+        false => Ok(Some(Heard::Pushed)),
     }
 }
 

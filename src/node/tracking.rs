@@ -24,6 +24,8 @@ use crate::resp::{Value, command};
 use crate::time::Instant;
 
 use super::command::Dialect;
+use super::handshake::Server;
+use super::in_flight::Heard;
 use super::phase::{Access, Phase};
 use super::{Command, Node, Request};
 
@@ -75,20 +77,10 @@ impl fmt::Display for Waking {
 }
 
 impl Waking {
-    /// `CLIENT TRACKING` or `CLIENT CACHING` was answered.
-    pub(super) fn answered(&mut self, value: Value<'_>) {
+    /// The server has answered with an error, if `value` is one: it does not tell.
+    fn refused(&mut self, value: Value<'_>) {
         if let (Self::Push, Some(line)) = (*self, value.as_error()) {
             *self = Self::Refused(ServerError::from_line(line));
-        }
-    }
-
-    /// A look was answered: one that is forbidden registers nothing.
-    pub(super) fn looked(&mut self, value: Value<'_>) {
-        if value
-            .as_error()
-            .is_some_and(|line| line.starts_with(b"NOPERM"))
-        {
-            self.answered(value);
         }
     }
 }
@@ -133,8 +125,34 @@ impl Node {
     }
 }
 
+/// `server` has answered `CLIENT TRACKING` or `CLIENT CACHING`.
+#[inline]
+pub(super) fn answered(server: Option<&mut Server>, value: Value<'_>) {
+    if let Some(server) = server {
+        server.waking.refused(value);
+    }
+}
+
+/// `server` has answered a look at the key of `place`. One that is forbidden registers nothing.
+// In line: out of line, what every answer becomes would pass through memory.
+#[inline(always)]
+pub(super) fn looked(server: Option<&mut Server>, place: PlaceKey, value: Value<'_>) -> Heard {
+    let forbidden = |line: &[u8]| line.starts_with(b"NOPERM");
+    let waking = server.map(|server| {
+        if value.as_error().is_some_and(forbidden) {
+            server.waking.refused(value);
+        }
+        server.waking
+    });
+    Heard::Looked {
+        place,
+        left: left(value),
+        pushes: waking == Some(Waking::Push),
+    }
+}
+
 /// Returns what the answer to a look says is left of the key. `None` if it does not say.
-pub(super) fn left(value: Value<'_>) -> Option<Remaining> {
+fn left(value: Value<'_>) -> Option<Remaining> {
     match value.as_integer()? {
         -2 => Some(Remaining::Missing),
         -1 => Some(Remaining::Permanent),
@@ -146,24 +164,25 @@ pub(super) fn left(value: Value<'_>) -> Option<Remaining> {
 }
 
 /// Hands the keys that a push says have changed to `changed`; `None` is all of them. Other pushes are
-/// ignored.
+/// ignored. Returns `true` if `changed` does so for any.
 #[cold]
-pub(super) fn changes(push: Value<'_>, mut changed: impl FnMut(Option<&[u8]>)) {
+#[inline(never)]
+pub(super) fn changes(push: Value<'_>, mut changed: impl FnMut(Option<&[u8]>) -> bool) -> bool {
     let Value::Push(items) = push else {
-        return;
+        return false;
     };
     let mut items = items.iter();
     if items.next().and_then(|kind| kind.as_bytes()) != Some(b"invalidate") {
-        return;
+        return false;
     }
     match items.next() {
         Some(Value::Null) => changed(None),
         Some(keys) => {
             let keys = keys.as_items();
             let keys = keys.iter().flat_map(|keys| keys.iter());
-            keys.filter_map(|key| key.as_bytes())
-                .for_each(|key| changed(Some(key)));
+            let keys = keys.filter_map(|key| key.as_bytes());
+            keys.filter(|key| changed(Some(key))).count() != 0
         }
-        None => {}
+        None => false,
     }
 }

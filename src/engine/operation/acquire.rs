@@ -62,6 +62,8 @@ enum Verdict {
     Open,
     Granted(Majority, Instant),
     Refused(Refusal),
+    /// The lock was handed out: its claim uses the place now.
+    HandedOut,
 }
 
 impl Acquire {
@@ -201,6 +203,9 @@ impl Acquire {
         operation: OperationKey,
         parts: &mut Parts,
     ) -> Option<OperationKey> {
+        if matches!(self.verdict, Verdict::HandedOut) {
+            return None;
+        }
         let buffers = &mut parts.claims.buffers;
         let (queues, waiter) = (&mut parts.queues, self.waiter.take());
         queues.leave(self.place, operation, waiter, buffers)
@@ -241,7 +246,7 @@ impl Acquire {
     fn rest_end(&self, cx: &Context<'_>) -> Instant {
         match self.verdict {
             Verdict::Open | Verdict::Refused(Refusal::Held) => self.tries_end(cx),
-            Verdict::Refused(_) | Verdict::Granted(..) => Instant::MAX,
+            Verdict::Refused(_) | Verdict::Granted(..) | Verdict::HandedOut => Instant::MAX,
         }
     }
 
@@ -430,6 +435,7 @@ impl Acquire {
         claim.watch(&mut parts.timers);
         let (ttl, left) = (claim.ttl, self.extensions);
         parts.queues.hold(self.place, operation, key);
+        self.verdict = Verdict::HandedOut;
         Some(Lock::granted(majority, entry, id, valid_until, ttl, left))
     }
 }
@@ -455,7 +461,7 @@ impl Operate for Acquire {
         } else if once {
             self.give_up_waiting(cx);
         } else {
-            self.waiter = Some(cx.parts.queues.queue(self.place, cx.round.key));
+            self.waiter = cx.parts.queues.queue(self.place, cx.round.key);
             self.wait_for_turn(cx);
         }
     }
@@ -503,7 +509,7 @@ impl Operate for Acquire {
             return None;
         }
         let result = match core::mem::replace(&mut self.verdict, Verdict::Open) {
-            Verdict::Open => return None,
+            Verdict::Open | Verdict::HandedOut => return None,
             Verdict::Granted(majority, until) => {
                 let lock = self.hand_out(&majority, until, cx.round.key, cx.parts);
                 // A broken invariant: what cannot be handed out is no lock.
@@ -596,9 +602,12 @@ impl Operate for Acquire {
     fn rested(&mut self, until: Instant, cx: &mut Context<'_>) {
         let deadline = cx.round.deadline.unwrap_or(Instant::MAX);
         if deadline.min(self.rest_end(cx)) <= cx.now {
-            match core::mem::replace(&mut self.verdict, Verdict::Open) {
-                Verdict::Open => self.give_up_waiting(cx), // It has left the lock to others.
-                after @ (Verdict::Granted(..) | Verdict::Refused(_)) => self.decide(after, cx),
+            match self.verdict {
+                Verdict::Refused(why) => self.decide(Verdict::Refused(why), cx),
+                // It has left the lock to others.
+                Verdict::Open | Verdict::Granted(..) | Verdict::HandedOut => {
+                    self.give_up_waiting(cx)
+                }
             }
         } else if cx.now < until {
             cx.round.arm(&mut cx.parts.timers);

@@ -32,7 +32,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(2);
 /// By how many paces those who have just come are behind those who have waited for long, where votes are
 /// split again and again; and how wide the window of each is.
 const BEHIND: u32 = 16;
-const WIDTH: u32 = 2;
+const WIDTH: u32 = 1;
 
 /// After so many splits the windows are as far apart as they get, and after so many a delay follows.
 const SPLITS_FEW: u32 = 4;
@@ -216,9 +216,12 @@ impl Wait {
         let took = now.saturating_since(self.asked).min(PACE_MAX);
         self.took = (self.took * 7 + took) / 8;
         self.belief.looked(now, node, left, pushes);
-        let said = self.said.get(node.index());
-        if !matches!(said, Some(NodeOutcome::Held | NodeOutcome::Granted) | None) {
-            self.belief.not_before(self.delay, node); // It did not take the `SET`, and may not yet.
+        if self
+            .said
+            .get(node.index())
+            .is_some_and(|said| !takes_a_set(*said))
+        {
+            self.belief.not_before(self.delay, node);
         }
         if !self.belief.is_told() {
             self.look = self.look.min(self.often);
@@ -298,6 +301,15 @@ impl Wait {
         let behind = (step * BEHIND).mul_f64(young * far);
         behind.saturating_add(between(pace.random, Duration::ZERO, step * WIDTH))
     }
+}
+
+/// Returns `true` unless a node that has said this did not take the `SET`, and may not yet. One that
+/// others were faster than has said nothing.
+const fn takes_a_set(said: NodeOutcome) -> bool {
+    matches!(
+        said,
+        NodeOutcome::Granted | NodeOutcome::Held | NodeOutcome::Pending
+    )
 }
 
 fn between(random: &mut StdRng, from: Duration, to: Duration) -> Duration {
