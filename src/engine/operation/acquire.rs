@@ -731,6 +731,7 @@ pub(in crate::engine) fn set_answered(
         return Ok(None); // It is over.
     };
     claim.unanswered.remove(node);
+    let mut paid = false;
     let answer = match reply {
         Reply::Ok => {
             parts.nodes[node].grants += 1;
@@ -738,13 +739,13 @@ pub(in crate::engine) fn set_answered(
             Answer::Vote((Vote::Yes, NodeOutcome::Granted))
         }
         Reply::Nil => {
-            claim.denied(node);
+            paid = claim.denied(node);
             Answer::Nil
         }
         Reply::Error(error) => {
             match guard!(ErrorIsDenial, !refuses_for_certain(error)) {
                 true => claim.set_lost(node),
-                false => claim.denied(node),
+                false => paid = claim.denied(node),
             }
             let outcome = NodeOutcome::Refused(error);
             if wants_the_text(error) && parts.nodes[node].sets_by_script() {
@@ -755,7 +756,7 @@ pub(in crate::engine) fn set_answered(
             }
         }
         Reply::Forbidden(Forbidden::Command | Forbidden::Key) => {
-            claim.denied(node);
+            paid = claim.denied(node);
             let there = &mut parts.nodes[node];
             let missing = reply.missing(there.verb_of_set());
             let missing = missing.unwrap_or(Unusable::NoPermission);
@@ -775,6 +776,9 @@ pub(in crate::engine) fn set_answered(
     let (operation, over) = (claim.attempted_by(), claim.is_over());
     if over {
         parts.claims.settle(key, &mut parts.timers);
+    }
+    if paid {
+        parts.claims.forget_debt(node, &mut parts.nodes);
     }
     Ok(operation.map(|operation| (operation, answer)))
 }
