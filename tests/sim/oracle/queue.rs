@@ -11,8 +11,10 @@
 //!
 //! # What it does not see
 //!
-//! The order between clients, but for that bound; where there are faults `starvation` has another. A waiter is excused while its process is stopped
-//! and while any of these nodes answers late or errors; there a later majority begins a new time.
+//! The order between clients, but for that bound; where there are faults `starvation` has another. A
+//! waiter is excused while its process is stopped, while another user of its client has the lock as far
+//! as it knows, and while any of these nodes answers late or errors; there a later majority begins a new
+//! time.
 
 use crate::clock::{MILLI, NEVER, Time};
 use crate::server::{Mood, Server};
@@ -110,7 +112,9 @@ impl World {
             .map(|node| is_free(&self.servers[self.plan.server_of(node)], self, resource))
             .collect();
         for client in 0..self.clients.len() {
-            let known = self.quorum_knows(client, &free) && self.has_waiter(client, resource);
+            let known = self.quorum_knows(client, &free)
+                && self.has_waiter(client, resource)
+                && !self.has_holder(client, resource);
             let since = &mut self.oracle.waiting.free[client][resource];
             let begun = *since.get_or_insert(self.now);
             if !known {
@@ -138,8 +142,26 @@ impl World {
     }
 
     fn has_waiter(&self, client: usize, resource: usize) -> bool {
-        let mut users = self.clients[client].users.iter().enumerate();
-        users.any(|(user, there)| self.plan.resource_of(user) == resource && is_waiting(there))
+        self.users_of(client, resource).any(is_waiting)
+    }
+
+    /// Returns `true` if a user of the client holds the lock, as far as it knows: nobody of that client
+    /// asks for it then.
+    fn has_holder(&self, client: usize, resource: usize) -> bool {
+        let shown = self.clients[client].shown;
+        let holds = |user: &User| {
+            user.task
+                .hold()
+                .is_some_and(|hold| hold.lock.is_valid_at(shown))
+        };
+        self.users_of(client, resource).any(holds)
+    }
+
+    fn users_of(&self, client: usize, resource: usize) -> impl Iterator<Item = &User> {
+        let users = self.clients[client].users.iter().enumerate();
+        users
+            .filter(move |(user, _)| self.plan.resource_of(*user) == resource)
+            .map(|(_, user)| user)
     }
 }
 
