@@ -25,6 +25,7 @@
 //! contender.
 
 mod belief;
+mod holder;
 mod line;
 mod names;
 mod row;

@@ -15,7 +15,8 @@
 //! An extension is a change too: the waiter learns that the key lives on, and goes on waiting. A
 //! connection that is lost is made again, and the node is asked again. Nodes whose answers do not count
 //! (in [quarantine](crate::RestartGuard)) are never believed free. For what all this misses the waiter
-//! looks again every 2 to 4 s.
+//! looks again: once after 500 to 750 ms, and then every 2 to 4 s. That also finds a key without an expiry
+//! that was deleted.
 //!
 //! A lock that nobody else wants costs nothing more for all this: a node is asked to tell only when an
 //! attempt was refused.
@@ -45,6 +46,13 @@
 //! | [`LockOptions::tries`](crate::LockOptions::tries) | Until so many attempts were sent and refused; but for at most as many of the longest delays as there are tries (250 ms each by default), because a waiter in a queue sends none. |
 //!
 //! Blocking calls, futures, `LocalRedlock` and `Driver` wait alike.
+//!
+//! A call that ends with [`Held`](crate::LockError::Held) says for how long a majority keeps the lock
+//! ([`Report::held_for`](crate::Report::held_for)) or that it has no expiry
+//! ([`Report::never_expires`](crate::Report::never_expires)), and whether this handle holds it
+//! ([`Report::is_held_here`](crate::Report::is_held_here)), as far as its callers have waited and asked.
+//! Where one of them has waited for about 0.8 s, it also says which client holds it
+//! ([`Report::holder`](crate::Report::holder)): looks ask for that from half a second on.
 //!
 //! # Who is next
 //!
@@ -88,4 +96,9 @@
 //! `waiting::a_lock_that_is_handed_over_inside_a_program_takes_one_write_for_each_node`,
 //! `waiting::ten_thousand_waiters_of_one_handle_send_nothing_while_nothing_happens`,
 //! `waiting::waiters_that_give_up_leave_no_operation`,
-//! `waiting::every_kind_of_call_waits_for_five_seconds_by_default`.
+//! `waiting::every_kind_of_call_waits_for_five_seconds_by_default`,
+//! `waiting::guards::a_waiter_with_a_strict_guard_is_woken_when_a_foreign_client_deletes_the_key`,
+//! `waiting::guards::a_strict_guard_keeps_a_restarted_node_out_while_a_caller_waits`,
+//! `waiting::guards::an_observed_restart_keeps_a_node_out_while_a_caller_waits`,
+//! `waiting::reports::a_caller_who_waits_for_long_asks_who_holds_the_lock`,
+//! `waiting::reports::a_key_without_an_expiry_is_reported_and_wakes_when_it_is_deleted`.

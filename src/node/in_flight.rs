@@ -63,10 +63,12 @@ pub(crate) enum Request {
     Time,
     /// That changes of keys are to be told: once on a connection, and before each look.
     Track,
-    /// What is left of a key.
+    /// What is left of a key, or which token is in it.
     Look {
         /// Of which resource.
         place: PlaceKey,
+        /// The token.
+        holder: bool,
     },
 }
 

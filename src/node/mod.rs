@@ -50,6 +50,7 @@ use crate::limits::{
     COMMAND_BYTES_MAX, IN_FLIGHT_MAX, OUT_BYTES_MAX, REPLY_BYTES_MAX, REPLY_DEPTH_MAX,
     REPLY_ELEMENTS_MAX,
 };
+use crate::resource::OwnedToken;
 use crate::resp::{Inbox, Limits};
 use crate::time::Instant;
 use crate::timer::TimerKey;
@@ -130,6 +131,8 @@ pub(crate) struct Node {
     /// With the time at which it fires.
     pub(crate) silence_timer: Option<(TimerKey, Instant)>,
     pub(crate) debt_timer: Option<TimerKey>,
+    /// The token of a holder that was asked for, until it is taken.
+    token: Option<OwnedToken>,
 }
 
 impl Node {
@@ -164,6 +167,7 @@ impl Node {
             connection_timer: None,
             silence_timer: None,
             debt_timer: None,
+            token: None,
         }
     }
 

@@ -27,7 +27,8 @@ impl Node {
     ///
     /// The answer to an inspection, which says more than its [`Reply`], is shown to its operation by
     /// `show`, while it is in the buffer. Whether it counts is said afterwards. The names of keys that
-    /// have changed are handed to `changed`, which returns `true` if that was waited for.
+    /// have changed are handed to `changed`, which returns `true` if that was waited for. The token of a
+    /// holder can be [taken](Self::take_token) when its answer was returned.
     ///
     /// # Errors
     ///
@@ -67,7 +68,10 @@ impl Node {
                     tracking::answered(self.phase.server_mut(), value);
                     continue;
                 }
-                Request::Look { place } => {
+                Request::Look {
+                    place,
+                    holder: false,
+                } => {
                     let server = self.phase.server_mut();
                     return Ok(Some(tracking::looked(server, place, value)));
                 }
@@ -76,11 +80,16 @@ impl Node {
                 | Request::Probe { .. }
                 | Request::Release { .. }
                 | Request::Question { .. }
+                | Request::Look { .. }
                 | Request::Why { .. }) => {
-                    let reply = match shown_to(request) {
-                        None => Reply::of(value),
-                        Some(operation) => {
-                            show(operation, value);
+                    let reply = match is_with_text(request) {
+                        false => Reply::of(value),
+                        true => {
+                            if let Request::Question { operation, .. } = request {
+                                show(operation, value);
+                            } else {
+                                tracking::keep_token(&mut self.token, value);
+                            }
                             Reply::with_text(value)
                         }
                     };
@@ -158,18 +167,17 @@ fn pushed(
     }
 }
 
-/// Returns the operation that the answer to `request` is shown to, if it is shown to one.
+/// Returns `true` if the answer to `request` says more than its [`Reply`].
 #[inline]
-fn shown_to(request: Request) -> Option<OperationKey> {
-    if let Request::Question {
-        question: Question::Inspect,
-        operation,
-        ..
-    } = request
-    {
-        return Some(operation);
-    }
-    None
+fn is_with_text(request: Request) -> bool {
+    matches!(
+        request,
+        Request::Look { .. }
+            | Request::Question {
+                question: Question::Inspect,
+                ..
+            }
+    )
 }
 
 /// A server has answered `step`, in its handshake or after it.

@@ -20,6 +20,7 @@ use core::time::Duration;
 
 use crate::error::ServerError;
 use crate::keys::PlaceKey;
+use crate::resource::OwnedToken;
 use crate::resp::{Value, command};
 use crate::time::Instant;
 
@@ -27,6 +28,8 @@ use super::command::Dialect;
 use super::handshake::Server;
 use super::in_flight::Heard;
 use super::phase::{Access, Phase};
+use super::question::Question;
+use super::script::INSPECT;
 use super::{Command, Node, Request};
 
 const TRACK: &[u8] =
@@ -114,8 +117,33 @@ impl Node {
             }
             self.put(now, Request::Track, CACHING);
         }
-        self.put(now, Request::Look { place }, bytes);
+        let holder = false;
+        self.put(now, Request::Look { place, holder }, bytes);
         true
+    }
+
+    /// Asks who has the key `resource`, where the user may run scripts: one that cuts off what is longer
+    /// than any token, and that nobody is told of. It goes behind a look: what changes the key after that
+    /// is told.
+    pub(crate) fn ask_holder(
+        &mut self,
+        now: Instant,
+        place: PlaceKey,
+        resource: &[u8],
+        buffer: &mut Command,
+    ) {
+        let bytes = buffer.written(Dialect::Text, None, |out| {
+            command(out, &[b"EVAL", INSPECT.text.as_bytes(), b"1", resource]);
+        });
+        if self.may_run_scripts() {
+            let holder = true;
+            self.put(now, Request::Look { place, holder }, bytes);
+        }
+    }
+
+    /// Returns the token that was shown by the latest answer to the question for the holder, once.
+    pub(crate) fn take_token(&mut self) -> Option<OwnedToken> {
+        self.token.take()
     }
 
     /// Returns how it tells a waiter that a lock may be free.
@@ -161,6 +189,13 @@ fn left(value: Value<'_>) -> Option<Remaining> {
             Some(Remaining::For(Duration::from_millis(left)))
         }
     }
+}
+
+/// Keeps the token that the answer to the question for the holder shows, if any.
+#[cold]
+#[inline(never)]
+pub(super) fn keep_token(kept: &mut Option<OwnedToken>, value: Value<'_>) {
+    *kept = Question::token_in(value).map(|(token, _)| OwnedToken::new(token));
 }
 
 /// Hands the keys that a push says have changed to `changed`; `None` is all of them. Other pushes are

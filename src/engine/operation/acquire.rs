@@ -299,7 +299,7 @@ impl Acquire {
     /// since they last told anything.
     fn look(&mut self, cx: &mut Context<'_>) {
         let parts = &mut *cx.parts;
-        let mut command = parts.claims.command();
+        let (mut command, mut who) = (parts.claims.command(), parts.claims.command());
         let mut pace = pace(cx.now, cx.round, &parts.nodes, &mut parts.random);
         if let Some((waiting, resource)) = parts.queues.waiting(self.place)
             && waiting.why == Refusal::Held
@@ -311,11 +311,15 @@ impl Acquire {
                     && there.look(cx.now, self.place, resource, &mut command)
                 {
                     waiting.belief.asked(node);
+                    if waiting.asks_holder(cx.now) {
+                        there.ask_holder(cx.now, self.place, resource, &mut who);
+                    }
                 }
             }
             waiting.looked(&mut pace, parts.settings.retry.delay().into_inner());
         }
         parts.claims.sent(command);
+        parts.claims.sent(who);
     }
 
     /// Waits until the next attempt, or look, is due.
@@ -403,17 +407,23 @@ impl Acquire {
 
     // ----- the outcome ----------------------------------------------------------------------
 
-    /// Returns what each node said, and what is known of the holder: this engine, or another that the
-    /// nodes have said keeps the lock for a time.
+    /// Returns what each node said, and what is known of the holder: this engine, or another of which the
+    /// nodes have said who it is, and for how long they keep the lock. All who wait for it know the same.
     fn report_held(&self, cx: &mut Context<'_>) -> Report {
         let (report, parts) = (cx.report(), &mut *cx.parts);
         let own = parts.queues.holder(self.place);
         if let Some(claim) = own.and_then(|claim| parts.claims.get(claim)) {
-            return report.held_by(Some(&parts.settings.owner), claim.valid_until);
+            return report.held_here(&parts.settings.owner, claim.valid_until);
         }
-        let waiting = parts.queues.waiting(self.place);
-        let until = waiting.map(|(wait, _)| wait.belief.free_at(|_| Instant::ZERO));
-        report.held_by(None, until.unwrap_or(Instant::MAX))
+        let Some((waiting, _)) = parts.queues.waiting(self.place) else {
+            return report;
+        };
+        let counts = |node| parts.nodes[node].counts_from(cx.now) <= cx.now;
+        let until = waiting.belief.free_at(|_| Instant::ZERO);
+        match waiting.belief.is_permanent(counts) {
+            true => report.held_for_ever(waiting.holder.label(counts)),
+            false => report.held_until(waiting.holder.label(counts), until),
+        }
     }
 
     /// Hands the lock out. Its claim stays and is watched.
@@ -721,6 +731,7 @@ pub(in crate::engine) fn set_answered(
         return Ok(None); // It is over.
     };
     claim.unanswered.remove(node);
+    let mut paid = false;
     let answer = match reply {
         Reply::Ok => {
             parts.nodes[node].grants += 1;
@@ -728,13 +739,13 @@ pub(in crate::engine) fn set_answered(
             Answer::Vote((Vote::Yes, NodeOutcome::Granted))
         }
         Reply::Nil => {
-            claim.denied(node);
+            paid = claim.denied(node);
             Answer::Nil
         }
         Reply::Error(error) => {
             match guard!(ErrorIsDenial, !refuses_for_certain(error)) {
                 true => claim.set_lost(node),
-                false => claim.denied(node),
+                false => paid = claim.denied(node),
             }
             let outcome = NodeOutcome::Refused(error);
             if wants_the_text(error) && parts.nodes[node].sets_by_script() {
@@ -745,7 +756,7 @@ pub(in crate::engine) fn set_answered(
             }
         }
         Reply::Forbidden(Forbidden::Command | Forbidden::Key) => {
-            claim.denied(node);
+            paid = claim.denied(node);
             let there = &mut parts.nodes[node];
             let missing = reply.missing(there.verb_of_set());
             let missing = missing.unwrap_or(Unusable::NoPermission);
@@ -765,6 +776,9 @@ pub(in crate::engine) fn set_answered(
     let (operation, over) = (claim.attempted_by(), claim.is_over());
     if over {
         parts.claims.settle(key, &mut parts.timers);
+    }
+    if paid {
+        parts.claims.forget_debt(node, &mut parts.nodes);
     }
     Ok(operation.map(|operation| (operation, answer)))
 }
