@@ -301,7 +301,14 @@ impl Acquire {
     fn look(&mut self, cx: &mut Context<'_>) {
         let parts = &mut *cx.parts;
         let (mut command, mut who) = (parts.claims.command(), parts.claims.command());
-        let mut pace = pace(cx.now, cx.round, &parts.nodes, &mut parts.random);
+        let contenders = parts.queues.contenders();
+        let mut pace = pace(
+            cx.now,
+            cx.round,
+            &parts.nodes,
+            contenders,
+            &mut parts.random,
+        );
         if let Some((waiting, resource)) = parts.queues.waiting(self.place)
             && waiting.why == Refusal::Held
         {
@@ -339,7 +346,14 @@ impl Acquire {
     /// Returns what it does next while it rests.
     fn next(&self, cx: &mut Context<'_>) -> Option<Next> {
         let parts = &mut *cx.parts;
-        let mut pace = pace(cx.now, cx.round, &parts.nodes, &mut parts.random);
+        let contenders = parts.queues.contenders();
+        let mut pace = pace(
+            cx.now,
+            cx.round,
+            &parts.nodes,
+            contenders,
+            &mut parts.random,
+        );
         let (waiting, _) = parts.queues.waiting(self.place)?;
         let nodes = &parts.nodes;
         Some(waiting.next(&mut pace, |node| nodes[node].counts_from(cx.now)))
@@ -713,11 +727,18 @@ fn fresh_entry(buffer: Vec<u8>, resource: &[u8], random: &mut StdRng, owner: &[u
 }
 
 /// Returns what the decision of a waiter rests on.
-fn pace<'a>(now: Instant, round: &Round, nodes: &Nodes, random: &'a mut StdRng) -> Pace<'a> {
+fn pace<'a>(
+    now: Instant,
+    round: &Round,
+    nodes: &Nodes,
+    contenders: usize,
+    random: &'a mut StdRng,
+) -> Pace<'a> {
     Pace {
         now,
         waited: now.saturating_since(round.started),
         round_trip: nodes.round_trip(),
+        contenders: contenders as u32,
         random,
     }
 }
