@@ -47,6 +47,9 @@ const SPLITS_MAX: u32 = 32;
 /// Who has waited for so long is not behind anybody.
 const OLD: Duration = Duration::from_millis(100);
 
+/// Who has waited for so long is before those.
+const VERY_OLD: Duration = Duration::from_millis(500);
+
 /// For how long to come a tick of the wheel matters.
 const NEAR: Duration = Duration::from_millis(20);
 
@@ -65,7 +68,7 @@ const LEFT_AT_LEAST: Duration = Duration::from_millis(1);
 
 /// After so many attempts in a row that no node granted it looks before it asks: the holder extends its
 /// lock, or the key changes without becoming free.
-const WASTED_MAX: u32 = 3;
+const WASTED_MAX: u32 = 20;
 
 /// After so many changes while it waits it rests before each look. So many are no locks: somebody writes
 /// to the key all the time, or a node forgets what it was to tell.
@@ -222,10 +225,13 @@ impl Wait {
         self.soon = self.soon.min(now);
     }
 
-    /// It is about to look: at all nodes, if it has not done so for long.
+    /// It is about to look: at all nodes, if it has not done so for long, and also at those that do not
+    /// tell, if what others told was in vain.
     pub(in crate::engine) fn begin_to_look(&mut self, now: Instant) {
         if self.look <= now {
             self.belief.ask_again();
+        } else if WASTED_MAX <= self.wasted {
+            self.belief.ask_untold();
         }
     }
 
@@ -281,7 +287,9 @@ impl Wait {
         if !self.belief.is_told() {
             self.look = self.look.min(self.often);
         }
-        if left != Remaining::Missing {
+        if left == Remaining::Missing {
+            self.wasted = 0; // Others were faster.
+        } else {
             self.window = None;
             if !self.told {
                 self.splits = self.splits.saturating_sub(1);
@@ -364,7 +372,11 @@ impl Wait {
         let young = OLD.saturating_sub(pace.waited).as_secs_f64() / OLD.as_secs_f64();
         let far = f64::from(self.splits.min(SPLITS_FEW)) / f64::from(SPLITS_FEW);
         let behind = (step * BEHIND).mul_f64(young * far);
-        behind.saturating_add(between(pace.random, Duration::ZERO, step * WIDTH))
+        let width = match pace.waited < VERY_OLD {
+            true => step * WIDTH,
+            false => step / 4,
+        };
+        behind.saturating_add(between(pace.random, Duration::ZERO, width))
     }
 }
 
