@@ -821,9 +821,10 @@ fn say_who_is_away(why: Refusal, cx: &mut Context<'_>) -> Refusal {
     let nodes = &cx.parts.nodes;
     let mut there = 0;
     for (ballot, outcome) in cx.round.ballots.iter_mut().zip(nodes.outcomes(cx.now)) {
-        match outcome {
-            NodeOutcome::Granted => there += 1,
-            away => ballot.outcome = away,
+        if outcome == NodeOutcome::Granted {
+            there += 1;
+        } else {
+            ballot.outcome = outcome;
         }
     }
     match there < cx.round.tally.quorum() {
