@@ -70,13 +70,14 @@ const LEFT_AT_LEAST: Duration = Duration::from_millis(1);
 /// lock, or the key changes without becoming free.
 const WASTED_MAX: u32 = 20;
 
-/// After so many changes while it waits it rests before each look. So many are no locks: somebody writes
+/// After so many changes from one look at all nodes to the next it rests before each. So many are no locks: somebody writes
 /// to the key all the time, or a node forgets what it was to tell.
 const CHANGES_MAX: u32 = 10_000;
 const REST: Duration = Duration::from_millis(20);
 
-/// With so many more contenders each looks again so much later.
+/// With each so many more contenders they look again later: twice as long, three times, up to ten times.
 const CONTENDERS: u32 = 1_000;
+const TIMES_MAX: u32 = 10;
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -230,6 +231,7 @@ impl Wait {
     pub(in crate::engine) fn begin_to_look(&mut self, now: Instant) {
         if self.look <= now {
             self.belief.ask_again();
+            self.changes = 0;
         } else if WASTED_MAX <= self.wasted {
             self.belief.ask_untold();
         }
@@ -240,10 +242,15 @@ impl Wait {
         self.since = self.since.min(pace.now);
         let asked = self.asks_holder(pace.now);
         let mut after = |at: Instant, from, to| at.saturating_add(between(pace.random, from, to));
-        let times = 1 + pace.contenders / CONTENDERS;
-        self.look = match asked {
+        let times = (1 + pace.contenders / CONTENDERS).min(TIMES_MAX);
+        let look = match asked {
             true => after(pace.now, LOOK_AGAIN * times, LOOK_AGAIN * times * 2),
             false => after(self.since, WHO * times, WHO * times * 3 / 2),
+        };
+        // A look at few nodes does not put off the one at all.
+        self.look = match pace.now < self.look {
+            true => self.look.min(look),
+            false => look,
         };
         self.often = after(pace.now, delays.0, delays.1.max(SHORTEST));
         self.often = self.often.max(pace.now.saturating_add(SHORTEST));
