@@ -5,7 +5,10 @@
 //! * Where votes were split, because several asked at the same time: a random part of a window later.
 //!   The window grows with each split and shrinks with how long the contender has waited, so that the
 //!   oldest comes first.
+//!   Those who have waited for half a second have the shortest window of all.
 //! * Where that goes on and on, or beliefs are wrong though nothing changes: after a random delay.
+//! * Where no node granted any of many attempts in a row: after another look, because the holder may be
+//!   extending its lock. Where the key changes all the time: after a rest.
 //! * After several locks in a row that this engine has handed over by itself: a window later, in which
 //!   others can take the lock.
 //!
@@ -70,8 +73,8 @@ const LEFT_AT_LEAST: Duration = Duration::from_millis(1);
 /// lock, or the key changes without becoming free.
 const WASTED_MAX: u32 = 20;
 
-/// After so many changes from one look at all nodes to the next it rests before each. So many are no locks: somebody writes
-/// to the key all the time, or a node forgets what it was to tell.
+/// After so many changes from one look at all nodes to the next it rests before each. So many are no
+/// locks: somebody writes to the key all the time, or a node forgets what it was to tell.
 const CHANGES_MAX: u32 = 10_000;
 const REST: Duration = Duration::from_millis(20);
 
@@ -109,7 +112,7 @@ pub(in crate::engine) struct Wait {
     splits: u32,
     /// How many attempts in a row no node has granted.
     wasted: u32,
-    /// How many changes nodes have told of.
+    /// How many changes nodes have told of since the latest look at all of them that was due.
     changes: u32,
     /// Since the latest attempt a node has said that another holds the lock, or that the key has
     /// changed.
