@@ -173,11 +173,13 @@ impl Wait {
         }
     }
 
-    /// This engine has released the lock, and leaves it to others for a window.
+    /// This engine has released the lock, and leaves it to others for a window. It has met them, so that
+    /// from then on it asks as one whose votes were split once.
     pub(in crate::engine) fn leave_to_others(&mut self, now: Instant, round_trip: Duration) {
         let window = (round_trip * LEFT_TO_OTHERS).max(LEFT_AT_LEAST);
         let end = now.saturating_add(window);
         self.window = Some(end);
+        self.splits = self.splits.max(1);
         self.belief.suppose(end); // It was free a moment ago, and nodes may say nothing.
     }
 
