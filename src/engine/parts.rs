@@ -11,13 +11,15 @@ use rand::{Rng, SeedableRng};
 
 use crate::config::Config;
 use crate::entry::Entry;
+use crate::error::NodeOutcome;
 use crate::invariant::Must;
-use crate::keys::{ClaimKey, OperationKey, PlaceKey};
+use crate::keys::{ClaimKey, NodeId, OperationKey, PlaceKey};
 use crate::limits::TTL_ASSUMED_MAX;
 use crate::quorum::{LockId, NodeSet};
 use crate::time::Instant;
 
 use super::alarm::Timers;
+use super::answer::Answer;
 use super::claims::claim::{Claim, Questions};
 use super::claims::{Below, Claims};
 use super::nodes::Nodes;
@@ -142,6 +144,20 @@ impl Parts {
         self.wrote(now, claim);
         let (claims, mut below) = self.claims(now);
         claims.release(operation, claim, &mut below);
+    }
+
+    /// `node` has denied `claim`, whose release waited for room there and is not owed any more. Returns the
+    /// operation that waits for the outcome of the release: the key is missing there.
+    #[cold]
+    pub(super) fn not_owed(
+        &mut self,
+        node: NodeId,
+        claim: ClaimKey,
+    ) -> Option<(OperationKey, Answer)> {
+        let operation = self.claims.get(claim).must()?.released_for();
+        self.claims.settle(claim, &mut self.timers);
+        self.claims.forget_debt(node, &mut self.nodes);
+        operation.map(|operation| (operation, Answer::Withheld(NodeOutcome::Missing)))
     }
 
     /// Reports to the holder of `claim`, once, that its lock is over. Returns the questions about it,

@@ -574,11 +574,11 @@ pub(in crate::engine) fn set_answered(
         }
     };
     let (operation, over) = (claim.attempted_by(), claim.is_over());
+    if paid {
+        return Ok(parts.not_owed(node, key));
+    }
     if over {
         parts.claims.settle(key, &mut parts.timers);
-    }
-    if paid {
-        parts.claims.forget_debt(node, &mut parts.nodes);
     }
     Ok(operation.map(|operation| (operation, answer)))
 }
