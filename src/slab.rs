@@ -231,6 +231,20 @@ impl<T> Slab<T> {
         }
     }
 
+    /// Returns the key of the place at `index`, for lists whose links are indices.
+    pub(crate) fn key_at(&self, index: u32) -> Key {
+        let generation = self.places[index as usize].generation;
+        Key { index, generation }
+    }
+
+    /// Returns the value at `index`, to be changed. Panics as [`Slab::at`] does.
+    pub(crate) fn at_mut(&mut self, index: u32) -> &mut T {
+        match &mut self.places[index as usize].state {
+            State::Occupied(value) => value,
+            State::Vacant(_) => dangling(index),
+        }
+    }
+
     /// Takes the value at `index` out. Panics as [`Slab::at`] does.
     pub(crate) fn remove_at(&mut self, index: u32) -> T {
         let place = &mut self.places[index as usize];

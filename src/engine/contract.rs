@@ -30,8 +30,18 @@ pub struct RoundId(pub(crate) OperationKey);
 impl RoundId {
     /// Returns a small number that no other open round has: an index for the caller's own table.
     #[must_use]
-    pub const fn index(self) -> usize {
-        self.0.0.index() as usize
+    pub fn index(self) -> usize {
+        let (waits, place) = self.place();
+        place * 2 + usize::from(waits)
+    }
+
+    /// Returns its place among the open rounds of its kind, and whether it is of those that have waited
+    /// for their turn.
+    pub(crate) fn place(self) -> (bool, usize) {
+        match self.0.waiter() {
+            Some(waiter) => (true, waiter.0.index() as usize),
+            None => (false, self.0.0.index() as usize),
+        }
     }
 }
 

@@ -86,13 +86,10 @@ impl Engine {
         }
     }
 
-    /// Something has changed that these operations may wait for.
-    pub(super) fn stir(
-        &mut self,
-        now: Instant,
-        operations: impl IntoIterator<Item = OperationKey>,
-    ) {
-        for operation in operations {
+    /// Something has changed that this operation may wait for.
+    pub(super) fn stir(&mut self, now: Instant, operation: Option<OperationKey>) {
+        let queues = &self.parts.queues;
+        if let Some(operation) = operation.and_then(|key| queues.opened(key)) {
             self.operations
                 .with(now, operation, &mut self.parts, |operation, cx| {
                     operation.stirred(cx);
@@ -318,6 +315,7 @@ impl Engine {
         // Before an operation is refused because this node is missing: no later attempt would
         // succeed.
         if matches!(trouble, Trouble::Unusable(Unusable::OtherCluster { .. })) {
+            self.operations.open_all(&mut self.parts);
             self.operations.each(now, &mut self.parts, |operation, cx| {
                 operation.other_cluster(cx)
             });
@@ -370,6 +368,7 @@ impl Engine {
                     self.operations
                         .with(now, key, &mut self.parts, |operation, cx| operation.due(cx))
                 }
+                Alarm::Waiter(key) => self.operations.waited(now, key, &mut self.parts),
                 Alarm::Claim(key) => {
                     let (claims, mut below) = self.parts.claims(now);
                     if claims.due(key, &mut below) {
@@ -418,7 +417,7 @@ impl Engine {
     // ----- majorities that are silent -------------------------------------------------------
 
     fn is_anything_wanted(&self) -> bool {
-        !self.operations.is_empty() || !self.parts.claims.is_empty()
+        self.operations.len(&self.parts.queues) != 0 || !self.parts.claims.is_empty()
     }
 
     fn watch_lines(&mut self, now: Instant) {
@@ -428,7 +427,10 @@ impl Engine {
     }
 
     fn lines_due(&mut self, now: Instant) {
-        let (wanted, asked) = (self.is_anything_wanted(), !self.operations.is_empty());
+        let (wanted, asked) = (
+            self.is_anything_wanted(),
+            self.operations.len(&self.parts.queues) != 0,
+        );
         let timers = &mut self.parts.timers;
         self.parts.nodes.lines_due(now, wanted, asked, timers);
     }

@@ -217,7 +217,7 @@ impl Engine {
     #[must_use]
     pub fn load(&self) -> Load {
         let mut load = Load {
-            rounds: self.operations.len(),
+            rounds: self.operations.len(&self.parts.queues),
             claims: self.parts.claims.len(),
             broken: crate::invariant::count(),
             ..Load::default()
@@ -274,7 +274,7 @@ impl Engine {
         if tries_allowed == Some(0) {
             return Err(InvalidRequest::NoTries.into());
         }
-        if self.operations.is_full() || !parts.claims.has_room() {
+        if self.operations.is_full(&parts.queues) || !parts.claims.has_room() {
             return Err(LockError::Saturated);
         }
         parts.restarts.remember(ttl);
@@ -305,7 +305,7 @@ impl Engine {
         let parts = &mut self.parts;
         let ttl = parts.settings.check_ttl(ttl)?;
         Extend::check(now, lock)?;
-        if self.operations.is_full_for_holders() {
+        if self.operations.is_full_for_holders(&parts.queues) {
             return Err(ExtendError::Saturated); // It needs no new claim: the lock has one.
         }
         let kind = Kind::Extend(Extend::new(lock, parts)?);
@@ -327,7 +327,7 @@ impl Engine {
     pub fn confirm(&mut self, now: Instant, lock: &Lock) -> Result<RoundId, ConfirmError> {
         let parts = &mut self.parts;
         let kind = Kind::Confirm(Confirm::new(now, lock, parts)?);
-        if self.operations.is_full_for_holders() {
+        if self.operations.is_full_for_holders(&parts.queues) {
             return Err(ConfirmError::Saturated);
         }
         parts.restarts.remember(lock.ttl());
@@ -344,7 +344,7 @@ impl Engine {
         check_resource(resource)?;
         let parts = &mut self.parts;
         parts.restarts.check_name(resource)?;
-        if self.operations.is_full() {
+        if self.operations.is_full(&parts.queues) {
             return Err(InspectError::Saturated);
         }
         let kind = Kind::Inspect(Inspect::new(resource, parts));
@@ -376,7 +376,7 @@ impl Engine {
     pub fn reinit(&mut self, now: Instant) -> Result<RoundId, ReinitError> {
         let parts = &mut self.parts;
         parts.restarts.check_reinit()?;
-        if self.operations.is_full() {
+        if self.operations.is_full(&parts.queues) {
             return Err(ReinitError::Saturated);
         }
         if let Some(report) = reinit::why_unready(now, parts) {
@@ -390,7 +390,7 @@ impl Engine {
 
     /// Ends an operation without reporting its outcome, and releases what it may have locked.
     pub fn cancel(&mut self, now: Instant, round: RoundId) {
-        self.operations.cancel(now, round.0, &mut self.parts);
+        self.operations.cancel(now, round, &mut self.parts);
     }
 
     /// Cancels every acquisition that is open.

@@ -13,17 +13,18 @@ use crate::config::Config;
 use crate::entry::Entry;
 use crate::error::NodeOutcome;
 use crate::invariant::Must;
-use crate::keys::{ClaimKey, NodeId, OperationKey, PlaceKey};
+use crate::keys::{ClaimKey, NodeId, OperationKey, PlaceKey, WaiterKey};
 use crate::limits::TTL_ASSUMED_MAX;
 use crate::quorum::{LockId, NodeSet};
 use crate::time::Instant;
 
-use super::alarm::Timers;
+use super::alarm::{Alarm, Timers};
 use super::answer::Answer;
 use super::claims::claim::{Claim, Questions};
 use super::claims::{Below, Claims};
+use super::contract::Wake;
 use super::nodes::Nodes;
-use super::queues::Queues;
+use super::queues::{Queues, Waiter};
 use super::restarts::Restarts;
 use super::settings::Settings;
 
@@ -107,6 +108,29 @@ impl Parts {
         if let Some(wait) = self.queues.begin_waiting(place, self.nodes.len()) {
             wait.leave_to_others(now, self.nodes.round_trip());
         }
+    }
+
+    /// Returns when the time of `waiter` is up, and why.
+    pub(super) fn wait_ends(&self, waiter: WaiterKey) -> Option<(Instant, Wake)> {
+        let waiter = self.queues.waiter(waiter)?;
+        let tries_end = self
+            .settings
+            .tries_end(waiter.started, waiter.tries_allowed());
+        let ends = (tries_end, Wake::Retry);
+        let deadline = waiter.deadline().map(|deadline| (deadline, Wake::Deadline));
+        deadline.into_iter().chain([ends]).min()
+    }
+
+    /// Keeps `waiter` behind all that wait for the same, until its time is up.
+    pub(super) fn queue(&mut self, waiter: Waiter) -> Option<WaiterKey> {
+        let key = self.queues.queue(waiter)?;
+        if let Some((at, _)) = self.wait_ends(key)
+            && at != Instant::MAX
+            && let Some(waiter) = self.queues.waiter_mut(key)
+        {
+            waiter.timer = Some(self.timers.insert(at, Alarm::Waiter(key)));
+        }
+        Some(key)
     }
 
     /// Releases `claim` without an operation that waits for the outcome.

@@ -14,8 +14,9 @@ use crate::time::Instant;
 /// See the [module](self).
 #[derive(Debug)]
 pub(super) struct Callers {
-    /// The operations that a thread or a task waits for, by their rounds.
-    operations: Table<RoundId, Caller>,
+    /// The operations that a thread or a task waits for, by their rounds: those that were begun at once,
+    /// and those that have waited for their turn.
+    operations: [Table<RoundId, Caller>; 2],
     /// How many of them tasks wait for.
     tasks: usize,
     /// The locks that are held.
@@ -52,7 +53,7 @@ pub(super) enum Delivery {
 impl Callers {
     pub(super) fn new() -> Self {
         Self {
-            operations: Table::new(RoundId::index),
+            operations: [const { Table::new(|round: RoundId| round.place().1) }; 2],
             tasks: 0,
             // The lower half of a claim's key is its index.
             locks: Table::new(|lock: LockId| lock.claim as u32 as usize),
@@ -61,9 +62,21 @@ impl Callers {
         }
     }
 
+    fn table(&self, round: RoundId) -> &Table<RoundId, Caller> {
+        &self.operations[usize::from(round.place().0)]
+    }
+
+    fn table_mut(&mut self, round: RoundId) -> &mut Table<RoundId, Caller> {
+        &mut self.operations[usize::from(round.place().0)]
+    }
+
+    fn all(&self) -> impl Iterator<Item = &(RoundId, Caller)> {
+        self.operations.iter().flat_map(Table::iter)
+    }
+
     /// Returns how many operations are waited for.
     pub(super) fn waiting(&self) -> usize {
-        self.operations.len()
+        self.operations.iter().map(Table::len).sum()
     }
 
     /// Returns how many of them tasks wait for.
@@ -73,28 +86,29 @@ impl Callers {
 
     /// Returns `true` until the outcome of `round` is decided.
     pub(super) fn is_open(&self, round: RoundId) -> bool {
-        self.operations.get(round).is_some()
+        self.table(round).get(round).is_some()
     }
 
     /// Returns the operations that are waited for.
     pub(super) fn rounds(&self) -> Vec<RoundId> {
-        self.operations.iter().map(|(round, _)| *round).collect()
+        self.all().map(|(round, _)| *round).collect()
     }
 
     /// Returns an operation that a thread waits for, with its slot.
     pub(super) fn waiting_thread(&self) -> Option<(RoundId, &Arc<Slot>)> {
-        if self.tasks == self.operations.len() {
+        if self.tasks == self.waiting() {
             return None;
         }
-        let mut operations = self.operations.iter();
-        let (round, caller) = operations.find(|(_, caller)| caller.waiter == Waiter::Thread)?;
+        let (round, caller) = self
+            .all()
+            .find(|(_, caller)| caller.waiter == Waiter::Thread)?;
         Some((*round, &caller.slot))
     }
 
     pub(super) fn open(&mut self, round: RoundId, slot: &Arc<Slot>, waiter: Waiter) {
         let slot = Arc::clone(slot);
         self.tasks += usize::from(waiter == Waiter::Task);
-        self.operations.put(round, Caller { slot, waiter });
+        self.table_mut(round).put(round, Caller { slot, waiter });
     }
 
     /// Ends the wait for `round`. Returns `false` if its outcome is decided.
@@ -114,7 +128,7 @@ impl Callers {
     }
 
     fn take(&mut self, round: RoundId) -> Option<Caller> {
-        let caller = self.operations.take(round)?;
+        let caller = self.table_mut(round).take(round)?;
         self.tasks -= usize::from(caller.waiter == Waiter::Task);
         Some(caller)
     }
@@ -163,7 +177,7 @@ impl Callers {
         // The caller stays in the table until its outcome is there: if the engine panics before, it
         // is found.
         let Some(slot) = self
-            .operations
+            .table(round)
             .get(round)
             .map(|caller| Arc::clone(&caller.slot))
         else {
@@ -194,7 +208,10 @@ impl Callers {
 
     /// The engine has panicked: refuses every call, and reports every lock as lost.
     pub(super) fn refuse_all(&mut self) {
-        let (calls, locks) = (self.operations.drain(), self.locks.drain());
+        let (calls, locks) = (
+            self.operations.iter_mut().flat_map(Table::drain),
+            self.locks.drain(),
+        );
         let calls =
             calls.map(|call| Delivery::Outcome(call.slot, Outcome::Refused(Refusal::Closed)));
         self.deliveries

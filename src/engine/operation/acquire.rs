@@ -30,8 +30,9 @@ use crate::engine::check::is_out_of_reach;
 use crate::engine::claims::claim::{Claim, Stage};
 use crate::engine::contract::{Event, Request, RoundId};
 use crate::engine::parts::Parts;
-use crate::engine::queues::Refusal;
-use waiting::{SHORTEST_REST, why_at_last};
+use crate::engine::queues::{Refusal, Waiter};
+use crate::engine::settings::SHORTEST_REST;
+use waiting::why_at_last;
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -40,7 +41,7 @@ pub(in crate::engine) struct Acquire {
     claim: Option<ClaimKey>,
     /// The resource, and who else wants it.
     place: PlaceKey,
-    /// It waits for its turn.
+    /// It waits for its turn, or has waited: its caller knows it by that.
     waiter: Option<WaiterKey>,
     /// `None`: as many as there is time for.
     tries_allowed: Option<u32>,
@@ -74,6 +75,23 @@ impl Acquire {
             extensions: request.options.extensions_allowed().unwrap_or(u32::MAX),
             verdict: Verdict::Open,
         }
+    }
+
+    /// Returns the operation of `waiter`, which was kept as this.
+    pub(in crate::engine) fn opened(waiter: WaiterKey, kept: &Waiter) -> Self {
+        Self {
+            claim: None,
+            place: kept.place,
+            waiter: Some(waiter),
+            tries_allowed: kept.tries_allowed(),
+            extensions: kept.extensions,
+            verdict: Verdict::Open,
+        }
+    }
+
+    /// Returns what its caller calls it, which is open under `key`.
+    pub(in crate::engine) fn name(&self, key: OperationKey) -> RoundId {
+        RoundId(self.waiter.map_or(key, OperationKey::of_waiter))
     }
 
     // ----- an attempt -----------------------------------------------------------------------
@@ -196,12 +214,15 @@ impl Acquire {
         operation: OperationKey,
         parts: &mut Parts,
     ) -> Option<OperationKey> {
-        if matches!(self.verdict, Verdict::HandedOut) {
-            return None;
+        let (queues, buffers) = (&mut parts.queues, &mut parts.claims.buffers);
+        match (&self.verdict, self.waiter) {
+            (Verdict::HandedOut, None) => None,
+            (Verdict::HandedOut, Some(waiter)) => {
+                queues.forget(waiter);
+                None
+            }
+            (_, waiter) => queues.leave(self.place, operation, waiter, buffers),
         }
-        let buffers = &mut parts.claims.buffers;
-        let (queues, waiter) = (&mut parts.queues, self.waiter.take());
-        queues.leave(self.place, operation, waiter, buffers)
     }
 
     // ----- another cluster's ----------------------------------------------------------------
@@ -283,8 +304,7 @@ impl Operate for Acquire {
         } else if once {
             self.give_up_waiting(cx);
         } else {
-            self.waiter = cx.parts.queues.queue(self.place, cx.round.key);
-            self.wait_for_turn(cx);
+            self.queue(cx);
         }
     }
 
@@ -349,7 +369,7 @@ impl Operate for Acquire {
                 Refusal::OtherCluster => LockError::OtherCluster(cx.report()),
             }),
         };
-        let round = RoundId(cx.round.key);
+        let round = self.name(cx.round.key);
         Some(Event::Acquired { round, result })
     }
 
@@ -387,9 +407,7 @@ impl Operate for Acquire {
     /// No lock is taken where a node is another cluster's.
     fn other_cluster(&mut self, cx: &mut Context<'_>) {
         match cx.round.state {
-            State::Voting => _ = self.refuse_for_other_cluster(cx),
-            State::Queued { .. } | State::Resting { .. } => {
-                cx.round.fill_ballots(cx.parts.nodes.len());
+            State::Voting | State::Queued { .. } | State::Resting { .. } => {
                 _ = self.refuse_for_other_cluster(cx);
             }
             State::Decided => {}

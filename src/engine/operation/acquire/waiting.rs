@@ -15,13 +15,10 @@ use crate::engine::check::is_out_of_reach;
 use crate::engine::nodes::Nodes;
 use crate::engine::operation::Context;
 use crate::engine::operation::round::State;
-use crate::engine::queues::{Next, Pace, Refusal, Wait};
+use crate::engine::queues::{Next, Pace, Refusal, Wait, Waiter};
+use crate::engine::settings::SHORTEST_REST;
 use crate::error::NodeOutcome;
-use crate::time::{Instant, NANOS_PER_TICK};
-
-/// The least delay between two attempts: a shorter one would end in the turn in which it began, and
-/// attempts that fail at once would follow each other there for ever.
-pub(super) const SHORTEST_REST: Duration = Duration::from_nanos(NANOS_PER_TICK);
+use crate::time::Instant;
 
 /// Less than this and two round trips before the caller's deadline no other attempt is begun, and
 /// none that has less than half of it: cut short, it would say less than the one before it.
@@ -38,6 +35,23 @@ impl Acquire {
         claim.is_some_and(|claim| cx.now < claim.valid_until)
     }
 
+    /// Stands behind all that wait for the same. Nothing of it is kept but its [`Waiter`].
+    #[cold]
+    pub(super) fn queue(&mut self, cx: &mut Context<'_>) {
+        cx.round.state = State::Queued {
+            until: self.tries_end(cx),
+        };
+        let waiter = Waiter::new(
+            self.place,
+            cx.round.started,
+            cx.round.deadline,
+            cx.round.ttl,
+            self.tries_allowed,
+            self.extensions,
+        );
+        self.waiter = cx.parts.queue(waiter);
+    }
+
     /// Waits until the lock that this engine holds is given back, or the contender before it has
     /// ended; or until its tries would have been used up.
     pub(super) fn wait_for_turn(&mut self, cx: &mut Context<'_>) {
@@ -49,14 +63,8 @@ impl Acquire {
 
     /// Returns when the operation has waited for others for as long as its tries could have taken.
     fn tries_end(&self, cx: &Context<'_>) -> Instant {
-        let Some(tries) = self.tries_allowed else {
-            return Instant::MAX;
-        };
-        let (_, longest) = cx.parts.settings.retry.delay().into_inner();
-        let longest = longest.max(SHORTEST_REST);
-        cx.round
-            .started
-            .saturating_add(longest.saturating_mul(tries))
+        let settings = &cx.parts.settings;
+        settings.tries_end(cx.round.started, self.tries_allowed)
     }
 
     /// Returns the same while it rests: where too few nodes have answered, each attempt counts.
@@ -77,7 +85,6 @@ impl Acquire {
     /// Ends without an attempt: the nodes have said what they said to the latest attempt for the same
     /// resource, and those that have granted the lock that is held here would say so.
     pub(super) fn give_up_waiting(&mut self, cx: &mut Context<'_>) {
-        cx.round.fill_ballots(cx.parts.nodes.len());
         let mut why = Refusal::Held;
         if let Some((waiting, _)) = cx.parts.queues.waiting(self.place) {
             why = waiting.why;
@@ -183,7 +190,6 @@ impl Acquire {
     /// repaired by now.
     pub(super) fn go_on(&mut self, cx: &mut Context<'_>) {
         if cx.round.tries != 0 && is_out_of_reach(cx.parts.nodes.outcomes(cx.now)) {
-            cx.round.fill_ballots(cx.parts.nodes.len());
             let why = why_at_last(Refusal::Held, cx);
             self.decide(Verdict::Refused(why), cx);
             return;
