@@ -81,8 +81,6 @@ use crate::invariant::Must;
 use crate::keys::ClaimKey;
 #[cfg(feature = "std")]
 use crate::node::Node;
-#[cfg(feature = "std")]
-use crate::quorum::NodeSet;
 use crate::quorum::{Lock, LockId};
 use crate::resource::check_resource;
 use crate::time::Instant;
@@ -248,13 +246,6 @@ impl Engine {
     #[cfg(feature = "std")]
     pub(crate) fn distant_timeout(&self) -> Duration {
         operation::patience::distant_timeout(self.parts.nodes.iter())
-    }
-
-    /// Returns the nodes that have said that they hold the token of `lock`, while it is held here.
-    #[cfg(feature = "std")]
-    pub(crate) fn granted(&self, lock: &Lock) -> NodeSet {
-        let claim = self.parts.claims.of(lock);
-        claim.map_or(NodeSet::EMPTY, |claim| claim.granted)
     }
 
     // ----- operations -----------------------------------------------------------------------

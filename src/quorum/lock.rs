@@ -6,7 +6,7 @@ use core::time::Duration;
 use super::{Majority, NodeSet};
 use crate::entry::Entry;
 use crate::resource::Token;
-use crate::time::Instant;
+use crate::time::{Instant, nanos};
 
 /// Names a held lock towards the engine that granted or adopted it.
 ///
@@ -30,8 +30,8 @@ pub struct Lock {
     entry: Entry,
     id: LockId,
     valid_until: Instant,
-    /// The longest that its keys were given. Its releases are not owed for longer.
-    ttl: Duration,
+    /// The longest that its keys were given, in nanoseconds. Its releases are not owed for longer.
+    ttl: u64,
     extensions_left: u32,
     /// The nodes that said that they have it, up to the last verdict.
     voters: NodeSet,
@@ -59,7 +59,7 @@ impl Lock {
             entry,
             id,
             valid_until,
-            ttl,
+            ttl: nanos(ttl),
             extensions_left,
             voters: majority.nodes(),
         }
@@ -77,7 +77,7 @@ impl Lock {
             entry,
             id: LockId::NONE,
             valid_until,
-            ttl,
+            ttl: nanos(ttl),
             extensions_left: u32::MAX,
             voters,
         }
@@ -123,7 +123,7 @@ impl Lock {
     /// Returns the longest ttl that it was taken or extended with.
     #[must_use]
     pub fn ttl(&self) -> Duration {
-        self.ttl
+        Duration::from_nanos(self.ttl)
     }
 
     /// Returns how many more extensions it was granted.
@@ -135,7 +135,7 @@ impl Lock {
     /// A majority extended it: its validity ends at the later of the two ends.
     pub(crate) fn extended(&mut self, majority: &Majority, valid_until: Instant, ttl: Duration) {
         self.voters = self.voters.union(majority.nodes());
-        self.ttl = self.ttl.max(ttl);
+        self.ttl = self.ttl.max(nanos(ttl));
         self.valid_until = self.valid_until.max(valid_until);
         self.extensions_left = match self.extensions_left {
             u32::MAX => u32::MAX,
@@ -146,7 +146,7 @@ impl Lock {
     /// A majority keeps it until then: that replaces the known end.
     pub(crate) fn confirmed(&mut self, majority: &Majority, valid_until: Instant, ttl: Duration) {
         self.voters = self.voters.union(majority.nodes());
-        self.ttl = self.ttl.max(ttl);
+        self.ttl = self.ttl.max(nanos(ttl));
         self.valid_until = valid_until;
     }
 

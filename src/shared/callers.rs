@@ -3,11 +3,10 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::slot::{Grant, Outcome, Slot};
+use super::slot::{Outcome, Slot};
 use super::table::Table;
 use crate::driver::{Refusal, clock};
 use crate::engine::{Engine, Event, Extension, RoundId};
-use crate::error::LockError;
 use crate::quorum::{Lock, LockId};
 use crate::time::Instant;
 
@@ -153,44 +152,18 @@ impl Callers {
             self.note_end(extension);
         }
         let Some(round) = event.round() else { return };
-        let outcome = if let Event::Acquired { result, .. } = event {
-            let Some(result) = self.grant(engine, round, result) else {
-                return;
-            };
-            Outcome::Acquired(result)
-        } else {
-            Outcome::Event(event)
+        let Some(Caller { slot, waiter }) = self.take(round) else {
+            return give_back(engine, event); // The caller has given up.
         };
-        if let Some(Caller { slot, waiter }) = self.take(round) {
-            self.delivers_to_task |= waiter == Waiter::Task;
-            self.deliveries.push(Delivery::Outcome(slot, outcome));
+        if let Event::Acquired {
+            result: Ok(lock), ..
+        } = &event
+        {
+            self.watch(&slot, lock);
         }
-    }
-
-    /// Makes a granted lock known to the slot of its caller. Gives it back if the caller has given up.
-    fn grant(
-        &mut self,
-        engine: &mut Engine,
-        round: RoundId,
-        result: Result<Lock, LockError>,
-    ) -> Option<Result<Grant, LockError>> {
-        // The caller stays in the table until its outcome is there: if the engine panics before, it
-        // is found.
-        let Some(slot) = self
-            .table(round)
-            .get(round)
-            .map(|caller| Arc::clone(&caller.slot))
-        else {
-            if let Ok(lock) = result {
-                engine.give_back(clock::now(), lock);
-            }
-            return None;
-        };
-        Some(result.map(|lock| {
-            self.watch(&slot, &lock);
-            let granted = engine.granted(&lock);
-            Grant { lock, granted }
-        }))
+        self.delivers_to_task |= waiter == Waiter::Task;
+        let outcome = Outcome::Event(event);
+        self.deliveries.push(Delivery::Outcome(slot, outcome));
     }
 
     /// Makes the new end of an extended or confirmed lock known to its slot.
@@ -243,5 +216,14 @@ impl Callers {
             Delivery::Outcome(_, outcome) => Some(outcome),
             Delivery::Lost(_) | Delivery::Ends(..) => None,
         }
+    }
+}
+
+fn give_back(engine: &mut Engine, event: Event) {
+    if let Event::Acquired {
+        result: Ok(lock), ..
+    } = event
+    {
+        engine.give_back(clock::now(), lock);
     }
 }

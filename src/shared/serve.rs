@@ -133,12 +133,13 @@ impl Shared {
             match delivery {
                 Delivery::Outcome(slot, outcome) => match slot.deliver(outcome) {
                     Ok(waker) => batch.wakers.extend(waker),
-                    Err(Outcome::Acquired(Ok(grant))) => {
-                        if let Ok(mut section) = self.enter() {
-                            section.give_back(grant.lock);
+                    Err(outcome) => {
+                        if let Some(lock) = outcome.lock()
+                            && let Ok(mut section) = self.enter()
+                        {
+                            section.give_back(lock);
                         }
                     }
-                    Err(_) => {}
                 },
                 Delivery::Lost(slot) => slot.watch.lose(&mut batch.wakers),
                 Delivery::Ends(slot, until) => slot.watch.ends(until),
@@ -418,8 +419,8 @@ impl Shared {
                 }
             }
         }
-        if let Some(Outcome::Acquired(Ok(grant))) = outcome {
-            section.give_back(grant.lock);
+        if let Some(lock) = outcome.and_then(Outcome::lock) {
+            section.give_back(lock);
         }
         self.see_written(section);
     }

@@ -2,13 +2,13 @@
 //!
 //! It is part of the slot of the lock.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use core::task::{Poll, Waker};
 use core::time::Duration;
-use std::sync::MutexGuard;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-use super::monitor::Monitor;
 use crate::driver::clock;
 use crate::time::Instant;
 
@@ -27,10 +27,13 @@ pub(super) struct Watch {
     fate: AtomicU8,
     /// In nanoseconds of the clock. Zero: not known, so that no thread ends its wait by the clock.
     valid_until: AtomicU64,
-    watchers: Monitor<Watchers>,
+    /// `None` before the first: hardly a lock has any, and those who wait for one are many.
+    watchers: Mutex<Option<Box<Watchers>>>,
+    /// It is lost, or ends at another time.
+    changed: Condvar,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Watchers {
     tasks: Vec<(u64, Waker)>,
     threads: usize,
@@ -42,12 +45,14 @@ impl Watch {
         Self {
             fate: AtomicU8::new(HELD),
             valid_until: AtomicU64::new(0),
-            watchers: Monitor::new(Watchers {
-                tasks: Vec::new(),
-                threads: 0,
-                next: 0,
-            }),
+            watchers: Mutex::new(None),
+            changed: Condvar::new(),
         }
+    }
+
+    /// No code here panics between two changes that belong together.
+    fn watchers(&self) -> MutexGuard<'_, Option<Box<Watchers>>> {
+        self.watchers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns `true` if the loss was reported.
@@ -80,40 +85,42 @@ impl Watch {
     /// Records that the lock is valid until `until`, later or earlier than before. A thread that sleeps
     /// until the end looks again.
     pub(super) fn ends(&self, until: Instant) {
-        let mut watchers = self.watchers.lock();
+        let watchers = self.watchers();
         self.valid_until.store(until.as_nanos(), Ordering::Release);
-        self.wake_threads(&mut watchers);
+        self.wake_threads(&watchers);
     }
 
     /// Records that the lock is released or detached: its loss is not reported any more.
     pub(super) fn release(&self) {
-        let mut watchers = self.watchers.lock();
+        let watchers = self.watchers();
         if self.fate.load(Ordering::Relaxed) == HELD {
             self.fate.store(RELEASED, Ordering::Release);
-            self.wake_threads(&mut watchers);
+            self.wake_threads(&watchers);
         }
     }
 
     /// Reports the loss. Wakes threads here, and adds the wakers of `tasks`, which the caller calls.
     pub(super) fn lose(&self, tasks: &mut Vec<Waker>) {
-        let mut watchers = self.watchers.lock();
+        let mut watchers = self.watchers();
         if self.fate.load(Ordering::Relaxed) == HELD {
             self.fate.store(LOST, Ordering::Release);
-            tasks.extend(watchers.tasks.drain(..).map(|(_, waker)| waker));
-            self.wake_threads(&mut watchers);
+            let there = watchers.as_mut();
+            let waiting = there.map(|watchers| watchers.tasks.drain(..));
+            tasks.extend(waiting.into_iter().flatten().map(|(_, waker)| waker));
+            self.wake_threads(&watchers);
         }
     }
 
-    fn wake_threads(&self, watchers: &mut MutexGuard<'_, Watchers>) {
-        if watchers.threads != 0 {
-            self.watchers.wake_all();
+    fn wake_threads(&self, watchers: &MutexGuard<'_, Option<Box<Watchers>>>) {
+        if watchers.as_ref().is_some_and(|there| there.threads != 0) {
+            self.changed.notify_all();
         }
     }
 
     pub(super) fn wait(&self, timeout: Duration) -> bool {
         let end = clock::now().saturating_add(timeout);
-        let mut watchers = self.watchers.lock();
-        watchers.threads += 1;
+        let mut watchers = self.watchers();
+        watchers.get_or_insert_default().threads += 1;
         let lost = loop {
             let now = clock::now();
             if self.is_lost_at(now) {
@@ -123,9 +130,10 @@ impl Watch {
                 break false;
             }
             let nap = self.nap(now, end);
-            watchers = self.watchers.wait(watchers, Some(nap));
+            let woken = self.changed.wait_timeout(watchers, nap);
+            watchers = woken.unwrap_or_else(PoisonError::into_inner).0;
         };
-        watchers.threads -= 1;
+        watchers.get_or_insert_default().threads -= 1;
         lost
     }
 
@@ -140,21 +148,22 @@ impl Watch {
             return Poll::Ready(());
         }
         let waker = waker.clone();
-        let mut watchers = self.watchers.lock();
+        let mut watchers = self.watchers();
         match self.fate.load(Ordering::Relaxed) {
             HELD => {}
             LOST => return Poll::Ready(()),
             _ => return Poll::Pending, // It stays so, and the waker is never called.
         }
+        let there = watchers.get_or_insert_default();
         let number = *place.get_or_insert_with(|| {
-            watchers.next += 1;
-            watchers.next
+            there.next += 1;
+            there.next
         });
-        let known = watchers.tasks.iter_mut().find(|(key, _)| *key == number);
+        let known = there.tasks.iter_mut().find(|(key, _)| *key == number);
         let before = match known {
             Some((_, known)) => Some(core::mem::replace(known, waker)),
             None => {
-                watchers.tasks.push((number, waker));
+                there.tasks.push((number, waker));
                 None
             }
         };
@@ -164,9 +173,11 @@ impl Watch {
     }
 
     pub(super) fn forget(&self, place: u64) {
-        let mut watchers = self.watchers.lock();
-        let at = watchers.tasks.iter().position(|(key, _)| *key == place);
-        let before = at.map(|at| watchers.tasks.swap_remove(at));
+        let mut watchers = self.watchers();
+        let before = watchers.as_mut().and_then(|there| {
+            let at = there.tasks.iter().position(|(key, _)| *key == place)?;
+            Some(there.tasks.swap_remove(at))
+        });
         drop(watchers);
         drop(before);
     }
