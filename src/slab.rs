@@ -141,6 +141,14 @@ impl<T> Slab<T> {
         }
     }
 
+    /// Makes room for another value, and for an eighth more if there is none: as much again, which the slab
+    /// takes by itself, is too much where values are many.
+    pub(crate) fn make_room(&mut self) {
+        if self.vacant == Link::NONE {
+            make_room(&mut self.places);
+        }
+    }
+
     /// Returns the value under `key`, `None` if it was removed.
     pub(crate) fn get(&self, key: Key) -> Option<&T> {
         match self.places.get(key.index as usize) {
@@ -293,6 +301,13 @@ impl<T> Slab<T> {
             state: State::Occupied(value),
         });
         Key { index, generation }
+    }
+}
+
+/// Makes room for another value at the end of `values`, and for an eighth more if there is none.
+pub(crate) fn make_room<T>(values: &mut Vec<T>) {
+    if values.len() == values.capacity() {
+        values.reserve_exact((values.len() / 8).max(8));
     }
 }
 
