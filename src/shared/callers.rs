@@ -13,11 +13,9 @@ use crate::time::Instant;
 /// See the [module](self).
 #[derive(Debug)]
 pub(super) struct Callers {
-    /// The operations that a thread or a task waits for, by their rounds: those that were begun at once,
-    /// and those that have waited for their turn.
-    operations: [Table<RoundId, Caller>; 2],
-    /// How many of them tasks wait for.
-    tasks: usize,
+    /// The operations that threads and tasks wait for, by their rounds: those that were begun at once, and
+    /// those that have waited for their turn.
+    operations: [Waiting; 2],
     /// The locks that are held.
     locks: Table<LockId, Arc<Slot>>,
     deliveries: Vec<Delivery>,
@@ -25,11 +23,12 @@ pub(super) struct Callers {
     delivers_to_task: bool,
 }
 
-/// Who waits for an operation.
+/// Where outcomes are delivered, by rounds. Threads and tasks have tables of their own: a flag for each
+/// would cost eight bytes.
 #[derive(Debug)]
-struct Caller {
-    slot: Arc<Slot>,
-    waiter: Waiter,
+struct Waiting {
+    threads: Table<RoundId, Arc<Slot>>,
+    tasks: Table<RoundId, Arc<Slot>>,
 }
 
 /// Whether a thread or a task waits.
@@ -49,11 +48,22 @@ pub(super) enum Delivery {
     Ends(Arc<Slot>, Instant),
 }
 
+impl Waiting {
+    const fn new() -> Self {
+        const fn table() -> Table<RoundId, Arc<Slot>> {
+            Table::new(|round| round.place().1)
+        }
+        Self {
+            threads: table(),
+            tasks: table(),
+        }
+    }
+}
+
 impl Callers {
     pub(super) fn new() -> Self {
         Self {
-            operations: [const { Table::new(|round: RoundId| round.place().1) }; 2],
-            tasks: 0,
+            operations: [const { Waiting::new() }; 2],
             // The lower half of a claim's key is its index.
             locks: Table::new(|lock: LockId| lock.claim as u32 as usize),
             deliveries: Vec::new(),
@@ -61,53 +71,48 @@ impl Callers {
         }
     }
 
-    fn table(&self, round: RoundId) -> &Table<RoundId, Caller> {
-        &self.operations[usize::from(round.place().0)]
-    }
-
-    fn table_mut(&mut self, round: RoundId) -> &mut Table<RoundId, Caller> {
-        &mut self.operations[usize::from(round.place().0)]
-    }
-
-    fn all(&self) -> impl Iterator<Item = &(RoundId, Caller)> {
-        self.operations.iter().flat_map(Table::iter)
-    }
-
     /// Returns how many operations are waited for.
     pub(super) fn waiting(&self) -> usize {
-        self.operations.iter().map(Table::len).sum()
+        let all = self.operations.iter();
+        all.map(|of| of.threads.len() + of.tasks.len()).sum()
     }
 
     /// Returns how many of them tasks wait for.
     pub(super) fn tasks(&self) -> usize {
-        self.tasks
+        self.operations.iter().map(|of| of.tasks.len()).sum()
     }
 
     /// Returns `true` until the outcome of `round` is decided.
     pub(super) fn is_open(&self, round: RoundId) -> bool {
-        self.table(round).get(round).is_some()
+        let of = &self.operations[usize::from(round.place().0)];
+        of.threads
+            .get(round)
+            .or_else(|| of.tasks.get(round))
+            .is_some()
     }
 
     /// Returns the operations that are waited for.
     pub(super) fn rounds(&self) -> Vec<RoundId> {
-        self.all().map(|(round, _)| *round).collect()
+        let all = self.operations.iter();
+        all.flat_map(|of| of.threads.iter().chain(of.tasks.iter()))
+            .map(|(round, _)| *round)
+            .collect()
     }
 
     /// Returns an operation that a thread waits for, with its slot.
     pub(super) fn waiting_thread(&self) -> Option<(RoundId, &Arc<Slot>)> {
-        if self.tasks == self.waiting() {
-            return None;
-        }
-        let (round, caller) = self
-            .all()
-            .find(|(_, caller)| caller.waiter == Waiter::Thread)?;
-        Some((*round, &caller.slot))
+        let mut some = self.operations.iter().filter(|of| of.threads.len() != 0);
+        let (round, slot) = some.find_map(|of| of.threads.iter().next())?;
+        Some((*round, slot))
     }
 
     pub(super) fn open(&mut self, round: RoundId, slot: &Arc<Slot>, waiter: Waiter) {
-        let slot = Arc::clone(slot);
-        self.tasks += usize::from(waiter == Waiter::Task);
-        self.table_mut(round).put(round, Caller { slot, waiter });
+        let of = &mut self.operations[usize::from(round.place().0)];
+        let table = match waiter {
+            Waiter::Thread => &mut of.threads,
+            Waiter::Task => &mut of.tasks,
+        };
+        table.put(round, Arc::clone(slot));
     }
 
     /// Ends the wait for `round`. Returns `false` if its outcome is decided.
@@ -126,10 +131,12 @@ impl Callers {
         self.locks.take(lock);
     }
 
-    fn take(&mut self, round: RoundId) -> Option<Caller> {
-        let caller = self.table_mut(round).take(round)?;
-        self.tasks -= usize::from(caller.waiter == Waiter::Task);
-        Some(caller)
+    fn take(&mut self, round: RoundId) -> Option<(Arc<Slot>, Waiter)> {
+        let of = &mut self.operations[usize::from(round.place().0)];
+        match of.threads.take(round) {
+            Some(slot) => Some((slot, Waiter::Thread)),
+            None => Some((of.tasks.take(round)?, Waiter::Task)),
+        }
     }
 
     // ----- deliveries -----------------------------------------------------------------------
@@ -152,7 +159,7 @@ impl Callers {
             self.note_end(extension);
         }
         let Some(round) = event.round() else { return };
-        let Some(Caller { slot, waiter }) = self.take(round) else {
+        let Some((slot, waiter)) = self.take(round) else {
             return give_back(engine, event); // The caller has given up.
         };
         if let Event::Acquired {
@@ -181,15 +188,11 @@ impl Callers {
 
     /// The engine has panicked: refuses every call, and reports every lock as lost.
     pub(super) fn refuse_all(&mut self) {
-        let (calls, locks) = (
-            self.operations.iter_mut().flat_map(Table::drain),
-            self.locks.drain(),
-        );
-        let calls =
-            calls.map(|call| Delivery::Outcome(call.slot, Outcome::Refused(Refusal::Closed)));
-        self.deliveries
-            .extend(calls.chain(locks.map(Delivery::Lost)));
-        self.tasks = 0;
+        let calls = self.operations.iter_mut();
+        let calls = calls.flat_map(|of| of.threads.drain().chain(of.tasks.drain()));
+        let calls = calls.map(|slot| Delivery::Outcome(slot, Outcome::Refused(Refusal::Closed)));
+        let locks = self.locks.drain().map(Delivery::Lost);
+        self.deliveries.extend(calls.chain(locks));
     }
 
     pub(super) fn has_deliveries(&self) -> bool {

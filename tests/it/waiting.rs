@@ -5,6 +5,7 @@
 //! node again before that.
 
 mod guards;
+mod memory;
 mod reports;
 
 use std::future::Future;
