@@ -452,22 +452,16 @@ impl Redlock {
         let Some(outcome) = outcome else {
             return Err(LockError::NoQuorum(reporter.pending(since)));
         };
-        match outcome.event()? {
-            Event::Acquired {
-                result: Ok(lock), ..
-            } => {
-                let granted = lock.voters();
-                let guard = LockGuard::new(self.clone(), slot, lock);
-                // The clock is read last. If the guard is dropped here, its lock is released.
-                match guard.is_valid() {
-                    true => Ok(guard),
-                    false => Err(reporter.too_slow(granted, since)),
-                }
-            }
-            Event::Acquired {
-                result: Err(error), ..
-            } => Err(error),
-            other => unreachable!("the outcome of an acquisition, not {other:?}"),
+        let Event::Acquired { result, .. } = outcome.event()? else {
+            unreachable!("the outcome of an acquisition is that of another operation")
+        };
+        let lock = result?;
+        let granted = lock.voters();
+        let guard = LockGuard::new(self.clone(), slot, lock);
+        // The clock is read last. If the guard is dropped here, its lock is released.
+        match guard.is_valid() {
+            true => Ok(guard),
+            false => Err(reporter.too_slow(granted, since)),
         }
     }
 }

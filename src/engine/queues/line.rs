@@ -45,7 +45,7 @@ enum Caller {
 /// All that is kept of an operation that waits for its turn. Packed: the links of the slab and of the line
 /// beside it would otherwise cost eight bytes more.
 #[derive(Clone, Copy, Debug)]
-#[repr(packed(4))]
+#[repr(Rust, packed(4))]
 pub(in crate::engine) struct Waiter {
     pub(in crate::engine) place: PlaceKey,
     /// When the call was made.
