@@ -476,7 +476,10 @@ fn ten_thousand_waiters_of_one_handle_send_nothing_while_nothing_happens() {
             .expect("free")
             .unlock()
             .expect("held");
-        assert_eq!(calls(&mut raws[0], "set"), sets + 1);
+        // A majority is enough for both: this node may be the last to run it.
+        eventually("it has run one SET", || {
+            (calls(&mut raws[0], "set") == sets + 1).then_some(())
+        });
     }
 }
 
