@@ -153,6 +153,7 @@ impl Operations {
     pub(super) fn end(&mut self, now: Instant, key: OperationKey, parts: &mut Parts) {
         if let Some(operation) = self.slab.get_mut(key.0) {
             operation.round.disarm(&mut parts.timers);
+            operation.round.stop_resting(parts);
             operation.kind.get().end(parts);
             let next = match &mut operation.kind {
                 Kind::Acquire(acquire) => acquire.leave(key, parts),

@@ -16,8 +16,8 @@ use crate::time::Instant;
 pub(super) struct Callers {
     /// The operations that a thread or a task waits for, by their rounds.
     operations: Table<RoundId, Caller>,
-    /// How many of them tasks wait for.
-    tasks: usize,
+    /// Those that a thread waits for.
+    threads: Vec<RoundId>,
     /// The locks that are held.
     locks: Table<LockId, Arc<Slot>>,
     deliveries: Vec<Delivery>,
@@ -53,7 +53,7 @@ impl Callers {
     pub(super) fn new() -> Self {
         Self {
             operations: Table::new(RoundId::index),
-            tasks: 0,
+            threads: Vec::new(),
             // The lower half of a claim's key is its index.
             locks: Table::new(|lock: LockId| lock.claim as u32 as usize),
             deliveries: Vec::new(),
@@ -68,7 +68,7 @@ impl Callers {
 
     /// Returns how many of them tasks wait for.
     pub(super) fn tasks(&self) -> usize {
-        self.tasks
+        self.operations.len() - self.threads.len()
     }
 
     /// Returns `true` until the outcome of `round` is decided.
@@ -81,19 +81,18 @@ impl Callers {
         self.operations.iter().map(|(round, _)| *round).collect()
     }
 
-    /// Returns an operation that a thread waits for, with its slot.
+    /// Returns the operation that a thread waits for, of several the latest, with its slot.
     pub(super) fn waiting_thread(&self) -> Option<(RoundId, &Arc<Slot>)> {
-        if self.tasks == self.operations.len() {
-            return None;
-        }
-        let mut operations = self.operations.iter();
-        let (round, caller) = operations.find(|(_, caller)| caller.waiter == Waiter::Thread)?;
-        Some((*round, &caller.slot))
+        let round = *self.threads.last()?;
+        let caller = self.operations.get(round)?;
+        Some((round, &caller.slot))
     }
 
     pub(super) fn open(&mut self, round: RoundId, slot: &Arc<Slot>, waiter: Waiter) {
         let slot = Arc::clone(slot);
-        self.tasks += usize::from(waiter == Waiter::Task);
+        if waiter == Waiter::Thread {
+            self.threads.push(round);
+        }
         self.operations.put(round, Caller { slot, waiter });
     }
 
@@ -115,7 +114,10 @@ impl Callers {
 
     fn take(&mut self, round: RoundId) -> Option<Caller> {
         let caller = self.operations.take(round)?;
-        self.tasks -= usize::from(caller.waiter == Waiter::Task);
+        if caller.waiter == Waiter::Thread {
+            let place = self.threads.iter().rposition(|of| *of == round);
+            place.map(|place| self.threads.swap_remove(place));
+        }
         Some(caller)
     }
 
@@ -199,7 +201,7 @@ impl Callers {
             calls.map(|call| Delivery::Outcome(call.slot, Outcome::Refused(Refusal::Closed)));
         self.deliveries
             .extend(calls.chain(locks.map(Delivery::Lost)));
-        self.tasks = 0;
+        self.threads.clear();
     }
 
     pub(super) fn has_deliveries(&self) -> bool {

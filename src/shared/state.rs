@@ -206,6 +206,23 @@ impl Core {
 
     // ----- roles ----------------------------------------------------------------------------
 
+    /// Returns how many operations need the poll: all that are waited for but those of tasks that rest.
+    pub(super) fn waiting(&self) -> usize {
+        self.callers.waiting() - self.resting_tasks()
+    }
+
+    /// Returns how many of them tasks wait for.
+    pub(super) fn tasks(&self) -> usize {
+        self.callers.tasks() - self.resting_tasks()
+    }
+
+    /// Returns how many operations of tasks rest: they ask no node for now, and the I/O thread watches the
+    /// descriptor for what ends that. Where threads wait for operations that rest too, they count as tasks
+    /// as long as there are any: a thread more or less that waits does not matter then.
+    pub(super) fn resting_tasks(&self) -> usize {
+        self.engine.resting().min(self.callers.tasks())
+    }
+
     pub(super) fn leave(&mut self) -> Wake {
         #[cfg(all(test, feature = "embedded"))]
         assert!(!core::mem::take(&mut self.breaks_at_its_end), "expected");
@@ -214,7 +231,7 @@ impl Core {
         if self.roles.poll == Poll::Offered && !self.offered_to.is_some_and(stands) {
             self.roles.give_back_poll();
         }
-        let waiting = self.callers.waiting();
+        let waiting = self.waiting();
         let engine = &self.engine;
         let due = || engine.poll_timeout().map_or(Instant::MAX, |(at, _)| at);
         self.roles.leave(waiting, due)
@@ -255,13 +272,13 @@ impl Core {
     /// Takes the poll for the thread that waits for `round`, if it may have it.
     pub(super) fn take_poll(&mut self, round: RoundId) -> bool {
         let offered = self.offered_to == Some(round);
-        self.roles.take_poll(offered, self.callers.waiting())
+        self.roles.take_poll(offered, self.waiting())
     }
 
     /// Gives back the poll, to a thread that waits if there are few, or else to the I/O thread.
     pub(super) fn pass_on_poll(&mut self) {
         self.roles.give_back_poll();
-        if self.callers.waiting() < MANY {
+        if self.waiting() < MANY {
             self.offer_poll();
         }
     }

@@ -167,7 +167,8 @@ impl Round {
     }
 
     /// Begins another attempt at `now`.
-    pub(crate) fn reset(&mut self, now: Instant) {
+    pub(in crate::engine) fn reset(&mut self, now: Instant, parts: &mut Parts) {
+        self.stop_resting(parts);
         self.tries = self.tries.saturating_add(1);
         self.state = State::Voting;
         self.tally = Tally::new(self.ballots.len());
@@ -185,6 +186,22 @@ impl Round {
     /// Returns the ballots of an operation that waits for its turn, which needs none.
     pub(crate) fn ballots_while_queued(&mut self) -> Option<Vec<Ballot>> {
         self.is_queued().then(|| core::mem::take(&mut self.ballots))
+    }
+
+    /// Asks no node for now, as `state` says.
+    pub(in crate::engine) fn rest(&mut self, state: State, parts: &mut Parts) {
+        self.stop_resting(parts);
+        self.state = state;
+        parts.resting += 1;
+        self.arm(&mut parts.timers);
+    }
+
+    /// The operation asks nodes again, or ends: it is not counted any more among those that rest.
+    #[inline]
+    pub(in crate::engine) fn stop_resting(&self, parts: &mut Parts) {
+        if matches!(self.state, State::Queued { .. } | State::Resting { .. }) {
+            parts.resting -= 1;
+        }
     }
 
     pub(crate) fn is_queued(&self) -> bool {
@@ -241,6 +258,7 @@ impl Round {
     /// The outcome is certain: it is reported at the next poll. Called once for each attempt: a round
     /// that is decided does not vote any more.
     pub(in crate::engine) fn decide(&mut self, parts: &mut Parts) {
+        self.stop_resting(parts);
         self.state = State::Decided;
         self.disarm(&mut parts.timers);
         parts.news.push_back(News::Operation(self.key));

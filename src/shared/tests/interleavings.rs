@@ -1,7 +1,8 @@
 //! Every order of the steps of a few callers, the I/O thread and the nodes, over the real [`Roles`].
 //!
 //! The engine, the wire and the poll are models here: an operation goes from asked to copied out, sent,
-//! answered, read and decided; one kind is decided by a timer alone. Each section under the mutex is one
+//! answered, read and decided; one kind is decided by a timer alone, and some rest after the first answer until a
+//! node tells of a change, or a timer ends that. Each section under the mutex is one
 //! step, and so is everything between two of them: a wake-up that is on its way, an outcome that is delivered,
 //! the bytes that a thread moves. No sleep ends by itself but for a timer, so that a lost wake-up shows: when
 //! no process can take another step, every caller must have its outcome, and every drop must be written.
@@ -46,6 +47,12 @@ enum Kind {
     /// A task whose future is dropped at some time. That returns when what it asked for is taken back,
     /// and the release is written.
     Dropped,
+    /// A task whose operation is refused, and rests until a node tells of a change. Then it asks again.
+    Waiter,
+    /// The same, and a timer tells.
+    Sleeper,
+    /// A thread that waits as a `Waiter` does.
+    Blocked,
 }
 
 /// How far an operation has come.
@@ -57,6 +64,10 @@ enum Op {
     Sent,
     Answered,
     Read,
+    /// It was refused, and asks no node. Then a node has told of a change, and that was read.
+    Rests,
+    Told,
+    Heard,
     Decided,
 }
 
@@ -160,6 +171,8 @@ struct Model {
     late: u8,
     /// The tasks whose future is dropped and whose release is asked for.
     released: u8,
+    /// The operations whose first attempt was refused.
+    refused: u8,
     wakers: Vec<usize>,
     /// The event of the waker, and the answers of which no event was taken yet.
     event: bool,
@@ -207,6 +220,7 @@ impl Model {
             awake: 0,
             late: 0,
             released: 0,
+            refused: 0,
             wakers: Vec::new(),
             event: false,
             edges: 0,
@@ -218,13 +232,26 @@ impl Model {
     }
 
     fn waiting(&self) -> usize {
-        self.open.count_ones() as usize
+        self.open.count_ones() as usize - self.resting_tasks()
     }
 
     fn is_task(&self, op: usize) -> bool {
         matches!(
             self.kinds[op],
-            Kind::Task | Kind::Timer | Kind::Restless | Kind::Dropped
+            Kind::Task
+                | Kind::Timer
+                | Kind::Restless
+                | Kind::Dropped
+                | Kind::Waiter
+                | Kind::Sleeper
+        )
+    }
+
+    /// The operation rests at some time.
+    fn rests(&self, op: usize) -> bool {
+        matches!(
+            self.kinds[op],
+            Kind::Waiter | Kind::Sleeper | Kind::Blocked
         )
     }
 
@@ -232,10 +259,20 @@ impl Model {
         matches!(self.kinds[op], Kind::Timer | Kind::Expiry)
     }
 
-    fn tasks(&self) -> usize {
+    fn all_tasks(&self) -> usize {
         let is_open = |op: &usize| self.open & bit(*op) != 0;
         let ops = (0..self.ops.len()).filter(is_open);
         ops.filter(|op| self.is_task(*op)).count()
+    }
+
+    fn tasks(&self) -> usize {
+        self.all_tasks() - self.resting_tasks()
+    }
+
+    fn resting_tasks(&self) -> usize {
+        let rests = |op: &&Op| matches!(op, Op::Rests | Op::Told | Op::Heard);
+        let resting = self.ops.iter().filter(rests).count();
+        resting.min(self.all_tasks())
     }
 
     fn due(&self) -> Instant {
@@ -244,6 +281,7 @@ impl Model {
             match stage {
                 Op::Asked => return Instant::ZERO,
                 Op::CopiedOut | Op::Sent if self.is_timed(op) => due = SOON,
+                Op::Rests if self.kinds[op] == Kind::Sleeper => due = SOON,
                 _ => {}
             }
         }
@@ -264,7 +302,15 @@ impl Model {
     fn exchange(&mut self) -> bool {
         self.roles.work = false;
         for op in 0..self.ops.len() {
-            if self.wire.inbox & bit(op) != 0 {
+            if self.wire.inbox & bit(op) == 0 {
+                continue;
+            }
+            if self.ops[op] == Op::Heard {
+                self.ops[op] = Op::Asked;
+            } else if self.rests(op) && self.refused & bit(op) == 0 {
+                self.refused |= bit(op);
+                self.ops[op] = Op::Rests;
+            } else {
                 self.decide(op);
             }
         }
@@ -277,8 +323,10 @@ impl Model {
         if self.wire.tick && !self.wire.is_unread {
             self.wire.tick = false;
             for op in 0..self.ops.len() {
-                if self.is_timed(op) && self.ops[op] == Op::Sent {
-                    self.decide(op);
+                match (self.ops[op], self.kinds[op]) {
+                    (Op::Sent, Kind::Timer | Kind::Expiry) => self.decide(op),
+                    (Op::Rests, Kind::Sleeper) => self.ops[op] = Op::Asked,
+                    _ => {}
                 }
             }
         }
@@ -309,8 +357,12 @@ impl Model {
             if self.wire.orders & bit(op) != 0 {
                 self.ops[op] = Op::Sent;
             }
-            if self.wire.noted & bit(op) != 0 && self.ops[op] == Op::Answered {
-                self.ops[op] = Op::Read;
+            if self.wire.noted & bit(op) != 0 {
+                self.ops[op] = match self.ops[op] {
+                    Op::Answered => Op::Read,
+                    Op::Told => Op::Heard,
+                    _ => continue,
+                };
                 self.wire.inbox |= bit(op);
             }
         }
@@ -346,13 +398,16 @@ impl Model {
 
     /// How much of what was asked for is sent.
     fn asked_before(&self) -> u32 {
-        let unsent = |stage: &&Op| matches!(stage, Op::Asked | Op::CopiedOut);
-        self.asked - self.ops.iter().filter(unsent).count() as u32
+        // What asks again was not asked for.
+        let unsent = |op: &usize| {
+            matches!(self.ops[*op], Op::Asked | Op::CopiedOut) && self.refused & bit(*op) == 0
+        };
+        self.asked - (0..self.ops.len()).filter(unsent).count() as u32
     }
 
     fn offer_poll(&mut self) {
         let is_thread = |op: &usize| self.open & bit(*op) != 0 && !self.is_task(*op);
-        if let Some(op) = (0..self.ops.len()).find(is_thread) {
+        if let Some(op) = (0..self.ops.len()).rfind(is_thread) {
             self.roles.offer_poll();
             self.offered_to = Some(op);
             self.offered_now = Some(op);
@@ -556,25 +611,20 @@ impl Model {
             (At::Begin, kind) => {
                 self.ask(op);
                 match kind {
-                    Kind::Thread | Kind::Impatient | Kind::Unanswered => {
+                    Kind::Thread | Kind::Impatient | Kind::Unanswered | Kind::Blocked => {
                         self.await_outcome(op, None);
                     }
-                    Kind::Task | Kind::Timer | Kind::Restless | Kind::Dropped
-                        if self.roles.leaves_writing() =>
-                    {
-                        self.leave(op, At::AwaitsWaker);
-                    }
-                    Kind::Task | Kind::Timer | Kind::Restless | Kind::Dropped => {
-                        self.begin_for_task(op, None);
-                    }
                     Kind::Drop | Kind::Expiry => self.see_written(op, None),
+                    _ if self.roles.leaves_writing() => self.leave(op, At::AwaitsWaker),
+                    _ => self.begin_for_task(op, None),
                 }
             }
             (At::GivesUp, _) => self.give_up(op, None),
             (At::HasRun(moves), _) if self.processes[op].gave_up => self.give_up(op, Some(moves)),
-            (At::HasRun(moves), Kind::Thread | Kind::Impatient | Kind::Unanswered) => {
-                self.await_outcome(op, Some(moves));
-            }
+            (
+                At::HasRun(moves),
+                Kind::Thread | Kind::Impatient | Kind::Unanswered | Kind::Blocked,
+            ) => self.await_outcome(op, Some(moves)),
             (At::HasRun(moves), Kind::Dropped) if self.released & bit(op) != 0 => {
                 self.see_written(op, Some(moves));
             }
@@ -583,11 +633,9 @@ impl Model {
                 self.awake &= !bit(op);
                 self.processes[op].at = At::Begin;
             }
-            (At::HasRun(moves), Kind::Task | Kind::Timer | Kind::Restless | Kind::Dropped) => {
-                self.begin_for_task(op, Some(moves));
-            }
             (At::AwaitsWaker | At::AwaitsDelivery, Kind::Dropped) => self.drop_future(op),
             (At::HasRun(moves), Kind::Drop | Kind::Expiry) => self.see_written(op, Some(moves)),
+            (At::HasRun(moves), _) => self.begin_for_task(op, Some(moves)),
             (At::InPoll(_), _) => {
                 let ready = core::mem::take(&mut self.edges);
                 self.event = false;
@@ -756,7 +804,8 @@ impl Model {
 
     fn stop_serving(&mut self) {
         let me = self.ops.len();
-        let at = if self.processes[me].served {
+        let only_rests = self.waiting() == 0 && self.resting_tasks() != 0;
+        let at = if self.processes[me].served && !only_rests {
             self.roles.has_served();
             self.offer_poll();
             At::Enter
@@ -850,12 +899,18 @@ impl Model {
             let kind = self.kinds[op];
             let is_answered = match kind {
                 Kind::Thread | Kind::Impatient | Kind::Task => true,
+                Kind::Waiter | Kind::Sleeper | Kind::Blocked => true,
                 Kind::Dropped => self.released & bit(op) == 0,
                 _ => false,
             };
-            if self.ops[op] == Op::Sent && is_answered {
+            let says = match self.ops[op] {
+                Op::Sent if is_answered => Some(Op::Answered),
+                Op::Rests if kind != Kind::Sleeper => Some(Op::Told),
+                _ => None,
+            };
+            if let Some(says) = says {
                 let mut model = self.clone();
-                model.ops[op] = Op::Answered;
+                model.ops[op] = says;
                 model.edges |= bit(op);
                 next.push(model);
             }
@@ -923,7 +978,7 @@ fn walk(kinds: &[Kind], blocks: bool) -> usize {
 
 #[test]
 fn every_operation_is_served_in_every_order_of_the_steps() {
-    use Kind::{Drop, Dropped, Expiry, Impatient, Restless, Task, Thread, Timer, Unanswered};
+    use Kind::*;
     for kinds in [
         &[Thread][..],
         &[Task],
@@ -956,6 +1011,20 @@ fn every_operation_is_served_in_every_order_of_the_steps() {
         &[Impatient, Drop],
         &[Restless, Timer],
         &[Restless, Thread],
+        &[Waiter],
+        &[Sleeper],
+        &[Blocked],
+        &[Waiter, Thread],
+        &[Sleeper, Thread],
+        &[Waiter, Task],
+        &[Waiter, Drop],
+        &[Waiter, Waiter],
+        &[Waiter, Sleeper],
+        &[Waiter, Blocked],
+        &[Waiter, Impatient],
+        &[Waiter, Expiry],
+        &[Blocked, Thread],
+        &[Blocked, Task],
     ] {
         assert!(10 < walk(kinds, false), "{kinds:?}");
     }
