@@ -10,6 +10,7 @@
 //!    called.
 //! 3. A thread that sleeps wakes for the next timer of the engine: the one in the poll, or the I/O
 //!    thread that watches the descriptor while the poll is free.
+//! 4. A caller does not sleep in the poll once its outcome is decided.
 //!
 //! *Called* means that the I/O thread comes to [`Roles::orders`] and finds the reason there. If it rests,
 //! the thread that calls it wakes it, by a token that no other thread can take. That holds also while it
@@ -198,14 +199,23 @@ impl Roles {
     }
 
     /// Ends a section under the mutex. Returns which threads to wake for what is left to do. `waiting`
-    /// operations are waited for, and the next timer of the engine is due at `due`.
-    pub(super) fn leave(&mut self, waiting: usize, due: impl FnOnce() -> Instant) -> Wake {
+    /// operations are waited for, and the next timer of the engine is due at `due`. `served`: the operation
+    /// of the caller that has the poll is decided.
+    pub(super) fn leave(
+        &mut self,
+        waiting: usize,
+        served: bool,
+        due: impl FnOnce() -> Instant,
+    ) -> Wake {
         let mut wake = Wake::default();
         let gave_back = core::mem::take(&mut self.gave_back);
         let work = self.has_work();
         match self.poll {
             Poll::Asleep(owner, until) => {
-                let wanted = owner == Owner::IoThread && (self.tasks || self.closing);
+                let wanted = match owner {
+                    Owner::IoThread => self.tasks || self.closing,
+                    Owner::Caller => served,
+                };
                 // A thread that has the wire may change what is due. Its last section ends without it.
                 if work || wanted || (!self.wire_is_taken && due() < until) {
                     self.poll = Poll::Awake(owner);

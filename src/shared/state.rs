@@ -46,7 +46,9 @@ pub(super) struct Core {
     pub(super) is_stuck: bool,
     /// The operation whose thread was offered the poll last.
     offered_to: Option<RoundId>,
-    /// The slot of that thread, if it is to be woken after this section.
+    /// The operation of the caller that took the poll last.
+    polled_for: Option<RoundId>,
+    /// The slot of the thread to which the poll was offered, if it is to be woken after this section.
     pub(super) offered_now: Option<Arc<Slot>>,
     /// Every call is refused: a thread has panicked with the engine, the wire or the poll, or the
     /// connections are closed.
@@ -89,6 +91,7 @@ impl Core {
             awaiting: 0,
             is_stuck: false,
             offered_to: None,
+            polled_for: None,
             offered_now: None,
             is_closed: false,
             #[cfg(all(test, feature = "embedded"))]
@@ -231,10 +234,11 @@ impl Core {
         if self.roles.poll == Poll::Offered && !self.offered_to.is_some_and(stands) {
             self.roles.give_back_poll();
         }
+        let served = !self.polled_for.is_some_and(stands);
         let waiting = self.waiting();
         let engine = &self.engine;
         let due = || engine.poll_timeout().map_or(Instant::MAX, |(at, _)| at);
-        self.roles.leave(waiting, due)
+        self.roles.leave(waiting, served, due)
     }
 
     /// Takes the poll back from this thread, which slept in it, and records what that has brought.
@@ -272,7 +276,11 @@ impl Core {
     /// Takes the poll for the thread that waits for `round`, if it may have it.
     pub(super) fn take_poll(&mut self, round: RoundId) -> bool {
         let offered = self.offered_to == Some(round);
-        self.roles.take_poll(offered, self.waiting())
+        let takes = self.roles.take_poll(offered, self.waiting());
+        if takes {
+            self.polled_for = Some(round);
+        }
+        takes
     }
 
     /// Gives back the poll, to a thread that waits if there are few, or else to the I/O thread.

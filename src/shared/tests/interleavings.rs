@@ -17,7 +17,7 @@ use std::collections::HashSet;
 use std::hash::DefaultHasher;
 
 use super::*;
-use crate::shared::roles::{MANY, Orders, Poll as PollRole, Roles, Wake as Whom};
+use crate::shared::roles::{MANY, Orders, Owner, Poll as PollRole, Roles, Wake as Whom};
 use crate::time::Instant;
 
 const SOON: Instant = Instant::from_millis(10);
@@ -428,7 +428,15 @@ impl Model {
             self.roles.give_back_poll();
         }
         let (waiting, due) = (self.waiting(), self.due());
-        let whom: Whom = self.roles.leave(waiting, || due);
+        let sleeper = self.processes.iter().position(|process| process.has_poll);
+        let served = !sleeper.is_some_and(stands);
+        let whom: Whom = self.roles.leave(waiting, served, || due);
+        if matches!(self.roles.poll, PollRole::Asleep(Owner::Caller, _)) {
+            assert!(
+                !served,
+                "it sleeps on with its outcome: {self:#?}"
+            );
+        }
         let mut todo = Vec::new();
         if whom.descriptor {
             todo.push(Todo::WriteEvent);
