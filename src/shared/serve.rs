@@ -102,7 +102,12 @@ impl Shared {
         });
         drop(locked);
         drop(holding);
-        self.wake(wake);
+        // A thread whose outcome is delivered wakes the I/O thread, if there is one.
+        let unpark = batch.is_some() && wake.thread;
+        self.wake(Wake {
+            thread: wake.thread && !unpark,
+            ..wake
+        });
         if let Some((written, put_back)) = progress {
             self.progress.advance(written, put_back);
         }
@@ -110,7 +115,7 @@ impl Shared {
             slot.offer();
         }
         if let Some(batch) = batch {
-            self.deliver(batch);
+            self.deliver(batch, unpark);
         }
     }
 
@@ -127,11 +132,11 @@ impl Shared {
         }
     }
 
-    /// Delivers what is decided. The I/O thread wakes the tasks.
-    fn deliver(&self, mut batch: Batch) {
+    /// Delivers what is decided, and wakes the I/O thread to `unpark` it. That thread wakes the tasks.
+    fn deliver(&self, mut batch: Batch, mut unpark: bool) {
         for delivery in batch.deliveries.drain(..) {
             match delivery {
-                Delivery::Outcome(slot, outcome) => match slot.deliver(outcome) {
+                Delivery::Outcome(slot, outcome) => match slot.deliver(outcome, &mut unpark) {
                     Ok(waker) => batch.wakers.extend(waker),
                     Err(Outcome::Acquired(Ok(grant))) => {
                         if let Ok(mut section) = self.enter() {
@@ -143,6 +148,9 @@ impl Shared {
                 Delivery::Lost(slot) => slot.watch.lose(&mut batch.wakers),
                 Delivery::Ends(slot, until) => slot.watch.ends(until),
             }
+        }
+        if unpark {
+            self.unpark_io_thread();
         }
         if !batch.wakers.is_empty() {
             // Before the mutex is locked: this drops double wakers, which is code of a user.
@@ -347,7 +355,7 @@ impl Shared {
                 let outcome = section.callers.take_outcome(slot);
                 drop(section);
                 // Otherwise another thread is about to deliver it.
-                return Ok(outcome.or_else(|| slot.wait_for_outcome(until)));
+                return Ok(outcome.or_else(|| slot.wait_for_outcome(until, self)));
             }
             if until.is_some_and(|until| until <= clock::now()) {
                 return Ok(None);
@@ -356,7 +364,7 @@ impl Shared {
                 Some(self.sleep(section, until))
             } else {
                 drop(section);
-                let woken = slot.wait(until);
+                let woken = slot.wait(until, self);
                 if woken.outcome.is_some() || !woken.offered {
                     return Ok(woken.outcome);
                 }
@@ -411,7 +419,7 @@ impl Shared {
             outcome = section.callers.take_outcome(slot);
             if outcome.is_none() {
                 drop(section);
-                outcome = slot.await_delivery(clock::now().saturating_add(WRITING_MAX));
+                outcome = slot.await_delivery(clock::now().saturating_add(WRITING_MAX), self);
                 match self.enter() {
                     Ok(again) => section = again,
                     Err(_) => return,
@@ -455,7 +463,7 @@ impl Shared {
         drop(core);
         self.wake(Wake::ALL);
         self.progress.advance(u64::MAX, u64::MAX);
-        self.deliver(batch);
+        self.deliver(batch, false);
     }
 }
 

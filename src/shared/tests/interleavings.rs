@@ -122,6 +122,8 @@ struct Process {
     served: bool,
     /// A thread that gave up moves bytes.
     gave_up: bool,
+    /// The thread wakes the I/O thread when it is awake.
+    unparks: bool,
     /// The I/O thread has looked into the poll since it last served callers again.
     has_looked: bool,
     /// How often it has called wakers since it last did.
@@ -194,6 +196,7 @@ impl Model {
             lingers: false,
             served: false,
             gave_up: false,
+            unparks: false,
             has_looked: true,
             unlooked: 0,
         };
@@ -441,14 +444,17 @@ impl Model {
         if whom.descriptor {
             todo.push(Todo::WriteEvent);
         }
-        if whom.thread {
-            todo.push(Todo::Unpark);
-        }
         if whom.watcher {
             todo.push(Todo::Call);
         }
         todo.extend(self.offered_now.take().map(Todo::Offer));
         todo.extend(self.deliveries.drain(..).map(Todo::Deliver));
+        if whom.thread {
+            todo.push(Todo::Unpark);
+        }
+        if core::mem::take(&mut self.processes[process].unparks) {
+            todo.push(Todo::Unpark);
+        }
         if self.awaiting != 0 {
             self.progress = (self.written, self.put_back);
         }
@@ -653,14 +659,21 @@ impl Model {
                 self.wake_up(ready);
                 self.await_outcome(op, None);
             }
-            (At::InSlot, _) if self.outcomes & bit(op) != 0 => self.processes[op].at = At::Done,
+            (At::InSlot, _) if self.outcomes & bit(op) != 0 => self.wake_in_slot(op, At::Done),
             (At::InSlot, _) => {
                 let is_offered = self.offers & bit(op) != 0;
                 self.offers &= !bit(op);
-                self.processes[op].at = if is_offered { At::Enter } else { At::GivesUp };
+                self.wake_in_slot(op, if is_offered { At::Enter } else { At::GivesUp });
             }
             (At::Enter, _) => self.await_outcome(op, None),
-            _ => self.processes[op].at = At::Done,
+            _ => self.wake_in_slot(op, At::Done),
+        }
+    }
+
+    fn wake_in_slot(&mut self, op: usize, at: At) {
+        self.processes[op].at = at;
+        if core::mem::take(&mut self.processes[op].unparks) {
+            self.processes[op].todo.push(Todo::Unpark);
         }
     }
 
@@ -866,6 +879,12 @@ impl Model {
                 Todo::Offer(op) => self.offers |= bit(op),
                 Todo::Deliver(op) => {
                     self.outcomes |= bit(op);
+                    let sleeps = matches!(self.processes[op].at, At::InSlot | At::AwaitsDelivery);
+                    let todo = &mut self.processes[process].todo;
+                    if sleeps && todo.contains(&Todo::Unpark) {
+                        todo.retain(|todo| *todo != Todo::Unpark);
+                        self.processes[op].unparks = true;
+                    }
                     if self.is_task(op) {
                         self.processes[process].todo.push(Todo::AddWaker(op));
                     }
