@@ -9,7 +9,8 @@
 //! 2. If an operation is waited for, a thread has the poll, or was offered it, or the I/O thread is
 //!    called.
 //! 3. A thread that sleeps wakes for the next timer of the engine: the one in the poll, or the I/O
-//!    thread that watches the descriptor while the poll is free.
+//!    thread that watches the descriptor while the poll is free, or a caller that waits in its slot, which
+//!    then wakes the one in the poll.
 //! 4. A caller does not sleep in the poll once its outcome is decided.
 //!
 //! *Called* means that the I/O thread comes to [`Roles::orders`] and finds the reason there. If it rests,
@@ -115,6 +116,8 @@ pub(super) struct Roles {
     gave_back: bool,
     /// How often a caller has given back the poll, since the I/O thread last looked.
     departures: u32,
+    /// A caller that waits in its slot enters again by that time, unless an outcome is delivered before.
+    alarm: Instant,
 }
 
 impl Roles {
@@ -130,6 +133,7 @@ impl Roles {
             closing: false,
             gave_back: false,
             departures: 0,
+            alarm: Instant::MAX,
         }
     }
 
@@ -182,6 +186,26 @@ impl Roles {
             self.poll = Poll::Awake(owner);
         }
         self.work = true;
+        self.end_alarm();
+    }
+
+    /// A caller is about to wait in its slot, and the next timer is `due`. If the thread that sleeps in the
+    /// poll would wake too late for that, the caller enters again then. Mostly its outcome comes before, and
+    /// that thread has slept on. Returns `true` if it does.
+    pub(super) fn set_alarm(&mut self, due: Instant) -> bool {
+        let Poll::Asleep(_, until) = self.poll else {
+            return false;
+        };
+        let sets = due != Instant::ZERO && due < until && due < self.alarm;
+        if sets {
+            self.alarm = due;
+        }
+        sets
+    }
+
+    /// The caller that was to enter at the time of the alarm has entered, or may have its outcome.
+    pub(super) fn end_alarm(&mut self) {
+        self.alarm = Instant::MAX;
     }
 
     /// The poll is free for others.
@@ -217,6 +241,7 @@ impl Roles {
                     Owner::Caller => served,
                 };
                 // A thread that has the wire may change what is due. Its last section ends without it.
+                let until = until.min(self.alarm);
                 if work || wanted || (!self.wire_is_taken && due() < until) {
                     self.poll = Poll::Awake(owner);
                     wake.descriptor = true;

@@ -306,6 +306,7 @@ impl Shared {
     fn give_up(&self, round: RoundId, has_poll: bool) {
         match self.enter_until(Some(Instant::ZERO)) {
             Ok(Some(mut section)) => {
+                section.roles.end_alarm();
                 section.cancel(round);
                 if has_poll {
                     section.pass_on_poll();
@@ -363,9 +364,11 @@ impl Shared {
             let slept = if *has_poll {
                 Some(self.sleep(section, until))
             } else {
+                let alarm = section.set_alarm();
                 drop(section);
-                let woken = slot.wait(until, self);
-                if woken.outcome.is_some() || !woken.offered {
+                let wakes = [until, alarm].into_iter().flatten().min();
+                let woken = slot.wait(wakes, self);
+                if woken.outcome.is_some() || !(woken.offered || alarm.is_some()) {
                     return Ok(woken.outcome);
                 }
                 None
@@ -377,8 +380,9 @@ impl Shared {
                 return Ok(None);
             };
             section = entered;
-            if let Some(slept) = slept {
-                section.wake_up(slept);
+            match slept {
+                Some(slept) => section.wake_up(slept),
+                None => section.roles.end_alarm(),
             }
         }
     }

@@ -235,10 +235,19 @@ impl Core {
             self.roles.give_back_poll();
         }
         let served = !self.polled_for.is_some_and(stands);
+        if self.callers.has_deliveries() {
+            self.roles.end_alarm();
+        }
         let waiting = self.waiting();
         let engine = &self.engine;
-        let due = || engine.poll_timeout().map_or(Instant::MAX, |(at, _)| at);
-        self.roles.leave(waiting, served, due)
+        self.roles.leave(waiting, served, || due(engine))
+    }
+
+    /// A caller is about to wait in its slot. Returns when it enters again, if it is to wake the thread in the
+    /// poll for the next timer.
+    pub(super) fn set_alarm(&mut self) -> Option<Instant> {
+        let due = due(&self.engine);
+        self.roles.set_alarm(due).then_some(due)
     }
 
     /// Takes the poll back from this thread, which slept in it, and records what that has brought.
@@ -250,6 +259,7 @@ impl Core {
 
     /// Puts back what threads have left behind that gave up.
     pub(super) fn take_back(&mut self, left: Left) {
+        self.roles.end_alarm();
         for round in left.rounds {
             self.cancel(round);
         }
@@ -326,4 +336,9 @@ impl Core {
         self.is_closed = true;
         self.callers.refuse_all();
     }
+}
+
+/// Returns when the next timer of `engine` is due.
+fn due(engine: &Engine) -> Instant {
+    engine.poll_timeout().map_or(Instant::MAX, |(at, _)| at)
 }

@@ -53,6 +53,8 @@ enum Kind {
     Sleeper,
     /// A thread that waits as a `Waiter` does.
     Blocked,
+    /// A thread whose operation no node answers: a timer decides it.
+    TimedOut,
 }
 
 /// How far an operation has come.
@@ -124,6 +126,8 @@ struct Process {
     gave_up: bool,
     /// The thread wakes the I/O thread when it is awake.
     unparks: bool,
+    /// The thread enters again by itself when a timer is due.
+    has_alarm: bool,
     /// The I/O thread has looked into the poll since it last served callers again.
     has_looked: bool,
     /// How often it has called wakers since it last did.
@@ -197,6 +201,7 @@ impl Model {
             served: false,
             gave_up: false,
             unparks: false,
+            has_alarm: false,
             has_looked: true,
             unlooked: 0,
         };
@@ -252,14 +257,11 @@ impl Model {
 
     /// The operation rests at some time.
     fn rests(&self, op: usize) -> bool {
-        matches!(
-            self.kinds[op],
-            Kind::Waiter | Kind::Sleeper | Kind::Blocked
-        )
+        matches!(self.kinds[op], Kind::Waiter | Kind::Sleeper | Kind::Blocked)
     }
 
     fn is_timed(&self, op: usize) -> bool {
-        matches!(self.kinds[op], Kind::Timer | Kind::Expiry)
+        matches!(self.kinds[op], Kind::Timer | Kind::Expiry | Kind::TimedOut)
     }
 
     fn all_tasks(&self) -> usize {
@@ -327,7 +329,7 @@ impl Model {
             self.wire.tick = false;
             for op in 0..self.ops.len() {
                 match (self.ops[op], self.kinds[op]) {
-                    (Op::Sent, Kind::Timer | Kind::Expiry) => self.decide(op),
+                    (Op::Sent, Kind::Timer | Kind::Expiry | Kind::TimedOut) => self.decide(op),
                     (Op::Rests, Kind::Sleeper) => self.ops[op] = Op::Asked,
                     _ => {}
                 }
@@ -433,12 +435,12 @@ impl Model {
         let (waiting, due) = (self.waiting(), self.due());
         let sleeper = self.processes.iter().position(|process| process.has_poll);
         let served = !sleeper.is_some_and(stands);
+        if !self.deliveries.is_empty() {
+            self.roles.end_alarm();
+        }
         let whom: Whom = self.roles.leave(waiting, served, || due);
         if matches!(self.roles.poll, PollRole::Asleep(Owner::Caller, _)) {
-            assert!(
-                !served,
-                "it sleeps on with its outcome: {self:#?}"
-            );
+            assert!(!served, "it sleeps on with its outcome: {self:#?}");
         }
         let mut todo = Vec::new();
         if whom.descriptor {
@@ -483,6 +485,7 @@ impl Model {
     /// The beginning of a section.
     fn take_back(&mut self) {
         let Some(left) = self.left.take() else { return };
+        self.roles.end_alarm();
         for op in 0..self.ops.len() {
             if left.ops & self.open & bit(op) != 0 {
                 self.cancel(op);
@@ -540,6 +543,10 @@ impl Model {
             true => self.fall_asleep(NEVER),
             false => At::InSlot,
         };
+        if at == At::InSlot {
+            let due = self.due();
+            self.processes[op].has_alarm = self.roles.set_alarm(due);
+        }
         self.leave(op, at);
     }
 
@@ -554,6 +561,7 @@ impl Model {
     fn give_up(&mut self, op: usize, moves: Option<u8>) {
         self.processes[op].gave_up = true;
         if moves.is_none() {
+            self.roles.end_alarm();
             if self.open & bit(op) != 0 {
                 self.cancel(op);
             }
@@ -625,7 +633,11 @@ impl Model {
             (At::Begin, kind) => {
                 self.ask(op);
                 match kind {
-                    Kind::Thread | Kind::Impatient | Kind::Unanswered | Kind::Blocked => {
+                    Kind::Thread
+                    | Kind::Impatient
+                    | Kind::Unanswered
+                    | Kind::Blocked
+                    | Kind::TimedOut => {
                         self.await_outcome(op, None);
                     }
                     Kind::Drop | Kind::Expiry => self.see_written(op, None),
@@ -637,7 +649,7 @@ impl Model {
             (At::HasRun(moves), _) if self.processes[op].gave_up => self.give_up(op, Some(moves)),
             (
                 At::HasRun(moves),
-                Kind::Thread | Kind::Impatient | Kind::Unanswered | Kind::Blocked,
+                Kind::Thread | Kind::Impatient | Kind::Unanswered | Kind::Blocked | Kind::TimedOut,
             ) => self.await_outcome(op, Some(moves)),
             (At::HasRun(moves), Kind::Dropped) if self.released & bit(op) != 0 => {
                 self.see_written(op, Some(moves));
@@ -661,17 +673,21 @@ impl Model {
             }
             (At::InSlot, _) if self.outcomes & bit(op) != 0 => self.wake_in_slot(op, At::Done),
             (At::InSlot, _) => {
-                let is_offered = self.offers & bit(op) != 0;
+                let enters = self.offers & bit(op) != 0 || self.processes[op].has_alarm;
                 self.offers &= !bit(op);
-                self.wake_in_slot(op, if is_offered { At::Enter } else { At::GivesUp });
+                self.wake_in_slot(op, if enters { At::Enter } else { At::GivesUp });
             }
-            (At::Enter, _) => self.await_outcome(op, None),
+            (At::Enter, _) => {
+                self.roles.end_alarm();
+                self.await_outcome(op, None);
+            }
             _ => self.wake_in_slot(op, At::Done),
         }
     }
 
     fn wake_in_slot(&mut self, op: usize, at: At) {
         self.processes[op].at = at;
+        self.processes[op].has_alarm = false;
         if core::mem::take(&mut self.processes[op].unparks) {
             self.processes[op].todo.push(Todo::Unpark);
         }
@@ -857,7 +873,7 @@ impl Model {
             At::InPoll(until) => readable || until != NEVER || is(self.late),
             At::Watching(until) => readable || until != NEVER || self.called,
             At::Parked => self.token,
-            At::InSlot => is(self.outcomes) || is(self.offers) || is(self.late),
+            At::InSlot => is(self.outcomes) || is(self.offers) || is(self.late) || this.has_alarm,
             At::AwaitsDelivery => is(self.outcomes) || is(self.late),
             At::AwaitsWaker if self.kinds[process] == Kind::Dropped => true,
             At::AwaitsWaker => is(self.awake) && is(self.outcomes),
@@ -1052,6 +1068,13 @@ fn every_operation_is_served_in_every_order_of_the_steps() {
         &[Waiter, Expiry],
         &[Blocked, Thread],
         &[Blocked, Task],
+        &[TimedOut],
+        &[TimedOut, TimedOut],
+        &[TimedOut, Unanswered],
+        &[TimedOut, Thread],
+        &[TimedOut, Impatient],
+        &[TimedOut, Blocked],
+        &[TimedOut, Waiter],
     ] {
         assert!(10 < walk(kinds, false), "{kinds:?}");
     }

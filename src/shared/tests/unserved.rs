@@ -112,7 +112,7 @@ fn a_task_that_tries_again_at_once_does_not_delay_the_report_of_a_loss() {
         redlock.lock("lost", 300 * MS).unwrap(),
     );
     let mut context = Context::from_waker(Waker::noop());
-    // A task waits all the time, so that the I/O thread serves.
+    // A task waits all the time.
     let mut waiting = pin!(redlock.lock_async("held", LONG));
     assert!(waiting.as_mut().poll(&mut context).is_pending());
     for node in &world.nodes {
