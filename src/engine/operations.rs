@@ -78,6 +78,15 @@ impl Operations {
             .count()
     }
 
+    /// Returns how many ask no node for now, counted one by one.
+    #[cfg(test)]
+    pub(super) fn resting(&self) -> usize {
+        let rests =
+            |round: &Round| matches!(round.state, State::Queued { .. } | State::Resting { .. });
+        let all = self.slab.iter();
+        all.filter(|(_, operation)| rests(&operation.round)).count()
+    }
+
     #[cfg(test)]
     pub(super) fn is_open(&self, operation: OperationKey) -> bool {
         self.slab.get(operation.0).is_some()
@@ -153,7 +162,6 @@ impl Operations {
     pub(super) fn end(&mut self, now: Instant, key: OperationKey, parts: &mut Parts) {
         if let Some(operation) = self.slab.get_mut(key.0) {
             operation.round.disarm(&mut parts.timers);
-            operation.round.stop_resting(parts);
             operation.kind.get().end(parts);
             let next = match &mut operation.kind {
                 Kind::Acquire(acquire) => acquire.leave(key, parts),
@@ -176,6 +184,7 @@ impl Operations {
         if let Some(operation) = self.get_mut(key) {
             let (operation, mut cx) = operation.at(now, parts);
             let all = cx.parts.nodes.set();
+            cx.round.stop_resting(cx.parts);
             operation.withdraw(all, &mut cx);
             operation.cancel(&mut cx);
             self.end(now, key, parts);

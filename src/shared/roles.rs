@@ -189,18 +189,19 @@ impl Roles {
         self.end_alarm();
     }
 
-    /// A caller is about to wait in its slot, and the next timer is `due`. If the thread that sleeps in the
-    /// poll would wake too late for that, the caller enters again then. Mostly its outcome comes before, and
-    /// that thread has slept on. Returns `true` if it does.
-    pub(super) fn set_alarm(&mut self, due: Instant) -> bool {
-        let Poll::Asleep(_, until) = self.poll else {
-            return false;
+    /// A caller is about to wait in its slot, and the next timer of the engine is due at `due`. If another
+    /// caller sleeps in the poll, and would wake too late for that, this one enters again then, and the
+    /// time is returned. Mostly its outcome comes before, and the other has not been woken in vain.
+    pub(super) fn set_alarm(&mut self, due: impl FnOnce() -> Instant) -> Option<Instant> {
+        let Poll::Asleep(Owner::Caller, until) = self.poll else {
+            return None;
         };
-        let sets = due != Instant::ZERO && due < until && due < self.alarm;
-        if sets {
-            self.alarm = due;
+        let due = due();
+        if due == Instant::ZERO || until.min(self.alarm) <= due {
+            return None;
         }
-        sets
+        self.alarm = due;
+        Some(due)
     }
 
     /// The caller that was to enter at the time of the alarm has entered, or may have its outcome.

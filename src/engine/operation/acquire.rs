@@ -192,6 +192,7 @@ impl Acquire {
 
     fn decide(&mut self, verdict: Verdict, cx: &mut Context<'_>) {
         self.verdict = verdict;
+        cx.round.stop_resting(cx.parts);
         cx.round.decide(cx.parts);
         let all = cx.parts.nodes.set();
         self.withdraw(all, cx);

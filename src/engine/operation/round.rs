@@ -258,7 +258,6 @@ impl Round {
     /// The outcome is certain: it is reported at the next poll. Called once for each attempt: a round
     /// that is decided does not vote any more.
     pub(in crate::engine) fn decide(&mut self, parts: &mut Parts) {
-        self.stop_resting(parts);
         self.state = State::Decided;
         self.disarm(&mut parts.timers);
         parts.news.push_back(News::Operation(self.key));

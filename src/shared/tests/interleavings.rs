@@ -545,7 +545,7 @@ impl Model {
         };
         if at == At::InSlot {
             let due = self.due();
-            self.processes[op].has_alarm = self.roles.set_alarm(due);
+            self.processes[op].has_alarm = self.roles.set_alarm(|| due).is_some();
         }
         self.leave(op, at);
     }
