@@ -146,7 +146,10 @@ fn calls(raw: &mut Raw, command: &str) -> u64 {
 
 /// How often a server was asked to tell of the next change of a key, and what is left of it.
 fn looked(raw: &mut Raw) -> u64 {
-    calls(raw, "client|caching")
+    match calls(raw, "client") {
+        0 => calls(raw, "client|caching"),
+        all => all - 1, // Redis 6.2 counts all of `CLIENT` together: once for `TRACKING`.
+    }
 }
 
 fn each_looked(raws: &mut [Raw]) -> Vec<u64> {
