@@ -191,13 +191,18 @@ impl Roles {
 
     /// A caller is about to wait in its slot, and the next timer of the engine is due at `due`. If another
     /// caller sleeps in the poll, and would wake too late for that, this one enters again then, and the
-    /// time is returned. Mostly its outcome comes before, and the other has not been woken in vain.
-    pub(super) fn set_alarm(&mut self, due: impl FnOnce() -> Instant) -> Option<Instant> {
+    /// time is returned. Mostly its outcome comes before, and the other has not been woken in vain. For what
+    /// is due at `now` already there is no alarm: [`Self::leave`] wakes the other.
+    pub(super) fn set_alarm(
+        &mut self,
+        now: impl FnOnce() -> Instant,
+        due: impl FnOnce() -> Instant,
+    ) -> Option<Instant> {
         let Poll::Asleep(Owner::Caller, until) = self.poll else {
             return None;
         };
         let due = due();
-        if due == Instant::ZERO || until.min(self.alarm) <= due {
+        if until.min(self.alarm) <= due || due <= now() {
             return None;
         }
         self.alarm = due;

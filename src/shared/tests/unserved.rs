@@ -83,6 +83,52 @@ fn a_caller_does_not_sleep_in_the_poll_with_its_outcome() {
     world.resume();
 }
 
+/// A caller that waits in its slot enters at the time of the next timer, and the thread that sleeps in the
+/// poll has not woken yet. It is woken then, and the caller does not come again and again until it wakes.
+#[test]
+fn a_caller_that_enters_for_a_timer_wakes_the_one_in_the_poll() {
+    let world = World::new();
+    let redlock = world.redlock();
+    let shared = redlock.shared();
+    world.pause();
+    thread::scope(|scope| {
+        let caller = scope.spawn(|| redlock.lock_with("a", &LockOptions::new(LONG).wait(300 * MS)));
+        let mut asleep = None;
+        eventually("it sleeps in the poll, for long enough", || {
+            let section = shared.enter().unwrap();
+            let late = clock::now().saturating_add(50 * MS);
+            let sleeps =
+                matches!(section.roles.poll, Role::Asleep(Owner::Caller, until) if late < until);
+            asleep = (sleeps && !section.roles.wire_is_taken).then_some(section);
+            asleep.is_some()
+        });
+        let mut section = asleep.unwrap();
+        let options = LockOptions::new(LONG).wait(10 * MS);
+        let (engine, now) = (&mut section.engine, clock::now());
+        let request = crate::engine::Request::new(b"b", &options);
+        let round = engine.acquire(now, &request).unwrap();
+        let mut wire = section.wire.take().unwrap();
+        assert!(section.roles.take_wire());
+        while section.exchange(&mut wire) {
+            wire.run(&shared.registry);
+        }
+        section.put_back(wire);
+        let at = section
+            .set_alarm()
+            .expect("it is due before the other wakes");
+        assert!(!section.leave().descriptor, "the other sleeps on");
+        eventually("the timer is due", || at <= clock::now());
+        section.roles.end_alarm();
+        assert_eq!(section.set_alarm(), None, "it would come again at once");
+        assert!(section.leave().descriptor, "the other is woken");
+        shared.waker.wake().unwrap();
+        section.engine.cancel(clock::now(), round);
+        drop(section);
+        assert!(caller.join().unwrap().is_err());
+    });
+    world.resume();
+}
+
 /// A task that is polled where it is woken.
 struct AtOnce(Mutex<Option<Pin<Box<dyn Future<Output = ()> + Send>>>>);
 
