@@ -116,6 +116,8 @@ pub(super) struct Roles {
     gave_back: bool,
     /// How often a caller has given back the poll, since the I/O thread last looked.
     departures: u32,
+    /// A caller has looked into the poll since the I/O thread last found that free.
+    looked: bool,
     /// A caller that waits in its slot enters again by that time, unless an outcome is delivered before.
     alarm: Instant,
 }
@@ -133,6 +135,7 @@ impl Roles {
             closing: false,
             gave_back: false,
             departures: 0,
+            looked: false,
             alarm: Instant::MAX,
         }
     }
@@ -182,8 +185,9 @@ impl Roles {
 
     /// The thread that has the poll is awake, and has brought something.
     pub(super) fn wake_up(&mut self) {
-        if let Poll::Asleep(owner, _) = self.poll {
+        if let Poll::Asleep(owner, _) | Poll::Awake(owner) = self.poll {
             self.poll = Poll::Awake(owner);
+            self.looked |= owner == Owner::Caller;
         }
         self.work = true;
         self.end_alarm();
@@ -314,8 +318,10 @@ impl Roles {
             self.io_thread = rest;
             return orders;
         }
+        // Callers whose calls need no node read nothing, and fire no timer.
+        let looked = core::mem::take(&mut self.looked);
         let needed = called || waiting != 0 || self.work;
-        if departures != 0 && !needed {
+        if departures != 0 && looked && !needed {
             self.io_thread = IoThread::Napping;
             return Orders::Nap;
         }
@@ -355,6 +361,7 @@ impl Roles {
         self.serving = false;
         self.give_back_poll();
         self.departures = 1;
+        self.looked = true;
     }
 
     /// Makes another thread the I/O thread, which comes to [`Roles::orders`] next. The one before may have

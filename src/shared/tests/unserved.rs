@@ -8,7 +8,8 @@ use super::*;
 use crate::config::LockOptions;
 use crate::engine::{Input, NodeState};
 use crate::error::LockError;
-use crate::shared::roles::{Owner, Poll as Role};
+use crate::shared::roles::{Orders, Owner, Poll as Role, Roles, Wake as Wakes};
+use crate::time::Instant;
 
 /// The mutex is held by a thread that offers the poll to a caller, and is stopped until the time of that
 /// caller is over.
@@ -127,6 +128,31 @@ fn a_caller_that_enters_for_a_timer_wakes_the_one_in_the_poll() {
         assert!(caller.join().unwrap().is_err());
     });
     world.resume();
+}
+
+/// Calls that need no node look into no poll, however many there are. The I/O thread does not rest because
+/// of them: tasks wait for what nodes tell, and for timers.
+#[test]
+fn calls_that_need_no_node_do_not_keep_the_io_thread_from_looking() {
+    let calls = |roles: &mut Roles, look: bool| {
+        for _ in 0..3 {
+            assert!(roles.take_poll(false, 1));
+            if look {
+                roles.fall_asleep(Instant::MAX);
+                roles.wake_up();
+                roles.work = false;
+            }
+            roles.give_back_poll();
+            assert_eq!(roles.leave(0, false, || Instant::MAX), Wakes::default());
+        }
+    };
+    let mut roles = Roles::new();
+    for _ in 0..2 {
+        calls(&mut roles, true);
+        assert_eq!(roles.orders(0, true), Orders::Nap, "they read the answers");
+    }
+    calls(&mut roles, false);
+    assert_eq!(roles.orders(0, true), Orders::Serve);
 }
 
 /// A task that is polled where it is woken.
