@@ -70,6 +70,10 @@ pub const PUSHES_MAX: u32 = 1024;
 /// Most operations that wait for a verdict at the same time.
 pub const ROUNDS_MAX: usize = 1 << 16;
 
+/// How many of them may be open before an engine leaves the rest of the places to its callers, and puts
+/// off the extensions of locks that it keeps.
+pub const ROUNDS_FOR_KEEPING: usize = ROUNDS_MAX / 2;
+
 /// Most tokens that may have left a copy on some node: locks held, attempts under way, and
 /// releases owed. An operation that would need one more is refused as `Saturated`.
 pub const CLAIMS_MAX: usize = (1 << 20) + IN_FLIGHT_MAX;

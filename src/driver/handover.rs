@@ -65,6 +65,7 @@ impl Lock {
     /// them as secret as the access to the nodes.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
+        self.end_keeping();
         encode(self, ClockIdentity::current())
     }
 

@@ -21,7 +21,7 @@ use crate::limits::CLAIMS_MAX;
 use crate::node::{
     Command, Dialect, Question, Reply, Request, Said, Trouble, refuses_the_verb, wants_the_text,
 };
-use crate::quorum::{Drift, Lock, LockId, Vote};
+use crate::quorum::{Drift, Keeping, Lock, LockId, Vote};
 use crate::slab::{Key, Slab};
 use crate::time::Instant;
 
@@ -53,6 +53,15 @@ pub(super) struct Below<'a> {
     pub(super) now: Instant,
     pub(super) nodes: &'a mut Nodes,
     pub(super) timers: &'a mut Timers,
+}
+
+/// What has to be done about a lock.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum LockDue {
+    /// It is over, and that has to be reported to its holder.
+    Over,
+    /// It is kept, and has to be extended by this ttl.
+    Extend(Duration),
 }
 
 impl Claims {
@@ -363,23 +372,33 @@ impl Claims {
 
     // ----- time -----------------------------------------------------------------------------
 
-    /// The timer of `claim` has fired. Returns `true` if its lock is over, and that has to be reported
-    /// to its holder.
-    pub(super) fn due(&mut self, claim: ClaimKey, below: &mut Below<'_>) -> bool {
-        let Some(there) = self.slab.get_mut(claim.0).must() else {
-            return false;
-        };
+    /// The timer of `claim` has fired. Returns what has to be done about its lock.
+    pub(super) fn due(&mut self, claim: ClaimKey, below: &mut Below<'_>) -> Option<LockDue> {
+        let there = self.slab.get_mut(claim.0).must()?;
         there.timer = None;
         match there.stage {
             Stage::Held { told: false } if below.now < told_at(there.stands_until()) => {
-                there.watch(below.timers); // It was extended meanwhile.
+                match there.due(below.now, below.timers) {
+                    Some(due) => return Some(LockDue::Extend(due.ttl)),
+                    None => there.watch(below.timers), // It was extended meanwhile.
+                }
             }
-            Stage::Held { told: false } => return true,
+            Stage::Held { told: false } => return Some(LockDue::Over),
             Stage::Held { told: true } => self.forget(below.now, claim, below.timers),
             Stage::Releasing { .. } => self.expire_debts(claim, below),
             Stage::Attempt { .. } => {}
         }
-        false
+        None
+    }
+
+    /// Extends `lock` from now on, which was granted for the claim that it names.
+    pub(super) fn keep(&mut self, lock: &mut Lock, keeping: Keeping, timers: &mut Timers) {
+        let copy = lock.entry().copy_into(self.buffers.take());
+        if let Some(claim) = self.of_mut(lock).must() {
+            claim.entry = Some(copy);
+            claim.kept = Some(lock.keep(keeping));
+            claim.watch(timers);
+        }
     }
 
     /// The keys of `claim` have expired where their expiry is known: ends the debts there.

@@ -1,5 +1,7 @@
 //! Inputs and timers: each is passed to the parts that it concerns.
 
+use core::time::Duration;
+
 use crate::error::{LinkError, NodeOutcome, Unusable};
 use crate::keys::{ClaimKey, NodeId, OperationKey, PlaceKey};
 use crate::node::{Heard, Remaining, Reply, Trouble};
@@ -8,8 +10,11 @@ use crate::time::Instant;
 
 use super::Engine;
 use super::alarm::Alarm;
+use super::claims::LockDue;
 use super::contract::Input;
 use super::nodes::Silence;
+use super::operation::Kind;
+use super::operation::extend::Extend;
 use super::operation::held::Verdict;
 
 impl Engine {
@@ -369,8 +374,10 @@ impl Engine {
                 }
                 Alarm::Claim(key) => {
                     let (claims, mut below) = self.parts.claims(now);
-                    if claims.due(key, &mut below) {
-                        self.lock_is_over(now, key);
+                    match claims.due(key, &mut below) {
+                        None => {}
+                        Some(LockDue::Over) => self.lock_is_over(now, key),
+                        Some(LockDue::Extend(ttl)) => self.extend_kept(now, key, ttl),
                     }
                 }
             }
@@ -410,6 +417,21 @@ impl Engine {
         let (claims, mut below) = self.parts.claims(now);
         claims.remember(claim, &mut below);
         self.operations.lead(now, next, &mut self.parts);
+    }
+
+    /// Begins to extend the lock of `claim`, which is kept, unless an extension of it is open. If it
+    /// cannot begin, it is tried again.
+    fn extend_kept(&mut self, now: Instant, claim: ClaimKey, ttl: Duration) {
+        let (operations, parts) = (&mut self.operations, &mut self.parts);
+        let Ok(ttl) = parts.settings.check_ttl(ttl) else {
+            return; // The little that its limit leaves is no validity.
+        };
+        if operations.has_room_for_own()
+            && !operations.is_extending(claim, parts)
+            && let Some(extend) = Extend::of_kept(claim, parts)
+        {
+            operations.begin(now, ttl, None, Kind::Extend(extend), parts);
+        }
     }
 
     // ----- majorities that are silent -------------------------------------------------------

@@ -414,8 +414,11 @@ impl Engine {
         let Some(claim) = parts.claims.of_mut(&lock) else {
             return parts.adopt(now, Some(lock.into_entry()), until, ttl);
         };
-        claim.entry = Some(lock.into_entry());
+        let copy = claim.entry.replace(lock.into_entry());
         let (key, open) = (claim.key, claim.end_questions());
+        if let Some(copy) = copy {
+            parts.claims.buffers.give(copy.into_buffer()); // It was kept.
+        }
         self.operations
             .end_questions(now, key, open, || Verdict::Closed, parts);
         key
@@ -426,6 +429,7 @@ impl Engine {
     /// a release, because one on another connection would have no order against it.
     pub fn detach(&mut self, now: Instant, mut lock: Lock) -> Lock {
         let parts = &mut self.parts;
+        lock.leave_keeping();
         let buffer = parts.claims.buffers.take();
         let quarantined = parts.nodes.quarantined(now);
         let Some(claim) = parts.claims.of_mut(&lock) else {
@@ -433,11 +437,14 @@ impl Engine {
             return lock;
         };
         claim.may_hold = claim.may_hold.without(claim.settled());
-        claim.entry = Some(lock.entry().copy_into(buffer));
+        let copy = claim.entry.replace(lock.entry().copy_into(buffer));
         if !claim.adopted {
             lock.set_voters(claim.settled().without(quarantined));
         }
         let (key, open) = (claim.key, claim.end_questions());
+        if let Some(copy) = copy {
+            parts.claims.buffers.give(copy.into_buffer()); // It was kept.
+        }
         self.operations
             .end_questions(now, key, open, || Verdict::Closed, parts);
         self.operations.give_back(now, key, parts);
@@ -454,6 +461,7 @@ impl Engine {
     pub fn adopt(&mut self, now: Instant, mut lock: Lock) -> Lock {
         let parts = &mut self.parts;
         if parts.claims.of(&lock).is_none() {
+            lock.leave_keeping();
             let claim = parts.adopt(now, None, lock.valid_until(), lock.ttl());
             lock.set_id(parts.claims.lock_id(claim));
             if let Some(claim) = parts.claims.get_mut(claim).must() {

@@ -12,7 +12,7 @@ use core::time::Duration;
 
 use crate::error::NodeOutcome;
 use crate::keys::{ClaimKey, NodeId, OperationKey};
-use crate::limits::ROUNDS_MAX;
+use crate::limits::{ROUNDS_FOR_KEEPING, ROUNDS_MAX};
 use crate::node::{Reply, Request, Trouble};
 use crate::resp::Value;
 use crate::slab::Slab;
@@ -59,6 +59,23 @@ impl Operations {
     /// Returns `true` if another operation would be one too many.
     pub(super) fn is_full(&self) -> bool {
         ROUNDS_MAX <= self.slab.len()
+    }
+
+    /// Returns `true` if there is room for another operation that no caller waits for.
+    pub(super) fn has_room_for_own(&self) -> bool {
+        self.slab.len() < ROUNDS_FOR_KEEPING
+    }
+
+    /// Returns `true` if the newest question about `claim` is an extension that counts votes.
+    pub(super) fn is_extending(&self, claim: ClaimKey, parts: &Parts) -> bool {
+        let newest = parts
+            .claims
+            .get(claim)
+            .and_then(|claim| claim.questions.newest);
+        let newest = newest.and_then(|key| self.slab.get(key.0));
+        newest.is_some_and(|Operation { round, kind }| {
+            round.is_voting() && matches!(kind, Kind::Extend(_))
+        })
     }
 
     pub(super) fn get_mut(&mut self, operation: OperationKey) -> Option<&mut Operation> {

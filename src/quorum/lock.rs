@@ -1,9 +1,10 @@
 //! A lock that is held, as a value.
 
+use alloc::sync::Arc;
 use core::fmt;
 use core::time::Duration;
 
-use super::{Majority, NodeSet};
+use super::{Keeping, Kept, Majority, NodeSet};
 use crate::entry::Entry;
 use crate::resource::Token;
 use crate::time::Instant;
@@ -35,6 +36,8 @@ pub struct Lock {
     extensions_left: u32,
     /// The nodes that said that they have it, up to the last verdict.
     voters: NodeSet,
+    /// Its engine extends it by itself: its end and its extensions are there.
+    kept: Option<Arc<Kept>>,
 }
 
 impl LockId {
@@ -62,6 +65,7 @@ impl Lock {
             ttl,
             extensions_left,
             voters: majority.nodes(),
+            kept: None,
         }
     }
 
@@ -80,6 +84,7 @@ impl Lock {
             ttl,
             extensions_left: u32::MAX,
             voters,
+            kept: None,
         }
     }
 
@@ -104,20 +109,23 @@ impl Lock {
     /// Returns the instant, by the clock of the engine, from which on the lock must not be trusted.
     #[must_use]
     pub fn valid_until(&self) -> Instant {
-        self.valid_until
+        match &self.kept {
+            None => self.valid_until,
+            Some(kept) => kept.valid_until(),
+        }
     }
 
     /// Returns `true` if it may be trusted at `now`. To the nanosecond: at [`Lock::valid_until`] it
     /// may not.
     #[must_use]
     pub fn is_valid_at(&self, now: Instant) -> bool {
-        now < self.valid_until
+        now < self.valid_until()
     }
 
     /// Returns how long it may be trusted from `now` on.
     #[must_use]
     pub fn validity_at(&self, now: Instant) -> Duration {
-        self.valid_until.saturating_since(now)
+        self.valid_until().saturating_since(now)
     }
 
     /// Returns the longest ttl that it was taken or extended with.
@@ -129,13 +137,39 @@ impl Lock {
     /// Returns how many more extensions it was granted.
     #[must_use]
     pub fn extensions_left(&self) -> u32 {
-        self.extensions_left
+        match &self.kept {
+            None => self.extensions_left,
+            Some(kept) => kept.extensions_left(),
+        }
+    }
+
+    /// Begins to keep it. Returns what its engine extends it by.
+    pub(crate) fn keep(&mut self, keeping: Keeping) -> Arc<Kept> {
+        let kept = Kept::new(keeping, self.valid_until, self.extensions_left);
+        Arc::clone(self.kept.insert(Arc::new(kept)))
+    }
+
+    /// It goes to another process: its engine does not extend it any more.
+    #[cfg(feature = "std")]
+    pub(crate) fn end_keeping(&self) {
+        if let Some(kept) = &self.kept {
+            kept.end();
+        }
+    }
+
+    /// It leaves the engine that keeps it: its end is its own again.
+    pub(crate) fn leave_keeping(&mut self) {
+        (self.valid_until, self.extensions_left) = (self.valid_until(), self.extensions_left());
+        self.kept = None;
     }
 
     /// A majority extended it: its validity ends at the later of the two ends.
     pub(crate) fn extended(&mut self, majority: &Majority, valid_until: Instant, ttl: Duration) {
         self.voters = self.voters.union(majority.nodes());
         self.ttl = self.ttl.max(ttl);
+        if let Some(kept) = &self.kept {
+            return kept.extended(valid_until);
+        }
         self.valid_until = self.valid_until.max(valid_until);
         self.extensions_left = match self.extensions_left {
             u32::MAX => u32::MAX,
@@ -147,27 +181,34 @@ impl Lock {
     pub(crate) fn confirmed(&mut self, majority: &Majority, valid_until: Instant, ttl: Duration) {
         self.voters = self.voters.union(majority.nodes());
         self.ttl = self.ttl.max(ttl);
-        self.valid_until = valid_until;
+        self.end_at(valid_until);
+    }
+
+    fn end_at(&mut self, end: Instant) {
+        self.valid_until = end;
+        if let Some(kept) = &self.kept {
+            kept.ends(end);
+        }
     }
 
     /// Returns `true` if its end is known. The end of a lock from another clock is not known: it
     /// was not reported as over, and can still be confirmed.
     #[cfg(any(feature = "std", test))]
     pub(crate) fn has_known_end(&self) -> bool {
-        self.valid_until != Instant::ZERO
+        self.valid_until() != Instant::ZERO
     }
 
     /// It was read under another clock: its validity is zero.
     #[cfg(test)]
     pub(crate) fn forget_end(&mut self) {
-        self.valid_until = Instant::ZERO;
+        self.end_at(Instant::ZERO);
     }
 
     /// A majority said it is gone.
     #[cfg(feature = "std")]
     pub(crate) fn lost(&mut self, now: Instant) {
-        if now < self.valid_until || !self.has_known_end() {
-            self.valid_until = now;
+        if now < self.valid_until() || !self.has_known_end() {
+            self.end_at(now);
         }
     }
 
@@ -202,7 +243,7 @@ impl fmt::Debug for Lock {
                 &format_args!("\"{}\"", self.resource().escape_ascii()),
             )
             .field("token", &self.token())
-            .field("valid_until", &self.valid_until)
+            .field("valid_until", &self.valid_until())
             .finish_non_exhaustive()
     }
 }

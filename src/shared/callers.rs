@@ -127,6 +127,14 @@ impl Callers {
             let slot = self.locks.take(lock);
             return self.deliveries.extend(slot.map(Delivery::Lost));
         }
+        if let Event::Kept {
+            lock,
+            result: Ok(until),
+        } = event
+        {
+            let slot = self.locks.get(lock);
+            return slot.map_or((), |slot| slot.watch.lasts(until));
+        }
         if let Event::Extended {
             result: Ok(extension),
             ..

@@ -12,12 +12,13 @@
 //!                     adopt (from elsewhere)
 //! ```
 
+use alloc::sync::Arc;
 use core::time::Duration;
 
 use crate::entry::Entry;
 use crate::keys::{ClaimKey, NodeId, OperationKey, PlaceKey};
 use crate::node::Command;
-use crate::quorum::NodeSet;
+use crate::quorum::{Due, Kept, NodeSet};
 use crate::slab::Key;
 use crate::time::{Instant, NANOS_PER_TICK};
 use crate::timer::TimerKey;
@@ -31,7 +32,7 @@ pub(crate) struct Claim {
     /// Its own key.
     pub(crate) key: ClaimKey,
     pub(crate) stage: Stage,
-    /// Key and token. `None` while a `Lock` outside owns them.
+    /// Key and token. `None` while a `Lock` outside owns them, unless it is kept: then a copy.
     pub(crate) entry: Option<Entry>,
     /// It was granted elsewhere: only what holds for every such lock is assumed of it.
     pub(crate) adopted: bool,
@@ -75,6 +76,8 @@ pub(crate) struct Claim {
     pub(crate) timer: Option<TimerKey>,
     /// Where others wait for its lock, while it is held.
     pub(crate) place: Option<PlaceKey>,
+    /// Its lock is extended by this engine.
+    pub(crate) kept: Option<Arc<Kept>>,
 }
 
 /// The questions about a lock that may be open.
@@ -149,6 +152,7 @@ impl Claim {
             questions: Questions::default(),
             timer: None,
             place: None,
+            kept: None,
         }
     }
 
@@ -337,12 +341,31 @@ impl Claim {
         }
     }
 
-    /// Arms the timer for the end of its lock, which is held from now on.
+    /// Arms the timer for the end of its lock, which is held from now on, or for the extension that is
+    /// due before that.
     ///
     /// The end of its validity is reported a tick early rather than late: this is the one timer
     /// that rounds down.
     pub(crate) fn watch(&mut self, timers: &mut Timers) {
-        let timer = timers.insert(told_at(self.stands_until()), Alarm::Claim(self.key));
+        let told = told_at(self.stands_until());
+        let at = match &self.kept {
+            None => told,
+            Some(kept) => told.min(kept.due_at(self.valid_until)),
+        };
+        self.wake_at(at, timers);
+    }
+
+    /// Returns the extension of its lock that is due at `now`, and arms the timer for when it is tried
+    /// again.
+    pub(super) fn due(&mut self, now: Instant, timers: &mut Timers) -> Option<Due> {
+        let due = self.kept.as_ref()?.due(now, self.valid_until)?;
+        let told = told_at(self.stands_until());
+        self.wake_at(told.min(due.again), timers);
+        Some(due)
+    }
+
+    fn wake_at(&mut self, at: Instant, timers: &mut Timers) {
+        let timer = timers.insert(at, Alarm::Claim(self.key));
         if let Some(before) = self.timer.replace(timer) {
             timers.cancel(before);
         }

@@ -18,7 +18,7 @@ use crate::limits::{TOKEN_BYTES_MAX, TOKEN_RANDOM_BYTES};
 use crate::node::{
     Access, Command, Forbidden, Reply, Trouble, refuses_for_certain, wants_the_text,
 };
-use crate::quorum::{Acquisition, Lock, Majority, NodeSet, Vote};
+use crate::quorum::{Acquisition, Keeping, Lock, Majority, NodeSet, Vote};
 use crate::time::{Instant, NANOS_PER_TICK};
 
 use super::patience::Patience;
@@ -52,6 +52,8 @@ pub(in crate::engine) struct Acquire {
     /// `None`: as many as there is time for.
     tries_allowed: Option<u32>,
     extensions: u32,
+    /// For how many nanoseconds the lock is kept. Zero: it is not.
+    keep: u64,
     verdict: Verdict,
 }
 
@@ -79,6 +81,7 @@ impl Acquire {
             waiter: None,
             tries_allowed,
             extensions: request.options.extensions_allowed().unwrap_or(u32::MAX),
+            keep: request.options.kept_nanos(),
             verdict: Verdict::Open,
         }
     }
@@ -511,7 +514,10 @@ impl Operate for Acquire {
         let result = match core::mem::replace(&mut self.verdict, Verdict::Open) {
             Verdict::Open | Verdict::HandedOut => return None,
             Verdict::Granted(majority, until) => {
-                let lock = self.hand_out(&majority, until, cx.round.key, cx.parts);
+                let mut lock = self.hand_out(&majority, until, cx.round.key, cx.parts);
+                if self.keep != 0 {
+                    keep(lock.as_mut(), Duration::from_nanos(self.keep), cx);
+                }
                 // A broken invariant: what cannot be handed out is no lock.
                 lock.ok_or_else(|| LockError::TooSlow(cx.report()))
             }
@@ -650,6 +656,17 @@ impl Operate for Acquire {
         if let Some(claim) = self.claim.take() {
             cx.parts.give_back(cx.now, claim);
         }
+    }
+}
+
+/// `lock`, which was granted in this round, is extended by this engine from now on, for as long as `most`
+/// after the round began.
+#[cold]
+fn keep(lock: Option<&mut Lock>, most: Duration, cx: &mut Context<'_>) {
+    if let Some(lock) = lock {
+        let limit = cx.round.sent.saturating_add(most);
+        let keeping = Keeping::new(lock.ttl(), limit, cx.parts.settings.drift);
+        cx.parts.claims.keep(lock, keeping, &mut cx.parts.timers);
     }
 }
 

@@ -73,7 +73,12 @@ impl AboutHeld for Confirm {
         &mut self.held
     }
 
-    fn event(round: RoundId, result: Result<Extension, ConfirmError>) -> Event {
+    fn event(
+        &self,
+        round: RoundId,
+        result: Result<Extension, ConfirmError>,
+        _cx: &mut Context<'_>,
+    ) -> Event {
         Event::Confirmed { round, result }
     }
 

@@ -5,6 +5,7 @@
 //! before the send, and a lock whose validity has run out is refused before any byte is sent.
 
 use crate::error::ExtendError;
+use crate::keys::ClaimKey;
 use crate::node::Question;
 use crate::quorum::{Lock, Majority};
 use crate::time::Instant;
@@ -18,6 +19,8 @@ use crate::engine::parts::Parts;
 #[derive(Debug)]
 pub(in crate::engine) struct Extend {
     pub(super) held: LockQuestion,
+    /// The engine has begun it by itself: no caller waits for it.
+    own: bool,
 }
 
 impl Extend {
@@ -34,7 +37,13 @@ impl Extend {
 
     pub(in crate::engine) fn new(lock: &Lock, parts: &mut Parts) -> Result<Self, ExtendError> {
         let held = LockQuestion::new(lock, Question::Extend, parts)?;
-        Ok(Self { held })
+        Ok(Self { held, own: false })
+    }
+
+    /// Returns the extension of the lock of `claim`, which this engine keeps.
+    pub(in crate::engine) fn of_kept(claim: ClaimKey, parts: &mut Parts) -> Option<Self> {
+        let held = LockQuestion::of_kept(claim, Question::Extend, parts)?;
+        Some(Self { held, own: true })
     }
 }
 
@@ -45,8 +54,16 @@ impl AboutHeld for Extend {
         &mut self.held
     }
 
-    fn event(round: RoundId, result: Result<Extension, ExtendError>) -> Event {
-        Event::Extended { round, result }
+    fn event(
+        &self,
+        round: RoundId,
+        result: Result<Extension, ExtendError>,
+        cx: &mut Context<'_>,
+    ) -> Event {
+        match self.own {
+            true => self.held.kept_event(result, cx),
+            false => Event::Extended { round, result },
+        }
     }
 
     /// `majority` keeps the lock for at least as long as was asked.
@@ -62,6 +79,9 @@ impl AboutHeld for Extend {
         let end = drift.valid_until(cx.round.sent, cx.round.ttl).max(known);
         if let Some(claim) = claim {
             claim.valid_until = claim.valid_until.max(end);
+            if claim.kept.is_some() {
+                claim.watch(&mut cx.parts.timers);
+            }
         }
         held.top_up(&majority, end, cx);
         self.held.decide(Verdict::Kept(majority, end), cx);

@@ -4,7 +4,7 @@
 //! the question. What is asked, and what a majority of answers means, is in the file of each operation.
 
 use crate::entry::Entry;
-use crate::error::{ConfirmError, LinkError, NodeOutcome};
+use crate::error::{ConfirmError, ExtendError, LinkError, NodeOutcome};
 use crate::invariant::Must;
 use crate::keys::{ClaimKey, NodeId, OperationKey};
 use crate::node::{Access, Command, Question, Reply, Request, Said, Trouble, wants_the_text};
@@ -91,6 +91,28 @@ impl LockQuestion {
             voters,
             lacking,
             regained,
+            verdict: Verdict::Open,
+        })
+    }
+
+    /// Returns a `question` about the lock of `claim`, which is held and kept.
+    pub(super) fn of_kept(claim: ClaimKey, question: Question, parts: &mut Parts) -> Option<Self> {
+        let lock = parts.claims.lock_id(claim);
+        let buffer = parts.claims.buffers.take();
+        let there = parts
+            .claims
+            .get(claim)
+            .filter(|claim| claim.is_held())
+            .must()?;
+        Some(Self {
+            lock,
+            claim: Some(claim),
+            entry: there.entry.as_ref().must()?.copy_into(buffer),
+            question,
+            valid_until: there.valid_until,
+            voters: parts.nodes.set(), // What was handed over is not kept.
+            lacking: there.lacking,
+            regained: there.regained,
             verdict: Verdict::Open,
         })
     }
@@ -240,6 +262,9 @@ impl LockQuestion {
         if let Some(claim) = cx.parts.claims.get_mut(key).must() {
             claim.entry = Some(copy);
             claim.valid_until = cx.now;
+            if let Some(kept) = &claim.kept {
+                kept.ends(cx.now);
+            }
         }
         cx.lost = Some((key, open));
     }
@@ -258,6 +283,25 @@ impl LockQuestion {
     fn is_open(&self, claims: &Claims) -> bool {
         self.claim
             .is_none_or(|key| claims.get(key).is_some_and(Claim::is_held))
+    }
+
+    /// Records the outcome of an extension that the engine has begun by itself in the lock, and returns the
+    /// event that has it.
+    pub(super) fn kept_event(
+        &self,
+        result: Result<Extension, ExtendError>,
+        cx: &mut Context<'_>,
+    ) -> Event {
+        let claim = self.claim_in(&mut cx.parts.claims);
+        if let Some(kept) = claim.and_then(|claim| claim.kept.as_ref())
+            && let Ok(extension) = &result
+        {
+            kept.extended(extension.valid_until);
+        }
+        Event::Kept {
+            lock: self.lock,
+            result: result.map(|extension| extension.valid_until),
+        }
     }
 
     /// Returns its claim and the end that is about to be reported to its caller.
@@ -326,7 +370,12 @@ pub(super) trait AboutHeld {
     }
 
     /// Returns the event that has its outcome.
-    fn event(round: RoundId, result: Result<Extension, Self::Error>) -> Event;
+    fn event(
+        &self,
+        round: RoundId,
+        result: Result<Extension, Self::Error>,
+        cx: &mut Context<'_>,
+    ) -> Event;
 
     /// `majority` keeps the lock.
     fn kept_by(&mut self, majority: Majority, cx: &mut Context<'_>);
@@ -359,7 +408,7 @@ impl<T: AboutHeld> Operate for T {
 
     fn tell(&mut self, cx: &mut Context<'_>) -> Option<Event> {
         let result = self.held().outcome(cx)?;
-        Some(T::event(RoundId(cx.round.key), result))
+        Some(self.event(RoundId(cx.round.key), result, cx))
     }
 
     fn answered(&mut self, node: NodeId, answer: Answer, cx: &mut Context<'_>) {

@@ -114,6 +114,15 @@ pub enum Event {
         /// Whether every node is of this cluster now.
         result: Result<(), ReinitError>,
     },
+    /// The engine has extended a lock that it [keeps](crate::LockOptions::keep), or has tried to. There
+    /// is nothing to be applied: the lock shows its end already.
+    Kept {
+        /// Which lock.
+        lock: LockId,
+        /// The end of its validity, or why it is as it was. The engine tries again; if it is
+        /// [`Lost`](ExtendError::Lost) an [`Expired`](Self::Expired) says so too.
+        result: Result<Instant, ExtendError>,
+    },
     /// A lock that was not released is lost: its validity ends within a tick, or a majority of the
     /// nodes said that it is gone. Reported once for each lock, by a timer and not by a reply, so
     /// also when every node is silent.
@@ -134,7 +143,7 @@ impl Event {
             | Self::Inspected { round, .. }
             | Self::Released { round, .. }
             | Self::Reinitialised { round, .. } => Some(*round),
-            Self::Expired { .. } => None,
+            Self::Kept { .. } | Self::Expired { .. } => None,
         }
     }
 }
@@ -351,14 +360,14 @@ impl Kind {
     /// Returns the question about a lock that is held, if the operation is one.
     pub(super) fn held(&self) -> Option<&LockQuestion> {
         match self {
-            Self::Extend(Extend { held }) | Self::Confirm(Confirm { held, .. }) => Some(held),
+            Self::Extend(Extend { held, .. }) | Self::Confirm(Confirm { held, .. }) => Some(held),
             Self::Acquire(_) | Self::Inspect(_) | Self::Release(_) | Self::Reinit(_) => None,
         }
     }
 
     pub(super) fn held_mut(&mut self) -> Option<&mut LockQuestion> {
         match self {
-            Self::Extend(Extend { held }) | Self::Confirm(Confirm { held, .. }) => Some(held),
+            Self::Extend(Extend { held, .. }) | Self::Confirm(Confirm { held, .. }) => Some(held),
             Self::Acquire(_) | Self::Inspect(_) | Self::Release(_) | Self::Reinit(_) => None,
         }
     }

@@ -1,0 +1,151 @@
+//! Keeping a lock: when its engine extends it by itself, by how much, and until when.
+//!
+//! [`Keeping`] is the policy: half of the validity before the end an extension is due, and if it fails
+//! it is tried again within what is left. [`Kept`] is what the lock and its engine share, so that the
+//! lock shows its present end wherever it is.
+//!
+//! # Guarantees
+//!
+//! * No extension asks for more than the limit allows, or is asked for where it would gain nothing.
+//! * A try that fails changes nothing here. There are 15 tries at most before the end.
+//!
+//! # Not here
+//!
+//! The timer, which is that of the claim. The extension is the engine's operation `extend`.
+
+use alloc::sync::Arc;
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use core::time::Duration;
+
+use super::Drift;
+use crate::time::{Instant, NANOS_PER_TICK};
+
+const TICK: Duration = Duration::from_nanos(NANOS_PER_TICK);
+
+/// When a lock is extended by its engine, and by how much.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Keeping {
+    /// What each extension asks for.
+    ttl: Duration,
+    /// Half of the validity that this gives.
+    half: Duration,
+    /// No extension asks for more than this.
+    limit: Instant,
+}
+
+/// An extension that is due.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Due {
+    pub(crate) ttl: Duration,
+    /// When it is tried again, if it fails.
+    pub(crate) again: Instant,
+}
+
+/// What a lock that is kept and the engine that keeps it share.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    keeping: Keeping,
+    /// In nanoseconds.
+    valid_until: AtomicU64,
+    extensions_left: AtomicU32,
+    /// It is not to be extended any more.
+    has_ended: AtomicBool,
+}
+
+impl Keeping {
+    /// Extensions by `ttl`, which end at `limit` at the latest.
+    pub(crate) fn new(ttl: Duration, limit: Instant, drift: Drift) -> Self {
+        Self {
+            ttl,
+            half: ttl.saturating_sub(drift.of(ttl)) / 2,
+            limit,
+        }
+    }
+
+    /// Returns when a lock that is valid until `end` is to be extended. [`Instant::MAX`] if what it was
+    /// given already lasts to the limit.
+    fn due_at(&self, end: Instant) -> Instant {
+        let drift = self.ttl.saturating_sub(self.half.saturating_mul(2));
+        let asked_for = end.saturating_add(drift).saturating_add(TICK); // A ttl has whole ticks.
+        match asked_for < self.limit {
+            true => end.saturating_sub(self.half),
+            false => Instant::MAX,
+        }
+    }
+
+    /// Returns the extension that is due at `now` for a lock that is valid until `end`.
+    fn due(&self, now: Instant, end: Instant) -> Option<Due> {
+        if now < self.due_at(end) || end <= now {
+            return None;
+        }
+        let pause = (end.saturating_since(now) / 4).max(self.ttl / 64);
+        Some(Due {
+            ttl: self.ttl.min(self.limit.saturating_since(now)),
+            again: now.saturating_add(pause.max(TICK)),
+        })
+    }
+}
+
+impl Kept {
+    /// A lock that is valid until `end` and may be extended so often.
+    pub(super) fn new(keeping: Keeping, end: Instant, extensions: u32) -> Self {
+        Self {
+            keeping,
+            valid_until: AtomicU64::new(end.as_nanos()),
+            extensions_left: AtomicU32::new(extensions),
+            has_ended: AtomicBool::new(false),
+        }
+    }
+
+    // ----- the engine -----------------------------------------------------------------------
+
+    /// Returns when a lock that is valid until `end` is to be extended; [`Instant::MAX`] if it is not to
+    /// be.
+    pub(crate) fn due_at(self: &Arc<Self>, end: Instant) -> Instant {
+        match self.is_kept() {
+            true => self.keeping.due_at(end),
+            false => Instant::MAX,
+        }
+    }
+
+    /// Returns the extension that is due at `now` for a lock that is valid until `end`.
+    pub(crate) fn due(self: &Arc<Self>, now: Instant, end: Instant) -> Option<Due> {
+        self.keeping.due(now, end).filter(|_| self.is_kept())
+    }
+
+    /// Returns `false` if nobody has the lock any more, or it was handed over, or it may not be extended
+    /// once more.
+    fn is_kept(self: &Arc<Self>) -> bool {
+        let is_had = Arc::strong_count(self) > 1;
+        is_had && !self.has_ended.load(Ordering::Acquire) && self.extensions_left() != 0
+    }
+
+    // ----- both -----------------------------------------------------------------------------
+
+    pub(super) fn valid_until(&self) -> Instant {
+        Instant::from_nanos(self.valid_until.load(Ordering::Acquire))
+    }
+
+    pub(super) fn extensions_left(&self) -> u32 {
+        self.extensions_left.load(Ordering::Acquire)
+    }
+
+    /// A majority extended it, until `end` at least.
+    pub(crate) fn extended(&self, end: Instant) {
+        self.valid_until.fetch_max(end.as_nanos(), Ordering::AcqRel);
+        let fewer = |left: u32| (left != u32::MAX).then(|| left.saturating_sub(1));
+        let _ = self
+            .extensions_left
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, fewer);
+    }
+
+    /// It ends then, later or earlier than before.
+    pub(crate) fn ends(&self, end: Instant) {
+        self.valid_until.store(end.as_nanos(), Ordering::Release);
+    }
+
+    /// Its engine does not extend it any more.
+    pub(super) fn end(&self) {
+        self.has_ended.store(true, Ordering::Release);
+    }
+}
