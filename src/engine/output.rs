@@ -32,6 +32,7 @@ impl Engine {
             Alarm::Debts(_) => Wake::Debt,
             Alarm::Operation(key) => self.operations.wake(key),
             Alarm::Claim(key) => match self.parts.claims.get(key) {
+                Some(claim) if claim.is_held() && claim.kept.is_some() => Wake::Extension,
                 Some(claim) if claim.is_held() => Wake::Expiry,
                 Some(_) | None => Wake::Debt,
             },

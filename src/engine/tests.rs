@@ -22,6 +22,7 @@ mod extend;
 mod extensions;
 mod handover;
 mod inspect;
+mod keep;
 mod memory;
 mod operators;
 mod patience;

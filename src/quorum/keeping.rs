@@ -149,3 +149,87 @@ impl Kept {
         self.has_ended.store(true, Ordering::Release);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+    const TTL: Duration = Duration::from_secs(10);
+
+    const fn at(millis: u64) -> Instant {
+        Instant::from_millis(millis)
+    }
+
+    /// At which time, in milliseconds, a lock that ends at `end` is extended by how much, and when it is
+    /// tried again.
+    #[test]
+    fn an_extension_is_due_at_half_of_the_validity() {
+        let unlimited = u64::MAX / 1_000_000;
+        for (limit, end, now, expected) in [
+            (unlimited, 9_898, 0, None),
+            (unlimited, 9_898, 4_948, None),
+            (unlimited, 9_898, 4_949, Some((10_000, 4_949 + 1_237))),
+            (unlimited, 9_898, 7_898, Some((10_000, 7_898 + 500))),
+            // The last pauses have a 64th of the ttl.
+            (unlimited, 9_898, 9_798, Some((10_000, 9_798 + 156))),
+            (unlimited, 9_898, 9_897, Some((10_000, 9_897 + 156))),
+            (unlimited, 9_898, 9_898, None),
+            (unlimited, 9_898, 20_000, None),
+            // What the limit allows.
+            (15_000, 9_898, 4_949, Some((10_000, 4_949 + 1_237))),
+            (14_000, 9_898, 4_949, Some((9_051, 4_949 + 1_237))),
+            (10_002, 9_898, 4_949, Some((5_053, 4_949 + 1_237))),
+            (10_001, 9_898, 4_949, None),
+            (9_000, 9_898, 4_949, None),
+            (0, 9_898, 9_000, None),
+        ] {
+            let keeping = Keeping::new(TTL, at(limit), Drift::default());
+            let due = keeping.due(at(now), at(end));
+            let due = due.map(|due| {
+                let again = due.again.as_nanos() / 1_000_000;
+                (due.ttl.as_millis() as u64, again)
+            });
+            assert_eq!(due, expected, "limit {limit}, end {end}, now {now}");
+        }
+    }
+
+    #[test]
+    fn it_is_tried_fifteen_times_at_most() {
+        for ttl in [4 * MS, 50 * MS, TTL, 3_600 * TTL] {
+            let drift = Drift::default();
+            let keeping = Keeping::new(ttl, Instant::MAX, drift);
+            let end = drift.valid_until(at(7), ttl);
+            let (mut tries, mut now) = (0, keeping.due_at(end));
+            while let Some(due) = keeping.due(now, end) {
+                assert!(now < due.again && due.ttl == ttl);
+                (tries, now) = (tries + 1, due.again);
+            }
+            assert!((1..=15).contains(&tries), "{tries} with {ttl:?}");
+            assert!(end <= now);
+        }
+    }
+
+    #[test]
+    fn what_was_given_up_is_not_extended() {
+        let keeping = Keeping::new(TTL, Instant::MAX, Drift::default());
+        let kept = Arc::new(Kept::new(keeping, at(9_898), 1));
+        assert_eq!(kept.due_at(at(9_898)), Instant::MAX, "nobody has it");
+        let held = Arc::clone(&kept);
+        assert_eq!(kept.due_at(at(9_898)), at(4_949));
+        assert!(kept.due(at(5_000), at(9_898)).is_some());
+        held.extended(at(12_000));
+        assert_eq!(
+            (kept.valid_until(), kept.extensions_left()),
+            (at(12_000), 0)
+        );
+        assert_eq!(kept.due_at(at(9_898)), Instant::MAX, "no more extensions");
+        let kept = Arc::new(Kept::new(keeping, at(9_898), u32::MAX));
+        let held = Arc::clone(&kept);
+        held.extended(at(9_000));
+        assert_eq!(kept.valid_until(), at(9_898), "never shortened");
+        assert_eq!(kept.extensions_left(), u32::MAX);
+        held.end();
+        assert!(kept.due(at(5_000), at(9_898)).is_none());
+    }
+}
