@@ -46,6 +46,7 @@ mod frozen;
 mod guard;
 mod inspect;
 mod invalid;
+mod keep;
 mod names;
 mod orphans;
 mod permissions;
