@@ -177,7 +177,8 @@ pub struct LockOptions {
     ttl: Duration,
     wait: Option<Duration>,
     tries: Option<u32>,
-    extensions: Option<u32>,
+    /// The largest number: any number.
+    extensions: u32,
     /// For how many nanoseconds it is kept. Zero: it is not.
     keep: u64,
 }
@@ -192,7 +193,7 @@ impl LockOptions {
             ttl,
             wait: None,
             tries: None,
-            extensions: None,
+            extensions: u32::MAX,
             keep: 0,
         }
     }
@@ -213,9 +214,10 @@ impl LockOptions {
     }
 
     /// Allows at most this many extensions of the lock; after them
-    /// [`ExtendError::Limit`](crate::ExtendError::Limit). Without this there is no such limit.
+    /// [`ExtendError::Limit`](crate::ExtendError::Limit). Without this, and with [`u32::MAX`], there is
+    /// no such limit.
     pub const fn extensions(mut self, most: u32) -> Self {
-        self.extensions = Some(most);
+        self.extensions = most;
         self
     }
 
@@ -309,6 +311,14 @@ impl LockOptions {
     /// Returns how many extensions the lock may have; `None` if any number.
     #[must_use]
     pub const fn extensions_allowed(&self) -> Option<u32> {
+        match self.extensions {
+            u32::MAX => None,
+            most => Some(most),
+        }
+    }
+
+    /// Returns how many extensions the lock may have; the largest number if any number.
+    pub(crate) const fn extensions_left(&self) -> u32 {
         self.extensions
     }
 

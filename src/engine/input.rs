@@ -372,14 +372,7 @@ impl Engine {
                     self.operations
                         .with(now, key, &mut self.parts, |operation, cx| operation.due(cx))
                 }
-                Alarm::Claim(key) => {
-                    let (claims, mut below) = self.parts.claims(now);
-                    match claims.due(key, &mut below) {
-                        None => {}
-                        Some(LockDue::Over) => self.lock_is_over(now, key),
-                        Some(LockDue::Extend(ttl)) => self.extend_kept(now, key, ttl),
-                    }
-                }
+                Alarm::Claim(key) => self.claim_due(now, key),
             }
         }
     }
@@ -404,6 +397,17 @@ impl Engine {
         self.parts.nodes[node].debt_timer = None;
         let (claims, mut below) = self.parts.claims(now);
         claims.try_debts_again(node, &mut below);
+    }
+
+    // Out of line: no timer fires for a lock that is given back in time.
+    #[inline(never)]
+    fn claim_due(&mut self, now: Instant, claim: ClaimKey) {
+        let (claims, mut below) = self.parts.claims(now);
+        match claims.due(claim, &mut below) {
+            None => {}
+            Some(LockDue::Over) => self.lock_is_over(now, claim),
+            Some(LockDue::Extend(ttl)) => self.extend_kept(now, claim, ttl),
+        }
     }
 
     /// Reports to the holder of `claim` that its lock is over. A lock that was reported as over is

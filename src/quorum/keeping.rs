@@ -18,7 +18,8 @@ use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use core::time::Duration;
 
 use super::Drift;
-use crate::time::{Instant, NANOS_PER_TICK};
+use super::lock::one_less;
+use crate::time::{Instant, NANOS_PER_TICK, nanos};
 
 const TICK: Duration = Duration::from_nanos(NANOS_PER_TICK);
 
@@ -47,6 +48,8 @@ pub(crate) struct Kept {
     keeping: Keeping,
     /// In nanoseconds.
     valid_until: AtomicU64,
+    /// The longest that its keys were given, in nanoseconds.
+    ttl: AtomicU64,
     extensions_left: AtomicU32,
     /// It is not to be extended any more.
     has_ended: AtomicBool,
@@ -88,10 +91,11 @@ impl Keeping {
 
 impl Kept {
     /// A lock that is valid until `end` and may be extended so often.
-    pub(super) fn new(keeping: Keeping, end: Instant, extensions: u32) -> Self {
+    pub(super) fn new(keeping: Keeping, end: Instant, ttl: Duration, extensions: u32) -> Self {
         Self {
             keeping,
             valid_until: AtomicU64::new(end.as_nanos()),
+            ttl: AtomicU64::new(nanos(ttl)),
             extensions_left: AtomicU32::new(extensions),
             has_ended: AtomicBool::new(false),
         }
@@ -130,18 +134,29 @@ impl Kept {
         self.extensions_left.load(Ordering::Acquire)
     }
 
-    /// A majority extended it, until `end` at least.
-    pub(crate) fn extended(&self, end: Instant) {
+    pub(super) fn ttl(&self) -> Duration {
+        Duration::from_nanos(self.ttl.load(Ordering::Acquire))
+    }
+
+    /// A majority extended it by `ttl`, until `end` at least.
+    pub(crate) fn extended(&self, end: Instant, ttl: Duration) {
+        self.ttl.fetch_max(nanos(ttl), Ordering::AcqRel);
         self.valid_until.fetch_max(end.as_nanos(), Ordering::AcqRel);
-        let fewer = |left: u32| (left != u32::MAX).then(|| left.saturating_sub(1));
+        let fewer = |left| Some(one_less(left));
         let _ = self
             .extensions_left
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, fewer);
     }
 
-    /// It ends then, later or earlier than before.
-    pub(crate) fn ends(&self, end: Instant) {
+    /// It ends then, later or earlier than before. The longest ttl that its keys were given is `ttl`.
+    pub(super) fn ends(&self, end: Instant, ttl: Duration) {
+        self.ttl.fetch_max(nanos(ttl), Ordering::AcqRel);
         self.valid_until.store(end.as_nanos(), Ordering::Release);
+    }
+
+    /// A majority does not have it any more.
+    pub(crate) fn lost(&self, now: Instant) {
+        self.valid_until.store(now.as_nanos(), Ordering::Release);
     }
 
     /// Its engine does not extend it any more.
@@ -213,20 +228,20 @@ mod tests {
     #[test]
     fn what_was_given_up_is_not_extended() {
         let keeping = Keeping::new(TTL, Instant::MAX, Drift::default());
-        let kept = Arc::new(Kept::new(keeping, at(9_898), 1));
+        let kept = Arc::new(Kept::new(keeping, at(9_898), TTL, 1));
         assert_eq!(kept.due_at(at(9_898)), Instant::MAX, "nobody has it");
         let held = Arc::clone(&kept);
         assert_eq!(kept.due_at(at(9_898)), at(4_949));
         assert!(kept.due(at(5_000), at(9_898)).is_some());
-        held.extended(at(12_000));
+        held.extended(at(12_000), TTL);
         assert_eq!(
             (kept.valid_until(), kept.extensions_left()),
             (at(12_000), 0)
         );
         assert_eq!(kept.due_at(at(9_898)), Instant::MAX, "no more extensions");
-        let kept = Arc::new(Kept::new(keeping, at(9_898), u32::MAX));
+        let kept = Arc::new(Kept::new(keeping, at(9_898), TTL, u32::MAX));
         let held = Arc::clone(&kept);
-        held.extended(at(9_000));
+        held.extended(at(9_000), TTL);
         assert_eq!(kept.valid_until(), at(9_898), "never shortened");
         assert_eq!(kept.extensions_left(), u32::MAX);
         held.end();

@@ -9,6 +9,8 @@ use crate::entry::Entry;
 use crate::resource::Token;
 use crate::time::Instant;
 
+const _: () = assert!(size_of::<Terms>() == size_of::<(Duration, Instant)>());
+
 /// Names a held lock towards the engine that granted or adopted it.
 ///
 /// Unique in the process's lifetime of that engine; compared, never computed with.
@@ -30,14 +32,22 @@ pub struct LockId {
 pub struct Lock {
     entry: Entry,
     id: LockId,
-    valid_until: Instant,
-    /// The longest that its keys were given. Its releases are not owed for longer.
-    ttl: Duration,
+    terms: Terms,
+    /// Of one that is not kept.
     extensions_left: u32,
     /// The nodes that said that they have it, up to the last verdict.
     voters: NodeSet,
-    /// Its engine extends it by itself: its end and its extensions are there.
-    kept: Option<Arc<Kept>>,
+}
+
+/// How long it lasts. As large as if no lock were kept.
+enum Terms {
+    Own {
+        /// The longest that its keys were given. Its releases are not owed for longer.
+        ttl: Duration,
+        valid_until: Instant,
+    },
+    /// Its engine extends it by itself.
+    Kept(Arc<Kept>),
 }
 
 impl LockId {
@@ -61,11 +71,9 @@ impl Lock {
         Self {
             entry,
             id,
-            valid_until,
-            ttl,
+            terms: Terms::Own { ttl, valid_until },
             extensions_left,
             voters: majority.nodes(),
-            kept: None,
         }
     }
 
@@ -80,11 +88,9 @@ impl Lock {
         Self {
             entry,
             id: LockId::NONE,
-            valid_until,
-            ttl,
+            terms: Terms::Own { ttl, valid_until },
             extensions_left: u32::MAX,
             voters,
-            kept: None,
         }
     }
 
@@ -109,9 +115,9 @@ impl Lock {
     /// Returns the instant, by the clock of the engine, from which on the lock must not be trusted.
     #[must_use]
     pub fn valid_until(&self) -> Instant {
-        match &self.kept {
-            None => self.valid_until,
-            Some(kept) => kept.valid_until(),
+        match &self.terms {
+            Terms::Own { valid_until, .. } => *valid_until,
+            Terms::Kept(kept) => kept.valid_until(),
         }
     }
 
@@ -131,65 +137,79 @@ impl Lock {
     /// Returns the longest ttl that it was taken or extended with.
     #[must_use]
     pub fn ttl(&self) -> Duration {
-        self.ttl
+        match &self.terms {
+            Terms::Own { ttl, .. } => *ttl,
+            Terms::Kept(kept) => kept.ttl(),
+        }
     }
 
     /// Returns how many more extensions it was granted.
     #[must_use]
     pub fn extensions_left(&self) -> u32 {
-        match &self.kept {
-            None => self.extensions_left,
-            Some(kept) => kept.extensions_left(),
+        match &self.terms {
+            Terms::Own { .. } => self.extensions_left,
+            Terms::Kept(kept) => kept.extensions_left(),
         }
     }
 
+    /// A majority extended it: its validity ends at the later of the two ends.
+    pub(crate) fn extended(&mut self, majority: &Majority, end: Instant, longest: Duration) {
+        self.voters = self.voters.union(majority.nodes());
+        match &mut self.terms {
+            Terms::Kept(kept) => kept.extended(end, longest),
+            Terms::Own { ttl, valid_until } => {
+                *ttl = longest.max(*ttl);
+                *valid_until = end.max(*valid_until);
+                self.extensions_left = one_less(self.extensions_left);
+            }
+        }
+    }
+
+    /// A majority keeps it until then: that replaces the known end.
+    pub(crate) fn confirmed(&mut self, majority: &Majority, end: Instant, longest: Duration) {
+        self.voters = self.voters.union(majority.nodes());
+        let ttl = longest.max(self.ttl());
+        self.end_at(end, ttl);
+    }
+
+    fn end_at(&mut self, end: Instant, longest: Duration) {
+        match &mut self.terms {
+            Terms::Kept(kept) => kept.ends(end, longest),
+            Terms::Own { ttl, valid_until } => (*ttl, *valid_until) = (longest, end),
+        }
+    }
+
+    // ----- keeping --------------------------------------------------------------------------
+
     /// Begins to keep it. Returns what its engine extends it by.
     pub(crate) fn keep(&mut self, keeping: Keeping) -> Arc<Kept> {
-        let kept = Kept::new(keeping, self.valid_until, self.extensions_left);
-        Arc::clone(self.kept.insert(Arc::new(kept)))
+        let kept = Kept::new(
+            keeping,
+            self.valid_until(),
+            self.ttl(),
+            self.extensions_left,
+        );
+        let kept = Arc::new(kept);
+        self.terms = Terms::Kept(Arc::clone(&kept));
+        kept
     }
 
     /// It goes to another process: its engine does not extend it any more.
     #[cfg(feature = "std")]
     pub(crate) fn end_keeping(&self) {
-        if let Some(kept) = &self.kept {
+        if let Terms::Kept(kept) = &self.terms {
             kept.end();
         }
     }
 
     /// It leaves the engine that keeps it: its end is its own again.
     pub(crate) fn leave_keeping(&mut self) {
-        (self.valid_until, self.extensions_left) = (self.valid_until(), self.extensions_left());
-        self.kept = None;
+        let (ttl, valid_until) = (self.ttl(), self.valid_until());
+        self.extensions_left = self.extensions_left();
+        self.terms = Terms::Own { ttl, valid_until };
     }
 
-    /// A majority extended it: its validity ends at the later of the two ends.
-    pub(crate) fn extended(&mut self, majority: &Majority, valid_until: Instant, ttl: Duration) {
-        self.voters = self.voters.union(majority.nodes());
-        self.ttl = self.ttl.max(ttl);
-        if let Some(kept) = &self.kept {
-            return kept.extended(valid_until);
-        }
-        self.valid_until = self.valid_until.max(valid_until);
-        self.extensions_left = match self.extensions_left {
-            u32::MAX => u32::MAX,
-            limited => limited.saturating_sub(1),
-        };
-    }
-
-    /// A majority keeps it until then: that replaces the known end.
-    pub(crate) fn confirmed(&mut self, majority: &Majority, valid_until: Instant, ttl: Duration) {
-        self.voters = self.voters.union(majority.nodes());
-        self.ttl = self.ttl.max(ttl);
-        self.end_at(valid_until);
-    }
-
-    fn end_at(&mut self, end: Instant) {
-        self.valid_until = end;
-        if let Some(kept) = &self.kept {
-            kept.ends(end);
-        }
-    }
+    // ----- its end --------------------------------------------------------------------------
 
     /// Returns `true` if its end is known. The end of a lock from another clock is not known: it
     /// was not reported as over, and can still be confirmed.
@@ -201,14 +221,14 @@ impl Lock {
     /// It was read under another clock: its validity is zero.
     #[cfg(test)]
     pub(crate) fn forget_end(&mut self) {
-        self.end_at(Instant::ZERO);
+        self.end_at(Instant::ZERO, self.ttl());
     }
 
     /// A majority said it is gone.
     #[cfg(feature = "std")]
     pub(crate) fn lost(&mut self, now: Instant) {
         if now < self.valid_until() || !self.has_known_end() {
-            self.end_at(now);
+            self.end_at(now, self.ttl());
         }
     }
 
@@ -232,6 +252,14 @@ impl Lock {
 
     pub(crate) fn set_id(&mut self, id: LockId) {
         self.id = id;
+    }
+}
+
+/// Returns how many extensions are left after one of `left`.
+pub(super) const fn one_less(left: u32) -> u32 {
+    match left {
+        u32::MAX => u32::MAX, // Any number.
+        limited => limited.saturating_sub(1),
     }
 }
 

@@ -80,7 +80,7 @@ impl Acquire {
             place,
             waiter: None,
             tries_allowed,
-            extensions: request.options.extensions_allowed().unwrap_or(u32::MAX),
+            extensions: request.options.extensions_left(),
             keep: request.options.kept_nanos(),
             verdict: Verdict::Open,
         }

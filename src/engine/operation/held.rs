@@ -263,7 +263,7 @@ impl LockQuestion {
             claim.entry = Some(copy);
             claim.valid_until = cx.now;
             if let Some(kept) = &claim.kept {
-                kept.ends(cx.now);
+                kept.lost(cx.now);
             }
         }
         cx.lost = Some((key, open));
@@ -296,7 +296,7 @@ impl LockQuestion {
         if let Some(kept) = claim.and_then(|claim| claim.kept.as_ref())
             && let Ok(extension) = &result
         {
-            kept.extended(extension.valid_until);
+            kept.extended(extension.valid_until, extension.ttl);
         }
         Event::Kept {
             lock: self.lock,
