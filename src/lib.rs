@@ -55,6 +55,8 @@
 //! | [`LockGuard`] | a lock of a [`Redlock`]: released when it is dropped; extended, confirmed, unlocked |
 //! | [`Acquiring`] | the future of a [`LockGuard`], for any executor; dropping it releases what it won |
 //! | [`Lost`] | the signal that a lock has ended: a future, and [`Lost::wait`] |
+//! | [`AtRisk`] | the signal that a lock is about to end: a future, and [`AtRisk::wait`] |
+//! | [`Health`] | for how long a lock is valid, which nodes have it, and how its extensions went |
 //! | [`Lock`] | a plain value: from a [`LocalRedlock`] or [`Driver`], or from a guard by [`LockGuard::into_lock`]; as bytes it goes to another process. Dropping it releases nothing |
 //! | [`Released`] | the result of an unlock: on how many nodes the key was deleted |
 //! | [`Inspection`] | who holds a resource, for how long, and which nodes disagree |
@@ -107,6 +109,9 @@
 #![cfg_attr(not(feature = "std"), doc = "[`Acquiring`]: #features")]
 #![cfg_attr(not(feature = "std"), doc = "[`Lost`]: #features")]
 #![cfg_attr(not(feature = "std"), doc = "[`Lost::wait`]: #features")]
+#![cfg_attr(not(feature = "std"), doc = "[`AtRisk`]: #features")]
+#![cfg_attr(not(feature = "std"), doc = "[`AtRisk::wait`]: #features")]
+#![cfg_attr(not(feature = "std"), doc = "[`Health`]: #features")]
 #![no_std]
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
@@ -172,7 +177,7 @@ pub use local::LocalRedlock;
 pub use quorum::{Lock, LockId};
 pub use resource::{BARRIER_KEY, MARKER_KEY, Token};
 #[cfg(feature = "std")]
-pub use shared::{Acquiring, Building, LockGuard, Lost, Redlock};
+pub use shared::{Acquiring, AtRisk, Building, Health, LockGuard, Lost, Redlock};
 pub use time::Instant;
 
 /// The programs in the README are compiled as tests.

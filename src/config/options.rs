@@ -225,16 +225,15 @@ impl LockOptions {
     /// its ttl each time, and again within what is left if that fails.
     ///
     /// * It ends with `unlock` and the drop of the guard, with the loss of the lock, with
-    ///   [`LockGuard::into_lock`](crate::LockGuard::into_lock) or `detach`, with
-    ///   [`Lock::to_bytes`](crate::Lock::to_bytes), with the number of [`extensions`](Self::extensions)
-    ///   and with the handle. Of a [`Lock`](crate::Lock) without a guard also with its drop.
+    ///   `LockGuard::into_lock` or `detach`, with `Lock::to_bytes`, with the number of
+    ///   [`extensions`](Self::extensions) and with the handle. Of a plain [`Lock`](crate::Lock) also with
+    ///   its drop, which does not release it. A guard or lock that is leaked is kept.
     /// * An extension that fails does not end the lock: it is valid until its end, and tried again
     ///   (at most 15 times; the pauses get shorter). If a majority says that the key is not there,
     ///   the lock is lost.
-    /// * [`Redlock`](crate::Redlock) extends on its I/O thread, whatever the threads of the program do.
-    ///   [`LocalRedlock`](crate::LocalRedlock), [`Driver`](crate::Driver) and
-    ///   [`Engine`](crate::engine::Engine) do it in their turns: somebody has to call `poll` or `turn`,
-    ///   at least as often as `until_deadline` says.
+    /// * `Redlock` extends on its I/O thread, whatever the threads of the program do. `LocalRedlock`,
+    ///   `Driver` and [`Engine`](crate::engine::Engine) do it in their turns: the program has to call
+    ///   `poll` or `turn`, at least as often as `until_deadline` says.
     /// * A program that hangs keeps its lock. [`keep_for`](Self::keep_for) limits that.
     ///
     /// Costs a small allocation when the lock is granted, and for each extension one command to each
@@ -248,7 +247,7 @@ impl LockOptions {
     /// let kept = LockOptions::new(Duration::from_secs(10)).keep();
     /// let guard = redlock.lock_with("nightly-report", &kept)?;
     /// work(); // For an hour, perhaps.
-    /// assert!(guard.is_valid()); // Unless it was lost: see `LockGuard::lost`.
+    /// assert!(guard.is_valid()); // Unless it was lost: see `LockGuard::at_risk`, `lost`.
     /// guard.unlock()?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```

@@ -66,6 +66,8 @@ mod settings;
 mod tests;
 
 use alloc::string::String;
+#[cfg(feature = "std")]
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
@@ -255,6 +257,19 @@ impl Engine {
     pub(crate) fn granted(&self, lock: &Lock) -> NodeSet {
         let claim = self.parts.claims.of(lock);
         claim.map_or(NodeSet::EMPTY, |claim| claim.granted)
+    }
+
+    /// Returns the labels of the nodes that have said that they hold the token of `lock`, and not since that
+    /// they do not.
+    #[cfg(feature = "std")]
+    pub(crate) fn confirmed_by(&self, lock: &Lock) -> Vec<Arc<str>> {
+        let claim = self.parts.claims.of(lock);
+        let nodes = claim.map_or(NodeSet::EMPTY, |claim| claim.granted.without(claim.lacking));
+        let labels = self.parts.nodes.labels();
+        nodes
+            .iter()
+            .map(|node| Arc::clone(&labels[node.index()]))
+            .collect()
     }
 
     // ----- operations -----------------------------------------------------------------------

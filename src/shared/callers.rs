@@ -3,11 +3,12 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use super::alerts::Alerts;
 use super::slot::{Grant, Outcome, Slot};
 use super::table::Table;
 use crate::driver::{Refusal, clock};
 use crate::engine::{Engine, Event, Extension, RoundId};
-use crate::error::LockError;
+use crate::error::{ExtendError, LockError, Report};
 use crate::quorum::{Lock, LockId};
 use crate::time::Instant;
 
@@ -20,6 +21,8 @@ pub(super) struct Callers {
     tasks: usize,
     /// The locks that are held.
     locks: Table<LockId, Arc<Slot>>,
+    /// When tasks have to learn that a lock is at risk.
+    pub(super) alerts: Alerts,
     deliveries: Vec<Delivery>,
     /// Some of them are for tasks.
     delivers_to_task: bool,
@@ -47,6 +50,10 @@ pub(super) enum Delivery {
     Lost(Arc<Slot>),
     /// The lock ends at this time, later or earlier than before.
     Ends(Arc<Slot>, Instant),
+    /// The lock may be at risk.
+    Alert(Arc<Slot>),
+    /// The engine has failed to extend the lock.
+    NotKept(Arc<Slot>, Option<Report>),
 }
 
 impl Callers {
@@ -56,6 +63,7 @@ impl Callers {
             tasks: 0,
             // The lower half of a claim's key is its index.
             locks: Table::new(|lock: LockId| lock.claim as u32 as usize),
+            alerts: Alerts::default(),
             deliveries: Vec::new(),
             delivers_to_task: false,
         }
@@ -127,13 +135,8 @@ impl Callers {
             let slot = self.locks.take(lock);
             return self.deliveries.extend(slot.map(Delivery::Lost));
         }
-        if let Event::Kept {
-            lock,
-            result: Ok(until),
-        } = event
-        {
-            let slot = self.locks.get(lock);
-            return slot.map_or((), |slot| slot.watch.lasts(until));
+        if let Event::Kept { lock, result } = event {
+            return self.note_kept(lock, result);
         }
         if let Event::Extended {
             result: Ok(extension),
@@ -200,6 +203,33 @@ impl Callers {
         }
     }
 
+    /// The engine has extended `lock` by itself, or has failed to. One that was released meanwhile is not
+    /// known any more.
+    fn note_kept(&mut self, lock: LockId, result: Result<Instant, ExtendError>) {
+        let Some(slot) = self.locks.get(lock) else {
+            return;
+        };
+        match result {
+            Ok(until) => slot.watch.kept(until),
+            Err(error) => {
+                let report = match error {
+                    ExtendError::Lost(report) | ExtendError::Unconfirmed(report) => Some(report),
+                    _ => None,
+                };
+                self.deliveries
+                    .push(Delivery::NotKept(Arc::clone(slot), report));
+            }
+        }
+    }
+
+    /// Delivers the alerts that are due at `now`.
+    pub(super) fn alert(&mut self, now: Instant) {
+        if self.alerts.next() <= now {
+            let due = self.alerts.take(now);
+            self.deliveries.extend(due.into_iter().map(Delivery::Alert));
+        }
+    }
+
     /// The engine has panicked: refuses every call, and reports every lock as lost.
     pub(super) fn refuse_all(&mut self) {
         let (calls, locks) = (self.operations.drain(), self.locks.drain());
@@ -232,7 +262,9 @@ impl Callers {
         let place = self.deliveries.iter().position(is_own)?;
         match self.deliveries.swap_remove(place) {
             Delivery::Outcome(_, outcome) => Some(outcome),
-            Delivery::Lost(_) | Delivery::Ends(..) => None,
+            Delivery::Lost(_) | Delivery::Ends(..) | Delivery::Alert(_) | Delivery::NotKept(..) => {
+                None
+            }
         }
     }
 }

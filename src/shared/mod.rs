@@ -34,8 +34,9 @@
 //!
 //! | file | subject |
 //! | --- | --- |
-//! | `redlock`, `guard`, `future`, `lost` | what users hold |
+//! | `redlock`, `guard`, `future`, `lost`, `at_risk` | what users hold |
 //! | `reply`, `slot`, `watch` | where outcomes are delivered, and the loss of a lock is reported |
+//! | `alerts` | when tasks have to learn that a lock is at risk |
 //! | `monitor`, `mutex` | a value with threads that wait for a change; a mutex with a deadline |
 //! | `state` | what is under the mutex: the engine, `callers` (by `table`), and the roles |
 //! | `roles` | which thread has what, and which threads are woken: why no wake-up is lost |
@@ -86,6 +87,8 @@
 //!
 //! A queue of those who wait for the same lock: that is the engine's. Only the I/O thread calls wakers.
 
+mod alerts;
+mod at_risk;
 mod build;
 mod call;
 mod callers;
@@ -132,6 +135,7 @@ use crate::driver::{Poller, Refusal, Reporter, Wire};
 use crate::engine::{Engine, usual_timeout};
 use crate::time::nanos;
 
+pub use self::at_risk::{AtRisk, Health};
 pub use self::build::Building;
 pub use self::future::Acquiring;
 pub use self::guard::LockGuard;

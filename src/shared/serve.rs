@@ -141,7 +141,13 @@ impl Shared {
                     Err(_) => {}
                 },
                 Delivery::Lost(slot) => slot.watch.lose(&mut batch.wakers),
-                Delivery::Ends(slot, until) => slot.watch.ends(until),
+                Delivery::Ends(slot, until) => self.end_at(&slot, until),
+                Delivery::Alert(slot) => {
+                    if let Some(at) = slot.watch.alerted(clock::now(), &mut batch.wakers) {
+                        self.alert(at, slot);
+                    }
+                }
+                Delivery::NotKept(slot, report) => slot.watch.not_kept(report),
             }
         }
         if !batch.wakers.is_empty() {
@@ -155,6 +161,20 @@ impl Shared {
         if let Ok(mut spare) = self.spare.try_lock() {
             keep(&mut spare.deliveries, batch.deliveries);
             keep(&mut spare.wakers, batch.wakers);
+        }
+    }
+
+    /// Asks for an alert about the lock of `slot`.
+    fn alert(&self, at: Instant, slot: Arc<Slot>) {
+        if let Ok(mut section) = self.enter() {
+            section.callers.alerts.add(at, slot);
+        }
+    }
+
+    /// The lock of `slot` ends then, perhaps earlier than before.
+    fn end_at(&self, slot: &Arc<Slot>, until: Instant) {
+        if let Some(at) = slot.watch.ends(until) {
+            self.alert(at, Arc::clone(slot));
         }
     }
 

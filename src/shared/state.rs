@@ -178,7 +178,9 @@ impl Core {
         }
         if self.tick && !wire.is_unread() {
             self.tick = false;
-            self.engine.handle(clock::now(), Input::Tick);
+            let now = clock::now();
+            self.engine.handle(now, Input::Tick);
+            self.callers.alert(now);
         }
         self.copied = self.asked;
         let callers = &mut self.callers;
@@ -201,7 +203,9 @@ impl Core {
             // The thread that has it may be about to change what is due.
             return now.saturating_add(Duration::from_millis(1));
         }
-        until_deadline(&self.engine, now).map_or(Instant::MAX, |limit| now.saturating_add(limit))
+        let limit = until_deadline(&self.engine, now);
+        let due = limit.map_or(Instant::MAX, |limit| now.saturating_add(limit));
+        due.min(self.callers.alerts.next())
     }
 
     // ----- roles ----------------------------------------------------------------------------
@@ -215,8 +219,8 @@ impl Core {
             self.roles.give_back_poll();
         }
         let waiting = self.callers.waiting();
-        let engine = &self.engine;
-        let due = || engine.poll_timeout().map_or(Instant::MAX, |(at, _)| at);
+        let (engine, alert) = (&self.engine, self.callers.alerts.next());
+        let due = || engine.poll_timeout().map_or(alert, |(at, _)| at.min(alert));
         self.roles.leave(waiting, due)
     }
 

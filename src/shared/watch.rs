@@ -3,18 +3,22 @@
 //! It is part of the slot of the lock.
 
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
-use core::task::{Poll, Waker};
+use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use core::task::Waker;
 use core::time::Duration;
 use std::sync::MutexGuard;
 
 use super::monitor::Monitor;
 use crate::driver::clock;
-use crate::time::Instant;
+use crate::error::Report;
+use crate::time::{Instant, NANOS_PER_TICK};
 
 /// Longest sleep of a thread that waits. Its timeout stands still while the machine is suspended;
 /// the clock of the lock does not.
 const NAP_MAX: Duration = Duration::from_millis(100);
+
+/// A tick: how much earlier than asked for a task learns that a lock is at risk, rather than later.
+pub(super) const NOTICE: Duration = Duration::from_nanos(NANOS_PER_TICK);
 
 const HELD: u8 = 0;
 const LOST: u8 = 1;
@@ -27,14 +31,40 @@ pub(super) struct Watch {
     fate: AtomicU8,
     /// In nanoseconds of the clock. Zero: not known, so that no thread ends its wait by the clock.
     valid_until: AtomicU64,
+    /// How often in a row the engine has failed to extend it.
+    failures: AtomicU32,
     watchers: Monitor<Watchers>,
 }
 
 #[derive(Debug)]
 struct Watchers {
-    tasks: Vec<(u64, Waker)>,
+    tasks: Vec<Task>,
     threads: usize,
     next: u64,
+    /// When the next alert comes that was asked for.
+    alert_at: Instant,
+    /// What each node said to the last extension that failed.
+    report: Option<Report>,
+}
+
+/// A task that waits.
+#[derive(Debug)]
+struct Task {
+    number: u64,
+    /// How long before the end it is woken. Zero: when the loss is reported.
+    early: Duration,
+    waker: Waker,
+}
+
+/// What a task waits for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Pending {
+    /// Nothing: it is so.
+    Over,
+    /// Its waker is called, if it is ever so.
+    Waits,
+    /// The same, and an alert is needed then.
+    Alert(Instant),
 }
 
 impl Watch {
@@ -42,10 +72,13 @@ impl Watch {
         Self {
             fate: AtomicU8::new(HELD),
             valid_until: AtomicU64::new(0),
+            failures: AtomicU32::new(0),
             watchers: Monitor::new(Watchers {
                 tasks: Vec::new(),
                 threads: 0,
                 next: 0,
+                alert_at: Instant::MAX,
+                report: None,
             }),
         }
     }
@@ -55,10 +88,14 @@ impl Watch {
         self.fate.load(Ordering::Acquire) == LOST
     }
 
-    pub(super) fn is_lost_at(&self, now: Instant) -> bool {
+    /// Returns `true` if the lock is lost, or is over so `early` before its end.
+    pub(super) fn is_over_at(&self, now: Instant, early: Duration) -> bool {
         match self.fate.load(Ordering::Acquire) {
             LOST => true,
-            HELD => self.end().is_some_and(|end| end <= now),
+            HELD => match self.end() {
+                Some(end) => end.saturating_sub(early) <= now,
+                None => !early.is_zero(), // It is not valid before it was confirmed.
+            },
             _ => false,
         }
     }
@@ -78,11 +115,12 @@ impl Watch {
     }
 
     /// Records that the lock is valid until `until`, later or earlier than before. A thread that sleeps
-    /// until the end looks again.
-    pub(super) fn ends(&self, until: Instant) {
+    /// until the end looks again. Returns when an alert is needed for a task that waits.
+    pub(super) fn ends(&self, until: Instant) -> Option<Instant> {
         let mut watchers = self.watchers.lock();
         self.valid_until.store(until.as_nanos(), Ordering::Release);
         self.wake_threads(&mut watchers);
+        self.alert(&mut watchers)
     }
 
     /// Records that the lock is released or detached: its loss is not reported any more.
@@ -99,7 +137,7 @@ impl Watch {
         let mut watchers = self.watchers.lock();
         if self.fate.load(Ordering::Relaxed) == HELD {
             self.fate.store(LOST, Ordering::Release);
-            tasks.extend(watchers.tasks.drain(..).map(|(_, waker)| waker));
+            tasks.extend(watchers.tasks.drain(..).map(|task| task.waker));
             self.wake_threads(&mut watchers);
         }
     }
@@ -110,62 +148,124 @@ impl Watch {
         }
     }
 
-    pub(super) fn wait(&self, timeout: Duration) -> bool {
+    /// Waits until the lock is over so `early` before its end, at most for `timeout`.
+    pub(super) fn wait(&self, timeout: Duration, early: Duration) -> bool {
         let end = clock::now().saturating_add(timeout);
         let mut watchers = self.watchers.lock();
         watchers.threads += 1;
-        let lost = loop {
+        let is_over = loop {
             let now = clock::now();
-            if self.is_lost_at(now) {
+            if self.is_over_at(now, early) {
                 break true;
             }
             if end <= now || self.fate.load(Ordering::Relaxed) == RELEASED {
                 break false;
             }
-            let nap = self.nap(now, end);
+            let nap = self.nap(now, end, early);
             watchers = self.watchers.wait(watchers, Some(nap));
         };
         watchers.threads -= 1;
-        lost
+        is_over
     }
 
     /// For how long a thread that waits until `end` sleeps before it looks again.
-    fn nap(&self, now: Instant, end: Instant) -> Duration {
-        let until = self.end().map_or(end, |valid_until| valid_until.min(end));
+    fn nap(&self, now: Instant, end: Instant, early: Duration) -> Duration {
+        let over = self.end().map(|over| over.saturating_sub(early));
+        let until = over.map_or(end, |over| over.min(end));
         until.saturating_since(now).min(NAP_MAX)
     }
 
-    pub(super) fn poll(&self, place: &mut Option<u64>, waker: &Waker) -> Poll<()> {
-        if self.is_lost_at(clock::now()) {
-            return Poll::Ready(());
+    /// Keeps `waker` of a task that waits until the lock is over so `early` before its end.
+    pub(super) fn poll(&self, place: &mut Option<u64>, early: Duration, waker: &Waker) -> Pending {
+        if self.is_over_at(clock::now(), early) {
+            return Pending::Over;
         }
         let waker = waker.clone();
         let mut watchers = self.watchers.lock();
         match self.fate.load(Ordering::Relaxed) {
             HELD => {}
-            LOST => return Poll::Ready(()),
-            _ => return Poll::Pending, // It stays so, and the waker is never called.
+            LOST => return Pending::Over,
+            _ => return Pending::Waits, // It stays so, and the waker is never called.
         }
         let number = *place.get_or_insert_with(|| {
             watchers.next += 1;
             watchers.next
         });
-        let known = watchers.tasks.iter_mut().find(|(key, _)| *key == number);
-        let before = match known {
-            Some((_, known)) => Some(core::mem::replace(known, waker)),
+        let task = Task {
+            number,
+            early,
+            waker,
+        };
+        let known = watchers.tasks.iter_mut();
+        let before = match known.into_iter().find(|known| known.number == number) {
+            Some(known) => Some(core::mem::replace(known, task)),
             None => {
-                watchers.tasks.push((number, waker));
+                watchers.tasks.push(task);
                 None
             }
         };
+        let alert = self.alert(&mut watchers);
         drop(watchers);
         drop(before);
-        Poll::Pending
+        alert.map_or(Pending::Waits, Pending::Alert)
+    }
+
+    /// Returns when an alert is needed, if none comes by then: for the first task that is to be woken
+    /// before the end.
+    fn alert(&self, watchers: &mut Watchers) -> Option<Instant> {
+        let tasks = watchers.tasks.iter().map(|task| task.early);
+        let early = tasks.max().filter(|early| !early.is_zero())?;
+        let at = self.end()?.saturating_sub(early);
+        let is_needed = at < watchers.alert_at;
+        is_needed.then(|| {
+            watchers.alert_at = at;
+            at
+        })
+    }
+
+    /// An alert has come: adds the wakers of those `tasks` that are to be woken at `now`. Returns when the
+    /// next alert is needed.
+    pub(super) fn alerted(&self, now: Instant, tasks: &mut Vec<Waker>) -> Option<Instant> {
+        let mut watchers = self.watchers.lock();
+        if self.fate.load(Ordering::Relaxed) != HELD {
+            return None; // All were woken, or none will be.
+        }
+        let is_due = |task: &mut Task| !task.early.is_zero() && self.is_over_at(now, task.early);
+        tasks.extend(watchers.tasks.extract_if(.., is_due).map(|task| task.waker));
+        watchers.alert_at = Instant::MAX;
+        self.alert(&mut watchers)
+    }
+
+    // ----- extensions by the engine ---------------------------------------------------------
+
+    /// The engine has extended the lock until `until`.
+    pub(super) fn kept(&self, until: Instant) {
+        self.lasts(until);
+        self.failures.store(0, Ordering::Relaxed);
+    }
+
+    /// The engine has failed to extend the lock; `report` is what each node said.
+    pub(super) fn not_kept(&self, report: Option<Report>) {
+        let before = {
+            let mut watchers = self.watchers.lock();
+            self.failures.fetch_add(1, Ordering::Relaxed);
+            core::mem::replace(&mut watchers.report, report)
+        };
+        drop(before);
+    }
+
+    /// Returns how often in a row the engine has failed to extend the lock, and the last report.
+    pub(super) fn failures(&self) -> (u32, Option<Report>) {
+        let watchers = self.watchers.lock();
+        match self.failures.load(Ordering::Relaxed) {
+            0 => (0, None),
+            failures => (failures, watchers.report.clone()),
+        }
     }
 
     pub(super) fn forget(&self, place: u64) {
         let mut watchers = self.watchers.lock();
-        let at = watchers.tasks.iter().position(|(key, _)| *key == place);
+        let at = watchers.tasks.iter().position(|task| task.number == place);
         let before = at.map(|at| watchers.tasks.swap_remove(at));
         drop(watchers);
         drop(before);
@@ -184,7 +284,7 @@ mod tests {
             if let Some(valid_until) = valid_until {
                 watch.lasts(at(valid_until));
             }
-            watch.nap(at(1000), at(end)).as_millis()
+            watch.nap(at(1000), at(end), Duration::ZERO).as_millis()
         };
         assert_eq!(nap(None, 1001), 1, "until the timeout");
         assert_eq!(nap(Some(1002), 9000), 2, "until its end");

@@ -141,6 +141,58 @@ fn a_lock_of_a_driver_is_kept_in_its_turns() {
     driver.flush();
 }
 
+/// A quarter of the ttl is left, and the lock is still valid.
+#[test]
+fn a_lock_that_nobody_extends_is_at_risk_before_it_is_lost() {
+    let cluster = servers::three();
+    let redlock = shared(&cluster);
+    let mut guard = redlock.try_lock("risk", TTL).expect("free");
+    let (task, thread) = (guard.at_risk(), guard.at_risk());
+    let early = guard.at_risk().below(TTL);
+    assert!(early.is_at_risk() && early.wait(Duration::MAX));
+    assert!(!task.is_at_risk() && !thread.wait(Duration::ZERO));
+    let waiting = thread::spawn(move || thread.wait(Duration::MAX));
+    block_on(task);
+    let left = guard.validity();
+    assert!(left <= TTL / 4 + Duration::from_millis(2), "{left:?}");
+    assert!(waiting.join().expect("it waits"));
+    assert!(guard.at_risk().is_at_risk() && !guard.lost().is_lost());
+    // After an extension it waits again, and after a release it never comes.
+    guard.extend(TTL).expect("held");
+    let again = guard.at_risk();
+    assert!(!again.is_at_risk());
+    guard.unlock().expect("held");
+    assert!(!again.is_at_risk() && !again.wait(Duration::MAX));
+}
+
+#[test]
+fn a_kept_lock_is_at_risk_when_no_node_answers_and_recovers() {
+    let cluster = servers::three();
+    let redlock = over(&cluster)
+        .node_timeout(TTL / 40)
+        .build()
+        .expect("a good configuration");
+    let kept = LockOptions::new(2 * TTL).keep();
+    let guard = redlock.lock_with("health", &kept).expect("free");
+    let health = guard.health();
+    assert!(2 <= health.confirmed_by.len() && health.failures == 0);
+    assert!(health.last_report.is_none());
+    let (at_risk, lost) = (guard.at_risk(), guard.lost());
+    assert!(!guard.at_risk().wait(4 * TTL), "two ttls long");
+    cluster.iter().for_each(servers::Server::freeze);
+    block_on(at_risk);
+    let health = guard.health();
+    assert!(health.failures != 0 && health.validity <= TTL / 2 + Duration::from_millis(2));
+    assert!(health.last_report.is_some());
+    let was_lost = lost.is_lost();
+    cluster.iter().for_each(servers::Server::thaw);
+    assert!(!was_lost);
+    eventually("it is extended again", || {
+        (guard.health().failures == 0 && !guard.at_risk().is_at_risk()).then_some(())
+    });
+    guard.unlock().expect("held");
+}
+
 #[test]
 fn a_guard_is_lost_at_the_limit_and_not_before() {
     let cluster = servers::three();
