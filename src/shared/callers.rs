@@ -214,7 +214,12 @@ impl Callers {
             Err(error) => {
                 let report = match error {
                     ExtendError::Lost(report) | ExtendError::Unconfirmed(report) => Some(report),
-                    _ => None,
+                    ExtendError::Invalid(_)
+                    | ExtendError::Expired
+                    | ExtendError::Limit
+                    | ExtendError::Saturated
+                    | ExtendError::Forked
+                    | ExtendError::Closed => None,
                 };
                 self.deliveries
                     .push(Delivery::NotKept(Arc::clone(slot), report));
