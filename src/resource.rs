@@ -5,6 +5,7 @@
 //!
 //! Not here: the two together, in wire form. See `entry`.
 
+use alloc::boxed::Box;
 use core::fmt;
 use core::ops::Deref;
 
@@ -79,6 +80,36 @@ impl<'a> Token<'a> {
     #[must_use]
     pub fn owner(self) -> &'a [u8] {
         self.0.get(TOKEN_RANDOM_BYTES..).unwrap_or_default()
+    }
+
+    /// Returns the label in a token that any client may have written. Tokens of this library begin with
+    /// random bytes; one that begins with text is of another, and the rest of it is no label.
+    pub(crate) fn label(self) -> &'a [u8] {
+        let random = &self.0[..self.0.len().min(TOKEN_RANDOM_BYTES)];
+        match random.iter().all(u8::is_ascii_graphic) {
+            true => &[],
+            false => self.owner(),
+        }
+    }
+}
+
+/// A token that was read from a node. It may be printed: only its beginning and its label are shown.
+#[derive(Clone, Eq, PartialEq)]
+pub(crate) struct OwnedToken(Box<[u8]>);
+
+impl OwnedToken {
+    pub(crate) fn new(bytes: &[u8]) -> Self {
+        Self(bytes.into())
+    }
+
+    pub(crate) const fn get(&self) -> Token<'_> {
+        Token(&self.0)
+    }
+}
+
+impl fmt::Debug for OwnedToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.get().fmt(f)
     }
 }
 

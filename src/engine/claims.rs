@@ -411,17 +411,23 @@ impl Claims {
             claim.owed = claim.owed.without(ended);
             claim.may_hold = claim.may_hold.without(ended);
             for node in ended.iter() {
-                let owes = |other: ClaimKey| {
-                    let other = self.slab.get(other.0);
-                    other.is_some_and(|other| other.owed.contains(node))
-                };
-                below.nodes[node].debts.forget(owes);
+                self.forget_debt(node, below.nodes);
             }
         }
         if let Some(claim) = self.slab.get_mut(key.0).must() {
             claim.limit_debt(below.timers);
         }
         self.settle(key, below.timers);
+    }
+
+    /// A release is not owed to `node` any more, as its claim knows.
+    #[cold]
+    pub(super) fn forget_debt(&self, node: NodeId, nodes: &mut Nodes) {
+        let owes = |claim: ClaimKey| {
+            let claim = self.slab.get(claim.0);
+            claim.is_some_and(|claim| claim.owed.contains(node))
+        };
+        nodes[node].debts.forget(owes);
     }
 
     /// A lock that is over and was never released is remembered until its keys are gone, so that a

@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::error::NodeOutcome;
-use crate::keys::{ClaimKey, NodeId, OperationKey};
+use crate::keys::{ClaimKey, NodeId, OperationKey, PlaceKey};
 use crate::limits::{ROUNDS_FOR_KEEPING, ROUNDS_MAX};
 use crate::node::{Reply, Request, Trouble};
 use crate::resp::Value;
@@ -437,7 +437,21 @@ fn learn(
             Ok(Some((operation, Answer::Question(reply, said))))
         }
         Request::Why { operation } => Ok(Some((operation, Answer::Vote(missing_to_extend(reply))))),
-        Request::Handshake(_) | Request::Time | Request::Track | Request::Look { .. } => Ok(None),
+        Request::Look { place, .. } => {
+            named(node, place, parts);
+            Ok(None)
+        }
+        Request::Handshake(_) | Request::Time | Request::Track => Ok(None),
+    }
+}
+
+/// `node` has said which token is in the key of `place`.
+#[cold]
+#[inline(never)]
+fn named(node: NodeId, place: PlaceKey, parts: &mut Parts) {
+    let token = parts.nodes[node].take_token();
+    if let Some((waiting, _)) = parts.queues.waiting(place) {
+        waiting.told_holder(node, token);
     }
 }
 

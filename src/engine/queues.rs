@@ -25,6 +25,8 @@
 //! contender.
 
 mod belief;
+mod holder;
+mod line;
 mod names;
 mod row;
 mod wait;
@@ -41,6 +43,7 @@ use crate::slab::{Key, Slab};
 use crate::time::Instant;
 
 use super::pool::Pool;
+use line::{Line, Waiters};
 use names::Names;
 use row::Rows;
 pub(super) use wait::{Next, Pace, Wait};
@@ -49,7 +52,7 @@ pub(super) use wait::{Next, Pace, Wait};
 #[derive(Debug)]
 pub(super) struct Queues {
     places: Slab<Place>,
-    waiters: Slab<Waiter>,
+    waiters: Waiters,
     names: Names,
     rows: Rows,
     /// The latest place that has no user any more.
@@ -73,8 +76,7 @@ pub(super) struct Place {
     /// A contender that was overtaken by an operation beside it, which holds the lock now. It is the
     /// next.
     overtaken: Option<OperationKey>,
-    first: Option<WaiterKey>,
-    last: Option<WaiterKey>,
+    line: Line,
     /// How many operations and locks use it.
     users: u32,
     /// What the contender waits for, if its latest attempt was refused.
@@ -87,13 +89,6 @@ enum Front {
     Nobody,
     Contender(OperationKey),
     Holder(ClaimKey),
-}
-
-#[derive(Debug)]
-struct Waiter {
-    operation: OperationKey,
-    before: Option<WaiterKey>,
-    behind: Option<WaiterKey>,
 }
 
 /// Why an attempt to take a lock failed.
@@ -111,7 +106,7 @@ impl Queues {
     pub(super) const fn new(seed: u64) -> Self {
         Self {
             places: Slab::new(),
-            waiters: Slab::new(),
+            waiters: Waiters::new(),
             names: Names::new(seed),
             rows: Rows::new(),
             idle: None,
@@ -298,16 +293,9 @@ impl Queues {
     }
 
     /// Puts `operation`, which has entered, behind all that wait.
-    pub(super) fn queue(&mut self, place: PlaceKey, operation: OperationKey) -> WaiterKey {
-        let before = self.get_mut(place).must().and_then(|place| place.last);
-        let waiter = WaiterKey(self.waiters.insert(Waiter {
-            operation,
-            before,
-            behind: None,
-        }));
-        self.link(place, before, Some(waiter));
-        self.link_back(place, Some(waiter), None);
-        waiter
+    pub(super) fn queue(&mut self, place: PlaceKey, operation: OperationKey) -> Option<WaiterKey> {
+        let place = self.places.get_mut(place.0).must();
+        place.map(|place| self.waiters.push(&mut place.line, operation))
     }
 
     /// Takes `operation` out, which waited as `waiter` or did not wait. Returns the next contender, if
@@ -319,10 +307,10 @@ impl Queues {
         waiter: Option<WaiterKey>,
         buffers: &mut Pool<u8>,
     ) -> Option<OperationKey> {
+        let at = self.places.get_mut(place.0).must()?;
         if let Some(waiter) = waiter {
-            self.unlink(place, waiter);
+            self.waiters.remove(&mut at.line, waiter);
         }
-        let at = self.get_mut(place).must()?;
         if at.overtaken == Some(operation) {
             at.overtaken = None;
         }
@@ -379,62 +367,13 @@ impl Queues {
         place.is_some_and(|place| self.rows.of(now, place.hash).is_over_for_one(now))
     }
 
-    // ----- the list -------------------------------------------------------------------------
-
     /// Makes the next in the queue the contender, and returns it.
     fn promote(&mut self, place: PlaceKey) -> Option<OperationKey> {
-        let at = self.get_mut(place).must()?;
-        let next = match (at.overtaken.take(), at.first) {
-            (Some(overtaken), _) => Some(overtaken),
-            (None, Some(first)) => self.unlink(place, first),
-            (None, None) => None,
-        };
-        self.get_mut(place).must()?.front = next.map_or(Front::Nobody, Front::Contender);
+        let at = self.places.get_mut(place.0).must()?;
+        let overtaken = at.overtaken.take();
+        let next = overtaken.or_else(|| self.waiters.pop(&mut at.line));
+        at.front = next.map_or(Front::Nobody, Front::Contender);
         next
-    }
-
-    /// Takes `waiter` out of the list, if it is still there, and returns its operation.
-    fn unlink(&mut self, place: PlaceKey, waiter: WaiterKey) -> Option<OperationKey> {
-        let Waiter {
-            operation,
-            before,
-            behind,
-        } = self.waiters.remove(waiter.0)?;
-        self.link(place, before, behind);
-        self.link_back(place, before, behind);
-        Some(operation)
-    }
-
-    /// What follows `before`, or comes first, is `behind`.
-    fn link(&mut self, place: PlaceKey, before: Option<WaiterKey>, behind: Option<WaiterKey>) {
-        match before {
-            Some(before) => {
-                if let Some(before) = self.waiters.get_mut(before.0).must() {
-                    before.behind = behind;
-                }
-            }
-            None => {
-                if let Some(place) = self.get_mut(place).must() {
-                    place.first = behind;
-                }
-            }
-        }
-    }
-
-    /// What precedes `behind`, or comes last, is `before`.
-    fn link_back(&mut self, place: PlaceKey, before: Option<WaiterKey>, behind: Option<WaiterKey>) {
-        match behind {
-            Some(behind) => {
-                if let Some(behind) = self.waiters.get_mut(behind.0).must() {
-                    behind.before = before;
-                }
-            }
-            None => {
-                if let Some(place) = self.get_mut(place).must() {
-                    place.last = before;
-                }
-            }
-        }
     }
 
     /// One that used `place` does not any more. A place without users stays until another has none: a
@@ -490,14 +429,9 @@ impl Queues {
                 Front::Holder(claim) => assert!(holds(claim, PlaceKey(key)), "{place:?}"),
             }
             assert!(place.overtaken.is_none_or(&is_open), "{place:?}");
-            let (mut next, mut before) = (place.first, None);
-            while let Some(at) = next {
-                let waiter = self.waiters.get(at.0).expect("it waits");
-                assert!(waiter.before == before && is_open(waiter.operation));
-                (next, before) = (waiter.behind, next);
-                waiters += 1;
-            }
-            assert_eq!(place.last, before);
+            let line = self.waiters.of(&place.line);
+            assert!(line.iter().copied().all(&is_open), "{place:?}");
+            waiters += line.len();
         }
         assert_eq!((used, waiting), (users, self.waiting));
         assert_eq!(waiters, self.waiters.len());
@@ -513,8 +447,7 @@ impl Place {
             hash,
             front: Front::Nobody,
             overtaken: None,
-            first: None,
-            last: None,
+            line: Line::EMPTY,
             users: 1,
             waiting: None,
         }
@@ -528,6 +461,6 @@ impl Place {
 
     /// Returns `true` if any operation waits for its turn there.
     const fn is_wanted(&self) -> bool {
-        self.first.is_some() || self.overtaken.is_some()
+        !self.line.is_empty() || self.overtaken.is_some()
     }
 }

@@ -1,5 +1,6 @@
 //! How an operation of a caller can fail: lock, extend, confirm, unlock.
 
+use core::fmt;
 use core::time::Duration;
 
 use super::Report;
@@ -11,9 +12,10 @@ use crate::limits::RESOURCE_BYTES_MAX;
 #[non_exhaustive]
 pub enum LockError {
     /// Enough nodes answered, and others hold the lock on too many of them; or this handle itself
-    /// holds it. Trying again later may succeed. [`Report::held_for`] says when, if that is known, and
-    /// [`Report::holder`] whether it is this handle.
-    #[error("{who} holds the lock: {0}; try again later, or wait longer", who = who(.0))]
+    /// holds it ([`Report::is_held_here`]). Trying again later may succeed. [`Report::held_for`] says
+    /// when, and [`Report::holder`] who holds it, as far as that is known; [`Report::never_expires`]
+    /// says that no time ends it.
+    #[error("{who} holds the lock: {0}; {advice}", who = Who(.0), advice = advice(.0))]
     Held(Report),
     /// Too few nodes answered to know. The lock may be free.
     #[error("too few nodes answered, so no lock was taken: {0}; check the nodes named here")]
@@ -55,11 +57,24 @@ pub enum LockError {
     Closed,
 }
 
-/// Returns who holds the lock.
-fn who(report: &Report) -> &'static str {
-    match report.holder() {
-        Some(_) => "this handle itself",
-        None => "another client",
+/// Who holds the lock, in words.
+struct Who<'a>(&'a Report);
+
+impl fmt::Display for Who<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.holder() {
+            _ if self.0.is_held_here() => f.write_str("this handle itself"),
+            None | Some([]) => f.write_str("another client"),
+            Some(label) => write!(f, "another client ({})", label.escape_ascii()),
+        }
+    }
+}
+
+/// Returns what to do about a lock that is held.
+fn advice(report: &Report) -> &'static str {
+    match report.never_expires() {
+        true => "it does not end by itself: if its holder is gone, delete the key",
+        false => "try again later, or wait longer",
     }
 }
 

@@ -28,10 +28,12 @@ struct ReportParts {
 }
 
 /// What is known of the holder of a lock that was not taken.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 struct HolderParts {
     owner: Option<Box<[u8]>>,
+    here: bool,
     left: Option<Duration>,
+    permanent: bool,
 }
 
 impl Report {
@@ -52,26 +54,75 @@ impl Report {
         }))
     }
 
-    /// With what is known of the holder: its label, if it is this handle, and until when it has the lock.
+    /// This handle itself holds the lock, with the label `owner`, until then.
     #[must_use]
-    pub(crate) fn held_by(mut self, owner: Option<&[u8]>, until: Instant) -> Self {
-        let left = until.saturating_since(self.0.now);
-        let known = until != Instant::MAX && !left.is_zero();
-        self.0.holder = HolderParts {
-            owner: owner.map(Box::from),
-            left: known.then_some(left),
-        };
+    pub(crate) fn held_here(mut self, owner: &[u8], until: Instant) -> Self {
+        self = self.held_until(Some(owner), until);
+        self.0.holder.here = true;
         self
     }
 
-    /// Returns the label of the holder ([`Builder::owner`](crate::Builder::owner), empty if it has none)
-    /// where it is this handle itself, and the error is [`LockError::Held`](crate::LockError::Held).
+    /// The lock is held until then, by another with the label `owner`, as far as both are known.
+    #[must_use]
+    pub(crate) fn held_until(mut self, owner: Option<&[u8]>, until: Instant) -> Self {
+        let left = until.saturating_since(self.0.now);
+        let known = until != Instant::MAX && !left.is_zero();
+        self.0.holder.owner = owner.map(Box::from);
+        self.0.holder.left = known.then_some(left);
+        self
+    }
+
+    /// The lock is held without an end, by another with the label `owner`, if that is known.
+    #[must_use]
+    pub(crate) fn held_for_ever(mut self, owner: Option<&[u8]>) -> Self {
+        self = self.held_until(owner, Instant::MAX);
+        self.0.holder.permanent = true;
+        self
+    }
+
+    /// Returns the label of the holder ([`Builder::owner`](crate::Builder::owner)), empty if it has none;
+    /// only where the error is [`LockError::Held`](crate::LockError::Held).
     ///
-    /// The label of another holder is not read by those who wait:
-    /// [`Redlock::inspect`](crate::engine::Engine::inspect) asks for it.
+    /// | the holder | its label is there |
+    /// | --- | --- |
+    /// | this handle itself ([`is_held_here`](Self::is_held_here)) | always |
+    /// | another client | if a caller of this handle has waited for about 0.8 s since it was refused last |
+    ///
+    /// From half a second on a waiter also asks the nodes who holds the lock when it looks whether that is
+    /// free; shorter waits cost nothing for this. A majority has to have the same token, and the user has
+    /// to be allowed to run scripts. Otherwise it is `None`;
+    /// [`inspect`](crate::engine::Engine::inspect) asks at once.
+    ///
+    /// Any client can write any label: it is for people and logs.
+    ///
+    /// ```
+    /// use shearline::{LockError, Redlock};
+    ///
+    /// # fn example(redlock: &Redlock) -> Result<(), LockError> {
+    /// use std::time::Duration;
+    ///
+    /// match redlock.lock("invoices", Duration::from_secs(10)) {
+    ///     Ok(lock) => drop(lock),
+    ///     Err(LockError::Held(report)) if report.is_held_here() => println!("already at work"),
+    ///     Err(LockError::Held(report)) => match report.holder() {
+    ///         Some(label) => println!("{} is at work", label.escape_ascii()),
+    ///         None => println!("another client is at work"),
+    ///     },
+    ///     Err(error) => return Err(error),
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn holder(&self) -> Option<&[u8]> {
         self.0.holder.owner.as_deref()
+    }
+
+    /// Returns `true` if this handle itself holds the lock; only where the error is
+    /// [`LockError::Held`](crate::LockError::Held).
+    #[must_use]
+    pub fn is_held_here(&self) -> bool {
+        self.0.holder.here
     }
 
     /// Returns for how much longer the lock is held, counted from when the call gave up, unless it is
@@ -79,10 +130,36 @@ impl Report {
     /// [`LockError::Held`](crate::LockError::Held).
     ///
     /// It is what a majority of the nodes has said, or the validity of a lock that this handle itself
-    /// holds. `None` if that is not known: a call that does not wait does not ask for it.
+    /// holds. `None` if that is not known, or if the lock [never expires](Self::never_expires).
+    ///
+    /// A call that makes one attempt (`try_lock`) does not ask the nodes for it: it knows what another
+    /// caller of this handle knows, who holds the lock or waits for it, and otherwise `None`.
     #[must_use]
     pub fn held_for(&self) -> Option<Duration> {
         self.0.holder.left
+    }
+
+    /// Returns `true` if so many nodes keep the key without an expiry that the lock does not end by
+    /// itself; only where the error is [`LockError::Held`](crate::LockError::Held).
+    ///
+    /// No lock of this library is without an expiry: another program has written the key, or has
+    /// removed its expiry. Waiting helps only if that program deletes it. If it will not, an operator
+    /// has to, and has to know first that nobody relies on it.
+    ///
+    /// It is known where [`held_for`](Self::held_for) would be: where a caller has waited.
+    ///
+    /// ```
+    /// # fn example(error: shearline::LockError) {
+    /// if let shearline::LockError::Held(report) = &error
+    ///     && report.never_expires()
+    /// {
+    ///     eprintln!("an operator has to look at this key: {error}");
+    /// }
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn never_expires(&self) -> bool {
+        self.0.holder.permanent
     }
 
     /// Returns what each configured node said, in the order of the configuration.
@@ -153,6 +230,9 @@ impl fmt::Display for Report {
         }
         if let Some(left) = self.held_for() {
             write!(f, ", held for {} more", Span(left).rounded_up())?;
+        }
+        if self.never_expires() {
+            f.write_str(", held without an expiry")?;
         }
         let quarantined =
             |outcome: &NodeOutcome| matches!(outcome, NodeOutcome::Quarantined { .. });
@@ -280,27 +360,42 @@ mod tests {
 
     #[test]
     fn a_lock_that_is_held_says_by_whom_and_for_how_long_where_that_is_known() {
-        let report = |owner: Option<&[u8]>, until| {
+        let report = || {
             let node = NodeReport::new("a:1".into(), NodeOutcome::Held, None);
             let now = Instant::from_millis(1_000);
-            Report::new(now, [node].into(), 1, 1, Duration::ZERO).held_by(owner, until)
+            Report::new(now, [node].into(), 1, 1, Duration::ZERO)
         };
-        let text = |owner, until| format!("{}", LockError::Held(report(owner, until)));
+        let text = |report| format!("{}", LockError::Held(report));
+        let at = Instant::from_millis;
         assert_eq!(
-            text(None, Instant::MAX),
+            text(report().held_until(None, Instant::MAX)),
             "another client holds the lock: 0 of the 1 votes needed (a:1 held); try again later, or \
              wait longer"
         );
         assert_eq!(
-            text(Some(b"billing-7"), Instant::from_millis(5_001)),
+            text(report().held_here(b"billing-7", at(5_001))),
             "this handle itself holds the lock: 0 of the 1 votes needed (a:1 held), held for 5s \
              more; try again later, or wait longer"
         );
-        let other = report(None, Instant::from_millis(1_500));
-        assert_eq!(other.holder(), None);
+        assert_eq!(
+            text(report().held_until(Some(b"billing\x1b7"), at(1_500))),
+            "another client (billing\\x1b7) holds the lock: 0 of the 1 votes needed (a:1 held), held \
+             for 1s more; try again later, or wait longer"
+        );
+        assert_eq!(
+            text(report().held_for_ever(Some(b""))),
+            "another client holds the lock: 0 of the 1 votes needed (a:1 held), held without an \
+             expiry; it does not end by itself: if its holder is gone, delete the key"
+        );
+        let other = report().held_until(None, at(1_500));
+        assert_eq!((other.holder(), other.is_held_here()), (None, false));
         assert_eq!(other.held_for(), Some(Duration::from_millis(500)));
-        let own = report(Some(b"me"), Instant::from_millis(1_000));
+        assert!(!other.never_expires());
+        let own = report().held_here(b"me", at(1_000));
         assert_eq!((own.holder(), own.held_for()), (Some(&b"me"[..]), None));
+        assert!(own.is_held_here());
+        let permanent = report().held_for_ever(None);
+        assert!(permanent.never_expires() && permanent.held_for().is_none());
     }
 
     #[test]

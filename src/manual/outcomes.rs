@@ -16,7 +16,7 @@
 //!
 //! | outcome | meaning | what to do |
 //! | --- | --- | --- |
-//! | [`Held`](crate::LockError::Held) | Enough nodes answered, and others hold the lock on too many of them; or this handle itself holds it ([`Report::holder`](crate::Report::holder)). | Try again later, or wait longer ([`LockOptions::wait`](crate::LockOptions::wait)). [`Report::held_for`](crate::Report::held_for) says when, if the call has waited. |
+//! | [`Held`](crate::LockError::Held) | Enough nodes answered, and others hold the lock on too many of them; or this handle itself holds it ([`Report::is_held_here`](crate::Report::is_held_here)). | Try again later, or wait longer ([`LockOptions::wait`](crate::LockOptions::wait)). If a call has waited, [`Report::held_for`](crate::Report::held_for) says when, [`Report::holder`](crate::Report::holder) who holds it, and [`Report::never_expires`](crate::Report::never_expires) that only an operator can help if its holder is gone. |
 //! | [`NoQuorum`](crate::LockError::NoQuorum) | Too few nodes answered to know. The lock may be free. | Check the nodes that the report names. |
 //! | [`TooSlow`](crate::LockError::TooSlow) | The lock was granted too late to be of use and was given back, or the nodes are too far away for so short a ttl. | Ask for a longer ttl, or use faster nodes. |
 //! | [`OtherCluster`](crate::LockError::OtherCluster) | A node carries the marker of another cluster ([`RestartGuard::Strict`](crate::RestartGuard::Strict)). Nothing was sent. | Make the configurations alike, or call `Redlock::reinit`. |

@@ -63,10 +63,12 @@ pub(crate) enum Request {
     Time,
     /// That changes of keys are to be told: once on a connection, and before each look.
     Track,
-    /// What is left of a key.
+    /// What is left of a key, or which token is in it.
     Look {
         /// Of which resource.
         place: PlaceKey,
+        /// The token.
+        holder: bool,
     },
 }
 
@@ -95,9 +97,8 @@ pub(crate) enum Heard {
     Ready,
     /// Its clock was stepped.
     Stepped,
-    /// What is left of a key.
+    /// The answer to a look.
     Looked {
-        /// Of which resource.
         place: PlaceKey,
         /// `None` if it does not say.
         left: Option<Remaining>,
@@ -191,8 +192,10 @@ impl InFlight {
         self.queue.len()
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.queue.is_empty()
+    /// Returns where the first command starts in the stream.
+    #[inline]
+    pub(crate) fn front(&self) -> Option<u64> {
+        self.queue.front().map(|sent| sent.start)
     }
 
     /// Returns `true` if a release that repairs is on its way, of a claim for which `same` holds.

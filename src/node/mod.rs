@@ -50,6 +50,7 @@ use crate::limits::{
     COMMAND_BYTES_MAX, IN_FLIGHT_MAX, OUT_BYTES_MAX, REPLY_BYTES_MAX, REPLY_DEPTH_MAX,
     REPLY_ELEMENTS_MAX,
 };
+use crate::resource::OwnedToken;
 use crate::resp::{Inbox, Limits};
 use crate::time::Instant;
 use crate::timer::TimerKey;
@@ -128,6 +129,8 @@ pub(crate) struct Node {
     /// With the time at which it fires.
     pub(crate) silence_timer: Option<(TimerKey, Instant)>,
     pub(crate) debt_timer: Option<TimerKey>,
+    /// The token of a holder that was asked for, until it is taken.
+    token: Option<OwnedToken>,
 }
 
 impl Node {
@@ -162,6 +165,7 @@ impl Node {
             connection_timer: None,
             silence_timer: None,
             debt_timer: None,
+            token: None,
         }
     }
 
@@ -434,9 +438,12 @@ impl Node {
 
     // ----- how it is heard ------------------------------------------------------------------
 
-    /// One turn has read everything there was. Returns since when the node is silent, if it is.
+    /// One turn has read everything there was. Returns since when the node is silent, if it is: what
+    /// waits to be written is not unanswered.
     pub(crate) fn listen(&mut self, now: Instant) -> Option<Instant> {
-        self.pulse.listen(now, !self.in_flight.is_empty())
+        let first = self.in_flight.front();
+        let open = first.is_some_and(|start| !self.outbox.is_unsent(start));
+        self.pulse.listen(now, open)
     }
 
     /// Returns how long a node may be silent before it is suspect.

@@ -70,6 +70,11 @@ impl Node {
         }
     }
 
+    /// Returns `true` if it was shown on this connection that scripts may be run.
+    pub(super) const fn may_run_scripts(&self) -> bool {
+        matches!(self.permissions.shown, Shown::Scripts)
+    }
+
     /// Returns what was missing when it was asked for last.
     pub(crate) fn missing_permission(&self) -> Option<Unusable> {
         self.permissions.missing

@@ -19,7 +19,7 @@ use super::in_flight::{Heard, InFlight, Request};
 use super::phase::{Phase, Trouble};
 use super::question::Question;
 use super::reply::Reply;
-use super::tracking::{self, Waking};
+use super::tracking;
 
 impl Node {
     /// Returns the next thing that the node has said, out of `piece` and what was left over before.
@@ -27,7 +27,8 @@ impl Node {
     ///
     /// The answer to an inspection, which says more than its [`Reply`], is shown to its operation by
     /// `show`, while it is in the buffer. Whether it counts is said afterwards. The names of keys that
-    /// have changed are handed to `changed`, which returns `true` if that was waited for.
+    /// have changed are handed to `changed`, which returns `true` if that was waited for. The token of a
+    /// holder can be [taken](Self::take_token) when its answer was returned.
     ///
     /// # Errors
     ///
@@ -50,13 +51,7 @@ impl Node {
                 Err(_) => return Err(Trouble::Link(LinkError::Protocol)),
             };
             if matches!(value, Value::Push(_)) {
-                if !tracking::changes(value, changed) {
-                    self.pushes += 1;
-                }
-                return match PUSHES_MAX < self.pushes {
-                    true => Err(Trouble::Link(LinkError::Protocol)),
-                    false => Ok(Some(Heard::Pushed)),
-                };
+                return pushed(value, changed, &mut self.pushes);
             }
             self.pushes = 0;
             let Some(sent) = self.in_flight.pop() else {
@@ -70,31 +65,31 @@ impl Node {
                     false => continue,
                 },
                 Request::Track => {
-                    if let Some(server) = self.phase.server_mut() {
-                        server.waking.answered(value);
-                    }
+                    tracking::answered(self.phase.server_mut(), value);
                     continue;
                 }
-                Request::Look { place } => {
-                    if let Some(server) = self.phase.server_mut() {
-                        server.waking.looked(value);
-                    }
-                    return Ok(Some(Heard::Looked {
-                        place,
-                        left: tracking::left(value),
-                        pushes: self.waking() == Waking::Push,
-                    }));
+                Request::Look {
+                    place,
+                    holder: false,
+                } => {
+                    let server = self.phase.server_mut();
+                    return Ok(Some(tracking::looked(server, place, value)));
                 }
                 request @ (Request::Set { .. }
                 | Request::FirstSet { .. }
                 | Request::Probe { .. }
                 | Request::Release { .. }
                 | Request::Question { .. }
+                | Request::Look { .. }
                 | Request::Why { .. }) => {
-                    let reply = match shown_to(request) {
-                        None => Reply::of(value),
-                        Some(operation) => {
-                            show(operation, value);
+                    let reply = match is_with_text(request) {
+                        false => Reply::of(value),
+                        true => {
+                            if let Request::Question { operation, .. } = request {
+                                show(operation, value);
+                            } else {
+                                tracking::keep_token(&mut self.token, value);
+                            }
                             Reply::with_text(value)
                         }
                     };
@@ -156,18 +151,33 @@ impl Node {
     }
 }
 
-/// Returns the operation that the answer to `request` is shown to, if it is shown to one.
-#[inline]
-fn shown_to(request: Request) -> Option<OperationKey> {
-    if let Request::Question {
-        question: Question::Inspect,
-        operation,
-        ..
-    } = request
-    {
-        return Some(operation);
+/// A push was received. Several that were not waited for, without an answer in between, are too many.
+#[cold]
+fn pushed(
+    push: Value<'_>,
+    changed: impl FnMut(Option<&[u8]>) -> bool,
+    pushes: &mut u32,
+) -> Result<Option<Heard>, Trouble> {
+    if !tracking::changes(push, changed) {
+        *pushes += 1;
     }
-    None
+    match PUSHES_MAX < *pushes {
+        true => Err(Trouble::Link(LinkError::Protocol)),
+        false => Ok(Some(Heard::Pushed)),
+    }
+}
+
+/// Returns `true` if the answer to `request` says more than its [`Reply`].
+#[inline]
+fn is_with_text(request: Request) -> bool {
+    matches!(
+        request,
+        Request::Look { .. }
+            | Request::Question {
+                question: Question::Inspect,
+                ..
+            }
+    )
 }
 
 /// A server has answered `step`, in its handshake or after it.

@@ -20,11 +20,16 @@ use core::time::Duration;
 
 use crate::error::ServerError;
 use crate::keys::PlaceKey;
+use crate::resource::OwnedToken;
 use crate::resp::{Value, command};
 use crate::time::Instant;
 
 use super::command::Dialect;
+use super::handshake::Server;
+use super::in_flight::Heard;
 use super::phase::{Access, Phase};
+use super::question::Question;
+use super::script::INSPECT;
 use super::{Command, Node, Request};
 
 const TRACK: &[u8] =
@@ -75,20 +80,10 @@ impl fmt::Display for Waking {
 }
 
 impl Waking {
-    /// `CLIENT TRACKING` or `CLIENT CACHING` was answered.
-    pub(super) fn answered(&mut self, value: Value<'_>) {
+    /// The server has answered with an error, if `value` is one: it does not tell.
+    fn refused(&mut self, value: Value<'_>) {
         if let (Self::Push, Some(line)) = (*self, value.as_error()) {
             *self = Self::Refused(ServerError::from_line(line));
-        }
-    }
-
-    /// A look was answered: one that is forbidden registers nothing.
-    pub(super) fn looked(&mut self, value: Value<'_>) {
-        if value
-            .as_error()
-            .is_some_and(|line| line.starts_with(b"NOPERM"))
-        {
-            self.answered(value);
         }
     }
 }
@@ -122,8 +117,33 @@ impl Node {
             }
             self.put(now, Request::Track, CACHING);
         }
-        self.put(now, Request::Look { place }, bytes);
+        let holder = false;
+        self.put(now, Request::Look { place, holder }, bytes);
         true
+    }
+
+    /// Asks who has the key `resource`, where the user may run scripts: one that cuts off what is longer
+    /// than any token, and that nobody is told of. It goes behind a look: what changes the key after that
+    /// is told.
+    pub(crate) fn ask_holder(
+        &mut self,
+        now: Instant,
+        place: PlaceKey,
+        resource: &[u8],
+        buffer: &mut Command,
+    ) {
+        let bytes = buffer.written(Dialect::Text, None, |out| {
+            command(out, &[b"EVAL", INSPECT.text.as_bytes(), b"1", resource]);
+        });
+        if self.may_run_scripts() {
+            let holder = true;
+            self.put(now, Request::Look { place, holder }, bytes);
+        }
+    }
+
+    /// Returns the token that was shown by the latest answer to the question for the holder, once.
+    pub(crate) fn take_token(&mut self) -> Option<OwnedToken> {
+        self.token.take()
     }
 
     /// Returns how it tells a waiter that a lock may be free.
@@ -133,8 +153,34 @@ impl Node {
     }
 }
 
+/// `server` has answered `CLIENT TRACKING` or `CLIENT CACHING`.
+#[inline]
+pub(super) fn answered(server: Option<&mut Server>, value: Value<'_>) {
+    if let Some(server) = server {
+        server.waking.refused(value);
+    }
+}
+
+/// `server` has answered a look at the key of `place`. One that is forbidden registers nothing.
+// In line: out of line, what every answer becomes would pass through memory.
+#[inline(always)]
+pub(super) fn looked(server: Option<&mut Server>, place: PlaceKey, value: Value<'_>) -> Heard {
+    let forbidden = |line: &[u8]| line.starts_with(b"NOPERM");
+    let waking = server.map(|server| {
+        if value.as_error().is_some_and(forbidden) {
+            server.waking.refused(value);
+        }
+        server.waking
+    });
+    Heard::Looked {
+        place,
+        left: left(value),
+        pushes: waking == Some(Waking::Push),
+    }
+}
+
 /// Returns what the answer to a look says is left of the key. `None` if it does not say.
-pub(super) fn left(value: Value<'_>) -> Option<Remaining> {
+fn left(value: Value<'_>) -> Option<Remaining> {
     match value.as_integer()? {
         -2 => Some(Remaining::Missing),
         -1 => Some(Remaining::Permanent),
@@ -143,6 +189,13 @@ pub(super) fn left(value: Value<'_>) -> Option<Remaining> {
             Some(Remaining::For(Duration::from_millis(left)))
         }
     }
+}
+
+/// Keeps the token that the answer to the question for the holder shows, if any.
+#[cold]
+#[inline(never)]
+pub(super) fn keep_token(kept: &mut Option<OwnedToken>, value: Value<'_>) {
+    *kept = Question::token_in(value).map(|(token, _)| OwnedToken::new(token));
 }
 
 /// Hands the keys that a push says have changed to `changed`; `None` is all of them. Other pushes are
@@ -162,8 +215,8 @@ pub(super) fn changes(push: Value<'_>, mut changed: impl FnMut(Option<&[u8]>) ->
         Some(keys) => {
             let keys = keys.as_items();
             let keys = keys.iter().flat_map(|keys| keys.iter());
-            keys.filter_map(|key| key.as_bytes())
-                .fold(false, |any, key| changed(Some(key)) || any)
+            let keys = keys.filter_map(|key| key.as_bytes());
+            keys.filter(|key| changed(Some(key))).count() != 0
         }
         None => false,
     }

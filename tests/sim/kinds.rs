@@ -16,9 +16,9 @@ use crate::theme;
 const FEW: u32 = 10_000;
 
 /// All that can be chosen by name.
-pub(crate) const KINDS: [Kind; 14] = [
+pub(crate) const KINDS: [Kind; 15] = [
     NARROW, ALONE, INSPECTING, STEPPED, RAISED, CRAMPED, EXTENDED, INHERITED, FORGOTTEN, FLUSHED,
-    STOPPED, ASLEEP, GIVEN_UP, CROWDED,
+    STOPPED, ASLEEP, GIVEN_UP, CROWDED, RIVALS,
 ];
 
 pub(crate) const fn kind(name: &'static str, draw: fn(&mut Entropy) -> Plan) -> Kind {
@@ -239,6 +239,24 @@ pub(crate) const CROWDED: Kind = kind("crowded", |entropy| {
         wait: entropy.pick(&[5_000, 300, 20]) * MILLI,
         cancels: entropy.pick(&[0, 0, 50_000]),
         ..contended(clients, 1)
+    }
+    .alike()
+});
+
+/// Many clients want one resource, and nothing else gets in their way.
+pub(crate) const RIVALS: Kind = kind("rivals", |entropy| {
+    let clients = 2 + entropy.below(15) as usize;
+    Plan {
+        hosts: 1 + entropy.below(clients as u32) as usize,
+        nodes: entropy.pick(&[3, 5, 1]),
+        length: 3 * SECOND,
+        patient: true,
+        kinds: entropy.pick(&[Kinds::Redis, Kinds::Valkey, Kinds::Mixed]),
+        delay: entropy.pick(&[25, 50, 200, 800]) * MICRO,
+        // Who keeps its lock until it expires, or hands it over, leaves it to others.
+        habits: [8, 2, 0, 0, 0, 0],
+        shortest_ttl: entropy.pick(&[300, 100]),
+        ..contended(clients, 1 + entropy.below(8) as usize)
     }
     .alike()
 });

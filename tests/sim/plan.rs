@@ -619,6 +619,11 @@ impl Plan {
         1 < self.users
     }
 
+    /// Returns `true` if nothing keeps clients from waiting for each other.
+    pub(crate) fn is_undisturbed(&self) -> bool {
+        self.strangers == 0 && self.pause == 0 && self.faults.iter().all(|weight| *weight == 0)
+    }
+
     pub(crate) fn quorum(&self) -> usize {
         self.nodes / 2 + 1
     }

@@ -347,6 +347,7 @@ impl World {
         self.alive_when_handed_out(client, &lock);
         self.took(client, user);
         self.starvation(client, self.plan.resource_of(user));
+        self.overtakes(client, self.plan.resource_of(user));
         let hold = Hold::new(lock, self.now, self.plan.extensions);
         self.hold_belief(client, user, &hold);
         let next = self.work();
@@ -728,6 +729,8 @@ impl World {
             }
             Err(error) if Self::is_saturated(&error) => {
                 self.check_saturated(client, before);
+                // What is owed to servers that are lost may take all the room for ever.
+                self.took(client, user);
                 self.rest(client, user);
             }
             Err(error) => {

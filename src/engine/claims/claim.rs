@@ -170,12 +170,14 @@ impl Claim {
         self.set_not_run(node);
     }
 
-    /// `node` denied it. A release that is already on its way there will confirm that.
-    pub(crate) fn denied(&mut self, node: NodeId) {
-        let released = self.releasing.contains(node) || self.owed.contains(node);
-        if guard!(DeniedReleased, !released) {
+    /// `node` denied it. A release that is already on its way there will confirm that. Returns `true`
+    /// if one waited for room: it is not owed any more.
+    #[must_use]
+    pub(crate) fn denied(&mut self, node: NodeId) -> bool {
+        if guard!(DeniedReleased, !self.releasing.contains(node)) {
             self.set_not_run(node);
         }
+        !self.may_hold.contains(node) && self.owed.remove(node)
     }
 
     /// The latest `SET` to `node` left no key. An earlier one may have.

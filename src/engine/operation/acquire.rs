@@ -302,7 +302,7 @@ impl Acquire {
     /// since they last told anything.
     fn look(&mut self, cx: &mut Context<'_>) {
         let parts = &mut *cx.parts;
-        let mut command = parts.claims.command();
+        let (mut command, mut who) = (parts.claims.command(), parts.claims.command());
         let mut pace = pace(cx.now, cx.round, &parts.nodes, &mut parts.random);
         if let Some((waiting, resource)) = parts.queues.waiting(self.place)
             && waiting.why == Refusal::Held
@@ -314,11 +314,15 @@ impl Acquire {
                     && there.look(cx.now, self.place, resource, &mut command)
                 {
                     waiting.belief.asked(node);
+                    if waiting.asks_holder(cx.now) {
+                        there.ask_holder(cx.now, self.place, resource, &mut who);
+                    }
                 }
             }
             waiting.looked(&mut pace, parts.settings.retry.delay().into_inner());
         }
         parts.claims.sent(command);
+        parts.claims.sent(who);
     }
 
     /// Waits until the next attempt, or look, is due.
@@ -406,17 +410,23 @@ impl Acquire {
 
     // ----- the outcome ----------------------------------------------------------------------
 
-    /// Returns what each node said, and what is known of the holder: this engine, or another that the
-    /// nodes have said keeps the lock for a time.
+    /// Returns what each node said, and what is known of the holder: this engine, or another of which the
+    /// nodes have said who it is, and for how long they keep the lock. All who wait for it know the same.
     fn report_held(&self, cx: &mut Context<'_>) -> Report {
         let (report, parts) = (cx.report(), &mut *cx.parts);
         let own = parts.queues.holder(self.place);
         if let Some(claim) = own.and_then(|claim| parts.claims.get(claim)) {
-            return report.held_by(Some(&parts.settings.owner), claim.valid_until);
+            return report.held_here(&parts.settings.owner, claim.valid_until);
         }
-        let waiting = parts.queues.waiting(self.place);
-        let until = waiting.map(|(wait, _)| wait.belief.free_at(|_| Instant::ZERO));
-        report.held_by(None, until.unwrap_or(Instant::MAX))
+        let Some((waiting, _)) = parts.queues.waiting(self.place) else {
+            return report;
+        };
+        let counts = |node| parts.nodes[node].counts_from(cx.now) <= cx.now;
+        let until = waiting.belief.free_at(|_| Instant::ZERO);
+        match waiting.belief.is_permanent(counts) {
+            true => report.held_for_ever(waiting.holder.label(counts)),
+            false => report.held_until(waiting.holder.label(counts), until),
+        }
     }
 
     /// Hands the lock out. Its claim stays and is watched.
@@ -464,7 +474,7 @@ impl Operate for Acquire {
         } else if once {
             self.give_up_waiting(cx);
         } else {
-            self.waiter = Some(cx.parts.queues.queue(self.place, cx.round.key));
+            self.waiter = cx.parts.queues.queue(self.place, cx.round.key);
             self.wait_for_turn(cx);
         }
     }
@@ -608,9 +618,12 @@ impl Operate for Acquire {
     fn rested(&mut self, until: Instant, cx: &mut Context<'_>) {
         let deadline = cx.round.deadline.unwrap_or(Instant::MAX);
         if deadline.min(self.rest_end(cx)) <= cx.now {
-            match core::mem::replace(&mut self.verdict, Verdict::Open) {
-                Verdict::Open => self.give_up_waiting(cx), // It has left the lock to others.
-                after => self.decide(after, cx),
+            match self.verdict {
+                Verdict::Refused(why) => self.decide(Verdict::Refused(why), cx),
+                // It has left the lock to others.
+                Verdict::Open | Verdict::Granted(..) | Verdict::HandedOut => {
+                    self.give_up_waiting(cx)
+                }
             }
         } else if cx.now < until {
             cx.round.arm(&mut cx.parts.timers);
@@ -735,6 +748,7 @@ pub(in crate::engine) fn set_answered(
         return Ok(None); // It is over.
     };
     claim.unanswered.remove(node);
+    let mut paid = false;
     let answer = match reply {
         Reply::Ok => {
             parts.nodes[node].grants += 1;
@@ -742,13 +756,13 @@ pub(in crate::engine) fn set_answered(
             Answer::Vote((Vote::Yes, NodeOutcome::Granted))
         }
         Reply::Nil => {
-            claim.denied(node);
+            paid = claim.denied(node);
             Answer::Nil
         }
         Reply::Error(error) => {
             match guard!(ErrorIsDenial, !refuses_for_certain(error)) {
                 true => claim.set_lost(node),
-                false => claim.denied(node),
+                false => paid = claim.denied(node),
             }
             let outcome = NodeOutcome::Refused(error);
             if wants_the_text(error) && parts.nodes[node].sets_by_script() {
@@ -759,7 +773,7 @@ pub(in crate::engine) fn set_answered(
             }
         }
         Reply::Forbidden(Forbidden::Command | Forbidden::Key) => {
-            claim.denied(node);
+            paid = claim.denied(node);
             let there = &mut parts.nodes[node];
             let missing = reply.missing(there.verb_of_set());
             let missing = missing.unwrap_or(Unusable::NoPermission);
@@ -779,6 +793,9 @@ pub(in crate::engine) fn set_answered(
     let (operation, over) = (claim.attempted_by(), claim.is_over());
     if over {
         parts.claims.settle(key, &mut parts.timers);
+    }
+    if paid {
+        parts.claims.forget_debt(node, &mut parts.nodes);
     }
     Ok(operation.map(|operation| (operation, answer)))
 }

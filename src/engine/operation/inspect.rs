@@ -22,7 +22,6 @@ use core::time::Duration;
 use crate::entry::Entry;
 use crate::error::NodeOutcome;
 use crate::keys::{NodeId, OperationKey};
-use crate::limits::TOKEN_RANDOM_BYTES;
 use crate::node::{Access, Command, Dialect, Question, Request, Said};
 use crate::quorum::{NodeSet, Vote};
 use crate::resource::Token;
@@ -128,7 +127,7 @@ impl Inspect {
         let held = self.held(counted, quorum);
         let free = counted.filter(|node| matches!(self.seen[node.index()], Seen::Free));
         let holder = held.map(|(token, nodes)| Holder {
-            owner: label(token),
+            owner: Token::new(token).label().into(),
             valid_for: self.valid_for(nodes, cx),
             nodes: nodes.len(),
         });
@@ -154,7 +153,7 @@ impl Inspect {
             Seen::OtherType => Found::OtherType,
             Seen::Token { token, left } if Some(&**token) == held => Found::Holder { left: *left },
             Seen::Token { token, left } => Found::Copy {
-                owner: label(token),
+                owner: Token::new(token).label().into(),
                 token: self.number_of(token),
                 left: *left,
             },
@@ -173,16 +172,6 @@ fn request(operation: OperationKey) -> Request {
         question: Question::Inspect,
         operation,
         claim: None,
-    }
-}
-
-/// Returns the label in `token`. Tokens of this library begin with random bytes; one that begins with
-/// text is of another, and the rest of it is no label.
-fn label(token: &[u8]) -> Box<[u8]> {
-    let (random, owner) = token.split_at(token.len().min(TOKEN_RANDOM_BYTES));
-    match random.iter().all(u8::is_ascii_graphic) {
-        true => Box::default(),
-        false => owner.into(),
     }
 }
 

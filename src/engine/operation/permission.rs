@@ -63,7 +63,7 @@ fn withheld(
     there.forbidden(missing);
     let claim = parts.claims.get_mut(key)?; // It may be over.
     claim.unanswered.remove(node);
-    claim.denied(node);
+    let paid = claim.denied(node);
     let native = there.native_release();
     let native = native.filter(|_| missing != Unusable::KeyPermission);
     let native = native.zip(claim.entry.as_ref());
@@ -71,6 +71,9 @@ fn withheld(
         there.ask_native(now, key, entry, way);
     }
     let operation = claim.attempted_by().filter(|_| native.is_none());
+    if paid {
+        parts.claims.forget_debt(node, &mut parts.nodes);
+    }
     parts.claims.settle(key, &mut parts.timers);
     let refused = Answer::Withheld(NodeOutcome::Unusable(missing));
     operation.map(|operation| (operation, refused))

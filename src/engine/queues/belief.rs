@@ -42,11 +42,14 @@ enum Registration {
 struct Seen {
     /// From when on the resource is free there; [`Instant::MAX`] if that is not known.
     free: Instant,
+    /// It is not free by itself: the key has no end.
+    permanent: bool,
     registration: Registration,
 }
 
 const UNKNOWN: Seen = Seen {
     free: Instant::MAX,
+    permanent: false,
     registration: Registration::None,
 };
 
@@ -123,7 +126,11 @@ impl Belief {
             Remaining::Permanent => Instant::MAX,
         };
         // A push that came before the answer was about an earlier registration.
-        self.nodes[node.index()] = Seen { free, registration };
+        self.nodes[node.index()] = Seen {
+            free,
+            permanent: left == Remaining::Permanent,
+            registration,
+        };
     }
 
     /// `node` says that the key has changed. Nodes that push nothing may have changed too: they are
@@ -132,9 +139,11 @@ impl Belief {
         for (other, seen) in NodeId::first(self.nodes.len()).zip(&mut self.nodes) {
             if other == node {
                 seen.free = now;
+                seen.permanent = false;
                 seen.registration = Registration::None;
             } else if !seen.is_told() {
                 seen.free = seen.free.min(now.saturating_add(soon));
+                seen.permanent = false;
             }
         }
     }
@@ -165,6 +174,19 @@ impl Belief {
     pub(crate) fn is_told(&self) -> bool {
         let told = self.nodes.iter().filter(|seen| seen.is_told()).count();
         quorum_of(self.nodes.len()) <= told
+    }
+
+    /// Returns of how many nodes it is about.
+    pub(crate) fn nodes(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Returns `true` if so many nodes keep the key without an end that no majority is ever free by
+    /// itself. Nodes whose answers do not `count` are not among them.
+    pub(crate) fn is_permanent(&self, counts: impl Fn(NodeId) -> bool) -> bool {
+        let nodes = NodeId::first(self.nodes.len()).zip(&self.nodes);
+        let permanent = nodes.filter(|(node, seen)| seen.permanent && counts(*node));
+        self.nodes.len() - permanent.count() < quorum_of(self.nodes.len())
     }
 
     /// Returns from when on a majority is believed free, where the votes of each node count `from` a

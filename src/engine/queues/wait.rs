@@ -10,7 +10,7 @@
 //!   others can take the lock.
 //!
 //! In between it looks again from time to time: often where nodes do not tell of changes, rarely where
-//! they do.
+//! they do. Where one lock lasts for long it also asks who holds it.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -21,13 +21,19 @@ use rand::rngs::StdRng;
 use crate::error::NodeOutcome;
 use crate::keys::NodeId;
 use crate::node::Remaining;
+use crate::resource::OwnedToken;
 use crate::time::{Instant, NANOS_PER_TICK, nanos};
 
 use super::Refusal;
 use super::belief::Belief;
+use super::holder::Tokens;
 
 /// How long a contender that is told of changes waits before it looks all the same.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
+
+/// How long it has looked at one lock when it asks who holds it, with each look from then on. Shorter
+/// waits, of those who contend, cost nothing for that.
+const WHO: Duration = Duration::from_millis(500);
 
 /// By how many paces those who have just come are behind those who have waited for long, where votes are
 /// split again and again; and how wide the window of each is.
@@ -63,6 +69,10 @@ pub(in crate::engine) struct Wait {
     pub(in crate::engine) why: Refusal,
     pub(in crate::engine) said: Vec<NodeOutcome>,
     pub(in crate::engine) belief: Belief,
+    /// Who holds the lock, as far as nodes were asked.
+    pub(in crate::engine) holder: Tokens,
+    /// When it looked first after the latest attempt.
+    since: Instant,
     /// When the random delay after the latest attempt ends.
     delay: Instant,
     /// When the window ends that began when the resource was believed free.
@@ -120,6 +130,8 @@ impl Wait {
             why: Refusal::Held,
             said: Vec::new(),
             belief: Belief::new(nodes),
+            holder: Tokens::default(),
+            since: Instant::MAX,
             delay: Instant::ZERO,
             window: None,
             look: Instant::ZERO,
@@ -162,6 +174,18 @@ impl Wait {
         }
         self.delay = delay;
         self.belief.forget();
+        self.holder.forget();
+        self.since = Instant::MAX;
+    }
+
+    /// Returns `true` if it asks who holds the lock, besides looking.
+    pub(in crate::engine) fn asks_holder(&self, now: Instant) -> bool {
+        self.since.saturating_add(WHO) <= now
+    }
+
+    /// `node` says which token it has, if any.
+    pub(in crate::engine) fn told_holder(&mut self, node: NodeId, token: Option<OwnedToken>) {
+        self.holder.said(node, token, self.belief.nodes());
     }
 
     /// Returns what is left of the random delay after the latest attempt.
@@ -183,9 +207,15 @@ impl Wait {
 
     /// The nodes that have to be asked were asked, at `now`.
     pub(in crate::engine) fn looked(&mut self, pace: &mut Pace<'_>, delays: (Duration, Duration)) {
-        let mut later = |from, to| pace.now.saturating_add(between(pace.random, from, to));
-        self.look = later(LOOK_AGAIN, LOOK_AGAIN * 2);
-        self.often = later(delays.0, delays.1.max(SHORTEST)).max(pace.now.saturating_add(SHORTEST));
+        self.since = self.since.min(pace.now);
+        let asked = self.asks_holder(pace.now);
+        let mut after = |at: Instant, from, to| at.saturating_add(between(pace.random, from, to));
+        self.look = match asked {
+            true => after(pace.now, LOOK_AGAIN, LOOK_AGAIN * 2),
+            false => after(self.since, WHO, WHO * 3 / 2),
+        };
+        self.often = after(pace.now, delays.0, delays.1.max(SHORTEST));
+        self.often = self.often.max(pace.now.saturating_add(SHORTEST));
         self.soon = Instant::MAX;
         self.asked = pace.now;
         if !self.belief.is_told() {

@@ -138,6 +138,24 @@ fn a_suspect_gets_no_set_and_is_a_node_again_when_it_answers() {
     world.is_clean();
 }
 
+/// A program that is stopped between asking and writing has not waited for an answer.
+#[test]
+fn a_silence_begins_when_something_was_written() {
+    let mut world = World::ready(1);
+    world.window[0] = 0;
+    world.try_once();
+    world.pass(Duration::ZERO);
+    world.pass(1_000 * MS);
+    assert_eq!(world.state(0), NodeState::Ready);
+    world.events.clear();
+    world.make_room(0);
+    world.try_once();
+    world.pass(Duration::ZERO);
+    assert_eq!(world.state(0), NodeState::Ready);
+    world.pass(501 * MS);
+    assert_eq!(world.state(0), NodeState::Suspect);
+}
+
 #[test]
 fn a_second_silence_is_noticed_as_soon_as_the_first() {
     let mut world = World::ready(1);

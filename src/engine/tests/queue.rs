@@ -214,7 +214,7 @@ fn a_waiter_that_gives_up_behind_a_contender_says_what_that_one_was_told() {
 
 #[test]
 fn a_waiter_costs_little_memory() {
-    assert!(size_of::<operation::Operation>() <= 288);
+    assert!(size_of::<operation::Operation>() <= 248);
     let (mut world, lock, waiters) = World::held_and_wanted(10_000);
     assert_eq!(world.claims(), 1);
     world.engine.cancel_acquisitions(world.now);

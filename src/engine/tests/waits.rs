@@ -76,7 +76,8 @@ fn a_call_that_gives_up_says_for_how_long_the_lock_is_held() {
     world.acquire(&LockOptions::new(TTL).wait(SECOND));
     world.sleep_until_event();
     let report = world.held_by_another();
-    assert_eq!(report.holder(), None, "it is another's");
+    assert_eq!(report.holder(), None, "no node has said who");
+    assert!(!report.is_held_here());
     let left = report.held_for().expect("a majority has said so");
     assert!(left <= 9_001 * MS && 8_990 * MS < left, "{left:?}");
     // Nobody has asked for that.
@@ -93,6 +94,7 @@ fn a_call_that_meets_a_lock_of_its_own_handle_says_so() {
     world.try_once();
     let report = world.held_by_another();
     assert_eq!(report.holder(), Some(&b"billing-7"[..]));
+    assert!(report.is_held_here());
     assert_eq!(report.held_for(), Some(lock.validity_at(world.now)));
 }
 
@@ -119,4 +121,225 @@ fn a_node_that_does_not_say_what_is_left_is_asked_for_the_lock() {
     }
     // Each delay is 250 ms at most.
     assert!((3 * 7..3 * 40).contains(&asked), "{asked} times");
+}
+
+// ----- who holds the lock ---------------------------------------------------------------------
+
+/// A node tells that the key has changed.
+const PUSH: &str = ">2|$10|invalidate|*1|$1|k|";
+
+/// The tokens of two other clients. A server echoes them.
+const BILLING: &str = "\u{1}123456789abcdefghijbilling-7";
+const REPORTS: &str = "\u{2}123456789abcdefghijreports-2";
+
+impl World {
+    /// Sleeps for `span`, while each node says that it has its token of `tokens`, or has no key where
+    /// that is empty, and `left` of it. Returns how often nodes were asked for tokens.
+    fn sleep_saying(&mut self, span: Duration, left: &str, tokens: [&str; 3]) -> usize {
+        let (end, mut asked) = (self.now.saturating_add(span), 0);
+        while self.now < end {
+            for (node, token) in tokens.iter().enumerate() {
+                for sent in self.take(node) {
+                    asked += usize::from(sent == "EVAL inspect");
+                    let said = match sent.as_str() {
+                        "EVAL inspect" if token.is_empty() => "*3|:0|:0|$0||".to_string(),
+                        "EVAL inspect" => format!("*3|:9001|:0|${}|{token}|", token.len()),
+                        "PTTL k" => left.to_string(),
+                        "SET k 10000" => "_|".to_string(),
+                        "EVALSHA release" | "DELIFEQ k" => ":0|".to_string(),
+                        _ => "+OK|".to_string(),
+                    };
+                    self.say(node, &said);
+                }
+            }
+            self.sleep(10 * MS);
+        }
+        asked
+    }
+
+    /// A caller waits for a lock that another client has for long.
+    fn waits_for(options: &LockOptions) -> Self {
+        let mut world = Self::ready(3);
+        world.acquire(options);
+        world
+    }
+}
+
+#[test]
+fn a_call_that_has_waited_says_which_client_holds_the_lock() {
+    let mut world = World::waits_for(&LockOptions::new(TTL).wait(SECOND));
+    let asked = world.sleep_saying(490 * MS, ":10000|", [BILLING; 3]);
+    assert_eq!(asked, 0, "many waits are shorter");
+    let asked = world.sleep_saying(600 * MS, ":10000|", [BILLING; 3]);
+    assert_eq!(asked, 3);
+    let report = world.held_by_another();
+    assert_eq!(report.holder(), Some(&b"billing-7"[..]));
+    let text = format!("{report:?} {}", LockError::Held(report.clone()));
+    assert!(!text.contains("1234567"), "a token is secret: {text}");
+}
+
+#[test]
+fn all_who_wait_for_a_lock_know_who_holds_it_and_so_does_a_single_try_beside_them() {
+    let mut world = World::waits_for(&LockOptions::new(TTL).wait(2 * SECOND));
+    (0..2).for_each(|_| _ = world.acquire(&LockOptions::new(TTL).wait(SECOND)));
+    let asked = world.sleep_saying(990 * MS, ":10000|", [BILLING; 3]);
+    assert_eq!(asked, 3, "one asks for all");
+    world.try_once();
+    world.sleep_saying(10 * MS, ":10000|", [BILLING; 3]);
+    let report = world.held_by_another();
+    assert_eq!(
+        (report.tries(), report.holder()),
+        (1, Some(&b"billing-7"[..]))
+    );
+    assert!(report.held_for().is_some());
+    world.sleep_saying(30 * MS, ":10000|", [BILLING; 3]);
+    assert_eq!(world.events.len(), 2);
+    for event in world.events.split_off(0) {
+        let Event::Acquired { result, .. } = event else {
+            panic!("{event:?}");
+        };
+        let Err(LockError::Held(report)) = result else {
+            panic!("{result:?}");
+        };
+        assert_eq!(
+            (report.tries(), report.holder()),
+            (0, Some(&b"billing-7"[..]))
+        );
+    }
+}
+
+/// Each extension is told to those who wait, and they look again.
+#[test]
+fn a_holder_that_extends_its_lock_is_named_as_soon() {
+    let mut world = World::waits_for(&LockOptions::new(TTL).wait(800 * MS));
+    world.sleep_saying(450 * MS, ":10000|", [BILLING; 3]);
+    for node in 0..3 {
+        world.say(node, PUSH);
+        world.sleep_saying(20 * MS, ":10000|", [BILLING; 3]);
+    }
+    world.sleep_saying(300 * MS, ":10000|", [BILLING; 3]);
+    let report = world.held_by_another();
+    assert_eq!(
+        (report.tries(), report.holder()),
+        (1, Some(&b"billing-7"[..]))
+    );
+}
+
+#[test]
+fn nobody_is_named_where_no_majority_that_counts_has_the_same_token() {
+    let options = LockOptions::new(TTL).wait(SECOND);
+    for (tokens, label) in [
+        ([BILLING, REPORTS, BILLING], Some("billing-7")),
+        ([BILLING, REPORTS, ""], None),
+        (["7f9c24e8-3b12-4fef-91e0-56a2d5b7c0de"; 3], Some("")),
+    ] {
+        let mut world = World::waits_for(&options);
+        world.sleep_saying(1_100 * MS, ":10000|", tokens);
+        let report = world.held_by_another();
+        assert_eq!(report.holder(), label.map(str::as_bytes), "{tokens:?}");
+    }
+    // The answers of a node that has restarted do not count.
+    let mut world = World::waits_for(&LockOptions::new(TTL).wait(2 * SECOND));
+    world.sleep_saying(20 * MS, ":10000|", [BILLING; 3]);
+    world.lose(0);
+    world.greet_as(0, "another", 10_000);
+    assert!(world.quarantined_until(0).is_some());
+    let asked = world.sleep_saying(2 * SECOND, ":10000|", [BILLING, BILLING, REPORTS]);
+    assert!(3 <= asked);
+    assert_eq!(world.held_by_another().holder(), None);
+}
+
+#[test]
+fn the_next_holder_is_not_taken_for_the_one_before() {
+    let mut world = World::waits_for(&LockOptions::new(TTL).wait(2 * SECOND));
+    world.sleep_saying(800 * MS, ":10000|", [BILLING; 3]);
+    let knows = |world: &mut World| {
+        world.try_once();
+        world.sleep_saying(10 * MS, ":10000|", [REPORTS; 3]);
+        world.held_by_another().holder().map(Vec::from)
+    };
+    assert_eq!(knows(&mut world).as_deref(), Some(&b"billing-7"[..]));
+    // It is handed over to another at once: on one node after the other.
+    for node in [1, 2] {
+        world.say(node, PUSH);
+        world.sleep_saying(30 * MS, ":10000|", [REPORTS; 3]);
+    }
+    assert_eq!(knows(&mut world).as_deref(), Some(&b"reports-2"[..]));
+    // An attempt was made and refused: that is another holder, as long as nobody has said who.
+    world.all_say(0..2, PUSH);
+    world.sleep_saying(50 * MS, ":10000|", [REPORTS; 3]);
+    assert_eq!(knows(&mut world), None);
+    world.sleep_saying(760 * MS, ":10000|", [REPORTS; 3]);
+    assert_eq!(knows(&mut world).as_deref(), Some(&b"reports-2"[..]));
+}
+
+#[test]
+fn a_user_who_may_not_run_scripts_is_not_told_who_holds_the_lock() {
+    let mut world = World::new(3);
+    for node in 0..3 {
+        world.welcome_as(node, VALKEY);
+        world.take(node);
+        world.finish(node, &format!("run{node}"));
+    }
+    let nodes = &mut world.engine.parts.nodes;
+    nodes.iter_mut().for_each(|node| node.native_permitted());
+    world.acquire(&LockOptions::new(TTL).wait(3 * SECOND));
+    let asked = world.sleep_saying(3_100 * MS, ":10000|", [BILLING; 3]);
+    assert_eq!(asked, 0);
+    assert_eq!(world.held_by_another().holder(), None);
+}
+
+// ----- without an expiry ----------------------------------------------------------------------
+
+#[test]
+fn a_call_that_gives_up_says_that_the_lock_never_expires() {
+    let mut world = World::waits_for(&LockOptions::new(TTL).wait(SECOND));
+    world.sleep_saying(1_100 * MS, ":-1|", [BILLING; 3]);
+    let report = world.held_by_another();
+    assert!(report.never_expires());
+    assert_eq!(
+        (report.held_for(), report.holder()),
+        (None, Some(&b"billing-7"[..]))
+    );
+    // One node is no majority, and one that has told of a change may have another key.
+    for (first, push, permanent) in [
+        (":-1|", "", true),
+        (":10000|", "", false),
+        (":-1|", PUSH, false),
+    ] {
+        let mut world = World::waits_for(&LockOptions::new(TTL).wait(300 * MS));
+        world.all_say(0..2, "_|");
+        world.say(0, &format!("+OK|+OK|{first}"));
+        world.say(1, "+OK|+OK|:10000|");
+        world.say(2, &format!("_|:0|+OK|+OK|:-1|{push}"));
+        world.sleep(310 * MS);
+        assert_eq!(world.held_by_another().never_expires(), permanent);
+    }
+}
+
+#[test]
+fn a_key_without_an_expiry_that_is_deleted_wakes_with_pushes_and_without() {
+    for refused in [false, true] {
+        let mut world = World::waits_for(&LockOptions::new(TTL).wait(60 * SECOND));
+        world.take_all();
+        world.all_say(0..3, "_|");
+        world.take_all();
+        world.say(2, ":0|");
+        let no = "-NOPERM User u has no permissions to run the 'client' command|";
+        let told = if refused { no } else { "+OK|" };
+        world.all_say(0..3, &format!("{told}{told}:-1|"));
+        world.sleep_saying(8 * SECOND, ":-1|", [BILLING; 3]);
+        assert!(world.events.is_empty());
+        let before = world.now;
+        if !refused {
+            world.all_say(0..2, PUSH);
+        }
+        while !world.take(0).contains(&"SET k 10000".into()) {
+            world.sleep_saying(MS, ":-2|", [""; 3]);
+            assert!(world.now.saturating_since(before) < 260 * MS);
+        }
+        if !refused {
+            assert_eq!(world.now, before, "it is told");
+        }
+    }
 }

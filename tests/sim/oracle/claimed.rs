@@ -31,8 +31,9 @@ impl World {
         let statuses = there.engine.node_statuses(there.shown);
         let ready = |state| matches!(state, NodeState::Ready | NodeState::Quarantined { .. });
         let all = statuses.into_iter().all(|status| ready(status.state));
-        let narrow = crate::mutations::is_narrow() && matches!(error, ReinitError::Saturated);
-        let why = narrow || matches!(error, ReinitError::Unready(_));
+        let narrow = crate::mutations::is_narrow();
+        let why = matches!(error, ReinitError::Unready(_))
+            || narrow && matches!(error, ReinitError::Saturated);
         self.oracle.counts.sights.note("Unclaimed");
         // A node without room is no more ready than one without a connection.
         if !why || !narrow && all && there.paths.iter().all(|path| !path.was_full()) {

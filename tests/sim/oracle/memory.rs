@@ -5,7 +5,7 @@
 //!   owed somewhere.
 //! * No more releases are owed to a node than there are claims, and no more bytes wait than the
 //!   commands in flight have.
-//! * No more commands are in flight to one node than allowed, and the bytes that wait for it fit
+//! * No more commands are in flight to one node than allowed, and those of operators, and the bytes that wait for it fit
 //!   its buffer. The latter is known when its kernel has room again; until then only the bytes for
 //!   all nodes together are known.
 //! * A call for a lock begins if there is room for it, and is refused for lack of room only if
@@ -81,7 +81,8 @@ impl World {
             open.calls += user.let_go.len();
         }
         let nodes = self.plan.nodes;
-        let what = too_much(&load, &open, nodes).or(beyond_limits(&load, nodes));
+        let operators = (0..nodes).map(|node| self.asked_by_operators(client, node));
+        let what = too_much(&load, &open, nodes).or(beyond_limits(&load, nodes, operators.sum()));
         self.is_full(client);
         if let Some(what) = what.or_else(|| self.too_many_in_flight(client, &load)) {
             let text = format!("client {client} has {what}: {load:?}");
@@ -94,11 +95,21 @@ impl World {
         if load.in_flight <= in_flight {
             return None; // Then there are no more to any node.
         }
-        let mut statuses = self.clients[client]
+        let statuses = self.clients[client]
             .engine
             .node_statuses(self.clients[client].shown);
-        let beyond = statuses.any(|status| status.in_flight > in_flight);
+        let mut statuses = statuses.enumerate();
+        let beyond = statuses.any(|(node, status)| {
+            in_flight + self.asked_by_operators(client, node) < status.in_flight
+        });
         beyond.then_some("more in flight to one node than it may have")
+    }
+
+    /// Returns how many commands operators have caused at most on the present connection: these are sent
+    /// without asking for room.
+    fn asked_by_operators(&self, client: usize, node: usize) -> usize {
+        let conn = self.clients[client].links[node];
+        conn.map_or(0, |conn| self.conns[conn].asked_to_join as usize)
     }
 
     /// Records whether a client has no room for another request to some node.
@@ -182,7 +193,7 @@ fn too_much(load: &Load, open: &Open, nodes: usize) -> Option<&'static str> {
     }
 }
 
-fn beyond_limits(load: &Load, nodes: usize) -> Option<&'static str> {
+fn beyond_limits(load: &Load, nodes: usize, operators: usize) -> Option<&'static str> {
     let bounds = Bounds::get();
     // Locks that are handed to an engine are adopted without asking for room.
     let claims = load.claims <= bounds.claims || is_narrow();
@@ -190,7 +201,7 @@ fn beyond_limits(load: &Load, nodes: usize) -> Option<&'static str> {
     let releases = if is_narrow() { load.claims } else { 0 };
     let within = load.rounds <= bounds.rounds + releases
         && claims
-        && load.in_flight <= bounds.in_flight * nodes
+        && load.in_flight <= bounds.in_flight * nodes + operators
         && load.owed <= load.claims.max(bounds.claims) * nodes
         && load.unsent <= bounds.out_bytes * nodes;
     (!within).then_some("more than its limits allow")

@@ -193,6 +193,8 @@ pub(crate) struct Counts {
     pub(crate) sights: Sights,
     /// The most hand-overs that a call has waited for.
     pub(crate) passed_over: u32,
+    /// The most locks that others got while a client waited.
+    pub(crate) overtaken: u32,
     /// The longest time until a lock was got.
     pub(crate) longest_wait: Time,
     /// Commands of clients about locks.
@@ -267,6 +269,7 @@ impl Counts {
         self.commands += other.commands;
         self.outcomes.add(&other.outcomes);
         self.passed_over = self.passed_over.max(other.passed_over);
+        self.overtaken = self.overtaken.max(other.overtaken);
         self.longest_wait = self.longest_wait.max(other.longest_wait);
         self.asked += other.asked;
     }
@@ -277,7 +280,8 @@ impl fmt::Display for Counts {
         write!(
             f,
             "{} locks, {} extensions, {} releases, {} refusals, {} hand-overs, {} losses, \
-             {} kills, {} locks of strangers, {} commands, passed over {} times at most\n\
+             {} kills, {} locks of strangers, {} commands, passed over {} times at most, \
+             overtaken {} times\n\
              outcomes: {}\n\
              seen: {}",
             self.locks,
@@ -290,6 +294,7 @@ impl fmt::Display for Counts {
             self.strange,
             self.commands,
             self.passed_over,
+            self.overtaken,
             self.outcomes,
             self.sights,
         )

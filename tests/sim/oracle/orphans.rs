@@ -17,7 +17,7 @@ use super::ledger::Entry;
 use super::{Said, TokenId};
 use crate::clock::{MILLI, Time};
 use crate::trace;
-use crate::user::Task;
+use crate::user::{Task, User};
 use crate::world::World;
 
 /// How long a key may stay.
@@ -90,10 +90,19 @@ impl World {
         }) && !self.is_handed_over(id)
     }
 
-    /// Returns when `client` released a token.
+    /// Returns when `client` released a token: no user of the resource has it any more.
     fn ended(&self, client: usize, id: TokenId) -> Option<Time> {
+        let resource = self.oracle.ledger.record(id).resource;
+        let users = self.clients[client].users.iter().enumerate();
+        let mut users = users.filter(|(user, _)| self.plan.resource_of(*user) == resource);
+        users.try_fold(0, |latest, (_, user)| {
+            Some(latest.max(self.ended_by(client, user, id)?))
+        })
+    }
+
+    /// Returns when a user of the resource released a token, or had not had it.
+    fn ended_by(&self, client: usize, user: &User, id: TokenId) -> Option<Time> {
         let record = self.oracle.ledger.record(id);
-        let user = &self.clients[client].users[record.resource];
         match &user.task {
             Task::Idle => Some(user.ended),
             Task::Acquiring { call, .. } if record.sent < call.since => Some(user.ended),

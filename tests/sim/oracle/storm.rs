@@ -10,6 +10,7 @@
 //!   script.
 //! * A call makes no more attempts than it has tries, and with a deadline no more than its shortest
 //!   delays leave time for, and one for each key of others that may have ended meanwhile.
+//! * An attempt after one that too few nodes could answer follows after the shortest delay at least.
 //! * A node is asked what is left of a key once for each command about a lock, each push and each
 //!   connection, and as often as the shortest delay leaves time for.
 //! * A connection has one handshake, but for a join for every answer that did not count, every
@@ -23,12 +24,17 @@
 //! Commands of strangers. Commands are counted where they are executed, not where they are written;
 //! if attempts had to wait for room in a connection, it is not known to which call they belong.
 
+use std::time::Duration;
+
+use shearline::Instant;
+
 use super::ledger::Releases;
 use super::{Deed, Said, TokenId, Verb};
-use crate::clock::{MILLI, SECOND, Time};
+use crate::client::Path;
+use crate::clock::{MILLI, NEVER, SECOND, Time};
 use crate::link::Conn;
-use crate::plan::{Guard, SHORTEST_REST};
-use crate::user::Task;
+use crate::plan::{Guard, LONGEST_REST, SHORTEST_REST};
+use crate::user::{Call, Task};
 use crate::world::World;
 
 /// Commands of a handshake: `HELLO`, `AUTH`, `CLIENT SETNAME`, `SELECT`, three `INFO`, and two
@@ -45,6 +51,9 @@ const TRY_AGAIN: Time = 240 * MILLI;
 /// A delay that the deadline cuts short is drawn from what is left, half of it at least: so often
 /// before less than a millisecond is left.
 const LAST_RESTS: u64 = 7;
+
+/// A delay that would end closer to the deadline than this may be shorter.
+const LATE: Duration = Duration::from_millis(2 * LONGEST_REST);
 
 /// So many attempts in a row whose votes are split, or that others win, follow each other after short
 /// windows, and the next after a delay.
@@ -82,6 +91,14 @@ pub(crate) struct Looks {
     pub(crate) pushes: u64,
 }
 
+/// A call for a lock.
+#[derive(Clone, Copy)]
+struct Open {
+    call: Call,
+    tries: Option<u32>,
+    deadline: Option<Instant>,
+}
+
 impl World {
     /// A command of a client is one too many.
     pub(super) fn storm(&mut self, deed: &Deed<'_>, id: TokenId, copy: bool) {
@@ -115,15 +132,20 @@ impl World {
         if cell.sets > 2 {
             return Some("a third SET for one token");
         }
-        (first && self.is_one_too_many(deed, id)).then_some("more attempts than there was time for")
+        let call = self.call_of(deed, id).filter(|_| first);
+        if call.is_some_and(|call| self.is_too_soon(deed, id, call)) {
+            return Some("an attempt at once after one that too few nodes could answer");
+        }
+        let more = call.is_some_and(|call| self.is_one_too_many(deed, id, call));
+        more.then_some("more attempts than there was time for")
     }
 
-    /// An attempt of a call is the first that its tries or its time do not allow.
-    fn is_one_too_many(&mut self, deed: &Deed<'_>, id: TokenId) -> bool {
+    /// Returns the call whose attempt a `SET` is, if that is certain.
+    fn call_of(&self, deed: &Deed<'_>, id: TokenId) -> Option<Open> {
         let resource = self.oracle.ledger.record(id).resource;
         let client = &self.clients[deed.peer];
         if self.plan.is_crowded() {
-            return false;
+            return None;
         }
         let Task::Acquiring {
             call,
@@ -132,15 +154,51 @@ impl World {
             ..
         } = &client.users[resource].task
         else {
-            return false;
+            return None;
         };
         // A command that waited for room may be of an earlier call, whenever it was sent.
         let waited = call.since <= self.conns[deed.conn].near.unblocked_at;
         // The same holds for the rest of one that was cut short.
         let earlier = deed.sent < call.since || !self.has_asked(deed.peer, resource, id);
-        if client.process != deed.process || earlier || waited {
+        let known = client.process == deed.process && !earlier && !waited;
+        known.then_some(Open {
+            call: *call,
+            tries: *tries,
+            deadline: *deadline,
+        })
+    }
+
+    /// An attempt follows one that too few nodes could answer, and not after the shortest delay. Close
+    /// to the deadline delays may be shorter.
+    fn is_too_soon(&self, deed: &Deed<'_>, id: TokenId, of: Open) -> bool {
+        let (ledger, client) = (&self.oracle.ledger, &self.clients[deed.peer]);
+        let sent = |id: TokenId| ledger.record(id).sent;
+        let resource = ledger.record(id).resource;
+        let asked = self.oracle.asked[deed.peer][resource].iter();
+        // Also earlier calls, and later attempts, may have been executed before.
+        let own = asked.filter(|other| self.has_asked(deed.peer, resource, **other));
+        let earlier = own.filter(|other| **other != id && sent(**other) <= sent(id));
+        let Some(before) = earlier.map(|other| sent(*other)).max() else {
             return false;
-        }
+        };
+        let down = |path: &&Path| path.ready_at == NEVER && path.lost_at < before;
+        let paths = &client.paths[..self.plan.nodes_of(deed.peer)];
+        let could = paths.len() - paths.iter().filter(down).count();
+        let cut = client.shown.saturating_add(LATE);
+        sent(id) < before + SHORTEST_REST * MILLI * 49 / 50
+            && could < self.plan.quorum()
+            && of.deadline.is_none_or(|deadline| cut < deadline)
+    }
+
+    /// An attempt of a call is the first that its tries or its time do not allow.
+    fn is_one_too_many(&mut self, deed: &Deed<'_>, id: TokenId, of: Open) -> bool {
+        let Open {
+            call,
+            tries,
+            deadline,
+        } = of;
+        let resource = self.oracle.ledger.record(id).resource;
+        let client = &self.clients[deed.peer];
         let attempts = &mut self.oracle.attempts[deed.peer][resource];
         // A command that was sent at the time of the call may be the last of the call before; if
         // that was cancelled only then, there may be more of both.
@@ -158,7 +216,7 @@ impl World {
         let told = self.oracle.sets.of_others(deed.peer, resource);
         let told = told - self.oracle.sets_before[deed.peer][resource] + self.plan.nodes as u64;
         let most = match (tries, deadline) {
-            (Some(tries), _) => u64::from(*tries),
+            (Some(tries), _) => u64::from(tries),
             (None, Some(_)) => 1 + LAST_RESTS + SPLITS + rests + told,
             (None, None) => u64::MAX,
         };

@@ -1,0 +1,80 @@
+//! Waiters whose handle keeps nodes out: with markers and barriers, and after a restart.
+
+use shearline::{NodeState, RestartGuard};
+
+use super::*;
+use crate::face::await_ready;
+
+/// A handle with markers on nodes that an operator has trusted, so that all of them vote.
+fn strict(cluster: &Cluster) -> Builder {
+    let builder = || {
+        let builder = quiet(cluster).restart_guard(RestartGuard::Strict);
+        builder.max_ttl(LONG)
+    };
+    let mut face = Which::Shared.build(builder());
+    eventually("all nodes vote", || {
+        face.trust_all();
+        let nodes = face.nodes();
+        let ready = |node: &NodeStatus| node.state == NodeState::Ready;
+        nodes.iter().all(ready).then_some(())
+    });
+    builder()
+}
+
+/// As without markers.
+#[test]
+fn a_waiter_with_a_strict_guard_is_woken_when_a_foreign_client_deletes_the_key() {
+    woken_with(strict, 0, foreign, |(), raws, key| {
+        for raw in raws {
+            assert!(raw.del(key.as_bytes()));
+        }
+    });
+}
+
+#[test]
+fn a_strict_guard_keeps_a_restarted_node_out_while_a_caller_waits() {
+    restarted_while_one_waits(strict);
+}
+
+#[test]
+fn an_observed_restart_keeps_a_node_out_while_a_caller_waits() {
+    restarted_while_one_waits(quiet);
+}
+
+/// One of three nodes restarts without the key while a caller waits, and then another loses the key: that
+/// is a majority of the nodes, but not of those that vote. The third loses it later.
+fn restarted_while_one_waits(builder: fn(&Cluster) -> Builder) {
+    for mut cluster in clusters() {
+        let Face::Shared(redlock) = Which::Shared.build(builder(&cluster)) else {
+            panic!("it was asked for");
+        };
+        await_ready(|| redlock.nodes());
+        foreign(&cluster, "key");
+        thread::scope(|scope| {
+            let waiting = scope.spawn(|| redlock.lock_with("key", &PATIENT));
+            let mut raws = cluster.raws();
+            await_told(&mut raws, &[0; 3]);
+            cluster[0].restart();
+            raws[0] = cluster[0].raw();
+            await_told(&mut raws, &[0; 3]); // It is asked, and is to tell as well.
+            let state = redlock.nodes()[0].state;
+            assert!(matches!(state, NodeState::Quarantined { .. }), "{state:?}");
+            let sets = |raws: &mut [Raw]| [calls(&mut raws[1], "set"), calls(&mut raws[2], "set")];
+            let before = (sets(&mut raws), looks(&mut raws));
+            assert!(raws[1].del(b"key"));
+            let begin = Instant::now();
+            thread::sleep(Duration::from_millis(500));
+            assert!(!waiting.is_finished(), "one vote of three");
+            let looked = looks(&mut raws) - before.1;
+            assert_eq!(sets(&mut raws), before.0, "it is not believed free");
+            // Each node is looked at every 50 ms at the most.
+            let most = 3 * (2 + begin.elapsed().as_millis() as u64 / 50);
+            assert!(looked <= most, "it looked {looked} times");
+            assert!(raws[2].del(b"key"));
+            let lock = waiting.join().expect("no panic").expect("two of three");
+            assert_eq!(raws[2].get(b"key").as_deref(), Some(&lock.token()[..]));
+            lock.unlock().expect("held");
+        });
+        cluster.assert_gone("key");
+    }
+}

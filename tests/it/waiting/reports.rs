@@ -1,0 +1,77 @@
+//! What `Held` says of a lock for which a caller of the same handle waits.
+
+use std::thread;
+
+use shearline::Report;
+
+use super::*;
+use crate::face::await_ready;
+
+/// A handle over the nodes of `cluster`, all of which are there.
+fn shared(cluster: &Cluster, configure: fn(Builder) -> Builder) -> Redlock {
+    let Face::Shared(redlock) = Which::Shared.build(configure(quiet(cluster))) else {
+        panic!("it was asked for");
+    };
+    await_ready(|| redlock.nodes());
+    redlock
+}
+
+/// One caller waits for `key`, until `end` is called. Returns what another one that does not wait was
+/// told, as soon as it was told what `is_known` looks for.
+fn told_beside_a_waiter(
+    cluster: &Cluster,
+    is_known: fn(&Report) -> bool,
+    end: impl FnOnce(),
+) -> Report {
+    let redlock = shared(cluster, |builder| builder);
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| redlock.lock_with("key", &PATIENT));
+        let report = eventually("it is known", || {
+            let report = held(redlock.try_lock("key", LONG));
+            is_known(&report).then_some(report)
+        });
+        end();
+        let lock = waiting.join().expect("no panic").expect("it has ended");
+        lock.unlock().expect("held");
+        report
+    })
+}
+
+#[test]
+fn a_caller_who_waits_for_long_asks_who_holds_the_lock() {
+    for cluster in clusters() {
+        let billing = shared(&cluster, |builder| builder.owner("billing-7"));
+        let lock = billing.try_lock("key", LONG).expect("free");
+        let token = lock.token().escape_ascii().to_string();
+        let report = told_beside_a_waiter(
+            &cluster,
+            |report| report.holder().is_some(),
+            || _ = lock.unlock().expect("held"),
+        );
+        assert_eq!(report.holder(), Some(&b"billing-7"[..]));
+        assert!(!report.is_held_here() && !report.never_expires());
+        assert!(report.held_for().is_some_and(|left| left <= LONG));
+        let text = LockError::Held(report).to_string();
+        assert!(
+            text.starts_with("another client (billing-7) holds the lock"),
+            "{text}"
+        );
+        assert!(!text.contains(&token[..8]), "a token is secret: {text}");
+    }
+}
+
+#[test]
+fn a_key_without_an_expiry_is_reported_and_wakes_when_it_is_deleted() {
+    for cluster in clusters() {
+        let mut raws = cluster.raws();
+        for raw in &mut raws {
+            raw.run("SET key foreign");
+        }
+        let report = told_beside_a_waiter(&cluster, Report::never_expires, || {
+            for raw in &mut raws {
+                assert!(raw.del(b"key"));
+            }
+        });
+        assert_eq!(report.held_for(), None);
+    }
+}
