@@ -1,0 +1,51 @@
+//! Keeping a lock: work that may take longer than a ttl.
+//!
+//! Take it with [`LockOptions::keep`](crate::LockOptions::keep), and the handle extends it, by its ttl, at
+//! half of its validity until you release it. Choose the ttl as the time for which the resource may stay
+//! locked after your program has died: seconds, not hours. Wait for
+//! [`at_risk`](crate::LockGuard::at_risk) beside your work and begin to stop when it comes, because a
+//! quarter of the ttl is left then; when [`lost`](crate::LockGuard::lost) comes you must have stopped.
+//! Limit work that may hang with [`keep_for`](crate::LockOptions::keep_for): a program that hangs keeps
+//! its lock. With [`LocalRedlock`](crate::LocalRedlock) and [`Driver`](crate::Driver) call `poll` or
+//! `turn` at least as often as `until_deadline` says, because they extend nothing between two calls.
+//!
+//! ```no_run
+//! use std::time::Duration;
+//! use shearline::{LockOptions, Redlock};
+//!
+//! # fn next_step() -> bool { false }
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let redlock = Redlock::connect(["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"])?;
+//! let kept = LockOptions::new(Duration::from_secs(10)).keep_for(Duration::from_secs(3600));
+//! let guard = redlock.lock_with("nightly-report", &kept)?;
+//! let at_risk = guard.at_risk();
+//! while !at_risk.is_at_risk() && next_step() {}
+//! guard.unlock()?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # What happens if an extension fails
+//!
+//! | what fails | what follows |
+//! | --- | --- |
+//! | A minority of the nodes is gone, silent, or in [quarantine](crate::RestartGuard). | Nothing: a majority extends the lock. |
+//! | Too few nodes confirm it. | The lock is valid until its end, and the extension is tried again: after a quarter of what is left each time, but not more often than 64 times in a ttl. [`health`](crate::LockGuard::health) counts the failures and says what each node said. |
+//! | A quarter of the ttl is left. | [`at_risk`](crate::LockGuard::at_risk) completes. If a later extension succeeds, a new one waits again. |
+//! | The end has come. | [`lost`](crate::LockGuard::lost) completes, a tick before it. Nothing revives the lock. |
+//! | A majority says that the key is not there. | The same, at once. |
+//!
+//! # What ends it
+//!
+//! `unlock`, the drop of the guard, the loss, [`keep_for`](crate::LockOptions::keep_for), the number of
+//! [`extensions`](crate::LockOptions::extensions) (your own count too), `into_lock`, `detach`, `to_bytes`,
+//! and the end of the handle. Nothing is extended after one of these; an extension that is under way then
+//! is ordered before the release on each connection. A lock that was handed over is not kept by its new
+//! owner. A plain [`Lock`](crate::Lock) that is dropped is not released, but is not kept either. A guard
+//! that is leaked ([`core::mem::forget`]) is kept until the process ends. A forked child extends nothing.
+//!
+//! # What it costs
+//!
+//! One command to each node for each half of a ttl. Those of all locks that are due in one turn go out in
+//! one write to each node. In memory some 100 bytes more than a lock that is not kept, and a second copy of
+//! its name and token.
