@@ -3,10 +3,10 @@
 //! Take it with [`LockOptions::keep`](crate::LockOptions::keep), and the handle extends it, by its ttl, at
 //! half of its validity until you release it. Choose the ttl as the time for which the resource may stay
 //! locked after your program has died: seconds, not hours. Wait for
-//! [`at_risk`](crate::LockGuard::at_risk) beside your work and begin to stop when it comes, because a
-//! quarter of the ttl is left then; when [`lost`](crate::LockGuard::lost) comes you must have stopped.
+//! `at_risk` beside your work and begin to stop when it comes, because a
+//! quarter of the ttl is left then; when `lost` comes you must have stopped.
 //! Limit work that may hang with [`keep_for`](crate::LockOptions::keep_for): a program that hangs keeps
-//! its lock. With [`LocalRedlock`](crate::LocalRedlock) and [`Driver`](crate::Driver) call `poll` or
+//! its lock. With `LocalRedlock` and `Driver` call `poll` or
 //! `turn` at least as often as `until_deadline` says, because they extend nothing between two calls.
 //!
 //! ```no_run
@@ -30,9 +30,9 @@
 //! | what fails | what follows |
 //! | --- | --- |
 //! | A minority of the nodes is gone, silent, or in [quarantine](crate::RestartGuard). | Nothing: a majority extends the lock. |
-//! | Too few nodes confirm it. | The lock is valid until its end, and the extension is tried again: after a quarter of what is left each time, but not more often than 64 times in a ttl. [`health`](crate::LockGuard::health) counts the failures and says what each node said. |
-//! | A quarter of the ttl is left. | [`at_risk`](crate::LockGuard::at_risk) completes. If a later extension succeeds, a new one waits again. |
-//! | The end has come. | [`lost`](crate::LockGuard::lost) completes, a tick before it. Nothing revives the lock. |
+//! | Too few nodes confirm it. | The lock is valid until its end, and the extension is tried again: after a quarter of what is left each time, but not more often than 64 times in a ttl. `health` counts the failures and says what each node said. |
+//! | A quarter of the ttl is left. | `at_risk` completes. If a later extension succeeds, a new one waits again. |
+//! | The end has come. | `lost` completes, a tick before it. Nothing revives the lock. |
 //! | A majority says that the key is not there. | The same, at once. |
 //!
 //! # What ends it

@@ -160,6 +160,7 @@ impl Kept {
     }
 
     /// Its engine does not extend it any more.
+    #[cfg(any(feature = "std", test))]
     pub(super) fn end(&self) {
         self.has_ended.store(true, Ordering::Release);
     }
