@@ -2,12 +2,11 @@
 //!
 //! Take it with [`LockOptions::keep`](crate::LockOptions::keep), and the handle extends it, by its ttl, at
 //! half of its validity until you release it. Choose the ttl as the time for which the resource may stay
-//! locked after your program has died: seconds, not hours. Wait for
-//! `at_risk` beside your work and begin to stop when it comes, because a
-//! quarter of the ttl is left then; when `lost` comes you must have stopped.
-//! Limit work that may hang with [`keep_for`](crate::LockOptions::keep_for): a program that hangs keeps
-//! its lock. With `LocalRedlock` and `Driver` call `poll` or
-//! `turn` at least as often as `until_deadline` says, because they extend nothing between two calls.
+//! locked after your program has died: seconds, not hours. Wait for `LockGuard::at_risk` beside your work
+//! and begin to stop when it comes, because a quarter of the ttl is left then; when `lost` comes you must
+//! have stopped. Limit work that may hang with [`keep_for`](crate::LockOptions::keep_for): a program that
+//! hangs keeps its lock. With `LocalRedlock` and `Driver` call `poll` or `turn` at least as often as
+//! `until_deadline` says, because they extend nothing between two calls.
 //!
 //! ```no_run
 //! use std::time::Duration;
