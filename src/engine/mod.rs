@@ -444,7 +444,6 @@ impl Engine {
     /// a release, because one on another connection would have no order against it.
     pub fn detach(&mut self, now: Instant, mut lock: Lock) -> Lock {
         let parts = &mut self.parts;
-        lock.leave_keeping();
         let buffer = parts.claims.buffers.take();
         let quarantined = parts.nodes.quarantined(now);
         let Some(claim) = parts.claims.of_mut(&lock) else {

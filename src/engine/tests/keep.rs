@@ -1,5 +1,8 @@
 //! Stories of locks that are kept: extended by the engine, until something ends that.
 
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+
 use super::*;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -395,6 +398,72 @@ fn a_kept_lock_outlives_the_restart_of_a_node() {
     world.say(1, ":1|");
     world.was_kept(&lock);
     world.release(lock);
+}
+
+/// The next try waits until this one is over.
+#[test]
+fn one_extension_of_a_lock_is_under_way_at_a_time() {
+    let builder = named(3).node_timeout(4 * SECOND);
+    let mut world = World::with(builder).greeted();
+    let lock = world.kept_lock(b"k", kept());
+    world.sleep_until_sent(0);
+    world.sleep(3 * SECOND);
+    assert_eq!(world.take(0), NOTHING);
+    assert!(world.events.is_empty());
+    world.all_say(0..2, ":1|");
+    world.was_kept(&lock);
+    world.release(lock);
+}
+
+/// Nodes fail and come back by chance: a kept lock ends only if no majority could confirm a try.
+#[test]
+fn a_kept_lock_ends_only_where_no_majority_could_extend_it() {
+    let (mut lost, mut extended) = (0, 0);
+    for seed in 0..200_u64 {
+        let mut random = StdRng::seed_from_u64(seed);
+        let (mut world, lock) = World::keeping(5, kept());
+        let worst = random.random_range(20..80);
+        let end = world.now.saturating_add(120 * SECOND);
+        let (mut until, mut answering) = (lock.valid_until(), [true; 5]);
+        while world.now < end && lost_by(&world, &lock).is_none() {
+            assert_eq!(lock.valid_until(), until, "seed {seed}");
+            world.sleep_until_timer();
+            if world.sent.iter().all(Vec::is_empty) {
+                continue;
+            }
+            answering = answering.map(|_| worst < random.random_range(0..100));
+            let asked = world.now;
+            for node in 0..5 {
+                for sent in world.take(node) {
+                    assert_eq!(sent, EXTEND);
+                    let said = if answering[node] { ":1|" } else { "-ERR x|" };
+                    world.say(node, said);
+                }
+            }
+            if 3 <= answering.iter().filter(|answers| **answers).count() {
+                until = asked.saturating_add(VALIDITY);
+                extended += 1;
+                assert_eq!(world.was_kept(&lock), until, "seed {seed}");
+            }
+            world
+                .events
+                .retain(|event| !matches!(event, Event::Kept { result: Err(_), .. }));
+        }
+        if lost_by(&world, &lock).is_some() {
+            assert!(until.saturating_since(world.now) <= 2 * MS, "seed {seed}");
+            lost += 1;
+        }
+    }
+    assert!(
+        lost != 0 && 1_000 < extended,
+        "{lost} lost, {extended} extended"
+    );
+}
+
+/// Returns the event that says that `lock` is over.
+fn lost_by<'a>(world: &'a World, lock: &Lock) -> Option<&'a Event> {
+    let mut events = world.events.iter();
+    events.find(|event| matches!(event, Event::Expired { lock: lost } if *lost == lock.id()))
 }
 
 /// Locks that fall due in one turn are extended by one write to each node.
