@@ -36,7 +36,7 @@
 //! # What it does not
 //!
 //! It cannot stop a holder that was paused between its check and its effect; it does not survive
-//! nodes that forget their keys unnoticed; it is not fair and not re-entrant. [`manual::guarantees`]
+//! nodes that forget their keys unnoticed; it is fair inside a handle only, and not re-entrant. [`manual::guarantees`]
 //! says what each guarantee rests on, and which tests show it.
 //!
 //! # The faces, and when to use which

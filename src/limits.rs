@@ -67,12 +67,13 @@ pub const REPLY_ELEMENTS_MAX: usize = 4096;
 /// that floods us costs its connection and not our processor.
 pub const PUSHES_MAX: u32 = 1024;
 
-/// Most operations that wait for a verdict at the same time.
+/// Most operations that wait for a verdict at the same time. Extensions and confirmations may be as many
+/// more: no number of waiters refuses them.
 pub const ROUNDS_MAX: usize = 1 << 16;
 
-/// How many of them may be open before an engine leaves the rest of the places to its callers, and puts
-/// off the extensions of locks that it keeps.
-pub const ROUNDS_FOR_KEEPING: usize = ROUNDS_MAX / 2;
+/// How many may be open before an engine puts off the extensions of locks that it keeps. Questions about
+/// locks that are held have as much room again as all others, and half of that is left to callers.
+pub const ROUNDS_FOR_KEEPING: usize = ROUNDS_MAX + ROUNDS_MAX / 2;
 
 /// Most tokens that may have left a copy on some node: locks held, attempts under way, and
 /// releases owed. An operation that would need one more is refused as `Saturated`.

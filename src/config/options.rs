@@ -207,7 +207,7 @@ impl LockOptions {
 
     /// Makes at most `tries` attempts, the first one included, and gives up after `tries` times the
     /// longest delay of the handle's [`Retry`] at the latest: a caller that waits for others sends
-    /// none. One try does not wait. Zero is refused when the lock is asked for, as [`NoTries`](crate::InvalidRequest::NoTries).
+    /// none. An extension of the holder's may cost a try. One try does not wait. Zero is refused when the lock is asked for, as [`NoTries`](crate::InvalidRequest::NoTries).
     pub const fn tries(mut self, tries: u32) -> Self {
         self.tries = Some(tries);
         self

@@ -52,7 +52,7 @@ pub(super) fn is_out_of_reach(outcomes: impl ExactSizeIterator<Item = NodeOutcom
 }
 
 /// Returns the outcome that a question to a node in this state would have.
-fn outcome_of(now: Instant, state: NodeState) -> NodeOutcome {
+pub(super) fn outcome_of(now: Instant, state: NodeState) -> NodeOutcome {
     match state {
         NodeState::Ready => NodeOutcome::Granted,
         NodeState::New | NodeState::Connecting => {

@@ -328,6 +328,9 @@ impl Engine {
             });
         }
         self.lose_link(now, node, trouble);
+        if matches!(trouble, Trouble::Unusable(why) if why.is_lasting()) {
+            self.stir_all(now); // Calls that wait may do so in vain.
+        }
     }
 
     /// The connection is gone. Questions that were sent over it get no answer, and what may have

@@ -320,7 +320,7 @@ impl Engine {
         let parts = &mut self.parts;
         let ttl = parts.settings.check_ttl(ttl)?;
         Extend::check(now, lock)?;
-        if self.operations.is_full() {
+        if self.operations.is_full_for_holders() {
             return Err(ExtendError::Saturated); // It needs no new claim: the lock has one.
         }
         let kind = Kind::Extend(Extend::new(lock, parts)?);
@@ -342,7 +342,7 @@ impl Engine {
     pub fn confirm(&mut self, now: Instant, lock: &Lock) -> Result<RoundId, ConfirmError> {
         let parts = &mut self.parts;
         let kind = Kind::Confirm(Confirm::new(now, lock, parts)?);
-        if self.operations.is_full() {
+        if self.operations.is_full_for_holders() {
             return Err(ConfirmError::Saturated);
         }
         parts.restarts.remember(lock.ttl());

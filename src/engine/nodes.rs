@@ -21,13 +21,14 @@ use core::time::Duration;
 use rand::rngs::StdRng;
 
 use crate::config::{Config, NodeConfig};
-use crate::error::TrustError;
+use crate::error::{NodeOutcome, TrustError};
 use crate::limits::NODES_MAX;
 use crate::node::{HELLO, Node, Request, Terms, Trouble};
 use crate::quorum::{NodeSet, quorum_of};
 use crate::time::Instant;
 
 use super::alarm::{Alarm, Timers};
+use super::check::outcome_of;
 use super::contract::{NodeId, NodeStatus, Output};
 use probes::Probes;
 
@@ -284,6 +285,14 @@ impl Nodes {
     /// Returns `true` if `node` has a connection that can have been lost.
     pub(super) fn has_link(&self, node: NodeId) -> bool {
         self[node].has_link() && self.is_present(node)
+    }
+
+    /// Returns what a question to each node would come to now: `Granted` where it can be asked and its
+    /// answer counts.
+    pub(super) fn outcomes(&self, now: Instant) -> impl ExactSizeIterator<Item = NodeOutcome> {
+        self.all
+            .iter()
+            .map(move |node| outcome_of(now, node.state(now)))
     }
 
     /// Returns `node`, which may have something to write from now on.

@@ -78,6 +78,12 @@ impl Operations {
         })
     }
 
+    /// Returns `true` if another question about a lock that is held would be one too many. They have as
+    /// much room again: no number of callers who want a lock refuses one to a caller who holds one.
+    pub(super) fn is_full_for_holders(&self) -> bool {
+        2 * ROUNDS_MAX <= self.slab.len()
+    }
+
     pub(super) fn get_mut(&mut self, operation: OperationKey) -> Option<&mut Operation> {
         self.slab.get_mut(operation.0)
     }
@@ -385,10 +391,11 @@ impl Operations {
 
     // ----- a handshake ----------------------------------------------------------------------
 
-    /// The handshake of `node` is done: sends it the questions that waited for that.
+    /// The handshake of `node` is done: sends it the questions that waited for that, those of holders
+    /// first.
     pub(super) fn ask_late(&mut self, now: Instant, node: NodeId, parts: &mut Parts) {
         for _ in 0..parts.nodes[node].waiting.len() {
-            let Some(key) = parts.nodes[node].waiting.pop_front() else {
+            let Some(key) = parts.nodes[node].waiting.pop() else {
                 break; // The connection was given up meanwhile.
             };
             self.with(now, key, parts, |operation, cx| {

@@ -176,6 +176,11 @@ impl Queues {
         Some(place.waiting.get_or_insert_with(new))
     }
 
+    /// Returns how many contenders wait.
+    pub(super) fn contenders(&self) -> usize {
+        self.waiting
+    }
+
     /// Returns `true` if any contender may wait.
     pub(super) fn is_anyone_waiting(&self) -> bool {
         self.waiting != 0

@@ -21,6 +21,7 @@ mod expiry;
 mod extend;
 mod extensions;
 mod handover;
+mod holders;
 mod inspect;
 mod keep;
 mod memory;

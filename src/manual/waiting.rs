@@ -11,15 +11,24 @@
 //! | `unlock` in another program, or by another library; `DEL`, `FLUSHALL` | The nodes tell (`CLIENT TRACKING`): half a round trip after the change. |
 //! | the end of its ttl | The waiter has asked how long the key lives (`PTTL`), and has a timer of its own: servers tell of an expiry late, or never. |
 //! | a holder that died | As above: when its ttl ends. |
+//! | `SWAPDB`, whatever else no node tells of | The waiter looks again, 2 to 4 s later. |
+//! | `DEL` or `FLUSHALL` while this handle itself has the lock | It does not: a handle never asks for a lock that it holds, as far as it knows, before that is released, lost or over. |
 //!
-//! An extension is a change too: the waiter learns that the key lives on, and goes on waiting. A
-//! connection that is lost is made again, and the node is asked again. Nodes whose answers do not count
+//! An extension is a change too, as is any write to the key: the waiter makes one attempt, learns that
+//! the key lives on, and goes on waiting. After 20 such attempts in a row it looks first. A connection that is lost is made again, and the node is asked again. Nodes whose answers do not count
 //! (in [quarantine](crate::RestartGuard)) are never believed free. For what all this misses the waiter
 //! looks again: once after 500 to 750 ms, and then every 2 to 4 s. That also finds a key without an expiry
 //! that was deleted.
 //!
 //! A lock that nobody else wants costs nothing more for all this: a node is asked to tell only when an
 //! attempt was refused.
+//!
+//! Callers that wait for one resource cost what one of them costs. Callers that wait for different
+//! resources cost an attempt and a look each, and a look again now and then: more rarely the more there
+//! are, 2 to 4 s with up to a thousand and ten times as long with ten thousand. With some ten thousand
+//! of them a handle has enough to do; more take seconds to begin. A server that forgets what it was to
+//! tell because its `tracking-table-max-keys` is smaller than the number of keys that are waited for
+//! tells of changes that are none.
 //!
 //! # Where nodes do not tell
 //!
@@ -32,7 +41,7 @@
 //! | `Unasked` | No caller has waited on this connection yet. | |
 //! | `Push` | The node tells. | |
 //! | `Resp2` | The connection speaks RESP2, on which nothing is told: the server, or a proxy before it, does not know `HELLO`. | Use Redis 6 or newer, or Valkey. |
-//! | `Refused` | The server has refused to tell. With `NOPERM` the user lacks a permission. | Grant `+client\|tracking` and `+client\|caching` ([`permissions`](super::permissions)). |
+//! | `Refused` | The server has refused to tell. With `NOPERM` the user lacks a permission. | Grant `+client\|tracking` and `+client\|caching` ([`permissions`](super::permissions)). It holds from the next connection on: `CLIENT KILL USER ..` begins one. |
 //!
 //! A user without `+pttl` cannot look at all, and asks for the lock itself from time to time.
 //!
@@ -65,8 +74,11 @@
 //! the same time. One that meets others waits a random part of a window before it asks; the window
 //! shrinks with the time that it has waited, so those who have waited for long come first. A handle that
 //! has met others of late, and has passed the lock on inside itself 16 times in a row or for 10 ms,
-//! leaves it to others for a few round trips. One that has met nobody does so once a second. Clients of
-//! other libraries keep no such rules.
+//! leaves it to others for a few round trips. A handle meets others when an attempt of its own is refused.
+//! One that has met nobody for a second does so ten times a second if several of its callers take turns,
+//! and once a second if one of them comes back again and again: the first waiter from outside may wait
+//! for that long. A caller that drops its guard and locks again is ahead of others more often than one
+//! that waits for `unlock`. Clients of other libraries keep no such rules.
 //!
 //! # Rules that were tried
 //!

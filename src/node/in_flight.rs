@@ -150,12 +150,17 @@ pub(crate) struct InFlight {
     /// How many of them are releases that repair; none, usually.
     repairs: usize,
     era: u32,
+    /// No question starts behind this place.
+    latest_question: u64,
 }
 
 impl InFlight {
     pub(crate) fn push(&mut self, request: Request, at: Instant, start: u64, len: usize) {
         self.sets += usize::from(request.is_set());
         self.repairs += usize::from(is_repair(request));
+        if request.is_question() {
+            self.latest_question = start;
+        }
         self.queue.push_back(Sent {
             request,
             at,
@@ -207,13 +212,19 @@ impl InFlight {
             })
     }
 
-    /// Takes the command for `request` out again if `unsent(its start)`. Returns the place and
+    /// Takes the question of `request` out again if `unsent(its start)`. Returns the place and
     /// length of its bytes, which the caller withdraws too.
+    ///
+    /// Where all questions have left, it costs one step: an attempt that fails does not look through the
+    /// releases of all others.
     pub(crate) fn withdraw(
         &mut self,
         request: Request,
         unsent: impl Fn(u64) -> bool,
     ) -> Option<(u64, usize)> {
+        if !unsent(self.latest_question) {
+            return None;
+        }
         let index = self
             .queue
             .iter()
@@ -236,7 +247,7 @@ impl InFlight {
         &mut self,
         unsent: impl Fn(u64) -> bool,
     ) -> impl Iterator<Item = (Request, bool)> {
-        (self.sets, self.repairs) = (0, 0);
+        (self.sets, self.repairs, self.latest_question) = (0, 0, 0);
         self.queue
             .drain(..)
             .map(move |sent| (sent.request, !unsent(sent.start)))
@@ -257,6 +268,51 @@ mod tests {
     use super::*;
     use crate::slab::Slab;
     use alloc::vec::Vec;
+
+    #[test]
+    fn what_has_left_is_not_looked_for_among_what_has_not() {
+        let mut slab = Slab::new();
+        let keys = [0, 1].map(|value| ClaimKey(slab.insert(value)));
+        let [claim, other] = keys;
+        let (release, dialect) = (
+            |claim, dialect, repair| Request::Release {
+                claim,
+                dialect,
+                repair,
+            },
+            Dialect::Text,
+        );
+        let mut in_flight = InFlight::default();
+        in_flight.push(Request::Set { claim }, Instant::ZERO, 0, 10);
+        for place in 1..1_000 {
+            let request = release(other, dialect, false);
+            in_flight.push(request, Instant::ZERO, place * 10, 10);
+        }
+        let steps = core::cell::Cell::new(0);
+        let unsent = |start| {
+            steps.set(steps.get() + 1);
+            start >= 10
+        };
+        assert_eq!(in_flight.withdraw(Request::Set { claim }, unsent), None);
+        assert_eq!(steps.get(), 1);
+        // A later one is found, although commands before it are withdrawn.
+        in_flight.push(Request::Set { claim: other }, Instant::ZERO, 10_000, 10);
+        assert!(
+            in_flight
+                .withdraw(release(other, dialect, false), unsent)
+                .is_some()
+        );
+        let found = in_flight.withdraw(Request::Set { claim: other }, unsent);
+        assert_eq!(found, Some((9_990, 10)));
+        // So is one of the next connection, whose positions begin again.
+        assert_eq!(in_flight.drain(unsent).count(), 999);
+        in_flight.push(Request::Set { claim }, Instant::ZERO, 0, 10);
+        assert!(
+            in_flight
+                .withdraw(Request::Set { claim }, |_| true)
+                .is_some()
+        );
+    }
 
     #[test]
     fn a_withdrawn_command_leaves_no_gap() {

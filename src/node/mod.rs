@@ -24,6 +24,7 @@ mod debt;
 mod guard;
 mod handshake;
 mod in_flight;
+mod late;
 mod marker;
 mod membership;
 mod outbox;
@@ -37,7 +38,6 @@ mod script;
 mod tracking;
 mod write;
 
-use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::time::Duration;
 
@@ -45,7 +45,7 @@ use rand::rngs::StdRng;
 
 use crate::config::{Config, NodeConfig};
 use crate::error::{LinkError, NodeOutcome};
-use crate::keys::{ClaimKey, OperationKey};
+use crate::keys::ClaimKey;
 use crate::limits::{
     COMMAND_BYTES_MAX, IN_FLIGHT_MAX, OUT_BYTES_MAX, REPLY_BYTES_MAX, REPLY_DEPTH_MAX,
     REPLY_ELEMENTS_MAX,
@@ -60,6 +60,7 @@ use clock::{Clock, TIME};
 use debt::Debts;
 use handshake::{Credentials, Server, Step, Taught};
 use in_flight::InFlight;
+use late::Late;
 use outbox::Outbox;
 use permission::{Permissions, Shown};
 use phase::Phase;
@@ -69,6 +70,7 @@ pub(crate) use command::Dialect;
 pub(crate) use guard::{Guard, Terms};
 pub(crate) use handshake::{HELLO, Identity};
 pub(crate) use in_flight::{Heard, Request};
+pub(crate) use late::Whose;
 pub(crate) use marker::whole_millis;
 pub(crate) use membership::Mode;
 pub(crate) use permission::{forbidden_to_extend, forbidden_to_lock};
@@ -112,7 +114,7 @@ pub(crate) struct Node {
     pub(crate) clock: Clock,
     permissions: Permissions,
     /// Operations whose question waits for the handshake to be done.
-    pub(crate) waiting: VecDeque<OperationKey>,
+    pub(crate) waiting: Late,
     backoff: Backoff,
     tried_at: Instant,
     pub(crate) pulse: Pulse,
@@ -154,7 +156,7 @@ impl Node {
             guard: Guard::new(config),
             clock: Clock::new(config.watch_clocks()),
             permissions: Permissions::default(),
-            waiting: VecDeque::new(),
+            waiting: Late::default(),
             backoff: Backoff::default(),
             tried_at: Instant::ZERO,
             pulse: Pulse::default(),

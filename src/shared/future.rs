@@ -24,6 +24,9 @@ use crate::time::Instant;
 /// which its times count. Dropping it releases whatever the nodes have granted or still grant, and does
 /// not wait for answers; in a forked child it does nothing.
 ///
+/// Poll it soon after it was woken, or drop it: a lock that was granted to a future that is not polled
+/// keeps all others out for its ttl, and is then reported as [`LockError::TooSlow`].
+///
 /// A future is a handle: the connections live as long as it does.
 #[must_use = "a future does nothing unless it is polled"]
 pub struct Acquiring {

@@ -242,17 +242,16 @@ impl Shared {
         timeout.saturating_mul(2).saturating_add(OWN_GRACE)
     }
 
-    /// Returns for how long a caller without a deadline waits for a lock: all tries and the delays between
-    /// them.
+    /// Returns for how long a caller without a deadline waits for a lock, by its own clock: all tries, and
+    /// as long beside them as they may wait for others.
     fn patience_for_lock(&self, options: &LockOptions) -> Option<Duration> {
         let tries = options.tries_allowed(&self.retry)?;
-        let delays = self
-            .retry
-            .delay()
-            .end()
-            .saturating_mul(tries.saturating_sub(1));
+        let waits = match tries {
+            0 | 1 => Duration::ZERO,
+            _ => self.retry.delay().end().saturating_mul(tries),
+        };
         let rounds = self.patience(options.ttl()).saturating_mul(tries);
-        Some(rounds.saturating_add(delays))
+        Some(rounds.saturating_add(waits))
     }
 
     // ----- processes and threads ------------------------------------------------------------

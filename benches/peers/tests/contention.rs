@@ -6,7 +6,7 @@ use std::fs;
 use std::process::Command;
 
 /// The rows of the tables with their first words, on three nodes.
-const ROWS: [&str; 12] = [
+const ROWS: [&str; 17] = [
     "| 3 | in another process |",
     "| 3 | in the same process |",
     "| 3 | 2 processes of 8 | `Redlock` |",
@@ -17,6 +17,11 @@ const ROWS: [&str; 12] = [
     "| 3 | 2 processes of 8, 20 ms between | `rslock` |",
     "| 3 | `Redlock` |",
     "| 3 | `rslock` |",
+    "| 3 | blocking | extension |",
+    "| 3 | blocking | unlock |",
+    "| 3 | future | lock of another key |",
+    "| 3 | none |",
+    "| 3 | many |",
     "![waits, 16 processes](../../../../pictures/waits-sixteen.svg)",
     "0 not judged.",
 ];
@@ -40,7 +45,7 @@ fn every_case_runs_and_is_printed_in_plain_text() {
         assert!(out.contains(row), "{row} is missing in\n{out}");
     }
     assert!(!out.contains('\u{1b}') && !err.contains('\u{1b}'), "{err}");
-    assert!(err.contains("6/6 many, 3 nodes"), "{err}");
+    assert!(err.contains("7/7 holders, 3 nodes"), "{err}");
     for name in ["two", "sixteen", "thinking"] {
         let picture = fs::read_to_string(place.join(format!("waits-{name}.svg")));
         assert!(picture.expect("drawn").ends_with("</svg>\n"), "{name}");

@@ -16,7 +16,7 @@ use crate::invariant::Must;
 use crate::keys::{ClaimKey, NodeId, OperationKey, PlaceKey, WaiterKey};
 use crate::limits::{TOKEN_BYTES_MAX, TOKEN_RANDOM_BYTES};
 use crate::node::{
-    Access, Command, Forbidden, Reply, Trouble, refuses_for_certain, wants_the_text,
+    Access, Command, Forbidden, Reply, Trouble, Whose, refuses_for_certain, wants_the_text,
 };
 use crate::quorum::{Acquisition, Keeping, Lock, Majority, NodeSet, Vote};
 use crate::time::{Instant, NANOS_PER_TICK};
@@ -271,6 +271,7 @@ impl Acquire {
                 ballot.outcome = *said;
             }
         }
+        why = say_who_is_away(why, cx);
         let holder = cx.parts.queues.holder(self.place);
         if let Some(holder) = holder.and_then(|claim| cx.parts.claims.get(claim)) {
             why = Refusal::Held;
@@ -303,7 +304,14 @@ impl Acquire {
     fn look(&mut self, cx: &mut Context<'_>) {
         let parts = &mut *cx.parts;
         let (mut command, mut who) = (parts.claims.command(), parts.claims.command());
-        let mut pace = pace(cx.now, cx.round, &parts.nodes, &mut parts.random);
+        let contenders = parts.queues.contenders();
+        let mut pace = pace(
+            cx.now,
+            cx.round,
+            &parts.nodes,
+            contenders,
+            &mut parts.random,
+        );
         if let Some((waiting, resource)) = parts.queues.waiting(self.place)
             && waiting.why == Refusal::Held
         {
@@ -341,14 +349,28 @@ impl Acquire {
     /// Returns what it does next while it rests.
     fn next(&self, cx: &mut Context<'_>) -> Option<Next> {
         let parts = &mut *cx.parts;
-        let mut pace = pace(cx.now, cx.round, &parts.nodes, &mut parts.random);
+        let contenders = parts.queues.contenders();
+        let mut pace = pace(
+            cx.now,
+            cx.round,
+            &parts.nodes,
+            contenders,
+            &mut parts.random,
+        );
         let (waiting, _) = parts.queues.waiting(self.place)?;
         let nodes = &parts.nodes;
         Some(waiting.next(&mut pace, |node| nodes[node].counts_from(cx.now)))
     }
 
-    /// Makes an attempt if it is time for that, or goes on waiting.
+    /// Makes an attempt if it is time for that, or goes on waiting. It ends where no attempt could succeed
+    /// before an operator has repaired something.
     fn go_on(&mut self, cx: &mut Context<'_>) {
+        if is_out_of_reach(cx.parts.nodes.outcomes(cx.now)) {
+            cx.round.fill_ballots(cx.parts.nodes.len());
+            let why = say_who_is_away(Refusal::Held, cx);
+            self.decide(Verdict::Refused(why), cx);
+            return;
+        }
         let mut next = self.next(cx);
         if matches!(next, Some(Next::Look(at)) if at <= cx.now) {
             self.look(cx);
@@ -485,7 +507,7 @@ impl Operate for Acquire {
             return true;
         }
         if !cx.parts.nodes[node].is_ready() {
-            return cx.round.wait_for(node, &mut cx.parts.nodes);
+            return cx.round.wait_for(node, Whose::Other, &mut cx.parts.nodes);
         }
         cx.round[node].asked = true;
         let claim = self.claim.and_then(|key| cx.parts.claims.get_mut(key));
@@ -619,7 +641,10 @@ impl Operate for Acquire {
         let deadline = cx.round.deadline.unwrap_or(Instant::MAX);
         if deadline.min(self.rest_end(cx)) <= cx.now {
             match self.verdict {
-                Verdict::Refused(why) => self.decide(Verdict::Refused(why), cx),
+                Verdict::Refused(why) => {
+                    let why = say_who_is_away(why, cx);
+                    self.decide(Verdict::Refused(why), cx);
+                }
                 // It has left the lock to others.
                 Verdict::Open | Verdict::Granted(..) | Verdict::HandedOut => {
                     self.give_up_waiting(cx)
@@ -719,11 +744,18 @@ fn fresh_entry(buffer: Vec<u8>, resource: &[u8], random: &mut StdRng, owner: &[u
 }
 
 /// Returns what the decision of a waiter rests on.
-fn pace<'a>(now: Instant, round: &Round, nodes: &Nodes, random: &'a mut StdRng) -> Pace<'a> {
+fn pace<'a>(
+    now: Instant,
+    round: &Round,
+    nodes: &Nodes,
+    contenders: usize,
+    random: &'a mut StdRng,
+) -> Pace<'a> {
     Pace {
         now,
         waited: now.saturating_since(round.started),
         round_trip: nodes.round_trip(),
+        contenders: contenders as u32,
         random,
     }
 }
@@ -798,6 +830,24 @@ pub(in crate::engine) fn set_answered(
         parts.claims.forget_debt(node, &mut parts.nodes);
     }
     Ok(operation.map(|operation| (operation, answer)))
+}
+
+/// Says in the report of a call that has waited which nodes cannot be asked any more. A lock that others
+/// hold is not what it lacks where too few can.
+fn say_who_is_away(why: Refusal, cx: &mut Context<'_>) -> Refusal {
+    let nodes = &cx.parts.nodes;
+    let mut there = 0;
+    for (ballot, outcome) in cx.round.ballots.iter_mut().zip(nodes.outcomes(cx.now)) {
+        if outcome == NodeOutcome::Granted {
+            there += 1;
+        } else {
+            ballot.outcome = outcome;
+        }
+    }
+    match there < cx.round.tally.quorum() {
+        true => Refusal::NoQuorum,
+        false => why,
+    }
 }
 
 /// Returns why too few nodes answered: too many are down, or too many are so far away that their

@@ -7,7 +7,9 @@ use crate::entry::Entry;
 use crate::error::{ConfirmError, ExtendError, LinkError, NodeOutcome};
 use crate::invariant::Must;
 use crate::keys::{ClaimKey, NodeId, OperationKey};
-use crate::node::{Access, Command, Question, Reply, Request, Said, Trouble, wants_the_text};
+use crate::node::{
+    Access, Command, Question, Reply, Request, Said, Trouble, Whose, wants_the_text,
+};
 use crate::quorum::{Extending, Lock, LockId, Majority, NodeSet, Vote};
 use crate::time::Instant;
 
@@ -395,7 +397,7 @@ impl<T: AboutHeld> Operate for T {
                 self.held().send(node, command, false, cx);
                 true
             }
-            Access::Handshake { .. } => cx.round.wait_for(node, &mut cx.parts.nodes),
+            Access::Handshake { .. } => cx.round.wait_for(node, Whose::Holder, &mut cx.parts.nodes),
             Access::Shut(outcome) => !cx.round.count(cx.now, node, Vote::Abstain, outcome),
         }
     }

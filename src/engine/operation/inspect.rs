@@ -22,7 +22,7 @@ use core::time::Duration;
 use crate::entry::Entry;
 use crate::error::NodeOutcome;
 use crate::keys::{NodeId, OperationKey};
-use crate::node::{Access, Command, Dialect, Question, Request, Said};
+use crate::node::{Access, Command, Dialect, Question, Request, Said, Whose};
 use crate::quorum::{NodeSet, Vote};
 use crate::resource::Token;
 use crate::resp::Value;
@@ -199,7 +199,7 @@ impl Operate for Inspect {
                 cx.round[node].asked = true;
                 true
             }
-            Access::Handshake { .. } => cx.round.wait_for(node, &mut cx.parts.nodes),
+            Access::Handshake { .. } => cx.round.wait_for(node, Whose::Other, &mut cx.parts.nodes),
             Access::Shut(outcome) => {
                 cx.round.record(node, Vote::Abstain, outcome);
                 false

@@ -12,7 +12,7 @@ use core::time::Duration;
 
 use crate::error::{NodeOutcome, NodeReport, Report};
 use crate::keys::{NodeId, OperationKey};
-use crate::limits::ROUNDS_MAX;
+use crate::node::Whose;
 use crate::quorum::{NodeSet, Tally, Vote};
 use crate::slab::Key;
 use crate::time::Instant;
@@ -275,12 +275,9 @@ impl Round {
 
     /// The question to `node` waits for its handshake. Returns `false` if there is no room: `node` is
     /// not asked then.
-    pub(crate) fn wait_for(&mut self, node: NodeId, nodes: &mut Nodes) -> bool {
-        let queue = &mut nodes[node].waiting;
-        let room = queue.len() < ROUNDS_MAX;
-        if room {
-            queue.push_back(self.key);
-        } else {
+    pub(crate) fn wait_for(&mut self, node: NodeId, whose: Whose, nodes: &mut Nodes) -> bool {
+        let room = nodes[node].waiting.push(self.key, whose);
+        if !room {
             self.record(node, Vote::Abstain, NodeOutcome::TimedOut);
         }
         room

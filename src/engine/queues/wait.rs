@@ -47,6 +47,9 @@ const SPLITS_MAX: u32 = 32;
 /// Who has waited for so long is not behind anybody.
 const OLD: Duration = Duration::from_millis(100);
 
+/// Who has waited for so long is before those.
+const VERY_OLD: Duration = Duration::from_millis(500);
+
 /// For how long to come a tick of the wheel matters.
 const NEAR: Duration = Duration::from_millis(20);
 
@@ -59,8 +62,21 @@ const SHORTEST: Duration = Duration::from_nanos(NANOS_PER_TICK);
 /// How long it waits for a majority to tell of a change, before it asks those that have told already.
 const LOOK_SOON: Duration = Duration::from_millis(2);
 
-/// The window that an engine leaves to others, in round trips.
+/// The window that an engine leaves to others, in round trips, and at least: they have to be scheduled.
 const LEFT_TO_OTHERS: u32 = 8;
+const LEFT_AT_LEAST: Duration = Duration::from_millis(1);
+
+/// After so many attempts in a row that no node granted it looks before it asks: the holder extends its
+/// lock, or the key changes without becoming free.
+const WASTED_MAX: u32 = 20;
+
+/// After so many changes while it waits it rests before each look. So many are no locks: somebody writes
+/// to the key all the time, or a node forgets what it was to tell.
+const CHANGES_MAX: u32 = 10_000;
+const REST: Duration = Duration::from_millis(20);
+
+/// With so many more contenders each looks again so much later.
+const CONTENDERS: u32 = 1_000;
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -90,6 +106,10 @@ pub(in crate::engine) struct Wait {
     reminded: Instant,
     /// How often votes were split of late.
     splits: u32,
+    /// How many attempts in a row no node has granted.
+    wasted: u32,
+    /// How many changes nodes have told of.
+    changes: u32,
     /// Since the latest attempt a node has said that another holds the lock, or that the key has
     /// changed.
     told: bool,
@@ -103,6 +123,8 @@ pub(in crate::engine) struct Pace<'a> {
     pub(in crate::engine) waited: Duration,
     /// How long a majority takes to answer.
     pub(in crate::engine) round_trip: Duration,
+    /// How many contenders wait, for this and other resources.
+    pub(in crate::engine) contenders: u32,
     pub(in crate::engine) random: &'a mut StdRng,
 }
 
@@ -141,13 +163,16 @@ impl Wait {
             took: Duration::ZERO,
             reminded: Instant::ZERO,
             splits: 0,
+            wasted: 0,
+            changes: 0,
             told: true,
         }
     }
 
     /// This engine has released the lock, and leaves it to others for a window.
     pub(in crate::engine) fn leave_to_others(&mut self, now: Instant, round_trip: Duration) {
-        let end = now.saturating_add(round_trip * LEFT_TO_OTHERS);
+        let window = (round_trip * LEFT_TO_OTHERS).max(LEFT_AT_LEAST);
+        let end = now.saturating_add(window);
         self.window = Some(end);
         self.belief.suppose(end); // It was free a moment ago, and nodes may say nothing.
     }
@@ -169,8 +194,10 @@ impl Wait {
         self.why = why;
         self.said.clear();
         self.said.extend(said);
+        self.wasted = self.wasted.saturating_add(1);
         if self.said.contains(&NodeOutcome::Granted) {
             self.splits = self.splits.saturating_add(2);
+            self.wasted = 0;
         }
         self.delay = delay;
         self.belief.forget();
@@ -198,10 +225,13 @@ impl Wait {
         self.soon = self.soon.min(now);
     }
 
-    /// It is about to look: at all nodes, if it has not done so for long.
+    /// It is about to look: at all nodes, if it has not done so for long, and also at those that do not
+    /// tell, if what others told was in vain.
     pub(in crate::engine) fn begin_to_look(&mut self, now: Instant) {
         if self.look <= now {
             self.belief.ask_again();
+        } else if WASTED_MAX <= self.wasted {
+            self.belief.ask_untold();
         }
     }
 
@@ -210,9 +240,10 @@ impl Wait {
         self.since = self.since.min(pace.now);
         let asked = self.asks_holder(pace.now);
         let mut after = |at: Instant, from, to| at.saturating_add(between(pace.random, from, to));
+        let times = 1 + pace.contenders / CONTENDERS;
         self.look = match asked {
-            true => after(pace.now, LOOK_AGAIN, LOOK_AGAIN * 2),
-            false => after(self.since, WHO, WHO * 3 / 2),
+            true => after(pace.now, LOOK_AGAIN * times, LOOK_AGAIN * times * 2),
+            false => after(self.since, WHO * times, WHO * times * 3 / 2),
         };
         self.often = after(pace.now, delays.0, delays.1.max(SHORTEST));
         self.often = self.often.max(pace.now.saturating_add(SHORTEST));
@@ -256,7 +287,9 @@ impl Wait {
         if !self.belief.is_told() {
             self.look = self.look.min(self.often);
         }
-        if left != Remaining::Missing {
+        if left == Remaining::Missing {
+            self.wasted = 0; // Others were faster.
+        } else {
             self.window = None;
             if !self.told {
                 self.splits = self.splits.saturating_sub(1);
@@ -265,10 +298,17 @@ impl Wait {
         }
     }
 
-    /// `node` says that the key has changed. Others that do not tell may have it too, as long after as an answer takes.
+    /// `node` says that the key has changed. Others that do not tell may have it too, as long after as an
+    /// answer takes.
     pub(in crate::engine) fn changed(&mut self, now: Instant, node: NodeId) {
-        self.belief.changed(now, node, self.took);
-        self.look_soon(now.saturating_add(LOOK_SOON));
+        self.changes = self.changes.saturating_add(1);
+        let rest = match self.changes < CHANGES_MAX {
+            true => Duration::ZERO,
+            false => REST,
+        };
+        let from = now.saturating_add(rest);
+        self.belief.changed(from, node, self.took);
+        self.look_soon(from.saturating_add(LOOK_SOON));
         self.told = true;
     }
 
@@ -322,14 +362,21 @@ impl Wait {
 
     /// Returns how long it leaves the lock to others: those who have waited for long come first.
     fn window(&self, pace: &mut Pace<'_>) -> Duration {
-        if self.splits == 0 {
-            return Duration::ZERO;
-        }
         let step = self.took.max(pace.round_trip);
+        if self.splits == 0 {
+            return match self.wasted < WASTED_MAX {
+                true => Duration::ZERO,
+                false => step * 2, // By then the nodes have answered.
+            };
+        }
         let young = OLD.saturating_sub(pace.waited).as_secs_f64() / OLD.as_secs_f64();
         let far = f64::from(self.splits.min(SPLITS_FEW)) / f64::from(SPLITS_FEW);
         let behind = (step * BEHIND).mul_f64(young * far);
-        behind.saturating_add(between(pace.random, Duration::ZERO, step * WIDTH))
+        let width = match pace.waited < VERY_OLD {
+            true => step * WIDTH,
+            false => step / 4,
+        };
+        behind.saturating_add(between(pace.random, Duration::ZERO, width))
     }
 }
 

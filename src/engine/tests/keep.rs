@@ -400,6 +400,26 @@ fn a_kept_lock_outlives_the_restart_of_a_node() {
     world.release(lock);
 }
 
+/// Those who want a lock fill their places, and not those of who holds one.
+#[test]
+fn no_number_of_waiters_keeps_a_lock_from_being_extended() {
+    let (mut world, lock) = World::keeping(3, kept());
+    let patient = LockOptions::new(TTL).wait(60 * TTL);
+    let request = Request::new(b"k", &patient);
+    while world.engine.load().rounds < crate::limits::ROUNDS_MAX {
+        world.engine.acquire(world.now, &request).expect("room");
+    }
+    let refused = world.engine.acquire(world.now, &request);
+    assert!(matches!(refused, Err(LockError::Saturated)));
+    world.drain();
+    while world.sent[0].is_empty() {
+        world.sleep_until_timer();
+    }
+    assert_eq!(world.take(0), [EXTEND]);
+    world.all_say(0..2, ":1|");
+    world.was_kept(&lock);
+}
+
 /// The next try waits until this one is over.
 #[test]
 fn one_extension_of_a_lock_is_under_way_at_a_time() {
@@ -433,10 +453,10 @@ fn a_kept_lock_ends_only_where_no_majority_could_extend_it() {
             }
             answering = answering.map(|_| worst < random.random_range(0..100));
             let asked = world.now;
-            for node in 0..5 {
+            for (node, answers) in answering.into_iter().enumerate() {
                 for sent in world.take(node) {
                     assert_eq!(sent, EXTEND);
-                    let said = if answering[node] { ":1|" } else { "-ERR x|" };
+                    let said = if answers { ":1|" } else { "-ERR x|" };
                     world.say(node, said);
                 }
             }

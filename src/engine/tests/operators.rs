@@ -40,6 +40,18 @@ fn a_majority_that_an_operator_has_to_mend_ends_a_call_in_its_first_try() {
 }
 
 #[test]
+fn a_majority_that_an_operator_has_to_mend_ends_a_call_that_waits() {
+    let (mut world, _) = World::one_waits();
+    (0..2).for_each(|node| world.lose(node));
+    world.pass(60 * MS);
+    world.turn_away(0);
+    assert!(world.events.is_empty(), "two may be left");
+    world.pass(60 * MS);
+    world.turn_away(1);
+    assert_eq!(world.refused_outright()[1], wrong_credentials());
+}
+
+#[test]
 fn half_of_four_that_an_operator_has_to_mend_leave_no_majority_either() {
     let mut world = World::new(4);
     (0..2).for_each(|node| world.greet(node));

@@ -36,8 +36,12 @@ impl World {
 
     /// Another client has the lock for ten seconds, and one of ours waits after its first attempt.
     pub(super) fn one_waits() -> (Self, RoundId) {
+        Self::one_waits_for(Duration::from_secs(3600))
+    }
+
+    pub(super) fn one_waits_for(time: Duration) -> (Self, RoundId) {
         let mut world = Self::ready(3);
-        let waits = world.acquire(&patient());
+        let waits = world.acquire(&LockOptions::new(TTL).wait(time));
         world.take_all();
         world.all_say(0..3, "_|");
         assert!(world.events.is_empty());

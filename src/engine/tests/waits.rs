@@ -343,3 +343,26 @@ fn a_key_without_an_expiry_that_is_deleted_wakes_with_pushes_and_without() {
         }
     }
 }
+
+/// What nodes have said is over, where they are gone since.
+#[test]
+fn a_call_that_has_waited_says_which_nodes_are_away() {
+    for lost in [1, 2] {
+        let (mut world, _) = World::one_waits_for(400 * MS);
+        (0..lost).for_each(|node| world.lose(node));
+        world.sleep(401 * MS);
+        let refusal = world.refusal();
+        let (LockError::Held(report) | LockError::NoQuorum(report)) = &refusal else {
+            panic!("{refusal}")
+        };
+        assert_eq!(
+            matches!(refusal, LockError::NoQuorum(_)),
+            lost == 2,
+            "{refusal}"
+        );
+        for (node, outcome) in outcomes(report).into_iter().enumerate() {
+            let away = matches!(outcome, NodeOutcome::Unreachable(_));
+            assert_eq!(away, node < lost, "{refusal}");
+        }
+    }
+}

@@ -107,6 +107,71 @@ fn a_contender_that_another_forestalls_waits_for_the_next_change() {
     assert_eq!(world.take_all().concat(), NOTHING);
 }
 
+/// The holder extends its lock, or somebody else writes to the key.
+#[test]
+fn who_was_told_in_vain_again_and_again_looks_before_it_asks() {
+    let (mut world, _) = World::one_waits();
+    let mut asked = 0;
+    for _ in 0..40 {
+        world.all_say(0..3, PUSH);
+        world.sleep(MS);
+        for node in 0..3 {
+            for sent in world.take(node) {
+                asked += usize::from(sent == SET[0]);
+                let said = match sent.as_str() {
+                    "SET k 10000" => "_|",
+                    "EVALSHA release" => ":0|",
+                    "PTTL k" => ":10000|",
+                    "CLIENT CACHING YES" => "+OK|",
+                    other => panic!("it has no other question: {other}"),
+                };
+                world.say(node, said);
+            }
+        }
+        answer_looks(&mut world, ":10000|");
+    }
+    assert_eq!(asked, 3 * 19, "and the one before the story");
+    world.all_say(0..3, PUSH);
+    answer_looks(&mut world, ":-2|");
+    world.sleep(2 * MS);
+    drop(world.granted());
+}
+
+/// Answers what nodes are asked until none is asked anything but for the lock.
+fn answer_looks(world: &mut World, left: &str) {
+    loop {
+        let looks = (0..3).map(|node| {
+            let sent = world.take(node);
+            assert!(sent.iter().all(|sent| sent != SET[0]), "{sent:?}");
+            sent.len()
+        });
+        let looks: Vec<_> = looks.collect();
+        if looks == [0; 3] {
+            return;
+        }
+        world.sleep(MS);
+        for (node, count) in looks.into_iter().enumerate() {
+            if count != 0 {
+                world.say(node, &["+OK|", left].concat());
+            }
+        }
+    }
+}
+
+#[test]
+fn a_key_that_changes_all_the_time_is_asked_for_from_time_to_time() {
+    let (mut world, _) = World::one_waits();
+    world.all_say(0..1, &PUSH.repeat(10_000));
+    world.take_all();
+    world.say(1, PUSH);
+    world.say(0, PUSH);
+    world.sleep(19 * MS);
+    let sent = world.take_all().concat();
+    assert!(!sent.contains(&SET[0].into()), "it rests first: {sent:?}");
+    world.sleep(2 * MS);
+    assert_eq!(world.take(2), SET);
+}
+
 #[test]
 fn a_node_that_comes_back_is_looked_at_again() {
     let (mut world, _) = World::one_waits();

@@ -7,6 +7,7 @@ mod crowd;
 mod expiry;
 mod handover;
 mod hands;
+mod holders;
 mod many;
 mod mate;
 mod picture;
@@ -95,6 +96,8 @@ enum Case {
     Expiry,
     /// Very many waiters in one process.
     Many,
+    /// Those who hold locks, beside very many waiters.
+    Holders,
 }
 
 impl Case {
@@ -102,7 +105,12 @@ impl Case {
     const fn nodes(self) -> &'static [u64] {
         match self {
             Self::HandOver => &[1, 3, 5],
-            Self::Two | Self::Sixteen | Self::Thinking | Self::Expiry | Self::Many => &[3, 5],
+            Self::Two
+            | Self::Sixteen
+            | Self::Thinking
+            | Self::Expiry
+            | Self::Many
+            | Self::Holders => &[3, 5],
         }
     }
 }
@@ -130,6 +138,7 @@ struct Report {
     crowds: Table,
     expiry: Table,
     many: Table,
+    holders: holders::Tables,
     pictures: Vec<Shape>,
 }
 
@@ -173,6 +182,7 @@ impl Report {
             crowds: crowd::table(),
             expiry: expiry::table(),
             many: many::table(),
+            holders: holders::tables(),
             pictures: Vec::new(),
         }
     }
@@ -203,6 +213,13 @@ impl Report {
                 let time = Duration::from_millis(arguments.millis);
                 let waiters = arguments.waiters;
                 return many::measure(servers, waiters, time, progress, judgement, &mut self.many);
+            }
+            Case::Holders => {
+                let time = Duration::from_millis(arguments.millis) / 20;
+                let (waiters, tables) = (arguments.waiters, &mut self.holders);
+                return holders::measure(
+                    servers, rounds, waiters, time, progress, judgement, tables,
+                );
             }
             Case::Two => Shape::Two,
             Case::Sixteen => Shape::Sixteen,
@@ -242,6 +259,11 @@ impl Report {
         }
         print("A key that expires", &self.expiry);
         print("Many waiters", &self.many);
+        print("Holders beside many waiters", &self.holders.calls);
+        print(
+            "Extensions beside many waiters and busy loops",
+            &self.holders.busy,
+        );
         println!("{}", self.judgement);
     }
 }

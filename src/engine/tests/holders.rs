@@ -1,0 +1,91 @@
+//! Stories of those who hold locks, beside very many who want one: holders come first.
+
+use super::*;
+use crate::limits::ROUNDS_MAX;
+use crate::node::Whose;
+
+/// Waits for a lock that this engine holds until the story is over.
+fn patient() -> LockOptions {
+    LockOptions::new(TTL).wait(Duration::from_secs(3600))
+}
+
+#[test]
+fn no_number_of_waiters_refuses_an_extension_a_confirmation_or_a_release() {
+    let (mut world, mut lock) = World::held(3);
+    let options = patient();
+    let waiter = Request::new(b"k", &options);
+    while world.engine.load().rounds < ROUNDS_MAX {
+        let _ = world.engine.acquire(world.now, &waiter).expect("room");
+    }
+    let refused = world.engine.acquire(world.now, &waiter);
+    assert!(matches!(refused, Err(LockError::Saturated)));
+    world.extend(&lock);
+    world.all_say(0..3, ":1|");
+    world.extended(&mut lock);
+    world.ask_confirm(&lock);
+    world.all_say(0..3, ":10000|");
+    world.extended(&mut lock);
+    world.take_all();
+    world.engine.cancel_acquisitions(world.now);
+    world.release_on(0..3, lock);
+    world.is_clean();
+}
+
+#[test]
+fn extensions_have_a_bound_of_their_own() {
+    let (mut world, lock) = World::held(1);
+    let options = patient();
+    let waiter = Request::new(b"k", &options);
+    while world.engine.load().rounds < ROUNDS_MAX {
+        let _ = world.engine.acquire(world.now, &waiter).expect("room");
+    }
+    world.lose(0);
+    for _ in 0..ROUNDS_MAX {
+        let _ = world.engine.extend(world.now, &lock, TTL).expect("room");
+    }
+    let refused = world.engine.extend(world.now, &lock, TTL);
+    assert!(matches!(refused, Err(ExtendError::Saturated)));
+    let refused = world.engine.confirm(world.now, &lock);
+    assert!(matches!(refused, Err(ConfirmError::Saturated)));
+}
+
+#[test]
+fn extensions_go_before_new_locks_to_a_node_that_is_back() {
+    let (mut world, mut lock) = World::held(3);
+    world.lose(2);
+    world.reconnect(2);
+    let others = [b"a", b"b"].map(|other| world.acquire_of(other, &LockOptions::new(TTL).tries(1)));
+    world.extend(&lock);
+    world.greet(2);
+    assert_eq!(
+        world.take(2),
+        ["EVALSHA extend", "SET a 10000", "SET b 10000"]
+    );
+    world.say(2, ":1|");
+    world.say(0, "+OK|+OK|:1|");
+    world.extended(&mut lock);
+    for other in others {
+        world.cancel(other);
+    }
+}
+
+#[test]
+fn attempts_that_wait_for_a_node_leave_room_for_extensions() {
+    let (mut world, mut lock) = World::held(3);
+    (1..3).for_each(|node| world.lose(node));
+    (1..3).for_each(|node| world.reconnect(node));
+    let other = world.acquire_of(b"a", &LockOptions::new(TTL).tries(1));
+    // As if it had made very many attempts meanwhile.
+    for node in 1..3 {
+        let waiting = &mut world.engine.parts.nodes[id(node)].waiting;
+        while waiting.push(other.0, Whose::Other) {}
+    }
+    world.extend(&lock);
+    assert!(world.events.is_empty(), "{:?}", world.events);
+    world.greet(1);
+    assert_eq!(world.take(1), ["EVALSHA extend", "SET a 10000"]);
+    world.say(0, "+OK|:1|");
+    world.say(1, ":1|");
+    world.extended(&mut lock);
+    world.cancel(other);
+}
