@@ -431,11 +431,11 @@ impl Engine {
         };
         let copy = claim.entry.replace(lock.into_entry());
         let (key, open) = (claim.key, claim.end_questions());
+        self.operations
+            .end_questions(now, key, open, || Verdict::Closed, parts);
         if let Some(copy) = copy {
             parts.claims.buffers.give(copy.into_buffer()); // It was kept.
         }
-        self.operations
-            .end_questions(now, key, open, || Verdict::Closed, parts);
         key
     }
 
@@ -456,12 +456,12 @@ impl Engine {
             lock.set_voters(claim.settled().without(quarantined));
         }
         let (key, open) = (claim.key, claim.end_questions());
-        if let Some(copy) = copy {
-            parts.claims.buffers.give(copy.into_buffer()); // It was kept.
-        }
         self.operations
             .end_questions(now, key, open, || Verdict::Closed, parts);
         self.operations.give_back(now, key, parts);
+        if let Some(copy) = copy {
+            parts.claims.buffers.give(copy.into_buffer()); // It was kept.
+        }
         lock.set_id(LockId::NONE);
         lock
     }
