@@ -201,7 +201,8 @@ impl Driver {
         self.inner.until_deadline()
     }
 
-    /// Returns the next event: the outcome of an operation, or the loss of a lock.
+    /// Returns the next event: the outcome of an operation, the loss of a lock, or how the extension of a
+    /// lock went that is [kept](LockOptions::keep).
     #[must_use]
     pub fn poll_event(&mut self) -> Option<Event> {
         self.inner.events.pop_front()
