@@ -271,7 +271,7 @@ impl Acquire {
                 ballot.outcome = *said;
             }
         }
-        why = say_who_is_away(why, cx);
+        why = why_at_last(why, cx);
         let holder = cx.parts.queues.holder(self.place);
         if let Some(holder) = holder.and_then(|claim| cx.parts.claims.get(claim)) {
             why = Refusal::Held;
@@ -367,7 +367,7 @@ impl Acquire {
     fn go_on(&mut self, cx: &mut Context<'_>) {
         if is_out_of_reach(cx.parts.nodes.outcomes(cx.now)) {
             cx.round.fill_ballots(cx.parts.nodes.len());
-            let why = say_who_is_away(Refusal::Held, cx);
+            let why = why_at_last(Refusal::Held, cx);
             self.decide(Verdict::Refused(why), cx);
             return;
         }
@@ -642,7 +642,7 @@ impl Operate for Acquire {
         if deadline.min(self.rest_end(cx)) <= cx.now {
             match self.verdict {
                 Verdict::Refused(why) => {
-                    let why = say_who_is_away(why, cx);
+                    let why = why_at_last(why, cx);
                     self.decide(Verdict::Refused(why), cx);
                 }
                 // It has left the lock to others.
@@ -832,22 +832,22 @@ pub(in crate::engine) fn set_answered(
     Ok(operation.map(|operation| (operation, answer)))
 }
 
-/// Says in the report of a call that has waited which nodes cannot be asked any more. A lock that others
-/// hold is not what it lacks where too few can.
-fn say_who_is_away(why: Refusal, cx: &mut Context<'_>) -> Refusal {
-    let nodes = &cx.parts.nodes;
-    let mut there = 0;
-    for (ballot, outcome) in cx.round.ballots.iter_mut().zip(nodes.outcomes(cx.now)) {
-        if outcome == NodeOutcome::Granted {
-            there += 1;
-        } else {
-            ballot.outcome = outcome;
-        }
+/// Returns why a call that has waited gets no lock. Where too few nodes can be asked now, it is that, and
+/// the report says which are away: what nodes have said before is over.
+fn why_at_last(why: Refusal, cx: &mut Context<'_>) -> Refusal {
+    let outcomes = || cx.parts.nodes.outcomes(cx.now);
+    let there = outcomes().filter(|outcome| *outcome == NodeOutcome::Granted);
+    if cx.round.tally.quorum() <= there.count() {
+        return why;
     }
-    match there < cx.round.tally.quorum() {
-        true => Refusal::NoQuorum,
-        false => why,
+    for (ballot, outcome) in cx.round.ballots.iter_mut().zip(outcomes()) {
+        ballot.latency = None;
+        ballot.outcome = match outcome == NodeOutcome::Granted {
+            true => NodeOutcome::Pending,
+            false => outcome,
+        };
     }
+    Refusal::NoQuorum
 }
 
 /// Returns why too few nodes answered: too many are down, or too many are so far away that their
