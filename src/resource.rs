@@ -83,17 +83,20 @@ impl<'a> Token<'a> {
     }
 
     /// Returns the label in a token that any client may have written. Tokens of this library begin with
-    /// random bytes; one that begins with text is of another, and the rest of it is no label.
+    /// random bytes; one that begins with text, blanks included, is of another, and the rest of it is no
+    /// label.
     pub(crate) fn label(self) -> &'a [u8] {
         let random = &self.0[..self.0.len().min(TOKEN_RANDOM_BYTES)];
-        match random.iter().all(u8::is_ascii_graphic) {
+        let is_text = |byte: &u8| byte.is_ascii_graphic() || byte.is_ascii_whitespace();
+        match random.iter().all(is_text) {
             true => &[],
             false => self.owner(),
         }
     }
 }
 
-/// A token that was read from a node. It may be printed: only its beginning and its label are shown.
+/// A token that was read from a node, which any client may have written. It may be printed: only its
+/// label is shown.
 #[derive(Clone, Eq, PartialEq)]
 pub(crate) struct OwnedToken(Box<[u8]>);
 
@@ -109,7 +112,7 @@ impl OwnedToken {
 
 impl fmt::Debug for OwnedToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.get().fmt(f)
+        write!(f, "OwnedToken({})", self.get().label().escape_ascii())
     }
 }
 
@@ -176,5 +179,24 @@ mod tests {
         let token = Token::new(b"0123456789abcdefghijbilling-7");
         assert_eq!(token.owner(), b"billing-7");
         assert_eq!(format!("{token:?}"), "Token(3031.. billing-7)");
+    }
+
+    #[test]
+    fn only_tokens_of_this_library_have_a_label() {
+        for (token, label) in [
+            (&b"\x01123456789abcdefghijbilling-7"[..], &b"billing-7"[..]),
+            (b"\x01123456789abcdefghij", b""),
+            (b"\x01", b""),
+            (b"7f9c24e8-3b12-4fef-91e0-56a2d5b7c0de", b""),
+            (
+                b"host 17 pid 4711 7f9c24e8-3b12-4fef-91e0-56a2d5b7c0de",
+                b"",
+            ),
+            (b"{\"id\": \"x\", \"secret\": \"hunter2\"}", b""),
+        ] {
+            assert_eq!(Token::new(token).label(), label);
+            let shown = format!("{:?}", OwnedToken::new(token));
+            assert_eq!(shown, format!("OwnedToken({})", label.escape_ascii()));
+        }
     }
 }

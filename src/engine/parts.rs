@@ -112,7 +112,8 @@ impl Parts {
         self.release(now, None, claim);
     }
 
-    /// The key of `claim` is deleted, or was, where it may be: a contender that waits for the same resource looks again.
+    /// The key of `claim` is deleted, or was, where it may be: a contender that waits for the same resource
+    /// looks again.
     pub(super) fn wrote(&mut self, now: Instant, claim: ClaimKey) {
         if self.queues.is_anyone_waiting()
             && let Some(claim) = self.claims.get(claim)

@@ -15,10 +15,11 @@
 //! | `DEL` or `FLUSHALL` while this handle itself has the lock | It does not: a handle never asks for a lock that it holds, as far as it knows, before that is released, lost or over. |
 //!
 //! An extension is a change too, as is any write to the key: the waiter makes one attempt, learns that
-//! the key lives on, and goes on waiting. After 20 such attempts in a row it looks first. A connection that is lost is made again, and the node is asked again. Nodes whose answers do not count
-//! (in [quarantine](crate::RestartGuard)) are never believed free. For what all this misses the waiter
-//! looks again: once after 500 to 750 ms, and then every 2 to 4 s. That also finds a key without an expiry
-//! that was deleted.
+//! the key lives on, and goes on waiting. After 20 such attempts in a row it looks first. A connection
+//! that is lost is made again, and the node is asked again. Nodes whose answers do not count (in
+//! [quarantine](crate::RestartGuard)) are never believed free. For what all this misses the waiter looks
+//! again: once after 500 to 750 ms, and then every 2 to 4 s. That also finds a key without an expiry that
+//! was deleted.
 //!
 //! A lock that nobody else wants costs nothing more for all this: a node is asked to tell only when an
 //! attempt was refused.
@@ -94,7 +95,7 @@
 //! | ... within 16, which shrink to 1 in 100 ms of waiting | 6.4, 3.8, 938 | 5.9, 28, 884 | 7.8, 61, 909 |
 //! | ... within 1, which begins up to 16 later for those who have waited less than 100 ms | 6.3, 3.5, 922 | 4.6, 22, 761 | 3.1, 42, 846 |
 //! | ... and looks again in between, whether another was earlier | 6.3, 3.2, 920 | 4.0, 38, 538 | 2.5, 75, 565 |
-//! | ... both only where votes were split of late (**this is the rule**) | 6.7, 4.4, 971 | 6.3, 25, 876 | 3.7, 52, 869 |
+//! | ... both only where votes were split of late (**this is the rule**) | 6.7, 4.4, 970 | 6.7, 25, 877 | 3.7, 51, 870 |
 //!
 //! Looking in between pays on real machines: with more processes than cores it halves the attempts that
 //! come too late.

@@ -401,11 +401,17 @@ fn a_lock_that_is_handed_over_inside_a_program_takes_one_write_for_each_node() {
         let took = begin.elapsed();
         // From time to time it leaves the lock to others: then it looks first.
         let pauses = 1 + took.as_millis() as usize / 100;
-        for (proxy, before) in proxies.iter().zip(before) {
-            let pieces = proxy.pieces() - before;
-            assert!(pieces <= HAND_OVERS + 4 * pauses, "{pieces} in {took:?}");
-            assert!(HAND_OVERS / 2 < pieces, "it does not count: {pieces}");
-        }
+        let pieces = proxies.iter().zip(before);
+        let pieces: Vec<_> = pieces
+            .map(|(proxy, before)| proxy.pieces() - before)
+            .collect();
+        // A majority has each piece before the next is sent. A node that is slower may get two as one.
+        assert!(2 * HAND_OVERS <= pieces.iter().sum(), "{pieces:?}");
+        let most = HAND_OVERS + 4 * pauses;
+        assert!(
+            pieces.iter().all(|pieces| *pieces <= most),
+            "{pieces:?} in {took:?}"
+        );
         lock.unlock().expect("held");
     }
 }

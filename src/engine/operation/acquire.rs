@@ -362,10 +362,11 @@ impl Acquire {
         Some(waiting.next(&mut pace, |node| nodes[node].counts_from(cx.now)))
     }
 
-    /// Makes an attempt if it is time for that, or goes on waiting. It ends where no attempt could succeed
-    /// before an operator has repaired something.
+    /// Makes an attempt if it is time for that, or goes on waiting. One that has asked before ends where no
+    /// attempt could succeed until an operator has repaired something; what other calls have met may be
+    /// repaired by now.
     fn go_on(&mut self, cx: &mut Context<'_>) {
-        if is_out_of_reach(cx.parts.nodes.outcomes(cx.now)) {
+        if cx.round.tries != 0 && is_out_of_reach(cx.parts.nodes.outcomes(cx.now)) {
             cx.round.fill_ballots(cx.parts.nodes.len());
             let why = why_at_last(Refusal::Held, cx);
             self.decide(Verdict::Refused(why), cx);

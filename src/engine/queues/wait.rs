@@ -5,7 +5,10 @@
 //! * Where votes were split, because several asked at the same time: a random part of a window later.
 //!   The window grows with each split and shrinks with how long the contender has waited, so that the
 //!   oldest comes first.
+//!   Those who have waited for half a second have the shortest window of all.
 //! * Where that goes on and on, or beliefs are wrong though nothing changes: after a random delay.
+//! * Where no node granted any of many attempts in a row: after another look, because the holder may be
+//!   extending its lock. Where the key changes all the time: after a rest.
 //! * After several locks in a row that this engine has handed over by itself: a window later, in which
 //!   others can take the lock.
 //!
@@ -70,13 +73,14 @@ const LEFT_AT_LEAST: Duration = Duration::from_millis(1);
 /// lock, or the key changes without becoming free.
 const WASTED_MAX: u32 = 20;
 
-/// After so many changes while it waits it rests before each look. So many are no locks: somebody writes
-/// to the key all the time, or a node forgets what it was to tell.
+/// After so many changes from one look at all nodes to the next it rests before each. So many are no
+/// locks: somebody writes to the key all the time, or a node forgets what it was to tell.
 const CHANGES_MAX: u32 = 10_000;
 const REST: Duration = Duration::from_millis(20);
 
-/// With so many more contenders each looks again so much later.
+/// With each so many more contenders they look again later: twice as long, three times, up to ten times.
 const CONTENDERS: u32 = 1_000;
+const TIMES_MAX: u32 = 10;
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -108,7 +112,7 @@ pub(in crate::engine) struct Wait {
     splits: u32,
     /// How many attempts in a row no node has granted.
     wasted: u32,
-    /// How many changes nodes have told of.
+    /// How many changes nodes have told of since the latest look at all of them that was due.
     changes: u32,
     /// Since the latest attempt a node has said that another holds the lock, or that the key has
     /// changed.
@@ -169,11 +173,13 @@ impl Wait {
         }
     }
 
-    /// This engine has released the lock, and leaves it to others for a window.
+    /// This engine has released the lock, and leaves it to others for a window. It has met them, so that
+    /// from then on it asks as one whose votes were split once.
     pub(in crate::engine) fn leave_to_others(&mut self, now: Instant, round_trip: Duration) {
         let window = (round_trip * LEFT_TO_OTHERS).max(LEFT_AT_LEAST);
         let end = now.saturating_add(window);
         self.window = Some(end);
+        self.splits = self.splits.max(1);
         self.belief.suppose(end); // It was free a moment ago, and nodes may say nothing.
     }
 
@@ -230,6 +236,7 @@ impl Wait {
     pub(in crate::engine) fn begin_to_look(&mut self, now: Instant) {
         if self.look <= now {
             self.belief.ask_again();
+            self.changes = 0;
         } else if WASTED_MAX <= self.wasted {
             self.belief.ask_untold();
         }
@@ -240,10 +247,15 @@ impl Wait {
         self.since = self.since.min(pace.now);
         let asked = self.asks_holder(pace.now);
         let mut after = |at: Instant, from, to| at.saturating_add(between(pace.random, from, to));
-        let times = 1 + pace.contenders / CONTENDERS;
-        self.look = match asked {
+        let times = (1 + pace.contenders / CONTENDERS).min(TIMES_MAX);
+        let look = match asked {
             true => after(pace.now, LOOK_AGAIN * times, LOOK_AGAIN * times * 2),
             false => after(self.since, WHO * times, WHO * times * 3 / 2),
+        };
+        // A look at few nodes does not put off the one at all.
+        self.look = match pace.now < self.look {
+            true => self.look.min(look),
+            false => look,
         };
         self.often = after(pace.now, delays.0, delays.1.max(SHORTEST));
         self.often = self.often.max(pace.now.saturating_add(SHORTEST));

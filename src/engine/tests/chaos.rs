@@ -197,6 +197,7 @@ fn queues_stay_whole_whatever_happens() {
                 chaos.answer(node);
             }
             chaos.world.sleep(100 * MS);
+            chaos.see();
             for lock in core::mem::take(&mut chaos.locks) {
                 chaos.world.give_back(lock);
             }

@@ -366,3 +366,54 @@ fn a_call_that_has_waited_says_which_nodes_are_away() {
         }
     }
 }
+
+/// It comes back again and again, and is turned away each time.
+#[test]
+fn a_node_that_turns_us_away_keeps_nobody_from_looking() {
+    let mut world = World::new(3);
+    (0..2).for_each(|node| world.greet(node));
+    let turned_away = "-WRONGPASS invalid username-password pair or user is disabled.|";
+    world.welcome_as(2, turned_away);
+    world.acquire(&LockOptions::new(TTL).wait(100 * SECOND));
+    let (mut asked, mut refused) = (0, 0);
+    for _ in 0..600 {
+        if world.links[2] == "connecting" {
+            world.welcome_as(2, turned_away);
+            refused += 1;
+        }
+        asked += world.sleep_saying(100 * MS, ":3600000|", [BILLING, BILLING, ""]);
+    }
+    assert!(20 <= refused, "it was there {refused} times");
+    assert!(
+        20 <= asked,
+        "a look every four seconds at two nodes: {asked}"
+    );
+}
+
+/// What a node has refused to another call may be repaired by now.
+#[test]
+fn a_call_that_was_not_tried_yet_is_tried() {
+    let mut world = World::ready(3);
+    let lock = world.lock_on(0..3);
+    (0..2).for_each(|_| _ = world.acquire(&LockOptions::new(TTL).wait(100 * SECOND)));
+    let missing = Unusable::Permission { command: "set" };
+    let nodes = world.engine.parts.nodes.iter_mut();
+    nodes.for_each(|node| node.forbidden(missing));
+    world.take_all();
+    world.release(lock);
+    for sent in world.take_all() {
+        assert!(sent[1].starts_with("EVAL SET k 10000"), "{sent:?}");
+    }
+    assert!(world.events.is_empty());
+}
+
+#[test]
+fn a_key_that_has_changed_all_the_time_is_like_any_other_after_a_while() {
+    let mut world = World::waits_for(&LockOptions::new(TTL).wait(100 * SECOND));
+    world.sleep_saying(50 * MS, ":10000|", [BILLING; 3]);
+    world.say(0, &PUSH.repeat(10_000));
+    world.sleep_saying(5 * SECOND, ":10000|", [BILLING; 3]);
+    world.say(0, PUSH);
+    world.say(1, PUSH);
+    assert_eq!(world.take(2), ["SET k 10000"]);
+}

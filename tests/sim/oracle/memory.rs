@@ -5,9 +5,9 @@
 //!   owed somewhere.
 //! * No more releases are owed to a node than there are claims, and no more bytes wait than the
 //!   commands in flight have.
-//! * No more commands are in flight to one node than allowed, and those of operators, and the bytes that wait for it fit
-//!   its buffer. The latter is known when its kernel has room again; until then only the bytes for
-//!   all nodes together are known.
+//! * No more commands are in flight to one node than allowed, and those of operators, and the bytes that
+//!   wait for it fit its buffer. The latter is known when its kernel has room again; until then only the
+//!   bytes for all nodes together are known.
 //! * A call for a lock begins if there is room for it, and is refused for lack of room only if
 //!   there is none.
 //!
@@ -199,7 +199,8 @@ fn beyond_limits(load: &Load, nodes: usize, operators: usize) -> Option<&'static
     let claims = load.claims <= bounds.claims || is_narrow();
     // No release is ever refused.
     let releases = if is_narrow() { load.claims } else { 0 };
-    let within = load.rounds <= bounds.rounds + releases
+    // Questions of holders have as much room again.
+    let within = load.rounds <= 2 * bounds.rounds + releases
         && claims
         && load.in_flight <= bounds.in_flight * nodes + operators
         && load.owed <= load.claims.max(bounds.claims) * nodes

@@ -11,8 +11,8 @@
 //! * A call makes no more attempts than it has tries, and with a deadline no more than its shortest
 //!   delays leave time for, and one for each key of others that may have ended meanwhile.
 //! * An attempt after one that too few nodes could answer follows after the shortest delay at least.
-//! * A node is asked what is left of a key once for each command about a lock, each push and each
-//!   connection, and as often as the shortest delay leaves time for.
+//! * A node is asked what is left of a key once for each command about a lock, each push of any node and
+//!   each connection, and as often as the shortest delay leaves time for.
 //! * A connection has one handshake, but for a join for every answer that did not count, every
 //!   longer ttl and every request of an operator, and is opened again no faster than the back-off
 //!   allows.
@@ -172,6 +172,10 @@ impl World {
     /// to the deadline delays may be shorter.
     fn is_too_soon(&self, deed: &Deed<'_>, id: TokenId, of: Open) -> bool {
         let (ledger, client) = (&self.oracle.ledger, &self.clients[deed.peer]);
+        let mut conns = client.links.iter().flatten().map(|conn| &self.conns[*conn]);
+        if conns.any(|conn| of.call.since <= conn.near.unblocked_at) {
+            return false; // An attempt whose writes were cut short counts as sent at their end.
+        }
         let sent = |id: TokenId| ledger.record(id).sent;
         let resource = ledger.record(id).resource;
         let asked = self.oracle.asked[deed.peer][resource].iter();
@@ -315,10 +319,13 @@ impl World {
         looks.count += 1;
         let rests = (self.now - there.born) / (SHORTEST_REST * MILLI * 49 / 50);
         let resources = self.plan.resources as u64;
-        let reasons = looks.pushes + there.paths[node].opened + resources * (1 + rests);
+        let count = looks.count;
+        // What one node tells may lead to a look at those that do not tell.
+        let pushes: u64 = self.oracle.looks[peer].iter().map(|of| of.pushes).sum();
+        let reasons = pushes + there.paths[node].opened + resources * (1 + rests);
         // A command to one node may lead to a look at all, and so does the lack of one.
         let sum = reasons + self.oracle.lock_commands[peer];
-        if sum < looks.count {
+        if sum < count {
             let text = format!("client {peer} looks at node {node} again and again");
             self.object("storm", text);
         }

