@@ -138,8 +138,16 @@ impl Kept {
         Duration::from_nanos(self.ttl.load(Ordering::Acquire))
     }
 
-    /// A majority extended it by `ttl`, until `end` at least.
-    pub(crate) fn extended(&self, end: Instant, ttl: Duration) {
+    /// A majority has it until `end`: exactly, or at least, because it was extended by `ttl`. The engine says so
+    /// in the order of the outcomes, whenever their callers apply them.
+    pub(crate) fn tell(&self, exact: bool, end: Instant, ttl: Duration) {
+        match exact {
+            true => self.ends(end, ttl),
+            false => self.extended(end, ttl),
+        }
+    }
+
+    fn extended(&self, end: Instant, ttl: Duration) {
         self.ttl.fetch_max(nanos(ttl), Ordering::AcqRel);
         self.valid_until.fetch_max(end.as_nanos(), Ordering::AcqRel);
         let fewer = |left| Some(one_less(left));

@@ -36,6 +36,8 @@ pub(crate) struct Claim {
     pub(crate) entry: Option<Entry>,
     /// It was granted elsewhere: only what holds for every such lock is assumed of it.
     pub(crate) adopted: bool,
+    /// An extension is open that its engine has begun by itself.
+    pub(crate) is_extending: bool,
     /// The longest ttl that any node was asked to give it.
     pub(crate) ttl: Duration,
     /// Until when the lock may be trusted, if it is held. [`Instant::ZERO`] if that is not known
@@ -134,6 +136,7 @@ impl Claim {
             stage,
             entry,
             adopted: false,
+            is_extending: false,
             ttl,
             valid_until: Instant::ZERO,
             told_until: Instant::ZERO,

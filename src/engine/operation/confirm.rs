@@ -73,12 +73,7 @@ impl AboutHeld for Confirm {
         &mut self.held
     }
 
-    fn event(
-        &self,
-        round: RoundId,
-        result: Result<Extension, ConfirmError>,
-        _cx: &mut Context<'_>,
-    ) -> Event {
+    fn event(&self, round: RoundId, result: Result<Extension, ConfirmError>) -> Event {
         Event::Confirmed { round, result }
     }
 
