@@ -147,6 +147,11 @@ impl Kept {
         }
     }
 
+    /// It ends then at the latest.
+    pub(crate) fn ends_by(&self, end: Instant) {
+        self.valid_until.fetch_min(end.as_nanos(), Ordering::AcqRel);
+    }
+
     fn extended(&self, end: Instant, ttl: Duration) {
         self.ttl.fetch_max(nanos(ttl), Ordering::AcqRel);
         self.valid_until.fetch_max(end.as_nanos(), Ordering::AcqRel);
@@ -160,11 +165,6 @@ impl Kept {
     pub(super) fn ends(&self, end: Instant, ttl: Duration) {
         self.ttl.fetch_max(nanos(ttl), Ordering::AcqRel);
         self.valid_until.store(end.as_nanos(), Ordering::Release);
-    }
-
-    /// A majority does not have it any more.
-    pub(crate) fn lost(&self, now: Instant) {
-        self.valid_until.store(now.as_nanos(), Ordering::Release);
     }
 
     /// Its engine does not extend it any more.

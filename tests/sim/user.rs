@@ -885,7 +885,8 @@ impl World {
                 hold.confirming = Some(Confirming {
                     call: self.call(client, round, ttl),
                     within: hold.lock.valid_until(),
-                    overtaken: hold.cancelled.is_some() || hold.doubled,
+                    // An engine that keeps the lock extends it at any time.
+                    overtaken: hold.cancelled.is_some() || hold.doubled || hold.keep.is_some(),
                 });
             }
             Err(error) if Self::is_unasked(&error) => self.check_saturated(client, before),

@@ -267,7 +267,7 @@ impl LockQuestion {
             claim.entry = Some(copy);
             claim.valid_until = cx.now;
             if let Some(kept) = &claim.kept {
-                kept.lost(cx.now);
+                kept.ends_by(cx.now);
             }
         }
         cx.lost = Some((key, open));
@@ -339,11 +339,12 @@ impl LockQuestion {
                 true => valid_until,
                 false => valid_until.max(claim.told_until),
             };
-            // One that a majority has lost since shows no other end any more.
-            if claim.is_held()
-                && let Some(kept) = &claim.kept
-            {
-                kept.tell(exact, valid_until, cx.round.ttl);
+            if let Some(kept) = &claim.kept {
+                // What was reported as over meanwhile is not revived.
+                match claim.is_held() {
+                    true => kept.tell(exact, valid_until, cx.round.ttl),
+                    false => kept.ends_by(valid_until),
+                }
             }
         }
         Extension {

@@ -62,9 +62,8 @@ impl World {
             let place = self.clients[client].turn_place;
             let record = self.oracle.ledger.record_mut(id);
             record.limited = most < Duration::MAX;
-            let calls = &mut self.oracle.calls[client][record.resource].keep;
-            *calls = super::late::Extending::default();
-            calls.spell.before = place;
+            let spell = &mut self.oracle.calls[client][record.resource].keep.spell;
+            (spell.to, spell.before) = (spell.to.min(self.inputs), place);
         }
         Keep {
             round: call.round,
@@ -277,7 +276,11 @@ impl World {
     // ----- the end --------------------------------------------------------------------------
 
     /// Returns when the next extension of a kept lock is due, if nothing is in its way.
-    pub(super) fn extension_due(&self, ticked: Instant, hold: &Hold) -> Option<(&'static str, Instant)> {
+    pub(super) fn extension_due(
+        &self,
+        ticked: Instant,
+        hold: &Hold,
+    ) -> Option<(&'static str, Instant)> {
         let keep = hold.keep.filter(|_| !hold.told)?;
         let until = hold.lock.valid_until();
         let half = until.saturating_sub(longest_validity(keep.ttl) / 2);
