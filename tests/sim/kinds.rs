@@ -57,6 +57,7 @@ pub(crate) const KEEPING: Kind = kind("keeping", |entropy| {
     let ttls = entropy.pick(&[2, 5, 1]);
     Plan {
         keeps: 700_000,
+        alerts: 500_000,
         shortest_work: entropy.pick(&[0, 1]) * plan.longest_ttl * MILLI / 2,
         work: ttls * plan.longest_ttl * MILLI,
         rest: plan.rest.min(50 * MILLI),
@@ -72,6 +73,7 @@ pub(crate) const OUTAGES: Kind = kind("outages", |entropy| {
         length: 5 * SECOND,
         delay: entropy.pick(&[50, 200]) * MICRO,
         keeps: 900_000,
+        alerts: 500_000,
         shortest_ttl: ttl,
         shortest_work: ttl * MILLI,
         work: 8 * ttl * MILLI,

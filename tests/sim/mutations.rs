@@ -163,7 +163,8 @@ mod tests {
     use crate::case::{ANY, Kind};
     use crate::history::History;
     use crate::kinds::{
-        CRAMPED, CROWDED, EXTENDED, FLUSHED, FORGOTTEN, INHERITED, NARROW, RAISED, STEPPED, STOPPED,
+        CRAMPED, CROWDED, EXTENDED, FLUSHED, FORGOTTEN, INHERITED, NARROW, OUTAGES, RAISED,
+        STEPPED, STOPPED,
     };
     use crate::replay::number;
     use crate::sweep::{Until, say, sweep};
@@ -297,6 +298,8 @@ mod tests {
         ("NoscriptReleaseDropped", "outcome"),
         ("RetryInStep", "starvation"),
         ("TopUpBeforeMajority", "copy"),
+        ("KeptTriedOnce", "kept"),
+        ("RiskToldLate", "told-early"),
         ("RetryAtOnce", "storm"),
         ("HeadKept", "queue"),
         ("RetryAfterEnd", "late"),
@@ -307,14 +310,18 @@ mod tests {
     ];
 
     /// Histories within which it does.
-    const OBJECTION_SEEDS: u64 = 50;
+    const OBJECTION_SEEDS: u64 = 100;
 
     #[test]
     fn every_oracle_is_heard_alone() {
         let heard: BTreeSet<_> = OBJECTIONS.iter().map(|(_, oracle)| *oracle).collect();
         assert_eq!(heard, BTreeSet::from(ORACLES));
         for (mutant, oracle) in OBJECTIONS {
-            let kind = if oracle == "queue" { CROWDED } else { ANY };
+            let kind = match oracle {
+                "queue" => CROWDED,
+                "kept" | "told-early" => OUTAGES,
+                _ => ANY,
+            };
             let _chosen = Chosen::new(Some(mutant)).listening(oracle);
             let sweep = sweep(kind, 0..OBJECTION_SEEDS, Until::Objection);
             let (seed, violation) = sweep

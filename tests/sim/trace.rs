@@ -387,6 +387,7 @@ pub(crate) fn outcome(told: &Told) -> String {
             }
             Err(error) => no("kept", error),
         },
+        Told::AtRisk { lock } => format!("the lock is at risk: {lock:?}"),
         Told::Expired { lock } => format!("the lock is over: {lock:?}"),
         Told::Reinitialised { .. } | _ => format!("{told:?}"),
     }

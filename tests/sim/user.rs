@@ -89,6 +89,16 @@ pub(crate) struct Hold {
     pub(crate) extensions: Option<u32>,
     /// Its engine keeps it.
     pub(crate) keep: Option<Keep>,
+    /// Its user wants to be told when it is at risk.
+    pub(crate) alert: Option<Alert>,
+}
+
+/// A user wants to be told when so much is left of its lock.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Alert {
+    pub(crate) left: Duration,
+    /// Since when, by the client's clock.
+    pub(crate) since: Instant,
 }
 
 /// What is known of a lock that its engine keeps.
@@ -131,6 +141,7 @@ impl Hold {
             since,
             extensions,
             keep: None,
+            alert: None,
         }
     }
 }
@@ -323,6 +334,7 @@ impl World {
                 }
             }
             Told::Kept { lock, result } => self.kept(client, lock, &result),
+            Told::AtRisk { lock } => self.at_risk(client, lock),
             Told::Inspected { round, result } => self.check_inspection(client, round, &result),
             Told::Reinitialised { round, result } => self.reinitialised(client, round, &result),
             Told::Confirmed { .. } | _ => {
@@ -378,6 +390,7 @@ impl World {
         self.overtakes(client, self.plan.resource_of(user));
         let mut hold = Hold::new(lock, self.now, self.plan.extensions);
         hold.keep = keep.map(|most| self.begins_keeping(client, &hold.lock, call, most));
+        self.ask_for_alert(client, &mut hold);
         self.hold_belief(client, user, &hold);
         let next = self.work();
         self.set_task(client, user, Task::Holding(hold), next);
@@ -833,10 +846,32 @@ impl World {
             3 => self.hand_over(client, user, hold),
             CONFIRM => self.confirm(client, user, hold),
             _ => {
+                let mut hold = hold;
+                self.ask_for_alert(client, &mut hold);
                 let next = self.now + MILLI + self.entropy.span(2 * self.plan.longest_ttl * MILLI);
                 self.set_task(client, user, Task::Holding(hold), next);
             }
         }
+    }
+
+    /// A user wants to be told when its lock is at risk, perhaps: when a quarter of the ttl is left, mostly.
+    fn ask_for_alert(&mut self, client: usize, hold: &mut Hold) {
+        if !self.entropy.chance(self.plan.alerts) || hold.told {
+            return;
+        }
+        let ttl = hold.lock.ttl();
+        let left = match self.entropy.below(3) {
+            2 => Duration::from_nanos(1 + self.entropy.span(2 * self.plan.longest_ttl * MILLI)),
+            _ => ttl / 4,
+        };
+        let since = self.shown(client);
+        self.say(Place::Client(client), || {
+            format!("wants to be told when {left:?} is left")
+        });
+        self.clients[client].engine.alert_below(&hold.lock, left);
+        let before = hold.alert.map_or(Duration::ZERO, |alert| alert.left);
+        let left = left.max(before);
+        hold.alert = Some(Alert { left, since });
     }
 
     /// Returns what a holder does next, by its place in the plan.

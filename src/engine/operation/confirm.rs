@@ -102,6 +102,11 @@ impl AboutHeld for Confirm {
             if claim.questions.newest != Some(cx.round.key) {
                 end = end.max(claim.valid_until); // An extension was asked for after this.
             }
+            if let Some(kept) = &claim.kept
+                && end < claim.valid_until
+            {
+                kept.try_at_once(); // There is less time than was known.
+            }
             claim.valid_until = end;
             claim.told_until = claim.told_until.min(end); // An earlier end stands.
             claim.ttl = claim.ttl.max(kept);

@@ -9,6 +9,9 @@
 //! * *outcome*: the lock shows the end that is reported. An extension fails only if no majority has said yes
 //!   in time, and the lock is lost exactly if a majority misses it.
 //!
+//! * *told-early*: who has asked to be told when so much is left of a lock is told by then, once, a tick and a
+//!   turn earlier at most; not after its end was reported, and not of a lock that it has not.
+//!
 //! [`late`](super::late) checks that nothing is extended after the end, [`storm`](super::storm) that an
 //! engine tries fifteen times at most, [`wake`](super::wake) that it asks to be woken at half of the
 //! validity.
@@ -32,7 +35,7 @@ use std::time::Duration;
 use shearline::{ExtendError, Instant, Lock, LockId};
 
 use super::votes::{Servers, drift, longest_validity};
-use super::{Command, Deed, Said, TokenId, Verb, millis, token_of};
+use super::{Command, Deed, Said, TICK, TokenId, Verb, millis, token_of};
 use crate::clock::{MILLI, NEVER, Time};
 use crate::faults::Fault;
 use crate::mutations::is_narrow;
@@ -289,6 +292,42 @@ impl World {
         let unknown = hold.unasked.is_some() || hold.confirming.is_some();
         let due = ticked < half && !unknown && self.may_be_extended(hold, keep, until);
         due.then_some(("an extension of a kept lock", half))
+    }
+
+    /// Returns when the user of a lock is to be told that it is at risk.
+    pub(super) fn alert_due(ticked: Instant, hold: &Hold) -> Option<(&'static str, Instant)> {
+        let alert = hold.alert.filter(|_| !hold.told)?;
+        let until = hold.lock.valid_until();
+        let due = until.saturating_sub(alert.left);
+        let known = until != Instant::ZERO && hold.unasked.is_none() && hold.confirming.is_none();
+        (known && ticked < due).then_some(("the risk of a lock", due))
+    }
+
+    /// A user is told that its lock is at risk.
+    pub(crate) fn at_risk(&mut self, client: usize, lock: LockId) {
+        self.oracle.counts.at_risk += 1;
+        let shown = self.clients[client].shown;
+        let users = self.clients[client].users.iter_mut();
+        let mut held = users.filter_map(|user| user.task.hold_mut());
+        let what = match held.find(|hold| hold.lock.id() == lock) {
+            None => Some("of a lock that it has not"),
+            Some(hold) if hold.told => Some("after the end"),
+            Some(hold) => match hold.alert.take() {
+                None => Some("and has not asked"),
+                Some(alert) => {
+                    let earliest = hold
+                        .lock
+                        .valid_until()
+                        .saturating_sub(alert.left + 2 * TICK);
+                    let known = hold.unasked.is_none() && hold.confirming.is_none();
+                    (shown < earliest && known).then_some("too early")
+                }
+            },
+        };
+        if let Some(what) = what {
+            let text = format!("client {client} is told that its lock is at risk {what}");
+            self.object("told-early", text);
+        }
     }
 
     /// Returns `true` if neither its limit nor the number of extensions is reached.

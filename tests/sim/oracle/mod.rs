@@ -19,6 +19,7 @@
 //! | starvation | no waiter is passed over for ever | `starvation` |
 //! | copy | a held lock is copied only to a node that lacks it, when a majority without it has it | `copy` |
 //! | kept | a lock that its engine keeps does not end if a majority could have extended it | `kept` |
+//! | told-early | who wants to know when a lock is at risk is told in time, once, and not otherwise | `kept` |
 //! | queue | waiters of one client are served in turn, none sleeps while its lock is free, and few commands are sent | `queue` |
 //! | storm | commands and connections are no more than the work needs | `storm` |
 //! | late | nothing is sent after its time | `late` |
@@ -81,7 +82,7 @@ pub(crate) use outcome::{Limits, Release};
 pub(crate) use wake::TICK;
 
 /// All oracles of the table above.
-pub(crate) const ORACLES: [&str; 21] = [
+pub(crate) const ORACLES: [&str; 22] = [
     "exclusion",
     "votes",
     "validity",
@@ -96,6 +97,7 @@ pub(crate) const ORACLES: [&str; 21] = [
     "starvation",
     "copy",
     "kept",
+    "told-early",
     "storm",
     "queue",
     "late",
@@ -194,6 +196,8 @@ pub(crate) struct Counts {
     pub(crate) kept: u64,
     pub(crate) not_kept: u64,
     pub(crate) kept_ends: u64,
+    /// How often a user was told that its lock is at risk.
+    pub(crate) at_risk: u64,
     pub(crate) kills: u64,
     /// Locks of strangers.
     pub(crate) strange: u64,
@@ -277,6 +281,7 @@ impl Counts {
         self.kept += other.kept;
         self.not_kept += other.not_kept;
         self.kept_ends += other.kept_ends;
+        self.at_risk += other.at_risk;
         self.kills += other.kills;
         self.strange += other.strange;
         self.commands += other.commands;
@@ -292,7 +297,7 @@ impl fmt::Display for Counts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} locks, {} kept, {} not, {} ends of these, {} extensions, {} releases, {} refusals, {} hand-overs, {} losses, \
+            "{} locks, {} kept, {} not, {} ends of these, {} at risk, {} extensions, {} releases, {} refusals, {} hand-overs, {} losses, \
              {} kills, {} locks of strangers, {} commands, passed over {} times at most, \
              overtaken {} times\n\
              outcomes: {}\n\
@@ -301,6 +306,7 @@ impl fmt::Display for Counts {
             self.kept,
             self.not_kept,
             self.kept_ends,
+            self.at_risk,
             self.extensions,
             self.releases,
             self.refusals,

@@ -152,7 +152,7 @@ impl World {
         user: usize,
     ) -> impl Iterator<Item = (&'static str, Instant)> + use<> {
         let there = &self.clients[client];
-        let mut due = [None; 5];
+        let mut due = [None; 6];
         match &there.users[user].task {
             Task::Idle => {}
             Task::Acquiring {
@@ -192,6 +192,7 @@ impl World {
         let hold = there.users[user].task.hold();
         let asked = hold.and_then(|hold| hold.confirming);
         due[2] = asked.map(|asked| self.vote_of(client, &asked.call));
+        due[5] = hold.and_then(|hold| Self::alert_due(there.ticked, hold));
         due[4] = hold.and_then(|hold| self.extension_due(there.ticked, hold));
         let beside = hold.and_then(|hold| hold.beside);
         due[3] = due[3].or(beside.map(|call| self.vote_of(client, &call)));
