@@ -126,8 +126,8 @@ impl Kept {
         })
     }
 
-    /// It is due as if it had not been tried.
-    pub(crate) fn try_at_once(&self) {
+    /// Its end is another one: it is due as if it had not been tried.
+    pub(crate) fn begin_again(&self) {
         self.again.store(0, Ordering::Relaxed);
     }
 

@@ -105,7 +105,7 @@ impl AboutHeld for Confirm {
             if let Some(kept) = &claim.kept
                 && end < claim.valid_until
             {
-                kept.try_at_once(); // There is less time than was known.
+                kept.begin_again(); // There is less time than was known.
             }
             claim.valid_until = end;
             claim.told_until = claim.told_until.min(end); // An earlier end stands.

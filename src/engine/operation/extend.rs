@@ -71,8 +71,10 @@ impl AboutHeld for Extend {
         let drift = cx.parts.settings.drift;
         let end = drift.valid_until(cx.round.sent, cx.round.ttl).max(known);
         if let Some(claim) = claim {
+            let is_later = claim.valid_until < end;
             claim.valid_until = claim.valid_until.max(end);
-            if claim.kept.is_some() {
+            if let Some(kept) = claim.kept.as_ref().filter(|_| is_later) {
+                kept.begin_again();
                 claim.watch(&mut cx.parts.timers);
             }
         }

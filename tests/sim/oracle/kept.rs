@@ -109,12 +109,18 @@ impl World {
         let Some(keep) = keep.filter(|_| deed.command.verb == Verb::Keep) else {
             return;
         };
+        let (in_turn, turn) = (there.in_turn, there.turn_place);
         let shown = self.clock_of(deed.peer).show(deed.sent);
         let calls = &mut self.oracle.calls[deed.peer][resource].keep;
         if deed.begun.place <= calls.spell.before {
             return; // Of a round that was reported.
         }
         let is_new = calls.spell.to < Place::MAX;
+        if !is_new && in_turn && calls.spell.from <= turn && turn < deed.begun.place {
+            calls
+                .next
+                .get_or_insert((deed.begun.place, deed.sent, shown));
+        }
         if is_new {
             calls.spell.from = deed.begun.place;
             calls.spell.to = Place::MAX;
@@ -172,8 +178,13 @@ impl World {
         }
         let (place, turn) = (self.inputs, self.clients[client].turn_place);
         let resource = self.plan.resource_of(user);
-        let spell = &mut self.oracle.calls[client][resource].keep.spell;
-        (spell.to, spell.before) = (spell.to.min(place), turn);
+        let calls = &mut self.oracle.calls[client][resource].keep;
+        (calls.spell.to, calls.spell.before) = (calls.spell.to.min(place), turn);
+        let next = calls.next.take().filter(|(place, ..)| turn < *place);
+        if let Some((from, since, begun)) = next {
+            (calls.spell.from, calls.spell.to) = (from, Place::MAX);
+            (calls.since, calls.begun) = (since, begun);
+        }
         let begun = self.clients[client].ticked;
         match result {
             Ok(until) => {

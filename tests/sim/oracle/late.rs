@@ -63,6 +63,9 @@ pub(super) struct Extending {
     pub(super) begun: Instant,
     pub(super) within: Instant,
     pub(super) ttl: u64,
+    /// By an engine that keeps the lock: what may be the first of the next round, in a turn in which this one
+    /// was not reported yet. Its place, when it was sent, and the same by the client's clock.
+    pub(super) next: Option<(Place, Time, Instant)>,
 }
 
 impl Calls {
