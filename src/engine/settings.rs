@@ -6,6 +6,11 @@ use core::time::Duration;
 use crate::config::{Config, Retry};
 use crate::error::InvalidRequest;
 use crate::quorum::Drift;
+use crate::time::{Instant, NANOS_PER_TICK};
+
+/// The least delay between two attempts: a shorter one would end in the turn in which it began, and
+/// attempts that fail at once would follow each other there for ever.
+pub(super) const SHORTEST_REST: Duration = Duration::from_nanos(NANOS_PER_TICK);
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -44,6 +49,17 @@ impl Settings {
             return Err(InvalidRequest::TtlTooShort { ttl, drift });
         }
         Ok(whole)
+    }
+
+    /// Returns when a call that was made at `started` has waited for others for as long as so many tries
+    /// could have taken.
+    pub(super) fn tries_end(&self, started: Instant, tries: Option<u32>) -> Instant {
+        let Some(tries) = tries else {
+            return Instant::MAX;
+        };
+        let (_, longest) = self.retry.delay().into_inner();
+        let longest = longest.max(SHORTEST_REST);
+        started.saturating_add(longest.saturating_mul(tries))
     }
 
     /// Returns half of the validity that a lock of `ttl` can have at most.

@@ -2,14 +2,17 @@
 
 use alloc::sync::Arc;
 use core::fmt;
+use core::num::NonZeroU64;
 use core::time::Duration;
 
 use super::{Keeping, Kept, Majority, NodeSet};
 use crate::entry::Entry;
 use crate::resource::Token;
-use crate::time::Instant;
+use crate::time::{Instant, nanos};
 
-const _: () = assert!(size_of::<Terms>() == size_of::<(Duration, Instant)>());
+// As much as if no lock were kept.
+#[cfg(target_pointer_width = "64")]
+const _: () = assert!(size_of::<Terms>() == 16);
 
 /// Names a held lock towards the engine that granted or adopted it.
 ///
@@ -42,12 +45,24 @@ pub struct Lock {
 /// How long it lasts. As large as if no lock were kept.
 enum Terms {
     Own {
-        /// The longest that its keys were given. Its releases are not owed for longer.
-        ttl: Duration,
+        /// The longest that its keys were given, in nanoseconds. Its releases are not owed for longer.
+        ttl: NonZeroU64,
         valid_until: Instant,
     },
     /// Its engine extends it by itself.
     Kept(Arc<Kept>),
+}
+
+impl Terms {
+    fn own(ttl: Duration, valid_until: Instant) -> Self {
+        let ttl = not_zero(ttl);
+        Self::Own { ttl, valid_until }
+    }
+}
+
+/// Returns `ttl` in nanoseconds. No lock has none.
+fn not_zero(ttl: Duration) -> NonZeroU64 {
+    NonZeroU64::new(nanos(ttl)).unwrap_or(NonZeroU64::MIN)
 }
 
 impl LockId {
@@ -71,7 +86,7 @@ impl Lock {
         Self {
             entry,
             id,
-            terms: Terms::Own { ttl, valid_until },
+            terms: Terms::own(ttl, valid_until),
             extensions_left,
             voters: majority.nodes(),
         }
@@ -88,7 +103,7 @@ impl Lock {
         Self {
             entry,
             id: LockId::NONE,
-            terms: Terms::Own { ttl, valid_until },
+            terms: Terms::own(ttl, valid_until),
             extensions_left: u32::MAX,
             voters,
         }
@@ -138,7 +153,7 @@ impl Lock {
     #[must_use]
     pub fn ttl(&self) -> Duration {
         match &self.terms {
-            Terms::Own { ttl, .. } => *ttl,
+            Terms::Own { ttl, .. } => Duration::from_nanos(ttl.get()),
             Terms::Kept(kept) => kept.ttl(),
         }
     }
@@ -158,7 +173,7 @@ impl Lock {
         match &mut self.terms {
             Terms::Kept(_) => {} // Its engine has told it.
             Terms::Own { ttl, valid_until } => {
-                *ttl = longest.max(*ttl);
+                *ttl = not_zero(longest).max(*ttl);
                 *valid_until = end.max(*valid_until);
                 self.extensions_left = one_less(self.extensions_left);
             }
@@ -169,14 +184,14 @@ impl Lock {
     pub(crate) fn confirmed(&mut self, majority: &Majority, end: Instant, longest: Duration) {
         self.voters = self.voters.union(majority.nodes());
         if let Terms::Own { ttl, valid_until } = &mut self.terms {
-            (*ttl, *valid_until) = (longest.max(*ttl), end);
+            (*ttl, *valid_until) = (not_zero(longest).max(*ttl), end);
         }
     }
 
     fn end_at(&mut self, end: Instant, longest: Duration) {
         match &mut self.terms {
             Terms::Kept(kept) => kept.ends(end, longest),
-            Terms::Own { ttl, valid_until } => (*ttl, *valid_until) = (longest, end),
+            Terms::Own { .. } => self.terms = Terms::own(longest, end),
         }
     }
 
@@ -207,7 +222,7 @@ impl Lock {
     pub(crate) fn leave_keeping(&mut self) {
         let (ttl, valid_until) = (self.ttl(), self.valid_until());
         self.extensions_left = self.extensions_left();
-        self.terms = Terms::Own { ttl, valid_until };
+        self.terms = Terms::own(ttl, valid_until);
     }
 
     // ----- its end --------------------------------------------------------------------------

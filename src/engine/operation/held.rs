@@ -11,7 +11,7 @@ use crate::node::{
     Access, Command, Question, Reply, Request, Said, Trouble, Whose, wants_the_text,
 };
 use crate::quorum::{Extending, Lock, LockId, Majority, NodeSet, Vote};
-use crate::time::Instant;
+use crate::time::{Instant, nanos};
 
 use super::patience::Patience;
 use super::permission::ask_why;
@@ -353,7 +353,7 @@ impl LockQuestion {
             token: random_part(self.entry.token()),
             majority,
             valid_until,
-            ttl: cx.round.ttl,
+            ttl: nanos(cx.round.ttl),
         }
     }
 }
