@@ -67,6 +67,17 @@ pub enum ConfigError {
         /// The longest ttl.
         maximum: Duration,
     },
+    /// The lock delay is part of each ttl, and nothing is left of the longest one.
+    #[error(
+        "a lock delay of {} leaves nothing of the longest ttl, {}, of which it is a part; shorten it, \
+         or raise `Builder::max_ttl`", Span(*delay), Span(*maximum)
+    )]
+    LockDelay {
+        /// The lock delay.
+        delay: Duration,
+        /// The longest ttl, with the delay.
+        maximum: Duration,
+    },
     /// The owner label is too long.
     #[error("the owner label has {0} bytes, {OWNER_BYTES_MAX} are allowed")]
     OwnerTooLong(usize),

@@ -80,6 +80,18 @@ impl Drift {
         Duration::new(whole, (share % BILLION) as u32)
     }
 
+    /// Returns how long a clock within this drift may have to run until `span` has passed by another,
+    /// rounded up to the nanosecond. The fixed part is not in it.
+    pub(super) fn stretch(self, span: Duration) -> Duration {
+        // A span has 94 bits of nanoseconds and a billion 30: the product fits, and the divisor is
+        // not zero because no factor is 1.
+        let slowest = BILLION.saturating_sub(u128::from(self.parts_per_billion));
+        let nanos = span.as_nanos().saturating_mul(BILLION);
+        let nanos = nanos.div_ceil(slowest.max(1));
+        let whole = u64::try_from(nanos / BILLION).unwrap_or(u64::MAX);
+        Duration::new(whole, (nanos % BILLION) as u32)
+    }
+
     /// Returns until when a lock of `ttl` may be trusted whose first byte was sent at or after
     /// `sent`.
     ///
