@@ -143,7 +143,7 @@ impl Builder {
     }
 
     /// Has the nodes keep every lock of this handle for `delay` longer than its holder may trust it.
-    /// Default: zero.
+    /// Default: zero; at most 30 days.
     ///
     /// Of use where work does not end at the moment at which its lock does: a process that takes time
     /// to be stopped, a program that hangs, or was suspended, and goes on for a while before it looks
@@ -306,14 +306,14 @@ impl Builder {
                 maximum,
             });
         }
-        let left = self.settings.delay().ttl(maximum);
-        if left <= drift.of(left) {
-            return Err(ConfigError::LockDelay {
+        let left = self.settings.delay().map(|delay| delay.ttl(maximum));
+        match left {
+            Some(left) if drift.of(left) < left => Ok(()),
+            _ => Err(ConfigError::LockDelay {
                 delay: self.settings.lock_delay,
                 maximum,
-            });
+            }),
         }
-        Ok(())
     }
 
     fn add(&mut self, url: &str) {
@@ -359,6 +359,7 @@ fn is_word(text: &str, most: usize) -> bool {
 mod tests {
     use super::*;
     use crate::error::UrlProblem;
+    use crate::limits::LOCK_DELAY_MAX;
     use alloc::format;
     use alloc::string::{String, ToString};
     use alloc::vec;
@@ -560,6 +561,13 @@ mod tests {
                 one().max_ttl(second).lock_delay(Duration::MAX),
                 no_time(Duration::MAX),
             ),
+            (
+                one().max_ttl(TTL_HARD_MAX).lock_delay(31 * day),
+                ConfigError::LockDelay {
+                    delay: 31 * day,
+                    maximum: TTL_HARD_MAX,
+                },
+            ),
             (one().retry(Retry::new(0, MS..=MS)), ConfigError::Retry),
             (one().retry(Retry::new(1, 2 * MS..=MS)), ConfigError::Retry),
             (
@@ -610,6 +618,7 @@ mod tests {
             one().max_ttl(4 * MS),
             one().max_ttl(TTL_HARD_MAX),
             one().max_ttl(second).lock_delay(987 * MS),
+            one().max_ttl(TTL_HARD_MAX).lock_delay(LOCK_DELAY_MAX),
             one()
                 .max_ttl(second)
                 .drift(0.0, second - Duration::from_nanos(1)),
@@ -643,8 +652,8 @@ mod tests {
             ),
             (
                 one().lock_delay(31 * 24 * 3600 * 1000 * MS),
-                "a lock delay of 31 days leaves nothing of the longest ttl, 30 days, of which it is a \
-                 part; shorten it, or raise `Builder::max_ttl`",
+                "a lock delay of 31 days is longer than 30 days, or leaves nothing of the longest ttl, 30 \
+                 days, of which it is a part; shorten it, or raise `Builder::max_ttl`",
             ),
         ] {
             assert_eq!(builder.config().unwrap_err().to_string(), text);

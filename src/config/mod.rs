@@ -93,7 +93,7 @@ impl Settings {
         self.max_ttl.unwrap_or(assumed)
     }
 
-    fn delay(&self) -> Delay {
+    fn delay(&self) -> Option<Delay> {
         Delay::new(self.lock_delay, self.drift)
     }
 }
@@ -178,7 +178,7 @@ impl Config {
 
     /// Returns what the lock delay adds to each ttl.
     pub(crate) fn delay(&self) -> Delay {
-        self.settings.delay()
+        self.settings.delay().unwrap_or_default() // The builder has checked it.
     }
 
     /// Returns how restarted nodes are kept from voting.

@@ -13,83 +13,90 @@
 use core::time::Duration;
 
 use super::Drift;
+use crate::limits::LOCK_DELAY_MAX;
 
-/// See the [module](self). What is added to each ttl, in whole milliseconds.
+/// See the [module](self). What is added to each ttl, in milliseconds: every lock has it.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(crate) struct Delay(Duration);
+pub(crate) struct Delay(u32);
 
 impl Delay {
-    /// The delay that lasts `least` at least by the clock of a holder, on every node within `drift`.
-    pub(crate) fn new(least: Duration, drift: Drift) -> Self {
+    /// Returns the delay that lasts `least` at least by the clock of a holder, on every node within
+    /// `drift`; `None` if it is longer than [`LOCK_DELAY_MAX`] or could not be written down.
+    pub(crate) fn new(least: Duration, drift: Drift) -> Option<Self> {
+        if LOCK_DELAY_MAX < least {
+            return None;
+        }
         let added = drift.stretch(least).as_nanos().div_ceil(1_000_000);
-        Self(Duration::from_millis(
-            u64::try_from(added).unwrap_or(u64::MAX),
-        ))
+        u32::try_from(added).ok().map(Self)
     }
 
-    /// The delay that adds `added` to each ttl.
+    /// Returns the delay that adds so many milliseconds to each ttl.
     #[cfg(feature = "std")]
-    pub(crate) const fn of(added: Duration) -> Self {
+    pub(crate) const fn of_millis(added: u32) -> Self {
         Self(added)
     }
 
-    /// Returns what is added to each ttl.
-    pub(crate) const fn added(self) -> Duration {
+    /// Returns how many milliseconds are added to each ttl.
+    #[cfg(feature = "std")]
+    pub(crate) const fn millis(self) -> u32 {
         self.0
+    }
+
+    /// Returns what is added to each ttl.
+    #[inline]
+    const fn added(self) -> Duration {
+        Duration::from_millis(self.0 as u64)
     }
 
     /// Returns for how long nodes keep the key of a lock of `ttl`.
     #[inline]
     pub(crate) const fn life(self, ttl: Duration) -> Duration {
-        ttl.saturating_add(self.0)
+        ttl.saturating_add(self.added())
     }
 
     /// Returns the ttl of a lock whose key nodes keep for `life`.
     #[inline]
     pub(crate) const fn ttl(self, life: Duration) -> Duration {
-        life.saturating_sub(self.0)
+        life.saturating_sub(self.added())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::limits::TTL_HARD_MAX;
 
     const MS: Duration = Duration::from_millis(1);
 
     #[test]
     fn a_key_lasts_longer_by_the_delay_on_the_fastest_node() {
+        let day = 24 * 3600 * 1000 * MS;
         for (factor, delay, added) in [
-            (0.01, Duration::ZERO, 0),
-            (0.01, Duration::from_nanos(1), 1),
-            (0.01, 99 * MS, 100),
-            (0.01, 100 * MS, 102),
-            (0.01, 5_000 * MS, 5_051),
-            (0.0, 5_000 * MS, 5_000),
-            (0.5, 5_000 * MS, 10_000),
+            (0.01, Duration::ZERO, Some(0)),
+            (0.01, Duration::from_nanos(1), Some(1)),
+            (0.01, 99 * MS, Some(100)),
+            (0.01, 100 * MS, Some(102)),
+            (0.01, 5_000 * MS, Some(5_051)),
+            (0.0, 5_000 * MS, Some(5_000)),
+            (0.5, 5_000 * MS, Some(10_000)),
+            (0.01, 30 * day, Some(2_618_181_819)),
+            (0.0, 30 * day + Duration::from_nanos(1), None),
+            (0.0, Duration::MAX, None),
+            (0.999_999_999, 4 * MS, Some(4_000_000_000)),
+            (0.999_999_999, 5 * MS, None),
         ] {
             let drift = Drift::new(factor, 2 * MS).expect("a factor");
-            let added = Duration::from_millis(added);
-            assert_eq!(
-                Delay::new(delay, drift).added(),
-                added,
-                "{delay:?}, {factor}"
-            );
+            let expected = added.map(Delay);
+            assert_eq!(Delay::new(delay, drift), expected, "{delay:?}, {factor}");
         }
     }
 
     #[test]
-    fn nothing_wraps_however_long_the_delay_is() {
-        for factor in [0.0, 0.01, 0.999_999_999] {
-            let drift = Drift::new(factor, Duration::MAX).expect("a factor");
-            for least in [TTL_HARD_MAX, Duration::MAX] {
-                let delay = Delay::new(least, drift);
-                assert!(least.min(Duration::from_millis(u64::MAX)) <= delay.added());
-                assert_eq!(delay.ttl(delay.life(MS)), MS);
-                assert!(delay.added() <= delay.life(Duration::MAX));
-                assert_eq!(delay.ttl(MS), Duration::ZERO);
-            }
-        }
+    fn nothing_wraps_however_long_a_ttl_is() {
+        let delay = Delay(u32::MAX);
+        assert_eq!(delay.ttl(delay.life(MS)), MS);
+        assert_eq!(delay.ttl(MS), Duration::ZERO);
+        assert_eq!(delay.life(Duration::MAX), Duration::MAX);
+        assert_eq!(Delay::default().life(MS), MS);
+        assert_eq!(Delay::default().ttl(MS), MS);
     }
 }

@@ -4,7 +4,7 @@ use alloc::sync::Arc;
 use core::fmt;
 use core::time::Duration;
 
-use super::{Keeping, Kept, Majority, NodeSet};
+use super::{Delay, Keeping, Kept, Majority, NodeSet};
 use crate::entry::Entry;
 use crate::resource::Token;
 use crate::time::Instant;
@@ -33,6 +33,8 @@ pub struct Lock {
     entry: Entry,
     id: LockId,
     terms: Terms,
+    /// For how much longer than it is valid its keys are kept.
+    delay: Delay,
     /// Of one that is not kept.
     extensions_left: u32,
     /// The nodes that said that they have it, up to the last verdict.
@@ -42,7 +44,7 @@ pub struct Lock {
 /// How long it lasts. As large as if no lock were kept.
 enum Terms {
     Own {
-        /// The longest that its keys were given. Its releases are not owed for longer.
+        /// The longest that its keys were given, less the delay.
         ttl: Duration,
         valid_until: Instant,
     },
@@ -59,19 +61,19 @@ impl LockId {
 }
 
 impl Lock {
-    /// The lock that `majority` granted.
+    /// The lock that `majority` granted: its end, ttl and delay.
     pub(crate) fn granted(
         majority: &Majority,
         entry: Entry,
         id: LockId,
-        valid_until: Instant,
-        ttl: Duration,
+        (valid_until, ttl, delay): (Instant, Duration, Delay),
         extensions_left: u32,
     ) -> Self {
         Self {
             entry,
             id,
             terms: Terms::Own { ttl, valid_until },
+            delay,
             extensions_left,
             voters: majority.nodes(),
         }
@@ -81,14 +83,14 @@ impl Lock {
     #[cfg(feature = "std")]
     pub(crate) fn transferred(
         entry: Entry,
-        valid_until: Instant,
-        ttl: Duration,
+        (valid_until, ttl, delay): (Instant, Duration, Delay),
         voters: NodeSet,
     ) -> Self {
         Self {
             entry,
             id: LockId::NONE,
             terms: Terms::Own { ttl, valid_until },
+            delay,
             extensions_left: u32::MAX,
             voters,
         }
@@ -134,13 +136,24 @@ impl Lock {
         self.valid_until().saturating_since(now)
     }
 
-    /// Returns the longest ttl that it was taken or extended with.
+    /// Returns the longest ttl that it was taken or extended with. A
+    /// [lock delay](crate::Builder::lock_delay) is no part of it.
     #[must_use]
     pub fn ttl(&self) -> Duration {
         match &self.terms {
             Terms::Own { ttl, .. } => *ttl,
             Terms::Kept(kept) => kept.ttl(),
         }
+    }
+
+    /// Returns for how much longer than it is valid its keys are kept.
+    pub(crate) fn delay(&self) -> Delay {
+        self.delay
+    }
+
+    /// Returns the longest that its keys were given. Its releases are not owed for longer.
+    pub(crate) fn life(&self) -> Duration {
+        self.delay.life(self.ttl())
     }
 
     /// Returns how many more extensions it was granted.

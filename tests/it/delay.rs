@@ -56,7 +56,11 @@ fn a_holder_that_is_killed_keeps_others_out_for_the_delay_too() {
     let patient = LockOptions::new(LONG).wait(LONG);
     let guard = shared(&cluster).lock_with(KEY, &patient).expect("in time");
     let over = end.saturating_add(DELAY);
-    assert!(over <= now(), "{:?} too early", over.saturating_since(now()));
+    assert!(
+        over <= now(),
+        "{:?} too early",
+        over.saturating_since(now())
+    );
     guard.unlock().expect("held");
     cluster.assert_gone(KEY);
 }
@@ -75,7 +79,11 @@ fn a_release_frees_the_lock_at_once() {
         assert!(guard.validity() < TTL);
         released(guard);
         cluster.assert_gone(KEY);
-        other.try_lock(KEY, TTL).expect("free").unlock().expect("held");
+        other
+            .try_lock(KEY, TTL)
+            .expect("free")
+            .unlock()
+            .expect("held");
     }
 }
 

@@ -100,7 +100,8 @@ impl Acquire {
         let (buffer, owner) = (parts.claims.buffers.take(), &parts.settings.owner);
         let resource = parts.queues.name(self.place);
         let entry = fresh_entry(buffer, resource, &mut parts.random, owner);
-        let claim = Claim::attempt(cx.round.key, entry, cx.round.ttl);
+        let life = parts.settings.delay.life(cx.round.ttl);
+        let claim = Claim::attempt(cx.round.key, entry, life);
         self.claim = Some(cx.parts.claims.insert(claim));
         cx.parts.nodes.reconnect_early(cx.now, &mut cx.parts.timers);
         prepare_ballots(cx);
@@ -469,10 +470,11 @@ impl Acquire {
         claim.valid_until = valid_until;
         claim.told_until = valid_until;
         claim.watch(&mut parts.timers);
-        let (ttl, left) = (claim.ttl, self.extensions);
+        let (delay, left) = (parts.settings.delay, self.extensions);
+        let terms = (valid_until, delay.ttl(claim.life), delay);
         parts.queues.hold(self.place, operation, key);
         self.verdict = Verdict::HandedOut;
-        Some(Lock::granted(majority, entry, id, valid_until, ttl, left))
+        Some(Lock::granted(majority, entry, id, terms, left))
     }
 }
 
@@ -519,7 +521,7 @@ impl Operate for Acquire {
             return true;
         };
         let there = cx.parts.nodes.writing_to(node);
-        there.send_set(cx.now, claim.key, command, entry, claim.ttl);
+        there.send_set(cx.now, claim.key, command, entry, claim.life);
         claim.set_sent(node);
         true
     }
@@ -785,7 +787,7 @@ pub(in crate::engine) fn set_answered(
     let answer = match reply {
         Reply::Ok => {
             parts.nodes[node].grants += 1;
-            claim.found_on(node, parts.settings.drift.gone_by(now, claim.ttl));
+            claim.found_on(node, parts.settings.drift.gone_by(now, claim.life));
             Answer::Vote((Vote::Yes, NodeOutcome::Granted))
         }
         Reply::Nil => {

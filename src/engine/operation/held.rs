@@ -10,13 +10,13 @@ use crate::keys::{ClaimKey, NodeId, OperationKey};
 use crate::node::{
     Access, Command, Question, Reply, Request, Said, Trouble, Whose, wants_the_text,
 };
-use crate::quorum::{Extending, Lock, LockId, Majority, NodeSet, Vote};
+use crate::quorum::{Delay, Extending, Lock, LockId, Majority, NodeSet, Vote};
 use crate::time::Instant;
 
 use super::patience::Patience;
 use super::permission::ask_why;
 use super::round::Round;
-use super::{Context, Operate};
+use super::{Context, LostLock, Operate};
 use crate::engine::answer::{Answer, unusable};
 use crate::engine::claims::Claims;
 use crate::engine::claims::claim::{Claim, Questions};
@@ -34,12 +34,14 @@ pub(in crate::engine) struct LockQuestion {
     /// The end of the validity, as far as both its holder and its claim know: answers count only
     /// before it.
     pub(super) valid_until: Instant,
+    /// For how much longer than its validity its keys are kept.
+    pub(super) delay: Delay,
     /// The nodes whose yes counts.
     voters: NodeSet,
     /// The nodes that were known to lack the key before any node was asked.
     pub(super) lacking: NodeSet,
     /// How often one of them had it again by then.
-    pub(super) regained: u32,
+    pub(super) regained: u16,
     verdict: Verdict,
 }
 
@@ -90,6 +92,7 @@ impl LockQuestion {
             entry: lock.entry().copy_into(parts.claims.buffers.take()),
             question,
             valid_until,
+            delay: lock.delay(),
             voters,
             lacking,
             regained,
@@ -112,6 +115,7 @@ impl LockQuestion {
             entry: there.entry.as_ref().must()?.copy_into(buffer),
             question,
             valid_until: there.valid_until,
+            delay: parts.settings.delay,
             voters: parts.nodes.set(), // What was handed over is not kept.
             lacking: there.lacking,
             regained: there.regained,
@@ -131,7 +135,7 @@ impl LockQuestion {
         let ends = self.question == Question::Extend || self.valid_until != Instant::ZERO;
         cx.round.deadline = ends.then_some(self.valid_until);
         if let Some(claim) = self.claim_in(&mut cx.parts.claims) {
-            claim.ttl = claim.ttl.max(cx.round.ttl);
+            claim.life = claim.life.max(self.delay.life(cx.round.ttl));
             claim.questions.older |= claim.questions.newest.replace(cx.round.key).is_some();
         }
         self.tell_of_write(cx);
@@ -166,7 +170,8 @@ impl LockQuestion {
         }
         let request = self.request(cx.round.key);
         let there = cx.parts.nodes.writing_to(node);
-        let bytes = there.question(self.question, command, &self.entry, cx.round.ttl, by_text);
+        let life = self.delay.life(cx.round.ttl);
+        let bytes = there.question(self.question, command, &self.entry, life, by_text);
         there.send(cx.now, request, bytes);
         cx.round[node].asked = true;
     }
@@ -248,27 +253,38 @@ impl LockQuestion {
 
     /// A majority no longer has the lock: reports to its holder that it is over, and has the remaining
     /// copies released. A lock without a claim has no holder to report to; its copies are released too,
-    /// if there is room.
+    /// if there is room. Copies of a lock with a delay stay: its holder may not stop at once.
     fn lose(&mut self, cx: &mut Context<'_>) {
-        let copy = self.entry.copy_into(cx.parts.claims.buffers.take());
+        let stays = self.delay != Delay::default();
+        let buffers = &mut cx.parts.claims.buffers;
+        let copy = (!stays).then(|| self.entry.copy_into(buffers.take()));
         let told = self.claim.map(|claim| (claim, cx.parts.tell_lost(claim)));
         self.decide(Verdict::Lost, cx);
         let (key, open) = match told {
             Some(told) => told,
-            None if !cx.parts.claims.has_room() => return,
+            None if stays || !cx.parts.claims.has_room() => return,
             None => {
-                let claim = cx.parts.adopt(cx.now, None, self.valid_until, cx.round.ttl);
+                let claim = cx.parts.adopt(
+                    cx.now,
+                    None,
+                    self.valid_until,
+                    self.delay.life(cx.round.ttl),
+                );
                 (claim, Questions::default())
             }
         };
         if let Some(claim) = cx.parts.claims.get_mut(key).must() {
-            claim.entry = Some(copy);
+            claim.entry = copy.or_else(|| claim.entry.take());
             claim.valid_until = cx.now;
             if let Some(kept) = &claim.kept {
                 kept.lost(cx.now);
             }
         }
-        cx.lost = Some((key, open));
+        cx.lost = Some(LostLock {
+            claim: key,
+            open,
+            stays,
+        });
     }
 
     /// The operation has ended: removes it from its claim.
@@ -477,7 +493,7 @@ pub(in crate::engine) fn learn(
         claim.unknown.remove(node);
     }
     match vote {
-        Vote::Yes => claim.found_on(node, parts.settings.drift.gone_by(now, claim.ttl)),
+        Vote::Yes => claim.found_on(node, parts.settings.drift.gone_by(now, claim.life)),
         // A key that is missing or another's was not extended.
         Vote::No => drop(claim.lacking.insert(node)),
         Vote::Abstain => {}
