@@ -458,10 +458,10 @@ impl Acquire {
         &mut self,
         majority: &Majority,
         valid_until: Instant,
-        operation: OperationKey,
-        parts: &mut Parts,
+        cx: &mut Context<'_>,
     ) -> Option<Lock> {
         let key = self.claim.must()?;
+        let parts = &mut *cx.parts;
         let id = parts.claims.lock_id(key);
         let claim = parts.claims.get_mut(key).must()?;
         let entry = claim.entry.take().must()?;
@@ -470,9 +470,9 @@ impl Acquire {
         claim.valid_until = valid_until;
         claim.told_until = valid_until;
         claim.watch(&mut parts.timers);
-        let (delay, left) = (parts.settings.delay, self.extensions);
-        let terms = (valid_until, delay.ttl(claim.life), delay);
-        parts.queues.hold(self.place, operation, key);
+        let terms = (valid_until, cx.round.ttl, parts.settings.delay);
+        let left = self.extensions;
+        parts.queues.hold(self.place, cx.round.key, key);
         self.verdict = Verdict::HandedOut;
         Some(Lock::granted(majority, entry, id, terms, left))
     }
@@ -549,7 +549,7 @@ impl Operate for Acquire {
         let result = match core::mem::replace(&mut self.verdict, Verdict::Open) {
             Verdict::Open | Verdict::HandedOut => return None,
             Verdict::Granted(majority, until) => {
-                let mut lock = self.hand_out(&majority, until, cx.round.key, cx.parts);
+                let mut lock = self.hand_out(&majority, until, cx);
                 if self.keep != 0 {
                     keep(lock.as_mut(), Duration::from_nanos(self.keep), cx);
                 }
