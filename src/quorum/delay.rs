@@ -42,23 +42,34 @@ impl Delay {
         self.0
     }
 
-    /// Returns what is added to each ttl.
-    #[inline]
-    const fn added(self) -> Duration {
-        Duration::from_millis(self.0 as u64)
-    }
-
     /// Returns for how long nodes keep the key of a lock of `ttl`.
     #[inline]
-    pub(crate) const fn life(self, ttl: Duration) -> Duration {
-        ttl.saturating_add(self.added())
+    pub(crate) fn life(self, ttl: Duration) -> Duration {
+        match self.0 {
+            0 => ttl,
+            added => longer(ttl, added),
+        }
     }
 
     /// Returns the ttl of a lock whose key nodes keep for `life`.
     #[inline]
-    pub(crate) const fn ttl(self, life: Duration) -> Duration {
-        life.saturating_sub(self.added())
+    pub(crate) fn ttl(self, life: Duration) -> Duration {
+        match self.0 {
+            0 => life,
+            added => shorter(life, added),
+        }
     }
+}
+
+// Out of line: most locks have no delay.
+#[cold]
+fn longer(ttl: Duration, added: u32) -> Duration {
+    ttl.saturating_add(Duration::from_millis(added.into()))
+}
+
+#[cold]
+fn shorter(life: Duration, added: u32) -> Duration {
+    life.saturating_sub(Duration::from_millis(added.into()))
 }
 
 #[cfg(test)]
