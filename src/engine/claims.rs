@@ -446,6 +446,9 @@ impl Claims {
         };
         if claim.adopted {
             // The longest life there is may be a month, and a late release goes to all nodes anyway.
+            if let Some(timer) = claim.timer.take() {
+                timers.cancel(timer);
+            }
             self.slab.remove(key.0);
             return;
         }

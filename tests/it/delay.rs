@@ -94,7 +94,9 @@ fn the_delay_goes_with_a_lock_to_another_process() {
     let redlock = delaying(&cluster, LONG);
     let lock = redlock.try_lock(KEY, LONG).expect("free").into_lock();
     finish(start("extend-delayed", &cluster, &hex(&lock.to_bytes())));
-    let kept = cluster[0].raw().pttl(KEY.as_bytes());
+    // It stands on the nodes that had answered when it was handed over: a majority.
+    let kept = (0..3).map(|node| cluster[node].raw().pttl(KEY.as_bytes()));
+    let kept = kept.max().expect("three nodes");
     assert!((3 * LONG).as_millis() as i64 - 10_000 < kept, "{kept} ms");
     let mut guard = redlock.adopt(lock);
     guard.confirm().expect("held");

@@ -161,6 +161,7 @@ mod tests {
     use super::{Chosen, DRIVERS, ORACLES};
     use crate::SEEDS;
     use crate::case::{ANY, Kind};
+    use crate::delaying::DELAYING;
     use crate::history::History;
     use crate::kinds::{
         CRAMPED, CROWDED, EXTENDED, FLUSHED, FORGOTTEN, INHERITED, NARROW, RAISED, STEPPED, STOPPED,
@@ -296,6 +297,7 @@ mod tests {
         ("LossNotTold", "told"),
         ("NoscriptReleaseDropped", "outcome"),
         ("RetryInStep", "starvation"),
+        ("ExtensionForgetsDelay", "delay"),
         ("TopUpBeforeMajority", "copy"),
         ("RetryAtOnce", "storm"),
         ("HeadKept", "queue"),
@@ -314,7 +316,11 @@ mod tests {
         let heard: BTreeSet<_> = OBJECTIONS.iter().map(|(_, oracle)| *oracle).collect();
         assert_eq!(heard, BTreeSet::from(ORACLES));
         for (mutant, oracle) in OBJECTIONS {
-            let kind = if oracle == "queue" { CROWDED } else { ANY };
+            let kind = match oracle {
+                "queue" => CROWDED,
+                "delay" => DELAYING,
+                _ => ANY,
+            };
             let _chosen = Chosen::new(Some(mutant)).listening(oracle);
             let sweep = sweep(kind, 0..OBJECTION_SEEDS, Until::Objection);
             let (seed, violation) = sweep

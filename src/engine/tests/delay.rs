@@ -288,6 +288,23 @@ fn the_delay_does_not_prolong_a_vote() {
     assert_eq!(span(100 * SECOND), span(Duration::ZERO));
 }
 
+/// Nor does any timer of it stay.
+#[test]
+fn what_is_left_of_a_lost_lock_of_another_handle_is_forgotten() {
+    let (mut world, lock) = World::delaying(3);
+    let lock = world.detach(lock);
+    let lock = world.adopt(lock);
+    world.extend(&lock);
+    world.take_all();
+    world.all_say(0..2, ":0|");
+    world.expired_first(&lock);
+    assert!(matches!(world.not_extended(), ExtendError::Lost(_)));
+    world.say(2, ":1|");
+    assert_eq!(world.take_all().concat(), NOTHING);
+    assert_eq!(world.engine.poll_timeout(), None);
+    world.is_clean();
+}
+
 /// A majority has lost it, and its holder may hang: what is left keeps others out.
 #[test]
 fn what_is_left_of_a_lost_lock_stays_for_the_delay() {

@@ -103,6 +103,7 @@ impl World {
         let ttl = deed.command.ttl.and_then(super::ledger::millis)?;
         let left = calls.end().saturating_since(*certain);
         let longest = left.saturating_add(drift(record.ttl.max(calls.ttl)));
-        (longest.as_nanos() as u64 + MILLI < ttl * MILLI).then_some("a copy that lasts too long")
+        let longest = longest.as_nanos() as u64 + self.plan.added_time();
+        (longest + MILLI < ttl * MILLI).then_some("a copy that lasts too long")
     }
 }
