@@ -51,14 +51,18 @@ pub(crate) const DELAYING: Kind = kind("delaying", |entropy| {
 });
 
 impl Plan {
-    /// In one world in two servers forget their locks, and clients know that.
+    /// In two worlds of three servers forget their locks, and clients know that or the servers say so.
     fn forgetting(mut self, entropy: &mut Entropy) -> Self {
-        let amnesia = entropy.pick(&[0, 2]);
-        if amnesia != 0 && self.strangers == 0 {
-            self.guard = Guard::Observed;
-            self.faults[Fault::Amnesia as usize] = amnesia;
+        match entropy.below(3) {
+            1 => {
+                self.guard = Guard::Observed;
+                self.strangers = 0;
+                self.faults[Fault::Amnesia as usize] = 2;
+                self
+            }
+            2 => self.marked(entropy),
+            _ => self,
         }
-        self
     }
 
     /// What the lock delay adds to each ttl on the nodes, in milliseconds.
