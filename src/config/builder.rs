@@ -147,7 +147,7 @@ impl Builder {
     ///
     /// Of use where work does not end at the moment at which its lock does: a process that takes time
     /// to be stopped, a program that hangs, or was suspended, and goes on for a while before it looks
-    /// at its lock. When the validity of a lock has ended (its holder was killed, was cut off, or did not
+    /// at its lock ([`manual::keeping`](crate::manual::keeping)). When the validity of a lock has ended (its holder was killed, was cut off, or did not
     /// extend it) no other client gets the lock before `delay` has passed too. In that time the old
     /// holder has to be stopped. A release deletes the keys at once, also one that comes late.
     ///
@@ -160,8 +160,12 @@ impl Builder {
     ///   different delays.
     /// * It goes with a lock that is handed over (`into_lock`, `to_bytes`), and its next owner extends
     ///   with it.
-    /// * It does not help against a holder that was *told* of the loss by a majority of the nodes that
-    ///   have forgotten the lock: what they have forgotten they do not keep.
+    /// * If a majority of the nodes says that the lock is lost, what is left of it on the others is not
+    ///   deleted by the handle, as it is without a delay, but stays until its end or your release. It
+    ///   keeps others out if the missing keys were forgotten by nodes whose answers do not count
+    ///   ([`RestartGuard`]); keys that an operator has deleted keep nobody out.
+    /// * [`inspect`](crate::Redlock::inspect) and the reports of waiters tell how long the keys live,
+    ///   so with the delay.
     ///
     /// ```no_run
     /// use std::time::Duration;
