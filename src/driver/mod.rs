@@ -264,6 +264,14 @@ impl Driver {
         self.begin()?.ask(|engine, now| engine.confirm(now, lock))
     }
 
+    /// Asks for one [`Event::AtRisk`], when less than `left` is left of the validity of `lock`. See
+    /// [`Engine::alert_below`].
+    pub fn alert_below(&mut self, lock: &Lock, left: Duration) {
+        if let Ok(mut inner) = self.begin() {
+            inner.ask(|engine, _| engine.alert_below(lock, left));
+        }
+    }
+
     /// Begins to ask who holds `resource`, and changes nothing. The outcome is an [`Event::Inspected`],
     /// when every node has answered or its time is up. See [`Redlock::inspect`](crate::Redlock::inspect).
     ///

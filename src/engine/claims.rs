@@ -62,6 +62,8 @@ pub(super) enum LockDue {
     Over,
     /// It is kept, and has to be extended by this ttl.
     Extend(Duration),
+    /// It is at risk, and that has to be reported to its holder.
+    AtRisk,
 }
 
 impl Claims {
@@ -378,10 +380,7 @@ impl Claims {
         there.timer = None;
         match there.stage {
             Stage::Held { told: false } if below.now < told_at(there.stands_until()) => {
-                match there.due(below.now, below.timers) {
-                    Some(due) => return Some(LockDue::Extend(due.ttl)),
-                    None => there.watch(below.timers), // It was extended meanwhile.
-                }
+                return there.due(below.now, below.timers); // Or it was extended meanwhile.
             }
             Stage::Held { told: false } => return Some(LockDue::Over),
             Stage::Held { told: true } => self.forget(below.now, claim, below.timers),
@@ -399,6 +398,22 @@ impl Claims {
             claim.kept = Some(lock.keep(keeping));
             claim.watch(timers);
         }
+    }
+
+    /// Asks for an alert when less than `left` is left of `lock`, if it is held here and not over.
+    pub(super) fn alert(&mut self, lock: LockId, left: Duration, timers: &mut Timers) {
+        let claim = Key::from_bits(lock.claim).filter(|_| lock.engine == self.engine);
+        let claim = claim.and_then(|claim| self.slab.get_mut(claim));
+        if let Some(claim) = claim.filter(|claim| claim.is_held()) {
+            claim.alert(left);
+            claim.watch(timers);
+        }
+    }
+
+    /// Returns `true` if the end of `lock` was not reported, and it was not released.
+    pub(super) fn holds(&self, lock: LockId) -> bool {
+        let claim = Key::from_bits(lock.claim).and_then(|claim| self.slab.get(claim));
+        claim.is_some_and(Claim::is_held)
     }
 
     /// The keys of `claim` have expired where their expiry is known: ends the debts there.

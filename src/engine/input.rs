@@ -16,6 +16,7 @@ use super::nodes::Silence;
 use super::operation::Kind;
 use super::operation::extend::Extend;
 use super::operation::held::Verdict;
+use super::parts::News;
 
 impl Engine {
     /// Hands in what happened outside. Infallible: nothing that a server sends is a mistake of the
@@ -410,6 +411,10 @@ impl Engine {
             None => {}
             Some(LockDue::Over) => self.lock_is_over(now, claim),
             Some(LockDue::Extend(ttl)) => self.extend_kept(now, claim, ttl),
+            Some(LockDue::AtRisk) => {
+                let lock = self.parts.claims.lock_id(claim);
+                self.parts.news.push_back(News::AtRisk(lock));
+            }
         }
     }
 

@@ -416,6 +416,21 @@ impl Engine {
         self.operations.cancel_acquisitions(now, &mut self.parts);
     }
 
+    /// Asks for one [`Event::AtRisk`], when less than `left` is left of the validity of `lock`: at once if that
+    /// is so now. It comes up to two ticks early rather than late. An extension puts it off. Of several requests the
+    /// one with the most `left` counts, until it was reported.
+    ///
+    /// Nothing is reported about a lock that is over, released or handed over, or is not one of this
+    /// engine, and `left` beyond 49 days is reported at once.
+    pub fn alert_below(&mut self, lock: &Lock, left: Duration) {
+        self.alert(lock.id(), left);
+    }
+
+    pub(crate) fn alert(&mut self, lock: LockId, left: Duration) {
+        let parts = &mut self.parts;
+        parts.claims.alert(lock, left, &mut parts.timers);
+    }
+
     // ----- locks without an operation -------------------------------------------------------
 
     /// Releases `lock` without an operation that waits for the outcome.

@@ -66,16 +66,17 @@ impl Operations {
         self.slab.len() < ROUNDS_FOR_KEEPING
     }
 
-    /// Returns `true` if the newest question about `claim` is an extension that counts votes.
+    /// Returns `true` if an extension of `claim` counts votes: one that its engine has begun, or the newest
+    /// question about it.
     pub(super) fn is_extending(&self, claim: ClaimKey, parts: &Parts) -> bool {
-        let newest = parts
-            .claims
-            .get(claim)
-            .and_then(|claim| claim.questions.newest);
-        let newest = newest.and_then(|key| self.slab.get(key.0));
-        newest.is_some_and(|Operation { round, kind }| {
+        let Some(claim) = parts.claims.get(claim) else {
+            return false;
+        };
+        let newest = claim.questions.newest.and_then(|key| self.slab.get(key.0));
+        let newest = newest.is_some_and(|Operation { round, kind }| {
             round.is_voting() && matches!(kind, Kind::Extend(_))
-        })
+        });
+        claim.is_extending || newest
     }
 
     /// Returns `true` if another question about a lock that is held would be one too many. They have as

@@ -32,7 +32,9 @@ impl Engine {
             Alarm::Debts(_) => Wake::Debt,
             Alarm::Operation(key) => self.operations.wake(key),
             Alarm::Claim(key) => match self.parts.claims.get(key) {
-                Some(claim) if claim.is_held() && claim.kept.is_some() => Wake::Extension,
+                Some(claim) if claim.is_held() && (claim.kept.is_some() || claim.alert != 0) => {
+                    Wake::Extension
+                }
                 Some(claim) if claim.is_held() => Wake::Expiry,
                 Some(_) | None => Wake::Debt,
             },
@@ -64,6 +66,10 @@ impl Engine {
         while let Some(news) = self.parts.news.pop_front() {
             let event = match news {
                 News::Expired(lock) => Some(Event::Expired { lock }),
+                News::AtRisk(lock) => {
+                    let holds = self.parts.claims.holds(lock);
+                    holds.then_some(Event::AtRisk { lock })
+                }
                 News::Operation(key) => self.operations.tell(now, key, &mut self.parts),
                 News::Stirred(key) => {
                     self.stir(now, Some(key));

@@ -46,6 +46,8 @@ pub(super) enum News {
     Operation(OperationKey),
     /// A lock is over.
     Expired(LockId),
+    /// A lock is at risk, if it is still held.
+    AtRisk(LockId),
     /// Something has changed that this operation waits for. There is nothing to tell a caller.
     Stirred(OperationKey),
 }

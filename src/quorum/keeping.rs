@@ -26,20 +26,12 @@ const TICK: Duration = Duration::from_nanos(NANOS_PER_TICK);
 /// When a lock is extended by its engine, and by how much.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Keeping {
-    /// What each extension asks for.
-    ttl: Duration,
+    /// What each extension asks for, in nanoseconds.
+    ttl: u64,
     /// Half of the validity that this gives.
-    half: Duration,
+    half: u64,
     /// No extension asks for more than this.
     limit: Instant,
-}
-
-/// An extension that is due.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct Due {
-    pub(crate) ttl: Duration,
-    /// When it is tried again, if it fails.
-    pub(crate) again: Instant,
 }
 
 /// What a lock that is kept and the engine that keeps it share.
@@ -50,6 +42,8 @@ pub(crate) struct Kept {
     valid_until: AtomicU64,
     /// The longest that its keys were given, in nanoseconds.
     ttl: AtomicU64,
+    /// It is not tried before. Only its engine reads and writes it.
+    again: AtomicU64,
     extensions_left: AtomicU32,
     /// It is not to be extended any more.
     has_ended: AtomicBool,
@@ -59,33 +53,40 @@ impl Keeping {
     /// Extensions by `ttl`, which end at `limit` at the latest.
     pub(crate) fn new(ttl: Duration, limit: Instant, drift: Drift) -> Self {
         Self {
-            ttl,
-            half: ttl.saturating_sub(drift.of(ttl)) / 2,
+            ttl: nanos(ttl),
+            half: nanos(ttl.saturating_sub(drift.of(ttl)) / 2),
             limit,
         }
     }
 
+    const fn ttl(self) -> Duration {
+        Duration::from_nanos(self.ttl)
+    }
+
+    const fn half(self) -> Duration {
+        Duration::from_nanos(self.half)
+    }
+
     /// Returns when a lock that is valid until `end` is to be extended. [`Instant::MAX`] if what it was
     /// given already lasts to the limit.
-    fn due_at(&self, end: Instant) -> Instant {
-        let drift = self.ttl.saturating_sub(self.half.saturating_mul(2));
+    fn due_at(self, end: Instant) -> Instant {
+        let drift = self.ttl().saturating_sub(self.half().saturating_mul(2));
         let asked_for = end.saturating_add(drift).saturating_add(TICK); // A ttl has whole ticks.
         match asked_for < self.limit {
-            true => end.saturating_sub(self.half),
+            true => end.saturating_sub(self.half()),
             false => Instant::MAX,
         }
     }
 
-    /// Returns the extension that is due at `now` for a lock that is valid until `end`.
-    fn due(&self, now: Instant, end: Instant) -> Option<Due> {
-        if now < self.due_at(end) || end <= now {
-            return None;
-        }
-        let pause = (end.saturating_since(now) / 4).max(self.ttl / 64);
-        Some(Due {
-            ttl: self.ttl.min(self.limit.saturating_since(now)),
-            again: now.saturating_add(pause.max(TICK)),
-        })
+    /// Returns what is asked for at `now`.
+    fn asked_for(self, now: Instant) -> Duration {
+        self.ttl().min(self.limit.saturating_since(now))
+    }
+
+    /// Returns when a lock that is valid until `end`, and is tried at `now`, is tried again if that fails.
+    fn again(self, now: Instant, end: Instant) -> Instant {
+        let pause = (end.saturating_since(now) / 4).max(self.ttl() / 64);
+        now.saturating_add(pause.max(TICK))
     }
 }
 
@@ -96,6 +97,7 @@ impl Kept {
             keeping,
             valid_until: AtomicU64::new(end.as_nanos()),
             ttl: AtomicU64::new(nanos(ttl)),
+            again: AtomicU64::new(0),
             extensions_left: AtomicU32::new(extensions),
             has_ended: AtomicBool::new(false),
         }
@@ -106,15 +108,27 @@ impl Kept {
     /// Returns when a lock that is valid until `end` is to be extended; [`Instant::MAX`] if it is not to
     /// be.
     pub(crate) fn due_at(self: &Arc<Self>, end: Instant) -> Instant {
+        let again = Instant::from_nanos(self.again.load(Ordering::Relaxed));
         match self.is_kept() {
-            true => self.keeping.due_at(end),
+            true => self.keeping.due_at(end).max(again),
             false => Instant::MAX,
         }
     }
 
-    /// Returns the extension that is due at `now` for a lock that is valid until `end`.
-    pub(crate) fn due(self: &Arc<Self>, now: Instant, end: Instant) -> Option<Due> {
-        self.keeping.due(now, end).filter(|_| self.is_kept())
+    /// Returns by how much a lock that is valid until `end` is to be extended at `now`, if it is due. From
+    /// then on it is due when it is to be tried again.
+    pub(crate) fn due(self: &Arc<Self>, now: Instant, end: Instant) -> Option<Duration> {
+        let is_due = self.due_at(end) <= now && now < end;
+        is_due.then(|| {
+            let again = self.keeping.again(now, end);
+            self.again.store(again.as_nanos(), Ordering::Relaxed);
+            self.keeping.asked_for(now)
+        })
+    }
+
+    /// Its end is another one: it is due as if it had not been tried.
+    pub(crate) fn begin_again(&self) {
+        self.again.store(0, Ordering::Relaxed);
     }
 
     /// Returns `false` if nobody has the lock any more, or it was handed over, or it may not be extended
@@ -122,6 +136,29 @@ impl Kept {
     fn is_kept(self: &Arc<Self>) -> bool {
         let is_had = Arc::strong_count(self) > 1;
         is_had && !self.has_ended.load(Ordering::Acquire) && self.extensions_left() != 0
+    }
+
+    /// A majority has it until `end`: exactly, or at least, because it was extended by `ttl`. The engine says so
+    /// in the order of the outcomes, whenever their callers apply them.
+    pub(crate) fn tell(&self, exact: bool, end: Instant, ttl: Duration) {
+        match exact {
+            true => self.ends(end, ttl),
+            false => self.extended(end, ttl),
+        }
+    }
+
+    /// It ends then at the latest.
+    pub(crate) fn ends_by(&self, end: Instant) {
+        self.valid_until.fetch_min(end.as_nanos(), Ordering::AcqRel);
+    }
+
+    fn extended(&self, end: Instant, ttl: Duration) {
+        self.ttl.fetch_max(nanos(ttl), Ordering::AcqRel);
+        self.valid_until.fetch_max(end.as_nanos(), Ordering::AcqRel);
+        let fewer = |left| Some(one_less(left));
+        let _ = self
+            .extensions_left
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, fewer);
     }
 
     // ----- both -----------------------------------------------------------------------------
@@ -138,25 +175,10 @@ impl Kept {
         Duration::from_nanos(self.ttl.load(Ordering::Acquire))
     }
 
-    /// A majority extended it by `ttl`, until `end` at least.
-    pub(crate) fn extended(&self, end: Instant, ttl: Duration) {
-        self.ttl.fetch_max(nanos(ttl), Ordering::AcqRel);
-        self.valid_until.fetch_max(end.as_nanos(), Ordering::AcqRel);
-        let fewer = |left| Some(one_less(left));
-        let _ = self
-            .extensions_left
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, fewer);
-    }
-
     /// It ends then, later or earlier than before. The longest ttl that its keys were given is `ttl`.
     pub(super) fn ends(&self, end: Instant, ttl: Duration) {
         self.ttl.fetch_max(nanos(ttl), Ordering::AcqRel);
         self.valid_until.store(end.as_nanos(), Ordering::Release);
-    }
-
-    /// A majority does not have it any more.
-    pub(crate) fn lost(&self, now: Instant) {
-        self.valid_until.store(now.as_nanos(), Ordering::Release);
     }
 
     /// Its engine does not extend it any more.
@@ -201,10 +223,11 @@ mod tests {
             (0, 9_898, 9_000, None),
         ] {
             let keeping = Keeping::new(TTL, at(limit), Drift::default());
-            let due = keeping.due(at(now), at(end));
-            let due = due.map(|due| {
-                let again = due.again.as_nanos() / 1_000_000;
-                (due.ttl.as_millis() as u64, again)
+            let kept = Arc::new(Kept::new(keeping, at(end), TTL, u32::MAX));
+            let _held = Arc::clone(&kept);
+            let due = kept.due(at(now), at(end)).map(|ttl| {
+                let again = kept.due_at(at(end)).as_nanos() / 1_000_000;
+                (ttl.as_millis() as u64, again)
             });
             assert_eq!(due, expected, "limit {limit}, end {end}, now {now}");
         }
@@ -216,10 +239,12 @@ mod tests {
             let drift = Drift::default();
             let keeping = Keeping::new(ttl, Instant::MAX, drift);
             let end = drift.valid_until(at(7), ttl);
-            let (mut tries, mut now) = (0, keeping.due_at(end));
-            while let Some(due) = keeping.due(now, end) {
-                assert!(now < due.again && due.ttl == ttl);
-                (tries, now) = (tries + 1, due.again);
+            let kept = Arc::new(Kept::new(keeping, end, ttl, u32::MAX));
+            let _held = Arc::clone(&kept);
+            let (mut tries, mut now) = (0, kept.due_at(end));
+            while let Some(asked_for) = kept.due(now, end) {
+                assert!(now < kept.due_at(end) && asked_for == ttl);
+                (tries, now) = (tries + 1, kept.due_at(end));
             }
             assert!((1..=15).contains(&tries), "{tries} with {ttl:?}");
             assert!(end <= now);
@@ -234,6 +259,10 @@ mod tests {
         let held = Arc::clone(&kept);
         assert_eq!(kept.due_at(at(9_898)), at(4_949));
         assert!(kept.due(at(5_000), at(9_898)).is_some());
+        assert!(
+            kept.due(at(5_001), at(9_898)).is_none(),
+            "not at once again"
+        );
         held.extended(at(12_000), TTL);
         assert_eq!(
             (kept.valid_until(), kept.extensions_left()),

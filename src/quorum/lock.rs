@@ -169,7 +169,7 @@ impl Lock {
     pub(crate) fn extended(&mut self, majority: &Majority, end: Instant, longest: Duration) {
         self.voters = self.voters.union(majority.nodes());
         match &mut self.terms {
-            Terms::Kept(kept) => kept.extended(end, longest),
+            Terms::Kept(_) => {} // Its engine has told it.
             Terms::Own { ttl, valid_until } => {
                 *ttl = longest.max(*ttl);
                 *valid_until = end.max(*valid_until);
@@ -181,8 +181,9 @@ impl Lock {
     /// A majority keeps it until then: that replaces the known end.
     pub(crate) fn confirmed(&mut self, majority: &Majority, end: Instant, longest: Duration) {
         self.voters = self.voters.union(majority.nodes());
-        let ttl = longest.max(self.ttl());
-        self.end_at(end, ttl);
+        if let Terms::Own { ttl, valid_until } = &mut self.terms {
+            (*ttl, *valid_until) = (longest.max(*ttl), end);
+        }
     }
 
     fn end_at(&mut self, end: Instant, longest: Duration) {

@@ -18,7 +18,7 @@ mod tally;
 mod validity;
 
 pub(crate) use delay::Delay;
-pub(crate) use keeping::{Due, Keeping, Kept};
+pub(crate) use keeping::{Keeping, Kept};
 pub use lock::{Lock, LockId};
 pub use set::NodeSet;
 pub use tally::{Acquisition, Extending, Majority, Releasing, Tally, Vote, quorum_of};

@@ -15,6 +15,8 @@ use super::slot::Slot;
 use super::watch::{NOTICE, Pending};
 use crate::driver::clock;
 use crate::error::Report;
+use crate::quorum::{Lock, LockId};
+use crate::time::{NANOS_PER_TICK, nanos};
 
 /// Completes when less than a quarter of its ttl is left of a lock, for whatever reason: extensions
 /// fail, a limit is reached, or nobody extends it. [`LockGuard::at_risk`](super::LockGuard::at_risk)
@@ -24,7 +26,7 @@ use crate::error::Report;
 ///
 /// * It is a level: while the lock is at risk it completes at once. When the lock was extended after all,
 ///   a new one waits again.
-/// * It is given by a timer and comes a tick early rather than late, also if every node is silent.
+/// * It is given by a timer and comes up to two ticks early rather than late, also if every node is silent.
 /// * If the lock is released or detached, it never completes.
 /// * In a forked child it completes at once: the lock is the parent's.
 ///
@@ -46,6 +48,7 @@ use crate::error::Report;
 #[must_use = "it signals only a task or thread that waits for it"]
 pub struct AtRisk {
     slot: Arc<Slot>,
+    lock: LockId,
     shared: Weak<Shared>,
     process: Pid,
     notice: Duration,
@@ -54,12 +57,13 @@ pub struct AtRisk {
 }
 
 impl AtRisk {
-    pub(super) fn new(slot: Arc<Slot>, shared: &Arc<Shared>, ttl: Duration) -> Self {
+    pub(super) fn new(slot: Arc<Slot>, shared: &Arc<Shared>, lock: &Lock) -> Self {
         Self {
             slot,
+            lock: lock.id(),
             process: shared.process,
             shared: Arc::downgrade(shared),
-            notice: ttl / 4,
+            notice: lock.ttl() / 4,
             place: None,
         }
     }
@@ -85,9 +89,11 @@ impl AtRisk {
         self.is_foreign() || self.slot.watch.wait(timeout, self.early())
     }
 
-    /// How long before the end it completes.
+    /// How long before the end it completes: whole ticks, as the engine counts them, and one.
     fn early(&self) -> Duration {
-        self.notice.saturating_add(NOTICE)
+        let ticks = nanos(self.notice).div_ceil(NANOS_PER_TICK);
+        let whole = Duration::from_nanos(ticks.saturating_mul(NANOS_PER_TICK));
+        whole.saturating_add(NOTICE)
     }
 
     /// Returns `true` in a forked child, where the mutex of the watch may never be unlocked.
@@ -120,12 +126,10 @@ impl Future for AtRisk {
         {
             Pending::Over => return Poll::Ready(()),
             Pending::Waits => {}
-            Pending::Alert(at) => {
+            Pending::Alert(early) => {
                 // Without a handle the lock was released.
-                if let Some(shared) = this.shared.upgrade()
-                    && let Ok(mut section) = shared.enter()
-                {
-                    section.callers.alerts.add(at, Arc::clone(&this.slot));
+                if let Some(shared) = this.shared.upgrade() {
+                    shared.alert(this.lock, early);
                 }
             }
         }

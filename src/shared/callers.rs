@@ -3,7 +3,6 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::alerts::Alerts;
 use super::slot::{Grant, Outcome, Slot};
 use super::table::Table;
 use crate::driver::{Refusal, clock};
@@ -21,8 +20,6 @@ pub(super) struct Callers {
     tasks: usize,
     /// The locks that are held.
     locks: Table<LockId, Arc<Slot>>,
-    /// When tasks have to learn that a lock is at risk.
-    pub(super) alerts: Alerts,
     deliveries: Vec<Delivery>,
     /// Some of them are for tasks.
     delivers_to_task: bool,
@@ -51,7 +48,7 @@ pub(super) enum Delivery {
     /// The lock ends at this time, later or earlier than before.
     Ends(Arc<Slot>, Instant),
     /// The lock may be at risk.
-    Alert(Arc<Slot>),
+    Alert(Arc<Slot>, LockId),
     /// The engine has failed to extend the lock.
     NotKept(Arc<Slot>, Option<Report>),
 }
@@ -63,7 +60,6 @@ impl Callers {
             tasks: 0,
             // The lower half of a claim's key is its index.
             locks: Table::new(|lock: LockId| lock.claim as u32 as usize),
-            alerts: Alerts::default(),
             deliveries: Vec::new(),
             delivers_to_task: false,
         }
@@ -134,6 +130,11 @@ impl Callers {
         if let Event::Expired { lock } = event {
             let slot = self.locks.take(lock);
             return self.deliveries.extend(slot.map(Delivery::Lost));
+        }
+        if let Event::AtRisk { lock } = event {
+            let slot = self.locks.get(lock).map(Arc::clone);
+            let alert = slot.map(|slot| Delivery::Alert(slot, lock));
+            return self.deliveries.extend(alert);
         }
         if let Event::Kept { lock, result } = event {
             return self.note_kept(lock, result);
@@ -227,14 +228,6 @@ impl Callers {
         }
     }
 
-    /// Delivers the alerts that are due at `now`.
-    pub(super) fn alert(&mut self, now: Instant) {
-        if self.alerts.next() <= now {
-            let due = self.alerts.take(now);
-            self.deliveries.extend(due.into_iter().map(Delivery::Alert));
-        }
-    }
-
     /// The engine has panicked: refuses every call, and reports every lock as lost.
     pub(super) fn refuse_all(&mut self) {
         let (calls, locks) = (self.operations.drain(), self.locks.drain());
@@ -267,9 +260,10 @@ impl Callers {
         let place = self.deliveries.iter().position(is_own)?;
         match self.deliveries.swap_remove(place) {
             Delivery::Outcome(_, outcome) => Some(outcome),
-            Delivery::Lost(_) | Delivery::Ends(..) | Delivery::Alert(_) | Delivery::NotKept(..) => {
-                None
-            }
+            Delivery::Lost(_)
+            | Delivery::Ends(..)
+            | Delivery::Alert(..)
+            | Delivery::NotKept(..) => None,
         }
     }
 }

@@ -88,7 +88,7 @@ impl LockGuard {
     /// [`AtRisk::wait`] for threads. [`AtRisk::below`] sets another limit.
     pub fn at_risk(&self) -> AtRisk {
         let slot = Arc::clone(&self.slot);
-        AtRisk::new(slot, &self.redlock.handle.shared, self.lock().ttl())
+        AtRisk::new(slot, &self.redlock.handle.shared, self.lock())
     }
 
     /// Returns what is known of the lock now: how long it is valid, which nodes have it, and how its

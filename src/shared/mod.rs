@@ -36,7 +36,6 @@
 //! | --- | --- |
 //! | `redlock`, `guard`, `future`, `lost`, `at_risk` | what users hold |
 //! | `reply`, `slot`, `watch` | where outcomes are delivered, and the loss of a lock is reported |
-//! | `alerts` | when tasks have to learn that a lock is at risk |
 //! | `monitor`, `mutex` | a value with threads that wait for a change; a mutex with a deadline |
 //! | `state` | what is under the mutex: the engine, `callers` (by `table`), and the roles |
 //! | `roles` | which thread has what, and which threads are woken: why no wake-up is lost |
@@ -87,7 +86,6 @@
 //!
 //! A queue of those who wait for the same lock: that is the engine's. Only the I/O thread calls wakers.
 
-mod alerts;
 mod at_risk;
 mod build;
 mod call;

@@ -15,9 +15,10 @@ use super::mutex::Locked;
 use super::roles::Wake;
 use super::slot::{Outcome, Slot};
 use super::state::{Core, Left, Slept};
+use super::watch::NOTICE;
 use crate::driver::{Panics, Refusal, clock};
 use crate::engine::{Engine, RoundId};
-use crate::quorum::Lock;
+use crate::quorum::{Lock, LockId};
 use crate::time::Instant;
 
 /// Pause after a poll that failed, for want of memory.
@@ -141,10 +142,10 @@ impl Shared {
                     Err(_) => {}
                 },
                 Delivery::Lost(slot) => slot.watch.lose(&mut batch.wakers),
-                Delivery::Ends(slot, until) => self.end_at(&slot, until),
-                Delivery::Alert(slot) => {
-                    if let Some(at) = slot.watch.alerted(clock::now(), &mut batch.wakers) {
-                        self.alert(at, slot);
+                Delivery::Ends(slot, until) => slot.watch.ends(until),
+                Delivery::Alert(slot, lock) => {
+                    if let Some(early) = slot.watch.alerted(clock::now(), &mut batch.wakers) {
+                        self.alert(lock, early);
                     }
                 }
                 Delivery::NotKept(slot, report) => slot.watch.not_kept(report),
@@ -164,17 +165,10 @@ impl Shared {
         }
     }
 
-    /// Asks for an alert about the lock of `slot`.
-    fn alert(&self, at: Instant, slot: Arc<Slot>) {
+    /// Asks for an alert about `lock`, so `early` before its end.
+    pub(super) fn alert(&self, lock: LockId, early: Duration) {
         if let Ok(mut section) = self.enter() {
-            section.callers.alerts.add(at, slot);
-        }
-    }
-
-    /// The lock of `slot` ends then, perhaps earlier than before.
-    fn end_at(&self, slot: &Arc<Slot>, until: Instant) {
-        if let Some(at) = slot.watch.ends(until) {
-            self.alert(at, Arc::clone(slot));
+            section.engine.alert(lock, early.saturating_sub(NOTICE)); // It comes as much early.
         }
     }
 

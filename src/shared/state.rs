@@ -178,9 +178,7 @@ impl Core {
         }
         if self.tick && !wire.is_unread() {
             self.tick = false;
-            let now = clock::now();
-            self.engine.handle(now, Input::Tick);
-            self.callers.alert(now);
+            self.engine.handle(clock::now(), Input::Tick);
         }
         self.copied = self.asked;
         let callers = &mut self.callers;
@@ -204,8 +202,7 @@ impl Core {
             return now.saturating_add(Duration::from_millis(1));
         }
         let limit = until_deadline(&self.engine, now);
-        let due = limit.map_or(Instant::MAX, |limit| now.saturating_add(limit));
-        due.min(self.callers.alerts.next())
+        limit.map_or(Instant::MAX, |limit| now.saturating_add(limit))
     }
 
     // ----- roles ----------------------------------------------------------------------------
@@ -219,8 +216,8 @@ impl Core {
             self.roles.give_back_poll();
         }
         let waiting = self.callers.waiting();
-        let (engine, alert) = (&self.engine, self.callers.alerts.next());
-        let due = || engine.poll_timeout().map_or(alert, |(at, _)| at.min(alert));
+        let engine = &self.engine;
+        let due = || engine.poll_timeout().map_or(Instant::MAX, |(at, _)| at);
         self.roles.leave(waiting, due)
     }
 

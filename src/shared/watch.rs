@@ -41,8 +41,8 @@ struct Watchers {
     tasks: Vec<Task>,
     threads: usize,
     next: u64,
-    /// When the next alert comes that was asked for.
-    alert_at: Instant,
+    /// How early before the end the alert comes that was asked for. Zero: none was.
+    alert: Duration,
     /// What each node said to the last extension that failed.
     report: Option<Report>,
 }
@@ -63,8 +63,8 @@ pub(super) enum Pending {
     Over,
     /// Its waker is called, if it is ever so.
     Waits,
-    /// The same, and an alert is needed then.
-    Alert(Instant),
+    /// The same, and an alert is needed so early before the end.
+    Alert(Duration),
 }
 
 impl Watch {
@@ -77,7 +77,7 @@ impl Watch {
                 tasks: Vec::new(),
                 threads: 0,
                 next: 0,
-                alert_at: Instant::MAX,
+                alert: Duration::ZERO,
                 report: None,
             }),
         }
@@ -115,12 +115,11 @@ impl Watch {
     }
 
     /// Records that the lock is valid until `until`, later or earlier than before. A thread that sleeps
-    /// until the end looks again. Returns when an alert is needed for a task that waits.
-    pub(super) fn ends(&self, until: Instant) -> Option<Instant> {
+    /// until the end looks again.
+    pub(super) fn ends(&self, until: Instant) {
         let mut watchers = self.watchers.lock();
         self.valid_until.store(until.as_nanos(), Ordering::Release);
         self.wake_threads(&mut watchers);
-        self.alert(&mut watchers)
     }
 
     /// Records that the lock is released or detached: its loss is not reported any more.
@@ -204,36 +203,23 @@ impl Watch {
                 None
             }
         };
-        let alert = self.alert(&mut watchers);
+        let alert = watchers.next_alert();
         drop(watchers);
         drop(before);
         alert.map_or(Pending::Waits, Pending::Alert)
     }
 
-    /// Returns when an alert is needed, if none comes by then: for the first task that is to be woken
-    /// before the end.
-    fn alert(&self, watchers: &mut Watchers) -> Option<Instant> {
-        let tasks = watchers.tasks.iter().map(|task| task.early);
-        let early = tasks.max().filter(|early| !early.is_zero())?;
-        let at = self.end()?.saturating_sub(early);
-        let is_needed = at < watchers.alert_at;
-        is_needed.then(|| {
-            watchers.alert_at = at;
-            at
-        })
-    }
-
-    /// An alert has come: adds the wakers of those `tasks` that are to be woken at `now`. Returns when the
-    /// next alert is needed.
-    pub(super) fn alerted(&self, now: Instant, tasks: &mut Vec<Waker>) -> Option<Instant> {
+    /// An alert has come: adds the wakers of those `tasks` that are to be woken at `now`. Returns how early
+    /// before the end the next alert is needed.
+    pub(super) fn alerted(&self, now: Instant, tasks: &mut Vec<Waker>) -> Option<Duration> {
         let mut watchers = self.watchers.lock();
         if self.fate.load(Ordering::Relaxed) != HELD {
             return None; // All were woken, or none will be.
         }
         let is_due = |task: &mut Task| !task.early.is_zero() && self.is_over_at(now, task.early);
         tasks.extend(watchers.tasks.extract_if(.., is_due).map(|task| task.waker));
-        watchers.alert_at = Instant::MAX;
-        self.alert(&mut watchers)
+        watchers.alert = Duration::ZERO;
+        watchers.next_alert()
     }
 
     // ----- extensions by the engine ---------------------------------------------------------
@@ -269,6 +255,19 @@ impl Watch {
         let before = at.map(|at| watchers.tasks.swap_remove(at));
         drop(watchers);
         drop(before);
+    }
+}
+
+impl Watchers {
+    /// Returns how early before the end an alert is needed, if none was asked for that comes by then: for the
+    /// first task that is to be woken before the end.
+    fn next_alert(&mut self) -> Option<Duration> {
+        let early = self.tasks.iter().map(|task| task.early).max()?;
+        let is_needed = self.alert < early;
+        is_needed.then(|| {
+            self.alert = early;
+            early
+        })
     }
 }
 

@@ -47,11 +47,12 @@ pub(crate) struct Client {
     /// The newest time that was handed in.
     pub(crate) shown: Instant,
     /// The time of the newest tick, and of the one before.
-    ticked: Instant,
+    pub(crate) ticked: Instant,
     /// When it last had nothing left to write.
     flushed: crate::written::Place,
     ticked_before: Instant,
     pub(crate) turn_began: Time,
+    pub(crate) turn_place: crate::written::Place,
     /// It is in the middle of a turn, perhaps stopped.
     pub(crate) in_turn: bool,
     /// How many turns in a row the engine has wanted to be woken in the past.
@@ -364,6 +365,7 @@ impl Client {
             flushed: world.inputs,
             ticked_before: shown,
             turn_began: world.now,
+            turn_place: world.inputs,
             in_turn: false,
             hot: 0,
             next_turn: NEVER,
@@ -499,6 +501,7 @@ impl World {
         let there = &mut self.clients[client];
         if !std::mem::replace(&mut there.in_turn, true) {
             there.turn_began = self.now;
+            there.turn_place = self.inputs;
         }
         for steps in 0.. {
             match self.step(client) {

@@ -164,7 +164,8 @@ mod tests {
     use crate::delaying::DELAYING;
     use crate::history::History;
     use crate::kinds::{
-        CRAMPED, CROWDED, EXTENDED, FLUSHED, FORGOTTEN, INHERITED, NARROW, RAISED, STEPPED, STOPPED,
+        CRAMPED, CROWDED, EXTENDED, FLUSHED, FORGOTTEN, INHERITED, NARROW, OUTAGES, RAISED,
+        STEPPED, STOPPED,
     };
     use crate::replay::number;
     use crate::sweep::{Until, say, sweep};
@@ -299,6 +300,8 @@ mod tests {
         ("RetryInStep", "starvation"),
         ("ExtensionForgetsDelay", "delay"),
         ("TopUpBeforeMajority", "copy"),
+        ("KeptTriedOnce", "kept"),
+        ("RiskToldLate", "told-early"),
         ("RetryAtOnce", "storm"),
         ("HeadKept", "queue"),
         ("RetryAfterEnd", "late"),
@@ -309,7 +312,7 @@ mod tests {
     ];
 
     /// Histories within which it does.
-    const OBJECTION_SEEDS: u64 = 50;
+    const OBJECTION_SEEDS: u64 = 100;
 
     #[test]
     fn every_oracle_is_heard_alone() {
@@ -319,6 +322,7 @@ mod tests {
             let kind = match oracle {
                 "queue" => CROWDED,
                 "delay" => DELAYING,
+                "kept" | "told-early" => OUTAGES,
                 _ => ANY,
             };
             let _chosen = Chosen::new(Some(mutant)).listening(oracle);

@@ -112,6 +112,10 @@ pub(crate) struct Plan {
     pub(crate) second_thoughts: u32,
     /// How often a client inspects a resource when it has a turn. Most worlds have none.
     pub(crate) inspects: u32,
+    /// How often a lock is kept by its engine. Most worlds have none such.
+    pub(crate) keeps: u32,
+    /// How often the holder of a lock asks to be told when it is at risk.
+    pub(crate) alerts: u32,
     /// How often a lock may be extended.
     pub(crate) extensions: Option<u32>,
 
@@ -293,6 +297,8 @@ impl Plan {
             cancels: entropy.pick(&[0, 0, 50_000, 300_000]),
             second_thoughts: 0,
             inspects: 0,
+            keeps: 0,
+            alerts: 0,
             extensions: entropy.pick(&[None, None, Some(1), Some(3)]),
             lag: entropy.pick(&[20, 5, 100, 1_000]) * MICRO,
             pause: entropy.pick(&[0, 0, 1_000, 20_000]),
@@ -534,6 +540,8 @@ impl Plan {
             cancels: 0,
             second_thoughts: 0,
             inspects: 0,
+            keeps: 0,
+            alerts: 0,
             extensions: None,
             lag: 20 * MICRO,
             pause: 0,

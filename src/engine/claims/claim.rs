@@ -18,13 +18,13 @@ use core::time::Duration;
 use crate::entry::Entry;
 use crate::keys::{ClaimKey, NodeId, OperationKey, PlaceKey};
 use crate::node::Command;
-use crate::quorum::{Due, Kept, NodeSet};
+use crate::quorum::{Kept, NodeSet};
 use crate::slab::Key;
-use crate::time::{Instant, NANOS_PER_TICK};
+use crate::time::{Instant, NANOS_PER_TICK, nanos};
 use crate::timer::TimerKey;
 
 use crate::engine::alarm::{Alarm, Timers};
-use crate::engine::claims::Below;
+use crate::engine::claims::{Below, LockDue};
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -36,6 +36,8 @@ pub(crate) struct Claim {
     pub(crate) entry: Option<Entry>,
     /// It was granted elsewhere: only what holds for every such lock is assumed of it.
     pub(crate) adopted: bool,
+    /// An extension is open that its engine has begun by itself.
+    pub(crate) is_extending: bool,
     /// The longest that any node was asked to keep it: the ttl and the lock delay.
     pub(crate) life: Duration,
     /// Until when the lock may be trusted, if it is held. [`Instant::ZERO`] if that is not known
@@ -78,6 +80,8 @@ pub(crate) struct Claim {
     pub(crate) place: Option<PlaceKey>,
     /// Its lock is extended by this engine.
     pub(crate) kept: Option<Arc<Kept>>,
+    /// So many ticks before its end its holder is to be told, once, that it is at risk. Zero: never.
+    pub(crate) alert: u32,
 }
 
 /// The questions about a lock that may be open.
@@ -139,6 +143,7 @@ impl Claim {
             stage,
             entry,
             adopted: false,
+            is_extending: false,
             life,
             valid_until: Instant::ZERO,
             told_until: Instant::ZERO,
@@ -158,6 +163,7 @@ impl Claim {
             timer: None,
             place: None,
             kept: None,
+            alert: 0,
         }
     }
 
@@ -348,27 +354,19 @@ impl Claim {
         }
     }
 
-    /// Arms the timer for the end of its lock, which is held from now on, or for the extension that is
-    /// due before that.
+    /// Arms the timer for the end of its lock, which is held from now on, or for what is due before that.
     ///
     /// The end of its validity is reported a tick early rather than late: this is the one timer
     /// that rounds down.
     pub(crate) fn watch(&mut self, timers: &mut Timers) {
-        let told = told_at(self.stands_until());
-        let at = match &self.kept {
-            None => told,
-            Some(kept) => told.min(kept.due_at(self.valid_until)),
-        };
+        let mut at = told_at(self.stands_until());
+        if let Some(kept) = &self.kept {
+            at = at.min(kept.due_at(self.valid_until));
+        }
+        if self.alert != 0 {
+            at = at.min(self.at_risk_from());
+        }
         self.wake_at(at, timers);
-    }
-
-    /// Returns the extension of its lock that is due at `now`, and arms the timer for when it is tried
-    /// again.
-    pub(super) fn due(&mut self, now: Instant, timers: &mut Timers) -> Option<Due> {
-        let due = self.kept.as_ref()?.due(now, self.valid_until)?;
-        let told = told_at(self.stands_until());
-        self.wake_at(told.min(due.again), timers);
-        Some(due)
     }
 
     pub(super) fn wake_at(&mut self, at: Instant, timers: &mut Timers) {
@@ -376,6 +374,39 @@ impl Claim {
         if let Some(before) = self.timer.replace(timer) {
             timers.cancel(before);
         }
+    }
+
+    /// Returns when its holder is to be told that it is at risk: two ticks early at most, and never late.
+    fn at_risk_from(&self) -> Instant {
+        match self.alert {
+            u32::MAX => Instant::ZERO, // Longer than can be counted.
+            ticks => {
+                let early = Duration::from_nanos(NANOS_PER_TICK).saturating_mul(ticks);
+                self.stands_until().saturating_sub(early)
+            }
+        }
+    }
+
+    /// Asks for an alert when less than `left` is left of its lock.
+    pub(super) fn alert(&mut self, left: Duration) {
+        // Whole ticks, and one for the timer, which rounds up.
+        let ticks = nanos(left).div_ceil(NANOS_PER_TICK).saturating_add(1);
+        let ticks = u32::try_from(ticks).unwrap_or(u32::MAX);
+        self.alert = self.alert.max(ticks);
+    }
+
+    /// Returns what is due at `now` before the end of its lock, and begins to wait for what is due next.
+    pub(super) fn due(&mut self, now: Instant, timers: &mut Timers) -> Option<LockDue> {
+        let due = if self.alert != 0 && self.at_risk_from() <= now {
+            self.alert = 0;
+            Some(LockDue::AtRisk)
+        } else {
+            let kept = self.kept.as_ref();
+            kept.and_then(|kept| kept.due(now, self.valid_until))
+                .map(LockDue::Extend)
+        };
+        self.watch(timers);
+        due
     }
 }
 

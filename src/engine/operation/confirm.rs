@@ -73,12 +73,7 @@ impl AboutHeld for Confirm {
         &mut self.held
     }
 
-    fn event(
-        &self,
-        round: RoundId,
-        result: Result<Extension, ConfirmError>,
-        _cx: &mut Context<'_>,
-    ) -> Event {
+    fn event(&self, round: RoundId, result: Result<Extension, ConfirmError>) -> Event {
         Event::Confirmed { round, result }
     }
 
@@ -108,6 +103,11 @@ impl AboutHeld for Confirm {
         if let Some(claim) = held.claim_in(&mut cx.parts.claims) {
             if claim.questions.newest != Some(cx.round.key) {
                 end = end.max(claim.valid_until); // An extension was asked for after this.
+            }
+            if let Some(kept) = &claim.kept
+                && end < claim.valid_until
+            {
+                kept.begin_again(); // There is less time than was known.
             }
             claim.valid_until = end;
             claim.told_until = claim.told_until.min(end); // An earlier end stands.

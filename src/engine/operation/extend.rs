@@ -19,8 +19,6 @@ use crate::engine::parts::Parts;
 #[derive(Debug)]
 pub(in crate::engine) struct Extend {
     pub(super) held: LockQuestion,
-    /// The engine has begun it by itself: no caller waits for it.
-    own: bool,
 }
 
 impl Extend {
@@ -37,13 +35,13 @@ impl Extend {
 
     pub(in crate::engine) fn new(lock: &Lock, parts: &mut Parts) -> Result<Self, ExtendError> {
         let held = LockQuestion::new(lock, Question::Extend, parts)?;
-        Ok(Self { held, own: false })
+        Ok(Self { held })
     }
 
     /// Returns the extension of the lock of `claim`, which this engine keeps.
     pub(in crate::engine) fn of_kept(claim: ClaimKey, parts: &mut Parts) -> Option<Self> {
         let held = LockQuestion::of_kept(claim, Question::Extend, parts)?;
-        Some(Self { held, own: true })
+        Some(Self { held })
     }
 }
 
@@ -54,14 +52,9 @@ impl AboutHeld for Extend {
         &mut self.held
     }
 
-    fn event(
-        &self,
-        round: RoundId,
-        result: Result<Extension, ExtendError>,
-        cx: &mut Context<'_>,
-    ) -> Event {
-        match self.own {
-            true => self.held.kept_event(result, cx),
+    fn event(&self, round: RoundId, result: Result<Extension, ExtendError>) -> Event {
+        match self.held.own {
+            true => self.held.kept_event(result),
             false => Event::Extended { round, result },
         }
     }
@@ -78,8 +71,10 @@ impl AboutHeld for Extend {
         let drift = cx.parts.settings.drift;
         let end = drift.valid_until(cx.round.sent, cx.round.ttl).max(known);
         if let Some(claim) = claim {
+            let is_later = claim.valid_until < end;
             claim.valid_until = claim.valid_until.max(end);
-            if claim.kept.is_some() {
+            if let Some(kept) = claim.kept.as_ref().filter(|_| is_later) {
+                kept.begin_again();
                 claim.watch(&mut cx.parts.timers);
             }
         }

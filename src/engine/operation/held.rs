@@ -27,6 +27,8 @@ use crate::engine::parts::Parts;
 #[derive(Debug)]
 pub(in crate::engine) struct LockQuestion {
     lock: LockId,
+    /// The engine has begun it by itself, to keep the lock: no caller waits for it.
+    pub(super) own: bool,
     /// Its claim, if this engine has one.
     pub(super) claim: Option<ClaimKey>,
     pub(super) entry: Entry,
@@ -88,6 +90,7 @@ impl LockQuestion {
         let claim = claim.map(|claim| claim.key);
         Ok(Self {
             lock: lock.id(),
+            own: false,
             claim,
             entry: lock.entry().copy_into(parts.claims.buffers.take()),
             question,
@@ -104,13 +107,12 @@ impl LockQuestion {
     pub(super) fn of_kept(claim: ClaimKey, question: Question, parts: &mut Parts) -> Option<Self> {
         let lock = parts.claims.lock_id(claim);
         let buffer = parts.claims.buffers.take();
-        let there = parts
-            .claims
-            .get(claim)
-            .filter(|claim| claim.is_held())
-            .must()?;
+        let there = parts.claims.get_mut(claim);
+        let there = there.filter(|claim| claim.is_held()).must()?;
+        there.is_extending = true;
         Some(Self {
             lock,
+            own: true,
             claim: Some(claim),
             entry: there.entry.as_ref().must()?.copy_into(buffer),
             question,
@@ -277,7 +279,7 @@ impl LockQuestion {
             claim.entry = copy.or_else(|| claim.entry.take());
             claim.valid_until = cx.now;
             if let Some(kept) = &claim.kept {
-                kept.lost(cx.now);
+                kept.ends_by(cx.now);
             }
         }
         cx.lost = Some(LostLock {
@@ -289,10 +291,11 @@ impl LockQuestion {
 
     /// The operation has ended: removes it from its claim.
     fn forget(&self, cx: &mut Context<'_>) {
-        if let Some(claim) = self.claim_in(&mut cx.parts.claims)
-            && claim.questions.newest == Some(cx.round.key)
-        {
-            claim.questions.newest = None;
+        if let Some(claim) = self.claim_in(&mut cx.parts.claims) {
+            if claim.questions.newest == Some(cx.round.key) {
+                claim.questions.newest = None;
+            }
+            claim.is_extending &= !self.own;
         }
     }
 
@@ -303,19 +306,8 @@ impl LockQuestion {
             .is_none_or(|key| claims.get(key).is_some_and(Claim::is_held))
     }
 
-    /// Records the outcome of an extension that the engine has begun by itself in the lock, and returns the
-    /// event that has it.
-    pub(super) fn kept_event(
-        &self,
-        result: Result<Extension, ExtendError>,
-        cx: &mut Context<'_>,
-    ) -> Event {
-        let claim = self.claim_in(&mut cx.parts.claims);
-        if let Some(kept) = claim.and_then(|claim| claim.kept.as_ref())
-            && let Ok(extension) = &result
-        {
-            kept.extended(extension.valid_until, extension.ttl);
-        }
+    /// Returns the event that has the outcome of an extension that the engine has begun by itself.
+    pub(super) fn kept_event(&self, result: Result<Extension, ExtendError>) -> Event {
         Event::Kept {
             lock: self.lock,
             result: result.map(|extension| extension.valid_until),
@@ -363,6 +355,13 @@ impl LockQuestion {
                 true => valid_until,
                 false => valid_until.max(claim.told_until),
             };
+            if let Some(kept) = &claim.kept {
+                // What was reported as over meanwhile is not revived.
+                match claim.is_held() {
+                    true => kept.tell(exact, valid_until, cx.round.ttl),
+                    false => kept.ends_by(valid_until),
+                }
+            }
         }
         Extension {
             exact,
@@ -388,12 +387,7 @@ pub(super) trait AboutHeld {
     }
 
     /// Returns the event that has its outcome.
-    fn event(
-        &self,
-        round: RoundId,
-        result: Result<Extension, Self::Error>,
-        cx: &mut Context<'_>,
-    ) -> Event;
+    fn event(&self, round: RoundId, result: Result<Extension, Self::Error>) -> Event;
 
     /// `majority` keeps the lock.
     fn kept_by(&mut self, majority: Majority, cx: &mut Context<'_>);
@@ -426,7 +420,7 @@ impl<T: AboutHeld> Operate for T {
 
     fn tell(&mut self, cx: &mut Context<'_>) -> Option<Event> {
         let result = self.held().outcome(cx)?;
-        Some(self.event(RoundId(cx.round.key), result, cx))
+        Some(self.event(RoundId(cx.round.key), result))
     }
 
     fn answered(&mut self, node: NodeId, answer: Answer, cx: &mut Context<'_>) {

@@ -123,6 +123,13 @@ pub enum Event {
         /// [`Lost`](ExtendError::Lost) an [`Expired`](Self::Expired) says so too.
         result: Result<Instant, ExtendError>,
     },
+    /// Less is left of a lock than [`Engine::alert_below`](crate::engine::Engine::alert_below) was asked for.
+    /// Reported once for each time that this was asked, by a timer, so also when every node is silent; never
+    /// after the lock was released, handed over or reported as over.
+    AtRisk {
+        /// Which lock.
+        lock: LockId,
+    },
     /// A lock that was not released is lost: its validity ends within a tick, or a majority of the
     /// nodes said that it is gone. Reported once for each lock, by a timer and not by a reply, so
     /// also when every node is silent.
@@ -143,7 +150,7 @@ impl Event {
             | Self::Inspected { round, .. }
             | Self::Released { round, .. }
             | Self::Reinitialised { round, .. } => Some(*round),
-            Self::Kept { .. } | Self::Expired { .. } => None,
+            Self::Kept { .. } | Self::AtRisk { .. } | Self::Expired { .. } => None,
         }
     }
 }
@@ -368,14 +375,14 @@ impl Kind {
     /// Returns the question about a lock that is held, if the operation is one.
     pub(super) fn held(&self) -> Option<&LockQuestion> {
         match self {
-            Self::Extend(Extend { held, .. }) | Self::Confirm(Confirm { held, .. }) => Some(held),
+            Self::Extend(Extend { held }) | Self::Confirm(Confirm { held, .. }) => Some(held),
             Self::Acquire(_) | Self::Inspect(_) | Self::Release(_) | Self::Reinit(_) => None,
         }
     }
 
     pub(super) fn held_mut(&mut self) -> Option<&mut LockQuestion> {
         match self {
-            Self::Extend(Extend { held, .. }) | Self::Confirm(Confirm { held, .. }) => Some(held),
+            Self::Extend(Extend { held }) | Self::Confirm(Confirm { held, .. }) => Some(held),
             Self::Acquire(_) | Self::Inspect(_) | Self::Release(_) | Self::Reinit(_) => None,
         }
     }

@@ -435,6 +435,55 @@ fn one_extension_of_a_lock_is_under_way_at_a_time() {
     world.release(lock);
 }
 
+/// The same, if a later question about the lock is over before it.
+#[test]
+fn a_question_that_ends_lets_no_second_extension_begin() {
+    let builder = named(3).node_timeout(4 * SECOND);
+    let mut world = World::with(builder).greeted();
+    let lock = world.kept_lock(b"k", kept());
+    world.sleep_until_sent(0);
+    let round = world.ask_confirm(&lock);
+    world.cancel(round);
+    world.sleep(3 * SECOND);
+    assert_eq!(world.engine.load().rounds, 1);
+    assert!(world.events.is_empty());
+    world.all_say(0..2, ":1|");
+    world.was_kept(&lock);
+}
+
+/// A caller applies an outcome when it likes. What the engine has found since stands.
+#[test]
+fn a_confirmation_that_is_applied_late_does_not_shorten_a_kept_lock() {
+    let (mut world, mut lock) = World::keeping(1, kept());
+    world.sleep(VALIDITY / 2 - 2 * MS);
+    world.confirm(&lock);
+    world.sleep_until_sent(0);
+    world.say(0, ":5001|:1|");
+    let confirmed = world.events.remove(0);
+    let until = world.was_kept(&lock);
+    world.events.push(confirmed);
+    world.extended(&mut lock);
+    assert_eq!(lock.valid_until(), until);
+}
+
+/// A confirmation finds that a kept lock is about to end, and the engine reports that it has ended before the
+/// outcome is polled: the lock shows the end that was found.
+#[test]
+fn a_kept_lock_that_is_found_to_end_now_shows_that() {
+    let (mut world, lock) = World::keeping(1, kept());
+    world.confirm(&lock);
+    world.say_undrained(0, ":4|");
+    world.engine.handle(world.now, Input::Tick);
+    world.drain();
+    let Event::Confirmed { result, .. } = world.events.remove(0) else {
+        panic!("{:?}", world.events);
+    };
+    let found = result.expect("the node has it").valid_until();
+    assert!(found <= world.now.saturating_add(2 * MS));
+    world.expired(&lock);
+    assert_eq!(lock.valid_until(), found);
+}
+
 /// Nodes fail and come back by chance: a kept lock ends only if no majority could confirm a try.
 #[test]
 fn a_kept_lock_ends_only_where_no_majority_could_extend_it() {
