@@ -7,7 +7,8 @@ use crate::faults::Fault;
 use crate::kinds::kind;
 use crate::plan::{Guard, Plan};
 
-/// The delay, in milliseconds: a node may take an even 200 for it.
+/// The delay, in milliseconds. It adds 200 to each ttl: oracles tell extensions apart by the remainder of
+/// their ttl by four.
 const DELAY: u64 = 198;
 
 /// Keys live for longer than locks are valid.
@@ -30,6 +31,7 @@ pub(crate) const DELAYING: Kind = kind("delaying", |entropy| {
         work: entropy.pick(&[5, 50, 200]) * MILLI,
         rest: entropy.pick(&[5, 50]) * MILLI,
         habits: [3, 1, 4, 1, 3, 1],
+        keeps: entropy.pick(&[0, 500_000]),
         cancels: entropy.pick(&[0, 0, 50_000]),
         pause: entropy.pick(&[0, 0, 1_000]),
         longest_pause: 300 * MILLI,
