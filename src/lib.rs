@@ -96,7 +96,7 @@
 //! # Features
 //!
 //! `std` (default): sockets, the event loop and the faces, on Unix. Without it the core is `no_std`
-//! with `alloc`. `embedded`: nodes in this process, for tests and demos. `cli`: the `shearline`
+//! with `alloc`, for targets with atomics of 64 bits. `embedded`: nodes in this process, for tests and demos. `cli`: the `shearline`
 //! command.
 // Without `std`, links to what is not built lead to the features.
 #![cfg_attr(not(feature = "std"), doc = "")]

@@ -7,7 +7,8 @@
 //! # Guarantees
 //!
 //! * No extension asks for more than the limit allows, or is asked for where it would gain nothing.
-//! * A try that fails changes nothing here. There are 15 tries at most before the end.
+//! * A try that fails changes nothing here but when the next one is due. There are 15 tries at most before
+//!   the end.
 //!
 //! # Not here
 //!

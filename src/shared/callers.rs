@@ -45,8 +45,8 @@ pub(super) enum Delivery {
     Outcome(Arc<Slot>, Outcome),
     /// The lock is lost.
     Lost(Arc<Slot>),
-    /// The lock ends at this time, later or earlier than before.
-    Ends(Arc<Slot>, Instant),
+    /// The lock ends at another time than before, perhaps earlier.
+    Ends(Arc<Slot>),
     /// The lock may be at risk.
     Alert(Arc<Slot>, LockId),
     /// The engine has failed to extend the lock.
@@ -196,9 +196,10 @@ impl Callers {
         if let Some(slot) = self.locks.get(extension.lock) {
             let until = extension.valid_until();
             match extension.exact {
-                true => self
-                    .deliveries
-                    .push(Delivery::Ends(Arc::clone(slot), until)),
+                true => {
+                    slot.watch.ends(until);
+                    self.deliveries.push(Delivery::Ends(Arc::clone(slot)));
+                }
                 false => slot.watch.lasts(until),
             }
         }
@@ -260,10 +261,9 @@ impl Callers {
         let place = self.deliveries.iter().position(is_own)?;
         match self.deliveries.swap_remove(place) {
             Delivery::Outcome(_, outcome) => Some(outcome),
-            Delivery::Lost(_)
-            | Delivery::Ends(..)
-            | Delivery::Alert(..)
-            | Delivery::NotKept(..) => None,
+            Delivery::Lost(_) | Delivery::Ends(_) | Delivery::Alert(..) | Delivery::NotKept(..) => {
+                None
+            }
         }
     }
 }

@@ -142,7 +142,7 @@ impl Shared {
                     Err(_) => {}
                 },
                 Delivery::Lost(slot) => slot.watch.lose(&mut batch.wakers),
-                Delivery::Ends(slot, until) => slot.watch.ends(until),
+                Delivery::Ends(slot) => slot.watch.look_again(),
                 Delivery::Alert(slot, lock) => {
                     if let Some(early) = slot.watch.alerted(clock::now(), &mut batch.wakers) {
                         self.alert(lock, early);

@@ -2,6 +2,7 @@
 //!
 //! It is part of the slot of the lock.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use core::task::Waker;
@@ -36,8 +37,12 @@ pub(super) struct Watch {
     watchers: Monitor<Watchers>,
 }
 
-#[derive(Debug)]
-struct Watchers {
+/// In a box, which most locks never need.
+#[derive(Debug, Default)]
+struct Watchers(Option<Box<Crowd>>);
+
+#[derive(Debug, Default)]
+struct Crowd {
     tasks: Vec<Task>,
     threads: usize,
     next: u64,
@@ -73,13 +78,7 @@ impl Watch {
             fate: AtomicU8::new(HELD),
             valid_until: AtomicU64::new(0),
             failures: AtomicU32::new(0),
-            watchers: Monitor::new(Watchers {
-                tasks: Vec::new(),
-                threads: 0,
-                next: 0,
-                alert: Duration::ZERO,
-                report: None,
-            }),
+            watchers: Monitor::new(Watchers(None)),
         }
     }
 
@@ -114,20 +113,24 @@ impl Watch {
             .fetch_max(until.as_nanos(), Ordering::AcqRel);
     }
 
-    /// Records that the lock is valid until `until`, later or earlier than before. A thread that sleeps
-    /// until the end looks again.
+    /// Records that the lock is valid until `until`, later or earlier than before. Threads that sleep until
+    /// the end have to [look again](Self::look_again).
     pub(super) fn ends(&self, until: Instant) {
-        let mut watchers = self.watchers.lock();
         self.valid_until.store(until.as_nanos(), Ordering::Release);
-        self.wake_threads(&mut watchers);
+    }
+
+    /// Wakes the threads that sleep until the end.
+    pub(super) fn look_again(&self) {
+        let watchers = self.watchers.lock();
+        self.wake_threads(&watchers);
     }
 
     /// Records that the lock is released or detached: its loss is not reported any more.
     pub(super) fn release(&self) {
-        let mut watchers = self.watchers.lock();
+        let watchers = self.watchers.lock();
         if self.fate.load(Ordering::Relaxed) == HELD {
             self.fate.store(RELEASED, Ordering::Release);
-            self.wake_threads(&mut watchers);
+            self.wake_threads(&watchers);
         }
     }
 
@@ -136,13 +139,15 @@ impl Watch {
         let mut watchers = self.watchers.lock();
         if self.fate.load(Ordering::Relaxed) == HELD {
             self.fate.store(LOST, Ordering::Release);
-            tasks.extend(watchers.tasks.drain(..).map(|task| task.waker));
-            self.wake_threads(&mut watchers);
+            if let Some(crowd) = &mut watchers.0 {
+                tasks.extend(crowd.tasks.drain(..).map(|task| task.waker));
+            }
+            self.wake_threads(&watchers);
         }
     }
 
-    fn wake_threads(&self, watchers: &mut MutexGuard<'_, Watchers>) {
-        if watchers.threads != 0 {
+    fn wake_threads(&self, watchers: &MutexGuard<'_, Watchers>) {
+        if watchers.0.as_ref().is_some_and(|crowd| crowd.threads != 0) {
             self.watchers.wake_all();
         }
     }
@@ -151,7 +156,7 @@ impl Watch {
     pub(super) fn wait(&self, timeout: Duration, early: Duration) -> bool {
         let end = clock::now().saturating_add(timeout);
         let mut watchers = self.watchers.lock();
-        watchers.threads += 1;
+        watchers.crowd().threads += 1;
         let is_over = loop {
             let now = clock::now();
             if self.is_over_at(now, early) {
@@ -163,7 +168,7 @@ impl Watch {
             let nap = self.nap(now, end, early);
             watchers = self.watchers.wait(watchers, Some(nap));
         };
-        watchers.threads -= 1;
+        watchers.crowd().threads -= 1;
         is_over
     }
 
@@ -186,24 +191,25 @@ impl Watch {
             LOST => return Pending::Over,
             _ => return Pending::Waits, // It stays so, and the waker is never called.
         }
+        let crowd = watchers.crowd();
         let number = *place.get_or_insert_with(|| {
-            watchers.next += 1;
-            watchers.next
+            crowd.next += 1;
+            crowd.next
         });
         let task = Task {
             number,
             early,
             waker,
         };
-        let known = watchers.tasks.iter_mut();
+        let known = crowd.tasks.iter_mut();
         let before = match known.into_iter().find(|known| known.number == number) {
             Some(known) => Some(core::mem::replace(known, task)),
             None => {
-                watchers.tasks.push(task);
+                crowd.tasks.push(task);
                 None
             }
         };
-        let alert = watchers.next_alert();
+        let alert = crowd.next_alert();
         drop(watchers);
         drop(before);
         alert.map_or(Pending::Waits, Pending::Alert)
@@ -217,9 +223,10 @@ impl Watch {
             return None; // All were woken, or none will be.
         }
         let is_due = |task: &mut Task| !task.early.is_zero() && self.is_over_at(now, task.early);
-        tasks.extend(watchers.tasks.extract_if(.., is_due).map(|task| task.waker));
-        watchers.alert = Duration::ZERO;
-        watchers.next_alert()
+        let crowd = watchers.0.as_mut()?;
+        tasks.extend(crowd.tasks.extract_if(.., is_due).map(|task| task.waker));
+        crowd.alert = Duration::ZERO;
+        crowd.next_alert()
     }
 
     // ----- extensions by the engine ---------------------------------------------------------
@@ -235,7 +242,7 @@ impl Watch {
         let before = {
             let mut watchers = self.watchers.lock();
             self.failures.fetch_add(1, Ordering::Relaxed);
-            core::mem::replace(&mut watchers.report, report)
+            core::mem::replace(&mut watchers.crowd().report, report)
         };
         drop(before);
     }
@@ -245,20 +252,31 @@ impl Watch {
         let watchers = self.watchers.lock();
         match self.failures.load(Ordering::Relaxed) {
             0 => (0, None),
-            failures => (failures, watchers.report.clone()),
+            failures => {
+                let crowd = watchers.0.as_ref();
+                (failures, crowd.and_then(|crowd| crowd.report.clone()))
+            }
         }
     }
 
     pub(super) fn forget(&self, place: u64) {
         let mut watchers = self.watchers.lock();
-        let at = watchers.tasks.iter().position(|task| task.number == place);
-        let before = at.map(|at| watchers.tasks.swap_remove(at));
+        let before = watchers.0.as_mut().and_then(|crowd| {
+            let at = crowd.tasks.iter().position(|task| task.number == place)?;
+            Some(crowd.tasks.swap_remove(at))
+        });
         drop(watchers);
         drop(before);
     }
 }
 
 impl Watchers {
+    fn crowd(&mut self) -> &mut Crowd {
+        self.0.get_or_insert_default()
+    }
+}
+
+impl Crowd {
     /// Returns how early before the end an alert is needed, if none was asked for that comes by then: for the
     /// first task that is to be woken before the end.
     fn next_alert(&mut self) -> Option<Duration> {
@@ -270,6 +288,10 @@ impl Watchers {
         })
     }
 }
+
+// A slot lives as long as its lock.
+#[cfg(target_pointer_width = "64")]
+const _: () = assert!(size_of::<Watch>() <= 48);
 
 #[cfg(test)]
 mod tests {

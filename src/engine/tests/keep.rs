@@ -535,12 +535,13 @@ fn lost_by<'a>(world: &'a World, lock: &Lock) -> Option<&'a Event> {
     events.find(|event| matches!(event, Event::Expired { lock: lost } if *lost == lock.id()))
 }
 
-/// Locks that fall due in one turn are extended by one write to each node.
+/// A thousand locks that fall due in one turn are extended by one write to each node.
 #[test]
 fn extensions_that_are_due_together_go_out_in_one_write() {
+    const LOCKS: usize = 1_000;
     let mut world = World::ready(3);
     let mut locks = Vec::new();
-    for number in 0..50 {
+    for number in 0..LOCKS {
         let name = format!("lock{number}");
         locks.push(world.kept_lock(name.as_bytes(), kept()));
     }
@@ -551,25 +552,114 @@ fn extensions_that_are_due_together_go_out_in_one_write() {
         world.engine.handle(at, Input::Tick);
     }
     let at = world.now;
-    for node in 0..3 {
-        let Some(Output::Transmit { node: to, bytes }) = world.engine.poll(at) else {
-            panic!("a write to each node")
+    let mut writes = 0;
+    while let Some(output) = world.engine.poll(at) {
+        let Output::Transmit { node, bytes } = output else {
+            panic!("{output:?}")
         };
         let (len, word) = (bytes.len(), b"EVALSHA");
-        let found = bytes
-            .windows(word.len())
-            .filter(|piece| piece == word)
-            .count();
-        assert_eq!((to, found), (id(node), 50));
-        world
-            .engine
-            .handle(at, Input::Transmitted { node: to, len });
+        let pieces = bytes.windows(word.len());
+        assert_eq!(pieces.filter(|piece| piece == word).count(), LOCKS);
+        assert_eq!(node, id(writes), "one to each");
+        writes += 1;
+        world.engine.handle(at, Input::Transmitted { node, len });
     }
-    assert!(world.engine.poll(at).is_none());
+    assert_eq!(writes, 3);
+}
+
+// ----- at risk ----------------------------------------------------------------------------------
+
+/// Sleeps until something is reported that is no failed extension. Returns it.
+fn sleep_until_told(world: &mut World) -> Event {
+    loop {
+        let is_told = |event: &Event| !matches!(event, Event::Kept { result: Err(_), .. });
+        if let Some(place) = world.events.iter().position(is_told) {
+            return world.events.remove(place);
+        }
+        world.sleep_until_timer();
+    }
+}
+
+/// No node answers: that takes nothing from the signal, which comes before the end, once.
+#[test]
+fn a_holder_is_told_by_a_timer_that_its_lock_is_at_risk() {
+    let plain = LockOptions::new(TTL);
+    for (options, left) in [
+        (kept(), TTL / 4),
+        (plain, TTL / 4),
+        (plain, 1_500 * MS / 1_000),
+    ] {
+        let (mut world, lock) = World::keeping(3, options);
+        world.engine.alert_below(&lock, left);
+        let told = sleep_until_told(&mut world);
+        assert!(matches!(told, Event::AtRisk { lock: told } if told == lock.id()));
+        let now = lock.valid_until().saturating_since(world.now);
+        assert!(left <= now && now <= left + 2 * MS, "{now:?} of {left:?}");
+        let told = sleep_until_told(&mut world);
+        assert!(matches!(told, Event::Expired { lock: told } if told == lock.id()));
+    }
+}
+
+#[test]
+fn of_several_alerts_the_earliest_is_given_and_at_once_if_it_is_due() {
+    for left in [VALIDITY, TTL, 5 * TTL, Duration::MAX] {
+        let (mut world, lock) = World::keeping(1, kept());
+        world.engine.alert_below(&lock, left);
+        world.engine.alert_below(&lock, TTL / 4);
+        world.sleep_until_event();
+        assert_eq!(lock.validity_at(world.now), VALIDITY, "at once");
+        assert!(matches!(world.event(), Event::AtRisk { lock: told } if told == lock.id()));
+        world.sleep_until_sent(0);
+        assert_eq!(world.events.len(), 0, "once");
+    }
+}
+
+/// Nothing is told while extensions succeed, and nothing after the lock was given up.
+#[test]
+fn extensions_put_an_alert_off_and_a_release_ends_it() {
+    for given_up in 0..3 {
+        let (mut world, lock) = World::keeping(1, kept());
+        world.engine.alert_below(&lock, TTL / 4);
+        assert_eq!(world.sleep_keeping(60 * SECOND, 0..1), 12);
+        match given_up {
+            0 => world.release(lock),
+            1 => world.give_back(lock),
+            _ => drop(world.detach(lock)),
+        }
+        world.take(0);
+        world.say(0, ":1|");
+        world.sleep(3 * TTL);
+        let is_at_risk = |event: &Event| matches!(event, Event::AtRisk { .. });
+        assert!(!world.events.iter().any(is_at_risk), "{given_up}");
+    }
+}
+
+/// The tries of a kept lock keep their pauses, however often an alert is asked for.
+#[test]
+fn alerts_make_no_tries() {
+    let (mut world, lock) = World::keeping(1, kept());
+    let (after, _) = world.sleep_until_sent(0);
+    world.say(0, "-ERR x|");
+    let left = VALIDITY - after;
+    for _ in 0..20 {
+        world.engine.alert_below(&lock, TTL);
+        world.sleep(MS);
+    }
+    assert_eq!(world.take(0), NOTHING);
+    let (paused, sent) = {
+        world.events.clear();
+        world.sleep_until_sent(0)
+    };
+    assert_eq!(sent, [EXTEND]);
+    let paused = paused + 20 * MS;
+    assert!(
+        left / 4 <= paused && paused <= left / 4 + 2 * MS,
+        "{paused:?}"
+    );
 }
 
 #[test]
 fn a_kept_lock_costs_little_memory() {
-    assert!(size_of::<crate::engine::claims::claim::Claim>() <= 176);
+    assert!(size_of::<crate::engine::claims::claim::Claim>() <= 184);
     assert!(size_of::<crate::quorum::Kept>() <= 64);
 }
