@@ -164,7 +164,7 @@ impl Builder {
     ///   deleted by the handle, as it is without a delay, but stays until its end or your release. It
     ///   keeps others out if the missing keys were forgotten by nodes whose answers do not count
     ///   ([`RestartGuard`]); keys that an operator has deleted keep nobody out.
-    /// * [`inspect`](crate::Redlock::inspect) and the reports of waiters tell how long the keys live,
+    /// * `inspect` and the reports of waiters tell how long the keys live,
     ///   so with the delay.
     ///
     /// ```no_run
