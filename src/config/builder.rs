@@ -147,9 +147,10 @@ impl Builder {
     ///
     /// Of use where work does not end at the moment at which its lock does: a process that takes time
     /// to be stopped, a program that hangs, or was suspended, and goes on for a while before it looks
-    /// at its lock ([`manual::keeping`](crate::manual::keeping)). When the validity of a lock has ended (its holder was killed, was cut off, or did not
-    /// extend it) no other client gets the lock before `delay` has passed too. In that time the old
-    /// holder has to be stopped. A release deletes the keys at once, also one that comes late.
+    /// at its lock ([`manual::keeping`](crate::manual::keeping)). When the validity of a lock has ended
+    /// (its holder was killed, was cut off, or did not extend it) no other client gets the lock before
+    /// `delay` has passed too. In that time the old holder has to be stopped. A release deletes the keys
+    /// at once, also one that comes late.
     ///
     /// * Validity is what it was: `at_risk` and `lost` come when they came without it, and `extend`
     ///   and `confirm` count it off.
@@ -164,8 +165,7 @@ impl Builder {
     ///   deleted by the handle, as it is without a delay, but stays until its end or your release. It
     ///   keeps others out if the missing keys were forgotten by nodes whose answers do not count
     ///   ([`RestartGuard`]); keys that an operator has deleted keep nobody out.
-    /// * `inspect` and the reports of waiters tell how long the keys live,
-    ///   so with the delay.
+    /// * `inspect` and the reports of waiters tell how long the keys live, so with the delay.
     ///
     /// ```no_run
     /// use std::time::Duration;
