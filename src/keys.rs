@@ -37,6 +37,24 @@ impl NodeId {
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub(crate) struct OperationKey(pub(crate) Key);
 
+/// The index of a key that names an operation by its place in a queue has this bit.
+const WAITS: u64 = 1 << 31;
+
+impl OperationKey {
+    /// Names the operation that waits, or has waited, as `waiter`.
+    pub(crate) fn of_waiter(waiter: WaiterKey) -> Self {
+        let key = Key::from_bits(waiter.0.to_bits() | WAITS);
+        Self(key.unwrap_or(Key::NONE))
+    }
+
+    /// Returns its place in a queue, if that names it: it waits for its turn, or has waited.
+    pub(crate) fn waiter(self) -> Option<WaiterKey> {
+        let bits = self.0.to_bits();
+        let waits = bits & WAITS != 0;
+        waits.then(|| Key::from_bits(bits & !WAITS).map(WaiterKey))?
+    }
+}
+
 /// Names a claim: what one token may have left on the nodes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct ClaimKey(pub(crate) Key);

@@ -150,7 +150,7 @@ impl LocalRedlock {
         if lock.is_valid() {
             return Ok(lock);
         }
-        let granted = call.driver.engine.granted(&lock);
+        let granted = lock.voters();
         call.driver.ask(|engine, now| engine.give_back(now, lock));
         call.driver.flush();
         Err(call.reporter.too_slow(granted, since))

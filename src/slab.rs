@@ -141,6 +141,14 @@ impl<T> Slab<T> {
         }
     }
 
+    /// Makes room for another value, and for an eighth more if there is none: as much again, which the slab
+    /// takes by itself, is too much where values are many.
+    pub(crate) fn make_room(&mut self) {
+        if self.vacant == Link::NONE {
+            make_room(&mut self.places);
+        }
+    }
+
     /// Returns the value under `key`, `None` if it was removed.
     pub(crate) fn get(&self, key: Key) -> Option<&T> {
         match self.places.get(key.index as usize) {
@@ -231,6 +239,20 @@ impl<T> Slab<T> {
         }
     }
 
+    /// Returns the key of the place at `index`, for lists whose links are indices.
+    pub(crate) fn key_at(&self, index: u32) -> Key {
+        let generation = self.places[index as usize].generation;
+        Key { index, generation }
+    }
+
+    /// Returns the value at `index`, to be changed. Panics as [`Slab::at`] does.
+    pub(crate) fn at_mut(&mut self, index: u32) -> &mut T {
+        match &mut self.places[index as usize].state {
+            State::Occupied(value) => value,
+            State::Vacant(_) => dangling(index),
+        }
+    }
+
     /// Takes the value at `index` out. Panics as [`Slab::at`] does.
     pub(crate) fn remove_at(&mut self, index: u32) -> T {
         let place = &mut self.places[index as usize];
@@ -279,6 +301,13 @@ impl<T> Slab<T> {
             state: State::Occupied(value),
         });
         Key { index, generation }
+    }
+}
+
+/// Makes room for another value at the end of `values`, and for an eighth more if there is none.
+pub(crate) fn make_room<T>(values: &mut Vec<T>) {
+    if values.len() == values.capacity() {
+        values.reserve_exact((values.len() / 8).max(8));
     }
 }
 

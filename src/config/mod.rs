@@ -19,8 +19,9 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
 
+use crate::delay::Delay;
 use crate::limits::{TTL_ASSUMED_MAX, TTL_DEFAULT_MAX};
-use crate::quorum::{Delay, Drift};
+use crate::quorum::Drift;
 
 pub use builder::Builder;
 pub use node::{Address, Host, NodeConfig};
@@ -94,7 +95,7 @@ impl Settings {
     }
 
     fn delay(&self) -> Option<Delay> {
-        Delay::new(self.lock_delay, self.drift)
+        self.drift.delay(self.lock_delay)
     }
 }
 

@@ -18,9 +18,10 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::clock::{self, ClockIdentity};
+use crate::delay::Delay;
 use crate::entry::Entry;
 use crate::limits::{RESOURCE_BYTES_MAX, TOKEN_BYTES_MAX, TOKEN_RANDOM_BYTES};
-use crate::quorum::{Delay, Lock, NodeSet};
+use crate::quorum::{Lock, NodeSet};
 use crate::time::{Instant, nanos};
 
 const MAGIC: [u8; 4] = *b"SHLK";
@@ -167,8 +168,9 @@ fn decode_body(bytes: &[u8], clock: Option<ClockIdentity>, is_delayed: bool) -> 
     let ttl = Duration::from_nanos(u64::from_be_bytes(*ttl));
     let delay = Delay::of_millis(u32::from_be_bytes(*added));
     Some(Lock::transferred(
-        Entry::new(Vec::new(), resource, token),
-        (valid_until, ttl, delay),
+        Entry::new(Vec::new(), resource, token).delayed(delay),
+        valid_until,
+        ttl,
         NodeSet::from_bits(u32::from_be_bytes(*voters))?,
     ))
 }
@@ -192,8 +194,9 @@ mod tests {
     fn delayed(resource: &[u8], token: &[u8], until: u64, added: u32) -> Lock {
         let until = Instant::from_nanos(until);
         Lock::transferred(
-            Entry::new(Vec::new(), resource, token),
-            (until, Duration::from_secs(10), Delay::of_millis(added)),
+            Entry::new(Vec::new(), resource, token).delayed(Delay::of_millis(added)),
+            until,
+            Duration::from_secs(10),
             NodeSet::first(2),
         )
     }

@@ -1,6 +1,6 @@
 //! The purposes of timers.
 
-use crate::keys::{ClaimKey, NodeId, OperationKey};
+use crate::keys::{ClaimKey, NodeId, OperationKey, WaiterKey};
 use crate::timer::Wheel;
 
 /// The one wheel of an engine.
@@ -19,6 +19,8 @@ pub(super) enum Alarm {
     Debts(NodeId),
     /// An operation has to be looked at.
     Operation(OperationKey),
+    /// The time of one that waits for its turn is up.
+    Waiter(WaiterKey),
     /// A lock's validity ends, or a claim's keys are gone.
     Claim(ClaimKey),
 }

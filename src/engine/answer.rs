@@ -19,7 +19,7 @@ pub(super) enum Answer {
     Forgotten(NodeOutcome),
     /// The `SET` may be sent: its lock may be released there.
     Permitted,
-    /// The `SET` may not be sent, and why.
+    /// The `SET` may not be sent, and why; or a release that waited need not be.
     Withheld(NodeOutcome),
     /// To a question: this reply, which says this of the token.
     Question(Reply, Said),

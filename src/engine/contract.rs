@@ -30,8 +30,18 @@ pub struct RoundId(pub(crate) OperationKey);
 impl RoundId {
     /// Returns a small number that no other open round has: an index for the caller's own table.
     #[must_use]
-    pub const fn index(self) -> usize {
-        self.0.0.index() as usize
+    pub fn index(self) -> usize {
+        let (waits, place) = self.place();
+        place * 2 + usize::from(waits)
+    }
+
+    /// Returns its place among the open rounds of its kind, and whether it is of those that have waited
+    /// for their turn.
+    pub(crate) fn place(self) -> (bool, usize) {
+        match self.0.waiter() {
+            Some(waiter) => (true, waiter.0.index() as usize),
+            None => (false, self.0.0.index() as usize),
+        }
     }
 }
 
@@ -159,7 +169,8 @@ pub struct Extension {
     pub(crate) token: [u8; TOKEN_RANDOM_BYTES],
     pub(crate) majority: Majority,
     pub(crate) valid_until: Instant,
-    pub(crate) ttl: Duration,
+    /// In nanoseconds.
+    pub(crate) ttl: u64,
     /// Nothing was asked to be changed: this is the end, even if it is the earlier one.
     pub(crate) exact: bool,
 }
@@ -169,10 +180,11 @@ impl Extension {
     /// until the new one. Returns `true` if it is the lock that this belongs to; otherwise nothing
     /// is changed.
     pub fn apply(&self, lock: &mut Lock) -> bool {
+        let ttl = Duration::from_nanos(self.ttl);
         let own = lock.id() == self.lock && random_part(lock.token()) == self.token;
         match self.exact {
-            true if own => lock.confirmed(&self.majority, self.valid_until, self.ttl),
-            false if own => lock.extended(&self.majority, self.valid_until, self.ttl),
+            true if own => lock.confirmed(&self.majority, self.valid_until, ttl),
+            false if own => lock.extended(&self.majority, self.valid_until, ttl),
             true | false => {}
         }
         own

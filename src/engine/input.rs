@@ -92,13 +92,10 @@ impl Engine {
         }
     }
 
-    /// Something has changed that these operations may wait for.
-    pub(super) fn stir(
-        &mut self,
-        now: Instant,
-        operations: impl IntoIterator<Item = OperationKey>,
-    ) {
-        for operation in operations {
+    /// Something has changed that this operation may wait for.
+    pub(super) fn stir(&mut self, now: Instant, operation: Option<OperationKey>) {
+        let queues = &self.parts.queues;
+        if let Some(operation) = operation.and_then(|key| queues.opened(key)) {
             self.operations
                 .with(now, operation, &mut self.parts, |operation, cx| {
                     operation.stirred(cx);
@@ -324,6 +321,7 @@ impl Engine {
         // Before an operation is refused because this node is missing: no later attempt would
         // succeed.
         if matches!(trouble, Trouble::Unusable(Unusable::OtherCluster { .. })) {
+            self.operations.open_all(&mut self.parts);
             self.operations.each(now, &mut self.parts, |operation, cx| {
                 operation.other_cluster(cx)
             });
@@ -377,6 +375,7 @@ impl Engine {
                         .with(now, key, &mut self.parts, |operation, cx| operation.due(cx))
                 }
                 Alarm::Claim(key) => self.claim_due(now, key),
+                Alarm::Waiter(key) => self.operations.waited(now, key, &mut self.parts),
             }
         }
     }
@@ -435,7 +434,7 @@ impl Engine {
         let Ok(ttl) = parts.settings.check_ttl(ttl, parts.settings.delay) else {
             return; // The little that its limit leaves is no validity.
         };
-        if operations.has_room_for_own()
+        if operations.has_room_for_own(&parts.queues)
             && !operations.is_extending(claim, parts)
             && let Some(extend) = Extend::of_kept(claim, parts)
         {
@@ -446,7 +445,7 @@ impl Engine {
     // ----- majorities that are silent -------------------------------------------------------
 
     fn is_anything_wanted(&self) -> bool {
-        !self.operations.is_empty() || !self.parts.claims.is_empty()
+        self.operations.len(&self.parts.queues) != 0 || !self.parts.claims.is_empty()
     }
 
     fn watch_lines(&mut self, now: Instant) {
@@ -456,7 +455,10 @@ impl Engine {
     }
 
     fn lines_due(&mut self, now: Instant) {
-        let (wanted, asked) = (self.is_anything_wanted(), !self.operations.is_empty());
+        let (wanted, asked) = (
+            self.is_anything_wanted(),
+            self.operations.len(&self.parts.queues) != 0,
+        );
         let timers = &mut self.parts.timers;
         self.parts.nodes.lines_due(now, wanted, asked, timers);
     }

@@ -83,8 +83,6 @@ use crate::invariant::Must;
 use crate::keys::ClaimKey;
 #[cfg(feature = "std")]
 use crate::node::Node;
-#[cfg(feature = "std")]
-use crate::quorum::NodeSet;
 use crate::quorum::{Lock, LockId};
 use crate::resource::check_resource;
 use crate::time::Instant;
@@ -219,7 +217,7 @@ impl Engine {
     #[must_use]
     pub fn load(&self) -> Load {
         let mut load = Load {
-            rounds: self.operations.len(),
+            rounds: self.operations.len(&self.parts.queues),
             claims: self.parts.claims.len(),
             broken: crate::invariant::count(),
             ..Load::default()
@@ -252,22 +250,15 @@ impl Engine {
         operation::patience::distant_timeout(self.parts.nodes.iter())
     }
 
-    /// Returns the nodes that have said that they hold the token of `lock`, while it is held here.
-    #[cfg(feature = "std")]
-    pub(crate) fn granted(&self, lock: &Lock) -> NodeSet {
-        let claim = self.parts.claims.of(lock);
-        claim.map_or(NodeSet::EMPTY, |claim| claim.granted)
-    }
-
     /// Returns the labels of the nodes that have said that they hold the token of `lock`, and not since that
     /// they do not.
     #[cfg(feature = "std")]
     pub(crate) fn confirmed_by(&self, lock: &Lock) -> Vec<Arc<str>> {
         let claim = self.parts.claims.of(lock);
-        let nodes = claim.map_or(NodeSet::EMPTY, |claim| claim.granted.without(claim.lacking));
+        let nodes = claim.map(|claim| claim.granted.without(claim.lacking));
         let labels = self.parts.nodes.labels();
+        let nodes = nodes.iter().flat_map(|nodes| nodes.iter());
         nodes
-            .iter()
             .map(|node| Arc::clone(&labels[node.index()]))
             .collect()
     }
@@ -290,7 +281,7 @@ impl Engine {
         if tries_allowed == Some(0) {
             return Err(InvalidRequest::NoTries.into());
         }
-        if self.operations.is_full() || !parts.claims.has_room() {
+        if self.operations.is_full(&parts.queues) || !parts.claims.has_room() {
             return Err(LockError::Saturated);
         }
         parts.restarts.remember(delay.life(ttl));
@@ -322,7 +313,7 @@ impl Engine {
         let delay = lock.delay();
         let ttl = parts.settings.check_ttl(ttl, delay)?;
         Extend::check(now, lock)?;
-        if self.operations.is_full_for_holders() {
+        if self.operations.is_full_for_holders(&parts.queues) {
             return Err(ExtendError::Saturated); // It needs no new claim: the lock has one.
         }
         let kind = Kind::Extend(Extend::new(lock, parts)?);
@@ -344,7 +335,7 @@ impl Engine {
     pub fn confirm(&mut self, now: Instant, lock: &Lock) -> Result<RoundId, ConfirmError> {
         let parts = &mut self.parts;
         let kind = Kind::Confirm(Confirm::new(now, lock, parts)?);
-        if self.operations.is_full_for_holders() {
+        if self.operations.is_full_for_holders(&parts.queues) {
             return Err(ConfirmError::Saturated);
         }
         parts.restarts.remember(lock.life());
@@ -361,7 +352,7 @@ impl Engine {
         check_resource(resource)?;
         let parts = &mut self.parts;
         parts.restarts.check_name(resource)?;
-        if self.operations.is_full() {
+        if self.operations.is_full(&parts.queues) {
             return Err(InspectError::Saturated);
         }
         let kind = Kind::Inspect(Inspect::new(resource, parts));
@@ -393,7 +384,7 @@ impl Engine {
     pub fn reinit(&mut self, now: Instant) -> Result<RoundId, ReinitError> {
         let parts = &mut self.parts;
         parts.restarts.check_reinit()?;
-        if self.operations.is_full() {
+        if self.operations.is_full(&parts.queues) {
             return Err(ReinitError::Saturated);
         }
         if let Some(report) = reinit::why_unready(now, parts) {
@@ -407,7 +398,7 @@ impl Engine {
 
     /// Ends an operation without reporting its outcome, and releases what it may have locked.
     pub fn cancel(&mut self, now: Instant, round: RoundId) {
-        self.operations.cancel(now, round.0, &mut self.parts);
+        self.operations.cancel(now, round, &mut self.parts);
     }
 
     /// Cancels every acquisition that is open.

@@ -11,7 +11,8 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::error::NodeOutcome;
-use crate::keys::{ClaimKey, NodeId, OperationKey, PlaceKey};
+use crate::invariant::Must;
+use crate::keys::{ClaimKey, NodeId, OperationKey, PlaceKey, WaiterKey};
 use crate::limits::{ROUNDS_FOR_KEEPING, ROUNDS_MAX};
 use crate::node::{Reply, Request, Trouble};
 use crate::resp::Value;
@@ -21,12 +22,14 @@ use crate::time::Instant;
 use super::answer::{Answer, Answered};
 use super::claims::claim::Questions;
 use super::contract::{Event, RoundId, Wake};
+use super::operation::acquire::{self, Acquire};
 use super::operation::held::{self, Verdict};
 use super::operation::permission::{self, missing_to_extend};
 use super::operation::round::{Ballot, Round, State};
-use super::operation::{Context, Kind, Operate, Operation, acquire};
+use super::operation::{Context, Kind, Operate, Operation};
 use super::parts::Parts;
 use super::pool::Pool;
+use super::queues::Queues;
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -43,8 +46,9 @@ impl Operations {
         }
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.slab.len()
+    /// Returns how many are open, with those in `queues` that wait for their turn.
+    pub(super) fn len(&self, queues: &Queues) -> usize {
+        self.slab.len() + queues.callers()
     }
 
     #[cfg(test)]
@@ -52,18 +56,14 @@ impl Operations {
         self.slab.capacity()
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.slab.is_empty()
-    }
-
     /// Returns `true` if another operation would be one too many.
-    pub(super) fn is_full(&self) -> bool {
-        ROUNDS_MAX <= self.slab.len()
+    pub(super) fn is_full(&self, queues: &Queues) -> bool {
+        ROUNDS_MAX <= self.len(queues)
     }
 
     /// Returns `true` if there is room for another operation that no caller waits for.
-    pub(super) fn has_room_for_own(&self) -> bool {
-        self.slab.len() < ROUNDS_FOR_KEEPING
+    pub(super) fn has_room_for_own(&self, queues: &Queues) -> bool {
+        self.len(queues) < ROUNDS_FOR_KEEPING
     }
 
     /// Returns `true` if an extension of `claim` counts votes: one that its engine has begun, or the newest
@@ -81,8 +81,8 @@ impl Operations {
 
     /// Returns `true` if another question about a lock that is held would be one too many. They have as
     /// much room again: no number of callers who want a lock refuses one to a caller who holds one.
-    pub(super) fn is_full_for_holders(&self) -> bool {
-        2 * ROUNDS_MAX <= self.slab.len()
+    pub(super) fn is_full_for_holders(&self, queues: &Queues) -> bool {
+        2 * ROUNDS_MAX <= self.len(queues)
     }
 
     pub(super) fn get_mut(&mut self, operation: OperationKey) -> Option<&mut Operation> {
@@ -128,25 +128,66 @@ impl Operations {
         round.ttl = ttl;
         round.deadline = deadline;
         let key = OperationKey(self.slab.insert(Operation { round, kind }));
-        let mut unused = None;
+        let mut waits = false;
         self.with(now, key, parts, |operation, cx| {
             cx.round.key = key;
             operation.begin(cx);
-            unused = cx.round.ballots_while_queued();
+            waits = cx.round.is_queued();
         });
-        if let Some(ballots) = unused {
-            self.ballots.give(ballots);
+        match waits {
+            true => self.put_aside(key),
+            false => RoundId(key),
         }
-        RoundId(key)
     }
 
-    /// Gives `operation`, which has waited for its turn, ballots for its first attempt.
-    fn lend_ballots(&mut self, operation: OperationKey, nodes: usize) {
-        if let Some(Operation { round, .. }) = self.slab.get_mut(operation.0)
-            && round.ballots.is_empty()
-        {
-            round.ballots = self.ballots.take();
-            round.fill_ballots(nodes);
+    /// The operation of `key` waits for its turn: all that is kept of it stands in the queue.
+    #[cold]
+    fn put_aside(&mut self, key: OperationKey) -> RoundId {
+        match self.slab.remove(key.0) {
+            Some(Operation {
+                round,
+                kind: Kind::Acquire(acquire),
+            }) => {
+                self.ballots.give(round.ballots);
+                acquire.name(key)
+            }
+            other => unreachable!("{other:?} does not wait for its turn"),
+        }
+    }
+
+    /// Opens `waiter`, which has waited for its turn until now.
+    fn open(&mut self, waiter: WaiterKey, parts: &mut Parts) {
+        let Some(&kept) = parts.queues.waiter(waiter) else {
+            return; // It is open already, or has been cancelled.
+        };
+        if let Some(timer) = kept.timer {
+            parts.timers.cancel(timer);
+        }
+        let acquire = Acquire::opened(waiter, &kept, parts.queues.kept(waiter));
+        let mut round = Round::new(kept.started, parts.nodes.len(), self.ballots.take());
+        let until = parts.settings.tries_end(kept.started, kept.tries_allowed());
+        round.state = State::Queued { until };
+        (round.ttl, round.deadline, round.tries) = (kept.ttl(), kept.deadline(), 0);
+        let kind = Kind::Acquire(acquire);
+        let key = OperationKey(self.slab.insert(Operation { round, kind }));
+        parts.queues.open(waiter, key);
+        if let Some(operation) = self.get_mut(key) {
+            operation.round.key = key;
+        }
+    }
+
+    /// Opens all that wait for their turn.
+    pub(super) fn open_all(&mut self, parts: &mut Parts) {
+        for waiter in parts.queues.waiters() {
+            self.open(waiter, parts);
+        }
+    }
+
+    /// The time of `waiter` is up.
+    pub(super) fn waited(&mut self, now: Instant, waiter: WaiterKey, parts: &mut Parts) {
+        self.open(waiter, parts);
+        if let Some(key) = parts.queues.opened(OperationKey::of_waiter(waiter)) {
+            self.with(now, key, parts, |operation, cx| operation.due(cx));
         }
     }
 
@@ -187,8 +228,20 @@ impl Operations {
         }
     }
 
-    /// Ends `operation` without reporting its outcome, and releases what it may have locked.
-    pub(super) fn cancel(&mut self, now: Instant, key: OperationKey, parts: &mut Parts) {
+    /// Ends `round` without reporting its outcome, and releases what it may have locked.
+    pub(super) fn cancel(&mut self, now: Instant, RoundId(key): RoundId, parts: &mut Parts) {
+        let (timers, buffers) = (&mut parts.timers, &mut parts.claims.buffers);
+        if let Some(waiter) = key.waiter()
+            && parts.queues.quit(waiter, timers, buffers)
+        {
+            return;
+        }
+        if let Some(key) = parts.queues.opened(key) {
+            self.cancel_open(now, key, parts);
+        }
+    }
+
+    fn cancel_open(&mut self, now: Instant, key: OperationKey, parts: &mut Parts) {
         self.take_extension_back(key, parts);
         if let Some(operation) = self.get_mut(key) {
             let (operation, mut cx) = operation.at(now, parts);
@@ -202,6 +255,10 @@ impl Operations {
     /// Cancels every acquisition that is open.
     #[cfg(feature = "std")]
     pub(super) fn cancel_acquisitions(&mut self, now: Instant, parts: &mut Parts) {
+        // Those that wait first: none of them is to ask in vain.
+        for waiter in parts.queues.waiters() {
+            self.cancel(now, RoundId(OperationKey::of_waiter(waiter)), parts);
+        }
         let acquires = |queued: bool| {
             let all = self.slab.iter();
             let wanted = all.filter(move |(_, operation)| {
@@ -209,10 +266,9 @@ impl Operations {
             });
             wanted.map(|(key, _)| OperationKey(key))
         };
-        // Those that wait first: none of them is to ask in vain.
         let keys: Vec<_> = acquires(true).chain(acquires(false)).collect();
         for key in keys {
-            self.cancel(now, key, parts);
+            self.cancel_open(now, key, parts);
         }
     }
 
@@ -301,8 +357,12 @@ impl Operations {
     // Out of line: mostly nobody waits.
     #[inline(never)]
     fn lead_one(&mut self, now: Instant, next: OperationKey, parts: &mut Parts) {
-        self.lend_ballots(next, parts.nodes.len());
-        self.with(now, next, parts, |operation, cx| operation.lead(cx));
+        if let Some(waiter) = next.waiter() {
+            self.open(waiter, parts);
+        }
+        if let Some(next) = parts.queues.opened(next).must() {
+            self.with(now, next, parts, |operation, cx| operation.lead(cx));
+        }
     }
 
     /// The lock of `claim` is over or given away: the questions about it that are open end without

@@ -31,6 +31,10 @@ impl Engine {
             Alarm::Silence(_) => Wake::Silence,
             Alarm::Debts(_) => Wake::Debt,
             Alarm::Operation(key) => self.operations.wake(key),
+            Alarm::Waiter(key) => self
+                .parts
+                .wait_ends(key)
+                .map_or(Wake::Retry, |(_, why)| why),
             Alarm::Claim(key) => match self.parts.claims.get(key) {
                 Some(claim) if claim.is_held() && (claim.kept.is_some() || claim.alert != 0) => {
                     Wake::Extension

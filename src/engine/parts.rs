@@ -11,17 +11,20 @@ use rand::{Rng, SeedableRng};
 
 use crate::config::Config;
 use crate::entry::Entry;
+use crate::error::NodeOutcome;
 use crate::invariant::Must;
-use crate::keys::{ClaimKey, OperationKey, PlaceKey};
+use crate::keys::{ClaimKey, NodeId, OperationKey, PlaceKey, WaiterKey};
 use crate::limits::TTL_ASSUMED_MAX;
 use crate::quorum::{LockId, NodeSet};
 use crate::time::Instant;
 
-use super::alarm::Timers;
+use super::alarm::{Alarm, Timers};
+use super::answer::Answer;
 use super::claims::claim::{Claim, Questions};
 use super::claims::{Below, Claims};
+use super::contract::Wake;
 use super::nodes::Nodes;
-use super::queues::Queues;
+use super::queues::{Queues, Waiter};
 use super::restarts::Restarts;
 use super::settings::Settings;
 
@@ -109,6 +112,29 @@ impl Parts {
         }
     }
 
+    /// Returns when the time of `waiter` is up, and why.
+    pub(super) fn wait_ends(&self, waiter: WaiterKey) -> Option<(Instant, Wake)> {
+        let waiter = self.queues.waiter(waiter)?;
+        let tries_end = self
+            .settings
+            .tries_end(waiter.started, waiter.tries_allowed());
+        let ends = (tries_end, Wake::Retry);
+        let deadline = waiter.deadline().map(|deadline| (deadline, Wake::Deadline));
+        deadline.into_iter().chain([ends]).min()
+    }
+
+    /// Keeps `waiter` behind all that wait for the same, until its time is up.
+    pub(super) fn queue(&mut self, waiter: Waiter) -> Option<WaiterKey> {
+        let key = self.queues.queue(waiter)?;
+        if let Some((at, _)) = self.wait_ends(key)
+            && at != Instant::MAX
+            && let Some(waiter) = self.queues.waiter_mut(key)
+        {
+            waiter.timer = Some(self.timers.insert(at, Alarm::Waiter(key)));
+        }
+        Some(key)
+    }
+
     /// Releases `claim` without an operation that waits for the outcome.
     pub(super) fn give_back(&mut self, now: Instant, claim: ClaimKey) {
         self.release(now, None, claim);
@@ -144,6 +170,20 @@ impl Parts {
         self.wrote(now, claim);
         let (claims, mut below) = self.claims(now);
         claims.release(operation, claim, &mut below);
+    }
+
+    /// `node` has denied `claim`, whose release waited for room there and is not owed any more. Returns the
+    /// operation that waits for the outcome of the release: the key is missing there.
+    #[cold]
+    pub(super) fn not_owed(
+        &mut self,
+        node: NodeId,
+        claim: ClaimKey,
+    ) -> Option<(OperationKey, Answer)> {
+        let operation = self.claims.get(claim).must()?.released_for();
+        self.claims.settle(claim, &mut self.timers);
+        self.claims.forget_debt(node, &mut self.nodes);
+        operation.map(|operation| (operation, Answer::Withheld(NodeOutcome::Missing)))
     }
 
     /// Reports to the holder of `claim`, once, that its lock is over. Returns the questions about it,

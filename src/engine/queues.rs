@@ -42,7 +42,9 @@ use crate::quorum::NodeSet;
 use crate::slab::{Key, Slab};
 use crate::time::Instant;
 
+use super::alarm::Timers;
 use super::pool::Pool;
+pub(super) use line::Waiter;
 use line::{Line, Waiters};
 use names::Names;
 use row::Rows;
@@ -297,10 +299,84 @@ impl Queues {
         place.front == Front::Contender(operation)
     }
 
-    /// Puts `operation`, which has entered, behind all that wait.
-    pub(super) fn queue(&mut self, place: PlaceKey, operation: OperationKey) -> Option<WaiterKey> {
-        let place = self.places.get_mut(place.0).must();
-        place.map(|place| self.waiters.push(&mut place.line, operation))
+    /// Puts `waiter`, which has entered its place, behind all that wait.
+    pub(super) fn queue(&mut self, waiter: Waiter) -> Option<WaiterKey> {
+        let place = self.places.get_mut(waiter.place.0).must();
+        place.map(|place| self.waiters.push(&mut place.line, waiter))
+    }
+
+    /// Returns how many callers wait for their turn.
+    pub(super) fn callers(&self) -> usize {
+        self.waiters.waiting()
+    }
+
+    /// Returns all that wait for their turn.
+    pub(super) fn waiters(&self) -> Vec<WaiterKey> {
+        self.waiters.keys().collect()
+    }
+
+    /// The lock of `waiter` is kept for so many nanoseconds.
+    pub(super) fn keep(&mut self, waiter: WaiterKey, nanos: u64) {
+        self.waiters.keep(waiter, nanos);
+    }
+
+    /// Returns for how many; zero if it is not kept.
+    pub(super) fn kept(&self, waiter: WaiterKey) -> u64 {
+        self.waiters.kept(waiter)
+    }
+
+    /// Returns `waiter`, while it waits for its turn.
+    pub(super) fn waiter(&self, waiter: WaiterKey) -> Option<&Waiter> {
+        self.waiters.get(waiter)
+    }
+
+    pub(super) fn waiter_mut(&mut self, waiter: WaiterKey) -> Option<&mut Waiter> {
+        self.waiters.get_mut(waiter)
+    }
+
+    /// Returns the operation that `key` names, which has waited or has not, if it is open.
+    pub(super) fn opened(&self, key: OperationKey) -> Option<OperationKey> {
+        match key.waiter() {
+            None => Some(key),
+            Some(waiter) => self.waiters.opened(waiter),
+        }
+    }
+
+    /// `waiter` does not wait any more: it is `operation` from now on.
+    pub(super) fn open(&mut self, waiter: WaiterKey, operation: OperationKey) {
+        if let Some(there) = self.waiters.get(waiter).must()
+            && let Some(at) = self.places.get_mut(there.place.0).must()
+        {
+            self.waiters.open(&mut at.line, waiter, operation);
+            if at.front == Front::Contender(OperationKey::of_waiter(waiter)) {
+                at.front = Front::Contender(operation);
+            }
+        }
+    }
+
+    /// The caller of `waiter` gives up. Returns `false` if it does not wait.
+    pub(super) fn quit(
+        &mut self,
+        waiter: WaiterKey,
+        timers: &mut Timers,
+        buffers: &mut Pool<u8>,
+    ) -> bool {
+        let Some(Waiter { place, timer, .. }) = self.waiters.get(waiter).copied() else {
+            return false;
+        };
+        if let Some(timer) = timer {
+            timers.cancel(timer);
+        }
+        if let Some(at) = self.places.get_mut(place.0).must() {
+            self.waiters.remove(&mut at.line, waiter);
+        }
+        self.left(place, buffers);
+        true
+    }
+
+    /// The operation that has waited as `waiter` has got its lock.
+    pub(super) fn forget(&mut self, waiter: WaiterKey) {
+        self.waiters.forget(waiter);
     }
 
     /// Takes `operation` out, which waited as `waiter` or did not wait. Returns the next contender, if
@@ -376,7 +452,8 @@ impl Queues {
     fn promote(&mut self, place: PlaceKey) -> Option<OperationKey> {
         let at = self.places.get_mut(place.0).must()?;
         let overtaken = at.overtaken.take();
-        let next = overtaken.or_else(|| self.waiters.pop(&mut at.line));
+        let first = || self.waiters.first(&at.line).map(OperationKey::of_waiter);
+        let next = overtaken.or_else(first);
         at.front = next.map_or(Front::Nobody, Front::Contender);
         next
     }
@@ -415,7 +492,7 @@ impl Queues {
     }
 
     /// Asserts that every place has so many users in all, and each queue somebody at its front, who is
-    /// there, as are all that wait.
+    /// open, as are all that have waited.
     pub(super) fn check(
         &self,
         users: usize,
@@ -434,12 +511,11 @@ impl Queues {
                 Front::Holder(claim) => assert!(holds(claim, PlaceKey(key)), "{place:?}"),
             }
             assert!(place.overtaken.is_none_or(&is_open), "{place:?}");
-            let line = self.waiters.of(&place.line);
-            assert!(line.iter().copied().all(&is_open), "{place:?}");
-            waiters += line.len();
+            waiters += self.waiters.of(&place.line).len();
         }
         assert_eq!((used, waiting), (users, self.waiting));
-        assert_eq!(waiters, self.waiters.len());
+        assert_eq!(waiters, self.waiters.waiting());
+        assert!(self.waiters.all_opened().all(is_open), "it is over");
         assert!(self.reminders.len() < 1_000, "{}", self.reminders.len());
     }
 }

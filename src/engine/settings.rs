@@ -4,8 +4,14 @@ use alloc::boxed::Box;
 use core::time::Duration;
 
 use crate::config::{Config, Retry};
+use crate::delay::Delay;
 use crate::error::InvalidRequest;
-use crate::quorum::{Delay, Drift};
+use crate::quorum::Drift;
+use crate::time::{Instant, NANOS_PER_TICK};
+
+/// The least delay between two attempts: a shorter one would end in the turn in which it began, and
+/// attempts that fail at once would follow each other there for ever.
+pub(super) const SHORTEST_REST: Duration = Duration::from_nanos(NANOS_PER_TICK);
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -52,6 +58,17 @@ impl Settings {
             return Err(InvalidRequest::TtlTooShort { ttl, drift });
         }
         Ok(whole)
+    }
+
+    /// Returns when a call that was made at `started` has waited for others for as long as so many tries
+    /// could have taken.
+    pub(super) fn tries_end(&self, started: Instant, tries: Option<u32>) -> Instant {
+        let Some(tries) = tries else {
+            return Instant::MAX;
+        };
+        let (_, longest) = self.retry.delay().into_inner();
+        let longest = longest.max(SHORTEST_REST);
+        started.saturating_add(longest.saturating_mul(tries))
     }
 
     /// Returns half of the validity that a lock of `ttl` can have at most.

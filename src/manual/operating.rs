@@ -110,5 +110,14 @@
 //!
 //! # Servers
 //!
-//! Tested with Redis 7.0 and Valkey 9. The library uses RESP2 with a server that does not know
+//! | server | tests | release | extension | waiters learn by |
+//! | --- | --- | --- | --- | --- |
+//! | Redis 6.2 | the core; it does not say which commands scripts may run | script | script | pushes |
+//! | Redis 7.0 | all | script | script | pushes |
+//! | Redis 8.0 | the core | script | script | pushes |
+//! | Valkey 8.1 | the core | script | script | pushes |
+//! | Valkey 9.0 | the core | `DELIFEQ` | script | pushes |
+//! | Valkey 9.1 | all | `DELIFEQ` | script | pushes |
+//!
+//! `tests/run.sh` says what the core is, and runs it. The library uses RESP2 with a server that does not know
 //! `HELLO`.

@@ -143,12 +143,18 @@ impl Forbidden {
 }
 
 /// Returns the error of a command that a script of ours has called: servers before Redis 7.0 quote
-/// it, behind where in the script that was.
+/// it, behind where in the script that was. Their own complaints have no code.
 fn quoted(line: &[u8]) -> Option<&[u8]> {
-    const BEFORE: &[u8] = b": -";
+    const PLACE: &[u8] = b"@user_script:";
     let line = line.strip_prefix(b"ERR Error running script ")?;
-    let place = line.windows(BEFORE.len()).position(|part| part == BEFORE)?;
-    line.get(place + BEFORE.len()..)
+    let place = memchr::memmem::rfind(line, PLACE)?;
+    let said = line.get(place + PLACE.len()..)?.trim_ascii_start();
+    let digits = said.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let said = said.get(digits..)?.strip_prefix(b": ")?;
+    let said = said.strip_prefix(b"-").unwrap_or(said);
+    let code = said.split(|byte| *byte == b' ').next()?;
+    let is_code = 1 < code.len() && code.iter().all(u8::is_ascii_uppercase);
+    is_code.then_some(said)
 }
 
 /// What a script of ours, or a native compare-and-delete, says of the token.
@@ -308,6 +314,13 @@ mod tests {
                 "READONLY",
             ),
             (": @user_script:1: -OOM command not allowed", "OOM"),
+            (
+                ": @user_script:1: WRONGTYPE Operation against a key",
+                "WRONGTYPE",
+            ),
+            (": @user_script:1: A riddle", "ERR"),
+            (": @user_script:", "ERR"),
+            (": @user_script:1", "ERR"),
             (
                 ": @user_script:1: @user_script: 1: Wrong number of args",
                 "ERR",

@@ -2,14 +2,18 @@
 
 use alloc::sync::Arc;
 use core::fmt;
+use core::num::NonZeroU64;
 use core::time::Duration;
 
-use super::{Delay, Keeping, Kept, Majority, NodeSet};
+use super::{Keeping, Kept, Majority, NodeSet};
+use crate::delay::Delay;
 use crate::entry::Entry;
 use crate::resource::Token;
-use crate::time::Instant;
+use crate::time::{Instant, nanos};
 
-const _: () = assert!(size_of::<Terms>() == size_of::<(Duration, Instant)>());
+// As much as if no lock were kept.
+#[cfg(target_pointer_width = "64")]
+const _: () = assert!(size_of::<Terms>() == 16);
 
 /// Names a held lock towards the engine that granted or adopted it.
 ///
@@ -33,8 +37,6 @@ pub struct Lock {
     entry: Entry,
     id: LockId,
     terms: Terms,
-    /// For how much longer than it is valid its keys are kept.
-    delay: Delay,
     /// Of one that is not kept.
     extensions_left: u32,
     /// The nodes that said that they have it, up to the last verdict.
@@ -44,12 +46,24 @@ pub struct Lock {
 /// How long it lasts. As large as if no lock were kept.
 enum Terms {
     Own {
-        /// The longest that its keys were given, less the delay.
-        ttl: Duration,
+        /// The longest that its keys were given, less the delay, in nanoseconds.
+        ttl: NonZeroU64,
         valid_until: Instant,
     },
     /// Its engine extends it by itself.
     Kept(Arc<Kept>),
+}
+
+impl Terms {
+    fn own(ttl: Duration, valid_until: Instant) -> Self {
+        let ttl = not_zero(ttl);
+        Self::Own { ttl, valid_until }
+    }
+}
+
+/// Returns `ttl` in nanoseconds. No lock has none.
+fn not_zero(ttl: Duration) -> NonZeroU64 {
+    NonZeroU64::new(nanos(ttl)).unwrap_or(NonZeroU64::MIN)
 }
 
 impl LockId {
@@ -61,19 +75,19 @@ impl LockId {
 }
 
 impl Lock {
-    /// The lock that `majority` granted: its end, ttl and delay.
+    /// The lock that `majority` granted.
     pub(crate) fn granted(
         majority: &Majority,
         entry: Entry,
         id: LockId,
-        (valid_until, ttl, delay): (Instant, Duration, Delay),
+        valid_until: Instant,
+        ttl: Duration,
         extensions_left: u32,
     ) -> Self {
         Self {
             entry,
             id,
-            terms: Terms::Own { ttl, valid_until },
-            delay,
+            terms: Terms::own(ttl, valid_until),
             extensions_left,
             voters: majority.nodes(),
         }
@@ -83,14 +97,14 @@ impl Lock {
     #[cfg(feature = "std")]
     pub(crate) fn transferred(
         entry: Entry,
-        (valid_until, ttl, delay): (Instant, Duration, Delay),
+        valid_until: Instant,
+        ttl: Duration,
         voters: NodeSet,
     ) -> Self {
         Self {
             entry,
             id: LockId::NONE,
-            terms: Terms::Own { ttl, valid_until },
-            delay,
+            terms: Terms::own(ttl, valid_until),
             extensions_left: u32::MAX,
             voters,
         }
@@ -141,19 +155,19 @@ impl Lock {
     #[must_use]
     pub fn ttl(&self) -> Duration {
         match &self.terms {
-            Terms::Own { ttl, .. } => *ttl,
+            Terms::Own { ttl, .. } => Duration::from_nanos(ttl.get()),
             Terms::Kept(kept) => kept.ttl(),
         }
     }
 
     /// Returns for how much longer than it is valid its keys are kept.
     pub(crate) fn delay(&self) -> Delay {
-        self.delay
+        self.entry.delay()
     }
 
     /// Returns the longest that its keys were given. Its releases are not owed for longer.
     pub(crate) fn life(&self) -> Duration {
-        self.delay.life(self.ttl())
+        self.delay().life(self.ttl())
     }
 
     /// Returns how many more extensions it was granted.
@@ -171,7 +185,7 @@ impl Lock {
         match &mut self.terms {
             Terms::Kept(_) => {} // Its engine has told it.
             Terms::Own { ttl, valid_until } => {
-                *ttl = longest.max(*ttl);
+                *ttl = not_zero(longest).max(*ttl);
                 *valid_until = end.max(*valid_until);
                 self.extensions_left = one_less(self.extensions_left);
             }
@@ -182,14 +196,14 @@ impl Lock {
     pub(crate) fn confirmed(&mut self, majority: &Majority, end: Instant, longest: Duration) {
         self.voters = self.voters.union(majority.nodes());
         if let Terms::Own { ttl, valid_until } = &mut self.terms {
-            (*ttl, *valid_until) = (longest.max(*ttl), end);
+            (*ttl, *valid_until) = (not_zero(longest).max(*ttl), end);
         }
     }
 
     fn end_at(&mut self, end: Instant, longest: Duration) {
         match &mut self.terms {
             Terms::Kept(kept) => kept.ends(end, longest),
-            Terms::Own { ttl, valid_until } => (*ttl, *valid_until) = (longest, end),
+            Terms::Own { .. } => self.terms = Terms::own(longest, end),
         }
     }
 
@@ -220,7 +234,7 @@ impl Lock {
     pub(crate) fn leave_keeping(&mut self) {
         let (ttl, valid_until) = (self.ttl(), self.valid_until());
         self.extensions_left = self.extensions_left();
-        self.terms = Terms::Own { ttl, valid_until };
+        self.terms = Terms::own(ttl, valid_until);
     }
 
     // ----- its end --------------------------------------------------------------------------

@@ -3,21 +3,20 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::slot::{Grant, Outcome, Slot};
+use super::slot::{Outcome, Slot};
 use super::table::Table;
 use crate::driver::{Refusal, clock};
 use crate::engine::{Engine, Event, Extension, RoundId};
-use crate::error::{ExtendError, LockError, Report};
+use crate::error::{ExtendError, Report};
 use crate::quorum::{Lock, LockId};
 use crate::time::Instant;
 
 /// See the [module](self).
 #[derive(Debug)]
 pub(super) struct Callers {
-    /// The operations that a thread or a task waits for, by their rounds.
-    operations: Table<RoundId, Caller>,
-    /// How many of them tasks wait for.
-    tasks: usize,
+    /// The operations that threads and tasks wait for, by their rounds: those that were begun at once, and
+    /// those that have waited for their turn.
+    operations: [Waiting; 2],
     /// The locks that are held.
     locks: Table<LockId, Arc<Slot>>,
     deliveries: Vec<Delivery>,
@@ -25,11 +24,12 @@ pub(super) struct Callers {
     delivers_to_task: bool,
 }
 
-/// Who waits for an operation.
+/// Where outcomes are delivered, by rounds. Threads and tasks have tables of their own: a flag for each
+/// would cost eight bytes.
 #[derive(Debug)]
-struct Caller {
-    slot: Arc<Slot>,
-    waiter: Waiter,
+struct Waiting {
+    threads: Table<RoundId, Arc<Slot>>,
+    tasks: Table<RoundId, Arc<Slot>>,
 }
 
 /// Whether a thread or a task waits.
@@ -53,11 +53,22 @@ pub(super) enum Delivery {
     NotKept(Arc<Slot>, Option<Report>),
 }
 
+impl Waiting {
+    const fn new() -> Self {
+        const fn table() -> Table<RoundId, Arc<Slot>> {
+            Table::new(|round| round.place().1)
+        }
+        Self {
+            threads: table(),
+            tasks: table(),
+        }
+    }
+}
+
 impl Callers {
     pub(super) fn new() -> Self {
         Self {
-            operations: Table::new(RoundId::index),
-            tasks: 0,
+            operations: [const { Waiting::new() }; 2],
             // The lower half of a claim's key is its index.
             locks: Table::new(|lock: LockId| lock.claim as u32 as usize),
             deliveries: Vec::new(),
@@ -67,38 +78,46 @@ impl Callers {
 
     /// Returns how many operations are waited for.
     pub(super) fn waiting(&self) -> usize {
-        self.operations.len()
+        let all = self.operations.iter();
+        all.map(|of| of.threads.len() + of.tasks.len()).sum()
     }
 
     /// Returns how many of them tasks wait for.
     pub(super) fn tasks(&self) -> usize {
-        self.tasks
+        self.operations.iter().map(|of| of.tasks.len()).sum()
     }
 
     /// Returns `true` until the outcome of `round` is decided.
     pub(super) fn is_open(&self, round: RoundId) -> bool {
-        self.operations.get(round).is_some()
+        let of = &self.operations[usize::from(round.place().0)];
+        of.threads
+            .get(round)
+            .or_else(|| of.tasks.get(round))
+            .is_some()
     }
 
     /// Returns the operations that are waited for.
     pub(super) fn rounds(&self) -> Vec<RoundId> {
-        self.operations.iter().map(|(round, _)| *round).collect()
+        let all = self.operations.iter();
+        all.flat_map(|of| of.threads.iter().chain(of.tasks.iter()))
+            .map(|(round, _)| *round)
+            .collect()
     }
 
     /// Returns an operation that a thread waits for, with its slot.
     pub(super) fn waiting_thread(&self) -> Option<(RoundId, &Arc<Slot>)> {
-        if self.tasks == self.operations.len() {
-            return None;
-        }
-        let mut operations = self.operations.iter();
-        let (round, caller) = operations.find(|(_, caller)| caller.waiter == Waiter::Thread)?;
-        Some((*round, &caller.slot))
+        let mut some = self.operations.iter().filter(|of| of.threads.len() != 0);
+        let (round, slot) = some.find_map(|of| of.threads.iter().next())?;
+        Some((*round, slot))
     }
 
     pub(super) fn open(&mut self, round: RoundId, slot: &Arc<Slot>, waiter: Waiter) {
-        let slot = Arc::clone(slot);
-        self.tasks += usize::from(waiter == Waiter::Task);
-        self.operations.put(round, Caller { slot, waiter });
+        let of = &mut self.operations[usize::from(round.place().0)];
+        let table = match waiter {
+            Waiter::Thread => &mut of.threads,
+            Waiter::Task => &mut of.tasks,
+        };
+        table.put(round, Arc::clone(slot));
     }
 
     /// Ends the wait for `round`. Returns `false` if its outcome is decided.
@@ -117,10 +136,12 @@ impl Callers {
         self.locks.take(lock);
     }
 
-    fn take(&mut self, round: RoundId) -> Option<Caller> {
-        let caller = self.operations.take(round)?;
-        self.tasks -= usize::from(caller.waiter == Waiter::Task);
-        Some(caller)
+    fn take(&mut self, round: RoundId) -> Option<(Arc<Slot>, Waiter)> {
+        let of = &mut self.operations[usize::from(round.place().0)];
+        match of.threads.take(round) {
+            Some(slot) => Some((slot, Waiter::Thread)),
+            None => Some((of.tasks.take(round)?, Waiter::Task)),
+        }
     }
 
     // ----- deliveries -----------------------------------------------------------------------
@@ -151,44 +172,18 @@ impl Callers {
             self.note_end(extension);
         }
         let Some(round) = event.round() else { return };
-        let outcome = if let Event::Acquired { result, .. } = event {
-            let Some(result) = self.grant(engine, round, result) else {
-                return;
-            };
-            Outcome::Acquired(result)
-        } else {
-            Outcome::Event(event)
+        let Some((slot, waiter)) = self.take(round) else {
+            return give_back(engine, event); // The caller has given up.
         };
-        if let Some(Caller { slot, waiter }) = self.take(round) {
-            self.delivers_to_task |= waiter == Waiter::Task;
-            self.deliveries.push(Delivery::Outcome(slot, outcome));
+        if let Event::Acquired {
+            result: Ok(lock), ..
+        } = &event
+        {
+            self.watch(&slot, lock);
         }
-    }
-
-    /// Makes a granted lock known to the slot of its caller. Gives it back if the caller has given up.
-    fn grant(
-        &mut self,
-        engine: &mut Engine,
-        round: RoundId,
-        result: Result<Lock, LockError>,
-    ) -> Option<Result<Grant, LockError>> {
-        // The caller stays in the table until its outcome is there: if the engine panics before, it
-        // is found.
-        let Some(slot) = self
-            .operations
-            .get(round)
-            .map(|caller| Arc::clone(&caller.slot))
-        else {
-            if let Ok(lock) = result {
-                engine.give_back(clock::now(), lock);
-            }
-            return None;
-        };
-        Some(result.map(|lock| {
-            self.watch(&slot, &lock);
-            let granted = engine.granted(&lock);
-            Grant { lock, granted }
-        }))
+        self.delivers_to_task |= waiter == Waiter::Task;
+        let outcome = Outcome::Event(event);
+        self.deliveries.push(Delivery::Outcome(slot, outcome));
     }
 
     /// Makes the new end of an extended or confirmed lock known to its slot.
@@ -231,12 +226,11 @@ impl Callers {
 
     /// The engine has panicked: refuses every call, and reports every lock as lost.
     pub(super) fn refuse_all(&mut self) {
-        let (calls, locks) = (self.operations.drain(), self.locks.drain());
-        let calls =
-            calls.map(|call| Delivery::Outcome(call.slot, Outcome::Refused(Refusal::Closed)));
-        self.deliveries
-            .extend(calls.chain(locks.map(Delivery::Lost)));
-        self.tasks = 0;
+        let calls = self.operations.iter_mut();
+        let calls = calls.flat_map(|of| of.threads.drain().chain(of.tasks.drain()));
+        let calls = calls.map(|slot| Delivery::Outcome(slot, Outcome::Refused(Refusal::Closed)));
+        let locks = self.locks.drain().map(Delivery::Lost);
+        self.deliveries.extend(calls.chain(locks));
     }
 
     pub(super) fn has_deliveries(&self) -> bool {
@@ -265,5 +259,14 @@ impl Callers {
                 None
             }
         }
+    }
+}
+
+fn give_back(engine: &mut Engine, event: Event) {
+    if let Event::Acquired {
+        result: Ok(lock), ..
+    } = event
+    {
+        engine.give_back(clock::now(), lock);
     }
 }

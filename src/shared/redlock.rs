@@ -449,19 +449,19 @@ impl Redlock {
         since: Instant,
     ) -> Result<LockGuard, LockError> {
         let reporter = &self.shared().reporter;
-        match outcome {
-            Some(Outcome::Acquired(Ok(grant))) => {
-                let guard = LockGuard::new(self.clone(), slot, grant.lock);
-                // The clock is read last. If the guard is dropped here, its lock is released.
-                match guard.is_valid() {
-                    true => Ok(guard),
-                    false => Err(reporter.too_slow(grant.granted, since)),
-                }
-            }
-            Some(Outcome::Acquired(Err(error))) => Err(error),
-            Some(Outcome::Refused(refusal)) => Err(refusal.into()),
-            Some(other) => unreachable!("the outcome of an acquisition, not {other:?}"),
-            None => Err(LockError::NoQuorum(reporter.pending(since))),
+        let Some(outcome) = outcome else {
+            return Err(LockError::NoQuorum(reporter.pending(since)));
+        };
+        let Event::Acquired { result, .. } = outcome.event()? else {
+            unreachable!("the outcome of an acquisition is that of another operation")
+        };
+        let lock = result?;
+        let granted = lock.voters();
+        let guard = LockGuard::new(self.clone(), slot, lock);
+        // The clock is read last. If the guard is dropped here, its lock is released.
+        match guard.is_valid() {
+            true => Ok(guard),
+            false => Err(reporter.too_slow(granted, since)),
         }
     }
 }

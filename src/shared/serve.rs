@@ -134,12 +134,13 @@ impl Shared {
             match delivery {
                 Delivery::Outcome(slot, outcome) => match slot.deliver(outcome) {
                     Ok(waker) => batch.wakers.extend(waker),
-                    Err(Outcome::Acquired(Ok(grant))) => {
-                        if let Ok(mut section) = self.enter() {
-                            section.give_back(grant.lock);
+                    Err(outcome) => {
+                        if let Some(lock) = outcome.lock()
+                            && let Ok(mut section) = self.enter()
+                        {
+                            section.give_back(lock);
                         }
                     }
-                    Err(_) => {}
                 },
                 Delivery::Lost(slot) => slot.watch.lose(&mut batch.wakers),
                 Delivery::Ends(slot) => slot.watch.look_again(),
@@ -432,8 +433,8 @@ impl Shared {
                 }
             }
         }
-        if let Some(Outcome::Acquired(Ok(grant))) = outcome {
-            section.give_back(grant.lock);
+        if let Some(lock) = outcome.and_then(Outcome::lock) {
+            section.give_back(lock);
         }
         self.see_written(section);
     }

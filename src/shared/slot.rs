@@ -21,36 +21,34 @@ use super::monitor::Monitor;
 use super::watch::Watch;
 use crate::driver::{Refusal, clock};
 use crate::engine::Event;
-use crate::error::LockError;
-use crate::quorum::{Lock, NodeSet};
+use crate::quorum::Lock;
 use crate::time::Instant;
 
 /// How an operation has ended.
 #[derive(Debug)]
 pub(super) enum Outcome {
-    Acquired(Result<Grant, LockError>),
-    /// The outcome of an operation that returns no lock.
     Event(Event),
     /// The handle is closed, or this is a forked child.
     Refused(Refusal),
 }
 
 impl Outcome {
-    /// Returns the outcome of an operation that returns no lock.
     pub(super) fn event(self) -> Result<Event, Refusal> {
         match self {
             Self::Event(event) => Ok(event),
             Self::Refused(refusal) => Err(refusal),
-            Self::Acquired(_) => unreachable!("it was no acquisition: {self:?}"),
         }
     }
-}
 
-/// A lock on its way to its caller, and the nodes that granted it.
-#[derive(Debug)]
-pub(super) struct Grant {
-    pub(super) lock: Lock,
-    pub(super) granted: NodeSet,
+    /// Returns the lock, if one is on its way to its caller.
+    pub(super) fn lock(self) -> Option<Lock> {
+        match self {
+            Self::Event(Event::Acquired {
+                result: Ok(lock), ..
+            }) => Some(lock),
+            Self::Event(_) | Self::Refused(_) => None,
+        }
+    }
 }
 
 /// Why a thread has stopped to wait.
@@ -72,7 +70,10 @@ pub(super) struct Slot {
 #[derive(Debug)]
 struct State {
     phase: Phase,
-    waiter: Waiter,
+    /// Calls the task that waits.
+    task: Option<Waker>,
+    /// A thread sleeps here.
+    sleeps: bool,
     offered: bool,
 }
 
@@ -86,14 +87,8 @@ enum Phase {
     Abandoned,
 }
 
-/// Who is to be woken when the outcome is there.
-#[derive(Debug)]
-enum Waiter {
-    /// No waiter: the thread does not sleep, or sleeps in the poll.
-    None,
-    Thread,
-    Task(Waker),
-}
+// A slot with its counts, and what the allocator needs for it, for each that waits.
+const _: () = assert!(size_of::<Slot>() <= 152);
 
 impl Slot {
     /// Makes a slot for an operation that is about to begin.
@@ -101,7 +96,8 @@ impl Slot {
         Self {
             state: Monitor::new(State {
                 phase: Phase::Waiting,
-                waiter: Waiter::None,
+                task: None,
+                sleeps: false,
                 offered: false,
             }),
             watch: Watch::new(),
@@ -129,15 +125,12 @@ impl Slot {
             return Err(outcome);
         }
         state.phase = Phase::Done(outcome);
-        match core::mem::replace(&mut state.waiter, Waiter::None) {
-            Waiter::None => Ok(None),
-            Waiter::Task(waker) => Ok(Some(waker)),
-            Waiter::Thread => {
-                drop(state);
-                self.state.wake_one();
-                Ok(None)
-            }
+        let (task, sleeps) = (state.task.take(), core::mem::take(&mut state.sleeps));
+        drop(state);
+        if sleeps {
+            self.state.wake_one();
         }
+        Ok(task)
     }
 
     /// Wakes the thread that waits, because it was offered the poll.
@@ -158,11 +151,11 @@ impl Slot {
             let outcome = state.take();
             let left = until.map(|until| until.saturating_since(clock::now()));
             if outcome.is_some() || state.offered || left.is_some_and(|left| left.is_zero()) {
-                state.waiter = Waiter::None;
+                state.sleeps = false;
                 let offered = core::mem::take(&mut state.offered);
                 return Woken { outcome, offered };
             }
-            state.waiter = Waiter::Thread;
+            state.sleeps = true;
             state = self.state.wait(state, left);
         }
     }
@@ -183,16 +176,17 @@ impl Slot {
         if let Some(outcome) = state.take() {
             return Poll::Ready(outcome);
         }
-        if matches!(&state.waiter, Waiter::Task(known) if known.will_wake(waker)) {
+        let known = state.task.as_ref();
+        if known.is_some_and(|known| known.will_wake(waker)) {
             return Poll::Pending;
         }
         drop(state);
-        let waker = Waiter::Task(waker.clone());
+        let waker = waker.clone();
         let mut state = self.state.lock();
         if let Some(outcome) = state.take() {
             return Poll::Ready(outcome);
         }
-        let before = core::mem::replace(&mut state.waiter, waker);
+        let before = state.task.replace(waker);
         drop(state);
         drop(before);
         Poll::Pending
@@ -201,7 +195,7 @@ impl Slot {
     /// Waits for the outcome, which another thread is about to deliver, to give up the operation. If it
     /// does not come by `until`, that thread gives back a lock.
     pub(super) fn await_delivery(&self, until: Instant) -> Option<Outcome> {
-        let before = core::mem::replace(&mut self.state.lock().waiter, Waiter::None);
+        let before = self.state.lock().task.take();
         drop(before);
         let outcome = self.wait_for_outcome(Some(until));
         outcome.or_else(|| self.abandon())
@@ -212,7 +206,7 @@ impl Slot {
         let mut state = self.state.lock();
         let outcome = state.take();
         state.phase = Phase::Abandoned;
-        let before = core::mem::replace(&mut state.waiter, Waiter::None);
+        let before = state.task.take();
         drop(state);
         drop(before);
         outcome

@@ -2,6 +2,8 @@
 
 use alloc::vec::Vec;
 
+use crate::slab::make_room;
+
 /// Values by keys. It grows to the largest number that is open at once.
 #[derive(Debug)]
 pub(super) struct Table<K, V> {
@@ -26,8 +28,9 @@ impl<K: Copy + Eq, V> Table<K, V> {
 
     pub(super) fn put(&mut self, key: K, value: V) {
         let place = (self.place)(key);
-        if self.entries.len() <= place {
-            self.entries.resize_with(place + 1, || None);
+        while self.entries.len() <= place {
+            make_room(&mut self.entries);
+            self.entries.push(None);
         }
         if self.entries[place].replace((key, value)).is_none() {
             self.len += 1;

@@ -4,12 +4,11 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU64, Ordering};
 use core::task::Waker;
 use core::time::Duration;
-use std::sync::MutexGuard;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-use super::monitor::Monitor;
 use crate::driver::clock;
 use crate::error::Report;
 use crate::time::{Instant, NANOS_PER_TICK};
@@ -33,16 +32,15 @@ pub(super) struct Watch {
     /// In nanoseconds of the clock. Zero: not known, so that no thread ends its wait by the clock.
     valid_until: AtomicU64,
     /// How often in a row the engine has failed to extend it.
-    failures: AtomicU32,
-    watchers: Monitor<Watchers>,
+    failures: AtomicU16,
+    /// `None` before the first: hardly a lock has any, and those who wait for one are many.
+    watchers: Mutex<Option<Box<Watchers>>>,
+    /// It is lost, or ends at another time.
+    changed: Condvar,
 }
 
-/// In a box, which most locks never need.
 #[derive(Debug, Default)]
-struct Watchers(Option<Box<Crowd>>);
-
-#[derive(Debug, Default)]
-struct Crowd {
+struct Watchers {
     tasks: Vec<Task>,
     threads: usize,
     next: u64,
@@ -77,9 +75,15 @@ impl Watch {
         Self {
             fate: AtomicU8::new(HELD),
             valid_until: AtomicU64::new(0),
-            failures: AtomicU32::new(0),
-            watchers: Monitor::new(Watchers(None)),
+            failures: AtomicU16::new(0),
+            watchers: Mutex::new(None),
+            changed: Condvar::new(),
         }
+    }
+
+    /// No code here panics between two changes that belong together.
+    fn watchers(&self) -> MutexGuard<'_, Option<Box<Watchers>>> {
+        self.watchers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns `true` if the loss was reported.
@@ -121,13 +125,13 @@ impl Watch {
 
     /// Wakes the threads that sleep until the end.
     pub(super) fn look_again(&self) {
-        let watchers = self.watchers.lock();
+        let watchers = self.watchers();
         self.wake_threads(&watchers);
     }
 
     /// Records that the lock is released or detached: its loss is not reported any more.
     pub(super) fn release(&self) {
-        let watchers = self.watchers.lock();
+        let watchers = self.watchers();
         if self.fate.load(Ordering::Relaxed) == HELD {
             self.fate.store(RELEASED, Ordering::Release);
             self.wake_threads(&watchers);
@@ -136,27 +140,27 @@ impl Watch {
 
     /// Reports the loss. Wakes threads here, and adds the wakers of `tasks`, which the caller calls.
     pub(super) fn lose(&self, tasks: &mut Vec<Waker>) {
-        let mut watchers = self.watchers.lock();
+        let mut watchers = self.watchers();
         if self.fate.load(Ordering::Relaxed) == HELD {
             self.fate.store(LOST, Ordering::Release);
-            if let Some(crowd) = &mut watchers.0 {
-                tasks.extend(crowd.tasks.drain(..).map(|task| task.waker));
+            if let Some(there) = &mut *watchers {
+                tasks.extend(there.tasks.drain(..).map(|task| task.waker));
             }
             self.wake_threads(&watchers);
         }
     }
 
-    fn wake_threads(&self, watchers: &MutexGuard<'_, Watchers>) {
-        if watchers.0.as_ref().is_some_and(|crowd| crowd.threads != 0) {
-            self.watchers.wake_all();
+    fn wake_threads(&self, watchers: &MutexGuard<'_, Option<Box<Watchers>>>) {
+        if watchers.as_ref().is_some_and(|there| there.threads != 0) {
+            self.changed.notify_all();
         }
     }
 
     /// Waits until the lock is over so `early` before its end, at most for `timeout`.
     pub(super) fn wait(&self, timeout: Duration, early: Duration) -> bool {
         let end = clock::now().saturating_add(timeout);
-        let mut watchers = self.watchers.lock();
-        watchers.crowd().threads += 1;
+        let mut watchers = self.watchers();
+        watchers.get_or_insert_default().threads += 1;
         let is_over = loop {
             let now = clock::now();
             if self.is_over_at(now, early) {
@@ -166,9 +170,10 @@ impl Watch {
                 break false;
             }
             let nap = self.nap(now, end, early);
-            watchers = self.watchers.wait(watchers, Some(nap));
+            let woken = self.changed.wait_timeout(watchers, nap);
+            watchers = woken.unwrap_or_else(PoisonError::into_inner).0;
         };
-        watchers.crowd().threads -= 1;
+        watchers.get_or_insert_default().threads -= 1;
         is_over
     }
 
@@ -185,31 +190,31 @@ impl Watch {
             return Pending::Over;
         }
         let waker = waker.clone();
-        let mut watchers = self.watchers.lock();
+        let mut watchers = self.watchers();
         match self.fate.load(Ordering::Relaxed) {
             HELD => {}
             LOST => return Pending::Over,
             _ => return Pending::Waits, // It stays so, and the waker is never called.
         }
-        let crowd = watchers.crowd();
+        let there = watchers.get_or_insert_default();
         let number = *place.get_or_insert_with(|| {
-            crowd.next += 1;
-            crowd.next
+            there.next += 1;
+            there.next
         });
         let task = Task {
             number,
             early,
             waker,
         };
-        let known = crowd.tasks.iter_mut();
+        let known = there.tasks.iter_mut();
         let before = match known.into_iter().find(|known| known.number == number) {
             Some(known) => Some(core::mem::replace(known, task)),
             None => {
-                crowd.tasks.push(task);
+                there.tasks.push(task);
                 None
             }
         };
-        let alert = crowd.next_alert();
+        let alert = there.next_alert();
         drop(watchers);
         drop(before);
         alert.map_or(Pending::Waits, Pending::Alert)
@@ -218,15 +223,15 @@ impl Watch {
     /// An alert has come: adds the wakers of those `tasks` that are to be woken at `now`. Returns how early
     /// before the end the next alert is needed.
     pub(super) fn alerted(&self, now: Instant, tasks: &mut Vec<Waker>) -> Option<Duration> {
-        let mut watchers = self.watchers.lock();
+        let mut watchers = self.watchers();
         if self.fate.load(Ordering::Relaxed) != HELD {
             return None; // All were woken, or none will be.
         }
         let is_due = |task: &mut Task| !task.early.is_zero() && self.is_over_at(now, task.early);
-        let crowd = watchers.0.as_mut()?;
-        tasks.extend(crowd.tasks.extract_if(.., is_due).map(|task| task.waker));
-        crowd.alert = Duration::ZERO;
-        crowd.next_alert()
+        let there = watchers.as_mut()?;
+        tasks.extend(there.tasks.extract_if(.., is_due).map(|task| task.waker));
+        there.alert = Duration::ZERO;
+        there.next_alert()
     }
 
     // ----- extensions by the engine ---------------------------------------------------------
@@ -240,30 +245,34 @@ impl Watch {
     /// The engine has failed to extend the lock; `report` is what each node said.
     pub(super) fn not_kept(&self, report: Option<Report>) {
         let before = {
-            let mut watchers = self.watchers.lock();
-            self.failures.fetch_add(1, Ordering::Relaxed);
-            core::mem::replace(&mut watchers.crowd().report, report)
+            let mut watchers = self.watchers();
+            let more = self.failures.load(Ordering::Relaxed).saturating_add(1);
+            self.failures.store(more, Ordering::Relaxed); // Counted under the mutex.
+            core::mem::replace(&mut watchers.get_or_insert_default().report, report)
         };
         drop(before);
     }
 
     /// Returns how often in a row the engine has failed to extend the lock, and the last report.
     pub(super) fn failures(&self) -> (u32, Option<Report>) {
-        let watchers = self.watchers.lock();
+        let watchers = self.watchers();
         match self.failures.load(Ordering::Relaxed) {
             0 => (0, None),
             failures => {
-                let crowd = watchers.0.as_ref();
-                (failures, crowd.and_then(|crowd| crowd.report.clone()))
+                let there = watchers.as_ref();
+                (
+                    u32::from(failures),
+                    there.and_then(|there| there.report.clone()),
+                )
             }
         }
     }
 
     pub(super) fn forget(&self, place: u64) {
-        let mut watchers = self.watchers.lock();
-        let before = watchers.0.as_mut().and_then(|crowd| {
-            let at = crowd.tasks.iter().position(|task| task.number == place)?;
-            Some(crowd.tasks.swap_remove(at))
+        let mut watchers = self.watchers();
+        let before = watchers.as_mut().and_then(|there| {
+            let at = there.tasks.iter().position(|task| task.number == place)?;
+            Some(there.tasks.swap_remove(at))
         });
         drop(watchers);
         drop(before);
@@ -271,12 +280,6 @@ impl Watch {
 }
 
 impl Watchers {
-    fn crowd(&mut self) -> &mut Crowd {
-        self.0.get_or_insert_default()
-    }
-}
-
-impl Crowd {
     /// Returns how early before the end an alert is needed, if none was asked for that comes by then: for the
     /// first task that is to be woken before the end.
     fn next_alert(&mut self) -> Option<Duration> {
@@ -288,10 +291,6 @@ impl Crowd {
         })
     }
 }
-
-// A slot lives as long as its lock.
-#[cfg(target_pointer_width = "64")]
-const _: () = assert!(size_of::<Watch>() <= 48);
 
 #[cfg(test)]
 mod tests {

@@ -102,7 +102,11 @@ fn row(face: &mut crate::face::Face, raws: &mut [Raw], set: u32, key: &[u8]) {
     }
 }
 
-/// When the key expires, in milliseconds of the server's clock.
+/// When the key expires, in milliseconds of the server's clock. (Redis 6.2 has no `PEXPIRETIME`.)
 fn deadline(raw: &mut Raw, key: &[u8]) -> i64 {
-    raw.integer(&[b"PEXPIRETIME", key])
+    const SCRIPT: &[u8] = b"local function now() local t=redis.call('time') \
+        return t[1]*1000+math.floor(t[2]/1000) end local a,p,b \
+        repeat a=now() p=redis.call('pttl',KEYS[1]) b=now() until a==b \
+        if p<0 then return p end return a+p";
+    raw.integer(&[b"EVAL", SCRIPT, b"1", key])
 }

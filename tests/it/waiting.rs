@@ -5,6 +5,7 @@
 //! node again before that.
 
 mod guards;
+mod memory;
 mod reports;
 
 use std::future::Future;
@@ -146,7 +147,10 @@ fn calls(raw: &mut Raw, command: &str) -> u64 {
 
 /// How often a server was asked to tell of the next change of a key, and what is left of it.
 fn looked(raw: &mut Raw) -> u64 {
-    calls(raw, "client|caching")
+    match calls(raw, "client") {
+        0 => calls(raw, "client|caching"),
+        all => all - 1, // Redis 6.2 counts all of `CLIENT` together: once for `TRACKING`.
+    }
 }
 
 fn each_looked(raws: &mut [Raw]) -> Vec<u64> {
@@ -472,7 +476,10 @@ fn ten_thousand_waiters_of_one_handle_send_nothing_while_nothing_happens() {
             .expect("free")
             .unlock()
             .expect("held");
-        assert_eq!(calls(&mut raws[0], "set"), sets + 1);
+        // A majority is enough for both: this node may be the last to run it.
+        eventually("it has run one SET", || {
+            (calls(&mut raws[0], "set") == sets + 1).then_some(())
+        });
     }
 }
 

@@ -73,7 +73,7 @@ pub(crate) struct Claim {
     /// The nodes that were asked to extend it and did not have it: they get a copy again.
     pub(crate) lacking: NodeSet,
     /// How often a node that lacked it said that it has it.
-    pub(crate) regained: u16,
+    pub(crate) regained: u32,
     pub(crate) questions: Questions,
     pub(crate) timer: Option<TimerKey>,
     /// Where others wait for its lock, while it is held.

@@ -4,11 +4,13 @@
 //! the same `SET .. NX PX` goes to all nodes at once, a majority decides, and an attempt that fails
 //! releases what it locked, waits a random time, and begins again with a fresh token.
 
+mod waiting;
+
 use alloc::vec::Vec;
 use core::time::Duration;
 
+use rand::Rng;
 use rand::rngs::StdRng;
-use rand::{Rng, RngExt};
 
 use crate::entry::Entry;
 use crate::error::{LinkError, LockError, NodeOutcome, Report, Unusable};
@@ -19,7 +21,7 @@ use crate::node::{
     Access, Command, Forbidden, Reply, Trouble, Whose, refuses_for_certain, wants_the_text,
 };
 use crate::quorum::{Acquisition, Keeping, Lock, Majority, NodeSet, Vote};
-use crate::time::{Instant, NANOS_PER_TICK};
+use crate::time::Instant;
 
 use super::patience::Patience;
 use super::round::{Ballot, Round, State};
@@ -28,17 +30,10 @@ use crate::engine::answer::{Answer, Answered, unusable};
 use crate::engine::check::is_out_of_reach;
 use crate::engine::claims::claim::{Claim, Stage};
 use crate::engine::contract::{Event, Request, RoundId};
-use crate::engine::nodes::Nodes;
 use crate::engine::parts::Parts;
-use crate::engine::queues::{Next, Pace, Refusal};
-
-/// The least delay between two attempts: a shorter one would end in the turn in which it began, and
-/// attempts that fail at once would follow each other there for ever.
-const SHORTEST_REST: Duration = Duration::from_nanos(NANOS_PER_TICK);
-
-/// Less than this and two round trips before the caller's deadline no other attempt is begun, and
-/// none that has less than half of it: cut short, it would say less than the one before it.
-const LAST_CHANCE: Duration = Duration::from_millis(2);
+use crate::engine::queues::{Refusal, Waiter};
+use crate::engine::settings::SHORTEST_REST;
+use waiting::why_at_last;
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -47,7 +42,7 @@ pub(in crate::engine) struct Acquire {
     claim: Option<ClaimKey>,
     /// The resource, and who else wants it.
     place: PlaceKey,
-    /// It waits for its turn.
+    /// It waits for its turn, or has waited: its caller knows it by that.
     waiter: Option<WaiterKey>,
     /// `None`: as many as there is time for.
     tries_allowed: Option<u32>,
@@ -86,6 +81,24 @@ impl Acquire {
         }
     }
 
+    /// Returns the operation of `waiter`, which was kept as this. Its lock is kept for `keep` nanoseconds.
+    pub(in crate::engine) fn opened(waiter: WaiterKey, kept: &Waiter, keep: u64) -> Self {
+        Self {
+            claim: None,
+            place: kept.place,
+            waiter: Some(waiter),
+            tries_allowed: kept.tries_allowed(),
+            extensions: kept.extensions,
+            keep,
+            verdict: Verdict::Open,
+        }
+    }
+
+    /// Returns what its caller calls it, which is open under `key`.
+    pub(in crate::engine) fn name(&self, key: OperationKey) -> RoundId {
+        RoundId(self.waiter.map_or(key, OperationKey::of_waiter))
+    }
+
     // ----- an attempt -----------------------------------------------------------------------
 
     /// Another attempt.
@@ -100,8 +113,9 @@ impl Acquire {
         let (buffer, owner) = (parts.claims.buffers.take(), &parts.settings.owner);
         let resource = parts.queues.name(self.place);
         let entry = fresh_entry(buffer, resource, &mut parts.random, owner);
-        let life = parts.settings.delay.life(cx.round.ttl);
-        let claim = Claim::attempt(cx.round.key, entry, life);
+        let delay = parts.settings.delay;
+        let life = delay.life(cx.round.ttl);
+        let claim = Claim::attempt(cx.round.key, entry.delayed(delay), life);
         self.claim = Some(cx.parts.claims.insert(claim));
         cx.parts.nodes.reconnect_early(cx.now, &mut cx.parts.timers);
         prepare_ballots(cx);
@@ -207,216 +221,15 @@ impl Acquire {
         operation: OperationKey,
         parts: &mut Parts,
     ) -> Option<OperationKey> {
-        if matches!(self.verdict, Verdict::HandedOut) {
-            return None;
-        }
-        let buffers = &mut parts.claims.buffers;
-        let (queues, waiter) = (&mut parts.queues, self.waiter.take());
-        queues.leave(self.place, operation, waiter, buffers)
-    }
-
-    // ----- its turn -------------------------------------------------------------------------
-
-    /// Returns `true` if a lock of this engine on the resource is valid: nobody asks for it then. The
-    /// end of one that is over may not have been told yet.
-    fn is_held_here(&self, cx: &Context<'_>) -> bool {
-        let claim = cx.parts.queues.holder(self.place);
-        let claim = claim.and_then(|claim| cx.parts.claims.get(claim));
-        claim.is_some_and(|claim| cx.now < claim.valid_until)
-    }
-
-    /// Waits until the lock that this engine holds is given back, or the contender before it has
-    /// ended; or until its tries would have been used up.
-    fn wait_for_turn(&mut self, cx: &mut Context<'_>) {
-        cx.round.state = State::Queued {
-            until: self.tries_end(cx),
-        };
-        cx.round.arm(&mut cx.parts.timers);
-    }
-
-    /// Returns when the operation has waited for others for as long as its tries could have taken.
-    fn tries_end(&self, cx: &Context<'_>) -> Instant {
-        let Some(tries) = self.tries_allowed else {
-            return Instant::MAX;
-        };
-        let (_, longest) = cx.parts.settings.retry.delay().into_inner();
-        let longest = longest.max(SHORTEST_REST);
-        cx.round
-            .started
-            .saturating_add(longest.saturating_mul(tries))
-    }
-
-    /// Returns the same while it rests: where too few nodes have answered, each attempt counts.
-    fn rest_end(&self, cx: &Context<'_>) -> Instant {
-        match self.verdict {
-            Verdict::Open | Verdict::Refused(Refusal::Held) => self.tries_end(cx),
-            Verdict::Refused(_) | Verdict::Granted(..) | Verdict::HandedOut => Instant::MAX,
-        }
-    }
-
-    /// Returns `true` if it can leave the lock to others for a while, and ask then.
-    fn has_time(&self, cx: &Context<'_>) -> bool {
-        let least = LAST_CHANCE.saturating_add(cx.parts.nodes.round_trip().saturating_mul(16));
-        let deadline = cx.round.deadline.unwrap_or(Instant::MAX);
-        cx.now.saturating_add(least) < deadline.min(self.tries_end(cx))
-    }
-
-    /// Ends without an attempt: the nodes have said what they said to the latest attempt for the same
-    /// resource, and those that have granted the lock that is held here would say so.
-    fn give_up_waiting(&mut self, cx: &mut Context<'_>) {
-        cx.round.fill_ballots(cx.parts.nodes.len());
-        let mut why = Refusal::Held;
-        if let Some((waiting, _)) = cx.parts.queues.waiting(self.place) {
-            why = waiting.why;
-            for (ballot, said) in cx.round.ballots.iter_mut().zip(&waiting.said) {
-                ballot.outcome = *said;
+        let (queues, buffers) = (&mut parts.queues, &mut parts.claims.buffers);
+        match (&self.verdict, self.waiter) {
+            (Verdict::HandedOut, None) => None,
+            (Verdict::HandedOut, Some(waiter)) => {
+                queues.forget(waiter);
+                None
             }
+            (_, waiter) => queues.leave(self.place, operation, waiter, buffers),
         }
-        why = why_at_last(why, cx);
-        let holder = cx.parts.queues.holder(self.place);
-        if let Some(holder) = holder.and_then(|claim| cx.parts.claims.get(claim)) {
-            why = Refusal::Held;
-            for node in holder.granted.iter() {
-                cx.round[node].outcome = NodeOutcome::Held;
-            }
-        }
-        self.decide(Verdict::Refused(why), cx);
-    }
-
-    // ----- between attempts -----------------------------------------------------------------
-
-    /// Waits after an attempt that was refused, whose random delay ends at `delay`.
-    fn rest_until(&mut self, delay: Instant, after: Refusal, cx: &mut Context<'_>) {
-        let said = cx.round.ballots.iter().map(|ballot| ballot.outcome);
-        let nodes = cx.parts.nodes.len();
-        if let Some(waiting) = cx.parts.queues.begin_waiting(self.place, nodes) {
-            waiting.refused(after, said, delay);
-        }
-        if after == Refusal::Held {
-            cx.parts.queues.met_others(cx.now, self.place);
-        }
-        self.verdict = Verdict::Refused(after);
-        self.look(cx);
-        self.wait(cx);
-    }
-
-    /// Asks the nodes whether the lock is free, and to tell when it may be: those that were not asked
-    /// since they last told anything.
-    fn look(&mut self, cx: &mut Context<'_>) {
-        let parts = &mut *cx.parts;
-        let (mut command, mut who) = (parts.claims.command(), parts.claims.command());
-        let contenders = parts.queues.contenders();
-        let mut pace = pace(
-            cx.now,
-            cx.round,
-            &parts.nodes,
-            contenders,
-            &mut parts.random,
-        );
-        if let Some((waiting, resource)) = parts.queues.waiting(self.place)
-            && waiting.why == Refusal::Held
-        {
-            waiting.begin_to_look(cx.now);
-            for node in parts.nodes.set().iter() {
-                let there = parts.nodes.writing_to(node);
-                if waiting.belief.is_to_be_asked(node)
-                    && there.look(cx.now, self.place, resource, &mut command)
-                {
-                    waiting.belief.asked(node);
-                    if waiting.asks_holder(cx.now) {
-                        there.ask_holder(cx.now, self.place, resource, &mut who);
-                    }
-                }
-            }
-            waiting.looked(&mut pace, parts.settings.retry.delay().into_inner());
-        }
-        parts.claims.sent(command);
-        parts.claims.sent(who);
-    }
-
-    /// Waits until the next attempt, or look, is due.
-    fn wait(&mut self, cx: &mut Context<'_>) {
-        let next = self.next(cx).unwrap_or(Next::Look(Instant::MAX));
-        if let Some((wait, _)) = cx.parts.queues.waiting(self.place)
-            && let Some(at) = wait.reminder(cx.now, next)
-        {
-            cx.parts.queues.remind(at, self.place);
-        }
-        let until = next.at().min(self.rest_end(cx));
-        cx.round.state = State::Resting { until };
-        cx.round.arm(&mut cx.parts.timers);
-    }
-
-    /// Returns what it does next while it rests.
-    fn next(&self, cx: &mut Context<'_>) -> Option<Next> {
-        let parts = &mut *cx.parts;
-        let contenders = parts.queues.contenders();
-        let mut pace = pace(
-            cx.now,
-            cx.round,
-            &parts.nodes,
-            contenders,
-            &mut parts.random,
-        );
-        let (waiting, _) = parts.queues.waiting(self.place)?;
-        let nodes = &parts.nodes;
-        Some(waiting.next(&mut pace, |node| nodes[node].counts_from(cx.now)))
-    }
-
-    /// Makes an attempt if it is time for that, or goes on waiting. One that has asked before ends where no
-    /// attempt could succeed until an operator has repaired something; what other calls have met may be
-    /// repaired by now.
-    fn go_on(&mut self, cx: &mut Context<'_>) {
-        if cx.round.tries != 0 && is_out_of_reach(cx.parts.nodes.outcomes(cx.now)) {
-            cx.round.fill_ballots(cx.parts.nodes.len());
-            let why = why_at_last(Refusal::Held, cx);
-            self.decide(Verdict::Refused(why), cx);
-            return;
-        }
-        let mut next = self.next(cx);
-        if matches!(next, Some(Next::Look(at)) if at <= cx.now) {
-            self.look(cx);
-            next = self.next(cx);
-        }
-        match next {
-            Some(Next::Attempt(at)) if cx.now < at => self.wait(cx),
-            Some(Next::Look(_)) => self.wait(cx),
-            Some(Next::Attempt(_)) | None => self.try_again(cx),
-        }
-    }
-
-    fn try_again(&mut self, cx: &mut Context<'_>) {
-        match cx.parts.claims.has_room() {
-            true => self.attempt(cx),
-            false => self.decide(Verdict::Refused(Refusal::Saturated), cx),
-        }
-    }
-
-    /// Returns when the next attempt may begin: after a random delay, and while there are tries and
-    /// time.
-    ///
-    /// A delay that would end too late for another attempt is drawn again from what is left, so that
-    /// a waiter still looks shortly before it gives up.
-    fn rest(&self, cx: &mut Context<'_>) -> Option<Instant> {
-        let tries = cx.round.tries;
-        if self.tries_allowed.is_some_and(|most| most <= tries) {
-            return None;
-        }
-        let (shortest, longest) = cx.parts.settings.retry.delay().into_inner();
-        let delay = between(&mut cx.parts.random, shortest, longest).max(SHORTEST_REST);
-        let Some(deadline) = cx.round.deadline else {
-            return Some(cx.now.saturating_add(delay));
-        };
-        let left = deadline.saturating_since(cx.now);
-        let round_trips = cx.parts.nodes.round_trip().saturating_mul(2);
-        let least = LAST_CHANCE.saturating_add(round_trips);
-        if delay.saturating_add(least / 2) <= left {
-            return Some(cx.now.saturating_add(delay));
-        }
-        let late = || between(&mut cx.parts.random, left / 2, left - least / 2);
-        (least < left)
-            .then(late)
-            .map(|rest| cx.now.saturating_add(rest))
     }
 
     // ----- another cluster's ----------------------------------------------------------------
@@ -470,11 +283,10 @@ impl Acquire {
         claim.valid_until = valid_until;
         claim.told_until = valid_until;
         claim.watch(&mut parts.timers);
-        let terms = (valid_until, cx.round.ttl, parts.settings.delay);
-        let left = self.extensions;
+        let (ttl, left) = (cx.round.ttl, self.extensions);
         parts.queues.hold(self.place, cx.round.key, key);
         self.verdict = Verdict::HandedOut;
-        Some(Lock::granted(majority, entry, id, terms, left))
+        Some(Lock::granted(majority, entry, id, valid_until, ttl, left))
     }
 }
 
@@ -499,8 +311,7 @@ impl Operate for Acquire {
         } else if once {
             self.give_up_waiting(cx);
         } else {
-            self.waiter = cx.parts.queues.queue(self.place, cx.round.key);
-            self.wait_for_turn(cx);
+            self.queue(cx);
         }
     }
 
@@ -568,7 +379,7 @@ impl Operate for Acquire {
                 Refusal::OtherCluster => LockError::OtherCluster(cx.report()),
             }),
         };
-        let round = RoundId(cx.round.key);
+        let round = self.name(cx.round.key);
         Some(Event::Acquired { round, result })
     }
 
@@ -606,9 +417,7 @@ impl Operate for Acquire {
     /// No lock is taken where a node is another cluster's.
     fn other_cluster(&mut self, cx: &mut Context<'_>) {
         match cx.round.state {
-            State::Voting => _ = self.refuse_for_other_cluster(cx),
-            State::Queued { .. } | State::Resting { .. } => {
-                cx.round.fill_ballots(cx.parts.nodes.len());
+            State::Voting | State::Queued { .. } | State::Resting { .. } => {
                 _ = self.refuse_for_other_cluster(cx);
             }
             State::Decided => {}
@@ -620,7 +429,7 @@ impl Operate for Acquire {
         if matches!(cx.round.state, State::Resting { .. })
             && matches!(self.verdict, Verdict::Refused(Refusal::NoQuorum))
         {
-            let at = cx.now.saturating_add(Duration::from_nanos(NANOS_PER_TICK));
+            let at = cx.now.saturating_add(SHORTEST_REST);
             self.rest_until(at, Refusal::NoQuorum, cx);
         }
     }
@@ -746,28 +555,6 @@ fn fresh_entry(buffer: Vec<u8>, resource: &[u8], random: &mut StdRng, owner: &[u
     Entry::new(buffer, resource, &token[..len])
 }
 
-/// Returns what the decision of a waiter rests on.
-fn pace<'a>(
-    now: Instant,
-    round: &Round,
-    nodes: &Nodes,
-    contenders: usize,
-    random: &'a mut StdRng,
-) -> Pace<'a> {
-    Pace {
-        now,
-        waited: now.saturating_since(round.started),
-        round_trip: nodes.round_trip(),
-        contenders: contenders as u32,
-        random,
-    }
-}
-
-fn between(random: &mut StdRng, from: Duration, to: Duration) -> Duration {
-    let (from, to) = (crate::time::nanos(from), crate::time::nanos(to));
-    Duration::from_nanos(random.random_range(from..=to.max(from)))
-}
-
 // ----- what is made of answers --------------------------------------------------------------
 
 /// `node` has answered the `SET` of the claim of `key`, which learns from it. Returns what is left for the
@@ -826,31 +613,13 @@ pub(in crate::engine) fn set_answered(
         }
     };
     let (operation, over) = (claim.attempted_by(), claim.is_over());
+    if paid {
+        return Ok(parts.not_owed(node, key));
+    }
     if over {
         parts.claims.settle(key, &mut parts.timers);
     }
-    if paid {
-        parts.claims.forget_debt(node, &mut parts.nodes);
-    }
     Ok(operation.map(|operation| (operation, answer)))
-}
-
-/// Returns why a call that has waited gets no lock. Where too few nodes can be asked now, it is that, and
-/// the report says which are away: what nodes have said before is over.
-fn why_at_last(why: Refusal, cx: &mut Context<'_>) -> Refusal {
-    let outcomes = || cx.parts.nodes.outcomes(cx.now);
-    let there = outcomes().filter(|outcome| *outcome == NodeOutcome::Granted);
-    if cx.round.tally.quorum() <= there.count() {
-        return why;
-    }
-    for (ballot, outcome) in cx.round.ballots.iter_mut().zip(outcomes()) {
-        ballot.latency = None;
-        ballot.outcome = match outcome == NodeOutcome::Granted {
-            true => NodeOutcome::Pending,
-            false => outcome,
-        };
-    }
-    Refusal::NoQuorum
 }
 
 /// Returns why too few nodes answered: too many are down, or too many are so far away that their

@@ -90,7 +90,7 @@ impl AboutHeld for Confirm {
         let held = &self.held;
         let kept = kept_by_majority(&self.kept, cx.round.tally.yes(), cx.round.tally.quorum());
         let sent = cx.round.sent;
-        if sent.saturating_add(held.delay.ttl(kept)) < held.valid_until
+        if sent.saturating_add(held.entry.delay().ttl(kept)) < held.valid_until
             && !cx.round.tally.open().is_empty()
         {
             return;
@@ -98,7 +98,7 @@ impl AboutHeld for Confirm {
         let drift = cx.parts.settings.drift;
         let gone_by = drift.gone_by(cx.now, kept.min(cx.parts.settings.ttl_limit));
         let kept = kept.min(cx.parts.restarts.longest());
-        cx.round.ttl = held.delay.ttl(kept);
+        cx.round.ttl = held.entry.delay().ttl(kept);
         let mut end = drift.valid_until(sent, cx.round.ttl);
         if let Some(claim) = held.claim_in(&mut cx.parts.claims) {
             if claim.questions.newest != Some(cx.round.key) {

@@ -3,6 +3,7 @@
 //! The same nodes count, the same lock is over when a majority misses it, and the same verdicts close
 //! the question. What is asked, and what a majority of answers means, is in the file of each operation.
 
+use crate::delay::Delay;
 use crate::entry::Entry;
 use crate::error::{ConfirmError, ExtendError, LinkError, NodeOutcome};
 use crate::invariant::Must;
@@ -10,8 +11,8 @@ use crate::keys::{ClaimKey, NodeId, OperationKey};
 use crate::node::{
     Access, Command, Question, Reply, Request, Said, Trouble, Whose, wants_the_text,
 };
-use crate::quorum::{Delay, Extending, Lock, LockId, Majority, NodeSet, Vote};
-use crate::time::Instant;
+use crate::quorum::{Extending, Lock, LockId, Majority, NodeSet, Vote};
+use crate::time::{Instant, nanos};
 
 use super::patience::Patience;
 use super::permission::ask_why;
@@ -36,14 +37,12 @@ pub(in crate::engine) struct LockQuestion {
     /// The end of the validity, as far as both its holder and its claim know: answers count only
     /// before it.
     pub(super) valid_until: Instant,
-    /// For how much longer than its validity its keys are kept.
-    pub(super) delay: Delay,
     /// The nodes whose yes counts.
     voters: NodeSet,
     /// The nodes that were known to lack the key before any node was asked.
     pub(super) lacking: NodeSet,
     /// How often one of them had it again by then.
-    pub(super) regained: u16,
+    pub(super) regained: u32,
     verdict: Verdict,
 }
 
@@ -95,7 +94,6 @@ impl LockQuestion {
             entry: lock.entry().copy_into(parts.claims.buffers.take()),
             question,
             valid_until,
-            delay: lock.delay(),
             voters,
             lacking,
             regained,
@@ -117,7 +115,6 @@ impl LockQuestion {
             entry: there.entry.as_ref().must()?.copy_into(buffer),
             question,
             valid_until: there.valid_until,
-            delay: parts.settings.delay,
             voters: parts.nodes.set(), // What was handed over is not kept.
             lacking: there.lacking,
             regained: there.regained,
@@ -137,7 +134,7 @@ impl LockQuestion {
         let ends = self.question == Question::Extend || self.valid_until != Instant::ZERO;
         cx.round.deadline = ends.then_some(self.valid_until);
         if let Some(claim) = self.claim_in(&mut cx.parts.claims) {
-            claim.life = claim.life.max(self.delay.life(cx.round.ttl));
+            claim.life = claim.life.max(self.entry.delay().life(cx.round.ttl));
             claim.questions.older |= claim.questions.newest.replace(cx.round.key).is_some();
         }
         self.tell_of_write(cx);
@@ -172,7 +169,7 @@ impl LockQuestion {
         }
         let request = self.request(cx.round.key);
         let there = cx.parts.nodes.writing_to(node);
-        let life = self.delay.life(cx.round.ttl);
+        let life = self.entry.delay().life(cx.round.ttl);
         let bytes = there.question(self.question, command, &self.entry, life, by_text);
         there.send(cx.now, request, bytes);
         cx.round[node].asked = true;
@@ -257,7 +254,7 @@ impl LockQuestion {
     /// copies released. A lock without a claim has no holder to report to; its copies are released too,
     /// if there is room. Copies of a lock with a delay stay: its holder may not stop at once.
     fn lose(&mut self, cx: &mut Context<'_>) {
-        let stays = self.delay != Delay::default();
+        let stays = self.entry.delay() != Delay::default();
         let buffers = &mut cx.parts.claims.buffers;
         let copy = (!stays).then(|| self.entry.copy_into(buffers.take()));
         let told = self.claim.map(|claim| (claim, cx.parts.tell_lost(claim)));
@@ -270,7 +267,7 @@ impl LockQuestion {
                     cx.now,
                     None,
                     self.valid_until,
-                    self.delay.life(cx.round.ttl),
+                    self.entry.delay().life(cx.round.ttl),
                 );
                 (claim, Questions::default())
             }
@@ -369,7 +366,7 @@ impl LockQuestion {
             token: random_part(self.entry.token()),
             majority,
             valid_until,
-            ttl: cx.round.ttl,
+            ttl: nanos(cx.round.ttl),
         }
     }
 }

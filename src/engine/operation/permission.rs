@@ -72,7 +72,7 @@ fn withheld(
     }
     let operation = claim.attempted_by().filter(|_| native.is_none());
     if paid {
-        parts.claims.forget_debt(node, &mut parts.nodes);
+        return parts.not_owed(node, key);
     }
     parts.claims.settle(key, &mut parts.timers);
     let refused = Answer::Withheld(NodeOutcome::Unusable(missing));

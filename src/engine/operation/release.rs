@@ -5,11 +5,12 @@
 
 use crate::error::{NodeOutcome, Released, UnlockError};
 use crate::invariant::Must;
-use crate::keys::ClaimKey;
+use crate::keys::{ClaimKey, NodeId};
 use crate::quorum::{NodeSet, Releasing, Vote};
 
 use super::patience::Patience;
 use super::{Context, Operate};
+use crate::engine::answer::Answer;
 use crate::engine::contract::{Event, RoundId};
 
 /// See the [module](self).
@@ -66,6 +67,17 @@ impl Operate for Release {
         self.verdict = cx.round.tally.release(self.valid);
         if self.verdict.is_some() {
             cx.round.decide(cx.parts);
+        }
+    }
+
+    fn answered(&mut self, node: NodeId, answer: Answer, cx: &mut Context<'_>) {
+        match answer {
+            Answer::Vote(said) => self.vote(node, said, cx),
+            Answer::Withheld(outcome) => {
+                cx.round[node].asked = false;
+                self.vote(node, (Vote::Abstain, outcome), cx);
+            }
+            Answer::Nil | Answer::Forgotten(_) | Answer::Permitted | Answer::Question(..) => {}
         }
     }
 

@@ -143,6 +143,8 @@ impl IndexMut<NodeId> for Round {
 }
 
 impl Round {
+    // In line: every operation begins with it.
+    #[inline(always)]
     pub(crate) fn new(now: Instant, nodes: usize, mut ballots: Vec<Ballot>) -> Self {
         ballots.resize(nodes, Ballot::OPEN);
         Self {
@@ -161,11 +163,6 @@ impl Round {
         }
     }
 
-    /// Makes a ballot for each node that has none.
-    pub(crate) fn fill_ballots(&mut self, nodes: usize) {
-        self.ballots.resize(nodes, Ballot::OPEN);
-    }
-
     /// Begins another attempt at `now`.
     pub(crate) fn reset(&mut self, now: Instant) {
         self.tries = self.tries.saturating_add(1);
@@ -180,11 +177,6 @@ impl Round {
 
     pub(crate) fn is_voting(&self) -> bool {
         matches!(self.state, State::Voting)
-    }
-
-    /// Returns the ballots of an operation that waits for its turn, which needs none.
-    pub(crate) fn ballots_while_queued(&mut self) -> Option<Vec<Ballot>> {
-        self.is_queued().then(|| core::mem::take(&mut self.ballots))
     }
 
     pub(crate) fn is_queued(&self) -> bool {

@@ -42,9 +42,9 @@ impl LockQuestion {
         let claim = self.claim_in(&mut cx.parts.claims);
         if let Some(claim) = claim.filter(|claim| claim.is_held() && !claim.adopted) {
             let left = end.saturating_since(cx.now);
-            let ttl = left.saturating_add(drift.of(self.delay.ttl(claim.life)));
+            let ttl = left.saturating_add(drift.of(self.entry.delay().ttl(claim.life)));
             // Rounded up: a copy that expires before the others is useless.
-            let life = whole(self.delay.life(ttl));
+            let life = whole(self.entry.delay().life(ttl));
             let nodes = nodes.filter(|node| claim.lacking.contains(node));
             for node in nodes.without(claim.unanswered).iter() {
                 let there = cx.parts.nodes.writing_to(node);

@@ -2,92 +2,238 @@
 //!
 //! All lines share one memory for those who wait, which grows to the most that have waited at once. Each
 //! call takes constant time.
+//!
+//! A waiter is no operation yet: it has no round, no ballots and no claim. It is opened when its turn comes,
+//! or its time is up, and from then on leads to the operation that it has become: its caller knows no other
+//! name for that.
+
+use alloc::collections::BTreeMap;
+use core::time::Duration;
 
 use crate::invariant::Must;
-use crate::keys::{OperationKey, WaiterKey};
-use crate::slab::Slab;
+use crate::keys::{OperationKey, PlaceKey, WaiterKey};
+use crate::slab::{self, Key, Link, Slab};
+use crate::time::{Instant, nanos};
+use crate::timer::TimerKey;
 
 /// One line; see the [module](self).
 #[derive(Debug)]
 pub(super) struct Line {
-    first: Option<WaiterKey>,
-    last: Option<WaiterKey>,
+    first: Link,
+    last: Link,
 }
 
 /// Those who wait, in all lines.
 #[derive(Debug)]
-pub(super) struct Waiters(Slab<Waiter>);
+pub(super) struct Waiters {
+    slab: Slab<Caller>,
+    /// How many wait.
+    waiting: usize,
+    /// For how many nanoseconds the locks of those are kept that want that: hardly any.
+    keeps: BTreeMap<Key, u64>,
+}
 
+/// A caller whose operation has waited for its turn.
 #[derive(Debug)]
-struct Waiter {
-    operation: OperationKey,
-    before: Option<WaiterKey>,
-    behind: Option<WaiterKey>,
+enum Caller {
+    Waits {
+        waiter: Waiter,
+        before: Link,
+        behind: Link,
+    },
+    /// It is open under this key.
+    Open(OperationKey),
+}
+
+/// All that is kept of an operation that waits for its turn. Packed: the links of the slab and of the line
+/// beside it would otherwise cost eight bytes more.
+#[derive(Clone, Copy, Debug)]
+#[repr(Rust, packed(4))]
+pub(in crate::engine) struct Waiter {
+    pub(in crate::engine) place: PlaceKey,
+    /// When the call was made.
+    pub(in crate::engine) started: Instant,
+    /// [`Instant::MAX`] if the caller waits without end.
+    deadline: Instant,
+    /// In nanoseconds.
+    ttl: u64,
+    /// `u32::MAX`: as many as there is time for.
+    tries_allowed: u32,
+    pub(in crate::engine) extensions: u32,
+    pub(in crate::engine) timer: Option<TimerKey>,
+}
+
+// Those who wait are many.
+const _: () = assert!(size_of::<slab::Place<Caller>>() <= 64);
+
+impl Waiter {
+    pub(in crate::engine) fn new(
+        place: PlaceKey,
+        started: Instant,
+        deadline: Option<Instant>,
+        ttl: Duration,
+        tries_allowed: Option<u32>,
+        extensions: u32,
+    ) -> Self {
+        Self {
+            place,
+            started,
+            deadline: deadline.unwrap_or(Instant::MAX),
+            ttl: nanos(ttl),
+            tries_allowed: tries_allowed.unwrap_or(u32::MAX),
+            extensions,
+            timer: None,
+        }
+    }
+
+    pub(in crate::engine) fn deadline(&self) -> Option<Instant> {
+        Some(self.deadline).filter(|deadline| *deadline != Instant::MAX)
+    }
+
+    pub(in crate::engine) const fn ttl(&self) -> Duration {
+        Duration::from_nanos(self.ttl)
+    }
+
+    pub(in crate::engine) fn tries_allowed(&self) -> Option<u32> {
+        Some(self.tries_allowed).filter(|tries| *tries != u32::MAX)
+    }
 }
 
 impl Line {
     pub(super) const EMPTY: Self = Self {
-        first: None,
-        last: None,
+        first: Link::NONE,
+        last: Link::NONE,
     };
 
     pub(super) const fn is_empty(&self) -> bool {
-        self.first.is_none()
+        self.first.index().is_none()
     }
 }
 
 impl Waiters {
     /// Nobody waits yet.
     pub(super) const fn new() -> Self {
-        Self(Slab::new())
+        Self {
+            slab: Slab::new(),
+            waiting: 0,
+            keeps: BTreeMap::new(),
+        }
     }
 
-    /// Puts `operation` behind all others of `line`.
-    pub(super) fn push(&mut self, line: &mut Line, operation: OperationKey) -> WaiterKey {
+    /// Returns how many wait.
+    pub(super) const fn waiting(&self) -> usize {
+        self.waiting
+    }
+
+    /// Returns all that wait, by their places in the slab.
+    pub(super) fn keys(&self) -> impl Iterator<Item = WaiterKey> {
+        let waits = |caller: &Caller| matches!(caller, Caller::Waits { .. });
+        let all = self.slab.iter();
+        all.filter(move |(_, caller)| waits(caller))
+            .map(|(key, _)| WaiterKey(key))
+    }
+
+    /// Returns `waiter`, while it waits.
+    pub(super) fn get(&self, waiter: WaiterKey) -> Option<&Waiter> {
+        match self.slab.get(waiter.0)? {
+            Caller::Waits { waiter, .. } => Some(waiter),
+            Caller::Open(_) => None,
+        }
+    }
+
+    /// Returns the same, to be changed.
+    pub(super) fn get_mut(&mut self, waiter: WaiterKey) -> Option<&mut Waiter> {
+        match self.slab.get_mut(waiter.0)? {
+            Caller::Waits { waiter, .. } => Some(waiter),
+            Caller::Open(_) => None,
+        }
+    }
+
+    /// Returns the operation that has waited as `waiter`.
+    pub(super) fn opened(&self, waiter: WaiterKey) -> Option<OperationKey> {
+        match self.slab.get(waiter.0)? {
+            Caller::Waits { .. } => None,
+            Caller::Open(operation) => Some(*operation),
+        }
+    }
+
+    /// Puts `waiter` behind all others of `line`.
+    pub(super) fn push(&mut self, line: &mut Line, waiter: Waiter) -> WaiterKey {
         let before = line.last;
-        let waiter = WaiterKey(self.0.insert(Waiter {
-            operation,
+        self.slab.make_room();
+        let key = self.slab.insert(Caller::Waits {
+            waiter,
             before,
-            behind: None,
-        }));
-        self.join(line, before, Some(waiter));
-        line.last = Some(waiter);
-        waiter
+            behind: Link::NONE,
+        });
+        self.waiting += 1;
+        self.join(line, before, Link::to(key.index()));
+        line.last = Link::to(key.index());
+        WaiterKey(key)
     }
 
-    /// Takes out the first of `line`, and returns its operation.
-    pub(super) fn pop(&mut self, line: &mut Line) -> Option<OperationKey> {
-        self.remove(line, line.first?)
+    /// The lock of `waiter` is kept for so many nanoseconds.
+    pub(super) fn keep(&mut self, waiter: WaiterKey, nanos: u64) {
+        self.keeps.insert(waiter.0, nanos);
     }
 
-    /// Takes `waiter` out of `line`, if it is still there, and returns its operation.
-    pub(super) fn remove(&mut self, line: &mut Line, waiter: WaiterKey) -> Option<OperationKey> {
-        let Waiter {
-            operation,
-            before,
-            behind,
-        } = self.0.remove(waiter.0)?;
-        self.join(line, before, behind);
-        match behind {
-            None => line.last = before,
-            Some(behind) => {
-                if let Some(behind) = self.0.get_mut(behind.0).must() {
-                    behind.before = before;
-                }
+    /// Returns for how many; zero if it is not kept.
+    pub(super) fn kept(&self, waiter: WaiterKey) -> u64 {
+        self.keeps.get(&waiter.0).copied().unwrap_or(0)
+    }
+
+    /// Returns the first of `line`.
+    pub(super) fn first(&self, line: &Line) -> Option<WaiterKey> {
+        let index = line.first.index()?;
+        Some(WaiterKey(self.slab.key_at(index)))
+    }
+
+    /// Takes `waiter` out of `line`: it is `operation` from now on.
+    pub(super) fn open(&mut self, line: &mut Line, waiter: WaiterKey, operation: OperationKey) {
+        let Some(caller) = self.slab.get_mut(waiter.0).must() else {
+            return;
+        };
+        let before = core::mem::replace(caller, Caller::Open(operation));
+        self.keeps.remove(&waiter.0);
+        self.leave(line, &before);
+    }
+
+    /// Ends `waiter`, which leaves `line` if it still waits.
+    pub(super) fn remove(&mut self, line: &mut Line, waiter: WaiterKey) {
+        if let Some(caller) = self.slab.remove(waiter.0) {
+            self.keeps.remove(&waiter.0);
+            self.leave(line, &caller);
+        }
+    }
+
+    fn leave(&mut self, line: &mut Line, caller: &Caller) {
+        if let Caller::Waits { before, behind, .. } = *caller {
+            self.waiting -= 1;
+            self.join(line, before, behind);
+            match behind.index() {
+                None => line.last = before,
+                Some(index) => *self.links(index).0 = before,
             }
         }
-        Some(operation)
     }
 
     /// What follows `before`, or comes first, is `behind`.
-    fn join(&mut self, line: &mut Line, before: Option<WaiterKey>, behind: Option<WaiterKey>) {
-        match before {
+    fn join(&mut self, line: &mut Line, before: Link, behind: Link) {
+        match before.index() {
             None => line.first = behind,
-            Some(before) => {
-                if let Some(before) = self.0.get_mut(before.0).must() {
-                    before.behind = behind;
-                }
-            }
+            Some(index) => *self.links(index).1 = behind,
+        }
+    }
+
+    /// Forgets `waiter`, which does not wait any more.
+    pub(super) fn forget(&mut self, waiter: WaiterKey) {
+        self.slab.discard(waiter.0);
+    }
+
+    fn links(&mut self, index: u32) -> (&mut Link, &mut Link) {
+        match self.slab.at_mut(index) {
+            Caller::Waits { before, behind, .. } => (before, behind),
+            Caller::Open(operation) => unreachable!("{operation:?} does not wait"),
         }
     }
 }
@@ -95,25 +241,31 @@ impl Waiters {
 #[cfg(test)]
 impl Waiters {
     pub(super) const fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.slab.is_empty()
     }
 
-    pub(super) const fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    /// Returns the operations of `line`, the first first, which it asserts to be whole.
-    pub(super) fn of(&self, line: &Line) -> alloc::vec::Vec<OperationKey> {
-        let (mut next, mut before) = (line.first, None);
-        let mut operations = alloc::vec::Vec::new();
-        while let Some(at) = next {
-            let waiter = self.0.get(at.0).expect("it waits");
-            assert_eq!(waiter.before, before);
-            operations.push(waiter.operation);
-            (next, before) = (waiter.behind, next);
+    /// Returns the waiters of `line`, the first first, which it asserts to be whole.
+    pub(super) fn of(&self, line: &Line) -> alloc::vec::Vec<WaiterKey> {
+        let (mut next, mut last) = (line.first, Link::NONE);
+        let mut waiters = alloc::vec::Vec::new();
+        while let Some(at) = next.index() {
+            let Caller::Waits { before, behind, .. } = self.slab.at(at) else {
+                panic!("{:?} is open", self.slab.at(at));
+            };
+            assert_eq!(*before, last);
+            waiters.push(WaiterKey(self.slab.key_at(at)));
+            (next, last) = (*behind, next);
         }
-        assert_eq!(line.last, before);
-        operations
+        assert_eq!(line.last, last);
+        waiters
+    }
+
+    /// Returns the operations that have waited.
+    pub(super) fn all_opened(&self) -> impl Iterator<Item = OperationKey> {
+        self.slab.iter().filter_map(|(_, caller)| match caller {
+            Caller::Waits { .. } => None,
+            Caller::Open(operation) => Some(*operation),
+        })
     }
 }
 
@@ -126,24 +278,39 @@ mod tests {
     use super::*;
     use crate::slab::Key;
 
-    fn operation(number: u32) -> OperationKey {
-        OperationKey(Key::from_bits(u64::from(number) | 1 << 32).expect("a key"))
-    }
-
     #[derive(Clone, Copy, Debug)]
     enum Step {
         Push,
-        Pop,
-        /// Removes one of those that were ever put in, which may be gone.
+        /// Opens the first.
+        Open,
+        /// Removes one of those that were ever put in, which may be open, or gone.
         Remove(usize),
     }
 
     fn step() -> impl Strategy<Value = Step> {
         prop_oneof![
             3 => Just(Step::Push),
-            1 => Just(Step::Pop),
+            1 => Just(Step::Open),
             2 => (0_usize..40).prop_map(Step::Remove),
         ]
+    }
+
+    fn waiter() -> Waiter {
+        let place = PlaceKey(Key::NONE);
+        Waiter::new(place, Instant::ZERO, None, Duration::ZERO, None, 0)
+    }
+
+    #[test]
+    fn a_waiter_is_what_its_call_asked_for() {
+        let (at, ttl) = (Instant::from_millis(7), Duration::from_millis(30));
+        for (deadline, tries) in [(None, None), (Some(at), Some(3))] {
+            let waiter = Waiter::new(PlaceKey(Key::NONE), at, deadline, ttl, tries, 5);
+            assert_eq!(
+                (waiter.deadline(), waiter.tries_allowed()),
+                (deadline, tries)
+            );
+            assert_eq!((waiter.ttl(), waiter.extensions), (ttl, 5));
+        }
     }
 
     proptest! {
@@ -153,34 +320,45 @@ mod tests {
         ) {
             let mut waiters = Waiters::new();
             let mut lines = [Line::EMPTY, Line::EMPTY];
-            let mut model: [Vec<(WaiterKey, OperationKey)>; 2] = [Vec::new(), Vec::new()];
+            let mut model: [Vec<WaiterKey>; 2] = [Vec::new(), Vec::new()];
             let mut ever: [Vec<WaiterKey>; 2] = [Vec::new(), Vec::new()];
-            for (number, (at, step)) in (0..).zip(steps) {
+            let mut open = Vec::new();
+            for (number, (at, step)) in (0_u64..).zip(steps) {
                 let (line, model) = (&mut lines[at], &mut model[at]);
                 match step {
                     Step::Push => {
-                        let waiter = waiters.push(line, operation(number));
-                        model.push((waiter, operation(number)));
+                        let waiter = waiters.push(line, waiter());
+                        model.push(waiter);
                         ever[at].push(waiter);
                     }
-                    Step::Pop => {
-                        let first = (!model.is_empty()).then(|| model.remove(0).1);
-                        prop_assert_eq!(waiters.pop(line), first);
+                    Step::Open => {
+                        let first = model.first().copied();
+                        prop_assert_eq!(waiters.first(line), first);
+                        if let Some(first) = first {
+                            let key = Key::from_bits(number | 1 << 32).expect("a key");
+                            waiters.open(line, first, OperationKey(key));
+                            open.push((first, OperationKey(key)));
+                            model.remove(0);
+                        }
                     }
                     Step::Remove(which) => {
                         if let Some(waiter) = ever[at].get(which).copied() {
-                            let place = model.iter().position(|(key, _)| *key == waiter);
-                            let removed = place.map(|place| model.remove(place).1);
-                            prop_assert_eq!(waiters.remove(line, waiter), removed);
+                            waiters.remove(line, waiter);
+                            model.retain(|key| *key != waiter);
+                            open.retain(|(key, _)| *key != waiter);
                         }
                     }
                 }
                 prop_assert_eq!(line.is_empty(), model.is_empty());
-                let expected: Vec<_> = model.iter().map(|(_, operation)| *operation).collect();
-                prop_assert_eq!(waiters.of(line), expected);
+                prop_assert_eq!(&waiters.of(line), model);
+                for (waiter, operation) in &open {
+                    prop_assert_eq!(waiters.opened(*waiter), Some(*operation));
+                    prop_assert!(waiters.get(*waiter).is_none());
+                }
             }
             let left = model[0].len() + model[1].len();
-            prop_assert_eq!((waiters.len(), waiters.is_empty()), (left, left == 0));
+            prop_assert_eq!((waiters.waiting(), waiters.keys().count()), (left, left));
+            prop_assert_eq!(waiters.is_empty(), left + open.len() == 0);
         }
     }
 }

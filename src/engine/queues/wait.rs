@@ -47,6 +47,9 @@ const WIDTH: u32 = 1;
 const SPLITS_FEW: u32 = 4;
 const SPLITS_MAX: u32 = 32;
 
+/// Who has heard of no change for so long is not one of many: a single split is forgotten.
+const QUIET: Duration = Duration::from_millis(8);
+
 /// Who has waited for so long is not behind anybody.
 const OLD: Duration = Duration::from_millis(100);
 
@@ -313,6 +316,9 @@ impl Wait {
     /// `node` says that the key has changed. Others that do not tell may have it too, as long after as an
     /// answer takes.
     pub(in crate::engine) fn changed(&mut self, now: Instant, node: NodeId) {
+        if self.splits == 1 && self.asked.saturating_add(QUIET) <= now {
+            self.splits = 0;
+        }
         self.changes = self.changes.saturating_add(1);
         let rest = match self.changes < CHANGES_MAX {
             true => Duration::ZERO,

@@ -172,7 +172,7 @@ impl Chaos {
         let held = engine.parts.claims.iter();
         let held = held.filter(|claim| claim.place.is_some()).count();
         engine.parts.queues.check(
-            engine.operations.acquires() + held,
+            engine.operations.acquires() + engine.parts.queues.callers() + held,
             |operation| engine.operations.is_open(operation),
             |claim, place| {
                 let claim = engine.parts.claims.get(claim);

@@ -400,6 +400,34 @@ fn a_kept_lock_outlives_the_restart_of_a_node() {
     world.release(lock);
 }
 
+/// What a caller asked for is known when its turn comes.
+#[test]
+fn a_lock_that_was_waited_for_is_kept_too() {
+    let (mut world, first) = World::keeping(1, LockOptions::new(TTL));
+    let waits = LockOptions::new(TTL).keep_for(3 * TTL).wait(TTL);
+    world.acquire_of(b"k", &waits);
+    world.release(first);
+    while !world.sent[0].is_empty() {
+        for sent in world.take(0) {
+            let said = if sent.starts_with("SET") {
+                "+OK|"
+            } else {
+                ":1|"
+            };
+            world.say(0, said);
+        }
+    }
+    world
+        .events
+        .retain(|event| matches!(event, Event::Acquired { .. }));
+    let lock = world.lock();
+    world.take(0);
+    let (after, sent) = world.sleep_until_sent(0);
+    assert_eq!(sent, [EXTEND]);
+    assert!(VALIDITY / 2 <= after && after <= VALIDITY / 2 + MS);
+    world.release(lock);
+}
+
 /// Those who want a lock fill their places, and not those of who holds one.
 #[test]
 fn no_number_of_waiters_keeps_a_lock_from_being_extended() {

@@ -188,3 +188,40 @@ fn a_release_that_waits_for_room_is_not_sent_where_the_set_is_denied() {
     }
     world.is_clean();
 }
+
+/// The connection to node 2 has no room for a release, and the last of three nodes denies the `SET`.
+#[test]
+fn a_node_that_denies_the_key_while_its_release_waits_for_room_is_not_waited_for() {
+    const LOCKS: usize = 4_100;
+    let mut world = World::ready(3);
+    let once = LockOptions::new(TTL).tries(1);
+    let mut locks: Vec<_> = (0..=LOCKS)
+        .map(|number| {
+            let name = [&[b'n'; 1_000][..], &number.to_be_bytes()].concat();
+            world.acquire_of(&name, &once);
+            world.all_say(0..if number < LOCKS { 3 } else { 2 }, "+OK|");
+            world.lock()
+        })
+        .collect();
+    let lock = locks.pop().expect("the last");
+    world.window[2] = 0;
+    locks.into_iter().for_each(|lock| world.give_back(lock));
+    world.say(0, &":1|".repeat(LOCKS));
+    world.lose(1);
+    let owed = world.owed();
+    world.release(lock);
+    assert_eq!(
+        world.owed(),
+        owed + 2,
+        "to the node that is lost, and to the full one"
+    );
+    world.say(0, ":1|");
+    assert!(world.events.is_empty(), "node 2 may have it");
+    world.say(2, "$-1|");
+    let Err(UnlockError::Unconfirmed(report)) = world.unlocked() else {
+        panic!("one answer is no majority");
+    };
+    let reset = NodeOutcome::Unreachable(LinkError::Reset);
+    assert_eq!(outcomes(&report)[1..], [reset, NodeOutcome::Missing]);
+    assert_eq!(world.owed(), owed + 1);
+}

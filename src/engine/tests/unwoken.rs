@@ -79,6 +79,26 @@ fn a_call_that_leaves_the_lock_to_others_first_asks_nodes_that_say_nothing() {
     assert_eq!(world.attempts(), 3);
 }
 
+/// Another has taken the lock that was left to it, and releases it `after` it was seen. Returns how often
+/// the one that has left it asks in the same moment.
+fn attempts_at_a_lock_that_was_left(after: Duration) -> usize {
+    let mut world = World::ready(3).after_a_long_row();
+    world.acquire(&patient());
+    world.take_all();
+    world.pass(MS / 2);
+    world.all_say(0..3, "+OK|+OK|:10000|");
+    world.sleep(after);
+    world.all_say(0..3, ">2|$10|invalidate|*1|$1|k|");
+    world.attempts()
+}
+
+#[test]
+fn one_that_has_left_the_lock_to_others_who_took_it_is_one_of_several() {
+    let [soon, late] = [2 * MS, 20 * MS].map(attempts_at_a_lock_that_was_left);
+    assert_eq!(soon, 0, "it waits a window");
+    assert_eq!(late, 3, "it is alone");
+}
+
 #[test]
 fn a_call_with_few_tries_does_not_use_them_up_by_leaving_the_lock_to_others() {
     let retry = Retry::new(2, Duration::ZERO..=MS);

@@ -251,14 +251,12 @@ impl World {
 
     fn check_not_kept(&mut self, client: usize, hold: &Hold, id: TokenId, error: &ExtendError) {
         self.oracle.counts.not_kept += 1;
-        let fits = match error {
-            ExtendError::Lost(_) => {
-                self.misses_it(client, id, Verb::Keep)
-                    || self.other_misses_it(client, id, Verb::Keep)
-            }
-            ExtendError::Unconfirmed(_) => hold.told || !self.is_surely_kept(client, id),
-            ExtendError::Closed => hold.told,
-            _ => false,
+        let fits = if matches!(error, ExtendError::Lost(_)) {
+            self.misses_it(client, id, Verb::Keep) || self.other_misses_it(client, id, Verb::Keep)
+        } else if matches!(error, ExtendError::Unconfirmed(_)) {
+            hold.told || !self.is_surely_kept(client, id)
+        } else {
+            hold.told && matches!(error, ExtendError::Closed)
         };
         if !fits {
             let text = format!("client {client} keeps no lock: {error:?}");
@@ -479,5 +477,27 @@ impl World {
                 *troubled = until.unwrap_or(0).max(*troubled);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::case::Kind;
+    use crate::mutations::Chosen;
+    use crate::replay;
+    use crate::sweep::{Until, say, sweep};
+
+    #[test]
+    fn kept_locks_outlive_single_servers_and_their_holders_are_told_early() {
+        let kind = Kind::of_name("outages").expect("it is known");
+        let _chosen = Chosen::in_world(None, kind);
+        let sweep = sweep(kind, 0..200, Until::Last);
+        say(&format!("outages: {}", sweep.summary()));
+        for (seed, violation) in sweep.failures.iter().take(5) {
+            println!("{}", replay::report(kind, *seed, violation));
+        }
+        assert!(sweep.failures.is_empty(), "oracles object to kept locks");
+        let counts = sweep.tally.counts;
+        assert!(1_000 < counts.kept && 100 < counts.at_risk && 0 < counts.kept_ends);
     }
 }

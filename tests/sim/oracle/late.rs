@@ -70,27 +70,33 @@ pub(super) struct Extending {
 
 impl Calls {
     pub(super) fn of(&self, verb: Verb) -> &Extending {
-        match verb {
-            Verb::Beside => &self.beside,
-            Verb::Keep => &self.keep,
-            _ => &self.extend,
+        if verb == Verb::Beside {
+            &self.beside
+        } else if verb == Verb::Keep {
+            &self.keep
+        } else {
+            &self.extend
         }
     }
 
     /// When the newest request of this kind about a lock was made.
     pub(super) fn asked_at(&self, verb: Verb) -> Place {
-        match verb {
-            Verb::Confirm => self.confirm.from,
-            Verb::Keep => self.keep.spell.before + 1,
-            _ => self.of(verb).spell.from,
+        if verb == Verb::Confirm {
+            self.confirm.from
+        } else if verb == Verb::Keep {
+            self.keep.spell.before + 1
+        } else {
+            self.of(verb).spell.from
         }
     }
 
     fn of_mut(&mut self, verb: Verb) -> &mut Extending {
-        match verb {
-            Verb::Beside => &mut self.beside,
-            Verb::Keep => &mut self.keep,
-            _ => &mut self.extend,
+        if verb == Verb::Beside {
+            &mut self.beside
+        } else if verb == Verb::Keep {
+            &mut self.keep
+        } else {
+            &mut self.extend
         }
     }
 }

@@ -4,34 +4,22 @@
 //!
 //! # Guarantees
 //!
-//! * A key is not gone before the validity of its lock and the delay are over, also on a node whose
-//!   clock is as fast as the drift allows.
 //! * Nothing wraps, and without a delay the two are the same.
+//!
+//! # Not here
+//!
+//! How fast the clock of a node may be, and what that adds: [`Drift`](crate::quorum::Drift).
 
 #![warn(clippy::arithmetic_side_effects)]
 
 use core::time::Duration;
-
-use super::Drift;
-use crate::limits::LOCK_DELAY_MAX;
 
 /// See the [module](self). What is added to each ttl, in milliseconds: every lock has it.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Delay(u32);
 
 impl Delay {
-    /// Returns the delay that lasts `least` at least by the clock of a holder, on every node within
-    /// `drift`; `None` if it is longer than [`LOCK_DELAY_MAX`] or could not be written down.
-    pub(crate) fn new(least: Duration, drift: Drift) -> Option<Self> {
-        if LOCK_DELAY_MAX < least {
-            return None;
-        }
-        let added = drift.stretch(least).as_nanos().div_ceil(1_000_000);
-        u32::try_from(added).ok().map(Self)
-    }
-
     /// Returns the delay that adds so many milliseconds to each ttl.
-    #[cfg(feature = "std")]
     pub(crate) const fn of_millis(added: u32) -> Self {
         Self(added)
     }
@@ -77,29 +65,6 @@ mod tests {
     use super::*;
 
     const MS: Duration = Duration::from_millis(1);
-
-    #[test]
-    fn a_key_lasts_longer_by_the_delay_on_the_fastest_node() {
-        let day = 24 * 3600 * 1000 * MS;
-        for (factor, delay, added) in [
-            (0.01, Duration::ZERO, Some(0)),
-            (0.01, Duration::from_nanos(1), Some(1)),
-            (0.01, 99 * MS, Some(100)),
-            (0.01, 100 * MS, Some(102)),
-            (0.01, 5_000 * MS, Some(5_051)),
-            (0.0, 5_000 * MS, Some(5_000)),
-            (0.5, 5_000 * MS, Some(10_000)),
-            (0.01, 30 * day, Some(2_618_181_819)),
-            (0.0, 30 * day + Duration::from_nanos(1), None),
-            (0.0, Duration::MAX, None),
-            (0.999_999_999, 4 * MS, Some(4_000_000_000)),
-            (0.999_999_999, 5 * MS, None),
-        ] {
-            let drift = Drift::new(factor, 2 * MS).expect("a factor");
-            let expected = added.map(Delay);
-            assert_eq!(Delay::new(delay, drift), expected, "{delay:?}, {factor}");
-        }
-    }
 
     #[test]
     fn nothing_wraps_however_long_a_ttl_is() {

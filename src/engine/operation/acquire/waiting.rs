@@ -1,0 +1,270 @@
+//! The waiting half of [`Acquire`]: its turn, its rests, and what it does between two attempts.
+//!
+//! # Not here
+//!
+//! When a contender that was refused asks again: [`Wait`] decides that. The queue of those who wait for
+//! their turn is that of the [queues](crate::engine::queues).
+
+use core::time::Duration;
+
+use rand::RngExt;
+use rand::rngs::StdRng;
+
+use super::{Acquire, Verdict};
+use crate::engine::check::is_out_of_reach;
+use crate::engine::nodes::Nodes;
+use crate::engine::operation::Context;
+use crate::engine::operation::round::State;
+use crate::engine::queues::{Next, Pace, Refusal, Wait, Waiter};
+use crate::engine::settings::SHORTEST_REST;
+use crate::error::NodeOutcome;
+use crate::time::Instant;
+
+/// Less than this and two round trips before the caller's deadline no other attempt is begun, and
+/// none that has less than half of it: cut short, it would say less than the one before it.
+const LAST_CHANCE: Duration = Duration::from_millis(2);
+
+impl Acquire {
+    // ----- its turn -------------------------------------------------------------------------
+
+    /// Returns `true` if a lock of this engine on the resource is valid: nobody asks for it then. The
+    /// end of one that is over may not have been told yet.
+    pub(super) fn is_held_here(&self, cx: &Context<'_>) -> bool {
+        let claim = cx.parts.queues.holder(self.place);
+        let claim = claim.and_then(|claim| cx.parts.claims.get(claim));
+        claim.is_some_and(|claim| cx.now < claim.valid_until)
+    }
+
+    /// Stands behind all that wait for the same. Nothing of it is kept but its [`Waiter`].
+    #[cold]
+    pub(super) fn queue(&mut self, cx: &mut Context<'_>) {
+        cx.round.state = State::Queued {
+            until: self.tries_end(cx),
+        };
+        let waiter = Waiter::new(
+            self.place,
+            cx.round.started,
+            cx.round.deadline,
+            cx.round.ttl,
+            self.tries_allowed,
+            self.extensions,
+        );
+        self.waiter = cx.parts.queue(waiter);
+        if let Some(waiter) = self.waiter
+            && self.keep != 0
+        {
+            cx.parts.queues.keep(waiter, self.keep);
+        }
+    }
+
+    /// Waits until the lock that this engine holds is given back, or the contender before it has
+    /// ended; or until its tries would have been used up.
+    pub(super) fn wait_for_turn(&mut self, cx: &mut Context<'_>) {
+        cx.round.state = State::Queued {
+            until: self.tries_end(cx),
+        };
+        cx.round.arm(&mut cx.parts.timers);
+    }
+
+    /// Returns when the operation has waited for others for as long as its tries could have taken.
+    fn tries_end(&self, cx: &Context<'_>) -> Instant {
+        let settings = &cx.parts.settings;
+        settings.tries_end(cx.round.started, self.tries_allowed)
+    }
+
+    /// Returns the same while it rests: where too few nodes have answered, each attempt counts.
+    pub(super) fn rest_end(&self, cx: &Context<'_>) -> Instant {
+        match self.verdict {
+            Verdict::Open | Verdict::Refused(Refusal::Held) => self.tries_end(cx),
+            Verdict::Refused(_) | Verdict::Granted(..) | Verdict::HandedOut => Instant::MAX,
+        }
+    }
+
+    /// Returns `true` if it can leave the lock to others for a while, and ask then.
+    pub(super) fn has_time(&self, cx: &Context<'_>) -> bool {
+        let least = LAST_CHANCE.saturating_add(cx.parts.nodes.round_trip().saturating_mul(16));
+        let deadline = cx.round.deadline.unwrap_or(Instant::MAX);
+        cx.now.saturating_add(least) < deadline.min(self.tries_end(cx))
+    }
+
+    /// Ends without an attempt: the nodes have said what they said to the latest attempt for the same
+    /// resource, and those that have granted the lock that is held here would say so.
+    pub(super) fn give_up_waiting(&mut self, cx: &mut Context<'_>) {
+        let mut why = Refusal::Held;
+        if let Some((waiting, _)) = cx.parts.queues.waiting(self.place) {
+            why = waiting.why;
+            for (ballot, said) in cx.round.ballots.iter_mut().zip(&waiting.said) {
+                ballot.outcome = *said;
+            }
+        }
+        why = why_at_last(why, cx);
+        let holder = cx.parts.queues.holder(self.place);
+        if let Some(holder) = holder.and_then(|claim| cx.parts.claims.get(claim)) {
+            why = Refusal::Held;
+            for node in holder.granted.iter() {
+                cx.round[node].outcome = NodeOutcome::Held;
+            }
+        }
+        self.decide(Verdict::Refused(why), cx);
+    }
+
+    // ----- between attempts -----------------------------------------------------------------
+
+    /// Waits after an attempt that was refused, whose random delay ends at `delay`.
+    pub(super) fn rest_until(&mut self, delay: Instant, after: Refusal, cx: &mut Context<'_>) {
+        let said = cx.round.ballots.iter().map(|ballot| ballot.outcome);
+        let nodes = cx.parts.nodes.len();
+        if let Some(waiting) = cx.parts.queues.begin_waiting(self.place, nodes) {
+            waiting.refused(after, said, delay);
+        }
+        if after == Refusal::Held {
+            cx.parts.queues.met_others(cx.now, self.place);
+        }
+        self.verdict = Verdict::Refused(after);
+        self.look(cx);
+        self.wait(cx);
+    }
+
+    /// Asks the nodes whether the lock is free, and to tell when it may be: those that were not asked
+    /// since they last told anything.
+    fn look(&self, cx: &mut Context<'_>) {
+        let (now, place) = (cx.now, self.place);
+        let claims = &mut cx.parts.claims;
+        let (mut command, mut who) = (claims.command(), claims.command());
+        let delays = cx.parts.settings.retry.delay().into_inner();
+        if let Some((waiting, resource, mut pace, nodes)) = self.waiting(cx)
+            && waiting.why == Refusal::Held
+        {
+            waiting.begin_to_look(now);
+            for node in nodes.set().iter() {
+                let there = nodes.writing_to(node);
+                if waiting.belief.is_to_be_asked(node)
+                    && there.look(now, place, resource, &mut command)
+                {
+                    waiting.belief.asked(node);
+                    if waiting.asks_holder(now) {
+                        there.ask_holder(now, place, resource, &mut who);
+                    }
+                }
+            }
+            waiting.looked(&mut pace, delays);
+        }
+        cx.parts.claims.sent(command);
+        cx.parts.claims.sent(who);
+    }
+
+    /// Waits until the next attempt, or look, is due.
+    fn wait(&mut self, cx: &mut Context<'_>) {
+        let next = self.next(cx).unwrap_or(Next::Look(Instant::MAX));
+        if let Some((wait, _)) = cx.parts.queues.waiting(self.place)
+            && let Some(at) = wait.reminder(cx.now, next)
+        {
+            cx.parts.queues.remind(at, self.place);
+        }
+        let until = next.at().min(self.rest_end(cx));
+        cx.round.state = State::Resting { until };
+        cx.round.arm(&mut cx.parts.timers);
+    }
+
+    /// Returns what it does next while it rests.
+    fn next(&self, cx: &mut Context<'_>) -> Option<Next> {
+        let now = cx.now;
+        let (waiting, _, mut pace, nodes) = self.waiting(cx)?;
+        Some(waiting.next(&mut pace, |node| nodes[node].counts_from(now)))
+    }
+
+    /// Returns what it waits for, the resource, what its decision rests on, and the nodes.
+    fn waiting<'a>(
+        &self,
+        cx: &'a mut Context<'_>,
+    ) -> Option<(&'a mut Wait, &'a [u8], Pace<'a>, &'a mut Nodes)> {
+        let parts = &mut *cx.parts;
+        let pace = Pace {
+            now: cx.now,
+            waited: cx.now.saturating_since(cx.round.started),
+            round_trip: parts.nodes.round_trip(),
+            contenders: parts.queues.contenders() as u32,
+            random: &mut parts.random,
+        };
+        let (waiting, resource) = parts.queues.waiting(self.place)?;
+        Some((waiting, resource, pace, &mut parts.nodes))
+    }
+
+    /// Makes an attempt if it is time for that, or goes on waiting. One that has asked before ends where no
+    /// attempt could succeed until an operator has repaired something; what other calls have met may be
+    /// repaired by now.
+    pub(super) fn go_on(&mut self, cx: &mut Context<'_>) {
+        if cx.round.tries != 0 && is_out_of_reach(cx.parts.nodes.outcomes(cx.now)) {
+            let why = why_at_last(Refusal::Held, cx);
+            self.decide(Verdict::Refused(why), cx);
+            return;
+        }
+        let mut next = self.next(cx);
+        if matches!(next, Some(Next::Look(at)) if at <= cx.now) {
+            self.look(cx);
+            next = self.next(cx);
+        }
+        match next {
+            Some(Next::Attempt(at)) if cx.now < at => self.wait(cx),
+            Some(Next::Look(_)) => self.wait(cx),
+            Some(Next::Attempt(_)) | None => self.try_again(cx),
+        }
+    }
+
+    pub(super) fn try_again(&mut self, cx: &mut Context<'_>) {
+        match cx.parts.claims.has_room() {
+            true => self.attempt(cx),
+            false => self.decide(Verdict::Refused(Refusal::Saturated), cx),
+        }
+    }
+
+    /// Returns when the next attempt may begin: after a random delay, and while there are tries and
+    /// time.
+    ///
+    /// A delay that would end too late for another attempt is drawn again from what is left, so that
+    /// a waiter still looks shortly before it gives up.
+    pub(super) fn rest(&self, cx: &mut Context<'_>) -> Option<Instant> {
+        let tries = cx.round.tries;
+        if self.tries_allowed.is_some_and(|most| most <= tries) {
+            return None;
+        }
+        let (shortest, longest) = cx.parts.settings.retry.delay().into_inner();
+        let delay = between(&mut cx.parts.random, shortest, longest).max(SHORTEST_REST);
+        let Some(deadline) = cx.round.deadline else {
+            return Some(cx.now.saturating_add(delay));
+        };
+        let left = deadline.saturating_since(cx.now);
+        let round_trips = cx.parts.nodes.round_trip().saturating_mul(2);
+        let least = LAST_CHANCE.saturating_add(round_trips);
+        if delay.saturating_add(least / 2) <= left {
+            return Some(cx.now.saturating_add(delay));
+        }
+        let late = || between(&mut cx.parts.random, left / 2, left - least / 2);
+        (least < left)
+            .then(late)
+            .map(|rest| cx.now.saturating_add(rest))
+    }
+}
+
+fn between(random: &mut StdRng, from: Duration, to: Duration) -> Duration {
+    let (from, to) = (crate::time::nanos(from), crate::time::nanos(to));
+    Duration::from_nanos(random.random_range(from..=to.max(from)))
+}
+
+/// Returns why a call that has waited gets no lock. Where too few nodes can be asked now, it is that, and
+/// the report says which are away: what nodes have said before is over.
+pub(super) fn why_at_last(why: Refusal, cx: &mut Context<'_>) -> Refusal {
+    let outcomes = || cx.parts.nodes.outcomes(cx.now);
+    let there = outcomes().filter(|outcome| *outcome == NodeOutcome::Granted);
+    if cx.round.tally.quorum() <= there.count() {
+        return why;
+    }
+    for (ballot, outcome) in cx.round.ballots.iter_mut().zip(outcomes()) {
+        ballot.latency = None;
+        ballot.outcome = match outcome == NodeOutcome::Granted {
+            true => NodeOutcome::Pending,
+            false => outcome,
+        };
+    }
+    Refusal::NoQuorum
+}

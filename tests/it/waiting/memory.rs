@@ -1,0 +1,67 @@
+//! What a waiter costs in resident memory, as a user measures it: a program of its own, before and after
+//! its futures wait. The futures are the caller's.
+
+use std::env;
+use std::fs;
+use std::future::Future;
+use std::process::{Command, Stdio};
+use std::task::{Context, Waker};
+
+use crate::face::over;
+use crate::servers::{Cluster, LONG, Options};
+
+use super::PATIENT;
+
+/// Names the number of waiters to the program.
+const WAITERS: &str = "SHEARLINE_WAITERS";
+
+/// The most that one of many may cost.
+const BYTES_MAX: usize = 300;
+
+#[test]
+fn a_waiter_costs_300_bytes_of_resident_memory_at_most() {
+    // So many that pages which are taken in any case do not matter.
+    let output = Command::new(env::current_exe().expect("this binary"))
+        .args(["waiting::memory::program", "--exact", "--nocapture"])
+        .env(WAITERS, "60000")
+        .stdin(Stdio::null())
+        .output()
+        .expect("this binary starts");
+    let said = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}\n{errors}");
+}
+
+/// Runs in a process of its own, and does nothing elsewhere.
+#[test]
+fn program() {
+    let Ok(waiters) = env::var(WAITERS) else {
+        return;
+    };
+    let waiters = waiters.parse().expect("a number");
+    let cluster = Cluster::with(3, &Options::redis());
+    let redlock = over(&cluster).build().expect("a good configuration");
+    let lock = redlock.try_lock("own", LONG).expect("free");
+    let wait = |_| Box::pin(redlock.lock_with_async("own", &PATIENT));
+    let mut waiting: Vec<_> = (0..waiters).map(wait).collect();
+    let before = resident();
+    let mut context = Context::from_waker(Waker::noop());
+    for future in &mut waiting {
+        assert!(future.as_mut().poll(&mut context).is_pending());
+    }
+    let each = (resident() - before) / waiters;
+    println!("{each} B each of {waiters}");
+    assert!(each <= BYTES_MAX, "{each} B each of {waiters}");
+    drop(waiting);
+    lock.unlock().expect("held");
+}
+
+/// Returns how many bytes of this process are in memory.
+fn resident() -> usize {
+    let status = fs::read_to_string("/proc/self/status").expect("this is Linux");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = line.and_then(|line| line.split_whitespace().next());
+    kib.and_then(|kib| kib.parse::<usize>().ok())
+        .expect("a number")
+        * 1024
+}
