@@ -49,8 +49,10 @@ impl Entry {
     }
 
     /// Returns it with this lock delay.
-    pub(crate) fn delayed(self, delay: Delay) -> Self {
-        Self { delay, ..self }
+    #[inline]
+    pub(crate) fn delayed(mut self, delay: Delay) -> Self {
+        self.delay = delay;
+        self
     }
 
     /// Returns its lock delay; none if it was not set.

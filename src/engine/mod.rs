@@ -364,10 +364,11 @@ impl Engine {
     /// Releases `lock`. The outcome comes as [`Event::Released`]; what is
     /// owed to nodes that do not answer stays owed beyond it.
     pub fn release(&mut self, now: Instant, lock: Lock) -> RoundId {
-        let (ttl, valid) = (lock.ttl(), lock.is_valid_at(now));
+        let valid = lock.is_valid_at(now);
         let claim = self.claim_to_release(now, lock);
         let next = self.parts.vacate(now, claim);
         let kind = Kind::Release(Release::new(claim, valid));
+        let ttl = Duration::ZERO; // The nodes have as long as its claim says.
         let round = self.operations.begin(now, ttl, None, kind, &mut self.parts);
         self.operations.lead(now, next, &mut self.parts);
         round
@@ -433,8 +434,8 @@ impl Engine {
     /// Returns the claim behind `lock`, with its entry. Questions about it come to nothing.
     fn claim_to_release(&mut self, now: Instant, lock: Lock) -> ClaimKey {
         let parts = &mut self.parts;
-        let (until, life) = (lock.valid_until(), lock.life());
         let Some(claim) = parts.claims.of_mut(&lock) else {
+            let (until, life) = (lock.valid_until(), lock.life());
             return parts.adopt(now, Some(lock.into_entry()), until, life);
         };
         let copy = claim.entry.replace(lock.into_entry());
