@@ -230,6 +230,12 @@ impl Engine {
         load
     }
 
+    /// Returns how many operations ask no node for now: they wait for others, or for their next attempt.
+    #[cfg(feature = "std")]
+    pub(crate) fn resting(&self) -> usize {
+        self.parts.resting + self.parts.queues.callers()
+    }
+
     /// Returns when the last key of the present claims is over: by its known expiry, or where a `SET`
     /// or an extension is unanswered a whole ttl from now.
     #[cfg(feature = "std")]

@@ -96,6 +96,15 @@ impl Operations {
             .count()
     }
 
+    /// Returns how many ask no node for now, counted one by one.
+    #[cfg(test)]
+    pub(super) fn resting(&self) -> usize {
+        let rests =
+            |round: &Round| matches!(round.state, State::Queued { .. } | State::Resting { .. });
+        let all = self.slab.iter();
+        all.filter(|(_, operation)| rests(&operation.round)).count()
+    }
+
     #[cfg(test)]
     pub(super) fn is_open(&self, operation: OperationKey) -> bool {
         self.slab.get(operation.0).is_some()
@@ -167,6 +176,7 @@ impl Operations {
         let mut round = Round::new(kept.started, parts.nodes.len(), self.ballots.take());
         let until = parts.settings.tries_end(kept.started, kept.tries_allowed());
         round.state = State::Queued { until };
+        parts.resting += 1;
         (round.ttl, round.deadline, round.tries) = (kept.ttl(), kept.deadline(), 0);
         let kind = Kind::Acquire(acquire);
         let key = OperationKey(self.slab.insert(Operation { round, kind }));
@@ -246,6 +256,7 @@ impl Operations {
         if let Some(operation) = self.get_mut(key) {
             let (operation, mut cx) = operation.at(now, parts);
             let all = cx.parts.nodes.set();
+            cx.round.stop_resting(cx.parts);
             operation.withdraw(all, &mut cx);
             operation.cancel(&mut cx);
             self.end(now, key, parts);

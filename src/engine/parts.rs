@@ -38,6 +38,8 @@ pub(super) struct Parts {
     pub(super) claims: Claims,
     pub(super) timers: Timers,
     pub(super) queues: Queues,
+    /// How many operations ask no node for now: they wait for others, or for the next attempt.
+    pub(super) resting: usize,
     /// What is to be reported at the next poll, in the order in which it became certain.
     pub(super) news: VecDeque<News>,
 }
@@ -66,6 +68,7 @@ impl Parts {
             claims: Claims::new(engine, config.drift()),
             timers: Timers::new(start),
             queues: Queues::new(engine),
+            resting: 0,
             news: VecDeque::new(),
             random,
         }

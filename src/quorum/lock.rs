@@ -200,6 +200,7 @@ impl Lock {
         }
     }
 
+    #[cfg(any(feature = "std", test))]
     fn end_at(&mut self, end: Instant, longest: Duration) {
         match &mut self.terms {
             Terms::Kept(kept) => kept.ends(end, longest),

@@ -17,6 +17,8 @@ pub(super) struct Callers {
     /// The operations that threads and tasks wait for, by their rounds: those that were begun at once, and
     /// those that have waited for their turn.
     operations: [Waiting; 2],
+    /// Those that a thread waits for.
+    threads: Vec<RoundId>,
     /// The locks that are held.
     locks: Table<LockId, Arc<Slot>>,
     deliveries: Vec<Delivery>,
@@ -69,6 +71,7 @@ impl Callers {
     pub(super) fn new() -> Self {
         Self {
             operations: [const { Waiting::new() }; 2],
+            threads: Vec::new(),
             // The lower half of a claim's key is its index.
             locks: Table::new(|lock: LockId| lock.claim as u32 as usize),
             deliveries: Vec::new(),
@@ -104,17 +107,20 @@ impl Callers {
             .collect()
     }
 
-    /// Returns an operation that a thread waits for, with its slot.
+    /// Returns the operation that a thread waits for, of several the latest, with its slot.
     pub(super) fn waiting_thread(&self) -> Option<(RoundId, &Arc<Slot>)> {
-        let mut some = self.operations.iter().filter(|of| of.threads.len() != 0);
-        let (round, slot) = some.find_map(|of| of.threads.iter().next())?;
-        Some((*round, slot))
+        let round = *self.threads.last()?;
+        let of = &self.operations[usize::from(round.place().0)];
+        Some((round, of.threads.get(round)?))
     }
 
     pub(super) fn open(&mut self, round: RoundId, slot: &Arc<Slot>, waiter: Waiter) {
         let of = &mut self.operations[usize::from(round.place().0)];
         let table = match waiter {
-            Waiter::Thread => &mut of.threads,
+            Waiter::Thread => {
+                self.threads.push(round);
+                &mut of.threads
+            }
             Waiter::Task => &mut of.tasks,
         };
         table.put(round, Arc::clone(slot));
@@ -138,10 +144,12 @@ impl Callers {
 
     fn take(&mut self, round: RoundId) -> Option<(Arc<Slot>, Waiter)> {
         let of = &mut self.operations[usize::from(round.place().0)];
-        match of.threads.take(round) {
-            Some(slot) => Some((slot, Waiter::Thread)),
-            None => Some((of.tasks.take(round)?, Waiter::Task)),
-        }
+        let Some(slot) = of.threads.take(round) else {
+            return Some((of.tasks.take(round)?, Waiter::Task));
+        };
+        let place = self.threads.iter().rposition(|of| *of == round);
+        place.map(|place| self.threads.swap_remove(place));
+        Some((slot, Waiter::Thread))
     }
 
     // ----- deliveries -----------------------------------------------------------------------
@@ -231,6 +239,7 @@ impl Callers {
         let calls = calls.map(|slot| Delivery::Outcome(slot, Outcome::Refused(Refusal::Closed)));
         let locks = self.locks.drain().map(Delivery::Lost);
         self.deliveries.extend(calls.chain(locks));
+        self.threads.clear();
     }
 
     pub(super) fn has_deliveries(&self) -> bool {

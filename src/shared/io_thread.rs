@@ -78,7 +78,7 @@ impl IoThread {
         while self.in_charge {
             let may_wake = shared.wakers.may_wake();
             let mut section = shared.enter()?;
-            let waiting = section.callers.waiting();
+            let waiting = section.waiting();
             // Between two batches of wakers it serves the nodes.
             let later = core::mem::take(&mut has_woken) && section.roles.take_tasks();
             let orders = section.roles.orders(waiting, may_wake);
@@ -105,7 +105,7 @@ impl IoThread {
     /// Moves bytes and sleeps in the poll for as long as operations are waited for. After the last task it
     /// goes on for a millisecond: tasks that were woken are likely to begin another operation.
     fn serve<'a>(&mut self, shared: &'a Shared, mut section: Section<'a>) -> Result<(), Refusal> {
-        let mut served = section.callers.waiting() != 0;
+        let mut served = section.waiting() != 0;
         let mut lingers_until = Instant::ZERO;
         // The thread has looked into the poll since it last served callers again.
         let mut has_looked = true;
@@ -115,7 +115,7 @@ impl IoThread {
         loop {
             section = shared.serve_bytes(section)?;
             let now = clock::now();
-            let (waiting, tasks) = (section.callers.waiting(), section.callers.tasks());
+            let (waiting, tasks) = (section.waiting(), section.tasks());
             served |= waiting != 0;
             let is_needed = MANY <= waiting || tasks != 0;
             if is_needed || section.callers.delivers_to_task() {
@@ -150,7 +150,8 @@ impl IoThread {
             section = shared.sleep_in_poll(section, lingers)?;
             has_looked = true;
         }
-        if served {
+        let only_rests = section.waiting() == 0 && section.resting_tasks() != 0;
+        if served && !only_rests {
             section.roles.has_served();
             section.offer_poll();
         } else {
@@ -199,7 +200,7 @@ impl IoThread {
 fn watch(shared: &Shared, mut section: Section<'_>) {
     let now = clock::now();
     shared.learn_distance(section.engine.distant_timeout());
-    let (waiting, until) = (section.callers.waiting(), section.sleeps_until(now, false));
+    let (waiting, until) = (section.waiting(), section.sleeps_until(now, false));
     let watches = section.roles.watch(waiting, until);
     drop(section);
     if !watches {

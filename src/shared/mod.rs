@@ -29,6 +29,10 @@
 //!   operations wait; to the I/O thread when many do, when tasks wait, or when tasks are to be woken. The
 //!   I/O thread gives it back before it calls wakers, and to a thread when only few threads have waited
 //!   for a millisecond.
+//! * **Resting**: a task that waits for a lock that another holds asks no node. The I/O thread does not keep
+//!   the poll for it: it watches the descriptor, as while there are no calls. So a caller beside ten
+//!   thousand of such tasks polls for itself. For a millisecond after such a call the I/O thread naps, and
+//!   may read by so much later that the lock has become free.
 //! * **Dropping** a guard writes the release at once if the wire is free, even while another thread sleeps
 //!   in the poll. Otherwise the drop waits until the thread that has the wire has written it.
 //!

@@ -9,7 +9,9 @@
 //! 2. If an operation is waited for, a thread has the poll, or was offered it, or the I/O thread is
 //!    called.
 //! 3. A thread that sleeps wakes for the next timer of the engine: the one in the poll, or the I/O
-//!    thread that watches the descriptor while the poll is free.
+//!    thread that watches the descriptor while the poll is free, or a caller that waits in its slot, which
+//!    then wakes the one in the poll.
+//! 4. A caller does not sleep in the poll once its outcome is decided.
 //!
 //! *Called* means that the I/O thread comes to [`Roles::orders`] and finds the reason there. If it rests,
 //! the thread that calls it wakes it, by a token that no other thread can take. That holds also while it
@@ -114,6 +116,8 @@ pub(super) struct Roles {
     gave_back: bool,
     /// How often a caller has given back the poll, since the I/O thread last looked.
     departures: u32,
+    /// A caller that waits in its slot enters again by that time, unless an outcome is delivered before.
+    alarm: Instant,
 }
 
 impl Roles {
@@ -129,6 +133,7 @@ impl Roles {
             closing: false,
             gave_back: false,
             departures: 0,
+            alarm: Instant::MAX,
         }
     }
 
@@ -181,6 +186,27 @@ impl Roles {
             self.poll = Poll::Awake(owner);
         }
         self.work = true;
+        self.end_alarm();
+    }
+
+    /// A caller is about to wait in its slot, and the next timer of the engine is due at `due`. If another
+    /// caller sleeps in the poll, and would wake too late for that, this one enters again then, and the
+    /// time is returned. Mostly its outcome comes before, and the other has not been woken in vain.
+    pub(super) fn set_alarm(&mut self, due: impl FnOnce() -> Instant) -> Option<Instant> {
+        let Poll::Asleep(Owner::Caller, until) = self.poll else {
+            return None;
+        };
+        let due = due();
+        if due == Instant::ZERO || until.min(self.alarm) <= due {
+            return None;
+        }
+        self.alarm = due;
+        Some(due)
+    }
+
+    /// The caller that was to enter at the time of the alarm has entered, or may have its outcome.
+    pub(super) fn end_alarm(&mut self) {
+        self.alarm = Instant::MAX;
     }
 
     /// The poll is free for others.
@@ -198,15 +224,25 @@ impl Roles {
     }
 
     /// Ends a section under the mutex. Returns which threads to wake for what is left to do. `waiting`
-    /// operations are waited for, and the next timer of the engine is due at `due`.
-    pub(super) fn leave(&mut self, waiting: usize, due: impl FnOnce() -> Instant) -> Wake {
+    /// operations are waited for, and the next timer of the engine is due at `due`. `served`: the operation
+    /// of the caller that has the poll is decided.
+    pub(super) fn leave(
+        &mut self,
+        waiting: usize,
+        served: bool,
+        due: impl FnOnce() -> Instant,
+    ) -> Wake {
         let mut wake = Wake::default();
         let gave_back = core::mem::take(&mut self.gave_back);
         let work = self.has_work();
         match self.poll {
             Poll::Asleep(owner, until) => {
-                let wanted = owner == Owner::IoThread && (self.tasks || self.closing);
+                let wanted = match owner {
+                    Owner::IoThread => self.tasks || self.closing,
+                    Owner::Caller => served,
+                };
                 // A thread that has the wire may change what is due. Its last section ends without it.
+                let until = until.min(self.alarm);
                 if work || wanted || (!self.wire_is_taken && due() < until) {
                     self.poll = Poll::Awake(owner);
                     wake.descriptor = true;

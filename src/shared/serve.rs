@@ -103,7 +103,12 @@ impl Shared {
         });
         drop(locked);
         drop(holding);
-        self.wake(wake);
+        // A thread whose outcome is delivered wakes the I/O thread, if there is one.
+        let unpark = batch.is_some() && wake.thread;
+        self.wake(Wake {
+            thread: wake.thread && !unpark,
+            ..wake
+        });
         if let Some((written, put_back)) = progress {
             self.progress.advance(written, put_back);
         }
@@ -111,7 +116,7 @@ impl Shared {
             slot.offer();
         }
         if let Some(batch) = batch {
-            self.deliver(batch);
+            self.deliver(batch, unpark);
         }
     }
 
@@ -128,11 +133,11 @@ impl Shared {
         }
     }
 
-    /// Delivers what is decided. The I/O thread wakes the tasks.
-    fn deliver(&self, mut batch: Batch) {
+    /// Delivers what is decided, and wakes the I/O thread to `unpark` it. That thread wakes the tasks.
+    fn deliver(&self, mut batch: Batch, mut unpark: bool) {
         for delivery in batch.deliveries.drain(..) {
             match delivery {
-                Delivery::Outcome(slot, outcome) => match slot.deliver(outcome) {
+                Delivery::Outcome(slot, outcome) => match slot.deliver(outcome, &mut unpark) {
                     Ok(waker) => batch.wakers.extend(waker),
                     Err(outcome) => {
                         if let Some(lock) = outcome.lock()
@@ -151,6 +156,9 @@ impl Shared {
                 }
                 Delivery::NotKept(slot, report) => slot.watch.not_kept(report),
             }
+        }
+        if unpark {
+            self.unpark_io_thread();
         }
         if !batch.wakers.is_empty() {
             // Before the mutex is locked: this drops double wakers, which is code of a user.
@@ -313,6 +321,7 @@ impl Shared {
     fn give_up(&self, round: RoundId, has_poll: bool) {
         match self.enter_until(Some(Instant::ZERO)) {
             Ok(Some(mut section)) => {
+                section.roles.end_alarm();
                 section.cancel(round);
                 if has_poll {
                     section.pass_on_poll();
@@ -362,7 +371,7 @@ impl Shared {
                 let outcome = section.callers.take_outcome(slot);
                 drop(section);
                 // Otherwise another thread is about to deliver it.
-                return Ok(outcome.or_else(|| slot.wait_for_outcome(until)));
+                return Ok(outcome.or_else(|| slot.wait_for_outcome(until, self)));
             }
             if until.is_some_and(|until| until <= clock::now()) {
                 return Ok(None);
@@ -370,9 +379,11 @@ impl Shared {
             let slept = if *has_poll {
                 Some(self.sleep(section, until))
             } else {
+                let alarm = section.set_alarm();
                 drop(section);
-                let woken = slot.wait(until);
-                if woken.outcome.is_some() || !woken.offered {
+                let wakes = [until, alarm].into_iter().flatten().min();
+                let woken = slot.wait(wakes, self);
+                if woken.outcome.is_some() || !(woken.offered || alarm.is_some()) {
                     return Ok(woken.outcome);
                 }
                 None
@@ -384,8 +395,9 @@ impl Shared {
                 return Ok(None);
             };
             section = entered;
-            if let Some(slept) = slept {
-                section.wake_up(slept);
+            match slept {
+                Some(slept) => section.wake_up(slept),
+                None => section.roles.end_alarm(),
             }
         }
     }
@@ -426,7 +438,7 @@ impl Shared {
             outcome = section.callers.take_outcome(slot);
             if outcome.is_none() {
                 drop(section);
-                outcome = slot.await_delivery(clock::now().saturating_add(WRITING_MAX));
+                outcome = slot.await_delivery(clock::now().saturating_add(WRITING_MAX), self);
                 match self.enter() {
                     Ok(again) => section = again,
                     Err(_) => return,
@@ -470,7 +482,7 @@ impl Shared {
         drop(core);
         self.wake(Wake::ALL);
         self.progress.advance(u64::MAX, u64::MAX);
-        self.deliver(batch);
+        self.deliver(batch, false);
     }
 }
 

@@ -17,6 +17,7 @@
 
 use core::task::{Poll, Waker};
 
+use super::Shared;
 use super::monitor::Monitor;
 use super::watch::Watch;
 use crate::driver::{Refusal, clock};
@@ -75,6 +76,8 @@ struct State {
     /// A thread sleeps here.
     sleeps: bool,
     offered: bool,
+    /// The thread that waits is to wake the I/O thread, once it is awake itself.
+    unparks: bool,
 }
 
 #[derive(Debug)]
@@ -99,6 +102,7 @@ impl Slot {
                 task: None,
                 sleeps: false,
                 offered: false,
+                unparks: false,
             }),
             watch: Watch::new(),
         }
@@ -114,18 +118,27 @@ impl Slot {
     // ----- the thread that delivers ---------------------------------------------------------
 
     /// Delivers `outcome`. Wakes the thread that waits for it, or returns the waker of the task, which
-    /// the I/O thread calls.
+    /// the I/O thread calls. If the I/O thread has to be woken too (`unpark`), the thread that waits does
+    /// that, and `unpark` is false then: the thread that delivers may have its own outcome, and returns
+    /// one system call earlier.
     ///
     /// # Errors
     ///
     /// The outcome, if the caller has given up.
-    pub(super) fn deliver(&self, outcome: Outcome) -> Result<Option<Waker>, Outcome> {
+    pub(super) fn deliver(
+        &self,
+        outcome: Outcome,
+        unpark: &mut bool,
+    ) -> Result<Option<Waker>, Outcome> {
         let mut state = self.state.lock();
         if !matches!(state.phase, Phase::Waiting) {
             return Err(outcome);
         }
         state.phase = Phase::Done(outcome);
         let (task, sleeps) = (state.task.take(), core::mem::take(&mut state.sleeps));
+        if sleeps {
+            state.unparks = core::mem::take(unpark);
+        }
         drop(state);
         if sleeps {
             self.state.wake_one();
@@ -145,7 +158,16 @@ impl Slot {
 
     /// Waits on this thread for the outcome, or until the thread is offered the poll, or until `until` by
     /// the clock of this thread.
-    pub(super) fn wait(&self, until: Option<Instant>) -> Woken {
+    pub(super) fn wait(&self, until: Option<Instant>, shared: &Shared) -> Woken {
+        let (woken, unparks) = self.sleep(until);
+        if unparks {
+            shared.unpark_io_thread();
+        }
+        woken
+    }
+
+    /// Returns also if the I/O thread is to be woken.
+    fn sleep(&self, until: Option<Instant>) -> (Woken, bool) {
         let mut state = self.state.lock();
         loop {
             let outcome = state.take();
@@ -153,7 +175,8 @@ impl Slot {
             if outcome.is_some() || state.offered || left.is_some_and(|left| left.is_zero()) {
                 state.sleeps = false;
                 let offered = core::mem::take(&mut state.offered);
-                return Woken { outcome, offered };
+                let unparks = core::mem::take(&mut state.unparks);
+                return (Woken { outcome, offered }, unparks);
             }
             state.sleeps = true;
             state = self.state.wait(state, left);
@@ -161,9 +184,13 @@ impl Slot {
     }
 
     /// Waits for the outcome alone, and ignores offers.
-    pub(super) fn wait_for_outcome(&self, until: Option<Instant>) -> Option<Outcome> {
+    pub(super) fn wait_for_outcome(
+        &self,
+        until: Option<Instant>,
+        shared: &Shared,
+    ) -> Option<Outcome> {
         loop {
-            let woken = self.wait(until);
+            let woken = self.wait(until, shared);
             if woken.outcome.is_some() || !woken.offered {
                 return woken.outcome;
             }
@@ -194,10 +221,10 @@ impl Slot {
 
     /// Waits for the outcome, which another thread is about to deliver, to give up the operation. If it
     /// does not come by `until`, that thread gives back a lock.
-    pub(super) fn await_delivery(&self, until: Instant) -> Option<Outcome> {
+    pub(super) fn await_delivery(&self, until: Instant, shared: &Shared) -> Option<Outcome> {
         let before = self.state.lock().task.take();
         drop(before);
-        let outcome = self.wait_for_outcome(Some(until));
+        let outcome = self.wait_for_outcome(Some(until), shared);
         outcome.or_else(|| self.abandon())
     }
 

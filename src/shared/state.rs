@@ -46,7 +46,9 @@ pub(super) struct Core {
     pub(super) is_stuck: bool,
     /// The operation whose thread was offered the poll last.
     offered_to: Option<RoundId>,
-    /// The slot of that thread, if it is to be woken after this section.
+    /// The operation of the caller that took the poll last.
+    polled_for: Option<RoundId>,
+    /// The slot of the thread to which the poll was offered, if it is to be woken after this section.
     pub(super) offered_now: Option<Arc<Slot>>,
     /// Every call is refused: a thread has panicked with the engine, the wire or the poll, or the
     /// connections are closed.
@@ -89,6 +91,7 @@ impl Core {
             awaiting: 0,
             is_stuck: false,
             offered_to: None,
+            polled_for: None,
             offered_now: None,
             is_closed: false,
             #[cfg(all(test, feature = "embedded"))]
@@ -207,6 +210,23 @@ impl Core {
 
     // ----- roles ----------------------------------------------------------------------------
 
+    /// Returns how many operations need the poll: all that are waited for but those of tasks that rest.
+    pub(super) fn waiting(&self) -> usize {
+        self.callers.waiting() - self.resting_tasks()
+    }
+
+    /// Returns how many of them tasks wait for.
+    pub(super) fn tasks(&self) -> usize {
+        self.callers.tasks() - self.resting_tasks()
+    }
+
+    /// Returns how many operations of tasks rest: they ask no node for now, and the I/O thread watches the
+    /// descriptor for what ends that. Where threads wait for operations that rest too, they count as tasks
+    /// as long as there are any: a thread more or less that waits does not matter then.
+    pub(super) fn resting_tasks(&self) -> usize {
+        self.engine.resting().min(self.callers.tasks())
+    }
+
     pub(super) fn leave(&mut self) -> Wake {
         #[cfg(all(test, feature = "embedded"))]
         assert!(!core::mem::take(&mut self.breaks_at_its_end), "expected");
@@ -215,10 +235,19 @@ impl Core {
         if self.roles.poll == Poll::Offered && !self.offered_to.is_some_and(stands) {
             self.roles.give_back_poll();
         }
-        let waiting = self.callers.waiting();
+        let served = !self.polled_for.is_some_and(stands);
+        if self.callers.has_deliveries() {
+            self.roles.end_alarm();
+        }
+        let waiting = self.waiting();
         let engine = &self.engine;
-        let due = || engine.poll_timeout().map_or(Instant::MAX, |(at, _)| at);
-        self.roles.leave(waiting, due)
+        self.roles.leave(waiting, served, || due(engine))
+    }
+
+    /// A caller is about to wait in its slot. Returns when it enters again, if it is to wake the thread in the
+    /// poll for the next timer.
+    pub(super) fn set_alarm(&mut self) -> Option<Instant> {
+        self.roles.set_alarm(|| due(&self.engine))
     }
 
     /// Takes the poll back from this thread, which slept in it, and records what that has brought.
@@ -230,6 +259,7 @@ impl Core {
 
     /// Puts back what threads have left behind that gave up.
     pub(super) fn take_back(&mut self, left: Left) {
+        self.roles.end_alarm();
         for round in left.rounds {
             self.cancel(round);
         }
@@ -256,13 +286,17 @@ impl Core {
     /// Takes the poll for the thread that waits for `round`, if it may have it.
     pub(super) fn take_poll(&mut self, round: RoundId) -> bool {
         let offered = self.offered_to == Some(round);
-        self.roles.take_poll(offered, self.callers.waiting())
+        let takes = self.roles.take_poll(offered, self.waiting());
+        if takes {
+            self.polled_for = Some(round);
+        }
+        takes
     }
 
     /// Gives back the poll, to a thread that waits if there are few, or else to the I/O thread.
     pub(super) fn pass_on_poll(&mut self) {
         self.roles.give_back_poll();
-        if self.callers.waiting() < MANY {
+        if self.waiting() < MANY {
             self.offer_poll();
         }
     }
@@ -302,4 +336,9 @@ impl Core {
         self.is_closed = true;
         self.callers.refuse_all();
     }
+}
+
+/// Returns when the next timer of `engine` is due.
+fn due(engine: &Engine) -> Instant {
+    engine.poll_timeout().map_or(Instant::MAX, |(at, _)| at)
 }

@@ -103,7 +103,7 @@ impl Acquire {
 
     /// Another attempt.
     fn attempt(&mut self, cx: &mut Context<'_>) {
-        cx.round.reset(cx.now);
+        cx.round.reset(cx.now, cx.parts);
         self.ask_nodes(cx);
     }
 
@@ -210,6 +210,7 @@ impl Acquire {
 
     fn decide(&mut self, verdict: Verdict, cx: &mut Context<'_>) {
         self.verdict = verdict;
+        cx.round.stop_resting(cx.parts);
         cx.round.decide(cx.parts);
         let all = cx.parts.nodes.set();
         self.withdraw(all, cx);

@@ -164,7 +164,8 @@ impl Round {
     }
 
     /// Begins another attempt at `now`.
-    pub(crate) fn reset(&mut self, now: Instant) {
+    pub(in crate::engine) fn reset(&mut self, now: Instant, parts: &mut Parts) {
+        self.stop_resting(parts);
         self.tries = self.tries.saturating_add(1);
         self.state = State::Voting;
         self.tally = Tally::new(self.ballots.len());
@@ -177,6 +178,22 @@ impl Round {
 
     pub(crate) fn is_voting(&self) -> bool {
         matches!(self.state, State::Voting)
+    }
+
+    /// Asks no node for now, as `state` says.
+    pub(in crate::engine) fn rest(&mut self, state: State, parts: &mut Parts) {
+        self.stop_resting(parts);
+        self.state = state;
+        parts.resting += 1;
+        self.arm(&mut parts.timers);
+    }
+
+    /// The operation asks nodes again, or ends: it is not counted any more among those that rest.
+    #[inline]
+    pub(in crate::engine) fn stop_resting(&self, parts: &mut Parts) {
+        if matches!(self.state, State::Queued { .. } | State::Resting { .. }) {
+            parts.resting -= 1;
+        }
     }
 
     pub(crate) fn is_queued(&self) -> bool {

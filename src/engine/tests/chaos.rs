@@ -188,6 +188,12 @@ fn queues_stay_whole_whatever_happens() {
         let mut chaos = Chaos::new(seed);
         for _ in 0..400 {
             chaos.step();
+            let engine = &chaos.world.engine;
+            assert_eq!(
+                engine.parts.resting,
+                engine.operations.resting(),
+                "seed {seed}: those that rest are counted"
+            );
         }
         for lock in core::mem::take(&mut chaos.locks) {
             chaos.world.give_back(lock);

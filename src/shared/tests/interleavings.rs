@@ -1,7 +1,8 @@
 //! Every order of the steps of a few callers, the I/O thread and the nodes, over the real [`Roles`].
 //!
 //! The engine, the wire and the poll are models here: an operation goes from asked to copied out, sent,
-//! answered, read and decided; one kind is decided by a timer alone. Each section under the mutex is one
+//! answered, read and decided; one kind is decided by a timer alone, and some rest after the first answer until a
+//! node tells of a change, or a timer ends that. Each section under the mutex is one
 //! step, and so is everything between two of them: a wake-up that is on its way, an outcome that is delivered,
 //! the bytes that a thread moves. No sleep ends by itself but for a timer, so that a lost wake-up shows: when
 //! no process can take another step, every caller must have its outcome, and every drop must be written.
@@ -16,7 +17,7 @@ use std::collections::HashSet;
 use std::hash::DefaultHasher;
 
 use super::*;
-use crate::shared::roles::{MANY, Orders, Poll as PollRole, Roles, Wake as Whom};
+use crate::shared::roles::{MANY, Orders, Owner, Poll as PollRole, Roles, Wake as Whom};
 use crate::time::Instant;
 
 const SOON: Instant = Instant::from_millis(10);
@@ -46,6 +47,14 @@ enum Kind {
     /// A task whose future is dropped at some time. That returns when what it asked for is taken back,
     /// and the release is written.
     Dropped,
+    /// A task whose operation is refused, and rests until a node tells of a change. Then it asks again.
+    Waiter,
+    /// The same, and a timer tells.
+    Sleeper,
+    /// A thread that waits as a `Waiter` does.
+    Blocked,
+    /// A thread whose operation no node answers: a timer decides it.
+    TimedOut,
 }
 
 /// How far an operation has come.
@@ -57,6 +66,10 @@ enum Op {
     Sent,
     Answered,
     Read,
+    /// It was refused, and asks no node. Then a node has told of a change, and that was read.
+    Rests,
+    Told,
+    Heard,
     Decided,
 }
 
@@ -111,6 +124,10 @@ struct Process {
     served: bool,
     /// A thread that gave up moves bytes.
     gave_up: bool,
+    /// The thread wakes the I/O thread when it is awake.
+    unparks: bool,
+    /// The thread enters again by itself when a timer is due.
+    has_alarm: bool,
     /// The I/O thread has looked into the poll since it last served callers again.
     has_looked: bool,
     /// How often it has called wakers since it last did.
@@ -160,6 +177,8 @@ struct Model {
     late: u8,
     /// The tasks whose future is dropped and whose release is asked for.
     released: u8,
+    /// The operations whose first attempt was refused.
+    refused: u8,
     wakers: Vec<usize>,
     /// The event of the waker, and the answers of which no event was taken yet.
     event: bool,
@@ -181,6 +200,8 @@ impl Model {
             lingers: false,
             served: false,
             gave_up: false,
+            unparks: false,
+            has_alarm: false,
             has_looked: true,
             unlooked: 0,
         };
@@ -207,6 +228,7 @@ impl Model {
             awake: 0,
             late: 0,
             released: 0,
+            refused: 0,
             wakers: Vec::new(),
             event: false,
             edges: 0,
@@ -218,24 +240,44 @@ impl Model {
     }
 
     fn waiting(&self) -> usize {
-        self.open.count_ones() as usize
+        self.open.count_ones() as usize - self.resting_tasks()
     }
 
     fn is_task(&self, op: usize) -> bool {
         matches!(
             self.kinds[op],
-            Kind::Task | Kind::Timer | Kind::Restless | Kind::Dropped
+            Kind::Task
+                | Kind::Timer
+                | Kind::Restless
+                | Kind::Dropped
+                | Kind::Waiter
+                | Kind::Sleeper
         )
     }
 
-    fn is_timed(&self, op: usize) -> bool {
-        matches!(self.kinds[op], Kind::Timer | Kind::Expiry)
+    /// The operation rests at some time.
+    fn rests(&self, op: usize) -> bool {
+        matches!(self.kinds[op], Kind::Waiter | Kind::Sleeper | Kind::Blocked)
     }
 
-    fn tasks(&self) -> usize {
+    fn is_timed(&self, op: usize) -> bool {
+        matches!(self.kinds[op], Kind::Timer | Kind::Expiry | Kind::TimedOut)
+    }
+
+    fn all_tasks(&self) -> usize {
         let is_open = |op: &usize| self.open & bit(*op) != 0;
         let ops = (0..self.ops.len()).filter(is_open);
         ops.filter(|op| self.is_task(*op)).count()
+    }
+
+    fn tasks(&self) -> usize {
+        self.all_tasks() - self.resting_tasks()
+    }
+
+    fn resting_tasks(&self) -> usize {
+        let rests = |op: &&Op| matches!(op, Op::Rests | Op::Told | Op::Heard);
+        let resting = self.ops.iter().filter(rests).count();
+        resting.min(self.all_tasks())
     }
 
     fn due(&self) -> Instant {
@@ -244,6 +286,7 @@ impl Model {
             match stage {
                 Op::Asked => return Instant::ZERO,
                 Op::CopiedOut | Op::Sent if self.is_timed(op) => due = SOON,
+                Op::Rests if self.kinds[op] == Kind::Sleeper => due = SOON,
                 _ => {}
             }
         }
@@ -264,7 +307,15 @@ impl Model {
     fn exchange(&mut self) -> bool {
         self.roles.work = false;
         for op in 0..self.ops.len() {
-            if self.wire.inbox & bit(op) != 0 {
+            if self.wire.inbox & bit(op) == 0 {
+                continue;
+            }
+            if self.ops[op] == Op::Heard {
+                self.ops[op] = Op::Asked;
+            } else if self.rests(op) && self.refused & bit(op) == 0 {
+                self.refused |= bit(op);
+                self.ops[op] = Op::Rests;
+            } else {
                 self.decide(op);
             }
         }
@@ -277,8 +328,10 @@ impl Model {
         if self.wire.tick && !self.wire.is_unread {
             self.wire.tick = false;
             for op in 0..self.ops.len() {
-                if self.is_timed(op) && self.ops[op] == Op::Sent {
-                    self.decide(op);
+                match (self.ops[op], self.kinds[op]) {
+                    (Op::Sent, Kind::Timer | Kind::Expiry | Kind::TimedOut) => self.decide(op),
+                    (Op::Rests, Kind::Sleeper) => self.ops[op] = Op::Asked,
+                    _ => {}
                 }
             }
         }
@@ -309,8 +362,12 @@ impl Model {
             if self.wire.orders & bit(op) != 0 {
                 self.ops[op] = Op::Sent;
             }
-            if self.wire.noted & bit(op) != 0 && self.ops[op] == Op::Answered {
-                self.ops[op] = Op::Read;
+            if self.wire.noted & bit(op) != 0 {
+                self.ops[op] = match self.ops[op] {
+                    Op::Answered => Op::Read,
+                    Op::Told => Op::Heard,
+                    _ => continue,
+                };
                 self.wire.inbox |= bit(op);
             }
         }
@@ -346,13 +403,16 @@ impl Model {
 
     /// How much of what was asked for is sent.
     fn asked_before(&self) -> u32 {
-        let unsent = |stage: &&Op| matches!(stage, Op::Asked | Op::CopiedOut);
-        self.asked - self.ops.iter().filter(unsent).count() as u32
+        // What asks again was not asked for.
+        let unsent = |op: &usize| {
+            matches!(self.ops[*op], Op::Asked | Op::CopiedOut) && self.refused & bit(*op) == 0
+        };
+        self.asked - (0..self.ops.len()).filter(unsent).count() as u32
     }
 
     fn offer_poll(&mut self) {
         let is_thread = |op: &usize| self.open & bit(*op) != 0 && !self.is_task(*op);
-        if let Some(op) = (0..self.ops.len()).find(is_thread) {
+        if let Some(op) = (0..self.ops.len()).rfind(is_thread) {
             self.roles.offer_poll();
             self.offered_to = Some(op);
             self.offered_now = Some(op);
@@ -373,19 +433,30 @@ impl Model {
             self.roles.give_back_poll();
         }
         let (waiting, due) = (self.waiting(), self.due());
-        let whom: Whom = self.roles.leave(waiting, || due);
+        let sleeper = self.processes.iter().position(|process| process.has_poll);
+        let served = !sleeper.is_some_and(stands);
+        if !self.deliveries.is_empty() {
+            self.roles.end_alarm();
+        }
+        let whom: Whom = self.roles.leave(waiting, served, || due);
+        if matches!(self.roles.poll, PollRole::Asleep(Owner::Caller, _)) {
+            assert!(!served, "it sleeps on with its outcome: {self:#?}");
+        }
         let mut todo = Vec::new();
         if whom.descriptor {
             todo.push(Todo::WriteEvent);
-        }
-        if whom.thread {
-            todo.push(Todo::Unpark);
         }
         if whom.watcher {
             todo.push(Todo::Call);
         }
         todo.extend(self.offered_now.take().map(Todo::Offer));
         todo.extend(self.deliveries.drain(..).map(Todo::Deliver));
+        if whom.thread {
+            todo.push(Todo::Unpark);
+        }
+        if core::mem::take(&mut self.processes[process].unparks) {
+            todo.push(Todo::Unpark);
+        }
         if self.awaiting != 0 {
             self.progress = (self.written, self.put_back);
         }
@@ -414,6 +485,7 @@ impl Model {
     /// The beginning of a section.
     fn take_back(&mut self) {
         let Some(left) = self.left.take() else { return };
+        self.roles.end_alarm();
         for op in 0..self.ops.len() {
             if left.ops & self.open & bit(op) != 0 {
                 self.cancel(op);
@@ -471,6 +543,10 @@ impl Model {
             true => self.fall_asleep(NEVER),
             false => At::InSlot,
         };
+        if at == At::InSlot {
+            let due = self.due();
+            self.processes[op].has_alarm = self.roles.set_alarm(|| due).is_some();
+        }
         self.leave(op, at);
     }
 
@@ -485,6 +561,7 @@ impl Model {
     fn give_up(&mut self, op: usize, moves: Option<u8>) {
         self.processes[op].gave_up = true;
         if moves.is_none() {
+            self.roles.end_alarm();
             if self.open & bit(op) != 0 {
                 self.cancel(op);
             }
@@ -556,25 +633,24 @@ impl Model {
             (At::Begin, kind) => {
                 self.ask(op);
                 match kind {
-                    Kind::Thread | Kind::Impatient | Kind::Unanswered => {
+                    Kind::Thread
+                    | Kind::Impatient
+                    | Kind::Unanswered
+                    | Kind::Blocked
+                    | Kind::TimedOut => {
                         self.await_outcome(op, None);
                     }
-                    Kind::Task | Kind::Timer | Kind::Restless | Kind::Dropped
-                        if self.roles.leaves_writing() =>
-                    {
-                        self.leave(op, At::AwaitsWaker);
-                    }
-                    Kind::Task | Kind::Timer | Kind::Restless | Kind::Dropped => {
-                        self.begin_for_task(op, None);
-                    }
                     Kind::Drop | Kind::Expiry => self.see_written(op, None),
+                    _ if self.roles.leaves_writing() => self.leave(op, At::AwaitsWaker),
+                    _ => self.begin_for_task(op, None),
                 }
             }
             (At::GivesUp, _) => self.give_up(op, None),
             (At::HasRun(moves), _) if self.processes[op].gave_up => self.give_up(op, Some(moves)),
-            (At::HasRun(moves), Kind::Thread | Kind::Impatient | Kind::Unanswered) => {
-                self.await_outcome(op, Some(moves));
-            }
+            (
+                At::HasRun(moves),
+                Kind::Thread | Kind::Impatient | Kind::Unanswered | Kind::Blocked | Kind::TimedOut,
+            ) => self.await_outcome(op, Some(moves)),
             (At::HasRun(moves), Kind::Dropped) if self.released & bit(op) != 0 => {
                 self.see_written(op, Some(moves));
             }
@@ -583,11 +659,9 @@ impl Model {
                 self.awake &= !bit(op);
                 self.processes[op].at = At::Begin;
             }
-            (At::HasRun(moves), Kind::Task | Kind::Timer | Kind::Restless | Kind::Dropped) => {
-                self.begin_for_task(op, Some(moves));
-            }
             (At::AwaitsWaker | At::AwaitsDelivery, Kind::Dropped) => self.drop_future(op),
             (At::HasRun(moves), Kind::Drop | Kind::Expiry) => self.see_written(op, Some(moves)),
+            (At::HasRun(moves), _) => self.begin_for_task(op, Some(moves)),
             (At::InPoll(_), _) => {
                 let ready = core::mem::take(&mut self.edges);
                 self.event = false;
@@ -597,14 +671,25 @@ impl Model {
                 self.wake_up(ready);
                 self.await_outcome(op, None);
             }
-            (At::InSlot, _) if self.outcomes & bit(op) != 0 => self.processes[op].at = At::Done,
+            (At::InSlot, _) if self.outcomes & bit(op) != 0 => self.wake_in_slot(op, At::Done),
             (At::InSlot, _) => {
-                let is_offered = self.offers & bit(op) != 0;
+                let enters = self.offers & bit(op) != 0 || self.processes[op].has_alarm;
                 self.offers &= !bit(op);
-                self.processes[op].at = if is_offered { At::Enter } else { At::GivesUp };
+                self.wake_in_slot(op, if enters { At::Enter } else { At::GivesUp });
             }
-            (At::Enter, _) => self.await_outcome(op, None),
-            _ => self.processes[op].at = At::Done,
+            (At::Enter, _) => {
+                self.roles.end_alarm();
+                self.await_outcome(op, None);
+            }
+            _ => self.wake_in_slot(op, At::Done),
+        }
+    }
+
+    fn wake_in_slot(&mut self, op: usize, at: At) {
+        self.processes[op].at = at;
+        self.processes[op].has_alarm = false;
+        if core::mem::take(&mut self.processes[op].unparks) {
+            self.processes[op].todo.push(Todo::Unpark);
         }
     }
 
@@ -756,7 +841,8 @@ impl Model {
 
     fn stop_serving(&mut self) {
         let me = self.ops.len();
-        let at = if self.processes[me].served {
+        let only_rests = self.waiting() == 0 && self.resting_tasks() != 0;
+        let at = if self.processes[me].served && !only_rests {
             self.roles.has_served();
             self.offer_poll();
             At::Enter
@@ -787,7 +873,7 @@ impl Model {
             At::InPoll(until) => readable || until != NEVER || is(self.late),
             At::Watching(until) => readable || until != NEVER || self.called,
             At::Parked => self.token,
-            At::InSlot => is(self.outcomes) || is(self.offers) || is(self.late),
+            At::InSlot => is(self.outcomes) || is(self.offers) || is(self.late) || this.has_alarm,
             At::AwaitsDelivery => is(self.outcomes) || is(self.late),
             At::AwaitsWaker if self.kinds[process] == Kind::Dropped => true,
             At::AwaitsWaker => is(self.awake) && is(self.outcomes),
@@ -809,6 +895,12 @@ impl Model {
                 Todo::Offer(op) => self.offers |= bit(op),
                 Todo::Deliver(op) => {
                     self.outcomes |= bit(op);
+                    let sleeps = matches!(self.processes[op].at, At::InSlot | At::AwaitsDelivery);
+                    let todo = &mut self.processes[process].todo;
+                    if sleeps && todo.contains(&Todo::Unpark) {
+                        todo.retain(|todo| *todo != Todo::Unpark);
+                        self.processes[op].unparks = true;
+                    }
                     if self.is_task(op) {
                         self.processes[process].todo.push(Todo::AddWaker(op));
                     }
@@ -850,12 +942,18 @@ impl Model {
             let kind = self.kinds[op];
             let is_answered = match kind {
                 Kind::Thread | Kind::Impatient | Kind::Task => true,
+                Kind::Waiter | Kind::Sleeper | Kind::Blocked => true,
                 Kind::Dropped => self.released & bit(op) == 0,
                 _ => false,
             };
-            if self.ops[op] == Op::Sent && is_answered {
+            let says = match self.ops[op] {
+                Op::Sent if is_answered => Some(Op::Answered),
+                Op::Rests if kind != Kind::Sleeper => Some(Op::Told),
+                _ => None,
+            };
+            if let Some(says) = says {
                 let mut model = self.clone();
-                model.ops[op] = Op::Answered;
+                model.ops[op] = says;
                 model.edges |= bit(op);
                 next.push(model);
             }
@@ -923,7 +1021,7 @@ fn walk(kinds: &[Kind], blocks: bool) -> usize {
 
 #[test]
 fn every_operation_is_served_in_every_order_of_the_steps() {
-    use Kind::{Drop, Dropped, Expiry, Impatient, Restless, Task, Thread, Timer, Unanswered};
+    use Kind::*;
     for kinds in [
         &[Thread][..],
         &[Task],
@@ -956,6 +1054,27 @@ fn every_operation_is_served_in_every_order_of_the_steps() {
         &[Impatient, Drop],
         &[Restless, Timer],
         &[Restless, Thread],
+        &[Waiter],
+        &[Sleeper],
+        &[Blocked],
+        &[Waiter, Thread],
+        &[Sleeper, Thread],
+        &[Waiter, Task],
+        &[Waiter, Drop],
+        &[Waiter, Waiter],
+        &[Waiter, Sleeper],
+        &[Waiter, Blocked],
+        &[Waiter, Impatient],
+        &[Waiter, Expiry],
+        &[Blocked, Thread],
+        &[Blocked, Task],
+        &[TimedOut],
+        &[TimedOut, TimedOut],
+        &[TimedOut, Unanswered],
+        &[TimedOut, Thread],
+        &[TimedOut, Impatient],
+        &[TimedOut, Blocked],
+        &[TimedOut, Waiter],
     ] {
         assert!(10 < walk(kinds, false), "{kinds:?}");
     }

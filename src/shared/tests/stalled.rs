@@ -237,7 +237,7 @@ fn a_call_that_has_the_wire_is_not_late_while_a_thread_is_stopped_with_the_mutex
             let mut stopped = None;
             eventually("the caller has the wire", || {
                 let section = redlock.shared().enter().unwrap();
-                let (roles, waiting) = (&section.roles, section.callers.waiting());
+                let (roles, waiting) = (&section.roles, section.waiting());
                 // The I/O thread does not have it.
                 let is_parked = matches!(roles.io_thread, IoThread::Parked | IoThread::Napping);
                 stopped = (roles.wire_is_taken && is_parked && waiting == 1).then_some(section);

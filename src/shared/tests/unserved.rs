@@ -6,8 +6,9 @@ use std::sync::Mutex;
 
 use super::*;
 use crate::config::LockOptions;
-use crate::engine::NodeState;
+use crate::engine::{Input, NodeState};
 use crate::error::LockError;
+use crate::shared::roles::{Owner, Poll as Role};
 
 /// The mutex is held by a thread that offers the poll to a caller, and is stopped until the time of that
 /// caller is over.
@@ -47,6 +48,41 @@ fn an_offer_to_a_caller_that_has_given_up_does_not_hold() {
     world.assert_empty();
 }
 
+/// Another thread has read the answer for a caller that sleeps in the poll. The caller is woken at once, and
+/// not by the next timer.
+#[test]
+fn a_caller_does_not_sleep_in_the_poll_with_its_outcome() {
+    let world = World::new();
+    let redlock = world.redlock();
+    let shared = redlock.shared();
+    world.pause();
+    thread::scope(|scope| {
+        let caller = scope.spawn(|| redlock.try_lock("a", LONG));
+        let mut asleep = None;
+        eventually("it sleeps in the poll", || {
+            let section = shared.enter().unwrap();
+            let sleeps = matches!(section.roles.poll, Role::Asleep(Owner::Caller, _));
+            asleep = (sleeps && !section.roles.wire_is_taken).then_some(section);
+            asleep.is_some()
+        });
+        let mut section = asleep.unwrap();
+        assert!(section.roles.take_wire());
+        let mut wire = section.wire.take().unwrap();
+        let late = clock::now().saturating_add(PATIENCE);
+        section.engine.handle(late, Input::Tick);
+        section.exchange(&mut wire);
+        section.put_back(wire);
+        assert!(section.leave().descriptor, "it is woken");
+        shared.waker.wake().unwrap();
+        drop(section);
+        assert!(matches!(
+            caller.join().unwrap(),
+            Err(LockError::NoQuorum(_))
+        ));
+    });
+    world.resume();
+}
+
 /// A task that is polled where it is woken.
 struct AtOnce(Mutex<Option<Pin<Box<dyn Future<Output = ()> + Send>>>>);
 
@@ -76,7 +112,7 @@ fn a_task_that_tries_again_at_once_does_not_delay_the_report_of_a_loss() {
         redlock.lock("lost", 300 * MS).unwrap(),
     );
     let mut context = Context::from_waker(Waker::noop());
-    // A task waits all the time, so that the I/O thread serves.
+    // A task waits all the time.
     let mut waiting = pin!(redlock.lock_async("held", LONG));
     assert!(waiting.as_mut().poll(&mut context).is_pending());
     for node in &world.nodes {

@@ -60,10 +60,8 @@ impl Acquire {
     /// Waits until the lock that this engine holds is given back, or the contender before it has
     /// ended; or until its tries would have been used up.
     pub(super) fn wait_for_turn(&mut self, cx: &mut Context<'_>) {
-        cx.round.state = State::Queued {
-            until: self.tries_end(cx),
-        };
-        cx.round.arm(&mut cx.parts.timers);
+        let until = self.tries_end(cx);
+        cx.round.rest(State::Queued { until }, cx.parts);
     }
 
     /// Returns when the operation has waited for others for as long as its tries could have taken.
@@ -162,8 +160,7 @@ impl Acquire {
             cx.parts.queues.remind(at, self.place);
         }
         let until = next.at().min(self.rest_end(cx));
-        cx.round.state = State::Resting { until };
-        cx.round.arm(&mut cx.parts.timers);
+        cx.round.rest(State::Resting { until }, cx.parts);
     }
 
     /// Returns what it does next while it rests.
