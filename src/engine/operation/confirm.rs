@@ -106,6 +106,7 @@ impl AboutHeld for Confirm {
                 && end < claim.valid_until
             {
                 kept.begin_again(); // There is less time than was known.
+                kept.ends_by(end); // Also if its caller does not want to know.
             }
             claim.valid_until = end;
             claim.told_until = claim.told_until.min(end); // An earlier end stands.

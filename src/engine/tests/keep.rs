@@ -595,6 +595,88 @@ fn extensions_that_are_due_together_go_out_in_one_write() {
     assert_eq!(writes, 3);
 }
 
+/// A lock that has left its engine is extended and confirmed as any other: its end is its own.
+#[test]
+fn a_lock_that_was_kept_and_has_left_its_engine_shows_what_others_find() {
+    let (mut world, lock) = World::keeping(1, kept().extensions(2));
+    let mut lock = world.detach(lock);
+    world.take(0);
+    world.pass(SECOND);
+    world.extend(&lock);
+    world.take(0);
+    world.say(0, ":1|");
+    world.extended(&mut lock);
+    assert_eq!(lock.valid_until(), world.now.saturating_add(VALIDITY));
+    assert_eq!(lock.extensions_left(), 1);
+    world.confirm(&lock);
+    world.take(0);
+    world.say(0, ":2001|");
+    world.extended(&mut lock);
+    assert!(lock.valid_until() < world.now.saturating_add(2 * SECOND));
+}
+
+/// What another engine finds counts too, which has not adopted it.
+#[test]
+fn a_kept_lock_shows_what_an_engine_finds_that_does_not_keep_it() {
+    let (world, mut lock) = World::keeping(1, kept().extensions(2));
+    let mut other = World::ready(1);
+    other.now = other.now.max(world.now);
+    lock.set_id(crate::quorum::LockId {
+        engine: 616,
+        claim: 0,
+    }); // The worlds have the same number.
+    other.pass(SECOND);
+    other.extend(&lock);
+    other.take(0);
+    other.say(0, ":1|");
+    other.extended(&mut lock);
+    assert_eq!(lock.valid_until(), other.now.saturating_add(VALIDITY));
+    assert_eq!(lock.extensions_left(), 1);
+    other.confirm(&lock);
+    other.take(0);
+    other.say(0, ":2001|");
+    other.extended(&mut lock);
+    assert!(lock.valid_until() < other.now.saturating_add(2 * SECOND));
+}
+
+/// A caller extends it while an extension of its engine is under way: one of the two was allowed.
+#[test]
+fn two_extensions_at_once_are_not_more_than_were_allowed() {
+    let (mut world, lock) = World::keeping(1, kept().extensions(1));
+    world.sleep_until_sent(0);
+    world.extend(&lock);
+    world.say(0, ":1|");
+    let until = match world.events.remove(0) {
+        Event::Kept {
+            result: Ok(until), ..
+        } => until,
+        other => panic!("{other:?}"),
+    };
+    world.pass(MS);
+    world.say(0, ":1|");
+    let refused = world.not_extended();
+    assert!(matches!(refused, ExtendError::Limit), "{refused:?}");
+    assert_eq!((lock.valid_until(), lock.extensions_left()), (until, 0));
+    world.sleep_until_event();
+    world.expired(&lock);
+}
+
+/// A caller does not hear of a confirmation, and the lock ends earlier all the same.
+#[test]
+fn a_confirmation_that_is_cancelled_leaves_no_kept_lock_valid_for_longer_than_it_is() {
+    let (mut world, lock) = World::keeping(1, kept());
+    let round = world.ask_confirm(&lock);
+    world.take(0);
+    world.say_undrained(0, ":2001|");
+    world.cancel(round);
+    assert!(lock.valid_until() < world.now.saturating_add(2 * SECOND));
+    let (after, sent) = world.sleep_until_sent(0);
+    assert_eq!((after <= 2 * MS, sent), (true, vec![EXTEND.into()]));
+    world.say(0, ":1|");
+    world.was_kept(&lock);
+    world.release(lock);
+}
+
 // ----- at risk ----------------------------------------------------------------------------------
 
 /// Sleeps until something is reported that is no failed extension. Returns it.
