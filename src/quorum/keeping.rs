@@ -167,7 +167,7 @@ impl Kept {
 
     // ----- both -----------------------------------------------------------------------------
 
-    pub(super) fn valid_until(&self) -> Instant {
+    pub(crate) fn valid_until(&self) -> Instant {
         Instant::from_nanos(self.valid_until.load(Ordering::Acquire))
     }
 

@@ -334,7 +334,7 @@ impl LockQuestion {
 
     fn kept(&self, majority: Majority, valid_until: Instant, cx: &mut Context<'_>) -> Extension {
         let exact = self.question == Question::Confirm;
-        let mut is_told = false;
+        let (mut is_told, mut shown) = (false, valid_until);
         if let Some(claim) = self.claim_in(&mut cx.parts.claims) {
             claim.told_until = match exact {
                 true => valid_until,
@@ -348,6 +348,9 @@ impl LockQuestion {
                 }
                 kept.ends_by(claim.valid_until);
                 is_told = true;
+                if self.own {
+                    shown = kept.valid_until(); // A caller may have extended it for longer.
+                }
             }
         }
         Extension {
@@ -356,7 +359,7 @@ impl LockQuestion {
             lock: self.lock,
             token: random_part(self.entry.token()),
             majority,
-            valid_until,
+            valid_until: shown,
             ttl: nanos(cx.round.ttl),
         }
     }

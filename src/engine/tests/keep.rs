@@ -677,6 +677,23 @@ fn a_confirmation_that_is_cancelled_leaves_no_kept_lock_valid_for_longer_than_it
     world.release(lock);
 }
 
+/// A caller has extended the lock for longer while its engine did: what the engine reports is its end.
+#[test]
+fn an_extension_that_gains_nothing_reports_the_end_that_stands() {
+    let (mut world, mut lock) = World::keeping(1, kept());
+    world.sleep_until_sent(0);
+    world.extend_for(&lock, 3 * TTL);
+    world.take(0);
+    let end = lock.valid_until();
+    world.say(0, "-NOSCRIPT x|:1|"); // The engine's own one is sent again.
+    world.extended(&mut lock);
+    assert!(end.saturating_add(TTL) < lock.valid_until());
+    let end = lock.valid_until();
+    world.say(0, ":1|:1|:1|");
+    assert_eq!(world.was_kept(&lock), end);
+    world.release(lock);
+}
+
 // ----- at risk ----------------------------------------------------------------------------------
 
 /// Sleeps until something is reported that is no failed extension. Returns it.
