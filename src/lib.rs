@@ -81,6 +81,7 @@
 //! | `config` | [`Builder`] and what it builds: settings that are valid by construction, and the URLs of nodes. |
 //! | [`quorum`] | Counts votes and computes validity. It alone makes a [`Lock`], from a proof of majority. |
 //! | [`timer`] | The timing wheel: arms, cancels and fires timers. |
+//! | `delay` | How much longer nodes keep the key of a lock than its holder may trust it. |
 //! | `entry` | The name and the token of a lock, in the form in which they are sent. |
 //! | [`resp`] | RESP2 and RESP3: turns bytes into values and back. Knows no lock and no node. |
 //! | `keys` | The names of nodes and records that several rooms pass on. |
@@ -130,6 +131,7 @@ mod guards;
 pub mod guards;
 
 // Leaves: they import nothing of ours but each other.
+mod delay;
 mod error;
 pub mod limits;
 mod resource;

@@ -39,6 +39,10 @@ pub const TTL_DEFAULT_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
 /// signed milliseconds; this leaves room for that sum, and for ours in nanoseconds.
 pub const TTL_HARD_MAX: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
+/// Longest lock delay: as long as the longest ttl by default. With the drift it has 32 bits of
+/// milliseconds in each lock.
+pub const LOCK_DELAY_MAX: Duration = TTL_DEFAULT_MAX;
+
 /// Most commands in flight to one node.
 ///
 /// 64 callers make some 240,000 commands a second per node. A node that has left half of these

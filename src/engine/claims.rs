@@ -145,11 +145,11 @@ impl Claims {
     }
 
     /// Returns when the last of the present keys is over: by its known expiry, or where a `SET` or an
-    /// extension is unanswered a whole ttl from now.
+    /// extension is unanswered a whole life from now.
     #[cfg(feature = "std")]
     pub(super) fn keys_end_by(&self, now: Instant) -> Instant {
         let end = |claim: &Claim| match claim.may_be_written_yet() {
-            true => claim.gone_by.max(self.drift.gone_by(now, claim.ttl)),
+            true => claim.gone_by.max(self.drift.gone_by(now, claim.life)),
             false => claim.gone_by,
         };
         let ends = self.slab.iter().map(|(_, claim)| end(claim));
@@ -287,7 +287,7 @@ impl Claims {
         let claim = self.slab.get_mut(claim.0)?;
         claim.releasing.remove(node);
         if claim.unknown.remove(node) {
-            claim.gone_by = claim.gone_by.max(self.drift.gone_by(below.now, claim.ttl));
+            claim.gone_by = claim.gone_by.max(self.drift.gone_by(below.now, claim.life));
         }
         let there = &mut below.nodes[node];
         if claim.owed.insert(node) {
@@ -460,12 +460,15 @@ impl Claims {
             return;
         };
         if claim.adopted {
-            // The longest ttl there is may be a month, and a late release goes to all nodes anyway.
+            // The longest life there is may be a month, and a late release goes to all nodes anyway.
+            if let Some(timer) = claim.timer.take() {
+                timers.cancel(timer);
+            }
             self.slab.remove(key.0);
             return;
         }
-        let at = claim.gone_by.max(now.saturating_add(claim.ttl));
-        claim.timer = Some(timers.insert(at, Alarm::Claim(key)));
+        let at = claim.gone_by.max(now.saturating_add(claim.life));
+        claim.wake_at(at, timers);
     }
 
     fn forget(&mut self, now: Instant, key: ClaimKey, timers: &mut Timers) {

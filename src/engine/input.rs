@@ -424,17 +424,14 @@ impl Engine {
         let verdict = || Verdict::Unconfirmed;
         self.operations
             .end_questions(now, claim, open, verdict, &mut self.parts);
-        let next = self.parts.vacate(now, claim);
-        let (claims, mut below) = self.parts.claims(now);
-        claims.remember(claim, &mut below);
-        self.operations.lead(now, next, &mut self.parts);
+        self.operations.remember(now, claim, &mut self.parts);
     }
 
     /// Begins to extend the lock of `claim`, which is kept, unless an extension of it is open. If it
     /// cannot begin, it is tried again.
     fn extend_kept(&mut self, now: Instant, claim: ClaimKey, ttl: Duration) {
         let (operations, parts) = (&mut self.operations, &mut self.parts);
-        let Ok(ttl) = parts.settings.check_ttl(ttl) else {
+        let Ok(ttl) = parts.settings.check_ttl(ttl, parts.settings.delay) else {
             return; // The little that its limit leaves is no validity.
         };
         if operations.has_room_for_own(&parts.queues)

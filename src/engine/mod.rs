@@ -281,7 +281,8 @@ impl Engine {
         check_resource(request.resource)?;
         let parts = &mut self.parts;
         parts.restarts.check_name(request.resource)?;
-        let ttl = parts.settings.check_ttl(request.options.ttl())?;
+        let delay = parts.settings.delay;
+        let ttl = parts.settings.check_ttl(request.options.ttl(), delay)?;
         let tries_allowed = request.options.tries_allowed(&parts.settings.retry);
         if tries_allowed == Some(0) {
             return Err(InvalidRequest::NoTries.into());
@@ -289,7 +290,7 @@ impl Engine {
         if self.operations.is_full(&parts.queues) || !parts.claims.has_room() {
             return Err(LockError::Saturated);
         }
-        parts.restarts.remember(ttl);
+        parts.restarts.remember(delay.life(ttl));
         let deadline = request.options.wait_allowed(&parts.settings.retry);
         let deadline = deadline
             .filter(|wait| guard!(DeadlineIgnored, !wait.is_zero()))
@@ -315,13 +316,14 @@ impl Engine {
         ttl: Duration,
     ) -> Result<RoundId, ExtendError> {
         let parts = &mut self.parts;
-        let ttl = parts.settings.check_ttl(ttl)?;
+        let delay = lock.delay();
+        let ttl = parts.settings.check_ttl(ttl, delay)?;
         Extend::check(now, lock)?;
         if self.operations.is_full_for_holders(&parts.queues) {
             return Err(ExtendError::Saturated); // It needs no new claim: the lock has one.
         }
         let kind = Kind::Extend(Extend::new(lock, parts)?);
-        parts.restarts.remember(ttl);
+        parts.restarts.remember(delay.life(ttl));
         Ok(self.operations.begin(now, ttl, None, kind, parts))
     }
 
@@ -342,7 +344,7 @@ impl Engine {
         if self.operations.is_full_for_holders(&parts.queues) {
             return Err(ConfirmError::Saturated);
         }
-        parts.restarts.remember(lock.ttl());
+        parts.restarts.remember(lock.life());
         Ok(self.operations.begin(now, lock.ttl(), None, kind, parts))
     }
 
@@ -368,10 +370,11 @@ impl Engine {
     /// Releases `lock`. The outcome comes as [`Event::Released`]; what is
     /// owed to nodes that do not answer stays owed beyond it.
     pub fn release(&mut self, now: Instant, lock: Lock) -> RoundId {
-        let (ttl, valid) = (lock.ttl(), lock.is_valid_at(now));
+        let valid = lock.is_valid_at(now);
         let claim = self.claim_to_release(now, lock);
         let next = self.parts.vacate(now, claim);
         let kind = Kind::Release(Release::new(claim, valid));
+        let ttl = Duration::ZERO; // The nodes have as long as its claim says.
         let round = self.operations.begin(now, ttl, None, kind, &mut self.parts);
         self.operations.lead(now, next, &mut self.parts);
         round
@@ -437,9 +440,9 @@ impl Engine {
     /// Returns the claim behind `lock`, with its entry. Questions about it come to nothing.
     fn claim_to_release(&mut self, now: Instant, lock: Lock) -> ClaimKey {
         let parts = &mut self.parts;
-        let (until, ttl) = (lock.valid_until(), lock.ttl());
         let Some(claim) = parts.claims.of_mut(&lock) else {
-            return parts.adopt(now, Some(lock.into_entry()), until, ttl);
+            let (until, life) = (lock.valid_until(), lock.life());
+            return parts.adopt(now, Some(lock.into_entry()), until, life);
         };
         let copy = claim.entry.replace(lock.into_entry());
         let (key, open) = (claim.key, claim.end_questions());
@@ -488,7 +491,7 @@ impl Engine {
         let parts = &mut self.parts;
         if parts.claims.of(&lock).is_none() {
             lock.leave_keeping();
-            let claim = parts.adopt(now, None, lock.valid_until(), lock.ttl());
+            let claim = parts.adopt(now, None, lock.valid_until(), lock.life());
             lock.set_id(parts.claims.lock_id(claim));
             if let Some(claim) = parts.claims.get_mut(claim).must() {
                 claim.watch(&mut parts.timers);

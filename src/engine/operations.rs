@@ -305,7 +305,8 @@ impl Operations {
     // ----- verdicts that concern others -----------------------------------------------------
 
     /// Hands the operation of `key` to `act`, if it is still open. If a majority has lost the lock that
-    /// it is about, other questions about it are over too, and what is left of it is released.
+    /// it is about, other questions about it are over too, and what is left of it is released, or stays for
+    /// the lock delay.
     #[inline]
     pub(super) fn with(
         &mut self,
@@ -317,9 +318,12 @@ impl Operations {
         if let Some(operation) = self.get_mut(key) {
             let (operation, mut cx) = operation.at(now, parts);
             act(operation, &mut cx);
-            if let Some((claim, open)) = cx.lost {
-                self.end_questions(now, claim, open, || Verdict::Lost, parts);
-                self.give_back(now, claim, parts);
+            if let Some(lost) = cx.lost {
+                self.end_questions(now, lost.claim, lost.open, || Verdict::Lost, parts);
+                match lost.stays {
+                    true => self.remember(now, lost.claim, parts),
+                    false => self.give_back(now, lost.claim, parts),
+                }
             }
         }
     }
@@ -341,6 +345,15 @@ impl Operations {
     pub(super) fn give_back(&mut self, now: Instant, claim: ClaimKey, parts: &mut Parts) {
         let next = parts.vacate(now, claim);
         parts.give_back(now, claim);
+        self.lead(now, next, parts);
+    }
+
+    /// The lock of `claim` is over and was not released. Then it is the turn of the next who wants it.
+    #[cold]
+    pub(super) fn remember(&mut self, now: Instant, claim: ClaimKey, parts: &mut Parts) {
+        let next = parts.vacate(now, claim);
+        let (claims, mut below) = parts.claims(now);
+        claims.remember(claim, &mut below);
         self.lead(now, next, parts);
     }
 

@@ -17,6 +17,7 @@ mod clocks;
 mod confirm;
 mod connections;
 mod copies;
+mod delay;
 mod expiry;
 mod extend;
 mod extensions;

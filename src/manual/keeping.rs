@@ -34,6 +34,39 @@
 //! | The end has come. | `lost` completes, a tick before it. Nothing revives the lock. |
 //! | A majority says that the key is not there. | The same, at once. |
 //!
+//! # A holder that hangs, or takes time to stop
+//!
+//! Validity is a promise that the holder has to keep: it stops when `lost` comes. A program that was
+//! killed keeps it. One that hangs, that was suspended, or that needs a while to stop may go on for some
+//! time, and by then another client can have the lock. [`Builder::lock_delay`](crate::Builder::lock_delay)
+//! has the nodes keep each key for that time longer. The holder believes what it believed without it, and
+//! a release frees the lock at once: only after a holder that did not release do others wait for longer.
+//!
+//! Set it to the time in which you can be sure that such a program is stopped: what a supervisor takes to
+//! notice and to kill it, or the timeout of the longest request that it may have sent. It does not stop
+//! anything by itself. With [`keep`](crate::LockOptions::keep) a worker that hangs keeps its lock for as
+//! long as the I/O thread extends it; the delay begins when that ends: with
+//! [`keep_for`](crate::LockOptions::keep_for), or when the process is killed.
+//!
+//! ```no_run
+//! use std::time::Duration;
+//! use shearline::{LockOptions, Redlock};
+//!
+//! # fn print(_: &shearline::LockGuard) {}
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let redlock = Redlock::builder()
+//!     .nodes(["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"])
+//!     .lock_delay(Duration::from_secs(15)) // The printer goes on for so long after the last request.
+//!     .max_ttl(Duration::from_secs(60)) // Of every client: the longest ttl and delay together.
+//!     .build()?;
+//! let kept = LockOptions::new(Duration::from_secs(10)).keep_for(Duration::from_secs(600));
+//! let guard = redlock.lock_with("printer", &kept)?;
+//! print(&guard);
+//! guard.unlock()?; // Free at once. After a kill: when some 25 s have passed, or less.
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! # What ends it
 //!
 //! `unlock`, the drop of the guard, the loss, [`keep_for`](crate::LockOptions::keep_for), the number of

@@ -6,6 +6,7 @@ use core::num::NonZeroU64;
 use core::time::Duration;
 
 use super::{Keeping, Kept, Majority, NodeSet};
+use crate::delay::Delay;
 use crate::entry::Entry;
 use crate::resource::Token;
 use crate::time::{Instant, nanos};
@@ -45,7 +46,7 @@ pub struct Lock {
 /// How long it lasts. As large as if no lock were kept.
 enum Terms {
     Own {
-        /// The longest that its keys were given, in nanoseconds. Its releases are not owed for longer.
+        /// The longest that its keys were given, less the delay, in nanoseconds.
         ttl: NonZeroU64,
         valid_until: Instant,
     },
@@ -149,13 +150,24 @@ impl Lock {
         self.valid_until().saturating_since(now)
     }
 
-    /// Returns the longest ttl that it was taken or extended with.
+    /// Returns the longest ttl that it was taken or extended with. A
+    /// [lock delay](crate::Builder::lock_delay) is no part of it.
     #[must_use]
     pub fn ttl(&self) -> Duration {
         match &self.terms {
             Terms::Own { ttl, .. } => Duration::from_nanos(ttl.get()),
             Terms::Kept(kept) => kept.ttl(),
         }
+    }
+
+    /// Returns for how much longer than it is valid its keys are kept.
+    pub(crate) fn delay(&self) -> Delay {
+        self.entry.delay()
+    }
+
+    /// Returns the longest that its keys were given. Its releases are not owed for longer.
+    pub(crate) fn life(&self) -> Duration {
+        self.delay().life(self.ttl())
     }
 
     /// Returns how many more extensions it was granted.

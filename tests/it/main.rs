@@ -35,6 +35,7 @@ mod auth;
 mod clocks;
 mod confirm;
 mod deadlines;
+mod delay;
 mod drops;
 #[cfg(feature = "embedded")]
 mod embedded;

@@ -316,14 +316,15 @@ impl Client {
             .nodes(names)
             .retry(Retry::new(TRIES, rest))
             .dead_after(Duration::from_millis(plan.dead_after))
+            .lock_delay(Duration::from_millis(plan.lock_delay))
             .watch_clocks(plan.watch);
         builder = match plan.guard {
             Guard::Off => builder.restart_guard(RestartGuard::Off),
-            Guard::Observed => builder.max_ttl(Duration::from_millis(plan.max_ttl())),
+            Guard::Observed => builder.max_ttl(Duration::from_millis(plan.max_life())),
             Guard::Untold => builder,
             Guard::Strict => builder
                 .restart_guard(RestartGuard::Strict)
-                .max_ttl(Duration::from_millis(plan.max_ttl_of(number))),
+                .max_ttl(Duration::from_millis(plan.max_life_of(number))),
         };
         if outsider && plan.members == Members::OtherName {
             builder = builder.cluster("other");

@@ -7,6 +7,7 @@
 
 use crate::case::Kind;
 use crate::clock::{MICRO, MILLI, SECOND};
+use crate::delaying::DELAYING;
 use crate::entropy::Entropy;
 use crate::faults::Fault;
 use crate::plan::{Guard, Kinds, Members, Plan};
@@ -16,9 +17,9 @@ use crate::theme;
 const FEW: u32 = 10_000;
 
 /// All that can be chosen by name.
-pub(crate) const KINDS: [Kind; 17] = [
+pub(crate) const KINDS: [Kind; 18] = [
     NARROW, ALONE, INSPECTING, KEEPING, OUTAGES, STEPPED, RAISED, CRAMPED, EXTENDED, INHERITED,
-    FORGOTTEN, FLUSHED, STOPPED, ASLEEP, GIVEN_UP, CROWDED, RIVALS,
+    FORGOTTEN, FLUSHED, STOPPED, ASLEEP, GIVEN_UP, CROWDED, RIVALS, DELAYING,
 ];
 
 pub(crate) const fn kind(name: &'static str, draw: fn(&mut Entropy) -> Plan) -> Kind {

@@ -161,6 +161,7 @@ mod tests {
     use super::{Chosen, DRIVERS, ORACLES};
     use crate::SEEDS;
     use crate::case::{ANY, Kind};
+    use crate::delaying::DELAYING;
     use crate::history::History;
     use crate::kinds::{
         CRAMPED, CROWDED, EXTENDED, FLUSHED, FORGOTTEN, INHERITED, NARROW, OUTAGES, RAISED,
@@ -297,6 +298,7 @@ mod tests {
         ("LossNotTold", "told"),
         ("NoscriptReleaseDropped", "outcome"),
         ("RetryInStep", "starvation"),
+        ("ExtensionForgetsDelay", "delay"),
         ("TopUpBeforeMajority", "copy"),
         ("KeptTriedOnce", "kept"),
         ("RiskToldLate", "told-early"),
@@ -319,6 +321,7 @@ mod tests {
         for (mutant, oracle) in OBJECTIONS {
             let kind = match oracle {
                 "queue" => CROWDED,
+                "delay" => DELAYING,
                 "kept" | "told-early" => OUTAGES,
                 _ => ANY,
             };

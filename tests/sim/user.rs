@@ -287,6 +287,7 @@ impl World {
             until: hold.lock.valid_until(),
         };
         self.believe(client, self.plan.resource_of(user), belief);
+        self.delays(client, self.plan.resource_of(user), &hold.lock);
     }
 
     // ----- what users are told ------------------------------------------------------------------

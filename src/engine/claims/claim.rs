@@ -38,8 +38,8 @@ pub(crate) struct Claim {
     pub(crate) adopted: bool,
     /// An extension is open that its engine has begun by itself.
     pub(crate) is_extending: bool,
-    /// The longest ttl that any node was asked to give it.
-    pub(crate) ttl: Duration,
+    /// The longest that any node was asked to keep it: the ttl and the lock delay.
+    pub(crate) life: Duration,
     /// Until when the lock may be trusted, if it is held. [`Instant::ZERO`] if that is not known
     /// before a majority was asked.
     pub(crate) valid_until: Instant,
@@ -115,12 +115,17 @@ pub(crate) enum Stage {
 
 impl Claim {
     /// A claim of an attempt that has sent nothing yet.
-    pub(crate) fn attempt(operation: OperationKey, entry: Entry, ttl: Duration) -> Self {
-        Self::new(Stage::Attempt { operation }, Some(entry), ttl)
+    pub(crate) fn attempt(operation: OperationKey, entry: Entry, life: Duration) -> Self {
+        Self::new(Stage::Attempt { operation }, Some(entry), life)
     }
 
     /// The claim of a lock that was granted elsewhere: any of `nodes` may have it.
-    pub(crate) fn adopted(nodes: NodeSet, ttl: Duration, until: Instant, gone_by: Instant) -> Self {
+    pub(crate) fn adopted(
+        nodes: NodeSet,
+        life: Duration,
+        until: Instant,
+        gone_by: Instant,
+    ) -> Self {
         Self {
             adopted: true,
             valid_until: until,
@@ -128,18 +133,18 @@ impl Claim {
             gone_by,
             may_hold: nodes,
             granted: nodes,
-            ..Self::new(Stage::Held { told: false }, None, ttl)
+            ..Self::new(Stage::Held { told: false }, None, life)
         }
     }
 
-    fn new(stage: Stage, entry: Option<Entry>, ttl: Duration) -> Self {
+    fn new(stage: Stage, entry: Option<Entry>, life: Duration) -> Self {
         Self {
             key: ClaimKey(Key::NONE),
             stage,
             entry,
             adopted: false,
             is_extending: false,
-            ttl,
+            life,
             valid_until: Instant::ZERO,
             told_until: Instant::ZERO,
             gone_by: Instant::ZERO,
@@ -361,6 +366,10 @@ impl Claim {
         if self.alert != 0 {
             at = at.min(self.at_risk_from());
         }
+        self.wake_at(at, timers);
+    }
+
+    pub(super) fn wake_at(&mut self, at: Instant, timers: &mut Timers) {
         let timer = timers.insert(at, Alarm::Claim(self.key));
         if let Some(before) = self.timer.replace(timer) {
             timers.cancel(before);

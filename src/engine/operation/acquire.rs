@@ -113,7 +113,9 @@ impl Acquire {
         let (buffer, owner) = (parts.claims.buffers.take(), &parts.settings.owner);
         let resource = parts.queues.name(self.place);
         let entry = fresh_entry(buffer, resource, &mut parts.random, owner);
-        let claim = Claim::attempt(cx.round.key, entry, cx.round.ttl);
+        let delay = parts.settings.delay;
+        let life = delay.life(cx.round.ttl);
+        let claim = Claim::attempt(cx.round.key, entry.delayed(delay), life);
         self.claim = Some(cx.parts.claims.insert(claim));
         cx.parts.nodes.reconnect_early(cx.now, &mut cx.parts.timers);
         prepare_ballots(cx);
@@ -270,10 +272,10 @@ impl Acquire {
         &mut self,
         majority: &Majority,
         valid_until: Instant,
-        operation: OperationKey,
-        parts: &mut Parts,
+        cx: &mut Context<'_>,
     ) -> Option<Lock> {
         let key = self.claim.must()?;
+        let parts = &mut *cx.parts;
         let id = parts.claims.lock_id(key);
         let claim = parts.claims.get_mut(key).must()?;
         let entry = claim.entry.take().must()?;
@@ -282,8 +284,8 @@ impl Acquire {
         claim.valid_until = valid_until;
         claim.told_until = valid_until;
         claim.watch(&mut parts.timers);
-        let (ttl, left) = (claim.ttl, self.extensions);
-        parts.queues.hold(self.place, operation, key);
+        let (ttl, left) = (cx.round.ttl, self.extensions);
+        parts.queues.hold(self.place, cx.round.key, key);
         self.verdict = Verdict::HandedOut;
         Some(Lock::granted(majority, entry, id, valid_until, ttl, left))
     }
@@ -331,7 +333,7 @@ impl Operate for Acquire {
             return true;
         };
         let there = cx.parts.nodes.writing_to(node);
-        there.send_set(cx.now, claim.key, command, entry, claim.ttl);
+        there.send_set(cx.now, claim.key, command, entry, claim.life);
         claim.set_sent(node);
         true
     }
@@ -359,7 +361,7 @@ impl Operate for Acquire {
         let result = match core::mem::replace(&mut self.verdict, Verdict::Open) {
             Verdict::Open | Verdict::HandedOut => return None,
             Verdict::Granted(majority, until) => {
-                let mut lock = self.hand_out(&majority, until, cx.round.key, cx.parts);
+                let mut lock = self.hand_out(&majority, until, cx);
                 if self.keep != 0 {
                     keep(lock.as_mut(), Duration::from_nanos(self.keep), cx);
                 }
@@ -573,7 +575,7 @@ pub(in crate::engine) fn set_answered(
     let answer = match reply {
         Reply::Ok => {
             parts.nodes[node].grants += 1;
-            claim.found_on(node, parts.settings.drift.gone_by(now, claim.ttl));
+            claim.found_on(node, parts.settings.drift.gone_by(now, claim.life));
             Answer::Vote((Vote::Yes, NodeOutcome::Granted))
         }
         Reply::Nil => {

@@ -3,6 +3,7 @@
 //! The same nodes count, the same lock is over when a majority misses it, and the same verdicts close
 //! the question. What is asked, and what a majority of answers means, is in the file of each operation.
 
+use crate::delay::Delay;
 use crate::entry::Entry;
 use crate::error::{ConfirmError, ExtendError, LinkError, NodeOutcome};
 use crate::invariant::Must;
@@ -16,7 +17,7 @@ use crate::time::{Instant, nanos};
 use super::patience::Patience;
 use super::permission::ask_why;
 use super::round::Round;
-use super::{Context, Operate};
+use super::{Context, LostLock, Operate};
 use crate::engine::answer::{Answer, unusable};
 use crate::engine::claims::Claims;
 use crate::engine::claims::claim::{Claim, Questions};
@@ -133,7 +134,7 @@ impl LockQuestion {
         let ends = self.question == Question::Extend || self.valid_until != Instant::ZERO;
         cx.round.deadline = ends.then_some(self.valid_until);
         if let Some(claim) = self.claim_in(&mut cx.parts.claims) {
-            claim.ttl = claim.ttl.max(cx.round.ttl);
+            claim.life = claim.life.max(self.entry.delay().life(cx.round.ttl));
             claim.questions.older |= claim.questions.newest.replace(cx.round.key).is_some();
         }
         self.tell_of_write(cx);
@@ -168,7 +169,8 @@ impl LockQuestion {
         }
         let request = self.request(cx.round.key);
         let there = cx.parts.nodes.writing_to(node);
-        let bytes = there.question(self.question, command, &self.entry, cx.round.ttl, by_text);
+        let life = self.entry.delay().life(cx.round.ttl);
+        let bytes = there.question(self.question, command, &self.entry, life, by_text);
         there.send(cx.now, request, bytes);
         cx.round[node].asked = true;
     }
@@ -250,27 +252,38 @@ impl LockQuestion {
 
     /// A majority no longer has the lock: reports to its holder that it is over, and has the remaining
     /// copies released. A lock without a claim has no holder to report to; its copies are released too,
-    /// if there is room.
+    /// if there is room. Copies of a lock with a delay stay: its holder may not stop at once.
     fn lose(&mut self, cx: &mut Context<'_>) {
-        let copy = self.entry.copy_into(cx.parts.claims.buffers.take());
+        let stays = self.entry.delay() != Delay::default();
+        let buffers = &mut cx.parts.claims.buffers;
+        let copy = (!stays).then(|| self.entry.copy_into(buffers.take()));
         let told = self.claim.map(|claim| (claim, cx.parts.tell_lost(claim)));
         self.decide(Verdict::Lost, cx);
         let (key, open) = match told {
             Some(told) => told,
-            None if !cx.parts.claims.has_room() => return,
+            None if stays || !cx.parts.claims.has_room() => return,
             None => {
-                let claim = cx.parts.adopt(cx.now, None, self.valid_until, cx.round.ttl);
+                let claim = cx.parts.adopt(
+                    cx.now,
+                    None,
+                    self.valid_until,
+                    self.entry.delay().life(cx.round.ttl),
+                );
                 (claim, Questions::default())
             }
         };
         if let Some(claim) = cx.parts.claims.get_mut(key).must() {
-            claim.entry = Some(copy);
+            claim.entry = copy.or_else(|| claim.entry.take());
             claim.valid_until = cx.now;
             if let Some(kept) = &claim.kept {
                 kept.ends_by(cx.now);
             }
         }
-        cx.lost = Some((key, open));
+        cx.lost = Some(LostLock {
+            claim: key,
+            open,
+            stays,
+        });
     }
 
     /// The operation has ended: removes it from its claim.
@@ -478,7 +491,7 @@ pub(in crate::engine) fn learn(
         claim.unknown.remove(node);
     }
     match vote {
-        Vote::Yes => claim.found_on(node, parts.settings.drift.gone_by(now, claim.ttl)),
+        Vote::Yes => claim.found_on(node, parts.settings.drift.gone_by(now, claim.life)),
         // A key that is missing or another's was not extended.
         Vote::No => drop(claim.lacking.insert(node)),
         Vote::Abstain => {}

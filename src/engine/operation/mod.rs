@@ -161,9 +161,17 @@ pub(super) struct Context<'a> {
     pub(super) now: Instant,
     pub(super) round: &'a mut Round,
     pub(super) parts: &'a mut Parts,
-    /// The claim of a lock that a majority has lost, with the other questions about it. They end after
-    /// this, and what is left of the lock is released.
-    pub(super) lost: Option<(ClaimKey, Questions)>,
+    pub(super) lost: Option<LostLock>,
+}
+
+/// A lock that a majority has lost.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LostLock {
+    pub(super) claim: ClaimKey,
+    /// The other questions about it, which end after this one.
+    pub(super) open: Questions,
+    /// What is left of it is not released.
+    pub(super) stays: bool,
 }
 
 impl<'a> Context<'a> {

@@ -156,6 +156,7 @@ impl World {
         let mut kept: Vec<u64> = yes.map(|entry| entry.kept).collect();
         kept.sort_unstable_by(|one, other| other.cmp(one));
         let kept = kept.get(self.plan.quorum() - 1).copied().unwrap_or(0);
+        let kept = kept.saturating_sub(self.plan.added());
         let clock = self.clock_of(client);
         let sent = sent.map_or(asked.call.begun, |sent| clock.show(sent));
         sent.max(asked.call.begun)

@@ -107,6 +107,14 @@ impl World {
         let ttl = deed.command.ttl.and_then(super::ledger::millis)?;
         let left = calls.end().saturating_since(*certain);
         let longest = left.saturating_add(drift(record.ttl.max(calls.ttl)));
-        (longest.as_nanos() as u64 + MILLI < ttl * MILLI).then_some("a copy that lasts too long")
+        let longest = longest.as_nanos() as u64 + self.plan.added_time();
+        let clock = self.clock_of(deed.peer);
+        let sent = clock.show(deed.sent);
+        let shortest = calls.least_end().saturating_since(sent).as_nanos() as u64;
+        let shortest = shortest + self.plan.added_time();
+        if clock.since() <= deed.sent && ttl * MILLI < shortest {
+            return Some("a copy that ends before the lock and its delay");
+        }
+        (longest + MILLI < ttl * MILLI).then_some("a copy that lasts too long")
     }
 }

@@ -126,7 +126,8 @@ impl World {
             calls.spell.to = Place::MAX;
             (calls.since, calls.begun) = (deed.sent, shown);
             calls.within = keep.end;
-            calls.ttl = deed.command.ttl.and_then(millis).unwrap_or(0);
+            let life = deed.command.ttl.and_then(millis).unwrap_or(0);
+            calls.ttl = life.saturating_sub(self.plan.added());
         }
         calls.spell.from = calls.spell.from.min(deed.begun.place);
         calls.since = calls.since.min(deed.sent);

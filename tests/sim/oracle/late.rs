@@ -104,8 +104,13 @@ impl Calls {
 impl Extending {
     /// When the lock ends at the latest if it is confirmed.
     pub(super) fn end(&self) -> Instant {
+        self.within.max(self.least_end())
+    }
+
+    /// When it ends at the earliest.
+    pub(super) fn least_end(&self) -> Instant {
         let longest = super::votes::longest_validity(self.ttl);
-        self.within.max(self.begun.saturating_add(longest))
+        self.begun.saturating_add(longest)
     }
 }
 

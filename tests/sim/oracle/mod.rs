@@ -17,6 +17,7 @@
 //! | told | the end of its lock is reported to every holder, once and in time | `told` |
 //! | outcome | what a call returns agrees with what the nodes did | `outcome`, `report` |
 //! | starvation | no waiter is passed over for ever | `starvation` |
+//! | delay | a lock that was not released keeps others out until its validity and the lock delay are over | `delay` |
 //! | copy | a held lock is copied only to a node that lacks it, when a majority without it has it | `copy` |
 //! | kept | a lock that its engine keeps does not end if a majority could have extended it | `kept` |
 //! | told-early | who wants to know when a lock is at risk is told in time, once, and not otherwise | `kept` |
@@ -36,6 +37,7 @@ mod claimed;
 mod clocks;
 mod confirm;
 mod copy;
+mod delay;
 mod exclusion;
 mod inspect;
 mod kept;
@@ -82,7 +84,7 @@ pub(crate) use outcome::{Limits, Release};
 pub(crate) use wake::TICK;
 
 /// All oracles of the table above.
-pub(crate) const ORACLES: [&str; 22] = [
+pub(crate) const ORACLES: [&str; 23] = [
     "exclusion",
     "votes",
     "validity",
@@ -95,6 +97,7 @@ pub(crate) const ORACLES: [&str; 22] = [
     "told",
     "outcome",
     "starvation",
+    "delay",
     "copy",
     "kept",
     "told-early",
@@ -128,6 +131,8 @@ pub(crate) struct Oracle {
     /// Nothing excuses two holders.
     no_excuses: bool,
     longest_ttl: Time,
+    /// By resource: the newest lock, which was not released.
+    delayed: Vec<Option<delay::Delayed>>,
     pub(crate) ledger: Ledger,
     /// By resource and peer: clients, then strangers.
     pub(crate) beliefs: Vec<Vec<Option<Belief>>>,
@@ -332,9 +337,10 @@ impl Oracle {
             // A barrier that is deleted was for the longest lock of all.
             longest_ttl: MILLI
                 * match plan.guard {
-                    Guard::Strict => plan.max_ttl(),
-                    Guard::Off | Guard::Observed | Guard::Untold => plan.longest_ttl,
+                    Guard::Strict => plan.max_life(),
+                    Guard::Off | Guard::Observed | Guard::Untold => plan.longest_ttl + plan.added(),
                 },
+            delayed: vec![None; plan.resources],
             ledger: Ledger::new(plan.nodes),
             beliefs: vec![vec![None; plan.peers()]; plan.resources],
             excused: vec![0; plan.resources],
@@ -415,6 +421,7 @@ impl Oracle {
 
     /// A call for a release is made.
     pub(crate) fn asks_release(&mut self, token: &[u8], place: Place) {
+        self.end_delay(&token_of(token));
         if let Some(id) = self.ledger.find(&token_of(token)) {
             let record = self.ledger.record_mut(id);
             record.releases += 1;

@@ -184,7 +184,7 @@ impl World {
             );
             self.object("votes", text);
         }
-        let own = self.plan.max_ttl_of(client);
+        let own = self.plan.max_life_of(client);
         if self.plan.guard == Guard::Strict && most.is_none_or(|most| most < own) {
             let text = format!(
                 "client {client} told of {verb:?}: by markers of {most:?} ms, its own is {own}"
