@@ -165,6 +165,13 @@ impl Kept {
         self.extensions_left.fetch_update(set, get, fewer).is_ok()
     }
 
+    /// The caller of an extension that was counted does not want to know of it.
+    pub(crate) fn uncount(&self) {
+        let more = |left: u32| Some(left.saturating_add(1));
+        let (set, get) = (Ordering::AcqRel, Ordering::Acquire);
+        let _ = self.extensions_left.fetch_update(set, get, more);
+    }
+
     // ----- both -----------------------------------------------------------------------------
 
     pub(crate) fn valid_until(&self) -> Instant {

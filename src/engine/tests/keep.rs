@@ -621,7 +621,7 @@ fn a_kept_lock_shows_what_an_engine_finds_that_does_not_keep_it() {
     let (world, mut lock) = World::keeping(1, kept().extensions(2));
     let mut other = World::ready(1);
     other.now = other.now.max(world.now);
-    lock.set_id(crate::quorum::LockId {
+    lock.set_id(LockId {
         engine: 616,
         claim: 0,
     }); // The worlds have the same number.
@@ -691,6 +691,22 @@ fn an_extension_that_gains_nothing_reports_the_end_that_stands() {
     let end = lock.valid_until();
     world.say(0, ":1|:1|:1|");
     assert_eq!(world.was_kept(&lock), end);
+    world.release(lock);
+}
+
+/// An extension that was confirmed and cancelled is none.
+#[test]
+fn an_extension_that_is_cancelled_does_not_count() {
+    let (mut world, lock) = World::keeping(1, kept().extensions(1));
+    let round = world.extend_for(&lock, TTL);
+    world.take(0);
+    world.say_undrained(0, ":1|");
+    world.cancel(round);
+    assert_eq!(lock.extensions_left(), 1);
+    world.sleep_until_sent(0);
+    world.say(0, ":1|");
+    world.was_kept(&lock);
+    assert_eq!(lock.extensions_left(), 0);
     world.release(lock);
 }
 
