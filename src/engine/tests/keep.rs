@@ -710,6 +710,25 @@ fn an_extension_that_is_cancelled_does_not_count() {
     world.release(lock);
 }
 
+/// A try has failed, and then a confirmation finds a later end: the next try is at half of that.
+#[test]
+fn a_later_end_is_extended_at_half_whatever_was_tried_before() {
+    let (mut world, mut lock) = World::keeping(1, kept());
+    world.sleep_until_sent(0);
+    world.say(0, "-ERR x|");
+    drop(world.was_not_kept());
+    world.confirm(&lock);
+    world.take(0);
+    world.say(0, ":5600|");
+    world.extended(&mut lock);
+    let half = lock.validity_at(world.now) - VALIDITY / 2;
+    assert!(half < SECOND, "before the next try would be");
+    let (after, sent) = world.sleep_until_sent(0);
+    assert_eq!(sent, [EXTEND]);
+    assert!(half <= after && after <= half + MS, "{after:?}");
+    world.release(lock);
+}
+
 // ----- at risk ----------------------------------------------------------------------------------
 
 /// Sleeps until something is reported that is no failed extension. Returns it.
