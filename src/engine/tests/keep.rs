@@ -776,6 +776,20 @@ fn of_several_alerts_the_earliest_is_given_and_at_once_if_it_is_due() {
     }
 }
 
+/// A quarter of a ttl may be months: the alert comes then, and not at once again and again.
+#[test]
+fn an_alert_may_be_months_before_the_end() {
+    let day = 24 * 3_600 * SECOND;
+    let builder = named(1).max_ttl(400 * day);
+    let mut world = World::with(builder).greeted();
+    let lock = world.kept_lock(b"k", LockOptions::new(400 * day));
+    world.engine.alert_below(&lock, 100 * day);
+    let told = sleep_until_told(&mut world);
+    assert!(matches!(told, Event::AtRisk { lock: told } if told == lock.id()));
+    let left = lock.validity_at(world.now);
+    assert!(100 * day <= left && left <= 100 * day + 2 * MS, "{left:?}");
+}
+
 /// Nothing is told while extensions succeed, and nothing after the lock was given up.
 #[test]
 fn extensions_put_an_alert_off_and_a_release_ends_it() {
