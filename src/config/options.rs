@@ -257,7 +257,7 @@ impl LockOptions {
     }
 
     /// Does [`keep`](Self::keep) for at most `most` in all, counted from the grant: no extension lasts
-    /// longer, so the lock ends then. If that is shorter than its ttl it is not extended at all.
+    /// longer, so the lock ends then, unless you extend it further yourself. If that is shorter than its ttl it is not extended at all.
     ///
     /// ```
     /// use core::time::Duration;

@@ -5,7 +5,8 @@
 //! locked after your program has died: seconds, not hours. Wait for `LockGuard::at_risk` beside your work
 //! and begin to stop when it comes, because a quarter of the ttl is left then; when `lost` comes you must
 //! have stopped. Limit work that may hang with [`keep_for`](crate::LockOptions::keep_for): a program that
-//! hangs keeps its lock. With `LocalRedlock` and `Driver` call `poll` or `turn` at least as often as
+//! hangs keeps its lock. `Driver` has `alert_below` and [`Event::AtRisk`](crate::engine::Event::AtRisk) in
+//! place of `at_risk`; with `LocalRedlock` look at `validity`. With `LocalRedlock` and `Driver` call `poll` or `turn` at least as often as
 //! `until_deadline` says, because they extend nothing between two calls.
 //!
 //! ```no_run
@@ -28,8 +29,8 @@
 //!
 //! | what fails | what follows |
 //! | --- | --- |
-//! | A minority of the nodes is gone, silent, or in [quarantine](crate::RestartGuard). | Nothing: a majority extends the lock. |
-//! | Too few nodes confirm it. | The lock is valid until its end, and the extension is tried again: after a quarter of what is left each time, but not more often than 64 times in a ttl. `health` counts the failures and says what each node said. |
+//! | A minority of the nodes is gone, silent, or in [quarantine](crate::RestartGuard). | Nothing: a majority extends the lock. A node that restarts is in quarantine for [`max_ttl`](crate::Builder::max_ttl), 60 s by default: if a second of three restarts within that time, no majority is left and kept locks end. |
+//! | Too few nodes confirm it. | The lock is valid until its end, and the extension is tried again: after a quarter of what is left each time, at most 15 times. `health` counts the failures and says what each node said. |
 //! | A quarter of the ttl is left. | `at_risk` completes. If a later extension succeeds, a new one waits again. |
 //! | The end has come. | `lost` completes, a tick before it. Nothing revives the lock. |
 //! | A majority says that the key is not there. | The same, at once. |

@@ -29,7 +29,8 @@
 //! 1. **Each client keeps a restarted node from voting**
 //!    ([`RestartGuard::Observed`](crate::RestartGuard::Observed), the default), for
 //!    [`max_ttl`](crate::Builder::max_ttl). After all nodes have been started at once, no client gets
-//!    a lock before that time has passed, unless `Redlock::trust_nodes` is called.
+//!    a lock before that time has passed, unless `Redlock::trust_nodes` is called. Of three nodes
+//!    restart one at a time, `max_ttl` apart (60 s by default): two in quarantine leave no majority.
 //! 2. **The nodes say it themselves**
 //!    ([`RestartGuard::Strict`](crate::RestartGuard::Strict)): see [below](#nodes-that-carry-markers).
 //! 3. **The nodes write every lock to disk before they answer**, and the guard is off

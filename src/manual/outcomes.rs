@@ -59,7 +59,7 @@
 //!
 //! | outcome | meaning | what to do |
 //! | --- | --- | --- |
-//! | `Ok` ([`Released`](crate::Released)) | The lock was held until now. | |
+//! | `Ok` ([`Released`](crate::Released)) | A majority has deleted its key: nobody else has had it. If `lost` came just before, its last ticks were left. | |
 //! | [`NotHeld`](crate::UnlockError::NotHeld) | The lock had been lost before. | What it protected may have overlapped with another holder's work. |
 //! | [`Unconfirmed`](crate::UnlockError::Unconfirmed) | Too few nodes answered. The releases stay owed and are sent when the nodes are back. | Nothing. |
 //!

@@ -186,6 +186,12 @@ impl Kept {
         Duration::from_nanos(self.ttl.load(Ordering::Acquire))
     }
 
+    /// Returns what each extension asks for.
+    #[cfg(feature = "std")]
+    pub(super) fn step(&self) -> Duration {
+        self.keeping.ttl()
+    }
+
     /// It ends then, later or earlier than before. The longest ttl that its keys were given is `ttl`.
     pub(super) fn ends(&self, end: Instant, ttl: Duration) {
         self.ttl.fetch_max(nanos(ttl), Ordering::AcqRel);

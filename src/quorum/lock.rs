@@ -160,6 +160,15 @@ impl Lock {
         }
     }
 
+    /// Returns the same, or the ttl by which its engine extends it, if that is shorter.
+    #[cfg(feature = "std")]
+    pub(crate) fn shortest_ttl(&self) -> Duration {
+        match &self.terms {
+            Terms::Own { .. } => self.ttl(),
+            Terms::Kept(kept) => kept.ttl().min(kept.step()),
+        }
+    }
+
     /// Returns for how much longer than it is valid its keys are kept.
     pub(crate) fn delay(&self) -> Delay {
         self.entry.delay()

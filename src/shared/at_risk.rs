@@ -19,7 +19,8 @@ use crate::quorum::{Lock, LockId};
 use crate::time::{NANOS_PER_TICK, nanos};
 
 /// Completes when less than a quarter of its ttl is left of a lock, for whatever reason: extensions
-/// fail, a limit is reached, or nobody extends it. [`LockGuard::at_risk`](super::LockGuard::at_risk)
+/// fail, a limit is reached, or nobody extends it. Of a [kept](crate::LockOptions::keep) lock that was
+/// extended by a longer ttl besides, it is a quarter of the ttl by which the handle extends it. [`LockGuard::at_risk`](super::LockGuard::at_risk)
 /// returns it.
 ///
 /// It borrows nothing and may be sent to another task or thread.
@@ -27,7 +28,7 @@ use crate::time::{NANOS_PER_TICK, nanos};
 /// * It is a level: while the lock is at risk it completes at once. When the lock was extended after all,
 ///   a new one waits again.
 /// * It is given by a timer and comes up to two ticks early rather than late, also if every node is silent.
-/// * If the lock is released or detached, it never completes.
+/// * If the lock is released or detached before it is lost, it never completes.
 /// * In a forked child it completes at once: the lock is the parent's.
 ///
 /// ```no_run
@@ -63,7 +64,7 @@ impl AtRisk {
             lock: lock.id(),
             process: shared.process,
             shared: Arc::downgrade(shared),
-            notice: lock.ttl() / 4,
+            notice: lock.shortest_ttl() / 4,
             place: None,
         }
     }
@@ -170,7 +171,8 @@ pub struct Health {
     /// How much longer it is valid; zero if it is not.
     pub validity: Duration,
     /// The nodes that have said that they have it, and not since that they do not: by their addresses, in
-    /// the order of the configuration.
+    /// the order of the configuration. One that has fallen silent is still among them; `Redlock::nodes`
+    /// says which are away.
     pub confirmed_by: Vec<Arc<str>>,
     /// How often in a row the handle has failed to extend it, if it is
     /// [kept](crate::LockOptions::keep).

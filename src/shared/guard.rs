@@ -91,7 +91,7 @@ impl LockGuard {
         AtRisk::new(slot, &self.redlock.handle.shared, self.lock())
     }
 
-    /// Returns what is known of the lock now: how long it is valid, which nodes have it, and how its
+    /// Returns what is known of the lock now: how long it is valid, which nodes have said so, and how its
     /// extensions went if it is [kept](crate::LockOptions::keep). Sends nothing. In a forked child
     /// nothing is known.
     ///

@@ -129,8 +129,15 @@ impl Watch {
         self.wake_threads(&watchers);
     }
 
-    /// Records that the lock is released or detached: its loss is not reported any more.
+    /// Records that the lock is released or detached: its loss is not reported any more. One whose end has
+    /// passed is lost, as those who have asked were told; its tasks are woken on this thread.
     pub(super) fn release(&self) {
+        if self.is_over_at(clock::now(), Duration::ZERO) {
+            let mut tasks = Vec::new();
+            self.lose(&mut tasks);
+            tasks.into_iter().for_each(Waker::wake);
+            return;
+        }
         let watchers = self.watchers();
         if self.fate.load(Ordering::Relaxed) == HELD {
             self.fate.store(RELEASED, Ordering::Release);

@@ -209,3 +209,20 @@ fn a_guard_is_lost_at_the_limit_and_not_before() {
     // The nodes end it by themselves: nobody extends it any more.
     cluster.assert_gone("limit");
 }
+
+/// The handle goes on extending it by its own ttl: a quarter of that is the alert, not of the other.
+#[test]
+fn a_kept_lock_that_was_extended_for_longer_is_not_at_risk_while_it_is_kept() {
+    let cluster = servers::three();
+    let redlock = shared(&cluster);
+    let mut guard = redlock.lock_with("longer", &KEPT).expect("free");
+    guard.extend(5 * TTL).expect("held");
+    let at_risk = guard.at_risk().below(5 * TTL);
+    assert!(at_risk.wait(Duration::ZERO), "what was given is less");
+    let at_risk = guard.at_risk();
+    let end = Instant::now() + 7 * TTL;
+    while Instant::now() < end {
+        assert!(!at_risk.wait(TTL / 4), "{:?} left", guard.validity());
+    }
+    guard.unlock().expect("held");
+}
