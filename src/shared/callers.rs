@@ -370,7 +370,9 @@ mod tests {
             match delivery {
                 Delivery::Ends(slot) => slot.watch.look_again(),
                 Delivery::NotKept(slot, report) => slot.watch.not_kept(report),
-                other => unreachable!("{other:?}"),
+                Delivery::Outcome(..) | Delivery::Lost(_) | Delivery::Alert(..) => {
+                    unreachable!("no outcome, loss or alert")
+                }
             }
         }
     }
