@@ -61,8 +61,9 @@
 //! ([`Report::held_for`](crate::Report::held_for)) or that it has no expiry
 //! ([`Report::never_expires`](crate::Report::never_expires)), and whether this handle holds it
 //! ([`Report::is_held_here`](crate::Report::is_held_here)), as far as its callers have waited and asked.
-//! Where one of them has waited for about 0.8 s, it also says which client holds it
-//! ([`Report::holder`](crate::Report::holder)): looks ask for that from half a second on.
+//! Where one of them has waited for about 0.8 s in which the lock was neither handed on nor extended, it
+//! also says which client holds it ([`Report::holder`](crate::Report::holder)): looks ask for that from half
+//! a second on. Of a lock that is extended more often than that, `inspect` says who holds it.
 //!
 //! # Who is next
 //!

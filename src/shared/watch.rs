@@ -324,4 +324,20 @@ mod tests {
         assert_eq!(nap(None, 9000), 100, "its end may become known");
         assert_eq!(nap(Some(999), 9000), 0);
     }
+
+    /// Whether the timer or the holder comes first.
+    #[test]
+    fn a_lock_that_is_over_when_it_is_released_stays_lost() {
+        for (left, is_lost) in [(Duration::ZERO, true), (Duration::from_secs(60), false)] {
+            let watch = Watch::new();
+            watch.lasts(clock::now().saturating_add(left));
+            let mut place = None;
+            let before = watch.poll(&mut place, Duration::ZERO, Waker::noop());
+            assert_eq!(before == Pending::Over, is_lost);
+            watch.release();
+            assert_eq!(watch.is_reported(), is_lost);
+            assert_eq!(watch.is_over_at(clock::now(), Duration::ZERO), is_lost);
+            assert_eq!(watch.wait(Duration::ZERO, Duration::ZERO), is_lost);
+        }
+    }
 }
