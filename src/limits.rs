@@ -71,6 +71,10 @@ pub const PUSHES_MAX: u32 = 1024;
 /// more: no number of waiters refuses them.
 pub const ROUNDS_MAX: usize = 1 << 16;
 
+/// Most watches of one handle. Each change of a key costs a look for each of its watches, and each return
+/// of a node a look for all of them.
+pub const WATCHES_MAX: usize = 1 << 12;
+
 /// Most tokens that may have left a copy on some node: locks held, attempts under way, and
 /// releases owed. An operation that would need one more is refused as `Saturated`.
 pub const CLAIMS_MAX: usize = (1 << 20) + IN_FLIGHT_MAX;

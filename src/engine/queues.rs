@@ -30,6 +30,7 @@ mod line;
 mod names;
 mod row;
 mod wait;
+mod watches;
 
 use alloc::boxed::Box;
 use alloc::collections::BinaryHeap;
@@ -49,6 +50,7 @@ use line::{Line, Waiters};
 use names::Names;
 use row::Rows;
 pub(super) use wait::{Next, Pace, Wait};
+use watches::Watches;
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -61,6 +63,8 @@ pub(super) struct Queues {
     idle: Option<PlaceKey>,
     /// Contenders that wait for something that has changed.
     stirred: Vec<OperationKey>,
+    /// Operations that are told of every change.
+    pub(super) watches: Watches,
     /// How many places have a contender that may wait.
     waiting: usize,
     /// When contenders want to be reminded, to the nanosecond: a tick of the wheel is longer than many
@@ -113,6 +117,7 @@ impl Queues {
             rows: Rows::new(),
             idle: None,
             stirred: Vec::new(),
+            watches: Watches::new(),
             waiting: 0,
             reminders: BinaryHeap::new(),
         }
@@ -183,9 +188,9 @@ impl Queues {
         self.waiting
     }
 
-    /// Returns `true` if any contender may wait.
+    /// Returns `true` if any contender may wait, or any operation watches.
     pub(super) fn is_anyone_waiting(&self) -> bool {
-        self.waiting != 0
+        self.waiting != 0 || self.watches.len() != 0
     }
 
     /// This engine has written to the key of `name` on `nodes`: none of them tells of its next change.
@@ -263,6 +268,7 @@ impl Queues {
             Some(Some(place)) => self.places.get_mut(place.0).into_iter().for_each(change),
             None => self.places.iter_mut().for_each(change),
         }
+        self.stirred.extend(self.watches.of(name));
         !self.stirred.is_empty()
     }
 
@@ -478,7 +484,7 @@ impl Queues {
     /// Returns `true` if nothing is held or wanted.
     pub(super) fn is_empty(&self) -> bool {
         let places = usize::from(self.idle.is_some());
-        self.places.len() == places && self.waiters.is_empty() && self.waiting == 0
+        self.places.len() == places && self.waiters.is_empty() && !self.is_anyone_waiting()
     }
 
     /// Asserts that every place has so many users in all, and each queue somebody at its front, who is

@@ -93,6 +93,7 @@
 mod build;
 mod call;
 mod callers;
+mod changes;
 mod ending;
 mod future;
 mod guard;
@@ -114,7 +115,7 @@ mod wakers;
 mod watch;
 
 use alloc::sync::Arc;
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use core::time::Duration;
 use std::io;
 use std::sync::Mutex;
@@ -137,6 +138,7 @@ use crate::engine::{Engine, usual_timeout};
 use crate::time::nanos;
 
 pub use self::build::Building;
+pub use self::changes::Watch;
 pub use self::future::Acquiring;
 pub use self::guard::LockGuard;
 pub use self::lost::Lost;
@@ -173,6 +175,8 @@ struct Shared {
     left: Monitor<Left>,
     /// Something is left for the next thread that enters.
     has_left: AtomicBool,
+    /// How many watches there are.
+    watches: AtomicUsize,
     progress: Progress,
     /// How far the I/O thread has come with its end, for the last handle, which waits for it.
     ending: Monitor<EndStage>,
@@ -209,6 +213,7 @@ impl Shared {
             wakers: Arc::new(Wakers::new()),
             left: Monitor::default(),
             has_left: AtomicBool::new(false),
+            watches: AtomicUsize::new(0),
             progress: Progress::default(),
             ending: Monitor::default(),
             spare: Mutex::default(),

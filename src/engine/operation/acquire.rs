@@ -279,6 +279,9 @@ impl Acquire {
         claim.watch(&mut parts.timers);
         let (ttl, left) = (claim.ttl, self.extensions);
         parts.queues.hold(self.place, operation, key);
+        if parts.queues.watches.len() != 0 {
+            parts.tell_watches(entry.resource());
+        }
         self.verdict = Verdict::HandedOut;
         Some(Lock::granted(majority, entry, id, valid_until, ttl, left))
     }
