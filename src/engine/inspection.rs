@@ -53,7 +53,7 @@ pub struct InspectedNode {
     pub counts: bool,
     /// The token in the key, if it has one. It is never shown.
     pub(super) token: Option<Box<[u8]>>,
-    /// When the key ends, about: counted from before the question.
+    /// When the key ends, about: counted from before the question. Zero without a token.
     pub(super) end: Instant,
 }
 

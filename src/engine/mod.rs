@@ -373,7 +373,7 @@ impl Engine {
         check_resource(resource)?;
         let parts = &mut self.parts;
         parts.restarts.check_name(resource)?;
-        if WATCHES_MAX <= parts.queues.watches.len() {
+        if WATCHES_MAX <= parts.queues.watches() {
             return Err(InspectError::Saturated);
         }
         let mut inspect = Inspect::new(resource, parts);

@@ -150,7 +150,7 @@ impl Parts {
             && claim.may_hold != NodeSet::EMPTY
         {
             let contender = self.queues.wrote(now, entry.resource(), claim.may_hold);
-            let watches = self.queues.watches.of(Some(entry.resource()));
+            let watches = self.queues.watching(entry.resource());
             self.news
                 .extend(contender.into_iter().chain(watches).map(News::Stirred));
         }
@@ -168,7 +168,7 @@ impl Parts {
     #[cold]
     #[inline(never)]
     pub(super) fn tell_watches(&mut self, resource: &[u8]) {
-        let watches = self.queues.watches.of(Some(resource));
+        let watches = self.queues.watching(resource);
         self.news.extend(watches.map(News::Stirred));
     }
 

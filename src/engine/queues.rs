@@ -64,8 +64,8 @@ pub(super) struct Queues {
     /// Contenders that wait for something that has changed.
     stirred: Vec<OperationKey>,
     /// Operations that are told of every change.
-    pub(super) watches: Watches,
-    /// How many places have a contender that may wait.
+    watches: Watches,
+    /// How many places have a contender that may wait, and how many operations watch.
     waiting: usize,
     /// When contenders want to be reminded, to the nanosecond: a tick of the wheel is longer than many
     /// windows. One that is over already is harmless.
@@ -175,7 +175,7 @@ impl Queues {
     /// not wait yet.
     pub(super) fn begin_waiting(&mut self, place: PlaceKey, nodes: usize) -> Option<&mut Wait> {
         let place = self.places.get_mut(place.0).must()?;
-        if self.waiting == 0 {
+        if self.waiting == self.watches.len() {
             self.reminders.clear();
         }
         self.waiting += usize::from(place.waiting.is_none());
@@ -185,12 +185,34 @@ impl Queues {
 
     /// Returns how many contenders wait.
     pub(super) fn contenders(&self) -> usize {
-        self.waiting
+        self.waiting - self.watches.len()
     }
 
     /// Returns `true` if any contender may wait, or any operation watches.
     pub(super) fn is_anyone_waiting(&self) -> bool {
-        self.waiting != 0 || self.watches.len() != 0
+        self.waiting != 0
+    }
+
+    /// Returns how many operations watch.
+    pub(super) fn watches(&self) -> usize {
+        self.watches.len()
+    }
+
+    /// From now on `operation` is told of every change of `name`.
+    pub(super) fn watch(&mut self, name: &[u8], operation: OperationKey) {
+        self.watches.add(name, operation);
+        self.waiting += 1;
+    }
+
+    /// `operation`, which watches `name`, does not any more.
+    pub(super) fn unwatch(&mut self, name: &[u8], operation: OperationKey) {
+        self.watches.remove(name, operation);
+        self.waiting -= 1;
+    }
+
+    /// Returns the operations that watch `name`.
+    pub(super) fn watching(&self, name: &[u8]) -> impl Iterator<Item = OperationKey> {
+        self.watches.of(Some(name))
     }
 
     /// This engine has written to the key of `name` on `nodes`: none of them tells of its next change.
@@ -484,7 +506,7 @@ impl Queues {
     /// Returns `true` if nothing is held or wanted.
     pub(super) fn is_empty(&self) -> bool {
         let places = usize::from(self.idle.is_some());
-        self.places.len() == places && self.waiters.is_empty() && !self.is_anyone_waiting()
+        self.places.len() == places && self.waiters.is_empty() && self.waiting == 0
     }
 
     /// Asserts that every place has so many users in all, and each queue somebody at its front, who is
@@ -509,7 +531,7 @@ impl Queues {
             assert!(place.overtaken.is_none_or(&is_open), "{place:?}");
             waiters += self.waiters.of(&place.line).len();
         }
-        assert_eq!((used, waiting), (users, self.waiting));
+        assert_eq!((used, waiting), (users, self.contenders()));
         assert_eq!(waiters, self.waiters.waiting());
         assert!(self.waiters.all_opened().all(is_open), "it is over");
         assert!(self.reminders.len() < 1_000, "{}", self.reminders.len());

@@ -68,3 +68,4 @@ mod unlock;
 mod valkey;
 mod waiting;
 mod wakers;
+mod watch;

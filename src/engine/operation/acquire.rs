@@ -279,7 +279,7 @@ impl Acquire {
         claim.watch(&mut parts.timers);
         let (ttl, left) = (claim.ttl, self.extensions);
         parts.queues.hold(self.place, operation, key);
-        if parts.queues.watches.len() != 0 {
+        if parts.queues.is_anyone_waiting() {
             parts.tell_watches(entry.resource());
         }
         self.verdict = Verdict::HandedOut;

@@ -89,6 +89,14 @@ impl Seen {
             Self::Unknown | Self::Free | Self::OtherType => Duration::ZERO,
         }
     }
+
+    /// Returns when the key ends, counted from `since`. Zero if there is none.
+    fn end(&self, since: Instant) -> Instant {
+        match self {
+            Self::Token { left, .. } => since.saturating_add(*left),
+            Self::Unknown | Self::Free | Self::OtherType => Instant::ZERO,
+        }
+    }
 }
 
 impl Inspect {
@@ -167,7 +175,7 @@ impl Inspect {
             found: self.found(node, held, cx.round[node].outcome),
             counts: counted.contains(node),
             token: self.seen[node.index()].token().map(Box::from),
-            end: cx.round.sent.saturating_add(self.seen[node.index()].left()),
+            end: self.seen[node.index()].end(cx.round.sent),
         });
         Inspection {
             free: quorum <= free.len(),

@@ -111,15 +111,14 @@ impl Inspect {
         }
         watch.asked = NodeSet::EMPTY;
         if watch.key.replace(cx.round.key).is_none() {
-            let watches = &mut cx.parts.queues.watches;
-            watches.add(self.resource(), cx.round.key);
+            cx.parts.queues.watch(self.resource(), cx.round.key);
         }
     }
 
     /// Nothing of it is left behind.
     pub(super) fn end_to_watch(&self, parts: &mut Parts) {
         if let Some(key) = self.watch.as_ref().and_then(|watch| watch.key) {
-            parts.queues.watches.remove(self.resource(), key);
+            parts.queues.unwatch(self.resource(), key);
         }
     }
 

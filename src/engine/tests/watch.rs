@@ -94,7 +94,7 @@ impl World {
     fn nothing_left(&self) {
         self.is_clean();
         let parts = &self.engine.parts;
-        assert_eq!((parts.resting, parts.queues.watches.len()), (0, 0));
+        assert_eq!((parts.resting, parts.queues.watches()), (0, 0));
         assert!(parts.queues.is_empty());
     }
 }
@@ -141,6 +141,13 @@ fn every_change_of_what_a_user_sees_is_told_and_nothing_else() {
         world.all_show("+OK|", token, millis);
         assert_eq!(!world.events.is_empty(), is_news, "{before}");
     }
+    let (mut world, _, _) = World::watched_free();
+    world.wait(Duration::from_secs(5));
+    world.say(0, PUSH);
+    world.sleep(SETTLE + MS);
+    world.looks();
+    world.all_free("+OK|");
+    assert!(world.events.is_empty(), "it is free as before");
     // One node that disagrees is a change too.
     let (mut world, _, _) = World::watched_held(10_000);
     world.say(2, PUSH);
