@@ -39,6 +39,8 @@ const NAP_MAX: Duration = Duration::from_millis(100);
 /// waiter does ([`Retry::delay`](crate::Retry::delay)). A caller who does not wait costs the nodes nothing
 /// after the next change.
 ///
+/// [`manual::outcomes`](crate::manual) has a table of what is told and what is not.
+///
 /// It is a handle: the connections live as long as it does. Dropping it ends it at once.
 #[must_use = "it tells what is asked of it"]
 pub struct Watch {

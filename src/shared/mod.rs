@@ -38,7 +38,7 @@
 //!
 //! | file | subject |
 //! | --- | --- |
-//! | `redlock`, `guard`, `future`, `lost` | what users hold |
+//! | `redlock`, `guard`, `future`, `lost`, `changes` | what users hold |
 //! | `reply`, `slot`, `watch` | where outcomes are delivered, and the loss of a lock is reported |
 //! | `monitor`, `mutex` | a value with threads that wait for a change; a mutex with a deadline |
 //! | `state` | what is under the mutex: the engine, `callers` (by `table`), and the roles |

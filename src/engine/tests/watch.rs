@@ -111,6 +111,19 @@ fn the_present_state_is_told_first_and_then_nothing_is_sent_while_nothing_change
 }
 
 #[test]
+fn nothing_comes_between_the_registration_and_its_question() {
+    let mut world = World::watching(named(3)).greeted();
+    world.watch(None);
+    for node in 0..3 {
+        let sent = world.take(node);
+        assert!(
+            sent.contains(&"TIME".into()) && sent.ends_with(&AGAIN.map(String::from)),
+            "{sent:?}"
+        );
+    }
+}
+
+#[test]
 fn a_change_is_told_once_all_nodes_have_it() {
     let (mut world, _, _) = World::watched_free();
     world.say(0, PUSH);
