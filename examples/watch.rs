@@ -6,7 +6,7 @@
 
 use std::error::Error;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use shearline::{Inspection, LockError, Redlock};
 
@@ -22,11 +22,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         .nodes(&nodes.urls)
         .owner("worker-1")
         .build()?;
-    let start = Instant::now();
     let seen = thread::scope(|scope| {
         let watching: Vec<_> = names
             .iter()
-            .map(|name| scope.spawn(|| show(&dashboard, name, start).map_err(|e| e.to_string())))
+            .map(|name| scope.spawn(|| show(&dashboard, name).map_err(|e| e.to_string())))
             .collect();
         scope.spawn(|| work(&worker, &names).map_err(|error| eprintln!("{error}")));
         let ends = watching.into_iter().map(|thread| thread.join());
@@ -42,15 +41,11 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 /// Prints each state of `name`, until it was held and is free again. Returns `false` if nothing has
 /// changed for long.
-fn show(redlock: &Redlock, name: &str, start: Instant) -> Result<bool, Box<dyn Error>> {
+fn show(redlock: &Redlock, name: &str) -> Result<bool, Box<dyn Error>> {
     let mut watch = redlock.watch(name)?;
     let mut was_held = false;
     while let Some(state) = watch.next(QUIET) {
-        println!(
-            "{:>8.3} s  {name:<16} {}",
-            start.elapsed().as_secs_f64(),
-            line(&state)
-        );
+        println!("{name:<16} {}", line(&state));
         if was_held && state.is_free() {
             return Ok(true);
         }

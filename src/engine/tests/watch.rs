@@ -209,7 +209,7 @@ fn a_lock_of_this_engine_is_seen_although_no_node_tells_of_it() {
     let options = LockOptions::new(TTL);
     world.acquire(&options);
     assert_eq!(world.take(0), ["SET k 10000"]);
-    (world.take(1), world.take(2));
+    (1..3).for_each(|node| assert_eq!(world.take(node), ["SET k 10000"]));
     world.all_say(0..3, "+OK|");
     let lock = world.lock();
     world.sleep(SETTLE + MS);
