@@ -3,11 +3,13 @@
 //!
 //! Both stand side by side in one buffer, in wire form, as arguments of a command: encoded once
 //! when the token is made, and copied in one piece into every command about the lock. The buffer
-//! comes from the engine's pool and goes back there, so that steady locking allocates nothing.
+//! comes from the engine's pool and goes back there, so that steady locking allocates nothing. Beside it
+//! stands the lock delay, which goes wherever they go.
 
 use alloc::vec::Vec;
 use core::fmt;
 
+use crate::delay::Delay;
 use crate::limits::RESOURCE_BYTES_MAX;
 use crate::resource::Token;
 use crate::resp::{argument, argument_len};
@@ -21,6 +23,8 @@ pub(crate) struct Entry {
     /// How many bytes come before the text of the key, and before that of the token.
     key_header_len: u8,
     token_header_len: u8,
+    /// For how much longer than the lock is valid nodes keep them.
+    delay: Delay,
 }
 
 impl Entry {
@@ -39,8 +43,22 @@ impl Entry {
             key_len: key_len as u16,
             key_header_len: header_len(key_len, resource),
             token_header_len: header_len(buffer.len() - key_len, token),
+            delay: Delay::default(),
             arguments: buffer,
         }
+    }
+
+    /// Returns it with this lock delay.
+    #[inline]
+    pub(crate) fn delayed(mut self, delay: Delay) -> Self {
+        self.delay = delay;
+        self
+    }
+
+    /// Returns its lock delay; none if it was not set.
+    #[inline]
+    pub(crate) fn delay(&self) -> Delay {
+        self.delay
     }
 
     /// Copies both into another buffer, whose contents are lost.

@@ -55,6 +55,8 @@
 //! | [`LockGuard`] | a lock of a [`Redlock`]: released when it is dropped; extended, confirmed, unlocked |
 //! | [`Acquiring`] | the future of a [`LockGuard`], for any executor; dropping it releases what it won |
 //! | [`Lost`] | the signal that a lock has ended: a future, and [`Lost::wait`] |
+//! | [`AtRisk`] | the signal that a lock is about to end: a future, and [`AtRisk::wait`] |
+//! | [`Health`] | for how long a lock is valid, which nodes have it, and how its extensions went |
 //! | [`Lock`] | a plain value: from a [`LocalRedlock`] or [`Driver`], or from a guard by [`LockGuard::into_lock`]; as bytes it goes to another process. Dropping it releases nothing |
 //! | [`Released`] | the result of an unlock: on how many nodes the key was deleted |
 //! | [`Inspection`] | who holds a resource, for how long, and which nodes disagree |
@@ -79,6 +81,7 @@
 //! | `config` | [`Builder`] and what it builds: settings that are valid by construction, and the URLs of nodes. |
 //! | [`quorum`] | Counts votes and computes validity. It alone makes a [`Lock`], from a proof of majority. |
 //! | [`timer`] | The timing wheel: arms, cancels and fires timers. |
+//! | `delay` | How much longer nodes keep the key of a lock than its holder may trust it. |
 //! | `entry` | The name and the token of a lock, in the form in which they are sent. |
 //! | [`resp`] | RESP2 and RESP3: turns bytes into values and back. Knows no lock and no node. |
 //! | `keys` | The names of nodes and records that several rooms pass on. |
@@ -94,7 +97,7 @@
 //! # Features
 //!
 //! `std` (default): sockets, the event loop and the faces, on Unix. Without it the core is `no_std`
-//! with `alloc`. `embedded`: nodes in this process, for tests and demos. `cli`: the `shearline`
+//! with `alloc`, for targets with atomics of 64 bits. `embedded`: nodes in this process, for tests and demos. `cli`: the `shearline`
 //! command.
 // Without `std`, links to what is not built lead to the features.
 #![cfg_attr(not(feature = "std"), doc = "")]
@@ -107,6 +110,9 @@
 #![cfg_attr(not(feature = "std"), doc = "[`Acquiring`]: #features")]
 #![cfg_attr(not(feature = "std"), doc = "[`Lost`]: #features")]
 #![cfg_attr(not(feature = "std"), doc = "[`Lost::wait`]: #features")]
+#![cfg_attr(not(feature = "std"), doc = "[`AtRisk`]: #features")]
+#![cfg_attr(not(feature = "std"), doc = "[`AtRisk::wait`]: #features")]
+#![cfg_attr(not(feature = "std"), doc = "[`Health`]: #features")]
 #![no_std]
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
@@ -125,6 +131,7 @@ mod guards;
 pub mod guards;
 
 // Leaves: they import nothing of ours but each other.
+mod delay;
 mod error;
 pub mod limits;
 mod resource;
@@ -172,7 +179,7 @@ pub use local::LocalRedlock;
 pub use quorum::{Lock, LockId};
 pub use resource::{BARRIER_KEY, MARKER_KEY, Token};
 #[cfg(feature = "std")]
-pub use shared::{Acquiring, Building, LockGuard, Lost, Redlock, Watch};
+pub use shared::{Acquiring, AtRisk, Building, Health, LockGuard, Lost, Redlock, Watch};
 pub use time::Instant;
 
 /// The programs in the README are compiled as tests.

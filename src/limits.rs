@@ -39,6 +39,10 @@ pub const TTL_DEFAULT_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
 /// signed milliseconds; this leaves room for that sum, and for ours in nanoseconds.
 pub const TTL_HARD_MAX: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
+/// Longest lock delay: as long as the longest ttl by default. With the drift it has 32 bits of
+/// milliseconds in each lock.
+pub const LOCK_DELAY_MAX: Duration = TTL_DEFAULT_MAX;
+
 /// Most commands in flight to one node.
 ///
 /// 64 callers make some 240,000 commands a second per node. A node that has left half of these
@@ -74,6 +78,10 @@ pub const ROUNDS_MAX: usize = 1 << 16;
 /// Most watches of one handle. Each change of a key costs a look for each of its watches, and each return
 /// of a node a look for all of them.
 pub const WATCHES_MAX: usize = 1 << 12;
+
+/// How many may be open before an engine puts off the extensions of locks that it keeps. Questions about
+/// locks that are held have as much room again as all others, and half of that is left to callers.
+pub const ROUNDS_FOR_KEEPING: usize = ROUNDS_MAX + ROUNDS_MAX / 2;
 
 /// Most tokens that may have left a copy on some node: locks held, attempts under way, and
 /// releases owed. An operation that would need one more is refused as `Saturated`.

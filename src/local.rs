@@ -59,8 +59,8 @@ const LOSSES_MAX: usize = 1024;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Between two calls nothing happens: late answers, reconnections and owed releases wait for the
-/// next call, or for [`poll`](Self::poll). A call that asks for a lock which this handle holds waits
+/// Between two calls nothing happens: late answers, reconnections, owed releases and the extensions of
+/// locks that are [kept](LockOptions::keep) wait for the next call, or for [`poll`](Self::poll). A call that asks for a lock which this handle holds waits
 /// for itself, until its time is up.
 ///
 /// Dropping it writes what is owed to the nodes, waits at most [`Builder::shutdown_timeout`] for the
@@ -316,8 +316,8 @@ impl LocalRedlock {
         }
     }
 
-    /// Lets late answers, reconnections and owed releases make progress, and reports a lock that was
-    /// lost ([`Event::Expired`]).
+    /// Lets late answers, reconnections and owed releases make progress, extends locks that are
+    /// [kept](LockOptions::keep), and reports a lock that was lost ([`Event::Expired`]).
     ///
     /// Returns with the first loss, or without one when `limit` has passed: at once for
     /// [`Duration::ZERO`], never for `None`. Losses that became known during other calls come

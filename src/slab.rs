@@ -281,10 +281,10 @@ impl<T> Slab<T> {
 
     fn reuse(&mut self, index: u32, value: T) -> Key {
         let place = &mut self.places[index as usize];
-        let State::Vacant(next) = core::mem::replace(&mut place.state, State::Occupied(value))
-        else {
+        let State::Vacant(next) = place.state else {
             unreachable!("place {index} is in the list of vacant ones")
         };
+        place.state = State::Occupied(value);
         self.vacant = next;
         Key {
             index,

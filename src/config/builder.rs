@@ -124,7 +124,8 @@ impl Builder {
     }
 
     /// Declares the longest ttl that *any* client of these nodes uses, 4 ms to 100 years, and
-    /// refuses longer ones on this handle.
+    /// refuses longer ones on this handle. The [lock delay](Self::lock_delay) of a client is part of
+    /// its ttls here.
     ///
     /// If it is not set, ttls up to 30 days are accepted. It is also how long a restarted node is
     /// kept from voting by the [`RestartGuard`], which assumes 60 s if nothing is set, and how long
@@ -138,6 +139,53 @@ impl Builder {
             ConfigError::MaxTtl(ttl),
         );
         self.settings.max_ttl = Some(ttl);
+        self
+    }
+
+    /// Has the nodes keep every lock of this handle for `delay` longer than its holder may trust it.
+    /// Default: zero; at most 30 days.
+    ///
+    /// Of use where work does not end at the moment at which its lock does: a process that takes time
+    /// to be stopped, a program that hangs, or was suspended, and goes on for a while before it looks
+    /// at its lock ([`manual::keeping`](crate::manual::keeping)). When the validity of a lock has ended
+    /// (its holder was killed, was cut off, or did not extend it) no other client gets the lock before
+    /// `delay` has passed too. In that time the old holder has to be stopped. A release deletes the keys
+    /// at once, also one that comes late.
+    ///
+    /// * Validity is what it was: `at_risk` and `lost` come when they came without it, and `extend`
+    ///   and `confirm` count it off.
+    /// * The nodes get the ttl plus `delay / (1 - factor)`, with the factor of [`drift`](Self::drift),
+    ///   in whole milliseconds rounded up. That has to be within [`max_ttl`](Self::max_ttl) of this
+    ///   handle, and `max_ttl` of all other clients has to allow for it.
+    /// * Other clients need not know of it: they find the lock held for longer. Clients may have
+    ///   different delays.
+    /// * It goes with a lock that is handed over (`into_lock`, `to_bytes`), and its next owner extends
+    ///   with it.
+    /// * If a majority of the nodes says that the lock is lost, what is left of it on the others is not
+    ///   deleted by the handle, as it is without a delay, but stays until its end or your release. It
+    ///   keeps others out if the missing keys were forgotten by nodes whose answers do not count
+    ///   ([`RestartGuard`]); keys that an operator has deleted keep nobody out.
+    /// * `inspect` and the reports of waiters tell how long the keys live, so with the delay.
+    ///
+    /// ```no_run
+    /// use std::time::Duration;
+    /// use shearline::Redlock;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// // The supervisor needs up to 20 s until it has killed a worker that hangs.
+    /// let redlock = Redlock::builder()
+    ///     .nodes(["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"])
+    ///     .lock_delay(Duration::from_secs(20))
+    ///     .max_ttl(Duration::from_secs(60)) // 30 s of ttl and 20.3 s of delay fit.
+    ///     .build()?;
+    /// let guard = redlock.lock("printer", Duration::from_secs(30))?;
+    /// assert!(guard.validity() < Duration::from_secs(30)); // Killed now, others wait for some 50 s.
+    /// guard.unlock()?; // And now they do not wait at all.
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn lock_delay(mut self, delay: Duration) -> Self {
+        self.settings.lock_delay = delay;
         self
     }
 
@@ -255,11 +303,21 @@ impl Builder {
         }
         // Validity grows with the ttl: if nothing is left of the longest, then of none.
         let maximum = self.settings.ttl_limit();
-        let drift = drift.of(maximum);
-        if maximum <= drift {
-            return Err(ConfigError::DriftTooLarge { drift, maximum });
+        let allowance = drift.of(maximum);
+        if maximum <= allowance {
+            return Err(ConfigError::DriftTooLarge {
+                drift: allowance,
+                maximum,
+            });
         }
-        Ok(())
+        let left = self.settings.delay().map(|delay| delay.ttl(maximum));
+        match left {
+            Some(left) if drift.of(left) < left => Ok(()),
+            _ => Err(ConfigError::LockDelay {
+                delay: self.settings.lock_delay,
+                maximum,
+            }),
+        }
     }
 
     fn add(&mut self, url: &str) {
@@ -305,6 +363,7 @@ fn is_word(text: &str, most: usize) -> bool {
 mod tests {
     use super::*;
     use crate::error::UrlProblem;
+    use crate::limits::LOCK_DELAY_MAX;
     use alloc::format;
     use alloc::string::{String, ToString};
     use alloc::vec;
@@ -328,6 +387,7 @@ mod tests {
         let retry = Retry::new(32, 50 * MS..=250 * MS).wait(5000 * MS);
         assert_eq!(config.retry(), &retry);
         assert_eq!(config.max_ttl(), None);
+        assert_eq!(config.lock_delay(), Duration::ZERO);
         assert_eq!(config.ttl_limit(), Duration::from_secs(30 * 24 * 3600));
         assert_eq!(config.restart_guard(), RestartGuard::Observed);
         assert_eq!(config.cluster(), "default");
@@ -347,6 +407,7 @@ mod tests {
             .drift(0.5, 3 * MS)
             .retry(Retry::new(1, MS..=MS))
             .max_ttl(9000 * MS)
+            .lock_delay(700 * MS)
             .restart_guard(RestartGuard::Strict)
             .cluster("till")
             .watch_clocks(false)
@@ -362,6 +423,7 @@ mod tests {
         assert_eq!(Some(config.drift()), Drift::new(0.5, 3 * MS));
         assert_eq!(config.retry(), &Retry::new(1, MS..=MS));
         assert_eq!(config.max_ttl(), Some(9000 * MS));
+        assert_eq!(config.lock_delay(), 700 * MS);
         assert_eq!(config.ttl_limit(), 9000 * MS);
         assert_eq!(config.restart_guard(), RestartGuard::Strict);
         assert_eq!(config.cluster(), "till");
@@ -466,9 +528,14 @@ mod tests {
     fn mistaken_settings_are_told() {
         let hard = TTL_HARD_MAX + Duration::from_nanos(1);
         let day = 24 * 3600 * 1000 * MS;
+        let second = 1000 * MS;
         let too_large = |drift| ConfigError::DriftTooLarge {
             drift,
             maximum: drift,
+        };
+        let no_time = |delay| ConfigError::LockDelay {
+            delay,
+            maximum: second,
         };
         for (builder, error) in [
             (
@@ -487,6 +554,23 @@ mod tests {
             (
                 one().max_ttl(10 * MS).drift(0.5, 5 * MS),
                 too_large(10 * MS),
+            ),
+            (one().max_ttl(second).lock_delay(second), no_time(second)),
+            // They are 998 ms by a clock that is fast, and the drift of the other 2 ms is more.
+            (
+                one().max_ttl(second).lock_delay(988 * MS),
+                no_time(988 * MS),
+            ),
+            (
+                one().max_ttl(second).lock_delay(Duration::MAX),
+                no_time(Duration::MAX),
+            ),
+            (
+                one().max_ttl(TTL_HARD_MAX).lock_delay(31 * day),
+                ConfigError::LockDelay {
+                    delay: 31 * day,
+                    maximum: TTL_HARD_MAX,
+                },
             ),
             (one().retry(Retry::new(0, MS..=MS)), ConfigError::Retry),
             (one().retry(Retry::new(1, 2 * MS..=MS)), ConfigError::Retry),
@@ -537,6 +621,8 @@ mod tests {
                 .shutdown_timeout(Duration::MAX),
             one().max_ttl(4 * MS),
             one().max_ttl(TTL_HARD_MAX),
+            one().max_ttl(second).lock_delay(987 * MS),
+            one().max_ttl(TTL_HARD_MAX).lock_delay(LOCK_DELAY_MAX),
             one()
                 .max_ttl(second)
                 .drift(0.0, second - Duration::from_nanos(1)),
@@ -567,6 +653,11 @@ mod tests {
             (
                 one().max_ttl(MS),
                 "a max_ttl of 1ms is not between 4 ms and 36500 days",
+            ),
+            (
+                one().lock_delay(31 * 24 * 3600 * 1000 * MS),
+                "a lock delay of 31 days is longer than 30 days, or leaves nothing of the longest ttl, 30 \
+                 days, of which it is a part; shorten it, or raise `Builder::max_ttl`",
             ),
         ] {
             assert_eq!(builder.config().unwrap_err().to_string(), text);

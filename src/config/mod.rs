@@ -19,6 +19,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
 
+use crate::delay::Delay;
 use crate::limits::{TTL_ASSUMED_MAX, TTL_DEFAULT_MAX};
 use crate::quorum::Drift;
 
@@ -54,6 +55,7 @@ struct Settings {
     drift: Drift,
     retry: Retry,
     max_ttl: Option<Duration>,
+    lock_delay: Duration,
     restart_guard: RestartGuard,
     cluster: String,
     watch_clocks: bool,
@@ -72,6 +74,7 @@ impl Default for Settings {
             drift: Drift::default(),
             retry: Retry::default(),
             max_ttl: None,
+            lock_delay: Duration::ZERO,
             restart_guard: RestartGuard::default(),
             cluster: String::from("default"),
             watch_clocks: true,
@@ -89,6 +92,10 @@ impl Settings {
             RestartGuard::Off | RestartGuard::Observed => TTL_DEFAULT_MAX,
         };
         self.max_ttl.unwrap_or(assumed)
+    }
+
+    fn delay(&self) -> Option<Delay> {
+        self.drift.delay(self.lock_delay)
     }
 }
 
@@ -156,10 +163,23 @@ impl Config {
     }
 
     /// Returns the longest ttl that this handle accepts: [`Self::max_ttl`] if set, otherwise 30
-    /// days, or 60 s with [`RestartGuard::Strict`].
+    /// days, or 60 s with [`RestartGuard::Strict`]. A [lock delay](Self::lock_delay) counts as part
+    /// of each ttl here.
     #[must_use]
     pub fn ttl_limit(&self) -> Duration {
         self.settings.ttl_limit()
+    }
+
+    /// Returns how much longer nodes keep the key of a lock than its holder may trust it; zero if no
+    /// longer.
+    #[must_use]
+    pub fn lock_delay(&self) -> Duration {
+        self.settings.lock_delay
+    }
+
+    /// Returns what the lock delay adds to each ttl.
+    pub(crate) fn delay(&self) -> Delay {
+        self.settings.delay().unwrap_or_default() // The builder has checked it.
     }
 
     /// Returns how restarted nodes are kept from voting.

@@ -177,7 +177,10 @@ pub struct LockOptions {
     ttl: Duration,
     wait: Option<Duration>,
     tries: Option<u32>,
-    extensions: Option<u32>,
+    /// The largest number: any number.
+    extensions: u32,
+    /// For how many nanoseconds it is kept. Zero: it is not.
+    keep: u64,
 }
 
 impl LockOptions {
@@ -190,7 +193,8 @@ impl LockOptions {
             ttl,
             wait: None,
             tries: None,
-            extensions: None,
+            extensions: u32::MAX,
+            keep: 0,
         }
     }
 
@@ -210,9 +214,61 @@ impl LockOptions {
     }
 
     /// Allows at most this many extensions of the lock; after them
-    /// [`ExtendError::Limit`](crate::ExtendError::Limit). Without this there is no such limit.
+    /// [`ExtendError::Limit`](crate::ExtendError::Limit). Without this, and with [`u32::MAX`], there is
+    /// no such limit.
     pub const fn extensions(mut self, most: u32) -> Self {
-        self.extensions = Some(most);
+        self.extensions = most;
+        self
+    }
+
+    /// Has the lock extended by the handle until it is released or lost: at half of its validity, by
+    /// its ttl each time, and again within what is left if that fails.
+    ///
+    /// * It ends with `unlock` and the drop of the guard, with the loss of the lock, with
+    ///   `LockGuard::into_lock` or `detach`, with `Lock::to_bytes`, with the number of
+    ///   [`extensions`](Self::extensions) and with the handle. Of a plain [`Lock`](crate::Lock) also with
+    ///   its drop, which does not release it. A guard or lock that is leaked is kept.
+    /// * An extension that fails does not end the lock: it is valid until its end, and tried again
+    ///   (at most 15 times; the pauses get shorter). If a majority says that the key is not there,
+    ///   the lock is lost.
+    /// * `Redlock` extends on its I/O thread, whatever the threads of the program do. `LocalRedlock`,
+    ///   `Driver` and [`Engine`](crate::engine::Engine) do it in their turns: the program has to call
+    ///   `poll` or `turn`, at least as often as `until_deadline` says.
+    /// * A program that hangs keeps its lock. [`keep_for`](Self::keep_for) limits that.
+    ///
+    /// Costs a small allocation when the lock is granted, and for each extension one command to each
+    /// node. Those that are due in one turn go out in one write to each.
+    ///
+    /// ```no_run
+    /// # use std::time::Duration;
+    /// # use shearline::{LockOptions, Redlock};
+    /// # fn work() {}
+    /// # let redlock = Redlock::connect(["redis://10.0.0.1"])?;
+    /// let kept = LockOptions::new(Duration::from_secs(10)).keep();
+    /// let guard = redlock.lock_with("nightly-report", &kept)?;
+    /// work(); // For an hour, perhaps.
+    /// assert!(guard.is_valid()); // Unless it was lost: see `LockGuard::at_risk`, `lost`.
+    /// guard.unlock()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub const fn keep(mut self) -> Self {
+        self.keep = u64::MAX;
+        self
+    }
+
+    /// Does [`keep`](Self::keep) for at most `most` in all, counted from the grant: no extension lasts
+    /// longer, so the lock ends then. If that is shorter than its ttl it is not extended at all.
+    ///
+    /// ```
+    /// use core::time::Duration;
+    /// use shearline::LockOptions;
+    ///
+    /// let hour = Duration::from_secs(3600);
+    /// let kept = LockOptions::new(Duration::from_secs(10)).keep_for(hour);
+    /// assert_eq!(kept.kept_for(), Some(hour));
+    /// ```
+    pub const fn keep_for(mut self, most: Duration) -> Self {
+        self.keep = crate::time::nanos(most);
         self
     }
 
@@ -254,7 +310,31 @@ impl LockOptions {
     /// Returns how many extensions the lock may have; `None` if any number.
     #[must_use]
     pub const fn extensions_allowed(&self) -> Option<u32> {
+        match self.extensions {
+            u32::MAX => None,
+            most => Some(most),
+        }
+    }
+
+    /// Returns how many extensions the lock may have; the largest number if any number.
+    pub(crate) const fn extensions_left(&self) -> u32 {
         self.extensions
+    }
+
+    /// Returns for how long the lock is kept at most: [`Duration::MAX`] without a limit, `None` if it
+    /// is not kept.
+    #[must_use]
+    pub const fn kept_for(&self) -> Option<Duration> {
+        match self.keep {
+            0 => None,
+            u64::MAX => Some(Duration::MAX),
+            nanos => Some(Duration::from_nanos(nanos)),
+        }
+    }
+
+    /// Returns for how many nanoseconds the lock is kept at most; zero if it is not kept.
+    pub(crate) const fn kept_nanos(&self) -> u64 {
+        self.keep
     }
 }
 

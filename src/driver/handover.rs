@@ -5,6 +5,10 @@
 //!  4       1        1            24              8            8    4       2 + 2    ..               8
 //! ```
 //!
+//! That is version 1. Version 2 has what the lock delay adds to each ttl behind the ttl, in 4 bytes of
+//! milliseconds. A lock without a delay is written in version 1, as it always was. A program that knows only
+//! that one refuses the others, instead of extending them without their delay.
+//!
 //! The voters are the nodes that the lock stands on, a bit for each by its place in the
 //! configuration. Numbers are big-endian, times in nanoseconds. The checksum (FNV-1a) finds bytes that
 //! were cut or changed by accident; it does not stop a forger. A program that has the bytes can release
@@ -14,13 +18,17 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::clock::{self, ClockIdentity};
+use crate::delay::Delay;
 use crate::entry::Entry;
 use crate::limits::{RESOURCE_BYTES_MAX, TOKEN_BYTES_MAX, TOKEN_RANDOM_BYTES};
 use crate::quorum::{Lock, NodeSet};
 use crate::time::{Instant, nanos};
 
 const MAGIC: [u8; 4] = *b"SHLK";
-const VERSION: u8 = 1;
+
+/// Without and with a lock delay.
+const PLAIN: u8 = 1;
+const DELAYED: u8 = 2;
 
 /// Why bytes are no lock.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
@@ -30,7 +38,7 @@ pub enum FromBytesError {
     #[error("these bytes are no lock; pass on what `Lock::to_bytes` gave, unchanged")]
     NotALock,
     /// Another version of this library wrote them, in a format that this one does not know.
-    #[error("the lock has format {0}, this version reads format {VERSION}; use one version")]
+    #[error("the lock has format {0}, this version reads {PLAIN} and {DELAYED}; use one version")]
     Version(u8),
     /// There are too few or too many bytes, or some were changed.
     #[error("the lock was damaged on its way; pass on what `Lock::to_bytes` gave, unchanged")]
@@ -55,7 +63,8 @@ impl Lock {
     }
 
     /// Returns the lock as bytes, for another process on this machine or for later: its resource, its
-    /// token, its end with the clock that it was read from, and the nodes that it stands on. A limit of
+    /// token, its end with the clock that it was read from, its
+    /// [lock delay](crate::Builder::lock_delay), and the nodes that it stands on. A limit of
     /// extensions is not part of them.
     ///
     /// Nodes are named by their places: a handle that extends the lock later needs them in the same
@@ -65,6 +74,7 @@ impl Lock {
     /// them as secret as the access to the nodes.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
+        self.end_keeping();
         encode(self, ClockIdentity::current())
     }
 
@@ -86,13 +96,17 @@ impl Lock {
 
 fn encode(lock: &Lock, clock: Option<ClockIdentity>) -> Vec<u8> {
     let (resource, token) = (lock.resource(), lock.token().as_bytes());
-    let mut bytes = Vec::with_capacity(76 + resource.len() + token.len());
+    let added = lock.delay().millis();
+    let mut bytes = Vec::with_capacity(80 + resource.len() + token.len());
     bytes.extend_from_slice(&MAGIC);
-    bytes.push(VERSION);
+    bytes.push(if added == 0 { PLAIN } else { DELAYED });
     bytes.push(clock.is_some().into());
     bytes.extend_from_slice(&clock.map_or([0; ClockIdentity::BYTES], ClockIdentity::to_bytes));
     bytes.extend_from_slice(&lock.valid_until().as_nanos().to_be_bytes());
     bytes.extend_from_slice(&nanos(lock.ttl()).to_be_bytes());
+    if added != 0 {
+        bytes.extend_from_slice(&added.to_be_bytes());
+    }
     bytes.extend_from_slice(&lock.voters().to_bits().to_be_bytes());
     for part in [resource, token] {
         // Both are shorter than this by the limits.
@@ -108,15 +122,16 @@ fn encode(lock: &Lock, clock: Option<ClockIdentity>) -> Vec<u8> {
 
 fn decode(bytes: &[u8], clock: Option<ClockIdentity>) -> Result<Lock, FromBytesError> {
     let rest = bytes.strip_prefix(&MAGIC).ok_or(FromBytesError::NotALock)?;
-    match rest.first() {
-        Some(&VERSION) => {}
+    let lock = match rest.first() {
+        Some(&PLAIN) => decode_body(bytes, clock, false),
+        Some(&DELAYED) => decode_body(bytes, clock, true),
         Some(&other) => return Err(FromBytesError::Version(other)),
-        None => return Err(FromBytesError::Damaged),
-    }
-    decode_body(bytes, clock).ok_or(FromBytesError::Damaged)
+        None => None,
+    };
+    lock.ok_or(FromBytesError::Damaged)
 }
 
-fn decode_body(bytes: &[u8], clock: Option<ClockIdentity>) -> Option<Lock> {
+fn decode_body(bytes: &[u8], clock: Option<ClockIdentity>, is_delayed: bool) -> Option<Lock> {
     let (content, sum) = bytes.split_last_chunk::<8>()?;
     if u64::from_be_bytes(*sum) != checksum(content) {
         return None;
@@ -126,6 +141,10 @@ fn decode_body(bytes: &[u8], clock: Option<ClockIdentity>) -> Option<Lock> {
     let (identity, rest) = rest.split_first_chunk::<{ ClockIdentity::BYTES }>()?;
     let (until, rest) = rest.split_first_chunk::<8>()?;
     let (ttl, rest) = rest.split_first_chunk::<8>()?;
+    let (added, rest) = match is_delayed {
+        true => rest.split_first_chunk::<4>()?,
+        false => (&[0; 4], rest),
+    };
     let (voters, rest) = rest.split_first_chunk::<4>()?;
     let (resource_len, rest) = rest.split_first_chunk::<2>()?;
     let (token_len, rest) = rest.split_first_chunk::<2>()?;
@@ -146,10 +165,12 @@ fn decode_body(bytes: &[u8], clock: Option<ClockIdentity>) -> Option<Lock> {
     } else {
         Instant::ZERO
     };
+    let ttl = Duration::from_nanos(u64::from_be_bytes(*ttl));
+    let delay = Delay::of_millis(u32::from_be_bytes(*added));
     Some(Lock::transferred(
-        Entry::new(Vec::new(), resource, token),
+        Entry::new(Vec::new(), resource, token).delayed(delay),
         valid_until,
-        Duration::from_nanos(u64::from_be_bytes(*ttl)),
+        ttl,
         NodeSet::from_bits(u32::from_be_bytes(*voters))?,
     ))
 }
@@ -167,9 +188,14 @@ mod tests {
     use proptest::prelude::*;
 
     fn lock(resource: &[u8], token: &[u8], until: u64) -> Lock {
+        delayed(resource, token, until, 0)
+    }
+
+    fn delayed(resource: &[u8], token: &[u8], until: u64, added: u32) -> Lock {
+        let until = Instant::from_nanos(until);
         Lock::transferred(
-            Entry::new(Vec::new(), resource, token),
-            Instant::from_nanos(until),
+            Entry::new(Vec::new(), resource, token).delayed(Delay::of_millis(added)),
+            until,
             Duration::from_secs(10),
             NodeSet::first(2),
         )
@@ -199,6 +225,39 @@ mod tests {
     }
 
     #[test]
+    fn the_lock_delay_goes_with_the_lock() {
+        for added in [1, 5_051, u32::MAX] {
+            let went = delayed(b"a", &[7; 20], 9, added);
+            let bytes = went.to_bytes();
+            assert_eq!(bytes[4], DELAYED);
+            let came = Lock::from_bytes(&bytes).unwrap();
+            assert_eq!((parts(&came), came.delay()), (parts(&went), went.delay()));
+            assert_eq!(
+                came.life(),
+                Duration::from_millis(10_000 + u64::from(added))
+            );
+        }
+    }
+
+    /// These bytes were written before there was a lock delay, under an unknown clock.
+    #[test]
+    fn bytes_without_a_delay_are_those_of_the_first_version() {
+        let mut old = b"SHLK\x01\0".to_vec();
+        old.extend([0; ClockIdentity::BYTES]);
+        old.extend([0, 0, 0, 0, 0, 0, 0, 9]);
+        old.extend(10_000_000_000_u64.to_be_bytes());
+        old.extend([0, 0, 0, 3, 0, 1, 0, 20]);
+        old.push(b'a');
+        old.extend([7; 20]);
+        old.extend([0; 8]);
+        reseal(&mut old);
+        let came = Lock::from_bytes(&old).unwrap();
+        assert_eq!(came.delay(), Delay::default());
+        assert_eq!(came.ttl(), Duration::from_secs(10));
+        assert_eq!(encode(&lock(b"a", &[7; 20], 9), None), old);
+    }
+
+    #[test]
     fn under_another_clock_or_an_unknown_one_nothing_is_left_of_its_validity() {
         let here = ClockIdentity::current();
         assert!(here.is_some());
@@ -222,7 +281,13 @@ mod tests {
 
     #[test]
     fn every_cut_and_every_changed_byte_is_noticed() {
-        let bytes = lock(b"name", &[7; 20], 9).to_bytes();
+        for added in [0, 1_000] {
+            notices_all_changes(delayed(b"name", &[7; 20], 9, added).to_bytes());
+        }
+    }
+
+    fn notices_all_changes(bytes: Vec<u8>) {
+        let version = bytes[4];
         for len in 0..bytes.len() {
             let error = Lock::from_bytes(&bytes[..len]).unwrap_err();
             let expected = if len < 4 {
@@ -237,7 +302,7 @@ mod tests {
             changed[place] ^= 0x10;
             let expected = match place {
                 0..4 => FromBytesError::NotALock,
-                4 => FromBytesError::Version(VERSION ^ 0x10),
+                4 => FromBytesError::Version(version ^ 0x10),
                 _ => FromBytesError::Damaged,
             };
             assert_eq!(
@@ -265,7 +330,7 @@ mod tests {
         }
         let mut long = lock(&[1; RESOURCE_BYTES_MAX], &[7; 20], 9).to_bytes();
         long.insert(54, 1);
-        long[42..44].copy_from_slice(&(RESOURCE_BYTES_MAX as u16 + 1).to_be_bytes());
+        long[50..52].copy_from_slice(&(RESOURCE_BYTES_MAX as u16 + 1).to_be_bytes());
         reseal(&mut long);
         assert_eq!(
             Lock::from_bytes(&long).unwrap_err(),
@@ -285,23 +350,30 @@ mod tests {
         #[test]
         fn any_bytes_are_a_lock_or_an_error(
             body in proptest::collection::vec(any::<u8>(), 0..200),
-            lens in any::<(u8, u8)>(),
+            delayed in any::<bool>(),
+            lens in (0_u8..60, 18_u8..90),
+            fits in any::<bool>(),
         ) {
             let _ = Lock::from_bytes(&body);
+            let voters = if delayed { 50 } else { 46 };
             let mut bytes = MAGIC.to_vec();
-            bytes.push(VERSION);
+            bytes.push(if delayed { DELAYED } else { PLAIN });
             bytes.extend_from_slice(&body);
-            if 49 < bytes.len() {
+            if fits {
+                bytes.resize(voters + 8 + usize::from(lens.0) + usize::from(lens.1), 7);
+            }
+            if voters + 8 < bytes.len() {
                 bytes[5] &= 1;
-                bytes[38] &= 0x7f;
-                bytes[42..46].copy_from_slice(&[0, lens.0, 0, lens.1]);
+                bytes[voters] &= 0x7f;
+                bytes[voters + 4..][..4].copy_from_slice(&[0, lens.0, 0, lens.1]);
             }
             bytes.extend_from_slice(&[0; 8]);
             reseal(&mut bytes);
             if let Ok(lock) = Lock::from_bytes(&bytes) {
                 prop_assert!((1..=RESOURCE_BYTES_MAX).contains(&lock.resource().len()));
                 prop_assert!((20..=TOKEN_BYTES_MAX).contains(&lock.token().len()));
-                prop_assert_eq!(bytes.len(), 54 + lock.resource().len() + lock.token().len());
+                let own = lock.resource().len() + lock.token().len();
+                prop_assert_eq!(bytes.len(), voters + 16 + own);
             }
         }
     }

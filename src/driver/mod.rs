@@ -201,7 +201,8 @@ impl Driver {
         self.inner.until_deadline()
     }
 
-    /// Returns the next event: the outcome of an operation, or the loss of a lock.
+    /// Returns the next event: the outcome of an operation, the loss of a lock, or how the extension of a
+    /// lock went that is [kept](LockOptions::keep).
     #[must_use]
     pub fn poll_event(&mut self) -> Option<Event> {
         self.inner.events.pop_front()
@@ -261,6 +262,14 @@ impl Driver {
     /// [`ConfirmError::Closed`]: nothing is sent, and the lock is as it was.
     pub fn confirm(&mut self, lock: &Lock) -> Result<RoundId, ConfirmError> {
         self.begin()?.ask(|engine, now| engine.confirm(now, lock))
+    }
+
+    /// Asks for one [`Event::AtRisk`], when less than `left` is left of the validity of `lock`. See
+    /// [`Engine::alert_below`].
+    pub fn alert_below(&mut self, lock: &Lock, left: Duration) {
+        if let Ok(mut inner) = self.begin() {
+            inner.ask(|engine, _| engine.alert_below(lock, left));
+        }
     }
 
     /// Begins to ask who holds `resource`, and changes nothing. The outcome is an [`Event::Inspected`],

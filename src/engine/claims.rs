@@ -21,7 +21,7 @@ use crate::limits::CLAIMS_MAX;
 use crate::node::{
     Command, Dialect, Question, Reply, Request, Said, Trouble, refuses_the_verb, wants_the_text,
 };
-use crate::quorum::{Drift, Lock, LockId, Vote};
+use crate::quorum::{Drift, Keeping, Lock, LockId, Vote};
 use crate::slab::{Key, Slab};
 use crate::time::Instant;
 
@@ -53,6 +53,17 @@ pub(super) struct Below<'a> {
     pub(super) now: Instant,
     pub(super) nodes: &'a mut Nodes,
     pub(super) timers: &'a mut Timers,
+}
+
+/// What has to be done about a lock.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum LockDue {
+    /// It is over, and that has to be reported to its holder.
+    Over,
+    /// It is kept, and has to be extended by this ttl.
+    Extend(Duration),
+    /// It is at risk, and that has to be reported to its holder.
+    AtRisk,
 }
 
 impl Claims {
@@ -134,11 +145,11 @@ impl Claims {
     }
 
     /// Returns when the last of the present keys is over: by its known expiry, or where a `SET` or an
-    /// extension is unanswered a whole ttl from now.
+    /// extension is unanswered a whole life from now.
     #[cfg(feature = "std")]
     pub(super) fn keys_end_by(&self, now: Instant) -> Instant {
         let end = |claim: &Claim| match claim.may_be_written_yet() {
-            true => claim.gone_by.max(self.drift.gone_by(now, claim.ttl)),
+            true => claim.gone_by.max(self.drift.gone_by(now, claim.life)),
             false => claim.gone_by,
         };
         let ends = self.slab.iter().map(|(_, claim)| end(claim));
@@ -276,7 +287,7 @@ impl Claims {
         let claim = self.slab.get_mut(claim.0)?;
         claim.releasing.remove(node);
         if claim.unknown.remove(node) {
-            claim.gone_by = claim.gone_by.max(self.drift.gone_by(below.now, claim.ttl));
+            claim.gone_by = claim.gone_by.max(self.drift.gone_by(below.now, claim.life));
         }
         let there = &mut below.nodes[node];
         if claim.owed.insert(node) {
@@ -363,23 +374,46 @@ impl Claims {
 
     // ----- time -----------------------------------------------------------------------------
 
-    /// The timer of `claim` has fired. Returns `true` if its lock is over, and that has to be reported
-    /// to its holder.
-    pub(super) fn due(&mut self, claim: ClaimKey, below: &mut Below<'_>) -> bool {
-        let Some(there) = self.slab.get_mut(claim.0).must() else {
-            return false;
-        };
+    /// The timer of `claim` has fired. Returns what has to be done about its lock.
+    pub(super) fn due(&mut self, claim: ClaimKey, below: &mut Below<'_>) -> Option<LockDue> {
+        let there = self.slab.get_mut(claim.0).must()?;
         there.timer = None;
         match there.stage {
             Stage::Held { told: false } if below.now < told_at(there.stands_until()) => {
-                there.watch(below.timers); // It was extended meanwhile.
+                return there.due(below.now, below.timers); // Or it was extended meanwhile.
             }
-            Stage::Held { told: false } => return true,
+            Stage::Held { told: false } => return Some(LockDue::Over),
             Stage::Held { told: true } => self.forget(below.now, claim, below.timers),
             Stage::Releasing { .. } => self.expire_debts(claim, below),
             Stage::Attempt { .. } => {}
         }
-        false
+        None
+    }
+
+    /// Extends `lock` from now on, which was granted for the claim that it names.
+    pub(super) fn keep(&mut self, lock: &mut Lock, keeping: Keeping, timers: &mut Timers) {
+        let copy = lock.entry().copy_into(self.buffers.take());
+        if let Some(claim) = self.of_mut(lock).must() {
+            claim.entry = Some(copy);
+            claim.kept = Some(lock.keep(keeping));
+            claim.watch(timers);
+        }
+    }
+
+    /// Asks for an alert when less than `left` is left of `lock`, if it is held here and not over.
+    pub(super) fn alert(&mut self, lock: LockId, left: Duration, timers: &mut Timers) {
+        let claim = Key::from_bits(lock.claim).filter(|_| lock.engine == self.engine);
+        let claim = claim.and_then(|claim| self.slab.get_mut(claim));
+        if let Some(claim) = claim.filter(|claim| claim.is_held()) {
+            claim.alert(left);
+            claim.watch(timers);
+        }
+    }
+
+    /// Returns `true` if the end of `lock` was not reported, and it was not released.
+    pub(super) fn holds(&self, lock: LockId) -> bool {
+        let claim = Key::from_bits(lock.claim).and_then(|claim| self.slab.get(claim));
+        claim.is_some_and(Claim::is_held)
     }
 
     /// The keys of `claim` have expired where their expiry is known: ends the debts there.
@@ -426,12 +460,15 @@ impl Claims {
             return;
         };
         if claim.adopted {
-            // The longest ttl there is may be a month, and a late release goes to all nodes anyway.
+            // The longest life there is may be a month, and a late release goes to all nodes anyway.
+            if let Some(timer) = claim.timer.take() {
+                timers.cancel(timer);
+            }
             self.slab.remove(key.0);
             return;
         }
-        let at = claim.gone_by.max(now.saturating_add(claim.ttl));
-        claim.timer = Some(timers.insert(at, Alarm::Claim(key)));
+        let at = claim.gone_by.max(now.saturating_add(claim.life));
+        claim.wake_at(at, timers);
     }
 
     fn forget(&mut self, now: Instant, key: ClaimKey, timers: &mut Timers) {

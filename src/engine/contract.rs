@@ -335,6 +335,8 @@ pub enum Wake {
     Deadline,
     /// The validity of a lock ends.
     Expiry,
+    /// A lock that is kept is to be extended, or is at risk, or is to be looked at.
+    Extension,
     /// A release that is owed is tried again, or its key is gone by now.
     Debt,
 }

@@ -1,5 +1,7 @@
 //! Inputs and timers: each is passed to the parts that it concerns.
 
+use core::time::Duration;
+
 use crate::error::{LinkError, NodeOutcome, Unusable};
 use crate::keys::{ClaimKey, NodeId, OperationKey, PlaceKey};
 use crate::node::{Heard, Remaining, Reply, Trouble};
@@ -8,9 +10,13 @@ use crate::time::Instant;
 
 use super::Engine;
 use super::alarm::Alarm;
+use super::claims::LockDue;
 use super::contract::Input;
 use super::nodes::Silence;
+use super::operation::Kind;
+use super::operation::extend::Extend;
 use super::operation::held::Verdict;
+use super::parts::News;
 
 impl Engine {
     /// Hands in what happened outside. Infallible: nothing that a server sends is a mistake of the
@@ -368,13 +374,8 @@ impl Engine {
                     self.operations
                         .with(now, key, &mut self.parts, |operation, cx| operation.due(cx))
                 }
+                Alarm::Claim(key) => self.claim_due(now, key),
                 Alarm::Waiter(key) => self.operations.waited(now, key, &mut self.parts),
-                Alarm::Claim(key) => {
-                    let (claims, mut below) = self.parts.claims(now);
-                    if claims.due(key, &mut below) {
-                        self.lock_is_over(now, key);
-                    }
-                }
             }
         }
     }
@@ -401,6 +402,21 @@ impl Engine {
         claims.try_debts_again(node, &mut below);
     }
 
+    // Out of line: no timer fires for a lock that is given back in time.
+    #[inline(never)]
+    fn claim_due(&mut self, now: Instant, claim: ClaimKey) {
+        let (claims, mut below) = self.parts.claims(now);
+        match claims.due(claim, &mut below) {
+            None => {}
+            Some(LockDue::Over) => self.lock_is_over(now, claim),
+            Some(LockDue::Extend(ttl)) => self.extend_kept(now, claim, ttl),
+            Some(LockDue::AtRisk) => {
+                let lock = self.parts.claims.lock_id(claim);
+                self.parts.news.push_back(News::AtRisk(lock));
+            }
+        }
+    }
+
     /// Reports to the holder of `claim` that its lock is over. A lock that was reported as over is
     /// not revived by an answer in its last tick.
     fn lock_is_over(&mut self, now: Instant, claim: ClaimKey) {
@@ -408,10 +424,22 @@ impl Engine {
         let verdict = || Verdict::Unconfirmed;
         self.operations
             .end_questions(now, claim, open, verdict, &mut self.parts);
-        let next = self.parts.vacate(now, claim);
-        let (claims, mut below) = self.parts.claims(now);
-        claims.remember(claim, &mut below);
-        self.operations.lead(now, next, &mut self.parts);
+        self.operations.remember(now, claim, &mut self.parts);
+    }
+
+    /// Begins to extend the lock of `claim`, which is kept, unless an extension of it is open. If it
+    /// cannot begin, it is tried again.
+    fn extend_kept(&mut self, now: Instant, claim: ClaimKey, ttl: Duration) {
+        let (operations, parts) = (&mut self.operations, &mut self.parts);
+        let Ok(ttl) = parts.settings.check_ttl(ttl, parts.settings.delay) else {
+            return; // The little that its limit leaves is no validity.
+        };
+        if operations.has_room_for_own(&parts.queues)
+            && !operations.is_extending(claim, parts)
+            && let Some(extend) = Extend::of_kept(claim, parts)
+        {
+            operations.begin(now, ttl, None, Kind::Extend(extend), parts);
+        }
     }
 
     // ----- majorities that are silent -------------------------------------------------------

@@ -32,7 +32,8 @@ pub struct Holder {
     /// The label of its handle ([`Builder::owner`](crate::Builder::owner)), empty if it has none. Any
     /// client can write any label. It is also empty if the token looks like one of another library.
     pub owner: Box<[u8]>,
-    /// For how much longer a majority of the nodes keeps its token, at the least;
+    /// For how much longer a majority of the nodes keeps its token, with its
+    /// [lock delay](crate::Builder::lock_delay), at the least;
     /// [`Duration::MAX`] if the keys have no expiry. Its own validity may end earlier. Zero if it may
     /// have ended by now.
     pub valid_for: Duration,

@@ -67,6 +67,8 @@ mod tests;
 
 use alloc::boxed::Box;
 use alloc::string::String;
+#[cfg(feature = "std")]
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
@@ -257,6 +259,19 @@ impl Engine {
         operation::patience::distant_timeout(self.parts.nodes.iter())
     }
 
+    /// Returns the labels of the nodes that have said that they hold the token of `lock`, and not since that
+    /// they do not.
+    #[cfg(feature = "std")]
+    pub(crate) fn confirmed_by(&self, lock: &Lock) -> Vec<Arc<str>> {
+        let claim = self.parts.claims.of(lock);
+        let nodes = claim.map(|claim| claim.granted.without(claim.lacking));
+        let labels = self.parts.nodes.labels();
+        let nodes = nodes.iter().flat_map(|nodes| nodes.iter());
+        nodes
+            .map(|node| Arc::clone(&labels[node.index()]))
+            .collect()
+    }
+
     // ----- operations -----------------------------------------------------------------------
 
     /// Begins to take a lock. The outcome comes as [`Event::Acquired`].
@@ -269,7 +284,8 @@ impl Engine {
         check_resource(request.resource)?;
         let parts = &mut self.parts;
         parts.restarts.check_name(request.resource)?;
-        let ttl = parts.settings.check_ttl(request.options.ttl())?;
+        let delay = parts.settings.delay;
+        let ttl = parts.settings.check_ttl(request.options.ttl(), delay)?;
         let tries_allowed = request.options.tries_allowed(&parts.settings.retry);
         if tries_allowed == Some(0) {
             return Err(InvalidRequest::NoTries.into());
@@ -277,7 +293,7 @@ impl Engine {
         if self.operations.is_full(&parts.queues) || !parts.claims.has_room() {
             return Err(LockError::Saturated);
         }
-        parts.restarts.remember(ttl);
+        parts.restarts.remember(delay.life(ttl));
         let deadline = request.options.wait_allowed(&parts.settings.retry);
         let deadline = deadline
             .filter(|wait| guard!(DeadlineIgnored, !wait.is_zero()))
@@ -303,13 +319,14 @@ impl Engine {
         ttl: Duration,
     ) -> Result<RoundId, ExtendError> {
         let parts = &mut self.parts;
-        let ttl = parts.settings.check_ttl(ttl)?;
+        let delay = lock.delay();
+        let ttl = parts.settings.check_ttl(ttl, delay)?;
         Extend::check(now, lock)?;
         if self.operations.is_full_for_holders(&parts.queues) {
             return Err(ExtendError::Saturated); // It needs no new claim: the lock has one.
         }
         let kind = Kind::Extend(Extend::new(lock, parts)?);
-        parts.restarts.remember(ttl);
+        parts.restarts.remember(delay.life(ttl));
         Ok(self.operations.begin(now, ttl, None, kind, parts))
     }
 
@@ -330,7 +347,7 @@ impl Engine {
         if self.operations.is_full_for_holders(&parts.queues) {
             return Err(ConfirmError::Saturated);
         }
-        parts.restarts.remember(lock.ttl());
+        parts.restarts.remember(lock.life());
         Ok(self.operations.begin(now, lock.ttl(), None, kind, parts))
     }
 
@@ -387,10 +404,11 @@ impl Engine {
     /// Releases `lock`. The outcome comes as [`Event::Released`]; what is
     /// owed to nodes that do not answer stays owed beyond it.
     pub fn release(&mut self, now: Instant, lock: Lock) -> RoundId {
-        let (ttl, valid) = (lock.ttl(), lock.is_valid_at(now));
+        let valid = lock.is_valid_at(now);
         let claim = self.claim_to_release(now, lock);
         let next = self.parts.vacate(now, claim);
         let kind = Kind::Release(Release::new(claim, valid));
+        let ttl = Duration::ZERO; // The nodes have as long as its claim says.
         let round = self.operations.begin(now, ttl, None, kind, &mut self.parts);
         self.operations.lead(now, next, &mut self.parts);
         round
@@ -430,6 +448,21 @@ impl Engine {
         self.operations.cancel_acquisitions(now, &mut self.parts);
     }
 
+    /// Asks for one [`Event::AtRisk`], when less than `left` is left of the validity of `lock`: at once if that
+    /// is so now. It comes up to two ticks early rather than late. An extension puts it off. Of several requests the
+    /// one with the most `left` counts, until it was reported.
+    ///
+    /// Nothing is reported about a lock that is over, released or handed over, or is not one of this
+    /// engine, and `left` beyond 49 days is reported at once.
+    pub fn alert_below(&mut self, lock: &Lock, left: Duration) {
+        self.alert(lock.id(), left);
+    }
+
+    pub(crate) fn alert(&mut self, lock: LockId, left: Duration) {
+        let parts = &mut self.parts;
+        parts.claims.alert(lock, left, &mut parts.timers);
+    }
+
     // ----- locks without an operation -------------------------------------------------------
 
     /// Releases `lock` without an operation that waits for the outcome.
@@ -441,14 +474,17 @@ impl Engine {
     /// Returns the claim behind `lock`, with its entry. Questions about it come to nothing.
     fn claim_to_release(&mut self, now: Instant, lock: Lock) -> ClaimKey {
         let parts = &mut self.parts;
-        let (until, ttl) = (lock.valid_until(), lock.ttl());
         let Some(claim) = parts.claims.of_mut(&lock) else {
-            return parts.adopt(now, Some(lock.into_entry()), until, ttl);
+            let (until, life) = (lock.valid_until(), lock.life());
+            return parts.adopt(now, Some(lock.into_entry()), until, life);
         };
-        claim.entry = Some(lock.into_entry());
+        let copy = claim.entry.replace(lock.into_entry());
         let (key, open) = (claim.key, claim.end_questions());
         self.operations
             .end_questions(now, key, open, || Verdict::Closed, parts);
+        if let Some(copy) = copy {
+            parts.claims.buffers.give(copy.into_buffer()); // It was kept.
+        }
         key
     }
 
@@ -464,7 +500,7 @@ impl Engine {
             return lock;
         };
         claim.may_hold = claim.may_hold.without(claim.settled());
-        claim.entry = Some(lock.entry().copy_into(buffer));
+        let copy = claim.entry.replace(lock.entry().copy_into(buffer));
         if !claim.adopted {
             lock.set_voters(claim.settled().without(quarantined));
         }
@@ -472,6 +508,9 @@ impl Engine {
         self.operations
             .end_questions(now, key, open, || Verdict::Closed, parts);
         self.operations.give_back(now, key, parts);
+        if let Some(copy) = copy {
+            parts.claims.buffers.give(copy.into_buffer()); // It was kept.
+        }
         lock.set_id(LockId::NONE);
         lock
     }
@@ -485,7 +524,8 @@ impl Engine {
     pub fn adopt(&mut self, now: Instant, mut lock: Lock) -> Lock {
         let parts = &mut self.parts;
         if parts.claims.of(&lock).is_none() {
-            let claim = parts.adopt(now, None, lock.valid_until(), lock.ttl());
+            lock.leave_keeping();
+            let claim = parts.adopt(now, None, lock.valid_until(), lock.life());
             lock.set_id(parts.claims.lock_id(claim));
             if let Some(claim) = parts.claims.get_mut(claim).must() {
                 claim.watch(&mut parts.timers);

@@ -13,7 +13,7 @@ use core::time::Duration;
 use crate::error::NodeOutcome;
 use crate::invariant::Must;
 use crate::keys::{ClaimKey, NodeId, OperationKey, PlaceKey, WaiterKey};
-use crate::limits::ROUNDS_MAX;
+use crate::limits::{ROUNDS_FOR_KEEPING, ROUNDS_MAX};
 use crate::node::{Reply, Request, Trouble};
 use crate::resp::Value;
 use crate::slab::Slab;
@@ -59,6 +59,24 @@ impl Operations {
     /// Returns `true` if another operation would be one too many.
     pub(super) fn is_full(&self, queues: &Queues) -> bool {
         ROUNDS_MAX <= self.len(queues)
+    }
+
+    /// Returns `true` if there is room for another operation that no caller waits for.
+    pub(super) fn has_room_for_own(&self, queues: &Queues) -> bool {
+        self.len(queues) < ROUNDS_FOR_KEEPING
+    }
+
+    /// Returns `true` if an extension of `claim` counts votes: one that its engine has begun, or the newest
+    /// question about it.
+    pub(super) fn is_extending(&self, claim: ClaimKey, parts: &Parts) -> bool {
+        let Some(claim) = parts.claims.get(claim) else {
+            return false;
+        };
+        let newest = claim.questions.newest.and_then(|key| self.slab.get(key.0));
+        let newest = newest.is_some_and(|Operation { round, kind }| {
+            round.is_voting() && matches!(kind, Kind::Extend(_))
+        });
+        claim.is_extending || newest
     }
 
     /// Returns `true` if another question about a lock that is held would be one too many. They have as
@@ -154,7 +172,7 @@ impl Operations {
         if let Some(timer) = kept.timer {
             parts.timers.cancel(timer);
         }
-        let acquire = Acquire::opened(waiter, &kept);
+        let acquire = Acquire::opened(waiter, &kept, parts.queues.kept(waiter));
         let mut round = Round::new(kept.started, parts.nodes.len(), self.ballots.take());
         let until = parts.settings.tries_end(kept.started, kept.tries_allowed());
         round.state = State::Queued { until };
@@ -287,7 +305,8 @@ impl Operations {
     // ----- verdicts that concern others -----------------------------------------------------
 
     /// Hands the operation of `key` to `act`, if it is still open. If a majority has lost the lock that
-    /// it is about, other questions about it are over too, and what is left of it is released.
+    /// it is about, other questions about it are over too, and what is left of it is released, or stays for
+    /// the lock delay.
     #[inline]
     pub(super) fn with(
         &mut self,
@@ -299,9 +318,12 @@ impl Operations {
         if let Some(operation) = self.get_mut(key) {
             let (operation, mut cx) = operation.at(now, parts);
             act(operation, &mut cx);
-            if let Some((claim, open)) = cx.lost {
-                self.end_questions(now, claim, open, || Verdict::Lost, parts);
-                self.give_back(now, claim, parts);
+            if let Some(lost) = cx.lost {
+                self.end_questions(now, lost.claim, lost.open, || Verdict::Lost, parts);
+                match lost.stays {
+                    true => self.remember(now, lost.claim, parts),
+                    false => self.give_back(now, lost.claim, parts),
+                }
             }
         }
     }
@@ -323,6 +345,15 @@ impl Operations {
     pub(super) fn give_back(&mut self, now: Instant, claim: ClaimKey, parts: &mut Parts) {
         let next = parts.vacate(now, claim);
         parts.give_back(now, claim);
+        self.lead(now, next, parts);
+    }
+
+    /// The lock of `claim` is over and was not released. Then it is the turn of the next who wants it.
+    #[cold]
+    pub(super) fn remember(&mut self, now: Instant, claim: ClaimKey, parts: &mut Parts) {
+        let next = parts.vacate(now, claim);
+        let (claims, mut below) = parts.claims(now);
+        claims.remember(claim, &mut below);
         self.lead(now, next, parts);
     }
 

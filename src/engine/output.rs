@@ -36,6 +36,9 @@ impl Engine {
                 .wait_ends(key)
                 .map_or(Wake::Retry, |(_, why)| why),
             Alarm::Claim(key) => match self.parts.claims.get(key) {
+                Some(claim) if claim.is_held() && (claim.kept.is_some() || claim.alert != 0) => {
+                    Wake::Extension
+                }
                 Some(claim) if claim.is_held() => Wake::Expiry,
                 Some(_) | None => Wake::Debt,
             },
@@ -67,6 +70,10 @@ impl Engine {
         while let Some(news) = self.parts.news.pop_front() {
             let event = match news {
                 News::Expired(lock) => Some(Event::Expired { lock }),
+                News::AtRisk(lock) => {
+                    let holds = self.parts.claims.holds(lock);
+                    holds.then_some(Event::AtRisk { lock })
+                }
                 News::Operation(key) => self.operations.tell(now, key, &mut self.parts),
                 News::Stirred(key) => {
                     self.stir(now, Some(key));

@@ -51,6 +51,8 @@ pub(super) enum News {
     Operation(OperationKey),
     /// A lock is over.
     Expired(LockId),
+    /// A lock is at risk, if it is still held.
+    AtRisk(LockId),
     /// Something has changed that this operation waits for. There is nothing to tell a caller.
     Stirred(OperationKey),
 }
@@ -78,20 +80,20 @@ impl Parts {
         (&mut self.claims, Below { now, nodes, timers })
     }
 
-    /// Makes a claim for a lock that was granted elsewhere, or has been forgotten here; `entry` is its
-    /// name and token, if it is to be released. An extension that was not confirmed may have given some
+    /// Makes a claim for a lock that was granted elsewhere, or has been forgotten here, and whose keys
+    /// were given `life` at most; `entry` is its name and token, if it is to be released. An extension that was not confirmed may have given some
     /// of its keys more than it knows of.
     pub(super) fn adopt(
         &mut self,
         now: Instant,
         entry: Option<Entry>,
         until: Instant,
-        ttl: Duration,
+        life: Duration,
     ) -> ClaimKey {
-        self.restarts.remember(ttl);
-        let ttl = ttl.max(TTL_ASSUMED_MAX).min(self.settings.ttl_limit);
-        let gone_by = self.settings.drift.gone_by(now.max(until), ttl);
-        let claim = Claim::adopted(self.nodes.set(), ttl, until, gone_by);
+        self.restarts.remember(life);
+        let life = life.max(TTL_ASSUMED_MAX).min(self.settings.ttl_limit);
+        let gone_by = self.settings.drift.gone_by(now.max(until), life);
+        let claim = Claim::adopted(self.nodes.set(), life, until, gone_by);
         self.claims.insert(Claim { entry, ..claim })
     }
 

@@ -343,6 +343,16 @@ impl Queues {
         self.waiters.keys().collect()
     }
 
+    /// The lock of `waiter` is kept for so many nanoseconds.
+    pub(super) fn keep(&mut self, waiter: WaiterKey, nanos: u64) {
+        self.waiters.keep(waiter, nanos);
+    }
+
+    /// Returns for how many; zero if it is not kept.
+    pub(super) fn kept(&self, waiter: WaiterKey) -> u64 {
+        self.waiters.kept(waiter)
+    }
+
     /// Returns `waiter`, while it waits for its turn.
     pub(super) fn waiter(&self, waiter: WaiterKey) -> Option<&Waiter> {
         self.waiters.get(waiter)

@@ -4,6 +4,7 @@ use alloc::boxed::Box;
 use core::time::Duration;
 
 use crate::config::{Config, Retry};
+use crate::delay::Delay;
 use crate::error::InvalidRequest;
 use crate::quorum::Drift;
 use crate::time::{Instant, NANOS_PER_TICK};
@@ -21,7 +22,10 @@ pub(super) struct Settings {
     /// The node timeout that the user has fixed.
     pub(super) node_timeout: Option<Duration>,
     pub(super) connect_timeout: Duration,
+    /// The longest that a key may live.
     pub(super) ttl_limit: Duration,
+    /// What this engine's own locks have.
+    pub(super) delay: Delay,
     pub(super) retry: Retry,
 }
 
@@ -33,13 +37,18 @@ impl Settings {
             node_timeout: config.node_timeout(),
             connect_timeout: config.connect_timeout(),
             ttl_limit: config.ttl_limit(),
+            delay: config.delay(),
             retry: *config.retry(),
         }
     }
 
-    /// Returns `ttl` as the servers take it, in whole milliseconds, or why it cannot be asked for.
-    pub(super) fn check_ttl(&self, ttl: Duration) -> Result<Duration, InvalidRequest> {
-        let maximum = self.ttl_limit;
+    /// Returns `ttl` in whole milliseconds, or why a lock with this `delay` cannot have it.
+    pub(super) fn check_ttl(
+        &self,
+        ttl: Duration,
+        delay: Delay,
+    ) -> Result<Duration, InvalidRequest> {
+        let maximum = delay.ttl(self.ttl_limit);
         if ttl > maximum {
             return Err(InvalidRequest::TtlTooLong { ttl, maximum });
         }

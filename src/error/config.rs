@@ -5,8 +5,8 @@ use core::time::Duration;
 
 use super::span::Span;
 use crate::limits::{
-    CLIENT_NAME_BYTES_MAX, CLUSTER_BYTES_MAX, CREDENTIAL_BYTES_MAX, DEAD_AFTER_MIN, NODES_MAX,
-    OWNER_BYTES_MAX, TTL_HARD_MAX, UNIX_PATH_BYTES_MAX,
+    CLIENT_NAME_BYTES_MAX, CLUSTER_BYTES_MAX, CREDENTIAL_BYTES_MAX, DEAD_AFTER_MIN, LOCK_DELAY_MAX,
+    NODES_MAX, OWNER_BYTES_MAX, TTL_HARD_MAX, UNIX_PATH_BYTES_MAX,
 };
 
 /// Why a configuration cannot be used.
@@ -65,6 +65,19 @@ pub enum ConfigError {
         /// What would be subtracted from the longest ttl.
         drift: Duration,
         /// The longest ttl.
+        maximum: Duration,
+    },
+    /// The lock delay is longer than 30 days, or leaves nothing of the longest ttl, of which it is a
+    /// part.
+    #[error(
+        "a lock delay of {} is longer than {}, or leaves nothing of the longest ttl, {}, of which it is \
+         a part; shorten it, or raise `Builder::max_ttl`",
+        Span(*delay), Span(LOCK_DELAY_MAX), Span(*maximum)
+    )]
+    LockDelay {
+        /// The lock delay.
+        delay: Duration,
+        /// The longest ttl, with the delay.
         maximum: Duration,
     },
     /// The owner label is too long.

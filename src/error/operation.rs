@@ -197,7 +197,8 @@ pub enum InvalidRequest {
     TtlTooLong {
         /// The ttl asked for.
         ttl: Duration,
-        /// The longest that is allowed.
+        /// The longest that is allowed: [`Config::ttl_limit`](crate::Config::ttl_limit), less what the
+        /// lock delay takes.
         maximum: Duration,
     },
     /// Zero tries were asked for.

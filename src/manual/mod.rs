@@ -7,15 +7,17 @@
 //! 3. [`safety`]: why two clients do not hold one lock, step by step.
 //! 4. [`outcomes`]: what each operation may answer, and what to do then.
 //! 5. [`waiting`]: what wakes a waiter, for how long it waits, and who is next.
-//! 6. [`defaults`]: every default, and the reason for it.
-//! 7. [`operating`]: how to run the masters.
-//! 8. [`permissions`]: what a user must be allowed on each node.
-//! 9. [`design`]: the layers, and why they are as they are.
-//! 10. [`testing`]: how to test with locks, and how this library is tested.
+//! 6. [`keeping`]: how to keep a lock for longer than a ttl, and what happens if that fails.
+//! 7. [`defaults`]: every default, and the reason for it.
+//! 8. [`operating`]: how to run the masters.
+//! 9. [`permissions`]: what a user must be allowed on each node.
+//! 10. [`design`]: the layers, and why they are as they are.
+//! 11. [`testing`]: how to test with locks, and how this library is tested.
 
 pub mod defaults;
 pub mod design;
 pub mod guarantees;
+pub mod keeping;
 pub mod operating;
 pub mod outcomes;
 pub mod permissions;

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! and in every client [`Builder::max_ttl`](crate::Builder::max_ttl) with the longest ttl that any of
-//! them uses. [`permissions`](super::permissions) has the user for them. The rest of this page says
+//! them uses, and its [lock delay](crate::Builder::lock_delay). [`permissions`](super::permissions) has the user for them. The rest of this page says
 //! why, and what else is possible.
 //!
 //! # How many

@@ -1,12 +1,19 @@
 //! A lock that is held, as a value.
 
+use alloc::sync::Arc;
 use core::fmt;
+use core::num::NonZeroU64;
 use core::time::Duration;
 
-use super::{Majority, NodeSet};
+use super::{Keeping, Kept, Majority, NodeSet};
+use crate::delay::Delay;
 use crate::entry::Entry;
 use crate::resource::Token;
 use crate::time::{Instant, nanos};
+
+// As much as if no lock were kept.
+#[cfg(target_pointer_width = "64")]
+const _: () = assert!(size_of::<Terms>() == 16);
 
 /// Names a held lock towards the engine that granted or adopted it.
 ///
@@ -29,12 +36,34 @@ pub struct LockId {
 pub struct Lock {
     entry: Entry,
     id: LockId,
-    valid_until: Instant,
-    /// The longest that its keys were given, in nanoseconds. Its releases are not owed for longer.
-    ttl: u64,
+    terms: Terms,
+    /// Of one that is not kept.
     extensions_left: u32,
     /// The nodes that said that they have it, up to the last verdict.
     voters: NodeSet,
+}
+
+/// How long it lasts. As large as if no lock were kept.
+enum Terms {
+    Own {
+        /// The longest that its keys were given, less the delay, in nanoseconds.
+        ttl: NonZeroU64,
+        valid_until: Instant,
+    },
+    /// Its engine extends it by itself.
+    Kept(Arc<Kept>),
+}
+
+impl Terms {
+    fn own(ttl: Duration, valid_until: Instant) -> Self {
+        let ttl = not_zero(ttl);
+        Self::Own { ttl, valid_until }
+    }
+}
+
+/// Returns `ttl` in nanoseconds. No lock has none.
+fn not_zero(ttl: Duration) -> NonZeroU64 {
+    NonZeroU64::new(nanos(ttl)).unwrap_or(NonZeroU64::MIN)
 }
 
 impl LockId {
@@ -58,8 +87,7 @@ impl Lock {
         Self {
             entry,
             id,
-            valid_until,
-            ttl: nanos(ttl),
+            terms: Terms::own(ttl, valid_until),
             extensions_left,
             voters: majority.nodes(),
         }
@@ -76,8 +104,7 @@ impl Lock {
         Self {
             entry,
             id: LockId::NONE,
-            valid_until,
-            ttl: nanos(ttl),
+            terms: Terms::own(ttl, valid_until),
             extensions_left: u32::MAX,
             voters,
         }
@@ -104,70 +131,133 @@ impl Lock {
     /// Returns the instant, by the clock of the engine, from which on the lock must not be trusted.
     #[must_use]
     pub fn valid_until(&self) -> Instant {
-        self.valid_until
+        match &self.terms {
+            Terms::Own { valid_until, .. } => *valid_until,
+            Terms::Kept(kept) => kept.valid_until(),
+        }
     }
 
     /// Returns `true` if it may be trusted at `now`. To the nanosecond: at [`Lock::valid_until`] it
     /// may not.
     #[must_use]
     pub fn is_valid_at(&self, now: Instant) -> bool {
-        now < self.valid_until
+        now < self.valid_until()
     }
 
     /// Returns how long it may be trusted from `now` on.
     #[must_use]
     pub fn validity_at(&self, now: Instant) -> Duration {
-        self.valid_until.saturating_since(now)
+        self.valid_until().saturating_since(now)
     }
 
-    /// Returns the longest ttl that it was taken or extended with.
+    /// Returns the longest ttl that it was taken or extended with. A
+    /// [lock delay](crate::Builder::lock_delay) is no part of it.
     #[must_use]
     pub fn ttl(&self) -> Duration {
-        Duration::from_nanos(self.ttl)
+        match &self.terms {
+            Terms::Own { ttl, .. } => Duration::from_nanos(ttl.get()),
+            Terms::Kept(kept) => kept.ttl(),
+        }
+    }
+
+    /// Returns for how much longer than it is valid its keys are kept.
+    pub(crate) fn delay(&self) -> Delay {
+        self.entry.delay()
+    }
+
+    /// Returns the longest that its keys were given. Its releases are not owed for longer.
+    pub(crate) fn life(&self) -> Duration {
+        self.delay().life(self.ttl())
     }
 
     /// Returns how many more extensions it was granted.
     #[must_use]
     pub fn extensions_left(&self) -> u32 {
-        self.extensions_left
+        match &self.terms {
+            Terms::Own { .. } => self.extensions_left,
+            Terms::Kept(kept) => kept.extensions_left(),
+        }
     }
 
     /// A majority extended it: its validity ends at the later of the two ends.
-    pub(crate) fn extended(&mut self, majority: &Majority, valid_until: Instant, ttl: Duration) {
+    pub(crate) fn extended(&mut self, majority: &Majority, end: Instant, longest: Duration) {
         self.voters = self.voters.union(majority.nodes());
-        self.ttl = self.ttl.max(nanos(ttl));
-        self.valid_until = self.valid_until.max(valid_until);
-        self.extensions_left = match self.extensions_left {
-            u32::MAX => u32::MAX,
-            limited => limited.saturating_sub(1),
-        };
+        match &mut self.terms {
+            Terms::Kept(_) => {} // Its engine has told it.
+            Terms::Own { ttl, valid_until } => {
+                *ttl = not_zero(longest).max(*ttl);
+                *valid_until = end.max(*valid_until);
+                self.extensions_left = one_less(self.extensions_left);
+            }
+        }
     }
 
     /// A majority keeps it until then: that replaces the known end.
-    pub(crate) fn confirmed(&mut self, majority: &Majority, valid_until: Instant, ttl: Duration) {
+    pub(crate) fn confirmed(&mut self, majority: &Majority, end: Instant, longest: Duration) {
         self.voters = self.voters.union(majority.nodes());
-        self.ttl = self.ttl.max(nanos(ttl));
-        self.valid_until = valid_until;
+        if let Terms::Own { ttl, valid_until } = &mut self.terms {
+            (*ttl, *valid_until) = (not_zero(longest).max(*ttl), end);
+        }
     }
+
+    #[cfg(any(feature = "std", test))]
+    fn end_at(&mut self, end: Instant, longest: Duration) {
+        match &mut self.terms {
+            Terms::Kept(kept) => kept.ends(end, longest),
+            Terms::Own { .. } => self.terms = Terms::own(longest, end),
+        }
+    }
+
+    // ----- keeping --------------------------------------------------------------------------
+
+    /// Begins to keep it. Returns what its engine extends it by.
+    pub(crate) fn keep(&mut self, keeping: Keeping) -> Arc<Kept> {
+        let kept = Kept::new(
+            keeping,
+            self.valid_until(),
+            self.ttl(),
+            self.extensions_left,
+        );
+        let kept = Arc::new(kept);
+        self.terms = Terms::Kept(Arc::clone(&kept));
+        kept
+    }
+
+    /// It goes to another process: its engine does not extend it any more.
+    #[cfg(feature = "std")]
+    pub(crate) fn end_keeping(&self) {
+        if let Terms::Kept(kept) = &self.terms {
+            kept.end();
+        }
+    }
+
+    /// It leaves the engine that keeps it: its end is its own again.
+    pub(crate) fn leave_keeping(&mut self) {
+        let (ttl, valid_until) = (self.ttl(), self.valid_until());
+        self.extensions_left = self.extensions_left();
+        self.terms = Terms::own(ttl, valid_until);
+    }
+
+    // ----- its end --------------------------------------------------------------------------
 
     /// Returns `true` if its end is known. The end of a lock from another clock is not known: it
     /// was not reported as over, and can still be confirmed.
     #[cfg(any(feature = "std", test))]
     pub(crate) fn has_known_end(&self) -> bool {
-        self.valid_until != Instant::ZERO
+        self.valid_until() != Instant::ZERO
     }
 
     /// It was read under another clock: its validity is zero.
     #[cfg(test)]
     pub(crate) fn forget_end(&mut self) {
-        self.valid_until = Instant::ZERO;
+        self.end_at(Instant::ZERO, self.ttl());
     }
 
     /// A majority said it is gone.
     #[cfg(feature = "std")]
     pub(crate) fn lost(&mut self, now: Instant) {
-        if now < self.valid_until || !self.has_known_end() {
-            self.valid_until = now;
+        if now < self.valid_until() || !self.has_known_end() {
+            self.end_at(now, self.ttl());
         }
     }
 
@@ -194,6 +284,14 @@ impl Lock {
     }
 }
 
+/// Returns how many extensions are left after one of `left`.
+pub(super) const fn one_less(left: u32) -> u32 {
+    match left {
+        u32::MAX => u32::MAX, // Any number.
+        limited => limited.saturating_sub(1),
+    }
+}
+
 impl fmt::Debug for Lock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Lock")
@@ -202,7 +300,7 @@ impl fmt::Debug for Lock {
                 &format_args!("\"{}\"", self.resource().escape_ascii()),
             )
             .field("token", &self.token())
-            .field("valid_until", &self.valid_until)
+            .field("valid_until", &self.valid_until())
             .finish_non_exhaustive()
     }
 }

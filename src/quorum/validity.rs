@@ -8,6 +8,8 @@
 
 use core::time::Duration;
 
+use crate::delay::Delay;
+use crate::limits::LOCK_DELAY_MAX;
 use crate::time::Instant;
 
 const BILLION: u128 = 1_000_000_000;
@@ -80,6 +82,20 @@ impl Drift {
         Duration::new(whole, (share % BILLION) as u32)
     }
 
+    /// Returns the lock delay that lasts `least` at least by the clock of a holder, on every node whose
+    /// clock is not faster than this drift allows; `None` if it is longer than [`LOCK_DELAY_MAX`], or too
+    /// long to be written down.
+    pub(crate) fn delay(self, least: Duration) -> Option<Delay> {
+        if LOCK_DELAY_MAX < least {
+            return None;
+        }
+        // The divisor is not zero because no factor is 1.
+        let slowest = BILLION.saturating_sub(u128::from(self.parts_per_billion));
+        let nanos = least.as_nanos().saturating_mul(BILLION);
+        let millis = nanos.div_ceil(slowest.max(1)).div_ceil(1_000_000);
+        u32::try_from(millis).ok().map(Delay::of_millis)
+    }
+
     /// Returns until when a lock of `ttl` may be trusted whose first byte was sent at or after
     /// `sent`.
     ///
@@ -142,6 +158,30 @@ mod tests {
                     );
                 }
             }
+        }
+    }
+
+    #[test]
+    fn a_key_lasts_longer_by_the_delay_on_the_fastest_node() {
+        const MS: Duration = Duration::from_millis(1);
+        let day = 24 * 3600 * 1000 * MS;
+        for (factor, delay, added) in [
+            (0.01, Duration::ZERO, Some(0)),
+            (0.01, Duration::from_nanos(1), Some(1)),
+            (0.01, 99 * MS, Some(100)),
+            (0.01, 100 * MS, Some(102)),
+            (0.01, 5_000 * MS, Some(5_051)),
+            (0.0, 5_000 * MS, Some(5_000)),
+            (0.5, 5_000 * MS, Some(10_000)),
+            (0.01, 30 * day, Some(2_618_181_819)),
+            (0.0, 30 * day + Duration::from_nanos(1), None),
+            (0.0, Duration::MAX, None),
+            (0.999_999_999, 4 * MS, Some(4_000_000_000)),
+            (0.999_999_999, 5 * MS, None),
+        ] {
+            let drift = Drift::new(factor, 2 * MS).expect("a factor");
+            let expected = added.map(Delay::of_millis);
+            assert_eq!(drift.delay(delay), expected, "{delay:?}, {factor}");
         }
     }
 

@@ -7,6 +7,7 @@ use super::slot::{Outcome, Slot};
 use super::table::Table;
 use crate::driver::{Refusal, clock};
 use crate::engine::{Engine, Event, Extension, RoundId};
+use crate::error::{ExtendError, Report};
 use crate::quorum::{Lock, LockId};
 use crate::time::Instant;
 
@@ -46,8 +47,12 @@ pub(super) enum Delivery {
     Outcome(Arc<Slot>, Outcome),
     /// The lock is lost.
     Lost(Arc<Slot>),
-    /// The lock ends at this time, later or earlier than before.
-    Ends(Arc<Slot>, Instant),
+    /// The lock ends at another time than before, perhaps earlier.
+    Ends(Arc<Slot>),
+    /// The lock may be at risk.
+    Alert(Arc<Slot>, LockId),
+    /// The engine has failed to extend the lock.
+    NotKept(Arc<Slot>, Option<Report>),
 }
 
 impl Waiting {
@@ -155,6 +160,14 @@ impl Callers {
             let slot = self.locks.take(lock);
             return self.deliveries.extend(slot.map(Delivery::Lost));
         }
+        if let Event::AtRisk { lock } = event {
+            let slot = self.locks.get(lock).map(Arc::clone);
+            let alert = slot.map(|slot| Delivery::Alert(slot, lock));
+            return self.deliveries.extend(alert);
+        }
+        if let Event::Kept { lock, result } = event {
+            return self.note_kept(lock, result);
+        }
         if let Event::Extended {
             result: Ok(extension),
             ..
@@ -186,10 +199,35 @@ impl Callers {
         if let Some(slot) = self.locks.get(extension.lock) {
             let until = extension.valid_until();
             match extension.exact {
-                true => self
-                    .deliveries
-                    .push(Delivery::Ends(Arc::clone(slot), until)),
+                true => {
+                    slot.watch.ends(until);
+                    self.deliveries.push(Delivery::Ends(Arc::clone(slot)));
+                }
                 false => slot.watch.lasts(until),
+            }
+        }
+    }
+
+    /// The engine has extended `lock` by itself, or has failed to. One that was released meanwhile is not
+    /// known any more.
+    fn note_kept(&mut self, lock: LockId, result: Result<Instant, ExtendError>) {
+        let Some(slot) = self.locks.get(lock) else {
+            return;
+        };
+        match result {
+            Ok(until) => slot.watch.kept(until),
+            Err(error) => {
+                let report = match error {
+                    ExtendError::Lost(report) | ExtendError::Unconfirmed(report) => Some(report),
+                    ExtendError::Invalid(_)
+                    | ExtendError::Expired
+                    | ExtendError::Limit
+                    | ExtendError::Saturated
+                    | ExtendError::Forked
+                    | ExtendError::Closed => None,
+                };
+                self.deliveries
+                    .push(Delivery::NotKept(Arc::clone(slot), report));
             }
         }
     }
@@ -226,7 +264,9 @@ impl Callers {
         let place = self.deliveries.iter().position(is_own)?;
         match self.deliveries.swap_remove(place) {
             Delivery::Outcome(_, outcome) => Some(outcome),
-            Delivery::Lost(_) | Delivery::Ends(..) => None,
+            Delivery::Lost(_) | Delivery::Ends(_) | Delivery::Alert(..) | Delivery::NotKept(..) => {
+                None
+            }
         }
     }
 }

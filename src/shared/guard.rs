@@ -1,11 +1,13 @@
 //! A lock that is released when it goes out of scope.
 
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
 
 use super::GRACE;
 use super::Redlock;
+use super::at_risk::{AtRisk, Health};
 use super::callers::Waiter;
 use super::lost::Lost;
 use super::slot::{Outcome, Slot};
@@ -80,6 +82,49 @@ impl LockGuard {
     /// Returns a signal that the lock is lost: a future, with [`Lost::wait`] for threads.
     pub fn lost(&self) -> Lost {
         Lost::new(Arc::clone(&self.slot), self.redlock.shared().process)
+    }
+
+    /// Returns a signal that less than a quarter of its ttl is left of the lock: a future, with
+    /// [`AtRisk::wait`] for threads. [`AtRisk::below`] sets another limit.
+    pub fn at_risk(&self) -> AtRisk {
+        let slot = Arc::clone(&self.slot);
+        AtRisk::new(slot, &self.redlock.handle.shared, self.lock())
+    }
+
+    /// Returns what is known of the lock now: how long it is valid, which nodes have it, and how its
+    /// extensions went if it is [kept](crate::LockOptions::keep). Sends nothing. In a forked child
+    /// nothing is known.
+    ///
+    /// ```no_run
+    /// # use std::time::Duration;
+    /// # use shearline::{LockOptions, Redlock};
+    /// # let redlock = Redlock::connect(["redis://10.0.0.1"])?;
+    /// let kept = LockOptions::new(Duration::from_secs(10)).keep();
+    /// let guard = redlock.lock_with("report", &kept)?;
+    /// let health = guard.health();
+    /// if health.failures != 0 {
+    ///     println!("{:?} left; {:?}", health.validity, health.last_report);
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn health(&self) -> Health {
+        let mut health = Health {
+            validity: Duration::ZERO,
+            confirmed_by: Vec::new(),
+            failures: 0,
+            last_report: None,
+        };
+        let shared = self.redlock.shared();
+        if shared.is_foreign() {
+            return health;
+        }
+        if let Ok(section) = shared.enter() {
+            health.confirmed_by = section.engine.confirmed_by(self.lock());
+        }
+        health.validity = self.validity();
+        (health.failures, health.last_report) = self.slot.watch.failures();
+        health
     }
 
     /// Extends the lock to last `ttl` from now, if that is later than its present end.

@@ -14,6 +14,7 @@ use core::time::Duration;
 use rustix::process::{Pid, getpid};
 
 use super::slot::Slot;
+use super::watch::Pending;
 use crate::driver::clock;
 
 /// Completes when the lock may not be trusted any more: its validity is about to end, or a
@@ -60,14 +61,14 @@ impl Lost {
     /// Returns `true` if the lock is lost, and in a forked child.
     #[must_use]
     pub fn is_lost(&self) -> bool {
-        self.is_foreign() || self.slot.watch.is_lost_at(clock::now())
+        self.is_foreign() || self.slot.watch.is_over_at(clock::now(), Duration::ZERO)
     }
 
     /// Waits on this thread until the lock is lost, at most for `timeout`. Returns `true` if it is lost,
     /// and `false` at once if it was released.
     #[must_use]
     pub fn wait(&self, timeout: Duration) -> bool {
-        self.is_foreign() || self.slot.watch.wait(timeout)
+        self.is_foreign() || self.slot.watch.wait(timeout, Duration::ZERO)
     }
 
     /// Returns `true` in a forked child, where the mutex of the watch may never be unlocked.
@@ -84,7 +85,11 @@ impl Future for Lost {
         if this.is_foreign() {
             return Poll::Ready(());
         }
-        this.slot.watch.poll(&mut this.place, context.waker())
+        let watch = &this.slot.watch;
+        match watch.poll(&mut this.place, Duration::ZERO, context.waker()) {
+            Pending::Over => Poll::Ready(()),
+            Pending::Waits | Pending::Alert(_) => Poll::Pending,
+        }
     }
 }
 

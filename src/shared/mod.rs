@@ -38,7 +38,7 @@
 //!
 //! | file | subject |
 //! | --- | --- |
-//! | `redlock`, `guard`, `future`, `lost`, `changes` | what users hold |
+//! | `redlock`, `guard`, `future`, `lost`, `at_risk`, `changes` | what users hold |
 //! | `reply`, `slot`, `watch` | where outcomes are delivered, and the loss of a lock is reported |
 //! | `monitor`, `mutex` | a value with threads that wait for a change; a mutex with a deadline |
 //! | `state` | what is under the mutex: the engine, `callers` (by `table`), and the roles |
@@ -90,6 +90,7 @@
 //!
 //! A queue of those who wait for the same lock: that is the engine's. Only the I/O thread calls wakers.
 
+mod at_risk;
 mod build;
 mod call;
 mod callers;
@@ -137,6 +138,7 @@ use crate::driver::{Poller, Refusal, Reporter, Wire};
 use crate::engine::{Engine, usual_timeout};
 use crate::time::nanos;
 
+pub use self::at_risk::{AtRisk, Health};
 pub use self::build::Building;
 pub use self::changes::Watch;
 pub use self::future::Acquiring;

@@ -15,9 +15,10 @@ use super::mutex::Locked;
 use super::roles::Wake;
 use super::slot::{Outcome, Slot};
 use super::state::{Core, Left, Slept};
+use super::watch::NOTICE;
 use crate::driver::{Panics, Refusal, clock};
 use crate::engine::{Engine, RoundId};
-use crate::quorum::Lock;
+use crate::quorum::{Lock, LockId};
 use crate::time::Instant;
 
 /// Pause after a poll that failed, for want of memory.
@@ -147,7 +148,13 @@ impl Shared {
                     }
                 },
                 Delivery::Lost(slot) => slot.watch.lose(&mut batch.wakers),
-                Delivery::Ends(slot, until) => slot.watch.ends(until),
+                Delivery::Ends(slot) => slot.watch.look_again(),
+                Delivery::Alert(slot, lock) => {
+                    if let Some(early) = slot.watch.alerted(clock::now(), &mut batch.wakers) {
+                        self.alert(lock, early);
+                    }
+                }
+                Delivery::NotKept(slot, report) => slot.watch.not_kept(report),
             }
         }
         if unpark {
@@ -164,6 +171,13 @@ impl Shared {
         if let Ok(mut spare) = self.spare.try_lock() {
             keep(&mut spare.deliveries, batch.deliveries);
             keep(&mut spare.wakers, batch.wakers);
+        }
+    }
+
+    /// Asks for an alert about `lock`, so `early` before its end.
+    pub(super) fn alert(&self, lock: LockId, early: Duration) {
+        if let Ok(mut section) = self.enter() {
+            section.engine.alert(lock, early.saturating_sub(NOTICE)); // It comes as much early.
         }
     }
 

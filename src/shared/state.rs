@@ -204,7 +204,8 @@ impl Core {
             // The thread that has it may be about to change what is due.
             return now.saturating_add(Duration::from_millis(1));
         }
-        until_deadline(&self.engine, now).map_or(Instant::MAX, |limit| now.saturating_add(limit))
+        let limit = until_deadline(&self.engine, now);
+        limit.map_or(Instant::MAX, |limit| now.saturating_add(limit))
     }
 
     // ----- roles ----------------------------------------------------------------------------

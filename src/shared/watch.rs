@@ -4,17 +4,21 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
-use core::task::{Poll, Waker};
+use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU64, Ordering};
+use core::task::Waker;
 use core::time::Duration;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::driver::clock;
-use crate::time::Instant;
+use crate::error::Report;
+use crate::time::{Instant, NANOS_PER_TICK};
 
 /// Longest sleep of a thread that waits. Its timeout stands still while the machine is suspended;
 /// the clock of the lock does not.
 const NAP_MAX: Duration = Duration::from_millis(100);
+
+/// A tick: how much earlier than asked for a task learns that a lock is at risk, rather than later.
+pub(super) const NOTICE: Duration = Duration::from_nanos(NANOS_PER_TICK);
 
 const HELD: u8 = 0;
 const LOST: u8 = 1;
@@ -27,6 +31,8 @@ pub(super) struct Watch {
     fate: AtomicU8,
     /// In nanoseconds of the clock. Zero: not known, so that no thread ends its wait by the clock.
     valid_until: AtomicU64,
+    /// How often in a row the engine has failed to extend it.
+    failures: AtomicU16,
     /// `None` before the first: hardly a lock has any, and those who wait for one are many.
     watchers: Mutex<Option<Box<Watchers>>>,
     /// It is lost, or ends at another time.
@@ -35,9 +41,33 @@ pub(super) struct Watch {
 
 #[derive(Debug, Default)]
 struct Watchers {
-    tasks: Vec<(u64, Waker)>,
+    tasks: Vec<Task>,
     threads: usize,
     next: u64,
+    /// How early before the end the alert comes that was asked for. Zero: none was.
+    alert: Duration,
+    /// What each node said to the last extension that failed.
+    report: Option<Report>,
+}
+
+/// A task that waits.
+#[derive(Debug)]
+struct Task {
+    number: u64,
+    /// How long before the end it is woken. Zero: when the loss is reported.
+    early: Duration,
+    waker: Waker,
+}
+
+/// What a task waits for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Pending {
+    /// Nothing: it is so.
+    Over,
+    /// Its waker is called, if it is ever so.
+    Waits,
+    /// The same, and an alert is needed so early before the end.
+    Alert(Duration),
 }
 
 impl Watch {
@@ -45,6 +75,7 @@ impl Watch {
         Self {
             fate: AtomicU8::new(HELD),
             valid_until: AtomicU64::new(0),
+            failures: AtomicU16::new(0),
             watchers: Mutex::new(None),
             changed: Condvar::new(),
         }
@@ -60,10 +91,14 @@ impl Watch {
         self.fate.load(Ordering::Acquire) == LOST
     }
 
-    pub(super) fn is_lost_at(&self, now: Instant) -> bool {
+    /// Returns `true` if the lock is lost, or is over so `early` before its end.
+    pub(super) fn is_over_at(&self, now: Instant, early: Duration) -> bool {
         match self.fate.load(Ordering::Acquire) {
             LOST => true,
-            HELD => self.end().is_some_and(|end| end <= now),
+            HELD => match self.end() {
+                Some(end) => end.saturating_sub(early) <= now,
+                None => !early.is_zero(), // It is not valid before it was confirmed.
+            },
             _ => false,
         }
     }
@@ -82,11 +117,15 @@ impl Watch {
             .fetch_max(until.as_nanos(), Ordering::AcqRel);
     }
 
-    /// Records that the lock is valid until `until`, later or earlier than before. A thread that sleeps
-    /// until the end looks again.
+    /// Records that the lock is valid until `until`, later or earlier than before. Threads that sleep until
+    /// the end have to [look again](Self::look_again).
     pub(super) fn ends(&self, until: Instant) {
-        let watchers = self.watchers();
         self.valid_until.store(until.as_nanos(), Ordering::Release);
+    }
+
+    /// Wakes the threads that sleep until the end.
+    pub(super) fn look_again(&self) {
+        let watchers = self.watchers();
         self.wake_threads(&watchers);
     }
 
@@ -104,9 +143,9 @@ impl Watch {
         let mut watchers = self.watchers();
         if self.fate.load(Ordering::Relaxed) == HELD {
             self.fate.store(LOST, Ordering::Release);
-            let there = watchers.as_mut();
-            let waiting = there.map(|watchers| watchers.tasks.drain(..));
-            tasks.extend(waiting.into_iter().flatten().map(|(_, waker)| waker));
+            if let Some(there) = &mut *watchers {
+                tasks.extend(there.tasks.drain(..).map(|task| task.waker));
+            }
             self.wake_threads(&watchers);
         }
     }
@@ -117,69 +156,139 @@ impl Watch {
         }
     }
 
-    pub(super) fn wait(&self, timeout: Duration) -> bool {
+    /// Waits until the lock is over so `early` before its end, at most for `timeout`.
+    pub(super) fn wait(&self, timeout: Duration, early: Duration) -> bool {
         let end = clock::now().saturating_add(timeout);
         let mut watchers = self.watchers();
         watchers.get_or_insert_default().threads += 1;
-        let lost = loop {
+        let is_over = loop {
             let now = clock::now();
-            if self.is_lost_at(now) {
+            if self.is_over_at(now, early) {
                 break true;
             }
             if end <= now || self.fate.load(Ordering::Relaxed) == RELEASED {
                 break false;
             }
-            let nap = self.nap(now, end);
+            let nap = self.nap(now, end, early);
             let woken = self.changed.wait_timeout(watchers, nap);
             watchers = woken.unwrap_or_else(PoisonError::into_inner).0;
         };
         watchers.get_or_insert_default().threads -= 1;
-        lost
+        is_over
     }
 
     /// For how long a thread that waits until `end` sleeps before it looks again.
-    fn nap(&self, now: Instant, end: Instant) -> Duration {
-        let until = self.end().map_or(end, |valid_until| valid_until.min(end));
+    fn nap(&self, now: Instant, end: Instant, early: Duration) -> Duration {
+        let over = self.end().map(|over| over.saturating_sub(early));
+        let until = over.map_or(end, |over| over.min(end));
         until.saturating_since(now).min(NAP_MAX)
     }
 
-    pub(super) fn poll(&self, place: &mut Option<u64>, waker: &Waker) -> Poll<()> {
-        if self.is_lost_at(clock::now()) {
-            return Poll::Ready(());
+    /// Keeps `waker` of a task that waits until the lock is over so `early` before its end.
+    pub(super) fn poll(&self, place: &mut Option<u64>, early: Duration, waker: &Waker) -> Pending {
+        if self.is_over_at(clock::now(), early) {
+            return Pending::Over;
         }
         let waker = waker.clone();
         let mut watchers = self.watchers();
         match self.fate.load(Ordering::Relaxed) {
             HELD => {}
-            LOST => return Poll::Ready(()),
-            _ => return Poll::Pending, // It stays so, and the waker is never called.
+            LOST => return Pending::Over,
+            _ => return Pending::Waits, // It stays so, and the waker is never called.
         }
         let there = watchers.get_or_insert_default();
         let number = *place.get_or_insert_with(|| {
             there.next += 1;
             there.next
         });
-        let known = there.tasks.iter_mut().find(|(key, _)| *key == number);
-        let before = match known {
-            Some((_, known)) => Some(core::mem::replace(known, waker)),
+        let task = Task {
+            number,
+            early,
+            waker,
+        };
+        let known = there.tasks.iter_mut();
+        let before = match known.into_iter().find(|known| known.number == number) {
+            Some(known) => Some(core::mem::replace(known, task)),
             None => {
-                there.tasks.push((number, waker));
+                there.tasks.push(task);
                 None
             }
         };
+        let alert = there.next_alert();
         drop(watchers);
         drop(before);
-        Poll::Pending
+        alert.map_or(Pending::Waits, Pending::Alert)
+    }
+
+    /// An alert has come: adds the wakers of those `tasks` that are to be woken at `now`. Returns how early
+    /// before the end the next alert is needed.
+    pub(super) fn alerted(&self, now: Instant, tasks: &mut Vec<Waker>) -> Option<Duration> {
+        let mut watchers = self.watchers();
+        if self.fate.load(Ordering::Relaxed) != HELD {
+            return None; // All were woken, or none will be.
+        }
+        let is_due = |task: &mut Task| !task.early.is_zero() && self.is_over_at(now, task.early);
+        let there = watchers.as_mut()?;
+        tasks.extend(there.tasks.extract_if(.., is_due).map(|task| task.waker));
+        there.alert = Duration::ZERO;
+        there.next_alert()
+    }
+
+    // ----- extensions by the engine ---------------------------------------------------------
+
+    /// The engine has extended the lock until `until`.
+    pub(super) fn kept(&self, until: Instant) {
+        self.lasts(until);
+        self.failures.store(0, Ordering::Relaxed);
+    }
+
+    /// The engine has failed to extend the lock; `report` is what each node said.
+    pub(super) fn not_kept(&self, report: Option<Report>) {
+        let before = {
+            let mut watchers = self.watchers();
+            let more = self.failures.load(Ordering::Relaxed).saturating_add(1);
+            self.failures.store(more, Ordering::Relaxed); // Counted under the mutex.
+            core::mem::replace(&mut watchers.get_or_insert_default().report, report)
+        };
+        drop(before);
+    }
+
+    /// Returns how often in a row the engine has failed to extend the lock, and the last report.
+    pub(super) fn failures(&self) -> (u32, Option<Report>) {
+        let watchers = self.watchers();
+        match self.failures.load(Ordering::Relaxed) {
+            0 => (0, None),
+            failures => {
+                let there = watchers.as_ref();
+                (
+                    u32::from(failures),
+                    there.and_then(|there| there.report.clone()),
+                )
+            }
+        }
     }
 
     pub(super) fn forget(&self, place: u64) {
         let mut watchers = self.watchers();
         let before = watchers.as_mut().and_then(|there| {
-            let at = there.tasks.iter().position(|(key, _)| *key == place)?;
+            let at = there.tasks.iter().position(|task| task.number == place)?;
             Some(there.tasks.swap_remove(at))
         });
         drop(watchers);
         drop(before);
+    }
+}
+
+impl Watchers {
+    /// Returns how early before the end an alert is needed, if none was asked for that comes by then: for the
+    /// first task that is to be woken before the end.
+    fn next_alert(&mut self) -> Option<Duration> {
+        let early = self.tasks.iter().map(|task| task.early).max()?;
+        let is_needed = self.alert < early;
+        is_needed.then(|| {
+            self.alert = early;
+            early
+        })
     }
 }
 
@@ -195,7 +304,7 @@ mod tests {
             if let Some(valid_until) = valid_until {
                 watch.lasts(at(valid_until));
             }
-            watch.nap(at(1000), at(end)).as_millis()
+            watch.nap(at(1000), at(end), Duration::ZERO).as_millis()
         };
         assert_eq!(nap(None, 1001), 1, "until the timeout");
         assert_eq!(nap(Some(1002), 9000), 2, "until its end");

@@ -6,8 +6,12 @@
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
+use std::thread;
+use std::time::Duration;
 
-use shearline::{ConfirmError, ExtendError, LockError, LockGuard, Redlock, UnlockError};
+use shearline::{
+    ConfirmError, ExtendError, LockError, LockGuard, LockOptions, Redlock, UnlockError,
+};
 
 use crate::face::{over, shared};
 use crate::servers::{self, LONG};
@@ -45,6 +49,12 @@ fn calls_are_refused(redlock: &Redlock, guards: &mut Vec<LockGuard>) -> Result<(
     }
     if !guard.lost().is_lost() || !guard.lost().wait(LONG) {
         return Err("to a child, a lock is lost");
+    }
+    if !guard.at_risk().is_at_risk() || !guard.at_risk().wait(LONG) {
+        return Err("to a child, a lock is at risk");
+    }
+    if !guard.health().validity.is_zero() || !guard.health().confirmed_by.is_empty() {
+        return Err("a child knows nothing of a lock");
     }
     if !matches!(guard.unlock(), Err(UnlockError::Forked)) {
         return Err("a child may not unlock");
@@ -105,5 +115,32 @@ fn a_forked_child_drops_the_last_handles_without_waiting() {
         let mut local = over(&cluster).build_local().expect("valid");
         local.unlock(lock).expect("held");
     }
+    cluster.assert_empty();
+}
+
+/// The parent keeps its lock while a child lives that has a copy of it, and drops that. The child extends
+/// nothing: when the parent has released the lock, it is gone.
+#[test]
+fn a_forked_child_neither_keeps_nor_ends_a_lock_that_its_parent_keeps() {
+    const TTL: Duration = Duration::from_secs(1);
+    let cluster = servers::three();
+    let redlock = shared(&cluster);
+    let kept = LockOptions::new(TTL).keep();
+    let guard = redlock.lock_with("kept", &kept).expect("free");
+    let at_risk = guard.at_risk();
+    let mut copy = Some(redlock.lock_with("copy", &kept).expect("free"));
+    let story = move || {
+        thread::sleep(2 * TTL);
+        drop(copy.take());
+        Ok(())
+    };
+    in_child(story, || {
+        assert!(guard.is_valid() && !at_risk.is_at_risk(), "for two ttls");
+        assert!(cluster.copies("kept") >= 2 && cluster.copies("copy") >= 2);
+        guard.unlock().expect("held");
+    });
+    // The parent's copy was dropped with the story.
+    cluster.assert_gone("copy");
+    thread::sleep(TTL);
     cluster.assert_empty();
 }

@@ -35,6 +35,7 @@ mod auth;
 mod clocks;
 mod confirm;
 mod deadlines;
+mod delay;
 mod drops;
 #[cfg(feature = "embedded")]
 mod embedded;
@@ -46,6 +47,7 @@ mod frozen;
 mod guard;
 mod inspect;
 mod invalid;
+mod keep;
 mod names;
 mod orphans;
 mod permissions;

@@ -53,6 +53,11 @@ fn second_process() {
             process::exit(0);
         }
         "confirm" => crate::confirm::second_process(&redlock, &env::var(INPUT).expect("the lock")),
+        "hold" => crate::delay::hold(
+            nodes.split(','),
+            Path::new(&env::var_os(INPUT).expect("a path")),
+        ),
+        "extend-delayed" => crate::delay::extend(&redlock, &env::var(INPUT).expect("the lock")),
         "take-over" => take_over(&redlock, &env::var(INPUT).expect("the lock")),
         other => panic!("no such part: {other}"),
     }

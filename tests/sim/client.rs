@@ -47,11 +47,12 @@ pub(crate) struct Client {
     /// The newest time that was handed in.
     pub(crate) shown: Instant,
     /// The time of the newest tick, and of the one before.
-    ticked: Instant,
+    pub(crate) ticked: Instant,
     /// When it last had nothing left to write.
     flushed: crate::written::Place,
     ticked_before: Instant,
     pub(crate) turn_began: Time,
+    pub(crate) turn_place: crate::written::Place,
     /// It is in the middle of a turn, perhaps stopped.
     pub(crate) in_turn: bool,
     /// How many turns in a row the engine has wanted to be woken in the past.
@@ -315,14 +316,15 @@ impl Client {
             .nodes(names)
             .retry(Retry::new(TRIES, rest))
             .dead_after(Duration::from_millis(plan.dead_after))
+            .lock_delay(Duration::from_millis(plan.lock_delay))
             .watch_clocks(plan.watch);
         builder = match plan.guard {
             Guard::Off => builder.restart_guard(RestartGuard::Off),
-            Guard::Observed => builder.max_ttl(Duration::from_millis(plan.max_ttl())),
+            Guard::Observed => builder.max_ttl(Duration::from_millis(plan.max_life())),
             Guard::Untold => builder,
             Guard::Strict => builder
                 .restart_guard(RestartGuard::Strict)
-                .max_ttl(Duration::from_millis(plan.max_ttl_of(number))),
+                .max_ttl(Duration::from_millis(plan.max_life_of(number))),
         };
         if outsider && plan.members == Members::OtherName {
             builder = builder.cluster("other");
@@ -363,6 +365,7 @@ impl Client {
             flushed: world.inputs,
             ticked_before: shown,
             turn_began: world.now,
+            turn_place: world.inputs,
             in_turn: false,
             hot: 0,
             next_turn: NEVER,
@@ -498,6 +501,7 @@ impl World {
         let there = &mut self.clients[client];
         if !std::mem::replace(&mut there.in_turn, true) {
             there.turn_began = self.now;
+            there.turn_place = self.inputs;
         }
         for steps in 0.. {
             match self.step(client) {

@@ -188,6 +188,7 @@ impl World {
         self.struck[fault as usize] += 1;
         let place = self.place_of(peer);
         self.say(Place::World, || trace::fault(fault, place, node, span));
+        self.trouble(fault, peer, node, span);
         match fault {
             Fault::Reset | Fault::Dark | Fault::Partition | Fault::Garbage | Fault::Push => {
                 self.strike_link(fault, peer, node, span);

@@ -7,6 +7,7 @@
 
 use crate::case::Kind;
 use crate::clock::{MICRO, MILLI, SECOND};
+use crate::delaying::DELAYING;
 use crate::entropy::Entropy;
 use crate::faults::Fault;
 use crate::plan::{Guard, Kinds, Members, Plan};
@@ -16,9 +17,9 @@ use crate::theme;
 const FEW: u32 = 10_000;
 
 /// All that can be chosen by name.
-pub(crate) const KINDS: [Kind; 15] = [
-    NARROW, ALONE, INSPECTING, STEPPED, RAISED, CRAMPED, EXTENDED, INHERITED, FORGOTTEN, FLUSHED,
-    STOPPED, ASLEEP, GIVEN_UP, CROWDED, RIVALS,
+pub(crate) const KINDS: [Kind; 18] = [
+    NARROW, ALONE, INSPECTING, KEEPING, OUTAGES, STEPPED, RAISED, CRAMPED, EXTENDED, INHERITED,
+    FORGOTTEN, FLUSHED, STOPPED, ASLEEP, GIVEN_UP, CROWDED, RIVALS, DELAYING,
 ];
 
 pub(crate) const fn kind(name: &'static str, draw: fn(&mut Entropy) -> Plan) -> Kind {
@@ -49,6 +50,59 @@ pub(crate) const ALONE: Kind = kind("alone", |entropy| Plan {
 pub(crate) const INSPECTING: Kind = kind("inspecting", |entropy| Plan {
     inspects: 100_000,
     ..Plan::draw(entropy)
+});
+
+/// Engines keep locks, which are held for longer than a ttl.
+pub(crate) const KEEPING: Kind = kind("keeping", |entropy| {
+    let plan = Plan::draw(entropy);
+    let ttls = entropy.pick(&[2, 5, 1]);
+    Plan {
+        keeps: 700_000,
+        alerts: 500_000,
+        shortest_work: entropy.pick(&[0, 1]) * plan.longest_ttl * MILLI / 2,
+        work: ttls * plan.longest_ttl * MILLI,
+        rest: plan.rest.min(50 * MILLI),
+        ..plan
+    }
+});
+
+/// Engines keep locks while single servers fail for about as long as a lock lives.
+pub(crate) const OUTAGES: Kind = kind("outages", |entropy| {
+    let ttl = entropy.pick(&[500, 200, 1_000]);
+    Plan {
+        nodes: entropy.pick(&[3, 5]),
+        length: 5 * SECOND,
+        delay: entropy.pick(&[50, 200]) * MICRO,
+        keeps: 900_000,
+        alerts: 500_000,
+        shortest_ttl: ttl,
+        shortest_work: ttl * MILLI,
+        work: 8 * ttl * MILLI,
+        rest: 5 * MILLI,
+        habits: [2, 1, 1, 1, 3, 1],
+        cancels: entropy.pick(&[0, 100_000]),
+        faults: Plan::only(&[
+            Fault::Reset,
+            Fault::Dark,
+            Fault::Partition,
+            Fault::Stall,
+            Fault::Restart,
+            Fault::ForgetScripts,
+            Fault::Mood,
+            Fault::Pause,
+            Fault::Slow,
+            Fault::Drift,
+        ])
+        .map(|weight| weight * entropy.below(4)),
+        server_drift: 2_000_000,
+        client_drift: 2_000_000,
+        shortest_fault: ttl / 4 * MILLI,
+        longest_fault: ttl * MILLI,
+        shortest_gap: entropy.pick(&[1, 4, 16]) * ttl * MILLI / 8,
+        gap: entropy.pick(&[100, 300]) * MILLI,
+        ..Plan::tame(1 + entropy.below(3) as usize)
+    }
+    .alike()
 });
 
 /// The clock of the only server is set forward, and its client looks at it.

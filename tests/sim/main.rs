@@ -21,6 +21,7 @@ pub(crate) mod case;
 pub(crate) mod client;
 pub(crate) mod clock;
 pub(crate) mod contention;
+pub(crate) mod delaying;
 pub(crate) mod entropy;
 pub(crate) mod faults;
 pub(crate) mod fuzz;

@@ -161,9 +161,11 @@ mod tests {
     use super::{Chosen, DRIVERS, ORACLES};
     use crate::SEEDS;
     use crate::case::{ANY, Kind};
+    use crate::delaying::DELAYING;
     use crate::history::History;
     use crate::kinds::{
-        CRAMPED, CROWDED, EXTENDED, FLUSHED, FORGOTTEN, INHERITED, NARROW, RAISED, STEPPED, STOPPED,
+        CRAMPED, CROWDED, EXTENDED, FLUSHED, FORGOTTEN, INHERITED, NARROW, OUTAGES, RAISED,
+        STEPPED, STOPPED,
     };
     use crate::replay::number;
     use crate::sweep::{Until, say, sweep};
@@ -296,7 +298,10 @@ mod tests {
         ("LossNotTold", "told"),
         ("NoscriptReleaseDropped", "outcome"),
         ("RetryInStep", "starvation"),
+        ("ExtensionForgetsDelay", "delay"),
         ("TopUpBeforeMajority", "copy"),
+        ("KeptTriedOnce", "kept"),
+        ("RiskToldLate", "told-early"),
         ("RetryAtOnce", "storm"),
         ("HeadKept", "queue"),
         ("RetryAfterEnd", "late"),
@@ -307,14 +312,19 @@ mod tests {
     ];
 
     /// Histories within which it does.
-    const OBJECTION_SEEDS: u64 = 50;
+    const OBJECTION_SEEDS: u64 = 100;
 
     #[test]
     fn every_oracle_is_heard_alone() {
         let heard: BTreeSet<_> = OBJECTIONS.iter().map(|(_, oracle)| *oracle).collect();
         assert_eq!(heard, BTreeSet::from(ORACLES));
         for (mutant, oracle) in OBJECTIONS {
-            let kind = if oracle == "queue" { CROWDED } else { ANY };
+            let kind = match oracle {
+                "queue" => CROWDED,
+                "delay" => DELAYING,
+                "kept" | "told-early" => OUTAGES,
+                _ => ANY,
+            };
             let _chosen = Chosen::new(Some(mutant)).listening(oracle);
             let sweep = sweep(kind, 0..OBJECTION_SEEDS, Until::Objection);
             let (seed, violation) = sweep

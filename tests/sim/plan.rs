@@ -95,6 +95,8 @@ pub(crate) struct Plan {
     // Of users.
     pub(crate) shortest_ttl: u64,
     pub(crate) longest_ttl: u64,
+    /// By how many milliseconds keys live longer than locks, for a client whose clock is right.
+    pub(crate) lock_delay: u64,
     /// Every ttl is one of the two, none is between.
     pub(crate) extremes: bool,
     /// The least time for which a user works, and how much longer it may be.
@@ -110,6 +112,10 @@ pub(crate) struct Plan {
     pub(crate) second_thoughts: u32,
     /// How often a client inspects a resource when it has a turn. Most worlds have none.
     pub(crate) inspects: u32,
+    /// How often a lock is kept by its engine. Most worlds have none such.
+    pub(crate) keeps: u32,
+    /// How often the holder of a lock asks to be told when it is at risk.
+    pub(crate) alerts: u32,
     /// How often a lock may be extended.
     pub(crate) extensions: Option<u32>,
 
@@ -281,6 +287,7 @@ impl Plan {
             silent: entropy.pick(&[false, true]),
             shortest_ttl,
             longest_ttl: shortest_ttl * u64::from(entropy.pick(&[1_u32, 3, 10])),
+            lock_delay: 0,
             extremes: false,
             shortest_work: 0,
             work: entropy.pick(&[5, 1, 50, 1_000]) * MILLI,
@@ -290,6 +297,8 @@ impl Plan {
             cancels: entropy.pick(&[0, 0, 50_000, 300_000]),
             second_thoughts: 0,
             inspects: 0,
+            keeps: 0,
+            alerts: 0,
             extensions: entropy.pick(&[None, None, Some(1), Some(3)]),
             lag: entropy.pick(&[20, 5, 100, 1_000]) * MICRO,
             pause: entropy.pick(&[0, 0, 1_000, 20_000]),
@@ -488,7 +497,7 @@ impl Plan {
         if !matches!(self.guard, Guard::Observed | Guard::Strict) {
             return 0;
         }
-        let ttl = self.max_ttl() * MILLI;
+        let ttl = self.max_life() * MILLI;
         let span = ttl + ttl / 100 + 2 * MILLI + UPTIME_GRAIN;
         span + span / 50
     }
@@ -521,6 +530,7 @@ impl Plan {
             silent: false,
             shortest_ttl: 1_000,
             longest_ttl: 1_000,
+            lock_delay: 0,
             extremes: false,
             shortest_work: 0,
             work: 20 * MILLI,
@@ -530,6 +540,8 @@ impl Plan {
             cancels: 0,
             second_thoughts: 0,
             inspects: 0,
+            keeps: 0,
+            alerts: 0,
             extensions: None,
             lag: 20 * MICRO,
             pause: 0,
@@ -674,7 +686,7 @@ impl Plan {
     /// After the faults a client gets each lock within this time.
     pub(crate) fn lock_within(&self) -> Time {
         // Keys of dead clients, or of locks in a hand-over, stay that long.
-        let ttl = self.longest_ttl * MILLI;
+        let ttl = self.longest_ttl * MILLI + self.added_time();
         let ttl = ttl + ttl / 50 + 2 * MILLI;
         // The kernel notices a connection that died without a notice: five seconds after something
         // was written to it, or by its keepalive. The client notices a handshake that hangs in one,

@@ -602,10 +602,13 @@ impl World {
         out: &mut Vec<u8>,
     ) {
         let secretive = self.plan.switches.secretive_from <= self.now;
+        let mut command = Command::of(words, &self.fenced_set);
+        if self.is_by_keeper(&command) {
+            command.verb = Verb::Keep;
+        }
         let there = &mut self.servers[server];
         let shown = there.clock.show(self.now);
         let start = out.len();
-        let command = Command::of(words, &self.fenced_set);
         let before = command.key.and_then(|key| there.token_at(shown, key));
         let restarted = command.verb == Verb::Join && there.is_of_another_life(shown, words);
         let refusal = match words {

@@ -298,6 +298,7 @@ impl World {
         });
         self.oracle.counts.strange += 1;
         self.believe(peer, resource, Belief { until });
+        self.begins(resource, None);
         self.starvation(peer, resource);
         true
     }

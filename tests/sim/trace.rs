@@ -380,6 +380,14 @@ pub(crate) fn outcome(told: &Told) -> String {
             Ok(_) => "released".to_owned(),
             Err(error) => no("released", error),
         },
+        Told::Kept { lock, result } => match result {
+            Ok(until) => {
+                let until = millis(until.as_nanos());
+                format!("kept until {until}: {lock:?}")
+            }
+            Err(error) => no("kept", error),
+        },
+        Told::AtRisk { lock } => format!("the lock is at risk: {lock:?}"),
         Told::Expired { lock } => format!("the lock is over: {lock:?}"),
         Told::Reinitialised { .. } | _ => format!("{told:?}"),
     }

@@ -35,6 +35,8 @@ pub(crate) enum Task {
         call: Call,
         tries: Option<u32>,
         deadline: Option<Instant>,
+        /// For how long its lock is kept, if it is.
+        keep: Option<Duration>,
         /// How often others got it meanwhile.
         passed_over: u32,
         /// For how long the process had been stopped before.
@@ -85,6 +87,32 @@ pub(crate) struct Hold {
     pub(crate) since: Time,
     /// How many more extensions it may have, if there is a limit.
     pub(crate) extensions: Option<u32>,
+    /// Its engine keeps it.
+    pub(crate) keep: Option<Keep>,
+    /// Its user wants to be told when it is at risk.
+    pub(crate) alert: Option<Alert>,
+}
+
+/// A user wants to be told when so much is left of its lock.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Alert {
+    pub(crate) left: Duration,
+    /// Since when, by the client's clock.
+    pub(crate) since: Instant,
+}
+
+/// What is known of a lock that its engine keeps.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Keep {
+    /// The round of the call that brought it.
+    pub(crate) round: RoundId,
+    pub(crate) ttl: u64,
+    /// No extension lasts longer.
+    pub(crate) limit: Instant,
+    /// The end that its holder was told last.
+    pub(crate) end: Instant,
+    /// When its client had last looked at its timers before an extension was reported to it, or the grant.
+    pub(crate) begun: Instant,
 }
 
 /// A confirmation.
@@ -112,6 +140,8 @@ impl Hold {
             asked: false,
             since,
             extensions,
+            keep: None,
+            alert: None,
         }
     }
 }
@@ -205,7 +235,7 @@ impl World {
     }
 
     /// The task of a user, which is idle now.
-    fn take_task(&mut self, client: usize, user: usize) -> Task {
+    pub(crate) fn take_task(&mut self, client: usize, user: usize) -> Task {
         std::mem::replace(&mut self.clients[client].users[user].task, Task::Idle)
     }
 
@@ -252,11 +282,12 @@ impl World {
         }
     }
 
-    fn hold_belief(&mut self, client: usize, user: usize, hold: &Hold) {
+    pub(crate) fn hold_belief(&mut self, client: usize, user: usize, hold: &Hold) {
         let belief = Belief {
             until: hold.lock.valid_until(),
         };
         self.believe(client, self.plan.resource_of(user), belief);
+        self.delays(client, self.plan.resource_of(user), &hold.lock);
     }
 
     // ----- what users are told ------------------------------------------------------------------
@@ -296,12 +327,15 @@ impl World {
                 self.oracle.counts.losses += 1;
                 if let Some(user) = self.told_of(client, lock) {
                     self.end_belief(client, self.plan.resource_of(user));
+                    self.ended_though_kept(client, user);
                     self.lost_unasked(client, user);
                     let soon = self.now + MILLI;
                     let user = &mut self.clients[client].users[user];
                     user.at = user.at.min(soon);
                 }
             }
+            Told::Kept { lock, result } => self.kept(client, lock, &result),
+            Told::AtRisk { lock } => self.at_risk(client, lock),
             Told::Inspected { round, result } => self.check_inspection(client, round, &result),
             Told::Reinitialised { round, result } => self.reinitialised(client, round, &result),
             Told::Confirmed { .. } | _ => {
@@ -315,6 +349,7 @@ impl World {
             call,
             tries,
             deadline,
+            keep,
             ..
         } = self.take_task(client, user)
         else {
@@ -324,7 +359,7 @@ impl World {
         match result {
             Ok(lock) => {
                 self.in_turn(client, user, &call, tries);
-                self.got(client, user, lock, &call);
+                self.got(client, user, lock, (&call, keep));
             }
             Err(error) => {
                 let limits = Limits { tries, deadline };
@@ -335,7 +370,13 @@ impl World {
     }
 
     /// Like the faces, it reads the clock once more before a lock is returned.
-    fn got(&mut self, client: usize, user: usize, lock: Lock, call: &Call) {
+    fn got(
+        &mut self,
+        client: usize,
+        user: usize,
+        lock: Lock,
+        (call, keep): (&Call, Option<Duration>),
+    ) {
         self.oracle.counts.locks += 1;
         self.check_grant(client, user, &lock, call);
         let shown = self.shown(client);
@@ -348,7 +389,9 @@ impl World {
         self.took(client, user);
         self.starvation(client, self.plan.resource_of(user));
         self.overtakes(client, self.plan.resource_of(user));
-        let hold = Hold::new(lock, self.now, self.plan.extensions);
+        let mut hold = Hold::new(lock, self.now, self.plan.extensions);
+        hold.keep = keep.map(|most| self.begins_keeping(client, &hold.lock, call, most));
+        self.ask_for_alert(client, &mut hold);
         self.hold_belief(client, user, &hold);
         let next = self.work();
         self.set_task(client, user, Task::Holding(hold), next);
@@ -399,7 +442,8 @@ impl World {
     ) {
         self.extend_ended(client, user, verb);
         let shown = self.shown(client);
-        let before = (hold.lock.valid_until(), hold.lock.ttl());
+        let known = hold.keep.map(|keep| keep.end);
+        let before = (known.unwrap_or(hold.lock.valid_until()), hold.lock.ttl());
         match result {
             Ok(extension) if extension.apply(&mut hold.lock) => {
                 self.oracle.counts.extensions += 1;
@@ -407,7 +451,15 @@ impl World {
                     self.oracle.counts.sights.note("Doubled");
                 }
                 hold.extensions = hold.extensions.map(|left| left.saturating_sub(1));
-                self.check_extension(client, &hold.lock, verb, call, before);
+                // The engine may have extended a lock that it keeps since.
+                let until = match hold.keep {
+                    Some(_) => extension.valid_until().max(before.0),
+                    None => hold.lock.valid_until(),
+                };
+                self.check_extension(client, (&hold.lock, until), verb, call, before);
+                if let Some(keep) = &mut hold.keep {
+                    keep.end = until;
+                }
                 if hold.lock.is_valid_at(shown) && !hold.told {
                     self.hold_belief(client, user, hold);
                 }
@@ -461,13 +513,17 @@ impl World {
         asked: &Confirming,
         extension: &Extension,
     ) {
-        let before = hold.lock.valid_until();
+        let known = hold.keep.map(|keep| keep.end);
+        let before = known.unwrap_or(hold.lock.valid_until());
         if !extension.apply(&mut hold.lock) {
             let text = format!("client {client} got another's confirmation");
             self.object("outcome", text);
             return;
         }
-        self.check_confirmation(client, hold, asked, before);
+        self.check_confirmation(client, hold, asked, (before, extension.valid_until()));
+        if let Some(keep) = &mut hold.keep {
+            keep.end = extension.valid_until();
+        }
         let sights = &mut self.oracle.counts.sights;
         sights.note("Confirmed");
         if before == Instant::ZERO {
@@ -685,11 +741,24 @@ impl World {
         if self.plan.patient {
             return options.wait(Duration::from_nanos(self.plan.wait));
         }
-        match kind {
+        let options = match kind {
             0 => options.tries(1),
             1 => options.wait(Duration::from_nanos(wait)),
             _ => options,
+        };
+        self.keeping(options)
+    }
+
+    /// Returns the options of a call whose lock is kept by its engine, perhaps.
+    fn keeping(&mut self, options: LockOptions) -> LockOptions {
+        if !self.entropy.chance(self.plan.keeps) {
+            return options;
         }
+        if self.entropy.below(3) != 2 {
+            return options.keep();
+        }
+        let most = self.entropy.span(20 * self.plan.longest_ttl * MILLI);
+        options.keep_for(Duration::from_nanos(most.max(1)))
     }
 
     fn acquire(&mut self, client: usize, user: usize) {
@@ -717,6 +786,7 @@ impl World {
                     call: self.call(client, round, ttl),
                     tries: options.tries_allowed(&retry),
                     deadline: options.deadline().map(|wait| shown.saturating_add(wait)),
+                    keep: options.kept_for(),
                     passed_over: 0,
                     stopped: self.clients[client].stopped,
                 };
@@ -743,6 +813,12 @@ impl World {
     /// While all is well there is time enough for every node.
     fn ttl(&mut self, client: usize, user: usize) -> Duration {
         let ttl = self.plan.draw_ttl(client, &mut self.entropy);
+        // The last bits tell extensions by an engine and by its users apart.
+        let ttl = if self.plan.keeps == 0 {
+            ttl
+        } else {
+            (ttl & !3) - 2
+        };
         let takes = self.clients[client].users[user].takes;
         Duration::from_millis(if takes {
             self.plan.max_ttl_of(client)
@@ -752,7 +828,11 @@ impl World {
     }
 
     fn use_lock(&mut self, client: usize, user: usize, hold: Hold) {
-        match self.habit(client, &hold) {
+        let mut habit = self.habit(client, &hold);
+        if self.is_limited(&hold) && (habit == 2 || habit == 3) {
+            habit = 4; // All extensions are those of its engine.
+        }
+        match habit {
             0 => self.release(client, user, hold),
             1 => {
                 self.end_belief(client, self.plan.resource_of(user));
@@ -767,10 +847,32 @@ impl World {
             3 => self.hand_over(client, user, hold),
             CONFIRM => self.confirm(client, user, hold),
             _ => {
+                let mut hold = hold;
+                self.ask_for_alert(client, &mut hold);
                 let next = self.now + MILLI + self.entropy.span(2 * self.plan.longest_ttl * MILLI);
                 self.set_task(client, user, Task::Holding(hold), next);
             }
         }
+    }
+
+    /// A user wants to be told when its lock is at risk, perhaps: when a quarter of the ttl is left, mostly.
+    fn ask_for_alert(&mut self, client: usize, hold: &mut Hold) {
+        if !self.entropy.chance(self.plan.alerts) || hold.told {
+            return;
+        }
+        let ttl = hold.lock.ttl();
+        let left = match self.entropy.below(3) {
+            2 => Duration::from_nanos(1 + self.entropy.span(2 * self.plan.longest_ttl * MILLI)),
+            _ => ttl / 4,
+        };
+        let since = self.shown(client);
+        self.say(Place::Client(client), || {
+            format!("wants to be told when {left:?} is left")
+        });
+        self.clients[client].engine.alert_below(&hold.lock, left);
+        let before = hold.alert.map_or(Duration::ZERO, |alert| alert.left);
+        let left = left.max(before);
+        hold.alert = Some(Alert { left, since });
     }
 
     /// Returns what a holder does next, by its place in the plan.
@@ -819,7 +921,8 @@ impl World {
                 hold.confirming = Some(Confirming {
                     call: self.call(client, round, ttl),
                     within: hold.lock.valid_until(),
-                    overtaken: hold.cancelled.is_some() || hold.doubled,
+                    // An engine that keeps the lock extends it at any time.
+                    overtaken: hold.cancelled.is_some() || hold.doubled || hold.keep.is_some(),
                 });
             }
             Err(error) if Self::is_unasked(&error) => self.check_saturated(client, before),
@@ -901,6 +1004,12 @@ impl World {
         verb: Verb,
     ) -> Option<Call> {
         let even = self.ttl(client, user).as_millis() as u64 & !1;
+        // In worlds in which engines keep locks, it is no multiple of four.
+        let even = if self.plan.keeps == 0 {
+            even
+        } else {
+            even & !3
+        };
         let ttl = Duration::from_millis(even - u64::from(verb == Verb::Beside));
         let shown = self.shown(client);
         self.say(Place::Client(client), || {

@@ -12,18 +12,19 @@
 //!                     adopt (from elsewhere)
 //! ```
 
+use alloc::sync::Arc;
 use core::time::Duration;
 
 use crate::entry::Entry;
 use crate::keys::{ClaimKey, NodeId, OperationKey, PlaceKey};
 use crate::node::Command;
-use crate::quorum::NodeSet;
+use crate::quorum::{Kept, NodeSet};
 use crate::slab::Key;
-use crate::time::{Instant, NANOS_PER_TICK};
+use crate::time::{Instant, NANOS_PER_TICK, nanos};
 use crate::timer::TimerKey;
 
 use crate::engine::alarm::{Alarm, Timers};
-use crate::engine::claims::Below;
+use crate::engine::claims::{Below, LockDue};
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -31,12 +32,14 @@ pub(crate) struct Claim {
     /// Its own key.
     pub(crate) key: ClaimKey,
     pub(crate) stage: Stage,
-    /// Key and token. `None` while a `Lock` outside owns them.
+    /// Key and token. `None` while a `Lock` outside owns them, unless it is kept: then a copy.
     pub(crate) entry: Option<Entry>,
     /// It was granted elsewhere: only what holds for every such lock is assumed of it.
     pub(crate) adopted: bool,
-    /// The longest ttl that any node was asked to give it.
-    pub(crate) ttl: Duration,
+    /// An extension is open that its engine has begun by itself.
+    pub(crate) is_extending: bool,
+    /// The longest that any node was asked to keep it: the ttl and the lock delay.
+    pub(crate) life: Duration,
     /// Until when the lock may be trusted, if it is held. [`Instant::ZERO`] if that is not known
     /// before a majority was asked.
     pub(crate) valid_until: Instant,
@@ -75,6 +78,10 @@ pub(crate) struct Claim {
     pub(crate) timer: Option<TimerKey>,
     /// Where others wait for its lock, while it is held.
     pub(crate) place: Option<PlaceKey>,
+    /// Its lock is extended by this engine.
+    pub(crate) kept: Option<Arc<Kept>>,
+    /// So many ticks before its end its holder is to be told, once, that it is at risk. Zero: never.
+    pub(crate) alert: u32,
 }
 
 /// The questions about a lock that may be open.
@@ -108,12 +115,17 @@ pub(crate) enum Stage {
 
 impl Claim {
     /// A claim of an attempt that has sent nothing yet.
-    pub(crate) fn attempt(operation: OperationKey, entry: Entry, ttl: Duration) -> Self {
-        Self::new(Stage::Attempt { operation }, Some(entry), ttl)
+    pub(crate) fn attempt(operation: OperationKey, entry: Entry, life: Duration) -> Self {
+        Self::new(Stage::Attempt { operation }, Some(entry), life)
     }
 
     /// The claim of a lock that was granted elsewhere: any of `nodes` may have it.
-    pub(crate) fn adopted(nodes: NodeSet, ttl: Duration, until: Instant, gone_by: Instant) -> Self {
+    pub(crate) fn adopted(
+        nodes: NodeSet,
+        life: Duration,
+        until: Instant,
+        gone_by: Instant,
+    ) -> Self {
         Self {
             adopted: true,
             valid_until: until,
@@ -121,17 +133,18 @@ impl Claim {
             gone_by,
             may_hold: nodes,
             granted: nodes,
-            ..Self::new(Stage::Held { told: false }, None, ttl)
+            ..Self::new(Stage::Held { told: false }, None, life)
         }
     }
 
-    fn new(stage: Stage, entry: Option<Entry>, ttl: Duration) -> Self {
+    fn new(stage: Stage, entry: Option<Entry>, life: Duration) -> Self {
         Self {
             key: ClaimKey(Key::NONE),
             stage,
             entry,
             adopted: false,
-            ttl,
+            is_extending: false,
+            life,
             valid_until: Instant::ZERO,
             told_until: Instant::ZERO,
             gone_by: Instant::ZERO,
@@ -149,6 +162,8 @@ impl Claim {
             questions: Questions::default(),
             timer: None,
             place: None,
+            kept: None,
+            alert: 0,
         }
     }
 
@@ -339,15 +354,59 @@ impl Claim {
         }
     }
 
-    /// Arms the timer for the end of its lock, which is held from now on.
+    /// Arms the timer for the end of its lock, which is held from now on, or for what is due before that.
     ///
     /// The end of its validity is reported a tick early rather than late: this is the one timer
     /// that rounds down.
     pub(crate) fn watch(&mut self, timers: &mut Timers) {
-        let timer = timers.insert(told_at(self.stands_until()), Alarm::Claim(self.key));
+        let mut at = told_at(self.stands_until());
+        if let Some(kept) = &self.kept {
+            at = at.min(kept.due_at(self.valid_until));
+        }
+        if self.alert != 0 {
+            at = at.min(self.at_risk_from());
+        }
+        self.wake_at(at, timers);
+    }
+
+    pub(super) fn wake_at(&mut self, at: Instant, timers: &mut Timers) {
+        let timer = timers.insert(at, Alarm::Claim(self.key));
         if let Some(before) = self.timer.replace(timer) {
             timers.cancel(before);
         }
+    }
+
+    /// Returns when its holder is to be told that it is at risk: two ticks early at most, and never late.
+    fn at_risk_from(&self) -> Instant {
+        match self.alert {
+            u32::MAX => Instant::ZERO, // Longer than can be counted.
+            ticks => {
+                let early = Duration::from_nanos(NANOS_PER_TICK).saturating_mul(ticks);
+                self.stands_until().saturating_sub(early)
+            }
+        }
+    }
+
+    /// Asks for an alert when less than `left` is left of its lock.
+    pub(super) fn alert(&mut self, left: Duration) {
+        // Whole ticks, and one for the timer, which rounds up.
+        let ticks = nanos(left).div_ceil(NANOS_PER_TICK).saturating_add(1);
+        let ticks = u32::try_from(ticks).unwrap_or(u32::MAX);
+        self.alert = self.alert.max(ticks);
+    }
+
+    /// Returns what is due at `now` before the end of its lock, and begins to wait for what is due next.
+    pub(super) fn due(&mut self, now: Instant, timers: &mut Timers) -> Option<LockDue> {
+        let due = if self.alert != 0 && self.at_risk_from() <= now {
+            self.alert = 0;
+            Some(LockDue::AtRisk)
+        } else {
+            let kept = self.kept.as_ref();
+            kept.and_then(|kept| kept.due(now, self.valid_until))
+                .map(LockDue::Extend)
+        };
+        self.watch(timers);
+        due
     }
 }
 

@@ -7,6 +7,7 @@
 mod waiting;
 
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use rand::Rng;
 use rand::rngs::StdRng;
@@ -19,7 +20,7 @@ use crate::limits::{TOKEN_BYTES_MAX, TOKEN_RANDOM_BYTES};
 use crate::node::{
     Access, Command, Forbidden, Reply, Trouble, Whose, refuses_for_certain, wants_the_text,
 };
-use crate::quorum::{Acquisition, Lock, Majority, NodeSet, Vote};
+use crate::quorum::{Acquisition, Keeping, Lock, Majority, NodeSet, Vote};
 use crate::time::Instant;
 
 use super::patience::Patience;
@@ -46,6 +47,8 @@ pub(in crate::engine) struct Acquire {
     /// `None`: as many as there is time for.
     tries_allowed: Option<u32>,
     extensions: u32,
+    /// For how many nanoseconds the lock is kept. Zero: it is not.
+    keep: u64,
     verdict: Verdict,
 }
 
@@ -72,19 +75,21 @@ impl Acquire {
             place,
             waiter: None,
             tries_allowed,
-            extensions: request.options.extensions_allowed().unwrap_or(u32::MAX),
+            extensions: request.options.extensions_left(),
+            keep: request.options.kept_nanos(),
             verdict: Verdict::Open,
         }
     }
 
-    /// Returns the operation of `waiter`, which was kept as this.
-    pub(in crate::engine) fn opened(waiter: WaiterKey, kept: &Waiter) -> Self {
+    /// Returns the operation of `waiter`, which was kept as this. Its lock is kept for `keep` nanoseconds.
+    pub(in crate::engine) fn opened(waiter: WaiterKey, kept: &Waiter, keep: u64) -> Self {
         Self {
             claim: None,
             place: kept.place,
             waiter: Some(waiter),
             tries_allowed: kept.tries_allowed(),
             extensions: kept.extensions,
+            keep,
             verdict: Verdict::Open,
         }
     }
@@ -108,7 +113,9 @@ impl Acquire {
         let (buffer, owner) = (parts.claims.buffers.take(), &parts.settings.owner);
         let resource = parts.queues.name(self.place);
         let entry = fresh_entry(buffer, resource, &mut parts.random, owner);
-        let claim = Claim::attempt(cx.round.key, entry, cx.round.ttl);
+        let delay = parts.settings.delay;
+        let life = delay.life(cx.round.ttl);
+        let claim = Claim::attempt(cx.round.key, entry.delayed(delay), life);
         self.claim = Some(cx.parts.claims.insert(claim));
         cx.parts.nodes.reconnect_early(cx.now, &mut cx.parts.timers);
         prepare_ballots(cx);
@@ -265,10 +272,10 @@ impl Acquire {
         &mut self,
         majority: &Majority,
         valid_until: Instant,
-        operation: OperationKey,
-        parts: &mut Parts,
+        cx: &mut Context<'_>,
     ) -> Option<Lock> {
         let key = self.claim.must()?;
+        let parts = &mut *cx.parts;
         let id = parts.claims.lock_id(key);
         let claim = parts.claims.get_mut(key).must()?;
         let entry = claim.entry.take().must()?;
@@ -277,8 +284,8 @@ impl Acquire {
         claim.valid_until = valid_until;
         claim.told_until = valid_until;
         claim.watch(&mut parts.timers);
-        let (ttl, left) = (claim.ttl, self.extensions);
-        parts.queues.hold(self.place, operation, key);
+        let (ttl, left) = (cx.round.ttl, self.extensions);
+        parts.queues.hold(self.place, cx.round.key, key);
         if parts.queues.is_anyone_waiting() {
             parts.tell_watches(entry.resource());
         }
@@ -329,7 +336,7 @@ impl Operate for Acquire {
             return true;
         };
         let there = cx.parts.nodes.writing_to(node);
-        there.send_set(cx.now, claim.key, command, entry, claim.ttl);
+        there.send_set(cx.now, claim.key, command, entry, claim.life);
         claim.set_sent(node);
         true
     }
@@ -357,7 +364,10 @@ impl Operate for Acquire {
         let result = match core::mem::replace(&mut self.verdict, Verdict::Open) {
             Verdict::Open | Verdict::HandedOut => return None,
             Verdict::Granted(majority, until) => {
-                let lock = self.hand_out(&majority, until, cx.round.key, cx.parts);
+                let mut lock = self.hand_out(&majority, until, cx);
+                if self.keep != 0 {
+                    keep(lock.as_mut(), Duration::from_nanos(self.keep), cx);
+                }
                 // A broken invariant: what cannot be handed out is no lock.
                 lock.ok_or_else(|| LockError::TooSlow(cx.report()))
             }
@@ -503,6 +513,17 @@ impl Operate for Acquire {
     }
 }
 
+/// `lock`, which was granted in this round, is extended by this engine from now on, for as long as `most`
+/// after the round began.
+#[cold]
+fn keep(lock: Option<&mut Lock>, most: Duration, cx: &mut Context<'_>) {
+    if let Some(lock) = lock {
+        let limit = cx.round.sent.saturating_add(most);
+        let keeping = Keeping::new(lock.ttl(), limit, cx.parts.settings.drift);
+        cx.parts.claims.keep(lock, keeping, &mut cx.parts.timers);
+    }
+}
+
 /// Returns `true` if a lock that could be trusted until `valid_until` is none at `now`.
 fn has_run_out(now: Instant, valid_until: Instant) -> bool {
     guard!(ValidityUnchecked, valid_until <= now)
@@ -557,7 +578,7 @@ pub(in crate::engine) fn set_answered(
     let answer = match reply {
         Reply::Ok => {
             parts.nodes[node].grants += 1;
-            claim.found_on(node, parts.settings.drift.gone_by(now, claim.ttl));
+            claim.found_on(node, parts.settings.drift.gone_by(now, claim.life));
             Answer::Vote((Vote::Yes, NodeOutcome::Granted))
         }
         Reply::Nil => {

@@ -2,7 +2,7 @@
 //!
 //! Every node is asked for how much longer the key has the token, and nothing is changed. The lock
 //! may be trusted for as long as a majority keeps it: the q-th largest of the answers counts, from
-//! before the send, less the drift. That replaces the known end: a lock from another clock, whose
+//! before the send, less the lock delay and the drift. That replaces the known end: a lock from another clock, whose
 //! end was not known, becomes valid; a lock whose keys were shortened ends earlier.
 //!
 //! A lock that was reported as over is not revived: its holder has stopped, and a second end would
@@ -73,7 +73,7 @@ impl AboutHeld for Confirm {
         &mut self.held
     }
 
-    fn event(round: RoundId, result: Result<Extension, ConfirmError>) -> Event {
+    fn event(&self, round: RoundId, result: Result<Extension, ConfirmError>) -> Event {
         Event::Confirmed { round, result }
     }
 
@@ -90,21 +90,28 @@ impl AboutHeld for Confirm {
         let held = &self.held;
         let kept = kept_by_majority(&self.kept, cx.round.tally.yes(), cx.round.tally.quorum());
         let sent = cx.round.sent;
-        if sent.saturating_add(kept) < held.valid_until && !cx.round.tally.open().is_empty() {
+        if sent.saturating_add(held.entry.delay().ttl(kept)) < held.valid_until
+            && !cx.round.tally.open().is_empty()
+        {
             return;
         }
         let drift = cx.parts.settings.drift;
         let gone_by = drift.gone_by(cx.now, kept.min(cx.parts.settings.ttl_limit));
         let kept = kept.min(cx.parts.restarts.longest());
-        cx.round.ttl = kept;
-        let mut end = drift.valid_until(sent, kept);
+        cx.round.ttl = held.entry.delay().ttl(kept);
+        let mut end = drift.valid_until(sent, cx.round.ttl);
         if let Some(claim) = held.claim_in(&mut cx.parts.claims) {
             if claim.questions.newest != Some(cx.round.key) {
                 end = end.max(claim.valid_until); // An extension was asked for after this.
             }
+            if let Some(kept) = &claim.kept
+                && end < claim.valid_until
+            {
+                kept.begin_again(); // There is less time than was known.
+            }
             claim.valid_until = end;
             claim.told_until = claim.told_until.min(end); // An earlier end stands.
-            claim.ttl = claim.ttl.max(kept);
+            claim.life = claim.life.max(kept);
             claim.gone_by = claim.gone_by.max(gone_by);
             claim.watch(&mut cx.parts.timers);
         }

@@ -5,6 +5,7 @@
 //! before the send, and a lock whose validity has run out is refused before any byte is sent.
 
 use crate::error::ExtendError;
+use crate::keys::ClaimKey;
 use crate::node::Question;
 use crate::quorum::{Lock, Majority};
 use crate::time::Instant;
@@ -36,6 +37,12 @@ impl Extend {
         let held = LockQuestion::new(lock, Question::Extend, parts)?;
         Ok(Self { held })
     }
+
+    /// Returns the extension of the lock of `claim`, which this engine keeps.
+    pub(in crate::engine) fn of_kept(claim: ClaimKey, parts: &mut Parts) -> Option<Self> {
+        let held = LockQuestion::of_kept(claim, Question::Extend, parts)?;
+        Some(Self { held })
+    }
 }
 
 impl AboutHeld for Extend {
@@ -45,8 +52,11 @@ impl AboutHeld for Extend {
         &mut self.held
     }
 
-    fn event(round: RoundId, result: Result<Extension, ExtendError>) -> Event {
-        Event::Extended { round, result }
+    fn event(&self, round: RoundId, result: Result<Extension, ExtendError>) -> Event {
+        match self.held.own {
+            true => self.held.kept_event(result),
+            false => Event::Extended { round, result },
+        }
     }
 
     /// `majority` keeps the lock for at least as long as was asked.
@@ -61,7 +71,12 @@ impl AboutHeld for Extend {
         let drift = cx.parts.settings.drift;
         let end = drift.valid_until(cx.round.sent, cx.round.ttl).max(known);
         if let Some(claim) = claim {
+            let is_later = claim.valid_until < end;
             claim.valid_until = claim.valid_until.max(end);
+            if let Some(kept) = claim.kept.as_ref().filter(|_| is_later) {
+                kept.begin_again();
+                claim.watch(&mut cx.parts.timers);
+            }
         }
         held.top_up(&majority, end, cx);
         self.held.decide(Verdict::Kept(majority, end), cx);

@@ -3,8 +3,9 @@
 //! The same nodes count, the same lock is over when a majority misses it, and the same verdicts close
 //! the question. What is asked, and what a majority of answers means, is in the file of each operation.
 
+use crate::delay::Delay;
 use crate::entry::Entry;
-use crate::error::{ConfirmError, LinkError, NodeOutcome};
+use crate::error::{ConfirmError, ExtendError, LinkError, NodeOutcome};
 use crate::invariant::Must;
 use crate::keys::{ClaimKey, NodeId, OperationKey};
 use crate::node::{
@@ -16,7 +17,7 @@ use crate::time::{Instant, nanos};
 use super::patience::Patience;
 use super::permission::ask_why;
 use super::round::Round;
-use super::{Context, Operate};
+use super::{Context, LostLock, Operate};
 use crate::engine::answer::{Answer, unusable};
 use crate::engine::claims::Claims;
 use crate::engine::claims::claim::{Claim, Questions};
@@ -27,6 +28,8 @@ use crate::engine::parts::Parts;
 #[derive(Debug)]
 pub(in crate::engine) struct LockQuestion {
     lock: LockId,
+    /// The engine has begun it by itself, to keep the lock: no caller waits for it.
+    pub(super) own: bool,
     /// Its claim, if this engine has one.
     pub(super) claim: Option<ClaimKey>,
     pub(super) entry: Entry,
@@ -86,6 +89,7 @@ impl LockQuestion {
         let claim = claim.map(|claim| claim.key);
         Ok(Self {
             lock: lock.id(),
+            own: false,
             claim,
             entry: lock.entry().copy_into(parts.claims.buffers.take()),
             question,
@@ -93,6 +97,27 @@ impl LockQuestion {
             voters,
             lacking,
             regained,
+            verdict: Verdict::Open,
+        })
+    }
+
+    /// Returns a `question` about the lock of `claim`, which is held and kept.
+    pub(super) fn of_kept(claim: ClaimKey, question: Question, parts: &mut Parts) -> Option<Self> {
+        let lock = parts.claims.lock_id(claim);
+        let buffer = parts.claims.buffers.take();
+        let there = parts.claims.get_mut(claim);
+        let there = there.filter(|claim| claim.is_held()).must()?;
+        there.is_extending = true;
+        Some(Self {
+            lock,
+            own: true,
+            claim: Some(claim),
+            entry: there.entry.as_ref().must()?.copy_into(buffer),
+            question,
+            valid_until: there.valid_until,
+            voters: parts.nodes.set(), // What was handed over is not kept.
+            lacking: there.lacking,
+            regained: there.regained,
             verdict: Verdict::Open,
         })
     }
@@ -109,7 +134,7 @@ impl LockQuestion {
         let ends = self.question == Question::Extend || self.valid_until != Instant::ZERO;
         cx.round.deadline = ends.then_some(self.valid_until);
         if let Some(claim) = self.claim_in(&mut cx.parts.claims) {
-            claim.ttl = claim.ttl.max(cx.round.ttl);
+            claim.life = claim.life.max(self.entry.delay().life(cx.round.ttl));
             claim.questions.older |= claim.questions.newest.replace(cx.round.key).is_some();
         }
         self.tell_of_write(cx);
@@ -144,7 +169,8 @@ impl LockQuestion {
         }
         let request = self.request(cx.round.key);
         let there = cx.parts.nodes.writing_to(node);
-        let bytes = there.question(self.question, command, &self.entry, cx.round.ttl, by_text);
+        let life = self.entry.delay().life(cx.round.ttl);
+        let bytes = there.question(self.question, command, &self.entry, life, by_text);
         there.send(cx.now, request, bytes);
         cx.round[node].asked = true;
     }
@@ -226,32 +252,47 @@ impl LockQuestion {
 
     /// A majority no longer has the lock: reports to its holder that it is over, and has the remaining
     /// copies released. A lock without a claim has no holder to report to; its copies are released too,
-    /// if there is room.
+    /// if there is room. Copies of a lock with a delay stay: its holder may not stop at once.
     fn lose(&mut self, cx: &mut Context<'_>) {
-        let copy = self.entry.copy_into(cx.parts.claims.buffers.take());
+        let stays = self.entry.delay() != Delay::default();
+        let buffers = &mut cx.parts.claims.buffers;
+        let copy = (!stays).then(|| self.entry.copy_into(buffers.take()));
         let told = self.claim.map(|claim| (claim, cx.parts.tell_lost(claim)));
         self.decide(Verdict::Lost, cx);
         let (key, open) = match told {
             Some(told) => told,
-            None if !cx.parts.claims.has_room() => return,
+            None if stays || !cx.parts.claims.has_room() => return,
             None => {
-                let claim = cx.parts.adopt(cx.now, None, self.valid_until, cx.round.ttl);
+                let claim = cx.parts.adopt(
+                    cx.now,
+                    None,
+                    self.valid_until,
+                    self.entry.delay().life(cx.round.ttl),
+                );
                 (claim, Questions::default())
             }
         };
         if let Some(claim) = cx.parts.claims.get_mut(key).must() {
-            claim.entry = Some(copy);
+            claim.entry = copy.or_else(|| claim.entry.take());
             claim.valid_until = cx.now;
+            if let Some(kept) = &claim.kept {
+                kept.ends_by(cx.now);
+            }
         }
-        cx.lost = Some((key, open));
+        cx.lost = Some(LostLock {
+            claim: key,
+            open,
+            stays,
+        });
     }
 
     /// The operation has ended: removes it from its claim.
     fn forget(&self, cx: &mut Context<'_>) {
-        if let Some(claim) = self.claim_in(&mut cx.parts.claims)
-            && claim.questions.newest == Some(cx.round.key)
-        {
-            claim.questions.newest = None;
+        if let Some(claim) = self.claim_in(&mut cx.parts.claims) {
+            if claim.questions.newest == Some(cx.round.key) {
+                claim.questions.newest = None;
+            }
+            claim.is_extending &= !self.own;
         }
     }
 
@@ -260,6 +301,14 @@ impl LockQuestion {
     fn is_open(&self, claims: &Claims) -> bool {
         self.claim
             .is_none_or(|key| claims.get(key).is_some_and(Claim::is_held))
+    }
+
+    /// Returns the event that has the outcome of an extension that the engine has begun by itself.
+    pub(super) fn kept_event(&self, result: Result<Extension, ExtendError>) -> Event {
+        Event::Kept {
+            lock: self.lock,
+            result: result.map(|extension| extension.valid_until),
+        }
     }
 
     /// Returns its claim and the end that is about to be reported to its caller.
@@ -303,6 +352,13 @@ impl LockQuestion {
                 true => valid_until,
                 false => valid_until.max(claim.told_until),
             };
+            if let Some(kept) = &claim.kept {
+                // What was reported as over meanwhile is not revived.
+                match claim.is_held() {
+                    true => kept.tell(exact, valid_until, cx.round.ttl),
+                    false => kept.ends_by(valid_until),
+                }
+            }
         }
         Extension {
             exact,
@@ -328,7 +384,7 @@ pub(super) trait AboutHeld {
     }
 
     /// Returns the event that has its outcome.
-    fn event(round: RoundId, result: Result<Extension, Self::Error>) -> Event;
+    fn event(&self, round: RoundId, result: Result<Extension, Self::Error>) -> Event;
 
     /// `majority` keeps the lock.
     fn kept_by(&mut self, majority: Majority, cx: &mut Context<'_>);
@@ -361,7 +417,7 @@ impl<T: AboutHeld> Operate for T {
 
     fn tell(&mut self, cx: &mut Context<'_>) -> Option<Event> {
         let result = self.held().outcome(cx)?;
-        Some(T::event(RoundId(cx.round.key), result))
+        Some(self.event(RoundId(cx.round.key), result))
     }
 
     fn answered(&mut self, node: NodeId, answer: Answer, cx: &mut Context<'_>) {
@@ -428,7 +484,7 @@ pub(in crate::engine) fn learn(
         claim.unknown.remove(node);
     }
     match vote {
-        Vote::Yes => claim.found_on(node, parts.settings.drift.gone_by(now, claim.ttl)),
+        Vote::Yes => claim.found_on(node, parts.settings.drift.gone_by(now, claim.life)),
         // A key that is missing or another's was not extended.
         Vote::No => drop(claim.lacking.insert(node)),
         Vote::Abstain => {}

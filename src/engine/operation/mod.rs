@@ -118,6 +118,22 @@ pub enum Event {
         /// Whether every node is of this cluster now.
         result: Result<(), ReinitError>,
     },
+    /// The engine has extended a lock that it [keeps](crate::LockOptions::keep), or has tried to. There
+    /// is nothing to be applied: the lock shows its end already.
+    Kept {
+        /// Which lock.
+        lock: LockId,
+        /// The end of its validity, or why it is as it was. The engine tries again; if it is
+        /// [`Lost`](ExtendError::Lost) an [`Expired`](Self::Expired) says so too.
+        result: Result<Instant, ExtendError>,
+    },
+    /// Less is left of a lock than [`Engine::alert_below`](crate::engine::Engine::alert_below) was asked for.
+    /// Reported once for each time that this was asked, by a timer, so also when every node is silent; never
+    /// after the lock was released, handed over or reported as over.
+    AtRisk {
+        /// Which lock.
+        lock: LockId,
+    },
     /// A lock that was not released is lost: its validity ends within a tick, or a majority of the
     /// nodes said that it is gone. Reported once for each lock, by a timer and not by a reply, so
     /// also when every node is silent.
@@ -138,7 +154,7 @@ impl Event {
             | Self::Inspected { round, .. }
             | Self::Released { round, .. }
             | Self::Reinitialised { round, .. } => Some(*round),
-            Self::Expired { .. } => None,
+            Self::Kept { .. } | Self::AtRisk { .. } | Self::Expired { .. } => None,
         }
     }
 }
@@ -149,9 +165,17 @@ pub(super) struct Context<'a> {
     pub(super) now: Instant,
     pub(super) round: &'a mut Round,
     pub(super) parts: &'a mut Parts,
-    /// The claim of a lock that a majority has lost, with the other questions about it. They end after
-    /// this, and what is left of the lock is released.
-    pub(super) lost: Option<(ClaimKey, Questions)>,
+    pub(super) lost: Option<LostLock>,
+}
+
+/// A lock that a majority has lost.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LostLock {
+    pub(super) claim: ClaimKey,
+    /// The other questions about it, which end after this one.
+    pub(super) open: Questions,
+    /// What is left of it is not released.
+    pub(super) stays: bool,
 }
 
 impl<'a> Context<'a> {

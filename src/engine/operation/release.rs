@@ -37,8 +37,8 @@ impl Operate for Release {
     /// Sends the releases of `claim`, and counts what is known already.
     fn begin(&mut self, cx: &mut Context<'_>) {
         let claim = self.claim;
-        let ttl = cx.parts.claims.get(claim).must().map(|claim| claim.ttl);
-        let patience = Patience::for_release(ttl.unwrap_or_default(), &cx.parts.settings);
+        let life = cx.parts.claims.get(claim).must().map(|claim| claim.life);
+        let patience = Patience::for_release(life.unwrap_or_default(), &cx.parts.settings);
         for node in cx.parts.nodes.ids() {
             let patience = patience.with(&mut cx.parts.nodes[node]);
             cx.round[node].deadline = cx.now.saturating_add(patience);

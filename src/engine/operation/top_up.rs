@@ -42,13 +42,14 @@ impl LockQuestion {
         let claim = self.claim_in(&mut cx.parts.claims);
         if let Some(claim) = claim.filter(|claim| claim.is_held() && !claim.adopted) {
             let left = end.saturating_since(cx.now);
+            let ttl = left.saturating_add(drift.of(self.entry.delay().ttl(claim.life)));
             // Rounded up: a copy that expires before the others is useless.
-            let ttl = whole(left.saturating_add(drift.of(claim.ttl)));
+            let life = whole(self.entry.delay().life(ttl));
             let nodes = nodes.filter(|node| claim.lacking.contains(node));
             for node in nodes.without(claim.unanswered).iter() {
                 let there = cx.parts.nodes.writing_to(node);
                 if there.access() == Access::Open && there.missing_permission().is_none() {
-                    there.send_set(cx.now, claim.key, &mut command, &self.entry, ttl);
+                    there.send_set(cx.now, claim.key, &mut command, &self.entry, life);
                     claim.set_sent(node);
                     claim.granted.remove(node); // What it had is gone, and this is not answered.
                 }

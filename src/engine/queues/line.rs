@@ -7,11 +7,12 @@
 //! or its time is up, and from then on leads to the operation that it has become: its caller knows no other
 //! name for that.
 
+use alloc::collections::BTreeMap;
 use core::time::Duration;
 
 use crate::invariant::Must;
 use crate::keys::{OperationKey, PlaceKey, WaiterKey};
-use crate::slab::{self, Link, Slab};
+use crate::slab::{self, Key, Link, Slab};
 use crate::time::{Instant, nanos};
 use crate::timer::TimerKey;
 
@@ -28,6 +29,8 @@ pub(super) struct Waiters {
     slab: Slab<Caller>,
     /// How many wait.
     waiting: usize,
+    /// For how many nanoseconds the locks of those are kept that want that: hardly any.
+    keeps: BTreeMap<Key, u64>,
 }
 
 /// A caller whose operation has waited for its turn.
@@ -113,6 +116,7 @@ impl Waiters {
         Self {
             slab: Slab::new(),
             waiting: 0,
+            keeps: BTreeMap::new(),
         }
     }
 
@@ -168,6 +172,16 @@ impl Waiters {
         WaiterKey(key)
     }
 
+    /// The lock of `waiter` is kept for so many nanoseconds.
+    pub(super) fn keep(&mut self, waiter: WaiterKey, nanos: u64) {
+        self.keeps.insert(waiter.0, nanos);
+    }
+
+    /// Returns for how many; zero if it is not kept.
+    pub(super) fn kept(&self, waiter: WaiterKey) -> u64 {
+        self.keeps.get(&waiter.0).copied().unwrap_or(0)
+    }
+
     /// Returns the first of `line`.
     pub(super) fn first(&self, line: &Line) -> Option<WaiterKey> {
         let index = line.first.index()?;
@@ -180,12 +194,14 @@ impl Waiters {
             return;
         };
         let before = core::mem::replace(caller, Caller::Open(operation));
+        self.keeps.remove(&waiter.0);
         self.leave(line, &before);
     }
 
     /// Ends `waiter`, which leaves `line` if it still waits.
     pub(super) fn remove(&mut self, line: &mut Line, waiter: WaiterKey) {
         if let Some(caller) = self.slab.remove(waiter.0) {
+            self.keeps.remove(&waiter.0);
             self.leave(line, &caller);
         }
     }

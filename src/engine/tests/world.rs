@@ -17,6 +17,8 @@ pub(super) struct World {
     pub(super) now: Instant,
     /// What was sent to each node and not yet looked at, one command a line.
     pub(super) sent: Vec<Vec<String>>,
+    /// For how many milliseconds each node was last asked to keep a key.
+    pub(super) lives: Vec<u64>,
     /// What each node would read, torn commands included.
     wires: Vec<Inbox>,
     /// How many bytes each node's socket still takes.
@@ -55,6 +57,7 @@ impl World {
             engine: Engine::new(&config, [42; 32], now),
             now,
             sent: vec![Vec::new(); nodes],
+            lives: vec![0; nodes],
             wires: (0..nodes).map(|_| Inbox::new(Limits::default())).collect(),
             window: vec![usize::MAX; nodes],
             links: vec![""; nodes],
@@ -99,6 +102,7 @@ impl World {
                     self.window[index] -= len;
                     let mut piece = &bytes[..len];
                     while let Some(frame) = self.wires[index].next(&mut piece).expect("RESP") {
+                        self.lives[index] = life_in(frame.value).unwrap_or(self.lives[index]);
                         self.sent[index].push(shown(frame.value));
                     }
                     self.engine
@@ -318,6 +322,15 @@ pub(super) fn greeting(server: &str) -> String {
 pub(super) fn digests() -> String {
     let [release, extend] = [crate::node::RELEASE.sha1, crate::node::EXTEND.sha1];
     format!("$40|{release}|$40|{extend}|")
+}
+
+/// The milliseconds in a plain `SET` or an extension.
+fn life_in(value: Value<'_>) -> Option<u64> {
+    let words = value.as_items().expect("a command").iter();
+    let mut last = words.skip(5);
+    let life = last.next().filter(|_| last.next().is_none())?;
+    let digits = core::str::from_utf8(life.as_bytes().expect("a bulk"));
+    digits.ok()?.parse().ok()
 }
 
 /// A command in few words: tokens, digests and script texts are left out.

@@ -123,3 +123,25 @@ fn two_of_five_may_be_paused_and_resumed() {
     unlock(&mut driver, held);
     await_copies(&mut driver, &nodes, 0);
 }
+
+/// Two of five nodes end, and the others go on: the lock is kept by a majority, and is lost with the third.
+#[test]
+fn a_lock_is_kept_on_embedded_nodes_while_a_majority_of_them_is_there() {
+    const TTL: Duration = Duration::from_secs(2);
+    let mut nodes = five();
+    let redlock = at(nodes.iter().map(EmbeddedNode::url))
+        .build()
+        .expect("a handle");
+    let kept = LockOptions::new(TTL).keep();
+    let guard = redlock.lock_with(KEY, &kept).expect("free");
+    let (at_risk, lost) = (guard.at_risk(), guard.lost());
+    nodes.truncate(3);
+    assert!(!at_risk.wait(3 * TTL), "{:?}", guard.health());
+    assert!(guard.is_valid() && nodes.iter().all(|node| node.get(KEY).is_some()));
+    nodes.truncate(2);
+    assert!(at_risk.wait(Duration::MAX) && guard.is_valid());
+    let health = guard.health();
+    assert!(health.validity <= TTL / 4 + Duration::from_millis(2));
+    assert!(0 < health.failures && health.last_report.is_some());
+    assert!(lost.wait(Duration::MAX) && !guard.is_valid());
+}

@@ -56,13 +56,13 @@ impl World {
         }
     }
 
-    /// A majority keeps a lock, until the reported end. `before`: the end that was known.
+    /// A majority keeps a lock, until the reported end. `ends`: the end that was known, and that one.
     pub(crate) fn check_confirmation(
         &mut self,
         client: usize,
         hold: &Hold,
         asked: &Confirming,
-        before: Instant,
+        ends: (Instant, Instant),
     ) {
         let Some(id) = self.oracle.ledger.find(&token_of(&hold.lock.token())) else {
             self.object("votes", "a lock whose token no node has seen");
@@ -72,7 +72,6 @@ impl World {
             (Verb::Extend, hold.cancelled),
             (Verb::Beside, hold.cancelled_beside),
         ];
-        let ends = (before, hold.lock.valid_until());
         self.check_confirmed(client, id, asked, ends, cancelled);
     }
 
@@ -157,6 +156,7 @@ impl World {
         let mut kept: Vec<u64> = yes.map(|entry| entry.kept).collect();
         kept.sort_unstable_by(|one, other| other.cmp(one));
         let kept = kept.get(self.plan.quorum() - 1).copied().unwrap_or(0);
+        let kept = kept.saturating_sub(self.plan.added());
         let clock = self.clock_of(client);
         let sent = sent.map_or(asked.call.begun, |sent| clock.show(sent));
         sent.max(asked.call.begun)
@@ -233,7 +233,7 @@ impl World {
 
     /// Returns `true` if a majority has answered so to any other request about a lock than `verb`.
     pub(super) fn other_misses_it(&self, client: usize, id: TokenId, verb: Verb) -> bool {
-        let mut others = [Verb::Extend, Verb::Beside, Verb::Confirm].into_iter();
+        let mut others = [Verb::Extend, Verb::Beside, Verb::Keep, Verb::Confirm].into_iter();
         others.any(|other| other != verb && self.misses_it(client, id, other))
     }
 

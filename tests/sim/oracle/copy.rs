@@ -38,15 +38,19 @@ impl World {
 
     fn copy_fault(&self, deed: &Deed<'_>, id: TokenId) -> Option<&'static str> {
         let record = self.oracle.ledger.record(id);
-        if record.extends * (self.plan.nodes as u32) < record.copies {
+        if (record.extends + record.keeps) * (self.plan.nodes as u32) < record.copies {
             return Some("more copies than extensions were asked for");
         }
         if record.owner != deed.process || record.ended <= deed.begun.asked {
             return Some("a copy of a lock that was let go");
         }
-        // It follows from one of the two possible extensions.
+        // It follows from one of the possible extensions.
         let one = self.copy_of(deed, id, Verb::Extend)?;
-        self.copy_of(deed, id, Verb::Beside).map(|_| one)
+        self.copy_of(deed, id, Verb::Beside)?;
+        if record.keeps != 0 {
+            return self.copy_of(deed, id, Verb::Keep);
+        }
+        Some(one)
     }
 
     /// Returns what is wrong with a copy, if it follows from this extension.
@@ -103,6 +107,14 @@ impl World {
         let ttl = deed.command.ttl.and_then(super::ledger::millis)?;
         let left = calls.end().saturating_since(*certain);
         let longest = left.saturating_add(drift(record.ttl.max(calls.ttl)));
-        (longest.as_nanos() as u64 + MILLI < ttl * MILLI).then_some("a copy that lasts too long")
+        let longest = longest.as_nanos() as u64 + self.plan.added_time();
+        let clock = self.clock_of(deed.peer);
+        let sent = clock.show(deed.sent);
+        let shortest = calls.least_end().saturating_since(sent).as_nanos() as u64;
+        let shortest = shortest + self.plan.added_time();
+        if clock.since() <= deed.sent && ttl * MILLI < shortest {
+            return Some("a copy that ends before the lock and its delay");
+        }
+        (longest + MILLI < ttl * MILLI).then_some("a copy that lasts too long")
     }
 }

@@ -6,6 +6,8 @@
 //! * No extension begins to leave outside of its call, which ends with its verdict, its
 //!   cancellation, the release of the lock or its hand-over; nor after a majority of yes was read.
 //! * No confirmation begins to leave outside of its call.
+//! * No extension by an engine that keeps a lock begins to leave after its holder has released it, dropped
+//!   it or handed it over, or was told of its end.
 //!
 //! # What it does not see
 //!
@@ -46,6 +48,8 @@ pub(super) struct Calls {
     pub(super) extend: Extending,
     /// The second extension of the same lock.
     pub(super) beside: Extending,
+    /// The newest by the engine that keeps the lock: from its first byte until it is reported.
+    pub(super) keep: Extending,
     /// The newest confirmation.
     confirm: Spell,
 }
@@ -56,15 +60,20 @@ pub(super) struct Extending {
     pub(super) spell: Spell,
     /// When the call was made, also by the client's clock; until when the lock was valid.
     pub(super) since: Time,
-    begun: Instant,
+    pub(super) begun: Instant,
     pub(super) within: Instant,
     pub(super) ttl: u64,
+    /// By an engine that keeps the lock: what may be the first of the next round, in a turn in which this one
+    /// was not reported yet. Its place, when it was sent, and the same by the client's clock.
+    pub(super) next: Option<(Place, Time, Instant)>,
 }
 
 impl Calls {
     pub(super) fn of(&self, verb: Verb) -> &Extending {
         if verb == Verb::Beside {
             &self.beside
+        } else if verb == Verb::Keep {
+            &self.keep
         } else {
             &self.extend
         }
@@ -74,6 +83,8 @@ impl Calls {
     pub(super) fn asked_at(&self, verb: Verb) -> Place {
         if verb == Verb::Confirm {
             self.confirm.from
+        } else if verb == Verb::Keep {
+            self.keep.spell.before + 1
         } else {
             self.of(verb).spell.from
         }
@@ -82,6 +93,8 @@ impl Calls {
     fn of_mut(&mut self, verb: Verb) -> &mut Extending {
         if verb == Verb::Beside {
             &mut self.beside
+        } else if verb == Verb::Keep {
+            &mut self.keep
         } else {
             &mut self.extend
         }
@@ -91,15 +104,20 @@ impl Calls {
 impl Extending {
     /// When the lock ends at the latest if it is confirmed.
     pub(super) fn end(&self) -> Instant {
+        self.within.max(self.least_end())
+    }
+
+    /// When it ends at the earliest.
+    pub(super) fn least_end(&self) -> Instant {
         let longest = super::votes::longest_validity(self.ttl);
-        self.within.max(self.begun.saturating_add(longest))
+        self.begun.saturating_add(longest)
     }
 }
 
 /// When the newest call was open, and when the one before it ended.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Spell {
-    before: Place,
+    pub(super) before: Place,
     pub(super) from: Place,
     pub(super) to: Place,
 }
@@ -208,7 +226,7 @@ impl World {
         let what = match deed.command.verb {
             Verb::Set if copy || self.plan.is_crowded() => None,
             Verb::Set => self.late_set(deed, id),
-            Verb::Extend | Verb::Beside => self.late_extension(deed, id),
+            Verb::Extend | Verb::Beside | Verb::Keep => self.late_extension(deed, id),
             Verb::Confirm => self.late_question(deed, id),
             Verb::Release | Verb::Load | Verb::Join | Verb::Time | Verb::Other => None,
         };
@@ -272,11 +290,18 @@ impl World {
         let record = self.oracle.ledger.record(id);
         let calls = self.oracle.calls[deed.peer][record.resource].of(deed.command.verb);
         let place = deed.begun.place;
-        if calls.spell.misses(place) {
+        if deed.command.verb == Verb::Keep {
+            if record.owner == deed.process && record.ended.min(record.over) < place {
+                return Some("an extension of a kept lock that is over");
+            }
+        } else if calls.spell.misses(place) {
             return Some("an extension outside of its call");
         }
         // After a hand-over not every node's yes counts.
         let own = record.owner == deed.process && record.heirs.is_empty();
+        // An engine that keeps a lock may have begun another since.
+        let known = deed.command.verb != Verb::Keep || calls.spell.to == Place::MAX;
+        let own = own && known;
         let certain = own && calls.spell.from <= place && self.is_extended(deed, id, calls);
         certain.then_some("an extension that is decided")
     }

@@ -67,6 +67,13 @@ pub(crate) struct Record {
     pub(crate) extends: u32,
     pub(crate) confirms: u32,
     pub(crate) releases: u32,
+    /// Its engine keeps it: how often it has begun an extension, and how often one has succeeded.
+    pub(crate) keeps: u32,
+    pub(crate) kept: u32,
+    /// It is kept up to a limit: all its extensions are those of its engine.
+    pub(crate) limited: bool,
+    /// When its end was reported to its first holder.
+    pub(crate) over: Place,
 }
 
 /// What is known of a token on one node.
@@ -75,6 +82,7 @@ pub(crate) struct Cell {
     pub(crate) set: Entry,
     pub(crate) extend: Entry,
     pub(crate) beside: Entry,
+    pub(crate) keep: Entry,
     pub(crate) confirm: Entry,
     pub(crate) release: Entry,
     /// What the node's clock shows when the key expires.
@@ -96,6 +104,7 @@ pub(crate) struct Cell {
     /// That connection had died without a notice before the `SET` was executed.
     pub(crate) astray: bool,
     pub(crate) extends: u32,
+    pub(crate) keeps: u32,
     pub(crate) confirms: u32,
     pub(crate) releases: Releases,
 }
@@ -389,6 +398,8 @@ pub(crate) enum Verb {
     /// A second extension of the same lock, beside the first: its ttl is odd, and that of every
     /// other is even.
     Beside,
+    /// An extension by the engine that keeps the lock.
+    Keep,
     /// Asks how long a key is kept.
     Confirm,
     /// Loads a script: the last requests of a handshake.
@@ -405,7 +416,7 @@ impl Verb {
     pub(crate) fn is_of_locks(self) -> bool {
         matches!(
             self,
-            Self::Set | Self::Release | Self::Extend | Self::Beside | Self::Confirm
+            Self::Set | Self::Release | Self::Extend | Self::Beside | Self::Keep | Self::Confirm
         )
     }
 }
@@ -557,6 +568,10 @@ impl Ledger {
             extends: 0,
             confirms: 0,
             releases: 0,
+            keeps: 0,
+            kept: 0,
+            limited: false,
+            over: Place::MAX,
         });
         self.cells.push(vec![Cell::EMPTY; self.nodes].into());
         self.places[place] = self.records.len() as TokenId;
@@ -609,10 +624,14 @@ impl Ledger {
         let own = self.record(id).owner == reading.by;
         let cell = self.cell_mut(id, node);
         match (verb, reading.said) {
-            (Verb::Extend | Verb::Beside | Verb::Confirm, Said::Zero | Said::Foreign) if own => {
+            (
+                Verb::Extend | Verb::Beside | Verb::Keep | Verb::Confirm,
+                Said::Zero | Said::Foreign,
+            ) if own => {
                 cell.lacking = cell.lacking.or(Some(reading.place));
             }
-            (Verb::Extend | Verb::Beside | Verb::Confirm, Said::One) | (Verb::Set, Said::Ok) => {
+            (Verb::Extend | Verb::Beside | Verb::Keep | Verb::Confirm, Said::One)
+            | (Verb::Set, Said::Ok) => {
                 cell.lacking = None;
             }
             (Verb::Release, Said::Zero | Said::Foreign) => cell.releases.denied = reading.at,
@@ -629,6 +648,7 @@ impl Cell {
         set: Entry::NONE,
         extend: Entry::NONE,
         beside: Entry::NONE,
+        keep: Entry::NONE,
         confirm: Entry::NONE,
         release: Entry::NONE,
         until: Instant::ZERO,
@@ -641,6 +661,7 @@ impl Cell {
         set_over: (0, 0),
         astray: false,
         extends: 0,
+        keeps: 0,
         confirms: 0,
         releases: Releases {
             count: 0,
@@ -660,6 +681,7 @@ impl Cell {
             Verb::Set | Verb::Load | Verb::Join | Verb::Time | Verb::Other => &self.set,
             Verb::Extend => &self.extend,
             Verb::Beside => &self.beside,
+            Verb::Keep => &self.keep,
             Verb::Confirm => &self.confirm,
             Verb::Release => &self.release,
         }
@@ -670,6 +692,7 @@ impl Cell {
             Verb::Set => Some(&mut self.set),
             Verb::Extend => Some(&mut self.extend),
             Verb::Beside => Some(&mut self.beside),
+            Verb::Keep => Some(&mut self.keep),
             Verb::Confirm => Some(&mut self.confirm),
             Verb::Release => Some(&mut self.release),
             Verb::Load | Verb::Join | Verb::Time | Verb::Other => None,

@@ -1,6 +1,7 @@
 //! Memory: what an engine has open is within its limits and in proportion to its calls.
 //!
-//! * As many rounds as calls are open: none is forgotten, none outlives its caller.
+//! * As many rounds as calls are open: none is forgotten, none outlives its caller. One more for each lock
+//!   that the engine keeps.
 //! * As many claims as locks are held and attempts are open; any other has a release in flight or
 //!   owed somewhere.
 //! * No more releases are owed to a node than there are claims, and no more bytes wait than the
@@ -67,6 +68,8 @@ struct Open {
     calls: usize,
     /// Locks that are held, and attempts to take one.
     tokens: usize,
+    /// Locks that the engine keeps: each may have an extension open.
+    kept: usize,
 }
 
 impl World {
@@ -173,6 +176,8 @@ impl Open {
         };
         let asks = task.hold().is_some_and(|hold| hold.confirming.is_some());
         let doubles = task.hold().is_some_and(|hold| hold.beside.is_some());
+        let kept = task.hold().is_some_and(|hold| hold.keep.is_some());
+        self.kept += usize::from(kept);
         self.calls += calls + usize::from(asks) + usize::from(doubles);
         self.tokens += tokens;
     }
@@ -180,7 +185,7 @@ impl Open {
 
 fn too_much(load: &Load, open: &Open, nodes: usize) -> Option<&'static str> {
     let bytes = load.in_flight * COMMAND_BYTES_MAX + nodes * HANDSHAKE_BYTES_MAX;
-    if load.rounds != open.calls {
+    if load.rounds < open.calls || open.calls + open.kept < load.rounds {
         Some("more rounds than calls, or fewer")
     } else if load.claims > open.tokens + load.in_flight + load.owed {
         Some("claims of nothing")

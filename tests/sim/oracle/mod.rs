@@ -17,7 +17,10 @@
 //! | told | the end of its lock is reported to every holder, once and in time | `told` |
 //! | outcome | what a call returns agrees with what the nodes did | `outcome`, `report` |
 //! | starvation | no waiter is passed over for ever | `starvation` |
+//! | delay | a lock that was not released keeps others out until its validity and the lock delay are over | `delay` |
 //! | copy | a held lock is copied only to a node that lacks it, when a majority without it has it | `copy` |
+//! | kept | a lock that its engine keeps does not end if a majority could have extended it | `kept` |
+//! | told-early | who wants to know when a lock is at risk is told in time, once, and not otherwise | `kept` |
 //! | queue | waiters of one client are served in turn, none sleeps while its lock is free, and few commands are sent | `queue` |
 //! | storm | commands and connections are no more than the work needs | `storm` |
 //! | late | nothing is sent after its time | `late` |
@@ -34,8 +37,10 @@ mod claimed;
 mod clocks;
 mod confirm;
 mod copy;
+mod delay;
 mod exclusion;
 mod inspect;
+mod kept;
 mod keys;
 mod late;
 mod ledger;
@@ -79,7 +84,7 @@ pub(crate) use outcome::{Limits, Release};
 pub(crate) use wake::TICK;
 
 /// All oracles of the table above.
-pub(crate) const ORACLES: [&str; 20] = [
+pub(crate) const ORACLES: [&str; 23] = [
     "exclusion",
     "votes",
     "validity",
@@ -92,7 +97,10 @@ pub(crate) const ORACLES: [&str; 20] = [
     "told",
     "outcome",
     "starvation",
+    "delay",
     "copy",
+    "kept",
+    "told-early",
     "storm",
     "queue",
     "late",
@@ -123,6 +131,8 @@ pub(crate) struct Oracle {
     /// Nothing excuses two holders.
     no_excuses: bool,
     longest_ttl: Time,
+    /// By resource: the newest lock, which was not released.
+    delayed: Vec<Option<delay::Delayed>>,
     pub(crate) ledger: Ledger,
     /// By resource and peer: clients, then strangers.
     pub(crate) beliefs: Vec<Vec<Option<Belief>>>,
@@ -162,6 +172,8 @@ pub(crate) struct Oracle {
     /// By client and node.
     pub(crate) looks: Vec<Vec<storm::Looks>>,
     pub(crate) waiting: queue::Waiting,
+    /// By client and node: until when a fault may keep the node from answering.
+    pub(crate) troubled: Vec<Vec<Time>>,
     /// By client: commands about locks.
     lock_commands: Vec<u64>,
     pub(crate) counts: Counts,
@@ -184,6 +196,13 @@ pub(crate) struct Counts {
     pub(crate) losses: u64,
     /// In worlds that have them.
     pub(crate) inspections: u64,
+    /// Extensions by engines that keep locks, those that failed, and the ends of such locks that should not
+    /// have been, had a majority been well.
+    pub(crate) kept: u64,
+    pub(crate) not_kept: u64,
+    pub(crate) kept_ends: u64,
+    /// How often a user was told that its lock is at risk.
+    pub(crate) at_risk: u64,
     pub(crate) kills: u64,
     /// Locks of strangers.
     pub(crate) strange: u64,
@@ -264,6 +283,10 @@ impl Counts {
         self.hand_overs += other.hand_overs;
         self.losses += other.losses;
         self.inspections += other.inspections;
+        self.kept += other.kept;
+        self.not_kept += other.not_kept;
+        self.kept_ends += other.kept_ends;
+        self.at_risk += other.at_risk;
         self.kills += other.kills;
         self.strange += other.strange;
         self.commands += other.commands;
@@ -279,12 +302,16 @@ impl fmt::Display for Counts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} locks, {} extensions, {} releases, {} refusals, {} hand-overs, {} losses, \
+            "{} locks, {} kept, {} not, {} ends of these, {} at risk, {} extensions, {} releases, {} refusals, {} hand-overs, {} losses, \
              {} kills, {} locks of strangers, {} commands, passed over {} times at most, \
              overtaken {} times\n\
              outcomes: {}\n\
              seen: {}",
             self.locks,
+            self.kept,
+            self.not_kept,
+            self.kept_ends,
+            self.at_risk,
             self.extensions,
             self.releases,
             self.refusals,
@@ -310,9 +337,10 @@ impl Oracle {
             // A barrier that is deleted was for the longest lock of all.
             longest_ttl: MILLI
                 * match plan.guard {
-                    Guard::Strict => plan.max_ttl(),
-                    Guard::Off | Guard::Observed | Guard::Untold => plan.longest_ttl,
+                    Guard::Strict => plan.max_life(),
+                    Guard::Off | Guard::Observed | Guard::Untold => plan.longest_ttl + plan.added(),
                 },
+            delayed: vec![None; plan.resources],
             ledger: Ledger::new(plan.nodes),
             beliefs: vec![vec![None; plan.peers()]; plan.resources],
             excused: vec![0; plan.resources],
@@ -335,6 +363,7 @@ impl Oracle {
             sets_before: vec![vec![0; plan.resources]; plan.peers()],
             looks: vec![vec![storm::Looks::default(); plan.nodes]; plan.peers()],
             waiting: queue::Waiting::new(plan.clients, plan.resources),
+            troubled: vec![vec![0; plan.nodes]; plan.clients],
             lock_commands: vec![0; plan.peers()],
             counts: Counts::default(),
         }
@@ -392,6 +421,7 @@ impl Oracle {
 
     /// A call for a release is made.
     pub(crate) fn asks_release(&mut self, token: &[u8], place: Place) {
+        self.end_delay(&token_of(token));
         if let Some(id) = self.ledger.find(&token_of(token)) {
             let record = self.ledger.record_mut(id);
             record.releases += 1;
@@ -453,6 +483,7 @@ impl World {
         self.fence(deed);
         if let Some(id) = id {
             self.early_release(deed, id);
+            self.keep_executed(deed, id);
             self.enter(deed, id);
             let copy = self.copy(deed, id);
             self.late(deed, id, copy);
@@ -482,7 +513,10 @@ impl World {
         // over, and the rest of a confirmation that had begun to leave, also after the next one.
         let holder = record.heirs.last().unwrap_or(&record.owner);
         let alive = oracle.lives[process as usize].alive && deed.peer < oracle.calls.len();
-        let asks = matches!(verb, Verb::Extend | Verb::Beside | Verb::Confirm);
+        let asks = matches!(
+            verb,
+            Verb::Extend | Verb::Beside | Verb::Keep | Verb::Confirm
+        );
         let stale = asks && alive && {
             let calls = &oracle.calls[deed.peer][record.resource];
             deed.begun.place < calls.asked_at(verb)
@@ -491,7 +525,9 @@ impl World {
             oracle.ledger.executed(id, node, verb, entry);
         }
         let given = match (verb, done) {
-            (Verb::Set, Said::Ok) | (Verb::Extend | Verb::Beside, Said::One) => deed.command.ttl,
+            (Verb::Set, Said::Ok) | (Verb::Extend | Verb::Beside | Verb::Keep, Said::One) => {
+                deed.command.ttl
+            }
             _ => None,
         };
         if let Some(until) = given.and_then(|ttl| end_of(deed.shown, ttl)) {

@@ -49,6 +49,7 @@ impl World {
             Verb::Release => self.release_behind(deed, id),
             Verb::Extend
             | Verb::Beside
+            | Verb::Keep
             | Verb::Confirm
             | Verb::Load
             | Verb::Join

@@ -69,10 +69,10 @@ pub(super) struct Quarantine {
 impl Quarantine {
     pub(super) fn new(plan: &Plan) -> Self {
         let told = matches!(plan.guard, Guard::Observed | Guard::Strict);
-        let span = |client| told.then(|| plan.max_ttl_of(client) * MILLI);
+        let span = |client| told.then(|| plan.max_life_of(client) * MILLI);
         Self {
             spans: (0..plan.peers()).map(span).collect(),
-            longest: plan.max_ttl() * MILLI,
+            longest: plan.max_life() * MILLI,
             strict: plan.guard == Guard::Strict,
             forgot: vec![None; plan.servers],
             jumped: vec![0; plan.servers],

@@ -227,6 +227,7 @@ mod tests {
         world.clients[0].users[user].task = Task::Acquiring {
             call,
             tries,
+            keep: None,
             deadline: None,
             passed_over: 0,
             stopped: 0,

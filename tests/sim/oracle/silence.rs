@@ -144,7 +144,7 @@ impl World {
     pub(super) fn asked_of_silent(&mut self, deed: &Deed<'_>) {
         let asked = matches!(
             deed.command.verb,
-            Verb::Set | Verb::Extend | Verb::Beside | Verb::Confirm
+            Verb::Set | Verb::Extend | Verb::Beside | Verb::Keep | Verb::Confirm
         );
         if asked && deed.begun.to_silent {
             let text = format!(

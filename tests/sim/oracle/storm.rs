@@ -7,7 +7,7 @@
 //! * None is sent over a connection on which the server has denied the `SET`, once that is read;
 //!   unless the lock was copied there, because an earlier copy also denies a later one.
 //! * An extension is sent once for every call, and once more to a server that has forgotten the
-//!   script.
+//!   script. An engine that keeps a lock tries fifteen times at most within one validity.
 //! * A call makes no more attempts than it has tries, and with a deadline no more than its shortest
 //!   delays leave time for, and one for each key of others that may have ended meanwhile.
 //! * An attempt after one that too few nodes could answer follows after the shortest delay at least.
@@ -69,6 +69,9 @@ const OPENED_A_SECOND: u64 = 6;
 /// that long, and one in five with the tick of the timers and a late turn.
 const IN_STEP: u32 = 16;
 
+/// How often an engine tries to extend a lock that it keeps, within one validity.
+const TRIES_MAX: u32 = 15;
+
 /// How often each peer has set a key of a resource, on any node.
 #[derive(Debug)]
 pub(super) struct Sets(Vec<Vec<u64>>);
@@ -115,6 +118,7 @@ impl World {
             Verb::Set if copy => None,
             Verb::Set => self.sets(deed, id),
             Verb::Extend | Verb::Beside => self.extends(deed, id),
+            Verb::Keep => self.keeps(deed, id),
             Verb::Release => self.releases(deed, id),
             Verb::Confirm | Verb::Load | Verb::Join | Verb::Time | Verb::Other => None,
         };
@@ -233,6 +237,17 @@ impl World {
         let cell = ledger.cell_mut(id, deed.node);
         cell.extends += 1;
         (2 * calls < cell.extends).then_some("more extensions than were asked for")
+    }
+
+    fn keeps(&mut self, deed: &Deed<'_>, id: TokenId) -> Option<&'static str> {
+        // A client that is stopped in the middle of its turn may be about to tell of a success.
+        let stopped = u32::from(self.clients[deed.peer].in_turn);
+        let ledger = &mut self.oracle.ledger;
+        let record = ledger.record(id);
+        let ends = 1 + stopped + record.kept + record.extends + record.confirms;
+        let cell = ledger.cell_mut(id, deed.node);
+        cell.keeps += 1;
+        (2 * TRIES_MAX * ends < cell.keeps).then_some("more tries to keep a lock than there may be")
     }
 
     fn releases(&mut self, deed: &Deed<'_>, id: TokenId) -> Option<&'static str> {

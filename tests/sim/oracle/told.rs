@@ -35,6 +35,17 @@ impl World {
             let end = hold.lock.valid_until().saturating_sub(TICK);
             let unreported = known && begun < ticked && end <= ticked && !hold.told;
             let early = std::mem::take(&mut hold.early);
+            let alert = hold
+                .alert
+                .filter(|alert| alert.since < ticked && !hold.told && known);
+            let until = hold.lock.valid_until();
+            let unwarned = alert.is_some_and(|alert| until.saturating_sub(alert.left) <= ticked);
+            if unwarned {
+                self.object(
+                    "told-early",
+                    format!("client {client} was not told that its lock is at risk"),
+                );
+            }
             if unreported {
                 self.object("told", format!("client {client} was not told of the end"));
             }

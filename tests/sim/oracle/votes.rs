@@ -98,12 +98,12 @@ impl World {
         }
     }
 
-    /// A call has returned an extension of a lock whose validity ended `before`, and whose longest
-    /// ttl was `ttl`.
+    /// A call has returned an extension, `until` then, of a lock whose validity ended `before`, and whose
+    /// longest ttl was `ttl`.
     pub(crate) fn check_extension(
         &mut self,
         client: usize,
-        lock: &Lock,
+        (lock, until): (&Lock, Instant),
         verb: Verb,
         call: &Call,
         (before, ttl): (Instant, Duration),
@@ -116,7 +116,6 @@ impl World {
             let text = format!("client {client} has a lock of {:?}", lock.ttl());
             self.object("validity", text);
         }
-        let until = lock.valid_until();
         // If it was asked for less than was left, it ends as before, and by its old votes.
         let longer = before < until;
         self.check_votes(client, id, verb, call.since, until, longer, before);
@@ -185,7 +184,7 @@ impl World {
             );
             self.object("votes", text);
         }
-        let own = self.plan.max_ttl_of(client);
+        let own = self.plan.max_life_of(client);
         if self.plan.guard == Guard::Strict && most.is_none_or(|most| most < own) {
             let text = format!(
                 "client {client} told of {verb:?}: by markers of {most:?} ms, its own is {own}"

@@ -118,7 +118,7 @@ impl World {
         let nothing = match wake {
             Wake::Retry if at <= there.shown.saturating_add(REMINDED) => false,
             Wake::Retry | Wake::NodeTimeout | Wake::Deadline => load.rounds == 0,
-            Wake::Expiry => load.claims == 0,
+            Wake::Expiry | Wake::Extension => load.claims == 0,
             Wake::Debt => {
                 let tried_again = after(there.shown, TRY_AGAIN).saturating_add(TICK);
                 load.claims == 0 && load.owed == 0 && tried_again < at
@@ -152,7 +152,7 @@ impl World {
         user: usize,
     ) -> impl Iterator<Item = (&'static str, Instant)> + use<> {
         let there = &self.clients[client];
-        let mut due = [None; 4];
+        let mut due = [None; 6];
         match &there.users[user].task {
             Task::Idle => {}
             Task::Acquiring {
@@ -192,6 +192,8 @@ impl World {
         let hold = there.users[user].task.hold();
         let asked = hold.and_then(|hold| hold.confirming);
         due[2] = asked.map(|asked| self.vote_of(client, &asked.call));
+        due[5] = hold.and_then(|hold| Self::alert_due(there.ticked, hold));
+        due[4] = hold.and_then(|hold| self.extension_due(there.ticked, hold));
         let beside = hold.and_then(|hold| hold.beside);
         due[3] = due[3].or(beside.map(|call| self.vote_of(client, &call)));
         due.into_iter().flatten()
@@ -219,7 +221,7 @@ impl World {
 
     /// The same for nodes that it has reached before: fixed, or a two hundredth of the ttl, or four of
     /// the worst round trips, but no more than half of the lock's life.
-    fn longest_vote_of(&self, client: usize, ttl: u64) -> Time {
+    pub(super) fn longest_vote_of(&self, client: usize, ttl: u64) -> Time {
         let usual = (ttl * MILLI / 200).clamp(USUAL.0, USUAL.1);
         let trips = 4 * self.clients[client].worst_trip();
         let most = (ttl * MILLI / 2).max(MILLI);

@@ -50,6 +50,11 @@ impl Acquire {
             self.extensions,
         );
         self.waiter = cx.parts.queue(waiter);
+        if let Some(waiter) = self.waiter
+            && self.keep != 0
+        {
+            cx.parts.queues.keep(waiter, self.keep);
+        }
     }
 
     /// Waits until the lock that this engine holds is given back, or the contender before it has

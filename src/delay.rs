@@ -1,0 +1,78 @@
+//! The lock delay: how much longer nodes keep the key of a lock than its holder may trust it.
+//!
+//! A holder that died or hangs has this time to be stopped before another client can get the lock.
+//!
+//! # Guarantees
+//!
+//! * Nothing wraps, and without a delay the two are the same.
+//!
+//! # Not here
+//!
+//! How fast the clock of a node may be, and what that adds: [`Drift`](crate::quorum::Drift).
+
+#![warn(clippy::arithmetic_side_effects)]
+
+use core::time::Duration;
+
+/// See the [module](self). What is added to each ttl, in milliseconds: every lock has it.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) struct Delay(u32);
+
+impl Delay {
+    /// Returns the delay that adds so many milliseconds to each ttl.
+    pub(crate) const fn of_millis(added: u32) -> Self {
+        Self(added)
+    }
+
+    /// Returns how many milliseconds are added to each ttl.
+    #[cfg(feature = "std")]
+    pub(crate) const fn millis(self) -> u32 {
+        self.0
+    }
+
+    /// Returns for how long nodes keep the key of a lock of `ttl`.
+    #[inline]
+    pub(crate) fn life(self, ttl: Duration) -> Duration {
+        match self.0 {
+            0 => ttl,
+            added => longer(ttl, added),
+        }
+    }
+
+    /// Returns the ttl of a lock whose key nodes keep for `life`.
+    #[inline]
+    pub(crate) fn ttl(self, life: Duration) -> Duration {
+        match self.0 {
+            0 => life,
+            added => shorter(life, added),
+        }
+    }
+}
+
+// Out of line: most locks have no delay.
+#[cold]
+fn longer(ttl: Duration, added: u32) -> Duration {
+    ttl.saturating_add(Duration::from_millis(added.into()))
+}
+
+#[cold]
+fn shorter(life: Duration, added: u32) -> Duration {
+    life.saturating_sub(Duration::from_millis(added.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn nothing_wraps_however_long_a_ttl_is() {
+        let delay = Delay(u32::MAX);
+        assert_eq!(delay.ttl(delay.life(MS)), MS);
+        assert_eq!(delay.ttl(MS), Duration::ZERO);
+        assert_eq!(delay.life(Duration::MAX), Duration::MAX);
+        assert_eq!(Delay::default().life(MS), MS);
+        assert_eq!(Delay::default().ttl(MS), MS);
+    }
+}

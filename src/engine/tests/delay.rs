@@ -1,0 +1,326 @@
+//! Stories of the lock delay: nodes keep a key for longer than its holder may trust the lock.
+
+use super::confirm::end;
+use super::restarts::LONGEST;
+use super::*;
+use crate::config::Builder;
+use crate::quorum::Drift;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// By the fastest clock this takes a second.
+const DELAY: Duration = Duration::from_millis(990);
+
+/// What a lock of [`TTL`] has at most.
+const VALIDITY: Duration = Duration::from_millis(9_898);
+
+/// So many nodes, with the delay.
+fn delayed(nodes: usize) -> Builder {
+    named(nodes).lock_delay(DELAY)
+}
+
+impl World {
+    /// `nodes` nodes that have granted a lock with the delay.
+    fn delaying(nodes: usize) -> (Self, Lock) {
+        let mut world = Self::with(delayed(nodes)).greeted();
+        let lock = world.lock_on(0..nodes);
+        assert_eq!(world.take_all(), vec![vec!["SET k 11000"]; nodes]);
+        (world, lock)
+    }
+
+    /// All nodes extend `lock`. Returns for how long they were asked to keep it.
+    #[track_caller]
+    fn extend_on_all(&mut self, lock: &mut Lock) -> Vec<u64> {
+        self.extend(lock);
+        self.take_all();
+        self.all_say(0..self.sent.len(), ":1|");
+        self.extended(lock);
+        assert_eq!(lock.valid_until(), self.now.saturating_add(VALIDITY));
+        self.lives.clone()
+    }
+
+    /// Servers that have been up for long, node 2 of which lost its copy of `lock` and restarts.
+    fn lacking_a_copy(builder: Builder) -> (Self, Lock) {
+        let mut world = Self::with(builder);
+        for node in 0..3 {
+            world.greet_as(node, &format!("run{node}"), 1_000);
+        }
+        let lock = world.lock_on(0..3);
+        world.take_all();
+        world.restart(2);
+        (world, lock)
+    }
+}
+
+#[test]
+fn a_key_lives_for_the_ttl_and_the_delay_and_the_holder_believes_the_ttl() {
+    let (world, lock) = World::delaying(3);
+    assert_eq!(lock.valid_until(), world.now.saturating_add(VALIDITY));
+    assert_eq!(lock.ttl(), TTL);
+}
+
+#[test]
+fn a_release_does_not_wait_for_the_delay() {
+    for late in [Duration::ZERO, VALIDITY + 500 * MS] {
+        let (mut world, lock) = World::delaying(3);
+        world.sleep(late);
+        world.events.clear();
+        world.release(lock);
+        assert_eq!(world.take_all(), vec![vec!["EVALSHA release"]; 3]);
+        world.all_say(0..3, ":1|");
+        assert_eq!(
+            world.unlocked().map(|done| done.deleted).ok(),
+            Some(2),
+            "after {late:?}"
+        );
+        world.is_clean();
+    }
+}
+
+#[test]
+fn an_extension_gives_the_keys_the_delay_again() {
+    let (mut world, mut lock) = World::delaying(3);
+    world.pass(SECOND);
+    assert_eq!(world.extend_on_all(&mut lock), [11_000; 3]);
+    assert_eq!(lock.ttl(), TTL);
+}
+
+#[test]
+fn a_kept_lock_is_extended_with_the_delay() {
+    let half = VALIDITY / 2;
+    for (most, life) in [(Duration::MAX, 11_000), (12 * SECOND, 8_051)] {
+        let mut world = World::with(delayed(3)).greeted();
+        world.acquire(&LockOptions::new(TTL).keep_for(most).tries(1));
+        world.all_say(0..3, "+OK|");
+        let lock = world.lock();
+        assert_eq!(lock.valid_until(), world.now.saturating_add(VALIDITY));
+        world.take_all();
+        let begun = world.now;
+        while world.take(0).is_empty() {
+            world.sleep_until_timer();
+        }
+        assert_eq!(world.now, begun.saturating_add(half), "by its validity");
+        assert_eq!(world.lives, [life; 3], "of {most:?}");
+        world.all_say(0..2, ":1|");
+        let ttl = Duration::from_millis(life - 1_000);
+        let until = Drift::default().valid_until(world.now, ttl);
+        assert_eq!(lock.valid_until(), until);
+    }
+}
+
+#[test]
+fn a_copy_lives_as_long_as_those_that_were_not_lost() {
+    let (mut world, mut lock) = World::lacking_a_copy(delayed(3).max_ttl(LONGEST));
+    world.extend_but_for_2(&mut lock, ":0|");
+    world.pass(SECOND);
+    world.ask_extension(&lock);
+    world.say(0, ":1|");
+    world.pass(5 * MS);
+    world.say(1, ":1|");
+    world.extended(&mut lock);
+    // Of 11,000 ms 5 have passed.
+    assert_eq!(world.take(2), ["SET k 10995"]);
+}
+
+#[test]
+fn a_confirmation_subtracts_the_delay() {
+    let (mut world, mut lock) = World::delaying(3);
+    world.pass(4 * SECOND);
+    let sent = world.now;
+    world.confirm(&lock);
+    world.wait(20 * MS);
+    world.all_keep(0..2, 8_000);
+    world.extended(&mut lock);
+    assert_eq!(lock.valid_until(), end(sent, 7_000));
+    world.keeps(2, 8_000);
+    // An operator has shortened the keys: no more than the delay is left.
+    world.pass(SECOND);
+    world.confirm(&lock);
+    world.all_keep(0..3, 1_000);
+    world.apply_next(&mut lock);
+    assert_eq!(lock.valid_until(), world.now);
+}
+
+/// What would be a later end without the delay is an earlier one: the third is heard first.
+#[test]
+fn a_confirmation_that_would_shorten_the_lock_waits_for_all() {
+    let (mut world, mut lock) = World::delaying(3);
+    let sent = world.now;
+    world.confirm(&lock);
+    world.all_keep(0..2, 10_800);
+    assert!(world.events.is_empty());
+    world.keeps(2, 11_000);
+    world.extended(&mut lock);
+    assert_eq!(lock.valid_until(), end(sent, 9_800));
+}
+
+#[test]
+fn a_lock_that_was_handed_over_keeps_its_own_delay() {
+    for (own, other, life) in [
+        (DELAY, Duration::ZERO, 11_000),
+        (Duration::ZERO, DELAY, 10_000),
+    ] {
+        let mut world = World::with(named(3).lock_delay(own)).greeted();
+        let lock = world.lock_on(0..3);
+        let lock = world.detach(lock);
+        let mut heir = World::with(named(3).lock_delay(other)).greeted();
+        heir.now = world.now;
+        let mut lock = heir.adopt(lock);
+        heir.pass(SECOND);
+        assert_eq!(heir.extend_on_all(&mut lock), [life; 3]);
+        heir.pass(SECOND);
+        let sent = heir.now;
+        heir.confirm(&lock);
+        heir.all_keep(0..3, life - 2_000);
+        heir.extended(&mut lock);
+        assert_eq!(lock.valid_until(), end(sent, 8_000));
+        heir.release_on(0..3, lock);
+    }
+}
+
+#[test]
+fn a_lock_from_another_clock_is_confirmed_without_its_delay() {
+    let (mut world, lock) = World::delaying(3);
+    let mut lock = world.detach(lock);
+    lock.forget_end();
+    let mut lock = world.adopt(lock);
+    let sent = world.now;
+    world.confirm(&lock);
+    world.all_keep(0..3, 6_000);
+    world.extended(&mut lock);
+    assert_eq!(lock.valid_until(), end(sent, 5_000));
+}
+
+#[test]
+fn a_quarantine_lasts_as_long_as_the_longest_key() {
+    // 60 s are assumed; 70 s of ttl and a second of delay were asked for.
+    let (mut world, _) = World::lacking_a_copy(delayed(3));
+    world.acquire(&LockOptions::new(70 * SECOND).tries(1));
+    world.lose(1);
+    world.greet_as(1, "again1", 0);
+    let span = 71 * SECOND + Drift::default().of(71 * SECOND);
+    assert_eq!(
+        world.quarantined_until(1),
+        Some(world.now.saturating_add(span))
+    );
+}
+
+#[test]
+fn the_longest_ttl_includes_the_delay() {
+    let mut world = World::with(delayed(3).max_ttl(11 * SECOND));
+    for node in 0..3 {
+        world.greet_as(node, &format!("run{node}"), 1_000);
+    }
+    let ttl = TTL + MS;
+    let too_long = InvalidRequest::TtlTooLong { ttl, maximum: TTL };
+    let options = LockOptions::new(ttl);
+    let request = Request::new(b"k", &options);
+    let refused = world.engine.acquire(world.now, &request).expect_err("long");
+    assert!(
+        matches!(&refused, LockError::Invalid(why) if *why == too_long),
+        "{refused:?}"
+    );
+    let lock = world.lock_on(0..3);
+    let refused = world.engine.extend(world.now, &lock, ttl);
+    assert!(matches!(refused, Err(ExtendError::Invalid(why)) if why == too_long));
+    world.take_all();
+    world.extend(&lock);
+    assert_eq!(world.lives, [11_000; 3]);
+}
+
+/// Its holder hangs, so that nothing releases it.
+#[test]
+fn a_waiter_of_the_same_handle_waits_for_the_delay_too() {
+    let (mut world, lock) = World::delaying(3);
+    world.acquire(&LockOptions::new(TTL).wait(3600 * SECOND));
+    world.sleep(VALIDITY);
+    world.expired(&lock);
+    assert_eq!(world.take_all(), vec![vec!["SET k 11000"]; 3], "one try");
+    world.all_say(0..3, "_|");
+    for node in 0..3 {
+        let sent = world.take(node);
+        assert!(sent.contains(&LOOK[1].into()), "{sent:?}");
+        let released = sent.iter().any(|sent| sent == "EVALSHA release");
+        world.say(node, if released { ":0|" } else { "" });
+        world.say(node, "+OK|+OK|:1102|");
+    }
+    let begun = world.now;
+    while !world.take_all().concat().contains(&"SET k 11000".into()) {
+        world.sleep_until_timer();
+        for node in 0..3 {
+            if world.sent[node].contains(&"EVAL inspect".into()) {
+                world.take(node);
+                world.say(node, "*3|:1102|:0|$7|foreign|");
+            }
+        }
+    }
+    let waited = world.now.saturating_since(begun);
+    assert!((1_102 * MS..1_120 * MS).contains(&waited), "{waited:?}");
+}
+
+#[test]
+fn a_release_is_owed_for_as_long_as_the_key_lives() {
+    let (mut world, lock) = World::delaying(3);
+    let granted = world.now;
+    world.lose(2);
+    world.release(lock);
+    world.all_say(0..2, ":1|");
+    assert!(world.unlocked().is_ok());
+    let gone = Drift::default().gone_by(granted, 11 * SECOND);
+    while world.engine.load().owed != 0 {
+        assert!(world.now < gone.saturating_add(2 * MS), "{:?}", world.now);
+        if world.links[2] == "connecting" {
+            world.lose(2);
+        }
+        world.sleep_until_timer();
+    }
+    assert!(gone <= world.now, "{:?}", world.now);
+}
+
+/// Nodes are waited for as with the ttl alone.
+#[test]
+fn the_delay_does_not_prolong_a_vote() {
+    let span = |delay| {
+        let mut world = World::with(named(3).lock_delay(delay)).greeted();
+        world.acquire(&LockOptions::new(50 * MS).tries(1));
+        world.sleep_until_event()
+    };
+    assert_eq!(span(100 * SECOND), span(Duration::ZERO));
+}
+
+/// Nor does any timer of it stay.
+#[test]
+fn what_is_left_of_a_lost_lock_of_another_handle_is_forgotten() {
+    let (mut world, lock) = World::delaying(3);
+    let lock = world.detach(lock);
+    let lock = world.adopt(lock);
+    world.extend(&lock);
+    world.take_all();
+    world.all_say(0..2, ":0|");
+    world.expired_first(&lock);
+    assert!(matches!(world.not_extended(), ExtendError::Lost(_)));
+    world.say(2, ":1|");
+    assert_eq!(world.take_all().concat(), NOTHING);
+    assert_eq!(world.engine.poll_timeout(), None);
+    world.is_clean();
+}
+
+/// A majority has lost it, and its holder may hang: what is left keeps others out.
+#[test]
+fn what_is_left_of_a_lost_lock_stays_for_the_delay() {
+    for (delay, at_once) in [(DELAY, 0), (Duration::ZERO, 5)] {
+        let mut world = World::with(named(5).lock_delay(delay)).greeted();
+        let lock = world.lock_on(0..5);
+        world.take_all();
+        world.pass(SECOND);
+        world.extend(&lock);
+        world.take_all();
+        world.all_say(0..3, ":0|");
+        world.expired_first(&lock);
+        assert!(matches!(world.not_extended(), ExtendError::Lost(_)));
+        assert_eq!(world.take_all().concat(), vec!["EVALSHA release"; at_once]);
+        // Its holder can still release it.
+        world.release(lock);
+        assert_eq!(world.take_all().concat(), vec!["EVALSHA release"; 5]);
+    }
+}

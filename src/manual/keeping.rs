@@ -1,0 +1,83 @@
+//! Keeping a lock: work that may take longer than a ttl.
+//!
+//! Take it with [`LockOptions::keep`](crate::LockOptions::keep), and the handle extends it, by its ttl, at
+//! half of its validity until you release it. Choose the ttl as the time for which the resource may stay
+//! locked after your program has died: seconds, not hours. Wait for `LockGuard::at_risk` beside your work
+//! and begin to stop when it comes, because a quarter of the ttl is left then; when `lost` comes you must
+//! have stopped. Limit work that may hang with [`keep_for`](crate::LockOptions::keep_for): a program that
+//! hangs keeps its lock. With `LocalRedlock` and `Driver` call `poll` or `turn` at least as often as
+//! `until_deadline` says, because they extend nothing between two calls.
+//!
+//! ```no_run
+//! use std::time::Duration;
+//! use shearline::{LockOptions, Redlock};
+//!
+//! # fn next_step() -> bool { false }
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let redlock = Redlock::connect(["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"])?;
+//! let kept = LockOptions::new(Duration::from_secs(10)).keep_for(Duration::from_secs(3600));
+//! let guard = redlock.lock_with("nightly-report", &kept)?;
+//! let at_risk = guard.at_risk();
+//! while !at_risk.is_at_risk() && next_step() {}
+//! guard.unlock()?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # What happens if an extension fails
+//!
+//! | what fails | what follows |
+//! | --- | --- |
+//! | A minority of the nodes is gone, silent, or in [quarantine](crate::RestartGuard). | Nothing: a majority extends the lock. |
+//! | Too few nodes confirm it. | The lock is valid until its end, and the extension is tried again: after a quarter of what is left each time, but not more often than 64 times in a ttl. `health` counts the failures and says what each node said. |
+//! | A quarter of the ttl is left. | `at_risk` completes. If a later extension succeeds, a new one waits again. |
+//! | The end has come. | `lost` completes, a tick before it. Nothing revives the lock. |
+//! | A majority says that the key is not there. | The same, at once. |
+//!
+//! # A holder that hangs, or takes time to stop
+//!
+//! Validity is a promise that the holder has to keep: it stops when `lost` comes. A program that was
+//! killed keeps it. One that hangs, that was suspended, or that needs a while to stop may go on for some
+//! time, and by then another client can have the lock. [`Builder::lock_delay`](crate::Builder::lock_delay)
+//! has the nodes keep each key for that time longer. The holder believes what it believed without it, and
+//! a release frees the lock at once: only after a holder that did not release do others wait for longer.
+//!
+//! Set it to the time in which you can be sure that such a program is stopped: what a supervisor takes to
+//! notice and to kill it, or the timeout of the longest request that it may have sent. It does not stop
+//! anything by itself. With [`keep`](crate::LockOptions::keep) a worker that hangs keeps its lock for as
+//! long as the I/O thread extends it; the delay begins when that ends: with
+//! [`keep_for`](crate::LockOptions::keep_for), or when the process is killed.
+//!
+//! ```no_run
+//! use std::time::Duration;
+//! use shearline::{LockOptions, Redlock};
+//!
+//! # fn print(_: &shearline::LockGuard) {}
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let redlock = Redlock::builder()
+//!     .nodes(["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"])
+//!     .lock_delay(Duration::from_secs(15)) // The printer goes on for so long after the last request.
+//!     .max_ttl(Duration::from_secs(60)) // Of every client: the longest ttl and delay together.
+//!     .build()?;
+//! let kept = LockOptions::new(Duration::from_secs(10)).keep_for(Duration::from_secs(600));
+//! let guard = redlock.lock_with("printer", &kept)?;
+//! print(&guard);
+//! guard.unlock()?; // Free at once. After a kill: when some 25 s have passed, or less.
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # What ends it
+//!
+//! `unlock`, the drop of the guard, the loss, [`keep_for`](crate::LockOptions::keep_for), the number of
+//! [`extensions`](crate::LockOptions::extensions) (your own count too), `into_lock`, `detach`, `to_bytes`,
+//! and the end of the handle. Nothing is extended after one of these; an extension that is under way then
+//! is ordered before the release on each connection. A lock that was handed over is not kept by its new
+//! owner. A plain [`Lock`](crate::Lock) that is dropped is not released, but is not kept either. A guard
+//! that is leaked ([`core::mem::forget`]) is kept until the process ends. A forked child extends nothing.
+//!
+//! # What it costs
+//!
+//! One command to each node for each half of a ttl. Those of all locks that are due in one turn go out in
+//! one write to each node. In memory some 100 bytes more than a lock that is not kept, and a second copy of
+//! its name and token.

@@ -1,0 +1,281 @@
+//! Keeping a lock: when its engine extends it by itself, by how much, and until when.
+//!
+//! [`Keeping`] is the policy: half of the validity before the end an extension is due, and if it fails
+//! it is tried again within what is left. [`Kept`] is what the lock and its engine share, so that the
+//! lock shows its present end wherever it is.
+//!
+//! # Guarantees
+//!
+//! * No extension asks for more than the limit allows, or is asked for where it would gain nothing.
+//! * A try that fails changes nothing here but when the next one is due. There are 15 tries at most before
+//!   the end.
+//!
+//! # Not here
+//!
+//! The timer, which is that of the claim. The extension is the engine's operation `extend`.
+
+use alloc::sync::Arc;
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use core::time::Duration;
+
+use super::Drift;
+use super::lock::one_less;
+use crate::time::{Instant, NANOS_PER_TICK, nanos};
+
+const TICK: Duration = Duration::from_nanos(NANOS_PER_TICK);
+
+/// When a lock is extended by its engine, and by how much.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Keeping {
+    /// What each extension asks for, in nanoseconds.
+    ttl: u64,
+    /// Half of the validity that this gives.
+    half: u64,
+    /// No extension asks for more than this.
+    limit: Instant,
+}
+
+/// What a lock that is kept and the engine that keeps it share.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    keeping: Keeping,
+    /// In nanoseconds.
+    valid_until: AtomicU64,
+    /// The longest that its keys were given, in nanoseconds.
+    ttl: AtomicU64,
+    /// It is not tried before. Only its engine reads and writes it.
+    again: AtomicU64,
+    extensions_left: AtomicU32,
+    /// It is not to be extended any more.
+    has_ended: AtomicBool,
+}
+
+impl Keeping {
+    /// Extensions by `ttl`, which end at `limit` at the latest.
+    pub(crate) fn new(ttl: Duration, limit: Instant, drift: Drift) -> Self {
+        Self {
+            ttl: nanos(ttl),
+            half: nanos(ttl.saturating_sub(drift.of(ttl)) / 2),
+            limit,
+        }
+    }
+
+    const fn ttl(self) -> Duration {
+        Duration::from_nanos(self.ttl)
+    }
+
+    const fn half(self) -> Duration {
+        Duration::from_nanos(self.half)
+    }
+
+    /// Returns when a lock that is valid until `end` is to be extended. [`Instant::MAX`] if what it was
+    /// given already lasts to the limit.
+    fn due_at(self, end: Instant) -> Instant {
+        let drift = self.ttl().saturating_sub(self.half().saturating_mul(2));
+        let asked_for = end.saturating_add(drift).saturating_add(TICK); // A ttl has whole ticks.
+        match asked_for < self.limit {
+            true => end.saturating_sub(self.half()),
+            false => Instant::MAX,
+        }
+    }
+
+    /// Returns what is asked for at `now`.
+    fn asked_for(self, now: Instant) -> Duration {
+        self.ttl().min(self.limit.saturating_since(now))
+    }
+
+    /// Returns when a lock that is valid until `end`, and is tried at `now`, is tried again if that fails.
+    fn again(self, now: Instant, end: Instant) -> Instant {
+        let pause = (end.saturating_since(now) / 4).max(self.ttl() / 64);
+        now.saturating_add(pause.max(TICK))
+    }
+}
+
+impl Kept {
+    /// A lock that is valid until `end` and may be extended so often.
+    pub(super) fn new(keeping: Keeping, end: Instant, ttl: Duration, extensions: u32) -> Self {
+        Self {
+            keeping,
+            valid_until: AtomicU64::new(end.as_nanos()),
+            ttl: AtomicU64::new(nanos(ttl)),
+            again: AtomicU64::new(0),
+            extensions_left: AtomicU32::new(extensions),
+            has_ended: AtomicBool::new(false),
+        }
+    }
+
+    // ----- the engine -----------------------------------------------------------------------
+
+    /// Returns when a lock that is valid until `end` is to be extended; [`Instant::MAX`] if it is not to
+    /// be.
+    pub(crate) fn due_at(self: &Arc<Self>, end: Instant) -> Instant {
+        let again = Instant::from_nanos(self.again.load(Ordering::Relaxed));
+        match self.is_kept() {
+            true => self.keeping.due_at(end).max(again),
+            false => Instant::MAX,
+        }
+    }
+
+    /// Returns by how much a lock that is valid until `end` is to be extended at `now`, if it is due. From
+    /// then on it is due when it is to be tried again.
+    pub(crate) fn due(self: &Arc<Self>, now: Instant, end: Instant) -> Option<Duration> {
+        let is_due = self.due_at(end) <= now && now < end;
+        is_due.then(|| {
+            let again = self.keeping.again(now, end);
+            self.again.store(again.as_nanos(), Ordering::Relaxed);
+            self.keeping.asked_for(now)
+        })
+    }
+
+    /// Its end is another one: it is due as if it had not been tried.
+    pub(crate) fn begin_again(&self) {
+        self.again.store(0, Ordering::Relaxed);
+    }
+
+    /// Returns `false` if nobody has the lock any more, or it was handed over, or it may not be extended
+    /// once more.
+    fn is_kept(self: &Arc<Self>) -> bool {
+        let is_had = Arc::strong_count(self) > 1;
+        is_had && !self.has_ended.load(Ordering::Acquire) && self.extensions_left() != 0
+    }
+
+    /// A majority has it until `end`: exactly, or at least, because it was extended by `ttl`. The engine says so
+    /// in the order of the outcomes, whenever their callers apply them.
+    pub(crate) fn tell(&self, exact: bool, end: Instant, ttl: Duration) {
+        match exact {
+            true => self.ends(end, ttl),
+            false => self.extended(end, ttl),
+        }
+    }
+
+    /// It ends then at the latest.
+    pub(crate) fn ends_by(&self, end: Instant) {
+        self.valid_until.fetch_min(end.as_nanos(), Ordering::AcqRel);
+    }
+
+    fn extended(&self, end: Instant, ttl: Duration) {
+        self.ttl.fetch_max(nanos(ttl), Ordering::AcqRel);
+        self.valid_until.fetch_max(end.as_nanos(), Ordering::AcqRel);
+        let fewer = |left| Some(one_less(left));
+        let _ = self
+            .extensions_left
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, fewer);
+    }
+
+    // ----- both -----------------------------------------------------------------------------
+
+    pub(super) fn valid_until(&self) -> Instant {
+        Instant::from_nanos(self.valid_until.load(Ordering::Acquire))
+    }
+
+    pub(super) fn extensions_left(&self) -> u32 {
+        self.extensions_left.load(Ordering::Acquire)
+    }
+
+    pub(super) fn ttl(&self) -> Duration {
+        Duration::from_nanos(self.ttl.load(Ordering::Acquire))
+    }
+
+    /// It ends then, later or earlier than before. The longest ttl that its keys were given is `ttl`.
+    pub(super) fn ends(&self, end: Instant, ttl: Duration) {
+        self.ttl.fetch_max(nanos(ttl), Ordering::AcqRel);
+        self.valid_until.store(end.as_nanos(), Ordering::Release);
+    }
+
+    /// Its engine does not extend it any more.
+    #[cfg(any(feature = "std", test))]
+    pub(super) fn end(&self) {
+        self.has_ended.store(true, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+    const TTL: Duration = Duration::from_secs(10);
+
+    const fn at(millis: u64) -> Instant {
+        Instant::from_millis(millis)
+    }
+
+    /// At which time, in milliseconds, a lock that ends at `end` is extended by how much, and when it is
+    /// tried again.
+    #[test]
+    fn an_extension_is_due_at_half_of_the_validity() {
+        let unlimited = u64::MAX / 1_000_000;
+        for (limit, end, now, expected) in [
+            (unlimited, 9_898, 0, None),
+            (unlimited, 9_898, 4_948, None),
+            (unlimited, 9_898, 4_949, Some((10_000, 4_949 + 1_237))),
+            (unlimited, 9_898, 7_898, Some((10_000, 7_898 + 500))),
+            // The last pauses have a 64th of the ttl.
+            (unlimited, 9_898, 9_798, Some((10_000, 9_798 + 156))),
+            (unlimited, 9_898, 9_897, Some((10_000, 9_897 + 156))),
+            (unlimited, 9_898, 9_898, None),
+            (unlimited, 9_898, 20_000, None),
+            // What the limit allows.
+            (15_000, 9_898, 4_949, Some((10_000, 4_949 + 1_237))),
+            (14_000, 9_898, 4_949, Some((9_051, 4_949 + 1_237))),
+            (10_002, 9_898, 4_949, Some((5_053, 4_949 + 1_237))),
+            (10_001, 9_898, 4_949, None),
+            (9_000, 9_898, 4_949, None),
+            (0, 9_898, 9_000, None),
+        ] {
+            let keeping = Keeping::new(TTL, at(limit), Drift::default());
+            let kept = Arc::new(Kept::new(keeping, at(end), TTL, u32::MAX));
+            let _held = Arc::clone(&kept);
+            let due = kept.due(at(now), at(end)).map(|ttl| {
+                let again = kept.due_at(at(end)).as_nanos() / 1_000_000;
+                (ttl.as_millis() as u64, again)
+            });
+            assert_eq!(due, expected, "limit {limit}, end {end}, now {now}");
+        }
+    }
+
+    #[test]
+    fn it_is_tried_fifteen_times_at_most() {
+        for ttl in [4 * MS, 50 * MS, TTL, 3_600 * TTL] {
+            let drift = Drift::default();
+            let keeping = Keeping::new(ttl, Instant::MAX, drift);
+            let end = drift.valid_until(at(7), ttl);
+            let kept = Arc::new(Kept::new(keeping, end, ttl, u32::MAX));
+            let _held = Arc::clone(&kept);
+            let (mut tries, mut now) = (0, kept.due_at(end));
+            while let Some(asked_for) = kept.due(now, end) {
+                assert!(now < kept.due_at(end) && asked_for == ttl);
+                (tries, now) = (tries + 1, kept.due_at(end));
+            }
+            assert!((1..=15).contains(&tries), "{tries} with {ttl:?}");
+            assert!(end <= now);
+        }
+    }
+
+    #[test]
+    fn what_was_given_up_is_not_extended() {
+        let keeping = Keeping::new(TTL, Instant::MAX, Drift::default());
+        let kept = Arc::new(Kept::new(keeping, at(9_898), TTL, 1));
+        assert_eq!(kept.due_at(at(9_898)), Instant::MAX, "nobody has it");
+        let held = Arc::clone(&kept);
+        assert_eq!(kept.due_at(at(9_898)), at(4_949));
+        assert!(kept.due(at(5_000), at(9_898)).is_some());
+        assert!(
+            kept.due(at(5_001), at(9_898)).is_none(),
+            "not at once again"
+        );
+        held.extended(at(12_000), TTL);
+        assert_eq!(
+            (kept.valid_until(), kept.extensions_left()),
+            (at(12_000), 0)
+        );
+        assert_eq!(kept.due_at(at(9_898)), Instant::MAX, "no more extensions");
+        let kept = Arc::new(Kept::new(keeping, at(9_898), TTL, u32::MAX));
+        let held = Arc::clone(&kept);
+        held.extended(at(9_000), TTL);
+        assert_eq!(kept.valid_until(), at(9_898), "never shortened");
+        assert_eq!(kept.extensions_left(), u32::MAX);
+        held.end();
+        assert!(kept.due(at(5_000), at(9_898)).is_none());
+    }
+}

@@ -1,0 +1,180 @@
+//! The signal that a lock is about to end, and what is known of its health.
+
+use alloc::sync::{Arc, Weak};
+use alloc::vec::Vec;
+use core::fmt;
+use core::future::Future;
+use core::pin::Pin;
+use core::task::{Context, Poll};
+use core::time::Duration;
+
+use rustix::process::{Pid, getpid};
+
+use super::Shared;
+use super::slot::Slot;
+use super::watch::{NOTICE, Pending};
+use crate::driver::clock;
+use crate::error::Report;
+use crate::quorum::{Lock, LockId};
+use crate::time::{NANOS_PER_TICK, nanos};
+
+/// Completes when less than a quarter of its ttl is left of a lock, for whatever reason: extensions
+/// fail, a limit is reached, or nobody extends it. [`LockGuard::at_risk`](super::LockGuard::at_risk)
+/// returns it.
+///
+/// It borrows nothing and may be sent to another task or thread.
+///
+/// * It is a level: while the lock is at risk it completes at once. When the lock was extended after all,
+///   a new one waits again.
+/// * It is given by a timer and comes up to two ticks early rather than late, also if every node is silent.
+/// * If the lock is released or detached, it never completes.
+/// * In a forked child it completes at once: the lock is the parent's.
+///
+/// ```no_run
+/// # use std::time::Duration;
+/// # use shearline::{LockOptions, Redlock};
+/// # fn stop_working() {}
+/// # let redlock = Redlock::connect(["redis://10.0.0.1"])?;
+/// let kept = LockOptions::new(Duration::from_secs(10)).keep();
+/// let guard = redlock.lock_with("report", &kept)?;
+/// let at_risk = guard.at_risk();
+/// std::thread::spawn(move || {
+///     if at_risk.wait(Duration::MAX) {
+///         stop_working(); // There are 2.5 s left.
+///     }
+/// });
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use = "it signals only a task or thread that waits for it"]
+pub struct AtRisk {
+    slot: Arc<Slot>,
+    lock: LockId,
+    shared: Weak<Shared>,
+    process: Pid,
+    notice: Duration,
+    /// The number under which the watch keeps the waker of this future.
+    place: Option<u64>,
+}
+
+impl AtRisk {
+    pub(super) fn new(slot: Arc<Slot>, shared: &Arc<Shared>, lock: &Lock) -> Self {
+        Self {
+            slot,
+            lock: lock.id(),
+            process: shared.process,
+            shared: Arc::downgrade(shared),
+            notice: lock.ttl() / 4,
+            place: None,
+        }
+    }
+
+    /// Completes when less than `left` is left, in place of a quarter of the ttl.
+    pub fn below(self, left: Duration) -> Self {
+        let mut this = self;
+        this.forget();
+        this.notice = left;
+        this
+    }
+
+    /// Returns `true` if less than that is left now, and in a forked child.
+    #[must_use]
+    pub fn is_at_risk(&self) -> bool {
+        self.is_foreign() || self.slot.watch.is_over_at(clock::now(), self.early())
+    }
+
+    /// Waits on this thread until the lock is at risk, at most for `timeout`. Returns `true` if it is at
+    /// risk, and `false` at once if it was released.
+    #[must_use]
+    pub fn wait(&self, timeout: Duration) -> bool {
+        self.is_foreign() || self.slot.watch.wait(timeout, self.early())
+    }
+
+    /// How long before the end it completes: whole ticks, as the engine counts them, and one.
+    fn early(&self) -> Duration {
+        let ticks = nanos(self.notice).div_ceil(NANOS_PER_TICK);
+        let whole = Duration::from_nanos(ticks.saturating_mul(NANOS_PER_TICK));
+        whole.saturating_add(NOTICE)
+    }
+
+    /// Returns `true` in a forked child, where the mutex of the watch may never be unlocked.
+    fn is_foreign(&self) -> bool {
+        getpid() != self.process
+    }
+
+    fn forget(&mut self) {
+        if let Some(place) = self.place.take()
+            && !self.is_foreign()
+        {
+            self.slot.watch.forget(place);
+        }
+    }
+}
+
+impl Future for AtRisk {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let this = &mut *self;
+        if this.is_foreign() {
+            return Poll::Ready(());
+        }
+        let early = this.early();
+        match this
+            .slot
+            .watch
+            .poll(&mut this.place, early, context.waker())
+        {
+            Pending::Over => return Poll::Ready(()),
+            Pending::Waits => {}
+            Pending::Alert(early) => {
+                // Without a handle the lock was released.
+                if let Some(shared) = this.shared.upgrade() {
+                    shared.alert(this.lock, early);
+                }
+            }
+        }
+        Poll::Pending
+    }
+}
+
+/// The clone waits for the same.
+impl Clone for AtRisk {
+    fn clone(&self) -> Self {
+        Self {
+            slot: Arc::clone(&self.slot),
+            shared: Weak::clone(&self.shared),
+            place: None,
+            ..*self
+        }
+    }
+}
+
+impl Drop for AtRisk {
+    fn drop(&mut self) {
+        self.forget();
+    }
+}
+
+impl fmt::Debug for AtRisk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AtRisk")
+            .field("is_at_risk", &self.is_at_risk())
+            .finish_non_exhaustive()
+    }
+}
+
+/// What is known of a lock that is held: [`LockGuard::health`](super::LockGuard::health).
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Health {
+    /// How much longer it is valid; zero if it is not.
+    pub validity: Duration,
+    /// The nodes that have said that they have it, and not since that they do not: by their addresses, in
+    /// the order of the configuration.
+    pub confirmed_by: Vec<Arc<str>>,
+    /// How often in a row the handle has failed to extend it, if it is
+    /// [kept](crate::LockOptions::keep).
+    pub failures: u32,
+    /// What each node said to the last extension of these.
+    pub last_report: Option<Report>,
+}

@@ -1,0 +1,116 @@
+//! The lock delay on real servers: a holder that is killed keeps others out until the validity of its
+//! lock and the delay are over.
+
+use std::fs;
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
+use shearline::{Instant, Lock, LockOptions, Redlock};
+
+use crate::face::{at, over, shared};
+use crate::processes::{finish, hex, start, unhex};
+use crate::servers::{self, Cluster, LONG, eventually};
+
+const KEY: &str = "delayed";
+const TTL: Duration = Duration::from_millis(1_500);
+const DELAY: Duration = Duration::from_millis(1_200);
+
+/// The clock of locks.
+fn now() -> Instant {
+    let now = clock_gettime(ClockId::Boottime);
+    Instant::from_nanos(now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64)
+}
+
+fn delaying(cluster: &Cluster, delay: Duration) -> Redlock {
+    let redlock = over(cluster).lock_delay(delay).build();
+    redlock.expect("a good configuration")
+}
+
+/// The part of a process that takes the lock, writes its end into `file`, and hangs.
+pub(crate) fn hold<'a>(nodes: impl Iterator<Item = &'a str>, file: &Path) {
+    let redlock = at(nodes).lock_delay(DELAY).build();
+    let redlock = redlock.expect("a good configuration");
+    let guard = redlock.lock(KEY, TTL).expect("free");
+    let written = file.with_extension("written");
+    fs::write(&written, guard.valid_until().as_nanos().to_string()).expect("a place for it");
+    fs::rename(&written, file).expect("in the same place");
+    loop {
+        thread::park();
+    }
+}
+
+#[test]
+fn a_holder_that_is_killed_keeps_others_out_for_the_delay_too() {
+    let cluster = servers::three();
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let file = directory.path().join("end");
+    let mut holder = start("hold", &cluster, file.to_str().expect("a plain path"));
+    let end = eventually("the other process has the lock", || {
+        fs::read_to_string(&file).ok()
+    });
+    holder.kill().expect("our own child");
+    holder.wait().expect("it is dead");
+    let end = Instant::from_nanos(end.parse().expect("a number"));
+    let patient = LockOptions::new(LONG).wait(LONG);
+    let guard = shared(&cluster).lock_with(KEY, &patient).expect("in time");
+    let over = end.saturating_add(DELAY);
+    assert!(
+        over <= now(),
+        "{:?} too early",
+        over.saturating_since(now())
+    );
+    guard.unlock().expect("held");
+    cluster.assert_gone(KEY);
+}
+
+#[test]
+fn a_release_frees_the_lock_at_once() {
+    let cluster = servers::three();
+    let (redlock, other) = (delaying(&cluster, LONG), shared(&cluster));
+    for unlocks in [true, false] {
+        let guard = redlock.try_lock(KEY, TTL).expect("free");
+        let kept = cluster[0].raw().pttl(KEY.as_bytes());
+        assert!(LONG.as_millis() as i64 <= kept, "{kept} ms");
+        assert!(guard.validity() < TTL);
+        match unlocks {
+            true => assert!(guard.unlock().is_ok()),
+            false => drop(guard),
+        }
+        cluster.assert_gone(KEY);
+        other
+            .try_lock(KEY, TTL)
+            .expect("free")
+            .unlock()
+            .expect("held");
+    }
+}
+
+/// The lock goes to another process, whose handle has no delay, and back.
+#[test]
+fn the_delay_goes_with_a_lock_to_another_process() {
+    let cluster = servers::three();
+    let redlock = delaying(&cluster, LONG);
+    let lock = redlock.try_lock(KEY, LONG).expect("free").into_lock();
+    finish(start("extend-delayed", &cluster, &hex(&lock.to_bytes())));
+    // It stands on the nodes that had answered when it was handed over: a majority.
+    let kept = (0..3).map(|node| cluster[node].raw().pttl(KEY.as_bytes()));
+    let kept = kept.max().expect("three nodes");
+    assert!((3 * LONG).as_millis() as i64 - 10_000 < kept, "{kept} ms");
+    let mut guard = redlock.adopt(lock);
+    guard.confirm().expect("held");
+    let left = guard.validity();
+    // It is at most the longest ttl that this handle has asked for.
+    assert!(left < LONG && LONG / 2 < left, "{left:?}");
+    guard.unlock().expect("held");
+    cluster.assert_gone(KEY);
+}
+
+/// The part of that process.
+pub(crate) fn extend(redlock: &Redlock, input: &str) {
+    let lock = Lock::from_bytes(&unhex(input)).expect("the parent's lock");
+    let mut guard = redlock.adopt(lock);
+    guard.extend(2 * LONG).expect("held");
+    let _handed = guard.into_lock();
+}

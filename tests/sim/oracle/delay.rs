@@ -1,0 +1,57 @@
+//! Delay: a lock that was not released keeps others out until its validity and the lock delay are over.
+//!
+//! From the moment at which a client believes that it holds a lock, no client and no stranger gets the
+//! same resource before the true time at which that client's clock shows the end of the validity, and
+//! the delay after that: whether the holder goes on, was told of the end or of the loss, is stopped,
+//! cut off, or dead. A release ends this at once.
+//!
+//! # What it does not see
+//!
+//! What exclusion does not see either: for a while after a fault that no lock survives several may hold
+//! it. And a lock that is handed over, until its heir believes that it holds it.
+
+use shearline::Lock;
+
+use super::{Oracle, Token, token_of};
+use crate::clock::{MILLI, NEVER, Time};
+use crate::world::World;
+
+/// A lock that keeps others out.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Delayed {
+    token: Token,
+    until: Time,
+}
+
+impl Oracle {
+    /// A holder has given a lock back, or away.
+    pub(super) fn end_delay(&mut self, token: &Token) {
+        for delayed in &mut self.delayed {
+            delayed.take_if(|delayed| delayed.token == *token);
+        }
+    }
+}
+
+impl World {
+    /// A client believes from now on that it holds `lock`, until its present end.
+    pub(crate) fn delays(&mut self, client: usize, resource: usize, lock: &Lock) {
+        let token = token_of(&lock.token());
+        let end = self.clock_of(client).when(lock.valid_until());
+        let until = (end + self.plan.lock_delay * MILLI).min(NEVER);
+        self.begins(resource, Some(token));
+        self.oracle.delayed[resource] = Some(Delayed { token, until });
+    }
+
+    /// Checks whether anyone may hold `resource` now, by this token if it is a client.
+    pub(crate) fn begins(&mut self, resource: usize, token: Option<Token>) {
+        let delayed = self.oracle.delayed[resource];
+        let early = |delayed: &Delayed| Some(delayed.token) != token && self.now < delayed.until;
+        if self.plan.lock_delay != 0
+            && delayed.is_some_and(|delayed| early(&delayed))
+            && !self.oracle.is_excused(self.now, resource)
+        {
+            let text = format!("resource {resource} is held before the delay of the last is over");
+            self.object("delay", text);
+        }
+    }
+}

@@ -1,0 +1,503 @@
+//! Kept: locks that their engine extends by itself.
+//!
+//! * *kept*: such a lock does not end if a majority could have extended it in time: a majority of the
+//!   servers was well for the last quarter of the validity, its client ran, and neither the limit nor the
+//!   number of extensions was reached.
+//! * *votes*, *validity*: each extension rests on a majority that had the token and was asked since the last
+//!   one was reported. Its end is no later than the rule says, counted from before the first byte, nor
+//!   than the limit, and never earlier than the one before.
+//! * *outcome*: the lock shows the end that is reported. An extension fails only if no majority has said yes
+//!   in time, and the lock is lost exactly if a majority misses it.
+//!
+//! * *told-early*: who has asked to be told when so much is left of a lock is told by then, once, a tick and a
+//!   turn earlier at most; not after its end was reported, and not of a lock that it has not.
+//!
+//! [`late`](super::late) checks that nothing is extended after the end, [`storm`](super::storm) that an
+//! engine tries fifteen times at most, [`wake`](super::wake) that it asks to be woken at half of the
+//! validity.
+//!
+//! *Well* is a node whose server runs and answers, has had no fault for that time, may vote, and has the
+//! token since; over a connection that was ready then, takes every write at once, and is open.
+//!
+//! # How extensions are told apart
+//!
+//! By the last two bits of their ttl, where engines keep locks: 2 is one by the engine, 0 one by a user, and 3
+//! the second one by a user. Near the limit of a lock its engine asks for any ttl: such a lock is neither
+//! extended by its user nor handed over.
+//!
+//! # What it does not see
+//!
+//! Ends of locks that were confirmed: a confirmation may find an earlier end, when it is too late to extend
+//! it. Worlds in which a round trip may take longer than a 32nd of the validity.
+
+use std::time::Duration;
+
+use shearline::{ExtendError, Instant, Lock, LockId};
+
+use super::votes::{Servers, drift, longest_validity};
+use super::{Command, Deed, Said, TICK, TokenId, Verb, millis, token_of};
+use crate::clock::{MILLI, NEVER, Time};
+use crate::faults::Fault;
+use crate::mutations::is_narrow;
+use crate::server::Mood;
+use crate::user::{Call, Hold, Keep};
+use crate::world::World;
+use crate::written::Place;
+
+/// No vote takes less.
+const SOON: Duration = Duration::from_millis(5);
+
+/// No drift is less.
+const LEAST_DRIFT: Duration = Duration::from_millis(2);
+
+impl World {
+    /// A client has got a lock that its engine keeps for as long as `most`.
+    pub(crate) fn begins_keeping(
+        &mut self,
+        client: usize,
+        lock: &Lock,
+        call: &Call,
+        most: Duration,
+    ) -> Keep {
+        let ttl = lock.ttl().as_millis() as u64;
+        let sent = lock.valid_until().saturating_sub(longest_validity(ttl));
+        if let Some(id) = self.oracle.ledger.find(&token_of(&lock.token())) {
+            let place = self.clients[client].turn_place;
+            let record = self.oracle.ledger.record_mut(id);
+            record.limited = most < Duration::MAX;
+            let spell = &mut self.oracle.calls[client][record.resource].keep.spell;
+            (spell.to, spell.before) = (spell.to.min(self.inputs), place);
+        }
+        Keep {
+            round: call.round,
+            ttl,
+            limit: sent.saturating_add(most),
+            end: lock.valid_until(),
+            begun: self.clients[client].ticked,
+        }
+    }
+
+    /// Returns `true` if a lock is kept up to a limit.
+    pub(crate) fn is_limited(&self, hold: &Hold) -> bool {
+        hold.keep.is_some_and(|keep| keep.limit < Instant::MAX)
+    }
+
+    /// Returns `true` if a command is an extension by an engine that keeps the lock.
+    pub(crate) fn is_by_keeper(&self, command: &Command<'_>) -> bool {
+        if self.plan.keeps == 0 || !matches!(command.verb, Verb::Extend | Verb::Beside) {
+            return false;
+        }
+        let id = command
+            .token
+            .and_then(|token| self.oracle.ledger.find(&token));
+        let limited = id.is_some_and(|id| self.oracle.ledger.record(id).limited);
+        let ttl = command.ttl.and_then(millis).unwrap_or(0);
+        limited || ttl % 4 == 2
+    }
+
+    /// A server has executed an extension by an engine that keeps the lock: perhaps the first of a new
+    /// round.
+    pub(super) fn keep_executed(&mut self, deed: &Deed<'_>, id: TokenId) {
+        let there = self.clients.get(deed.peer);
+        let Some(there) = there.filter(|there| there.process == deed.process) else {
+            return;
+        };
+        let resource = self.oracle.ledger.record(id).resource;
+        let hold = there.users[resource].task.hold();
+        let own = |hold: &&Hold| Some(token_of(&hold.lock.token())) == deed.command.token;
+        let keep = hold.filter(own).and_then(|hold| hold.keep);
+        let Some(keep) = keep.filter(|_| deed.command.verb == Verb::Keep) else {
+            return;
+        };
+        let (in_turn, turn) = (there.in_turn, there.turn_place);
+        let shown = self.clock_of(deed.peer).show(deed.sent);
+        let calls = &mut self.oracle.calls[deed.peer][resource].keep;
+        if deed.begun.place <= calls.spell.before {
+            return; // Of a round that was reported.
+        }
+        let is_new = calls.spell.to < Place::MAX;
+        if !is_new && in_turn && calls.spell.from <= turn && turn < deed.begun.place {
+            calls
+                .next
+                .get_or_insert((deed.begun.place, deed.sent, shown));
+        }
+        if is_new {
+            calls.spell.from = deed.begun.place;
+            calls.spell.to = Place::MAX;
+            (calls.since, calls.begun) = (deed.sent, shown);
+            calls.within = keep.end;
+            let life = deed.command.ttl.and_then(millis).unwrap_or(0);
+            calls.ttl = life.saturating_sub(self.plan.added());
+        }
+        calls.spell.from = calls.spell.from.min(deed.begun.place);
+        calls.since = calls.since.min(deed.sent);
+        calls.begun = calls.begun.min(shown);
+        self.oracle.ledger.record_mut(id).keeps += u32::from(is_new);
+    }
+
+    // ----- what engines report --------------------------------------------------------------
+
+    /// An engine reports how an extension of a lock went that it keeps.
+    pub(crate) fn kept(
+        &mut self,
+        client: usize,
+        lock: LockId,
+        result: &Result<Instant, ExtendError>,
+    ) {
+        let users = self.clients[client].users.iter();
+        let mut held = users.map(|user| user.task.hold());
+        let user = held.position(|hold| hold.is_some_and(|hold| hold.lock.id() == lock));
+        let Some(user) = user else {
+            if !matches!(result, Err(ExtendError::Closed)) {
+                let text = format!("client {client} is told {result:?} of a lock that it has not");
+                self.object("outcome", text);
+            }
+            return;
+        };
+        let mut task = self.take_task(client, user);
+        if let Some(hold) = task.hold_mut() {
+            self.kept_by_engine(client, user, hold, result);
+        }
+        self.clients[client].users[user].task = task;
+    }
+
+    fn kept_by_engine(
+        &mut self,
+        client: usize,
+        user: usize,
+        hold: &mut Hold,
+        result: &Result<Instant, ExtendError>,
+    ) {
+        let id = self.oracle.ledger.find(&token_of(&hold.lock.token()));
+        let (Some(keep), Some(id)) = (hold.keep, id) else {
+            self.object("outcome", format!("client {client}: {hold:?} is not kept"));
+            return;
+        };
+        match result {
+            Ok(until) => self.check_kept(client, hold, (keep, id), *until),
+            Err(error) => self.check_not_kept(client, hold, id, error),
+        }
+        let (place, turn) = (self.inputs, self.clients[client].turn_place);
+        let resource = self.plan.resource_of(user);
+        let calls = &mut self.oracle.calls[client][resource].keep;
+        (calls.spell.to, calls.spell.before) = (calls.spell.to.min(place), turn);
+        let next = calls.next.take().filter(|(place, ..)| turn < *place);
+        if let Some((from, since, begun)) = next {
+            (calls.spell.from, calls.spell.to) = (from, Place::MAX);
+            (calls.since, calls.begun) = (since, begun);
+        }
+        let begun = self.clients[client].ticked;
+        match result {
+            Ok(until) => {
+                hold.keep = Some(Keep {
+                    end: *until,
+                    begun,
+                    ..keep
+                });
+                if hold.lock.is_valid_at(self.shown(client)) && !hold.told {
+                    self.hold_belief(client, user, hold);
+                }
+            }
+            Err(_) => hold.keep = Some(Keep { begun, ..keep }),
+        }
+        if matches!(result, Err(ExtendError::Lost(_))) {
+            self.told_of_loss(client, hold);
+            self.oracle.misses(&hold.lock.token());
+            self.end_belief(client, resource);
+        }
+    }
+
+    fn check_kept(
+        &mut self,
+        client: usize,
+        hold: &mut Hold,
+        (keep, id): (Keep, TokenId),
+        until: Instant,
+    ) {
+        self.oracle.counts.kept += 1;
+        self.oracle.ledger.record_mut(id).kept += 1;
+        hold.extensions = hold.extensions.map(|left| left.saturating_sub(1));
+        let resource = self.oracle.ledger.record(id).resource;
+        let calls = self.oracle.calls[client][resource].keep;
+        if calls.spell.to < Place::MAX {
+            let text = format!("client {client} keeps a lock, and no server has extended it");
+            self.object("votes", text);
+        }
+        let longer = keep.end < until;
+        self.check_votes(client, id, Verb::Keep, calls.since, until, longer, keep.end);
+        let what = if keep.limit < until.saturating_add(LEAST_DRIFT) {
+            Some("an extension lasts longer than the limit")
+        } else if until < keep.end && !hold.asked {
+            Some("an extension by its engine has shortened a lock")
+        } else if hold.lock.valid_until() < until && !hold.asked && self.shown(client) < until {
+            Some("a kept lock does not show its end")
+        } else {
+            None
+        };
+        if let Some(what) = what {
+            self.object("validity", format!("client {client}: {what}, {until:?}"));
+        }
+        if longer {
+            let call = Call {
+                number: 0,
+                round: keep.round,
+                since: calls.since,
+                begun: keep.begun,
+                ttl: calls.ttl,
+            };
+            self.check_validity(client, id, Verb::Keep, &call, until);
+        }
+    }
+
+    fn check_not_kept(&mut self, client: usize, hold: &Hold, id: TokenId, error: &ExtendError) {
+        self.oracle.counts.not_kept += 1;
+        let fits = if matches!(error, ExtendError::Lost(_)) {
+            self.misses_it(client, id, Verb::Keep) || self.other_misses_it(client, id, Verb::Keep)
+        } else if matches!(error, ExtendError::Unconfirmed(_)) {
+            hold.told || !self.is_surely_kept(client, id)
+        } else {
+            hold.told && matches!(error, ExtendError::Closed)
+        };
+        if !fits {
+            let text = format!("client {client} keeps no lock: {error:?}");
+            self.object("outcome", text);
+        }
+    }
+
+    /// Returns `true` if a majority has said yes to the present extension, so soon that it surely counts.
+    fn is_surely_kept(&self, client: usize, id: TokenId) -> bool {
+        let resource = self.oracle.ledger.record(id).resource;
+        let calls = self.oracle.calls[client][resource].keep;
+        if calls.spell.to < Place::MAX {
+            return false; // No server has executed it.
+        }
+        let within = calls.within.min(calls.begun.saturating_add(SOON));
+        let mut yes = Servers::default();
+        for (node, cell) in self.oracle.ledger.cells(id).iter().enumerate() {
+            let entry = cell.asked(Verb::Keep);
+            let counts = self.is_vote(client, node, entry, calls.since)
+                && self.clients[client].paths[node].lost_at < calls.since
+                && entry.read_shown < within
+                && !self.may_not_count(node);
+            if counts {
+                yes.add(self.plan.server_of(node), entry.life);
+            }
+        }
+        self.plan.quorum() <= yes.len
+    }
+
+    // ----- the end --------------------------------------------------------------------------
+
+    /// Returns when the next extension of a kept lock is due, if nothing is in its way.
+    pub(super) fn extension_due(
+        &self,
+        ticked: Instant,
+        hold: &Hold,
+    ) -> Option<(&'static str, Instant)> {
+        let keep = hold.keep.filter(|_| !hold.told)?;
+        let until = hold.lock.valid_until();
+        let half = until.saturating_sub(longest_validity(keep.ttl) / 2);
+        // From then on it may have been tried; and before, if a request has found an earlier end that was not
+        // told yet, or never will be.
+        let unknown = hold.unasked.is_some() || hold.confirming.is_some();
+        let due = ticked < half && !unknown && self.may_be_extended(hold, keep, until);
+        due.then_some(("an extension of a kept lock", half))
+    }
+
+    /// Returns when the user of a lock is to be told that it is at risk.
+    pub(super) fn alert_due(ticked: Instant, hold: &Hold) -> Option<(&'static str, Instant)> {
+        let alert = hold.alert.filter(|_| !hold.told)?;
+        let until = hold.lock.valid_until();
+        let due = until.saturating_sub(alert.left);
+        let known = until != Instant::ZERO && hold.unasked.is_none() && hold.confirming.is_none();
+        (known && ticked < due).then_some(("the risk of a lock", due))
+    }
+
+    /// A user is told that its lock is at risk.
+    pub(crate) fn at_risk(&mut self, client: usize, lock: LockId) {
+        self.oracle.counts.at_risk += 1;
+        let shown = self.clients[client].shown;
+        let users = self.clients[client].users.iter_mut();
+        let mut held = users.filter_map(|user| user.task.hold_mut());
+        let what = match held.find(|hold| hold.lock.id() == lock) {
+            None => Some("of a lock that it has not"),
+            Some(hold) if hold.told => Some("after the end"),
+            Some(hold) => match hold.alert.take() {
+                None => Some("and has not asked"),
+                Some(alert) => {
+                    let earliest = hold
+                        .lock
+                        .valid_until()
+                        .saturating_sub(alert.left + 2 * TICK);
+                    let known = hold.unasked.is_none() && hold.confirming.is_none();
+                    (shown < earliest && known).then_some("too early")
+                }
+            },
+        };
+        if let Some(what) = what {
+            let text = format!("client {client} is told that its lock is at risk {what}");
+            self.object("told-early", text);
+        }
+    }
+
+    /// Returns `true` if neither its limit nor the number of extensions is reached.
+    fn may_be_extended(&self, hold: &Hold, keep: Keep, until: Instant) -> bool {
+        let gain = until.saturating_add(drift(keep.ttl) + 2 * LEAST_DRIFT);
+        hold.extensions != Some(0) && gain < keep.limit
+    }
+
+    /// The end of a lock is reported to a user.
+    pub(crate) fn ended_though_kept(&mut self, client: usize, user: usize) {
+        let Some(hold) = self.clients[client].users[user].task.hold() else {
+            return;
+        };
+        let place = self.inputs;
+        let Some(id) = self.oracle.ledger.find(&token_of(&hold.lock.token())) else {
+            return;
+        };
+        let Some(keep) = hold.keep else {
+            return;
+        };
+        let ended = self.could_be_extended(client, hold, keep, id);
+        let record = self.oracle.ledger.record_mut(id);
+        record.over = record.over.min(place);
+        let Some(well) = ended else {
+            return;
+        };
+        self.oracle.counts.kept_ends += 1;
+        if self.plan.quorum() <= well {
+            let text = format!("the lock of client {client} ends, and {well} servers are well");
+            self.object("kept", text);
+        }
+    }
+
+    /// Returns how many servers were well for the last quarter of the validity, if it is their fault alone
+    /// that the lock ends.
+    fn could_be_extended(
+        &self,
+        client: usize,
+        hold: &Hold,
+        keep: Keep,
+        id: TokenId,
+    ) -> Option<usize> {
+        let there = &self.clients[client];
+        let (clock, end) = (self.clock_of(client), hold.lock.valid_until());
+        let quarter = longest_validity(keep.ttl) / 4;
+        let from = clock.when(end.saturating_sub(quarter));
+        let quarter = quarter.as_nanos() as Time;
+        let trip = 2 * (self.plan.delay + self.plan.delay_tail) + 4 * self.plan.lag + MILLI;
+        let timeout = self.plan.node_timeout.unwrap_or(5) * MILLI;
+        let is_near = 8 * trip <= quarter && trip < timeout;
+        let is_quick = 2 * self.longest_vote_of(client, keep.ttl) <= quarter;
+        let host = &self.hosts[there.host];
+        let has_run = there.stopped_until < from
+            && host.asleep_until < from
+            && clock.since() < from
+            && there.turn_began <= self.now;
+        let misses =
+            self.misses_it(client, id, Verb::Keep) || self.other_misses_it(client, id, Verb::Keep);
+        let judged = is_near && is_quick && has_run && !misses && !is_narrow();
+        let asked = hold.asked || hold.unasked.is_some();
+        if !judged || asked || !self.may_be_extended(hold, keep, end) {
+            return None;
+        }
+        let mut well = Servers::default();
+        for node in 0..self.plan.nodes {
+            if self.is_well(client, node, id, from) {
+                let server = self.plan.server_of(node);
+                well.add(server, self.servers[server].starts);
+            }
+        }
+        Some(well.len)
+    }
+
+    fn is_well(&self, client: usize, node: usize, id: TokenId, from: Time) -> bool {
+        let there = &self.clients[client];
+        let (path, server) = (&there.paths[node], &self.servers[self.plan.server_of(node)]);
+        let runs = server.up
+            && !server.stalled
+            && !server.paused
+            && !server.crowded
+            && server.slow == 0
+            && server.mood == Mood::Fine
+            && self.oracle.troubled[client][node] < from;
+        let is_connected = there.links[node].is_some_and(|conn| {
+            let link = &self.conns[conn];
+            !link.dark && !link.cut && link.near.end.is_none()
+        });
+        let is_open =
+            self.partitions[client][node] == [false; 2] && path.ready_at < from && !path.was_full();
+        let (record, cell) = (
+            self.oracle.ledger.record(id),
+            self.oracle.ledger.cell(id, node),
+        );
+        let there = server.token_at(server.clock.show(self.now), &self.names[record.resource]);
+        let has_it = there == Some(*record.token())
+            && cell.set.said == Said::Ok
+            && cell.set.executed < from
+            && cell.lacking.is_none();
+        runs && is_connected && is_open && has_it && !self.may_not_count(node)
+    }
+
+    // ----- faults ---------------------------------------------------------------------------
+
+    /// A fault strikes: the nodes that it concerns are not well meanwhile.
+    pub(crate) fn trouble(&mut self, fault: Fault, peer: usize, node: usize, span: Time) {
+        let until = self.now + span;
+        let server = self.plan.server_of(node);
+        for client in 0..self.plan.clients {
+            for other in 0..self.plan.nodes {
+                let until = match fault {
+                    Fault::Reset
+                    | Fault::Dark
+                    | Fault::Partition
+                    | Fault::Garbage
+                    | Fault::Push => (client == peer && other == node).then_some(until),
+                    Fault::Stall
+                    | Fault::Restart
+                    | Fault::ForgetScripts
+                    | Fault::Mood
+                    | Fault::Pause
+                    | Fault::Crowd
+                    | Fault::Slow => (self.plan.server_of(other) == server).then_some(until),
+                    Fault::Kill | Fault::Suspend | Fault::Drift | Fault::Trust => None,
+                    Fault::Freeze | Fault::Delete | Fault::Expire => {
+                        Some(until + self.plan.longest_ttl * MILLI)
+                    }
+                    Fault::Amnesia
+                    | Fault::Jump
+                    | Fault::Flush
+                    | Fault::Promote
+                    | Fault::Follow
+                    | Fault::Unmark
+                    | Fault::Unbar
+                    | Fault::Reinit => Some(NEVER),
+                };
+                let troubled = &mut self.oracle.troubled[client][other];
+                *troubled = until.unwrap_or(0).max(*troubled);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::case::Kind;
+    use crate::mutations::Chosen;
+    use crate::replay;
+    use crate::sweep::{Until, say, sweep};
+
+    #[test]
+    fn kept_locks_outlive_single_servers_and_their_holders_are_told_early() {
+        let kind = Kind::of_name("outages").expect("it is known");
+        let _chosen = Chosen::in_world(None, kind);
+        let sweep = sweep(kind, 0..200, Until::Last);
+        say(&format!("outages: {}", sweep.summary()));
+        for (seed, violation) in sweep.failures.iter().take(5) {
+            println!("{}", replay::report(kind, *seed, violation));
+        }
+        assert!(sweep.failures.is_empty(), "oracles object to kept locks");
+        let counts = sweep.tally.counts;
+        assert!(1_000 < counts.kept && 100 < counts.at_risk && 0 < counts.kept_ends);
+    }
+}
