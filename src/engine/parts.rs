@@ -165,6 +165,14 @@ impl Parts {
         self.tell_watches(resource);
     }
 
+    /// The same as [`Self::tell_watches`], of the resource of `place`.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn tell_watches_at(&mut self, place: PlaceKey) {
+        let watches = self.queues.watching(self.queues.name(place));
+        self.news.extend(watches.map(News::Stirred));
+    }
+
     /// This engine has written to the key of `resource`, which no node tells it: those that watch it look
     /// again.
     #[cold]
