@@ -173,6 +173,8 @@ pub struct Extension {
     pub(crate) ttl: u64,
     /// Nothing was asked to be changed: this is the end, even if it is the earlier one.
     pub(crate) exact: bool,
+    /// The engine that keeps the lock has recorded it already.
+    pub(crate) is_told: bool,
 }
 
 impl Extension {
@@ -183,8 +185,8 @@ impl Extension {
         let ttl = Duration::from_nanos(self.ttl);
         let own = lock.id() == self.lock && random_part(lock.token()) == self.token;
         match self.exact {
-            true if own => lock.confirmed(&self.majority, self.valid_until, ttl),
-            false if own => lock.extended(&self.majority, self.valid_until, ttl),
+            true if own => lock.confirmed(&self.majority, self.valid_until, ttl, self.is_told),
+            false if own => lock.extended(&self.majority, self.valid_until, ttl, self.is_told),
             true | false => {}
         }
         own

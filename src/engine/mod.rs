@@ -453,7 +453,7 @@ impl Engine {
     /// one with the most `left` counts, until it was reported.
     ///
     /// Nothing is reported about a lock that is over, released or handed over, or is not one of this
-    /// engine, and `left` beyond 49 days is reported at once.
+    /// engine.
     pub fn alert_below(&mut self, lock: &Lock, left: Duration) {
         self.alert(lock.id(), left);
     }

@@ -294,9 +294,14 @@ impl Operations {
         let ends = others.filter_map(|(_, other)| told(other));
         let ends = ends.filter(|(other, _)| *other == claim);
         let latest = ends.map(|(_, end)| end).max().unwrap_or(Instant::ZERO);
+        let extends = |operation: &Operation| matches!(operation.kind, Kind::Extend(_));
+        let is_extension = self.slab.get(cancelled.0).is_some_and(extends);
         if let Some(claim) = parts.claims.get_mut(claim)
             && guard!(CancelledExtensionStands, claim.is_held())
         {
+            if let Some(kept) = claim.kept.as_ref().filter(|_| is_extension) {
+                kept.uncount();
+            }
             claim.valid_until = claim.valid_until.min(claim.told_until.max(latest));
             claim.watch(&mut parts.timers);
         }

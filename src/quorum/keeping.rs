@@ -156,15 +156,25 @@ impl Kept {
     fn extended(&self, end: Instant, ttl: Duration) {
         self.ttl.fetch_max(nanos(ttl), Ordering::AcqRel);
         self.valid_until.fetch_max(end.as_nanos(), Ordering::AcqRel);
-        let fewer = |left| Some(one_less(left));
-        let _ = self
-            .extensions_left
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, fewer);
+    }
+
+    /// Counts an extension that a majority has confirmed. Returns `false` if none was left.
+    pub(crate) fn count(&self) -> bool {
+        let fewer = |left| (left != 0).then(|| one_less(left));
+        let (set, get) = (Ordering::AcqRel, Ordering::Acquire);
+        self.extensions_left.fetch_update(set, get, fewer).is_ok()
+    }
+
+    /// The caller of an extension that was counted does not want to know of it.
+    pub(crate) fn uncount(&self) {
+        let more = |left: u32| Some(left.saturating_add(1));
+        let (set, get) = (Ordering::AcqRel, Ordering::Acquire);
+        let _ = self.extensions_left.fetch_update(set, get, more);
     }
 
     // ----- both -----------------------------------------------------------------------------
 
-    pub(super) fn valid_until(&self) -> Instant {
+    pub(crate) fn valid_until(&self) -> Instant {
         Instant::from_nanos(self.valid_until.load(Ordering::Acquire))
     }
 
@@ -265,6 +275,7 @@ mod tests {
             "not at once again"
         );
         held.extended(at(12_000), TTL);
+        assert!(held.count() && !held.count());
         assert_eq!(
             (kept.valid_until(), kept.extensions_left()),
             (at(12_000), 0)
@@ -273,6 +284,7 @@ mod tests {
         let kept = Arc::new(Kept::new(keeping, at(9_898), TTL, u32::MAX));
         let held = Arc::clone(&kept);
         held.extended(at(9_000), TTL);
+        assert!(held.count());
         assert_eq!(kept.valid_until(), at(9_898), "never shortened");
         assert_eq!(kept.extensions_left(), u32::MAX);
         held.end();

@@ -179,11 +179,22 @@ impl Lock {
         }
     }
 
-    /// A majority extended it: its validity ends at the later of the two ends.
-    pub(crate) fn extended(&mut self, majority: &Majority, end: Instant, longest: Duration) {
+    /// A majority extended it: its validity ends at the later of the two ends. `is_told` if the engine that
+    /// keeps it has recorded that.
+    pub(crate) fn extended(
+        &mut self,
+        majority: &Majority,
+        end: Instant,
+        longest: Duration,
+        is_told: bool,
+    ) {
         self.voters = self.voters.union(majority.nodes());
         match &mut self.terms {
-            Terms::Kept(_) => {} // Its engine has told it.
+            Terms::Kept(_) if is_told => {}
+            Terms::Kept(kept) => {
+                kept.tell(false, end, longest);
+                kept.count();
+            }
             Terms::Own { ttl, valid_until } => {
                 *ttl = not_zero(longest).max(*ttl);
                 *valid_until = end.max(*valid_until);
@@ -192,11 +203,21 @@ impl Lock {
         }
     }
 
-    /// A majority keeps it until then: that replaces the known end.
-    pub(crate) fn confirmed(&mut self, majority: &Majority, end: Instant, longest: Duration) {
+    /// A majority keeps it until then: that replaces the known end. `is_told` as above.
+    pub(crate) fn confirmed(
+        &mut self,
+        majority: &Majority,
+        end: Instant,
+        longest: Duration,
+        is_told: bool,
+    ) {
         self.voters = self.voters.union(majority.nodes());
-        if let Terms::Own { ttl, valid_until } = &mut self.terms {
-            (*ttl, *valid_until) = (not_zero(longest).max(*ttl), end);
+        match &mut self.terms {
+            Terms::Kept(_) if is_told => {}
+            Terms::Kept(kept) => kept.tell(true, end, longest),
+            Terms::Own { ttl, valid_until } => {
+                (*ttl, *valid_until) = (not_zero(longest).max(*ttl), end);
+            }
         }
     }
 

@@ -217,6 +217,7 @@ impl Callers {
         match result {
             Ok(until) => slot.watch.kept(until),
             Err(error) => {
+                slot.watch.failed();
                 let report = match error {
                     ExtendError::Lost(report) | ExtendError::Unconfirmed(report) => Some(report),
                     ExtendError::Invalid(_)
@@ -277,5 +278,100 @@ fn give_back(engine: &mut Engine, event: Event) {
     } = event
     {
         engine.give_back(clock::now(), lock);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::quorum::{Extending, NodeSet, Tally, Vote};
+
+    const LOCK: LockId = LockId {
+        engine: 1,
+        claim: 1 << 32,
+    };
+
+    const fn at(seconds: u64) -> Instant {
+        Instant::from_millis(seconds * 1_000)
+    }
+
+    fn held() -> (Callers, Arc<Slot>) {
+        let (mut callers, slot) = (Callers::new(), Arc::new(Slot::new()));
+        slot.watch.lasts(at(10));
+        callers.locks.put(LOCK, Arc::clone(&slot));
+        (callers, slot)
+    }
+
+    /// An outcome after which the lock ends then: exactly, or at least.
+    fn outcome(exact: bool, valid_until: Instant) -> Extension {
+        let mut tally = Tally::new(1);
+        for node in NodeSet::first(1).iter() {
+            tally.record(node, Vote::Yes);
+        }
+        let Some(Extending::Extended(majority)) = tally.extension() else {
+            unreachable!("one of one is a majority");
+        };
+        Extension {
+            lock: LOCK,
+            token: [0; _],
+            majority,
+            valid_until,
+            ttl: 0,
+            exact,
+            is_told: true,
+        }
+    }
+
+    fn ends(slot: &Slot, until: Instant) -> bool {
+        let before = until.saturating_sub(core::time::Duration::from_nanos(1));
+        let over = |now| slot.watch.is_over_at(now, core::time::Duration::ZERO);
+        !over(before) && over(until)
+    }
+
+    /// Deliveries come late. What was found last stands before any of them is made, and after.
+    #[test]
+    fn a_lock_ends_as_was_found_last_whenever_that_is_delivered() {
+        for exact in [false, true] {
+            let (mut callers, slot) = held();
+            callers.note_end(&outcome(true, at(5)));
+            assert!(ends(&slot, at(5)), "at once");
+            match exact {
+                false => callers.note_kept(LOCK, Ok(at(15))),
+                true => callers.note_end(&outcome(false, at(15))),
+            }
+            deliver(&mut callers);
+            assert!(ends(&slot, at(15)));
+            callers.note_end(&outcome(true, at(12)));
+            deliver(&mut callers);
+            assert!(ends(&slot, at(12)));
+        }
+    }
+
+    #[test]
+    fn failures_count_up_to_the_next_success_whenever_they_are_delivered() {
+        let (mut callers, slot) = held();
+        let failed = || Err(ExtendError::Closed);
+        callers.note_kept(LOCK, failed());
+        callers.note_kept(LOCK, failed());
+        assert_eq!(slot.watch.failures().0, 2, "at once");
+        callers.note_kept(LOCK, Ok(at(15)));
+        deliver(&mut callers);
+        assert_eq!(slot.watch.failures().0, 0);
+        callers.note_kept(LOCK, failed());
+        deliver(&mut callers);
+        assert_eq!(slot.watch.failures().0, 1);
+    }
+
+    /// Makes the deliveries that concern the watch.
+    fn deliver(callers: &mut Callers) {
+        let mut deliveries = Vec::new();
+        callers.take_deliveries(&mut deliveries);
+        for delivery in deliveries {
+            match delivery {
+                Delivery::Ends(slot) => slot.watch.look_again(),
+                Delivery::NotKept(slot, report) => slot.watch.not_kept(report),
+                other => unreachable!("{other:?}"),
+            }
+        }
     }
 }

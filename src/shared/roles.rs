@@ -116,6 +116,8 @@ pub(super) struct Roles {
     gave_back: bool,
     /// How often a caller has given back the poll, since the I/O thread last looked.
     departures: u32,
+    /// A caller has looked into the poll since the I/O thread last found that free.
+    looked: bool,
     /// A caller that waits in its slot enters again by that time, unless an outcome is delivered before.
     alarm: Instant,
 }
@@ -133,6 +135,7 @@ impl Roles {
             closing: false,
             gave_back: false,
             departures: 0,
+            looked: false,
             alarm: Instant::MAX,
         }
     }
@@ -182,8 +185,9 @@ impl Roles {
 
     /// The thread that has the poll is awake, and has brought something.
     pub(super) fn wake_up(&mut self) {
-        if let Poll::Asleep(owner, _) = self.poll {
+        if let Poll::Asleep(owner, _) | Poll::Awake(owner) = self.poll {
             self.poll = Poll::Awake(owner);
+            self.looked |= owner == Owner::Caller;
         }
         self.work = true;
         self.end_alarm();
@@ -191,13 +195,18 @@ impl Roles {
 
     /// A caller is about to wait in its slot, and the next timer of the engine is due at `due`. If another
     /// caller sleeps in the poll, and would wake too late for that, this one enters again then, and the
-    /// time is returned. Mostly its outcome comes before, and the other has not been woken in vain.
-    pub(super) fn set_alarm(&mut self, due: impl FnOnce() -> Instant) -> Option<Instant> {
+    /// time is returned. Mostly its outcome comes before, and the other has not been woken in vain. For what
+    /// is due at `now` already there is no alarm: [`Self::leave`] wakes the other.
+    pub(super) fn set_alarm(
+        &mut self,
+        now: impl FnOnce() -> Instant,
+        due: impl FnOnce() -> Instant,
+    ) -> Option<Instant> {
         let Poll::Asleep(Owner::Caller, until) = self.poll else {
             return None;
         };
         let due = due();
-        if due == Instant::ZERO || until.min(self.alarm) <= due {
+        if until.min(self.alarm) <= due || due <= now() {
             return None;
         }
         self.alarm = due;
@@ -309,8 +318,10 @@ impl Roles {
             self.io_thread = rest;
             return orders;
         }
+        // Callers whose calls need no node read nothing, and fire no timer.
+        let looked = core::mem::take(&mut self.looked);
         let needed = called || waiting != 0 || self.work;
-        if departures != 0 && !needed {
+        if departures != 0 && looked && !needed {
             self.io_thread = IoThread::Napping;
             return Orders::Nap;
         }
@@ -350,6 +361,7 @@ impl Roles {
         self.serving = false;
         self.give_back_poll();
         self.departures = 1;
+        self.looked = true;
     }
 
     /// Makes another thread the I/O thread, which comes to [`Roles::orders`] next. The one before may have

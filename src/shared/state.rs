@@ -247,7 +247,7 @@ impl Core {
     /// A caller is about to wait in its slot. Returns when it enters again, if it is to wake the thread in the
     /// poll for the next timer.
     pub(super) fn set_alarm(&mut self) -> Option<Instant> {
-        self.roles.set_alarm(|| due(&self.engine))
+        self.roles.set_alarm(clock::now, || due(&self.engine))
     }
 
     /// Takes the poll back from this thread, which slept in it, and records what that has brought.

@@ -242,12 +242,16 @@ impl Watch {
         self.failures.store(0, Ordering::Relaxed);
     }
 
-    /// The engine has failed to extend the lock; `report` is what each node said.
+    /// The engine has failed to extend the lock.
+    pub(super) fn failed(&self) {
+        let more = self.failures.load(Ordering::Relaxed).saturating_add(1);
+        self.failures.store(more, Ordering::Relaxed); // Written under the mutex of the engine alone.
+    }
+
+    /// Keeps what each node said to the extension that has failed.
     pub(super) fn not_kept(&self, report: Option<Report>) {
         let before = {
             let mut watchers = self.watchers();
-            let more = self.failures.load(Ordering::Relaxed).saturating_add(1);
-            self.failures.store(more, Ordering::Relaxed); // Counted under the mutex.
             core::mem::replace(&mut watchers.get_or_insert_default().report, report)
         };
         drop(before);

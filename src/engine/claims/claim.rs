@@ -81,7 +81,7 @@ pub(crate) struct Claim {
     /// Its lock is extended by this engine.
     pub(crate) kept: Option<Arc<Kept>>,
     /// So many ticks before its end its holder is to be told, once, that it is at risk. Zero: never.
-    pub(crate) alert: u32,
+    pub(crate) alert: u64,
 }
 
 /// The questions about a lock that may be open.
@@ -378,20 +378,14 @@ impl Claim {
 
     /// Returns when its holder is to be told that it is at risk: two ticks early at most, and never late.
     fn at_risk_from(&self) -> Instant {
-        match self.alert {
-            u32::MAX => Instant::ZERO, // Longer than can be counted.
-            ticks => {
-                let early = Duration::from_nanos(NANOS_PER_TICK).saturating_mul(ticks);
-                self.stands_until().saturating_sub(early)
-            }
-        }
+        let early = Duration::from_nanos(self.alert.saturating_mul(NANOS_PER_TICK));
+        self.stands_until().saturating_sub(early)
     }
 
     /// Asks for an alert when less than `left` is left of its lock.
     pub(super) fn alert(&mut self, left: Duration) {
         // Whole ticks, and one for the timer, which rounds up.
         let ticks = nanos(left).div_ceil(NANOS_PER_TICK).saturating_add(1);
-        let ticks = u32::try_from(ticks).unwrap_or(u32::MAX);
         self.alert = self.alert.max(ticks);
     }
 

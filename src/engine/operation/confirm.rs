@@ -105,9 +105,10 @@ impl AboutHeld for Confirm {
                 end = end.max(claim.valid_until); // An extension was asked for after this.
             }
             if let Some(kept) = &claim.kept
-                && end < claim.valid_until
+                && end != claim.valid_until
             {
-                kept.begin_again(); // There is less time than was known.
+                kept.begin_again(); // There is less time than was known, or more.
+                kept.ends_by(end); // Also if its caller does not want to know.
             }
             claim.valid_until = end;
             claim.told_until = claim.told_until.min(end); // An earlier end stands.

@@ -19,6 +19,8 @@ use crate::engine::parts::Parts;
 #[derive(Debug)]
 pub(in crate::engine) struct Extend {
     pub(super) held: LockQuestion,
+    /// A majority has confirmed it, when others had used up all that were allowed.
+    is_beyond: bool,
 }
 
 impl Extend {
@@ -35,13 +37,19 @@ impl Extend {
 
     pub(in crate::engine) fn new(lock: &Lock, parts: &mut Parts) -> Result<Self, ExtendError> {
         let held = LockQuestion::new(lock, Question::Extend, parts)?;
-        Ok(Self { held })
+        Ok(Self {
+            held,
+            is_beyond: false,
+        })
     }
 
     /// Returns the extension of the lock of `claim`, which this engine keeps.
     pub(in crate::engine) fn of_kept(claim: ClaimKey, parts: &mut Parts) -> Option<Self> {
         let held = LockQuestion::of_kept(claim, Question::Extend, parts)?;
-        Some(Self { held })
+        Some(Self {
+            held,
+            is_beyond: false,
+        })
     }
 }
 
@@ -53,6 +61,10 @@ impl AboutHeld for Extend {
     }
 
     fn event(&self, round: RoundId, result: Result<Extension, ExtendError>) -> Event {
+        let result = match self.is_beyond {
+            true => Err(ExtendError::Limit),
+            false => result,
+        };
         match self.held.own {
             true => self.held.kept_event(result),
             false => Event::Extended { round, result },
@@ -63,6 +75,11 @@ impl AboutHeld for Extend {
     fn kept_by(&mut self, majority: Majority, cx: &mut Context<'_>) {
         let held = &self.held;
         let claim = held.claim_in(&mut cx.parts.claims);
+        let kept = claim.as_ref().and_then(|claim| claim.kept.as_ref());
+        if kept.is_some_and(|kept| !kept.count()) {
+            self.is_beyond = true;
+            return self.held.decide(Verdict::Closed, cx);
+        }
         // A later question may have found an earlier end.
         let known = match &claim {
             Some(claim) => held.valid_until.min(claim.valid_until),

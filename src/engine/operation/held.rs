@@ -347,25 +347,32 @@ impl LockQuestion {
 
     fn kept(&self, majority: Majority, valid_until: Instant, cx: &mut Context<'_>) -> Extension {
         let exact = self.question == Question::Confirm;
+        let (mut is_told, mut shown) = (false, valid_until);
         if let Some(claim) = self.claim_in(&mut cx.parts.claims) {
             claim.told_until = match exact {
                 true => valid_until,
                 false => valid_until.max(claim.told_until),
             };
             if let Some(kept) = &claim.kept {
-                // What was reported as over meanwhile is not revived.
+                // What was reported as over meanwhile is not revived, and what was found since stands.
                 match claim.is_held() {
                     true => kept.tell(exact, valid_until, cx.round.ttl),
                     false => kept.ends_by(valid_until),
+                }
+                kept.ends_by(claim.valid_until);
+                is_told = true;
+                if self.own {
+                    shown = kept.valid_until(); // A caller may have extended it for longer.
                 }
             }
         }
         Extension {
             exact,
+            is_told,
             lock: self.lock,
             token: random_part(self.entry.token()),
             majority,
-            valid_until,
+            valid_until: shown,
             ttl: nanos(cx.round.ttl),
         }
     }

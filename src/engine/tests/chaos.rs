@@ -16,18 +16,21 @@ struct Chaos {
     watches: Vec<RoundId>,
     /// What the latest watch has told.
     known: Option<Inspection>,
+    /// Those that are over, or were cancelled.
+    over: Vec<RoundId>,
     locks: Vec<Lock>,
 }
 
 impl Chaos {
-    fn new(seed: u8) -> Self {
+    fn new(seed: u64) -> Self {
         Self {
             world: World::ready(3),
-            random: StdRng::from_seed([seed; 32]),
+            random: StdRng::seed_from_u64(seed),
             asked: vec![(Vec::new(), 0); 3],
             rounds: Vec::new(),
             watches: Vec::new(),
             known: None,
+            over: Vec::new(),
             locks: Vec::new(),
         }
     }
@@ -50,6 +53,12 @@ impl Chaos {
                 let at = self.below(self.rounds.len());
                 let round = self.rounds.swap_remove(at);
                 self.world.cancel(round);
+                self.over.push(round);
+            }
+            // A key that is out of date names no operation.
+            12 if !self.over.is_empty() => {
+                let at = self.below(self.over.len());
+                self.world.cancel(self.over[at]);
             }
             7 if self.world.links[node] == "up" && self.below(4) == 0 => {
                 self.asked[node].0.clear();
@@ -86,6 +95,9 @@ impl Chaos {
         };
         let resource: &[u8] = [b"ka", b"kb"][self.below(2)];
         let round = self.world.acquire_of(resource, &options);
+        let known = |open: &RoundId| *open == round || open.index() == round.index();
+        assert!(!self.rounds.iter().any(known), "{round:?} is another's");
+        assert!(!self.over.contains(&round), "{round:?} was another's");
         self.rounds.push(round);
     }
 
@@ -187,10 +199,15 @@ impl Chaos {
             }
         }
         for event in core::mem::take(&mut self.world.events) {
-            let ended = event.round();
-            self.rounds.retain(|open| Some(*open) != ended);
-            self.watches.retain(|open| Some(*open) != ended);
-            if let Event::Inspected { result, .. } = &event {
+            if matches!(event, Event::Acquired { .. }) {
+                let ended = event.round().expect("of an operation");
+                let open = self.rounds.iter().position(|open| *open == ended);
+                self.rounds
+                    .swap_remove(open.expect("no caller waits for it"));
+                self.over.push(ended);
+            }
+            if let Event::Inspected { round, result } = &event {
+                self.watches.retain(|open| open != round);
                 self.known = Some(result.clone().expect("a watch is told what there is"));
             }
             if let Event::Acquired {

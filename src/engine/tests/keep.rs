@@ -595,6 +595,140 @@ fn extensions_that_are_due_together_go_out_in_one_write() {
     assert_eq!(writes, 3);
 }
 
+/// A lock that has left its engine is extended and confirmed as any other: its end is its own.
+#[test]
+fn a_lock_that_was_kept_and_has_left_its_engine_shows_what_others_find() {
+    let (mut world, lock) = World::keeping(1, kept().extensions(2));
+    let mut lock = world.detach(lock);
+    world.take(0);
+    world.pass(SECOND);
+    world.extend(&lock);
+    world.take(0);
+    world.say(0, ":1|");
+    world.extended(&mut lock);
+    assert_eq!(lock.valid_until(), world.now.saturating_add(VALIDITY));
+    assert_eq!(lock.extensions_left(), 1);
+    world.confirm(&lock);
+    world.take(0);
+    world.say(0, ":2001|");
+    world.extended(&mut lock);
+    assert!(lock.valid_until() < world.now.saturating_add(2 * SECOND));
+}
+
+/// What another engine finds counts too, which has not adopted it.
+#[test]
+fn a_kept_lock_shows_what_an_engine_finds_that_does_not_keep_it() {
+    let (world, mut lock) = World::keeping(1, kept().extensions(2));
+    let mut other = World::ready(1);
+    other.now = other.now.max(world.now);
+    lock.set_id(LockId {
+        engine: 616,
+        claim: 0,
+    }); // The worlds have the same number.
+    other.pass(SECOND);
+    other.extend(&lock);
+    other.take(0);
+    other.say(0, ":1|");
+    other.extended(&mut lock);
+    assert_eq!(lock.valid_until(), other.now.saturating_add(VALIDITY));
+    assert_eq!(lock.extensions_left(), 1);
+    other.confirm(&lock);
+    other.take(0);
+    other.say(0, ":2001|");
+    other.extended(&mut lock);
+    assert!(lock.valid_until() < other.now.saturating_add(2 * SECOND));
+}
+
+/// A caller extends it while an extension of its engine is under way: one of the two was allowed.
+#[test]
+fn two_extensions_at_once_are_not_more_than_were_allowed() {
+    let (mut world, lock) = World::keeping(1, kept().extensions(1));
+    world.sleep_until_sent(0);
+    world.extend(&lock);
+    world.say(0, ":1|");
+    let until = match world.events.remove(0) {
+        Event::Kept {
+            result: Ok(until), ..
+        } => until,
+        other => panic!("{other:?}"),
+    };
+    world.pass(MS);
+    world.say(0, ":1|");
+    let refused = world.not_extended();
+    assert!(matches!(refused, ExtendError::Limit), "{refused:?}");
+    assert_eq!((lock.valid_until(), lock.extensions_left()), (until, 0));
+    world.sleep_until_event();
+    world.expired(&lock);
+}
+
+/// A caller does not hear of a confirmation, and the lock ends earlier all the same.
+#[test]
+fn a_confirmation_that_is_cancelled_leaves_no_kept_lock_valid_for_longer_than_it_is() {
+    let (mut world, lock) = World::keeping(1, kept());
+    let round = world.ask_confirm(&lock);
+    world.take(0);
+    world.say_undrained(0, ":2001|");
+    world.cancel(round);
+    assert!(lock.valid_until() < world.now.saturating_add(2 * SECOND));
+    let (after, sent) = world.sleep_until_sent(0);
+    assert_eq!((after <= 2 * MS, sent), (true, vec![EXTEND.into()]));
+    world.say(0, ":1|");
+    world.was_kept(&lock);
+    world.release(lock);
+}
+
+/// A caller has extended the lock for longer while its engine did: what the engine reports is its end.
+#[test]
+fn an_extension_that_gains_nothing_reports_the_end_that_stands() {
+    let (mut world, mut lock) = World::keeping(1, kept());
+    world.sleep_until_sent(0);
+    world.extend_for(&lock, 3 * TTL);
+    world.take(0);
+    let end = lock.valid_until();
+    world.say(0, "-NOSCRIPT x|:1|"); // The engine's own one is sent again.
+    world.extended(&mut lock);
+    assert!(end.saturating_add(TTL) < lock.valid_until());
+    let end = lock.valid_until();
+    world.say(0, ":1|:1|:1|");
+    assert_eq!(world.was_kept(&lock), end);
+    world.release(lock);
+}
+
+/// An extension that was confirmed and cancelled is none.
+#[test]
+fn an_extension_that_is_cancelled_does_not_count() {
+    let (mut world, lock) = World::keeping(1, kept().extensions(1));
+    let round = world.extend_for(&lock, TTL);
+    world.take(0);
+    world.say_undrained(0, ":1|");
+    world.cancel(round);
+    assert_eq!(lock.extensions_left(), 1);
+    world.sleep_until_sent(0);
+    world.say(0, ":1|");
+    world.was_kept(&lock);
+    assert_eq!(lock.extensions_left(), 0);
+    world.release(lock);
+}
+
+/// A try has failed, and then a confirmation finds a later end: the next try is at half of that.
+#[test]
+fn a_later_end_is_extended_at_half_whatever_was_tried_before() {
+    let (mut world, mut lock) = World::keeping(1, kept());
+    world.sleep_until_sent(0);
+    world.say(0, "-ERR x|");
+    drop(world.was_not_kept());
+    world.confirm(&lock);
+    world.take(0);
+    world.say(0, ":5600|");
+    world.extended(&mut lock);
+    let half = lock.validity_at(world.now) - VALIDITY / 2;
+    assert!(half < SECOND, "before the next try would be");
+    let (after, sent) = world.sleep_until_sent(0);
+    assert_eq!(sent, [EXTEND]);
+    assert!(half <= after && after <= half + MS, "{after:?}");
+    world.release(lock);
+}
+
 // ----- at risk ----------------------------------------------------------------------------------
 
 /// Sleeps until something is reported that is no failed extension. Returns it.
@@ -640,6 +774,20 @@ fn of_several_alerts_the_earliest_is_given_and_at_once_if_it_is_due() {
         world.sleep_until_sent(0);
         assert_eq!(world.events.len(), 0, "once");
     }
+}
+
+/// A quarter of a ttl may be months: the alert comes then, and not at once again and again.
+#[test]
+fn an_alert_may_be_months_before_the_end() {
+    let day = 24 * 3_600 * SECOND;
+    let builder = named(1).max_ttl(400 * day);
+    let mut world = World::with(builder).greeted();
+    let lock = world.kept_lock(b"k", LockOptions::new(400 * day));
+    world.engine.alert_below(&lock, 100 * day);
+    let told = sleep_until_told(&mut world);
+    assert!(matches!(told, Event::AtRisk { lock: told } if told == lock.id()));
+    let left = lock.validity_at(world.now);
+    assert!(100 * day <= left && left <= 100 * day + 2 * MS, "{left:?}");
 }
 
 /// Nothing is told while extensions succeed, and nothing after the lock was given up.

@@ -128,6 +128,8 @@ struct Process {
     unparks: bool,
     /// The thread enters again by itself when a timer is due.
     has_alarm: bool,
+    /// It has done so: the timer is due.
+    is_due: bool,
     /// The I/O thread has looked into the poll since it last served callers again.
     has_looked: bool,
     /// How often it has called wakers since it last did.
@@ -202,6 +204,7 @@ impl Model {
             gave_up: false,
             unparks: false,
             has_alarm: false,
+            is_due: false,
             has_looked: true,
             unlooked: 0,
         };
@@ -545,7 +548,12 @@ impl Model {
         };
         if at == At::InSlot {
             let due = self.due();
-            self.processes[op].has_alarm = self.roles.set_alarm(|| due).is_some();
+            let now = match core::mem::take(&mut self.processes[op].is_due) {
+                true => SOON,
+                false => Instant::ZERO,
+            };
+            let alarm = self.roles.set_alarm(|| now, || due);
+            self.processes[op].has_alarm = alarm.is_some();
         }
         self.leave(op, at);
     }
@@ -674,6 +682,7 @@ impl Model {
             (At::InSlot, _) if self.outcomes & bit(op) != 0 => self.wake_in_slot(op, At::Done),
             (At::InSlot, _) => {
                 let enters = self.offers & bit(op) != 0 || self.processes[op].has_alarm;
+                self.processes[op].is_due = enters && self.offers & bit(op) == 0;
                 self.offers &= !bit(op);
                 self.wake_in_slot(op, if enters { At::Enter } else { At::GivesUp });
             }

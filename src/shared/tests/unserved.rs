@@ -8,7 +8,8 @@ use super::*;
 use crate::config::LockOptions;
 use crate::engine::{Input, NodeState};
 use crate::error::LockError;
-use crate::shared::roles::{Owner, Poll as Role};
+use crate::shared::roles::{Orders, Owner, Poll as Role, Roles, Wake as Wakes};
+use crate::time::Instant;
 
 /// The mutex is held by a thread that offers the poll to a caller, and is stopped until the time of that
 /// caller is over.
@@ -81,6 +82,77 @@ fn a_caller_does_not_sleep_in_the_poll_with_its_outcome() {
         ));
     });
     world.resume();
+}
+
+/// A caller that waits in its slot enters at the time of the next timer, and the thread that sleeps in the
+/// poll has not woken yet. It is woken then, and the caller does not come again and again until it wakes.
+#[test]
+fn a_caller_that_enters_for_a_timer_wakes_the_one_in_the_poll() {
+    let world = World::new();
+    let redlock = world.redlock();
+    let shared = redlock.shared();
+    world.pause();
+    thread::scope(|scope| {
+        let caller = scope.spawn(|| redlock.lock_with("a", &LockOptions::new(LONG).wait(300 * MS)));
+        let mut asleep = None;
+        eventually("it sleeps in the poll, for long enough", || {
+            let section = shared.enter().unwrap();
+            let late = clock::now().saturating_add(50 * MS);
+            let sleeps =
+                matches!(section.roles.poll, Role::Asleep(Owner::Caller, until) if late < until);
+            asleep = (sleeps && !section.roles.wire_is_taken).then_some(section);
+            asleep.is_some()
+        });
+        let mut section = asleep.unwrap();
+        let options = LockOptions::new(LONG).wait(10 * MS);
+        let (engine, now) = (&mut section.engine, clock::now());
+        let request = crate::engine::Request::new(b"b", &options);
+        let round = engine.acquire(now, &request).unwrap();
+        let mut wire = section.wire.take().unwrap();
+        assert!(section.roles.take_wire());
+        while section.exchange(&mut wire) {
+            wire.run(&shared.registry);
+        }
+        section.put_back(wire);
+        let at = section
+            .set_alarm()
+            .expect("it is due before the other wakes");
+        assert!(!section.leave().descriptor, "the other sleeps on");
+        eventually("the timer is due", || at <= clock::now());
+        section.roles.end_alarm();
+        assert_eq!(section.set_alarm(), None, "it would come again at once");
+        assert!(section.leave().descriptor, "the other is woken");
+        shared.waker.wake().unwrap();
+        section.engine.cancel(clock::now(), round);
+        drop(section);
+        assert!(caller.join().unwrap().is_err());
+    });
+    world.resume();
+}
+
+/// Calls that need no node look into no poll, however many there are. The I/O thread does not rest because
+/// of them: tasks wait for what nodes tell, and for timers.
+#[test]
+fn calls_that_need_no_node_do_not_keep_the_io_thread_from_looking() {
+    let calls = |roles: &mut Roles, look: bool| {
+        for _ in 0..3 {
+            assert!(roles.take_poll(false, 1));
+            if look {
+                roles.fall_asleep(Instant::MAX);
+                roles.wake_up();
+                roles.work = false;
+            }
+            roles.give_back_poll();
+            assert_eq!(roles.leave(0, false, || Instant::MAX), Wakes::default());
+        }
+    };
+    let mut roles = Roles::new();
+    for _ in 0..2 {
+        calls(&mut roles, true);
+        assert_eq!(roles.orders(0, true), Orders::Nap, "they read the answers");
+    }
+    calls(&mut roles, false);
+    assert_eq!(roles.orders(0, true), Orders::Serve);
 }
 
 /// A task that is polled where it is woken.

@@ -300,6 +300,11 @@ impl World {
         if (hold.asked || hold.doubled) && hold.told && matches!(error, ExtendError::Closed) {
             return Ok(());
         }
+        // Its engine has made the last one meanwhile.
+        let used_up = hold.keep.is_some() && hold.extensions == Some(0);
+        if used_up && matches!(error, ExtendError::Limit) {
+            return Ok(());
+        }
         let (ExtendError::Lost(report) | ExtendError::Unconfirmed(report)) = error else {
             return Err("nothing here leads to it".into());
         };
