@@ -179,7 +179,7 @@ pub use local::LocalRedlock;
 pub use quorum::{Lock, LockId};
 pub use resource::{BARRIER_KEY, MARKER_KEY, Token};
 #[cfg(feature = "std")]
-pub use shared::{Acquiring, AtRisk, Building, Health, LockGuard, Lost, Redlock};
+pub use shared::{Acquiring, AtRisk, Building, Health, LockGuard, Lost, Redlock, Watch};
 pub use time::Instant;
 
 /// The programs in the README are compiled as tests.

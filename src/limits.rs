@@ -75,6 +75,10 @@ pub const PUSHES_MAX: u32 = 1024;
 /// more: no number of waiters refuses them.
 pub const ROUNDS_MAX: usize = 1 << 16;
 
+/// Most watches of one handle. Each change of a key costs a look for each of its watches, and each return
+/// of a node a look for all of them.
+pub const WATCHES_MAX: usize = 1 << 12;
+
 /// How many may be open before an engine puts off the extensions of locks that it keeps. Questions about
 /// locks that are held have as much room again as all others, and half of that is left to callers.
 pub const ROUNDS_FOR_KEEPING: usize = ROUNDS_MAX + ROUNDS_MAX / 2;

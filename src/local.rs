@@ -182,7 +182,8 @@ impl LocalRedlock {
     }
 
     /// Asks every node who holds `resource`, and changes nothing. See
-    /// [`Redlock::inspect`](crate::Redlock::inspect), also for the cost and the errors.
+    /// [`Redlock::inspect`](crate::Redlock::inspect), also for the cost and the errors. To be told of
+    /// changes use [`Redlock::watch`](crate::Redlock::watch) or [`Driver::watch`](crate::Driver::watch).
     ///
     /// ```no_run
     /// use shearline::LocalRedlock;

@@ -55,7 +55,7 @@ use std::thread;
 use rustix::process::{Pid, getpid};
 
 use crate::config::{Builder, Config, LockOptions};
-use crate::engine::inspection::InspectError;
+use crate::engine::inspection::{InspectError, Inspection};
 use crate::engine::{Engine, Event, NodeStatus, Request, RoundId};
 use crate::error::{ConfirmError, ExtendError, LockError, ReinitError, TrustError, UnlockError};
 use crate::quorum::Lock;
@@ -282,6 +282,24 @@ impl Driver {
     pub fn inspect(&mut self, resource: &[u8]) -> Result<RoundId, InspectError> {
         self.begin()?
             .ask(|engine, now| engine.inspect(now, resource))
+    }
+
+    /// Begins to watch `resource`. The outcome is an [`Event::Inspected`], as soon as the nodes have
+    /// something else than `known`: the outcome before, or `None` for the present state at once. To go on,
+    /// call it again with each outcome; to stop, [`cancel`](Self::cancel) it. See
+    /// [`Redlock::watch`](crate::Redlock::watch).
+    ///
+    /// # Errors
+    ///
+    /// [`InspectError::Invalid`], [`InspectError::Saturated`], [`InspectError::Forked`] or
+    /// [`InspectError::Closed`]: nothing is sent.
+    pub fn watch(
+        &mut self,
+        resource: &[u8],
+        known: Option<&Inspection>,
+    ) -> Result<RoundId, InspectError> {
+        self.begin()?
+            .ask(|engine, now| engine.watch(now, resource, known))
     }
 
     /// Begins to release `lock`. The outcome is an [`Event::Released`].

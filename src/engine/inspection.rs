@@ -7,9 +7,11 @@
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::fmt;
+use core::mem::discriminant;
 use core::time::Duration;
 
 use crate::error::{InvalidRequest, NodeOutcome, Report};
+use crate::time::Instant;
 
 /// Who holds a resource, as a majority of the nodes says, and what each node has.
 ///
@@ -50,6 +52,10 @@ pub struct InspectedNode {
     /// Whether its answer counts. One that may have forgotten locks is asked and shown, but is no part
     /// of a majority.
     pub counts: bool,
+    /// The token in the key, if it has one. It is never shown.
+    pub(super) token: Option<Box<[u8]>>,
+    /// When the key ends, about: counted from before the question. Zero without a token.
+    pub(super) end: Instant,
 }
 
 /// What a node has under the name of a resource. What is left of a key is how long it lived on when the
@@ -78,6 +84,20 @@ pub enum Found {
     OtherType,
     /// Not known: the node did not answer, or not with what it has.
     Unknown(NodeOutcome),
+}
+
+/// Two ends of a key that differ by less are the same: answers take different times.
+const SAME_END: Duration = Duration::from_millis(100);
+
+impl InspectedNode {
+    /// Returns `true` if it has what it had in `other`, and for as long.
+    pub(super) fn is_as_in(&self, other: &Self) -> bool {
+        let apart = |one: Instant, other: Instant| one.saturating_since(other);
+        self.counts == other.counts
+            && discriminant(&self.found) == discriminant(&other.found)
+            && self.token == other.token
+            && apart(self.end, other.end).max(apart(other.end, self.end)) < SAME_END
+    }
 }
 
 /// Why a resource was not inspected.

@@ -65,6 +65,7 @@ mod settings;
 #[cfg(test)]
 mod tests;
 
+use alloc::boxed::Box;
 use alloc::string::String;
 #[cfg(feature = "std")]
 use alloc::sync::Arc;
@@ -81,13 +82,14 @@ use crate::error::{
 };
 use crate::invariant::Must;
 use crate::keys::ClaimKey;
+use crate::limits::WATCHES_MAX;
 #[cfg(feature = "std")]
 use crate::node::Node;
 use crate::quorum::{Lock, LockId};
 use crate::resource::check_resource;
 use crate::time::Instant;
 
-use inspection::InspectError;
+use inspection::{InspectError, Inspection};
 use operation::Kind;
 use operation::acquire::Acquire;
 use operation::confirm::Confirm;
@@ -96,6 +98,7 @@ use operation::held::Verdict;
 use operation::inspect::Inspect;
 use operation::reinit::{self, Reinit};
 use operation::release::Release;
+use operation::watch::Watch;
 use operations::Operations;
 use parts::Parts;
 
@@ -362,6 +365,37 @@ impl Engine {
             return Err(InspectError::Saturated);
         }
         let kind = Kind::Inspect(Inspect::new(resource, parts));
+        Ok(self
+            .operations
+            .begin(now, Duration::ZERO, None, kind, parts))
+    }
+
+    /// Begins to watch `resource`. The outcome comes as [`Event::Inspected`], as soon as the nodes have
+    /// something else than `known`: an earlier outcome for the same resource, or `None` for the present
+    /// state at once. To be told of the next change, call it again with that outcome.
+    ///
+    /// Where too few nodes answer, the outcome is an inspection that names neither a holder nor calls the
+    /// resource free. See `Redlock::watch`.
+    ///
+    /// # Errors
+    ///
+    /// [`InspectError::Invalid`]; [`InspectError::Saturated`] while [`WATCHES_MAX`] are open. Nothing was
+    /// sent.
+    pub fn watch(
+        &mut self,
+        now: Instant,
+        resource: &[u8],
+        known: Option<&Inspection>,
+    ) -> Result<RoundId, InspectError> {
+        check_resource(resource)?;
+        let parts = &mut self.parts;
+        parts.restarts.check_name(resource)?;
+        if WATCHES_MAX <= parts.queues.watches() {
+            return Err(InspectError::Saturated);
+        }
+        let mut inspect = Inspect::new(resource, parts);
+        inspect.watch = Some(Box::new(Watch::new(known, parts.nodes.len())));
+        let kind = Kind::Inspect(inspect);
         Ok(self
             .operations
             .begin(now, Duration::ZERO, None, kind, parts))

@@ -152,7 +152,9 @@ impl Parts {
             && claim.may_hold != NodeSet::EMPTY
         {
             let contender = self.queues.wrote(now, entry.resource(), claim.may_hold);
-            self.news.extend(contender.map(News::Stirred));
+            let watches = self.queues.watching(entry.resource());
+            self.news
+                .extend(contender.into_iter().chain(watches).map(News::Stirred));
         }
     }
 
@@ -160,6 +162,24 @@ impl Parts {
     pub(super) fn wrote_to(&mut self, now: Instant, resource: &[u8]) {
         let contender = self.queues.wrote(now, resource, self.nodes.set());
         self.news.extend(contender.map(News::Stirred));
+        self.tell_watches(resource);
+    }
+
+    /// The same as [`Self::tell_watches`], of the resource of `place`.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn tell_watches_at(&mut self, place: PlaceKey) {
+        let watches = self.queues.watching(self.queues.name(place));
+        self.news.extend(watches.map(News::Stirred));
+    }
+
+    /// This engine has written to the key of `resource`, which no node tells it: those that watch it look
+    /// again.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn tell_watches(&mut self, resource: &[u8]) {
+        let watches = self.queues.watching(resource);
+        self.news.extend(watches.map(News::Stirred));
     }
 
     /// Releases `claim`; `operation` waits for the outcome. A write of our own is not told to us, and

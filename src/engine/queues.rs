@@ -30,6 +30,7 @@ mod line;
 mod names;
 mod row;
 mod wait;
+mod watches;
 
 use alloc::boxed::Box;
 use alloc::collections::BinaryHeap;
@@ -49,6 +50,7 @@ use line::{Line, Waiters};
 use names::Names;
 use row::Rows;
 pub(super) use wait::{Next, Pace, Wait};
+use watches::Watches;
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -61,7 +63,9 @@ pub(super) struct Queues {
     idle: Option<PlaceKey>,
     /// Contenders that wait for something that has changed.
     stirred: Vec<OperationKey>,
-    /// How many places have a contender that may wait.
+    /// Operations that are told of every change.
+    watches: Watches,
+    /// How many places have a contender that may wait, and how many operations watch.
     waiting: usize,
     /// When contenders want to be reminded, to the nanosecond: a tick of the wheel is longer than many
     /// windows. One that is over already is harmless.
@@ -113,6 +117,7 @@ impl Queues {
             rows: Rows::new(),
             idle: None,
             stirred: Vec::new(),
+            watches: Watches::new(),
             waiting: 0,
             reminders: BinaryHeap::new(),
         }
@@ -170,7 +175,7 @@ impl Queues {
     /// not wait yet.
     pub(super) fn begin_waiting(&mut self, place: PlaceKey, nodes: usize) -> Option<&mut Wait> {
         let place = self.places.get_mut(place.0).must()?;
-        if self.waiting == 0 {
+        if self.waiting == self.watches.len() {
             self.reminders.clear();
         }
         self.waiting += usize::from(place.waiting.is_none());
@@ -180,12 +185,34 @@ impl Queues {
 
     /// Returns how many contenders wait.
     pub(super) fn contenders(&self) -> usize {
-        self.waiting
+        self.waiting - self.watches.len()
     }
 
-    /// Returns `true` if any contender may wait.
+    /// Returns `true` if any contender may wait, or any operation watches.
     pub(super) fn is_anyone_waiting(&self) -> bool {
         self.waiting != 0
+    }
+
+    /// Returns how many operations watch.
+    pub(super) fn watches(&self) -> usize {
+        self.watches.len()
+    }
+
+    /// From now on `operation` is told of every change of `name`.
+    pub(super) fn watch(&mut self, name: &[u8], operation: OperationKey) {
+        self.watches.add(name, operation);
+        self.waiting += 1;
+    }
+
+    /// `operation`, which watches `name`, does not any more.
+    pub(super) fn unwatch(&mut self, name: &[u8], operation: OperationKey) {
+        self.watches.remove(name, operation);
+        self.waiting -= 1;
+    }
+
+    /// Returns the operations that watch `name`.
+    pub(super) fn watching(&self, name: &[u8]) -> impl Iterator<Item = OperationKey> {
+        self.watches.of(Some(name))
     }
 
     /// This engine has written to the key of `name` on `nodes`: none of them tells of its next change.
@@ -263,6 +290,7 @@ impl Queues {
             Some(Some(place)) => self.places.get_mut(place.0).into_iter().for_each(change),
             None => self.places.iter_mut().for_each(change),
         }
+        self.stirred.extend(self.watches.of(name));
         !self.stirred.is_empty()
     }
 
@@ -513,7 +541,7 @@ impl Queues {
             assert!(place.overtaken.is_none_or(&is_open), "{place:?}");
             waiters += self.waiters.of(&place.line).len();
         }
-        assert_eq!((used, waiting), (users, self.waiting));
+        assert_eq!((used, waiting), (users, self.contenders()));
         assert_eq!(waiters, self.waiters.waiting());
         assert!(self.waiters.all_opened().all(is_open), "it is over");
         assert!(self.reminders.len() < 1_000, "{}", self.reminders.len());

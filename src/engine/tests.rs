@@ -41,6 +41,7 @@ mod trust;
 mod unwoken;
 mod waits;
 mod wake;
+mod watch;
 mod world;
 
 use alloc::string::{String, ToString};

@@ -53,6 +53,34 @@
 //! | [`NoQuorum`](crate::InspectError::NoQuorum) | Too few nodes answered, or too many of the answers do not count. | Check the nodes that the report names. |
 //! | [`Invalid`](crate::InspectError::Invalid), [`Saturated`](crate::InspectError::Saturated) | As for a lock. | As for a lock. |
 //!
+//! # Watch
+//!
+//! [`Redlock::watch`](crate::Redlock::watch) returns the same inspection once, and then after each change, by
+//! [`Watch::next`](crate::Watch::next) or [`Watch::changed`](crate::Watch::changed):
+//!
+//! | what happens | is told | by |
+//! | --- | --- | --- |
+//! | A lock is taken, extended or released, by any client; `DEL`, `FLUSHALL`; another write to the key | if a node has something else than before, or its key ends at another time (by 100 ms or more) | The nodes tell. What this handle writes it tells itself. |
+//! | The end of a ttl | yes | A timer: servers tell late of it, or never. |
+//! | A node goes, or comes back; its quarantine begins or ends | yes | The connection. Where too few nodes answer there is neither a holder, nor is it free. |
+//! | Any of these where nodes do not tell ([`Waking`](crate::Waking) is `Resp2` or `Refused`) | up to 250 ms later ([`Retry::delay`](crate::Retry::delay)) | Every node is asked at random intervals. |
+//! | `SWAPDB` | not before the next change | |
+//! | A node or a network falls silent, and the connection stands | when the operating system ends the connection (after about 8 s) or a call finds out | |
+//!
+//! A look follows 10 ms after a change, so that a change that reaches the nodes one after the other is told
+//! once. Shorter states may not be told. Nothing is sent while nothing changes; a change costs each watch
+//! two commands for each node (`CLIENT CACHING` and the script of `inspect`). A caller who does not wait
+//! for the next change costs nothing after it. `None` means that there was no change within the
+//! timeout, or that the handle is closed or of the parent process.
+//!
+//! [`Driver::watch`](crate::Driver::watch) tells one change as an event, and is called again for the next. A
+//! `LocalRedlock` does nothing between two calls, so it has no watch: use `Redlock::watch` or `Driver`.
+//!
+//! Tests: `watch::a_watch_tells_each_change_and_sends_nothing_while_there_is_none`,
+//! `watch::a_watch_tells_of_a_node_that_goes_and_of_its_return`,
+//! `watch::servers_that_speak_only_resp2_are_looked_at_from_time_to_time`,
+//! `engine::tests::watch::an_answer_to_an_earlier_look_is_none_to_the_present_one`.
+//!
 //! # Unlock
 //!
 //! The releases are sent whatever the outcome is, unless it is `Forked` or `Closed`.

@@ -324,11 +324,16 @@ impl Node {
     /// Puts `command` into the out buffer, and `TIME` in front of a question about a lock if the
     /// clock watch is due.
     pub(crate) fn send(&mut self, now: Instant, request: Request, command: &[u8]) {
+        self.send_time(now, request);
+        self.put(now, request, command);
+    }
+
+    #[inline(always)]
+    fn send_time(&mut self, now: Instant, request: Request) {
         if self.clock.is_due(now) && request.is_question() {
             self.clock.asked();
             self.put(now, Request::Time, TIME);
         }
-        self.put(now, request, command);
     }
 
     fn put(&mut self, now: Instant, request: Request, command: &[u8]) {

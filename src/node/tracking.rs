@@ -104,8 +104,16 @@ impl Node {
         if self.access() != Access::Open {
             return false;
         }
+        self.register(now);
+        let holder = false;
+        self.put(now, Request::Look { place, holder }, bytes);
+        true
+    }
+
+    /// The next command registers the keys that it reads, where that can be.
+    fn register(&mut self, now: Instant) {
         let Phase::Ready { server, .. } = &mut self.phase else {
-            return false;
+            return;
         };
         let first = server.waking == Waking::Unasked;
         if first {
@@ -117,9 +125,19 @@ impl Node {
             }
             self.put(now, Request::Track, CACHING);
         }
-        let holder = false;
-        self.put(now, Request::Look { place, holder }, bytes);
-        true
+    }
+
+    /// Sends `question`, and asks to be told of the next change of the keys that it reads. Nothing comes
+    /// between the two.
+    pub(crate) fn send_watched(&mut self, now: Instant, request: Request, question: &[u8]) {
+        self.send_time(now, request);
+        self.register(now);
+        self.put(now, request, question);
+    }
+
+    /// Returns `true` if it is known not to tell of changes.
+    pub(crate) fn tells_nothing(&self) -> bool {
+        matches!(self.waking(), Waking::Resp2 | Waking::Refused(_))
     }
 
     /// Asks who has the key `resource`, where the user may run scripts: one that cuts off what is longer

@@ -38,7 +38,7 @@
 //!
 //! | file | subject |
 //! | --- | --- |
-//! | `redlock`, `guard`, `future`, `lost`, `at_risk` | what users hold |
+//! | `redlock`, `guard`, `future`, `lost`, `at_risk`, `changes` | what users hold |
 //! | `reply`, `slot`, `watch` | where outcomes are delivered, and the loss of a lock is reported |
 //! | `monitor`, `mutex` | a value with threads that wait for a change; a mutex with a deadline |
 //! | `state` | what is under the mutex: the engine, `callers` (by `table`), and the roles |
@@ -94,6 +94,7 @@ mod at_risk;
 mod build;
 mod call;
 mod callers;
+mod changes;
 mod ending;
 mod future;
 mod guard;
@@ -115,7 +116,7 @@ mod wakers;
 mod watch;
 
 use alloc::sync::Arc;
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use core::time::Duration;
 use std::io;
 use std::sync::Mutex;
@@ -139,6 +140,7 @@ use crate::time::nanos;
 
 pub use self::at_risk::{AtRisk, Health};
 pub use self::build::Building;
+pub use self::changes::Watch;
 pub use self::future::Acquiring;
 pub use self::guard::LockGuard;
 pub use self::lost::Lost;
@@ -175,6 +177,8 @@ struct Shared {
     left: Monitor<Left>,
     /// Something is left for the next thread that enters.
     has_left: AtomicBool,
+    /// How many watches there are.
+    watches: AtomicUsize,
     progress: Progress,
     /// How far the I/O thread has come with its end, for the last handle, which waits for it.
     ending: Monitor<EndStage>,
@@ -211,6 +215,7 @@ impl Shared {
             wakers: Arc::new(Wakers::new()),
             left: Monitor::default(),
             has_left: AtomicBool::new(false),
+            watches: AtomicUsize::new(0),
             progress: Progress::default(),
             ending: Monitor::default(),
             spare: Mutex::default(),

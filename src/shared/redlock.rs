@@ -11,7 +11,7 @@ use super::callers::Waiter;
 use super::reply::Reply;
 use super::slot::{Outcome, Slot};
 use super::state::Core;
-use super::{Acquiring, GRACE, Handle, LockGuard, Shared};
+use super::{Acquiring, GRACE, Handle, LockGuard, Shared, Watch};
 use crate::config::{Builder, Config, LockOptions};
 use crate::driver::{BuildError, Refusal, clock};
 use crate::engine::inspection::{InspectError, Inspection};
@@ -246,6 +246,33 @@ impl Redlock {
         finish_inspect(self.begin(ask)?.await)
     }
 
+    /// Watches `resource`: tells who holds it, and then each change, for operators and logs. See
+    /// [`Watch`], also for the cost. All nodes are asked at once, as by [`inspect`](Self::inspect).
+    ///
+    /// Unlike an inspection it tells also where too few nodes answer: then it names no holder, the resource
+    /// is not free, and the nodes are [`Found::Unknown`](crate::Found).
+    ///
+    /// ```no_run
+    /// # use std::time::Duration;
+    /// # use shearline::Redlock;
+    /// # let redlock = Redlock::connect(["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"])?;
+    /// let mut watch = redlock.watch("invoice:42")?;
+    /// while let Some(state) = watch.next(Duration::from_secs(60)) {
+    ///     println!("{state}");
+    /// }
+    /// println!("nothing has changed for a minute");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`InspectError::Invalid`]; [`InspectError::Saturated`] while the handle has
+    /// [`WATCHES_MAX`](crate::limits::WATCHES_MAX) watches; [`InspectError::Forked`],
+    /// [`InspectError::Closed`]: nothing was sent.
+    pub fn watch(&self, resource: impl AsRef<[u8]>) -> Result<Watch, InspectError> {
+        Watch::new(self.clone(), resource.as_ref())
+    }
+
     /// Returns how every node stands now, in the order of the configuration. It is meant for
     /// operators, not for decisions. Empty in a forked child, and after a thread has panicked with the
     /// engine.
@@ -466,7 +493,7 @@ impl Redlock {
     }
 }
 
-fn finish_inspect(outcome: Outcome) -> Result<Inspection, InspectError> {
+pub(super) fn finish_inspect(outcome: Outcome) -> Result<Inspection, InspectError> {
     let Event::Inspected { result, .. } = outcome.event()? else {
         unreachable!("the outcome of an inspection is that of another operation")
     };

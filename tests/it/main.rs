@@ -70,3 +70,4 @@ mod unlock;
 mod valkey;
 mod waiting;
 mod wakers;
+mod watch;

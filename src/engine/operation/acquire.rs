@@ -286,6 +286,9 @@ impl Acquire {
         claim.watch(&mut parts.timers);
         let (ttl, left) = (cx.round.ttl, self.extensions);
         parts.queues.hold(self.place, cx.round.key, key);
+        if parts.queues.is_anyone_waiting() {
+            parts.tell_watches_at(self.place);
+        }
         self.verdict = Verdict::HandedOut;
         Some(Lock::granted(majority, entry, id, valid_until, ttl, left))
     }

@@ -26,10 +26,12 @@ use crate::node::{Access, Command, Dialect, Question, Request, Said, Whose};
 use crate::quorum::{NodeSet, Vote};
 use crate::resource::Token;
 use crate::resp::Value;
+use crate::time::Instant;
 
 use super::confirm::kept_by_majority;
 use super::patience::Patience;
 use super::permission::ask_why;
+use super::watch::Watch;
 use super::{Context, Operate};
 use crate::engine::answer::{Answer, unusable};
 use crate::engine::contract::{Event, RoundId};
@@ -44,6 +46,8 @@ pub(in crate::engine) struct Inspect {
     /// The nodes whose answers are still waited for, also those whose answers do not count.
     pending: NodeSet,
     seen: Box<[Seen]>,
+    /// It is told when that is something else than the caller knows.
+    pub(in crate::engine) watch: Option<Box<Watch>>,
 }
 
 /// What was seen of one node.
@@ -85,6 +89,14 @@ impl Seen {
             Self::Unknown | Self::Free | Self::OtherType => Duration::ZERO,
         }
     }
+
+    /// Returns when the key ends, counted from `since`. Zero if there is none.
+    fn end(&self, since: Instant) -> Instant {
+        match self {
+            Self::Token { left, .. } => since.saturating_add(*left),
+            Self::Unknown | Self::Free | Self::OtherType => Instant::ZERO,
+        }
+    }
 }
 
 impl Inspect {
@@ -93,7 +105,32 @@ impl Inspect {
             entry: Entry::new(parts.claims.buffers.take(), resource, b""),
             pending: NodeSet::EMPTY,
             seen: vec![Seen::Unknown; parts.nodes.len()].into(),
+            watch: None,
         }
+    }
+
+    /// Returns the resource.
+    pub(super) fn resource(&self) -> &[u8] {
+        self.entry.resource()
+    }
+
+    /// Forgets what was seen.
+    pub(super) fn look_again(&mut self) {
+        self.seen.fill(Seen::Unknown);
+    }
+
+    /// Returns `true` if it is known what `node` has.
+    pub(super) fn has_seen(&self, node: NodeId) -> bool {
+        !matches!(self.seen[node.index()], Seen::Unknown)
+    }
+
+    /// Returns for how long the first of the keys lived on that has an end.
+    pub(super) fn first_left(&self) -> Option<Duration> {
+        let tokens = self.seen.iter().filter(|seen| seen.token().is_some());
+        tokens
+            .map(Seen::left)
+            .filter(|left| *left != Duration::MAX)
+            .min()
     }
 
     /// Returns the nodes of `among` that have `token`.
@@ -122,7 +159,7 @@ impl Inspect {
         }
     }
 
-    fn inspection(&self, cx: &Context<'_>) -> Inspection {
+    pub(super) fn inspection(&self, cx: &Context<'_>) -> Inspection {
         let (counted, quorum) = (cx.round.tally.yes(), cx.round.tally.quorum());
         let held = self.held(counted, quorum);
         let free = counted.filter(|node| matches!(self.seen[node.index()], Seen::Free));
@@ -137,6 +174,8 @@ impl Inspect {
             address: Arc::clone(address),
             found: self.found(node, held, cx.round[node].outcome),
             counts: counted.contains(node),
+            token: self.seen[node.index()].token().map(Box::from),
+            end: self.seen[node.index()].end(cx.round.sent),
         });
         Inspection {
             free: quorum <= free.len(),
@@ -185,6 +224,7 @@ impl Operate for Inspect {
             cx.round.leave_out(cx.now, node, &cx.parts.nodes);
         }
         self.pending = cx.parts.nodes.set();
+        self.begin_to_watch(cx);
         self.ask_all(cx);
         cx.round.arm(&mut cx.parts.timers);
     }
@@ -195,7 +235,14 @@ impl Operate for Inspect {
             Access::Open => {
                 let question = Question::Inspect;
                 let bytes = there.question(question, command, &self.entry, Duration::ZERO, true);
-                there.send(cx.now, request(cx.round.key), bytes);
+                let request = request(cx.round.key);
+                match &mut self.watch {
+                    None => there.send(cx.now, request, bytes),
+                    Some(watch) => {
+                        there.send_watched(cx.now, request, bytes);
+                        watch.asked(node);
+                    }
+                }
                 cx.round[node].asked = true;
                 true
             }
@@ -213,13 +260,14 @@ impl Operate for Inspect {
 
     /// Every node is waited for.
     fn judge(&mut self, cx: &mut Context<'_>) {
-        if self.pending.is_empty() {
+        if self.pending.is_empty() && self.is_news(cx) {
             cx.round.decide(cx.parts);
         }
     }
 
     fn tell(&mut self, cx: &mut Context<'_>) -> Option<Event> {
-        let result = match cx.round.tally.yes().len() < cx.round.tally.quorum() {
+        let too_few = cx.round.tally.yes().len() < cx.round.tally.quorum();
+        let result = match too_few && self.watch.is_none() {
             true => Err(InspectError::NoQuorum(cx.report())),
             false => Ok(self.inspection(cx)),
         };
@@ -228,6 +276,9 @@ impl Operate for Inspect {
     }
 
     fn shown(&mut self, node: NodeId, value: Value<'_>) {
+        if self.watch.as_ref().is_some_and(|watch| watch.is_late(node)) {
+            return;
+        }
         if let Some((token, left)) = Question::token_in(value) {
             let token = token.into();
             self.seen[node.index()] = Seen::Token { token, left };
@@ -235,7 +286,8 @@ impl Operate for Inspect {
     }
 
     fn answered(&mut self, node: NodeId, answer: Answer, cx: &mut Context<'_>) {
-        if !cx.round.asks(node) {
+        let is_late = |watch: &mut Box<Watch>| watch.answered(node, answer);
+        if self.watch.as_mut().is_some_and(is_late) || !cx.round.asks(node) {
             return; // It took too long.
         }
         let worth = match answer {
@@ -267,16 +319,35 @@ impl Operate for Inspect {
 
     /// What `node` has answered stays true of the time when it did.
     fn lose(&mut self, node: NodeId, outcome: NodeOutcome, cx: &mut Context<'_>) {
+        self.lost_sight_of(node, cx);
         self.pending.remove(node);
         cx.round.record(node, Vote::Abstain, outcome);
         self.judge_if_voting(cx);
     }
 
+    fn lose_answer(&mut self, node: NodeId, outcome: NodeOutcome, cx: &mut Context<'_>) {
+        self.stirred(cx);
+        if cx.round.lose(node, outcome) {
+            self.judge_if_voting(cx);
+        }
+    }
+
     fn withdraw(&mut self, nodes: NodeSet, cx: &mut Context<'_>) {
         for node in nodes.iter() {
             self.pending.remove(node);
-            cx.parts.nodes[node].withdraw(request(cx.round.key));
+            let withdrawn = cx.parts.nodes[node].withdraw(request(cx.round.key));
+            if let Some(watch) = self.watch.as_mut().filter(|_| withdrawn) {
+                watch.forget(node);
+            }
         }
+    }
+
+    fn stirred(&mut self, cx: &mut Context<'_>) {
+        self.look_soon(cx);
+    }
+
+    fn rested(&mut self, until: Instant, cx: &mut Context<'_>) {
+        self.look_if_due(until, cx);
     }
 
     fn rests_on_answers(&self) -> bool {
@@ -284,6 +355,7 @@ impl Operate for Inspect {
     }
 
     fn end(&mut self, parts: &mut Parts) {
+        self.end_to_watch(parts);
         parts.claims.buffers.give(self.entry.take_buffer());
     }
 }

@@ -9,6 +9,8 @@
 //! | [`release`] | every node that may hold the token to delete it | what became of the token there |
 //! | [`reinit`] | every node to join this cluster | all of them are needed |
 //!
+//! [`watch`] is an inspection that goes on until it finds something new.
+//!
 //! What they share stands beside them: [`round`] counts votes, [`patience`] says how long a node may
 //! take, [`held`] is about locks that are held, [`top_up`] sends copies, [`permission`] finds out what
 //! a user may not do.
@@ -26,6 +28,7 @@ pub(super) mod reinit;
 pub(super) mod release;
 pub(super) mod round;
 mod top_up;
+pub(super) mod watch;
 
 use crate::error::{
     ConfirmError, ExtendError, LockError, NodeOutcome, ReinitError, Released, Report, UnlockError,
@@ -93,7 +96,8 @@ pub enum Event {
         /// The end that was found, to be applied to the lock, or why there is none.
         result: Result<Extension, ConfirmError>,
     },
-    /// The outcome of [`Engine::inspect`](crate::engine::Engine::inspect).
+    /// The outcome of [`Engine::inspect`](crate::engine::Engine::inspect) or
+    /// [`Engine::watch`](crate::engine::Engine::watch).
     Inspected {
         /// Of which round.
         round: RoundId,

@@ -56,5 +56,6 @@ impl LockQuestion {
             }
         }
         cx.parts.claims.sent(command);
+        cx.parts.tell_watches(self.entry.resource());
     }
 }

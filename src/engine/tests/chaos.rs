@@ -1,6 +1,7 @@
 //! Callers of one engine that want the same resources, in any order and with any answers: the queues
 //! stay whole, and nothing is left in them.
 
+use super::inspection::Inspection;
 use super::*;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -12,6 +13,9 @@ struct Chaos {
     /// What each node has to answer yet, and how many scripts it was taught.
     asked: Vec<(Vec<String>, usize)>,
     rounds: Vec<RoundId>,
+    watches: Vec<RoundId>,
+    /// What the latest watch has told.
+    known: Option<Inspection>,
     /// Those that are over, or were cancelled.
     over: Vec<RoundId>,
     locks: Vec<Lock>,
@@ -24,6 +28,8 @@ impl Chaos {
             random: StdRng::seed_from_u64(seed),
             asked: vec![(Vec::new(), 0); 3],
             rounds: Vec::new(),
+            watches: Vec::new(),
+            known: None,
             over: Vec::new(),
             locks: Vec::new(),
         }
@@ -40,6 +46,7 @@ impl Chaos {
     fn step(&mut self) {
         let node = self.below(3);
         match self.below(20) {
+            0 if self.below(8) == 0 => self.watch(),
             0..3 => self.acquire(),
             3..6 => self.use_lock(),
             6 if !self.rounds.is_empty() => {
@@ -92,6 +99,20 @@ impl Chaos {
         assert!(!self.rounds.iter().any(known), "{round:?} is another's");
         assert!(!self.over.contains(&round), "{round:?} was another's");
         self.rounds.push(round);
+    }
+
+    /// Watches one of the names, or ends a watch.
+    fn watch(&mut self) {
+        match self.watches.pop() {
+            Some(watch) if self.below(2) == 0 => self.world.cancel(watch),
+            watch => {
+                self.watches.extend(watch);
+                let (now, known) = (self.world.now, self.known.as_ref());
+                let watch = self.world.engine.watch(now, b"ka", known);
+                self.watches.push(watch.expect("there is room"));
+                self.world.drain();
+            }
+        }
     }
 
     fn use_lock(&mut self) {
@@ -156,6 +177,13 @@ impl Chaos {
             "SET" => self.one_of(&["+OK|", "+OK|", "_|", "_|", "-OOM no|", "-ERR no|"]),
             "PTTL" => self.one_of(&[":-2|", ":-1|", ":1|", ":100|", ":9000|", "-NOPERM no|"]),
             "CLIENT" => self.one_of(&["+OK|", "+OK|", "+OK|", "+OK|", "-NOPERM no|"]),
+            "EVAL" if asked == "EVAL inspect" => self.one_of(&[
+                "*3|:0|:0|$0||",
+                "*3|:0|:0|$0||",
+                "*3|:101|:0|$3|one|",
+                "*3|:9001|:0|$3|one|",
+                "-BUSY no|",
+            ]),
             "EVAL" | "EVALSHA" => self.one_of(&[":1|", ":1|", ":0|", "-NOSCRIPT no|", "-BUSY no|"]),
             other => panic!("{other}"),
         };
@@ -177,6 +205,10 @@ impl Chaos {
                 self.rounds
                     .swap_remove(open.expect("no caller waits for it"));
                 self.over.push(ended);
+            }
+            if let Event::Inspected { round, result } = &event {
+                self.watches.retain(|open| open != round);
+                self.known = Some(result.clone().expect("a watch is told what there is"));
             }
             if let Event::Acquired {
                 result: Ok(lock), ..
@@ -214,6 +246,9 @@ fn queues_stay_whole_whatever_happens() {
         }
         for lock in core::mem::take(&mut chaos.locks) {
             chaos.world.give_back(lock);
+        }
+        for watch in core::mem::take(&mut chaos.watches) {
+            chaos.world.cancel(watch);
         }
         for _ in 0..100 {
             for node in 0..3 {

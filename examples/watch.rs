@@ -1,0 +1,82 @@
+//! A small dashboard: one line for each change of the locks that it watches.
+//!
+//! A thread for each lock waits for its changes, and nothing is sent while there are none. Here a worker
+//! of the same program takes one lock after the other; any client could. The dashboard ends when it has
+//! seen all of that, or when nothing has changed for ten seconds.
+
+use std::error::Error;
+use std::thread;
+use std::time::Duration;
+
+use shearline::{Inspection, LockError, Redlock};
+
+mod nodes;
+
+const QUIET: Duration = Duration::from_secs(10);
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let nodes = nodes::nodes();
+    let names = ["invoices", "reports"].map(|name| format!("{name}:{}", std::process::id()));
+    let dashboard = Redlock::connect(&nodes.urls)?;
+    let worker = Redlock::builder()
+        .nodes(&nodes.urls)
+        .owner("worker-1")
+        .build()?;
+    let seen = thread::scope(|scope| {
+        let watching: Vec<_> = names
+            .iter()
+            .map(|name| scope.spawn(|| show(&dashboard, name).map_err(|e| e.to_string())))
+            .collect();
+        scope.spawn(|| work(&worker, &names).map_err(|error| eprintln!("{error}")));
+        let ends = watching.into_iter().map(|thread| thread.join());
+        ends.collect::<Vec<_>>()
+    });
+    for seen in seen {
+        if !seen.map_err(|_| "a thread has panicked")?? {
+            return Err("nothing has changed for ten seconds".into());
+        }
+    }
+    Ok(())
+}
+
+/// Prints each state of `name`, until it was held and is free again. Returns `false` if nothing has
+/// changed for long.
+fn show(redlock: &Redlock, name: &str) -> Result<bool, Box<dyn Error>> {
+    let mut watch = redlock.watch(name)?;
+    let mut was_held = false;
+    while let Some(state) = watch.next(QUIET) {
+        println!("{name:<16} {}", line(&state));
+        if was_held && state.is_free() {
+            return Ok(true);
+        }
+        was_held |= state.holder().is_some();
+    }
+    Ok(false)
+}
+
+/// The state in few words. `Display` would also say what each node has.
+fn line(state: &Inspection) -> String {
+    match state.holder() {
+        Some(holder) => format!(
+            "{} has it on {} nodes for {:.1?}",
+            holder.owner.escape_ascii(),
+            holder.nodes,
+            holder.valid_for,
+        ),
+        None if state.is_free() => "free".to_owned(),
+        None => format!("unclear: {state}"),
+    }
+}
+
+/// Takes the locks one after the other, each for long enough to be seen.
+fn work(redlock: &Redlock, names: &[String]) -> Result<(), LockError> {
+    for name in names {
+        thread::sleep(Duration::from_millis(300));
+        let mut lock = redlock.lock(name, Duration::from_secs(5))?;
+        thread::sleep(Duration::from_millis(500));
+        // An extension moves the end, which is a change too. If it fails, the dashboard shows none.
+        let _ = lock.extend(Duration::from_secs(10));
+        thread::sleep(Duration::from_millis(500));
+    }
+    Ok(())
+}

@@ -1,0 +1,189 @@
+//! Watching a resource: an [inspection](super::inspect) whose outcome is told when it is something else
+//! than the caller knows.
+//!
+//! Each look asks every node what it has, and to tell of the next change of the key. If the caller knows
+//! all that, the operation rests. Another look follows what a node tells, a write of this engine, the end
+//! of a key, of a connection or of a quarantine, and the return of a node. Where a node does not tell of
+//! changes it looks from time to time.
+//!
+//! # Guarantees
+//!
+//! * Nothing is sent while nothing changes, where all nodes tell of changes.
+//! * What is told is what the nodes had after the last change that was heard of before the look.
+//! * An answer to an earlier look is no answer to the present one.
+//!
+//! # Not here
+//!
+//! What is asked, and what the answers mean.
+
+use alloc::boxed::Box;
+use alloc::vec;
+use core::time::Duration;
+
+use rand::RngExt;
+
+use crate::keys::{NodeId, OperationKey};
+use crate::quorum::NodeSet;
+use crate::time::{Instant, nanos};
+
+use super::inspect::Inspect;
+use super::round::State;
+use super::{Context, Operate};
+use crate::engine::answer::Answer;
+use crate::engine::inspection::{InspectedNode, Inspection};
+use crate::engine::parts::Parts;
+use crate::engine::settings::SHORTEST_REST;
+
+/// How long after a change it looks: one change reaches the nodes one by one, and several are merged. It
+/// is longer than the rounding of what is left of a key.
+const SETTLE: Duration = Duration::from_millis(10);
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(in crate::engine) struct Watch {
+    /// What the caller knows.
+    known: Option<Box<[InspectedNode]>>,
+    /// The operation that is registered, once it has begun.
+    key: Option<OperationKey>,
+    /// Something may have changed since the nodes were asked.
+    stirred: bool,
+    /// The nodes that have not answered the latest question.
+    asked: NodeSet,
+    /// How many earlier questions each node has not answered.
+    late: Box<[u32]>,
+}
+
+impl Watch {
+    pub(in crate::engine) fn new(known: Option<&Inspection>, nodes: usize) -> Self {
+        Self {
+            known: known.map(|known| known.nodes.clone()),
+            key: None,
+            stirred: false,
+            asked: NodeSet::EMPTY,
+            late: vec![0; nodes].into(),
+        }
+    }
+
+    pub(super) fn asked(&mut self, node: NodeId) {
+        self.asked.insert(node);
+    }
+
+    /// Returns `true` if the next answer of `node` is to an earlier question.
+    pub(super) fn is_late(&self, node: NodeId) -> bool {
+        self.late[node.index()] != 0
+    }
+
+    /// `node` has given `answer`. Returns `true` if it is to an earlier question.
+    pub(super) fn answered(&mut self, node: NodeId, answer: Answer) -> bool {
+        let is_late = self.is_late(node);
+        if matches!(answer, Answer::Question(..)) {
+            match is_late {
+                true => self.late[node.index()] -= 1,
+                false => self.forget(node),
+            }
+        }
+        is_late
+    }
+
+    /// The latest question was not sent to `node`.
+    pub(super) fn forget(&mut self, node: NodeId) {
+        self.asked.remove(node);
+    }
+
+    fn knows(&self, inspection: &Inspection) -> bool {
+        let same = |known: &[InspectedNode]| {
+            let mut pairs = known.iter().zip(&inspection.nodes);
+            known.len() == inspection.nodes.len() && pairs.all(|(one, other)| one.is_as_in(other))
+        };
+        self.known.as_deref().is_some_and(same)
+    }
+}
+
+impl Inspect {
+    /// The nodes are about to be asked: from now on changes are told.
+    pub(super) fn begin_to_watch(&mut self, cx: &mut Context<'_>) {
+        let Some(watch) = &mut self.watch else {
+            return;
+        };
+        watch.stirred = false;
+        for node in watch.asked.iter() {
+            watch.late[node.index()] += 1;
+        }
+        watch.asked = NodeSet::EMPTY;
+        if watch.key.replace(cx.round.key).is_none() {
+            cx.parts.queues.watch(self.resource(), cx.round.key);
+        }
+    }
+
+    /// Nothing of it is left behind.
+    pub(super) fn end_to_watch(&self, parts: &mut Parts) {
+        if let Some(key) = self.watch.as_ref().and_then(|watch| watch.key) {
+            parts.queues.unwatch(self.resource(), key);
+        }
+    }
+
+    /// Returns `true` if the caller is to be told what was seen. If not, the operation rests.
+    pub(super) fn is_news(&self, cx: &mut Context<'_>) -> bool {
+        let Some(watch) = &self.watch else {
+            return true;
+        };
+        if !watch.knows(&self.inspection(cx)) {
+            return true;
+        }
+        let until = self.next_look(watch, cx);
+        cx.round.rest(State::Resting { until }, cx.parts);
+        false
+    }
+
+    /// Returns when it looks again, if nothing is heard before that.
+    fn next_look(&self, watch: &Watch, cx: &mut Context<'_>) -> Instant {
+        let now = cx.now;
+        let stirred = watch.stirred.then_some(SETTLE);
+        let end = self.first_left().map(|left| left.saturating_add(SETTLE));
+        let nodes = &cx.parts.nodes;
+        let untold = nodes.iter().any(|node| node.tells_nothing());
+        let untold = untold.then(|| {
+            let (shortest, longest) = cx.parts.settings.retry.delay().into_inner();
+            let delay = nanos(shortest)..=nanos(longest.max(shortest));
+            Duration::from_nanos(cx.parts.random.random_range(delay)).max(SHORTEST_REST)
+        });
+        let next = [stirred, end, untold].into_iter().flatten().min();
+        let next = next.map(|left| now.saturating_add(left));
+        let kept = nodes.iter().filter_map(|node| node.kept_until(now));
+        let kept = kept.filter(|until| now < *until);
+        kept.chain(next).min().unwrap_or(Instant::MAX)
+    }
+
+    /// Something may have changed.
+    pub(super) fn look_soon(&mut self, cx: &mut Context<'_>) {
+        if let Some(watch) = &mut self.watch {
+            watch.stirred = true;
+            if let State::Resting { until } = cx.round.state {
+                let until = until.min(cx.now.saturating_add(SETTLE));
+                cx.round.rest(State::Resting { until }, cx.parts);
+            }
+        }
+    }
+
+    /// It has rested, `until` then.
+    pub(super) fn look_if_due(&mut self, until: Instant, cx: &mut Context<'_>) {
+        if cx.now < until {
+            cx.round.arm(&mut cx.parts.timers);
+            return;
+        }
+        cx.round.reset(cx.now, cx.parts);
+        self.look_again();
+        self.begin(cx);
+    }
+
+    /// The connection to `node` is lost, and with it what it was to tell.
+    pub(super) fn lost_sight_of(&mut self, node: NodeId, cx: &mut Context<'_>) {
+        if let Some(watch) = &mut self.watch {
+            watch.forget(node);
+            watch.late[node.index()] = 0;
+            if self.has_seen(node) {
+                self.look_soon(cx);
+            }
+        }
+    }
+}

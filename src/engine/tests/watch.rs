@@ -1,0 +1,392 @@
+//! Stories of watches: what they tell, what they ask, and that nothing is left of them.
+
+use super::inspection::{Found, InspectError, Inspection};
+use super::*;
+
+/// What is random in the tokens of two clients. A server echoes it.
+const ONE: &str = "\u{1}123456789abcdefghij";
+const OTHER: &str = "\u{2}123456789abcdefghij";
+
+const PUSH: &str = ">2|$10|invalidate|*1|$1|k|";
+const PUSH_ALL: &str = ">2|$10|invalidate|_|";
+
+const FIRST: [&str; 3] = [FIRST_LOOK[0], FIRST_LOOK[1], "EVAL inspect"];
+const AGAIN: [&str; 2] = [LOOK[0], "EVAL inspect"];
+
+/// After a change it looks so much later.
+const SETTLE: Duration = Duration::from_millis(10);
+
+impl World {
+    fn watch(&mut self, known: Option<&Inspection>) -> RoundId {
+        let round = self.engine.watch(self.now, b"k", known).expect("asked");
+        self.drain();
+        round
+    }
+
+    /// Every node was asked, and to tell of the next change.
+    #[track_caller]
+    fn looks(&mut self) {
+        for node in 0..self.sent.len() {
+            let sent = self.take(node);
+            assert!(sent == FIRST || sent == AGAIN, "node {node}: {sent:?}");
+        }
+    }
+
+    /// No node is asked anything for long.
+    #[track_caller]
+    fn is_quiet(&mut self) {
+        self.sleep(Duration::from_secs(3600));
+        assert_eq!(self.take_all().concat(), NOTHING);
+        assert!(self.events.is_empty(), "{:?}", self.events);
+    }
+
+    /// `node` has `token`, for so many more milliseconds, after what it says first.
+    fn shows(&mut self, node: usize, before: &str, token: &str, millis: u64) {
+        let len = token.len();
+        let left = millis + 1;
+        self.say(node, &format!("{before}*3|:{left}|:0|${len}|{token}|"));
+    }
+
+    fn all_show(&mut self, before: &str, token: &str, millis: u64) {
+        (0..self.sent.len()).for_each(|node| self.shows(node, before, token, millis));
+    }
+
+    fn all_free(&mut self, before: &str) {
+        let nodes = 0..self.sent.len();
+        self.all_say(nodes, &format!("{before}*3|:0|:0|$0||"));
+    }
+
+    #[track_caller]
+    fn state_told(&mut self) -> Inspection {
+        match self.event() {
+            Event::Inspected { result, .. } => result.expect("a watch is told what there is"),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Three nodes, on which `k` is free, and a watch that has told that.
+    fn watched_free() -> (Self, Inspection, RoundId) {
+        let mut world = Self::ready(3);
+        world.watch(None);
+        world.looks();
+        world.all_free("+OK|+OK|");
+        let told = world.state_told();
+        let round = world.watch(Some(&told));
+        world.looks();
+        world.all_free("+OK|");
+        (world, told, round)
+    }
+
+    /// The same, where one client holds it for `millis` more.
+    fn watched_held(millis: u64) -> (Self, Inspection, RoundId) {
+        let mut world = Self::ready(3);
+        world.watch(None);
+        world.looks();
+        world.all_show("+OK|+OK|", ONE, millis);
+        let told = world.state_told();
+        let round = world.watch(Some(&told));
+        world.looks();
+        world.all_show("+OK|", ONE, millis);
+        (world, told, round)
+    }
+
+    #[track_caller]
+    fn nothing_left(&self) {
+        self.is_clean();
+        let parts = &self.engine.parts;
+        assert_eq!((parts.resting, parts.queues.watches()), (0, 0));
+        assert!(parts.queues.is_empty());
+    }
+}
+
+#[test]
+fn the_present_state_is_told_first_and_then_nothing_is_sent_while_nothing_changes() {
+    let (mut world, told, round) = World::watched_free();
+    assert!(told.is_free());
+    world.is_quiet();
+    let now = world.now;
+    world.engine.cancel(now, round);
+    world.drain();
+    world.nothing_left();
+}
+
+#[test]
+fn nothing_comes_between_the_registration_and_its_question() {
+    let mut world = World::watching(named(3)).greeted();
+    world.watch(None);
+    for node in 0..3 {
+        let sent = world.take(node);
+        assert!(
+            sent.contains(&"TIME".into()) && sent.ends_with(&AGAIN.map(String::from)),
+            "{sent:?}"
+        );
+    }
+}
+
+#[test]
+fn a_change_is_told_once_all_nodes_have_it() {
+    let (mut world, _, _) = World::watched_free();
+    world.say(0, PUSH);
+    world.wait(MS);
+    world.say(1, PUSH);
+    world.say(2, PUSH);
+    assert_eq!(world.take_all().concat(), NOTHING, "it settles first");
+    world.sleep(SETTLE + MS);
+    world.looks();
+    world.all_show("+OK|", ONE, 1_000);
+    let told = world.state_told();
+    assert_eq!(told.holder().expect("held").nodes, 3);
+    world.nothing_left();
+}
+
+#[test]
+fn every_change_of_what_a_user_sees_is_told_and_nothing_else() {
+    for (before, token, millis, is_news) in [
+        ("the same", ONE, 10_000, false),
+        ("an extension", ONE, 20_000, true),
+        ("another holder", OTHER, 10_000, true),
+        ("answers that took their time", ONE, 9_950, false),
+    ] {
+        let (mut world, _, _) = World::watched_held(10_000);
+        world.say(0, PUSH_ALL);
+        world.sleep(SETTLE + MS);
+        world.looks();
+        world.all_show("+OK|", token, millis);
+        assert_eq!(!world.events.is_empty(), is_news, "{before}");
+    }
+    let (mut world, _, _) = World::watched_free();
+    world.wait(Duration::from_secs(5));
+    world.say(0, PUSH);
+    world.sleep(SETTLE + MS);
+    world.looks();
+    world.all_free("+OK|");
+    assert!(world.events.is_empty(), "it is free as before");
+    // One node that disagrees is a change too.
+    let (mut world, _, _) = World::watched_held(10_000);
+    world.say(2, PUSH);
+    world.sleep(SETTLE + MS);
+    world.looks();
+    world.shows(0, "+OK|", ONE, 10_000);
+    world.shows(1, "+OK|", ONE, 10_000);
+    world.say(2, "+OK|*3|:0|:0|$0||");
+    let told = world.state_told();
+    assert_eq!(told.holder().expect("held").nodes, 2);
+    assert_eq!(told.nodes()[2].found, Found::Free);
+}
+
+#[test]
+fn what_changes_while_it_looks_is_looked_at_again() {
+    let (mut world, _, _) = World::watched_free();
+    world.say(0, PUSH);
+    world.sleep(SETTLE + MS);
+    world.looks();
+    world.say(0, "+OK|*3|:0|:0|$0||");
+    world.say(0, PUSH); // Behind its answer.
+    world.say(1, "+OK|*3|:0|:0|$0||");
+    world.say(2, "+OK|*3|:0|:0|$0||");
+    assert!(world.events.is_empty());
+    world.sleep(SETTLE + MS);
+    world.looks();
+    world.all_show("+OK|", ONE, 1_000);
+    assert!(world.state_told().holder().is_some());
+}
+
+#[test]
+fn the_end_of_a_key_is_found_without_a_push() {
+    let (mut world, _, _) = World::watched_held(500);
+    world.sleep(Duration::from_millis(500));
+    assert_eq!(world.take_all().concat(), NOTHING);
+    world.sleep(SETTLE + MS);
+    world.looks();
+    world.all_free("+OK|");
+    assert!(world.state_told().is_free());
+    world.nothing_left();
+}
+
+#[test]
+fn a_lock_of_this_engine_is_seen_although_no_node_tells_of_it() {
+    let (mut world, _, _) = World::watched_free();
+    let options = LockOptions::new(TTL);
+    world.acquire(&options);
+    assert_eq!(world.take(0), ["SET k 10000"]);
+    (1..3).for_each(|node| assert_eq!(world.take(node), ["SET k 10000"]));
+    world.all_say(0..3, "+OK|");
+    let lock = world.lock();
+    world.sleep(SETTLE + MS);
+    world.looks();
+    world.all_show("+OK|", ONE, 10_000);
+    let told = world.state_told();
+    world.watch(Some(&told));
+    world.looks();
+    world.all_show("+OK|", ONE, 10_000);
+    // Extended.
+    world.wait(Duration::from_secs(1));
+    world.engine.extend(world.now, &lock, TTL).expect("asked");
+    world.drain();
+    (0..3).for_each(|node| assert_eq!(world.take(node), ["EVALSHA extend"]));
+    world.all_say(0..3, ":1|");
+    world.events.clear();
+    world.sleep(SETTLE + MS);
+    world.looks();
+    world.all_show("+OK|", ONE, 10_000);
+    let told = world.state_told();
+    world.watch(Some(&told));
+    world.looks();
+    world.all_show("+OK|", ONE, 10_000);
+    // And released.
+    world.engine.release(world.now, lock);
+    world.drain();
+    (0..3).for_each(|node| assert_eq!(world.take(node), ["EVALSHA release"]));
+    world.all_say(0..3, ":1|");
+    world.events.clear();
+    world.sleep(SETTLE + MS);
+    world.looks();
+    world.all_free("+OK|");
+    assert!(world.state_told().is_free());
+    world.nothing_left();
+}
+
+#[test]
+fn a_node_that_goes_and_comes_back_is_told() {
+    let (mut world, _, _) = World::watched_free();
+    world.lose(2);
+    world.sleep(SETTLE + MS);
+    assert_eq!(world.take(0), AGAIN);
+    assert_eq!(world.take(1), AGAIN);
+    world.all_say(0..2, "+OK|*3|:0|:0|$0||");
+    world.sleep(50 * MS);
+    let told = world.state_told();
+    assert!(told.is_free());
+    assert!(matches!(told.nodes()[2].found, Found::Unknown(_)), "{told}");
+    world.watch(Some(&told));
+    world.take_all();
+    world.all_say(0..2, "+OK|*3|:0|:0|$0||");
+    // Attempts to connect again that fail are no news.
+    for _ in 0..3 {
+        world.reconnect(2);
+        world.lose(2);
+    }
+    assert_eq!([world.take(0), world.take(1)].concat(), NOTHING);
+    world.reconnect(2);
+    world.greet(2);
+    world.sleep(SETTLE + MS);
+    world.looks();
+    world.all_say(0..2, "+OK|*3|:0|:0|$0||");
+    world.say(2, "+OK|+OK|*3|:0|:0|$0||");
+    let told = world.state_told();
+    assert_eq!(told.nodes()[2].found, Found::Free);
+    world.nothing_left();
+}
+
+#[test]
+fn too_few_nodes_are_a_state_and_no_error() {
+    let (mut world, _, _) = World::watched_free();
+    (0..2).for_each(|node| world.lose(node));
+    world.sleep(SETTLE + MS);
+    assert_eq!(world.take(2), AGAIN);
+    world.say(2, "+OK|*3|:0|:0|$0||");
+    world.sleep(50 * MS);
+    let told = world.state_told();
+    assert!(!told.is_free() && told.holder().is_none(), "{told}");
+    world.nothing_left();
+}
+
+#[test]
+fn an_answer_to_an_earlier_look_is_none_to_the_present_one() {
+    let mut world = World::ready(3);
+    world.watch(None);
+    world.looks();
+    world.all_say(0..2, "+OK|+OK|*3|:0|:0|$0||");
+    world.sleep(60 * MS); // It is too long for node 2.
+    let told = world.state_told();
+    assert!(matches!(told.nodes()[2].found, Found::Unknown(_)), "{told}");
+    world.watch(Some(&told));
+    assert_eq!(world.take(2), AGAIN);
+    world.all_say(0..2, "+OK|*3|:0|:0|$0||");
+    world.sleep(60 * MS);
+    assert!(world.events.is_empty());
+    world.say(0, PUSH);
+    world.sleep(SETTLE + MS);
+    assert_eq!(world.take(2), AGAIN, "the third question");
+    // Its answers come now: to the question of the first watch, and the first of this one.
+    world.say(2, "+OK|+OK|*3|:0|:0|$0||");
+    world.shows(2, "+OK|", ONE, 5_000);
+    world.all_say(0..2, "+OK|*3|:0|:0|$0||");
+    assert!(world.events.is_empty(), "the present question is open");
+    world.shows(2, "+OK|", OTHER, 5_000);
+    let told = world.state_told();
+    let Found::Copy { left, .. } = told.nodes()[2].found else {
+        panic!("{told}");
+    };
+    assert_eq!(left, 5_000 * MS);
+    assert_eq!(told.nodes()[2].token.as_deref(), Some(OTHER.as_bytes()));
+    world.nothing_left();
+}
+
+#[test]
+fn nodes_that_do_not_tell_are_looked_at_from_time_to_time() {
+    for refusal in [
+        "-NOPERM User u has no permissions to run the 'client' command|-NOPERM|",
+        "-ERR unknown subcommand 'TRACKING'|-ERR unknown subcommand|",
+    ] {
+        let mut world = World::ready(3);
+        world.watch(None);
+        world.looks();
+        world.all_free(refusal);
+        let told = world.state_told();
+        world.watch(Some(&told));
+        for look in 0..20 {
+            for node in 0..3 {
+                assert_eq!(world.take(node), ["EVAL inspect"], "look {look}: {told}");
+            }
+            world.all_free("");
+            assert!(world.events.is_empty());
+            let since = world.now;
+            while world.sent[0].is_empty() {
+                world.sleep_until_timer();
+            }
+            let rested = world.now.saturating_since(since);
+            assert!(50 * MS <= rested && rested <= 252 * MS, "{rested:?}");
+        }
+    }
+}
+
+#[test]
+fn one_that_is_cancelled_while_it_looks_leaves_nothing_and_a_late_push_does_nothing() {
+    let (mut world, told, round) = World::watched_free();
+    world.cancel(round);
+    world.nothing_left();
+    world.all_say(0..3, PUSH);
+    world.is_quiet();
+    let round = world.watch(Some(&told));
+    world.looks();
+    world.cancel(round);
+    world.all_free("+OK|");
+    world.all_say(0..3, PUSH);
+    world.is_quiet();
+    world.nothing_left();
+}
+
+#[test]
+fn what_can_never_succeed_and_what_is_too_much_is_refused_before_anything_is_sent() {
+    let mut world = World::ready(3);
+    let refused = world.engine.watch(world.now, b"", None);
+    assert!(matches!(
+        refused,
+        Err(InspectError::Invalid(InvalidRequest::EmptyResource))
+    ));
+    let mut rounds = Vec::new();
+    for watch in 0..WATCHES_MAX {
+        let name = format!("k{}", watch % 7);
+        let asked = world.engine.watch(world.now, name.as_bytes(), None);
+        rounds.push(asked.expect("there is room"));
+    }
+    let refused = world.engine.watch(world.now, b"k", None);
+    assert!(matches!(refused, Err(InspectError::Saturated)));
+    // They take no room from those who want a lock.
+    world.engine.cancel(world.now, rounds.remove(0));
+    world
+        .engine
+        .watch(world.now, b"k", None)
+        .expect("there is room");
+}

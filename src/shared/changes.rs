@@ -1,0 +1,153 @@
+//! [`Watch`]: the changes of a resource, one after another.
+//!
+//! The engine tells of one change and ends: then it has to be asked again, with what was told. So a caller
+//! who does not ask for the next change costs the nodes nothing.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
+use core::future::poll_fn;
+use core::pin::{Pin, pin};
+use core::sync::atomic::Ordering;
+use core::task::{Context, Poll, Waker};
+use core::time::Duration;
+use std::task::Wake;
+use std::thread::{self, Thread};
+
+use super::Redlock;
+use super::redlock::finish_inspect;
+use super::reply::Reply;
+use crate::driver::clock;
+use crate::engine::inspection::{InspectError, Inspection};
+use crate::limits::WATCHES_MAX;
+
+/// Longest sleep of a thread that waits. Its timeout stands still while the machine is suspended.
+const NAP_MAX: Duration = Duration::from_millis(100);
+
+/// Who holds a resource, now and after each change. [`Redlock::watch`] returns it.
+///
+/// The first [`next`](Self::next) or [`changed`](Self::changed) tells the present state, each later one the
+/// next that differs from what was told before: another holder, none, an end that an extension has moved
+/// or that has come, a node that has something else, that does not answer any more, or does so again.
+/// Changes that follow each other within about 10 ms, or while the caller does not ask, are told as one,
+/// and what did not last until a look may not be told at all. What is told is never older than what was
+/// told before.
+///
+/// While the caller waits, and nothing changes, nothing is sent: the nodes tell of changes
+/// (`CLIENT TRACKING`). After each one every node is asked once more. A node that does not tell (see
+/// [`NodeStatus::waking`](crate::NodeStatus)) makes the watch ask all nodes at random intervals, as a
+/// waiter does ([`Retry::delay`](crate::Retry::delay)). A caller who does not wait costs the nodes nothing
+/// after the next change.
+///
+/// [`manual::outcomes`](crate::manual) has a table of what is told and what is not.
+///
+/// It is a handle: the connections live as long as it does. Dropping it ends it at once.
+#[must_use = "it tells what is asked of it"]
+pub struct Watch {
+    redlock: Redlock,
+    resource: Vec<u8>,
+    known: Option<Inspection>,
+    /// The next change, while it is waited for.
+    reply: Option<Reply>,
+}
+
+impl Watch {
+    pub(super) fn new(redlock: Redlock, resource: &[u8]) -> Result<Self, InspectError> {
+        let shared = redlock.shared();
+        shared.check_process()?;
+        let more = |watches: usize| (watches < WATCHES_MAX).then_some(watches + 1);
+        let watches = &shared.watches;
+        if watches
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, more)
+            .is_err()
+        {
+            return Err(InspectError::Saturated);
+        }
+        let mut watch = Self {
+            redlock,
+            resource: resource.to_vec(),
+            known: None,
+            reply: None,
+        };
+        watch.reply = Some(watch.ask()?);
+        Ok(watch)
+    }
+
+    /// Waits on this thread for the present state, when it is called for the first time, or else for the
+    /// next change. Returns `None` if there is none within `timeout`; at once in a forked child, and if the
+    /// handle is closed because a thread has panicked inside it ([`Redlock::check`] says so).
+    pub fn next(&mut self, timeout: Duration) -> Option<Inspection> {
+        let end = clock::now().saturating_add(timeout);
+        let waker = Waker::from(Arc::new(Unpark(thread::current())));
+        let mut context = Context::from_waker(&waker);
+        let mut changed = pin!(self.changed());
+        loop {
+            if let Poll::Ready(told) = changed.as_mut().poll(&mut context) {
+                return told;
+            }
+            let left = end.saturating_since(clock::now());
+            if left.is_zero() {
+                return None;
+            }
+            thread::park_timeout(left.min(NAP_MAX));
+        }
+    }
+
+    /// Does [`next`](Self::next) without a timeout as a future, for any executor. Returns `None` in a forked
+    /// child, and if the handle is closed. Nothing is lost if the future is dropped before it completes: the
+    /// next call goes on with the same wait.
+    pub async fn changed(&mut self) -> Option<Inspection> {
+        poll_fn(|context| self.poll(context)).await
+    }
+
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Inspection>> {
+        let mut reply = match self.reply.take() {
+            Some(reply) => reply,
+            None => match self.ask() {
+                Ok(reply) => reply,
+                Err(_) => return Poll::Ready(None),
+            },
+        };
+        match Pin::new(&mut reply).poll(context) {
+            Poll::Pending => {
+                self.reply = Some(reply);
+                Poll::Pending
+            }
+            Poll::Ready(outcome) => {
+                let told = finish_inspect(outcome).ok();
+                self.known = told.clone().or_else(|| self.known.take());
+                Poll::Ready(told)
+            }
+        }
+    }
+
+    fn ask(&self) -> Result<Reply, InspectError> {
+        let (resource, known) = (&self.resource[..], self.known.as_ref());
+        self.redlock
+            .begin(|engine, now| engine.watch(now, resource, known))
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.reply = None; // Its room is free from now on.
+        self.redlock.shared().watches.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// Wakes a thread that waits.
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+impl fmt::Debug for Watch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Watch")
+            .field("known", &self.known)
+            .finish_non_exhaustive()
+    }
+}

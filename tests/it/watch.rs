@@ -1,0 +1,263 @@
+//! Watches on real servers: what they tell, and what they send.
+
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+use std::thread;
+use std::time::Duration;
+
+use shearline::engine::Event;
+use shearline::{Found, InspectError, Inspection, Redlock, Watch};
+
+use crate::executor::block_on;
+use crate::face::{await_ready, over};
+use crate::servers::{Cluster, LONG, Options, Raw};
+
+const MINUTE: Duration = Duration::from_secs(60);
+const SECOND: Duration = Duration::from_secs(1);
+
+/// What a token of another client may be.
+const FOREIGN: &[u8] = b"\x01oreign-foreign-foreanother";
+
+fn clusters() -> impl Iterator<Item = Cluster> {
+    let kinds = [Options::redis(), Options::valkey()].into_iter();
+    kinds.map(|options| Cluster::with(3, &options))
+}
+
+/// A handle that sends nothing by itself, connected to all nodes.
+fn quiet(cluster: &Cluster) -> Redlock {
+    let builder = over(cluster).watch_clocks(false).owner("billing-7");
+    let redlock = builder.build().expect("valid");
+    await_ready(|| redlock.nodes());
+    redlock
+}
+
+/// Waits until it tells a state for which `is` holds, whatever it tells on the way there.
+#[track_caller]
+fn until(watch: &mut Watch, is: impl Fn(&Inspection) -> bool) -> Inspection {
+    loop {
+        let told = watch.next(MINUTE).expect("it changes");
+        if is(&told) {
+            return told;
+        }
+    }
+}
+
+fn everywhere(told: &Inspection, what: impl Fn(&Found) -> bool) -> bool {
+    told.nodes().iter().all(|node| what(&node.found))
+}
+
+fn is_free(told: &Inspection) -> bool {
+    everywhere(told, |found| *found == Found::Free)
+}
+
+fn is_held_by(told: &Inspection, owner: &[u8]) -> bool {
+    let held = |found: &Found| matches!(found, Found::Holder { .. });
+    told.holder().is_some_and(|holder| &*holder.owner == owner) && everywhere(told, held)
+}
+
+/// Returns how many commands the servers have run, the questions for that included.
+fn total(raws: &mut [Raw]) -> u64 {
+    let mut sum = 0;
+    for raw in raws {
+        let all = raw.info("stats", "total_commands_processed");
+        let all: u64 = all.and_then(|all| all.parse().ok()).expect("a number");
+        sum += all;
+    }
+    sum
+}
+
+/// Asserts that nobody but this test sends anything for a second.
+#[track_caller]
+fn assert_quiet(raws: &mut [Raw]) {
+    let before = total(raws);
+    thread::sleep(SECOND);
+    assert_eq!(total(raws) - before, raws.len() as u64, "those of the test");
+}
+
+#[test]
+fn a_watch_tells_each_change_and_sends_nothing_while_there_is_none() {
+    for cluster in clusters() {
+        let redlock = quiet(&cluster);
+        let mut raws = cluster.raws();
+        let mut watch = redlock.watch("k").expect("asked");
+        assert!(is_free(&watch.next(MINUTE).expect("the present state")));
+        assert!(watch.next(SECOND / 10).is_none(), "nothing has changed");
+        assert_quiet(&mut raws);
+        // A foreign client.
+        for raw in &mut raws {
+            raw.set_px(b"k", FOREIGN, LONG);
+        }
+        until(&mut watch, |told| is_held_by(told, b"another"));
+        assert!(watch.next(SECOND / 10).is_none());
+        assert_quiet(&mut raws);
+        assert!(raws[0].del(b"k"));
+        let told = until(&mut watch, |told| told.nodes()[0].found == Found::Free);
+        assert_eq!(told.holder().expect("two have it").nodes, 2);
+        let _ = watch.next(SECOND / 10);
+        for raw in &mut raws[1..] {
+            assert!(raw.del(b"k"));
+        }
+        until(&mut watch, is_free);
+        // This handle itself.
+        let mut lock = redlock.try_lock("k", LONG / 2).expect("free");
+        let told = until(&mut watch, |told| is_held_by(told, b"billing-7"));
+        let before = told.holder().expect("held").valid_for;
+        lock.extend(LONG).expect("held");
+        let longer = |told: &Inspection| {
+            told.holder()
+                .is_some_and(|holder| before < holder.valid_for)
+        };
+        until(&mut watch, |told| {
+            is_held_by(told, b"billing-7") && longer(told)
+        });
+        lock.unlock().expect("held");
+        until(&mut watch, is_free);
+        // It expires.
+        for raw in &mut raws {
+            raw.set_px(b"k", FOREIGN, SECOND / 2);
+        }
+        until(&mut watch, |told| is_held_by(told, b"another"));
+        until(&mut watch, is_free);
+        // All keys are deleted at once.
+        for raw in &mut raws {
+            raw.set_px(b"k", FOREIGN, LONG);
+        }
+        until(&mut watch, |told| is_held_by(told, b"another"));
+        for raw in &mut raws {
+            raw.run("FLUSHALL");
+        }
+        until(&mut watch, is_free);
+        assert!(watch.next(SECOND / 10).is_none());
+        // After it is dropped, a change is of no interest.
+        drop(watch);
+        let before = total(&mut raws);
+        for raw in &mut raws {
+            raw.set_px(b"k", FOREIGN, LONG);
+        }
+        thread::sleep(SECOND);
+        let own = 2 * raws.len() as u64;
+        assert_eq!(total(&mut raws) - before, own, "those of the test");
+    }
+}
+
+#[test]
+fn a_watch_tells_of_a_node_that_goes_and_of_its_return() {
+    for mut cluster in clusters() {
+        let redlock = quiet(&cluster);
+        let mut watch = redlock.watch("k").expect("asked");
+        assert!(is_free(&watch.next(MINUTE).expect("the present state")));
+        assert!(watch.next(SECOND / 10).is_none());
+        cluster[2].kill();
+        let told = until(&mut watch, |told| {
+            matches!(told.nodes()[2].found, Found::Unknown(_))
+        });
+        assert!(told.is_free(), "{told}");
+        cluster[1].kill();
+        let told = until(&mut watch, |told| {
+            matches!(told.nodes()[1].found, Found::Unknown(_))
+        });
+        assert!(!told.is_free() && told.holder().is_none(), "{told}");
+        cluster[1].restart();
+        cluster[2].restart();
+        until(&mut watch, is_free);
+        // What they were to tell was lost with them, and they were asked again. They are in quarantine.
+        assert!(watch.next(SECOND / 10).is_none());
+        for mut raw in cluster.raws() {
+            raw.set_px(b"k", FOREIGN, LONG);
+        }
+        let told = until(&mut watch, |told| {
+            everywhere(told, |found| matches!(found, Found::Copy { .. }))
+        });
+        let counts: Vec<bool> = told.nodes().iter().map(|node| node.counts).collect();
+        assert_eq!(counts, [true, false, false], "{told}");
+    }
+}
+
+#[test]
+fn servers_that_speak_only_resp2_are_looked_at_from_time_to_time() {
+    for options in [Options::redis(), Options::valkey()] {
+        let options = options.arguments(["--rename-command", "HELLO", ""]);
+        let cluster = Cluster::with(3, &options);
+        let redlock = quiet(&cluster);
+        let mut raws = cluster.raws();
+        let mut watch = redlock.watch("k").expect("asked");
+        assert!(is_free(&watch.next(MINUTE).expect("the present state")));
+        for raw in &mut raws {
+            raw.set_px(b"k", FOREIGN, LONG);
+        }
+        until(&mut watch, |told| is_held_by(told, b"another"));
+        for raw in &mut raws {
+            assert!(raw.del(b"k"));
+        }
+        until(&mut watch, is_free);
+    }
+}
+
+#[test]
+fn a_task_and_an_event_loop_are_told_the_same() {
+    for cluster in clusters() {
+        let redlock = quiet(&cluster);
+        let mut raws = cluster.raws();
+        let refused = redlock.watch("").expect_err("no name");
+        assert!(matches!(refused, InspectError::Invalid(_)), "{refused:?}");
+        let mut watch = redlock.watch("k").expect("asked");
+        let told = block_on(watch.changed()).expect("the present state");
+        assert!(is_free(&told));
+        // A future that is dropped loses nothing.
+        {
+            let mut changed = pin!(watch.changed());
+            let mut context = Context::from_waker(Waker::noop());
+            assert!(matches!(changed.as_mut().poll(&mut context), Poll::Pending));
+        }
+        let mut driver = over(&cluster).build_driver().expect("valid");
+        driver.wait_until_ready().expect("a majority is there");
+        let mut known = None;
+        let mut next = |known: &mut Option<Inspection>| {
+            let round = driver.watch(b"k", known.as_ref()).expect("asked");
+            loop {
+                driver.turn(None).expect("it turns");
+                if let Some(Event::Inspected { round: of, result }) = driver.poll_event() {
+                    assert_eq!(of, round);
+                    *known = Some(result.expect("a state"));
+                    break;
+                }
+            }
+        };
+        next(&mut known);
+        for raw in &mut raws {
+            raw.set_px(b"k", FOREIGN, LONG);
+        }
+        while !known
+            .as_ref()
+            .is_some_and(|told| is_held_by(told, b"another"))
+        {
+            next(&mut known);
+        }
+        while !is_held_by(&block_on(watch.changed()).expect("it changes"), b"another") {}
+        drop(redlock); // The watch is a handle.
+        for raw in &mut raws {
+            assert!(raw.del(b"k"));
+        }
+        until(&mut watch, is_free);
+    }
+}
+
+#[test]
+fn a_handle_has_so_many_watches_and_room_for_another_when_one_is_dropped() {
+    let cluster = Cluster::with(3, &Options::redis());
+    let redlock = quiet(&cluster);
+    let watches: Vec<Watch> = (0..shearline::limits::WATCHES_MAX)
+        .map(|name| redlock.watch(name.to_string()).expect("there is room"))
+        .collect();
+    let refused = redlock.watch("k").expect_err("one too many");
+    assert!(matches!(refused, InspectError::Saturated), "{refused:?}");
+    // Locks are not refused for that.
+    redlock
+        .try_lock("k", LONG)
+        .expect("free")
+        .unlock()
+        .expect("held");
+    drop(watches);
+    let mut watch = redlock.watch("k").expect("there is room");
+    assert!(is_free(&watch.next(MINUTE).expect("the present state")));
+}
