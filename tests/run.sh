@@ -526,7 +526,7 @@ TABLE
     SHEARLINE_REDIS_SERVER=$tools/servers/$redis SHEARLINE_VALKEY_SERVER=$tools/servers/$valkey \
         run_built 600 tests/it/main.rs --show-output "${skipped[@]}" \
         truth_table:: unlock:: extend:: confirm:: inspect:: waiting:: strict:: restart:: guard:: \
-        permissions:: refusal:: readme:: auth:: scripts:: replies:: valkey::
+        permissions:: refusal:: readme:: auth:: scripts:: replies:: valkey:: keep:: delay:: watch::
 }
 
 demo() {
