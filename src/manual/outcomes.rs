@@ -64,11 +64,13 @@
 //! | The end of a ttl | yes | A timer: servers tell late of it, or never. |
 //! | A node goes, or comes back; its quarantine begins or ends | yes | The connection. Where too few nodes answer there is neither a holder, nor is it free. |
 //! | Any of these where nodes do not tell ([`Waking`](crate::Waking) is `Resp2` or `Refused`) | up to 250 ms later ([`Retry::delay`](crate::Retry::delay)) | Every node is asked at random intervals. |
+//! | A node that is connected says again what it has: it was busy, too slow or refused | up to 250 ms later | As above, until it has said it. Not where the user may not run the script: that is found at the next change. |
 //! | `SWAPDB` | not before the next change | |
 //! | A node or a network falls silent, and the connection stands | when the operating system ends the connection (after about 8 s) or a call finds out | |
 //!
 //! A look follows 10 ms after a change, so that a change that reaches the nodes one after the other is told
-//! once. Shorter states may not be told. Nothing is sent while nothing changes; a change costs each watch
+//! once; up to half a second later where nodes have much to answer, as after a `FLUSHALL` with thousands of
+//! watches: locks come first. Shorter states may not be told. Nothing is sent while nothing changes; a change costs each watch
 //! two commands for each node (`CLIENT CACHING` and the script of `inspect`). A caller who does not wait
 //! for the next change costs nothing after it. `None` means that there was no change within the
 //! timeout, or that the handle is closed or of the parent process.
@@ -79,6 +81,8 @@
 //! Tests: `watch::a_watch_tells_each_change_and_sends_nothing_while_there_is_none`,
 //! `watch::a_watch_tells_of_a_node_that_goes_and_of_its_return`,
 //! `watch::servers_that_speak_only_resp2_are_looked_at_from_time_to_time`,
+//! `engine::tests::watch::a_node_that_did_not_say_what_it_has_is_asked_again`,
+//! `engine::tests::watch::watches_take_no_room_from_those_who_want_a_lock`,
 //! `engine::tests::watch::an_answer_to_an_earlier_look_is_none_to_the_present_one`.
 //!
 //! # Unlock

@@ -36,6 +36,9 @@ const TRACK: &[u8] =
     b"*5\r\n$6\r\nCLIENT\r\n$8\r\nTRACKING\r\n$2\r\nON\r\n$5\r\nOPTIN\r\n$6\r\nNOLOOP\r\n";
 const CACHING: &[u8] = b"*3\r\n$6\r\nCLIENT\r\n$7\r\nCACHING\r\n$3\r\nYES\r\n";
 
+/// A node has so many commands to answer before looks that can wait are put off.
+const BUSY: usize = 512;
+
 /// What a node says is left of a key.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Remaining {
@@ -133,6 +136,11 @@ impl Node {
         self.send_time(now, request);
         self.register(now);
         self.put(now, request, question);
+    }
+
+    /// Returns `true` if it has much to answer: looks that can wait are for later.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.is_ready() && BUSY <= self.in_flight.len()
     }
 
     /// Returns `true` if it is known not to tell of changes.

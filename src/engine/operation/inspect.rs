@@ -42,7 +42,7 @@ use crate::engine::parts::Parts;
 #[derive(Debug)]
 pub(in crate::engine) struct Inspect {
     /// The name, with an empty token.
-    entry: Entry,
+    pub(super) entry: Entry,
     /// The nodes whose answers are still waited for, also those whose answers do not count.
     pending: NodeSet,
     seen: Box<[Seen]>,
@@ -216,6 +216,9 @@ fn request(operation: OperationKey) -> Request {
 
 impl Operate for Inspect {
     fn begin(&mut self, cx: &mut Context<'_>) {
+        if !self.begin_to_watch(cx) {
+            return;
+        }
         // An answer is useful at any time: it takes as long as one about a long lock may.
         let patience = Patience::for_release(Duration::MAX, &cx.parts.settings);
         for node in cx.parts.nodes.ids() {
@@ -224,7 +227,6 @@ impl Operate for Inspect {
             cx.round.leave_out(cx.now, node, &cx.parts.nodes);
         }
         self.pending = cx.parts.nodes.set();
-        self.begin_to_watch(cx);
         self.ask_all(cx);
         cx.round.arm(&mut cx.parts.timers);
     }

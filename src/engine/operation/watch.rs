@@ -4,7 +4,7 @@
 //! Each look asks every node what it has, and to tell of the next change of the key. If the caller knows
 //! all that, the operation rests. Another look follows what a node tells, a write of this engine, the end
 //! of a key, of a connection or of a quarantine, and the return of a node. Where a node does not tell of
-//! changes it looks from time to time.
+//! changes, or is connected and did not say what it has, it looks from time to time.
 //!
 //! # Guarantees
 //!
@@ -22,7 +22,9 @@ use core::time::Duration;
 
 use rand::RngExt;
 
+use crate::error::NodeOutcome;
 use crate::keys::{NodeId, OperationKey};
+use crate::node::Node;
 use crate::quorum::NodeSet;
 use crate::time::{Instant, nanos};
 
@@ -38,6 +40,9 @@ use crate::engine::settings::SHORTEST_REST;
 /// is longer than the rounding of what is left of a key.
 const SETTLE: Duration = Duration::from_millis(10);
 
+/// How often a look is put off at most, because a node has much to answer.
+const PUT_OFF_MAX: u32 = 10;
+
 /// See the [module](self).
 #[derive(Debug)]
 pub(in crate::engine) struct Watch {
@@ -47,6 +52,8 @@ pub(in crate::engine) struct Watch {
     key: Option<OperationKey>,
     /// Something may have changed since the nodes were asked.
     stirred: bool,
+    /// How often the next look was put off.
+    put_off: u32,
     /// The nodes that have not answered the latest question.
     asked: NodeSet,
     /// How many earlier questions each node has not answered.
@@ -59,6 +66,7 @@ impl Watch {
             known: known.map(|known| known.nodes.clone()),
             key: None,
             stirred: false,
+            put_off: 0,
             asked: NodeSet::EMPTY,
             late: vec![0; nodes].into(),
         }
@@ -100,19 +108,30 @@ impl Watch {
 }
 
 impl Inspect {
-    /// The nodes are about to be asked: from now on changes are told.
-    pub(super) fn begin_to_watch(&mut self, cx: &mut Context<'_>) {
+    /// The nodes are about to be asked: from now on changes are told. Returns `false` if it asks later: a
+    /// node has much to answer. One change may make thousands of watches look, and locks come first.
+    pub(super) fn begin_to_watch(&mut self, cx: &mut Context<'_>) -> bool {
         let Some(watch) = &mut self.watch else {
-            return;
+            return true;
         };
+        if watch.key.replace(cx.round.key).is_none() {
+            cx.parts.queues.watch(self.entry.resource(), cx.round.key);
+        }
+        if watch.put_off < PUT_OFF_MAX && cx.parts.nodes.iter().any(Node::is_busy) {
+            watch.put_off += 1;
+            let later = nanos(SETTLE)..=nanos(SETTLE * 5);
+            let later = Duration::from_nanos(cx.parts.random.random_range(later));
+            let until = cx.now.saturating_add(later);
+            cx.round.rest(State::Resting { until }, cx.parts);
+            return false;
+        }
+        watch.put_off = 0;
         watch.stirred = false;
         for node in watch.asked.iter() {
             watch.late[node.index()] += 1;
         }
         watch.asked = NodeSet::EMPTY;
-        if watch.key.replace(cx.round.key).is_none() {
-            cx.parts.queues.watch(self.resource(), cx.round.key);
-        }
+        true
     }
 
     /// Nothing of it is left behind.
@@ -141,7 +160,8 @@ impl Inspect {
         let stirred = watch.stirred.then_some(SETTLE);
         let end = self.first_left().map(|left| left.saturating_add(SETTLE));
         let nodes = &cx.parts.nodes;
-        let untold = nodes.iter().any(|node| node.tells_nothing());
+        let mut ids = nodes.ids();
+        let untold = ids.any(|node| nodes[node].tells_nothing() || self.is_to_be_asked(node, cx));
         let untold = untold.then(|| {
             let (shortest, longest) = cx.parts.settings.retry.delay().into_inner();
             let delay = nanos(shortest)..=nanos(longest.max(shortest));
@@ -152,6 +172,15 @@ impl Inspect {
         let kept = nodes.iter().filter_map(|node| node.kept_until(now));
         let kept = kept.filter(|until| now < *until);
         kept.chain(next).min().unwrap_or(Instant::MAX)
+    }
+
+    /// Returns `true` if `node`, which answers, has not said what it has: it had no room, or took too long,
+    /// or has refused. It may not have registered the key, so nothing is heard of the end of that. Not if
+    /// the user may not ask: that lasts.
+    fn is_to_be_asked(&self, node: NodeId, cx: &Context<'_>) -> bool {
+        let there = &cx.parts.nodes[node];
+        let lasts = matches!(cx.round[node].outcome, NodeOutcome::Unusable(_));
+        !self.has_seen(node) && !lasts && there.is_ready() && !there.pulse.is_suspect()
     }
 
     /// Something may have changed.

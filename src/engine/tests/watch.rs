@@ -390,3 +390,89 @@ fn what_can_never_succeed_and_what_is_too_much_is_refused_before_anything_is_sen
         .watch(world.now, b"k", None)
         .expect("there is room");
 }
+
+#[test]
+fn a_node_that_did_not_say_what_it_has_is_asked_again() {
+    for refusal in ["-BUSY a script runs", "-ERR no"] {
+        let (mut world, _, _) = World::watched_free();
+        world.say(0, PUSH);
+        world.sleep(SETTLE + MS);
+        world.looks();
+        world.all_say(0..2, "+OK|*3|:0|:0|$0||");
+        world.say(2, &format!("+OK|{refusal}|"));
+        let told = world.state_told();
+        assert!(matches!(told.nodes()[2].found, Found::Unknown(_)), "{told}");
+        world.watch(Some(&told));
+        world.looks();
+        world.all_say(0..2, "+OK|*3|:0|:0|$0||");
+        world.say(2, &format!("+OK|{refusal}|"));
+        assert!(world.events.is_empty());
+        // Nothing was registered there: it is asked from time to time.
+        world.sleep(Duration::from_millis(255));
+        world.looks();
+        world.all_free("+OK|");
+        assert_eq!(world.state_told().nodes()[2].found, Found::Free);
+        world.nothing_left();
+    }
+}
+
+#[test]
+fn a_node_that_was_too_slow_is_asked_again() {
+    let (mut world, _, _) = World::watched_free();
+    world.say(0, PUSH);
+    let mut told = None;
+    for _ in 0..2 {
+        world.sleep(SETTLE + MS);
+        world.looks();
+        world.all_say(0..2, "+OK|*3|:0|:0|$0||");
+        world.sleep(55 * MS);
+        if told.is_none() {
+            let state = world.state_told();
+            assert!(matches!(state.nodes()[2].found, Found::Unknown(_)));
+            world.watch(Some(&state));
+            told = Some(state);
+        }
+    }
+    world.say(2, &"+OK|*3|:0|:0|$0||".repeat(2));
+    assert!(world.events.is_empty());
+    world.sleep(Duration::from_millis(255));
+    world.looks();
+    world.all_free("+OK|");
+    assert_eq!(world.state_told().nodes()[2].found, Found::Free);
+    world.nothing_left();
+}
+
+#[test]
+fn watches_take_no_room_from_those_who_want_a_lock() {
+    let mut world = World::ready(3);
+    for watch in 0..WATCHES_MAX {
+        let name = format!("{watch:01024}");
+        let asked = world.engine.watch(world.now, name.as_bytes(), None);
+        asked.expect("there is room");
+    }
+    world.acquire(&LockOptions::new(TTL));
+    for node in 0..3 {
+        let sent = world.take(node);
+        assert!(sent.len() < 520, "{}", sent.len());
+        assert_eq!(sent.last().map(String::as_str), Some("SET k 10000"));
+        // The two answers to each look, and one to the first of them.
+        let looks = (sent.len() - 2) / 2;
+        world.say(
+            node,
+            &format!("+OK|{}+OK|", "+OK|*3|:0|:0|$0||".repeat(looks)),
+        );
+    }
+    // Each gets its turn, and is told what there is.
+    for _ in 0..100 {
+        world.sleep(SETTLE);
+        for node in 0..3 {
+            let looks = world.take(node).len() / 2;
+            world.say(node, &"+OK|*3|:0|:0|$0||".repeat(looks));
+        }
+    }
+    let told = world.events.iter().filter(|event| match event {
+        Event::Inspected { result, .. } => result.as_ref().is_ok_and(Inspection::is_free),
+        _ => false,
+    });
+    assert_eq!(told.count(), WATCHES_MAX);
+}
