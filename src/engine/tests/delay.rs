@@ -191,6 +191,22 @@ fn a_lock_from_another_clock_is_confirmed_without_its_delay() {
     assert_eq!(lock.valid_until(), end(sent, 5_000));
 }
 
+/// Its keys are still there: its validity had ended before.
+#[test]
+fn a_lock_from_another_clock_of_which_the_delay_is_left_is_over() {
+    let (mut world, lock) = World::delaying(3);
+    let mut lock = world.detach(lock);
+    lock.forget_end();
+    let mut lock = world.adopt(lock);
+    world.confirm(&lock);
+    world.all_keep(0..3, 900);
+    world.extended(&mut lock);
+    assert!(!lock.is_valid_at(world.now));
+    world.sleep_until_event();
+    world.expired(&lock);
+    assert_eq!(lock.valid_until(), world.now, "at once");
+}
+
 #[test]
 fn a_quarantine_lasts_as_long_as_the_longest_key() {
     // 60 s are assumed; 70 s of ttl and a second of delay were asked for.
