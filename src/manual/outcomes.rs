@@ -55,8 +55,8 @@
 //!
 //! # Watch
 //!
-//! [`Redlock::watch`](crate::Redlock::watch) returns the same inspection once, and then after each change, by
-//! [`Watch::next`](crate::Watch::next) or [`Watch::changed`](crate::Watch::changed):
+//! `Redlock::watch` returns the same inspection once, and then after each change, by
+//! `Watch::next` or `Watch::changed`:
 //!
 //! | what happens | is told | by |
 //! | --- | --- | --- |
@@ -73,7 +73,7 @@
 //! for the next change costs nothing after it. `None` means that there was no change within the
 //! timeout, or that the handle is closed or of the parent process.
 //!
-//! [`Driver::watch`](crate::Driver::watch) tells one change as an event, and is called again for the next. A
+//! `Driver::watch` tells one change as an event, and is called again for the next. A
 //! `LocalRedlock` does nothing between two calls, so it has no watch: use `Redlock::watch` or `Driver`.
 //!
 //! Tests: `watch::a_watch_tells_each_change_and_sends_nothing_while_there_is_none`,
