@@ -128,11 +128,11 @@ impl Builder {
     /// its ttls here.
     ///
     /// If it is not set, ttls up to 30 days are accepted. It is also how long a restarted node is
-    /// kept from voting by the [`RestartGuard`], which assumes 60 s if nothing is set, and how long
-    /// a node has to be up when it is met for the first time: after all nodes were started at once,
-    /// no lock can be had for so long, unless `Redlock::trust_nodes` is called. With
-    /// [`RestartGuard::Strict`] it is 60 s if nothing is set, longer ttls are refused, and it is
-    /// written on the nodes: all clients use the longest.
+    /// kept from voting by the [`RestartGuard`], which assumes 60 s and the lock delay of this handle
+    /// if nothing is set, and how long a node has to be up when it is met for the first time: after all
+    /// nodes were started at once, no lock can be had for so long, unless `Redlock::trust_nodes` is
+    /// called. With [`RestartGuard::Strict`] it is 60 s if nothing is set, longer ttls are refused, and
+    /// it is written on the nodes: all clients use the longest.
     pub fn max_ttl(mut self, ttl: Duration) -> Self {
         self.check(
             (TTL_MIN..=TTL_HARD_MAX).contains(&ttl),

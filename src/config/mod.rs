@@ -156,7 +156,7 @@ impl Config {
     }
 
     /// Returns the longest ttl that any client of these nodes uses, if it was set. If it was not,
-    /// the restart guard assumes 60 s.
+    /// the restart guard assumes 60 s and the [lock delay](Self::lock_delay).
     #[must_use]
     pub fn max_ttl(&self) -> Option<Duration> {
         self.settings.max_ttl

@@ -475,8 +475,8 @@ impl Engine {
     fn claim_to_release(&mut self, now: Instant, lock: Lock) -> ClaimKey {
         let parts = &mut self.parts;
         let Some(claim) = parts.claims.of_mut(&lock) else {
-            let (until, life) = (lock.valid_until(), lock.life());
-            return parts.adopt(now, Some(lock.into_entry()), until, life);
+            let (until, terms) = (lock.valid_until(), (lock.ttl(), lock.delay()));
+            return parts.adopt(now, Some(lock.into_entry()), until, terms);
         };
         let copy = claim.entry.replace(lock.into_entry());
         let (key, open) = (claim.key, claim.end_questions());
@@ -525,7 +525,7 @@ impl Engine {
         let parts = &mut self.parts;
         if parts.claims.of(&lock).is_none() {
             lock.leave_keeping();
-            let claim = parts.adopt(now, None, lock.valid_until(), lock.life());
+            let claim = parts.adopt(now, None, lock.valid_until(), (lock.ttl(), lock.delay()));
             lock.set_id(parts.claims.lock_id(claim));
             if let Some(claim) = parts.claims.get_mut(claim).must() {
                 claim.watch(&mut parts.timers);

@@ -10,6 +10,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use crate::config::Config;
+use crate::delay::Delay;
 use crate::entry::Entry;
 use crate::error::NodeOutcome;
 use crate::invariant::Must;
@@ -80,18 +81,19 @@ impl Parts {
         (&mut self.claims, Below { now, nodes, timers })
     }
 
-    /// Makes a claim for a lock that was granted elsewhere, or has been forgotten here, and whose keys
-    /// were given `life` at most; `entry` is its name and token, if it is to be released. An extension that was not confirmed may have given some
+    /// Makes a claim for a lock of `ttl` that was granted elsewhere, or has been forgotten here; `entry` is
+    /// its name and token, if it is to be released. An extension that was not confirmed may have given some
     /// of its keys more than it knows of.
     pub(super) fn adopt(
         &mut self,
         now: Instant,
         entry: Option<Entry>,
         until: Instant,
-        life: Duration,
+        (ttl, delay): (Duration, Delay),
     ) -> ClaimKey {
-        self.restarts.remember(life);
-        let life = life.max(TTL_ASSUMED_MAX).min(self.settings.ttl_limit);
+        self.restarts.remember(delay.life(ttl));
+        let life = delay.life(ttl.max(TTL_ASSUMED_MAX));
+        let life = life.min(self.settings.ttl_limit);
         let gone_by = self.settings.drift.gone_by(now.max(until), life);
         let claim = Claim::adopted(self.nodes.set(), life, until, gone_by);
         self.claims.insert(Claim { entry, ..claim })

@@ -34,7 +34,8 @@ impl Restarts {
             longest: match guard {
                 RestartGuard::Strict => whole(config.ttl_limit()),
                 RestartGuard::Off | RestartGuard::Observed => {
-                    config.max_ttl().unwrap_or(TTL_ASSUMED_MAX)
+                    let assumed = config.delay().life(TTL_ASSUMED_MAX);
+                    config.max_ttl().unwrap_or(assumed)
                 }
             },
             known: config.max_ttl().is_some(),

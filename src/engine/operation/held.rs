@@ -263,12 +263,8 @@ impl LockQuestion {
             Some(told) => told,
             None if stays || !cx.parts.claims.has_room() => return,
             None => {
-                let claim = cx.parts.adopt(
-                    cx.now,
-                    None,
-                    self.valid_until,
-                    self.entry.delay().life(cx.round.ttl),
-                );
+                let terms = (cx.round.ttl, self.entry.delay());
+                let claim = cx.parts.adopt(cx.now, None, self.valid_until, terms);
                 (claim, Questions::default())
             }
         };

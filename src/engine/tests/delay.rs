@@ -191,6 +191,22 @@ fn a_lock_from_another_clock_is_confirmed_without_its_delay() {
     assert_eq!(lock.valid_until(), end(sent, 5_000));
 }
 
+/// Its keys are still there: its validity had ended before.
+#[test]
+fn a_lock_from_another_clock_of_which_the_delay_is_left_is_over() {
+    let (mut world, lock) = World::delaying(3);
+    let mut lock = world.detach(lock);
+    lock.forget_end();
+    let mut lock = world.adopt(lock);
+    world.confirm(&lock);
+    world.all_keep(0..3, 900);
+    world.extended(&mut lock);
+    assert!(!lock.is_valid_at(world.now));
+    world.sleep_until_event();
+    world.expired(&lock);
+    assert_eq!(lock.valid_until(), world.now, "at once");
+}
+
 #[test]
 fn a_quarantine_lasts_as_long_as_the_longest_key() {
     // 60 s are assumed; 70 s of ttl and a second of delay were asked for.
@@ -203,6 +219,42 @@ fn a_quarantine_lasts_as_long_as_the_longest_key() {
         world.quarantined_until(1),
         Some(world.now.saturating_add(span))
     );
+}
+
+/// A handle that has asked for no lock yet knows its delay: others are assumed to have the same.
+#[test]
+fn the_quarantine_that_is_assumed_allows_for_the_delay() {
+    for (delay, longest) in [(DELAY, 61 * SECOND), (Duration::ZERO, 60 * SECOND)] {
+        let mut world = World::with(named(3).lock_delay(delay));
+        world.greet_as(1, "run1", 1_000);
+        world.lose(1);
+        world.greet_as(1, "again1", 0);
+        let span = longest + Drift::default().of(longest);
+        let until = world.now.saturating_add(span);
+        assert_eq!(world.quarantined_until(1), Some(until), "{delay:?}");
+    }
+}
+
+/// An extension of 60 s by its previous owner may be unconfirmed.
+#[test]
+fn what_is_assumed_of_a_lock_from_elsewhere_allows_for_its_delay() {
+    let (mut world, lock) = World::delaying(3);
+    let until = lock.valid_until();
+    let lock = world.detach(lock);
+    let (mut heir, lock) = World::taken_over(world.now, lock);
+    heir.lose(2);
+    heir.release(lock);
+    heir.all_say(0..2, ":1|");
+    assert!(heir.unlocked().is_ok());
+    let gone = Drift::default().gone_by(until, 61 * SECOND);
+    while heir.engine.load().owed != 0 {
+        assert!(heir.now < gone.saturating_add(2 * MS), "{:?}", heir.now);
+        if heir.links[2] == "connecting" {
+            heir.lose(2);
+        }
+        heir.sleep_until_timer();
+    }
+    assert!(gone <= heir.now, "{:?} < {gone:?}", heir.now);
 }
 
 #[test]
@@ -323,4 +375,32 @@ fn what_is_left_of_a_lost_lock_stays_for_the_delay() {
         world.release(lock);
         assert_eq!(world.take_all().concat(), vec!["EVALSHA release"; 5]);
     }
+}
+
+/// It is the turn of a waiter at once, and the copies that stay are a minority.
+#[test]
+fn what_is_left_of_a_lost_lock_does_not_keep_its_own_handle_out() {
+    let mut world = World::with(delayed(5)).greeted();
+    let lock = world.lock_on(0..5);
+    world.take_all();
+    world.acquire(&LockOptions::new(TTL).wait(3600 * SECOND));
+    world.pass(SECOND);
+    world.extend(&lock);
+    world.take_all();
+    world.all_say(0..3, ":0|");
+    world.expired_first(&lock);
+    assert!(matches!(world.not_extended(), ExtendError::Lost(_)));
+    assert_eq!(world.take_all(), vec![vec!["SET k 11000"]; 5]);
+    for node in 3..5 {
+        world.say(node, ":1|");
+        world.say(node, "_|");
+    }
+    world.all_say(0..3, "+OK|");
+    let second = world.lock();
+    assert_eq!(second.valid_until(), world.now.saturating_add(VALIDITY));
+    world.take_all();
+    // A late release names the first lock only.
+    world.release(lock);
+    assert_eq!(world.take_all().concat(), vec!["EVALSHA release"; 5]);
+    assert!(second.is_valid_at(world.now));
 }
