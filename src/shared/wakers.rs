@@ -175,6 +175,12 @@ impl Wakers {
         self.state.lock().held_up = count;
     }
 
+    /// No standby thread is started: no other thread takes over.
+    #[cfg(all(test, feature = "embedded"))]
+    pub(super) fn pretend_standby(&self) {
+        self.state.lock().standby = Standby::Watching;
+    }
+
     // ----- the standby thread ---------------------------------------------------------------
 
     /// The life of a standby thread. Returns the number under which it is in charge from then on, or
