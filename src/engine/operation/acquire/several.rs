@@ -12,7 +12,7 @@ use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::{Acquire, Verdict, fresh_token, set_answered};
+use super::{Acquire, Verdict, set_answered, with_fresh_token};
 use crate::engine::answer::{Answer, Answered};
 use crate::engine::operation::permission::withheld;
 use crate::engine::operation::round::State;
@@ -68,9 +68,10 @@ impl Acquire {
             several.held.fill(0);
         }
         let buffer = parts.claims.buffers.take();
-        let (token, len) = fresh_token(&mut parts.random, &parts.settings.owner);
         let names = self.places().map(|place| parts.queues.name(place));
-        Entry::of_several(buffer, names, &token[..len])
+        with_fresh_token(&mut parts.random, &parts.settings.owner, |token| {
+            Entry::of_several(buffer, names, token)
+        })
     }
 
     /// The first attempt.
