@@ -96,9 +96,9 @@ use operation::confirm::Confirm;
 use operation::extend::Extend;
 use operation::held::Verdict;
 use operation::inspect::Inspect;
+use operation::inspect::watch::Watch;
 use operation::reinit::{self, Reinit};
 use operation::release::Release;
-use operation::watch::Watch;
 use operations::Operations;
 use parts::Parts;
 

@@ -28,7 +28,6 @@ pub(super) mod reinit;
 pub(super) mod release;
 pub(super) mod round;
 mod top_up;
-pub(super) mod watch;
 
 use crate::error::{
     ConfirmError, ExtendError, LockError, NodeOutcome, ReinitError, Released, Report, UnlockError,
