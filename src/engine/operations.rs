@@ -324,7 +324,7 @@ impl Operations {
             let (operation, mut cx) = operation.at(now, parts);
             act(operation, &mut cx);
             if let Some(lost) = cx.lost {
-                self.end_questions(now, lost.claim, lost.open, || Verdict::Lost, parts);
+                self.end_questions(now, lost.claim, lost.open, lost.verdict, parts);
                 match lost.stays {
                     true => self.remember(now, lost.claim, parts),
                     false => self.give_back(now, lost.claim, parts),

@@ -493,8 +493,10 @@ impl World {
                 Err(error) => {
                     self.check_unconfirmed(client, hold, &asked, &error);
                     if matches!(error, ExtendError::Lost(_)) {
-                        self.told_of_loss(client, hold);
                         self.oracle.misses(&hold.lock.token());
+                    }
+                    if matches!(error, ExtendError::Lost(_) | ExtendError::Expired) {
+                        self.told_of_loss(client, hold);
                         self.end_belief(client, self.plan.resource_of(user));
                     }
                 }

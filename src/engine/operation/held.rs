@@ -54,6 +54,8 @@ pub(in crate::engine) enum Verdict {
     /// A majority keeps it, and it may be trusted until this instant.
     Kept(Majority, Instant),
     Lost,
+    /// A majority keeps it, and it may not be trusted any more.
+    RunOut,
     Unconfirmed,
     /// It was released or handed over while this was open.
     Closed,
@@ -278,8 +280,22 @@ impl LockQuestion {
         cx.lost = Some(LostLock {
             claim: key,
             open,
+            verdict: || Verdict::Lost,
             stays,
         });
+    }
+
+    /// A majority keeps the lock for no longer than it is to be kept after its validity: reports to its
+    /// holder that it is over.
+    #[cold]
+    pub(super) fn run_out(&mut self, cx: &mut Context<'_>) {
+        cx.lost = self.claim.map(|claim| LostLock {
+            claim,
+            open: cx.parts.tell_lost(claim),
+            verdict: || Verdict::Unconfirmed,
+            stays: true,
+        });
+        self.decide(Verdict::RunOut, cx);
     }
 
     /// The operation has ended: removes it from its claim.
@@ -335,6 +351,7 @@ impl LockQuestion {
         Some(match core::mem::replace(&mut self.verdict, Verdict::Open) {
             Verdict::Open => return None,
             Verdict::Lost => Err(ConfirmError::Lost(cx.report()).into()),
+            Verdict::RunOut => Err(ConfirmError::Expired.into()),
             Verdict::Unconfirmed => Err(ConfirmError::Unconfirmed(cx.report()).into()),
             Verdict::Closed => Err(ConfirmError::Closed.into()),
             Verdict::Kept(majority, valid_until) => Ok(self.kept(majority, valid_until, cx)),
