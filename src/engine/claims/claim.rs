@@ -36,8 +36,8 @@ pub(crate) struct Claim {
     pub(crate) entry: Option<Entry>,
     /// It was granted elsewhere: only what holds for every such lock is assumed of it.
     pub(crate) adopted: bool,
-    /// An extension is open that its engine has begun by itself.
-    pub(crate) is_extending: bool,
+    /// How many extensions of it count votes.
+    pub(crate) extending: u8,
     /// The longest that any node was asked to keep it: the ttl and the lock delay.
     pub(crate) life: Duration,
     /// Until when the lock may be trusted, if it is held. [`Instant::ZERO`] if that is not known
@@ -143,7 +143,7 @@ impl Claim {
             stage,
             entry,
             adopted: false,
-            is_extending: false,
+            extending: 0,
             life,
             valid_until: Instant::ZERO,
             told_until: Instant::ZERO,

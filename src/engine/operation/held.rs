@@ -109,7 +109,6 @@ impl LockQuestion {
         let buffer = parts.claims.buffers.take();
         let there = parts.claims.get_mut(claim);
         let there = there.filter(|claim| claim.is_held()).must()?;
-        there.is_extending = true;
         Some(Self {
             lock,
             own: true,
@@ -138,6 +137,7 @@ impl LockQuestion {
         if let Some(claim) = self.claim_in(&mut cx.parts.claims) {
             claim.life = claim.life.max(self.entry.delay().life(cx.round.ttl));
             claim.questions.older |= claim.questions.newest.replace(cx.round.key).is_some();
+            claim.extending = claim.extending.saturating_add(self.is_extension());
         }
         self.tell_of_write(cx);
         let patience = Patience::for_vote(cx.round.ttl, &cx.parts.settings);
@@ -245,8 +245,8 @@ impl LockQuestion {
     }
 
     pub(in crate::engine) fn decide(&mut self, verdict: Verdict, cx: &mut Context<'_>) {
-        self.verdict = verdict;
         self.forget(cx);
+        self.verdict = verdict;
         cx.round.decide(cx.parts);
         let all = cx.parts.nodes.set();
         self.withdraw(all, cx);
@@ -298,14 +298,21 @@ impl LockQuestion {
         self.decide(Verdict::RunOut, cx);
     }
 
-    /// The operation has ended: removes it from its claim.
+    /// It does not count votes any more: removes it from its claim, once.
     fn forget(&self, cx: &mut Context<'_>) {
-        if let Some(claim) = self.claim_in(&mut cx.parts.claims) {
+        if matches!(self.verdict, Verdict::Open)
+            && let Some(claim) = self.claim_in(&mut cx.parts.claims)
+        {
             if claim.questions.newest == Some(cx.round.key) {
                 claim.questions.newest = None;
             }
-            claim.is_extending &= !self.own;
+            claim.extending = claim.extending.saturating_sub(self.is_extension());
         }
+    }
+
+    /// Returns 1 if it is an extension, and 0 if nothing is changed by it.
+    fn is_extension(&self) -> u8 {
+        u8::from(self.question == Question::Extend)
     }
 
     /// Returns `true` if an answer may still do anything: the lock is held, and was not reported as

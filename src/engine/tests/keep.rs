@@ -479,6 +479,48 @@ fn a_question_that_ends_lets_no_second_extension_begin() {
     world.was_kept(&lock);
 }
 
+/// A caller has one under way, and has asked something else since: the only extension that is left is its own.
+#[test]
+fn an_extension_of_a_caller_lets_no_second_one_begin() {
+    let builder = named(1).node_timeout(4 * SECOND);
+    let mut world = World::with(builder).greeted();
+    let mut lock = world.kept_lock(b"k", kept().extensions(1));
+    world.sleep(VALIDITY / 2 - 2 * MS);
+    world.extend_for(&lock, 3 * TTL);
+    world.ask_confirm(&lock);
+    world.sleep(3 * SECOND);
+    assert_eq!(world.take(0), [EXTEND, "EVAL confirm"]);
+    assert!(world.events.is_empty(), "{:?}", world.events);
+    world.say(0, ":1|");
+    world.extended(&mut lock);
+    assert!(world.now.saturating_add(2 * TTL) < lock.valid_until());
+    assert_eq!(lock.extensions_left(), 0);
+}
+
+/// Nor does one that was not confirmed, or was cancelled, keep the next from beginning.
+#[test]
+fn an_extension_of_a_caller_that_is_over_does_not_keep_the_next_from_beginning() {
+    for cancelled in [false, true] {
+        let (mut world, lock) = World::keeping(1, kept());
+        world.sleep(VALIDITY / 2 - SECOND);
+        let round = world.extend(&lock);
+        let asked = world.ask_confirm(&lock);
+        world.take(0);
+        match cancelled {
+            true => world.cancel(round),
+            false => {
+                world.say(0, "-ERR x|");
+                world.unconfirmed();
+            }
+        }
+        world.cancel(asked);
+        world.say(0, if cancelled { ":1|:5001|" } else { ":5001|" });
+        let (after, sent) = world.sleep_until_sent(0);
+        assert!(after <= SECOND + 2 * MS, "{after:?}");
+        assert_eq!(sent, [EXTEND]);
+    }
+}
+
 /// A caller applies an outcome when it likes. What the engine has found since stands.
 #[test]
 fn a_confirmation_that_is_applied_late_does_not_shorten_a_kept_lock() {
