@@ -343,6 +343,30 @@ fn a_lock_that_was_written_down_is_not_kept() {
     world.expired(&lock);
 }
 
+/// An extension was under way when it was written down. Whoever reads the bytes may release the lock before a
+/// copy that is sent now arrives.
+#[cfg(feature = "std")]
+#[test]
+fn a_lock_that_was_written_down_gets_no_copy() {
+    for written_down in [false, true] {
+        let (mut world, lock) = World::keeping(3, kept());
+        world.sleep_until_sent(0);
+        world.say(2, ":0|");
+        world.all_say(0..2, ":1|");
+        world.was_kept(&lock);
+        world.take_all();
+        world.sleep_until_sent(0);
+        assert_eq!(world.take(2), [EXTEND]);
+        if written_down {
+            let _bytes = lock.to_bytes();
+        }
+        world.all_say(0..2, ":1|");
+        world.was_kept(&lock);
+        let copies = usize::from(!written_down);
+        assert_eq!(world.take(2), vec!["SET k 10000"; copies]);
+    }
+}
+
 /// A plain lock that is dropped is not released, and ends with its ttl as any other.
 #[test]
 fn a_lock_that_nobody_has_is_not_kept() {
