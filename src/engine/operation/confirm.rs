@@ -102,6 +102,7 @@ impl AboutHeld for Confirm {
         cx.round.ttl = held.entry.delay().ttl(kept);
         let mut end = drift.valid_until(sent, cx.round.ttl);
         if let Some(claim) = held.claim_in(&mut cx.parts.claims) {
+            claim.confirmed_by(&majority);
             if claim.questions.newest != Some(cx.round.key) {
                 end = end.max(claim.valid_until); // An extension was asked for after this.
             }

@@ -42,7 +42,7 @@ pub(in crate::engine) struct LockQuestion {
     /// The nodes that were known to lack the key before any node was asked.
     pub(super) lacking: NodeSet,
     /// How often one of them had it again by then.
-    pub(super) regained: u32,
+    pub(super) regained: u16,
     verdict: Verdict,
 }
 
@@ -511,7 +511,10 @@ pub(in crate::engine) fn learn(
         claim.unknown.remove(node);
     }
     match vote {
-        Vote::Yes => claim.found_on(node, parts.settings.drift.gone_by(now, claim.life)),
+        Vote::Yes => {
+            claim.unconfirmed.remove(node);
+            claim.found_on(node, parts.settings.drift.gone_by(now, claim.life));
+        }
         // A key that is missing or another's was not extended.
         Vote::No => drop(claim.lacking.insert(node)),
         Vote::Abstain => {}

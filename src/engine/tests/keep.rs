@@ -900,6 +900,51 @@ fn alerts_make_no_tries() {
     );
 }
 
+// ----- health -----------------------------------------------------------------------------------
+
+/// Returns the nodes that have confirmed `lock` last, as its holder is told.
+#[cfg(feature = "std")]
+fn confirmed(world: &World, lock: &Lock) -> Vec<String> {
+    let labels = world.engine.confirmed_by(lock);
+    labels.iter().map(ToString::to_string).collect()
+}
+
+#[cfg(feature = "std")]
+#[test]
+fn the_nodes_that_confirmed_last_are_named() {
+    let (mut world, mut lock) = World::keeping(3, kept());
+    let all = ["node0:6379", "node1:6379", "node2:6379"];
+    assert_eq!(confirmed(&world, &lock), all);
+    world.sleep_until_sent(0);
+    assert_eq!(confirmed(&world, &lock), all, "nothing was said yet");
+    world.all_say(0..2, ":1|");
+    world.was_kept(&lock);
+    assert_eq!(confirmed(&world, &lock), all[..2], "the third is silent");
+    world.say(2, ":1|");
+    assert_eq!(confirmed(&world, &lock), all, "it was late");
+    world.take_all();
+    // Too few: what is left of the lock was confirmed by all.
+    world.sleep_until_sent(0);
+    world.say(0, ":1|");
+    world.say(1, "-ERR x|");
+    world.say(2, "-ERR x|");
+    drop(world.was_not_kept());
+    assert_eq!(confirmed(&world, &lock), all);
+    world.take_all();
+    // A confirmation counts too.
+    world.confirm(&lock);
+    world.say(1, ":5000|");
+    world.say(0, ":5000|");
+    world.all_say(2..3, "-ERR x|");
+    world.apply_next(&mut lock);
+    assert_eq!(confirmed(&world, &lock), all[..2]);
+    // And who says that it has nothing.
+    world.sleep_until_sent(0);
+    world.say(0, ":1|");
+    world.say(1, ":0|");
+    assert_eq!(confirmed(&world, &lock), all[..1]);
+}
+
 #[test]
 fn a_kept_lock_costs_little_memory() {
     assert!(size_of::<crate::engine::claims::claim::Claim>() <= 184);
