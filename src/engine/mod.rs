@@ -259,6 +259,12 @@ impl Engine {
         operation::patience::distant_timeout(self.parts.nodes.iter())
     }
 
+    /// Returns `true` if the end of `lock` was not reported, and it was not released or handed over.
+    #[cfg(feature = "std")]
+    pub(crate) fn holds(&self, lock: LockId) -> bool {
+        self.parts.claims.holds(lock)
+    }
+
     /// Returns the labels of the nodes that have said that they hold the token of `lock` when a majority last
     /// did, or since, and not since that they do not.
     #[cfg(feature = "std")]
