@@ -5,12 +5,12 @@
 //!
 //! **No service and no product on this page was tested with this library.** What is said of them is from
 //! their documentation, their source, or an issue, with the address. Documents change: what counts is
-//! what the service in front of you does. What is said of this library is shown by its own tests, and
-//! those are named.
+//! what the service in front of you does. What is said of this library is from its code.
+//! Where a test shows it, the test is named.
 //!
 //! **TLS**: this version has none, and refuses `rediss://`. A service that cannot be reached without TLS
-//! can be reached only through a tunnel on your side, such as `stunnel`. It has to end
-//! the connection on your side when the server ends its own: otherwise a restart is not noticed.
+//! can be reached only through a tunnel on your side, such as `stunnel`. The tunnel has
+//! to end the connection on your side when the server ends its own: otherwise a restart is not noticed.
 //!
 //! # What a node has to be
 //!
@@ -71,7 +71,7 @@
 //!   are replaced within `max_ttl` leave no majority: give them different maintenance windows.
 //! * **They count keys of a script.** Every script here names its keys. It is one key, the name of the
 //!   lock. With `Strict` there are two more, `shearline:marker` and `shearline:barrier`, in other slots of a
-//!   cluster: a proxy in front of several shards refuses those scripts, for most names.
+//!   cluster: a proxy in front of several shards may refuse those scripts.
 //! * **They have other texts for errors.** The first word of an error decides; of `ERR` the words
 //!   `unknown command` too. Any other error is a refusal that is tried again, and gives no lock.
 //! * **They run commands on many threads.** A release compares and deletes. If another command can come
@@ -81,7 +81,7 @@
 //!
 //! | service | known | here |
 //! | --- | --- | --- |
-//! | ElastiCache, one node, cluster mode disabled | `CONFIG` is unavailable; no other command that is needed here is on that list ([list](https://docs.aws.amazon.com/AmazonElastiCache/latest/dg/ClientConfig.RestrictedCommands.html)). A cluster of one node loses its data when it fails ([replication](https://docs.aws.amazon.com/hi_in/AmazonElastiCache/latest/dg/Replication.md)). The default policy evicts keys with an expiry ([gitlab-environment-toolkit#833](https://gitlab.com/gitlab-org/gitlab-environment-toolkit/-/issues/833)). `timeout` closes idle connections if it is set ([timeout](https://docs.amazonaws.cn/en_us/AmazonElastiCache/latest/dg/BestPractices.Clients.Redis.ServerTimeout.html)). | Three of these, without TLS, with `noeviction`, are what this library is made for. |
+//! | ElastiCache, one node, cluster mode disabled | `CONFIG` is unavailable; no other command that is needed here is on that list ([list](https://docs.aws.amazon.com/AmazonElastiCache/latest/dg/ClientConfig.RestrictedCommands.html)). A cluster of one node loses its data when it fails ([replication](https://docs.aws.amazon.com/hi_in/AmazonElastiCache/latest/dg/Replication.md)). The default policy evicts keys with an expiry ([gitlab-environment-toolkit#833](https://gitlab.com/gitlab-org/gitlab-environment-toolkit/-/issues/833)). `timeout` closes idle connections if it is set ([timeout](https://docs.amazonaws.cn/en_us/AmazonElastiCache/latest/dg/BestPractices.Clients.Redis.ServerTimeout.html)). | Three of these, without TLS, with `noeviction`, are servers of the kind that this library is made for. |
 //! | ElastiCache with replicas | Replicas get writes asynchronously ([scaling](https://docs.aws.amazon.com/AmazonElastiCache/latest/dg/Scaling.RedisReplGrps.html)), and one of them takes the place of a primary that fails, under the same name ([failover](https://docs.amazonaws.cn/en_us/AmazonElastiCache/latest/dg/AutoFailover.md)). | **Unsafe** with `Observed`. |
 //! | ElastiCache for Valkey, durable | With synchronous writes no answered write is lost. With asynchronous writes up to 10 s of them are ([durability](https://docs.aws.amazon.com/AmazonElastiCache/latest/dg/Durability.Options.html)). | Synchronous writes lose no lock by a failover. Asynchronous: **unsafe** with `Observed`. In cluster mode it is refused. |
 //! | ElastiCache, cluster mode enabled | Data is in shards. | Refused: [`Unusable::Mode`](crate::Unusable::Mode). |
