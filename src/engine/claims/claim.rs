@@ -36,10 +36,10 @@ pub(crate) struct Claim {
     pub(crate) entry: Option<Entry>,
     /// It was granted elsewhere: only what holds for every such lock is assumed of it.
     pub(crate) adopted: bool,
-    /// It is on several resources, and this engine has sent the attempt.
-    pub(crate) several: bool,
     /// How many extensions of it count votes.
     pub(crate) extending: u8,
+    /// It is on several resources, and this engine has sent the attempt.
+    pub(crate) several: bool,
     /// The longest that any node was asked to keep it: the ttl and the lock delay.
     pub(crate) life: Duration,
     /// Until when the lock may be trusted, if it is held. [`Instant::ZERO`] if that is not known
@@ -151,8 +151,8 @@ impl Claim {
             stage,
             entry,
             adopted: false,
-            several: false,
             extending: 0,
+            several: false,
             life,
             valid_until: Instant::ZERO,
             told_until: Instant::ZERO,
