@@ -475,7 +475,7 @@ impl Claims {
         let Some(claim) = self.slab.get_mut(key.0).must() else {
             return;
         };
-        if claim.adopted {
+        if claim.is_adopted() {
             // The longest life there is may be a month, and a late release goes to all nodes anyway.
             if let Some(timer) = claim.timer.take() {
                 timers.cancel(timer);

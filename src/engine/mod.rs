@@ -555,7 +555,7 @@ impl Engine {
         };
         claim.may_hold = claim.may_hold.without(claim.settled());
         let copy = claim.entry.replace(lock.entry().copy_into(buffer));
-        if !claim.adopted {
+        if !claim.is_adopted() {
             lock.set_voters(claim.settled().without(quarantined));
         }
         let (key, open) = (claim.key, claim.end_questions());

@@ -111,7 +111,7 @@ impl Parts {
     pub(super) fn vacate(&mut self, now: Instant, claim: ClaimKey) -> Option<OperationKey> {
         let there = self.claims.get_mut(claim)?;
         let place = there.place.take()?;
-        if there.several {
+        if there.is_for_several() {
             return self.vacate_several(now, claim, place);
         }
         let buffers = &mut self.claims.buffers;

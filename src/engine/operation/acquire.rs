@@ -632,7 +632,7 @@ pub(in crate::engine) fn set_answered(
             Answer::Nil
         }
         // One of several keys is of another type: nothing was done.
-        Reply::Error(error) if claim.several && error.code() == "WRONGTYPE" => {
+        Reply::Error(error) if claim.is_for_several() && error.code() == "WRONGTYPE" => {
             return set_answered(now, node, key, Reply::Nil, parts);
         }
         Reply::Error(error) => {
@@ -651,7 +651,7 @@ pub(in crate::engine) fn set_answered(
         Reply::Forbidden(Forbidden::Command | Forbidden::Key) => {
             paid = claim.denied(node);
             let there = &mut parts.nodes[node];
-            let several = claim.several;
+            let several = claim.is_for_several();
             let verb = match several {
                 true => Dialect::Text.verb(),
                 false => there.verb_of_set(),
@@ -668,7 +668,7 @@ pub(in crate::engine) fn set_answered(
             claim.set_lost(node);
             Answer::Vote(unusable(Unusable::NoPermission))
         }
-        Reply::Integer(said) if claim.several => {
+        Reply::Integer(said) if claim.is_for_several() => {
             return several_answered(now, node, key, said, parts);
         }
         Reply::Integer(_) | Reply::Pair(..) | Reply::Other => {

@@ -34,7 +34,11 @@ pub(in crate::engine) fn first_set_answered(
     reply: Reply,
     parts: &mut Parts,
 ) -> Answered {
-    if parts.claims.get(claim).is_some_and(|claim| claim.several) {
+    if parts
+        .claims
+        .get(claim)
+        .is_some_and(|claim| claim.is_for_several())
+    {
         return set_answered(now, node, claim, reply, parts); // Its script asks each time.
     }
     if let Some(missing) = missing_by(reply, forbidden_to_lock) {
@@ -64,7 +68,10 @@ pub(super) fn withheld(
 ) -> Option<(OperationKey, Answer)> {
     let there = parts.nodes.writing_to(node);
     let native = there.native_release();
-    let several = parts.claims.get(key).is_some_and(|claim| claim.several);
+    let several = parts
+        .claims
+        .get(key)
+        .is_some_and(|claim| claim.is_for_several());
     if !several || native.is_none() {
         there.forbidden(missing);
     }
