@@ -173,7 +173,11 @@ impl Queues {
     /// its turn, and leaves them all.
     #[cold]
     pub(in crate::engine) fn gather(&mut self, set: OperationKey) -> bool {
-        let leads = self.sets.stage(set) == Stage::Leads || self.leads_now(set);
+        if self.sets.stage(set) == Stage::Leads {
+            return true;
+        }
+        self.sets.set_stage(set, Stage::Wants);
+        let leads = self.leads_now(set);
         if !leads {
             self.stand_back(set);
         }
@@ -330,9 +334,8 @@ impl Queues {
     pub(super) fn promote_among_sets(&mut self, place: PlaceKey) -> Option<OperationKey> {
         let at = self.places.get_mut(place.0).must()?;
         at.front = Front::Set;
-        // A set that was overtaken stands in the line.
         let overtaken = at.overtaken.take();
-        let overtaken = overtaken.filter(|other| !self.sets.open.contains_key(other));
+        let overtaken = overtaken.filter(|other| self.was_contender(place, *other));
         let next = overtaken.or_else(|| self.first_that_may(place));
         let at = self.places.get_mut(place.0).must()?;
         match next {
@@ -356,7 +359,7 @@ impl Queues {
                 self.pass_all_before(place, Some(record));
                 return Some(OperationKey::of_waiter(record));
             };
-            if self.leads_at(place, set) {
+            if self.was_contender(place, set) || self.leads_now(set) {
                 return Some(set);
             }
             if !self.sets.may_be_passed(set, place) {
@@ -367,19 +370,22 @@ impl Queues {
         None
     }
 
-    /// Makes `set`, which stands in the line of `place`, the contender there if it is its turn.
-    fn leads_at(&mut self, place: PlaceKey, set: OperationKey) -> bool {
-        match self.sets.stage(set) {
-            Stage::Wants => self.leads_now(set),
-            Stage::Leads => true, // It was overtaken there.
+    /// Returns `true` if `overtaken`, which was the contender of `place`, would be so still: a single is, and
+    /// a set that has not left it since.
+    fn was_contender(&self, place: PlaceKey, overtaken: OperationKey) -> bool {
+        let set = self.sets.open.get(&overtaken);
+        set.is_none_or(|set| match set.stage {
+            Stage::Wants => false,
+            Stage::Leads => true,
             Stage::Rests(at) => at == place,
-        }
+        })
     }
 
-    /// Makes `set` the contender of all its names, if it is its turn.
+    /// Makes `set` the contender of all its names, if it wants them and it is its turn.
     fn leads_now(&mut self, set: OperationKey) -> bool {
         let members = self.sets.members(set);
-        let leads = members.iter().all(|member| self.may_have(member, set));
+        let leads = self.sets.stage(set) == Stage::Wants
+            && members.iter().all(|member| self.may_have(member, set));
         if leads {
             for Member { place, record, .. } in members.to_vec() {
                 if self.contender(place) != Some(set)
