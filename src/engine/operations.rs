@@ -372,7 +372,17 @@ impl Operations {
 
     // Out of line: mostly nobody waits.
     #[inline(never)]
-    fn lead_one(&mut self, now: Instant, next: OperationKey, parts: &mut Parts) {
+    fn lead_one(&mut self, now: Instant, mut next: OperationKey, parts: &mut Parts) {
+        loop {
+            self.lead_this(now, next, parts);
+            match parts.turns.pop() {
+                Some(another) => next = another,
+                None => return,
+            }
+        }
+    }
+
+    fn lead_this(&mut self, now: Instant, next: OperationKey, parts: &mut Parts) {
         if let Some(waiter) = next.waiter() {
             self.open(waiter, parts);
         }
@@ -519,7 +529,11 @@ fn learn(
             repair,
         } => {
             // A look that was sent before it may have registered for the key that it has deleted.
-            if repair && matches!(reply, Reply::Integer(1..)) {
+            let deleted = || match parts.claims.get(claim) {
+                Some(claim) if claim.is_several() => true, // It may have deleted some.
+                _ => matches!(reply, Reply::Integer(1..)),
+            };
+            if repair && deleted() {
                 parts.wrote(now, claim);
             }
             let (claims, mut below) = parts.claims(now);

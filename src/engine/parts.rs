@@ -3,7 +3,9 @@
 //! Each part owns its state. They stand beside each other here so that an operation can use several of
 //! them at once. None of them knows an operation by more than its key.
 
-use alloc::collections::VecDeque;
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
 use core::time::Duration;
 
 use rand::rngs::StdRng;
@@ -39,6 +41,10 @@ pub(super) struct Parts {
     pub(super) claims: Claims,
     pub(super) timers: Timers,
     pub(super) queues: Queues,
+    /// The places of locks on several resources that are held: those behind the first.
+    pub(super) more_places: BTreeMap<ClaimKey, Box<[PlaceKey]>>,
+    /// Operations whose turn it is besides the one that is returned.
+    pub(super) turns: Vec<OperationKey>,
     /// How many operations ask no node for now: they wait for others, or for the next attempt.
     pub(super) resting: usize,
     /// What is to be reported at the next poll, in the order in which it became certain.
@@ -69,6 +75,8 @@ impl Parts {
             claims: Claims::new(engine, config.drift()),
             timers: Timers::new(start),
             queues: Queues::new(engine),
+            more_places: BTreeMap::new(),
+            turns: Vec::new(),
             resting: 0,
             news: VecDeque::new(),
             random,
@@ -101,13 +109,40 @@ impl Parts {
 
     /// The lock of `claim` is not held any more. Returns the operation that is the next to ask for it.
     pub(super) fn vacate(&mut self, now: Instant, claim: ClaimKey) -> Option<OperationKey> {
-        let place = self.claims.get_mut(claim)?.place.take()?;
+        let there = self.claims.get_mut(claim)?;
+        let place = there.place.take()?;
+        if there.several {
+            return self.vacate_several(now, claim, place);
+        }
         let buffers = &mut self.claims.buffers;
         let (next, leaves) = self.queues.vacate(now, place, claim, buffers)?;
         if leaves {
             self.leave_to_others(now, place);
         }
         Some(next)
+    }
+
+    /// The same for a lock on several resources, the first of which has this `place`. Each may have a next
+    /// operation: one is returned, the others stand in `turns`.
+    #[cold]
+    #[inline(never)]
+    fn vacate_several(
+        &mut self,
+        now: Instant,
+        claim: ClaimKey,
+        place: PlaceKey,
+    ) -> Option<OperationKey> {
+        let more = self.more_places.remove(&claim).unwrap_or_default();
+        for place in core::iter::once(place).chain(more) {
+            let buffers = &mut self.claims.buffers;
+            if let Some((next, leaves)) = self.queues.vacate(now, place, claim, buffers) {
+                if leaves {
+                    self.leave_to_others(now, place);
+                }
+                self.turns.push(next);
+            }
+        }
+        self.turns.pop()
     }
 
     /// The contender of `place` does not ask for the lock before others could.
@@ -153,10 +188,12 @@ impl Parts {
             && let Some(entry) = &claim.entry
             && claim.may_hold != NodeSet::EMPTY
         {
-            let contender = self.queues.wrote(now, entry.resource(), claim.may_hold);
-            let watches = self.queues.watching(entry.resource());
-            self.news
-                .extend(contender.into_iter().chain(watches).map(News::Stirred));
+            for name in entry.names() {
+                let contender = self.queues.wrote(now, name, claim.may_hold);
+                let watches = self.queues.watching(name);
+                self.news
+                    .extend(contender.into_iter().chain(watches).map(News::Stirred));
+            }
         }
     }
 

@@ -35,6 +35,7 @@ mod release;
 mod restarts;
 mod room;
 mod scripts;
+mod sets;
 #[cfg(feature = "embedded")]
 mod strict;
 mod trust;

@@ -38,6 +38,8 @@ pub(crate) struct Claim {
     pub(crate) adopted: bool,
     /// An extension is open that its engine has begun by itself.
     pub(crate) is_extending: bool,
+    /// It is on several resources, and this engine has sent the attempt.
+    pub(crate) several: bool,
     /// The longest that any node was asked to keep it: the ttl and the lock delay.
     pub(crate) life: Duration,
     /// Until when the lock may be trusted, if it is held. [`Instant::ZERO`] if that is not known
@@ -116,7 +118,11 @@ pub(crate) enum Stage {
 impl Claim {
     /// A claim of an attempt that has sent nothing yet.
     pub(crate) fn attempt(operation: OperationKey, entry: Entry, life: Duration) -> Self {
-        Self::new(Stage::Attempt { operation }, Some(entry), life)
+        let several = entry.is_several();
+        Self {
+            several,
+            ..Self::new(Stage::Attempt { operation }, Some(entry), life)
+        }
     }
 
     /// The claim of a lock that was granted elsewhere: any of `nodes` may have it.
@@ -144,6 +150,7 @@ impl Claim {
             entry,
             adopted: false,
             is_extending: false,
+            several: false,
             life,
             valid_until: Instant::ZERO,
             told_until: Instant::ZERO,
@@ -229,6 +236,11 @@ impl Claim {
             Instant::ZERO => self.gone_by,
             known => known,
         }
+    }
+
+    /// Returns `true` if it is on several resources, and its entry is here.
+    pub(crate) fn is_several(&self) -> bool {
+        self.entry.as_ref().is_some_and(Entry::is_several)
     }
 
     /// Returns `true` if it is being released and no node can hold it any more.

@@ -179,7 +179,9 @@ impl LockQuestion {
     /// extension: what the nodes were to tell them is lost.
     fn tell_of_write(&self, cx: &mut Context<'_>) {
         if self.question == Question::Extend && cx.parts.queues.is_anyone_waiting() {
-            cx.parts.wrote_to(cx.now, self.entry.resource());
+            for name in self.entry.names() {
+                cx.parts.wrote_to(cx.now, name);
+            }
         }
     }
 
@@ -432,7 +434,7 @@ impl<T: AboutHeld> Operate for T {
                 return cx.parts.claims.sent(command);
             }
             Answer::Question(reply, said) => {
-                let verb = cx.parts.nodes[node].dialect_of(held.question).verb();
+                let verb = cx.parts.nodes[node].verb_of(held.question, &held.entry);
                 let said = match reply.missing(verb) {
                     Some(missing) => unusable(missing),
                     None if ask_why(node, &held.entry, reply, cx) => return,
@@ -443,7 +445,11 @@ impl<T: AboutHeld> Operate for T {
                 said
             }
             Answer::Vote(said) => said,
-            Answer::Nil | Answer::Forgotten(_) | Answer::Permitted | Answer::Withheld(_) => return,
+            Answer::Nil
+            | Answer::Named(_)
+            | Answer::Forgotten(_)
+            | Answer::Permitted
+            | Answer::Withheld(_) => return,
         };
         self.vote(node, said, cx);
     }

@@ -56,6 +56,8 @@ impl LockQuestion {
             }
         }
         cx.parts.claims.sent(command);
-        cx.parts.tell_watches(self.entry.resource());
+        for name in self.entry.names() {
+            cx.parts.tell_watches(name);
+        }
     }
 }

@@ -220,12 +220,17 @@ impl Chaos {
         let engine = &self.world.engine;
         let held = engine.parts.claims.iter();
         let held = held.filter(|claim| claim.place.is_some()).count();
+        let more = engine.parts.more_places.values();
+        let held = held + more.map(|places| places.len()).sum::<usize>();
         engine.parts.queues.check(
             engine.operations.acquires() + engine.parts.queues.callers() + held,
             |operation| engine.operations.is_open(operation),
             |claim, place| {
                 let claim = engine.parts.claims.get(claim);
-                claim.is_some_and(|claim| claim.place == Some(place))
+                claim.is_some_and(|claim| {
+                    let more = engine.parts.more_places.get(&claim.key);
+                    claim.place == Some(place) || more.is_some_and(|more| more.contains(&place))
+                })
             },
         );
     }

@@ -1,0 +1,187 @@
+//! Taking a lock on several resources: what is different from one.
+//!
+//! A node takes all keys or none, so that its vote is one for all of them. There is a place for each
+//! resource; while the lock is held, it is held at each.
+//!
+//! # Not here
+//!
+//! The queues: an acquisition of several makes its attempts beside the contenders of its resources, and
+//! rests for a random delay between two of them.
+
+use alloc::boxed::Box;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use super::{Acquire, Verdict, fresh_token, set_answered};
+use crate::engine::answer::{Answer, Answered};
+use crate::engine::operation::permission::withheld;
+use crate::engine::operation::round::State;
+use crate::engine::operation::{Context, Operate};
+use crate::engine::parts::Parts;
+use crate::engine::queues::Refusal;
+use crate::entry::Entry;
+use crate::error::{NodeOutcome, Report};
+use crate::keys::{ClaimKey, NodeId, OperationKey, PlaceKey};
+use crate::node::{Reply, forbidden_to_lock};
+use crate::time::Instant;
+
+/// What is kept of an acquisition of several resources besides.
+#[derive(Debug)]
+pub(super) struct Several {
+    /// Of the resources behind the first, in their order.
+    pub(super) places: Box<[PlaceKey]>,
+    /// Which resource each node has said is another's in the present attempt: its place among them,
+    /// counted from 1. Zero: none.
+    held: Box<[u8]>,
+}
+
+impl Several {
+    pub(super) fn new(places: Box<[PlaceKey]>, nodes: usize) -> Self {
+        Self {
+            places,
+            held: vec![0; nodes].into(),
+        }
+    }
+
+    /// Returns the place among the resources that the most nodes have named, counted from 0; of several the
+    /// first.
+    fn most_named(&self) -> Option<usize> {
+        let count = |number: u8| self.held.iter().filter(|held| **held == number).count();
+        let numbers = self.held.iter().copied().filter(|number| *number != 0);
+        let number = numbers.min_by_key(|number| (usize::MAX - count(*number), *number))?;
+        Some(usize::from(number) - 1)
+    }
+}
+
+impl Acquire {
+    /// Returns the places of all resources.
+    pub(super) fn places(&self) -> impl Iterator<Item = PlaceKey> {
+        let more = self.several.iter().flat_map(|several| &*several.places);
+        core::iter::once(self.place).chain(more.copied())
+    }
+
+    /// All resources with a fresh token.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn fresh_entry_of_several(&mut self, parts: &mut Parts) -> Entry {
+        if let Some(several) = &mut self.several {
+            several.held.fill(0);
+        }
+        let buffer = parts.claims.buffers.take();
+        let (token, len) = fresh_token(&mut parts.random, &parts.settings.owner);
+        let names = self.places().map(|place| parts.queues.name(place));
+        Entry::of_several(buffer, names, &token[..len])
+    }
+
+    /// The first attempt.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn begin_several(&mut self, cx: &mut Context<'_>) {
+        self.ask_nodes(cx);
+    }
+
+    /// `node` says that this one of the resources is another's, counted from 0.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn named(&mut self, node: NodeId, which: u8, cx: &mut Context<'_>) {
+        if let Some(several) = &mut self.several
+            && usize::from(which) <= several.places.len()
+            && cx.round.asks(node)
+        {
+            several.held[node.index()] = which + 1;
+        }
+        self.answered(node, Answer::Nil, cx);
+    }
+
+    /// Waits for the random delay, which ends then, after an attempt that was refused.
+    #[cold]
+    pub(super) fn rest_several(&mut self, until: Instant, after: Refusal, cx: &mut Context<'_>) {
+        self.verdict = Verdict::Refused(after);
+        let until = until.min(self.rest_end(cx));
+        cx.round.rest(State::Resting { until }, cx.parts);
+    }
+
+    /// Returns the place of the resource that keeps the lock from being taken, as far as it is known; and
+    /// names it in `report`.
+    #[cold]
+    pub(super) fn name_held(&self, report: Report, cx: &Context<'_>) -> (Report, Option<PlaceKey>) {
+        let Some(several) = &self.several else {
+            return (report, Some(self.place));
+        };
+        let places: Vec<PlaceKey> = self.places().collect();
+        let name = |number: usize| cx.parts.queues.name(places[number]);
+        let held = several.held.iter().enumerate().map(|(node, number)| {
+            let outcome = cx.round.ballots[node].outcome;
+            let number = usize::from(*number).checked_sub(1);
+            number.filter(|_| outcome == NodeOutcome::Held).map(name)
+        });
+        let most = several.most_named();
+        (
+            report.of_several(held, most.map(name)),
+            most.map(|number| places[number]),
+        )
+    }
+
+    /// Ends `operation`, which it is. Returns an operation whose turn it is then; the turns of others stand
+    /// in `parts`.
+    #[cold]
+    pub(super) fn leave_several(
+        &mut self,
+        operation: OperationKey,
+        parts: &mut Parts,
+    ) -> Option<OperationKey> {
+        let places: Vec<PlaceKey> = self.places().collect();
+        for place in places {
+            let (queues, buffers) = (&mut parts.queues, &mut parts.claims.buffers);
+            let next = queues.leave(place, operation, None, buffers);
+            parts.turns.extend(next);
+        }
+        parts.turns.pop()
+    }
+
+    /// The lock of `claim` is held from now on, at the places behind the first too.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn hold_several(&mut self, claim: ClaimKey, cx: &mut Context<'_>) {
+        let Some(several) = self.several.take() else {
+            return;
+        };
+        for place in &several.places {
+            cx.parts.queues.hold(*place, cx.round.key, claim);
+            if cx.parts.queues.is_anyone_waiting() {
+                cx.parts.tell_watches_at(*place);
+            }
+        }
+        cx.parts.more_places.insert(claim, several.places);
+    }
+}
+
+/// `node` has answered the script that takes several keys for the claim of `key`: `said` is 1 if it has them,
+/// or else one more than the number of the key that is another's, counted from 1; less than zero, a
+/// permission is missing.
+#[cold]
+#[inline(never)]
+pub(super) fn several_answered(
+    now: Instant,
+    node: NodeId,
+    key: ClaimKey,
+    said: i64,
+    parts: &mut Parts,
+) -> Answered {
+    if let Some(missing) = forbidden_to_lock(said) {
+        return Ok(withheld(now, node, key, missing, parts));
+    }
+    match said {
+        ..=0 => set_answered(now, node, key, Reply::Other, parts),
+        1 => set_answered(now, node, key, Reply::Ok, parts),
+        2.. => {
+            let answered = set_answered(now, node, key, Reply::Nil, parts)?;
+            Ok(answered.map(
+                |(operation, answer)| match (answer, u8::try_from(said - 2)) {
+                    (Answer::Nil, Ok(which)) => (operation, Answer::Named(which)),
+                    (answer, _) => (operation, answer),
+                },
+            ))
+        }
+    }
+}
