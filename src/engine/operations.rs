@@ -152,6 +152,13 @@ impl Operations {
     /// The operation of `key` waits for its turn: all that is kept of it stands in the queue.
     #[cold]
     fn put_aside(&mut self, key: OperationKey) -> RoundId {
+        if self
+            .slab
+            .get(key.0)
+            .is_some_and(|operation| operation.kind.wants_several())
+        {
+            return RoundId(key); // It stands in several queues, and stays open.
+        }
         match self.slab.remove(key.0) {
             Some(Operation {
                 round,
@@ -375,7 +382,7 @@ impl Operations {
     fn lead_one(&mut self, now: Instant, mut next: OperationKey, parts: &mut Parts) {
         loop {
             self.lead_this(now, next, parts);
-            match parts.turns.pop() {
+            match parts.next_freed(now) {
                 Some(another) => next = another,
                 None => return,
             }

@@ -35,7 +35,6 @@ use alloc::vec::Vec;
 use crate::engine::pool::Pool;
 use crate::invariant::Must;
 use crate::keys::{ClaimKey, OperationKey, PlaceKey, WaiterKey};
-use crate::slab::Key;
 use crate::time::Instant;
 
 use super::{Front, Queues};
@@ -53,8 +52,6 @@ const LOOKED_AT_MAX: usize = 16;
 pub(super) struct Sets {
     /// Those that want their names, by their operations.
     open: BTreeMap<OperationKey, Set>,
-    /// The places of those that are held, by their claims.
-    held: BTreeMap<Key, Vec<PlaceKey>>,
     /// Places that a set has left, where the next is to be named. `true`: by a release.
     freed: VecDeque<(PlaceKey, bool)>,
 }
@@ -99,7 +96,6 @@ impl Sets {
     pub(super) const fn new() -> Self {
         Self {
             open: BTreeMap::new(),
-            held: BTreeMap::new(),
             freed: VecDeque::new(),
         }
     }
@@ -220,27 +216,18 @@ impl Queues {
         places.find(is_known)
     }
 
-    /// The lock of `claim`, which `set` has taken, is held from now on: the claim uses all places, and the
+    /// The lock of `claim`, which `set` has taken, is held from now on: the claim uses all its places, and the
     /// set does not any more.
     #[cold]
     pub(in crate::engine) fn hold_set(&mut self, set: OperationKey, claim: ClaimKey) {
-        let members = self.take_out(set);
-        for member in &members {
+        for member in self.take_out(set) {
             self.hold(member.place, set, claim);
         }
-        let places = members.iter().map(|member| member.place).collect();
-        self.sets.held.insert(claim.0, places);
     }
 
-    /// Takes `set` out, which gives up. Returns who is the next at one of its places; see
-    /// [`next_freed`](Self::next_freed) for the others.
+    /// Takes `set` out, which gives up. Its names have no next until [`next_freed`](Self::next_freed).
     #[cold]
-    pub(in crate::engine) fn leave_set(
-        &mut self,
-        now: Instant,
-        set: OperationKey,
-        buffers: &mut Pool<u8>,
-    ) -> Option<Promoted> {
+    pub(in crate::engine) fn leave_set(&mut self, set: OperationKey, buffers: &mut Pool<u8>) {
         for Member { place, .. } in self.take_out(set) {
             if let Some(at) = self.places.get_mut(place.0).must() {
                 if at.overtaken == Some(set) {
@@ -252,20 +239,19 @@ impl Queues {
             }
             self.left(place, buffers);
         }
-        self.next_freed(now)
     }
 
-    /// The set of `claim` is not held any more, if it is one. Returns the same as
-    /// [`leave_set`](Self::leave_set).
+    /// The set of `claim`, which has these `places`, is not held any more. They have no next until
+    /// [`next_freed`](Self::next_freed).
     #[cold]
     pub(in crate::engine) fn vacate_set(
         &mut self,
         now: Instant,
         claim: ClaimKey,
+        places: &[PlaceKey],
         buffers: &mut Pool<u8>,
-    ) -> Option<Promoted> {
-        let places = self.sets.held.remove(&claim.0)?;
-        for place in places {
+    ) {
+        for &place in places {
             if let Some(at) = self.places.get_mut(place.0).must() {
                 self.rows.of(now, at.hash).released(now);
                 if at.front == Front::Holder(claim) {
@@ -275,16 +261,15 @@ impl Queues {
             }
             self.left(place, buffers);
         }
-        self.next_freed(now)
     }
 
-    /// Returns the places of the set of `claim`, while it is held.
+    /// Returns `true` if sets have left names that have no next yet.
+    pub(in crate::engine) fn has_freed(&self) -> bool {
+        !self.sets.freed.is_empty()
+    }
+
+    /// Names the next at the places that sets have left, up to the first that has one, which it returns.
     #[cold]
-    pub(in crate::engine) fn held_places(&self, claim: ClaimKey) -> &[PlaceKey] {
-        self.sets.held.get(&claim.0).map_or(&[], Vec::as_slice)
-    }
-
-    /// Names the next at the places that sets have left. Returns the first that there is.
     pub(in crate::engine) fn next_freed(&mut self, now: Instant) -> Option<Promoted> {
         while let Some((place, released)) = self.sets.freed.pop_front() {
             let at = self.places.get(place.0); // It may be gone.
@@ -478,11 +463,6 @@ impl Queues {
 
 #[cfg(test)]
 impl Sets {
-    /// Returns `true` if no set is held or wanted.
-    pub(super) fn is_unused(&self) -> bool {
-        self.open.is_empty() && self.held.is_empty()
-    }
-
     /// Returns how many records stand in lines.
     pub(super) fn records(&self) -> usize {
         self.open.values().map(|set| set.members.len()).sum()
@@ -491,11 +471,6 @@ impl Sets {
 
 #[cfg(test)]
 impl Queues {
-    /// Returns `true` if `place` is one of those that the set of `claim` holds.
-    pub(super) fn set_holds(&self, claim: ClaimKey, place: PlaceKey) -> bool {
-        self.held_places(claim).contains(&place)
-    }
-
     /// Asserts that nobody may have `place`, which was left free, but those who wait for others of their
     /// names; unless the next is about to be named.
     pub(super) fn check_left_free(&self, place: PlaceKey) {

@@ -3,6 +3,7 @@
 
 use super::inspection::Inspection;
 use super::*;
+use crate::engine::claims::claim::Claim;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
@@ -218,17 +219,18 @@ impl Chaos {
             }
         }
         let engine = &self.world.engine;
-        let held = engine.parts.claims.iter();
-        let held = held.filter(|claim| claim.place.is_some()).count();
-        let more = engine.parts.more_places.values();
-        let held = held + more.map(|places| places.len()).sum::<usize>();
+        let places = |claim: &Claim| {
+            let several = engine.parts.places_of_several.get(&claim.key);
+            several.map_or(usize::from(claim.place.is_some()), |places| places.len())
+        };
+        let held = engine.parts.claims.iter().map(places).sum::<usize>();
         engine.parts.queues.check(
             engine.operations.acquires() + engine.parts.queues.callers() + held,
             |operation| engine.operations.is_open(operation),
             |claim, place| {
                 let claim = engine.parts.claims.get(claim);
                 claim.is_some_and(|claim| {
-                    let more = engine.parts.more_places.get(&claim.key);
+                    let more = engine.parts.places_of_several.get(&claim.key);
                     claim.place == Some(place) || more.is_some_and(|more| more.contains(&place))
                 })
             },

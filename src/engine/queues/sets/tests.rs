@@ -11,6 +11,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::engine::alarm::Timers;
 use crate::engine::queues::Waiter;
+use crate::slab::Key;
 
 const NAMES: [&[u8]; 4] = [b"a", b"b", b"c", b"d"];
 
@@ -301,8 +302,9 @@ impl World {
                 next.map(|(next, _)| next)
             }
             _ => {
-                let next = self.queues.vacate_set(now, claim, &mut self.buffers);
-                next.map(|promoted| promoted.next)
+                let buffers = &mut self.buffers;
+                self.queues.vacate_set(now, claim, &places, buffers);
+                None
             }
         };
         self.settle(next);
@@ -313,8 +315,8 @@ impl World {
         let buffers = &mut self.buffers;
         let next = match (caller.operation, caller.waiter) {
             (Some(operation), _) if caller.is_set() => {
-                let next = self.queues.leave_set(Instant::ZERO, operation, buffers);
-                next.map(|promoted| promoted.next)
+                self.queues.leave_set(operation, buffers);
+                None
             }
             (Some(operation), waiter) => {
                 self.queues
