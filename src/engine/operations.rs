@@ -89,11 +89,19 @@ impl Operations {
         self.slab.get_mut(operation.0)
     }
 
+    /// Returns how many places acquisitions use.
     #[cfg(test)]
-    pub(super) fn acquires(&self) -> usize {
+    pub(super) fn places(&self) -> usize {
         let all = self.slab.iter();
-        all.filter(|(_, operation)| matches!(operation.kind, Kind::Acquire(_)))
-            .count()
+        let places = all.map(|(_, operation)| match &operation.kind {
+            Kind::Acquire(acquire) => acquire.places().len(),
+            Kind::Extend(_)
+            | Kind::Confirm(_)
+            | Kind::Inspect(_)
+            | Kind::Release(_)
+            | Kind::Reinit(_) => 0,
+        });
+        places.sum()
     }
 
     /// Returns how many ask no node for now, counted one by one.

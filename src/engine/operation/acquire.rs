@@ -478,7 +478,7 @@ impl Operate for Acquire {
             && matches!(self.verdict, Verdict::Refused(Refusal::NoQuorum))
         {
             let at = cx.now.saturating_add(SHORTEST_REST);
-            self.rest_after(Refusal::NoQuorum, at, cx);
+            self.rest_until(at, Refusal::NoQuorum, cx);
         }
     }
 

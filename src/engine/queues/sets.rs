@@ -152,6 +152,7 @@ impl Queues {
                 let record = self.waiters.push_set(&mut at.line, operation);
                 if at.front == Front::Nobody {
                     at.front = Front::Set;
+                    at.forget_wait(&mut self.waiting); // One that asks beside may have kept it.
                 }
                 members.push(Member {
                     place,

@@ -51,7 +51,7 @@ impl Several {
 
 impl Acquire {
     /// Returns the places of all resources.
-    pub(super) fn places(&self) -> &[PlaceKey] {
+    pub(in crate::engine) fn places(&self) -> &[PlaceKey] {
         self.several
             .as_ref()
             .map_or(core::slice::from_ref(&self.place), |several| {
