@@ -53,6 +53,7 @@ impl Entry {
     ///
     /// The caller has checked the resource. If it is too long for its length field it is cut, never
     /// read beyond its end.
+    #[inline(always)]
     pub(crate) fn new(mut buffer: Vec<u8>, resource: &[u8], token: &[u8]) -> Self {
         let resource = &resource[..resource.len().min(RESOURCE_BYTES_MAX)];
         buffer.clear();

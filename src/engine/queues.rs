@@ -131,6 +131,8 @@ impl Queues {
     }
 
     /// Returns the place of `name`, which has one user more now.
+    // Always inlined: locks on one resource are the many.
+    #[inline(always)]
     pub(super) fn enter(&mut self, name: &[u8], buffers: &mut Pool<u8>) -> PlaceKey {
         if let Some(idle) = self.idle
             && let Some(place) = self.places.get_mut(idle.0).must()
@@ -454,6 +456,8 @@ impl Queues {
 
     /// The lock of `claim` is not held any more. Returns the next contender, and whether it is to leave
     /// the lock to others first.
+    // Always inlined, as above.
+    #[inline(always)]
     pub(super) fn vacate(
         &mut self,
         now: Instant,

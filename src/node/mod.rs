@@ -361,6 +361,9 @@ impl Node {
 
     /// Takes the `SET` of `claim` out of the out buffer if none of its bytes has left.
     pub(crate) fn withdraw_set(&mut self, claim: ClaimKey) -> bool {
+        if self.outbox.is_empty() {
+            return false;
+        }
         self.withdraw(Request::Set { claim }) || self.withdraw(Request::FirstSet { claim })
     }
 

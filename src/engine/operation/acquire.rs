@@ -146,8 +146,10 @@ impl Acquire {
     #[inline]
     fn fresh_entry(&self, parts: &mut Parts) -> Entry {
         let (buffer, owner) = (parts.claims.buffers.take(), &parts.settings.owner);
-        let (token, len) = fresh_token(&mut parts.random, owner);
-        Entry::new(buffer, parts.queues.name(self.place), &token[..len])
+        let resource = parts.queues.name(self.place);
+        with_fresh_token(&mut parts.random, owner, |token| {
+            Entry::new(buffer, resource, token)
+        })
     }
 
     /// Asks `node` late: its handshake is done, or its permission was shown.
@@ -597,14 +599,14 @@ fn prepare_ballots(cx: &mut Context<'_>) {
     }
 }
 
-/// Returns a fresh token and its length.
-#[inline]
-fn fresh_token(random: &mut StdRng, owner: &[u8]) -> ([u8; TOKEN_BYTES_MAX], usize) {
+/// Hands a fresh token to `make`, and returns what that does.
+#[inline(always)]
+fn with_fresh_token(random: &mut StdRng, owner: &[u8], make: impl FnOnce(&[u8]) -> Entry) -> Entry {
     let mut token = [0; TOKEN_BYTES_MAX];
     random.fill_bytes(&mut token[..TOKEN_RANDOM_BYTES]);
     let len = TOKEN_RANDOM_BYTES + owner.len();
     token[TOKEN_RANDOM_BYTES..len].copy_from_slice(owner);
-    (token, len)
+    make(&token[..len])
 }
 
 // ----- what is made of answers --------------------------------------------------------------

@@ -434,8 +434,13 @@ impl<T: AboutHeld> Operate for T {
                 return cx.parts.claims.sent(command);
             }
             Answer::Question(reply, said) => {
-                let verb = cx.parts.nodes[node].verb_of(held.question, &held.entry);
-                let said = match reply.missing(verb) {
+                let verb = || cx.parts.nodes[node].verb_of(held.question, &held.entry);
+                let missing = if let Reply::Forbidden(_) = reply {
+                    reply.missing(verb())
+                } else {
+                    None
+                };
+                let said = match missing {
                     Some(missing) => unusable(missing),
                     None if ask_why(node, &held.entry, reply, cx) => return,
                     None => said.vote(),

@@ -408,6 +408,31 @@ fn a_set_whose_time_is_up_says_which_name_is_held_and_lets_others_pass() {
 }
 
 #[test]
+fn a_set_behind_one_that_knows_the_holder_says_so_without_asking() {
+    let mut world = Programs::new(2);
+    let held = world.wants(1, "b");
+    let before = world.wants(0, "b");
+    world.pass(MS);
+    let set = world.wants_as(0, "ab", &LockOptions::new(TTL).wait(100 * MS));
+    world.pass(102 * MS);
+    let error = world.programs[0]
+        .refused
+        .remove(&set)
+        .expect("its time is up");
+    let LockError::Held(report) = error else {
+        panic!("{error:?}");
+    };
+    assert_eq!(
+        (report.tries(), report.held_resource()),
+        (0, Some(&b"b"[..]))
+    );
+    assert_eq!(outcomes(&report), [NodeOutcome::Held; 3]);
+    world.gives_back(1, held);
+    assert!(world.has(0, before));
+    world.serve_all();
+}
+
+#[test]
 fn a_single_try_for_a_set_of_which_a_name_is_held_here_is_refused_without_asking() {
     let mut world = Programs::new(1);
     let held = world.wants(0, "b");

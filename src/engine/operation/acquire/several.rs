@@ -10,7 +10,7 @@
 use alloc::boxed::Box;
 use alloc::vec;
 
-use super::{Acquire, fresh_token, set_answered};
+use super::{Acquire, set_answered, with_fresh_token};
 use crate::engine::answer::{Answer, Answered};
 use crate::engine::operation::permission::withheld;
 use crate::engine::operation::{Context, Operate};
@@ -67,9 +67,10 @@ impl Acquire {
             several.held.fill(0);
         }
         let buffer = parts.claims.buffers.take();
-        let (token, len) = fresh_token(&mut parts.random, &parts.settings.owner);
         let names = self.places().iter().map(|place| parts.queues.name(*place));
-        Entry::of_several(buffer, names, &token[..len])
+        with_fresh_token(&mut parts.random, &parts.settings.owner, |token| {
+            Entry::of_several(buffer, names, token)
+        })
     }
 
     /// `node` says that this one of the resources is another's, counted from 0.
@@ -100,6 +101,11 @@ impl Acquire {
             number.filter(|_| outcome == NodeOutcome::Held).map(name)
         });
         let most = self.held_here(cx).or(several.most_named());
+        let known = || {
+            let known = cx.parts.queues.known_place(cx.round.key)?;
+            places.iter().position(|place| *place == known)
+        };
+        let most = most.or_else(known);
         (
             report.of_several(held, most.map(name)),
             most.map(|number| places[number]),
