@@ -58,6 +58,7 @@ mod restart;
 mod scripts;
 mod secrets;
 mod set_waits;
+mod sets;
 mod slow;
 #[cfg(target_os = "linux")]
 mod soak;

@@ -6,27 +6,30 @@ use crate::embedded::refusal::{Answer, Refusal};
 use crate::embedded::strings::{expiry, set_in};
 use crate::resp::OwnedValue;
 
-/// The keys of the lock, without those of a marker check; the token, the ttl and the marker.
+/// The keys of the lock, without those of a marker check; the token, the ttl and the marker, of which each may
+/// be missing.
 struct Several<'a> {
     names: &'a [&'a [u8]],
-    token: &'a [u8],
-    ttl: &'a [u8],
-    marker: &'a [u8],
+    /// Where the keys of the marker check begin, if it is one.
+    guard: Option<i64>,
+    token: Option<&'a [u8]>,
+    ttl: Option<&'a [u8]>,
+    marker: Option<&'a [u8]>,
 }
 
 impl<'a> Several<'a> {
-    fn of(arguments: &Arguments<'a>) -> Result<Self, Refusal> {
-        let &[token, ttl, marker, ..] = arguments.rest else {
-            return Err(NO_KEY);
-        };
-        let guard = if marker.is_empty() { 0 } else { 2 };
-        let names = arguments.keys.len().checked_sub(guard).ok_or(NO_KEY)?;
-        Ok(Self {
+    fn of(arguments: &Arguments<'a>) -> Self {
+        let marker = arguments.rest.get(2).copied();
+        let all = arguments.keys.len() as i64;
+        let guard = (marker != Some(b"")).then_some(all - 2);
+        let names = usize::try_from(guard.unwrap_or(all)).unwrap_or_default();
+        Self {
             names: &arguments.keys[..names],
-            token,
-            ttl,
+            guard,
+            token: arguments.token,
+            ttl: arguments.ttl,
             marker,
-        })
+        }
     }
 
     /// Returns `said`, and whether it counts if there is a marker check.
@@ -37,13 +40,19 @@ impl<'a> Several<'a> {
         arguments: &Arguments<'_>,
         said: i64,
     ) -> Answer {
-        if self.marker.is_empty() {
+        let Some(guard) = self.guard else {
             return Ok(OwnedValue::Integer(said));
-        }
-        let guard = &arguments.keys[self.names.len()..];
-        let marker = arguments.read(database, now, guard[0]);
-        let same = matches!(marker, Ok(Some(text)) if text == self.marker);
-        let barrier = arguments.left(database, now, guard[1]);
+        };
+        let at = |place: i64| {
+            usize::try_from(place)
+                .ok()
+                .and_then(|at| arguments.keys.get(at))
+        };
+        let same = at(guard).is_some_and(|key| {
+            let marker = arguments.read(database, now, key);
+            matches!(marker, Ok(Some(text)) if Some(text) == self.marker)
+        });
+        let barrier = arguments.left(database, now, at(guard + 1).ok_or(NO_KEY)?);
         let counts = match same {
             true => barrier_left(barrier),
             false => -1,
@@ -55,8 +64,9 @@ impl<'a> Several<'a> {
     fn raise(&self, database: &mut Database<'_>, now: Millis, key: &[u8]) -> Result<(), Refusal> {
         let left = database.entry(key, now).map_or(-1, |entry| entry.pttl(now));
         // Lua counts in doubles.
-        if left >= 0 && (left as f64) < lua_number(self.ttl).ok_or(NO_NUMBER)? {
-            database.set_end(key, now, expiry(self.ttl, now)?);
+        let ttl = self.ttl.unwrap_or_default();
+        if left >= 0 && (left as f64) < lua_number(ttl).ok_or(NO_NUMBER)? {
+            database.set_end(key, now, expiry(ttl, now)?);
         }
         Ok(())
     }
@@ -72,7 +82,7 @@ impl<'a> Several<'a> {
         for key in self.names {
             match arguments.read(database, now, key)? {
                 None if said == 1 => said = 0,
-                Some(value) if value != self.token => said = -1,
+                Some(value) if Some(value) != self.token => said = -1,
                 None | Some(_) => {}
             }
         }
@@ -82,22 +92,25 @@ impl<'a> Several<'a> {
 
 /// Does what [`TAKE_SEVERAL`](crate::node::TAKE_SEVERAL) does for a user who may do everything.
 pub(super) fn take(database: &mut Database<'_>, now: Millis, arguments: &Arguments<'_>) -> Answer {
-    let several = Several::of(arguments)?;
-    if several.ttl.is_empty() {
+    let several = Several::of(arguments);
+    if several.ttl == Some(b"") {
         return Ok(OwnedValue::Integer(0));
     }
     let mut said = 1;
     for (number, key) in (2..).zip(several.names) {
         let value = arguments.read(database, now, key)?;
-        if value.is_some_and(|value| value != several.token) {
+        if value.is_some() && value != several.token {
             said = number;
             break;
         }
     }
     if said == 1 {
         for key in several.names {
-            let words: [&[u8]; 3] = [b"nx", b"px", several.ttl];
-            if set_in(database, now, key, several.token, &words)? == OwnedValue::Null {
+            let (Some(token), Some(ttl)) = (several.token, several.ttl) else {
+                return Err(NO_KEY);
+            };
+            let words: [&[u8]; 3] = [b"nx", b"px", ttl];
+            if set_in(database, now, key, token, &words)? == OwnedValue::Null {
                 several.raise(database, now, key)?;
             }
         }
@@ -111,7 +124,7 @@ pub(super) fn extend(
     now: Millis,
     arguments: &Arguments<'_>,
 ) -> Answer {
-    let several = Several::of(arguments)?;
+    let several = Several::of(arguments);
     let said = several.all_hold(database, now, arguments)?;
     if said == 1 {
         for key in several.names {
@@ -127,12 +140,12 @@ pub(super) fn confirm(
     now: Millis,
     arguments: &Arguments<'_>,
 ) -> Answer {
-    let several = Several::of(arguments)?;
+    let several = Several::of(arguments);
     let mut said = several.all_hold(database, now, arguments)?;
     if said == 1 {
         let keys = several.names.iter();
         let left = keys.map(|key| above_left(database, now, key));
-        said = left.min().unwrap_or_default();
+        said = left.min().unwrap_or(9_000_000_000_000_001);
     }
     several.answer(database, now, arguments, said)
 }

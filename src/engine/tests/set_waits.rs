@@ -497,3 +497,41 @@ fn a_set_goes_behind_the_release_of_the_one_before_it_in_the_same_write() {
     let lock = world.lock();
     world.give_back(lock);
 }
+
+/// Three others have one of the names on one node each: none of them is held, and none can be had.
+#[test]
+fn a_set_that_each_node_keeps_out_by_another_name_waits_for_the_random_delay() {
+    let mut world = World::ready(3);
+    let names: [&[u8]; 3] = [b"a", b"b", b"c"];
+    let options = patient();
+    let round = world
+        .engine
+        .acquire(world.now, &Request::all(&names, &options));
+    world.drain();
+    world.take_all();
+    for (node, said) in [":2|", ":3|", ":4|"].iter().enumerate() {
+        world.say(node, said);
+    }
+    for (node, left) in [":10000|", ":-2|", ":-2|"].iter().enumerate() {
+        let asked = world.take(node);
+        assert_eq!(
+            asked[asked.len() - 3..],
+            [FIRST_LOOK[0], FIRST_LOOK[1], "PTTL a"]
+        );
+        let release = ":0|".repeat(asked.len() - 3);
+        world.say(node, &format!("{release}+OK|+OK|{left}"));
+    }
+    assert_eq!(
+        world.take_all().concat(),
+        NOTHING,
+        "it does not ask again and again"
+    );
+    let before = world.now;
+    while world.sent.iter().all(|sent| sent.is_empty()) {
+        world.sleep_until_timer();
+    }
+    let waited = world.now.saturating_since(before);
+    assert!((50 * MS..=251 * MS).contains(&waited), "{waited:?}");
+    (0..3).for_each(|node| assert_eq!(world.take(node), ["TAKE a b c 10000"]));
+    world.cancel(round.expect("valid"));
+}

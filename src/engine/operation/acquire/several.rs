@@ -19,6 +19,7 @@ use crate::entry::Entry;
 use crate::error::{NodeOutcome, Report};
 use crate::keys::{ClaimKey, NodeId, PlaceKey};
 use crate::node::{Reply, forbidden_to_lock};
+use crate::quorum::NodeSet;
 use crate::time::Instant;
 
 /// What is kept of an acquisition of several resources besides.
@@ -37,6 +38,14 @@ impl Several {
             places,
             held: vec![0; nodes].into(),
         }
+    }
+
+    /// Returns the nodes that have named another than this one, counted from 0.
+    pub(super) fn named_others(&self, number: usize) -> NodeSet {
+        NodeSet::first(self.held.len()).filter(|node| {
+            let named = usize::from(self.held[node.index()]);
+            named != 0 && named != number + 1
+        })
     }
 
     /// Returns the place among the resources that the most nodes have named, counted from 0; of several the

@@ -18,6 +18,7 @@ use super::Acquire;
 use crate::engine::operation::Context;
 use crate::engine::parts::{News, Parts};
 use crate::engine::queues::Refusal;
+use crate::invariant::Must;
 use crate::keys::{ClaimKey, OperationKey, PlaceKey};
 use crate::time::Instant;
 
@@ -85,12 +86,14 @@ impl Acquire {
     #[cold]
     #[inline(never)]
     pub(super) fn rest_several(&mut self, delay: Instant, after: Refusal, cx: &mut Context<'_>) {
-        let most = self
-            .several
-            .as_ref()
-            .and_then(|several| several.most_named());
-        self.place = most.map_or(self.place, |number| self.places()[number]);
+        let several = self.several.as_ref().must();
+        let most = several.and_then(|several| Some((several, several.most_named()?)));
+        let others = most.map(|(several, number)| several.named_others(number));
+        self.place = most.map_or(self.place, |(several, number)| several.places[number]);
         self.rest_until(delay, after, cx);
+        if let Some((waiting, _)) = cx.parts.queues.waiting(self.place) {
+            waiting.refused_elsewhere(others.unwrap_or_default());
+        }
     }
 
     /// It rests at its place, and leaves the other resources to those who want them.
