@@ -373,7 +373,8 @@ impl Queues {
         let leads = self.sets.stage(set) == Stage::Wants
             && members.iter().all(|member| self.may_have(member, set));
         if leads {
-            for Member { place, record, .. } in members.to_vec() {
+            for index in 0..members.len() {
+                let Member { place, record, .. } = self.sets.members(set)[index];
                 if self.contender(place) != Some(set)
                     && let Some(at) = self.places.get_mut(place.0).must()
                 {
