@@ -89,7 +89,7 @@
 //! | `slab` | Records at fixed places, found by small keys. |
 //! | `error`, [`limits`], `resource`, `time` | Errors, every bound with its reason, names and tokens, [`Instant`]. |
 //! | `guards` | The guards that safety rests on, by name. The simulator takes out one after the other. |
-//! | [`manual`] | The prose: algorithm, guarantees, outcomes, operating, permissions, design. |
+//! | [`manual`] | The prose: algorithm, guarantees, outcomes, operating, permissions, hosted services, design. |
 //!
 //! Beside `src`: `tests/it` runs the public faces against real servers, `tests/sim` runs whole engines
 //! in simulated worlds, and `bash tests/run.sh` runs every test.

@@ -76,7 +76,8 @@ impl Lock {
     /// Nodes are named by their places: a handle that extends the lock later needs them in the same
     /// order.
     ///
-    /// Detach the lock from its handle first. A program that has the bytes can release the lock: keep
+    /// Detach the lock from its handle first: a handle that still has it extends it no more if it is
+    /// [kept](crate::LockOptions::keep), and cannot take back an extension of its that is under way. A program that has the bytes can release the lock: keep
     /// them as secret as the access to the nodes.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {

@@ -270,7 +270,9 @@ impl Driver {
 
     /// Asks a majority how long `lock` still lives. The outcome is an [`Event::Confirmed`], with what is to
     /// be applied to the lock. Its end is the one that was found then, later or earlier than before. A
-    /// lock that [`Lock::from_bytes`] read under another clock becomes valid by it.
+    /// lock that [`Lock::from_bytes`] read under another clock becomes valid by it. If the outcome is
+    /// [`ConfirmError::Lost`] or [`ConfirmError::Expired`] the lock is over, and an [`Event::Expired`]
+    /// comes before it.
     ///
     /// # Errors
     ///

@@ -187,7 +187,9 @@ impl<'a> Arguments<'a> {
     /// Registers what a script has read: Redis takes all keys of the script for read, then.
     fn register(&self, database: &mut Database<'_>, key: &[u8]) {
         match self.flavour {
-            Flavour::Redis => self.keys.iter().for_each(|key| database.register(key)),
+            Flavour::Redis | Flavour::Proxied => {
+                self.keys.iter().for_each(|key| database.register(key))
+            }
             Flavour::Valkey => database.register(key),
         }
     }

@@ -420,6 +420,12 @@ impl Claims {
         }
     }
 
+    /// Returns `true` if an extension of the lock of `claim` counts votes.
+    pub(super) fn is_extending(&self, claim: ClaimKey) -> bool {
+        let claim = self.slab.get(claim.0);
+        claim.is_some_and(|claim| claim.extending != 0)
+    }
+
     /// Returns `true` if the end of `lock` was not reported, and it was not released.
     pub(super) fn holds(&self, lock: LockId) -> bool {
         let claim = Key::from_bits(lock.claim).and_then(|claim| self.slab.get(claim));

@@ -232,8 +232,8 @@ pub(crate) trait NotProlonged: From<ConfirmError> {
     /// Returns the outcome in `event`.
     fn outcome(event: Event) -> Result<Extension, Self>;
 
-    /// Returns `true` if a majority says that the lock is not there.
-    fn is_lost(&self) -> bool;
+    /// Returns `true` if a majority says that the lock is not there, or not any longer.
+    fn is_over(&self) -> bool;
 }
 
 #[cfg(feature = "std")]
@@ -247,8 +247,8 @@ macro_rules! not_prolonged {
                 result
             }
 
-            fn is_lost(&self) -> bool {
-                matches!(self, Self::Lost(_))
+            fn is_over(&self) -> bool {
+                matches!(self, Self::Lost(_) | Self::Expired)
             }
         }
     )*};
@@ -268,7 +268,7 @@ pub(crate) fn prolong<E: NotProlonged>(
     match E::outcome(outcome) {
         Ok(extension) => extension.apply(lock),
         Err(error) => {
-            if error.is_lost() {
+            if error.is_over() {
                 lock.lost(clock());
             }
             return Err(error);

@@ -435,7 +435,7 @@ impl Engine {
             return; // The little that its limit leaves is no validity.
         };
         if operations.has_room_for_own(&parts.queues)
-            && !operations.is_extending(claim, parts)
+            && !parts.claims.is_extending(claim)
             && let Some(extend) = Extend::of_kept(claim, parts)
         {
             operations.begin(now, ttl, None, Kind::Extend(extend), parts);

@@ -96,9 +96,9 @@ use operation::confirm::Confirm;
 use operation::extend::Extend;
 use operation::held::Verdict;
 use operation::inspect::Inspect;
+use operation::inspect::watch::Watch;
 use operation::reinit::{self, Reinit};
 use operation::release::Release;
-use operation::watch::Watch;
 use operations::Operations;
 use parts::Parts;
 
@@ -259,12 +259,22 @@ impl Engine {
         operation::patience::distant_timeout(self.parts.nodes.iter())
     }
 
-    /// Returns the labels of the nodes that have said that they hold the token of `lock`, and not since that
-    /// they do not.
+    /// Returns `true` if the end of `lock` was not reported, and it was not released or handed over.
+    #[cfg(feature = "std")]
+    pub(crate) fn holds(&self, lock: LockId) -> bool {
+        self.parts.claims.holds(lock)
+    }
+
+    /// Returns the labels of the nodes that have said that they hold the token of `lock` when a majority last
+    /// did, or since, and not since that they do not.
     #[cfg(feature = "std")]
     pub(crate) fn confirmed_by(&self, lock: &Lock) -> Vec<Arc<str>> {
         let claim = self.parts.claims.of(lock);
-        let nodes = claim.map(|claim| claim.granted.without(claim.lacking));
+        let nodes = claim.map(|claim| {
+            claim
+                .granted
+                .without(claim.lacking.union(claim.unconfirmed))
+        });
         let labels = self.parts.nodes.labels();
         let nodes = nodes.iter().flat_map(|nodes| nodes.iter());
         nodes

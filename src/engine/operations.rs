@@ -66,19 +66,6 @@ impl Operations {
         self.len(queues) < ROUNDS_FOR_KEEPING
     }
 
-    /// Returns `true` if an extension of `claim` counts votes: one that its engine has begun, or the newest
-    /// question about it.
-    pub(super) fn is_extending(&self, claim: ClaimKey, parts: &Parts) -> bool {
-        let Some(claim) = parts.claims.get(claim) else {
-            return false;
-        };
-        let newest = claim.questions.newest.and_then(|key| self.slab.get(key.0));
-        let newest = newest.is_some_and(|Operation { round, kind }| {
-            round.is_voting() && matches!(kind, Kind::Extend(_))
-        });
-        claim.is_extending || newest
-    }
-
     /// Returns `true` if another question about a lock that is held would be one too many. They have as
     /// much room again: no number of callers who want a lock refuses one to a caller who holds one.
     pub(super) fn is_full_for_holders(&self, queues: &Queues) -> bool {
@@ -339,7 +326,7 @@ impl Operations {
             let (operation, mut cx) = operation.at(now, parts);
             act(operation, &mut cx);
             if let Some(lost) = cx.lost {
-                self.end_questions(now, lost.claim, lost.open, || Verdict::Lost, parts);
+                self.end_questions(now, lost.claim, lost.open, lost.verdict, parts);
                 match lost.stays {
                     true => self.remember(now, lost.claim, parts),
                     false => self.give_back(now, lost.claim, parts),

@@ -5,9 +5,13 @@
 //! locked after your program has died: seconds, not hours. Wait for `LockGuard::at_risk` beside your work
 //! and begin to stop when it comes, because a quarter of the ttl is left then; when `lost` comes you must
 //! have stopped. Limit work that may hang with [`keep_for`](crate::LockOptions::keep_for): a program that
-//! hangs keeps its lock. `Driver` has `alert_below` and [`Event::AtRisk`](crate::engine::Event::AtRisk) in
-//! place of `at_risk`; with `LocalRedlock` look at `validity`. With `LocalRedlock` and `Driver` call `poll` or `turn` at least as often as
-//! `until_deadline` says, because they extend nothing between two calls.
+//! hangs keeps its lock.
+//!
+//! `LocalRedlock` and `Driver` have `alert_below` and
+//! [`Event::AtRisk`](crate::engine::Event::AtRisk) in place of `at_risk`: call `poll` or `turn` at least as
+//! often as `until_deadline` says, because they extend and report nothing between two calls. A lock of theirs
+//! has no `health`: `Lock::validity` is what is left, `nodes` says which nodes are away, and `Driver` reports
+//! each extension ([`Event::Kept`](crate::engine::Event::Kept)).
 //!
 //! ```no_run
 //! use std::time::Duration;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use shearline::engine::{Event as Told, Extension, Request, RoundId};
 use shearline::{ExtendError, InspectError, Instant, Lock, LockError, LockOptions, ReinitError};
 
-use crate::clock::{MILLI, NEVER, Time};
+use crate::clock::{MILLI, NEVER, SECOND, Time};
 use crate::oracle::{Belief, Inspecting, Limits, Release, Verb, token_of};
 use crate::plan::TRIES;
 use crate::trace::{self, Place};
@@ -13,6 +13,9 @@ use crate::world::World;
 
 /// The place of the confirmation among the weights of a plan.
 const CONFIRM: usize = 5;
+
+/// How long a user works at most when all faults have ended.
+const LONGEST_LAST_WORK: Time = SECOND;
 
 /// A user who wants one resource from time to time.
 pub(crate) struct User {
@@ -266,9 +269,12 @@ impl World {
     }
 
     /// It works for a while before it does anything with its lock, and never does it at once: the
-    /// time separates earlier from later commands.
+    /// time separates earlier from later commands. When all faults have ended it does not keep others out
+    /// for longer than they have time: its engine may keep its lock.
     fn work(&mut self) -> Time {
-        self.now + 1 + self.plan.shortest_work + self.entropy.span(self.plan.work)
+        let work = self.plan.shortest_work + self.entropy.span(self.plan.work);
+        let most = if self.calm { LONGEST_LAST_WORK } else { NEVER };
+        self.now + 1 + work.min(most)
     }
 
     fn call(&mut self, client: usize, round: RoundId, ttl: Duration) -> Call {
@@ -493,8 +499,10 @@ impl World {
                 Err(error) => {
                     self.check_unconfirmed(client, hold, &asked, &error);
                     if matches!(error, ExtendError::Lost(_)) {
-                        self.told_of_loss(client, hold);
                         self.oracle.misses(&hold.lock.token());
+                    }
+                    if matches!(error, ExtendError::Lost(_) | ExtendError::Expired) {
+                        self.told_of_loss(client, hold);
                         self.end_belief(client, self.plan.resource_of(user));
                     }
                 }

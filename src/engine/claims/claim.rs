@@ -18,7 +18,7 @@ use core::time::Duration;
 use crate::entry::Entry;
 use crate::keys::{ClaimKey, NodeId, OperationKey, PlaceKey};
 use crate::node::Command;
-use crate::quorum::{Kept, NodeSet};
+use crate::quorum::{Kept, Majority, NodeSet};
 use crate::slab::Key;
 use crate::time::{Instant, NANOS_PER_TICK, nanos};
 use crate::timer::TimerKey;
@@ -36,8 +36,8 @@ pub(crate) struct Claim {
     pub(crate) entry: Option<Entry>,
     /// It was granted elsewhere: only what holds for every such lock is assumed of it.
     pub(crate) adopted: bool,
-    /// An extension is open that its engine has begun by itself.
-    pub(crate) is_extending: bool,
+    /// How many extensions of it count votes.
+    pub(crate) extending: u8,
     /// It is on several resources, and this engine has sent the attempt.
     pub(crate) several: bool,
     /// The longest that any node was asked to keep it: the ttl and the lock delay.
@@ -75,7 +75,9 @@ pub(crate) struct Claim {
     /// The nodes that were asked to extend it and did not have it: they get a copy again.
     pub(crate) lacking: NodeSet,
     /// How often a node that lacked it said that it has it.
-    pub(crate) regained: u32,
+    pub(crate) regained: u16,
+    /// The nodes that had it, and have not said so again since a majority last did.
+    pub(crate) unconfirmed: NodeSet,
     pub(crate) questions: Questions,
     pub(crate) timer: Option<TimerKey>,
     /// Where others wait for its lock, while it is held.
@@ -149,7 +151,7 @@ impl Claim {
             stage,
             entry,
             adopted: false,
-            is_extending: false,
+            extending: 0,
             several: false,
             life,
             valid_until: Instant::ZERO,
@@ -166,6 +168,7 @@ impl Claim {
             resent: NodeSet::EMPTY,
             lacking: NodeSet::EMPTY,
             regained: 0,
+            unconfirmed: NodeSet::EMPTY,
             questions: Questions::default(),
             timer: None,
             place: None,
@@ -222,6 +225,11 @@ impl Claim {
         if !self.twice.contains(node) {
             self.lost.remove(node);
         }
+    }
+
+    /// A majority has said that it has it.
+    pub(crate) fn confirmed_by(&mut self, majority: &Majority) {
+        self.unconfirmed = self.granted.without(majority.nodes());
     }
 
     /// Returns the nodes that are known to have it, and run no `SET` of it any more.
