@@ -252,6 +252,8 @@ fn a_copy_that_meets_a_foreign_name_is_no_vote() {
     let copy = world.take(2);
     assert!(copy.last().unwrap().starts_with("TAKE a b "), "{copy:?}");
     world.say(2, ":3|");
+    let confirmed = world.engine.confirmed_by(&lock);
+    assert_eq!(confirmed.len(), 2, "not by the third");
     world.take_all();
     world.extend(&lock);
     world.say(0, ":1|");
