@@ -458,9 +458,9 @@ impl<T: AboutHeld> Operate for T {
                 return cx.parts.claims.sent(command);
             }
             Answer::Question(reply, said) => {
-                let verb = || cx.parts.nodes[node].verb_of(held.question, &held.entry);
                 let missing = if let Reply::Forbidden(_) = reply {
-                    reply.missing(verb())
+                    let verb = cx.parts.nodes[node].verb_of(held.question, &held.entry);
+                    reply.missing(verb)
                 } else {
                     None
                 };
