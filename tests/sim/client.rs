@@ -859,6 +859,7 @@ impl World {
     fn transmit(&mut self, client: usize, conn: usize, bytes: &[u8]) -> usize {
         self.is_newer_than_the_last(client, conn);
         let len = self.write(conn, bytes);
+        self.watch_writes(conn, &bytes[..len]);
         let there = &self.clients[client];
         let writing = Writing {
             place: self.inputs,

@@ -695,7 +695,7 @@ impl World {
             },
             (None, None) => {}
         }
-        self.watch_asks(self.conns[conn].peer, words);
+        self.watch_asks(conn, words, &out[start..]);
         self.inspected(
             self.conns[conn].peer,
             self.conns[conn].node,

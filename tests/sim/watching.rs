@@ -31,7 +31,7 @@ pub(crate) const WATCHING: Kind = kind("watching", |entropy| {
         watches: 300_000,
         kinds: entropy.pick(&[Kinds::Redis, Kinds::Valkey, Kinds::Newest, Kinds::Mixed]),
         delay: entropy.pick(&[50, 20, 500]) * MICRO,
-        delay_tail: entropy.pick(&[0, 0, 10]) * MILLI,
+        delay_tail: entropy.pick(&[0, 0, 30]) * MILLI,
         node_timeout: entropy.pick(&[None, None, Some(5)]),
         shortest_ttl: 300,
         longest_ttl: entropy.pick(&[5_000, 1_000]),
@@ -148,7 +148,9 @@ impl World {
         match result {
             Ok(told) => {
                 watching.known = Some(told.clone());
+                let resource = watching.resource;
                 self.oracle.counts.changes += 1;
+                self.check_change(client, resource, told);
             }
             Err(error) => self.object("watch", format!("a watch of client {client} got {error:?}")),
         }

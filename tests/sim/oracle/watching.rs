@@ -4,6 +4,7 @@
 //!   told last is what the nodes have.
 //! * From then on it asks no node, until something changes: by the true state of the nodes, and by what the
 //!   client itself has sent about the resource.
+//! * What it is told of each node the node had when it read the latest question, and not an earlier one.
 //! * A watch that was ended leaves its room to others.
 //!
 //! Only worlds of the kind `watching` have watches: choices are not drawn for them elsewhere.
@@ -37,13 +38,33 @@ pub(crate) struct Watched {
     states: Vec<(Tokens, Time)>,
     /// By client and resource: when a server last executed a command of its about the lock.
     own: Vec<Vec<Time>>,
+    /// When it was last seen to wait for the lock: then it asks who holds it.
+    waited: Vec<Vec<Option<Time>>>,
+    /// By client, node and resource: on the latest connection.
+    asked: Vec<Vec<Vec<Asked>>>,
 }
+
+/// The questions for what a node has, of one connection.
+#[derive(Clone, Copy, Debug, Default)]
+struct Asked {
+    conn: usize,
+    written: u32,
+    executed: u32,
+    /// What the latest of these was told, and with which byte of the stream that ends.
+    token: Option<Token>,
+    end: u64,
+}
+
+/// How the script ends that says what a node has.
+const SCRIPT_END: &[u8] = b",85)}";
 
 impl Watched {
     pub(super) fn new(plan: &Plan) -> Self {
         Self {
             states: vec![(Vec::new(), 0); plan.resources],
             own: vec![vec![0; plan.resources]; plan.clients],
+            waited: vec![vec![None; plan.resources]; plan.clients],
+            asked: vec![vec![vec![Asked::default(); plan.resources]; plan.nodes]; plan.clients],
         }
     }
 }
@@ -106,6 +127,9 @@ impl World {
             self.note_state(resource);
         }
         for client in 0..self.plan.clients {
+            for resource in 0..self.plan.resources {
+                self.may_wait(client, resource);
+            }
             let watching = self.clients[client].watching.as_ref();
             let Some(watching) = watching.filter(|watching| self.is_calm(client, watching)) else {
                 continue;
@@ -158,25 +182,8 @@ impl World {
         Ok(())
     }
 
-    /// A server has executed a question of `client` for what it has.
-    pub(crate) fn watch_asks(&mut self, client: usize, words: &[&[u8]]) {
-        let [_, _, _, key, ..] = *words else {
-            return;
-        };
-        // A node that tells of no change is asked again and again: one of mixed kinds.
-        let often = self.plan.delay_tail != 0
-            || self.plan.node_timeout.is_some()
-            || self.plan.kinds == Kinds::Mixed;
-        if self.plan.watches == 0 || often || !is_inspection(words) || self.plan.clients <= client {
-            return;
-        }
-        let Some(resource) = self.names.iter().position(|name| key == name) else {
-            return;
-        };
-        self.note_state(resource);
-        let watching = self.clients[client].watching.as_ref();
-        let watching = watching.filter(|watching| watching.resource == resource);
-        // Who waits for the lock asks who holds it.
+    /// Returns `true` if a user of `client` waits for the lock, or may have asked who holds it.
+    fn may_wait(&mut self, client: usize, resource: usize) -> bool {
         let waits = self.clients[client]
             .users
             .iter()
@@ -185,9 +192,101 @@ impl World {
                 let wants = matches!(there.task, Task::Acquiring { .. });
                 wants && self.plan.resource_of(user) == resource
             });
-        if !waits && watching.is_some_and(|watching| self.is_calm(client, watching)) {
+        let waited = &mut self.oracle.watched.waited[client][resource];
+        if waits {
+            *waited = Some(self.now);
+        }
+        waited.is_some_and(|waited| self.now <= waited + SECOND)
+    }
+
+    /// Returns the questions of a client of a node, on this connection, if there is no later one.
+    fn asked_over(&mut self, conn: usize, resource: usize) -> Option<&mut Asked> {
+        let link = &self.conns[conn];
+        let asked = &mut self.oracle.watched.asked[link.peer][link.node][resource];
+        if asked.conn < conn {
+            *asked = Asked {
+                conn,
+                ..Asked::default()
+            };
+        }
+        (asked.conn == conn).then_some(asked)
+    }
+
+    /// A client has written these bytes.
+    pub(crate) fn watch_writes(&mut self, conn: usize, bytes: &[u8]) {
+        if self.plan.watches == 0 {
+            return;
+        }
+        let places = bytes.windows(SCRIPT_END.len()).enumerate();
+        for (place, _) in places.filter(|(_, word)| *word == SCRIPT_END) {
+            let behind = &bytes[place..bytes.len().min(place + 40)];
+            let is_in = |name: &[u8]| behind.windows(name.len()).any(|word| word == name);
+            let resource = self.names.iter().position(|name| is_in(name));
+            if let Some(asked) = resource.and_then(|resource| self.asked_over(conn, resource)) {
+                asked.written += 1;
+            }
+        }
+    }
+
+    /// A server has executed a question for what it has, and answers so.
+    pub(crate) fn watch_asks(&mut self, conn: usize, words: &[&[u8]], reply: &[u8]) {
+        let client = self.conns[conn].peer;
+        let [_, _, _, key, ..] = *words else {
+            return;
+        };
+        if self.plan.watches == 0 || !is_inspection(words) || self.plan.clients <= client {
+            return;
+        }
+        let Some(resource) = self.names.iter().position(|name| key == name) else {
+            return;
+        };
+        self.note_state(resource);
+        self.is_needed(client, resource);
+        let (tokens, _) = &self.oracle.watched.states[resource];
+        let token = tokens[self.conns[conn].server];
+        let end = self.conns[conn].far.replied + reply.len() as u64;
+        if let Some(asked) = self.asked_over(conn, resource) {
+            asked.executed += 1;
+            (asked.token, asked.end) = (token, end);
+        }
+    }
+
+    /// A client asks what a node has.
+    fn is_needed(&mut self, client: usize, resource: usize) {
+        let of_waiter = self.may_wait(client, resource);
+        let watching = self.clients[client].watching.as_ref();
+        let watching = watching.filter(|watching| watching.resource == resource);
+        // A node that tells of no change is asked again and again: one of mixed kinds.
+        let often = self.plan.delay_tail != 0
+            || self.plan.node_timeout.is_some()
+            || self.plan.kinds == Kinds::Mixed;
+        let calm = watching.is_some_and(|watching| self.is_calm(client, watching));
+        if !often && !of_waiter && calm {
             let text = format!("client {client} asks what it was told, though nothing has changed");
             self.object("watch", text);
+        }
+    }
+
+    /// A watch of `client` is told of a change.
+    pub(crate) fn check_change(&mut self, client: usize, resource: usize, told: &Inspection) {
+        if self.may_wait(client, resource) {
+            return;
+        }
+        for (node, there) in told.nodes().iter().enumerate() {
+            let has = match &there.found {
+                Found::Free => false,
+                Found::Holder { .. } | Found::Copy { .. } => true,
+                _ => continue,
+            };
+            let asked = self.oracle.watched.asked[client][node][resource];
+            let is_read = asked.end <= self.conns[asked.conn].near.read;
+            if asked.written != asked.executed || !is_read || asked.token.is_some() != has {
+                let text = format!(
+                    "client {client} was told {told}, before node {node} had answered the latest question: \
+                     {asked:?}"
+                );
+                return self.object("watch", text);
+            }
         }
     }
 }
