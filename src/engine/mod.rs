@@ -81,13 +81,12 @@ use crate::error::{
     CheckError, ConfirmError, ExtendError, InvalidRequest, LockError, ReinitError, TrustError,
 };
 use crate::invariant::Must;
-use crate::keys::{ClaimKey, PlaceKey};
+use crate::keys::ClaimKey;
 use crate::limits::WATCHES_MAX;
 #[cfg(feature = "std")]
 use crate::node::Node;
 use crate::quorum::{Lock, LockId};
 use crate::resource::{check_resource, check_resources};
-use crate::slab::Key;
 use crate::time::Instant;
 
 use inspection::{InspectError, Inspection};
@@ -324,11 +323,10 @@ impl Engine {
         self.begin_acquire(now, options, |parts, tries| {
             let buffers = &mut parts.claims.buffers;
             let places = resources.iter();
-            let mut places = places.map(|resource| parts.queues.enter(resource, buffers));
-            let first = places.next();
-            let more = places.collect();
-            let acquire = Acquire::new(&request, tries, first.unwrap_or(PlaceKey(Key::NONE)));
-            acquire.with_more(more, parts.nodes.len())
+            let places = places.map(|resource| parts.queues.enter(resource, buffers));
+            let places: Box<[_]> = places.collect();
+            let acquire = Acquire::new(&request, tries, places[0]);
+            acquire.of_several(places, parts.nodes.len())
         })
     }
 

@@ -5,7 +5,6 @@
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
-use alloc::vec::Vec;
 use core::time::Duration;
 
 use rand::rngs::StdRng;
@@ -41,10 +40,8 @@ pub(super) struct Parts {
     pub(super) claims: Claims,
     pub(super) timers: Timers,
     pub(super) queues: Queues,
-    /// The places of locks on several resources that are held: those behind the first.
-    pub(super) more_places: BTreeMap<ClaimKey, Box<[PlaceKey]>>,
-    /// Operations whose turn it is besides the one that is returned.
-    pub(super) turns: Vec<OperationKey>,
+    /// The places of locks on several resources that are held.
+    pub(super) places_of_several: BTreeMap<ClaimKey, Box<[PlaceKey]>>,
     /// How many operations ask no node for now: they wait for others, or for the next attempt.
     pub(super) resting: usize,
     /// What is to be reported at the next poll, in the order in which it became certain.
@@ -62,6 +59,9 @@ pub(super) enum News {
     AtRisk(LockId),
     /// Something has changed that this operation waits for. There is nothing to tell a caller.
     Stirred(OperationKey),
+    /// An operation that wants several resources has left some of them to others. There is nothing to tell a
+    /// caller.
+    Freed,
 }
 
 impl Parts {
@@ -75,8 +75,7 @@ impl Parts {
             claims: Claims::new(engine, config.drift()),
             timers: Timers::new(start),
             queues: Queues::new(engine),
-            more_places: BTreeMap::new(),
-            turns: Vec::new(),
+            places_of_several: BTreeMap::new(),
             resting: 0,
             news: VecDeque::new(),
             random,
@@ -111,8 +110,8 @@ impl Parts {
     pub(super) fn vacate(&mut self, now: Instant, claim: ClaimKey) -> Option<OperationKey> {
         let there = self.claims.get_mut(claim)?;
         let place = there.place.take()?;
-        if there.takes_several() {
-            return self.vacate_several(now, claim, place);
+        if there.is_for_several() {
+            return self.vacate_several(now, claim);
         }
         let buffers = &mut self.claims.buffers;
         let (next, leaves) = self.queues.vacate(now, place, claim, buffers)?;
@@ -122,27 +121,26 @@ impl Parts {
         Some(next)
     }
 
-    /// The same for a lock on several resources, the first of which has this `place`. Each may have a next
-    /// operation: one is returned, the others stand in `turns`.
+    /// The same for a lock on several resources. There may be a next operation for each: see
+    /// [`next_freed`](Self::next_freed) for the others.
     #[cold]
     #[inline(never)]
-    fn vacate_several(
-        &mut self,
-        now: Instant,
-        claim: ClaimKey,
-        place: PlaceKey,
-    ) -> Option<OperationKey> {
-        let more = self.more_places.remove(&claim).unwrap_or_default();
-        for place in core::iter::once(place).chain(more) {
-            let buffers = &mut self.claims.buffers;
-            if let Some((next, leaves)) = self.queues.vacate(now, place, claim, buffers) {
-                if leaves {
-                    self.leave_to_others(now, place);
-                }
-                self.turns.push(next);
-            }
+    fn vacate_several(&mut self, now: Instant, claim: ClaimKey) -> Option<OperationKey> {
+        let places = self.places_of_several.remove(&claim).must()?;
+        let buffers = &mut self.claims.buffers;
+        self.queues.vacate_set(now, claim, &places, buffers);
+        self.next_freed(now)
+    }
+
+    /// Returns the next operation that is to ask for what another, which wanted several resources, has left.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn next_freed(&mut self, now: Instant) -> Option<OperationKey> {
+        let promoted = self.queues.next_freed(now)?;
+        if promoted.leaves {
+            self.leave_to_others(now, promoted.place);
         }
-        self.turns.pop()
+        Some(promoted.next)
     }
 
     /// The contender of `place` does not ask for the lock before others could.

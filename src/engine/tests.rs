@@ -35,6 +35,8 @@ mod release;
 mod restarts;
 mod room;
 mod scripts;
+#[cfg(feature = "embedded")]
+mod set_waits;
 mod sets;
 #[cfg(feature = "embedded")]
 mod strict;

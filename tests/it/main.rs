@@ -57,6 +57,7 @@ mod replies;
 mod restart;
 mod scripts;
 mod secrets;
+mod set_waits;
 mod sets;
 mod slow;
 #[cfg(target_os = "linux")]

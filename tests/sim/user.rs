@@ -342,7 +342,11 @@ impl World {
             }
             Told::Kept { lock, result } => self.kept(client, lock, &result),
             Told::AtRisk { lock } => self.at_risk(client, lock),
-            Told::Inspected { round, result } => self.check_inspection(client, round, &result),
+            Told::Inspected { round, result } => {
+                if !self.changed(client, round, &result) {
+                    self.check_inspection(client, round, &result);
+                }
+            }
             Told::Reinitialised { round, result } => self.reinitialised(client, round, &result),
             Told::Confirmed { .. } | _ => {
                 self.object("outcome", format!("client {client} was told something new"));
@@ -582,7 +586,7 @@ impl World {
             self.reinit(client);
             return true;
         }
-        if self.inspects(client) {
+        if self.inspects(client) || self.watches(client) {
             return true;
         }
         let now = self.now;

@@ -85,17 +85,6 @@ pub(crate) struct Claim {
     pub(crate) alert: u64,
 }
 
-/// Where a claim comes from.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Origin {
-    /// This engine has made the attempt.
-    Here,
-    /// The same, on several resources: the `SET` is a script, and is answered as that.
-    HereOnSeveral,
-    /// It was granted elsewhere: only what holds for every such lock is assumed of it.
-    Elsewhere,
-}
-
 /// The questions about a lock that may be open.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Questions {
@@ -103,6 +92,17 @@ pub(crate) struct Questions {
     pub(crate) newest: Option<OperationKey>,
     /// There may be older ones.
     pub(crate) older: bool,
+}
+
+/// Who has made the attempt.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Origin {
+    /// This engine, for one resource.
+    One,
+    /// This engine, for several.
+    Several,
+    /// Another: only what holds for every lock is assumed of it.
+    Elsewhere,
 }
 
 /// Where a claim stands.
@@ -129,8 +129,8 @@ impl Claim {
     /// A claim of an attempt that has sent nothing yet.
     pub(crate) fn attempt(operation: OperationKey, entry: Entry, life: Duration) -> Self {
         let origin = match entry.is_several() {
-            true => Origin::HereOnSeveral,
-            false => Origin::Here,
+            true => Origin::Several,
+            false => Origin::One,
         };
         Self {
             origin,
@@ -161,7 +161,7 @@ impl Claim {
             key: ClaimKey(Key::NONE),
             stage,
             entry,
-            origin: Origin::Here,
+            origin: Origin::One,
             extending: 0,
             life,
             valid_until: Instant::ZERO,
@@ -256,14 +256,14 @@ impl Claim {
         }
     }
 
+    /// Returns `true` if this engine has made the attempt, for several resources.
+    pub(crate) fn is_for_several(&self) -> bool {
+        self.origin == Origin::Several
+    }
+
     /// Returns `true` if it was granted elsewhere.
     pub(crate) fn is_adopted(&self) -> bool {
         self.origin == Origin::Elsewhere
-    }
-
-    /// Returns `true` if this engine has made the attempt, on several resources.
-    pub(crate) fn takes_several(&self) -> bool {
-        self.origin == Origin::HereOnSeveral
     }
 
     /// Returns `true` if it is on several resources, and its entry is here.

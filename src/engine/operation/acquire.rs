@@ -5,6 +5,7 @@
 //! releases what it locked, waits a random time, and begins again with a fresh token.
 
 mod several;
+mod turns;
 mod waiting;
 
 use alloc::boxed::Box;
@@ -42,7 +43,7 @@ use waiting::why_at_last;
 pub(in crate::engine) struct Acquire {
     /// The claim of the present attempt.
     claim: Option<ClaimKey>,
-    /// The resource, and who else wants it.
+    /// The resource, and who else wants it; of several that one for which it waits.
     place: PlaceKey,
     /// It waits for its turn, or has waited: its caller knows it by that.
     waiter: Option<WaiterKey>,
@@ -86,8 +87,8 @@ impl Acquire {
         }
     }
 
-    /// The same for several resources: these are the places of all but the first.
-    pub(in crate::engine) fn with_more(mut self, places: Box<[PlaceKey]>, nodes: usize) -> Self {
+    /// The same for several resources: these are their places.
+    pub(in crate::engine) fn of_several(mut self, places: Box<[PlaceKey]>, nodes: usize) -> Self {
         self.several = Some(Box::new(Several::new(places, nodes)));
         self
     }
@@ -256,7 +257,10 @@ impl Acquire {
         let (queues, buffers) = (&mut parts.queues, &mut parts.claims.buffers);
         match (&self.verdict, self.waiter) {
             (Verdict::HandedOut, None) => None,
-            _ if self.several.is_some() => self.leave_several(operation, parts),
+            _ if self.several.is_some() => {
+                Self::leave_several(operation, parts);
+                None
+            }
             (Verdict::HandedOut, Some(waiter)) => {
                 queues.forget(waiter);
                 None
@@ -476,7 +480,7 @@ impl Operate for Acquire {
             && matches!(self.verdict, Verdict::Refused(Refusal::NoQuorum))
         {
             let at = cx.now.saturating_add(SHORTEST_REST);
-            self.rest_after(Refusal::NoQuorum, at, cx);
+            self.rest_until(at, Refusal::NoQuorum, cx);
         }
     }
 
@@ -510,8 +514,6 @@ impl Operate for Acquire {
             }
         } else if cx.now < until {
             cx.round.arm(&mut cx.parts.timers);
-        } else if self.several.is_some() {
-            self.try_again(cx);
         } else if self.is_held_here(cx) {
             self.wait_for_turn(cx);
         } else {
@@ -530,6 +532,9 @@ impl Operate for Acquire {
     fn lead(&mut self, cx: &mut Context<'_>) {
         match cx.round.state {
             State::Queued { .. } | State::Resting { .. } => {
+                if self.wants_several() {
+                    self.lead_several(cx);
+                }
                 let waiting = cx.parts.queues.waiting(self.place);
                 let (after, leaves) = waiting.map_or((Verdict::Open, false), |(waiting, _)| {
                     (Verdict::Refused(waiting.why), !waiting.has_asked())
@@ -545,8 +550,7 @@ impl Operate for Acquire {
     }
 
     fn stirred(&mut self, cx: &mut Context<'_>) {
-        let rests = matches!(cx.round.state, State::Resting { .. }) && self.several.is_none();
-        if rests && !self.is_held_here(cx) {
+        if matches!(cx.round.state, State::Resting { .. }) && !self.is_held_here(cx) {
             self.go_on(cx);
         }
     }
@@ -632,7 +636,7 @@ pub(in crate::engine) fn set_answered(
             Answer::Nil
         }
         // One of several keys is of another type: nothing was done.
-        Reply::Error(error) if claim.takes_several() && error.code() == "WRONGTYPE" => {
+        Reply::Error(error) if claim.is_for_several() && error.code() == "WRONGTYPE" => {
             return set_answered(now, node, key, Reply::Nil, parts);
         }
         Reply::Error(error) => {
@@ -651,7 +655,7 @@ pub(in crate::engine) fn set_answered(
         Reply::Forbidden(Forbidden::Command | Forbidden::Key) => {
             paid = claim.denied(node);
             let there = &mut parts.nodes[node];
-            let several = claim.takes_several();
+            let several = claim.is_for_several();
             let verb = match several {
                 true => Dialect::Text.verb(),
                 false => there.verb_of_set(),
@@ -668,7 +672,7 @@ pub(in crate::engine) fn set_answered(
             claim.set_lost(node);
             Answer::Vote(unusable(Unusable::NoPermission))
         }
-        Reply::Integer(said) if claim.takes_several() => {
+        Reply::Integer(said) if claim.is_for_several() => {
             return several_answered(now, node, key, said, parts);
         }
         Reply::Integer(_) | Reply::Pair(..) | Reply::Other => {

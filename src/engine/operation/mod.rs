@@ -379,6 +379,11 @@ impl Kind {
         }
     }
 
+    /// Returns `true` if it is to take a lock on several resources.
+    pub(super) fn wants_several(&self) -> bool {
+        matches!(self, Self::Acquire(acquire) if acquire.wants_several())
+    }
+
     /// Returns the question about a lock that is held, if the operation is one.
     pub(super) fn held(&self) -> Option<&LockQuestion> {
         match self {

@@ -37,7 +37,7 @@ pub(in crate::engine) fn first_set_answered(
     if parts
         .claims
         .get(claim)
-        .is_some_and(|claim| claim.takes_several())
+        .is_some_and(|claim| claim.is_for_several())
     {
         return set_answered(now, node, claim, reply, parts); // Its script asks each time.
     }
@@ -71,7 +71,7 @@ pub(super) fn withheld(
     let several = parts
         .claims
         .get(key)
-        .is_some_and(|claim| claim.takes_several());
+        .is_some_and(|claim| claim.is_for_several());
     if !several || native.is_none() {
         there.forbidden(missing);
     }

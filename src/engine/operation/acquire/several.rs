@@ -5,30 +5,27 @@
 //!
 //! # Not here
 //!
-//! The queues: an acquisition of several makes its attempts beside the contenders of its resources, and
-//! rests for a random delay between two of them.
+//! Whose turn it is, and what an acquisition of several does between two attempts: [`super::turns`].
 
 use alloc::boxed::Box;
 use alloc::vec;
-use alloc::vec::Vec;
 
-use super::{Acquire, Verdict, set_answered, with_fresh_token};
+use super::{Acquire, set_answered, with_fresh_token};
 use crate::engine::answer::{Answer, Answered};
 use crate::engine::operation::permission::withheld;
-use crate::engine::operation::round::State;
 use crate::engine::operation::{Context, Operate};
 use crate::engine::parts::Parts;
-use crate::engine::queues::Refusal;
 use crate::entry::Entry;
 use crate::error::{NodeOutcome, Report};
-use crate::keys::{ClaimKey, NodeId, OperationKey, PlaceKey};
+use crate::keys::{ClaimKey, NodeId, PlaceKey};
 use crate::node::{Reply, forbidden_to_lock};
+use crate::quorum::NodeSet;
 use crate::time::Instant;
 
 /// What is kept of an acquisition of several resources besides.
 #[derive(Debug)]
 pub(super) struct Several {
-    /// Of the resources behind the first, in their order.
+    /// Of the resources, in their order.
     pub(super) places: Box<[PlaceKey]>,
     /// Which resource each node has said is another's in the present attempt: its place among them,
     /// counted from 1. Zero: none.
@@ -43,9 +40,17 @@ impl Several {
         }
     }
 
+    /// Returns the nodes that have named another than this one, counted from 0.
+    pub(super) fn named_others(&self, number: usize) -> NodeSet {
+        NodeSet::first(self.held.len()).filter(|node| {
+            let named = usize::from(self.held[node.index()]);
+            named != 0 && named != number + 1
+        })
+    }
+
     /// Returns the place among the resources that the most nodes have named, counted from 0; of several the
     /// first.
-    fn most_named(&self) -> Option<usize> {
+    pub(super) fn most_named(&self) -> Option<usize> {
         let count = |number: u8| self.held.iter().filter(|held| **held == number).count();
         let numbers = self.held.iter().copied().filter(|number| *number != 0);
         let number = numbers.min_by_key(|number| (usize::MAX - count(*number), *number))?;
@@ -55,9 +60,12 @@ impl Several {
 
 impl Acquire {
     /// Returns the places of all resources.
-    pub(super) fn places(&self) -> impl Iterator<Item = PlaceKey> {
-        let more = self.several.iter().flat_map(|several| &*several.places);
-        core::iter::once(self.place).chain(more.copied())
+    pub(in crate::engine) fn places(&self) -> &[PlaceKey] {
+        self.several
+            .as_ref()
+            .map_or(core::slice::from_ref(&self.place), |several| {
+                &several.places
+            })
     }
 
     /// All resources with a fresh token.
@@ -68,17 +76,10 @@ impl Acquire {
             several.held.fill(0);
         }
         let buffer = parts.claims.buffers.take();
-        let names = self.places().map(|place| parts.queues.name(place));
+        let names = self.places().iter().map(|place| parts.queues.name(*place));
         with_fresh_token(&mut parts.random, &parts.settings.owner, |token| {
             Entry::of_several(buffer, names, token)
         })
-    }
-
-    /// The first attempt.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn begin_several(&mut self, cx: &mut Context<'_>) {
-        self.ask_nodes(cx);
     }
 
     /// `node` says that this one of the resources is another's, counted from 0.
@@ -86,20 +87,12 @@ impl Acquire {
     #[inline(never)]
     pub(super) fn named(&mut self, node: NodeId, which: u8, cx: &mut Context<'_>) {
         if let Some(several) = &mut self.several
-            && usize::from(which) <= several.places.len()
+            && usize::from(which) < several.places.len()
             && cx.round.asks(node)
         {
             several.held[node.index()] = which + 1;
         }
         self.answered(node, Answer::Nil, cx);
-    }
-
-    /// Waits for the random delay, which ends then, after an attempt that was refused.
-    #[cold]
-    pub(super) fn rest_several(&mut self, until: Instant, after: Refusal, cx: &mut Context<'_>) {
-        self.verdict = Verdict::Refused(after);
-        let until = until.min(self.rest_end(cx));
-        cx.round.rest(State::Resting { until }, cx.parts);
     }
 
     /// Returns the place of the resource that keeps the lock from being taken, as far as it is known; and
@@ -109,51 +102,23 @@ impl Acquire {
         let Some(several) = &self.several else {
             return (report, Some(self.place));
         };
-        let places: Vec<PlaceKey> = self.places().collect();
+        let places = self.places();
         let name = |number: usize| cx.parts.queues.name(places[number]);
         let held = several.held.iter().enumerate().map(|(node, number)| {
             let outcome = cx.round.ballots[node].outcome;
             let number = usize::from(*number).checked_sub(1);
             number.filter(|_| outcome == NodeOutcome::Held).map(name)
         });
-        let most = several.most_named();
+        let most = self.held_here(cx).or(several.most_named());
+        let known = || {
+            let known = cx.parts.queues.known_place(cx.round.key)?;
+            places.iter().position(|place| *place == known)
+        };
+        let most = most.or_else(known);
         (
             report.of_several(held, most.map(name)),
             most.map(|number| places[number]),
         )
-    }
-
-    /// Ends `operation`, which it is. Returns an operation whose turn it is then; the turns of others stand
-    /// in `parts`.
-    #[cold]
-    pub(super) fn leave_several(
-        &mut self,
-        operation: OperationKey,
-        parts: &mut Parts,
-    ) -> Option<OperationKey> {
-        let places: Vec<PlaceKey> = self.places().collect();
-        for place in places {
-            let (queues, buffers) = (&mut parts.queues, &mut parts.claims.buffers);
-            let next = queues.leave(place, operation, None, buffers);
-            parts.turns.extend(next);
-        }
-        parts.turns.pop()
-    }
-
-    /// The lock of `claim` is held from now on, at the places behind the first too.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn hold_several(&mut self, claim: ClaimKey, cx: &mut Context<'_>) {
-        let Some(several) = self.several.take() else {
-            return;
-        };
-        for place in &several.places {
-            cx.parts.queues.hold(*place, cx.round.key, claim);
-            if cx.parts.queues.is_anyone_waiting() {
-                cx.parts.tell_watches_at(*place);
-            }
-        }
-        cx.parts.more_places.insert(claim, several.places);
     }
 }
 
