@@ -132,12 +132,82 @@ impl LocalRedlock {
         resource: impl AsRef<[u8]>,
         options: &LockOptions,
     ) -> Result<Lock, LockError> {
+        self.acquire(&Request::new(resource.as_ref(), options))
+    }
+
+    /// Takes one lock on all of `resources` for `ttl`: all of them or none, on each node at once. If any is
+    /// held, waits for it: at most 5 s, or as the handle's [`Retry`](crate::Retry) says.
+    ///
+    /// No two callers can block each other for ever, in whatever order each of them names its resources.
+    /// See [`lock_all_with`](Self::lock_all_with).
+    ///
+    /// # Errors
+    ///
+    /// As [`lock_all_with`](Self::lock_all_with).
+    pub fn lock_all(
+        &mut self,
+        resources: impl IntoIterator<Item = impl AsRef<[u8]>>,
+        ttl: Duration,
+    ) -> Result<Lock, LockError> {
+        self.lock_all_with(resources, &LockOptions::new(ttl))
+    }
+
+    /// Takes one lock on all of `resources` for `ttl` if all of them are free now: one attempt.
+    ///
+    /// # Errors
+    ///
+    /// As [`lock_all_with`](Self::lock_all_with).
+    pub fn try_lock_all(
+        &mut self,
+        resources: impl IntoIterator<Item = impl AsRef<[u8]>>,
+        ttl: Duration,
+    ) -> Result<Lock, LockError> {
+        self.lock_all_with(resources, &LockOptions::new(ttl).tries(1))
+    }
+
+    /// Takes one lock on all of `resources`, as `options` say: 1 to 64 names that differ.
+    ///
+    /// It has one token and one end for all of them: it is extended, kept, lost and released as a
+    /// whole, and [`resources`](Lock::resources) returns their names. A lock on one of them alone keeps it
+    /// out and is kept out by it, also one of another library.
+    ///
+    /// A node counts only while it has all of the names. The nodes have to allow `EVAL`, and the user
+    /// `GET`, `SET` and `DEL` on every name. An acquisition costs one command for each node, as for one
+    /// name, with a script of some 700 bytes.
+    ///
+    /// ```no_run
+    /// use std::time::Duration;
+    /// use shearline::{LocalRedlock, LockOptions};
+    ///
+    /// let urls = ["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"];
+    /// let mut local = LocalRedlock::connect(urls)?;
+    /// let options = LockOptions::new(Duration::from_secs(10)).wait(Duration::from_secs(1));
+    /// let both = local.lock_all_with(["account:1", "account:2"], &options)?;
+    /// // Money goes from one to the other.
+    /// local.unlock(both)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`lock_with`](Self::lock_with); in [`LockError::Held`] the report says which of the resources is
+    /// held ([`Report::held_resource`]). [`LockError::Invalid`] also for no, too many or equal names.
+    pub fn lock_all_with(
+        &mut self,
+        resources: impl IntoIterator<Item = impl AsRef<[u8]>>,
+        options: &LockOptions,
+    ) -> Result<Lock, LockError> {
+        let resources: Vec<_> = resources.into_iter().collect();
+        let resources: Vec<&[u8]> = resources.iter().map(AsRef::as_ref).collect();
+        self.acquire(&Request::all(&resources, options))
+    }
+
+    fn acquire(&mut self, request: &Request<'_>) -> Result<Lock, LockError> {
         let mut call = self.begin()?;
         let since = call.catch_up();
-        let request = Request::new(resource.as_ref(), options);
         let round = call
             .driver
-            .ask(|engine, now| engine.acquire(now, &request))?;
+            .ask(|engine, now| engine.acquire(now, request))?;
         let lock = match call.outcome(round) {
             Ok(Event::Acquired { result, .. }) => result?,
             Ok(other) => unreachable!("the outcome of an acquisition, not {other:?}"),

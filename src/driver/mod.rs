@@ -239,6 +239,22 @@ impl Driver {
             .ask(|engine, now| engine.acquire(now, &request))
     }
 
+    /// Begins to take one lock on all of `resources`, 1 to 64 names that differ: all of them or none. The
+    /// outcome is an [`Event::Acquired`]. See [`Redlock::lock_all_with`](crate::Redlock::lock_all_with).
+    ///
+    /// # Errors
+    ///
+    /// As [`acquire`](Self::acquire).
+    pub fn acquire_all(
+        &mut self,
+        resources: &[&[u8]],
+        options: &LockOptions,
+    ) -> Result<RoundId, LockError> {
+        let request = Request::all(resources, options);
+        self.begin()?
+            .ask(|engine, now| engine.acquire(now, &request))
+    }
+
     /// Begins to extend `lock` to `ttl` from now. The outcome is an [`Event::Extended`], with what is to
     /// be applied to the lock.
     ///

@@ -76,11 +76,19 @@ impl Operations {
         self.slab.get_mut(operation.0)
     }
 
+    /// Returns how many places acquisitions use.
     #[cfg(test)]
-    pub(super) fn acquires(&self) -> usize {
+    pub(super) fn places(&self) -> usize {
         let all = self.slab.iter();
-        all.filter(|(_, operation)| matches!(operation.kind, Kind::Acquire(_)))
-            .count()
+        let places = all.map(|(_, operation)| match &operation.kind {
+            Kind::Acquire(acquire) => acquire.places().len(),
+            Kind::Extend(_)
+            | Kind::Confirm(_)
+            | Kind::Inspect(_)
+            | Kind::Release(_)
+            | Kind::Reinit(_) => 0,
+        });
+        places.sum()
     }
 
     /// Returns how many ask no node for now, counted one by one.
@@ -139,6 +147,13 @@ impl Operations {
     /// The operation of `key` waits for its turn: all that is kept of it stands in the queue.
     #[cold]
     fn put_aside(&mut self, key: OperationKey) -> RoundId {
+        if self
+            .slab
+            .get(key.0)
+            .is_some_and(|operation| operation.kind.wants_several())
+        {
+            return RoundId(key); // It stands in several queues, and stays open.
+        }
         match self.slab.remove(key.0) {
             Some(Operation {
                 round,
@@ -359,7 +374,17 @@ impl Operations {
 
     // Out of line: mostly nobody waits.
     #[inline(never)]
-    fn lead_one(&mut self, now: Instant, next: OperationKey, parts: &mut Parts) {
+    fn lead_one(&mut self, now: Instant, mut next: OperationKey, parts: &mut Parts) {
+        loop {
+            self.lead_this(now, next, parts);
+            match parts.next_freed(now) {
+                Some(another) => next = another,
+                None => return,
+            }
+        }
+    }
+
+    fn lead_this(&mut self, now: Instant, next: OperationKey, parts: &mut Parts) {
         if let Some(waiter) = next.waiter() {
             self.open(waiter, parts);
         }
@@ -506,7 +531,11 @@ fn learn(
             repair,
         } => {
             // A look that was sent before it may have registered for the key that it has deleted.
-            if repair && matches!(reply, Reply::Integer(1..)) {
+            let deleted = || match parts.claims.get(claim) {
+                Some(claim) if claim.is_several() => true, // It may have deleted some.
+                _ => matches!(reply, Reply::Integer(1..)),
+            };
+            if repair && deleted() {
                 parts.wrote(now, claim);
             }
             let (claims, mut below) = parts.claims(now);

@@ -79,6 +79,11 @@ impl Engine {
                     self.stir(now, Some(key));
                     None
                 }
+                News::Freed => {
+                    let next = self.parts.next_freed(now);
+                    self.operations.lead(now, next, &mut self.parts);
+                    None
+                }
             };
             if event.is_some() {
                 return event;

@@ -45,10 +45,17 @@ impl LockGuard {
         }
     }
 
-    /// Returns the locked resource, which is the Redis key: 1 to 1024 bytes of any value.
+    /// Returns the locked resource, which is the Redis key: 1 to 1024 bytes of any value. Of a lock on
+    /// several [resources](Self::resources) it is the first.
     #[must_use]
     pub fn resource(&self) -> &[u8] {
         self.lock().resource()
+    }
+
+    /// Returns all resources of the lock, in the order in which they were given to
+    /// [`Redlock::lock_all`]; of a lock on one resource, that.
+    pub fn resources(&self) -> impl ExactSizeIterator<Item = &[u8]> {
+        self.lock().resources()
     }
 
     /// Returns the token, which is the value of the key on the nodes.

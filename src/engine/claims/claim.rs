@@ -34,8 +34,7 @@ pub(crate) struct Claim {
     pub(crate) stage: Stage,
     /// Key and token. `None` while a `Lock` outside owns them, unless it is kept: then a copy.
     pub(crate) entry: Option<Entry>,
-    /// It was granted elsewhere: only what holds for every such lock is assumed of it.
-    pub(crate) adopted: bool,
+    pub(crate) origin: Origin,
     /// How many extensions of it count votes.
     pub(crate) extending: u8,
     /// The longest that any node was asked to keep it: the ttl and the lock delay.
@@ -95,6 +94,17 @@ pub(crate) struct Questions {
     pub(crate) older: bool,
 }
 
+/// Who has made the attempt.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Origin {
+    /// This engine, for one resource.
+    One,
+    /// This engine, for several.
+    Several,
+    /// Another: only what holds for every lock is assumed of it.
+    Elsewhere,
+}
+
 /// Where a claim stands.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Stage {
@@ -118,7 +128,14 @@ pub(crate) enum Stage {
 impl Claim {
     /// A claim of an attempt that has sent nothing yet.
     pub(crate) fn attempt(operation: OperationKey, entry: Entry, life: Duration) -> Self {
-        Self::new(Stage::Attempt { operation }, Some(entry), life)
+        let origin = match entry.is_several() {
+            true => Origin::Several,
+            false => Origin::One,
+        };
+        Self {
+            origin,
+            ..Self::new(Stage::Attempt { operation }, Some(entry), life)
+        }
     }
 
     /// The claim of a lock that was granted elsewhere: any of `nodes` may have it.
@@ -129,7 +146,7 @@ impl Claim {
         gone_by: Instant,
     ) -> Self {
         Self {
-            adopted: true,
+            origin: Origin::Elsewhere,
             valid_until: until,
             told_until: until,
             gone_by,
@@ -144,7 +161,7 @@ impl Claim {
             key: ClaimKey(Key::NONE),
             stage,
             entry,
-            adopted: false,
+            origin: Origin::One,
             extending: 0,
             life,
             valid_until: Instant::ZERO,
@@ -237,6 +254,21 @@ impl Claim {
             Instant::ZERO => self.gone_by,
             known => known,
         }
+    }
+
+    /// Returns `true` if this engine has made the attempt, for several resources.
+    pub(crate) fn is_for_several(&self) -> bool {
+        self.origin == Origin::Several
+    }
+
+    /// Returns `true` if it was granted elsewhere.
+    pub(crate) fn is_adopted(&self) -> bool {
+        self.origin == Origin::Elsewhere
+    }
+
+    /// Returns `true` if it is on several resources, and its entry is here.
+    pub(crate) fn is_several(&self) -> bool {
+        self.entry.as_ref().is_some_and(Entry::is_several)
     }
 
     /// Returns `true` if it is being released and no node can hold it any more.

@@ -81,7 +81,7 @@ impl LockQuestion {
         // All nodes count if it is this engine's own. Of one that was handed over only those that
         // it stands on: the previous owner may still release a copy that it had no answer about,
         // over its own connection, after the lock was extended here.
-        let own = claim.filter(|claim| !guard!(EveryVoterCounts, claim.adopted));
+        let own = claim.filter(|claim| !guard!(EveryVoterCounts, claim.is_adopted()));
         let voters = own.map_or(lock.voters(), |_| parts.nodes.set());
         let (lacking, regained) =
             claim.map_or((NodeSet::EMPTY, 0), |claim| (claim.lacking, claim.regained));
@@ -181,7 +181,9 @@ impl LockQuestion {
     /// extension: what the nodes were to tell them is lost.
     fn tell_of_write(&self, cx: &mut Context<'_>) {
         if self.question == Question::Extend && cx.parts.queues.is_anyone_waiting() {
-            cx.parts.wrote_to(cx.now, self.entry.resource());
+            for name in self.entry.names() {
+                cx.parts.wrote_to(cx.now, name);
+            }
         }
     }
 
@@ -456,8 +458,13 @@ impl<T: AboutHeld> Operate for T {
                 return cx.parts.claims.sent(command);
             }
             Answer::Question(reply, said) => {
-                let verb = cx.parts.nodes[node].dialect_of(held.question).verb();
-                let said = match reply.missing(verb) {
+                let missing = if let Reply::Forbidden(_) = reply {
+                    let verb = cx.parts.nodes[node].verb_of(held.question, &held.entry);
+                    reply.missing(verb)
+                } else {
+                    None
+                };
+                let said = match missing {
                     Some(missing) => unusable(missing),
                     None if ask_why(node, &held.entry, reply, cx) => return,
                     None => said.vote(),
@@ -467,7 +474,11 @@ impl<T: AboutHeld> Operate for T {
                 said
             }
             Answer::Vote(said) => said,
-            Answer::Nil | Answer::Forgotten(_) | Answer::Permitted | Answer::Withheld(_) => return,
+            Answer::Nil
+            | Answer::Named(_)
+            | Answer::Forgotten(_)
+            | Answer::Permitted
+            | Answer::Withheld(_) => return,
         };
         self.vote(node, said, cx);
     }

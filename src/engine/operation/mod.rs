@@ -28,7 +28,6 @@ pub(super) mod reinit;
 pub(super) mod release;
 pub(super) mod round;
 mod top_up;
-pub(super) mod watch;
 
 use crate::error::{
     ConfirmError, ExtendError, LockError, NodeOutcome, ReinitError, Released, Report, UnlockError,
@@ -378,6 +377,11 @@ impl Kind {
             Self::Release(operation) => operation,
             Self::Reinit(operation) => operation,
         }
+    }
+
+    /// Returns `true` if it is to take a lock on several resources.
+    pub(super) fn wants_several(&self) -> bool {
+        matches!(self, Self::Acquire(acquire) if acquire.wants_several())
     }
 
     /// Returns the question about a lock that is held, if the operation is one.

@@ -46,7 +46,7 @@ impl LockQuestion {
         let mut command = cx.parts.claims.command();
         let drift = cx.parts.settings.drift;
         let claim = self.claim_in(&mut cx.parts.claims);
-        if let Some(claim) = claim.filter(|claim| claim.is_held() && !claim.adopted) {
+        if let Some(claim) = claim.filter(|claim| claim.is_held() && !claim.is_adopted()) {
             let left = end.saturating_since(cx.now);
             let ttl = left.saturating_add(drift.of(self.entry.delay().ttl(claim.life)));
             // Rounded up: a copy that expires before the others is useless.
@@ -62,6 +62,8 @@ impl LockQuestion {
             }
         }
         cx.parts.claims.sent(command);
-        cx.parts.tell_watches(self.entry.resource());
+        for name in self.entry.names() {
+            cx.parts.tell_watches(name);
+        }
     }
 }
