@@ -376,11 +376,12 @@ impl Claims {
 
     /// The timer of `claim` has fired. Returns what has to be done about its lock.
     pub(super) fn due(&mut self, claim: ClaimKey, below: &mut Below<'_>) -> Option<LockDue> {
+        let locks = self.slab.len();
         let there = self.slab.get_mut(claim.0).must()?;
         there.timer = None;
         match there.stage {
             Stage::Held { told: false } if below.now < told_at(there.stands_until()) => {
-                return there.due(below.now, below.timers); // Or it was extended meanwhile.
+                return there.due(below.now, locks, below.timers); // Or it was extended meanwhile.
             }
             Stage::Held { told: false } => return Some(LockDue::Over),
             Stage::Held { told: true } => self.forget(below.now, claim, below.timers),

@@ -389,14 +389,20 @@ impl Claim {
         self.alert = self.alert.max(ticks);
     }
 
-    /// Returns what is due at `now` before the end of its lock, and begins to wait for what is due next.
-    pub(super) fn due(&mut self, now: Instant, timers: &mut Timers) -> Option<LockDue> {
+    /// Returns what is due at `now` before the end of its lock, one of so many `locks`, and begins to wait
+    /// for what is due next.
+    pub(super) fn due(
+        &mut self,
+        now: Instant,
+        locks: usize,
+        timers: &mut Timers,
+    ) -> Option<LockDue> {
         let due = if self.alert != 0 && self.at_risk_from() <= now {
             self.alert = 0;
             Some(LockDue::AtRisk)
         } else {
             let kept = self.kept.as_ref();
-            kept.and_then(|kept| kept.due(now, self.valid_until))
+            kept.and_then(|kept| kept.due(now, self.valid_until, locks))
                 .map(LockDue::Extend)
         };
         self.watch(timers);

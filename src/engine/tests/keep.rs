@@ -839,3 +839,35 @@ fn a_kept_lock_costs_little_memory() {
     assert!(size_of::<crate::engine::claims::claim::Claim>() <= 184);
     assert!(size_of::<crate::quorum::Kept>() <= 64);
 }
+
+/// Locks that were taken one after another, two ticks apart: from their second extension on those that
+/// are due at about the same time are extended together, each a 64th of the time early at most.
+#[test]
+fn the_extensions_of_many_locks_go_out_together() {
+    const LOCKS: usize = 200;
+    let mut world = World::ready(1);
+    let locks: Vec<Lock> = (0..LOCKS)
+        .map(|index| {
+            world.pass(2 * MS);
+            world.kept_lock(format!("k{index}").as_bytes(), kept())
+        })
+        .collect();
+    assert_eq!(world.sleep_keeping(VALIDITY / 2 + MS, 0..1), LOCKS);
+    let (begun, mut turns, mut extensions) = (world.now, 0, 0);
+    while world.now.saturating_since(begun) < VALIDITY / 2 {
+        world.sleep_until_timer();
+        let sent = world.take(0);
+        turns += usize::from(!sent.is_empty());
+        extensions += sent.len();
+        for command in sent {
+            assert_eq!(command, EXTEND);
+            world.say(0, ":1|");
+        }
+        world.events.clear();
+    }
+    assert!((LOCKS..=LOCKS + 32).contains(&extensions), "{extensions}");
+    assert!(turns <= 8, "{turns} turns");
+    locks
+        .into_iter()
+        .for_each(|lock| world.release_on(0..1, lock));
+}

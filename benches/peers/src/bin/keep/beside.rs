@@ -64,8 +64,7 @@ pub(crate) fn measure(
         turns
             .servers
             .push(grown.servers.as_secs_f64() * 1e6 / renewals / servers.len() as f64);
-        turns.lost = turns.lost.max(kept.state().lost);
-        kept.release()?;
+        turns.lost = turns.lost.max(kept.state().lost).max(kept.release()?);
         progress.round(round + 1);
     }
     Ok(table(&turns, judgement))

@@ -54,8 +54,7 @@ pub(crate) fn measure(
         bares.push(100.0 * bare.run(plan.look)?);
         progress.round(round + 1);
     }
-    let lost = kept.state().lost;
-    kept.release()?;
+    let lost = kept.state().lost.max(kept.release()?);
     let mut table = Table::new(&[
         "",
         "renewals a second",

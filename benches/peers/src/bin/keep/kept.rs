@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use futures::executor::block_on;
 use futures::future::{join_all, try_join_all};
-use shearline::{LockGuard, LockOptions, Redlock};
+use shearline::{LockGuard, LockOptions, Redlock, UnlockError};
 use shearline_peers::cycle::now;
 use shearline_peers::measure::Failure;
 
@@ -127,16 +127,20 @@ impl KeptLocks {
             .count()
     }
 
-    /// Releases all, and waits for it.
-    pub(crate) fn release(mut self) -> Result<(), Failure> {
+    /// Releases all, and waits for it. Returns how many were not held any more by a majority.
+    pub(crate) fn release(mut self) -> Result<usize, Failure> {
+        let mut gone = 0;
         while !self.guards.is_empty() {
             let rest = self.guards.len().saturating_sub(WAVE);
             let wave = self.guards.drain(rest..);
             for result in block_on(join_all(wave.map(LockGuard::unlock_async))) {
-                result?;
+                match result {
+                    Err(UnlockError::NotHeld(_)) => gone += 1,
+                    result => drop(result?),
+                }
             }
         }
-        Ok(())
+        Ok(gone)
     }
 }
 

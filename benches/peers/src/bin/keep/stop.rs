@@ -53,7 +53,7 @@ pub(crate) fn measure(
         }
     };
     let after = kept.watch(now() + ttl / 2, || ());
-    kept.release()?;
+    let gone = kept.release()?;
     let mut table = Table::new(&[
         "locks",
         "ttl",
@@ -72,7 +72,10 @@ pub(crate) fn measure(
         stopped.to_string(),
         format!("{ttl:?}"),
         format!("{pause:?}"),
-        format!("{}, {none}", judgement.note_exact(worst.lost as f64, none)),
+        format!(
+            "{}, {none}",
+            judgement.note_exact(worst.lost.max(gone) as f64, none)
+        ),
         during.late.to_string(),
         after.late.to_string(),
         format!(

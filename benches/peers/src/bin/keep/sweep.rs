@@ -33,6 +33,8 @@ pub(crate) struct Row {
     renewals: usize,
     window: Grown,
     state: State,
+    /// Missing when they were released.
+    gone: usize,
 }
 
 pub(crate) fn measure(sizes: &[usize], progress: &mut Progress) -> Result<Vec<Row>, Failure> {
@@ -69,7 +71,7 @@ fn row(locks: usize, progress: &mut Progress) -> Result<Row, Failure> {
     let window = gauges.grown(&servers)?;
     let renewals = kept.extended_since(&ends);
     let state = first.worse(kept.watch(begin + ttl, tell));
-    kept.release()?;
+    let gone = kept.release()?;
     Ok(Row {
         locks,
         ttl,
@@ -80,6 +82,7 @@ fn row(locks: usize, progress: &mut Progress) -> Result<Row, Failure> {
         renewals,
         window,
         state,
+        gone,
     })
 }
 
@@ -130,7 +133,7 @@ pub(crate) fn renewals(rows: &[Row], judgement: &mut Judgement) -> Table {
         "a server's CPU for each, us",
         "bytes to a server for each",
         "late at once",
-        "lost at once",
+        "lost",
         "least validity left",
     ]);
     let (rate, none) = (Bound::AtLeast(100_000.0), Bound::AtMost(0.0));
@@ -155,7 +158,7 @@ pub(crate) fn renewals(rows: &[Row], judgement: &mut Judgement) -> Table {
             row.state.late.to_string(),
             format!(
                 "{}, {none}",
-                judgement.note_exact(row.state.lost as f64, none)
+                judgement.note_exact(row.state.lost.max(row.gone) as f64, none)
             ),
             format!(
                 "{:.0} %",
