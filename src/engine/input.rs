@@ -427,18 +427,36 @@ impl Engine {
         self.operations.remember(now, claim, &mut self.parts);
     }
 
-    /// Begins to extend the lock of `claim`, which is kept, unless an extension of it is open. If it
-    /// cannot begin, it is tried again.
+    /// Begins to extend the lock of `claim`, which is kept, unless an extension of it is open. It waits while
+    /// too many others are open; if it cannot begin, it is tried again.
     fn extend_kept(&mut self, now: Instant, claim: ClaimKey, ttl: Duration) {
         let (operations, parts) = (&mut self.operations, &mut self.parts);
         let Ok(ttl) = parts.settings.check_ttl(ttl, parts.settings.delay) else {
             return; // The little that its limit leaves is no validity.
         };
-        if operations.has_room_for_own(&parts.queues)
-            && !operations.is_extending(claim, parts)
-            && let Some(extend) = Extend::of_kept(claim, parts)
-        {
+        if !operations.has_room_for_own(&parts.queues) || operations.is_extending(claim, parts) {
+            return;
+        }
+        if !parts.claims.can_extend() {
+            return parts.claims.extend_later(claim);
+        }
+        if let Some(extend) = Extend::of_kept(claim, parts) {
+            parts.claims.extension_begun();
             operations.begin(now, ttl, None, Kind::Extend(extend), parts);
+        }
+    }
+
+    /// Begins the extensions that have waited until others had their outcome.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn extend_waiting(&mut self, now: Instant) {
+        self.parts.claims.extensions_told();
+        while self.parts.claims.can_extend() {
+            let (claims, mut below) = self.parts.claims(now);
+            let Some((claim, ttl)) = claims.next_to_extend(&mut below) else {
+                return;
+            };
+            self.extend_kept(now, claim, ttl);
         }
     }
 

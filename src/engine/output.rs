@@ -79,6 +79,10 @@ impl Engine {
                     self.stir(now, Some(key));
                     None
                 }
+                News::Room => {
+                    self.extend_waiting(now);
+                    None
+                }
             };
             if event.is_some() {
                 return event;

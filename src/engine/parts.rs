@@ -56,6 +56,8 @@ pub(super) enum News {
     AtRisk(LockId),
     /// Something has changed that this operation waits for. There is nothing to tell a caller.
     Stirred(OperationKey),
+    /// Extensions of locks that are kept can begin, which have waited for that.
+    Room,
 }
 
 impl Parts {
