@@ -11,18 +11,17 @@
 
 pub(super) mod claim;
 
-use alloc::collections::VecDeque;
 use core::time::Duration;
 
 use crate::entry::Entry;
 use crate::error::{LinkError, NodeOutcome, ServerError};
 use crate::invariant::Must;
 use crate::keys::{ClaimKey, NodeId, OperationKey};
-use crate::limits::{CLAIMS_MAX, EXTENSIONS_AT_ONCE};
+use crate::limits::CLAIMS_MAX;
 use crate::node::{
     Command, Dialect, Question, Reply, Request, Said, Trouble, refuses_the_verb, wants_the_text,
 };
-use crate::quorum::{Drift, Keeping, Lock, LockId, Vote};
+use crate::quorum::{Drift, Keeping, Kept, Lock, LockId, Vote};
 use crate::slab::{Key, Slab};
 use crate::time::Instant;
 
@@ -42,22 +41,10 @@ pub(super) struct Claims {
     /// The engine whose claims they are.
     engine: u64,
     drift: Drift,
-    extensions: Extensions,
     /// Buffers for names and tokens. A lock keeps one for life, so no command grows them.
     pub(super) buffers: Pool<u8>,
     /// Buffers for commands.
     commands: Pool<u8>,
-}
-
-/// The extensions of locks that are kept.
-#[derive(Debug, Default)]
-struct Extensions {
-    /// How many are open.
-    open: usize,
-    /// What is due and waits, in this order. Its lock may be over.
-    due: VecDeque<ClaimKey>,
-    /// That some of them can begin is to be told already.
-    is_told: bool,
 }
 
 /// What claims work with: the present time, the nodes, and the timers.
@@ -85,7 +72,6 @@ impl Claims {
             slab: Slab::new(),
             engine,
             drift,
-            extensions: Extensions::default(),
             buffers: Pool::new(),
             commands: Pool::new(),
         }
@@ -415,55 +401,23 @@ impl Claims {
         }
     }
 
-    // ----- extensions of locks that are kept --------------------------------------------------
-
-    /// Returns `true` if another extension of a lock that is kept can begin now.
-    pub(super) fn can_extend(&self) -> bool {
-        self.extensions.open < EXTENSIONS_AT_ONCE
+    /// The extension of `claim`, which is kept, has to wait. Returns `false` if it waits already.
+    pub(super) fn extend_later(&mut self, claim: ClaimKey) -> bool {
+        let claim = self.slab.get(claim.0).must();
+        let kept = claim.and_then(|claim| claim.kept.as_deref());
+        kept.is_some_and(Kept::waits_from_now_on)
     }
 
-    /// The extension of `claim` is due, and begins when others have their outcome.
-    #[cold]
-    pub(super) fn extend_later(&mut self, claim: ClaimKey) {
-        if let Some(there) = self.slab.get_mut(claim.0).must()
-            && !core::mem::replace(&mut there.waits, true)
-        {
-            self.extensions.due.push_back(claim);
-        }
-    }
-
-    /// An extension of a lock that is kept has begun.
-    pub(super) fn extension_begun(&mut self) {
-        self.extensions.open += 1;
-    }
-
-    /// An extension of a lock that is kept has ended. Returns `true` if others wait for that, and this is
-    /// the first that they are to be told.
-    pub(super) fn extension_ended(&mut self) -> bool {
-        let Extensions { open, due, is_told } = &mut self.extensions;
-        *open = open.checked_sub(1).must().unwrap_or(0);
-        !due.is_empty() && !core::mem::replace(is_told, true)
-    }
-
-    /// Those that wait are told.
-    pub(super) fn extensions_told(&mut self) {
-        self.extensions.is_told = false;
-    }
-
-    /// Returns the next lock whose extension has waited, and by how much it is to be extended. Those that
-    /// are over, or were extended or released meanwhile, are passed over.
-    pub(super) fn next_to_extend(&mut self, below: &mut Below<'_>) -> Option<(ClaimKey, Duration)> {
+    /// The extension of `claim` need not wait any more. Returns by how much its lock is to be extended;
+    /// `None` if it is over, or was extended or released meanwhile.
+    pub(super) fn extend_now(
+        &mut self,
+        claim: ClaimKey,
+        below: &mut Below<'_>,
+    ) -> Option<Duration> {
         let locks = self.slab.len();
-        while let Some(key) = self.extensions.due.pop_front() {
-            let Some(claim) = self.slab.get_mut(key.0) else {
-                continue;
-            };
-            claim.waits = false;
-            if let Some(ttl) = claim.try_at_once(below.now, locks, below.timers) {
-                return Some((key, ttl));
-            }
-        }
-        None
+        let claim = self.slab.get_mut(claim.0)?;
+        claim.try_at_once(below.now, locks, below.timers)
     }
 
     /// Asks for an alert when less than `left` is left of `lock`, if it is held here and not over.

@@ -437,11 +437,14 @@ impl Engine {
         if !operations.has_room_for_own(&parts.queues) || operations.is_extending(claim, parts) {
             return;
         }
-        if !parts.claims.can_extend() {
-            return parts.claims.extend_later(claim);
+        if !parts.extensions.has_room() {
+            if parts.claims.extend_later(claim) {
+                parts.extensions.wait(claim);
+            }
+            return;
         }
         if let Some(extend) = Extend::of_kept(claim, parts) {
-            parts.claims.extension_begun();
+            parts.extensions.begun();
             operations.begin(now, ttl, None, Kind::Extend(extend), parts);
         }
     }
@@ -450,13 +453,12 @@ impl Engine {
     #[cold]
     #[inline(never)]
     pub(super) fn extend_waiting(&mut self, now: Instant) {
-        self.parts.claims.extensions_told();
-        while self.parts.claims.can_extend() {
+        self.parts.extensions.told();
+        while let Some(claim) = self.parts.extensions.next() {
             let (claims, mut below) = self.parts.claims(now);
-            let Some((claim, ttl)) = claims.next_to_extend(&mut below) else {
-                return;
-            };
-            self.extend_kept(now, claim, ttl);
+            if let Some(ttl) = claims.extend_now(claim, &mut below) {
+                self.extend_kept(now, claim, ttl);
+            }
         }
     }
 

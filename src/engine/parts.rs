@@ -24,6 +24,7 @@ use super::answer::Answer;
 use super::claims::claim::{Claim, Questions};
 use super::claims::{Below, Claims};
 use super::contract::Wake;
+use super::extensions::Extensions;
 use super::nodes::Nodes;
 use super::queues::{Queues, Waiter};
 use super::restarts::Restarts;
@@ -41,6 +42,7 @@ pub(super) struct Parts {
     pub(super) queues: Queues,
     /// How many operations ask no node for now: they wait for others, or for the next attempt.
     pub(super) resting: usize,
+    pub(super) extensions: Extensions,
     /// What is to be reported at the next poll, in the order in which it became certain.
     pub(super) news: VecDeque<News>,
 }
@@ -72,6 +74,7 @@ impl Parts {
             timers: Timers::new(start),
             queues: Queues::new(engine),
             resting: 0,
+            extensions: Extensions::default(),
             news: VecDeque::new(),
             random,
         }

@@ -54,6 +54,8 @@ pub(crate) struct Kept {
     /// Its extensions begin at multiples of so many ticks. Zero: when they are due. Only its engine reads
     /// and writes it.
     step: AtomicU16,
+    /// Its extension is due, and waits until others have their outcome. Only its engine reads and writes it.
+    waits: AtomicBool,
     /// It is not to be extended any more.
     has_ended: AtomicBool,
 }
@@ -123,6 +125,7 @@ impl Kept {
             again: AtomicU64::new(0),
             extensions_left: AtomicU32::new(extensions),
             step: AtomicU16::new(0),
+            waits: AtomicBool::new(false),
             has_ended: AtomicBool::new(false),
         }
     }
@@ -169,6 +172,16 @@ impl Kept {
     /// Its end is another one: it is due as if it had not been tried.
     pub(crate) fn begin_again(&self) {
         self.again.store(0, Ordering::Relaxed);
+    }
+
+    /// Its extension is due, and waits. Returns `false` if it waits already.
+    pub(crate) fn waits_from_now_on(&self) -> bool {
+        !self.waits.swap(true, Ordering::Relaxed)
+    }
+
+    /// Its extension does not wait any more.
+    pub(crate) fn waits_no_more(&self) {
+        self.waits.store(false, Ordering::Relaxed);
     }
 
     /// Returns `false` if nobody has the lock any more, or it was handed over, or it may not be extended

@@ -38,8 +38,6 @@ pub(crate) struct Claim {
     pub(crate) adopted: bool,
     /// An extension is open that its engine has begun by itself.
     pub(crate) is_extending: bool,
-    /// An extension is due, and waits until others have their outcome.
-    pub(crate) waits: bool,
     /// The longest that any node was asked to keep it: the ttl and the lock delay.
     pub(crate) life: Duration,
     /// Until when the lock may be trusted, if it is held. [`Instant::ZERO`] if that is not known
@@ -146,7 +144,6 @@ impl Claim {
             entry,
             adopted: false,
             is_extending: false,
-            waits: false,
             life,
             valid_until: Instant::ZERO,
             told_until: Instant::ZERO,
@@ -421,6 +418,7 @@ impl Claim {
         timers: &mut Timers,
     ) -> Option<Duration> {
         let kept = self.kept.as_ref().filter(|_| self.is_held())?;
+        kept.waits_no_more();
         kept.begin_again();
         let ttl = kept.due(now, self.valid_until, locks);
         self.watch(timers);

@@ -323,7 +323,7 @@ impl LockQuestion {
     /// Gives its buffer back to the pool. Others that wait for its end can begin.
     pub(super) fn end(&mut self, parts: &mut Parts) {
         parts.claims.buffers.give(self.entry.take_buffer());
-        if self.own && parts.claims.extension_ended() {
+        if self.own && parts.extensions.ended() {
             parts.news.push_back(News::Room);
         }
     }
