@@ -4,7 +4,7 @@ use std::thread;
 use std::time::Duration;
 
 use shearline_peers::clients::shearline::patient;
-use shearline_peers::cycle::{TTL, now};
+use shearline_peers::cycle::now;
 use shearline_peers::figure::{Bound, Figure};
 use shearline_peers::floor::{Commands, Sockets, Step};
 use shearline_peers::judgement::Judgement;
@@ -16,8 +16,6 @@ use shearline_peers::table::Table;
 use crate::Plan;
 use crate::gauges::{Gauges, process_time, thread_time};
 use crate::kept::KeptLocks;
-
-const LOCKS: usize = 10_000;
 
 /// The tick of the bare loop: that of the engine.
 const TICK: Duration = Duration::from_millis(1);
@@ -35,12 +33,15 @@ pub(crate) fn measure(
     progress: &mut Progress,
     judgement: &mut Judgement,
 ) -> Result<Table, Failure> {
-    progress.next(format!("{LOCKS} locks, held and idle"));
+    let (locks, ttl) = plan.idle;
+    progress.next(format!("{locks} locks, held and idle"));
     let (servers, urls) = crate::start()?;
     let handle = patient(&urls).build()?;
-    let kept = KeptLocks::take(&handle, LOCKS, TTL, Some(TTL / 2))?;
+    let kept = KeptLocks::take(&handle, locks, ttl, Some(ttl / 2))?;
+    // From their second extension on those that are due at about the same time go together.
+    thread::sleep(ttl / 2);
     let (mut shares, mut bares, mut rates, mut bytes) = (vec![], vec![], vec![], vec![]);
-    let mut bare = Bare::connect(&servers, LOCKS as f64 / (TTL / 2).as_secs_f64())?;
+    let mut bare = Bare::connect(&servers, locks as f64 / (ttl / 2).as_secs_f64())?;
     for round in 0..plan.rounds {
         let (ends, gauges) = (kept.ends(), Gauges::read(&servers)?);
         let cpu = process_time();

@@ -63,7 +63,7 @@ enum Case {
     Beside,
     /// A node that is stopped for a while.
     Stop,
-    /// 10,000 locks that are held and nothing else, beside a bare loop.
+    /// Locks that are held and nothing else, beside a bare loop.
     Idle,
 }
 
@@ -79,6 +79,8 @@ struct Plan {
     stopped: usize,
     /// How long the node stands still.
     pause: Duration,
+    /// How many locks an idle handle has, and their ttl: 2,000 are extended in a second.
+    idle: (usize, Duration),
     /// How long an idle handle is looked at in a turn.
     look: Duration,
 }
@@ -94,6 +96,7 @@ impl Plan {
                 turn: Duration::from_millis(800),
                 stopped: 10_000,
                 pause: Duration::from_secs(2),
+                idle: (4_000, Duration::from_secs(4)),
                 look: Duration::from_secs(1),
             },
             false => Self {
@@ -103,6 +106,7 @@ impl Plan {
                 turn: Duration::from_secs(4),
                 stopped: 100_000,
                 pause: Duration::from_secs(10),
+                idle: (10_000, Duration::from_secs(10)),
                 look: Duration::from_secs(4),
             },
         };
