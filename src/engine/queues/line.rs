@@ -160,7 +160,6 @@ impl Waiters {
     /// Puts `waiter` behind all others of `line`.
     pub(super) fn push(&mut self, line: &mut Line, waiter: Waiter) -> WaiterKey {
         let before = line.last;
-        self.slab.make_room();
         let key = self.slab.insert(Caller::Waits {
             waiter,
             before,
