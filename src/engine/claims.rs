@@ -240,6 +240,7 @@ impl Claims {
             return Err(Trouble::Link(LinkError::Protocol));
         };
         if let Said::Refused(error) = said {
+            let dialect = self.written_in(claim, dialect);
             let another_way = find_another_way(node, dialect, error, below);
             if another_way {
                 self.release_again(node, claim, below);
@@ -263,6 +264,14 @@ impl Claims {
             self.settle(claim, below.timers);
         }
         Ok(operation.map(|operation| (operation, Answer::Vote(said))))
+    }
+
+    /// Returns how the release of `claim` was written where the node was asked for `dialect`.
+    fn written_in(&self, claim: ClaimKey, dialect: Dialect) -> Dialect {
+        match self.slab.get(claim.0).is_some_and(Claim::is_several) {
+            true => Dialect::Text,
+            false => dialect,
+        }
     }
 
     fn release_again(&mut self, node: NodeId, claim: ClaimKey, below: &mut Below<'_>) {
@@ -328,8 +337,9 @@ impl Claims {
         nodes[node].is_repairing(|other| {
             self.slab.get(other.0).is_some_and(|other| {
                 let open = other.releasing.contains(node) || other.owed.contains(node);
-                let resource = other.entry.as_ref().map(Entry::resource);
-                open && !guard!(AnyKeyIsOurs, resource != Some(entry.resource()))
+                let other = other.entry.as_ref();
+                let meets = other.is_some_and(|other| other.meets(entry));
+                open && !guard!(AnyKeyIsOurs, !meets)
             })
         })
     }
@@ -430,6 +440,12 @@ impl Claims {
         }
     }
 
+    /// Returns `true` if an extension of the lock of `claim` counts votes.
+    pub(super) fn is_extending(&self, claim: ClaimKey) -> bool {
+        let claim = self.slab.get(claim.0);
+        claim.is_some_and(|claim| claim.extending != 0)
+    }
+
     /// Returns `true` if the end of `lock` was not reported, and it was not released.
     pub(super) fn holds(&self, lock: LockId) -> bool {
         let claim = Key::from_bits(lock.claim).and_then(|claim| self.slab.get(claim));
@@ -479,7 +495,7 @@ impl Claims {
         let Some(claim) = self.slab.get_mut(key.0).must() else {
             return;
         };
-        if claim.adopted {
+        if claim.is_adopted() {
             // The longest life there is may be a month, and a late release goes to all nodes anyway.
             if let Some(timer) = claim.timer.take() {
                 timers.cancel(timer);

@@ -434,7 +434,7 @@ impl Engine {
         let Ok(ttl) = parts.settings.check_ttl(ttl, parts.settings.delay) else {
             return; // The little that its limit leaves is no validity.
         };
-        if !operations.has_room_for_own(&parts.queues) || operations.is_extending(claim, parts) {
+        if !operations.has_room_for_own(&parts.queues) || parts.claims.is_extending(claim) {
             return;
         }
         if !parts.extensions.has_room() {

@@ -87,6 +87,11 @@ impl Engine {
                     self.extend_waiting(now);
                     None
                 }
+                News::Freed => {
+                    let next = self.parts.next_freed(now);
+                    self.operations.lead(now, next, &mut self.parts);
+                    None
+                }
             };
             if event.is_some() {
                 return event;

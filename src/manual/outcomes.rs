@@ -68,6 +68,9 @@
 //! | `SWAPDB` | not before the next change | |
 //! | A node or a network falls silent, and the connection stands | when the operating system ends the connection (after about 8 s) or a call finds out | |
 //!
+//! `next` returns nothing when its time is over, and at once when nothing will be told any more: `is_closed`
+//! tells the two apart.
+//!
 //! A look follows 10 ms after a change, so that a change that reaches the nodes one after the other is told
 //! once; up to half a second later where nodes have much to answer, as after a `FLUSHALL` with thousands of
 //! watches: locks come first. Shorter states may not be told. Nothing is sent while nothing changes; a change costs each watch

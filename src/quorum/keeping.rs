@@ -188,7 +188,12 @@ impl Kept {
     /// once more.
     fn is_kept(self: &Arc<Self>) -> bool {
         let is_had = Arc::strong_count(self) > 1;
-        is_had && !self.has_ended.load(Ordering::Acquire) && self.extensions_left() != 0
+        is_had && !self.has_ended() && self.extensions_left() != 0
+    }
+
+    /// Returns `true` if it was written down for another process.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.has_ended.load(Ordering::Acquire)
     }
 
     /// A majority has it until `end`: exactly, or at least, because it was extended by `ttl`. The engine says so

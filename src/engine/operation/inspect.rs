@@ -12,6 +12,8 @@
 //!
 //! Locks and claims: nothing is taken, kept or released, and a holder of this engine learns nothing.
 
+pub(in crate::engine) mod watch;
+
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec;
@@ -31,12 +33,12 @@ use crate::time::Instant;
 use super::confirm::kept_by_majority;
 use super::patience::Patience;
 use super::permission::ask_why;
-use super::watch::Watch;
 use super::{Context, Operate};
 use crate::engine::answer::{Answer, unusable};
 use crate::engine::contract::{Event, RoundId};
 use crate::engine::inspection::{Found, Holder, InspectError, InspectedNode, Inspection};
 use crate::engine::parts::Parts;
+use watch::Watch;
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -307,7 +309,11 @@ impl Operate for Inspect {
                 }
             },
             Answer::Vote(said) => said,
-            Answer::Nil | Answer::Forgotten(_) | Answer::Permitted | Answer::Withheld(_) => return,
+            Answer::Nil
+            | Answer::Named(_)
+            | Answer::Forgotten(_)
+            | Answer::Permitted
+            | Answer::Withheld(_) => return,
         };
         self.vote(node, worth, cx);
     }

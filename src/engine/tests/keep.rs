@@ -351,6 +351,30 @@ fn a_lock_that_was_written_down_is_not_kept() {
     world.expired(&lock);
 }
 
+/// An extension was under way when it was written down. Whoever reads the bytes may release the lock before a
+/// copy that is sent now arrives.
+#[cfg(feature = "std")]
+#[test]
+fn a_lock_that_was_written_down_gets_no_copy() {
+    for written_down in [false, true] {
+        let (mut world, lock) = World::keeping(3, kept());
+        world.sleep_until_sent(0);
+        world.say(2, ":0|");
+        world.all_say(0..2, ":1|");
+        world.was_kept(&lock);
+        world.take_all();
+        world.sleep_until_sent(0);
+        assert_eq!(world.take(2), [EXTEND]);
+        if written_down {
+            let _bytes = lock.to_bytes();
+        }
+        world.all_say(0..2, ":1|");
+        world.was_kept(&lock);
+        let copies = usize::from(!written_down);
+        assert_eq!(world.take(2), vec!["SET k 10000"; copies]);
+    }
+}
+
 /// A plain lock that is dropped is not released, and ends with its ttl as any other.
 #[test]
 fn a_lock_that_nobody_has_is_not_kept() {
@@ -485,6 +509,48 @@ fn a_question_that_ends_lets_no_second_extension_begin() {
     assert!(world.events.is_empty());
     world.all_say(0..2, ":1|");
     world.was_kept(&lock);
+}
+
+/// A caller has one under way, and has asked something else since: the only extension that is left is its own.
+#[test]
+fn an_extension_of_a_caller_lets_no_second_one_begin() {
+    let builder = named(1).node_timeout(4 * SECOND);
+    let mut world = World::with(builder).greeted();
+    let mut lock = world.kept_lock(b"k", kept().extensions(1));
+    world.sleep(VALIDITY / 2 - 2 * MS);
+    world.extend_for(&lock, 3 * TTL);
+    world.ask_confirm(&lock);
+    world.sleep(3 * SECOND);
+    assert_eq!(world.take(0), [EXTEND, "EVAL confirm"]);
+    assert!(world.events.is_empty(), "{:?}", world.events);
+    world.say(0, ":1|");
+    world.extended(&mut lock);
+    assert!(world.now.saturating_add(2 * TTL) < lock.valid_until());
+    assert_eq!(lock.extensions_left(), 0);
+}
+
+/// Nor does one that was not confirmed, or was cancelled, keep the next from beginning.
+#[test]
+fn an_extension_of_a_caller_that_is_over_does_not_keep_the_next_from_beginning() {
+    for cancelled in [false, true] {
+        let (mut world, lock) = World::keeping(1, kept());
+        world.sleep(VALIDITY / 2 - SECOND);
+        let round = world.extend(&lock);
+        let asked = world.ask_confirm(&lock);
+        world.take(0);
+        match cancelled {
+            true => world.cancel(round),
+            false => {
+                world.say(0, "-ERR x|");
+                world.unconfirmed();
+            }
+        }
+        world.cancel(asked);
+        world.say(0, if cancelled { ":1|:5001|" } else { ":5001|" });
+        let (after, sent) = world.sleep_until_sent(0);
+        assert!(after <= SECOND + 2 * MS, "{after:?}");
+        assert_eq!(sent, [EXTEND]);
+    }
 }
 
 /// A caller applies an outcome when it likes. What the engine has found since stands.
@@ -840,6 +906,51 @@ fn alerts_make_no_tries() {
         left / 4 <= paused && paused <= left / 4 + 2 * MS,
         "{paused:?}"
     );
+}
+
+// ----- health -----------------------------------------------------------------------------------
+
+/// Returns the nodes that have confirmed `lock` last, as its holder is told.
+#[cfg(feature = "std")]
+fn confirmed(world: &World, lock: &Lock) -> Vec<String> {
+    let labels = world.engine.confirmed_by(lock);
+    labels.iter().map(ToString::to_string).collect()
+}
+
+#[cfg(feature = "std")]
+#[test]
+fn the_nodes_that_confirmed_last_are_named() {
+    let (mut world, mut lock) = World::keeping(3, kept());
+    let all = ["node0:6379", "node1:6379", "node2:6379"];
+    assert_eq!(confirmed(&world, &lock), all);
+    world.sleep_until_sent(0);
+    assert_eq!(confirmed(&world, &lock), all, "nothing was said yet");
+    world.all_say(0..2, ":1|");
+    world.was_kept(&lock);
+    assert_eq!(confirmed(&world, &lock), all[..2], "the third is silent");
+    world.say(2, ":1|");
+    assert_eq!(confirmed(&world, &lock), all, "it was late");
+    world.take_all();
+    // Too few: what is left of the lock was confirmed by all.
+    world.sleep_until_sent(0);
+    world.say(0, ":1|");
+    world.say(1, "-ERR x|");
+    world.say(2, "-ERR x|");
+    drop(world.was_not_kept());
+    assert_eq!(confirmed(&world, &lock), all);
+    world.take_all();
+    // A confirmation counts too.
+    world.confirm(&lock);
+    world.say(1, ":5000|");
+    world.say(0, ":5000|");
+    world.all_say(2..3, "-ERR x|");
+    world.apply_next(&mut lock);
+    assert_eq!(confirmed(&world, &lock), all[..2]);
+    // And who says that it has nothing.
+    world.sleep_until_sent(0);
+    world.say(0, ":1|");
+    world.say(1, ":0|");
+    assert_eq!(confirmed(&world, &lock), all[..1]);
 }
 
 #[test]

@@ -337,6 +337,19 @@ fn life_in(value: Value<'_>) -> Option<u64> {
     digits.ok()?.parse().ok()
 }
 
+/// What the script with this text does, if it is one for several keys.
+fn on_several(text: &str) -> Option<&'static str> {
+    use crate::node::{CONFIRM_SEVERAL, EXTEND_SEVERAL, RELEASE_SEVERAL, TAKE_SEVERAL};
+    let scripts = [
+        (&TAKE_SEVERAL, "TAKE"),
+        (&EXTEND_SEVERAL, "EXTEND"),
+        (&CONFIRM_SEVERAL, "CONFIRM"),
+        (&RELEASE_SEVERAL, "RELEASE"),
+    ];
+    let found = scripts.iter().find(|(script, _)| script.text == text);
+    found.map(|(_, name)| *name)
+}
+
 /// A command in few words: tokens, digests and script texts are left out.
 fn shown(value: Value<'_>) -> String {
     let words: Vec<String> = value
@@ -356,6 +369,17 @@ fn shown(value: Value<'_>) -> String {
             [&[format!("{verb} {what}")], &words[6..]]
                 .concat()
                 .join(" ")
+        }
+        "EVAL" if let Some(what) = on_several(&words[1]) => {
+            let keys: usize = words[2].parse().expect("a number");
+            let (keys, arguments) = words[3..].split_at(keys);
+            let ttl = arguments.get(1).filter(|ttl| !ttl.is_empty());
+            let shown = [
+                &[what.to_string()],
+                keys,
+                ttl.map(core::slice::from_ref).unwrap_or_default(),
+            ];
+            shown.concat().join(" ")
         }
         verb @ ("EVAL" | "EVALSHA") => {
             let script = match words.len() {

@@ -1,4 +1,4 @@
-//! Watching a resource: an [inspection](super::inspect) whose outcome is told when it is something else
+//! Watching a resource: an [inspection](super) whose outcome is told when it is something else
 //! than the caller knows.
 //!
 //! Each look asks every node what it has, and to tell of the next change of the key. If the caller knows
@@ -28,11 +28,11 @@ use crate::node::Node;
 use crate::quorum::NodeSet;
 use crate::time::{Instant, nanos};
 
-use super::inspect::Inspect;
-use super::round::State;
-use super::{Context, Operate};
+use super::Inspect;
 use crate::engine::answer::Answer;
 use crate::engine::inspection::{InspectedNode, Inspection};
+use crate::engine::operation::round::State;
+use crate::engine::operation::{Context, Operate};
 use crate::engine::parts::Parts;
 use crate::engine::settings::SHORTEST_REST;
 

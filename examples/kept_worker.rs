@@ -1,0 +1,97 @@
+//! A worker that keeps its lock for as long as it works, and stops when that is at risk: on a thread, and
+//! as a future.
+//!
+//! The handle extends the lock from its own thread, also while the worker computes. Here it stops doing
+//! so after a second and a half, as if the nodes were gone, and the second piece of work takes longer. The
+//! worker learns of it while a quarter of the ttl is left: time to come to an end before anybody else can
+//! begin.
+
+use std::error::Error;
+use std::future::Future;
+use std::thread;
+use std::time::Duration;
+
+use futures_lite::future;
+use shearline::{LockError, LockGuard, LockOptions, Redlock, Released, UnlockError};
+
+mod nodes;
+
+const TTL: Duration = Duration::from_millis(800);
+const AT_MOST: Duration = Duration::from_millis(1500);
+const STEP: Duration = Duration::from_millis(20);
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let nodes = nodes::nodes();
+    let redlock = Redlock::connect(&nodes.urls)?;
+    let name = format!("report:{}", std::process::id());
+    // A real worker has no limit: `.keep()`.
+    let kept = LockOptions::new(TTL).keep_for(AT_MOST);
+    for steps in [50, 1000] {
+        let lock = redlock.lock_with(&name, &kept)?;
+        print_end("thread", work(&lock, steps), steps);
+        // At once, not when the ttl is over: the next worker may begin.
+        print_released(lock.unlock());
+    }
+    for steps in [50, 1000] {
+        let worker = async {
+            let lock = redlock.lock_with_async(&name, &kept).await?;
+            let mut done = 0;
+            while_safe(&lock, work_async(steps, &mut done)).await;
+            print_end("future", done, steps);
+            print_released(lock.unlock_async().await);
+            Ok::<_, LockError>(())
+        };
+        pollster::block_on(worker)?;
+    }
+    Ok(())
+}
+
+/// Works on this thread, and looks before each step whether the lock is safe. A step must not take longer
+/// than what is left of the lock then: a quarter of its ttl. Returns how many steps were done.
+fn work(lock: &LockGuard, steps: u32) -> u32 {
+    let at_risk = lock.at_risk();
+    for done in 0..steps {
+        if at_risk.is_at_risk() {
+            return done;
+        }
+        thread::sleep(STEP);
+    }
+    steps
+}
+
+/// Polls `work` until it ends, or the lock is at risk: `work` is then dropped where it stands.
+async fn while_safe(lock: &LockGuard, work: impl Future<Output = ()>) {
+    // `or` polls the signal first.
+    future::or(lock.at_risk(), work).await;
+}
+
+/// Counts its steps in `done`, because it can be dropped after each of them.
+async fn work_async(steps: u32, done: &mut u32) {
+    while *done < steps {
+        step().await;
+        *done += 1;
+    }
+}
+
+/// A step that another thread does.
+async fn step() {
+    let step = thread::spawn(|| thread::sleep(STEP));
+    while !step.is_finished() {
+        future::yield_now().await;
+        thread::yield_now(); // A runtime has something better to do meanwhile.
+    }
+}
+
+/// A worker that was stopped for longer than what was left has not come to its end in time.
+fn print_released(released: Result<Released, UnlockError>) {
+    if let Err(error) = released {
+        println!("the work may have overlapped: {error}");
+    }
+}
+
+fn print_end(who: &str, done: u32, steps: u32) {
+    match done == steps {
+        true => println!("{who}: all of {steps} steps are done"),
+        false => println!("{who}: stopped after {done} of {steps} steps, the lock was at risk"),
+    }
+}
