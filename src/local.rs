@@ -551,12 +551,10 @@ impl Call<'_> {
     /// Returns the oldest report that still stands: a lock that was released or lost since is not at risk.
     fn next_report(&mut self) -> Option<Event> {
         let engine = &self.driver.engine;
-        let stands = |report: &Event| match report {
-            Event::AtRisk { lock } => engine.holds(*lock),
-            _ => true,
-        };
+        let is_over =
+            |report: &Event| matches!(report, Event::AtRisk { lock } if !engine.holds(*lock));
         let reports = core::iter::from_fn(|| self.reports.pop_front());
-        reports.into_iter().find(stands)
+        reports.into_iter().find(|report| !is_over(report))
     }
 }
 

@@ -91,9 +91,12 @@ pub fn fuzz_engine(bytes: &[u8]) {
 }
 
 fn fuzz_guarded(bytes: &[u8], guard: RestartGuard) {
-    let builder = Config::builder().nodes(["a", "b", "c"]);
+    // The last choice is also whether there is a lock delay: all others mean what they meant without one.
+    let odd = bytes.last().is_some_and(|last| last % 2 == 1);
+    let delay = Duration::from_millis(if odd { 990 } else { 0 });
+    let builder = Config::builder().nodes(["a", "b", "c"]).lock_delay(delay);
     let Ok(config) = builder.restart_guard(guard).config() else {
-        unreachable!("three names are a configuration")
+        unreachable!("three names and a second are a configuration")
     };
     let replies = match guard {
         RestartGuard::Strict => &STRICT_REPLIES,

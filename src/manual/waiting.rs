@@ -84,7 +84,7 @@
 //!
 //! # Several resources at once
 //!
-//! A caller of [`lock_all`](crate::Redlock) enters the queues of all its names in one step: `{a, b}` and
+//! A caller of `lock_all` enters the queues of all its names in one step: `{a, b}` and
 //! `{b, a}` stand in the same order in both and never wait for each other. It asks the nodes when it is
 //! its turn for every name and this handle holds none of them; until then it sends nothing.
 //!

@@ -26,8 +26,10 @@
 //!
 //! # Not here
 //!
-//! Which name a set rests at, and when it wants all of them again: its operation says so. Its names are on the
-//! path of no single lock.
+//! Which name a set rests at, and when it wants all of them again: its operation says so. While no set waits
+//! nothing here is called.
+
+mod turns;
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
@@ -289,8 +291,6 @@ impl Queues {
         None
     }
 
-    // ----- whose turn it is -----------------------------------------------------------------
-
     /// The next at `place` is to be named, unless nobody waits there.
     fn free(&mut self, place: PlaceKey, released: bool) {
         if let Some(at) = self.places.get_mut(place.0).must() {
@@ -313,210 +313,9 @@ impl Queues {
         }
         members
     }
-
-    /// Makes the next at `place`, which has no contender, the contender, and returns it. That may be a
-    /// set.
-    #[cold]
-    pub(super) fn promote_among_sets(&mut self, place: PlaceKey) -> Option<OperationKey> {
-        let at = self.places.get_mut(place.0).must()?;
-        at.front = Front::Set;
-        let overtaken = at.overtaken.take();
-        let overtaken = overtaken.filter(|other| self.was_contender(place, *other));
-        let next = overtaken.or_else(|| self.first_that_may(place));
-        let at = self.places.get_mut(place.0).must()?;
-        match next {
-            Some(next) => at.front = Front::Contender(next),
-            None => {
-                at.forget_wait(&mut self.waiting);
-                if !at.is_wanted() {
-                    at.front = Front::Nobody;
-                }
-            }
-        }
-        next
-    }
-
-    fn first_that_may(&mut self, place: PlaceKey) -> Option<OperationKey> {
-        let mut next = self.first_at(place);
-        for _ in 0..LOOKED_AT_MAX {
-            let record = next?;
-            let (set, behind) = self.waiters.set_of(record);
-            let Some(set) = set else {
-                self.pass_all_before(place, Some(record));
-                return Some(OperationKey::of_waiter(record));
-            };
-            if self.was_contender(place, set) || self.leads_now(set) {
-                return Some(set);
-            }
-            if !self.sets.may_be_passed(set, place) {
-                return None;
-            }
-            next = behind;
-        }
-        None
-    }
-
-    /// Returns `true` if `overtaken`, which was the contender of `place`, would be so still: a single is, and
-    /// a set that has not left it since.
-    fn was_contender(&self, place: PlaceKey, overtaken: OperationKey) -> bool {
-        let set = self.sets.open.get(&overtaken);
-        set.is_none_or(|set| match set.stage {
-            Stage::Wants => false,
-            Stage::Leads => true,
-            Stage::Rests(at) => at == place,
-        })
-    }
-
-    /// Makes `set` the contender of all its names, if it wants them and it is its turn.
-    fn leads_now(&mut self, set: OperationKey) -> bool {
-        let members = self.sets.members(set);
-        let leads = self.sets.stage(set) == Stage::Wants
-            && members.iter().all(|member| self.may_have(member, set));
-        if leads {
-            for index in 0..members.len() {
-                let Member { place, record, .. } = self.sets.members(set)[index];
-                if self.contender(place) != Some(set)
-                    && let Some(at) = self.places.get_mut(place.0).must()
-                {
-                    at.front = Front::Contender(set);
-                    self.pass_all_before(place, Some(record));
-                }
-            }
-            self.sets.set_stage(set, Stage::Leads);
-        }
-        leads
-    }
-
-    /// Returns `true` if `set` may be the contender of this one of its names.
-    fn may_have(&self, member: &Member, set: OperationKey) -> bool {
-        let Some(at) = self.places.get(member.place.0).must() else {
-            return false;
-        };
-        let other = at
-            .overtaken
-            .filter(|other| !self.sets.open.contains_key(other));
-        match at.front {
-            Front::Contender(contender) => contender == set,
-            Front::Set => other.is_none() && self.may_pass_to(member),
-            Front::Nobody | Front::Holder(_) => false,
-        }
-    }
-
-    /// Returns `true` if only sets that may be passed stand before `member`.
-    fn may_pass_to(&self, member: &Member) -> bool {
-        let mut next = self.first_at(member.place);
-        for _ in 0..LOOKED_AT_MAX {
-            match next {
-                Some(record) if record == member.record => return true,
-                Some(record) => {
-                    let (set, behind) = self.waiters.set_of(record);
-                    if !set.is_some_and(|set| self.sets.may_be_passed(set, member.place)) {
-                        return false;
-                    }
-                    next = behind;
-                }
-                None => return false,
-            }
-        }
-        false
-    }
-
-    /// Makes `operation`, which has just come, the contender of `place` if it may pass all that wait
-    /// there. Returns `true` if it did.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn pass(&mut self, place: PlaceKey, operation: OperationKey) -> bool {
-        let mut next = self.first_at(place);
-        for _ in 0..LOOKED_AT_MAX {
-            let Some(record) = next else { break };
-            let (set, behind) = self.waiters.set_of(record);
-            if !set.is_some_and(|set| self.sets.may_be_passed(set, place)) {
-                return false;
-            }
-            next = behind;
-        }
-        let may = next.is_none();
-        if may && let Some(at) = self.places.get_mut(place.0).must() {
-            at.front = Front::Contender(operation);
-            self.pass_all_before(place, None);
-        }
-        may
-    }
-
-    /// All sets that stand before `record` at `place` are passed there; all of them, if there is none.
-    fn pass_all_before(&mut self, place: PlaceKey, record: Option<WaiterKey>) {
-        let mut next = self.first_at(place);
-        while next != record
-            && let Some(before) = next
-        {
-            let (set, behind) = self.waiters.set_of(before);
-            if let Some(set) = set {
-                self.sets.was_passed(set, place);
-            }
-            next = behind;
-        }
-    }
-
-    fn first_at(&self, place: PlaceKey) -> Option<WaiterKey> {
-        let at = self.places.get(place.0).must()?;
-        self.waiters.first(&at.line)
-    }
 }
 
 #[cfg(test)]
-impl Sets {
-    /// Returns how many records stand in lines.
-    pub(super) fn records(&self) -> usize {
-        self.open.values().map(|set| set.members.len()).sum()
-    }
-}
-
-#[cfg(test)]
-impl Queues {
-    /// Asserts that nobody may have `place`, which was left free, but those who wait for others of their
-    /// names; unless the next is about to be named.
-    pub(super) fn check_left_free(&self, place: PlaceKey) {
-        let at = self.places.get(place.0).expect("a place");
-        assert!(
-            at.waiting.is_none() && at.overtaken.is_none() && at.is_wanted()
-                || self.is_pending(place),
-            "{at:?}"
-        );
-        let mut may_pass = !self.is_pending(place);
-        for record in self.waiters.of(&at.line).into_iter().take(LOOKED_AT_MAX) {
-            let (set, _) = self.waiters.set_of(record);
-            assert!(!may_pass || set.is_some(), "{record:?} may have {at:?}");
-            may_pass &= set.is_some_and(|set| self.sets.may_be_passed(set, place));
-        }
-    }
-
-    fn is_pending(&self, place: PlaceKey) -> bool {
-        self.sets.freed.iter().any(|(freed, _)| *freed == place)
-    }
-
-    /// Asserts that each set is what its stage says, and that none waits whose turn it is.
-    pub(super) fn check_sets(&self, is_open: impl Fn(OperationKey) -> bool) {
-        for (key, set) in &self.sets.open {
-            assert!(is_open(*key), "{set:?} is over");
-            let leads = |member: &Member| self.contender(member.place) == Some(*key);
-            let leading = set.members.iter().filter(|member| leads(member)).count();
-            match set.stage {
-                Stage::Wants => {
-                    assert_eq!(leading, 0, "{set:?}");
-                    let pending = set
-                        .members
-                        .iter()
-                        .any(|member| self.is_pending(member.place));
-                    let ready = set.members.iter().all(|member| self.may_have(member, *key));
-                    assert!(pending || !ready, "nobody leads {set:?}");
-                }
-                // One that asks beside it may have overtaken it.
-                Stage::Leads => {}
-                Stage::Rests(_) => assert!(leading <= 1, "{set:?}"),
-            }
-        }
-    }
-}
-
+mod check;
 #[cfg(test)]
 mod tests;

@@ -24,8 +24,10 @@ struct Chaos {
 
 impl Chaos {
     fn new(seed: u64) -> Self {
+        // Every other handle has a lock delay.
+        let delay = 990 * MS * (seed % 2) as u32;
         Self {
-            world: World::ready(3),
+            world: World::with(named(3).lock_delay(delay)).greeted(),
             random: StdRng::seed_from_u64(seed),
             asked: vec![(Vec::new(), 0); 3],
             rounds: Vec::new(),

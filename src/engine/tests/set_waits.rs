@@ -3,6 +3,9 @@
 
 use std::collections::BTreeMap;
 
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+
 use super::*;
 use crate::embedded::{Session, Store};
 use crate::node::TAKE_SEVERAL;
@@ -128,6 +131,13 @@ impl Programs {
                 }
                 program.engine.handle(now, Input::Transmitted { node, len });
             }
+            Some(Output::Disconnect { node }) => {
+                let link = core::mem::take(&mut program.links[node.index()]);
+                if let Some(session) = link.session {
+                    self.nodes[node.index()].disconnect(&session);
+                }
+            }
+            Some(Output::Event(Event::Expired { .. })) => {}
             Some(other) => panic!("{other:?}"),
         }
         true
@@ -151,6 +161,29 @@ impl Programs {
                 return;
             }
         }
+    }
+
+    /// The connection of a program to a node breaks.
+    fn cut(&mut self, program: usize, node: usize) {
+        let Program { engine, links, .. } = &mut self.programs[program];
+        if let Some(session) = core::mem::take(&mut links[node]).session {
+            self.nodes[node].disconnect(&session);
+            let (node, reason) = (id(node), LinkError::Reset);
+            engine.handle(self.now, Input::Disconnected { node, reason });
+        }
+        self.pump();
+    }
+
+    /// No two have the same name at the same time.
+    fn exclude_each_other(&self) {
+        let programs = self.programs.iter();
+        let locks = programs.flat_map(|program| program.locks.values());
+        let valid = locks.filter(|lock| lock.is_valid_at(self.now));
+        let mut names: Vec<&[u8]> = valid.flat_map(Lock::resources).collect();
+        let all = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), all, "two have one name");
     }
 
     // ----- calls ----------------------------------------------------------------------------
@@ -187,8 +220,7 @@ impl Programs {
         self.pump();
     }
 
-    /// Gives back what is held, until nobody waits. Each has to get what it wants without time passing, but
-    /// what a program leaves to others.
+    /// Gives back what is held, until nobody waits and nothing is owed: within a second.
     fn serve_all(&mut self) {
         for _ in 0..1_000 {
             for program in 0..self.programs.len() {
@@ -196,11 +228,8 @@ impl Programs {
                     self.gives_back(program, round);
                 }
             }
-            if self
-                .programs
-                .iter()
-                .all(|program| program.engine.load().rounds == 0)
-            {
+            let mut loads = self.programs.iter().map(|program| program.engine.load());
+            if loads.all(|load| load.rounds + load.claims == 0) {
                 return self.is_clean();
             }
             self.pass(MS);
@@ -473,6 +502,50 @@ fn many_sets_and_singles_of_three_programs_are_all_served() {
         }
     }
     world.serve_all();
+}
+
+/// Names in any order, deadlines, cancels, and connections that break.
+#[test]
+fn whatever_happens_sets_exclude_each_other_and_all_have_their_turn() {
+    for seed in 0..60 {
+        let mut random = StdRng::seed_from_u64(seed);
+        let mut below = |bound: usize| random.random_range(0..bound);
+        let mut world = Programs::new(3);
+        let mut rounds = Vec::new();
+        for _ in 0..150 {
+            let program = below(3);
+            match below(9) {
+                0..3 => {
+                    let mut names: Vec<char> = "abcd".chars().collect();
+                    (1..4).rev().for_each(|at| names.swap(at, below(at + 1)));
+                    names.truncate(1 + below(4));
+                    let options = match below(4) {
+                        0 => LockOptions::new(TTL).tries(1),
+                        1 => LockOptions::new(TTL).wait(30 * MS),
+                        _ => patient(),
+                    };
+                    let names: String = names.into_iter().collect();
+                    rounds.push((program, world.wants_as(program, &names, &options)));
+                }
+                3..6 => {
+                    let round = world.programs[program].locks.keys().next().copied();
+                    round
+                        .into_iter()
+                        .for_each(|round| world.gives_back(program, round));
+                }
+                6 if !rounds.is_empty() => {
+                    let (program, round) = rounds.swap_remove(below(rounds.len()));
+                    if !world.has(program, round) {
+                        world.cancel(program, round);
+                    }
+                }
+                7 if below(4) == 0 => world.cut(program, below(NODES)),
+                _ => world.pass(Duration::from_micros([100, 2_000, 60_000][below(3)])),
+            }
+            world.exclude_each_other();
+        }
+        world.serve_all();
+    }
 }
 
 /// What a node is sent in one write.

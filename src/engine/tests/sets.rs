@@ -426,3 +426,75 @@ fn an_answer_that_no_such_command_has_ends_the_connection() {
         assert_eq!(world.links[0], "reset", "{answer}");
     }
 }
+
+/// Each release has more bytes than most out buffers hold of commands; all of them together have more than
+/// one takes.
+#[test]
+fn releases_of_the_longest_sets_are_sent_or_owed() {
+    use crate::limits::{OUT_BYTES_MAX, RESOURCE_BYTES_MAX, RESOURCES_MAX};
+    let mut world = World::ready(1);
+    let options = LockOptions::new(TTL).tries(1);
+    let sets = OUT_BYTES_MAX / (RESOURCES_MAX * RESOURCE_BYTES_MAX) + 1;
+    let locks: Vec<Lock> = (0..sets)
+        .map(|set| {
+            let names: Vec<Vec<u8>> = (0..RESOURCES_MAX)
+                .map(|name| {
+                    let mut long = format!("{set} {name}").into_bytes();
+                    long.resize(RESOURCE_BYTES_MAX, b'.');
+                    long
+                })
+                .collect();
+            let names: Vec<&[u8]> = names.iter().map(Vec::as_slice).collect();
+            world.acquire_all(&names, &options);
+            assert_eq!(world.take(0).len(), 1);
+            world.say(0, ":1|");
+            world.lock()
+        })
+        .collect();
+    world.window[0] = 0;
+    locks.into_iter().for_each(|lock| world.give_back(lock));
+    let load = world.engine.load();
+    assert!(load.unsent <= OUT_BYTES_MAX, "{load:?}");
+    assert_ne!(load.owed, 0, "{load:?}");
+    assert_eq!(load.in_flight + load.owed, sets, "{load:?}");
+    // It takes them, and answers: each leaves room for what is owed.
+    world.make_room(0);
+    let mut released = 0;
+    loop {
+        let sent = world.take(0);
+        assert!(sent.iter().all(|sent| sent.starts_with("RELEASE ")));
+        if sent.is_empty() {
+            break;
+        }
+        released += sent.len();
+        sent.iter().for_each(|_| world.say(0, ":1|"));
+    }
+    assert_eq!(released, sets);
+    world.is_clean();
+}
+
+/// As many names as there may be, each as long as it may be, beside a node that reads nothing.
+#[test]
+fn a_node_that_reads_nothing_is_not_asked_for_more_sets_than_it_has_room_for() {
+    use crate::limits::{OUT_BYTES_MAX, SEVERAL_BYTES_MAX};
+    let mut world = World::ready(1);
+    world.window[0] = 0;
+    let long = vec![b'.'; 1_000];
+    let mut refused = 0;
+    for set in 0..200_u8 {
+        let names: Vec<Vec<u8>> = (0..64)
+            .map(|name| [&[set, name], &long[..]].concat())
+            .collect();
+        let names: Vec<&[u8]> = names.iter().map(Vec::as_slice).collect();
+        let options = LockOptions::new(TTL).wait(Duration::from_secs(1));
+        let request = Request::all(&names, &options);
+        world.engine.acquire(world.now, &request).expect("valid");
+        world.drain();
+        refused += core::mem::take(&mut world.events).len();
+        let unsent = world.engine.load().unsent;
+        assert!(unsent <= OUT_BYTES_MAX / 2 + SEVERAL_BYTES_MAX, "{unsent}");
+    }
+    assert_eq!(refused, 0, "they rest, and try again");
+    world.make_room(0);
+    assert!(world.take(0).len() < 64);
+}

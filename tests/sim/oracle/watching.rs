@@ -151,7 +151,7 @@ impl World {
                 Found::Free => had(node).is_none(),
                 Found::Holder { .. } | Found::Copy { .. } => had(node).is_some(),
                 Found::Unknown(_) => self.plan.delay_tail != 0,
-                _ => false,
+                Found::OtherType | _ => false,
             };
             if !fine {
                 return Err(format!(
@@ -276,7 +276,7 @@ impl World {
             let has = match &there.found {
                 Found::Free => false,
                 Found::Holder { .. } | Found::Copy { .. } => true,
-                _ => continue,
+                Found::Unknown(_) | Found::OtherType | _ => continue,
             };
             let asked = self.oracle.watched.asked[client][node][resource];
             let is_read = asked.end <= self.conns[asked.conn].near.read;
