@@ -226,3 +226,41 @@ fn a_single_whose_time_is_up_at_a_name_that_is_left_free_names_no_holder() {
     assert!(world.has(0, set));
     world.serve_all();
 }
+
+/// As if its handle was closed: nothing is asked in vain, and nothing is left.
+#[test]
+fn sets_that_end_together_ask_for_nothing() {
+    let mut world = Programs::new(2);
+    let held = world.wants(1, "b");
+    for names in ["ab", "a", "ca", "bc", "dc", "d", "cd", "a", "bad"] {
+        world.wants(0, names);
+    }
+    let engine = &mut world.programs[0].engine;
+    let begun = engine.acquire(world.now, &Request::all(&[b"e", b"f"], &patient()));
+    begun.expect("valid");
+    let attempts = world.programs[0].attempts;
+    world.programs[0].engine.cancel_acquisitions(world.now);
+    world.pump();
+    assert_eq!(world.programs[0].attempts, attempts);
+    assert_eq!(world.programs[0].engine.load().rounds, 0);
+    world.gives_back(1, held);
+    world.serve_all();
+}
+
+/// With three tries it waits for three of the longest delays, wherever it stands.
+#[test]
+fn a_set_with_few_tries_ends_in_their_time_if_nothing_changes() {
+    for program in 0..2 {
+        let mut world = Programs::new(2);
+        let held = world.wants(program, "b");
+        let set = world.wants_as(0, "ab", &LockOptions::new(TTL).tries(3));
+        world.pass(749 * MS);
+        assert!(world.programs[0].refused.is_empty());
+        world.pass(4 * MS);
+        let report = world.refusal(0, set);
+        assert_eq!(report.tries(), program as u32);
+        assert_eq!(report.held_resource(), Some(&b"b"[..]));
+        world.gives_back(program, held);
+        world.serve_all();
+    }
+}
