@@ -264,3 +264,38 @@ fn a_set_with_few_tries_ends_in_their_time_if_nothing_changes() {
         world.serve_all();
     }
 }
+
+#[test]
+fn a_single_try_that_finds_a_name_left_free_counts_as_one_that_passes() {
+    let mut world = Programs::new(2);
+    let foreign = world.wants(1, "b");
+    let set = world.wants(0, "ab");
+    for _ in 0..20 {
+        let once = world.wants_as(0, "a", &LockOptions::new(TTL).tries(1));
+        world.gives_back(0, once);
+        world.pass(2 * MS);
+    }
+    let late = world.wants(0, "a");
+    world.pass(300 * MS);
+    assert!(!world.has(0, late));
+    world.gives_back(1, foreign);
+    assert!(world.has(0, set));
+    world.serve_all();
+}
+
+/// So far and no further is a queue searched.
+#[test]
+fn behind_sixteen_sets_a_name_that_is_left_free_is_not_for_singles_until_one_of_them_has_ended() {
+    let mut world = Programs::new(2);
+    let foreign = world.wants(1, "b");
+    let sets: Vec<_> = (0..17).map(|_| world.wants(0, "ab")).collect();
+    let single = world.wants(0, "a");
+    world.pass(300 * MS);
+    assert!(!world.has(0, single));
+    world.cancel(0, sets[3]);
+    assert!(!world.has(0, single));
+    world.cancel(0, sets[7]);
+    assert!(world.has(0, single));
+    world.gives_back(1, foreign);
+    world.serve_all();
+}
