@@ -162,8 +162,13 @@ impl Bench {
             2 => options = options.extensions(1),
             _ => {}
         }
-        let resource = [b'k', entropy.below(2)?];
-        let request = Request::new(&resource, &options);
+        let which = entropy.below(3)?;
+        let resource = [b'k', which];
+        let both: [&[u8]; 2] = [b"k\x01", b"k\0"];
+        let request = match which {
+            2 => Request::all(&both, &options),
+            _ => Request::new(&resource, &options),
+        };
         self.rounds
             .extend(self.engine.acquire(self.now, &request).ok());
         Some(())
