@@ -390,6 +390,26 @@ fn a_missing_permission_is_named_and_nothing_is_left() {
     }
 }
 
+/// An operator has granted it since. Nobody has asked for a lock on one resource.
+#[test]
+fn a_node_that_has_taken_a_set_lacks_no_permission() {
+    let mut world = World::ready(1);
+    world.try_all();
+    world.say(0, ":-2|");
+    world.no_quorum();
+    let missing = Unusable::Permission { command: "del" };
+    assert_eq!(world.state(0), NodeState::Unusable(missing));
+    world.take(0);
+    world.try_all();
+    world.say(0, ":1|");
+    let lock = world.lock();
+    assert_eq!(world.state(0), NodeState::Ready);
+    world.take(0);
+    world.give_back(lock);
+    world.say(0, ":1|");
+    world.is_clean();
+}
+
 #[test]
 fn the_first_command_on_a_connection_may_be_that_of_a_set() {
     let mut world = World::new(1);
