@@ -8,13 +8,15 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 use super::*;
-use crate::embedded::{Session, Store};
+use crate::config::RestartGuard;
+use crate::embedded::{Memory, Session, Store};
 
 const NODES: usize = 3;
 const PROGRAMS: usize = 3;
 
 /// Longer than a story: no key ends by time.
 const LONG: Duration = Duration::from_secs(3600);
+const SHORT: Duration = Duration::from_millis(300);
 
 /// What one program has sent to one node, and what comes back.
 #[derive(Default)]
@@ -40,6 +42,10 @@ struct Faults {
     programs: Vec<Program>,
     /// Nodes lose keys, and others write to them.
     keys_are_lost: bool,
+    /// Nodes start again, and have forgotten all.
+    restarts: bool,
+    /// What locks are taken for.
+    ttl: Duration,
     /// What was done, and how often.
     done: BTreeMap<&'static str, u32>,
 }
@@ -48,8 +54,14 @@ impl Faults {
     fn new(seed: u64) -> Self {
         let now = Instant::from_millis(1_000);
         let stores = (0..NODES as u64).map(|node| Store::new(node, now));
-        let delay = 990 * MS * (seed % 3 / 2) as u32;
+        let delay = 990 * MS * (seed / 2 % 2) as u32;
+        let ttl = if seed / 4 % 3 == 1 { SHORT } else { LONG };
+        let guard = match seed / 12 % 2 {
+            0 => RestartGuard::default(),
+            _ => RestartGuard::Strict,
+        };
         let config = named(NODES).watch_clocks(false).lock_delay(delay);
+        let config = config.max_ttl(ttl + 2 * delay).restart_guard(guard);
         let config = config.config().expect("valid");
         let programs = (0..PROGRAMS as u8).map(|program| Program {
             engine: Engine::new(&config, [program; 32], now),
@@ -63,9 +75,15 @@ impl Faults {
             nodes: stores.collect(),
             programs: programs.collect(),
             keys_are_lost: seed % 2 == 1,
+            restarts: seed / 4 % 3 == 2,
+            ttl,
             done: BTreeMap::new(),
         };
         world.settle();
+        if guard == RestartGuard::Strict {
+            // Until the nodes vote.
+            world.pass(2 * ttl, true);
+        }
         world
     }
 
@@ -142,10 +160,13 @@ impl Faults {
                 "prolonged"
             }
             Event::Extended { .. } | Event::Confirmed { .. } => "not prolonged",
+            Event::Kept { result: Ok(_), .. } => "kept",
+            Event::Kept { .. } => "not kept",
             Event::Released { result: Ok(_), .. } => "released",
             Event::Released { .. } => "not released",
             Event::Expired { .. } => {
-                assert!(self.keys_are_lost, "a majority has it");
+                let may_end = self.keys_are_lost || self.restarts || self.ttl == SHORT;
+                assert!(may_end, "a majority has it");
                 "lost"
             }
             other => panic!("{other:?}"),
@@ -240,8 +261,8 @@ impl Faults {
     fn step(&mut self) {
         let (number, node) = (self.below(PROGRAMS), self.below(NODES));
         match self.below(24) {
-            0..3 => self.acquire(number),
-            3..6 => self.use_lock(number),
+            0..2 => self.acquire(number),
+            2..6 => self.use_lock(number),
             6 => {
                 let open = self.programs[number].open.pop();
                 if let Some(round) = open {
@@ -251,12 +272,13 @@ impl Faults {
             }
             7 if self.below(3) == 0 => self.cut(number, node),
             8 if self.keys_are_lost => self.lose_key(node),
+            9 if self.restarts && self.below(10) == 0 => self.restart(node),
             9..12 => {
-                let span = [100, 2_000, 60_000, 700_000][self.below(4)];
+                let span = [100, 1_000, 10_000, 150_000][self.below(4)];
                 self.pass(Duration::from_micros(span), false);
             }
-            12 => self.settle(),
-            13..17 => {
+            12..14 => self.settle(),
+            14..17 => {
                 self.execute(number, node);
             }
             _ => {
@@ -275,9 +297,10 @@ impl Faults {
             names.swap(at, other);
         });
         names.truncate([1, 2, 2, 3][self.below(4)]);
-        let options = LockOptions::new(LONG);
-        let options = match self.below(2) {
+        let options = LockOptions::new(self.ttl);
+        let options = match self.below(3) {
             0 => options.tries(1),
+            1 => options.wait(300 * MS).keep(),
             _ => options.wait(300 * MS),
         };
         let request = Request::all(&names, &options);
@@ -292,12 +315,12 @@ impl Faults {
         }
         let (at, other) = (self.below(held), self.below(PROGRAMS));
         let what = self.below(9);
-        let now = self.now;
+        let (now, ttl) = (self.now, self.ttl);
         let Program { engine, locks, .. } = &mut self.programs[number];
         match what {
-            0..4 => drop(engine.extend(now, &locks[at], LONG)),
-            4 => drop(engine.confirm(now, &locks[at])),
-            5 => {
+            0..3 => drop(engine.extend(now, &locks[at], ttl)),
+            3 => drop(engine.confirm(now, &locks[at])),
+            4 | 5 => {
                 engine.release(now, locks.swap_remove(at));
             }
             6 => engine.give_back(now, locks.swap_remove(at)),
@@ -320,6 +343,16 @@ impl Faults {
             self.tell(node, &[b"SET", key, b"of another"]);
         }
         self.did("key lost");
+    }
+
+    fn restart(&mut self, node: usize) {
+        let seed = self.random.random();
+        self.nodes[node].restart(seed, self.now, Memory::Lost);
+        for number in 0..PROGRAMS {
+            self.programs[number].links[node].queue.clear();
+            self.cut(number, node);
+        }
+        self.did("restarted");
     }
 
     fn tell(&mut self, node: usize, words: &[&[u8]]) {
@@ -345,7 +378,7 @@ impl Faults {
                 of.all(|name| store.get(self.now, name) == token)
             };
             let copies = self.nodes.iter().filter(has_all).count();
-            assert!(NODES / 2 < copies, "{lock:?} on {copies}");
+            assert!(self.restarts || NODES / 2 < copies, "{lock:?} on {copies}");
             names.extend(lock.resources());
         }
         let all = names.len();
@@ -394,7 +427,7 @@ fn whatever_goes_wrong_a_set_is_whole_on_a_majority_and_nothing_of_it_is_left_be
     for seed in first..first + seeds {
         std::eprintln!("seed {seed}");
         let mut world = Faults::new(seed);
-        (0..400).for_each(|_| world.step());
+        (0..600).for_each(|_| world.step());
         for (what, count) in world.end() {
             *done.entry(what).or_default() += count;
         }
