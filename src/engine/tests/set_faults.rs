@@ -231,7 +231,9 @@ impl Faults {
         let mut busy = true;
         while busy {
             busy = false;
-            for (number, node) in (0..PROGRAMS).flat_map(|number| (0..NODES).map(move |node| (number, node))) {
+            for (number, node) in
+                (0..PROGRAMS).flat_map(|number| (0..NODES).map(move |node| (number, node)))
+            {
                 while self.execute(number, node) {
                     busy = true;
                 }
@@ -396,7 +398,8 @@ impl Faults {
                 locks,
                 ..
             } = &mut self.programs[number];
-            open.drain(..).for_each(|round| engine.cancel(self.now, round));
+            open.drain(..)
+                .for_each(|round| engine.cancel(self.now, round));
             for lock in locks.drain(..) {
                 engine.give_back(self.now, lock);
             }

@@ -261,6 +261,10 @@ fn a_copy_that_meets_a_foreign_name_is_no_vote() {
     assert!(world.events.is_empty(), "one of three");
     world.say(1, ":1|");
     world.extended(&mut lock);
+    // What the third has of it is not left behind.
+    world.take_all();
+    world.say(2, ":3|");
+    world.both_released(lock);
 }
 
 #[test]
