@@ -81,8 +81,6 @@ struct Bench {
     /// How many bytes a socket takes at a time.
     window: usize,
     replies: &'static [&'static [u8]; 16],
-    /// Every other lock is on several resources.
-    several: bool,
 }
 
 /// Runs an engine over the inputs that `bytes` stand for.
@@ -93,10 +91,8 @@ pub fn fuzz_engine(bytes: &[u8]) {
 }
 
 fn fuzz_guarded(bytes: &[u8], guard: RestartGuard) {
-    // The last choice is also whether there is a lock delay, and whether locks are on several resources: all
-    // others mean what they meant without.
-    let last = bytes.last().copied().unwrap_or_default();
-    let odd = last % 2 == 1;
+    // The last choice is also whether there is a lock delay: all others mean what they meant without one.
+    let odd = bytes.last().is_some_and(|last| last % 2 == 1);
     let delay = Duration::from_millis(if odd { 990 } else { 0 });
     let builder = Config::builder().nodes(["a", "b", "c"]).lock_delay(delay);
     let Ok(config) = builder.restart_guard(guard).config() else {
@@ -114,7 +110,6 @@ fn fuzz_guarded(bytes: &[u8], guard: RestartGuard) {
         locks: Vec::new(),
         window: usize::MAX,
         replies,
-        several: last % 8 == 7,
     };
     let mut entropy = Entropy(bytes);
     while bench.step(&mut entropy).is_some() {}
@@ -167,10 +162,13 @@ impl Bench {
             2 => options = options.extensions(1),
             _ => {}
         }
-        let number = entropy.below(2)?;
-        let resources: [&[u8]; 2] = [&[b'k', number], b"another"];
-        let count = if self.several && number == 1 { 2 } else { 1 };
-        let request = Request::all(&resources[..count], &options);
+        let which = entropy.below(3)?;
+        let resource = [b'k', which];
+        let both: [&[u8]; 2] = [b"k\x01", b"k\0"];
+        let request = match which {
+            2 => Request::all(&both, &options),
+            _ => Request::new(&resource, &options),
+        };
         self.rounds
             .extend(self.engine.acquire(self.now, &request).ok());
         Some(())
