@@ -93,8 +93,11 @@
 //! one. Where each node names another, it waits for the random delay.
 //!
 //! Meanwhile its other names are free for others of this handle, also for those that came later: sixteen of
-//! them for each name. After that the name stays free for the set, and they wait. Passing changes no order
-//! otherwise. `try_lock` and `try_lock_all` are no part of that: they ask beside the queues.
+//! them for each name. After that the name stays free for the set, and they wait. A caller whose time is up
+//! then gets `Held`, though no client may hold the name: no node was asked
+//! ([`Report::tries`](crate::Report::tries) is 0), and `inspect` says that it is free. Callers of other
+//! handles are not kept from it. Passing changes no order otherwise. `try_lock` and `try_lock_all` are no
+//! part of that: they ask beside the queues.
 //!
 //! Between handles the rules are those for one name: overtaking is bounded for each of them. But a set
 //! needs all of its names free at the same moment, and a node keeps none of them for it before. Where several
