@@ -11,11 +11,12 @@ use crate::limits::{RESOURCE_BYTES_MAX, RESOURCES_MAX};
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LockError {
-    /// Enough nodes answered, and others hold the lock on too many of them; or this handle itself
-    /// holds it ([`Report::is_held_here`]). Trying again later may succeed. [`Report::held_for`] says
-    /// when, and [`Report::holder`] who holds it, as far as that is known; [`Report::never_expires`]
-    /// says that no time ends it.
-    /// Where several resources were asked for, [`Report::held_resource`] says which is held.
+    /// Enough nodes answered, and others hold the lock on too many of them; or this handle itself holds
+    /// it ([`Report::is_held_here`]), or keeps the name free for a caller of its own that waits for
+    /// several ([`manual::waiting`](crate::manual::waiting)). Trying again later may succeed.
+    /// [`Report::held_for`] says when, and [`Report::holder`] who holds it, as far as that is known;
+    /// [`Report::never_expires`] says that no time ends it. Where several resources were asked for,
+    /// [`Report::held_resource`] says which is held.
     #[error("{who} holds {what}: {0}; {advice}", who = Who(.0), what = What(.0), advice = advice(.0))]
     Held(Report),
     /// Too few nodes answered to know. The lock may be free.
@@ -179,7 +180,8 @@ pub enum InvalidRequest {
     #[error("the resource name is empty; give the lock a name")]
     EmptyResource,
     /// The resource name is one of the two keys that [`RestartGuard::Strict`](crate::RestartGuard)
-    /// keeps on each node: [`MARKER_KEY`](crate::MARKER_KEY), [`BARRIER_KEY`](crate::BARRIER_KEY).
+    /// keeps on each node: [`MARKER_KEY`](crate::MARKER_KEY), [`BARRIER_KEY`](crate::BARRIER_KEY). Only
+    /// a handle with that guard refuses them.
     #[error("the resource name is a key of the strict restart guard; use another name")]
     ReservedResource,
     /// The resource name is too long.

@@ -140,22 +140,6 @@ fn nodes_that_name_different_resources_are_a_refusal_of_the_set() {
 }
 
 #[test]
-fn a_key_of_another_type_is_held_by_another() {
-    let mut world = World::ready(1);
-    world.try_all();
-    world.say(
-        0,
-        "-WRONGTYPE Operation against a key script: x, on @user_script:1.|",
-    );
-    let report = world.held_by_another();
-    assert_eq!(
-        (outcomes(&report), report.held_resource()),
-        (vec![NodeOutcome::Held], None)
-    );
-    world.is_clean();
-}
-
-#[test]
 fn a_set_that_is_refused_rests_and_tries_again_with_another_token() {
     let mut world = World::ready(1);
     world.acquire_all(&NAMES, &LockOptions::new(TTL));
