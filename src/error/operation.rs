@@ -17,7 +17,7 @@ pub enum LockError {
     /// [`Report::held_for`] says when, and [`Report::holder`] who holds it, as far as that is known;
     /// [`Report::never_expires`] says that no time ends it. Where several resources were asked for,
     /// [`Report::held_resource`] says which is held.
-    #[error("{who} holds {what}: {0}; {advice}", who = Who(.0), what = What(.0), advice = advice(.0))]
+    #[error("{held}: {0}; {advice}", held = IsHeld(.0), advice = advice(.0))]
     Held(Report),
     /// Too few nodes answered to know. The lock may be free.
     #[error("too few nodes answered, so no lock was taken: {0}; check the nodes named here")]
@@ -59,15 +59,21 @@ pub enum LockError {
     Closed,
 }
 
-/// Who holds the lock, in words.
-struct Who<'a>(&'a Report);
+/// Who holds what, in words.
+struct IsHeld<'a>(&'a Report);
 
-impl fmt::Display for Who<'_> {
+impl fmt::Display for IsHeld<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0.holder() {
-            _ if self.0.is_held_here() => f.write_str("this handle itself"),
-            None | Some([]) => f.write_str("another client"),
-            Some(label) => write!(f, "another client ({})", label.escape_ascii()),
+        let (report, what) = (self.0, What(self.0));
+        // It has neither asked, nor stood behind one that has.
+        let is_known = report.tries() != 0 || report.held_for().is_some() || report.never_expires();
+        match report.holder() {
+            _ if report.is_held_here() => write!(f, "this handle itself holds {what}"),
+            None if !is_known => {
+                write!(f, "callers of this handle that came before wait for {what}")
+            }
+            None | Some([]) => write!(f, "another client holds {what}"),
+            Some(label) => write!(f, "another client ({}) holds {what}", label.escape_ascii()),
         }
     }
 }
