@@ -168,6 +168,7 @@ mod tests {
         STEPPED, STOPPED,
     };
     use crate::replay::number;
+    use crate::sets::SETS;
     use crate::sweep::{Until, say, sweep};
     use crate::watching::WATCHING;
 
@@ -310,6 +311,7 @@ mod tests {
         ("DeadAfterIgnored", "silence"),
         ("RoundsKept", "memory"),
         ("LateLookCounts", "watch"),
+        ("SetReleasedInPart", "set"),
         ("NeverReconnects", "liveness"),
     ];
 
@@ -325,6 +327,7 @@ mod tests {
                 "queue" => CROWDED,
                 "delay" => DELAYING,
                 "watch" => WATCHING,
+                "set" => SETS,
                 "kept" | "told-early" => OUTAGES,
                 _ => ANY,
             };
