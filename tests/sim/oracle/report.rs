@@ -274,6 +274,10 @@ impl World {
             return Ok(());
         };
         let (record, cell) = (ledger.record(other), ledger.cell(other, node));
+        let asker = question.token.map(|id| ledger.record(id).resource);
+        if asker != Some(record.resource) {
+            return Ok(()); // Of another user who wants one of several resources.
+        }
         let server = self.plan.server_of(node);
         let own = record.owner == self.clients[question.client].process
             && record.heirs.is_empty()
