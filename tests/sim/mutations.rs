@@ -195,6 +195,13 @@ mod tests {
         ("QueuedSetSentLate", CRAMPED),
     ];
 
+    /// Breakages that stories notice, and a kind of world as well.
+    const BESIDE_STORIES: [(&str, Kind); 3] = [
+        ("SetTakenHalf", SETS),
+        ("SetReleasedInPart", SETS),
+        ("SetHoldsItsTurns", SETS),
+    ];
+
     /// The folder of the patches. Where they are applied there is a file `applied` beside them.
     const BREAKAGES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/breakages");
 
@@ -386,7 +393,9 @@ mod tests {
         let heard_here = all.iter().filter_map(|(name, kind)| Some((name, (*kind)?)));
         let library = heard_here.map(|(name, kind)| (Some(name.as_str()), kind));
         let drivers = DRIVERS.iter().map(|kind| (None, *kind));
+        let beside = BESIDE_STORIES.map(|(name, kind)| (Some(name), kind));
         let unnoticed: Vec<_> = library
+            .chain(beside)
             .chain(drivers)
             .filter(|(mutant, kind)| is_asked_for(mutant.unwrap_or(kind.name)))
             .filter(|(mutant, kind)| !row(*mutant, *kind))

@@ -128,8 +128,9 @@ impl World {
         if self.plan.is_crowded() {
             return Ok(());
         }
-        if self.plan.sets != 0 && (report.tries() == 0 || report.is_held_here()) {
-            return Ok(()); // It has waited behind another user of its client.
+        let waits = limits.tries != Some(1) || report.tries() == 0;
+        if self.plan.sets != 0 && waits {
+            return Ok(()); // It may tell what nodes have said to another user of its client.
         }
         if matches!(error, LockError::NoQuorum(_)) && self.is_left_alone(client, report) {
             return Ok(());
