@@ -91,6 +91,13 @@ pub const WATCHES_MAX: usize = 1 << 12;
 /// locks that are held have as much room again as all others, and half of that is left to callers.
 pub const ROUNDS_FOR_KEEPING: usize = ROUNDS_MAX + ROUNDS_MAX / 2;
 
+/// Most extensions of locks that are kept that an engine has open at the same time: all that are due in one
+/// tick of a usual program go out in one write to a node. What is due beyond that waits until some of these
+/// have their outcome. So as many are sent in a second as the nodes answer, also when very many locks were
+/// taken at once: more would fill buffers, time out, and be sent in vain. Others wait behind them for some
+/// milliseconds at most.
+pub const EXTENSIONS_AT_ONCE: usize = 2048;
+
 /// Most tokens that may have left a copy on some node: locks held, attempts under way, and
 /// releases owed. An operation that would need one more is refused as `Saturated`.
 pub const CLAIMS_MAX: usize = (1 << 20) + IN_FLIGHT_MAX;

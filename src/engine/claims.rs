@@ -21,7 +21,7 @@ use crate::limits::CLAIMS_MAX;
 use crate::node::{
     Command, Dialect, Question, Reply, Request, Said, Trouble, refuses_the_verb, wants_the_text,
 };
-use crate::quorum::{Drift, Keeping, Lock, LockId, Vote};
+use crate::quorum::{Drift, Keeping, Kept, Lock, LockId, Vote};
 use crate::slab::{Key, Slab};
 use crate::time::Instant;
 
@@ -386,11 +386,12 @@ impl Claims {
 
     /// The timer of `claim` has fired. Returns what has to be done about its lock.
     pub(super) fn due(&mut self, claim: ClaimKey, below: &mut Below<'_>) -> Option<LockDue> {
+        let locks = self.slab.len();
         let there = self.slab.get_mut(claim.0).must()?;
         there.timer = None;
         match there.stage {
             Stage::Held { told: false } if below.now < told_at(there.stands_until()) => {
-                return there.due(below.now, below.timers); // Or it was extended meanwhile.
+                return there.due(below.now, locks, below.timers); // Or it was extended meanwhile.
             }
             Stage::Held { told: false } => return Some(LockDue::Over),
             Stage::Held { told: true } => self.forget(below.now, claim, below.timers),
@@ -408,6 +409,25 @@ impl Claims {
             claim.kept = Some(lock.keep(keeping));
             claim.watch(timers);
         }
+    }
+
+    /// The extension of `claim`, which is kept, has to wait. Returns `false` if it waits already.
+    pub(super) fn extend_later(&mut self, claim: ClaimKey) -> bool {
+        let claim = self.slab.get(claim.0).must();
+        let kept = claim.and_then(|claim| claim.kept.as_deref());
+        kept.is_some_and(Kept::waits_from_now_on)
+    }
+
+    /// The extension of `claim` need not wait any more. Returns by how much its lock is to be extended;
+    /// `None` if it is over, or was extended or released meanwhile.
+    pub(super) fn extend_now(
+        &mut self,
+        claim: ClaimKey,
+        below: &mut Below<'_>,
+    ) -> Option<Duration> {
+        let locks = self.slab.len();
+        let claim = self.slab.get_mut(claim.0)?;
+        claim.try_at_once(below.now, locks, below.timers)
     }
 
     /// Asks for an alert when less than `left` is left of `lock`, if it is held here and not over.

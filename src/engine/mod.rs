@@ -24,6 +24,7 @@
 //! | `operations`, `operation` | the operations that are open; what each of them is |
 //! | `inspection` | what an inspection returns |
 //! | `claims`, `claims::claim` | tokens, their releases and debts; one record |
+//! | `extensions` | of locks that are kept: how many are open, which wait |
 //! | `nodes`, `nodes::probes` | connections; whether the server behind a silent one is there |
 //! | `parts` | claims, nodes and timers side by side, as operations use them |
 //! | `restarts` | for how long a node that may have forgotten locks does not vote |
@@ -49,6 +50,7 @@ mod answer;
 mod check;
 mod claims;
 mod contract;
+mod extensions;
 #[cfg(any(test, fuzzing))]
 mod fuzz;
 mod input;

@@ -25,6 +25,7 @@ use super::answer::Answer;
 use super::claims::claim::{Claim, Questions};
 use super::claims::{Below, Claims};
 use super::contract::Wake;
+use super::extensions::Extensions;
 use super::nodes::Nodes;
 use super::queues::{Queues, Waiter};
 use super::restarts::Restarts;
@@ -44,6 +45,7 @@ pub(super) struct Parts {
     pub(super) places_of_several: BTreeMap<ClaimKey, Box<[PlaceKey]>>,
     /// How many operations ask no node for now: they wait for others, or for the next attempt.
     pub(super) resting: usize,
+    pub(super) extensions: Extensions,
     /// What is to be reported at the next poll, in the order in which it became certain.
     pub(super) news: VecDeque<News>,
 }
@@ -59,6 +61,8 @@ pub(super) enum News {
     AtRisk(LockId),
     /// Something has changed that this operation waits for. There is nothing to tell a caller.
     Stirred(OperationKey),
+    /// Extensions of locks that are kept can begin, which have waited for that.
+    Room,
     /// An operation that wants several resources has left some of them to others. There is nothing to tell a
     /// caller.
     Freed,
@@ -77,6 +81,7 @@ impl Parts {
             queues: Queues::new(engine),
             places_of_several: BTreeMap::new(),
             resting: 0,
+            extensions: Extensions::default(),
             news: VecDeque::new(),
             random,
         }

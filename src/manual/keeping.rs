@@ -127,5 +127,10 @@
 //! # What it costs
 //!
 //! One command to each node for each half of a ttl. Those of all locks that are due in one turn go out in
-//! one write to each node. In memory some 100 bytes more than a lock that is not kept, and a second copy of
+//! one write to each node. Where more than 48 locks are held, those that are due at about the same time are
+//! extended together, up to a 64th of the time between two extensions early: a handle that keeps 10,000
+//! locks of 10 s extends some 60 times a second and not in every millisecond. At most
+//! [`EXTENSIONS_AT_ONCE`](crate::limits::EXTENSIONS_AT_ONCE) extensions are open at a time, and others wait
+//! for their outcomes; so the nodes have to extend all of your locks within half of the ttl. In memory some
+//! 100 bytes more than a lock that is not kept, and a second copy of
 //! its name and token.

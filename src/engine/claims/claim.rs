@@ -429,18 +429,40 @@ impl Claim {
         self.alert = self.alert.max(ticks);
     }
 
-    /// Returns what is due at `now` before the end of its lock, and begins to wait for what is due next.
-    pub(super) fn due(&mut self, now: Instant, timers: &mut Timers) -> Option<LockDue> {
+    /// Returns what is due at `now` before the end of its lock, one of so many `locks`, and begins to wait
+    /// for what is due next.
+    pub(super) fn due(
+        &mut self,
+        now: Instant,
+        locks: usize,
+        timers: &mut Timers,
+    ) -> Option<LockDue> {
         let due = if self.alert != 0 && self.at_risk_from() <= now {
             self.alert = 0;
             Some(LockDue::AtRisk)
         } else {
             let kept = self.kept.as_ref();
-            kept.and_then(|kept| kept.due(now, self.valid_until))
+            kept.and_then(|kept| kept.due(now, self.valid_until, locks))
                 .map(LockDue::Extend)
         };
         self.watch(timers);
         due
+    }
+
+    /// Returns by how much its lock is to be extended at `now`, if it is held and that is due, whenever it was
+    /// to be tried again.
+    pub(super) fn try_at_once(
+        &mut self,
+        now: Instant,
+        locks: usize,
+        timers: &mut Timers,
+    ) -> Option<Duration> {
+        let kept = self.kept.as_ref().filter(|_| self.is_held())?;
+        kept.waits_no_more();
+        kept.begin_again();
+        let ttl = kept.due(now, self.valid_until, locks);
+        self.watch(timers);
+        ttl
     }
 }
 

@@ -51,7 +51,7 @@ impl Confirm {
     ) -> Result<Self, ConfirmError> {
         let mut held = LockQuestion::new(lock, Question::Confirm, parts)?;
         if held.valid_until != Instant::ZERO && held.valid_until <= now {
-            held.end(&mut parts.claims);
+            held.end(parts);
             return Err(ConfirmError::Expired);
         }
         let kept = vec![Duration::ZERO; parts.nodes.len()].into();

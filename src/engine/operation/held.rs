@@ -22,7 +22,7 @@ use crate::engine::answer::{Answer, unusable};
 use crate::engine::claims::Claims;
 use crate::engine::claims::claim::{Claim, Questions};
 use crate::engine::contract::{Event, Extension, RoundId, random_part};
-use crate::engine::parts::Parts;
+use crate::engine::parts::{News, Parts};
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -345,9 +345,12 @@ impl LockQuestion {
         round.is_voting() && self.claim == Some(claim)
     }
 
-    /// Gives its buffer back to the pool.
-    pub(super) fn end(&mut self, claims: &mut Claims) {
-        claims.buffers.give(self.entry.take_buffer());
+    /// Gives its buffer back to the pool. Others that wait for its end can begin.
+    pub(super) fn end(&mut self, parts: &mut Parts) {
+        parts.claims.buffers.give(self.entry.take_buffer());
+        if self.own && parts.extensions.ended() {
+            parts.news.push_back(News::Room);
+        }
     }
 
     // ----- the outcome ----------------------------------------------------------------------
@@ -496,7 +499,7 @@ impl<T: AboutHeld> Operate for T {
     }
 
     fn end(&mut self, parts: &mut Parts) {
-        self.held().end(&mut parts.claims);
+        self.held().end(parts);
     }
 }
 

@@ -166,7 +166,6 @@ impl Waiters {
     /// Puts `waiter` behind all others of `line`.
     pub(super) fn push(&mut self, line: &mut Line, waiter: Waiter) -> WaiterKey {
         let before = line.last;
-        self.slab.make_room();
         let key = self.slab.insert(Caller::Waits {
             waiter,
             before,
@@ -182,7 +181,6 @@ impl Waiters {
     #[cold]
     pub(super) fn push_set(&mut self, line: &mut Line, operation: OperationKey) -> WaiterKey {
         let before = line.last;
-        self.slab.make_room();
         let key = self.slab.insert(Caller::Set {
             operation,
             before,

@@ -63,6 +63,8 @@ struct Set {
     stage: Stage,
     /// In the order of its names.
     members: Vec<Member>,
+    /// Which of them kept it from its turn the last time.
+    kept_out_by: usize,
 }
 
 /// One of the names of a set.
@@ -124,6 +126,8 @@ impl Sets {
     }
 
     fn may_be_passed(&self, set: OperationKey, place: PlaceKey) -> bool {
+        #[cfg(test)]
+        check::looked();
         let mut members = self.members(set).iter();
         members.any(|member| member.place == place && member.passed < PASSED_MAX)
     }
@@ -164,7 +168,12 @@ impl Queues {
             }
         }
         let stage = Stage::Wants;
-        self.sets.open.insert(operation, Set { stage, members });
+        let set = Set {
+            stage,
+            members,
+            kept_out_by: 0,
+        };
+        self.sets.open.insert(operation, set);
         self.leads_now(operation)
     }
 

@@ -4,6 +4,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 use super::*;
+use crate::limits::EXTENSIONS_AT_ONCE;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -34,6 +35,13 @@ impl World {
             self.sleep_until_timer();
         }
         (self.now.saturating_since(start), self.take(node))
+    }
+
+    /// Does what the engine wants done. Returns how often `node` was written to, and how many commands.
+    fn drain_counting(&mut self, node: usize) -> (usize, usize) {
+        let before = self.writes[node];
+        self.drain();
+        (self.writes[node] - before, self.take(node).len())
     }
 
     /// The one event is an extension that the engine has made. Returns the end of `lock`.
@@ -949,4 +957,101 @@ fn the_nodes_that_confirmed_last_are_named() {
 fn a_kept_lock_costs_little_memory() {
     assert!(size_of::<crate::engine::claims::claim::Claim>() <= 184);
     assert!(size_of::<crate::quorum::Kept>() <= 64);
+}
+
+/// Locks that were taken one after another, two ticks apart: from their second extension on those that
+/// are due at about the same time are extended together, each a 64th of the time early at most.
+#[test]
+fn the_extensions_of_many_locks_go_out_together() {
+    const LOCKS: usize = 200;
+    let mut world = World::ready(1);
+    let locks: Vec<Lock> = (0..LOCKS)
+        .map(|index| {
+            world.pass(2 * MS);
+            world.kept_lock(format!("k{index}").as_bytes(), kept())
+        })
+        .collect();
+    assert_eq!(world.sleep_keeping(VALIDITY / 2 + MS, 0..1), LOCKS);
+    let (begun, mut turns, mut extensions) = (world.now, 0, 0);
+    while world.now.saturating_since(begun) < VALIDITY / 2 {
+        world.sleep_until_timer();
+        let sent = world.take(0);
+        turns += usize::from(!sent.is_empty());
+        extensions += sent.len();
+        for command in sent {
+            assert_eq!(command, EXTEND);
+            world.say(0, ":1|");
+        }
+        world.events.clear();
+    }
+    assert!((LOCKS..=LOCKS + 32).contains(&extensions), "{extensions}");
+    assert!(turns <= 8, "{turns} turns");
+    locks
+        .into_iter()
+        .for_each(|lock| world.release_on(0..1, lock));
+}
+
+/// A node, and more locks than may be extended at once: `beyond` more, all taken at the same time.
+fn too_many(beyond: usize) -> (World, Vec<Lock>) {
+    let mut world = World::ready(1);
+    let locks = (0..EXTENSIONS_AT_ONCE + beyond)
+        .map(|index| world.kept_lock(format!("k{index}").as_bytes(), kept()))
+        .collect();
+    (world, locks)
+}
+
+#[test]
+fn extensions_beyond_the_bound_wait_for_others_and_go_out_together() {
+    let (mut world, locks) = too_many(52);
+    let (_, sent) = world.sleep_until_sent(0);
+    assert_eq!(sent.len(), EXTENSIONS_AT_ONCE);
+    // Each that is answered makes room for another, and what one read brings for as many at once.
+    for answered in [1, 10, 41] {
+        let bytes = ":1|".repeat(answered);
+        world.say_undrained(0, &bytes);
+        let (writes, sent) = world.drain_counting(0);
+        assert_eq!((writes, sent), (1, answered));
+    }
+    world.say(0, &":1|".repeat(EXTENSIONS_AT_ONCE));
+    assert_eq!(world.take(0), NOTHING);
+    let is_kept = |event: &Event| matches!(event, Event::Kept { result: Ok(_), .. });
+    assert!(world.events.iter().all(is_kept));
+    assert_eq!(world.events.len(), EXTENSIONS_AT_ONCE + 52);
+    let begun = world.now;
+    let ends = locks.iter().map(Lock::valid_until);
+    assert!(
+        ends.clone()
+            .all(|end| end == begun.saturating_add(VALIDITY))
+    );
+    for lock in locks {
+        world.release(lock);
+    }
+}
+
+#[test]
+fn extensions_that_wait_are_sent_when_others_have_failed() {
+    let (mut world, locks) = too_many(7);
+    let (_, sent) = world.sleep_until_sent(0);
+    assert_eq!(sent.len(), EXTENSIONS_AT_ONCE);
+    world.all_say(0..1, &"-ERR x|".repeat(EXTENSIONS_AT_ONCE));
+    assert_eq!(world.take(0).len(), 7);
+    world.say(0, &":1|".repeat(7));
+    let kept = |event: &&Event| matches!(event, Event::Kept { result: Ok(_), .. });
+    assert_eq!(world.events.iter().filter(kept).count(), 7);
+    drop(locks);
+}
+
+#[test]
+fn a_lock_that_is_released_while_its_extension_waits_is_not_extended() {
+    let (mut world, mut locks) = too_many(3);
+    world.sleep_until_sent(0);
+    // The last three wait; one of them is released, and the name is taken again.
+    world.release(locks.remove(EXTENSIONS_AT_ONCE + 1));
+    assert_eq!(world.take(0), ["EVALSHA release"]);
+    world.say(0, &":1|".repeat(EXTENSIONS_AT_ONCE));
+    assert_eq!(world.take(0), [EXTEND; 2]);
+    world.say(0, ":1|:1|:1|");
+    world.events.clear();
+    let count = world.sleep_keeping(VALIDITY / 2 + MS, 0..1);
+    assert_eq!(count + world.take(0).len(), EXTENSIONS_AT_ONCE + 2);
 }

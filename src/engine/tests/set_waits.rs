@@ -10,6 +10,8 @@ use super::*;
 use crate::embedded::{Session, Store};
 use crate::node::TAKE_SEVERAL;
 
+mod turns;
+
 const NODES: usize = 3;
 
 /// For as long as a story lasts.

@@ -17,6 +17,8 @@ pub(super) struct World {
     pub(super) now: Instant,
     /// What was sent to each node and not yet looked at, one command a line.
     pub(super) sent: Vec<Vec<String>>,
+    /// How often each node was written to.
+    pub(super) writes: Vec<usize>,
     /// For how many milliseconds each node was last asked to keep a key.
     pub(super) lives: Vec<u64>,
     /// What each node would read, torn commands included.
@@ -57,6 +59,7 @@ impl World {
             engine: Engine::new(&config, [42; 32], now),
             now,
             sent: vec![Vec::new(); nodes],
+            writes: vec![0; nodes],
             lives: vec![0; nodes],
             wires: (0..nodes).map(|_| Inbox::new(Limits::default())).collect(),
             window: vec![usize::MAX; nodes],
@@ -98,6 +101,7 @@ impl World {
                 Output::Event(event) => self.events.push(event),
                 Output::Transmit { node, bytes } => {
                     let index = node.index();
+                    self.writes[index] += 1;
                     let len = bytes.len().min(self.window[index]);
                     self.window[index] -= len;
                     let mut piece = &bytes[..len];

@@ -40,6 +40,11 @@ impl Several {
         }
     }
 
+    /// All nodes that say that any is another's mean this one, counted from 0.
+    pub(super) fn all_name(&mut self, number: usize) {
+        self.held.fill(number as u8 + 1);
+    }
+
     /// Returns the nodes that have named another than this one, counted from 0.
     pub(super) fn named_others(&self, number: usize) -> NodeSet {
         NodeSet::first(self.held.len()).filter(|node| {
@@ -110,11 +115,6 @@ impl Acquire {
             number.filter(|_| outcome == NodeOutcome::Held).map(name)
         });
         let most = self.held_here(cx).or(several.most_named());
-        let known = || {
-            let known = cx.parts.queues.known_place(cx.round.key)?;
-            places.iter().position(|place| *place == known)
-        };
-        let most = most.or_else(known);
         (
             report.of_several(held, most.map(name)),
             most.map(|number| places[number]),

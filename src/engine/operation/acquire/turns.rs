@@ -72,13 +72,20 @@ impl Acquire {
         self.places().iter().position(is_held)
     }
 
-    /// Before it gives up: it waits at the resource that is held here, or is known to be held, if any is.
+    /// Before it gives up: it waits at the resource that is held here, or is known to be held, if any is. What
+    /// nodes have said to its latest attempt is over then.
     #[cold]
     #[inline(never)]
     pub(super) fn wait_where_it_is_held(&mut self, cx: &Context<'_>) {
-        let here = self.held_here(cx).map(|number| self.places()[number]);
-        let known = || cx.parts.queues.known_place(cx.round.key);
-        self.place = here.or_else(known).unwrap_or(self.place);
+        let known = || {
+            let known = cx.parts.queues.known_place(cx.round.key)?;
+            self.places().iter().position(|place| *place == known)
+        };
+        let number = self.held_here(cx).or_else(known);
+        if let (Some(number), Some(several)) = (number, &mut self.several) {
+            self.place = several.places[number];
+            several.all_name(number);
+        }
     }
 
     /// Waits after an attempt that was refused, whose random delay ends at `delay`: at the resource that

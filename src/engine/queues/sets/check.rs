@@ -1,9 +1,25 @@
-//! What holds of sets at any time, for tests.
+//! What holds of sets at any time, and what they cost, for tests.
+
+use core::cell::Cell;
 
 use crate::keys::{OperationKey, PlaceKey};
 
 use super::{LOOKED_AT_MAX, Member, Sets, Stage};
 use crate::engine::queues::Queues;
+
+std::thread_local! {
+    static LOOKS: Cell<usize> = const { Cell::new(0) };
+}
+
+/// A set was looked at that stands before another in a line.
+pub(super) fn looked() {
+    LOOKS.with(|looks| looks.set(looks.get() + 1));
+}
+
+/// Returns how often that was done on this thread, and forgets it.
+pub(super) fn looks() -> usize {
+    LOOKS.with(Cell::take)
+}
 
 impl Sets {
     /// Returns how many records stand in lines.

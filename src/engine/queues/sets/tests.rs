@@ -556,3 +556,34 @@ fn a_set_that_gives_up_leaves_no_record() {
         world.serve();
     }
 }
+
+/// All of its names but the last are free, for it and for all others in its lines: 64 places get their next.
+#[test]
+fn sets_of_many_names_that_one_keeps_from_their_turns_are_not_looked_at_name_by_name_again() {
+    let (mut queues, mut buffers) = (Queues::new(7), Pool::new());
+    let names: Vec<[u8; 1]> = (0..64).map(|name| [name]).collect();
+    let mut enter = |queues: &mut Queues| -> Vec<PlaceKey> {
+        let places = names.iter().map(|name| queues.enter(name, &mut buffers));
+        places.collect()
+    };
+    let sets: Vec<_> = (1..=100).map(|set| OperationKey(key(set))).collect();
+    for set in &sets {
+        let places = enter(&mut queues);
+        assert_eq!(queues.queue_set(&places, *set), *set == sets[0]);
+    }
+    let places = enter(&mut queues);
+    check::looks();
+    queues.rest_at(places[63], sets[0]);
+    assert_eq!(queues.next_freed(Instant::ZERO), None);
+    let looks = check::looks();
+    assert!(looks < 10_000, "{looks}"); // 477,288 name by name.
+    assert!(queues.gather(sets[0]));
+    assert_eq!(check::looks(), 0);
+    queues.leave_set(sets[0], &mut buffers);
+    assert_eq!(
+        queues.next_freed(Instant::ZERO).map(|it| it.next),
+        Some(sets[1])
+    );
+    assert_eq!(queues.next_freed(Instant::ZERO), None);
+    assert_eq!(check::looks(), 0);
+}

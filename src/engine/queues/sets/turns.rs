@@ -68,11 +68,9 @@ impl Queues {
 
     /// Makes `set` the contender of all its names, if it wants them and it is its turn.
     pub(super) fn leads_now(&mut self, set: OperationKey) -> bool {
-        let members = self.sets.members(set);
-        let leads = self.sets.stage(set) == Stage::Wants
-            && members.iter().all(|member| self.may_have(member, set));
+        let leads = self.sets.stage(set) == Stage::Wants && self.may_have_all(set);
         if leads {
-            for index in 0..members.len() {
+            for index in 0..self.sets.members(set).len() {
                 let Member { place, record, .. } = self.sets.members(set)[index];
                 if self.contender(place) != Some(set)
                     && let Some(at) = self.places.get_mut(place.0).must()
@@ -84,6 +82,22 @@ impl Queues {
             self.sets.set_stage(set, Stage::Leads);
         }
         leads
+    }
+
+    /// Returns `true` if `set` may be the contender of all its names. Looks first at the one that kept it out
+    /// the last time: mostly it still does.
+    fn may_have_all(&mut self, key: OperationKey) -> bool {
+        let Some(set) = self.sets.open.get(&key).must() else {
+            return false;
+        };
+        let (before, from) = set.members.split_at(set.kept_out_by);
+        let mut members = from.iter().chain(before);
+        let kept_out = members.position(|member| !self.may_have(member, key));
+        let (count, first) = (set.members.len(), set.kept_out_by);
+        if let (Some(steps), Some(set)) = (kept_out, self.sets.open.get_mut(&key)) {
+            set.kept_out_by = (first + steps) % count;
+        }
+        kept_out.is_none()
     }
 
     /// Returns `true` if `set` may be the contender of this one of its names.
