@@ -199,7 +199,7 @@ mod tests {
     const BESIDE_STORIES: [(&str, Kind); 3] = [
         ("SetTakenHalf", SETS),
         ("SetReleasedInPart", SETS),
-        ("SetHoldsItsTurns", SETS),
+        ("SetLeavesARecord", SETS),
     ];
 
     /// The folder of the patches. Where they are applied there is a file `applied` beside them.
