@@ -152,6 +152,7 @@ impl Claim {
             gone_by,
             may_hold: nodes,
             granted: nodes,
+            unconfirmed: nodes,
             ..Self::new(Stage::Held { told: false }, None, life)
         }
     }
