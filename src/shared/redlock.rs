@@ -267,6 +267,8 @@ impl Redlock {
     /// A lock that [`Lock::from_bytes`] read under another clock has no validity. Its guard is not
     /// valid, and its loss is not reported yet: call [`LockGuard::confirm`]. Without that it is lost
     /// when its keys must have ended (after its ttl, or a minute if that is longer).
+    ///
+    /// It is not [kept](LockOptions::keep), also if it was before: [`LockGuard::keep`] begins with that.
     pub fn adopt(&self, lock: Lock) -> LockGuard {
         let shared = self.shared();
         let slot = Arc::new(Slot::new());

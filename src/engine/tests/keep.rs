@@ -6,6 +6,8 @@ use rand::{RngExt, SeedableRng};
 use super::*;
 use crate::limits::EXTENSIONS_AT_ONCE;
 
+mod adopted;
+
 const SECOND: Duration = Duration::from_secs(1);
 
 /// What a lock of [`TTL`] has at most.
