@@ -18,11 +18,11 @@ impl Redlock {
     ///
     /// A majority decides. What it says was so at some time between the call and its return, and may
     /// have changed since: it is for operators and logs. To hold a lock, [take it](Self::try_lock); to
-    /// see whether a lock is still held, [`LockGuard::confirm`].
+    /// see whether a lock is still held, [`LockGuard::confirm`](crate::LockGuard::confirm).
     ///
     /// It sends one command to each node, which reads the token and its expiry in one step, and waits
     /// until every node has answered. For a node that does not answer it waits a node timeout: the one of
-    /// [`Builder::node_timeout`], or else 50 ms, or four round trips of a distant node. A user needs
+    /// [`Builder::node_timeout`](crate::Builder::node_timeout), or else 50 ms, or four round trips of a distant node. A user needs
     /// no permission for it but those that confirm a lock.
     ///
     /// ```no_run
