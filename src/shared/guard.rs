@@ -8,7 +8,7 @@ use core::time::Duration;
 use super::GRACE;
 use super::Redlock;
 use super::at_risk::{AtRisk, Health};
-use super::callers::Waiter;
+use super::callers::WaitsAs;
 use super::lost::Lost;
 use super::slot::{Outcome, Slot};
 use super::state::Core;
@@ -317,7 +317,7 @@ impl LockGuard {
         let until = since.saturating_add(shared.patience(lock.ttl()));
         // Without a deadline: the release has to be asked for, even if that takes longer.
         let mut section = shared.enter()?;
-        let round = section.release(&self.slot, Waiter::Thread, lock)?;
+        let round = section.release(&self.slot, WaitsAs::Thread, lock)?;
         match shared.wait_for(section, &self.slot, round, Some(until)) {
             // The release is sent all the same. Only its outcome is not known.
             None => Err(UnlockError::Unconfirmed(shared.reporter.pending(since))),
@@ -333,7 +333,7 @@ impl LockGuard {
     /// As [`unlock`](Self::unlock).
     pub async fn unlock_async(mut self) -> Result<Released, UnlockError> {
         let lock = self.take_to_release()?;
-        let begin = |core: &mut Core, slot: &_| core.release(slot, Waiter::Task, lock);
+        let begin = |core: &mut Core, slot: &_| core.release(slot, WaitsAs::Task, lock);
         let reply = self.redlock.begin_with(Arc::clone(&self.slot), begin)?;
         finish_unlock(reply.await)
     }

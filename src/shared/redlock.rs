@@ -10,7 +10,7 @@ use core::fmt;
 use core::panic::{RefUnwindSafe, UnwindSafe};
 use core::time::Duration;
 
-use super::callers::Waiter;
+use super::callers::WaitsAs;
 use super::future::Wanted;
 use super::reply::Reply;
 use super::slot::{Outcome, Slot};
@@ -298,7 +298,7 @@ impl Redlock {
         ask: impl FnOnce(&mut Engine, Instant) -> Result<RoundId, E>,
     ) -> Result<Reply, E> {
         let slot = Arc::new(Slot::new());
-        self.begin_with(slot, |core, slot| core.begin(slot, Waiter::Task, ask))
+        self.begin_with(slot, |core, slot| core.begin(slot, WaitsAs::Task, ask))
     }
 
     /// Begins an operation of a task with `begin`. Its outcome is delivered to `slot`.

@@ -55,7 +55,7 @@ enum Kind {
     Waiter,
     /// The same, and a timer tells.
     Sleeper,
-    /// A thread that waits as a `Waiter` does.
+    /// A thread that waits as such a one does.
     Blocked,
     /// A thread whose operation no node answers: a timer decides it.
     TimedOut,
