@@ -120,6 +120,17 @@ impl Claims {
         self.slab.get_mut(claim.0)
     }
 
+    /// Returns the key of the claim at `index`, which is there.
+    pub(super) fn key_at(&self, index: u32) -> ClaimKey {
+        ClaimKey(self.slab.key_at(index))
+    }
+
+    /// Returns `true` if the claim at `index`, which is there, is on the resource of this `name`.
+    pub(super) fn is_on(&self, index: u32, name: &[u8]) -> bool {
+        let entry = self.slab.at(index).entry.as_ref().must();
+        entry.is_some_and(|entry| entry.resource() == name)
+    }
+
     /// Returns the claim that `lock` names, if it is one of this engine and still held.
     pub(super) fn of(&self, lock: &Lock) -> Option<&Claim> {
         let claim = self.slab.get(self.named_by(lock)?)?;

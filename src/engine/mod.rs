@@ -299,8 +299,7 @@ impl Engine {
         check_resource(request.resource)?;
         self.parts.restarts.check_name(request.resource)?;
         self.begin_acquire(now, request.options, |parts, tries| {
-            let buffers = &mut parts.claims.buffers;
-            let place = parts.queues.enter(request.resource, buffers);
+            let place = parts.queues.enter(request.resource, &mut parts.claims);
             Acquire::new(request, tries, place)
         })
     }
@@ -323,9 +322,8 @@ impl Engine {
             return self.acquire(now, &request);
         }
         self.begin_acquire(now, options, |parts, tries| {
-            let buffers = &mut parts.claims.buffers;
             let places = resources.iter();
-            let places = places.map(|resource| parts.queues.enter(resource, buffers));
+            let places = places.map(|name| parts.queues.enter(name, &mut parts.claims));
             let places: Box<[_]> = places.collect();
             let acquire = Acquire::new(&request, tries, places[0]);
             acquire.of_several(places, parts.nodes.len())

@@ -77,7 +77,8 @@ pub(crate) struct Claim {
     pub(crate) unconfirmed: NodeSet,
     pub(crate) questions: Questions,
     pub(crate) timer: Option<TimerKey>,
-    /// Where others wait for its lock, while it is held.
+    /// Where others wait for its lock, while it is held. [`PlaceKey::NONE`]: it is kept, and nobody else
+    /// wants it.
     pub(crate) place: Option<PlaceKey>,
     /// Its lock is extended by this engine.
     pub(crate) kept: Option<Arc<Kept>>,
