@@ -459,8 +459,29 @@ impl Claims {
 
     /// Returns `true` if the end of `lock` was not reported, and it was not released.
     pub(super) fn holds(&self, lock: LockId) -> bool {
+        self.held(lock).is_some()
+    }
+
+    fn held(&self, lock: LockId) -> Option<&Claim> {
         let claim = Key::from_bits(lock.claim).and_then(|claim| self.slab.get(claim));
-        claim.is_some_and(Claim::is_held)
+        claim.filter(|claim| claim.is_held())
+    }
+
+    /// Returns the end of `lock`, if it is kept and [held](Self::holds).
+    #[cfg(feature = "std")]
+    pub(super) fn kept_until(&self, lock: LockId) -> Option<Instant> {
+        let kept = self.held(lock)?.kept.as_deref()?;
+        Some(kept.valid_until())
+    }
+
+    /// All locks that are kept are over for their holders.
+    #[cfg(feature = "std")]
+    pub(super) fn end_all_kept(&self) {
+        let kept = self
+            .slab
+            .iter()
+            .filter_map(|(_, claim)| claim.kept.as_deref());
+        kept.for_each(Kept::tell_over);
     }
 
     /// The keys of `claim` have expired where their expiry is known: ends the debts there.

@@ -267,6 +267,18 @@ impl Engine {
         self.parts.claims.holds(lock)
     }
 
+    /// Returns the end of `lock`, if it is kept, and [held](Self::holds).
+    #[cfg(feature = "std")]
+    pub(crate) fn kept_until(&self, lock: LockId) -> Option<Instant> {
+        self.parts.claims.kept_until(lock)
+    }
+
+    /// All locks that are kept are over for their holders: nothing is reported any more.
+    #[cfg(feature = "std")]
+    pub(crate) fn end_all_kept(&self) {
+        self.parts.claims.end_all_kept();
+    }
+
     /// Returns the labels of the nodes that have said that they hold the token of `lock` when a majority last
     /// did, or since, and not since that they do not.
     #[cfg(feature = "std")]

@@ -269,7 +269,7 @@ impl Redlock {
     /// when its keys must have ended (after its ttl, or a minute if that is longer).
     pub fn adopt(&self, lock: Lock) -> LockGuard {
         let shared = self.shared();
-        let slot = Arc::new(Slot::new());
+        let mut slot = Arc::new(Slot::new());
         if shared.is_foreign() {
             return LockGuard::new(self.clone(), slot, lock);
         }
@@ -277,7 +277,7 @@ impl Redlock {
         let lock = match shared.enter() {
             Ok(mut section) => section.adopt(&slot, lock),
             Err(_) => {
-                slot.watch.lose(&mut Vec::new()); // No task can wait for it yet.
+                slot = Slot::of_lost();
                 lock
             }
         };

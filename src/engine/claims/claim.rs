@@ -317,6 +317,9 @@ impl Claim {
         let news = self.is_held();
         if news {
             self.stage = Stage::Held { told: true };
+            if let Some(kept) = &self.kept {
+                kept.tell_over();
+            }
         }
         news
     }

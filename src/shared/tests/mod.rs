@@ -10,6 +10,7 @@
 
 mod batches;
 mod interleavings;
+mod kept;
 mod panics;
 mod stalled;
 mod stories;
