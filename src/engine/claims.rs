@@ -28,7 +28,7 @@ use crate::time::Instant;
 use super::alarm::{Alarm, Timers};
 use super::answer::{Answer, Answered};
 use super::nodes::Nodes;
-use super::pool::Pool;
+use super::pool::{Pool, Spares};
 use claim::{Claim, Stage, told_at};
 
 /// How long a release that a node has refused waits for its next try.
@@ -42,6 +42,8 @@ pub(super) struct Claims {
     engine: u64,
     drift: Drift,
     /// Buffers for names and tokens. A lock keeps one for life, so no command grows them.
+    pub(super) spares: Spares,
+    /// Buffers for names alone.
     pub(super) buffers: Pool<u8>,
     /// Buffers for commands.
     commands: Pool<u8>,
@@ -72,6 +74,7 @@ impl Claims {
             slab: Slab::new(),
             engine,
             drift,
+            spares: Spares::new(),
             buffers: Pool::new(),
             commands: Pool::new(),
         }
@@ -336,7 +339,7 @@ impl Claims {
                 timers.cancel(timer);
             }
             if let Some(entry) = there.entry.take() {
-                self.buffers.give(entry.into_buffer());
+                self.spares.give(entry);
             }
             self.slab.discard(claim.0);
         }
@@ -414,9 +417,9 @@ impl Claims {
 
     /// Extends `lock` from now on, which was granted for the claim that it names.
     pub(super) fn keep(&mut self, lock: &mut Lock, keeping: Keeping, timers: &mut Timers) {
-        let copy = lock.entry().copy_into(self.buffers.take());
+        let entry = lock.entry().clone();
         if let Some(claim) = self.of_mut(lock).must() {
-            claim.entry = Some(copy);
+            claim.entry = Some(entry);
             claim.kept = Some(lock.keep(keeping));
             claim.watch(timers);
         }

@@ -542,13 +542,10 @@ impl Engine {
             let (until, terms) = (lock.valid_until(), (lock.ttl(), lock.delay()));
             return parts.adopt(now, Some(lock.into_entry()), until, terms);
         };
-        let copy = claim.entry.replace(lock.into_entry());
+        claim.entry = Some(lock.into_entry());
         let (key, open) = (claim.key, claim.end_questions());
         self.operations
             .end_questions(now, key, open, || Verdict::Closed, parts);
-        if let Some(copy) = copy {
-            parts.claims.buffers.give(copy.into_buffer()); // It was kept.
-        }
         key
     }
 
@@ -557,14 +554,12 @@ impl Engine {
     /// a release, because one on another connection would have no order against it.
     pub fn detach(&mut self, now: Instant, mut lock: Lock) -> Lock {
         let parts = &mut self.parts;
-        let buffer = parts.claims.buffers.take();
         let quarantined = parts.nodes.quarantined(now);
         let Some(claim) = parts.claims.of_mut(&lock) else {
-            parts.claims.buffers.give(buffer);
             return lock;
         };
         claim.may_hold = claim.may_hold.without(claim.settled());
-        let copy = claim.entry.replace(lock.entry().copy_into(buffer));
+        claim.entry = Some(lock.entry().clone());
         if !claim.is_adopted() {
             lock.set_voters(claim.settled().without(quarantined));
         }
@@ -572,9 +567,6 @@ impl Engine {
         self.operations
             .end_questions(now, key, open, || Verdict::Closed, parts);
         self.operations.give_back(now, key, parts);
-        if let Some(copy) = copy {
-            parts.claims.buffers.give(copy.into_buffer()); // It was kept.
-        }
         lock.set_id(LockId::NONE);
         lock
     }

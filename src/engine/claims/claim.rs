@@ -32,7 +32,7 @@ pub(crate) struct Claim {
     /// Its own key.
     pub(crate) key: ClaimKey,
     pub(crate) stage: Stage,
-    /// Key and token. `None` while a `Lock` outside owns them, unless it is kept: then a copy.
+    /// Key and token. `None` while a `Lock` outside owns them, unless it is kept.
     pub(crate) entry: Option<Entry>,
     pub(crate) origin: Origin,
     /// How many extensions of it count votes.

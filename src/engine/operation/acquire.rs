@@ -145,10 +145,10 @@ impl Acquire {
     /// The resource with a fresh token.
     #[inline]
     fn fresh_entry(&self, parts: &mut Parts) -> Entry {
-        let (buffer, owner) = (parts.claims.buffers.take(), &parts.settings.owner);
+        let (spare, owner) = (parts.claims.spares.take(), &parts.settings.owner);
         let resource = parts.queues.name(self.place);
         with_fresh_token(&mut parts.random, owner, |token| {
-            Entry::new(buffer, resource, token)
+            Entry::new(spare, resource, token)
         })
     }
 

@@ -955,8 +955,9 @@ fn the_nodes_that_confirmed_last_are_named() {
 
 #[test]
 fn a_kept_lock_costs_little_memory() {
-    assert!(size_of::<crate::engine::claims::claim::Claim>() <= 184);
-    assert!(size_of::<crate::quorum::Kept>() <= 64);
+    assert!(size_of::<crate::engine::claims::claim::Claim>() <= 160);
+    assert!(size_of::<crate::quorum::Kept>() <= 56);
+    assert!(size_of::<Lock>() <= 48);
 }
 
 fn places(world: &World) -> usize {
