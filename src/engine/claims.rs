@@ -254,7 +254,13 @@ impl Claims {
             return Err(Trouble::Link(LinkError::Protocol));
         };
         if let Said::Refused(error) = said {
-            let dialect = self.written_in(claim, dialect);
+            let Some(there) = self.slab.get(claim.0) else {
+                return Ok(None); // How it was written is not known any more.
+            };
+            let dialect = match there.is_several() {
+                true => Dialect::Text,
+                false => dialect,
+            };
             let another_way = find_another_way(node, dialect, error, below);
             if another_way {
                 self.release_again(node, claim, below);
@@ -278,14 +284,6 @@ impl Claims {
             self.settle(claim, below.timers);
         }
         Ok(operation.map(|operation| (operation, Answer::Vote(said))))
-    }
-
-    /// Returns how the release of `claim` was written where the node was asked for `dialect`.
-    fn written_in(&self, claim: ClaimKey, dialect: Dialect) -> Dialect {
-        match self.slab.get(claim.0).is_some_and(Claim::is_several) {
-            true => Dialect::Text,
-            false => dialect,
-        }
     }
 
     fn release_again(&mut self, node: NodeId, claim: ClaimKey, below: &mut Below<'_>) {
@@ -462,19 +460,16 @@ impl Claims {
 
     /// Returns `true` if the end of `lock` was not reported, and it was not released.
     pub(super) fn holds(&self, lock: LockId) -> bool {
-        self.held(lock).is_some()
-    }
-
-    fn held(&self, lock: LockId) -> Option<&Claim> {
         let claim = Key::from_bits(lock.claim).and_then(|claim| self.slab.get(claim));
-        claim.filter(|claim| claim.is_held())
+        claim.is_some_and(Claim::is_held)
     }
 
-    /// Returns the end of `lock`, if it is kept and [held](Self::holds).
+    /// Returns until when `lock` is valid, and whether its end was reported, if it is kept and somebody has it.
     #[cfg(feature = "std")]
-    pub(super) fn kept_until(&self, lock: LockId) -> Option<Instant> {
-        let kept = self.held(lock)?.kept.as_deref()?;
-        Some(kept.valid_until())
+    pub(super) fn end_of_kept(&self, lock: LockId) -> Option<(Instant, bool)> {
+        let claim = self.slab.get(Key::from_bits(lock.claim)?)?;
+        let kept = claim.kept.as_ref().filter(|kept| kept.is_had())?;
+        Some((kept.valid_until(), kept.is_over()))
     }
 
     /// All locks that are kept are over for their holders.

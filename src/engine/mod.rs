@@ -267,10 +267,10 @@ impl Engine {
         self.parts.claims.holds(lock)
     }
 
-    /// Returns the end of `lock`, if it is kept, and [held](Self::holds).
+    /// Returns until when `lock` is valid, and whether its end was reported, if it is kept and somebody has it.
     #[cfg(feature = "std")]
-    pub(crate) fn kept_until(&self, lock: LockId) -> Option<Instant> {
-        self.parts.claims.kept_until(lock)
+    pub(crate) fn end_of_kept(&self, lock: LockId) -> Option<(Instant, bool)> {
+        self.parts.claims.end_of_kept(lock)
     }
 
     /// All locks that are kept are over for their holders: nothing is reported any more.
@@ -309,7 +309,6 @@ impl Engine {
             return self.acquire_all(now, resources, request.options);
         }
         check_resource(request.resource)?;
-        self.parts.restarts.check_name(request.resource)?;
         self.begin_acquire(now, request.options, |parts, tries| {
             let place = parts.queues.enter(request.resource, &mut parts.claims);
             Acquire::new(request, tries, place)
@@ -326,9 +325,6 @@ impl Engine {
         options: &LockOptions,
     ) -> Result<RoundId, LockError> {
         check_resources(resources)?;
-        for resource in resources {
-            self.parts.restarts.check_name(resource)?;
-        }
         let request = Request::new(resources[0], options);
         if resources.len() == 1 {
             return self.acquire(now, &request);
@@ -424,7 +420,6 @@ impl Engine {
     pub fn inspect(&mut self, now: Instant, resource: &[u8]) -> Result<RoundId, InspectError> {
         check_resource(resource)?;
         let parts = &mut self.parts;
-        parts.restarts.check_name(resource)?;
         if self.operations.is_full(&parts.queues) {
             return Err(InspectError::Saturated);
         }
@@ -453,7 +448,6 @@ impl Engine {
     ) -> Result<RoundId, InspectError> {
         check_resource(resource)?;
         let parts = &mut self.parts;
-        parts.restarts.check_name(resource)?;
         if WATCHES_MAX <= parts.queues.watches() {
             return Err(InspectError::Saturated);
         }

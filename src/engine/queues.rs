@@ -53,6 +53,7 @@ pub(super) use line::Waiter;
 use line::{Line, Waiters};
 use names::{Names, Where};
 use row::Rows;
+pub(super) use sets::LEFT_FREE;
 use sets::Sets;
 pub(super) use wait::{Next, Pace, Wait};
 use watches::Watches;

@@ -198,8 +198,12 @@ impl Kept {
     /// Returns `false` if nobody has the lock any more, or it was handed over, or it may not be extended
     /// once more.
     fn is_kept(self: &Arc<Self>) -> bool {
-        let is_had = Arc::strong_count(self) > 1;
-        is_had && !self.has_ended() && self.extensions_left() != 0
+        self.is_had() && !self.has_ended() && self.extensions_left() != 0
+    }
+
+    /// Returns `true` if somebody has the lock, also if it was detached.
+    pub(crate) fn is_had(self: &Arc<Self>) -> bool {
+        Arc::strong_count(self) > 1
     }
 
     /// Returns `true` if it was written down for another process.
@@ -244,7 +248,7 @@ impl Kept {
 
     /// Returns `true` if its end was reported to its holder.
     #[cfg(feature = "std")]
-    pub(super) fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         self.state.load(Ordering::Acquire) & OVER != 0
     }
 

@@ -149,14 +149,15 @@ impl Callers {
         if let Some(slot) = self.locks.get(lock.id()) {
             return Arc::clone(slot);
         }
-        match lock.is_kept_and_over() {
-            true => Slot::of_lost(),
-            false => self.add_slot(lock.id(), lock.valid_until()),
-        }
+        self.add_slot(lock.id(), (lock.valid_until(), lock.is_kept_and_over()))
     }
 
-    fn add_slot(&mut self, lock: LockId, until: Instant) -> Arc<Slot> {
-        let slot = Arc::new(Slot::new());
+    /// Adds a slot for a lock that is valid until then, or is over.
+    fn add_slot(&mut self, lock: LockId, (until, is_over): (Instant, bool)) -> Arc<Slot> {
+        let slot = match is_over {
+            true => Slot::of_lost(),
+            false => Arc::new(Slot::new()),
+        };
         slot.watch.lasts(until);
         self.locks.put(lock, Arc::clone(&slot));
         slot
@@ -196,7 +197,8 @@ impl Callers {
     /// Finds the slot to which `event` is to be delivered.
     pub(super) fn handle(&mut self, engine: &mut Engine, event: Event) {
         if let Event::Expired { lock } = event {
-            let slot = self.locks.take(lock);
+            // It stays known until its guard goes: an extension of it may still report how it has failed.
+            let slot = self.locks.get(lock).map(Arc::clone);
             return self.deliveries.extend(slot.map(Delivery::Lost));
         }
         if let Event::AtRisk { lock } = event {
@@ -205,7 +207,7 @@ impl Callers {
             return self.deliveries.extend(alert);
         }
         if let Event::Kept { lock, result } = event {
-            return self.note_kept(lock, result, || engine.kept_until(lock));
+            return self.note_kept(lock, result, || engine.end_of_kept(lock));
         }
         if let Event::Extended {
             result: Ok(extension),
@@ -247,12 +249,13 @@ impl Callers {
         }
     }
 
-    /// The engine has extended `lock` by itself, or has failed to; if it is held, it is valid `until` then.
+    /// The engine has extended `lock` by itself, or has failed to. If somebody has it, it has this `end`: it is
+    /// valid until then, or is over.
     fn note_kept(
         &mut self,
         lock: LockId,
         result: Result<Instant, ExtendError>,
-        until: impl FnOnce() -> Option<Instant>,
+        end: impl FnOnce() -> Option<(Instant, bool)>,
     ) {
         match result {
             Ok(until) => {
@@ -265,10 +268,12 @@ impl Callers {
                 }
             }
             Err(error) => {
+                // One that was released or detached meanwhile has nobody to tell.
+                let is_had = !matches!(error, ExtendError::Closed);
+                let end = || end().filter(|_| is_had);
                 let slot = self.slot(lock);
-                let add = || Some(self.add_slot(lock, until()?));
-                let Some(slot) = slot.or_else(add) else {
-                    return; // It was released meanwhile.
+                let Some(slot) = slot.or_else(|| Some(self.add_slot(lock, end()?))) else {
+                    return;
                 };
                 slot.watch.failed();
                 let report = match error {
@@ -280,7 +285,11 @@ impl Callers {
                     | ExtendError::Forked
                     | ExtendError::Closed => None,
                 };
+                let is_loss = |last: &mut Delivery| matches!(last, Delivery::Lost(of) if Arc::ptr_eq(of, &slot));
+                let loss = self.deliveries.pop_if(is_loss);
                 self.deliveries.push(Delivery::NotKept(slot, report));
+                // One that learns of the loss finds the report there.
+                self.deliveries.extend(loss);
             }
         }
     }
@@ -420,6 +429,18 @@ mod tests {
         callers.note_end(&outcome(false, at(20)));
         assert_eq!(slot.watch.failures().0, 0);
         assert!(ends(&slot, at(20)));
+    }
+
+    /// The engine reports the loss first.
+    #[test]
+    fn the_report_of_an_extension_is_delivered_before_the_loss_that_it_has_found() {
+        let (mut callers, slot) = held();
+        callers.deliveries.push(Delivery::Lost(Arc::clone(&slot)));
+        callers.note_kept(LOCK, Err(ExtendError::Closed), || None);
+        assert!(matches!(
+            callers.deliveries[..],
+            [Delivery::NotKept(..), Delivery::Lost(_)]
+        ));
     }
 
     /// Makes the deliveries that concern the watch.

@@ -126,12 +126,14 @@ impl LockGuard {
         if shared.is_foreign() {
             return health;
         }
+        health.validity = self.validity();
         let mut slot = self.slot.clone();
         if let Ok(section) = shared.enter() {
-            health.confirmed_by = section.engine.confirmed_by(self.lock());
+            if !health.validity.is_zero() {
+                health.confirmed_by = section.engine.confirmed_by(self.lock());
+            }
             slot = slot.or_else(|| section.callers.slot(self.lock().id()));
         }
-        health.validity = self.validity();
         if let Some(slot) = slot {
             (health.failures, health.last_report) = slot.watch.failures();
         }

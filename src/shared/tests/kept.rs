@@ -60,9 +60,31 @@ fn a_kept_lock_that_is_lost_says_so_to_all_who_have_asked_and_who_ask_then() {
         block_on(guard.lost());
         assert!(guard.at_risk().is_at_risk());
     }
-    eventually("no slot of a lock that is over", || slots(&redlock) == 0);
     world.resume();
     drop(guards);
+    assert_eq!(slots(&redlock), 0);
+    world.assert_empty();
+}
+
+/// The extension that is under way when a lock is detached ends without an outcome for it.
+#[test]
+fn a_kept_lock_that_is_detached_while_it_is_extended_has_no_slot_after_that() {
+    let world = World::new();
+    let redlock = world.redlock();
+    let guard = redlock
+        .lock_with("a", &kept(Duration::from_secs(2)))
+        .unwrap();
+    world.pause();
+    eventually("an extension is under way", || {
+        redlock.shared().enter().unwrap().engine.load().rounds != 0
+    });
+    let lock = guard.into_lock();
+    eventually("it has ended", || {
+        redlock.shared().enter().unwrap().engine.load().rounds == 0
+    });
+    assert_eq!(slots(&redlock), 0);
+    world.resume();
+    drop(redlock.adopt(lock));
     world.assert_empty();
 }
 
