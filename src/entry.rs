@@ -22,6 +22,7 @@ use crate::resp::{argument, argument_len};
 pub(crate) struct Entry(Arc<Body>);
 
 /// What nobody reads any more, for another entry.
+#[derive(Default)]
 pub(crate) struct Spare(Arc<Body>);
 
 #[derive(Clone, Default, Eq, PartialEq)]
@@ -234,12 +235,6 @@ impl Spare {
         body.shape = write(&mut body.arguments);
         body.delay = Delay::default();
         Entry(self.0)
-    }
-}
-
-impl Default for Spare {
-    fn default() -> Self {
-        Self(Arc::default())
     }
 }
 
