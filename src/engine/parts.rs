@@ -147,18 +147,20 @@ impl Parts {
         self.next_freed(now)
     }
 
-    /// The lock of `claim`, which is held at `place`, is kept from now on: it needs no place while nobody else
-    /// wants its resource. One on several keeps its places.
+    /// The lock of `claim` is kept from now on: it needs no place while nobody else wants its resource. One on
+    /// several keeps its places.
     #[cold]
-    pub(super) fn leave_alone(&mut self, place: PlaceKey, key: ClaimKey) {
-        let claim = self.claims.get(key).must();
-        let is_single = claim.is_some_and(|claim| !claim.is_for_several());
-        let buffers = &mut self.claims.buffers;
-        if is_single
-            && self.queues.leave_alone(place, key, buffers)
-            && let Some(claim) = self.claims.get_mut(key).must()
+    pub(super) fn leave_alone(&mut self, key: ClaimKey) {
+        let claim = self.claims.get_mut(key).must();
+        let Some(claim) = claim.filter(|claim| !claim.is_for_several()) else {
+            return;
+        };
+        if let Some(place) = claim.place
+            && place != PlaceKey::NONE
+            && let Some(name) = self.queues.leave_alone(place, key)
         {
             claim.place = Some(PlaceKey::NONE);
+            self.claims.buffers.give(name);
         }
     }
 

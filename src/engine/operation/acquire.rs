@@ -349,7 +349,7 @@ impl Acquire {
         let keeping = Keeping::new(lock.ttl(), limit, cx.parts.settings.drift);
         let parts = &mut *cx.parts;
         parts.claims.keep(lock, keeping, &mut parts.timers);
-        parts.leave_alone(self.place, key);
+        parts.leave_alone(key);
     }
 }
 

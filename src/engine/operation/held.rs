@@ -106,6 +106,7 @@ impl LockQuestion {
     /// Returns a `question` about the lock of `claim`, which is held and kept.
     pub(super) fn of_kept(claim: ClaimKey, question: Question, parts: &mut Parts) -> Option<Self> {
         let lock = parts.claims.lock_id(claim);
+        let voters = parts.claims.voters(claim, parts.nodes.set());
         let there = parts.claims.get_mut(claim);
         let there = there.filter(|claim| claim.is_held()).must()?;
         Some(Self {
@@ -115,7 +116,7 @@ impl LockQuestion {
             entry: there.entry.clone().must()?,
             question,
             valid_until: there.valid_until,
-            voters: parts.nodes.set(), // What was handed over is not kept.
+            voters,
             lacking: there.lacking,
             regained: there.regained,
             verdict: Verdict::Open,

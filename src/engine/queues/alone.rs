@@ -8,8 +8,9 @@
 //! Locks that are not kept. They are not held for long, and a place that stays costs less than one that
 //! comes and goes.
 
+use alloc::vec::Vec;
+
 use crate::engine::claims::Claims;
-use crate::engine::pool::Pool;
 use crate::invariant::Must;
 use crate::keys::{ClaimKey, PlaceKey};
 use crate::time::Instant;
@@ -48,27 +49,24 @@ impl From<PlaceKey> for Where {
 }
 
 impl Queues {
-    /// The lock of `claim`, which is held at `place`, is kept from now on. Returns `true` if nobody else uses
-    /// the place: it is closed, and the table of names leads to the claim, which has the name.
+    /// The lock of `claim`, which is held at `place`, is kept from now on. If nobody else uses the place, closes
+    /// it, and returns the buffer of its name: the table of names leads to the claim, which has the name.
     #[cold]
     pub(in crate::engine) fn leave_alone(
         &mut self,
         place: PlaceKey,
         claim: ClaimKey,
-        buffers: &mut Pool<u8>,
-    ) -> bool {
-        let Some(at) = self.places.get_mut(place.0).must() else {
-            return false;
-        };
+    ) -> Option<Vec<u8>> {
+        let at = self.places.get_mut(place.0).must()?;
         let is_holder = at.front == Front::Holder(claim);
         if !is_holder || at.users != 1 || at.waiting.is_some() {
-            return false;
+            return None;
         }
-        buffers.give(core::mem::take(&mut at.name));
+        let name = core::mem::take(&mut at.name);
         self.names.replace(at.hash, place.into(), Where::of(claim));
         self.places.discard(place.0);
         self.alone += 1;
-        true
+        Some(name)
     }
 
     /// Opens the place of `name` if the lock on it is kept alone: the claim uses it, and one who wants it.

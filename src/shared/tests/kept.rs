@@ -46,6 +46,24 @@ fn a_kept_lock_has_a_slot_only_when_somebody_has_asked() {
 }
 
 #[test]
+fn a_lock_that_is_kept_from_now_on_stays_with_its_slot() {
+    let world = World::new();
+    let redlock = world.redlock();
+    let mut guards = ["a", "b"].map(|name| redlock.lock(name, LONG).unwrap());
+    let lost = guards.each_ref().map(LockGuard::lost);
+    for guard in &mut guards {
+        guard.keep().unwrap();
+        assert!(guard.is_valid() && guard.health().failures == 0);
+    }
+    assert_eq!(slots(&redlock), 2);
+    let [a, b] = guards;
+    a.unlock().unwrap();
+    drop(b);
+    assert_eq!(slots(&redlock), 0);
+    assert!(lost.iter().all(|lost| !lost.wait(PATIENCE)));
+}
+
+#[test]
 fn a_kept_lock_that_is_lost_says_so_to_all_who_have_asked_and_who_ask_then() {
     let world = World::new();
     let redlock = world.redlock();
