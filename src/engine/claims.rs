@@ -30,7 +30,7 @@ use crate::time::Instant;
 use super::alarm::{Alarm, Timers};
 use super::answer::{Answer, Answered};
 use super::nodes::Nodes;
-use super::pool::Pool;
+use super::pool::{Pool, Spares};
 use claim::{Claim, Stage, told_at};
 
 /// How long a release that a node has refused waits for its next try.
@@ -44,6 +44,8 @@ pub(super) struct Claims {
     engine: u64,
     drift: Drift,
     /// Buffers for names and tokens. A lock keeps one for life, so no command grows them.
+    pub(super) spares: Spares,
+    /// Buffers for names alone.
     pub(super) buffers: Pool<u8>,
     /// Buffers for commands.
     commands: Pool<u8>,
@@ -77,6 +79,7 @@ impl Claims {
             slab: Slab::new(),
             engine,
             drift,
+            spares: Spares::new(),
             buffers: Pool::new(),
             commands: Pool::new(),
             voters: BTreeMap::new(),
@@ -130,6 +133,17 @@ impl Claims {
 
     pub(super) fn get_mut(&mut self, claim: ClaimKey) -> Option<&mut Claim> {
         self.slab.get_mut(claim.0)
+    }
+
+    /// Returns the key of the claim at `index`, which is there.
+    pub(super) fn key_at(&self, index: u32) -> ClaimKey {
+        ClaimKey(self.slab.key_at(index))
+    }
+
+    /// Returns `true` if the claim at `index`, which is there, is on the resource of this `name`.
+    pub(super) fn is_on(&self, index: u32, name: &[u8]) -> bool {
+        let entry = self.slab.at(index).entry.as_ref().must();
+        entry.is_some_and(|entry| entry.resource() == name)
     }
 
     /// Returns the claim that `lock` names, if it is one of this engine and still held.
@@ -335,7 +349,7 @@ impl Claims {
                 timers.cancel(timer);
             }
             if let Some(entry) = there.entry.take() {
-                self.buffers.give(entry.into_buffer());
+                self.spares.give(entry);
             }
             self.remove(claim);
         }
@@ -413,17 +427,14 @@ impl Claims {
 
     /// Extends `lock` from now on, which has the claim that it names.
     pub(super) fn keep(&mut self, lock: &mut Lock, keeping: Keeping, timers: &mut Timers) {
-        let copy = lock.entry().copy_into(self.buffers.take());
+        let entry = lock.entry().clone();
         let Some(claim) = self.of_mut(lock).must() else {
             return;
         };
-        let before = claim.entry.replace(copy);
+        claim.entry = Some(entry);
         let (key, is_adopted) = (claim.key, claim.is_adopted());
         claim.kept = Some(lock.keep(keeping));
         claim.watch(timers);
-        if let Some(before) = before {
-            self.buffers.give(before.into_buffer()); // It was kept already.
-        }
         if guard!(EveryVoterCounts, is_adopted) {
             self.voters.insert(key, lock.voters());
         }
@@ -490,6 +501,24 @@ impl Claims {
     pub(super) fn holds(&self, lock: LockId) -> bool {
         let claim = Key::from_bits(lock.claim).and_then(|claim| self.slab.get(claim));
         claim.is_some_and(Claim::is_held)
+    }
+
+    /// Returns until when `lock` is valid, and whether its end was reported, if it is kept and somebody has it.
+    #[cfg(feature = "std")]
+    pub(super) fn end_of_kept(&self, lock: LockId) -> Option<(Instant, bool)> {
+        let claim = self.slab.get(Key::from_bits(lock.claim)?)?;
+        let kept = claim.kept.as_ref().filter(|kept| kept.is_had())?;
+        Some((kept.valid_until(), kept.is_over()))
+    }
+
+    /// All locks that are kept are over for their holders.
+    #[cfg(feature = "std")]
+    pub(super) fn end_all_kept(&self) {
+        let kept = self
+            .slab
+            .iter()
+            .filter_map(|(_, claim)| claim.kept.as_deref());
+        kept.for_each(Kept::tell_over);
     }
 
     /// The keys of `claim` have expired where their expiry is known: ends the debts there.

@@ -260,6 +260,21 @@ impl Lock {
         kept
     }
 
+    /// Returns `true` if its engine extends it by itself, or has done so.
+    #[cfg(feature = "std")]
+    pub(crate) fn is_kept(&self) -> bool {
+        matches!(self.terms, Terms::Kept(_))
+    }
+
+    /// Returns `true` if its engine, which keeps it, has reported its end.
+    #[cfg(feature = "std")]
+    pub(crate) fn is_kept_and_over(&self) -> bool {
+        match &self.terms {
+            Terms::Own { .. } => false,
+            Terms::Kept(kept) => kept.is_over(),
+        }
+    }
+
     /// It goes to another process: its engine does not extend it any more.
     #[cfg(feature = "std")]
     pub(crate) fn end_keeping(&self) {

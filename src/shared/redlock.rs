@@ -273,7 +273,7 @@ impl Redlock {
     /// It is not [kept](LockOptions::keep), also if it was before: [`LockGuard::keep`] begins with that.
     pub fn adopt(&self, lock: Lock) -> LockGuard {
         let shared = self.shared();
-        let slot = Arc::new(Slot::new());
+        let mut slot = Arc::new(Slot::new());
         if shared.is_foreign() {
             return LockGuard::new(self.clone(), slot, lock);
         }
@@ -281,7 +281,7 @@ impl Redlock {
         let lock = match shared.enter() {
             Ok(mut section) => section.adopt(&slot, lock),
             Err(_) => {
-                slot.watch.lose(&mut Vec::new()); // No task can wait for it yet.
+                slot = Slot::of_lost();
                 lock
             }
         };

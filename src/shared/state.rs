@@ -121,18 +121,18 @@ impl Core {
         waiter: WaitsAs,
         lock: Lock,
     ) -> Result<RoundId, UnlockError> {
-        self.callers.forget(lock.id());
+        self.callers.release(&lock);
         self.begin(slot, waiter, |engine, now| Ok(engine.release(now, lock)))
     }
 
     pub(super) fn give_back(&mut self, lock: Lock) {
-        self.callers.forget(lock.id());
+        self.callers.release(&lock);
         self.engine.give_back(clock::now(), lock);
         self.ask();
     }
 
     pub(super) fn detach(&mut self, lock: Lock) -> Lock {
-        self.callers.forget(lock.id());
+        self.callers.release(&lock);
         self.ask();
         self.engine.detach(clock::now(), lock)
     }
@@ -335,6 +335,7 @@ impl Core {
     pub(super) fn break_down(&mut self) {
         self.is_closed = true;
         self.callers.refuse_all();
+        self.engine.end_all_kept();
     }
 }
 

@@ -427,8 +427,95 @@ fn the_nodes_that_confirmed_last_are_named() {
 
 #[test]
 fn a_kept_lock_costs_little_memory() {
-    assert!(size_of::<crate::engine::claims::claim::Claim>() <= 184);
-    assert!(size_of::<crate::quorum::Kept>() <= 64);
+    assert!(size_of::<crate::engine::claims::claim::Claim>() <= 160);
+    assert!(size_of::<crate::quorum::Kept>() <= 56);
+    assert!(size_of::<Lock>() <= 48);
+}
+
+fn places(world: &World) -> usize {
+    world.engine.parts.queues.used_places()
+}
+
+#[test]
+fn a_lock_that_nobody_else_wants_is_kept_without_a_place() {
+    let mut world = World::ready(3);
+    let locks: Vec<Lock> = (0..40)
+        .map(|index| world.kept_lock(format!("k{index}").as_bytes(), kept()))
+        .collect();
+    assert_eq!(places(&world), 0);
+    world.sleep_keeping(2 * VALIDITY, 0..3);
+    for lock in locks {
+        world.acquire_of(lock.resource(), &LockOptions::new(TTL).tries(1));
+        assert_eq!(outcomes(&world.held_by_another()), [NodeOutcome::Held; 3]);
+        assert_eq!(world.take_all().concat(), NOTHING, "it is held here");
+        world.release_on(0..3, lock);
+        world.take_all();
+    }
+    world.is_clean();
+}
+
+#[test]
+fn a_lock_that_is_kept_from_now_on_gives_up_its_place() {
+    let (mut world, mut lock) = World::held(3);
+    assert_eq!(places(&world), 1);
+    for _ in 0..2 {
+        let kept = world.engine.keep(world.now, &mut lock, Duration::MAX);
+        kept.expect("valid");
+        assert_eq!(places(&world), 0);
+    }
+    world.take_all();
+    world.release_on(0..3, lock);
+    world.is_clean();
+}
+
+#[test]
+fn who_wants_a_lock_that_is_kept_without_a_place_gets_it_with_its_release() {
+    let (mut world, lock) = World::keeping(3, kept());
+    let patient = LockOptions::new(TTL).wait(3600 * SECOND);
+    let waiters = [&patient, &patient.keep()].map(|options| world.acquire(options));
+    assert_eq!(places(&world), 1);
+    world.sleep_keeping(VALIDITY, 0..3);
+    let mut lock = lock;
+    for waiter in waiters {
+        world.give_back(lock);
+        for node in 0..3 {
+            assert_eq!(world.take(node), ["EVALSHA release", "SET k 10000"]);
+        }
+        world.all_say(0..3, ":1|+OK|");
+        let Event::Acquired { round, result } = world.event() else {
+            panic!("one of them has it");
+        };
+        assert_eq!(round, waiter);
+        lock = result.expect("granted");
+    }
+    assert_eq!(
+        places(&world),
+        0,
+        "the last is kept, and nobody else wants it"
+    );
+    world.release_on(0..3, lock);
+    world.is_clean();
+}
+
+#[test]
+fn a_lock_that_is_kept_without_a_place_and_lost_leaves_no_name_behind() {
+    for is_silent in [false, true] {
+        let (mut world, lock) = World::keeping(3, kept());
+        world.sleep_until_sent(0);
+        match is_silent {
+            true => world.pass(TTL),
+            false => world.all_say(0..3, ":0|"),
+        }
+        assert!(lost_by(&world, &lock).is_some());
+        world.events.clear();
+        assert!(world.engine.parts.queues.is_empty());
+        world.take_all();
+        world.acquire_of(b"k", &LockOptions::new(TTL).tries(1));
+        assert_eq!(
+            world.take(0).last().map(String::as_str),
+            Some("SET k 10000")
+        );
+    }
 }
 
 /// Locks that were taken one after another, two ticks apart: from their second extension on those that

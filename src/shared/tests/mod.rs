@@ -11,6 +11,7 @@
 mod batches;
 mod health;
 mod interleavings;
+mod kept;
 mod panics;
 mod stalled;
 mod stories;

@@ -10,7 +10,9 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::engine::alarm::Timers;
+use crate::engine::claims::Claims;
 use crate::engine::queues::Waiter;
+use crate::quorum::Drift;
 use crate::slab::Key;
 
 const NAMES: [&[u8]; 4] = [b"a", b"b", b"c", b"d"];
@@ -88,7 +90,7 @@ impl Caller {
 struct World {
     queues: Queues,
     timers: Timers,
-    buffers: Pool<u8>,
+    claims: Claims,
     callers: BTreeMap<Who, Caller>,
     locks: Vec<(ClaimKey, Vec<PlaceKey>)>,
     come: u64,
@@ -106,7 +108,7 @@ impl World {
         Self {
             queues: Queues::new(7),
             timers: Timers::new(Instant::ZERO),
-            buffers: Pool::new(),
+            claims: Claims::new(7, Drift::default()),
             callers: BTreeMap::new(),
             locks: Vec::new(),
             come: 0,
@@ -121,7 +123,7 @@ impl World {
     }
 
     fn enter(&mut self, names: &[usize]) -> Vec<PlaceKey> {
-        let enter = |name: &usize| self.queues.enter(NAMES[*name], &mut self.buffers);
+        let enter = |name: &usize| self.queues.enter(NAMES[*name], &mut self.claims);
         names.iter().map(enter).collect()
     }
 
@@ -261,7 +263,7 @@ impl World {
         if !turn && self.locks.iter().any(|lock| held(lock, places[0])) {
             let next = self
                 .queues
-                .leave(places[0], operation, None, &mut self.buffers);
+                .leave(places[0], operation, None, &mut self.claims.buffers);
             self.settle(next);
             return;
         }
@@ -345,11 +347,13 @@ impl World {
         let now = Instant::ZERO;
         let next = match places.len() {
             1 => {
-                let next = self.queues.vacate(now, places[0], claim, &mut self.buffers);
+                let next = self
+                    .queues
+                    .vacate(now, places[0], claim, &mut self.claims.buffers);
                 next.map(|(next, _)| next)
             }
             _ => {
-                let buffers = &mut self.buffers;
+                let buffers = &mut self.claims.buffers;
                 self.queues.vacate_set(now, claim, &places, buffers);
                 None
             }
@@ -359,7 +363,7 @@ impl World {
 
     fn give_up(&mut self, who: Who) {
         let caller = self.callers.remove(&who).expect("a caller");
-        let buffers = &mut self.buffers;
+        let buffers = &mut self.claims.buffers;
         let next = match (caller.operation, caller.waiter) {
             (Some(operation), _) if caller.is_set() => {
                 self.queues.leave_set(operation, buffers);
@@ -608,10 +612,10 @@ fn a_set_that_gives_up_leaves_no_record() {
 /// All of its names but the last are free, for it and for all others in its lines: 64 places get their next.
 #[test]
 fn sets_of_many_names_that_one_keeps_from_their_turns_are_not_looked_at_name_by_name_again() {
-    let (mut queues, mut buffers) = (Queues::new(7), Pool::new());
+    let (mut queues, mut claims) = (Queues::new(7), Claims::new(7, Drift::default()));
     let names: Vec<[u8; 1]> = (0..64).map(|name| [name]).collect();
     let mut enter = |queues: &mut Queues| -> Vec<PlaceKey> {
-        let places = names.iter().map(|name| queues.enter(name, &mut buffers));
+        let places = names.iter().map(|name| queues.enter(name, &mut claims));
         places.collect()
     };
     let sets: Vec<_> = (1..=100).map(|set| OperationKey(key(set))).collect();
@@ -627,7 +631,7 @@ fn sets_of_many_names_that_one_keeps_from_their_turns_are_not_looked_at_name_by_
     assert!(looks < 10_000, "{looks}"); // 477,288 name by name.
     assert!(queues.gather(sets[0]));
     assert_eq!(check::looks(), 0);
-    queues.leave_set(sets[0], &mut buffers);
+    queues.leave_set(sets[0], &mut claims.buffers);
     assert_eq!(
         queues.next_freed(Instant::ZERO).map(|it| it.next),
         Some(sets[1])
