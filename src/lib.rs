@@ -163,6 +163,8 @@ pub mod embedded;
 #[cfg(doc)]
 pub mod manual;
 
+#[cfg(feature = "tls")]
+pub use config::TlsOptions;
 pub use config::{Address, Builder, Config, Host, LockOptions, NodeConfig, RestartGuard, Retry};
 #[cfg(feature = "std")]
 pub use driver::{BuildError, Driver, DriverWaker, FromBytesError};
@@ -170,9 +172,9 @@ pub use engine::inspection::{Found, Holder, InspectError, InspectedNode, Inspect
 #[doc(inline)]
 pub use engine::{NodeState, NodeStatus, Waking};
 pub use error::{
-    CheckError, ConfigError, ConfirmError, ExtendError, InvalidRequest, LinkError, LockError,
-    NodeOutcome, NodeReport, ReinitError, Released, Report, ServerError, TrustError, UnlockError,
-    Unusable, UrlProblem,
+    CheckError, ConfigError, ConfirmError, Day, ExtendError, InvalidRequest, LinkError, LockError,
+    NodeOutcome, NodeReport, ReinitError, Released, Report, ServerError, TlsError, TlsFailure,
+    TlsPart, TlsProblem, TrustError, UnlockError, Unusable, UrlProblem,
 };
 #[cfg(feature = "std")]
 pub use local::LocalRedlock;

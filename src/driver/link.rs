@@ -3,12 +3,14 @@
 //! A link puts what happens into the inbox as inputs of the engine, in the order in which it happened. The
 //! rules of reading and writing, each held by a test in `link/tests`:
 //!
-//! * A short read has drained the socket, unless its event reported an end or an error: data and
+//! * A read that has drained the socket is the last (without TLS a short one has), unless its event reported an end or an error: data and
 //!   the end may share one event, and then reading goes on until it meets the end.
 //! * A turn reads a bounded number of buffers. [`Link::has_more`] returns `true` if there is more.
 //! * After a failed write nothing more is written. What the node had sent before, which may say
 //!   why, is read to its end and kept before the disconnect.
 //! * A readiness that is out of date does nothing.
+//! * With TLS a connection is being opened until the handshake is done. What was taken to be encrypted
+//!   blocks the link until the kernel has all of it.
 //!
 //! # Not here
 //!
@@ -21,7 +23,9 @@ use mio::{Registry, Token};
 
 use super::probe::Target;
 use super::resolve::{Addresses, Lookup};
-use super::socket::{Received, Socket, Tools};
+use super::socket::{Socket, Tools};
+use super::tcp::Received;
+use super::tls::Connector;
 use crate::config::{Address, Host};
 use crate::engine::{Input, NodeId};
 use crate::error::LinkError;
@@ -37,6 +41,8 @@ const READS_AFTER_FAILURE: usize = 256;
 pub(super) struct Link {
     node: NodeId,
     address: Address,
+    /// What TLS needs, if it is used.
+    tls: Option<Connector>,
     state: State,
     /// What events have reported and [`Link::service`] has not used yet.
     ready: Ready,
@@ -84,10 +90,11 @@ pub(super) struct Ready {
 }
 
 impl Link {
-    pub(super) fn new(node: NodeId, address: &Address) -> Self {
+    pub(super) fn new(node: NodeId, address: &Address, tls: Option<Connector>) -> Self {
         Self {
             node,
             address: address.clone(),
+            tls,
             state: State::Idle,
             ready: Ready::default(),
             lookup: None,
@@ -102,6 +109,9 @@ impl Link {
             matches!(self.state, State::Idle),
             "one connection at a time"
         );
+        if let Some(Err(reason)) = self.tls.as_mut().map(Connector::refresh) {
+            return self.fail(reason, tools);
+        }
         let opened = match &self.address {
             Address::Unix { path } => Socket::connect_unix(path, tools.registry, self.token())
                 .map(|socket| self.connected(socket, tools)),
@@ -139,7 +149,10 @@ impl Link {
     /// Returns the address of the last connection or attempt; `None` if there was none.
     pub(super) fn target(&self) -> Option<Target> {
         match &self.address {
-            Address::Tcp { .. } => self.last.map(Target::Tcp),
+            Address::Tcp { .. } => {
+                let tls = self.tls.as_ref().map(Connector::terms);
+                self.last.map(|address| Target::Tcp(address, tls))
+            }
             Address::Unix { path } => Some(Target::Unix(path.clone())),
         }
     }
@@ -183,8 +196,8 @@ impl Link {
         self.ready.readable && matches!(self.state, State::Up { .. })
     }
 
-    /// Writes as much of `bytes` as the kernel takes, and returns how much. If that is not all,
-    /// `Writable` will be reported. On an error, call [`Self::give_up`].
+    /// Writes as much of `bytes` as the kernel takes, and returns how much. If that is not all, or not
+    /// all of it has left, `Writable` will be reported. On an error, call [`Self::give_up`].
     pub(super) fn write(
         &mut self,
         bytes: &[u8],
@@ -195,7 +208,7 @@ impl Link {
             return Err(LinkError::Closed);
         };
         let sent = socket.write(bytes)?;
-        if sent < bytes.len() {
+        if sent < bytes.len() || socket.has_unsent() {
             *blocked = true;
             socket.watch_writable(true, tools.registry, token)?;
         }
@@ -222,6 +235,7 @@ impl Link {
                 // It took too long: the next attempt begins with the address after it.
                 self.first = connecting.place + 1;
                 connecting.socket.abort(registry);
+                self.forget_sessions();
             }
             State::Up { socket, .. } => socket.abort(registry),
         }
@@ -242,8 +256,19 @@ impl Link {
         Token(self.node.index())
     }
 
+    /// A TLS handshake has failed: the next one checks the certificate of the node.
+    #[cold]
+    fn forget_sessions(&mut self) {
+        if let Some(tls) = &mut self.tls {
+            tls.forget_sessions();
+        }
+    }
+
     fn fail(&mut self, reason: LinkError, tools: &mut Tools<'_>) {
         self.abort(tools.registry);
+        if matches!(reason, LinkError::Tls(_)) {
+            self.forget_sessions();
+        }
         tools.inbox.keep(Input::Disconnected {
             node: self.node,
             reason,
@@ -277,7 +302,12 @@ impl Link {
         tools: &mut Tools<'_>,
     ) -> Result<(), LinkError> {
         while let Some((place, address)) = addresses.next() {
-            match Socket::connect_tcp(address, tools.registry, self.token()) {
+            let (registry, token) = (tools.registry, self.token());
+            let opened = match self.tls.as_ref().map(Connector::terms) {
+                None => Socket::connect_tcp(address, registry, token),
+                Some(terms) => Socket::connect_tls(address, terms, registry, token),
+            };
+            match opened {
                 Ok(socket) => {
                     self.ready = Ready::default();
                     self.last = Some(address);
@@ -296,7 +326,8 @@ impl Link {
     }
 
     fn finish_connecting(&mut self, tools: &mut Tools<'_>) {
-        let State::Connecting(connecting) = core::mem::replace(&mut self.state, State::Idle) else {
+        let State::Connecting(mut connecting) = core::mem::replace(&mut self.state, State::Idle)
+        else {
             return;
         };
         match connecting.socket.is_connected() {
@@ -307,6 +338,7 @@ impl Link {
             Ok(false) => self.state = State::Connecting(connecting),
             Err(reason) => {
                 connecting.socket.abort(tools.registry);
+                self.forget_sessions();
                 if let Err(reason) = self.connect(connecting.rest, reason, tools) {
                     self.fail(reason, tools);
                 }
@@ -315,6 +347,7 @@ impl Link {
     }
 
     fn connected(&mut self, socket: Socket, tools: &mut Tools<'_>) {
+        self.ready.readable |= socket.reads_ahead();
         self.state = State::Up {
             socket,
             blocked: false,
@@ -334,7 +367,7 @@ impl Link {
                         node: self.node,
                         bytes: &tools.buffer[..len],
                     });
-                    if len < tools.buffer.len() && !self.ready.ending {
+                    if socket.is_drained(len, tools.buffer.len()) && !self.ready.ending {
                         self.ready.readable = false;
                         return None;
                     }
@@ -351,7 +384,8 @@ impl Link {
         None
     }
 
-    /// The socket can be written to: reports that if a write was cut short.
+    /// The socket can be written to: writes what was taken, and then reports that it can be written to if
+    /// a write was cut short.
     fn unblock(&mut self, tools: &mut Tools<'_>) {
         let token = self.token();
         self.ready.writable = false;
@@ -359,6 +393,11 @@ impl Link {
         let State::Up { socket, blocked } = &mut self.state else {
             return;
         };
+        match socket.flush() {
+            Ok(true) => {}
+            Ok(false) => return,
+            Err(reason) => return self.give_up(reason, tools),
+        }
         if !core::mem::take(blocked) {
             return;
         }

@@ -29,6 +29,7 @@ use super::link::{Link, Ready};
 use super::poller::{PROBES, Poller, Readiness, WAKER, fresh_seed};
 use super::probe::Probe;
 use super::socket::Tools;
+use super::tls;
 use crate::config::Config;
 use crate::engine::{Engine, Event, Input, NodeId, Output};
 
@@ -69,9 +70,10 @@ enum Order {
 
 impl Wire {
     pub(crate) fn new(config: &Config, poller: &Poller) -> io::Result<Self> {
+        let connectors = tls::connectors(config).map_err(io::Error::other)?;
         let nodes = NodeId::first(config.nodes().len()).zip(config.nodes());
-        let nodes = nodes.map(|(id, node)| Node {
-            link: Link::new(id, node.address()),
+        let nodes = nodes.zip(connectors).map(|((id, node), tls)| Node {
+            link: Link::new(id, node.address(), tls),
             probe: Probe::new(Token(PROBES + id.index())),
             rest: Vec::new(),
             is_awaited: false,

@@ -311,7 +311,12 @@ impl Engine {
                 true => LinkError::HandshakeReset,
                 false => reason,
             };
-            self.lose_link(now, node, Trouble::Link(reason));
+            let trouble = match Unusable::of(reason) {
+                Some(unusable) => Trouble::Unusable(unusable),
+                None => Trouble::Link(reason),
+            };
+            self.lose_link(now, node, trouble);
+            self.stir_lasting(now, trouble);
         }
     }
 
@@ -327,8 +332,13 @@ impl Engine {
             });
         }
         self.lose_link(now, node, trouble);
+        self.stir_lasting(now, trouble);
+    }
+
+    /// Calls that wait may do so in vain, if the trouble of a node does not pass.
+    fn stir_lasting(&mut self, now: Instant, trouble: Trouble) {
         if matches!(trouble, Trouble::Unusable(why) if why.is_lasting()) {
-            self.stir_all(now); // Calls that wait may do so in vain.
+            self.stir_all(now);
         }
     }
 

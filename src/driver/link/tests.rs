@@ -88,7 +88,7 @@ impl World {
         let waker = Arc::new(Waker::new(poll.registry(), Token(99)).unwrap());
         let events = Events::with_capacity(8);
         Self {
-            link: Link::new(NODE, address),
+            link: Link::new(NODE, address, None),
             poll,
             events,
             waker,
@@ -262,7 +262,7 @@ fn a_connection_to_itself_is_none() {
     let stream = TcpStream::from(descriptor);
     let own = stream.local_addr().unwrap();
     connect(&stream, &own).unwrap();
-    let socket = Socket::from_std(stream);
+    let mut socket = Socket::from_std(stream);
     assert_eq!(socket.is_connected(), Err(LinkError::Refused));
 }
 
