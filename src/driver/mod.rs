@@ -28,6 +28,10 @@
 #[cfg(not(unix))]
 compile_error!("the feature `std` of shearline needs a unix; without it the core builds anywhere");
 
+#[cfg(all(test, feature = "tls"))]
+#[path = "../../tests/it/servers/authority.rs"]
+#[allow(dead_code, reason = "few certificates are needed here")]
+mod authority;
 pub(crate) mod clock;
 mod error;
 mod handover;

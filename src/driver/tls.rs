@@ -96,7 +96,11 @@ impl Connector {
 
     /// Prepares the next connection: reads the files again, and forgets sessions that are too old.
     pub(super) fn refresh(&mut self) -> Result<(), LinkError> {
-        let old = self.sessions_since.saturating_add(SESSIONS_MAX) <= clock::now();
+        self.refresh_at(clock::now())
+    }
+
+    fn refresh_at(&mut self, now: Instant) -> Result<(), LinkError> {
+        let old = self.sessions_since.saturating_add(SESSIONS_MAX) <= now;
         match self.settings.read_changed() {
             Ok(Some(config)) => {
                 self.terms.config = Arc::new(config);
@@ -278,12 +282,6 @@ impl Session {
             let _ = inner.flush();
         }
         let _ = inner.stream.shutdown(Shutdown::Write);
-    }
-
-    /// Returns `true` if the last handshake was shortened, without a certificate.
-    #[cfg(test)]
-    fn is_resumed(&self) -> bool {
-        self.0.tls.handshake_kind() == Some(rustls::HandshakeKind::Resumed)
     }
 }
 

@@ -18,6 +18,9 @@ use std::thread;
 
 use rustix::net::sockopt;
 
+#[cfg(feature = "tls")]
+mod tls;
+
 const BUFFER: usize = 16;
 const NODE: NodeId = NodeId::new(3);
 /// Never reached unless something is broken.

@@ -2,6 +2,12 @@
 //!
 //! Also part of the tests of `src/driver`.
 
+#[allow(
+    unused_imports,
+    reason = "where it is a part of the library, there is no prelude of std"
+)]
+use std::{prelude::v1::*, vec};
+
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa,
     KeyPair, KeyUsagePurpose, date_time_ymd,

@@ -64,6 +64,8 @@ impl Options {
     pub(crate) fn valkey() -> Self {
         Self {
             kind: Kind::Valkey,
+            // The binary that tests get is built without it.
+            encryption: None,
             ..Self::redis()
         }
     }
