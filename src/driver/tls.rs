@@ -234,9 +234,10 @@ impl Session {
         }
     }
 
-    /// Returns `true` if the last read, which got `len` of at most `room` bytes, has left nothing.
+    /// Returns `true` if the last read, which got `len` of at most `room` bytes, has left nothing: neither
+    /// something to read nor the end.
     pub(super) fn is_drained(&self, len: usize, room: usize) -> bool {
-        len < room && self.0.is_drained && self.0.end.is_none()
+        len < room && self.0.end.is_none()
     }
 
     /// Encrypts and writes as much of `bytes` as fits, and returns how much that was. What is encrypted
@@ -315,24 +316,26 @@ impl Inner {
             }
             Err(error) => return Err(Received::Failed(tcp::link_error(&error))),
         }
-        let processed = self.tls.process_new_packets().map(|_| true);
+        let processed = self.tls.process_new_packets();
         // A reply of TLS itself: another key, or why it is over. If it cannot be written now, it goes
         // with the next write, and a connection that has failed says so when it is read.
         let _ = self.flush();
-        processed.map_err(|error| Received::Failed(reason::of(&error, Some(&self.tls))))
+        match processed {
+            Ok(state) => {
+                if state.peer_has_closed() {
+                    // It has announced its end, which TCP need not report.
+                    self.end = Some(Received::End);
+                }
+                Ok(true)
+            }
+            Err(error) => Err(Received::Failed(reason::of(&error, Some(&self.tls)))),
+        }
     }
 
     /// Moves plaintext to `buffer`, and returns how much.
     fn take_plaintext(&mut self, buffer: &mut [u8]) -> usize {
-        match self.tls.reader().read(buffer) {
-            Ok(0) if !buffer.is_empty() => {
-                // It has announced its end.
-                self.end.get_or_insert(Received::End);
-                0
-            }
-            Ok(len) => len,
-            Err(_) => 0, // There is none.
-        }
+        // An error means that there is none.
+        self.tls.reader().read(buffer).unwrap_or(0)
     }
 }
 

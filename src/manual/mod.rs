@@ -11,8 +11,9 @@
 //! 7. [`defaults`]: every default, and the reason for it.
 //! 8. [`operating`]: how to run the masters.
 //! 9. [`permissions`]: what a user must be allowed on each node.
-//! 10. [`design`]: the layers, and why they are as they are.
-//! 11. [`testing`]: how to test with locks, and how this library is tested.
+//! 10. [`tls`]: authorities, client certificates and names, and what errors of TLS mean.
+//! 11. [`design`]: the layers, and why they are as they are.
+//! 12. [`testing`]: how to test with locks, and how this library is tested.
 
 pub mod defaults;
 pub mod design;
@@ -24,4 +25,5 @@ pub mod permissions;
 pub mod redlock;
 pub mod safety;
 pub mod testing;
+pub mod tls;
 pub mod waiting;

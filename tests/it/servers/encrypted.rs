@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 use std::{env, fs};
 
 use super::authority::{Authority, Issued, Span};
@@ -28,14 +28,13 @@ pub(crate) struct Encryption {
     protocols: &'static str,
 }
 
-static USUAL: LazyLock<Option<Encryption>> = LazyLock::new(|| {
+static USUAL: LazyLock<Option<Arc<Encryption>>> = LazyLock::new(|| {
     let asked = env::var_os("SHEARLINE_TEST_TLS").is_some_and(|value| value == "1");
     asked.then(|| {
-        assert!(
-            cfg!(feature = "tls"),
-            "build the tests with the feature `tls`"
-        );
-        usual()
+        if cfg!(not(feature = "tls")) {
+            panic!("build the tests with the feature `tls`");
+        }
+        Arc::new(usual())
     })
 });
 
@@ -57,12 +56,14 @@ impl Encryption {
     }
 
     /// Wants a certificate of each client.
+    #[cfg(feature = "tls")]
     pub(crate) fn of_known_clients(mut self) -> Self {
         self.clients = "yes";
         self
     }
 
     /// Speaks TLS 1.2 alone.
+    #[cfg(feature = "tls")]
     pub(crate) fn old(mut self) -> Self {
         self.protocols = "TLSv1.2";
         self
@@ -88,7 +89,7 @@ impl Encryption {
 }
 
 /// What every server has, if the tests are run so.
-pub(super) fn of_all() -> Option<Encryption> {
+pub(super) fn of_all() -> Option<Arc<Encryption>> {
     USUAL.clone()
 }
 

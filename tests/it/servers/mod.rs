@@ -13,10 +13,7 @@
 //! Nothing here sleeps for a result. A test polls for a state, up to a limit at which it fails and
 //! shows the last state.
 
-#[cfg(feature = "tls")]
 pub(crate) mod authority;
-#[cfg(not(feature = "tls"))]
-mod authority;
 mod cluster;
 mod encrypted;
 #[cfg(target_os = "linux")]

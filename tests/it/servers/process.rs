@@ -5,6 +5,7 @@ use std::fs::{self, File};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -47,7 +48,7 @@ pub(crate) struct Options {
     unix_socket: bool,
     password: Option<String>,
     arguments: Vec<String>,
-    encryption: Option<Encryption>,
+    encryption: Option<Arc<Encryption>>,
 }
 
 impl Options {
@@ -79,7 +80,7 @@ impl Options {
     /// Has a TLS port with this certificate, to which its URLs lead.
     #[cfg(feature = "tls")]
     pub(crate) fn encrypted(mut self, encryption: &Encryption) -> Self {
-        self.encryption = Some(encryption.clone());
+        self.encryption = Some(Arc::new(encryption.clone()));
         self
     }
 

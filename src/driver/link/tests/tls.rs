@@ -209,19 +209,67 @@ fn data_and_the_end_together() {
     }
 }
 
+/// An end that is announced need not come with one of TCP, and then no event reports it.
+#[test]
+fn an_announced_end_is_met_behind_the_data() {
+    let mut pair = Pair::new();
+    let serving = pair.connected(|stream| {
+        stream.conn.writer().write_all(b"-ERR bye\r\n").unwrap();
+        stream.conn.send_close_notify();
+        let mut all = vec![];
+        while stream.conn.wants_write() {
+            stream.conn.write_tls(&mut all).unwrap();
+        }
+        stream.sock.write_all(&all).unwrap();
+        stream.sock.read(&mut [0; 99]).unwrap_err().kind()
+    });
+    let end = Disconnected(LinkError::Closed);
+    let said = pair.world.turn_until(&end);
+    assert_eq!(said, [received(b"-ERR bye\r\n"), end]);
+    assert_eq!(serving.join().unwrap(), io::ErrorKind::ConnectionReset);
+}
+
+/// What was read with the end of the handshake waits here, and no event reports it.
+#[test]
+fn what_was_read_with_the_handshake_is_not_forgotten() {
+    let mut pair = Pair::with(|server| server.send_half_rtt_data = true);
+    let (write, written) = mpsc::channel::<()>();
+    let serving = pair.serve(move |stream| {
+        greet(stream);
+        write.send(()).unwrap();
+        handshake(stream);
+    });
+    pair.world.open();
+    let writable = Ready {
+        writable: true,
+        ..Ready::default()
+    };
+    pair.world.turn(); // TCP is connected: the hello goes out.
+    written.recv().unwrap();
+    pair.world.link.note(writable);
+    pair.world.service();
+    assert_eq!(pair.world.take(), [Connected, received(b"-ERR max\r\n")]);
+    serving.join().unwrap();
+}
+
+/// Answers the hello, and says something with that.
+fn greet(stream: &mut Stream<TcpStream>) {
+    while stream.conn.wants_read() && !stream.conn.wants_write() {
+        stream.conn.read_tls(&mut stream.sock).unwrap();
+        stream.conn.process_new_packets().unwrap();
+    }
+    stream.conn.writer().write_all(b"-ERR max\r\n").unwrap();
+    while stream.conn.wants_write() {
+        stream.conn.write_tls(&mut stream.sock).unwrap();
+    }
+}
+
 /// It may say why it closes the connection before it was asked anything.
 #[test]
 fn what_the_node_says_with_its_handshake_is_read() {
     let mut pair = Pair::with(|server| server.send_half_rtt_data = true);
     let serving = pair.serve(|stream| {
-        while stream.conn.wants_read() && !stream.conn.wants_write() {
-            stream.conn.read_tls(&mut stream.sock).unwrap();
-            stream.conn.process_new_packets().unwrap();
-        }
-        stream.conn.writer().write_all(b"-ERR max\r\n").unwrap();
-        while stream.conn.wants_write() {
-            stream.conn.write_tls(&mut stream.sock).unwrap();
-        }
+        greet(stream);
         handshake(stream);
     });
     pair.world.open();
@@ -309,6 +357,35 @@ fn long_records_are_read_in_many_turns() {
     }
     assert_eq!(len, LEN);
     assert!(0 < unreported, "{unreported}");
+    pair.close();
+    serving.join().unwrap();
+}
+
+/// The event of bytes that arrive while a record is read in many turns is used up with one of these.
+#[test]
+fn what_arrives_while_a_record_is_read_is_not_forgotten() {
+    const LEN: usize = READS_PER_TURN * BUFFER + 6;
+    let mut pair = Pair::new();
+    let (more, go_on) = mpsc::channel::<()>();
+    let serving = pair.connected(move |stream| {
+        stream.write_all(&[7; LEN]).unwrap();
+        go_on.recv().unwrap();
+        stream.write_all(b"+OK\r\n").unwrap();
+        stream.read_to_end(&mut vec![]).unwrap();
+    });
+    let world = &mut pair.world;
+    world.turn();
+    while world.said.len() < READS_PER_TURN {
+        world.turn();
+    }
+    assert!(world.link.has_more());
+    more.send(()).unwrap();
+    assert_ne!(world.wait(PATIENCE), 0);
+    world.take();
+    world.service();
+    let mut rest = vec![7; 6];
+    rest.extend(b"+OK\r\n");
+    assert_eq!(world.take(), [received(&rest)]);
     pair.close();
     serving.join().unwrap();
 }
