@@ -532,7 +532,6 @@ faults::lossy::  takes long, and is about what happens to packets
 deadlines::  takes long, and is about nodes that say nothing
 secrets::  has URLs of its own
 soak::  takes long
-demo::  has URLs of its own
 embedded::  is about a server that has no TLS
 harness::  is about the tests' own means
 tls::  has servers of its own

@@ -610,3 +610,43 @@ fn a_handle_that_is_dropped_leaves_no_key() {
             .then_some(())
     });
 }
+
+/// The block of the manual with the `openssl` lines, for a server of this test.
+fn commands_of_the_manual() -> String {
+    let page = fs::read_to_string("src/manual/tls.rs").expect("the page");
+    let lines = page.lines().map(|line| line.trim_start_matches("//!"));
+    let block: Vec<&str> = lines
+        .skip_while(|line| !line.starts_with(" openssl ecparam"))
+        .take_while(|line| !line.contains("```"))
+        .collect();
+    let commands = block.join("\n");
+    assert!(commands.contains("IP:10.0.0.1"), "{commands}");
+    commands.replace("IP:10.0.0.1", "IP:127.0.0.1")
+}
+
+#[test]
+fn the_commands_of_the_manual_make_certificates_that_work() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut shell = Command::new("sh");
+    let output = shell
+        .args(["-ec", &commands_of_the_manual()])
+        .current_dir(directory.path())
+        .output()
+        .expect("a shell");
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let read = |name: &str| fs::read_to_string(directory.path().join(name)).expect("a file");
+    let issued = Issued {
+        certificate: read("db1.pem"),
+        key: read("db1.key"),
+    };
+    let files = tempfile::tempdir().expect("a directory");
+    let encryption = Encryption::new(files.path(), &read("ca.pem"), &issued);
+    let server = Server::with(&Options::redis().encrypted(&encryption));
+    works(&mut Which::Shared.build(at([server.url()])), "manual");
+    let named = format!("{}&name=db1.example", server.url());
+    works(&mut Which::Local.build(at([named])), "manual");
+}
