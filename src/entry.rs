@@ -1,37 +1,59 @@
 //! The name and the token of a lock, as nodes store them: the key (the resource) and its value (the
-//! token).
+//! token). A lock on several resources has several names, and one token.
 //!
-//! Both stand side by side in one buffer, in wire form, as arguments of a command: encoded once
+//! They stand side by side in one buffer, in wire form, as arguments of a command: encoded once
 //! when the token is made, and copied in one piece into every command about the lock. The buffer
 //! comes from the engine's pool and goes back there, so that steady locking allocates nothing. Beside it
 //! stands the lock delay, which goes wherever they go.
 
 use alloc::vec::Vec;
 use core::fmt;
+use core::num::NonZeroU8;
 
 use crate::delay::Delay;
-use crate::limits::RESOURCE_BYTES_MAX;
+use crate::limits::{RESOURCE_BYTES_MAX, RESOURCES_MAX, TOKEN_BYTES_MAX};
 use crate::resource::Token;
 use crate::resp::{argument, argument_len};
 
 /// See the [module](self).
 #[derive(Clone, Eq, PartialEq)]
 pub(crate) struct Entry {
+    /// The keys in their order, then the token.
     arguments: Vec<u8>,
-    /// How many bytes of the buffer are the key in wire form.
-    key_len: u16,
-    /// How many bytes come before the text of the key, and before that of the token.
-    key_header_len: u8,
-    token_header_len: u8,
+    shape: Shape,
     /// For how much longer than the lock is valid nodes keep them.
     delay: Delay,
 }
+
+/// Where in the buffer they stand.
+#[derive(Clone, Copy, Eq, PartialEq)]
+enum Shape {
+    One {
+        /// How many bytes of the buffer are the key in wire form.
+        key_len: u16,
+        /// How many bytes come before the text of the key, and before that of the token.
+        key_header_len: NonZeroU8,
+        token_header_len: u8,
+    },
+    /// The buffer tells more. Nothing is known of a lock that is as common as the other.
+    Several {
+        names: u8,
+        /// How many bytes of the buffer are the token in wire form.
+        token_len: u8,
+    },
+}
+
+// As much as if no lock had several names.
+const _: () = assert!(size_of::<Shape>() == 4);
+const _: () = assert!(RESOURCES_MAX <= u8::MAX as usize);
+const _: () = assert!(argument_len(TOKEN_BYTES_MAX) <= u8::MAX as usize);
 
 impl Entry {
     /// Writes `resource` and `token` into `buffer`, whose contents are lost.
     ///
     /// The caller has checked the resource. If it is too long for its length field it is cut, never
     /// read beyond its end.
+    #[inline(always)]
     pub(crate) fn new(mut buffer: Vec<u8>, resource: &[u8], token: &[u8]) -> Self {
         let resource = &resource[..resource.len().min(RESOURCE_BYTES_MAX)];
         buffer.clear();
@@ -40,11 +62,44 @@ impl Entry {
         let key_len = buffer.len();
         argument(&mut buffer, token);
         Self {
-            key_len: key_len as u16,
-            key_header_len: header_len(key_len, resource),
-            token_header_len: header_len(buffer.len() - key_len, token),
+            shape: Shape::One {
+                key_len: key_len as u16,
+                key_header_len: NonZeroU8::new(header_len(key_len, resource))
+                    .unwrap_or(NonZeroU8::MIN),
+                token_header_len: header_len(buffer.len() - key_len, token),
+            },
             delay: Delay::default(),
             arguments: buffer,
+        }
+    }
+
+    /// Does the same for several `resources`, of which the caller has checked each, and how many there
+    /// are. Of one it is what [`new`](Self::new) returns.
+    #[cold]
+    pub(crate) fn of_several<'a>(
+        mut buffer: Vec<u8>,
+        resources: impl Iterator<Item = &'a [u8]>,
+        token: &[u8],
+    ) -> Self {
+        buffer.clear();
+        let mut names = 0_u8;
+        for resource in resources.take(RESOURCES_MAX) {
+            let resource = &resource[..resource.len().min(RESOURCE_BYTES_MAX)];
+            argument(&mut buffer, resource);
+            names += 1;
+        }
+        let token = &token[..token.len().min(TOKEN_BYTES_MAX)];
+        let keys_len = buffer.len();
+        argument(&mut buffer, token);
+        let token_len = (buffer.len() - keys_len) as u8;
+        let entry = Self {
+            shape: Shape::Several { names, token_len },
+            delay: Delay::default(),
+            arguments: buffer,
+        };
+        match names {
+            1 => Self::new(Vec::new(), entry.resource(), token),
+            _ => entry,
         }
     }
 
@@ -71,32 +126,92 @@ impl Entry {
         }
     }
 
+    /// Returns `true` if it has several names.
+    #[inline]
+    pub(crate) const fn is_several(&self) -> bool {
+        matches!(self.shape, Shape::Several { .. })
+    }
+
+    /// Returns the name, or the first of several.
     pub(crate) fn resource(&self) -> &[u8] {
-        text(self.key_argument(), self.key_header_len)
+        match self.shape {
+            Shape::One { key_header_len, .. } => text(self.key_argument(), key_header_len.get()),
+            Shape::Several { .. } => self.names().next().unwrap_or_default(),
+        }
+    }
+
+    /// Returns all names, in the order in which they were given.
+    pub(crate) fn names(&self) -> Names<'_> {
+        match self.shape {
+            Shape::One { .. } => Names {
+                arguments: self.key_argument(),
+                left: 1,
+            },
+            Shape::Several { names, .. } => Names {
+                arguments: self.key_arguments(),
+                left: names,
+            },
+        }
+    }
+
+    /// Returns `true` if it has a name that `other` has too.
+    pub(crate) fn meets(&self, other: &Self) -> bool {
+        match self.is_several() || other.is_several() {
+            false => self.resource() == other.resource(),
+            true => {
+                let mut names = self.names();
+                names.any(|name| other.names().any(|other| other == name))
+            }
+        }
     }
 
     pub(crate) fn token(&self) -> Token<'_> {
-        Token::new(text(self.token_argument(), self.token_header_len))
+        let argument = self.token_argument();
+        Token::new(match self.shape {
+            Shape::One {
+                token_header_len, ..
+            } => text(argument, token_header_len),
+            Shape::Several { .. } => first_text(argument).0,
+        })
     }
 
-    /// Returns key and token as two arguments in wire form, side by side.
+    /// Returns key and token as two arguments in wire form, side by side. Of one that has several keys:
+    /// all of them, and the token.
     pub(crate) fn arguments(&self) -> &[u8] {
         &self.arguments
     }
 
-    /// Returns the key as an argument in wire form.
+    /// Returns the key as an argument in wire form, or the first of several.
     pub(crate) fn key_argument(&self) -> &[u8] {
-        &self.arguments[..usize::from(self.key_len)]
+        match self.shape {
+            Shape::One { key_len, .. } => &self.arguments[..usize::from(key_len)],
+            Shape::Several { .. } => {
+                let (_, rest) = first_text(&self.arguments);
+                &self.arguments[..self.arguments.len() - rest.len()]
+            }
+        }
+    }
+
+    /// Returns all keys as arguments in wire form, side by side.
+    pub(crate) fn key_arguments(&self) -> &[u8] {
+        let token = self.token_argument().len();
+        &self.arguments[..self.arguments.len() - token]
     }
 
     /// Returns the token as an argument in wire form.
     pub(crate) fn token_argument(&self) -> &[u8] {
-        &self.arguments[usize::from(self.key_len)..]
+        let start = match self.shape {
+            Shape::One { key_len, .. } => usize::from(key_len),
+            Shape::Several { token_len, .. } => self.arguments.len() - usize::from(token_len),
+        };
+        &self.arguments[start..]
     }
 
     /// Takes the buffer, for the pool. The rest has to be dropped, and must not be read.
     pub(crate) fn take_buffer(&mut self) -> Vec<u8> {
-        self.key_len = 0;
+        if let Shape::One { key_len, .. } = &mut self.shape {
+            *key_len = 0;
+        }
         core::mem::take(&mut self.arguments)
     }
 
@@ -108,13 +223,50 @@ impl Entry {
 
 impl fmt::Debug for Entry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "Entry({} {:?})",
-            self.resource().escape_ascii(),
-            self.token()
-        )
+        f.write_str("Entry(")?;
+        for name in self.names() {
+            write!(f, "{} ", name.escape_ascii())?;
+        }
+        write!(f, "{:?})", self.token())
     }
+}
+
+/// The names of a lock, in the order in which they were given.
+#[derive(Clone, Debug)]
+pub(crate) struct Names<'a> {
+    arguments: &'a [u8],
+    left: u8,
+}
+
+impl<'a> Iterator for Names<'a> {
+    type Item = &'a [u8];
+
+    fn next(&mut self) -> Option<&'a [u8]> {
+        self.left = self.left.checked_sub(1)?;
+        let (name, rest) = first_text(self.arguments);
+        self.arguments = rest;
+        Some(name)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (usize::from(self.left), Some(usize::from(self.left)))
+    }
+}
+
+impl ExactSizeIterator for Names<'_> {}
+
+/// Returns the text of the first of `arguments`, and the others.
+fn first_text(arguments: &[u8]) -> (&[u8], &[u8]) {
+    let digit = |byte: &u8| byte.is_ascii_digit();
+    let digits = arguments.iter().skip(1).take_while(|byte| digit(byte));
+    let (count, len) = digits.fold((0, 0), |(count, len), digit| {
+        (count + 1, len * 10 + usize::from(digit - b'0'))
+    });
+    let rest = arguments
+        .get(1 + count + LINE_END_BYTES..)
+        .unwrap_or_default();
+    let (text, rest) = rest.split_at_checked(len).unwrap_or_default();
+    (text, rest.get(LINE_END_BYTES..).unwrap_or_default())
 }
 
 /// Returns how many bytes follow the text of an argument.
@@ -135,7 +287,7 @@ fn text(argument: &[u8], header_len: u8) -> &[u8] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::limits::TOKEN_BYTES_MAX;
+    use alloc::format;
     use alloc::vec;
 
     /// Lengths on both sides of every change in the length of a header.
@@ -165,5 +317,50 @@ mod tests {
         let entry = Entry::new(Vec::new(), &long, b"token");
         assert_eq!(entry.resource(), &long[1..]);
         assert_eq!(entry.token().as_bytes(), b"token");
+    }
+
+    #[test]
+    fn several_names_are_read_back_in_their_order() {
+        let long: Vec<Vec<u8>> = (0..RESOURCES_MAX)
+            .map(|at| vec![at as u8; RESOURCE_BYTES_MAX])
+            .collect();
+        let short = [b"b\r\n".to_vec(), b"a".to_vec(), b"$1".to_vec()];
+        for names in [&short[..], &long[..], &long[..2]] {
+            let names: Vec<&[u8]> = names.iter().map(Vec::as_slice).collect();
+            for token in [&[7; 20][..], &[b'$'; TOKEN_BYTES_MAX]] {
+                let entry = Entry::of_several(vec![1], names.iter().copied(), token);
+                let (mut keys, mut value) = (Vec::new(), Vec::new());
+                names.iter().for_each(|name| argument(&mut keys, name));
+                argument(&mut value, token);
+                for entry in [&entry, &entry.copy_into(vec![4])] {
+                    assert!(entry.is_several());
+                    assert_eq!(entry.names().len(), names.len());
+                    assert_eq!(entry.names().collect::<Vec<_>>(), names);
+                    assert_eq!(entry.resource(), names[0]);
+                    assert_eq!(entry.token().as_bytes(), token);
+                    assert_eq!(entry.key_arguments(), keys);
+                    assert_eq!(entry.token_argument(), value);
+                    assert!(keys.starts_with(entry.key_argument()));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn one_of_several_is_as_one() {
+        let one = Entry::of_several(Vec::new(), [&b"k"[..]].into_iter(), b"token");
+        assert_eq!(one, Entry::new(Vec::new(), b"k", b"token"));
+        assert_eq!(one.names().collect::<Vec<_>>(), [b"k"]);
+    }
+
+    #[test]
+    fn entries_meet_where_they_have_a_name_in_common() {
+        let several =
+            |names: [&'static [u8]; 2]| Entry::of_several(Vec::new(), names.into_iter(), b"token");
+        let ab = several([b"a", b"b"]);
+        let a = Entry::new(Vec::new(), b"a", b"other");
+        assert!(ab.meets(&a) && a.meets(&ab) && ab.meets(&several([b"c", b"b"])));
+        assert!(!ab.meets(&several([b"c", b"d"])) && !several([b"c", b"b"]).meets(&a));
+        assert_eq!(format!("{ab:?}"), "Entry(a b Token(746f..))");
     }
 }

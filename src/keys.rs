@@ -56,7 +56,7 @@ impl OperationKey {
 }
 
 /// Names a claim: what one token may have left on the nodes.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) struct ClaimKey(pub(crate) Key);
 
 /// Names a place: a resource that is held or wanted.

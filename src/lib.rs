@@ -82,14 +82,14 @@
 //! | [`quorum`] | Counts votes and computes validity. It alone makes a [`Lock`], from a proof of majority. |
 //! | [`timer`] | The timing wheel: arms, cancels and fires timers. |
 //! | `delay` | How much longer nodes keep the key of a lock than its holder may trust it. |
-//! | `entry` | The name and the token of a lock, in the form in which they are sent. |
+//! | `entry` | The names and the token of a lock, in the form in which they are sent. |
 //! | [`resp`] | RESP2 and RESP3: turns bytes into values and back. Knows no lock and no node. |
 //! | `keys` | The names of nodes and records that several rooms pass on. |
 //! | `invariant` | Reports a broken invariant: panics in tests, counts in release. |
 //! | `slab` | Records at fixed places, found by small keys. |
 //! | `error`, [`limits`], `resource`, `time` | Errors, every bound with its reason, names and tokens, [`Instant`]. |
 //! | `guards` | The guards that safety rests on, by name. The simulator takes out one after the other. |
-//! | [`manual`] | The prose: algorithm, guarantees, outcomes, operating, permissions, design. |
+//! | [`manual`] | The prose: algorithm, guarantees, outcomes, operating, permissions, hosted services, design. |
 //!
 //! Beside `src`: `tests/it` runs the public faces against real servers, `tests/sim` runs whole engines
 //! in simulated worlds, and `bash tests/run.sh` runs every test.

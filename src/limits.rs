@@ -14,6 +14,10 @@ pub const NODES_MAX: usize = 31;
 /// Longest resource name, in bytes. It is the Redis key; use a hash for longer names.
 pub const RESOURCE_BYTES_MAX: usize = 1024;
 
+/// Most resources of one lock. The scripts that a lock of several needs run as long as there are names;
+/// so many take a server some tens of microseconds, during which it serves nobody else.
+pub const RESOURCES_MAX: usize = 64;
+
 /// Random bytes in a token: the length the Redlock paper takes, far beyond any chance of a clash.
 pub const TOKEN_RANDOM_BYTES: usize = 20;
 
@@ -53,8 +57,12 @@ pub const IN_FLIGHT_MAX: usize = 1 << 16;
 /// Most bytes waiting to be written to one node: half of [`IN_FLIGHT_MAX`] typical commands.
 pub const OUT_BYTES_MAX: usize = 4 << 20;
 
-/// Longest command this library writes: the longest script, name and token with their headers.
+/// Longest command about a lock on one resource: the longest script, name and token with their headers.
 pub const COMMAND_BYTES_MAX: usize = 2048;
+
+/// Longest command about a lock on several resources. It may take an out buffer beyond the half of it that
+/// is for questions, once: the node is asked nothing more then.
+pub const SEVERAL_BYTES_MAX: usize = RESOURCES_MAX * (RESOURCE_BYTES_MAX + 16) + COMMAND_BYTES_MAX;
 
 /// Largest reply a node may send. A lock reply has five bytes and `INFO` some hundreds; a larger
 /// reply answers no command of ours.
@@ -83,6 +91,13 @@ pub const WATCHES_MAX: usize = 1 << 12;
 /// locks that are held have as much room again as all others, and half of that is left to callers.
 pub const ROUNDS_FOR_KEEPING: usize = ROUNDS_MAX + ROUNDS_MAX / 2;
 
+/// Most extensions of locks that are kept that an engine has open at the same time: all that are due in one
+/// tick of a usual program go out in one write to a node. What is due beyond that waits until some of these
+/// have their outcome. So as many are sent in a second as the nodes answer, also when very many locks were
+/// taken at once: more would fill buffers, time out, and be sent in vain. Others wait behind them for some
+/// milliseconds at most.
+pub const EXTENSIONS_AT_ONCE: usize = 2048;
+
 /// Most tokens that may have left a copy on some node: locks held, attempts under way, and
 /// releases owed. An operation that would need one more is refused as `Saturated`.
 pub const CLAIMS_MAX: usize = (1 << 20) + IN_FLIGHT_MAX;
@@ -94,6 +109,9 @@ pub const DEBTS_MAX: usize = CLAIMS_MAX;
 /// Most buffers for names and tokens that are kept for reuse: more than are used at once, and
 /// little memory (some 100 bytes each).
 pub const POOL_MAX: usize = 1024;
+
+/// Largest buffer that is kept for reuse, by what it can hold: any but those of locks on many resources.
+pub(crate) const POOLED_MAX: usize = 2 * COMMAND_BYTES_MAX;
 
 /// Shortest node timeout that may be configured, the tick of the wheel.
 pub const NODE_TIMEOUT_MIN: Duration = Duration::from_millis(1);
@@ -132,6 +150,7 @@ const _: () = {
     // The longest script has some 360 bytes, a marker some 150, the headers around them some 150.
     assert!(COMMAND_BYTES_MAX >= RESOURCE_BYTES_MAX + TOKEN_BYTES_MAX + 768);
     assert!(OUT_BYTES_MAX >= 2 * COMMAND_BYTES_MAX);
+    assert!(OUT_BYTES_MAX >= 8 * SEVERAL_BYTES_MAX);
     assert!(OUT_BYTES_MAX >= 2 * HANDSHAKE_BYTES_MAX);
     assert!(DEAD_AFTER_MIN.as_nanos() >= NODE_TIMEOUT_MIN.as_nanos());
     assert!(TTL_DEFAULT_MAX.as_millis() < TTL_HARD_MAX.as_millis());

@@ -28,15 +28,15 @@ use crate::error::{
     CheckError, ConfirmError, ExtendError, LockError, ReinitError, Released, Report, TrustError,
     UnlockError,
 };
-use crate::quorum::{Lock, LockId};
+use crate::quorum::Lock;
 use crate::time::Instant;
 
 /// After a pause of this length the sockets are read before anything else is done. Unread answers
 /// make a node suspect after 100 ms at the earliest, so reading more often would gain nothing.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Most losses that are kept for [`LocalRedlock::poll`], in case the caller never polls.
-const LOSSES_MAX: usize = 1024;
+/// Most reports that are kept for [`LocalRedlock::poll`], in case the caller never polls.
+const REPORTS_MAX: usize = 1024;
 
 /// A lock handle for one thread, at the lowest cost.
 ///
@@ -69,8 +69,8 @@ const LOSSES_MAX: usize = 1024;
 pub struct LocalRedlock {
     driver: Driver,
     reporter: Reporter,
-    /// Locks whose loss became known during a call about something else.
-    losses: VecDeque<LockId>,
+    /// Losses, and locks at risk, that became known during a call about something else.
+    reports: VecDeque<Event>,
     /// When the sockets were last read.
     read_at: Instant,
 }
@@ -132,12 +132,82 @@ impl LocalRedlock {
         resource: impl AsRef<[u8]>,
         options: &LockOptions,
     ) -> Result<Lock, LockError> {
+        self.acquire(&Request::new(resource.as_ref(), options))
+    }
+
+    /// Takes one lock on all of `resources` for `ttl`: all of them or none, on each node at once. If any is
+    /// held, waits for it: at most 5 s, or as the handle's [`Retry`](crate::Retry) says.
+    ///
+    /// No two callers can block each other for ever, in whatever order each of them names its resources.
+    /// See [`lock_all_with`](Self::lock_all_with).
+    ///
+    /// # Errors
+    ///
+    /// As [`lock_all_with`](Self::lock_all_with).
+    pub fn lock_all(
+        &mut self,
+        resources: impl IntoIterator<Item = impl AsRef<[u8]>>,
+        ttl: Duration,
+    ) -> Result<Lock, LockError> {
+        self.lock_all_with(resources, &LockOptions::new(ttl))
+    }
+
+    /// Takes one lock on all of `resources` for `ttl` if all of them are free now: one attempt.
+    ///
+    /// # Errors
+    ///
+    /// As [`lock_all_with`](Self::lock_all_with).
+    pub fn try_lock_all(
+        &mut self,
+        resources: impl IntoIterator<Item = impl AsRef<[u8]>>,
+        ttl: Duration,
+    ) -> Result<Lock, LockError> {
+        self.lock_all_with(resources, &LockOptions::new(ttl).tries(1))
+    }
+
+    /// Takes one lock on all of `resources`, as `options` say: 1 to 64 names that differ.
+    ///
+    /// It has one token and one end for all of them: it is extended, kept, lost and released as a
+    /// whole, and [`resources`](Lock::resources) returns their names. A lock on one of them alone keeps it
+    /// out and is kept out by it, also one of another library.
+    ///
+    /// A node counts only while it has all of the names. The nodes have to allow `EVAL`, and the user
+    /// `GET`, `SET` and `DEL` on every name. An acquisition costs one command for each node, as for one
+    /// name, with a script of some 700 bytes.
+    ///
+    /// ```no_run
+    /// use std::time::Duration;
+    /// use shearline::{LocalRedlock, LockOptions};
+    ///
+    /// let urls = ["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"];
+    /// let mut local = LocalRedlock::connect(urls)?;
+    /// let options = LockOptions::new(Duration::from_secs(10)).wait(Duration::from_secs(1));
+    /// let both = local.lock_all_with(["account:1", "account:2"], &options)?;
+    /// // Money goes from one to the other.
+    /// local.unlock(both)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`lock_with`](Self::lock_with); in [`LockError::Held`] the report says which of the resources is
+    /// held ([`Report::held_resource`]). [`LockError::Invalid`] also for no, too many or equal names.
+    pub fn lock_all_with(
+        &mut self,
+        resources: impl IntoIterator<Item = impl AsRef<[u8]>>,
+        options: &LockOptions,
+    ) -> Result<Lock, LockError> {
+        let resources: Vec<_> = resources.into_iter().collect();
+        let resources: Vec<&[u8]> = resources.iter().map(AsRef::as_ref).collect();
+        self.acquire(&Request::all(&resources, options))
+    }
+
+    fn acquire(&mut self, request: &Request<'_>) -> Result<Lock, LockError> {
         let mut call = self.begin()?;
         let since = call.catch_up();
-        let request = Request::new(resource.as_ref(), options);
         let round = call
             .driver
-            .ask(|engine, now| engine.acquire(now, &request))?;
+            .ask(|engine, now| engine.acquire(now, request))?;
         let lock = match call.outcome(round) {
             Ok(Event::Acquired { result, .. }) => result?,
             Ok(other) => unreachable!("the outcome of an acquisition, not {other:?}"),
@@ -316,12 +386,41 @@ impl LocalRedlock {
         }
     }
 
-    /// Lets late answers, reconnections and owed releases make progress, extends locks that are
-    /// [kept](LockOptions::keep), and reports a lock that was lost ([`Event::Expired`]).
+    /// Asks for one [`Event::AtRisk`], which [`poll`](Self::poll) returns when less than `left` is left of the
+    /// validity of `lock`: at once if that is so now, and otherwise up to two ticks early rather than late. An
+    /// extension puts it off. Of several requests the one with the most `left` counts, until it was reported.
+    /// Nothing is reported about a lock that was released, handed over or reported as lost.
     ///
-    /// Returns with the first loss, or without one when `limit` has passed: at once for
-    /// [`Duration::ZERO`], never for `None`. Losses that became known during other calls come
-    /// first. The latest 1024 of them are kept.
+    /// ```no_run
+    /// use std::time::Duration;
+    /// use shearline::LockOptions;
+    /// use shearline::engine::Event;
+    ///
+    /// # let mut local = shearline::LocalRedlock::connect(["redis://10.0.0.1"])?;
+    /// # fn next_step() -> bool { false }
+    /// let ttl = Duration::from_secs(10);
+    /// let lock = local.lock_with("report", &LockOptions::new(ttl).keep())?;
+    /// local.alert_below(&lock, ttl / 4);
+    /// while next_step() {
+    ///     if local.poll(Some(Duration::ZERO))?.is_some() {
+    ///         break; // At risk, or lost: it is the only lock here.
+    ///     }
+    /// }
+    /// local.unlock(lock)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn alert_below(&mut self, lock: &Lock, left: Duration) {
+        self.driver.alert_below(lock, left);
+    }
+
+    /// Lets late answers, reconnections and owed releases make progress, extends locks that are
+    /// [kept](LockOptions::keep), and reports a lock that was lost ([`Event::Expired`]), or that is at risk
+    /// ([`Event::AtRisk`]) if that was [asked for](Self::alert_below).
+    ///
+    /// Returns with the first report, or without one when `limit` has passed: at once for
+    /// [`Duration::ZERO`], never for `None`. Reports that became known during other calls come
+    /// first (a lock that was at risk then may have been extended since: look at its validity). The latest
+    /// 1024 of them are kept.
     ///
     /// # Errors
     ///
@@ -329,7 +428,7 @@ impl LocalRedlock {
     pub fn poll(&mut self, limit: Option<Duration>) -> io::Result<Option<Event>> {
         let mut call = self.begin()?;
         let end = limit.map(|limit| clock::now().saturating_add(limit));
-        let mut left = match call.losses.is_empty() {
+        let mut left = match call.reports.is_empty() {
             true => limit,
             false => Some(Duration::ZERO),
         };
@@ -338,8 +437,8 @@ impl LocalRedlock {
             while let Some(event) = call.driver.events.pop_front() {
                 call.keep(event);
             }
-            if let Some(lock) = call.losses.pop_front() {
-                return Ok(Some(Event::Expired { lock }));
+            if let Some(report) = call.next_report() {
+                return Ok(Some(report));
             }
             left = end.map(|end| end.saturating_since(clock::now()));
             if left == Some(Duration::ZERO) {
@@ -353,7 +452,7 @@ impl LocalRedlock {
     /// [`Driver::until_deadline`].
     #[must_use]
     pub fn until_deadline(&self) -> Option<Duration> {
-        match self.losses.is_empty() {
+        match self.reports.is_empty() {
             true => self.driver.until_deadline(),
             false => Some(Duration::ZERO),
         }
@@ -386,7 +485,7 @@ impl LocalRedlock {
         Ok(Call {
             driver: self.driver.begin()?,
             reporter: &self.reporter,
-            losses: &mut self.losses,
+            reports: &mut self.reports,
             read_at: &mut self.read_at,
         })
     }
@@ -396,7 +495,7 @@ impl LocalRedlock {
 struct Call<'a> {
     driver: Working<'a>,
     reporter: &'a Reporter,
-    losses: &'a mut VecDeque<LockId>,
+    reports: &'a mut VecDeque<Event>,
     read_at: &'a mut Instant,
 }
 
@@ -438,15 +537,24 @@ impl Call<'_> {
         Ok(())
     }
 
-    /// Keeps a loss for [`Self::poll`]. There is no other event to keep: the engine reports no outcome of
-    /// a cancelled round.
+    /// Keeps a loss, or a lock at risk, for [`Self::poll`]. There is nothing else to keep: the engine reports
+    /// no outcome of a cancelled round, and a kept lock shows its end.
     fn keep(&mut self, event: Event) {
-        if let Event::Expired { lock } = event {
-            if self.losses.len() == LOSSES_MAX {
-                self.losses.pop_front();
+        if matches!(event, Event::Expired { .. } | Event::AtRisk { .. }) {
+            if self.reports.len() == REPORTS_MAX {
+                self.reports.pop_front();
             }
-            self.losses.push_back(lock);
+            self.reports.push_back(event);
         }
+    }
+
+    /// Returns the oldest report that still stands: a lock that was released or lost since is not at risk.
+    fn next_report(&mut self) -> Option<Event> {
+        let engine = &self.driver.engine;
+        let is_over =
+            |report: &Event| matches!(report, Event::AtRisk { lock } if !engine.holds(*lock));
+        let reports = core::iter::from_fn(|| self.reports.pop_front());
+        reports.into_iter().find(|report| !is_over(report))
     }
 }
 
@@ -481,7 +589,7 @@ impl Builder {
         Ok(LocalRedlock {
             driver,
             reporter: Reporter::new(&config),
-            losses: VecDeque::new(),
+            reports: VecDeque::new(),
             read_at: clock::now(),
         })
     }
@@ -543,18 +651,64 @@ mod tests {
         assert!(local.poll(Some(SHORT / 10)).unwrap().is_none());
     }
 
+    /// By a timer, also while every node is silent. Between two calls nothing is reported.
+    #[test]
+    fn a_lock_at_risk_is_reported_before_its_loss_if_that_was_asked_for() {
+        let nodes = nodes();
+        let mut local = local(&nodes);
+        let kept = LockOptions::new(SHORT).keep();
+        let lock = local.lock_with("kept", &kept).unwrap();
+        local.alert_below(&lock, SHORT / 4);
+        for node in &nodes {
+            node.pause().unwrap();
+        }
+        let Some(Event::AtRisk { lock: told }) = local.poll(None).unwrap() else {
+            panic!("it is at risk")
+        };
+        assert_eq!(told, lock.id());
+        assert!(lock.validity() <= SHORT / 4 + Duration::from_millis(2));
+        let Some(Event::Expired { lock: told }) = local.poll(None).unwrap() else {
+            panic!("it was lost")
+        };
+        assert_eq!(told, lock.id());
+    }
+
+    #[test]
+    fn what_was_released_since_is_not_reported_to_be_at_risk() {
+        let nodes = nodes();
+        let mut local = local(&nodes);
+        let (lock, other) = (
+            local.lock("a", LONG).unwrap(),
+            local.lock("b", LONG).unwrap(),
+        );
+        local.alert_below(&lock, 2 * LONG);
+        local.alert_below(&other, 2 * LONG);
+        // Both are found to be at risk in another call.
+        while local.reports.len() < 2 {
+            let third = local.lock("third", LONG).unwrap();
+            local.unlock(third).unwrap();
+        }
+        local.unlock(lock).unwrap();
+        let Some(Event::AtRisk { lock: told }) = local.poll(None).unwrap() else {
+            panic!("one is at risk")
+        };
+        assert_eq!(told, other.id());
+        assert!(local.poll(Some(Duration::ZERO)).unwrap().is_none());
+        local.unlock(other).unwrap();
+    }
+
     #[test]
     fn the_latest_unread_losses_are_kept() {
         let nodes = nodes();
         let mut local = local(&nodes);
         let id = |claim| LockId { engine: 7, claim };
-        for claim in 0..LOSSES_MAX as u64 + 3 {
+        for claim in 0..REPORTS_MAX as u64 + 3 {
             local
                 .begin()
                 .unwrap()
                 .keep(Event::Expired { lock: id(claim) });
         }
-        for claim in 3..LOSSES_MAX as u64 + 3 {
+        for claim in 3..REPORTS_MAX as u64 + 3 {
             let Some(Event::Expired { lock }) = local.poll(Some(Duration::ZERO)).unwrap() else {
                 panic!("it was kept")
             };

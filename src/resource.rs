@@ -10,7 +10,7 @@ use core::fmt;
 use core::ops::Deref;
 
 use crate::error::InvalidRequest;
-use crate::limits::{RESOURCE_BYTES_MAX, TOKEN_RANDOM_BYTES};
+use crate::limits::{RESOURCE_BYTES_MAX, RESOURCES_MAX, TOKEN_RANDOM_BYTES};
 
 /// Checks that `resource` can be a lock's name.
 ///
@@ -23,6 +23,28 @@ pub(crate) const fn check_resource(resource: &[u8]) -> Result<(), InvalidRequest
         1..=RESOURCE_BYTES_MAX => Ok(()),
         bytes => Err(InvalidRequest::ResourceTooLong { bytes }),
     }
+}
+
+/// Checks that `resources` can be the names of one lock.
+///
+/// # Errors
+///
+/// [`InvalidRequest::NoResources`], [`InvalidRequest::TooManyResources`],
+/// [`InvalidRequest::DuplicateResource`], and what is wrong with one of them.
+pub(crate) fn check_resources(resources: &[&[u8]]) -> Result<(), InvalidRequest> {
+    match resources.len() {
+        0 => return Err(InvalidRequest::NoResources),
+        1..=RESOURCES_MAX => {}
+        count => return Err(InvalidRequest::TooManyResources { count }),
+    }
+    for (second, resource) in resources.iter().enumerate() {
+        check_resource(resource)?;
+        let mut before = resources[..second].iter();
+        if let Some(first) = before.position(|other| other == resource) {
+            return Err(InvalidRequest::DuplicateResource { first, second });
+        }
+    }
+    Ok(())
 }
 
 /// The key under which a node of [`RestartGuard::Strict`](crate::RestartGuard::Strict) keeps its
@@ -171,6 +193,25 @@ mod tests {
             Err(InvalidRequest::ResourceTooLong {
                 bytes: RESOURCE_BYTES_MAX + 1
             })
+        );
+    }
+
+    #[test]
+    fn several_names_are_1_to_64_that_differ() {
+        let names: alloc::vec::Vec<[u8; 1]> = (0..=64).map(|byte| [byte]).collect();
+        let names: alloc::vec::Vec<&[u8]> = names.iter().map(|name| &name[..]).collect();
+        assert_eq!(check_resources(&names[..64]), Ok(()));
+        assert_eq!(check_resources(&[]), Err(InvalidRequest::NoResources));
+        let many = InvalidRequest::TooManyResources { count: 65 };
+        assert_eq!(check_resources(&names), Err(many));
+        let twice = InvalidRequest::DuplicateResource {
+            first: 1,
+            second: 3,
+        };
+        assert_eq!(check_resources(&[b"a", b"b", b"c", b"b"]), Err(twice));
+        assert_eq!(
+            check_resources(&[b"a", b""]),
+            Err(InvalidRequest::EmptyResource)
         );
     }
 

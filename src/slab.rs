@@ -141,14 +141,6 @@ impl<T> Slab<T> {
         }
     }
 
-    /// Makes room for another value, and for an eighth more if there is none: as much again, which the slab
-    /// takes by itself, is too much where values are many.
-    pub(crate) fn make_room(&mut self) {
-        if self.vacant == Link::NONE {
-            make_room(&mut self.places);
-        }
-    }
-
     /// Returns the value under `key`, `None` if it was removed.
     pub(crate) fn get(&self, key: Key) -> Option<&T> {
         match self.places.get(key.index as usize) {
@@ -292,7 +284,9 @@ impl<T> Slab<T> {
         }
     }
 
+    #[cold]
     fn grow(&mut self, value: T) -> Key {
+        make_room(&mut self.places); // As much again is too much where values are many.
         let index = u32::try_from(self.places.len()).unwrap_or(u32::MAX);
         assert!(index < u32::MAX, "a slab has at most 2^32 - 1 places");
         let generation = NonZeroU32::MIN;

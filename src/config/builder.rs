@@ -164,7 +164,9 @@ impl Builder {
     /// * If a majority of the nodes says that the lock is lost, what is left of it on the others is not
     ///   deleted by the handle, as it is without a delay, but stays until its end or your release. It
     ///   keeps others out if the missing keys were forgotten by nodes whose answers do not count
-    ///   ([`RestartGuard`]); keys that an operator has deleted keep nobody out.
+    ///   ([`RestartGuard`]); keys that an operator has deleted keep nobody out. A node that stands still
+    ///   meanwhile, and then runs an extension that was sent before, keeps its copy for the ttl and the
+    ///   delay from then: one copy of few, which keeps others out only where more nodes are away.
     /// * `inspect` and the reports of waiters tell how long the keys live, so with the delay.
     ///
     /// ```no_run

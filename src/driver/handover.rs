@@ -9,6 +9,10 @@
 //! milliseconds. A lock without a delay is written in version 1, as it always was. A program that knows only
 //! that one refuses the others, instead of extending them without their delay.
 //!
+//! Version 3 is of a lock on several resources. It has the milliseconds always, and in place of the two
+//! lengths and the resource: how many resources there are (2 bytes), the length of the token (2), and each
+//! resource behind its length (2). The token follows them.
+//!
 //! The voters are the nodes that the lock stands on, a bit for each by its place in the
 //! configuration. Numbers are big-endian, times in nanoseconds. The checksum (FNV-1a) finds bytes that
 //! were cut or changed by accident; it does not stop a forger. A program that has the bytes can release
@@ -20,15 +24,17 @@ use core::time::Duration;
 use super::clock::{self, ClockIdentity};
 use crate::delay::Delay;
 use crate::entry::Entry;
-use crate::limits::{RESOURCE_BYTES_MAX, TOKEN_BYTES_MAX, TOKEN_RANDOM_BYTES};
+use crate::limits::{TOKEN_BYTES_MAX, TOKEN_RANDOM_BYTES};
 use crate::quorum::{Lock, NodeSet};
+use crate::resource::{check_resource, check_resources};
 use crate::time::{Instant, nanos};
 
 const MAGIC: [u8; 4] = *b"SHLK";
 
-/// Without and with a lock delay.
+/// Without and with a lock delay, and on several resources.
 const PLAIN: u8 = 1;
 const DELAYED: u8 = 2;
+const SEVERAL: u8 = 3;
 
 /// Why bytes are no lock.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
@@ -38,7 +44,7 @@ pub enum FromBytesError {
     #[error("these bytes are no lock; pass on what `Lock::to_bytes` gave, unchanged")]
     NotALock,
     /// Another version of this library wrote them, in a format that this one does not know.
-    #[error("the lock has format {0}, this version reads {PLAIN} and {DELAYED}; use one version")]
+    #[error("the lock has format {0}, this version reads {PLAIN} to {SEVERAL}; use one version")]
     Version(u8),
     /// There are too few or too many bytes, or some were changed.
     #[error("the lock was damaged on its way; pass on what `Lock::to_bytes` gave, unchanged")]
@@ -70,7 +76,8 @@ impl Lock {
     /// Nodes are named by their places: a handle that extends the lock later needs them in the same
     /// order.
     ///
-    /// Detach the lock from its handle first. A program that has the bytes can release the lock: keep
+    /// Detach the lock from its handle first: a handle that still has it extends it no more if it is
+    /// [kept](crate::LockOptions::keep), and cannot take back an extension of its that is under way. A program that has the bytes can release the lock: keep
     /// them as secret as the access to the nodes.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
@@ -99,21 +106,35 @@ fn encode(lock: &Lock, clock: Option<ClockIdentity>) -> Vec<u8> {
     let added = lock.delay().millis();
     let mut bytes = Vec::with_capacity(80 + resource.len() + token.len());
     bytes.extend_from_slice(&MAGIC);
-    bytes.push(if added == 0 { PLAIN } else { DELAYED });
+    let several = lock.entry().is_several();
+    bytes.push(match (several, added) {
+        (true, _) => SEVERAL,
+        (false, 0) => PLAIN,
+        (false, _) => DELAYED,
+    });
     bytes.push(clock.is_some().into());
     bytes.extend_from_slice(&clock.map_or([0; ClockIdentity::BYTES], ClockIdentity::to_bytes));
     bytes.extend_from_slice(&lock.valid_until().as_nanos().to_be_bytes());
     bytes.extend_from_slice(&nanos(lock.ttl()).to_be_bytes());
-    if added != 0 {
+    if added != 0 || several {
         bytes.extend_from_slice(&added.to_be_bytes());
     }
     bytes.extend_from_slice(&lock.voters().to_bits().to_be_bytes());
-    for part in [resource, token] {
-        // Both are shorter than this by the limits.
-        let len = u16::try_from(part.len()).unwrap_or(u16::MAX);
-        bytes.extend_from_slice(&len.to_be_bytes());
+    // All are shorter than this by the limits.
+    let len = |len: usize| u16::try_from(len).unwrap_or(u16::MAX).to_be_bytes();
+    if several {
+        let names = lock.resources();
+        bytes.extend_from_slice(&len(names.len()));
+        bytes.extend_from_slice(&len(token.len()));
+        for name in names {
+            bytes.extend_from_slice(&len(name.len()));
+            bytes.extend_from_slice(name);
+        }
+    } else {
+        bytes.extend_from_slice(&len(resource.len()));
+        bytes.extend_from_slice(&len(token.len()));
+        bytes.extend_from_slice(resource);
     }
-    bytes.extend_from_slice(resource);
     bytes.extend_from_slice(token);
     let sum = checksum(&bytes);
     bytes.extend_from_slice(&sum.to_be_bytes());
@@ -123,15 +144,14 @@ fn encode(lock: &Lock, clock: Option<ClockIdentity>) -> Vec<u8> {
 fn decode(bytes: &[u8], clock: Option<ClockIdentity>) -> Result<Lock, FromBytesError> {
     let rest = bytes.strip_prefix(&MAGIC).ok_or(FromBytesError::NotALock)?;
     let lock = match rest.first() {
-        Some(&PLAIN) => decode_body(bytes, clock, false),
-        Some(&DELAYED) => decode_body(bytes, clock, true),
+        Some(&version @ PLAIN..=SEVERAL) => decode_body(bytes, clock, version),
         Some(&other) => return Err(FromBytesError::Version(other)),
         None => None,
     };
     lock.ok_or(FromBytesError::Damaged)
 }
 
-fn decode_body(bytes: &[u8], clock: Option<ClockIdentity>, is_delayed: bool) -> Option<Lock> {
+fn decode_body(bytes: &[u8], clock: Option<ClockIdentity>, version: u8) -> Option<Lock> {
     let (content, sum) = bytes.split_last_chunk::<8>()?;
     if u64::from_be_bytes(*sum) != checksum(content) {
         return None;
@@ -141,23 +161,18 @@ fn decode_body(bytes: &[u8], clock: Option<ClockIdentity>, is_delayed: bool) -> 
     let (identity, rest) = rest.split_first_chunk::<{ ClockIdentity::BYTES }>()?;
     let (until, rest) = rest.split_first_chunk::<8>()?;
     let (ttl, rest) = rest.split_first_chunk::<8>()?;
-    let (added, rest) = match is_delayed {
-        true => rest.split_first_chunk::<4>()?,
-        false => (&[0; 4], rest),
+    let (added, rest) = match version {
+        PLAIN => (&[0; 4], rest),
+        _ => rest.split_first_chunk::<4>()?,
     };
     let (voters, rest) = rest.split_first_chunk::<4>()?;
-    let (resource_len, rest) = rest.split_first_chunk::<2>()?;
-    let (token_len, rest) = rest.split_first_chunk::<2>()?;
-    let resource_len = usize::from(u16::from_be_bytes(*resource_len));
-    let token_len = usize::from(u16::from_be_bytes(*token_len));
-    if !(1..=RESOURCE_BYTES_MAX).contains(&resource_len)
-        || !(TOKEN_RANDOM_BYTES..=TOKEN_BYTES_MAX).contains(&token_len)
-        || rest.len() != resource_len + token_len
-        || 1 < known
-    {
+    let entry = match version {
+        SEVERAL => several_entry(rest)?,
+        _ => entry(rest)?,
+    };
+    if 1 < known {
         return None;
     }
-    let (resource, token) = rest.split_at(resource_len);
     // An unknown clock is no clock's equal, not even another unknown one's.
     let same_clock = known == 1 && clock.is_some_and(|clock| clock.to_bytes() == *identity);
     let valid_until = if same_clock {
@@ -168,11 +183,45 @@ fn decode_body(bytes: &[u8], clock: Option<ClockIdentity>, is_delayed: bool) -> 
     let ttl = Duration::from_nanos(u64::from_be_bytes(*ttl));
     let delay = Delay::of_millis(u32::from_be_bytes(*added));
     Some(Lock::transferred(
-        Entry::new(Vec::new(), resource, token).delayed(delay),
+        entry.delayed(delay),
         valid_until,
         ttl,
         NodeSet::from_bits(u32::from_be_bytes(*voters))?,
     ))
+}
+
+/// The resource and the token in `bytes`, which have nothing else.
+fn entry(bytes: &[u8]) -> Option<Entry> {
+    let (resource_len, rest) = number(bytes)?;
+    let (token_len, rest) = number(rest)?;
+    let (resource, token) = rest.split_at_checked(resource_len)?;
+    let fits = check_resource(resource).is_ok() && is_token(token, token_len);
+    fits.then(|| Entry::new(Vec::new(), resource, token))
+}
+
+/// The same of several resources.
+fn several_entry(bytes: &[u8]) -> Option<Entry> {
+    let (count, rest) = number(bytes)?;
+    let (token_len, mut rest) = number(rest)?;
+    let mut names = Vec::new();
+    for _ in 0..count {
+        let (len, more) = number(rest)?;
+        let (name, more) = more.split_at_checked(len)?;
+        names.push(name);
+        rest = more;
+    }
+    let fits = 1 < count && check_resources(&names).is_ok() && is_token(rest, token_len);
+    fits.then(|| Entry::of_several(Vec::new(), names.into_iter(), rest))
+}
+
+fn is_token(token: &[u8], len: usize) -> bool {
+    token.len() == len && (TOKEN_RANDOM_BYTES..=TOKEN_BYTES_MAX).contains(&len)
+}
+
+/// Returns the number of two bytes that `bytes` begin with, and the rest.
+fn number(bytes: &[u8]) -> Option<(usize, &[u8])> {
+    let (number, rest) = bytes.split_first_chunk::<2>()?;
+    Some((usize::from(u16::from_be_bytes(*number)), rest))
 }
 
 /// FNV-1a, 64 bits (Fowler, Noll and Vo 1991).
@@ -185,6 +234,7 @@ fn checksum(bytes: &[u8]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::{RESOURCE_BYTES_MAX, RESOURCES_MAX};
     use proptest::prelude::*;
 
     fn lock(resource: &[u8], token: &[u8], until: u64) -> Lock {
@@ -236,6 +286,56 @@ mod tests {
                 came.life(),
                 Duration::from_millis(10_000 + u64::from(added))
             );
+        }
+    }
+
+    fn on_several(names: &[&[u8]], added: u32) -> Lock {
+        let entry = Entry::of_several(Vec::new(), names.iter().copied(), &[7; 20]);
+        Lock::transferred(
+            entry.delayed(Delay::of_millis(added)),
+            Instant::from_nanos(u64::MAX - 5),
+            Duration::from_secs(10),
+            NodeSet::first(2),
+        )
+    }
+
+    #[test]
+    fn a_lock_on_several_resources_comes_back_with_all_of_them() {
+        let long: Vec<Vec<u8>> = (0..RESOURCES_MAX)
+            .map(|at| std::vec![at as u8; RESOURCE_BYTES_MAX])
+            .collect();
+        let long: Vec<&[u8]> = long.iter().map(Vec::as_slice).collect();
+        for (names, added) in [(&[&b"b"[..], b"a"][..], 0), (&long, 1_000)] {
+            let went = on_several(names, added);
+            let bytes = went.to_bytes();
+            assert_eq!(bytes[4], SEVERAL);
+            let came = Lock::from_bytes(&bytes).unwrap();
+            assert_eq!(parts(&came), parts(&went));
+            assert_eq!(came.resources().collect::<Vec<_>>(), names);
+            assert_eq!(came.delay(), went.delay());
+        }
+        notices_all_changes(on_several(&[b"b", b"a"], 7).to_bytes());
+    }
+
+    #[test]
+    fn several_resources_that_no_lock_has_are_refused_whatever_the_checksum() {
+        let whole = on_several(&[b"b", b"a"], 0).to_bytes();
+        assert!(Lock::from_bytes(&whole).is_ok());
+        // The number of names, the length of the token, that of a name, the second name.
+        for (place, byte) in [
+            (55, 1),
+            (55, 3),
+            (55, 0),
+            (57, 19),
+            (59, 0),
+            (59, 2),
+            (63, b'b'),
+        ] {
+            let mut odd = whole.clone();
+            odd[place] = byte;
+            reseal(&mut odd);
+            let refused = Lock::from_bytes(&odd).unwrap_err();
+            assert_eq!(refused, FromBytesError::Damaged, "byte {place}: {byte}");
         }
     }
 

@@ -251,6 +251,22 @@ impl Driver {
             .ask(|engine, now| engine.acquire(now, &request))
     }
 
+    /// Begins to take one lock on all of `resources`, 1 to 64 names that differ: all of them or none. The
+    /// outcome is an [`Event::Acquired`]. See [`Redlock::lock_all_with`](crate::Redlock::lock_all_with).
+    ///
+    /// # Errors
+    ///
+    /// As [`acquire`](Self::acquire).
+    pub fn acquire_all(
+        &mut self,
+        resources: &[&[u8]],
+        options: &LockOptions,
+    ) -> Result<RoundId, LockError> {
+        let request = Request::all(resources, options);
+        self.begin()?
+            .ask(|engine, now| engine.acquire(now, &request))
+    }
+
     /// Begins to extend `lock` to `ttl` from now. The outcome is an [`Event::Extended`], with what is to
     /// be applied to the lock.
     ///
@@ -266,7 +282,9 @@ impl Driver {
 
     /// Asks a majority how long `lock` still lives. The outcome is an [`Event::Confirmed`], with what is to
     /// be applied to the lock. Its end is the one that was found then, later or earlier than before. A
-    /// lock that [`Lock::from_bytes`] read under another clock becomes valid by it.
+    /// lock that [`Lock::from_bytes`] read under another clock becomes valid by it. If the outcome is
+    /// [`ConfirmError::Lost`] or [`ConfirmError::Expired`] the lock is over, and an [`Event::Expired`]
+    /// comes before it.
     ///
     /// # Errors
     ///

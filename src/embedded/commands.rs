@@ -122,12 +122,14 @@ pub(super) fn run(state: &mut State, call: &mut Call<'_>) -> Answer {
 }
 
 fn find(words: &[&[u8]], flavour: Flavour) -> Result<&'static Command, Refusal> {
-    let more = match flavour {
-        Flavour::Redis => &[],
-        Flavour::Valkey => VALKEY,
+    let (more, unknown): (&[Command], &[&str]) = match flavour {
+        Flavour::Redis => (&[], &[]),
+        Flavour::Valkey => (VALKEY, &[]),
+        Flavour::Proxied => (&[], &["client", "info"]),
     };
     let name = words.first().copied().unwrap_or_default();
-    let mut commands = COMMANDS.iter().chain(more);
+    let commands = COMMANDS.iter().chain(more);
+    let mut commands = commands.filter(|command| !unknown.contains(&command.name));
     let Some(command) = commands.find(|command| command.is_called(name)) else {
         return Err(Refusal::unknown_command(words));
     };

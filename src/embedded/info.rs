@@ -13,14 +13,14 @@ use super::state::{Flavour, State};
 impl Flavour {
     const fn name(self) -> &'static str {
         match self {
-            Self::Redis => "redis",
+            Self::Redis | Self::Proxied => "redis",
             Self::Valkey => "valkey",
         }
     }
 
     const fn version(self) -> &'static str {
         match self {
-            Self::Redis => "7.0.15",
+            Self::Redis | Self::Proxied => "7.0.15",
             Self::Valkey => "9.0.0",
         }
     }
@@ -73,7 +73,9 @@ pub(super) fn info(state: &mut State, call: &mut Call<'_>) -> Answer {
 fn server(state: &State, call: &Call<'_>) -> String {
     let version = state.flavour.version();
     let version = match state.flavour {
-        Flavour::Redis => format!("redis_version:{version}\r\nredis_mode:standalone\r\n"),
+        Flavour::Redis | Flavour::Proxied => {
+            format!("redis_version:{version}\r\nredis_mode:standalone\r\n")
+        }
         // For clients that know no other, a Valkey says which Redis it stands for.
         Flavour::Valkey => format!(
             "redis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:{version}\r\n\

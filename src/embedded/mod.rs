@@ -10,7 +10,8 @@
 //! It knows the commands and the scripts that this library uses, and a few more that tests use. It
 //! answers them byte for byte as `redis-server` 7.0.15 does, errors included: a test sends the same
 //! random commands to both (`tests/it/embedded.rs`). Pushes are the server's too, and those of a
-//! Valkey 9.1 where that is the [`Flavour`].
+//! Valkey 9.1 where that is the [`Flavour`]. One [`Flavour`]
+//! is a server of a service, or behind a proxy, that knows neither `CLIENT` nor `INFO`.
 //!
 //! ```
 //! use shearline::embedded::EmbeddedNode;

@@ -3,12 +3,15 @@
 //! There is no interpreter: each script is a function that does what its text says, even for
 //! arguments that the library never sends.
 
+mod several;
+
 use alloc::format;
 use alloc::vec::Vec;
 
 use crate::node::{
-    CHECKED_ACQUIRE, CHECKED_CONFIRM, CHECKED_EXTEND, CONFIRM, EXTEND, INSPECT, JOIN, RELEASE,
-    SET_IF_PERMITTED, Script,
+    CHECKED_ACQUIRE, CHECKED_CONFIRM, CHECKED_EXTEND, CONFIRM, CONFIRM_SEVERAL, EXTEND,
+    EXTEND_SEVERAL, INSPECT, JOIN, RELEASE, RELEASE_SEVERAL, SET_IF_PERMITTED, Script,
+    TAKE_SEVERAL,
 };
 use crate::resp::OwnedValue;
 
@@ -36,7 +39,7 @@ struct Known {
 type Run = fn(&mut Database<'_>, Millis, &Arguments<'_>) -> Answer;
 
 /// All that the node knows. [`Scripts`] names them by their places.
-static KNOWN: [Known; 9] = [
+static KNOWN: [Known; 13] = [
     Known::new(&RELEASE, |database, now, arguments| {
         release(database, now, arguments).map(OwnedValue::Integer)
     }),
@@ -58,6 +61,10 @@ static KNOWN: [Known; 9] = [
     Known::new(&INSPECT, inspect),
     Known::new(&JOIN, join),
     Known::new(&SET_IF_PERMITTED, first_set),
+    Known::new(&TAKE_SEVERAL, several::take),
+    Known::new(&EXTEND_SEVERAL, several::extend),
+    Known::new(&CONFIRM_SEVERAL, several::confirm),
+    Known::new(&RELEASE_SEVERAL, several::release),
 ];
 
 impl Known {
@@ -180,7 +187,9 @@ impl<'a> Arguments<'a> {
     /// Registers what a script has read: Redis takes all keys of the script for read, then.
     fn register(&self, database: &mut Database<'_>, key: &[u8]) {
         match self.flavour {
-            Flavour::Redis => self.keys.iter().for_each(|key| database.register(key)),
+            Flavour::Redis | Flavour::Proxied => {
+                self.keys.iter().for_each(|key| database.register(key))
+            }
             Flavour::Valkey => database.register(key),
         }
     }

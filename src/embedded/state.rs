@@ -31,4 +31,7 @@ pub enum Flavour {
     /// A Valkey 9: it has `DELIFEQ`, and a script after `CLIENT CACHING YES` registers the keys that
     /// it reads, where Redis registers all that were named. Its error texts are those of Redis here.
     Valkey,
+    /// A Redis of a service, or behind a proxy, that knows neither `CLIENT` nor `INFO`: both are
+    /// unknown commands. All else is as with [`Redis`](Self::Redis).
+    Proxied,
 }

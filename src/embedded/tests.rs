@@ -146,6 +146,23 @@ fn a_password_is_wanted_before_anything_else() {
 }
 
 #[test]
+fn a_proxied_node_knows_neither_client_nor_info() {
+    let mut world = World::new();
+    world.store.set_flavour(Flavour::Proxied);
+    world.story(
+        "
+        client setname me => -ERR unknown command 'client', with args beginning with: 'setname' 'me' |
+        client => -ERR unknown command 'client', with args beginning with: |
+        INFO server => -ERR unknown command 'INFO', with args beginning with: 'server' |
+        set k t nx px 1000 => +OK|
+        pttl k => :1000|
+        hello 3 setname me => %7|$6|server|$5|redis|$7|version|$6|7.0.15|\
+            $5|proto|:3|$2|id|:1|$4|mode|$10|standalone|$4|role|$6|master|$7|modules|*0|
+        ",
+    );
+}
+
+#[test]
 fn only_a_valkey_has_delifeq() {
     let mut world = World::new();
     world.story(

@@ -15,6 +15,8 @@ pub(super) enum Answer {
     Vote((Vote, NodeOutcome)),
     /// To a `SET`: it has a key of this name.
     Nil,
+    /// To the script that takes several keys: this one is there, counted from 0.
+    Named(u8),
     /// To a `SET`: it has forgotten the script, which was not run; and what a report says of that.
     Forgotten(NodeOutcome),
     /// The `SET` may be sent: its lock may be released there.

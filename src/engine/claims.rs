@@ -21,7 +21,7 @@ use crate::limits::CLAIMS_MAX;
 use crate::node::{
     Command, Dialect, Question, Reply, Request, Said, Trouble, refuses_the_verb, wants_the_text,
 };
-use crate::quorum::{Drift, Keeping, Lock, LockId, Vote};
+use crate::quorum::{Drift, Keeping, Kept, Lock, LockId, Vote};
 use crate::slab::{Key, Slab};
 use crate::time::Instant;
 
@@ -240,6 +240,7 @@ impl Claims {
             return Err(Trouble::Link(LinkError::Protocol));
         };
         if let Said::Refused(error) = said {
+            let dialect = self.written_in(claim, dialect);
             let another_way = find_another_way(node, dialect, error, below);
             if another_way {
                 self.release_again(node, claim, below);
@@ -263,6 +264,14 @@ impl Claims {
             self.settle(claim, below.timers);
         }
         Ok(operation.map(|operation| (operation, Answer::Vote(said))))
+    }
+
+    /// Returns how the release of `claim` was written where the node was asked for `dialect`.
+    fn written_in(&self, claim: ClaimKey, dialect: Dialect) -> Dialect {
+        match self.slab.get(claim.0).is_some_and(Claim::is_several) {
+            true => Dialect::Text,
+            false => dialect,
+        }
     }
 
     fn release_again(&mut self, node: NodeId, claim: ClaimKey, below: &mut Below<'_>) {
@@ -328,8 +337,9 @@ impl Claims {
         nodes[node].is_repairing(|other| {
             self.slab.get(other.0).is_some_and(|other| {
                 let open = other.releasing.contains(node) || other.owed.contains(node);
-                let resource = other.entry.as_ref().map(Entry::resource);
-                open && !guard!(AnyKeyIsOurs, resource != Some(entry.resource()))
+                let other = other.entry.as_ref();
+                let meets = other.is_some_and(|other| other.meets(entry));
+                open && !guard!(AnyKeyIsOurs, !meets)
             })
         })
     }
@@ -376,11 +386,12 @@ impl Claims {
 
     /// The timer of `claim` has fired. Returns what has to be done about its lock.
     pub(super) fn due(&mut self, claim: ClaimKey, below: &mut Below<'_>) -> Option<LockDue> {
+        let locks = self.slab.len();
         let there = self.slab.get_mut(claim.0).must()?;
         there.timer = None;
         match there.stage {
             Stage::Held { told: false } if below.now < told_at(there.stands_until()) => {
-                return there.due(below.now, below.timers); // Or it was extended meanwhile.
+                return there.due(below.now, locks, below.timers); // Or it was extended meanwhile.
             }
             Stage::Held { told: false } => return Some(LockDue::Over),
             Stage::Held { told: true } => self.forget(below.now, claim, below.timers),
@@ -400,6 +411,25 @@ impl Claims {
         }
     }
 
+    /// The extension of `claim`, which is kept, has to wait. Returns `false` if it waits already.
+    pub(super) fn extend_later(&mut self, claim: ClaimKey) -> bool {
+        let claim = self.slab.get(claim.0).must();
+        let kept = claim.and_then(|claim| claim.kept.as_deref());
+        kept.is_some_and(Kept::waits_from_now_on)
+    }
+
+    /// The extension of `claim` need not wait any more. Returns by how much its lock is to be extended;
+    /// `None` if it is over, or was extended or released meanwhile.
+    pub(super) fn extend_now(
+        &mut self,
+        claim: ClaimKey,
+        below: &mut Below<'_>,
+    ) -> Option<Duration> {
+        let locks = self.slab.len();
+        let claim = self.slab.get_mut(claim.0)?;
+        claim.try_at_once(below.now, locks, below.timers)
+    }
+
     /// Asks for an alert when less than `left` is left of `lock`, if it is held here and not over.
     pub(super) fn alert(&mut self, lock: LockId, left: Duration, timers: &mut Timers) {
         let claim = Key::from_bits(lock.claim).filter(|_| lock.engine == self.engine);
@@ -408,6 +438,12 @@ impl Claims {
             claim.alert(left);
             claim.watch(timers);
         }
+    }
+
+    /// Returns `true` if an extension of the lock of `claim` counts votes.
+    pub(super) fn is_extending(&self, claim: ClaimKey) -> bool {
+        let claim = self.slab.get(claim.0);
+        claim.is_some_and(|claim| claim.extending != 0)
     }
 
     /// Returns `true` if the end of `lock` was not reported, and it was not released.
@@ -459,7 +495,7 @@ impl Claims {
         let Some(claim) = self.slab.get_mut(key.0).must() else {
             return;
         };
-        if claim.adopted {
+        if claim.is_adopted() {
             // The longest life there is may be a month, and a late release goes to all nodes anyway.
             if let Some(timer) = claim.timer.take() {
                 timers.cancel(timer);

@@ -50,13 +50,40 @@ impl RoundId {
 #[must_use]
 pub struct Request<'a> {
     pub(crate) resource: &'a [u8],
+    /// If several are wanted: all of them.
+    pub(crate) all: Option<&'a [&'a [u8]]>,
     pub(crate) options: &'a LockOptions,
 }
 
 impl<'a> Request<'a> {
     /// A lock on `resource`, taken as `options` say.
     pub fn new(resource: &'a [u8], options: &'a LockOptions) -> Self {
-        Self { resource, options }
+        Self {
+            resource,
+            all: None,
+            options,
+        }
+    }
+
+    /// One lock on all of `resources`: each node keeps all of them for it, or none. They have to differ,
+    /// and there may be [`RESOURCES_MAX`](crate::limits::RESOURCES_MAX); their order makes no difference to
+    /// others.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use shearline::LockOptions;
+    /// use shearline::engine::Request;
+    ///
+    /// let options = LockOptions::new(Duration::from_secs(10));
+    /// let request = Request::all(&[b"account:1", b"account:2"], &options);
+    /// # let _ = request;
+    /// ```
+    pub fn all(resources: &'a [&'a [u8]], options: &'a LockOptions) -> Self {
+        Self {
+            resource: b"",
+            all: Some(resources),
+            options,
+        }
     }
 }
 
@@ -205,8 +232,8 @@ pub(crate) trait NotProlonged: From<ConfirmError> {
     /// Returns the outcome in `event`.
     fn outcome(event: Event) -> Result<Extension, Self>;
 
-    /// Returns `true` if a majority says that the lock is not there.
-    fn is_lost(&self) -> bool;
+    /// Returns `true` if a majority says that the lock is not there, or not any longer.
+    fn is_over(&self) -> bool;
 }
 
 #[cfg(feature = "std")]
@@ -220,8 +247,8 @@ macro_rules! not_prolonged {
                 result
             }
 
-            fn is_lost(&self) -> bool {
-                matches!(self, Self::Lost(_))
+            fn is_over(&self) -> bool {
+                matches!(self, Self::Lost(_) | Self::Expired)
             }
         }
     )*};
@@ -241,7 +268,7 @@ pub(crate) fn prolong<E: NotProlonged>(
     match E::outcome(outcome) {
         Ok(extension) => extension.apply(lock),
         Err(error) => {
-            if error.is_lost() {
+            if error.is_over() {
                 lock.lost(clock());
             }
             return Err(error);

@@ -91,9 +91,12 @@ pub fn fuzz_engine(bytes: &[u8]) {
 }
 
 fn fuzz_guarded(bytes: &[u8], guard: RestartGuard) {
-    let builder = Config::builder().nodes(["a", "b", "c"]);
+    // The last choice is also whether there is a lock delay: all others mean what they meant without one.
+    let odd = bytes.last().is_some_and(|last| last % 2 == 1);
+    let delay = Duration::from_millis(if odd { 990 } else { 0 });
+    let builder = Config::builder().nodes(["a", "b", "c"]).lock_delay(delay);
     let Ok(config) = builder.restart_guard(guard).config() else {
-        unreachable!("three names are a configuration")
+        unreachable!("three names and a second are a configuration")
     };
     let replies = match guard {
         RestartGuard::Strict => &STRICT_REPLIES,
@@ -159,8 +162,13 @@ impl Bench {
             2 => options = options.extensions(1),
             _ => {}
         }
-        let resource = [b'k', entropy.below(2)?];
-        let request = Request::new(&resource, &options);
+        let which = entropy.below(3)?;
+        let resource = [b'k', which];
+        let both: [&[u8]; 2] = [b"k\x01", b"k\0"];
+        let request = match which {
+            2 => Request::all(&both, &options),
+            _ => Request::new(&resource, &options),
+        };
         self.rounds
             .extend(self.engine.acquire(self.now, &request).ok());
         Some(())

@@ -437,18 +437,38 @@ impl Engine {
         self.operations.remember(now, claim, &mut self.parts);
     }
 
-    /// Begins to extend the lock of `claim`, which is kept, unless an extension of it is open. If it
-    /// cannot begin, it is tried again.
+    /// Begins to extend the lock of `claim`, which is kept, unless an extension of it is open. It waits while
+    /// too many others are open; if it cannot begin, it is tried again.
     fn extend_kept(&mut self, now: Instant, claim: ClaimKey, ttl: Duration) {
         let (operations, parts) = (&mut self.operations, &mut self.parts);
         let Ok(ttl) = parts.settings.check_ttl(ttl, parts.settings.delay) else {
             return; // The little that its limit leaves is no validity.
         };
-        if operations.has_room_for_own(&parts.queues)
-            && !operations.is_extending(claim, parts)
-            && let Some(extend) = Extend::of_kept(claim, parts)
-        {
+        if !operations.has_room_for_own(&parts.queues) || parts.claims.is_extending(claim) {
+            return;
+        }
+        if !parts.extensions.has_room() {
+            if parts.claims.extend_later(claim) {
+                parts.extensions.wait(claim);
+            }
+            return;
+        }
+        if let Some(extend) = Extend::of_kept(claim, parts) {
+            parts.extensions.begun();
             operations.begin(now, ttl, None, Kind::Extend(extend), parts);
+        }
+    }
+
+    /// Begins the extensions that have waited until others had their outcome.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn extend_waiting(&mut self, now: Instant) {
+        self.parts.extensions.told();
+        while let Some(claim) = self.parts.extensions.next() {
+            let (claims, mut below) = self.parts.claims(now);
+            if let Some(ttl) = claims.extend_now(claim, &mut below) {
+                self.extend_kept(now, claim, ttl);
+            }
         }
     }
 

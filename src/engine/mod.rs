@@ -24,6 +24,7 @@
 //! | `operations`, `operation` | the operations that are open; what each of them is |
 //! | `inspection` | what an inspection returns |
 //! | `claims`, `claims::claim` | tokens, their releases and debts; one record |
+//! | `extensions` | of locks that are kept: how many are open, which wait |
 //! | `nodes`, `nodes::probes` | connections; whether the server behind a silent one is there |
 //! | `parts` | claims, nodes and timers side by side, as operations use them |
 //! | `restarts` | for how long a node that may have forgotten locks does not vote |
@@ -49,6 +50,7 @@ mod answer;
 mod check;
 mod claims;
 mod contract;
+mod extensions;
 #[cfg(any(test, fuzzing))]
 mod fuzz;
 mod input;
@@ -76,7 +78,7 @@ use core::time::Duration;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-use crate::config::Config;
+use crate::config::{Config, LockOptions};
 use crate::error::{
     CheckError, ConfirmError, ExtendError, InvalidRequest, LockError, ReinitError, TrustError,
 };
@@ -86,7 +88,7 @@ use crate::limits::WATCHES_MAX;
 #[cfg(feature = "std")]
 use crate::node::Node;
 use crate::quorum::{Lock, LockId};
-use crate::resource::check_resource;
+use crate::resource::{check_resource, check_resources};
 use crate::time::Instant;
 
 use inspection::{InspectError, Inspection};
@@ -259,12 +261,22 @@ impl Engine {
         operation::patience::distant_timeout(self.parts.nodes.iter())
     }
 
-    /// Returns the labels of the nodes that have said that they hold the token of `lock`, and not since that
-    /// they do not.
+    /// Returns `true` if the end of `lock` was not reported, and it was not released or handed over.
+    #[cfg(feature = "std")]
+    pub(crate) fn holds(&self, lock: LockId) -> bool {
+        self.parts.claims.holds(lock)
+    }
+
+    /// Returns the labels of the nodes that have said that they hold the token of `lock` when a majority last
+    /// did, or since, and not since that they do not.
     #[cfg(feature = "std")]
     pub(crate) fn confirmed_by(&self, lock: &Lock) -> Vec<Arc<str>> {
         let claim = self.parts.claims.of(lock);
-        let nodes = claim.map(|claim| claim.granted.without(claim.lacking));
+        let nodes = claim.map(|claim| {
+            claim
+                .granted
+                .without(claim.lacking.union(claim.unconfirmed))
+        });
         let labels = self.parts.nodes.labels();
         let nodes = nodes.iter().flat_map(|nodes| nodes.iter());
         nodes
@@ -281,12 +293,57 @@ impl Engine {
     /// [`LockError::Invalid`] and [`LockError::Saturated`], before anything was sent. That a node
     /// is another cluster's ([`LockError::OtherCluster`]) is reported as an outcome.
     pub fn acquire(&mut self, now: Instant, request: &Request<'_>) -> Result<RoundId, LockError> {
+        if let Some(resources) = request.all {
+            return self.acquire_all(now, resources, request.options);
+        }
         check_resource(request.resource)?;
+        self.parts.restarts.check_name(request.resource)?;
+        self.begin_acquire(now, request.options, |parts, tries| {
+            let buffers = &mut parts.claims.buffers;
+            let place = parts.queues.enter(request.resource, buffers);
+            Acquire::new(request, tries, place)
+        })
+    }
+
+    /// The same for several resources.
+    #[cold]
+    #[inline(never)]
+    fn acquire_all(
+        &mut self,
+        now: Instant,
+        resources: &[&[u8]],
+        options: &LockOptions,
+    ) -> Result<RoundId, LockError> {
+        check_resources(resources)?;
+        for resource in resources {
+            self.parts.restarts.check_name(resource)?;
+        }
+        let request = Request::new(resources[0], options);
+        if resources.len() == 1 {
+            return self.acquire(now, &request);
+        }
+        self.begin_acquire(now, options, |parts, tries| {
+            let buffers = &mut parts.claims.buffers;
+            let places = resources.iter();
+            let places = places.map(|resource| parts.queues.enter(resource, buffers));
+            let places: Box<[_]> = places.collect();
+            let acquire = Acquire::new(&request, tries, places[0]);
+            acquire.of_several(places, parts.nodes.len())
+        })
+    }
+
+    /// Begins the acquisition that `new` returns, which makes so many tries at most.
+    #[inline(always)]
+    fn begin_acquire(
+        &mut self,
+        now: Instant,
+        options: &LockOptions,
+        new: impl FnOnce(&mut Parts, Option<u32>) -> Acquire,
+    ) -> Result<RoundId, LockError> {
         let parts = &mut self.parts;
-        parts.restarts.check_name(request.resource)?;
         let delay = parts.settings.delay;
-        let ttl = parts.settings.check_ttl(request.options.ttl(), delay)?;
-        let tries_allowed = request.options.tries_allowed(&parts.settings.retry);
+        let ttl = parts.settings.check_ttl(options.ttl(), delay)?;
+        let tries_allowed = options.tries_allowed(&parts.settings.retry);
         if tries_allowed == Some(0) {
             return Err(InvalidRequest::NoTries.into());
         }
@@ -294,14 +351,11 @@ impl Engine {
             return Err(LockError::Saturated);
         }
         parts.restarts.remember(delay.life(ttl));
-        let deadline = request.options.wait_allowed(&parts.settings.retry);
+        let deadline = options.wait_allowed(&parts.settings.retry);
         let deadline = deadline
             .filter(|wait| guard!(DeadlineIgnored, !wait.is_zero()))
             .map(|wait| now.saturating_add(wait));
-        let buffers = &mut parts.claims.buffers;
-        let place = parts.queues.enter(request.resource, buffers);
-        let acquire = Acquire::new(request, tries_allowed, place);
-        let kind = Kind::Acquire(acquire);
+        let kind = Kind::Acquire(new(parts, tries_allowed));
         Ok(self.operations.begin(now, ttl, deadline, kind, parts))
     }
 
@@ -501,7 +555,7 @@ impl Engine {
         };
         claim.may_hold = claim.may_hold.without(claim.settled());
         let copy = claim.entry.replace(lock.entry().copy_into(buffer));
-        if !claim.adopted {
+        if !claim.is_adopted() {
             lock.set_voters(claim.settled().without(quarantined));
         }
         let (key, open) = (claim.key, claim.end_questions());

@@ -66,19 +66,6 @@ impl Operations {
         self.len(queues) < ROUNDS_FOR_KEEPING
     }
 
-    /// Returns `true` if an extension of `claim` counts votes: one that its engine has begun, or the newest
-    /// question about it.
-    pub(super) fn is_extending(&self, claim: ClaimKey, parts: &Parts) -> bool {
-        let Some(claim) = parts.claims.get(claim) else {
-            return false;
-        };
-        let newest = claim.questions.newest.and_then(|key| self.slab.get(key.0));
-        let newest = newest.is_some_and(|Operation { round, kind }| {
-            round.is_voting() && matches!(kind, Kind::Extend(_))
-        });
-        claim.is_extending || newest
-    }
-
     /// Returns `true` if another question about a lock that is held would be one too many. They have as
     /// much room again: no number of callers who want a lock refuses one to a caller who holds one.
     pub(super) fn is_full_for_holders(&self, queues: &Queues) -> bool {
@@ -89,11 +76,19 @@ impl Operations {
         self.slab.get_mut(operation.0)
     }
 
+    /// Returns how many places acquisitions use.
     #[cfg(test)]
-    pub(super) fn acquires(&self) -> usize {
+    pub(super) fn places(&self) -> usize {
         let all = self.slab.iter();
-        all.filter(|(_, operation)| matches!(operation.kind, Kind::Acquire(_)))
-            .count()
+        let places = all.map(|(_, operation)| match &operation.kind {
+            Kind::Acquire(acquire) => acquire.places().len(),
+            Kind::Extend(_)
+            | Kind::Confirm(_)
+            | Kind::Inspect(_)
+            | Kind::Release(_)
+            | Kind::Reinit(_) => 0,
+        });
+        places.sum()
     }
 
     /// Returns how many ask no node for now, counted one by one.
@@ -152,6 +147,13 @@ impl Operations {
     /// The operation of `key` waits for its turn: all that is kept of it stands in the queue.
     #[cold]
     fn put_aside(&mut self, key: OperationKey) -> RoundId {
+        if self
+            .slab
+            .get(key.0)
+            .is_some_and(|operation| operation.kind.wants_several())
+        {
+            return RoundId(key); // It stands in several queues, and stays open.
+        }
         match self.slab.remove(key.0) {
             Some(Operation {
                 round,
@@ -324,7 +326,7 @@ impl Operations {
             let (operation, mut cx) = operation.at(now, parts);
             act(operation, &mut cx);
             if let Some(lost) = cx.lost {
-                self.end_questions(now, lost.claim, lost.open, || Verdict::Lost, parts);
+                self.end_questions(now, lost.claim, lost.open, lost.verdict, parts);
                 match lost.stays {
                     true => self.remember(now, lost.claim, parts),
                     false => self.give_back(now, lost.claim, parts),
@@ -372,7 +374,17 @@ impl Operations {
 
     // Out of line: mostly nobody waits.
     #[inline(never)]
-    fn lead_one(&mut self, now: Instant, next: OperationKey, parts: &mut Parts) {
+    fn lead_one(&mut self, now: Instant, mut next: OperationKey, parts: &mut Parts) {
+        loop {
+            self.lead_this(now, next, parts);
+            match parts.next_freed(now) {
+                Some(another) => next = another,
+                None => return,
+            }
+        }
+    }
+
+    fn lead_this(&mut self, now: Instant, next: OperationKey, parts: &mut Parts) {
         if let Some(waiter) = next.waiter() {
             self.open(waiter, parts);
         }
@@ -519,7 +531,11 @@ fn learn(
             repair,
         } => {
             // A look that was sent before it may have registered for the key that it has deleted.
-            if repair && matches!(reply, Reply::Integer(1..)) {
+            let deleted = || match parts.claims.get(claim) {
+                Some(claim) if claim.is_several() => true, // It may have deleted some.
+                _ => matches!(reply, Reply::Integer(1..)),
+            };
+            if repair && deleted() {
                 parts.wrote(now, claim);
             }
             let (claims, mut below) = parts.claims(now);

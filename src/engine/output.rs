@@ -54,7 +54,9 @@ impl Engine {
         }
         let mut node = self.parts.nodes.next_to_write();
         if node.is_none() {
-            if let Some(event) = self.next_event(now) {
+            if !self.parts.news.is_empty()
+                && let Some(event) = self.next_event(now)
+            {
                 return Some(Output::Event(event));
             }
             // Looking for an event may have caused something to be written: a lock that has run
@@ -66,6 +68,8 @@ impl Engine {
 
     /// Returns the next event. Operations that were cancelled, or that try again after all, are
     /// passed over.
+    // Out of line: most polls have no news.
+    #[inline(never)]
     fn next_event(&mut self, now: Instant) -> Option<Event> {
         while let Some(news) = self.parts.news.pop_front() {
             let event = match news {
@@ -77,6 +81,15 @@ impl Engine {
                 News::Operation(key) => self.operations.tell(now, key, &mut self.parts),
                 News::Stirred(key) => {
                     self.stir(now, Some(key));
+                    None
+                }
+                News::Room => {
+                    self.extend_waiting(now);
+                    None
+                }
+                News::Freed => {
+                    let next = self.parts.next_freed(now);
+                    self.operations.lead(now, next, &mut self.parts);
                     None
                 }
             };

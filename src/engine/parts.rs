@@ -3,7 +3,8 @@
 //! Each part owns its state. They stand beside each other here so that an operation can use several of
 //! them at once. None of them knows an operation by more than its key.
 
-use alloc::collections::VecDeque;
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, VecDeque};
 use core::time::Duration;
 
 use rand::rngs::StdRng;
@@ -24,6 +25,7 @@ use super::answer::Answer;
 use super::claims::claim::{Claim, Questions};
 use super::claims::{Below, Claims};
 use super::contract::Wake;
+use super::extensions::Extensions;
 use super::nodes::Nodes;
 use super::queues::{Queues, Waiter};
 use super::restarts::Restarts;
@@ -39,8 +41,11 @@ pub(super) struct Parts {
     pub(super) claims: Claims,
     pub(super) timers: Timers,
     pub(super) queues: Queues,
+    /// The places of locks on several resources that are held.
+    pub(super) places_of_several: BTreeMap<ClaimKey, Box<[PlaceKey]>>,
     /// How many operations ask no node for now: they wait for others, or for the next attempt.
     pub(super) resting: usize,
+    pub(super) extensions: Extensions,
     /// What is to be reported at the next poll, in the order in which it became certain.
     pub(super) news: VecDeque<News>,
 }
@@ -56,6 +61,11 @@ pub(super) enum News {
     AtRisk(LockId),
     /// Something has changed that this operation waits for. There is nothing to tell a caller.
     Stirred(OperationKey),
+    /// Extensions of locks that are kept can begin, which have waited for that.
+    Room,
+    /// An operation that wants several resources has left some of them to others. There is nothing to tell a
+    /// caller.
+    Freed,
 }
 
 impl Parts {
@@ -69,7 +79,9 @@ impl Parts {
             claims: Claims::new(engine, config.drift()),
             timers: Timers::new(start),
             queues: Queues::new(engine),
+            places_of_several: BTreeMap::new(),
             resting: 0,
+            extensions: Extensions::default(),
             news: VecDeque::new(),
             random,
         }
@@ -101,13 +113,39 @@ impl Parts {
 
     /// The lock of `claim` is not held any more. Returns the operation that is the next to ask for it.
     pub(super) fn vacate(&mut self, now: Instant, claim: ClaimKey) -> Option<OperationKey> {
-        let place = self.claims.get_mut(claim)?.place.take()?;
+        let there = self.claims.get_mut(claim)?;
+        let place = there.place.take()?;
+        if there.is_for_several() {
+            return self.vacate_several(now, claim);
+        }
         let buffers = &mut self.claims.buffers;
         let (next, leaves) = self.queues.vacate(now, place, claim, buffers)?;
         if leaves {
             self.leave_to_others(now, place);
         }
         Some(next)
+    }
+
+    /// The same for a lock on several resources. There may be a next operation for each: see
+    /// [`next_freed`](Self::next_freed) for the others.
+    #[cold]
+    #[inline(never)]
+    fn vacate_several(&mut self, now: Instant, claim: ClaimKey) -> Option<OperationKey> {
+        let places = self.places_of_several.remove(&claim).must()?;
+        let buffers = &mut self.claims.buffers;
+        self.queues.vacate_set(now, claim, &places, buffers);
+        self.next_freed(now)
+    }
+
+    /// Returns the next operation that is to ask for what another, which wanted several resources, has left.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn next_freed(&mut self, now: Instant) -> Option<OperationKey> {
+        let promoted = self.queues.next_freed(now)?;
+        if promoted.leaves {
+            self.leave_to_others(now, promoted.place);
+        }
+        Some(promoted.next)
     }
 
     /// The contender of `place` does not ask for the lock before others could.
@@ -153,10 +191,12 @@ impl Parts {
             && let Some(entry) = &claim.entry
             && claim.may_hold != NodeSet::EMPTY
         {
-            let contender = self.queues.wrote(now, entry.resource(), claim.may_hold);
-            let watches = self.queues.watching(entry.resource());
-            self.news
-                .extend(contender.into_iter().chain(watches).map(News::Stirred));
+            for name in entry.names() {
+                let contender = self.queues.wrote(now, name, claim.may_hold);
+                let watches = self.queues.watching(name);
+                self.news
+                    .extend(contender.into_iter().chain(watches).map(News::Stirred));
+            }
         }
     }
 

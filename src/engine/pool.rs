@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use crate::limits::POOL_MAX;
+use crate::limits::{POOL_MAX, POOLED_MAX};
 
 /// A stack of emptied vectors, [`POOL_MAX`] at most.
 #[derive(Debug)]
@@ -26,9 +26,9 @@ impl<T> Pool<T> {
         self.spare.len()
     }
 
-    /// Keeps `buffer` for the next [`Pool::take`].
+    /// Keeps `buffer` for the next [`Pool::take`], unless it is larger than most.
     pub(crate) fn give(&mut self, mut buffer: Vec<T>) {
-        if self.spare.len() < POOL_MAX && buffer.capacity() > 0 {
+        if self.spare.len() < POOL_MAX && (1..=POOLED_MAX).contains(&buffer.capacity()) {
             buffer.clear();
             self.spare.push(buffer);
         }

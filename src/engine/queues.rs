@@ -29,6 +29,7 @@ mod holder;
 mod line;
 mod names;
 mod row;
+mod sets;
 mod wait;
 mod watches;
 
@@ -49,6 +50,7 @@ pub(super) use line::Waiter;
 use line::{Line, Waiters};
 use names::Names;
 use row::Rows;
+use sets::Sets;
 pub(super) use wait::{Next, Pace, Wait};
 use watches::Watches;
 
@@ -59,6 +61,7 @@ pub(super) struct Queues {
     waiters: Waiters,
     names: Names,
     rows: Rows,
+    sets: Sets,
     /// The latest place that has no user any more.
     idle: Option<PlaceKey>,
     /// Contenders that wait for something that has changed.
@@ -95,6 +98,9 @@ enum Front {
     Nobody,
     Contender(OperationKey),
     Holder(ClaimKey),
+    /// A set stands there first, and waits for others of its names; or one that was there has left, and
+    /// the next is about to be named.
+    Set,
 }
 
 /// Why an attempt to take a lock failed.
@@ -115,6 +121,7 @@ impl Queues {
             waiters: Waiters::new(),
             names: Names::new(seed),
             rows: Rows::new(),
+            sets: Sets::new(),
             idle: None,
             stirred: Vec::new(),
             watches: Watches::new(),
@@ -124,6 +131,8 @@ impl Queues {
     }
 
     /// Returns the place of `name`, which has one user more now.
+    // Always inlined: locks on one resource are the many.
+    #[inline(always)]
     pub(super) fn enter(&mut self, name: &[u8], buffers: &mut Pool<u8>) -> PlaceKey {
         if let Some(idle) = self.idle
             && let Some(place) = self.places.get_mut(idle.0).must()
@@ -160,7 +169,7 @@ impl Queues {
     pub(super) fn contender(&self, place: PlaceKey) -> Option<OperationKey> {
         match self.places.get(place.0)?.front {
             Front::Contender(operation) => Some(operation),
-            Front::Nobody | Front::Holder(_) => None,
+            Front::Nobody | Front::Holder(_) | Front::Set => None,
         }
     }
 
@@ -309,7 +318,7 @@ impl Queues {
     pub(super) fn holder(&self, place: PlaceKey) -> Option<ClaimKey> {
         match self.places.get(place.0).must()?.front {
             Front::Holder(claim) => Some(claim),
-            Front::Nobody | Front::Contender(_) => None,
+            Front::Nobody | Front::Contender(_) | Front::Set => None,
         }
     }
 
@@ -317,14 +326,15 @@ impl Queues {
 
     /// Makes `operation`, which has entered, the contender if there is none. Returns `false` if it is
     /// not its turn.
-    pub(super) fn contend(&mut self, place: PlaceKey, operation: OperationKey) -> bool {
-        let Some(place) = self.get_mut(place).must() else {
+    pub(super) fn contend(&mut self, key: PlaceKey, operation: OperationKey) -> bool {
+        let Some(place) = self.get_mut(key).must() else {
             return false;
         };
         if place.front == Front::Nobody {
             place.front = Front::Contender(operation);
         }
         place.front == Front::Contender(operation)
+            || place.front == Front::Set && self.pass(key, operation)
     }
 
     /// Puts `waiter`, which has entered its place, behind all that wait.
@@ -437,7 +447,7 @@ impl Queues {
         if let Some(place) = self.get_mut(place).must() {
             place.overtaken = match place.front {
                 Front::Contender(other) => Some(other),
-                Front::Nobody | Front::Holder(_) => place.overtaken,
+                Front::Nobody | Front::Holder(_) | Front::Set => place.overtaken,
             };
             place.overtaken = place.overtaken.filter(|other| *other != operation);
             place.front = Front::Holder(claim);
@@ -446,6 +456,8 @@ impl Queues {
 
     /// The lock of `claim` is not held any more. Returns the next contender, and whether it is to leave
     /// the lock to others first.
+    // Always inlined, as above.
+    #[inline(always)]
     pub(super) fn vacate(
         &mut self,
         now: Instant,
@@ -478,6 +490,9 @@ impl Queues {
 
     /// Makes the next in the queue the contender, and returns it.
     fn promote(&mut self, place: PlaceKey) -> Option<OperationKey> {
+        if !self.sets.is_empty() {
+            return self.promote_among_sets(place);
+        }
         let at = self.places.get_mut(place.0).must()?;
         let overtaken = at.overtaken.take();
         let first = || self.waiters.first(&at.line).map(OperationKey::of_waiter);
@@ -516,7 +531,8 @@ impl Queues {
     /// Returns `true` if nothing is held or wanted.
     pub(super) fn is_empty(&self) -> bool {
         let places = usize::from(self.idle.is_some());
-        self.places.len() == places && self.waiters.is_empty() && self.waiting == 0
+        let nobody = self.waiters.is_empty() && self.waiting == 0 && self.sets.is_empty();
+        self.places.len() == places && nobody
     }
 
     /// Asserts that every place has so many users in all, and each queue somebody at its front, who is
@@ -537,12 +553,14 @@ impl Queues {
                 Front::Nobody => assert!(!place.is_wanted(), "nobody leads {place:?}"),
                 Front::Contender(operation) => assert!(is_open(operation), "{place:?}"),
                 Front::Holder(claim) => assert!(holds(claim, PlaceKey(key)), "{place:?}"),
+                Front::Set => self.check_left_free(PlaceKey(key)),
             }
             assert!(place.overtaken.is_none_or(&is_open), "{place:?}");
             waiters += self.waiters.of(&place.line).len();
         }
         assert_eq!((used, waiting), (users, self.contenders()));
-        assert_eq!(waiters, self.waiters.waiting());
+        assert_eq!(waiters, self.waiters.waiting() + self.sets.records());
+        self.check_sets(&is_open);
         assert!(self.waiters.all_opened().all(is_open), "it is over");
         assert!(self.reminders.len() < 1_000, "{}", self.reminders.len());
     }

@@ -36,6 +36,9 @@ mod restarts;
 mod room;
 mod scripts;
 #[cfg(feature = "embedded")]
+mod set_waits;
+mod sets;
+#[cfg(feature = "embedded")]
 mod strict;
 mod trust;
 mod unwoken;

@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use super::Report;
 use super::span::Span;
-use crate::limits::RESOURCE_BYTES_MAX;
+use crate::limits::{RESOURCE_BYTES_MAX, RESOURCES_MAX};
 
 /// Why a lock was not taken.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -15,7 +15,8 @@ pub enum LockError {
     /// holds it ([`Report::is_held_here`]). Trying again later may succeed. [`Report::held_for`] says
     /// when, and [`Report::holder`] who holds it, as far as that is known; [`Report::never_expires`]
     /// says that no time ends it.
-    #[error("{who} holds the lock: {0}; {advice}", who = Who(.0), advice = advice(.0))]
+    /// Where several resources were asked for, [`Report::held_resource`] says which is held.
+    #[error("{who} holds {what}: {0}; {advice}", who = Who(.0), what = What(.0), advice = advice(.0))]
     Held(Report),
     /// Too few nodes answered to know. The lock may be free.
     #[error("too few nodes answered, so no lock was taken: {0}; check the nodes named here")]
@@ -66,6 +67,18 @@ impl fmt::Display for Who<'_> {
             _ if self.0.is_held_here() => f.write_str("this handle itself"),
             None | Some([]) => f.write_str("another client"),
             Some(label) => write!(f, "another client ({})", label.escape_ascii()),
+        }
+    }
+}
+
+/// What is held, in words.
+struct What<'a>(&'a Report);
+
+impl fmt::Display for What<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.held_resource() {
+            None => f.write_str("the lock"),
+            Some(resource) => write!(f, "the lock on {}", resource.escape_ascii()),
         }
     }
 }
@@ -176,6 +189,28 @@ pub enum InvalidRequest {
     ResourceTooLong {
         /// Its length.
         bytes: usize,
+    },
+    /// A lock on several resources was asked for, and none was named.
+    #[error("no resource was named; name one at least")]
+    NoResources,
+    /// A lock on too many resources was asked for.
+    #[error(
+        "{count} resources are too many for one lock, {RESOURCES_MAX} are allowed; use a name that \
+         stands for several of them"
+    )]
+    TooManyResources {
+        /// How many.
+        count: usize,
+    },
+    /// The same resource was named twice.
+    #[error(
+        "the resources at places {first} and {second}, counted from 0, are the same; name each once"
+    )]
+    DuplicateResource {
+        /// The place of the first of the two, counted from 0.
+        first: usize,
+        /// The place of the other.
+        second: usize,
     },
     /// The ttl leaves no validity even if every node answered at once: it is zero, or not longer
     /// than its own allowance for clock drift.

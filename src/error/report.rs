@@ -25,6 +25,8 @@ struct ReportParts {
     now: Instant,
     /// The holder of the lock, as far as it is known.
     holder: HolderParts,
+    /// Which of several resources it holds.
+    held: Option<Box<[u8]>>,
 }
 
 /// What is known of the holder of a lock that was not taken.
@@ -51,7 +53,23 @@ impl Report {
             elapsed,
             now,
             holder: HolderParts::default(),
+            held: None,
         }))
+    }
+
+    /// Several resources were asked for: `of_nodes` says which of them each node says is another's, and
+    /// `most` which the most nodes do.
+    #[must_use]
+    pub(crate) fn of_several<'a>(
+        mut self,
+        of_nodes: impl Iterator<Item = Option<&'a [u8]>>,
+        most: Option<&[u8]>,
+    ) -> Self {
+        for (node, resource) in self.0.nodes.iter_mut().zip(of_nodes) {
+            node.resource = resource.map(Box::from);
+        }
+        self.0.held = most.map(Box::from);
+        self
     }
 
     /// This handle itself holds the lock, with the label `owner`, until then.
@@ -116,6 +134,32 @@ impl Report {
     #[must_use]
     pub fn holder(&self) -> Option<&[u8]> {
         self.0.holder.owner.as_deref()
+    }
+
+    /// Returns which resource kept a lock on several (`lock_all`) from being taken: the one that the most
+    /// nodes say is another's. What [`holder`](Self::holder), [`held_for`](Self::held_for) and
+    /// [`never_expires`](Self::never_expires) say is about this one; others may be held too.
+    ///
+    /// `None` if one resource was asked for, or no node named one. Which it was at each node is in
+    /// [`NodeReport::resource`]; a node names the first that it finds.
+    ///
+    /// ```no_run
+    /// # use std::time::Duration;
+    /// # use shearline::{LockError, Redlock};
+    /// # let redlock = Redlock::connect(["redis://10.0.0.1"])?;
+    /// match redlock.try_lock_all(["account:1", "account:2"], Duration::from_secs(10)) {
+    ///     Ok(both) => drop(both),
+    ///     Err(LockError::Held(report)) => {
+    ///         let which = report.held_resource().unwrap_or_default();
+    ///         println!("{} is held", which.escape_ascii());
+    ///     }
+    ///     Err(error) => return Err(error.into()),
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn held_resource(&self) -> Option<&[u8]> {
+        self.0.held.as_deref()
     }
 
     /// Returns `true` if this handle itself holds the lock; only where the error is
@@ -222,6 +266,9 @@ impl fmt::Display for Report {
             } else {
                 write!(f, "{}", node.outcome)?;
             }
+            if let Some(resource) = &node.resource {
+                write!(f, " ({})", resource.escape_ascii())?;
+            }
         }
         f.write_str(")")?;
         match self.tries() {
@@ -262,6 +309,8 @@ pub struct NodeReport {
     pub outcome: NodeOutcome,
     /// The time from before the first byte of the attempt to its answer; `None` if it did not answer.
     pub latency: Option<Duration>,
+    /// Which resource it has said is another's, where a lock on several was not taken.
+    pub resource: Option<Box<[u8]>>,
 }
 
 impl NodeReport {
@@ -270,6 +319,7 @@ impl NodeReport {
             address,
             outcome,
             latency,
+            resource: None,
         }
     }
 }

@@ -11,13 +11,15 @@
 //! 7. [`defaults`]: every default, and the reason for it.
 //! 8. [`operating`]: how to run the masters.
 //! 9. [`permissions`]: what a user must be allowed on each node.
-//! 10. [`tls`]: authorities, client certificates and names, and what errors of TLS mean.
-//! 11. [`design`]: the layers, and why they are as they are.
-//! 12. [`testing`]: how to test with locks, and how this library is tested.
+//! 10. [`hosted`]: what is known of hosted services, proxies and servers like Redis, and what is unsafe.
+//! 11. [`tls`]: authorities, client certificates and names, and what errors of TLS mean.
+//! 12. [`design`]: the layers, and why they are as they are.
+//! 13. [`testing`]: how to test with locks, and how this library is tested.
 
 pub mod defaults;
 pub mod design;
 pub mod guarantees;
+pub mod hosted;
 pub mod keeping;
 pub mod operating;
 pub mod outcomes;

@@ -121,4 +121,4 @@
 //! | Valkey 9.1 | all | `DELIFEQ` | script | pushes |
 //!
 //! `tests/run.sh` says what the core is, and runs it. The library uses RESP2 with a server that does not know
-//! `HELLO`.
+//! `HELLO`. [`hosted`](super::hosted) says what is known of services, proxies and other servers.

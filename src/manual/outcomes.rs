@@ -16,7 +16,7 @@
 //!
 //! | outcome | meaning | what to do |
 //! | --- | --- | --- |
-//! | [`Held`](crate::LockError::Held) | Enough nodes answered, and others hold the lock on too many of them; or this handle itself holds it ([`Report::is_held_here`](crate::Report::is_held_here)). | Try again later, or wait longer ([`LockOptions::wait`](crate::LockOptions::wait)). If a call has waited, [`Report::held_for`](crate::Report::held_for) says when, [`Report::holder`](crate::Report::holder) who holds it, and [`Report::never_expires`](crate::Report::never_expires) that only an operator can help if its holder is gone. |
+//! | [`Held`](crate::LockError::Held) | Enough nodes answered, and others hold the lock on too many of them; or this handle itself holds it ([`Report::is_held_here`](crate::Report::is_held_here)). | Try again later, or wait longer ([`LockOptions::wait`](crate::LockOptions::wait)). [`Report::held_resource`](crate::Report::held_resource) says which of several resources is held. If a call has waited, [`Report::held_for`](crate::Report::held_for) says when, [`Report::holder`](crate::Report::holder) who holds it, and [`Report::never_expires`](crate::Report::never_expires) that only an operator can help if its holder is gone. |
 //! | [`NoQuorum`](crate::LockError::NoQuorum) | Too few nodes answered to know. The lock may be free. | Check the nodes that the report names. |
 //! | [`TooSlow`](crate::LockError::TooSlow) | The lock was granted too late to be of use and was given back, or the nodes are too far away for so short a ttl. | Ask for a longer ttl, or use faster nodes. |
 //! | [`OtherCluster`](crate::LockError::OtherCluster) | A node carries the marker of another cluster ([`RestartGuard::Strict`](crate::RestartGuard::Strict)). Nothing was sent. | Make the configurations alike, or call `Redlock::reinit`. |
@@ -67,6 +67,9 @@
 //! | A node that is connected says again what it has: it was busy, too slow or refused | up to 250 ms later | As above, until it has said it. Not where the user may not run the script: that is found at the next change. |
 //! | `SWAPDB` | not before the next change | |
 //! | A node or a network falls silent, and the connection stands | when the operating system ends the connection (after about 8 s) or a call finds out | |
+//!
+//! `next` returns nothing when its time is over, and at once when nothing will be told any more: `is_closed`
+//! tells the two apart.
 //!
 //! A look follows 10 ms after a change, so that a change that reaches the nodes one after the other is told
 //! once; up to half a second later where nodes have much to answer, as after a `FLUSHALL` with thousands of

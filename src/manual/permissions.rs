@@ -36,6 +36,10 @@
 //! * `+delifeq` (Valkey 9) or `+delex` (Redis 8.4) lets the release be one native command. Without it
 //!   the script is used. A Valkey without Lua needs `+delifeq`.
 //!
+//! A lock on several resources is taken, extended and released by `+eval` alone, with `+get`, `+set` and
+//! `+del` (and `+pttl` and `+pexpire` to extend it): a native release deletes one key. All of its names have
+//! to be the user's. Where something is missing, nothing is taken, and locks on one resource are as before.
+//!
 //! `+evalsha` may be left out together with `+script|load`.
 //!
 //! What is missing is named at the first lock ([`Unusable::Permission`](crate::Unusable::Permission),

@@ -82,6 +82,34 @@
 //! for that long. A caller that drops its guard and locks again is ahead of others more often than one
 //! that waits for `unlock`. Clients of other libraries keep no such rules.
 //!
+//! # Several resources at once
+//!
+//! A caller of `lock_all` enters the queues of all its names in one step: `{a, b}` and
+//! `{b, a}` stand in the same order in both and never wait for each other. It asks the nodes when it is
+//! its turn for every name and this handle holds none of them; until then it sends nothing.
+//!
+//! If the nodes refuse it, they say which name is held. It waits for that name as any caller does, told of the
+//! change by the nodes, and then asks for all of them again. If another name is held by then, it waits for that
+//! one. Where each node names another, it waits for the random delay.
+//!
+//! Meanwhile its other names are free for others of this handle, also for those that came later: sixteen of
+//! them for each name. After that the name stays free for the set, and they wait. Passing changes no order
+//! otherwise. `try_lock` and `try_lock_all` never wait for that: they ask beside the queues. But one that
+//! finds a name left free counts as one of the sixteen. Where more than sixteen sets wait for a name, those
+//! that came after them wait until one of these has ended.
+//!
+//! So a set that waits for a name that another program keeps for minutes also keeps its other names from
+//! `lock` on this handle, after sixteen locks on each, until its own time is up. A call that waits for such
+//! a name in vain ends as `Held` with no holder: nobody has it. Other handles are not concerned. Give a set
+//! a short wait where a name may be held for long.
+//!
+//! Between handles the rules are those for one name: overtaking is bounded for each of them. But a set
+//! needs all of its names free at the same moment, and a node keeps none of them for it before. Where several
+//! of its names are held by other programs nearly all of the time, it may wait for long, and a set of many busy
+//! names may not get them in its time. Then lock one name that stands for all of them.
+//!
+//! A set counts as one caller, whatever the number of its names.
+//!
 //! # Rules that were tried
 //!
 //! By the simulator (`contention_in_numbers`): three nodes, a round trip of 200 us, holds of 1 ms, no pause
@@ -118,4 +146,6 @@
 //! `waiting::guards::a_strict_guard_keeps_a_restarted_node_out_while_a_caller_waits`,
 //! `waiting::guards::an_observed_restart_keeps_a_node_out_while_a_caller_waits`,
 //! `waiting::reports::a_caller_who_waits_for_long_asks_who_holds_the_lock`,
-//! `waiting::reports::a_key_without_an_expiry_is_reported_and_wakes_when_it_is_deleted`.
+//! `waiting::reports::a_key_without_an_expiry_is_reported_and_wakes_when_it_is_deleted`,
+//! `set_waits::threads_that_name_the_same_in_any_order_are_all_served_and_exclude_each_other`,
+//! `set_waits::a_set_that_another_program_keeps_out_is_told_of_the_end_of_its_lock`.

@@ -5,7 +5,8 @@
 //! result is copied into the out buffer of every node.
 //!
 //! Scripts are sent by their SHA-1 digest; a node that has forgotten them gets the text. A node that
-//! carries a marker gets scripts that check it, but for releases: see [`script`].
+//! carries a marker gets scripts that check it, but for releases: see [`script`]. What a lock on several
+//! resources needs is in [`several`].
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -15,7 +16,7 @@ use crate::resource::{BARRIER_KEY, MARKER_KEY};
 use crate::resp::Word::{Encoded, Hole, Text};
 use crate::resp::{Decimal, Template, command};
 
-use super::script;
+use super::{script, several};
 
 /// How a script or its native equivalent is sent to a node.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -112,6 +113,9 @@ pub(crate) fn set(
     marker: Option<&[u8]>,
     dialect: Dialect,
 ) {
+    if entry.is_several() {
+        return several::take(out, entry, ttl, marker);
+    }
     let ttl = millis(ttl);
     let ttl = ttl.as_bytes();
     match marker {
@@ -125,6 +129,9 @@ pub(crate) fn set(
 
 /// The release of `entry`, if the node's key holds its token.
 pub(crate) fn release(out: &mut Vec<u8>, entry: &Entry, dialect: Dialect) {
+    if entry.is_several() {
+        return several::release(out, entry);
+    }
     let arguments = entry.arguments();
     match dialect {
         Dialect::Sha1 | Dialect::Text => RUN_RELEASE.write(out, [arguments], dialect),
@@ -142,6 +149,9 @@ pub(crate) fn set_if_permitted(
     marker: Option<&[u8]>,
     commands: &[&'static str],
 ) {
+    if entry.is_several() {
+        return several::take_if_permitted(out, entry, set[1], marker, commands);
+    }
     let (script, keys): (_, &[&[u8]]) = match marker {
         None => (&script::SET_IF_PERMITTED, &[b"1", entry.resource()]),
         Some(_) => (

@@ -182,7 +182,7 @@ impl Membership {
             }
             Reply::Error(_) | Reply::Forbidden(_) => return (reply, None),
             // It was not done because a permission is missing.
-            Reply::Integer(..0) if matches!(request, Request::FirstSet { .. }) => {
+            Reply::Integer(..0) if request.is_set() => {
                 return (reply, None);
             }
             Reply::Ok | Reply::Nil | Reply::Integer(_) | Reply::Other => {
@@ -240,6 +240,7 @@ fn plain(request: Request, said: i64) -> Reply {
         (false, _) => Reply::Integer(said),
         (true, 1) => Reply::Ok,
         (true, 0) => Reply::Nil,
+        (true, 2..) => Reply::Integer(said), // Which of several keys is another's.
         (true, _) => Reply::Other,
     }
 }

@@ -35,6 +35,7 @@ mod question;
 mod receive;
 mod reply;
 mod script;
+mod several;
 mod tracking;
 mod write;
 
@@ -83,7 +84,10 @@ pub(crate) use reply::{
 #[cfg(feature = "embedded")]
 pub(crate) use script::{CHECKED_ACQUIRE, CHECKED_CONFIRM, CHECKED_EXTEND, Script};
 #[cfg(any(test, feature = "embedded"))]
-pub(crate) use script::{CONFIRM, EXTEND, INSPECT, JOIN, RELEASE, SET_IF_PERMITTED};
+pub(crate) use script::{
+    CONFIRM, CONFIRM_SEVERAL, EXTEND, EXTEND_SEVERAL, INSPECT, JOIN, RELEASE, RELEASE_SEVERAL,
+    SET_IF_PERMITTED, TAKE_SEVERAL,
+};
 pub(crate) use tracking::Remaining;
 pub use tracking::Waking;
 pub(crate) use write::Command;
@@ -357,6 +361,9 @@ impl Node {
 
     /// Takes the `SET` of `claim` out of the out buffer if none of its bytes has left.
     pub(crate) fn withdraw_set(&mut self, claim: ClaimKey) -> bool {
+        if self.outbox.is_empty() {
+            return false;
+        }
         self.withdraw(Request::Set { claim }) || self.withdraw(Request::FirstSet { claim })
     }
 

@@ -38,6 +38,9 @@ use super::{Dialect, Node, Request};
 /// last is asked for only where the digest of a script is sent.
 const TO_LOCK: [&str; 4] = ["get", "del", "set", "evalsha"];
 
+/// What a lock on several resources needs. It is always released by the text of a script.
+pub(super) const TO_LOCK_SEVERAL: [&str; 3] = ["get", "del", "set"];
+
 /// What an extension or a confirmation needs.
 const TO_EXTEND: [&str; 3] = ["get", "pttl", "pexpire"];
 

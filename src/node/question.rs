@@ -15,7 +15,7 @@ use super::command::{
 };
 use super::handshake::Taught;
 use super::reply::{Reply, Said, three};
-use super::{Command, Node};
+use super::{Command, Node, several};
 
 /// What a node is asked.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -66,9 +66,13 @@ impl Question {
         marker: Option<&[u8]>,
         way: Dialect,
     ) {
-        let (key, token) = (entry.key_argument(), entry.token_argument());
-        let (both, ttl) = (entry.arguments(), millis(ttl));
+        let ttl = millis(ttl);
         let ttl = ttl.as_bytes();
+        if entry.is_several() {
+            return several::question(self, out, entry, ttl, marker);
+        }
+        let (key, token) = (entry.key_argument(), entry.token_argument());
+        let both = entry.arguments();
         match (self, marker) {
             (Self::Extend, None) => EXTEND.write(out, [both, ttl], way),
             (Self::Extend, Some(marker)) => {
@@ -102,6 +106,14 @@ impl Node {
         match question {
             Question::Extend => self.phase.dialect(Taught::Extend),
             Question::Confirm | Question::Inspect => Dialect::Text,
+        }
+    }
+
+    /// Returns the command of `question` about `entry`, as ACL rules name it.
+    pub(crate) fn verb_of(&self, question: Question, entry: &Entry) -> &'static str {
+        match entry.is_several() {
+            true => Dialect::Text.verb(),
+            false => self.dialect_of(question).verb(),
         }
     }
 

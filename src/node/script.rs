@@ -24,6 +24,10 @@
 //!
 //! Releases: they are the plain ones. A key may be released on a node whether it votes or not.
 
+mod several;
+
+pub(crate) use several::{CONFIRM_SEVERAL, EXTEND_SEVERAL, RELEASE_SEVERAL, TAKE_SEVERAL};
+
 /// A script, and its digest.
 #[derive(Debug)]
 pub(crate) struct Script {

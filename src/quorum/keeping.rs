@@ -15,7 +15,7 @@
 //! The timer, which is that of the claim. The extension is the engine's operation `extend`.
 
 use alloc::sync::Arc;
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use core::time::Duration;
 
 use super::Drift;
@@ -23,6 +23,11 @@ use super::lock::one_less;
 use crate::time::{Instant, NANOS_PER_TICK, nanos};
 
 const TICK: Duration = Duration::from_nanos(NANOS_PER_TICK);
+
+/// How many locks are extended together at most, if what is due is spread evenly: few enough that a node
+/// works for them for less than a tenth of a millisecond, in which others wait. Where fewer locks are kept
+/// each is extended when it is due.
+const TOGETHER: u64 = 48;
 
 /// When a lock is extended by its engine, and by how much.
 #[derive(Clone, Copy, Debug)]
@@ -46,6 +51,11 @@ pub(crate) struct Kept {
     /// It is not tried before. Only its engine reads and writes it.
     again: AtomicU64,
     extensions_left: AtomicU32,
+    /// Its extensions begin at multiples of so many ticks. Zero: when they are due. Only its engine reads
+    /// and writes it.
+    step: AtomicU16,
+    /// Its extension is due, and waits until others have their outcome. Only its engine reads and writes it.
+    waits: AtomicBool,
     /// It is not to be extended any more.
     has_ended: AtomicBool,
 }
@@ -79,6 +89,20 @@ impl Keeping {
         }
     }
 
+    /// Returns at multiples of how many ticks extensions are to begin where so many locks are kept. It is a
+    /// power of two: what begins together at one number of locks does so at another. No more than a 64th of
+    /// the time between two extensions.
+    fn step(self, locks: usize) -> u16 {
+        let locks = locks as u64;
+        if locks <= TOGETHER {
+            return 0;
+        }
+        let ticks = self.half / NANOS_PER_TICK;
+        let even = ticks.saturating_mul(TOGETHER) / locks;
+        let most = even.min(ticks / 64).min(1 << 15) as u16;
+        most.checked_ilog2().map_or(0, |power| 1 << power)
+    }
+
     /// Returns what is asked for at `now`.
     fn asked_for(self, now: Instant) -> Duration {
         self.ttl().min(self.limit.saturating_since(now))
@@ -100,6 +124,8 @@ impl Kept {
             ttl: AtomicU64::new(nanos(ttl)),
             again: AtomicU64::new(0),
             extensions_left: AtomicU32::new(extensions),
+            step: AtomicU16::new(0),
+            waits: AtomicBool::new(false),
             has_ended: AtomicBool::new(false),
         }
     }
@@ -111,18 +137,34 @@ impl Kept {
     pub(crate) fn due_at(self: &Arc<Self>, end: Instant) -> Instant {
         let again = Instant::from_nanos(self.again.load(Ordering::Relaxed));
         match self.is_kept() {
-            true => self.keeping.due_at(end).max(again),
+            true => self.in_step(self.keeping.due_at(end)).max(again),
             false => Instant::MAX,
         }
     }
 
+    /// Returns the last time at or before `due` at which others are due too.
+    fn in_step(&self, due: Instant) -> Instant {
+        match u64::from(self.step.load(Ordering::Relaxed)) {
+            0 => due,
+            _ if due == Instant::MAX => due,
+            ticks => Instant::from_tick(due.tick_floor() / ticks * ticks),
+        }
+    }
+
     /// Returns by how much a lock that is valid until `end` is to be extended at `now`, if it is due. From
-    /// then on it is due when it is to be tried again.
-    pub(crate) fn due(self: &Arc<Self>, now: Instant, end: Instant) -> Option<Duration> {
+    /// then on it is due when it is to be tried again. So many `locks` are kept with it, or fewer.
+    pub(crate) fn due(
+        self: &Arc<Self>,
+        now: Instant,
+        end: Instant,
+        locks: usize,
+    ) -> Option<Duration> {
         let is_due = self.due_at(end) <= now && now < end;
         is_due.then(|| {
             let again = self.keeping.again(now, end);
             self.again.store(again.as_nanos(), Ordering::Relaxed);
+            let step = self.keeping.step(locks);
+            self.step.store(step, Ordering::Relaxed);
             self.keeping.asked_for(now)
         })
     }
@@ -132,11 +174,26 @@ impl Kept {
         self.again.store(0, Ordering::Relaxed);
     }
 
+    /// Its extension is due, and waits. Returns `false` if it waits already.
+    pub(crate) fn waits_from_now_on(&self) -> bool {
+        !self.waits.swap(true, Ordering::Relaxed)
+    }
+
+    /// Its extension does not wait any more.
+    pub(crate) fn waits_no_more(&self) {
+        self.waits.store(false, Ordering::Relaxed);
+    }
+
     /// Returns `false` if nobody has the lock any more, or it was handed over, or it may not be extended
     /// once more.
     fn is_kept(self: &Arc<Self>) -> bool {
         let is_had = Arc::strong_count(self) > 1;
-        is_had && !self.has_ended.load(Ordering::Acquire) && self.extensions_left() != 0
+        is_had && !self.has_ended() && self.extensions_left() != 0
+    }
+
+    /// Returns `true` if it was written down for another process.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.has_ended.load(Ordering::Acquire)
     }
 
     /// A majority has it until `end`: exactly, or at least, because it was extended by `ttl`. The engine says so
@@ -242,12 +299,54 @@ mod tests {
             let keeping = Keeping::new(TTL, at(limit), Drift::default());
             let kept = Arc::new(Kept::new(keeping, at(end), TTL, u32::MAX));
             let _held = Arc::clone(&kept);
-            let due = kept.due(at(now), at(end)).map(|ttl| {
+            let due = kept.due(at(now), at(end), 1).map(|ttl| {
                 let again = kept.due_at(at(end)).as_nanos() / 1_000_000;
                 (ttl.as_millis() as u64, again)
             });
             assert_eq!(due, expected, "limit {limit}, end {end}, now {now}");
         }
+    }
+
+    /// At which multiples, in ticks, the extensions of so many locks begin.
+    #[test]
+    fn extensions_of_many_locks_begin_together() {
+        for (millis, locks, expected) in [
+            (10_000, 0, 0),
+            (10_000, 48, 0),
+            (10_000, 49, 64),
+            (10_000, 3_000, 64),
+            (10_000, 4_000, 32),
+            (10_000, 10_000, 16),
+            (10_000, 100_000, 2),
+            (10_000, 237_552, 1),
+            (10_000, 237_553, 0),
+            (60_000, 1_000_000, 1),
+            (100, 49, 0),
+            (u64::MAX, 49, 1 << 15),
+            (u64::MAX, usize::MAX, 0),
+        ] {
+            let ttl = Duration::from_millis(millis);
+            let keeping = Keeping::new(ttl, Instant::MAX, Drift::default());
+            assert_eq!(keeping.step(locks), expected, "{millis} ms, {locks}");
+        }
+    }
+
+    #[test]
+    fn what_begins_together_is_due_a_little_early_and_never_late() {
+        let keeping = Keeping::new(TTL, Instant::MAX, Drift::default());
+        let kept = Arc::new(Kept::new(keeping, at(9_898), TTL, u32::MAX));
+        let _held = Arc::clone(&kept);
+        assert!(kept.due(at(4_949), at(9_898), 10_000).is_some());
+        kept.begin_again();
+        for (end, due) in [
+            (14_884, 9_920),
+            (14_885, 9_936),
+            (14_900, 9_936),
+            (14_901, 9_952),
+        ] {
+            assert_eq!(kept.due_at(at(end)), at(due), "{end}");
+        }
+        assert_eq!(kept.due_at(Instant::MAX), Instant::MAX);
     }
 
     #[test]
@@ -259,7 +358,7 @@ mod tests {
             let kept = Arc::new(Kept::new(keeping, end, ttl, u32::MAX));
             let _held = Arc::clone(&kept);
             let (mut tries, mut now) = (0, kept.due_at(end));
-            while let Some(asked_for) = kept.due(now, end) {
+            while let Some(asked_for) = kept.due(now, end, 1) {
                 assert!(now < kept.due_at(end) && asked_for == ttl);
                 (tries, now) = (tries + 1, kept.due_at(end));
             }
@@ -275,9 +374,9 @@ mod tests {
         assert_eq!(kept.due_at(at(9_898)), Instant::MAX, "nobody has it");
         let held = Arc::clone(&kept);
         assert_eq!(kept.due_at(at(9_898)), at(4_949));
-        assert!(kept.due(at(5_000), at(9_898)).is_some());
+        assert!(kept.due(at(5_000), at(9_898), 1).is_some());
         assert!(
-            kept.due(at(5_001), at(9_898)).is_none(),
+            kept.due(at(5_001), at(9_898), 1).is_none(),
             "not at once again"
         );
         held.extended(at(12_000), TTL);
@@ -294,6 +393,6 @@ mod tests {
         assert_eq!(kept.valid_until(), at(9_898), "never shortened");
         assert_eq!(kept.extensions_left(), u32::MAX);
         held.end();
-        assert!(kept.due(at(5_000), at(9_898)).is_none());
+        assert!(kept.due(at(5_000), at(9_898), 1).is_none());
     }
 }

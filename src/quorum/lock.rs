@@ -110,10 +110,17 @@ impl Lock {
         }
     }
 
-    /// Returns its resource, the Redis key: 1 to 1024 bytes of any value.
+    /// Returns its resource, the Redis key: 1 to 1024 bytes of any value. Of a lock on several
+    /// [resources](Self::resources) it is the first.
     #[must_use]
     pub fn resource(&self) -> &[u8] {
         self.entry.resource()
+    }
+
+    /// Returns all its resources, in the order in which they were given to `lock_all`; of a lock on one
+    /// resource, that.
+    pub fn resources(&self) -> impl ExactSizeIterator<Item = &[u8]> {
+        self.entry.names()
     }
 
     /// Returns its token, what the key holds on the nodes.
@@ -324,12 +331,11 @@ pub(super) const fn one_less(left: u32) -> u32 {
 
 impl fmt::Debug for Lock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Lock")
-            .field(
-                "resource",
-                &format_args!("\"{}\"", self.resource().escape_ascii()),
-            )
-            .field("token", &self.token())
+        let mut lock = f.debug_struct("Lock");
+        for resource in self.resources() {
+            lock.field("resource", &format_args!("\"{}\"", resource.escape_ascii()));
+        }
+        lock.field("token", &self.token())
             .field("valid_until", &self.valid_until())
             .finish_non_exhaustive()
     }

@@ -170,12 +170,14 @@ impl fmt::Debug for AtRisk {
 pub struct Health {
     /// How much longer it is valid; zero if it is not.
     pub validity: Duration,
-    /// The nodes that have said that they have it, and not since that they do not: by their addresses, in
-    /// the order of the configuration. One that has fallen silent is still among them; `Redlock::nodes`
-    /// says which are away.
+    /// The nodes that said that they have it when a majority last did (at the grant, an extension or a
+    /// confirmation), or since, and not since that they do not: by their addresses, in the order of the
+    /// configuration. One that has fallen silent is among them until the next of these succeeds without
+    /// it; `Redlock::nodes` says which are away now.
     pub confirmed_by: Vec<Arc<str>>,
     /// How often in a row the handle has failed to extend it, if it is
-    /// [kept](crate::LockOptions::keep).
+    /// [kept](crate::LockOptions::keep). An extension that succeeds ends the row, also one of yours; your
+    /// own that fail do not count.
     pub failures: u32,
     /// What each node said to the last extension of these.
     pub last_report: Option<Report>,

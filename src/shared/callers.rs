@@ -203,7 +203,7 @@ impl Callers {
                     slot.watch.ends(until);
                     self.deliveries.push(Delivery::Ends(Arc::clone(slot)));
                 }
-                false => slot.watch.lasts(until),
+                false => slot.watch.extended(until),
             }
         }
     }
@@ -215,7 +215,7 @@ impl Callers {
             return;
         };
         match result {
-            Ok(until) => slot.watch.kept(until),
+            Ok(until) => slot.watch.extended(until),
             Err(error) => {
                 slot.watch.failed();
                 let report = match error {
@@ -360,6 +360,12 @@ mod tests {
         callers.note_kept(LOCK, failed());
         deliver(&mut callers);
         assert_eq!(slot.watch.failures().0, 1);
+        // A confirmation gives it no more time. An extension of the caller does.
+        callers.note_end(&outcome(true, at(15)));
+        assert_eq!(slot.watch.failures().0, 1);
+        callers.note_end(&outcome(false, at(20)));
+        assert_eq!(slot.watch.failures().0, 0);
+        assert!(ends(&slot, at(20)));
     }
 
     /// Makes the deliveries that concern the watch.

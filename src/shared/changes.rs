@@ -74,8 +74,21 @@ impl Watch {
     }
 
     /// Waits on this thread for the present state, when it is called for the first time, or else for the
-    /// next change. Returns `None` if there is none within `timeout`; at once in a forked child, and if the
-    /// handle is closed because a thread has panicked inside it ([`Redlock::check`] says so).
+    /// next change. Returns `None` if there is none within `timeout`; at once if the watch
+    /// [is closed](Self::is_closed).
+    ///
+    /// ```no_run
+    /// # use std::time::Duration;
+    /// # let redlock = shearline::Redlock::connect(["redis://10.0.0.1"])?;
+    /// let mut watch = redlock.watch("invoice:42")?;
+    /// while !watch.is_closed() {
+    ///     match watch.next(Duration::from_secs(60)) {
+    ///         Some(state) => println!("{state}"),
+    ///         None => println!("nothing has changed for a minute"),
+    ///     }
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn next(&mut self, timeout: Duration) -> Option<Inspection> {
         let end = clock::now().saturating_add(timeout);
         let waker = Waker::from(Arc::new(Unpark(thread::current())));
@@ -93,8 +106,16 @@ impl Watch {
         }
     }
 
-    /// Does [`next`](Self::next) without a timeout as a future, for any executor. Returns `None` in a forked
-    /// child, and if the handle is closed. Nothing is lost if the future is dropped before it completes: the
+    /// Returns `true` if no change is told any more: in a forked child, and if the handle is closed because
+    /// a thread has panicked inside it. Sends nothing.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        let shared = self.redlock.shared();
+        shared.is_foreign() || shared.enter().is_err()
+    }
+
+    /// Does [`next`](Self::next) without a timeout as a future, for any executor. Returns `None` if the watch
+    /// [is closed](Self::is_closed). Nothing is lost if the future is dropped before it completes: the
     /// next call goes on with the same wait.
     pub async fn changed(&mut self) -> Option<Inspection> {
         poll_fn(|context| self.poll(context)).await

@@ -19,8 +19,9 @@ use crate::time::Instant;
 
 /// A lock on its way: completes with a [`LockGuard`] or an error.
 ///
-/// [`Redlock::lock_async`], [`try_lock_async`](Redlock::try_lock_async) and
-/// [`lock_with_async`](Redlock::lock_with_async) return it. Nothing is sent before the first poll, from
+/// [`Redlock::lock_async`], [`try_lock_async`](Redlock::try_lock_async),
+/// [`lock_with_async`](Redlock::lock_with_async), and [`lock_all_async`](Redlock::lock_all_async) with its
+/// kind return it. Nothing is sent before the first poll, from
 /// which its times count. Dropping it releases whatever the nodes have granted or still grant, and does
 /// not wait for answers; in a forked child it does nothing.
 ///
@@ -37,7 +38,7 @@ pub struct Acquiring {
 enum Stage {
     /// Not polled yet.
     New {
-        resource: Vec<u8>,
+        wanted: Wanted,
         options: LockOptions,
     },
     Waiting {
@@ -47,18 +48,33 @@ enum Stage {
     Done,
 }
 
+/// What is to be locked.
+pub(super) enum Wanted {
+    One(Vec<u8>),
+    All(Vec<Vec<u8>>),
+}
+
 impl Acquiring {
-    pub(super) fn new(redlock: Redlock, resource: Vec<u8>, options: LockOptions) -> Self {
-        let stage = Stage::New { resource, options };
+    pub(super) fn new(redlock: Redlock, wanted: Wanted, options: LockOptions) -> Self {
+        let stage = Stage::New { wanted, options };
         Self { redlock, stage }
     }
 
-    fn begin(&self, resource: &[u8], options: &LockOptions) -> Result<Stage, LockError> {
+    fn begin(&self, wanted: &Wanted, options: &LockOptions) -> Result<Stage, LockError> {
+        match wanted {
+            Wanted::One(resource) => self.ask(&Request::new(resource, options)),
+            Wanted::All(resources) => {
+                let resources: Vec<&[u8]> = resources.iter().map(Vec::as_slice).collect();
+                self.ask(&Request::all(&resources, options))
+            }
+        }
+    }
+
+    fn ask(&self, request: &Request<'_>) -> Result<Stage, LockError> {
         let since = clock::now();
-        let request = Request::new(resource, options);
         let reply = self
             .redlock
-            .begin(|engine, now| engine.acquire(now, &request))?;
+            .begin(|engine, now| engine.acquire(now, request))?;
         Ok(Stage::Waiting { reply, since })
     }
 }
@@ -72,8 +88,8 @@ impl Future for Acquiring {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
         let mut stage = core::mem::replace(&mut this.stage, Stage::Done);
-        if let Stage::New { resource, options } = stage {
-            stage = match this.begin(&resource, &options) {
+        if let Stage::New { wanted, options } = stage {
+            stage = match this.begin(&wanted, &options) {
                 Ok(stage) => stage,
                 Err(error) => return Poll::Ready(Err(error)),
             };

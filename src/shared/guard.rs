@@ -45,10 +45,17 @@ impl LockGuard {
         }
     }
 
-    /// Returns the locked resource, which is the Redis key: 1 to 1024 bytes of any value.
+    /// Returns the locked resource, which is the Redis key: 1 to 1024 bytes of any value. Of a lock on
+    /// several [resources](Self::resources) it is the first.
     #[must_use]
     pub fn resource(&self) -> &[u8] {
         self.lock().resource()
+    }
+
+    /// Returns all resources of the lock, in the order in which they were given to
+    /// [`Redlock::lock_all`]; of a lock on one resource, that.
+    pub fn resources(&self) -> impl ExactSizeIterator<Item = &[u8]> {
+        self.lock().resources()
     }
 
     /// Returns the token, which is the value of the key on the nodes.
@@ -155,8 +162,7 @@ impl LockGuard {
     /// earlier than before (if an operator shortened its keys). [`lost`](Self::lost) follows the new
     /// end. Changes nothing on the nodes. With a majority of q nodes, the new end is the q-th largest
     /// remaining ttl, counted from before the question, less the [lock delay](crate::Builder::lock_delay)
-    /// and the drift. If no more than these is left, the lock is over, and [`is_valid`](Self::is_valid)
-    /// returns `false` after it.
+    /// and the drift. If no more than these is left, the lock is over: [`ConfirmError::Expired`].
     ///
     /// A lock that came from another clock ([`Lock::from_bytes`], [`Redlock::adopt`]) becomes valid by
     /// it. A lock whose loss was reported does not: its holder may have stopped. The new end is never

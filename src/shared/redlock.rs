@@ -8,6 +8,7 @@ use core::panic::{RefUnwindSafe, UnwindSafe};
 use core::time::Duration;
 
 use super::callers::Waiter;
+use super::future::Wanted;
 use super::reply::Reply;
 use super::slot::{Outcome, Slot};
 use super::state::Core;
@@ -128,8 +129,80 @@ impl Redlock {
         resource: impl AsRef<[u8]>,
         options: &LockOptions,
     ) -> Result<LockGuard, LockError> {
+        self.acquire(&Request::new(resource.as_ref(), options))
+    }
+
+    /// Takes one lock on all of `resources` for `ttl`: all of them or none, on each node at once. If any is
+    /// held, waits for it: at most 5 s, or as the handle's [`Retry`](crate::Retry) says.
+    ///
+    /// No two callers can block each other for ever, in whatever order each of them names its resources.
+    /// See [`lock_all_with`](Self::lock_all_with).
+    ///
+    /// # Errors
+    ///
+    /// As [`lock_all_with`](Self::lock_all_with).
+    pub fn lock_all(
+        &self,
+        resources: impl IntoIterator<Item = impl AsRef<[u8]>>,
+        ttl: Duration,
+    ) -> Result<LockGuard, LockError> {
+        self.lock_all_with(resources, &LockOptions::new(ttl))
+    }
+
+    /// Takes one lock on all of `resources` for `ttl` if all of them are free now: one attempt.
+    ///
+    /// # Errors
+    ///
+    /// As [`lock_all_with`](Self::lock_all_with).
+    pub fn try_lock_all(
+        &self,
+        resources: impl IntoIterator<Item = impl AsRef<[u8]>>,
+        ttl: Duration,
+    ) -> Result<LockGuard, LockError> {
+        self.lock_all_with(resources, &LockOptions::new(ttl).tries(1))
+    }
+
+    /// Takes one lock on all of `resources`, as `options` say: 1 to 64 names that differ.
+    ///
+    /// The guard has one token and one end for all of them: it is extended, kept, lost and released as a
+    /// whole, and [`resources`](LockGuard::resources) returns their names. A lock on one of them alone keeps it
+    /// out and is kept out by it, also one of another library.
+    ///
+    /// A node counts only while it has all of the names. The nodes have to allow `EVAL`, and the user
+    /// `GET`, `SET` and `DEL` on every name. An acquisition costs one command for each node, as for one
+    /// name, with a script of some 700 bytes.
+    ///
+    /// ```no_run
+    /// use std::time::Duration;
+    /// use shearline::{LockOptions, Redlock};
+    ///
+    /// let redlock = Redlock::connect(["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"])?;
+    /// let options = LockOptions::new(Duration::from_secs(10)).wait(Duration::from_secs(1));
+    /// let both = redlock.lock_all_with(["account:1", "account:2"], &options)?;
+    /// assert_eq!(both.resources().len(), 2);
+    /// // Money goes from one to the other.
+    /// both.unlock()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`lock_with`](Self::lock_with); in [`LockError::Held`] the report says which of the resources is
+    /// held ([`Report::held_resource`](crate::Report::held_resource)). [`LockError::Invalid`] also for no,
+    /// too many or equal names.
+    pub fn lock_all_with(
+        &self,
+        resources: impl IntoIterator<Item = impl AsRef<[u8]>>,
+        options: &LockOptions,
+    ) -> Result<LockGuard, LockError> {
+        let resources: Vec<_> = resources.into_iter().collect();
+        let resources: Vec<&[u8]> = resources.iter().map(AsRef::as_ref).collect();
+        self.acquire(&Request::all(&resources, options))
+    }
+
+    fn acquire(&self, request: &Request<'_>) -> Result<LockGuard, LockError> {
         let since = clock::now();
-        let shared = self.shared();
+        let (shared, options) = (self.shared(), request.options);
         let wait = options.wait_allowed(&shared.retry);
         let until = match wait.filter(|wait| !wait.is_zero()) {
             Some(wait) => Some(wait.saturating_add(GRACE)),
@@ -137,8 +210,7 @@ impl Redlock {
         };
         let until = until.map(|wait| since.saturating_add(wait));
         let slot = Arc::new(Slot::new());
-        let request = Request::new(resource.as_ref(), options);
-        let outcome = shared.run(&slot, until, |engine, now| engine.acquire(now, &request))?;
+        let outcome = shared.run(&slot, until, |engine, now| engine.acquire(now, request))?;
         self.finish_lock(slot, outcome, since)
     }
 
@@ -155,7 +227,38 @@ impl Redlock {
     /// Does [`lock_with`](Self::lock_with) as a future, for any executor. The wait of the options
     /// counts from the first poll.
     pub fn lock_with_async(&self, resource: impl AsRef<[u8]>, options: &LockOptions) -> Acquiring {
-        Acquiring::new(self.clone(), resource.as_ref().to_vec(), *options)
+        let wanted = Wanted::One(resource.as_ref().to_vec());
+        Acquiring::new(self.clone(), wanted, *options)
+    }
+
+    /// Does [`lock_all`](Self::lock_all) as a future, for any executor.
+    pub fn lock_all_async(
+        &self,
+        resources: impl IntoIterator<Item = impl AsRef<[u8]>>,
+        ttl: Duration,
+    ) -> Acquiring {
+        self.lock_all_with_async(resources, &LockOptions::new(ttl))
+    }
+
+    /// Does [`try_lock_all`](Self::try_lock_all) as a future, for any executor.
+    pub fn try_lock_all_async(
+        &self,
+        resources: impl IntoIterator<Item = impl AsRef<[u8]>>,
+        ttl: Duration,
+    ) -> Acquiring {
+        self.lock_all_with_async(resources, &LockOptions::new(ttl).tries(1))
+    }
+
+    /// Does [`lock_all_with`](Self::lock_all_with) as a future, for any executor. The wait of the options
+    /// counts from the first poll.
+    pub fn lock_all_with_async(
+        &self,
+        resources: impl IntoIterator<Item = impl AsRef<[u8]>>,
+        options: &LockOptions,
+    ) -> Acquiring {
+        let resources = resources.into_iter();
+        let wanted = Wanted::All(resources.map(|name| name.as_ref().to_vec()).collect());
+        Acquiring::new(self.clone(), wanted, *options)
     }
 
     /// Adopts a lock of another handle or process: its guard releases it when it is dropped, and

@@ -243,8 +243,8 @@ impl Watch {
 
     // ----- extensions by the engine ---------------------------------------------------------
 
-    /// The engine has extended the lock until `until`.
-    pub(super) fn kept(&self, until: Instant) {
+    /// The lock was extended until `until`, by the engine or its caller.
+    pub(super) fn extended(&self, until: Instant) {
         self.lasts(until);
         self.failures.store(0, Ordering::Relaxed);
     }

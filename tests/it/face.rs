@@ -138,6 +138,29 @@ impl Face {
         }
     }
 
+    pub(crate) fn lock_all_with(
+        &mut self,
+        resources: impl IntoIterator<Item = impl AsRef<[u8]>>,
+        options: &LockOptions,
+    ) -> Result<Held, LockError> {
+        match self {
+            Self::Shared(redlock) => redlock.lock_all_with(resources, options).map(Held::Guard),
+            Self::Local(local) => local.lock_all_with(resources, options).map(Held::Lock),
+        }
+    }
+
+    /// One attempt.
+    pub(crate) fn try_lock_all(
+        &mut self,
+        resources: impl IntoIterator<Item = impl AsRef<[u8]>>,
+        ttl: Duration,
+    ) -> Result<Held, LockError> {
+        match self {
+            Self::Shared(redlock) => redlock.try_lock_all(resources, ttl).map(Held::Guard),
+            Self::Local(local) => local.try_lock_all(resources, ttl).map(Held::Lock),
+        }
+    }
+
     pub(crate) fn extend(&mut self, held: &mut Held, ttl: Duration) -> Result<(), ExtendError> {
         match (self, held) {
             (Self::Shared(_), Held::Guard(guard)) => guard.extend(ttl).map(drop),

@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use shearline::{
-    ConfirmError, ExtendError, LockError, LockGuard, LockOptions, Redlock, UnlockError,
+    ConfirmError, ExtendError, LockError, LockGuard, LockOptions, Redlock, UnlockError, Watch,
 };
 
 use crate::face::{over, shared};
@@ -36,7 +36,14 @@ pub(crate) fn in_child(
     after();
 }
 
-fn calls_are_refused(redlock: &Redlock, guards: &mut Vec<LockGuard>) -> Result<(), &'static str> {
+fn calls_are_refused(
+    redlock: &Redlock,
+    watch: &mut Watch,
+    guards: &mut Vec<LockGuard>,
+) -> Result<(), &'static str> {
+    if !watch.is_closed() || watch.next(LONG).is_some() {
+        return Err("a child is told of no change");
+    }
     if !matches!(redlock.try_lock("child", LONG), Err(LockError::Forked)) {
         return Err("a child may not lock");
     }
@@ -71,12 +78,14 @@ fn a_forked_child_is_refused_and_releases_no_lock_of_its_parent() {
         .iter()
         .map(|key| redlock.try_lock(key, LONG).expect("free"))
         .collect();
-    let mut handle = Some(redlock.clone());
+    let watch = redlock.watch("fork:0").expect("asked");
+    assert!(!watch.is_closed());
+    let mut handles = Some((redlock.clone(), watch));
     let story = move || {
-        let redlock = handle.take().ok_or("a handle")?;
-        calls_are_refused(&redlock, &mut guards)?;
-        // The child drops its copies here: a guard, and a handle.
-        drop((guards.pop(), redlock));
+        let (redlock, mut watch) = handles.take().ok_or("a handle")?;
+        calls_are_refused(&redlock, &mut watch, &mut guards)?;
+        // The child drops its copies here: a guard, and two handles.
+        drop((guards.pop(), redlock, watch));
         Ok(())
     };
     in_child(story, || {

@@ -57,6 +57,8 @@ mod replies;
 mod restart;
 mod scripts;
 mod secrets;
+mod set_waits;
+mod sets;
 mod slow;
 #[cfg(target_os = "linux")]
 mod soak;

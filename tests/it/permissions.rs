@@ -301,3 +301,50 @@ fn a_user_with_all_permissions_is_told_of_releases() {
         }
     }
 }
+
+#[test]
+fn a_user_who_may_not_release_several_gets_none_and_a_lock_on_one_is_as_before() {
+    for (cluster, native) in clusters() {
+        for command in ["get", "del", "eval", "set"] {
+            for which in Which::BOTH {
+                permit(&cluster, &without(&format!("+{command}")));
+                let mut face = face(which, &cluster);
+                for _ in 0..2 {
+                    let refused = face.try_lock_all(["lock:a", "lock:b"], LONG);
+                    let Err(LockError::NoQuorum(report)) = &refused else {
+                        panic!("no client holds it: {refused:?}");
+                    };
+                    assert_names(report, lacks(command));
+                }
+                for key in ["lock:a", "lock:b"] {
+                    assert_eq!(cluster.copies(key), 0);
+                }
+            }
+        }
+        // A native release needs no script, and serves locks on one resource.
+        if native {
+            for which in Which::BOTH {
+                permit(&cluster, &format!("{} +delifeq", without("+eval")));
+                let mut face = face(which, &cluster);
+                for _ in 0..2 {
+                    let lock = face.try_lock("lock:a", LONG).expect("free");
+                    assert!(face.try_lock_all(["lock:b", "lock:c"], LONG).is_err());
+                    face.unlock(lock).expect("held");
+                    face.assert_gone(&cluster, "lock:a");
+                }
+            }
+        }
+        for which in Which::BOTH {
+            permit(&cluster, &LINE);
+            let mut face = face(which, &cluster);
+            let lock = face.try_lock_all(["lock:a", "lock:b"], LONG).expect("free");
+            face.unlock(lock).expect("held");
+            let refused = face.try_lock_all(["lock:a", "other:b"], LONG);
+            assert!(
+                matches!(&refused, Err(LockError::NoQuorum(_))),
+                "{refused:?}"
+            );
+            face.assert_gone(&cluster, "lock:a");
+        }
+    }
+}

@@ -58,6 +58,7 @@ fn second_process() {
             Path::new(&env::var_os(INPUT).expect("a path")),
         ),
         "extend-delayed" => crate::delay::extend(&redlock, &env::var(INPUT).expect("the lock")),
+        "take-over-all" => crate::sets::take_over(&redlock, &env::var(INPUT).expect("the lock")),
         "take-over" => take_over(&redlock, &env::var(INPUT).expect("the lock")),
         other => panic!("no such part: {other}"),
     }

@@ -15,13 +15,13 @@ use crate::servers::{self, Cluster, LONG, Options, eventually};
 /// The ttl of all clients in the stories that wait for a barrier.
 const SHORT: Duration = Duration::from_secs(1);
 
-fn strict(cluster: &Cluster, longest: Duration) -> Builder {
+pub(crate) fn strict(cluster: &Cluster, longest: Duration) -> Builder {
     let builder = over(cluster).restart_guard(RestartGuard::Strict);
     builder.max_ttl(longest)
 }
 
 /// A face for which all nodes count and have nothing in flight.
-fn trusting(which: Which, builder: Builder) -> Face {
+pub(crate) fn trusting(which: Which, builder: Builder) -> Face {
     let mut face = which.build(builder);
     let ready = |node: &NodeStatus| node.state == NodeState::Ready;
     eventually("all nodes vote", || {

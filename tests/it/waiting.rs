@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use shearline::engine::Event;
 use shearline::{
-    Builder, Driver, Lock, LockError, LockOptions, NodeStatus, Redlock, Retry, Waking,
+    Builder, Driver, Lock, LockError, LockOptions, NodeStatus, Redlock, Retry, ServerError, Waking,
 };
 
 use crate::executor::block_on;
@@ -359,6 +359,21 @@ fn a_server_that_speaks_only_resp2_is_looked_at_from_time_to_time() {
             let mut face = which.build(quiet(&cluster));
             let waking = learned_by_looking(&cluster, &mut face, &which.key("resp2"));
             assert_eq!(waking, [Waking::Resp2; 3]);
+        }
+    }
+}
+
+/// As Google's Memorystore for Redis answers: it blocks `CLIENT`.
+#[test]
+fn a_server_that_does_not_know_client_is_looked_at_from_time_to_time() {
+    for options in [Options::redis(), Options::valkey()] {
+        let options = options.arguments(["--rename-command", "CLIENT", ""]);
+        let cluster = Cluster::with(3, &options);
+        for which in Which::BOTH {
+            let mut face = which.build(quiet(&cluster));
+            let waking = learned_by_looking(&cluster, &mut face, &which.key("client"));
+            let unknown = Waking::Refused(ServerError::from_line(b"ERR"));
+            assert_eq!(waking, [unknown; 3]);
         }
     }
 }

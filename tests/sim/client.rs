@@ -22,6 +22,7 @@ use crate::server::Server;
 use crate::trace::{self, Place};
 use crate::user::{Call, Task, User};
 use crate::watchdog;
+use crate::watching::Watching;
 use crate::world::{Event, World};
 use crate::written::Writing;
 
@@ -84,6 +85,8 @@ pub(crate) struct Client {
     pub(crate) reinit: Option<Call>,
     /// It has asked who holds a resource.
     pub(crate) inspecting: Option<Inspecting>,
+    /// It watches a resource.
+    pub(crate) watching: Option<Watching>,
 }
 
 /// A client's way to one node.
@@ -384,6 +387,7 @@ impl Client {
             to_reinit: false,
             reinit: None,
             inspecting: None,
+            watching: None,
         }
     }
 
@@ -421,6 +425,7 @@ impl Client {
         self.to_reinit = false;
         self.reinit = None;
         self.inspecting = None;
+        self.watching = None;
         for user in &mut self.users {
             user.task = Task::Idle;
         }
@@ -854,6 +859,7 @@ impl World {
     fn transmit(&mut self, client: usize, conn: usize, bytes: &[u8]) -> usize {
         self.is_newer_than_the_last(client, conn);
         let len = self.write(conn, bytes);
+        self.watch_writes(conn, &bytes[..len]);
         let there = &self.clients[client];
         let writing = Writing {
             place: self.inputs,

@@ -45,6 +45,7 @@ pub(crate) const DELAYING: Kind = kind("delaying", |entropy| {
             Fault::Suspend,
             Fault::Drift,
             Fault::ForgetScripts,
+            Fault::Delete,
         ])
         .map(|weight| weight * entropy.below(4)),
         ..Plan::tame(clients)

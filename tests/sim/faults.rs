@@ -480,6 +480,7 @@ impl World {
         for server in servers {
             self.command(server, words);
         }
+        self.note_change(resource);
     }
 
     /// Ends the process of a server. `memory`: how much of the newest past is missing after the

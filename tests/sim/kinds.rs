@@ -12,14 +12,15 @@ use crate::entropy::Entropy;
 use crate::faults::Fault;
 use crate::plan::{Guard, Kinds, Members, Plan};
 use crate::theme;
+use crate::watching::WATCHING;
 
 /// How often the clients of most of these worlds inspect a resource: once in a hundred turns.
 const FEW: u32 = 10_000;
 
 /// All that can be chosen by name.
-pub(crate) const KINDS: [Kind; 18] = [
+pub(crate) const KINDS: [Kind; 19] = [
     NARROW, ALONE, INSPECTING, KEEPING, OUTAGES, STEPPED, RAISED, CRAMPED, EXTENDED, INHERITED,
-    FORGOTTEN, FLUSHED, STOPPED, ASLEEP, GIVEN_UP, CROWDED, RIVALS, DELAYING,
+    FORGOTTEN, FLUSHED, STOPPED, ASLEEP, GIVEN_UP, CROWDED, RIVALS, DELAYING, WATCHING,
 ];
 
 pub(crate) const fn kind(name: &'static str, draw: fn(&mut Entropy) -> Plan) -> Kind {
@@ -340,13 +341,13 @@ mod tests {
     /// Histories of each kind.
     const SEEDS: u64 = 40;
 
-    /// `INSPECTING` has a test of its own (`oracle::inspect`), and so has `NARROW` (`mutations`), which
+    /// `INSPECTING` and `WATCHING` have tests of their own (in `oracle`), and so has `NARROW` (`mutations`), which
     /// only a build with mutations has.
     #[test]
     fn kinds_for_one_purpose_keep_their_promises() {
         let mut bad = 0;
         for kind in KINDS {
-            if [NARROW, INSPECTING]
+            if [NARROW, INSPECTING, WATCHING]
                 .map(|kind| kind.name)
                 .contains(&kind.name)
             {

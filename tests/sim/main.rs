@@ -45,6 +45,7 @@ pub(crate) mod theme;
 pub(crate) mod trace;
 pub(crate) mod user;
 pub(crate) mod watchdog;
+pub(crate) mod watching;
 pub(crate) mod world;
 pub(crate) mod written;
 

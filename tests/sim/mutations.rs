@@ -169,6 +169,7 @@ mod tests {
     };
     use crate::replay::number;
     use crate::sweep::{Until, say, sweep};
+    use crate::watching::WATCHING;
 
     /// Guards that these worlds do not need, or that no oracle looks at, and the stories of the library
     /// that notice them. `tests/breakages.sh` reads this table.
@@ -308,6 +309,7 @@ mod tests {
         ("DebtsAfterSets", "order"),
         ("DeadAfterIgnored", "silence"),
         ("RoundsKept", "memory"),
+        ("LateLookCounts", "watch"),
         ("NeverReconnects", "liveness"),
     ];
 
@@ -322,6 +324,7 @@ mod tests {
             let kind = match oracle {
                 "queue" => CROWDED,
                 "delay" => DELAYING,
+                "watch" => WATCHING,
                 "kept" | "told-early" => OUTAGES,
                 _ => ANY,
             };

@@ -112,6 +112,8 @@ pub(crate) struct Plan {
     pub(crate) second_thoughts: u32,
     /// How often a client inspects a resource when it has a turn. Most worlds have none.
     pub(crate) inspects: u32,
+    /// How often a client begins to watch a resource when it has a turn and does not. Most worlds have none.
+    pub(crate) watches: u32,
     /// How often a lock is kept by its engine. Most worlds have none such.
     pub(crate) keeps: u32,
     /// How often the holder of a lock asks to be told when it is at risk.
@@ -297,6 +299,7 @@ impl Plan {
             cancels: entropy.pick(&[0, 0, 50_000, 300_000]),
             second_thoughts: 0,
             inspects: 0,
+            watches: 0,
             keeps: 0,
             alerts: 0,
             extensions: entropy.pick(&[None, None, Some(1), Some(3)]),
@@ -540,6 +543,7 @@ impl Plan {
             cancels: 0,
             second_thoughts: 0,
             inspects: 0,
+            watches: 0,
             keeps: 0,
             alerts: 0,
             extensions: None,

@@ -695,6 +695,7 @@ impl World {
             },
             (None, None) => {}
         }
+        self.watch_asks(conn, words, &out[start..]);
         self.inspected(
             self.conns[conn].peer,
             self.conns[conn].node,

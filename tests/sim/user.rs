@@ -5,7 +5,7 @@ use std::time::Duration;
 use shearline::engine::{Event as Told, Extension, Request, RoundId};
 use shearline::{ExtendError, InspectError, Instant, Lock, LockError, LockOptions, ReinitError};
 
-use crate::clock::{MILLI, NEVER, Time};
+use crate::clock::{MILLI, NEVER, SECOND, Time};
 use crate::oracle::{Belief, Inspecting, Limits, Release, Verb, token_of};
 use crate::plan::TRIES;
 use crate::trace::{self, Place};
@@ -13,6 +13,9 @@ use crate::world::World;
 
 /// The place of the confirmation among the weights of a plan.
 const CONFIRM: usize = 5;
+
+/// How long a user works at most when all faults have ended.
+const LONGEST_LAST_WORK: Time = SECOND;
 
 /// A user who wants one resource from time to time.
 pub(crate) struct User {
@@ -266,9 +269,12 @@ impl World {
     }
 
     /// It works for a while before it does anything with its lock, and never does it at once: the
-    /// time separates earlier from later commands.
+    /// time separates earlier from later commands. When all faults have ended it does not keep others out
+    /// for longer than they have time: its engine may keep its lock.
     fn work(&mut self) -> Time {
-        self.now + 1 + self.plan.shortest_work + self.entropy.span(self.plan.work)
+        let work = self.plan.shortest_work + self.entropy.span(self.plan.work);
+        let most = if self.calm { LONGEST_LAST_WORK } else { NEVER };
+        self.now + 1 + work.min(most)
     }
 
     fn call(&mut self, client: usize, round: RoundId, ttl: Duration) -> Call {
@@ -336,7 +342,11 @@ impl World {
             }
             Told::Kept { lock, result } => self.kept(client, lock, &result),
             Told::AtRisk { lock } => self.at_risk(client, lock),
-            Told::Inspected { round, result } => self.check_inspection(client, round, &result),
+            Told::Inspected { round, result } => {
+                if !self.changed(client, round, &result) {
+                    self.check_inspection(client, round, &result);
+                }
+            }
             Told::Reinitialised { round, result } => self.reinitialised(client, round, &result),
             Told::Confirmed { .. } | _ => {
                 self.object("outcome", format!("client {client} was told something new"));
@@ -493,8 +503,10 @@ impl World {
                 Err(error) => {
                     self.check_unconfirmed(client, hold, &asked, &error);
                     if matches!(error, ExtendError::Lost(_)) {
-                        self.told_of_loss(client, hold);
                         self.oracle.misses(&hold.lock.token());
+                    }
+                    if matches!(error, ExtendError::Lost(_) | ExtendError::Expired) {
+                        self.told_of_loss(client, hold);
                         self.end_belief(client, self.plan.resource_of(user));
                     }
                 }
@@ -574,7 +586,7 @@ impl World {
             self.reinit(client);
             return true;
         }
-        if self.inspects(client) {
+        if self.inspects(client) || self.watches(client) {
             return true;
         }
         let now = self.now;

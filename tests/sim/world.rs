@@ -199,6 +199,7 @@ impl World {
         let marked = self.plan.guard == Guard::Strict;
         let barriers = if marked { self.plan.lock_within() } else { 0 };
         self.run_until((self.now + AFTERMATH).max(healed + barriers))?;
+        self.end_watches();
         self.check_clean();
         self.check_voting();
         self.verdict()

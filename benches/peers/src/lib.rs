@@ -6,10 +6,12 @@
 //! * For what only computes: [`measure`].
 //! * For locks: [`turns`] measures [`cycle`]s of the [`clients`], the [`floor`] among them, on
 //!   [`servers`], with a [`proxy`] in front of those that are disturbed.
-//! * For both: [`figure`], [`judgement`], [`allocations`], [`random`], [`table`] and [`progress`].
+//! * For both: [`figure`], [`judgement`], [`allocations`], [`random`], [`table`], [`curve`] and
+//!   [`progress`].
 
 pub mod allocations;
 pub mod clients;
+pub mod curve;
 pub mod cycle;
 pub mod encryption;
 pub mod figure;

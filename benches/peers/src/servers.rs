@@ -149,6 +149,37 @@ impl Server {
         ask(&mut stream, words)
     }
 
+    /// Returns a section of what the server says about itself.
+    ///
+    /// # Errors
+    ///
+    /// It does not answer.
+    pub fn info(&self, section: &str) -> Result<String, Failure> {
+        let mut stream = TcpStream::connect(self.address)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        // The server ends the connection behind the answer.
+        let commands = [command(&["INFO", section]), command(&["QUIT"])];
+        stream.write_all(&commands.concat())?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        Ok(answer)
+    }
+
+    /// Returns the processor time that all threads of the process have used.
+    ///
+    /// # Errors
+    ///
+    /// It has ended, or this is no Linux.
+    pub fn processor_time(&self) -> Result<Duration, Failure> {
+        let mut nanos = 0;
+        for task in std::fs::read_dir(format!("/proc/{}/task", self.child.id()))? {
+            let line = std::fs::read_to_string(task?.path().join("schedstat"))?;
+            let time = line.split(' ').next().unwrap_or_default();
+            nanos += time.parse::<u64>()?;
+        }
+        Ok(Duration::from_nanos(nanos))
+    }
+
     fn signal(&self, signal: Signal) -> Result<(), Failure> {
         Ok(kill_process(Pid::from_child(&self.child), signal)?)
     }

@@ -18,7 +18,7 @@ use core::time::Duration;
 use crate::entry::Entry;
 use crate::keys::{ClaimKey, NodeId, OperationKey, PlaceKey};
 use crate::node::Command;
-use crate::quorum::{Kept, NodeSet};
+use crate::quorum::{Kept, Majority, NodeSet};
 use crate::slab::Key;
 use crate::time::{Instant, NANOS_PER_TICK, nanos};
 use crate::timer::TimerKey;
@@ -34,10 +34,9 @@ pub(crate) struct Claim {
     pub(crate) stage: Stage,
     /// Key and token. `None` while a `Lock` outside owns them, unless it is kept: then a copy.
     pub(crate) entry: Option<Entry>,
-    /// It was granted elsewhere: only what holds for every such lock is assumed of it.
-    pub(crate) adopted: bool,
-    /// An extension is open that its engine has begun by itself.
-    pub(crate) is_extending: bool,
+    pub(crate) origin: Origin,
+    /// How many extensions of it count votes.
+    pub(crate) extending: u8,
     /// The longest that any node was asked to keep it: the ttl and the lock delay.
     pub(crate) life: Duration,
     /// Until when the lock may be trusted, if it is held. [`Instant::ZERO`] if that is not known
@@ -73,7 +72,9 @@ pub(crate) struct Claim {
     /// The nodes that were asked to extend it and did not have it: they get a copy again.
     pub(crate) lacking: NodeSet,
     /// How often a node that lacked it said that it has it.
-    pub(crate) regained: u32,
+    pub(crate) regained: u16,
+    /// The nodes that had it, and have not said so again since a majority last did.
+    pub(crate) unconfirmed: NodeSet,
     pub(crate) questions: Questions,
     pub(crate) timer: Option<TimerKey>,
     /// Where others wait for its lock, while it is held.
@@ -91,6 +92,17 @@ pub(crate) struct Questions {
     pub(crate) newest: Option<OperationKey>,
     /// There may be older ones.
     pub(crate) older: bool,
+}
+
+/// Who has made the attempt.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Origin {
+    /// This engine, for one resource.
+    One,
+    /// This engine, for several.
+    Several,
+    /// Another: only what holds for every lock is assumed of it.
+    Elsewhere,
 }
 
 /// Where a claim stands.
@@ -116,7 +128,14 @@ pub(crate) enum Stage {
 impl Claim {
     /// A claim of an attempt that has sent nothing yet.
     pub(crate) fn attempt(operation: OperationKey, entry: Entry, life: Duration) -> Self {
-        Self::new(Stage::Attempt { operation }, Some(entry), life)
+        let origin = match entry.is_several() {
+            true => Origin::Several,
+            false => Origin::One,
+        };
+        Self {
+            origin,
+            ..Self::new(Stage::Attempt { operation }, Some(entry), life)
+        }
     }
 
     /// The claim of a lock that was granted elsewhere: any of `nodes` may have it.
@@ -127,7 +146,7 @@ impl Claim {
         gone_by: Instant,
     ) -> Self {
         Self {
-            adopted: true,
+            origin: Origin::Elsewhere,
             valid_until: until,
             told_until: until,
             gone_by,
@@ -142,8 +161,8 @@ impl Claim {
             key: ClaimKey(Key::NONE),
             stage,
             entry,
-            adopted: false,
-            is_extending: false,
+            origin: Origin::One,
+            extending: 0,
             life,
             valid_until: Instant::ZERO,
             told_until: Instant::ZERO,
@@ -159,6 +178,7 @@ impl Claim {
             resent: NodeSet::EMPTY,
             lacking: NodeSet::EMPTY,
             regained: 0,
+            unconfirmed: NodeSet::EMPTY,
             questions: Questions::default(),
             timer: None,
             place: None,
@@ -217,6 +237,11 @@ impl Claim {
         }
     }
 
+    /// A majority has said that it has it.
+    pub(crate) fn confirmed_by(&mut self, majority: &Majority) {
+        self.unconfirmed = self.granted.without(majority.nodes());
+    }
+
     /// Returns the nodes that are known to have it, and run no `SET` of it any more.
     pub(crate) fn settled(&self) -> NodeSet {
         self.granted.without(self.lost)
@@ -229,6 +254,21 @@ impl Claim {
             Instant::ZERO => self.gone_by,
             known => known,
         }
+    }
+
+    /// Returns `true` if this engine has made the attempt, for several resources.
+    pub(crate) fn is_for_several(&self) -> bool {
+        self.origin == Origin::Several
+    }
+
+    /// Returns `true` if it was granted elsewhere.
+    pub(crate) fn is_adopted(&self) -> bool {
+        self.origin == Origin::Elsewhere
+    }
+
+    /// Returns `true` if it is on several resources, and its entry is here.
+    pub(crate) fn is_several(&self) -> bool {
+        self.entry.as_ref().is_some_and(Entry::is_several)
     }
 
     /// Returns `true` if it is being released and no node can hold it any more.
@@ -389,18 +429,40 @@ impl Claim {
         self.alert = self.alert.max(ticks);
     }
 
-    /// Returns what is due at `now` before the end of its lock, and begins to wait for what is due next.
-    pub(super) fn due(&mut self, now: Instant, timers: &mut Timers) -> Option<LockDue> {
+    /// Returns what is due at `now` before the end of its lock, one of so many `locks`, and begins to wait
+    /// for what is due next.
+    pub(super) fn due(
+        &mut self,
+        now: Instant,
+        locks: usize,
+        timers: &mut Timers,
+    ) -> Option<LockDue> {
         let due = if self.alert != 0 && self.at_risk_from() <= now {
             self.alert = 0;
             Some(LockDue::AtRisk)
         } else {
             let kept = self.kept.as_ref();
-            kept.and_then(|kept| kept.due(now, self.valid_until))
+            kept.and_then(|kept| kept.due(now, self.valid_until, locks))
                 .map(LockDue::Extend)
         };
         self.watch(timers);
         due
+    }
+
+    /// Returns by how much its lock is to be extended at `now`, if it is held and that is due, whenever it was
+    /// to be tried again.
+    pub(super) fn try_at_once(
+        &mut self,
+        now: Instant,
+        locks: usize,
+        timers: &mut Timers,
+    ) -> Option<Duration> {
+        let kept = self.kept.as_ref().filter(|_| self.is_held())?;
+        kept.waits_no_more();
+        kept.begin_again();
+        let ttl = kept.due(now, self.valid_until, locks);
+        self.watch(timers);
+        ttl
     }
 }
 

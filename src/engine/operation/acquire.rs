@@ -4,9 +4,11 @@
 //! the same `SET .. NX PX` goes to all nodes at once, a majority decides, and an attempt that fails
 //! releases what it locked, waits a random time, and begins again with a fresh token.
 
+mod several;
+mod turns;
 mod waiting;
 
-use alloc::vec::Vec;
+use alloc::boxed::Box;
 use core::time::Duration;
 
 use rand::Rng;
@@ -18,7 +20,7 @@ use crate::invariant::Must;
 use crate::keys::{ClaimKey, NodeId, OperationKey, PlaceKey, WaiterKey};
 use crate::limits::{TOKEN_BYTES_MAX, TOKEN_RANDOM_BYTES};
 use crate::node::{
-    Access, Command, Forbidden, Reply, Trouble, Whose, refuses_for_certain, wants_the_text,
+    Access, Command, Dialect, Forbidden, Reply, Trouble, Whose, refuses_for_certain, wants_the_text,
 };
 use crate::quorum::{Acquisition, Keeping, Lock, Majority, NodeSet, Vote};
 use crate::time::Instant;
@@ -33,6 +35,7 @@ use crate::engine::contract::{Event, Request, RoundId};
 use crate::engine::parts::Parts;
 use crate::engine::queues::{Refusal, Waiter};
 use crate::engine::settings::SHORTEST_REST;
+use several::{Several, several_answered};
 use waiting::why_at_last;
 
 /// See the [module](self).
@@ -40,7 +43,7 @@ use waiting::why_at_last;
 pub(in crate::engine) struct Acquire {
     /// The claim of the present attempt.
     claim: Option<ClaimKey>,
-    /// The resource, and who else wants it.
+    /// The resource, and who else wants it; of several that one for which it waits.
     place: PlaceKey,
     /// It waits for its turn, or has waited: its caller knows it by that.
     waiter: Option<WaiterKey>,
@@ -50,6 +53,8 @@ pub(in crate::engine) struct Acquire {
     /// For how many nanoseconds the lock is kept. Zero: it is not.
     keep: u64,
     verdict: Verdict,
+    /// `None`: one resource is wanted.
+    several: Option<Box<Several>>,
 }
 
 /// The state of an attempt.
@@ -78,7 +83,14 @@ impl Acquire {
             extensions: request.options.extensions_left(),
             keep: request.options.kept_nanos(),
             verdict: Verdict::Open,
+            several: None,
         }
+    }
+
+    /// The same for several resources: these are their places.
+    pub(in crate::engine) fn of_several(mut self, places: Box<[PlaceKey]>, nodes: usize) -> Self {
+        self.several = Some(Box::new(Several::new(places, nodes)));
+        self
     }
 
     /// Returns the operation of `waiter`, which was kept as this. Its lock is kept for `keep` nanoseconds.
@@ -91,6 +103,7 @@ impl Acquire {
             extensions: kept.extensions,
             keep,
             verdict: Verdict::Open,
+            several: None,
         }
     }
 
@@ -110,9 +123,10 @@ impl Acquire {
     /// One attempt, of a round that is new: the same bytes to every node, before any answer is read.
     fn ask_nodes(&mut self, cx: &mut Context<'_>) {
         let parts = &mut *cx.parts;
-        let (buffer, owner) = (parts.claims.buffers.take(), &parts.settings.owner);
-        let resource = parts.queues.name(self.place);
-        let entry = fresh_entry(buffer, resource, &mut parts.random, owner);
+        let entry = match self.several {
+            None => self.fresh_entry(parts),
+            Some(_) => self.fresh_entry_of_several(parts),
+        };
         let delay = parts.settings.delay;
         let life = delay.life(cx.round.ttl);
         let claim = Claim::attempt(cx.round.key, entry.delayed(delay), life);
@@ -126,6 +140,16 @@ impl Acquire {
                 cx.round.arm(&mut cx.parts.timers);
             }
         }
+    }
+
+    /// The resource with a fresh token.
+    #[inline]
+    fn fresh_entry(&self, parts: &mut Parts) -> Entry {
+        let (buffer, owner) = (parts.claims.buffers.take(), &parts.settings.owner);
+        let resource = parts.queues.name(self.place);
+        with_fresh_token(&mut parts.random, owner, |token| {
+            Entry::new(buffer, resource, token)
+        })
     }
 
     /// Asks `node` late: its handshake is done, or its permission was shown.
@@ -203,8 +227,16 @@ impl Acquire {
         };
         cx.parts.give_back(cx.now, claim);
         match rest {
-            Some(until) => self.rest_until(until, refusal, cx),
+            Some(until) => self.rest_after(refusal, until, cx),
             None => self.decide(Verdict::Refused(refusal), cx),
+        }
+    }
+
+    /// Waits after an attempt that was refused, whose random delay ends `until` then.
+    fn rest_after(&mut self, refusal: Refusal, until: Instant, cx: &mut Context<'_>) {
+        match self.several {
+            None => self.rest_until(until, refusal, cx),
+            Some(_) => self.rest_several(until, refusal, cx),
         }
     }
 
@@ -225,6 +257,10 @@ impl Acquire {
         let (queues, buffers) = (&mut parts.queues, &mut parts.claims.buffers);
         match (&self.verdict, self.waiter) {
             (Verdict::HandedOut, None) => None,
+            _ if self.several.is_some() => {
+                Self::leave_several(operation, parts);
+                None
+            }
             (Verdict::HandedOut, Some(waiter)) => {
                 queues.forget(waiter);
                 None
@@ -251,12 +287,15 @@ impl Acquire {
     /// Returns what each node said, and what is known of the holder: this engine, or another of which the
     /// nodes have said who it is, and for how long they keep the lock. All who wait for it know the same.
     fn report_held(&self, cx: &mut Context<'_>) -> Report {
-        let (report, parts) = (cx.report(), &mut *cx.parts);
-        let own = parts.queues.holder(self.place);
+        let (report, place) = self.name_held(cx.report(), cx);
+        let (Some(place), parts) = (place, &mut *cx.parts) else {
+            return report;
+        };
+        let own = parts.queues.holder(place);
         if let Some(claim) = own.and_then(|claim| parts.claims.get(claim)) {
             return report.held_here(&parts.settings.owner, claim.valid_until);
         }
-        let Some((waiting, _)) = parts.queues.waiting(self.place) else {
+        let Some((waiting, _)) = parts.queues.waiting(place) else {
             return report;
         };
         let counts = |node| parts.nodes[node].counts_from(cx.now) <= cx.now;
@@ -289,6 +328,9 @@ impl Acquire {
         if parts.queues.is_anyone_waiting() {
             parts.tell_watches_at(self.place);
         }
+        if self.several.is_some() {
+            self.hold_several(key, cx);
+        }
         self.verdict = Verdict::HandedOut;
         Some(Lock::granted(majority, entry, id, valid_until, ttl, left))
     }
@@ -298,6 +340,9 @@ impl Operate for Acquire {
     /// Asks at once if it is its turn. An operation that makes one attempt never waits for its turn:
     /// it asks beside the others, or is refused at once if this engine holds the lock.
     fn begin(&mut self, cx: &mut Context<'_>) {
+        if self.several.is_some() {
+            return self.begin_several(cx);
+        }
         let turn = cx.parts.queues.contend(self.place, cx.round.key);
         let once = self.tries_allowed == Some(1);
         let leaves =
@@ -402,6 +447,7 @@ impl Operate for Acquire {
                 }
                 return;
             }
+            Answer::Named(which) => return self.named(node, which, cx),
             // It is reported also of a node whose answer would not have counted.
             Answer::Withheld(outcome) => {
                 if cx.round.asks(node) && !cx.round.awaits(node) {
@@ -486,6 +532,9 @@ impl Operate for Acquire {
     fn lead(&mut self, cx: &mut Context<'_>) {
         match cx.round.state {
             State::Queued { .. } | State::Resting { .. } => {
+                if self.wants_several() {
+                    self.lead_several(cx);
+                }
                 let waiting = cx.parts.queues.waiting(self.place);
                 let (after, leaves) = waiting.map_or((Verdict::Open, false), |(waiting, _)| {
                     (Verdict::Refused(waiting.why), !waiting.has_asked())
@@ -550,13 +599,14 @@ fn prepare_ballots(cx: &mut Context<'_>) {
     }
 }
 
-/// `resource` with a fresh token, written into `buffer`.
-fn fresh_entry(buffer: Vec<u8>, resource: &[u8], random: &mut StdRng, owner: &[u8]) -> Entry {
+/// Hands a fresh token to `make`, and returns what that does.
+#[inline(always)]
+fn with_fresh_token(random: &mut StdRng, owner: &[u8], make: impl FnOnce(&[u8]) -> Entry) -> Entry {
     let mut token = [0; TOKEN_BYTES_MAX];
     random.fill_bytes(&mut token[..TOKEN_RANDOM_BYTES]);
     let len = TOKEN_RANDOM_BYTES + owner.len();
     token[TOKEN_RANDOM_BYTES..len].copy_from_slice(owner);
-    Entry::new(buffer, resource, &token[..len])
+    make(&token[..len])
 }
 
 // ----- what is made of answers --------------------------------------------------------------
@@ -585,6 +635,10 @@ pub(in crate::engine) fn set_answered(
             paid = claim.denied(node);
             Answer::Nil
         }
+        // One of several keys is of another type: nothing was done.
+        Reply::Error(error) if claim.is_for_several() && error.code() == "WRONGTYPE" => {
+            return set_answered(now, node, key, Reply::Nil, parts);
+        }
         Reply::Error(error) => {
             match guard!(ErrorIsDenial, !refuses_for_certain(error)) {
                 true => claim.set_lost(node),
@@ -601,15 +655,25 @@ pub(in crate::engine) fn set_answered(
         Reply::Forbidden(Forbidden::Command | Forbidden::Key) => {
             paid = claim.denied(node);
             let there = &mut parts.nodes[node];
-            let missing = reply.missing(there.verb_of_set());
+            let several = claim.is_for_several();
+            let verb = match several {
+                true => Dialect::Text.verb(),
+                false => there.verb_of_set(),
+            };
+            let missing = reply.missing(verb);
             let missing = missing.unwrap_or(Unusable::NoPermission);
-            there.forbidden(missing);
+            if !several || there.native_release().is_none() {
+                there.forbidden(missing);
+            }
             Answer::Vote(unusable(missing))
         }
         // A script. What it had called before stays done.
         Reply::Forbidden(Forbidden::Within) => {
             claim.set_lost(node);
             Answer::Vote(unusable(Unusable::NoPermission))
+        }
+        Reply::Integer(said) if claim.is_for_several() => {
+            return several_answered(now, node, key, said, parts);
         }
         Reply::Integer(_) | Reply::Pair(..) | Reply::Other => {
             claim.set_lost(node);

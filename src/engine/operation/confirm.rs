@@ -6,7 +6,8 @@
 //! end was not known, becomes valid; a lock whose keys were shortened ends earlier.
 //!
 //! A lock that was reported as over is not revived: its holder has stopped, and a second end would
-//! not be reported.
+//! not be reported. One of which no more than the lock delay and the drift is left is over: that is
+//! reported at once.
 //!
 //! # Not here
 //!
@@ -50,7 +51,7 @@ impl Confirm {
     ) -> Result<Self, ConfirmError> {
         let mut held = LockQuestion::new(lock, Question::Confirm, parts)?;
         if held.valid_until != Instant::ZERO && held.valid_until <= now {
-            held.end(&mut parts.claims);
+            held.end(parts);
             return Err(ConfirmError::Expired);
         }
         let kept = vec![Duration::ZERO; parts.nodes.len()].into();
@@ -101,6 +102,7 @@ impl AboutHeld for Confirm {
         cx.round.ttl = held.entry.delay().ttl(kept);
         let mut end = drift.valid_until(sent, cx.round.ttl);
         if let Some(claim) = held.claim_in(&mut cx.parts.claims) {
+            claim.confirmed_by(&majority);
             if claim.questions.newest != Some(cx.round.key) {
                 end = end.max(claim.valid_until); // An extension was asked for after this.
             }
@@ -116,6 +118,9 @@ impl AboutHeld for Confirm {
             claim.gone_by = claim.gone_by.max(gone_by);
             claim.watch(&mut cx.parts.timers);
         }
-        self.held.decide(Verdict::Kept(majority, end), cx);
+        match end <= cx.now {
+            true => self.held.run_out(cx),
+            false => self.held.decide(Verdict::Kept(majority, end), cx),
+        }
     }
 }

@@ -88,6 +88,7 @@ impl AboutHeld for Extend {
         let drift = cx.parts.settings.drift;
         let end = drift.valid_until(cx.round.sent, cx.round.ttl).max(known);
         if let Some(claim) = claim {
+            claim.confirmed_by(&majority);
             let is_later = claim.valid_until < end;
             claim.valid_until = claim.valid_until.max(end);
             if let Some(kept) = claim.kept.as_ref().filter(|_| is_later) {

@@ -22,7 +22,7 @@ use crate::engine::answer::{Answer, unusable};
 use crate::engine::claims::Claims;
 use crate::engine::claims::claim::{Claim, Questions};
 use crate::engine::contract::{Event, Extension, RoundId, random_part};
-use crate::engine::parts::Parts;
+use crate::engine::parts::{News, Parts};
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -42,7 +42,7 @@ pub(in crate::engine) struct LockQuestion {
     /// The nodes that were known to lack the key before any node was asked.
     pub(super) lacking: NodeSet,
     /// How often one of them had it again by then.
-    pub(super) regained: u32,
+    pub(super) regained: u16,
     verdict: Verdict,
 }
 
@@ -54,6 +54,8 @@ pub(in crate::engine) enum Verdict {
     /// A majority keeps it, and it may be trusted until this instant.
     Kept(Majority, Instant),
     Lost,
+    /// A majority keeps it, and it may not be trusted any more.
+    RunOut,
     Unconfirmed,
     /// It was released or handed over while this was open.
     Closed,
@@ -79,7 +81,7 @@ impl LockQuestion {
         // All nodes count if it is this engine's own. Of one that was handed over only those that
         // it stands on: the previous owner may still release a copy that it had no answer about,
         // over its own connection, after the lock was extended here.
-        let own = claim.filter(|claim| !guard!(EveryVoterCounts, claim.adopted));
+        let own = claim.filter(|claim| !guard!(EveryVoterCounts, claim.is_adopted()));
         let voters = own.map_or(lock.voters(), |_| parts.nodes.set());
         let (lacking, regained) =
             claim.map_or((NodeSet::EMPTY, 0), |claim| (claim.lacking, claim.regained));
@@ -107,7 +109,6 @@ impl LockQuestion {
         let buffer = parts.claims.buffers.take();
         let there = parts.claims.get_mut(claim);
         let there = there.filter(|claim| claim.is_held()).must()?;
-        there.is_extending = true;
         Some(Self {
             lock,
             own: true,
@@ -136,6 +137,7 @@ impl LockQuestion {
         if let Some(claim) = self.claim_in(&mut cx.parts.claims) {
             claim.life = claim.life.max(self.entry.delay().life(cx.round.ttl));
             claim.questions.older |= claim.questions.newest.replace(cx.round.key).is_some();
+            claim.extending = claim.extending.saturating_add(self.is_extension());
         }
         self.tell_of_write(cx);
         let patience = Patience::for_vote(cx.round.ttl, &cx.parts.settings);
@@ -179,7 +181,9 @@ impl LockQuestion {
     /// extension: what the nodes were to tell them is lost.
     fn tell_of_write(&self, cx: &mut Context<'_>) {
         if self.question == Question::Extend && cx.parts.queues.is_anyone_waiting() {
-            cx.parts.wrote_to(cx.now, self.entry.resource());
+            for name in self.entry.names() {
+                cx.parts.wrote_to(cx.now, name);
+            }
         }
     }
 
@@ -243,8 +247,8 @@ impl LockQuestion {
     }
 
     pub(in crate::engine) fn decide(&mut self, verdict: Verdict, cx: &mut Context<'_>) {
-        self.verdict = verdict;
         self.forget(cx);
+        self.verdict = verdict;
         cx.round.decide(cx.parts);
         let all = cx.parts.nodes.set();
         self.withdraw(all, cx);
@@ -278,18 +282,39 @@ impl LockQuestion {
         cx.lost = Some(LostLock {
             claim: key,
             open,
+            verdict: || Verdict::Lost,
             stays,
         });
     }
 
-    /// The operation has ended: removes it from its claim.
+    /// A majority keeps the lock for no longer than it is to be kept after its validity: reports to its
+    /// holder that it is over.
+    #[cold]
+    pub(super) fn run_out(&mut self, cx: &mut Context<'_>) {
+        cx.lost = self.claim.map(|claim| LostLock {
+            claim,
+            open: cx.parts.tell_lost(claim),
+            verdict: || Verdict::Unconfirmed,
+            stays: true,
+        });
+        self.decide(Verdict::RunOut, cx);
+    }
+
+    /// It does not count votes any more: removes it from its claim, once.
     fn forget(&self, cx: &mut Context<'_>) {
-        if let Some(claim) = self.claim_in(&mut cx.parts.claims) {
+        if matches!(self.verdict, Verdict::Open)
+            && let Some(claim) = self.claim_in(&mut cx.parts.claims)
+        {
             if claim.questions.newest == Some(cx.round.key) {
                 claim.questions.newest = None;
             }
-            claim.is_extending &= !self.own;
+            claim.extending = claim.extending.saturating_sub(self.is_extension());
         }
+    }
+
+    /// Returns 1 if it is an extension, and 0 if nothing is changed by it.
+    fn is_extension(&self) -> u8 {
+        u8::from(self.question == Question::Extend)
     }
 
     /// Returns `true` if an answer may still do anything: the lock is held, and was not reported as
@@ -320,9 +345,12 @@ impl LockQuestion {
         round.is_voting() && self.claim == Some(claim)
     }
 
-    /// Gives its buffer back to the pool.
-    pub(super) fn end(&mut self, claims: &mut Claims) {
-        claims.buffers.give(self.entry.take_buffer());
+    /// Gives its buffer back to the pool. Others that wait for its end can begin.
+    pub(super) fn end(&mut self, parts: &mut Parts) {
+        parts.claims.buffers.give(self.entry.take_buffer());
+        if self.own && parts.extensions.ended() {
+            parts.news.push_back(News::Room);
+        }
     }
 
     // ----- the outcome ----------------------------------------------------------------------
@@ -335,6 +363,7 @@ impl LockQuestion {
         Some(match core::mem::replace(&mut self.verdict, Verdict::Open) {
             Verdict::Open => return None,
             Verdict::Lost => Err(ConfirmError::Lost(cx.report()).into()),
+            Verdict::RunOut => Err(ConfirmError::Expired.into()),
             Verdict::Unconfirmed => Err(ConfirmError::Unconfirmed(cx.report()).into()),
             Verdict::Closed => Err(ConfirmError::Closed.into()),
             Verdict::Kept(majority, valid_until) => Ok(self.kept(majority, valid_until, cx)),
@@ -432,8 +461,13 @@ impl<T: AboutHeld> Operate for T {
                 return cx.parts.claims.sent(command);
             }
             Answer::Question(reply, said) => {
-                let verb = cx.parts.nodes[node].dialect_of(held.question).verb();
-                let said = match reply.missing(verb) {
+                let missing = if let Reply::Forbidden(_) = reply {
+                    let verb = cx.parts.nodes[node].verb_of(held.question, &held.entry);
+                    reply.missing(verb)
+                } else {
+                    None
+                };
+                let said = match missing {
                     Some(missing) => unusable(missing),
                     None if ask_why(node, &held.entry, reply, cx) => return,
                     None => said.vote(),
@@ -443,7 +477,11 @@ impl<T: AboutHeld> Operate for T {
                 said
             }
             Answer::Vote(said) => said,
-            Answer::Nil | Answer::Forgotten(_) | Answer::Permitted | Answer::Withheld(_) => return,
+            Answer::Nil
+            | Answer::Named(_)
+            | Answer::Forgotten(_)
+            | Answer::Permitted
+            | Answer::Withheld(_) => return,
         };
         self.vote(node, said, cx);
     }
@@ -461,7 +499,7 @@ impl<T: AboutHeld> Operate for T {
     }
 
     fn end(&mut self, parts: &mut Parts) {
-        self.held().end(&mut parts.claims);
+        self.held().end(parts);
     }
 }
 
@@ -487,7 +525,10 @@ pub(in crate::engine) fn learn(
         claim.unknown.remove(node);
     }
     match vote {
-        Vote::Yes => claim.found_on(node, parts.settings.drift.gone_by(now, claim.life)),
+        Vote::Yes => {
+            claim.unconfirmed.remove(node);
+            claim.found_on(node, parts.settings.drift.gone_by(now, claim.life));
+        }
         // A key that is missing or another's was not extended.
         Vote::No => drop(claim.lacking.insert(node)),
         Vote::Abstain => {}

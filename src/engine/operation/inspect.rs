@@ -309,7 +309,11 @@ impl Operate for Inspect {
                 }
             },
             Answer::Vote(said) => said,
-            Answer::Nil | Answer::Forgotten(_) | Answer::Permitted | Answer::Withheld(_) => return,
+            Answer::Nil
+            | Answer::Named(_)
+            | Answer::Forgotten(_)
+            | Answer::Permitted
+            | Answer::Withheld(_) => return,
         };
         self.vote(node, worth, cx);
     }

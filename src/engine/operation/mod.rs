@@ -46,7 +46,7 @@ use super::parts::Parts;
 use acquire::Acquire;
 use confirm::Confirm;
 use extend::Extend;
-use held::LockQuestion;
+use held::{LockQuestion, Verdict};
 use inspect::Inspect;
 use reinit::Reinit;
 use release::Release;
@@ -92,7 +92,9 @@ pub enum Event {
     Confirmed {
         /// Of which round.
         round: RoundId,
-        /// The end that was found, to be applied to the lock, or why there is none.
+        /// The end that was found, to be applied to the lock, or why there is none. If it is
+        /// [`Lost`](ConfirmError::Lost) or [`Expired`](ConfirmError::Expired) the lock is over, and an
+        /// [`Expired`](Self::Expired) says so too.
         result: Result<Extension, ConfirmError>,
     },
     /// The outcome of [`Engine::inspect`](crate::engine::Engine::inspect) or
@@ -167,12 +169,14 @@ pub(super) struct Context<'a> {
     pub(super) lost: Option<LostLock>,
 }
 
-/// A lock that a majority has lost.
+/// A lock that a majority has lost, or keeps for no longer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LostLock {
     pub(super) claim: ClaimKey,
     /// The other questions about it, which end after this one.
     pub(super) open: Questions,
+    /// What their callers get.
+    pub(super) verdict: fn() -> Verdict,
     /// What is left of it is not released.
     pub(super) stays: bool,
 }
@@ -373,6 +377,11 @@ impl Kind {
             Self::Release(operation) => operation,
             Self::Reinit(operation) => operation,
         }
+    }
+
+    /// Returns `true` if it is to take a lock on several resources.
+    pub(super) fn wants_several(&self) -> bool {
+        matches!(self, Self::Acquire(acquire) if acquire.wants_several())
     }
 
     /// Returns the question about a lock that is held, if the operation is one.

@@ -34,6 +34,13 @@ pub(in crate::engine) fn first_set_answered(
     reply: Reply,
     parts: &mut Parts,
 ) -> Answered {
+    if parts
+        .claims
+        .get(claim)
+        .is_some_and(|claim| claim.is_for_several())
+    {
+        return set_answered(now, node, claim, reply, parts); // Its script asks each time.
+    }
     if let Some(missing) = missing_by(reply, forbidden_to_lock) {
         return Ok(withheld(now, node, claim, missing, parts));
     }
@@ -51,8 +58,8 @@ pub(in crate::engine) fn first_set_answered(
 }
 
 /// The `SET` was not done: locks cannot be released on `node` by a script. Its native command is tried,
-/// if it has one.
-fn withheld(
+/// if it has one; not for a lock on several resources, of which it would release one.
+pub(super) fn withheld(
     now: Instant,
     node: NodeId,
     key: ClaimKey,
@@ -60,12 +67,18 @@ fn withheld(
     parts: &mut Parts,
 ) -> Option<(OperationKey, Answer)> {
     let there = parts.nodes.writing_to(node);
-    there.forbidden(missing);
+    let native = there.native_release();
+    let several = parts
+        .claims
+        .get(key)
+        .is_some_and(|claim| claim.is_for_several());
+    if !several || native.is_none() {
+        there.forbidden(missing);
+    }
     let claim = parts.claims.get_mut(key)?; // It may be over.
     claim.unanswered.remove(node);
     let paid = claim.denied(node);
-    let native = there.native_release();
-    let native = native.filter(|_| missing != Unusable::KeyPermission);
+    let native = native.filter(|_| missing != Unusable::KeyPermission && !several);
     let native = native.zip(claim.entry.as_ref());
     if let Some((way, entry)) = native {
         there.ask_native(now, key, entry, way);

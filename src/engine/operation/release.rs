@@ -77,7 +77,11 @@ impl Operate for Release {
                 cx.round[node].asked = false;
                 self.vote(node, (Vote::Abstain, outcome), cx);
             }
-            Answer::Nil | Answer::Forgotten(_) | Answer::Permitted | Answer::Question(..) => {}
+            Answer::Nil
+            | Answer::Named(_)
+            | Answer::Forgotten(_)
+            | Answer::Permitted
+            | Answer::Question(..) => {}
         }
     }
 

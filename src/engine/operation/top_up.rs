@@ -13,7 +13,8 @@
 //! # Not here
 //!
 //! Locks that were adopted: the previous owner may still release a copy that it had no answer
-//! about. And locks that are not extended: they end as they are.
+//! about. Locks that were written down for another process while an extension by the engine was under way:
+//! that process may have released them. And locks that are not extended: they end as they are.
 
 use crate::node::Access;
 use crate::quorum::{Majority, NodeSet};
@@ -21,6 +22,7 @@ use crate::time::Instant;
 
 use super::Context;
 use super::held::LockQuestion;
+use crate::engine::claims::claim::Claim;
 use crate::engine::restarts::whole;
 
 impl LockQuestion {
@@ -29,7 +31,11 @@ impl LockQuestion {
     pub(super) fn top_up(&self, majority: &Majority, end: Instant, cx: &mut Context<'_>) {
         let lacking = self.lacking.without(majority.nodes());
         let claim = self.claim_in(&mut cx.parts.claims);
-        if !lacking.is_empty() && claim.is_some_and(|claim| claim.regained == self.regained) {
+        let stands = |claim: &mut Claim| {
+            let has_left = claim.kept.as_ref().is_some_and(|kept| kept.has_ended());
+            claim.regained == self.regained && !has_left
+        };
+        if !lacking.is_empty() && claim.is_some_and(stands) {
             self.send_copies(lacking, end, cx);
         }
     }
@@ -40,7 +46,7 @@ impl LockQuestion {
         let mut command = cx.parts.claims.command();
         let drift = cx.parts.settings.drift;
         let claim = self.claim_in(&mut cx.parts.claims);
-        if let Some(claim) = claim.filter(|claim| claim.is_held() && !claim.adopted) {
+        if let Some(claim) = claim.filter(|claim| claim.is_held() && !claim.is_adopted()) {
             let left = end.saturating_since(cx.now);
             let ttl = left.saturating_add(drift.of(self.entry.delay().ttl(claim.life)));
             // Rounded up: a copy that expires before the others is useless.
@@ -56,6 +62,8 @@ impl LockQuestion {
             }
         }
         cx.parts.claims.sent(command);
-        cx.parts.tell_watches(self.entry.resource());
+        for name in self.entry.names() {
+            cx.parts.tell_watches(name);
+        }
     }
 }

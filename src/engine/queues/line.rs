@@ -43,6 +43,12 @@ enum Caller {
     },
     /// It is open under this key.
     Open(OperationKey),
+    /// One of the names of a set, which is open: its operation.
+    Set {
+        operation: OperationKey,
+        before: Link,
+        behind: Link,
+    },
 }
 
 /// All that is kept of an operation that waits for its turn. Packed: the links of the slab and of the line
@@ -137,7 +143,7 @@ impl Waiters {
     pub(super) fn get(&self, waiter: WaiterKey) -> Option<&Waiter> {
         match self.slab.get(waiter.0)? {
             Caller::Waits { waiter, .. } => Some(waiter),
-            Caller::Open(_) => None,
+            Caller::Open(_) | Caller::Set { .. } => None,
         }
     }
 
@@ -145,14 +151,14 @@ impl Waiters {
     pub(super) fn get_mut(&mut self, waiter: WaiterKey) -> Option<&mut Waiter> {
         match self.slab.get_mut(waiter.0)? {
             Caller::Waits { waiter, .. } => Some(waiter),
-            Caller::Open(_) => None,
+            Caller::Open(_) | Caller::Set { .. } => None,
         }
     }
 
     /// Returns the operation that has waited as `waiter`.
     pub(super) fn opened(&self, waiter: WaiterKey) -> Option<OperationKey> {
         match self.slab.get(waiter.0)? {
-            Caller::Waits { .. } => None,
+            Caller::Waits { .. } | Caller::Set { .. } => None,
             Caller::Open(operation) => Some(*operation),
         }
     }
@@ -160,7 +166,6 @@ impl Waiters {
     /// Puts `waiter` behind all others of `line`.
     pub(super) fn push(&mut self, line: &mut Line, waiter: Waiter) -> WaiterKey {
         let before = line.last;
-        self.slab.make_room();
         let key = self.slab.insert(Caller::Waits {
             waiter,
             before,
@@ -170,6 +175,34 @@ impl Waiters {
         self.join(line, before, Link::to(key.index()));
         line.last = Link::to(key.index());
         WaiterKey(key)
+    }
+
+    /// Puts one of the names of a set behind all others of `line`.
+    #[cold]
+    pub(super) fn push_set(&mut self, line: &mut Line, operation: OperationKey) -> WaiterKey {
+        let before = line.last;
+        let key = self.slab.insert(Caller::Set {
+            operation,
+            before,
+            behind: Link::NONE,
+        });
+        self.join(line, before, Link::to(key.index()));
+        line.last = Link::to(key.index());
+        WaiterKey(key)
+    }
+
+    /// Returns the set of `record`, which stands in a line: `None` if it wants that one name only. And
+    /// the next in that line.
+    pub(super) fn set_of(&self, record: WaiterKey) -> (Option<OperationKey>, Option<WaiterKey>) {
+        let (set, behind) = match self.slab.get(record.0).must() {
+            Some(Caller::Waits { behind, .. }) => (None, *behind),
+            Some(Caller::Set {
+                operation, behind, ..
+            }) => (Some(*operation), *behind),
+            Some(Caller::Open(_)) | None => (None, Link::NONE),
+        };
+        let behind = behind.index().map(|index| self.slab.key_at(index));
+        (set, behind.map(WaiterKey))
     }
 
     /// The lock of `waiter` is kept for so many nanoseconds.
@@ -207,8 +240,8 @@ impl Waiters {
     }
 
     fn leave(&mut self, line: &mut Line, caller: &Caller) {
-        if let Caller::Waits { before, behind, .. } = *caller {
-            self.waiting -= 1;
+        if let Caller::Waits { before, behind, .. } | Caller::Set { before, behind, .. } = *caller {
+            self.waiting -= usize::from(matches!(caller, Caller::Waits { .. }));
             self.join(line, before, behind);
             match behind.index() {
                 None => line.last = before,
@@ -232,7 +265,9 @@ impl Waiters {
 
     fn links(&mut self, index: u32) -> (&mut Link, &mut Link) {
         match self.slab.at_mut(index) {
-            Caller::Waits { before, behind, .. } => (before, behind),
+            Caller::Waits { before, behind, .. } | Caller::Set { before, behind, .. } => {
+                (before, behind)
+            }
             Caller::Open(operation) => unreachable!("{operation:?} does not wait"),
         }
     }
@@ -249,8 +284,11 @@ impl Waiters {
         let (mut next, mut last) = (line.first, Link::NONE);
         let mut waiters = alloc::vec::Vec::new();
         while let Some(at) = next.index() {
-            let Caller::Waits { before, behind, .. } = self.slab.at(at) else {
-                panic!("{:?} is open", self.slab.at(at));
+            let (before, behind) = match self.slab.at(at) {
+                Caller::Waits { before, behind, .. } | Caller::Set { before, behind, .. } => {
+                    (before, behind)
+                }
+                open @ Caller::Open(_) => panic!("{open:?}"),
             };
             assert_eq!(*before, last);
             waiters.push(WaiterKey(self.slab.key_at(at)));
@@ -263,7 +301,7 @@ impl Waiters {
     /// Returns the operations that have waited.
     pub(super) fn all_opened(&self) -> impl Iterator<Item = OperationKey> {
         self.slab.iter().filter_map(|(_, caller)| match caller {
-            Caller::Waits { .. } => None,
+            Caller::Waits { .. } | Caller::Set { .. } => None,
             Caller::Open(operation) => Some(*operation),
         })
     }

@@ -9,6 +9,8 @@
 //! * Where that goes on and on, or beliefs are wrong though nothing changes: after a random delay.
 //! * Where no node granted any of many attempts in a row: after another look, because the holder may be
 //!   extending its lock. Where the key changes all the time: after a rest.
+//! * Where a node keeps it out by another resource that it wants too: that node is not believed free before
+//!   the random delay.
 //! * After several locks in a row that this engine has handed over by itself: a window later, in which
 //!   others can take the lock.
 //!
@@ -24,6 +26,7 @@ use rand::rngs::StdRng;
 use crate::error::NodeOutcome;
 use crate::keys::NodeId;
 use crate::node::Remaining;
+use crate::quorum::NodeSet;
 use crate::resource::OwnedToken;
 use crate::time::{Instant, NANOS_PER_TICK, nanos};
 
@@ -94,6 +97,8 @@ pub(in crate::engine) struct Wait {
     pub(in crate::engine) belief: Belief,
     /// Who holds the lock, as far as nodes were asked.
     pub(in crate::engine) holder: Tokens,
+    /// Nodes that have refused the latest attempt because of another resource that it wanted too.
+    elsewhere: NodeSet,
     /// When it looked first after the latest attempt.
     since: Instant,
     /// When the random delay after the latest attempt ends.
@@ -160,6 +165,7 @@ impl Wait {
             said: Vec::new(),
             belief: Belief::new(nodes),
             holder: Tokens::default(),
+            elsewhere: NodeSet::EMPTY,
             since: Instant::MAX,
             delay: Instant::ZERO,
             window: None,
@@ -211,7 +217,14 @@ impl Wait {
         self.delay = delay;
         self.belief.forget();
         self.holder.forget();
+        self.elsewhere = NodeSet::EMPTY;
         self.since = Instant::MAX;
+    }
+
+    /// The latest attempt was refused by these nodes because of another resource that it wanted too: for
+    /// that they are not believed free before the random delay is over, whatever they say of this one.
+    pub(in crate::engine) fn refused_elsewhere(&mut self, nodes: NodeSet) {
+        self.elsewhere = nodes;
     }
 
     /// Returns `true` if it asks who holds the lock, besides looking.
@@ -292,11 +305,8 @@ impl Wait {
         let took = now.saturating_since(self.asked).min(PACE_MAX);
         self.took = (self.took * 7 + took) / 8;
         self.belief.looked(now, node, left, pushes);
-        if self
-            .said
-            .get(node.index())
-            .is_some_and(|said| !takes_a_set(*said))
-        {
+        let said = self.said.get(node.index());
+        if self.elsewhere.contains(node) || said.is_some_and(|said| !takes_a_set(*said)) {
             self.belief.not_before(self.delay, node);
         }
         if !self.belief.is_told() {
@@ -326,6 +336,9 @@ impl Wait {
         };
         let from = now.saturating_add(rest);
         self.belief.changed(from, node, self.took);
+        if self.elsewhere.contains(node) {
+            self.belief.not_before(self.delay, node);
+        }
         self.look_soon(from.saturating_add(LOOK_SOON));
         self.told = true;
     }

@@ -3,6 +3,7 @@
 
 use super::inspection::Inspection;
 use super::*;
+use crate::engine::claims::claim::Claim;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
@@ -23,8 +24,10 @@ struct Chaos {
 
 impl Chaos {
     fn new(seed: u64) -> Self {
+        // Every other handle has a lock delay.
+        let delay = 990 * MS * (seed % 2) as u32;
         Self {
-            world: World::ready(3),
+            world: World::with(named(3).lock_delay(delay)).greeted(),
             random: StdRng::seed_from_u64(seed),
             asked: vec![(Vec::new(), 0); 3],
             rounds: Vec::new(),
@@ -93,8 +96,17 @@ impl Chaos {
             3 => options.wait(300 * MS),
             _ => options,
         };
-        let resource: &[u8] = [b"ka", b"kb"][self.below(2)];
-        let round = self.world.acquire_of(resource, &options);
+        let resources: [&[&[u8]]; 5] = [
+            &[b"ka"],
+            &[b"ka"],
+            &[b"kb"],
+            &[b"ka", b"kb"],
+            &[b"kb", b"kc", b"ka"],
+        ];
+        let request = Request::all(resources[self.below(5)], &options);
+        let round = self.world.engine.acquire(self.world.now, &request);
+        let round = round.expect("valid");
+        self.world.drain();
         let known = |open: &RoundId| *open == round || open.index() == round.index();
         assert!(!self.rounds.iter().any(known), "{round:?} is another's");
         assert!(!self.over.contains(&round), "{round:?} was another's");
@@ -175,6 +187,8 @@ impl Chaos {
                 return halves[self.asked[node].1 % 2 * 2..][..2].concat();
             }
             "SET" => self.one_of(&["+OK|", "+OK|", "_|", "_|", "-OOM no|", "-ERR no|"]),
+            "TAKE" => self.one_of(&[":1|", ":1|", ":1|", ":2|", ":3|", "-OOM no|", "-ERR no|"]),
+            "RELEASE" | "EXTEND" => self.one_of(&[":1|", ":1|", ":0|", ":-1|", "-BUSY no|"]),
             "PTTL" => self.one_of(&[":-2|", ":-1|", ":1|", ":100|", ":9000|", "-NOPERM no|"]),
             "CLIENT" => self.one_of(&["+OK|", "+OK|", "+OK|", "+OK|", "-NOPERM no|"]),
             "EVAL" if asked == "EVAL inspect" => self.one_of(&[
@@ -218,14 +232,20 @@ impl Chaos {
             }
         }
         let engine = &self.world.engine;
-        let held = engine.parts.claims.iter();
-        let held = held.filter(|claim| claim.place.is_some()).count();
+        let places = |claim: &Claim| {
+            let several = engine.parts.places_of_several.get(&claim.key);
+            several.map_or(usize::from(claim.place.is_some()), |places| places.len())
+        };
+        let held = engine.parts.claims.iter().map(places).sum::<usize>();
         engine.parts.queues.check(
-            engine.operations.acquires() + engine.parts.queues.callers() + held,
+            engine.operations.places() + engine.parts.queues.callers() + held,
             |operation| engine.operations.is_open(operation),
             |claim, place| {
                 let claim = engine.parts.claims.get(claim);
-                claim.is_some_and(|claim| claim.place == Some(place))
+                claim.is_some_and(|claim| {
+                    let more = engine.parts.places_of_several.get(&claim.key);
+                    claim.place == Some(place) || more.is_some_and(|more| more.contains(&place))
+                })
             },
         );
     }

@@ -23,8 +23,17 @@ impl World {
         nodes.for_each(|node| self.keeps(node, millis));
     }
 
+    /// The confirmation has found that `lock` is over: that is what its holder is told first.
     #[track_caller]
-    fn is_expired(&mut self, lock: &Lock) {
+    pub(super) fn runs_out(&mut self, lock: &Lock) {
+        self.expired_first(lock);
+        assert!(matches!(self.not_extended(), ExtendError::Expired));
+        self.sleep(TTL); // It is not told twice.
+        assert!(self.events.is_empty(), "{:?}", self.events);
+    }
+
+    #[track_caller]
+    pub(super) fn is_expired(&mut self, lock: &Lock) {
         let refused = self.engine.confirm(self.now, lock);
         assert!(matches!(refused, Err(ConfirmError::Expired)), "{refused:?}");
         self.drain();
@@ -118,13 +127,10 @@ fn a_node_that_keeps_the_key_for_less_time_than_the_others_shortens_nothing() {
 
 #[test]
 fn a_key_that_ends_at_once_leaves_no_validity() {
-    let (mut world, mut lock) = World::held(1);
+    let (mut world, lock) = World::held(1);
     world.confirm(&lock);
     world.keeps(0, 0);
-    world.extended(&mut lock);
-    assert!(!lock.is_valid_at(world.now));
-    world.sleep_until_event();
-    assert!(matches!(world.event(), Event::Expired { .. }));
+    world.runs_out(&lock);
 }
 
 #[test]

@@ -137,8 +137,7 @@ fn a_confirmation_subtracts_the_delay() {
     world.pass(SECOND);
     world.confirm(&lock);
     world.all_keep(0..3, 1_000);
-    world.apply_next(&mut lock);
-    assert_eq!(lock.valid_until(), world.now);
+    world.runs_out(&lock);
 }
 
 /// What would be a later end without the delay is an earlier one: the third is heard first.
@@ -197,14 +196,44 @@ fn a_lock_from_another_clock_of_which_the_delay_is_left_is_over() {
     let (mut world, lock) = World::delaying(3);
     let mut lock = world.detach(lock);
     lock.forget_end();
-    let mut lock = world.adopt(lock);
+    let lock = world.adopt(lock);
     world.confirm(&lock);
     world.all_keep(0..3, 900);
-    world.extended(&mut lock);
-    assert!(!lock.is_valid_at(world.now));
-    world.sleep_until_event();
-    world.expired(&lock);
-    assert_eq!(lock.valid_until(), world.now, "at once");
+    world.runs_out(&lock);
+    // What is left of it is not released: its holder may hang.
+    assert_eq!(world.take_all().concat(), NOTHING);
+    assert_eq!(lock.valid_until(), Instant::ZERO);
+    world.is_expired(&lock);
+    world.is_clean();
+}
+
+/// Of a lock that no engine has adopted.
+#[test]
+fn a_detached_lock_of_which_the_delay_is_left_is_over() {
+    let (mut world, lock) = World::delaying(3);
+    let mut lock = world.detach(lock);
+    lock.forget_end();
+    world.confirm(&lock);
+    world.all_keep(0..3, 900);
+    assert!(matches!(world.not_extended(), ExtendError::Expired));
+    world.is_clean();
+}
+
+#[test]
+fn a_lock_that_has_run_out_ends_other_questions_about_it() {
+    let (mut world, lock) = World::delaying(3);
+    let mut lock = world.detach(lock);
+    lock.forget_end();
+    let lock = world.adopt(lock);
+    world.confirm(&lock);
+    world.confirm(&lock);
+    world.all_keep(0..2, 900);
+    world.expired_first(&lock);
+    assert!(matches!(world.next_not_extended(), ExtendError::Expired));
+    world.unconfirmed();
+    world.all_keep(0..2, 8_000);
+    assert!(world.events.is_empty(), "{:?}", world.events);
+    world.is_expired(&lock);
 }
 
 #[test]

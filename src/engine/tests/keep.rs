@@ -4,6 +4,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 use super::*;
+use crate::limits::EXTENSIONS_AT_ONCE;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -34,6 +35,13 @@ impl World {
             self.sleep_until_timer();
         }
         (self.now.saturating_since(start), self.take(node))
+    }
+
+    /// Does what the engine wants done. Returns how often `node` was written to, and how many commands.
+    fn drain_counting(&mut self, node: usize) -> (usize, usize) {
+        let before = self.writes[node];
+        self.drain();
+        (self.writes[node] - before, self.take(node).len())
     }
 
     /// The one event is an extension that the engine has made. Returns the end of `lock`.
@@ -343,6 +351,30 @@ fn a_lock_that_was_written_down_is_not_kept() {
     world.expired(&lock);
 }
 
+/// An extension was under way when it was written down. Whoever reads the bytes may release the lock before a
+/// copy that is sent now arrives.
+#[cfg(feature = "std")]
+#[test]
+fn a_lock_that_was_written_down_gets_no_copy() {
+    for written_down in [false, true] {
+        let (mut world, lock) = World::keeping(3, kept());
+        world.sleep_until_sent(0);
+        world.say(2, ":0|");
+        world.all_say(0..2, ":1|");
+        world.was_kept(&lock);
+        world.take_all();
+        world.sleep_until_sent(0);
+        assert_eq!(world.take(2), [EXTEND]);
+        if written_down {
+            let _bytes = lock.to_bytes();
+        }
+        world.all_say(0..2, ":1|");
+        world.was_kept(&lock);
+        let copies = usize::from(!written_down);
+        assert_eq!(world.take(2), vec!["SET k 10000"; copies]);
+    }
+}
+
 /// A plain lock that is dropped is not released, and ends with its ttl as any other.
 #[test]
 fn a_lock_that_nobody_has_is_not_kept() {
@@ -477,6 +509,48 @@ fn a_question_that_ends_lets_no_second_extension_begin() {
     assert!(world.events.is_empty());
     world.all_say(0..2, ":1|");
     world.was_kept(&lock);
+}
+
+/// A caller has one under way, and has asked something else since: the only extension that is left is its own.
+#[test]
+fn an_extension_of_a_caller_lets_no_second_one_begin() {
+    let builder = named(1).node_timeout(4 * SECOND);
+    let mut world = World::with(builder).greeted();
+    let mut lock = world.kept_lock(b"k", kept().extensions(1));
+    world.sleep(VALIDITY / 2 - 2 * MS);
+    world.extend_for(&lock, 3 * TTL);
+    world.ask_confirm(&lock);
+    world.sleep(3 * SECOND);
+    assert_eq!(world.take(0), [EXTEND, "EVAL confirm"]);
+    assert!(world.events.is_empty(), "{:?}", world.events);
+    world.say(0, ":1|");
+    world.extended(&mut lock);
+    assert!(world.now.saturating_add(2 * TTL) < lock.valid_until());
+    assert_eq!(lock.extensions_left(), 0);
+}
+
+/// Nor does one that was not confirmed, or was cancelled, keep the next from beginning.
+#[test]
+fn an_extension_of_a_caller_that_is_over_does_not_keep_the_next_from_beginning() {
+    for cancelled in [false, true] {
+        let (mut world, lock) = World::keeping(1, kept());
+        world.sleep(VALIDITY / 2 - SECOND);
+        let round = world.extend(&lock);
+        let asked = world.ask_confirm(&lock);
+        world.take(0);
+        match cancelled {
+            true => world.cancel(round),
+            false => {
+                world.say(0, "-ERR x|");
+                world.unconfirmed();
+            }
+        }
+        world.cancel(asked);
+        world.say(0, if cancelled { ":1|:5001|" } else { ":5001|" });
+        let (after, sent) = world.sleep_until_sent(0);
+        assert!(after <= SECOND + 2 * MS, "{after:?}");
+        assert_eq!(sent, [EXTEND]);
+    }
 }
 
 /// A caller applies an outcome when it likes. What the engine has found since stands.
@@ -834,8 +908,150 @@ fn alerts_make_no_tries() {
     );
 }
 
+// ----- health -----------------------------------------------------------------------------------
+
+/// Returns the nodes that have confirmed `lock` last, as its holder is told.
+#[cfg(feature = "std")]
+fn confirmed(world: &World, lock: &Lock) -> Vec<String> {
+    let labels = world.engine.confirmed_by(lock);
+    labels.iter().map(ToString::to_string).collect()
+}
+
+#[cfg(feature = "std")]
+#[test]
+fn the_nodes_that_confirmed_last_are_named() {
+    let (mut world, mut lock) = World::keeping(3, kept());
+    let all = ["node0:6379", "node1:6379", "node2:6379"];
+    assert_eq!(confirmed(&world, &lock), all);
+    world.sleep_until_sent(0);
+    assert_eq!(confirmed(&world, &lock), all, "nothing was said yet");
+    world.all_say(0..2, ":1|");
+    world.was_kept(&lock);
+    assert_eq!(confirmed(&world, &lock), all[..2], "the third is silent");
+    world.say(2, ":1|");
+    assert_eq!(confirmed(&world, &lock), all, "it was late");
+    world.take_all();
+    // Too few: what is left of the lock was confirmed by all.
+    world.sleep_until_sent(0);
+    world.say(0, ":1|");
+    world.say(1, "-ERR x|");
+    world.say(2, "-ERR x|");
+    drop(world.was_not_kept());
+    assert_eq!(confirmed(&world, &lock), all);
+    world.take_all();
+    // A confirmation counts too.
+    world.confirm(&lock);
+    world.say(1, ":5000|");
+    world.say(0, ":5000|");
+    world.all_say(2..3, "-ERR x|");
+    world.apply_next(&mut lock);
+    assert_eq!(confirmed(&world, &lock), all[..2]);
+    // And who says that it has nothing.
+    world.sleep_until_sent(0);
+    world.say(0, ":1|");
+    world.say(1, ":0|");
+    assert_eq!(confirmed(&world, &lock), all[..1]);
+}
+
 #[test]
 fn a_kept_lock_costs_little_memory() {
     assert!(size_of::<crate::engine::claims::claim::Claim>() <= 184);
     assert!(size_of::<crate::quorum::Kept>() <= 64);
+}
+
+/// Locks that were taken one after another, two ticks apart: from their second extension on those that
+/// are due at about the same time are extended together, each a 64th of the time early at most.
+#[test]
+fn the_extensions_of_many_locks_go_out_together() {
+    const LOCKS: usize = 200;
+    let mut world = World::ready(1);
+    let locks: Vec<Lock> = (0..LOCKS)
+        .map(|index| {
+            world.pass(2 * MS);
+            world.kept_lock(format!("k{index}").as_bytes(), kept())
+        })
+        .collect();
+    assert_eq!(world.sleep_keeping(VALIDITY / 2 + MS, 0..1), LOCKS);
+    let (begun, mut turns, mut extensions) = (world.now, 0, 0);
+    while world.now.saturating_since(begun) < VALIDITY / 2 {
+        world.sleep_until_timer();
+        let sent = world.take(0);
+        turns += usize::from(!sent.is_empty());
+        extensions += sent.len();
+        for command in sent {
+            assert_eq!(command, EXTEND);
+            world.say(0, ":1|");
+        }
+        world.events.clear();
+    }
+    assert!((LOCKS..=LOCKS + 32).contains(&extensions), "{extensions}");
+    assert!(turns <= 8, "{turns} turns");
+    locks
+        .into_iter()
+        .for_each(|lock| world.release_on(0..1, lock));
+}
+
+/// A node, and more locks than may be extended at once: `beyond` more, all taken at the same time.
+fn too_many(beyond: usize) -> (World, Vec<Lock>) {
+    let mut world = World::ready(1);
+    let locks = (0..EXTENSIONS_AT_ONCE + beyond)
+        .map(|index| world.kept_lock(format!("k{index}").as_bytes(), kept()))
+        .collect();
+    (world, locks)
+}
+
+#[test]
+fn extensions_beyond_the_bound_wait_for_others_and_go_out_together() {
+    let (mut world, locks) = too_many(52);
+    let (_, sent) = world.sleep_until_sent(0);
+    assert_eq!(sent.len(), EXTENSIONS_AT_ONCE);
+    // Each that is answered makes room for another, and what one read brings for as many at once.
+    for answered in [1, 10, 41] {
+        let bytes = ":1|".repeat(answered);
+        world.say_undrained(0, &bytes);
+        let (writes, sent) = world.drain_counting(0);
+        assert_eq!((writes, sent), (1, answered));
+    }
+    world.say(0, &":1|".repeat(EXTENSIONS_AT_ONCE));
+    assert_eq!(world.take(0), NOTHING);
+    let is_kept = |event: &Event| matches!(event, Event::Kept { result: Ok(_), .. });
+    assert!(world.events.iter().all(is_kept));
+    assert_eq!(world.events.len(), EXTENSIONS_AT_ONCE + 52);
+    let begun = world.now;
+    let ends = locks.iter().map(Lock::valid_until);
+    assert!(
+        ends.clone()
+            .all(|end| end == begun.saturating_add(VALIDITY))
+    );
+    for lock in locks {
+        world.release(lock);
+    }
+}
+
+#[test]
+fn extensions_that_wait_are_sent_when_others_have_failed() {
+    let (mut world, locks) = too_many(7);
+    let (_, sent) = world.sleep_until_sent(0);
+    assert_eq!(sent.len(), EXTENSIONS_AT_ONCE);
+    world.all_say(0..1, &"-ERR x|".repeat(EXTENSIONS_AT_ONCE));
+    assert_eq!(world.take(0).len(), 7);
+    world.say(0, &":1|".repeat(7));
+    let kept = |event: &&Event| matches!(event, Event::Kept { result: Ok(_), .. });
+    assert_eq!(world.events.iter().filter(kept).count(), 7);
+    drop(locks);
+}
+
+#[test]
+fn a_lock_that_is_released_while_its_extension_waits_is_not_extended() {
+    let (mut world, mut locks) = too_many(3);
+    world.sleep_until_sent(0);
+    // The last three wait; one of them is released, and the name is taken again.
+    world.release(locks.remove(EXTENSIONS_AT_ONCE + 1));
+    assert_eq!(world.take(0), ["EVALSHA release"]);
+    world.say(0, &":1|".repeat(EXTENSIONS_AT_ONCE));
+    assert_eq!(world.take(0), [EXTEND; 2]);
+    world.say(0, ":1|:1|:1|");
+    world.events.clear();
+    let count = world.sleep_keeping(VALIDITY / 2 + MS, 0..1);
+    assert_eq!(count + world.take(0).len(), EXTENSIONS_AT_ONCE + 2);
 }

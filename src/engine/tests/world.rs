@@ -17,6 +17,8 @@ pub(super) struct World {
     pub(super) now: Instant,
     /// What was sent to each node and not yet looked at, one command a line.
     pub(super) sent: Vec<Vec<String>>,
+    /// How often each node was written to.
+    pub(super) writes: Vec<usize>,
     /// For how many milliseconds each node was last asked to keep a key.
     pub(super) lives: Vec<u64>,
     /// What each node would read, torn commands included.
@@ -57,6 +59,7 @@ impl World {
             engine: Engine::new(&config, [42; 32], now),
             now,
             sent: vec![Vec::new(); nodes],
+            writes: vec![0; nodes],
             lives: vec![0; nodes],
             wires: (0..nodes).map(|_| Inbox::new(Limits::default())).collect(),
             window: vec![usize::MAX; nodes],
@@ -98,6 +101,7 @@ impl World {
                 Output::Event(event) => self.events.push(event),
                 Output::Transmit { node, bytes } => {
                     let index = node.index();
+                    self.writes[index] += 1;
                     let len = bytes.len().min(self.window[index]);
                     self.window[index] -= len;
                     let mut piece = &bytes[..len];
@@ -337,6 +341,19 @@ fn life_in(value: Value<'_>) -> Option<u64> {
     digits.ok()?.parse().ok()
 }
 
+/// What the script with this text does, if it is one for several keys.
+fn on_several(text: &str) -> Option<&'static str> {
+    use crate::node::{CONFIRM_SEVERAL, EXTEND_SEVERAL, RELEASE_SEVERAL, TAKE_SEVERAL};
+    let scripts = [
+        (&TAKE_SEVERAL, "TAKE"),
+        (&EXTEND_SEVERAL, "EXTEND"),
+        (&CONFIRM_SEVERAL, "CONFIRM"),
+        (&RELEASE_SEVERAL, "RELEASE"),
+    ];
+    let found = scripts.iter().find(|(script, _)| script.text == text);
+    found.map(|(_, name)| *name)
+}
+
 /// A command in few words: tokens, digests and script texts are left out.
 fn shown(value: Value<'_>) -> String {
     let words: Vec<String> = value
@@ -356,6 +373,17 @@ fn shown(value: Value<'_>) -> String {
             [&[format!("{verb} {what}")], &words[6..]]
                 .concat()
                 .join(" ")
+        }
+        "EVAL" if let Some(what) = on_several(&words[1]) => {
+            let keys: usize = words[2].parse().expect("a number");
+            let (keys, arguments) = words[3..].split_at(keys);
+            let ttl = arguments.get(1).filter(|ttl| !ttl.is_empty());
+            let shown = [
+                &[what.to_string()],
+                keys,
+                ttl.map(core::slice::from_ref).unwrap_or_default(),
+            ];
+            shown.concat().join(" ")
         }
         verb @ ("EVAL" | "EVALSHA") => {
             let script = match words.len() {

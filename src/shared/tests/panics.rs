@@ -54,6 +54,25 @@ fn a_broken_engine_is_reported_to_every_caller() {
     eventually("everything has ended", || shared.upgrade().is_none());
 }
 
+/// That nothing has changed is another answer than that no change will be told.
+#[test]
+fn a_watch_of_a_broken_handle_is_closed() {
+    let world = World::new();
+    let redlock = world.redlock();
+    let mut watch = redlock.watch("a").unwrap();
+    assert!(watch.next(PATIENCE).is_some_and(|told| told.is_free()));
+    assert!(watch.next(Duration::from_millis(20)).is_none());
+    assert!(!watch.is_closed());
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| watch.next(Duration::MAX));
+        break_engine(&redlock);
+        assert!(waiting.join().unwrap().is_none());
+    });
+    assert!(watch.is_closed());
+    assert!(watch.next(Duration::MAX).is_none());
+    assert!(block_on(watch.changed()).is_none());
+}
+
 /// Neither of the nodes nor of the locks, by anything that a user still has of it. The table of the
 /// others is in `tests/it/secrets.rs`, where no test can break an engine.
 #[test]

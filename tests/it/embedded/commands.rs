@@ -99,6 +99,56 @@ pub(super) const JOIN: (&str, &str) = (
     "59534fe468c207290343f3f842fceb3d4c79f9bb",
 );
 
+/// The scripts for several keys, with their digests.
+const SEVERAL: [(&str, &str); 4] = [
+    (
+        concat!(
+            "local n,t=#KEYS,ARGV[1] if ARGV[3]~='' then n=n-2 end local c=redis.acl_check_cmd if ",
+            "c then for i=4,#ARGV do for j=1,n do if not c(ARGV[i],KEYS[j],KEYS[j]) then return ",
+            "3-i end end end end if ARGV[2]=='' then return 0 end local s=1 for i=1,n do local ",
+            "v=redis.call('get',KEYS[i]) if v and v~=t then s=i+1 break end end if s==1 then for ",
+            "i=1,n do if not redis.call('set',KEYS[i],t,'nx','px',ARGV[2]) then local ",
+            "p=redis.call('pttl',KEYS[i]) if p>=0 and p<tonumber(ARGV[2]) then ",
+            "redis.call('pexpire',KEYS[i],ARGV[2]) end end end end if ARGV[3]=='' then return s ",
+            "end local m,b=redis.pcall('get',KEYS[n+1]),redis.call('pttl',KEYS[n+2]) if m~=ARGV[3] ",
+            "then b=-1 elseif b==-1 then b=1000 elseif b<0 then b=0 else b=b+1 end return {s,b}",
+        ),
+        "ff726adeb0fd931514f56d309ea7f54a3246a34d",
+    ),
+    (
+        concat!(
+            "local n,t=#KEYS,ARGV[1] if ARGV[3]~='' then n=n-2 end local s=1 for i=1,n do local ",
+            "v=redis.call('get',KEYS[i]) if not v then if s==1 then s=0 end elseif v~=t then s=-1 ",
+            "end end if s==1 then for i=1,n do local p=redis.call('pttl',KEYS[i]) if p>=0 and ",
+            "p<tonumber(ARGV[2]) then redis.call('pexpire',KEYS[i],ARGV[2]) end end end if ",
+            "ARGV[3]=='' then return s end local ",
+            "m,b=redis.pcall('get',KEYS[n+1]),redis.call('pttl',KEYS[n+2]) if m~=ARGV[3] then b=-1 ",
+            "elseif b==-1 then b=1000 elseif b<0 then b=0 else b=b+1 end return {s,b}",
+        ),
+        "56d617a4642e70c794c1958859346657d7d2e739",
+    ),
+    (
+        concat!(
+            "local n,t=#KEYS,ARGV[1] if ARGV[3]~='' then n=n-2 end local s=1 for i=1,n do local ",
+            "v=redis.call('get',KEYS[i]) if not v then if s==1 then s=0 end elseif v~=t then s=-1 ",
+            "end end if s==1 then s=9e15+1 for i=1,n do local p=redis.call('pttl',KEYS[i]) if p>=0 ",
+            "then s=math.min(s,p+1) end end end if ARGV[3]=='' then return s end local ",
+            "m,b=redis.pcall('get',KEYS[n+1]),redis.call('pttl',KEYS[n+2]) if m~=ARGV[3] then b=-1 ",
+            "elseif b==-1 then b=1000 elseif b<0 then b=0 else b=b+1 end return {s,b}",
+        ),
+        "6063f2735093dc4e0b20f32bdb71c97514baca93",
+    ),
+    (
+        concat!(
+            "local t,n,f,e=ARGV[1],0,0,nil for i=1,#KEYS do local v=redis.pcall('get',KEYS[i]) if ",
+            "v==t then n=n+redis.call('del',KEYS[i]) elseif type(v)=='table' and not ",
+            "string.find(v.err,'WRONGTYPE',1,true) then e=v elseif v then f=-1 end end if e then ",
+            "return e end if n==#KEYS then return 1 end return f",
+        ),
+        "5c410b73fefd78c25f1693478610aa2d6542292a",
+    ),
+];
+
 /// Markers: some of them replace others, some cannot be read.
 const MARKERS: [&str; 10] = [
     "1 r 30000000 3 2 0 c",
@@ -210,6 +260,8 @@ impl Commands {
             19 => self.many("DEL"),
             20 => self.many("EXISTS"),
             21 => [self.keyed("LPUSH"), vec![self.value(), self.value()]].concat(),
+            // Clients without the password may not send so many words.
+            26 if self.password.is_none() => self.several(),
             22..27 => self.script(),
             27..31 => self.fenced(),
             31 => self.script_command(),
@@ -308,6 +360,39 @@ impl Commands {
         words
     }
 
+    /// A script for several keys, mostly with as many keys and arguments as the library gives it.
+    fn several(&mut self) -> Words {
+        let which = self.below(SEVERAL.len());
+        let (text, digest) = SEVERAL[which];
+        let checked = which != 3 && self.one_in(3);
+        let names = 2 + self.below(3);
+        let count = match self.one_in(20) {
+            true => 0,
+            false => names + 2 * usize::from(checked),
+        };
+        let mut several = self.by_either(text, digest, &count.to_string());
+        several.extend((0..names).map(|_| self.key()));
+        if checked {
+            let barrier = self.barrier_key();
+            several.extend([self.marker_key(), barrier]);
+        }
+        several.push(self.value());
+        if which != 3 {
+            several.push(match which == 2 || self.one_in(20) {
+                true => Vec::new(),
+                false => self.millis(),
+            });
+            several.push(match checked {
+                true => self.pick(&MARKERS).into(),
+                false => Vec::new(),
+            });
+        }
+        if which == 0 && self.one_in(2) {
+            several.extend(["get", "del", "set"].map(Vec::from));
+        }
+        several
+    }
+
     /// A script of the strict guard, with as many keys and arguments as the library gives it.
     fn fenced(&mut self) -> Words {
         match self.below(8) {
@@ -391,7 +476,15 @@ impl Commands {
         match subcommand {
             "LOAD" | "load" => {
                 let strict = [ACQUIRE.0, FENCED_EXTEND.0, FENCED_CONFIRM.0, JOIN.0];
-                let texts = [RELEASE, EXTEND, CONFIRM, INSPECT.0, strict[self.below(4)]];
+                let several = SEVERAL[self.below(4)].0;
+                let texts = [
+                    RELEASE,
+                    EXTEND,
+                    CONFIRM,
+                    INSPECT.0,
+                    strict[self.below(4)],
+                    several,
+                ];
                 words.push(self.pick(&texts).into());
             }
             "EXISTS" => {

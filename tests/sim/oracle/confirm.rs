@@ -8,7 +8,8 @@
 //!   it was cancelled before it was reported.
 //! * *told*: nothing is asked about a lock whose end was reported to its holder.
 //! * *outcome*: a lock is reported lost exactly if a majority misses it; *unconfirmed* has no
-//!   majority either way. A lock that is over, released or lost meanwhile ends the request.
+//!   majority either way; one that a majority keeps for no longer than it is kept after its validity has
+//!   expired. A lock that is over, released or lost meanwhile ends the request.
 //! * *settling*: it ends by the old end, in the turn in which its outcome is certain, and by its
 //!   node timeouts where the end is not known.
 //! * *storm*: each call asks a node once. [`late`](super::late) checks that it asks none
@@ -163,6 +164,20 @@ impl World {
             .saturating_add(longest_validity(kept))
     }
 
+    /// Returns the latest end that those who have said yes allow all.
+    fn shortest_confirmed(&self, client: usize, id: TokenId, asked: &Confirming) -> Instant {
+        let process = self.clients[client].process;
+        let cells = self.oracle.ledger.cells(id).iter();
+        let entries = cells.map(|cell| &cell.confirm);
+        let entries = entries.filter(|entry| entry.answers(process, asked.call.since));
+        let yes = entries.filter(|entry| entry.is_read() && entry.said == Said::One);
+        let least = yes.map(|entry| entry.kept).min().unwrap_or(0);
+        let least = least.saturating_sub(self.plan.added());
+        let least = least.saturating_sub(least / 50 + 3);
+        let begun = asked.call.begun;
+        begun.saturating_add(std::time::Duration::from_millis(least))
+    }
+
     /// The confirmation has failed.
     pub(crate) fn check_unconfirmed(
         &mut self,
@@ -188,6 +203,9 @@ impl World {
         let over = hold.told || known && asked.within <= self.clients[client].shown;
         if over && matches!(error, ExtendError::Closed) {
             return Ok(());
+        }
+        if matches!(error, ExtendError::Expired) {
+            return self.has_run_out(client, hold, asked);
         }
         let (ExtendError::Lost(report) | ExtendError::Unconfirmed(report)) = error else {
             return Err("nothing here leads to it".into());
@@ -215,6 +233,22 @@ impl World {
             Ok(())
         } else {
             Err(format!("that is not what {votes:?} makes"))
+        }
+    }
+
+    /// A client was told that its lock is over, which a majority keeps.
+    fn has_run_out(&self, client: usize, hold: &Hold, asked: &Confirming) -> Result<(), String> {
+        let token = self.oracle.ledger.find(&token_of(&hold.lock.token()));
+        let id = token.ok_or("no node has seen its token")?;
+        let (quorum, shown) = (self.plan.quorum(), self.clients[client].shown);
+        let (yes, _) = self.keepers(client, id, asked.call.since, shown);
+        if yes < quorum {
+            return Err(format!("{yes} servers keep the key, {quorum} are needed"));
+        }
+        // Not all of the answers need have been there.
+        match shown < self.shortest_confirmed(client, id, asked) {
+            true => Err("a majority keeps it for longer".into()),
+            false => Ok(()),
         }
     }
 

@@ -5,6 +5,8 @@
 //! the delay after that: whether the holder goes on, was told of the end or of the loss, is stopped,
 //! cut off, or dead. A release ends this at once.
 //!
+//! What is left of a lock that a majority of the nodes has lost is not released before its holder does so.
+//!
 //! # What it does not see
 //!
 //! What exclusion does not see either: for a while after a fault that no lock survives several may hold
@@ -12,9 +14,10 @@
 
 use shearline::Lock;
 
-use super::{Oracle, Token, token_of};
+use super::{Deed, Oracle, Token, TokenId, token_of};
 use crate::clock::{MILLI, NEVER, Time};
 use crate::world::World;
+use crate::written::Place;
 
 /// A lock that keeps others out.
 #[derive(Clone, Copy, Debug)]
@@ -40,6 +43,16 @@ impl World {
         let until = (end + self.plan.lock_delay * MILLI).min(NEVER);
         self.begins(resource, Some(token));
         self.oracle.delayed[resource] = Some(Delayed { token, until });
+    }
+
+    /// Checks that a release is not the work of an engine which has found that the lock is lost.
+    pub(super) fn loss_ends_no_delay(&mut self, deed: &Deed<'_>, id: TokenId) {
+        let record = self.oracle.ledger.record(id);
+        if self.plan.lock_delay != 0 && record.lost && record.ended == Place::MAX {
+            let client = deed.peer;
+            let text = format!("client {client} releases what is left of a lock that it has lost");
+            self.object("delay", text);
+        }
     }
 
     /// Checks whether anyone may hold `resource` now, by this token if it is a client.

@@ -66,7 +66,9 @@ impl World {
         };
         let lost = self.plan.losses > 0;
         let done = load.owed == 0 && load.claims == 0 || lost && !statuses.into_iter().any(owes);
-        idle && load.rounds == 0 && client.handed.is_empty() && done
+        let watching = client.watching.as_ref();
+        let watches = watching.is_some_and(|watching| watching.round.is_some());
+        idle && load.rounds == usize::from(watches) && client.handed.is_empty() && done
     }
 
     /// No server is kept from voting any more, as far as connected clients know.

@@ -79,6 +79,8 @@ impl World {
         let mut open = Open::default();
         open.calls += usize::from(self.clients[client].reinit.is_some());
         open.calls += usize::from(self.clients[client].inspecting.is_some());
+        let watching = self.clients[client].watching.as_ref();
+        open.calls += usize::from(watching.is_some_and(|watching| watching.round.is_some()));
         for user in &self.clients[client].users {
             open.add(&user.task);
             open.calls += user.let_go.len();

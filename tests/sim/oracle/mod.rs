@@ -27,6 +27,7 @@
 //! | order | a release goes before every later `SET` of its connection | `order` |
 //! | silence | a silent node is not asked, and given up in the end | `silence` |
 //! | memory | what is open is within its limits and in proportion | `memory` |
+//! | watch | a while after the last change a watch has told what the nodes have, and asks nothing more | `watching` |
 //! | liveness | after the faults everything ends well | `liveness` |
 //!
 //! `confirm` has what each of them promises of confirmations, `inspect` of inspections. All of them judge by the `ledger` of
@@ -59,6 +60,7 @@ mod storm;
 mod told;
 mod votes;
 mod wake;
+mod watching;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -84,7 +86,7 @@ pub(crate) use outcome::{Limits, Release};
 pub(crate) use wake::TICK;
 
 /// All oracles of the table above.
-pub(crate) const ORACLES: [&str; 23] = [
+pub(crate) const ORACLES: [&str; 24] = [
     "exclusion",
     "votes",
     "validity",
@@ -107,6 +109,7 @@ pub(crate) const ORACLES: [&str; 23] = [
     "order",
     "silence",
     "memory",
+    "watch",
     "liveness",
 ];
 
@@ -176,6 +179,7 @@ pub(crate) struct Oracle {
     pub(crate) troubled: Vec<Vec<Time>>,
     /// By client: commands about locks.
     lock_commands: Vec<u64>,
+    pub(crate) watched: watching::Watched,
     pub(crate) counts: Counts,
 }
 
@@ -196,6 +200,9 @@ pub(crate) struct Counts {
     pub(crate) losses: u64,
     /// In worlds that have them.
     pub(crate) inspections: u64,
+    /// Changes that watches were told, and how often what was told last was compared.
+    pub(crate) changes: u64,
+    pub(crate) calm: u64,
     /// Extensions by engines that keep locks, those that failed, and the ends of such locks that should not
     /// have been, had a majority been well.
     pub(crate) kept: u64,
@@ -283,6 +290,8 @@ impl Counts {
         self.hand_overs += other.hand_overs;
         self.losses += other.losses;
         self.inspections += other.inspections;
+        self.changes += other.changes;
+        self.calm += other.calm;
         self.kept += other.kept;
         self.not_kept += other.not_kept;
         self.kept_ends += other.kept_ends;
@@ -365,6 +374,7 @@ impl Oracle {
             waiting: queue::Waiting::new(plan.clients, plan.resources),
             troubled: vec![vec![0; plan.nodes]; plan.clients],
             lock_commands: vec![0; plan.peers()],
+            watched: watching::Watched::new(plan),
             counts: Counts::default(),
         }
     }
@@ -458,6 +468,7 @@ impl World {
     pub(crate) fn look(&mut self) {
         self.orphans();
         self.expiry();
+        self.watched();
         for resource in 0..self.plan.resources {
             self.asleep(resource);
         }
@@ -493,6 +504,7 @@ impl World {
             self.asked_for_how_long(deed, id);
             let resource = self.oracle.ledger.record(id).resource;
             self.asleep(resource);
+            self.note_deed(deed, resource);
         }
         id
     }

@@ -251,6 +251,7 @@ impl World {
     }
 
     fn releases(&mut self, deed: &Deed<'_>, id: TokenId) -> Option<&'static str> {
+        self.loss_ends_no_delay(deed, id);
         if self.is_denied(deed, id) {
             return Some("a release of what was denied");
         }

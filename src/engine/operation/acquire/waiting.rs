@@ -60,6 +60,9 @@ impl Acquire {
     /// Waits until the lock that this engine holds is given back, or the contender before it has
     /// ended; or until its tries would have been used up.
     pub(super) fn wait_for_turn(&mut self, cx: &mut Context<'_>) {
+        if self.wants_several() {
+            self.stand_back(cx);
+        }
         let until = self.tries_end(cx);
         cx.round.rest(State::Queued { until }, cx.parts);
     }
@@ -88,6 +91,9 @@ impl Acquire {
     /// Ends without an attempt: the nodes have said what they said to the latest attempt for the same
     /// resource, and those that have granted the lock that is held here would say so.
     pub(super) fn give_up_waiting(&mut self, cx: &mut Context<'_>) {
+        if self.wants_several() {
+            self.wait_where_it_is_held(cx);
+        }
         let mut why = Refusal::Held;
         if let Some((waiting, _)) = cx.parts.queues.waiting(self.place) {
             why = waiting.why;
@@ -153,6 +159,9 @@ impl Acquire {
 
     /// Waits until the next attempt, or look, is due.
     fn wait(&mut self, cx: &mut Context<'_>) {
+        if self.wants_several() {
+            self.leave_others(cx);
+        }
         let next = self.next(cx).unwrap_or(Next::Look(Instant::MAX));
         if let Some((wait, _)) = cx.parts.queues.waiting(self.place)
             && let Some(at) = wait.reminder(cx.now, next)
@@ -210,6 +219,7 @@ impl Acquire {
 
     pub(super) fn try_again(&mut self, cx: &mut Context<'_>) {
         match cx.parts.claims.has_room() {
+            true if self.wants_several() && !self.gather(cx) => self.wait_for_turn(cx),
             true => self.attempt(cx),
             false => self.decide(Verdict::Refused(Refusal::Saturated), cx),
         }

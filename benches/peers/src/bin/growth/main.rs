@@ -5,7 +5,6 @@
 //! `README.md` beside this file unchanged, and with `--pictures` draws a picture of each.
 
 mod dimension;
-mod picture;
 
 use std::env;
 use std::fs;
@@ -16,13 +15,13 @@ use std::time::Duration;
 use clap::Parser;
 use clap::builder::PossibleValuesParser;
 use shearline_instructions::callgrind;
+use shearline_peers::curve::Picture;
 use shearline_peers::figure::Bound;
 use shearline_peers::judgement::Judgement;
 use shearline_peers::measure::{Failure, Plan, measure};
 use shearline_peers::table::Table;
 
 use dimension::{DIMENSIONS, Dimension, bytes_held};
-use picture::Picture;
 
 /// How long a turn is.
 const SLOT: Duration = Duration::from_millis(10);

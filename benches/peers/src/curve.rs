@@ -12,10 +12,13 @@ const BOTTOM: f64 = 48.0;
 
 /// Points and their labels.
 #[derive(Debug)]
-pub(crate) struct Picture<'a> {
-    pub(crate) title: &'a str,
-    pub(crate) across: &'a str,
-    pub(crate) points: &'a [(f64, f64)],
+pub struct Picture<'a> {
+    /// What it shows.
+    pub title: &'a str,
+    /// The noun below the picture.
+    pub across: &'a str,
+    /// The curve, from left to right. There is no zero in it.
+    pub points: &'a [(f64, f64)],
 }
 
 /// A logarithmic axis, in pixels.

@@ -1,0 +1,135 @@
+//! The lock of another key beside some 30,000 renewals a second, and beside none, in turns.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use shearline::Redlock;
+use shearline_peers::clients::shearline::patient;
+use shearline_peers::cycle::now;
+use shearline_peers::figure::{Bound, Figure};
+use shearline_peers::judgement::Judgement;
+use shearline_peers::measure::Failure;
+use shearline_peers::progress::Progress;
+use shearline_peers::table::Table;
+
+use crate::Plan;
+use crate::gauges::Gauges;
+use crate::kept::KeptLocks;
+
+const RENEWALS_A_SECOND: f64 = 30_000.0;
+
+/// The pause between two cycles: a program that locks a thousand times a second.
+const PAUSE: Duration = Duration::from_micros(500);
+
+/// How long it took to take the lock, in microseconds.
+#[derive(Clone, Copy, Debug)]
+struct Turn {
+    median: f64,
+    tail: f64,
+}
+
+/// Turns beside renewals and turns beside none.
+#[derive(Debug, Default)]
+struct Turns {
+    none: Vec<Turn>,
+    renewals: Vec<Turn>,
+    /// How many renewals there were in a second.
+    rates: Vec<f64>,
+    /// How much processor time the servers took for a renewal, each.
+    servers: Vec<f64>,
+    lost: usize,
+}
+
+pub(crate) fn measure(
+    plan: &Plan,
+    progress: &mut Progress,
+    judgement: &mut Judgement,
+) -> Result<Table, Failure> {
+    progress.next("the lock of another key".into());
+    let (servers, urls) = crate::start()?;
+    let handle = patient(&urls).build()?;
+    let half = plan.ttl / 2;
+    let locks = (RENEWALS_A_SECOND * half.as_secs_f64()) as usize;
+    let mut turns = Turns::default();
+    turn(&handle, plan.turn / 4)?;
+    for round in 0..plan.rounds {
+        turns.none.push(turn(&handle, plan.turn)?);
+        let kept = KeptLocks::take(&handle, locks, plan.ttl, Some(half))?;
+        // From here on as many are extended in each moment as were taken.
+        let (ends, gauges) = (kept.ends(), Gauges::read(&servers)?);
+        turns.renewals.push(turn(&handle, plan.turn)?);
+        let grown = gauges.grown(&servers)?;
+        let renewals = kept.extended_since(&ends) as f64;
+        turns.rates.push(renewals / grown.time.as_secs_f64());
+        turns
+            .servers
+            .push(grown.servers.as_secs_f64() * 1e6 / renewals / servers.len() as f64);
+        turns.lost = turns.lost.max(kept.state().lost).max(kept.release()?);
+        progress.round(round + 1);
+    }
+    Ok(table(&turns, judgement))
+}
+
+/// Takes and releases the lock of another key for so long.
+fn turn(handle: &Redlock, time: Duration) -> Result<Turn, Failure> {
+    let mut taken = Vec::with_capacity(1 << 16);
+    let end = now() + time;
+    while now() < end {
+        thread::sleep(PAUSE);
+        let begin: Instant = now();
+        let guard = handle.lock("another", Duration::from_secs(10))?;
+        taken.push(begin.elapsed().as_secs_f64() * 1e6);
+        guard.unlock()?;
+    }
+    taken.sort_by(f64::total_cmp);
+    let rank = |share: f64| taken[((taken.len() - 1) as f64 * share) as usize];
+    Ok(Turn {
+        median: rank(0.5),
+        tail: rank(0.99),
+    })
+}
+
+fn table(turns: &Turns, judgement: &mut Judgement) -> Table {
+    let mut table = Table::new(&[
+        "renewals a second",
+        "p50, us",
+        "p99, us",
+        "p50, times none",
+        "p99, times none",
+        "a server's CPU for a renewal and what was locked beside it, us",
+        "lost",
+    ]);
+    let of = |turns: &[Turn], get: fn(&Turn) -> f64| {
+        Figure::of(&turns.iter().map(get).collect::<Vec<_>>())
+    };
+    let median: fn(&Turn) -> f64 = |turn| turn.median;
+    let tail: fn(&Turn) -> f64 = |turn| turn.tail;
+    let ratio = |get: fn(&Turn) -> f64| {
+        let pairs = turns.renewals.iter().zip(&turns.none);
+        Figure::of(
+            &pairs
+                .map(|(one, none)| get(one) / get(none))
+                .collect::<Vec<_>>(),
+        )
+    };
+    table.row([
+        "0".into(),
+        of(&turns.none, median).to_string(),
+        of(&turns.none, tail).to_string(),
+        "1".into(),
+        "1".into(),
+        "".into(),
+        "".into(),
+    ]);
+    let (most, none) = (Bound::AtMost(1.2), Bound::AtMost(0.0));
+    table.row([
+        Figure::of(&turns.rates).to_string(),
+        of(&turns.renewals, median).to_string(),
+        of(&turns.renewals, tail).to_string(),
+        ratio(median).to_string(),
+        format!("{}, {most}", judgement.note(ratio(tail), most)),
+        Figure::of(&turns.servers).to_string(),
+        format!("{}, {none}", judgement.note_exact(turns.lost as f64, none)),
+    ]);
+    table
+}

@@ -1,0 +1,215 @@
+//! Kept locks: what very many of them cost on one handle over three real nodes, in memory, processor
+//! time and delay of others, and what happens when a node is stopped.
+//!
+//! Prints tables in Markdown, which go into `README.md` beside this file unchanged, and with
+//! `--pictures` draws the memory of a lock. What a figure means is explained there.
+
+mod beside;
+mod gauges;
+mod idle;
+mod kept;
+mod stop;
+mod sweep;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Parser, ValueEnum};
+use shearline_peers::allocations::keep_counting;
+use shearline_peers::curve::Picture;
+use shearline_peers::judgement::Judgement;
+use shearline_peers::measure::Failure;
+use shearline_peers::progress::Progress;
+use shearline_peers::servers::{self, Server};
+
+const NODES: usize = 3;
+
+/// Keeps very many locks on servers that it starts itself, and prints what that costs.
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// How many locks the sweep keeps, more than once for several; 10,000 to a million by default.
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1_048_576))]
+    locks: Vec<u64>,
+
+    /// What to measure, more than once for several; everything by default.
+    #[arg(long = "case", value_enum)]
+    cases: Vec<Case>,
+
+    /// How many rounds the comparisons have; fewer than five say little.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1_000))]
+    rounds: u64,
+
+    /// Everything smaller and shorter: below 30 seconds. The figures say whether it works.
+    #[arg(long)]
+    quick: bool,
+
+    /// Draws a picture into this directory.
+    #[arg(long)]
+    pictures: Option<PathBuf>,
+
+    /// End with status 1 unless every bound is met.
+    #[arg(long)]
+    check: bool,
+}
+
+/// What can be measured.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+enum Case {
+    /// Memory, renewals and processor time by the number of locks.
+    Sweep,
+    /// The lock of another key beside 30,000 renewals a second.
+    Beside,
+    /// A node that is stopped for a while.
+    Stop,
+    /// Locks that are held and nothing else, beside a bare loop.
+    Idle,
+}
+
+/// How large everything is.
+#[derive(Clone, Debug)]
+struct Plan {
+    sweep: Vec<usize>,
+    rounds: usize,
+    /// The ttl of the locks beside which another is taken: with it follows how many they are.
+    ttl: Duration,
+    /// How long another key is locked and released in a turn.
+    turn: Duration,
+    stopped: usize,
+    /// How long the node stands still.
+    pause: Duration,
+    /// How many locks an idle handle has, and their ttl: 2,000 are extended in a second.
+    idle: (usize, Duration),
+    /// How long an idle handle is looked at in a turn.
+    look: Duration,
+}
+
+impl Plan {
+    fn new(arguments: &Arguments) -> Result<Self, Failure> {
+        let rounds = usize::try_from(arguments.rounds)?;
+        let mut plan = match arguments.quick {
+            true => Self {
+                sweep: vec![10_000],
+                rounds: rounds.min(2),
+                ttl: Duration::from_secs(2),
+                turn: Duration::from_millis(800),
+                stopped: 10_000,
+                pause: Duration::from_secs(2),
+                idle: (4_000, Duration::from_secs(4)),
+                look: Duration::from_secs(1),
+            },
+            false => Self {
+                sweep: vec![10_000, 100_000, 1_000_000],
+                rounds,
+                ttl: Duration::from_secs(10),
+                turn: Duration::from_secs(4),
+                stopped: 100_000,
+                pause: Duration::from_secs(10),
+                idle: (10_000, Duration::from_secs(10)),
+                look: Duration::from_secs(4),
+            },
+        };
+        if !arguments.locks.is_empty() {
+            let sizes = arguments.locks.iter().map(|size| *size as usize);
+            plan.sweep = sizes.collect();
+        }
+        Ok(plan)
+    }
+}
+
+fn main() -> ExitCode {
+    // Before anything is allocated that could be freed later.
+    keep_counting();
+    let arguments = Arguments::parse();
+    match measure(&arguments) {
+        Ok(good) if good || !arguments.check => ExitCode::SUCCESS,
+        Ok(_) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Measures and prints. Returns whether every bound is met.
+fn measure(arguments: &Arguments) -> Result<bool, Failure> {
+    if cfg!(debug_assertions) {
+        eprintln!("built without --release: the figures mean nothing");
+    }
+    let plan = Plan::new(arguments)?;
+    let all = Case::value_variants().iter().copied();
+    let chosen = all.filter(|case| arguments.cases.is_empty() || arguments.cases.contains(case));
+    let chosen: Vec<Case> = chosen.collect();
+    let steps = chosen.iter().map(|case| match case {
+        Case::Sweep => plan.sweep.len(),
+        Case::Beside | Case::Stop | Case::Idle => 1,
+    });
+    let mut progress = Progress::new(steps.sum());
+    let mut judgement = Judgement::default();
+    println!("Load of the machine at the beginning: {}.\n", load());
+    for case in chosen {
+        let place = arguments.pictures.as_deref();
+        run(case, &plan, place, &mut progress, &mut judgement)?;
+    }
+    progress.end();
+    println!("{judgement}");
+    Ok(judgement.good())
+}
+
+fn run(
+    case: Case,
+    plan: &Plan,
+    pictures: Option<&Path>,
+    progress: &mut Progress,
+    judgement: &mut Judgement,
+) -> Result<(), Failure> {
+    match case {
+        Case::Sweep => {
+            let rows = sweep::measure(&plan.sweep, progress)?;
+            println!("## By the number of locks\n");
+            println!("{}", sweep::memory(&rows, judgement));
+            println!("{}", sweep::renewals(&rows, judgement));
+            pictures.map_or(Ok(()), |place| draw(&rows, place))
+        }
+        Case::Beside => {
+            let table = beside::measure(plan, progress, judgement)?;
+            println!("## The lock of another key beside them\n\n{table}");
+            Ok(())
+        }
+        Case::Stop => {
+            let table = stop::measure(plan, progress, judgement)?;
+            println!("## A node that is stopped\n\n{table}");
+            Ok(())
+        }
+        Case::Idle => {
+            let table = idle::measure(plan, progress, judgement)?;
+            println!("## Held and idle\n\n{table}");
+            Ok(())
+        }
+    }
+}
+
+fn draw(rows: &[sweep::Row], place: &Path) -> Result<(), Failure> {
+    let points = rows.iter().map(|row| (row.locks as f64, row.client));
+    let points: Vec<_> = points.collect();
+    let picture = Picture {
+        title: "Memory of the client for a kept lock, in bytes",
+        across: "locks kept",
+        points: &points,
+    };
+    fs::create_dir_all(place)?;
+    Ok(fs::write(place.join("keep.svg"), picture.to_string())?)
+}
+
+fn start() -> Result<(Vec<Server>, Vec<String>), Failure> {
+    let servers = servers::start(NODES)?;
+    let urls = servers.iter().map(Server::url).collect();
+    Ok((servers, urls))
+}
+
+/// The load of the machine in the last minute.
+fn load() -> String {
+    let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    load.split(' ').next().unwrap_or_default().to_owned()
+}

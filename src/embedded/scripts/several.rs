@@ -1,0 +1,175 @@
+//! The scripts of a lock on several resources: what they do, without Lua.
+
+use super::{Arguments, NO_KEY, NO_NUMBER, above_left, barrier_left, lua_number};
+use crate::embedded::keyspace::{Database, Millis};
+use crate::embedded::refusal::{Answer, Refusal};
+use crate::embedded::strings::{expiry, set_in};
+use crate::resp::OwnedValue;
+
+/// The keys of the lock, without those of a marker check; the token, the ttl and the marker, of which each may
+/// be missing.
+struct Several<'a> {
+    names: &'a [&'a [u8]],
+    /// Where the keys of the marker check begin, if it is one.
+    guard: Option<i64>,
+    token: Option<&'a [u8]>,
+    ttl: Option<&'a [u8]>,
+    marker: Option<&'a [u8]>,
+}
+
+impl<'a> Several<'a> {
+    fn of(arguments: &Arguments<'a>) -> Self {
+        let marker = arguments.rest.get(2).copied();
+        let all = arguments.keys.len() as i64;
+        let guard = (marker != Some(b"")).then_some(all - 2);
+        let names = usize::try_from(guard.unwrap_or(all)).unwrap_or_default();
+        Self {
+            names: &arguments.keys[..names],
+            guard,
+            token: arguments.token,
+            ttl: arguments.ttl,
+            marker,
+        }
+    }
+
+    /// Returns `said`, and whether it counts if there is a marker check.
+    fn answer(
+        &self,
+        database: &mut Database<'_>,
+        now: Millis,
+        arguments: &Arguments<'_>,
+        said: i64,
+    ) -> Answer {
+        let Some(guard) = self.guard else {
+            return Ok(OwnedValue::Integer(said));
+        };
+        let at = |place: i64| {
+            usize::try_from(place)
+                .ok()
+                .and_then(|at| arguments.keys.get(at))
+        };
+        let same = at(guard).is_some_and(|key| {
+            let marker = arguments.read(database, now, key);
+            matches!(marker, Ok(Some(text)) if Some(text) == self.marker)
+        });
+        let barrier = arguments.left(database, now, at(guard + 1).ok_or(NO_KEY)?);
+        let counts = match same {
+            true => barrier_left(barrier),
+            false => -1,
+        };
+        Ok(OwnedValue::array([said, counts].map(OwnedValue::Integer)))
+    }
+
+    /// Lets `key`, which is there, live for the ttl at least.
+    fn raise(&self, database: &mut Database<'_>, now: Millis, key: &[u8]) -> Result<(), Refusal> {
+        let left = database.entry(key, now).map_or(-1, |entry| entry.pttl(now));
+        // Lua counts in doubles.
+        let ttl = self.ttl.unwrap_or_default();
+        if left >= 0 && (left as f64) < lua_number(ttl).ok_or(NO_NUMBER)? {
+            database.set_end(key, now, expiry(ttl, now)?);
+        }
+        Ok(())
+    }
+
+    /// Returns 1 if all keys hold the token, -1 if one is another's, 0 if one is not there.
+    fn all_hold(
+        &self,
+        database: &mut Database<'_>,
+        now: Millis,
+        arguments: &Arguments<'_>,
+    ) -> Result<i64, Refusal> {
+        let mut said = 1;
+        for key in self.names {
+            match arguments.read(database, now, key)? {
+                None if said == 1 => said = 0,
+                Some(value) if Some(value) != self.token => said = -1,
+                None | Some(_) => {}
+            }
+        }
+        Ok(said)
+    }
+}
+
+/// Does what [`TAKE_SEVERAL`](crate::node::TAKE_SEVERAL) does for a user who may do everything.
+pub(super) fn take(database: &mut Database<'_>, now: Millis, arguments: &Arguments<'_>) -> Answer {
+    let several = Several::of(arguments);
+    if several.ttl == Some(b"") {
+        return Ok(OwnedValue::Integer(0));
+    }
+    let mut said = 1;
+    for (number, key) in (2..).zip(several.names) {
+        let value = arguments.read(database, now, key)?;
+        if value.is_some() && value != several.token {
+            said = number;
+            break;
+        }
+    }
+    if said == 1 {
+        for key in several.names {
+            let (Some(token), Some(ttl)) = (several.token, several.ttl) else {
+                return Err(NO_KEY);
+            };
+            let words: [&[u8]; 3] = [b"nx", b"px", ttl];
+            if set_in(database, now, key, token, &words)? == OwnedValue::Null {
+                several.raise(database, now, key)?;
+            }
+        }
+    }
+    several.answer(database, now, arguments, said)
+}
+
+/// Does what [`EXTEND_SEVERAL`](crate::node::EXTEND_SEVERAL) does.
+pub(super) fn extend(
+    database: &mut Database<'_>,
+    now: Millis,
+    arguments: &Arguments<'_>,
+) -> Answer {
+    let several = Several::of(arguments);
+    let said = several.all_hold(database, now, arguments)?;
+    if said == 1 {
+        for key in several.names {
+            several.raise(database, now, key)?;
+        }
+    }
+    several.answer(database, now, arguments, said)
+}
+
+/// Does what [`CONFIRM_SEVERAL`](crate::node::CONFIRM_SEVERAL) does.
+pub(super) fn confirm(
+    database: &mut Database<'_>,
+    now: Millis,
+    arguments: &Arguments<'_>,
+) -> Answer {
+    let several = Several::of(arguments);
+    let mut said = several.all_hold(database, now, arguments)?;
+    if said == 1 {
+        let keys = several.names.iter();
+        let left = keys.map(|key| above_left(database, now, key));
+        said = left.min().unwrap_or(9_000_000_000_000_001);
+    }
+    several.answer(database, now, arguments, said)
+}
+
+/// Does what [`RELEASE_SEVERAL`](crate::node::RELEASE_SEVERAL) does.
+pub(super) fn release(
+    database: &mut Database<'_>,
+    now: Millis,
+    arguments: &Arguments<'_>,
+) -> Answer {
+    let (mut deleted, mut foreign) = (0, false);
+    for key in arguments.keys {
+        match arguments.read(database, now, key) {
+            Ok(None) => {}
+            Ok(value) if value == arguments.token => {
+                deleted += usize::from(database.remove(key, now));
+            }
+            Ok(Some(_)) | Err(_) => foreign = true, // No other error is possible here.
+        }
+    }
+    let said = match foreign {
+        _ if deleted == arguments.keys.len() => 1,
+        true => -1,
+        false => 0,
+    };
+    Ok(OwnedValue::Integer(said))
+}

@@ -1,0 +1,153 @@
+//! Taking a lock on several resources: what is different from one.
+//!
+//! A node takes all keys or none, so that its vote is one for all of them. There is a place for each
+//! resource; while the lock is held, it is held at each.
+//!
+//! # Not here
+//!
+//! Whose turn it is, and what an acquisition of several does between two attempts: [`super::turns`].
+
+use alloc::boxed::Box;
+use alloc::vec;
+
+use super::{Acquire, set_answered, with_fresh_token};
+use crate::engine::answer::{Answer, Answered};
+use crate::engine::operation::permission::withheld;
+use crate::engine::operation::{Context, Operate};
+use crate::engine::parts::Parts;
+use crate::entry::Entry;
+use crate::error::{NodeOutcome, Report};
+use crate::keys::{ClaimKey, NodeId, PlaceKey};
+use crate::node::{Reply, forbidden_to_lock};
+use crate::quorum::NodeSet;
+use crate::time::Instant;
+
+/// What is kept of an acquisition of several resources besides.
+#[derive(Debug)]
+pub(super) struct Several {
+    /// Of the resources, in their order.
+    pub(super) places: Box<[PlaceKey]>,
+    /// Which resource each node has said is another's in the present attempt: its place among them,
+    /// counted from 1. Zero: none.
+    held: Box<[u8]>,
+}
+
+impl Several {
+    pub(super) fn new(places: Box<[PlaceKey]>, nodes: usize) -> Self {
+        Self {
+            places,
+            held: vec![0; nodes].into(),
+        }
+    }
+
+    /// All nodes that say that any is another's mean this one, counted from 0.
+    pub(super) fn all_name(&mut self, number: usize) {
+        self.held.fill(number as u8 + 1);
+    }
+
+    /// Returns the nodes that have named another than this one, counted from 0.
+    pub(super) fn named_others(&self, number: usize) -> NodeSet {
+        NodeSet::first(self.held.len()).filter(|node| {
+            let named = usize::from(self.held[node.index()]);
+            named != 0 && named != number + 1
+        })
+    }
+
+    /// Returns the place among the resources that the most nodes have named, counted from 0; of several the
+    /// first.
+    pub(super) fn most_named(&self) -> Option<usize> {
+        let count = |number: u8| self.held.iter().filter(|held| **held == number).count();
+        let numbers = self.held.iter().copied().filter(|number| *number != 0);
+        let number = numbers.min_by_key(|number| (usize::MAX - count(*number), *number))?;
+        Some(usize::from(number) - 1)
+    }
+}
+
+impl Acquire {
+    /// Returns the places of all resources.
+    pub(in crate::engine) fn places(&self) -> &[PlaceKey] {
+        self.several
+            .as_ref()
+            .map_or(core::slice::from_ref(&self.place), |several| {
+                &several.places
+            })
+    }
+
+    /// All resources with a fresh token.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn fresh_entry_of_several(&mut self, parts: &mut Parts) -> Entry {
+        if let Some(several) = &mut self.several {
+            several.held.fill(0);
+        }
+        let buffer = parts.claims.buffers.take();
+        let names = self.places().iter().map(|place| parts.queues.name(*place));
+        with_fresh_token(&mut parts.random, &parts.settings.owner, |token| {
+            Entry::of_several(buffer, names, token)
+        })
+    }
+
+    /// `node` says that this one of the resources is another's, counted from 0.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn named(&mut self, node: NodeId, which: u8, cx: &mut Context<'_>) {
+        if let Some(several) = &mut self.several
+            && usize::from(which) < several.places.len()
+            && cx.round.asks(node)
+        {
+            several.held[node.index()] = which + 1;
+        }
+        self.answered(node, Answer::Nil, cx);
+    }
+
+    /// Returns the place of the resource that keeps the lock from being taken, as far as it is known; and
+    /// names it in `report`.
+    #[cold]
+    pub(super) fn name_held(&self, report: Report, cx: &Context<'_>) -> (Report, Option<PlaceKey>) {
+        let Some(several) = &self.several else {
+            return (report, Some(self.place));
+        };
+        let places = self.places();
+        let name = |number: usize| cx.parts.queues.name(places[number]);
+        let held = several.held.iter().enumerate().map(|(node, number)| {
+            let outcome = cx.round.ballots[node].outcome;
+            let number = usize::from(*number).checked_sub(1);
+            number.filter(|_| outcome == NodeOutcome::Held).map(name)
+        });
+        let most = self.held_here(cx).or(several.most_named());
+        (
+            report.of_several(held, most.map(name)),
+            most.map(|number| places[number]),
+        )
+    }
+}
+
+/// `node` has answered the script that takes several keys for the claim of `key`: `said` is 1 if it has them,
+/// or else one more than the number of the key that is another's, counted from 1; less than zero, a
+/// permission is missing.
+#[cold]
+#[inline(never)]
+pub(super) fn several_answered(
+    now: Instant,
+    node: NodeId,
+    key: ClaimKey,
+    said: i64,
+    parts: &mut Parts,
+) -> Answered {
+    if let Some(missing) = forbidden_to_lock(said) {
+        return Ok(withheld(now, node, key, missing, parts));
+    }
+    match said {
+        ..=0 => set_answered(now, node, key, Reply::Other, parts),
+        1 => set_answered(now, node, key, Reply::Ok, parts),
+        2.. => {
+            let answered = set_answered(now, node, key, Reply::Nil, parts)?;
+            Ok(answered.map(
+                |(operation, answer)| match (answer, u8::try_from(said - 2)) {
+                    (Answer::Nil, Ok(which)) => (operation, Answer::Named(which)),
+                    (answer, _) => (operation, answer),
+                },
+            ))
+        }
+    }
+}

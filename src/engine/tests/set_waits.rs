@@ -1,0 +1,612 @@
+//! Stories of those who wait for several resources at once: programs on the same three nodes, which answer at
+//! once and tell of changes as a server does.
+
+use std::collections::BTreeMap;
+
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+
+use super::*;
+use crate::embedded::{Session, Store};
+use crate::node::TAKE_SEVERAL;
+
+mod turns;
+
+const NODES: usize = 3;
+
+/// For as long as a story lasts.
+fn patient() -> LockOptions {
+    LockOptions::new(TTL).wait(Duration::from_secs(3600))
+}
+
+struct Program {
+    engine: Engine,
+    links: Vec<Link>,
+    /// What it has locked, by the rounds.
+    locks: BTreeMap<RoundId, Lock>,
+    refused: BTreeMap<RoundId, LockError>,
+    /// How many commands it has sent, and how many of them to take a set.
+    sent: usize,
+    attempts: usize,
+}
+
+#[derive(Default)]
+struct Link {
+    session: Option<Session>,
+    inbox: Option<Inbox>,
+    answers: Vec<u8>,
+}
+
+struct Programs {
+    now: Instant,
+    nodes: Vec<Store>,
+    programs: Vec<Program>,
+}
+
+impl Programs {
+    /// So many programs, which are connected.
+    fn new(programs: usize) -> Self {
+        let now = Instant::from_millis(1_000);
+        let mut world = Self {
+            now,
+            nodes: (0..NODES as u64)
+                .map(|node| Store::new(node, now))
+                .collect(),
+            programs: Vec::new(),
+        };
+        for program in 0..programs {
+            let config = named(NODES).watch_clocks(false).config().expect("valid");
+            world.programs.push(Program {
+                engine: Engine::new(&config, [program as u8; 32], now),
+                links: (0..NODES).map(|_| Link::default()).collect(),
+                locks: BTreeMap::new(),
+                refused: BTreeMap::new(),
+                sent: 0,
+                attempts: 0,
+            });
+        }
+        world.pump();
+        world
+    }
+
+    /// Lets everything happen that takes no time.
+    fn pump(&mut self) {
+        while (0..self.programs.len()).any(|program| self.serve(program)) {}
+    }
+
+    /// Returns `true` if anything happened.
+    fn serve(&mut self, number: usize) -> bool {
+        let mut busy = false;
+        while self.act(number) {
+            busy = true;
+        }
+        let program = &mut self.programs[number];
+        for (node, link) in program.links.iter_mut().enumerate() {
+            if !link.answers.is_empty() {
+                busy = true;
+                let bytes = &core::mem::take(&mut link.answers)[..];
+                let node = id(node);
+                program
+                    .engine
+                    .handle(self.now, Input::Received { node, bytes });
+            }
+        }
+        for (node, store) in self.nodes.iter_mut().enumerate() {
+            while let Some((connection, push)) = store.poll_push() {
+                let links = &mut self.programs[connection as usize].links;
+                links[node].answers.extend(push);
+                busy = true;
+            }
+        }
+        busy
+    }
+
+    /// Does the next that a program wants done. Returns `false` if there is nothing.
+    fn act(&mut self, number: usize) -> bool {
+        let (now, program) = (self.now, &mut self.programs[number]);
+        match program.engine.poll(now) {
+            None => return false,
+            Some(Output::Connect { node }) => {
+                let link = &mut program.links[node.index()];
+                link.session = Some(self.nodes[node.index()].session_of(number as u64));
+                link.inbox = Some(Inbox::new(Limits::default()));
+                program.engine.handle(now, Input::Connected { node });
+            }
+            Some(Output::Event(Event::Acquired { round, result })) => match result {
+                Ok(lock) => drop(program.locks.insert(round, lock)),
+                Err(error) => drop(program.refused.insert(round, error)),
+            },
+            Some(Output::Transmit { node, bytes }) => {
+                let (link, len) = (&mut program.links[node.index()], bytes.len());
+                let store = &mut self.nodes[node.index()];
+                let mut rest = bytes;
+                let inbox = link.inbox.as_mut().expect("connected");
+                while let Some(frame) = inbox.next(&mut rest).expect("RESP") {
+                    let items = frame.value.as_items().expect("a command").iter();
+                    let words: Vec<&[u8]> =
+                        items.map(|word| word.as_bytes().expect("a bulk")).collect();
+                    program.sent += 1;
+                    let takes = words[1..].first() == Some(&TAKE_SEVERAL.text.as_bytes());
+                    program.attempts += usize::from(takes && node.index() == 0);
+                    let session = link.session.as_mut().expect("connected");
+                    store.execute(session, now, &words, &mut link.answers);
+                }
+                program.engine.handle(now, Input::Transmitted { node, len });
+            }
+            Some(Output::Disconnect { node }) => {
+                let link = core::mem::take(&mut program.links[node.index()]);
+                if let Some(session) = link.session {
+                    self.nodes[node.index()].disconnect(&session);
+                }
+            }
+            Some(Output::Event(Event::Expired { .. })) => {}
+            Some(other) => panic!("{other:?}"),
+        }
+        true
+    }
+
+    /// Moves the time, and lets timers fire.
+    fn pass(&mut self, span: Duration) {
+        let end = self.now.saturating_add(span);
+        loop {
+            let engines = self.programs.iter().map(|program| &program.engine);
+            let next = engines
+                .filter_map(|engine| engine.poll_timeout())
+                .map(|(at, _)| at)
+                .min();
+            self.now = self.now.max(next.unwrap_or(end).min(end));
+            for program in &mut self.programs {
+                program.engine.handle(self.now, Input::Tick);
+            }
+            self.pump();
+            if self.now == end {
+                return;
+            }
+        }
+    }
+
+    /// The connection of a program to a node breaks.
+    fn cut(&mut self, program: usize, node: usize) {
+        let Program { engine, links, .. } = &mut self.programs[program];
+        if let Some(session) = core::mem::take(&mut links[node]).session {
+            self.nodes[node].disconnect(&session);
+            let (node, reason) = (id(node), LinkError::Reset);
+            engine.handle(self.now, Input::Disconnected { node, reason });
+        }
+        self.pump();
+    }
+
+    /// No two have the same name at the same time.
+    fn exclude_each_other(&self) {
+        let programs = self.programs.iter();
+        let locks = programs.flat_map(|program| program.locks.values());
+        let valid = locks.filter(|lock| lock.is_valid_at(self.now));
+        let mut names: Vec<&[u8]> = valid.flat_map(Lock::resources).collect();
+        let all = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), all, "two have one name");
+    }
+
+    // ----- calls ----------------------------------------------------------------------------
+
+    /// A program wants the resources whose names are these letters, as `options` say.
+    fn wants_as(&mut self, program: usize, names: &str, options: &LockOptions) -> RoundId {
+        let names: Vec<&[u8]> = names.as_bytes().chunks(1).collect();
+        let request = match names[..] {
+            [name] => Request::new(name, options),
+            _ => Request::all(&names, options),
+        };
+        let round = self.programs[program].engine.acquire(self.now, &request);
+        self.pump();
+        round.expect("valid")
+    }
+
+    fn wants(&mut self, program: usize, names: &str) -> RoundId {
+        self.wants_as(program, names, &patient())
+    }
+
+    fn has(&self, program: usize, round: RoundId) -> bool {
+        self.programs[program].locks.contains_key(&round)
+    }
+
+    #[track_caller]
+    fn gives_back(&mut self, program: usize, round: RoundId) {
+        let Program { engine, locks, .. } = &mut self.programs[program];
+        engine.give_back(self.now, locks.remove(&round).expect("it is held"));
+        self.pump();
+    }
+
+    fn cancel(&mut self, program: usize, round: RoundId) {
+        self.programs[program].engine.cancel(self.now, round);
+        self.pump();
+    }
+
+    /// Gives back what is held, until nobody waits and nothing is owed: within a second.
+    fn serve_all(&mut self) {
+        for _ in 0..1_000 {
+            for program in 0..self.programs.len() {
+                while let Some(round) = self.programs[program].locks.keys().next().copied() {
+                    self.gives_back(program, round);
+                }
+            }
+            let mut loads = self.programs.iter().map(|program| program.engine.load());
+            if loads.all(|load| load.rounds + load.claims == 0) {
+                return self.is_clean();
+            }
+            self.pass(MS);
+        }
+        panic!("somebody waits for ever");
+    }
+
+    /// Nothing is open, and no node has a key.
+    fn is_clean(&self) {
+        for program in &self.programs {
+            let load = program.engine.load();
+            assert_eq!((load.rounds, load.claims, load.owed), (0, 0, 0), "{load:?}");
+            assert!(program.engine.parts.queues.is_empty());
+            assert_eq!(program.engine.resting(), 0);
+        }
+        for store in &self.nodes {
+            assert!(store.is_empty(self.now));
+        }
+        assert_eq!(crate::invariant::count(), 0);
+    }
+}
+
+#[test]
+fn sets_in_different_orders_have_their_turns_one_after_the_other() {
+    let mut world = Programs::new(1);
+    let sets = ["ab", "ba", "cab", "bc"].map(|names| world.wants(0, names));
+    for set in sets {
+        assert!(world.has(0, set));
+        assert_eq!(world.programs[0].locks.len(), 1);
+        world.gives_back(0, set);
+    }
+    assert_eq!(world.programs[0].attempts, 4, "none asked in vain");
+    world.is_clean();
+}
+
+#[test]
+fn sets_of_two_programs_in_different_orders_are_all_served() {
+    let mut world = Programs::new(2);
+    let held = world.wants(0, "ab");
+    let waits = world.wants(1, "ba");
+    world.pass(300 * MS);
+    assert!(!world.has(1, waits));
+    world.gives_back(0, held);
+    assert!(world.has(1, waits), "it was told");
+    for _ in 0..5 {
+        world.wants(0, "ab");
+        world.wants(1, "ba");
+    }
+    world.serve_all();
+}
+
+#[test]
+fn a_set_between_two_singles_has_its_turn_between_them() {
+    let mut world = Programs::new(1);
+    for who in ["a", "ab", "a"].map(|names| world.wants(0, names)) {
+        assert!(world.has(0, who));
+        assert_eq!(world.programs[0].locks.len(), 1);
+        world.gives_back(0, who);
+    }
+    world.is_clean();
+}
+
+#[test]
+fn while_a_name_of_a_set_is_held_here_so_many_singles_pass_it_and_no_more() {
+    let mut world = Programs::new(1);
+    let held = world.wants(0, "b");
+    let set = world.wants(0, "ab");
+    for _ in 0..16 {
+        let single = world.wants(0, "a");
+        assert!(world.has(0, single));
+        world.gives_back(0, single);
+        world.pass(2 * MS);
+    }
+    let late = world.wants(0, "a");
+    world.pass(400 * MS);
+    assert!(!world.has(0, late), "the name is left free");
+    assert_eq!(world.programs[0].attempts, 0);
+    world.gives_back(0, held);
+    assert!(world.has(0, set));
+    world.gives_back(0, set);
+    world.pass(2 * MS);
+    assert!(world.has(0, late));
+    world.gives_back(0, late);
+    world.is_clean();
+}
+
+#[test]
+fn while_another_program_holds_a_name_singles_pass_and_the_end_of_its_lock_wakes_the_set() {
+    let mut world = Programs::new(2);
+    let foreign = world.wants(1, "b");
+    let set = world.wants(0, "ab");
+    assert_eq!(world.programs[0].attempts, 1);
+    for _ in 0..16 {
+        let single = world.wants(0, "a");
+        assert!(world.has(0, single));
+        world.gives_back(0, single);
+        world.pass(2 * MS);
+    }
+    let late = world.wants(0, "a");
+    let sent = world.programs[0].sent;
+    world.pass(400 * MS);
+    assert!(!world.has(0, late), "the name is left free");
+    assert_eq!(world.programs[0].sent, sent, "nothing has changed");
+    world.gives_back(1, foreign);
+    assert!(world.has(0, set), "it was told");
+    assert_eq!(world.programs[0].attempts, 2);
+    world.gives_back(0, set);
+    world.pass(2 * MS);
+    assert!(world.has(0, late));
+    world.serve_all();
+}
+
+#[test]
+fn a_set_that_meets_another_held_name_waits_for_that() {
+    let mut world = Programs::new(3);
+    let b = world.wants(1, "b");
+    let set = world.wants(0, "ab");
+    let a = world.wants(2, "a");
+    world.gives_back(1, b);
+    assert!(!world.has(0, set));
+    let sent = world.programs[0].sent;
+    world.pass(300 * MS);
+    assert_eq!(world.programs[0].sent, sent, "nothing has changed");
+    world.gives_back(2, a);
+    world.pass(50 * MS);
+    assert!(world.has(0, set));
+    world.serve_all();
+}
+
+#[test]
+fn a_set_that_wants_its_names_again_waits_for_the_single_that_has_passed() {
+    let mut world = Programs::new(2);
+    let foreign = world.wants(1, "b");
+    let set = world.wants(0, "ab");
+    let single = world.wants(0, "a");
+    assert!(world.has(0, single));
+    world.gives_back(1, foreign);
+    world.pass(20 * MS);
+    assert_eq!(world.programs[0].attempts, 1, "it would ask in vain");
+    world.gives_back(0, single);
+    world.pass(20 * MS);
+    assert!(world.has(0, set));
+    world.serve_all();
+}
+
+#[test]
+fn a_set_that_is_cancelled_leaves_no_trace_wherever_it_stands() {
+    for stage in 0..4 {
+        let mut world = Programs::new(2);
+        let (program, holds) = match stage {
+            0 => (0, "b"),
+            1 => (0, "abc"),
+            _ => (1, "b"),
+        };
+        let held = world.wants(program, holds);
+        let set = world.wants(0, "abc");
+        let behind = ["ab", "a", "c", "cb"].map(|names| world.wants(0, names));
+        if stage == 3 {
+            world.gives_back(program, held);
+            world.pass(20 * MS);
+        }
+        world.cancel(0, set);
+        assert!(!world.has(0, set));
+        if stage == 3 {
+            world.serve_all();
+            continue;
+        }
+        world.gives_back(program, held);
+        world.pass(50 * MS);
+        let have = behind.map(|who| world.has(0, who));
+        assert_eq!(
+            have[1..3],
+            [stage != 1 || !have[0], true],
+            "stage {stage}: {have:?}"
+        );
+        world.serve_all();
+    }
+}
+
+#[test]
+fn a_set_whose_time_is_up_says_which_name_is_held_and_lets_others_pass() {
+    for program in 0..2 {
+        let mut world = Programs::new(2);
+        let held = world.wants(program, "b");
+        let set = world.wants_as(0, "ab", &LockOptions::new(TTL).wait(100 * MS));
+        let behind = world.wants(0, "ab");
+        world.pass(99 * MS);
+        assert!(world.programs[0].refused.is_empty());
+        world.pass(3 * MS);
+        let error = world.programs[0]
+            .refused
+            .remove(&set)
+            .expect("its time is up");
+        let LockError::Held(report) = error else {
+            panic!("{error:?}");
+        };
+        assert_eq!(report.held_resource(), Some(&b"b"[..]), "program {program}");
+        assert_eq!(report.is_held_here(), program == 0);
+        assert_eq!(report.tries() == 0, program == 0);
+        world.gives_back(program, held);
+        world.pass(10 * MS);
+        assert!(world.has(0, behind));
+        world.serve_all();
+    }
+}
+
+#[test]
+fn a_set_behind_one_that_knows_the_holder_says_so_without_asking() {
+    let mut world = Programs::new(2);
+    let held = world.wants(1, "b");
+    let before = world.wants(0, "b");
+    world.pass(MS);
+    let set = world.wants_as(0, "ab", &LockOptions::new(TTL).wait(100 * MS));
+    world.pass(102 * MS);
+    let error = world.programs[0]
+        .refused
+        .remove(&set)
+        .expect("its time is up");
+    let LockError::Held(report) = error else {
+        panic!("{error:?}");
+    };
+    assert_eq!(
+        (report.tries(), report.held_resource()),
+        (0, Some(&b"b"[..]))
+    );
+    assert_eq!(outcomes(&report)[..2], [NodeOutcome::Held; 2]);
+    world.gives_back(1, held);
+    assert!(world.has(0, before));
+    world.serve_all();
+}
+
+#[test]
+fn a_single_try_for_a_set_of_which_a_name_is_held_here_is_refused_without_asking() {
+    let mut world = Programs::new(1);
+    let held = world.wants(0, "b");
+    let sent = world.programs[0].sent;
+    let once = world.wants_as(0, "ab", &LockOptions::new(TTL).tries(1));
+    let error = world.programs[0].refused.remove(&once).expect("at once");
+    assert!(
+        matches!(error, LockError::Held(report) if report.tries() == 0 && report.is_held_here())
+    );
+    assert_eq!(world.programs[0].sent, sent);
+    world.gives_back(0, held);
+    world.is_clean();
+}
+
+#[test]
+fn a_set_makes_as_many_tries_as_it_may() {
+    let mut world = Programs::new(2);
+    let first = world.wants(1, "a");
+    let second = world.wants(1, "b");
+    let set = world.wants_as(0, "ab", &LockOptions::new(TTL).tries(2));
+    world.gives_back(1, first);
+    world.pass(100 * MS);
+    assert_eq!(world.programs[0].attempts, 2);
+    let error = world.programs[0].refused.remove(&set).expect("refused");
+    assert!(matches!(error, LockError::Held(report) if report.tries() == 2));
+    world.gives_back(1, second);
+    world.is_clean();
+}
+
+#[test]
+fn many_sets_and_singles_of_three_programs_are_all_served() {
+    let mut world = Programs::new(3);
+    let names = ["ab", "ba", "c", "bcd", "dcba", "a", "da", "b", "cad", "d"];
+    for (number, names) in names.iter().cycle().take(120).enumerate() {
+        world.wants(number % 3, names);
+        if number % 7 == 0 {
+            world.pass(MS);
+        }
+    }
+    world.serve_all();
+}
+
+/// Names in any order, deadlines, cancels, and connections that break.
+#[test]
+fn whatever_happens_sets_exclude_each_other_and_all_have_their_turn() {
+    for seed in 0..60 {
+        let mut random = StdRng::seed_from_u64(seed);
+        let mut below = |bound: usize| random.random_range(0..bound);
+        let mut world = Programs::new(3);
+        let mut rounds = Vec::new();
+        for _ in 0..150 {
+            let program = below(3);
+            match below(9) {
+                0..3 => {
+                    let mut names: Vec<char> = "abcd".chars().collect();
+                    (1..4).rev().for_each(|at| names.swap(at, below(at + 1)));
+                    names.truncate(1 + below(4));
+                    let options = match below(4) {
+                        0 => LockOptions::new(TTL).tries(1),
+                        1 => LockOptions::new(TTL).wait(30 * MS),
+                        _ => patient(),
+                    };
+                    let names: String = names.into_iter().collect();
+                    rounds.push((program, world.wants_as(program, &names, &options)));
+                }
+                3..6 => {
+                    let round = world.programs[program].locks.keys().next().copied();
+                    round
+                        .into_iter()
+                        .for_each(|round| world.gives_back(program, round));
+                }
+                6 if !rounds.is_empty() => {
+                    let (program, round) = rounds.swap_remove(below(rounds.len()));
+                    if !world.has(program, round) {
+                        world.cancel(program, round);
+                    }
+                }
+                7 if below(4) == 0 => world.cut(program, below(NODES)),
+                _ => world.pass(Duration::from_micros([100, 2_000, 60_000][below(3)])),
+            }
+            world.exclude_each_other();
+        }
+        world.serve_all();
+    }
+}
+
+/// What a node is sent in one write.
+#[test]
+fn a_set_goes_behind_the_release_of_the_one_before_it_in_the_same_write() {
+    let mut world = World::ready(3);
+    let names: [&[u8]; 2] = [b"a", b"b"];
+    let options = patient();
+    for names in [names, [b"b", b"a"]] {
+        let request = Request::all(&names, &options);
+        let round = world.engine.acquire(world.now, &request);
+        world.drain();
+        round.expect("valid");
+    }
+    world.take_all();
+    world.all_say(0..3, ":1|");
+    let lock = world.lock();
+    assert_eq!(world.take_all().concat(), NOTHING);
+    world.give_back(lock);
+    (0..3).for_each(|node| assert_eq!(world.take(node), ["RELEASE a b", "TAKE b a 10000"]));
+    world.all_say(0..3, ":1|:1|");
+    let lock = world.lock();
+    world.give_back(lock);
+}
+
+/// Three others have one of the names on one node each: none of them is held, and none can be had.
+#[test]
+fn a_set_that_each_node_keeps_out_by_another_name_waits_for_the_random_delay() {
+    let mut world = World::ready(3);
+    let names: [&[u8]; 3] = [b"a", b"b", b"c"];
+    let options = patient();
+    let round = world
+        .engine
+        .acquire(world.now, &Request::all(&names, &options));
+    world.drain();
+    world.take_all();
+    for (node, said) in [":2|", ":3|", ":4|"].iter().enumerate() {
+        world.say(node, said);
+    }
+    for (node, left) in [":10000|", ":-2|", ":-2|"].iter().enumerate() {
+        let asked = world.take(node);
+        assert_eq!(
+            asked[asked.len() - 3..],
+            [FIRST_LOOK[0], FIRST_LOOK[1], "PTTL a"]
+        );
+        let release = ":0|".repeat(asked.len() - 3);
+        world.say(node, &format!("{release}+OK|+OK|{left}"));
+    }
+    assert_eq!(
+        world.take_all().concat(),
+        NOTHING,
+        "it does not ask again and again"
+    );
+    let before = world.now;
+    while world.sent.iter().all(|sent| sent.is_empty()) {
+        world.sleep_until_timer();
+    }
+    let waited = world.now.saturating_since(before);
+    assert!((50 * MS..=251 * MS).contains(&waited), "{waited:?}");
+    (0..3).for_each(|node| assert_eq!(world.take(node), ["TAKE a b c 10000"]));
+    world.cancel(round.expect("valid"));
+}

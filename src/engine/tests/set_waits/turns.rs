@@ -1,0 +1,301 @@
+//! Stories of whose turn it is, and what is told meanwhile: nobody waits where nothing is held, and a report
+//! names the resource that is held now.
+
+use super::*;
+use crate::error::Report;
+
+impl Programs {
+    /// Why `round` was refused.
+    #[track_caller]
+    fn refusal(&mut self, program: usize, round: RoundId) -> Report {
+        let error = self.programs[program].refused.remove(&round);
+        match error.expect("it is refused") {
+            LockError::Held(report) => report,
+            error => panic!("{error:?}"),
+        }
+    }
+
+    /// Where anything is wanted, and nothing is held, somebody has a lock within the time for which one is left
+    /// to other programs.
+    fn serves_somebody(&mut self) {
+        let held = |one: &Program| !one.locks.is_empty();
+        let wanted = |one: &Program| one.engine.load().rounds != 0;
+        for _ in 0..8 {
+            if self.programs.iter().any(held) || !self.programs.iter().any(wanted) {
+                return;
+            }
+            self.pass(Duration::from_micros(250));
+        }
+        panic!("nobody is served");
+    }
+}
+
+/// It has asked when another name was held, which is free by now.
+#[test]
+fn a_set_that_waits_behind_a_single_names_what_that_waits_for() {
+    let mut world = Programs::new(2);
+    let (a, b) = (world.wants(1, "a"), world.wants(1, "b"));
+    let set = world.wants_as(0, "ab", &LockOptions::new(TTL).wait(300 * MS));
+    let single = world.wants(0, "b");
+    world.gives_back(1, a);
+    world.pass(301 * MS);
+    let report = world.refusal(0, set);
+    assert_eq!(
+        (report.tries(), report.held_resource()),
+        (1, Some(&b"b"[..]))
+    );
+    let named = report
+        .nodes()
+        .iter()
+        .filter_map(|node| node.resource.as_deref());
+    assert!(named.into_iter().all(|name| name == b"b"));
+    world.gives_back(1, b);
+    assert!(world.has(0, single));
+    world.serve_all();
+}
+
+/// The same where the lock is this handle's.
+#[test]
+fn a_set_that_waits_for_a_lock_of_this_handle_names_that_on_each_node() {
+    let mut world = Programs::new(2);
+    let a = world.wants(1, "a");
+    let set = world.wants_as(0, "ab", &LockOptions::new(TTL).wait(300 * MS));
+    let single = world.wants(0, "b");
+    assert!(world.has(0, single));
+    world.gives_back(1, a);
+    world.pass(301 * MS);
+    let report = world.refusal(0, set);
+    assert_eq!(report.held_resource(), Some(&b"b"[..]));
+    assert!(report.is_held_here());
+    let named = report
+        .nodes()
+        .iter()
+        .filter_map(|node| node.resource.as_deref());
+    assert!(named.into_iter().all(|name| name == b"b"));
+    world.serve_all();
+}
+
+/// No timer has to help: somebody has a lock as soon as nothing is held.
+#[test]
+fn nobody_waits_where_nothing_is_held() {
+    for programs in 1..=3 {
+        for seed in 0..40 {
+            let mut random = StdRng::seed_from_u64(seed);
+            let mut below = |bound: usize| random.random_range(0..bound);
+            let mut world = Programs::new(programs);
+            let mut rounds = Vec::new();
+            for _ in 0..120 {
+                let program = below(programs);
+                match below(9) {
+                    0..4 => {
+                        let mut names: Vec<char> = "abcd".chars().collect();
+                        (1..4).rev().for_each(|at| names.swap(at, below(at + 1)));
+                        names.truncate(1 + below(3));
+                        let options = match below(6) {
+                            0 => LockOptions::new(TTL).tries(1),
+                            1 => LockOptions::new(TTL).wait(30 * MS),
+                            _ => patient(),
+                        };
+                        let names: String = names.into_iter().collect();
+                        rounds.push((program, world.wants_as(program, &names, &options)));
+                    }
+                    4..7 => {
+                        let round = world.programs[program].locks.keys().next().copied();
+                        round
+                            .into_iter()
+                            .for_each(|round| world.gives_back(program, round));
+                    }
+                    7 if !rounds.is_empty() => {
+                        let (program, round) = rounds.swap_remove(below(rounds.len()));
+                        if !world.has(program, round) {
+                            world.cancel(program, round);
+                        }
+                    }
+                    _ => world.pass(Duration::from_micros([100, 2_000, 60_000][below(3)])),
+                }
+                world.exclude_each_other();
+                world.serves_somebody();
+            }
+            world.serve_all();
+        }
+    }
+}
+
+/// Others take its names in turns, so that it never finds both free.
+#[test]
+fn a_set_that_never_finds_its_names_free_asks_once_for_each_change() {
+    let mut world = Programs::new(2);
+    let mut a = world.wants(1, "a");
+    let mut b = world.wants(1, "b");
+    let set = world.wants(0, "ab");
+    let begun = world.programs[0].sent;
+    for _ in 0..100 {
+        world.gives_back(1, a);
+        a = world.wants(1, "a");
+        world.pass(Duration::from_micros(300));
+        world.gives_back(1, b);
+        b = world.wants(1, "b");
+        world.pass(Duration::from_micros(300));
+    }
+    assert_eq!(world.programs[0].attempts, 1 + 200);
+    let sent = world.programs[0].sent - begun;
+    assert!(
+        sent <= 200 * 4 * NODES,
+        "an attempt, what it undoes, and a look: {sent}"
+    );
+    world.gives_back(1, a);
+    world.gives_back(1, b);
+    world.pass(2 * MS);
+    assert!(world.has(0, set));
+    world.serve_all();
+}
+
+/// Between the answer that decides and the report of it.
+#[test]
+fn a_set_that_is_cancelled_when_it_was_granted_hands_its_names_on() {
+    let mut world = Programs::new(1);
+    let held = world.wants(0, "b");
+    let set = world.wants(0, "ab");
+    let behind = ["a", "b"].map(|names| world.wants(0, names));
+    assert!(world.has(0, behind[0]), "it has passed");
+    world.gives_back(0, behind[0]);
+    let other = world.wants(0, "ba");
+    let Program { engine, locks, .. } = &mut world.programs[0];
+    engine.give_back(world.now, locks.remove(&held).expect("held"));
+    while world.act(0) {}
+    let program = &mut world.programs[0];
+    for (node, link) in program.links.iter_mut().enumerate() {
+        let (bytes, node) = (core::mem::take(&mut link.answers), id(node));
+        let input = Input::Received {
+            node,
+            bytes: &bytes,
+        };
+        program.engine.handle(world.now, input);
+    }
+    assert_eq!(world.programs[0].attempts, 1);
+    world.cancel(0, set);
+    assert!(!world.has(0, set) && world.has(0, behind[1]));
+    world.gives_back(0, behind[1]);
+    assert!(world.has(0, other));
+    world.serve_all();
+}
+
+/// A lock beside it takes the name at which it rests, and others of its names have contenders.
+#[test]
+fn a_set_that_was_overtaken_where_it_rests_goes_on_there() {
+    let mut world = Programs::new(2);
+    let (a, b) = (world.wants(1, "a"), world.wants(1, "b"));
+    let set = world.wants(0, "ba");
+    let single = world.wants(0, "a");
+    world.pass(MS);
+    let Program { engine, locks, .. } = &mut world.programs[1];
+    engine.give_back(world.now, locks.remove(&b).expect("held"));
+    world.pump();
+    let once = world.wants_as(0, "b", &LockOptions::new(TTL).tries(1));
+    world.gives_back(0, once);
+    world.pass(20 * MS);
+    world.gives_back(1, a);
+    world.pass(2 * MS);
+    assert!(world.has(0, single));
+    world.gives_back(0, single);
+    world.pass(2 * MS);
+    assert!(world.has(0, set));
+    world.serve_all();
+}
+
+/// Sixteen others of this handle have passed the set, and the name stays free: nothing is asked for it.
+#[test]
+fn a_single_whose_time_is_up_at_a_name_that_is_left_free_names_no_holder() {
+    let mut world = Programs::new(2);
+    let foreign = world.wants(1, "b");
+    let set = world.wants(0, "ab");
+    for _ in 0..16 {
+        let single = world.wants(0, "a");
+        world.gives_back(0, single);
+        world.pass(2 * MS);
+    }
+    let late = world.wants_as(0, "a", &LockOptions::new(TTL).wait(100 * MS));
+    world.pass(101 * MS);
+    let report = world.refusal(0, late);
+    assert_eq!((report.tries(), report.holder()), (0, None));
+    assert_eq!(outcomes(&report), [NodeOutcome::Pending; NODES]);
+    let once = world.wants_as(0, "a", &LockOptions::new(TTL).tries(1));
+    world.gives_back(0, once);
+    assert!(!world.has(0, set));
+    world.gives_back(1, foreign);
+    assert!(world.has(0, set));
+    world.serve_all();
+}
+
+/// As if its handle was closed: nothing is asked in vain, and nothing is left.
+#[test]
+fn sets_that_end_together_ask_for_nothing() {
+    let mut world = Programs::new(2);
+    let held = world.wants(1, "b");
+    for names in ["ab", "a", "ca", "bc", "dc", "d", "cd", "a", "bad"] {
+        world.wants(0, names);
+    }
+    let engine = &mut world.programs[0].engine;
+    let begun = engine.acquire(world.now, &Request::all(&[b"e", b"f"], &patient()));
+    begun.expect("valid");
+    let attempts = world.programs[0].attempts;
+    world.programs[0].engine.cancel_acquisitions(world.now);
+    world.pump();
+    assert_eq!(world.programs[0].attempts, attempts);
+    assert_eq!(world.programs[0].engine.load().rounds, 0);
+    world.gives_back(1, held);
+    world.serve_all();
+}
+
+/// With three tries it waits for three of the longest delays, wherever it stands.
+#[test]
+fn a_set_with_few_tries_ends_in_their_time_if_nothing_changes() {
+    for program in 0..2 {
+        let mut world = Programs::new(2);
+        let held = world.wants(program, "b");
+        let set = world.wants_as(0, "ab", &LockOptions::new(TTL).tries(3));
+        world.pass(749 * MS);
+        assert!(world.programs[0].refused.is_empty());
+        world.pass(4 * MS);
+        let report = world.refusal(0, set);
+        assert_eq!(report.tries(), program as u32);
+        assert_eq!(report.held_resource(), Some(&b"b"[..]));
+        world.gives_back(program, held);
+        world.serve_all();
+    }
+}
+
+#[test]
+fn a_single_try_that_finds_a_name_left_free_counts_as_one_that_passes() {
+    let mut world = Programs::new(2);
+    let foreign = world.wants(1, "b");
+    let set = world.wants(0, "ab");
+    for _ in 0..20 {
+        let once = world.wants_as(0, "a", &LockOptions::new(TTL).tries(1));
+        world.gives_back(0, once);
+        world.pass(2 * MS);
+    }
+    let late = world.wants(0, "a");
+    world.pass(300 * MS);
+    assert!(!world.has(0, late));
+    world.gives_back(1, foreign);
+    assert!(world.has(0, set));
+    world.serve_all();
+}
+
+/// So far and no further is a queue searched.
+#[test]
+fn behind_sixteen_sets_a_name_that_is_left_free_is_not_for_singles_until_one_of_them_has_ended() {
+    let mut world = Programs::new(2);
+    let foreign = world.wants(1, "b");
+    let sets: Vec<_> = (0..17).map(|_| world.wants(0, "ab")).collect();
+    let single = world.wants(0, "a");
+    world.pass(300 * MS);
+    assert!(!world.has(0, single));
+    world.cancel(0, sets[3]);
+    assert!(!world.has(0, single));
+    world.cancel(0, sets[7]);
+    assert!(world.has(0, single));
+    world.gives_back(1, foreign);
+    world.serve_all();
+}

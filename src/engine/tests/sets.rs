@@ -1,0 +1,505 @@
+//! Stories of locks on several resources: all of them or none, on each node.
+
+use super::*;
+use crate::error::Report;
+
+/// What a node is sent for a lock on `a` and `b`.
+const TAKE: [&str; 1] = ["TAKE a b 10000"];
+const RELEASE: [&str; 1] = ["RELEASE a b"];
+const EXTEND: [&str; 1] = ["EXTEND a b 10000"];
+
+const NAMES: [&[u8]; 2] = [b"a", b"b"];
+
+impl World {
+    fn acquire_all(&mut self, names: &[&[u8]], options: &LockOptions) -> RoundId {
+        let request = Request::all(names, options);
+        let round = self.engine.acquire(self.now, &request).expect("valid");
+        self.drain();
+        round
+    }
+
+    fn try_all(&mut self) -> RoundId {
+        self.acquire_all(&NAMES, &LockOptions::new(TTL).tries(1))
+    }
+
+    /// A lock on `a` and `b` that all of three nodes granted.
+    fn both_held() -> (Self, Lock) {
+        let mut world = Self::ready(3);
+        world.try_all();
+        assert_eq!(world.take_all(), vec![TAKE; 3]);
+        world.all_say(0..3, ":1|");
+        let lock = world.lock();
+        (world, lock)
+    }
+
+    #[track_caller]
+    fn both_released(&mut self, lock: Lock) {
+        self.release(lock);
+        (0..3).for_each(|node| assert_eq!(self.take(node).last().unwrap(), RELEASE[0]));
+        self.all_say(0..3, ":1|");
+        assert!(self.unlocked().is_ok());
+        self.is_clean();
+    }
+
+    fn refused_all(&mut self, names: &[&[u8]]) -> LockError {
+        let options = LockOptions::new(TTL);
+        let request = Request::all(names, &options);
+        let refused = self.engine.acquire(self.now, &request);
+        self.drain();
+        assert_eq!(self.take_all().concat(), NOTHING);
+        refused.expect_err("refused")
+    }
+}
+
+fn named_held(report: &Report) -> Vec<Option<&[u8]>> {
+    let nodes = report.nodes().iter();
+    nodes.map(|node| node.resource.as_deref()).collect()
+}
+
+#[test]
+fn one_command_takes_all_and_one_gives_all_back() {
+    let (mut world, lock) = World::both_held();
+    assert_eq!(lock.resource(), b"a");
+    assert_eq!(lock.resources().collect::<Vec<_>>(), NAMES);
+    assert_eq!(lock.valid_until(), world.now.saturating_add(TTL - 102 * MS));
+    world.both_released(lock);
+}
+
+#[test]
+fn names_that_no_lock_has_are_refused_before_any_io() {
+    let mut world = World::ready(3);
+    for (names, expected) in [
+        (&[][..], InvalidRequest::NoResources),
+        (&[&b"a"[..], b""], InvalidRequest::EmptyResource),
+        (
+            &[b"a", b"b", b"a"],
+            InvalidRequest::DuplicateResource {
+                first: 0,
+                second: 2,
+            },
+        ),
+    ] {
+        let error = world.refused_all(names);
+        assert!(
+            matches!(error, LockError::Invalid(why) if why == expected),
+            "{error:?}"
+        );
+    }
+    world.is_clean();
+}
+
+#[test]
+fn one_of_several_is_taken_as_a_lock_on_one() {
+    let mut world = World::ready(1);
+    world.acquire_all(&[b"k"], &LockOptions::new(TTL).tries(1));
+    assert_eq!(world.take(0), ["SET k 10000"]);
+    world.say(0, "+OK|");
+    assert_eq!(world.lock().resources().collect::<Vec<_>>(), [b"k"]);
+}
+
+#[test]
+fn a_refusal_says_which_resource_is_held_and_what_was_taken_is_given_back() {
+    let mut world = World::ready(3);
+    world.try_all();
+    world.take_all();
+    world.say(0, ":1|");
+    world.say(1, ":3|");
+    world.say(2, ":3|");
+    let report = world.held_by_another();
+    assert_eq!(report.held_resource(), Some(&b"b"[..]));
+    assert_eq!(named_held(&report), [None, Some(&b"b"[..]), Some(b"b")]);
+    assert_eq!(outcomes(&report)[1..], [NodeOutcome::Held; 2]);
+    let text = LockError::Held(report).to_string();
+    assert!(
+        text.starts_with("another client holds the lock on b: 1 of the 2"),
+        "{text}"
+    );
+    assert!(text.contains("node1:6379 held (b)"), "{text}");
+    assert_eq!(world.take(0), RELEASE);
+    assert_eq!(world.take(1), NOTHING, "it has nothing of it");
+    world.say(0, ":1|");
+    world.is_clean();
+}
+
+#[test]
+fn nodes_that_name_different_resources_are_a_refusal_of_the_set() {
+    let mut world = World::ready(3);
+    world.try_all();
+    world.say(0, ":2|");
+    world.say(1, ":3|");
+    let report = world.held_by_another();
+    assert_eq!(
+        report.held_resource(),
+        Some(&b"a"[..]),
+        "the first of those that are as many"
+    );
+    assert_eq!(named_held(&report), [Some(&b"a"[..]), Some(b"b"), None]);
+    world.take_all();
+    world.say(2, ":1|:1|");
+    world.is_clean();
+}
+
+#[test]
+fn a_key_of_another_type_is_held_by_another() {
+    let mut world = World::ready(1);
+    world.try_all();
+    world.say(
+        0,
+        "-WRONGTYPE Operation against a key script: x, on @user_script:1.|",
+    );
+    let report = world.held_by_another();
+    assert_eq!(
+        (outcomes(&report), report.held_resource()),
+        (vec![NodeOutcome::Held], None)
+    );
+    world.is_clean();
+}
+
+#[test]
+fn a_set_that_is_refused_rests_and_tries_again_with_another_token() {
+    let mut world = World::ready(1);
+    world.acquire_all(&NAMES, &LockOptions::new(TTL));
+    let first = world.tokens();
+    world.take(0);
+    world.say(0, ":2|");
+    assert_eq!(world.take(0), [FIRST_LOOK[0], FIRST_LOOK[1], "PTTL a"]);
+    world.say(0, "+OK|+OK|:-2|");
+    assert_eq!(world.take(0), TAKE);
+    assert_ne!(world.tokens(), first);
+    world.say(0, ":1|");
+    let _lock = world.lock();
+}
+
+#[test]
+fn a_lost_answer_is_owed_a_release_of_all() {
+    let mut world = World::ready(1);
+    world.try_all();
+    world.take(0);
+    world.lose(0);
+    world.no_quorum();
+    assert_eq!(world.owed(), 1);
+    world.reconnect(0);
+    world.welcome(0);
+    assert_eq!(world.take(0)[0], RELEASE[0], "before anything else");
+    world.say(0, ":0|");
+    world.finish(0, "run0");
+    world.take(0);
+    world.is_clean();
+}
+
+#[test]
+fn a_command_that_has_not_left_is_withdrawn() {
+    let mut world = World::ready(3);
+    world.window[2] = 0;
+    world.try_all();
+    world.all_say(0..2, ":1|");
+    let lock = world.lock();
+    world.make_room(2);
+    assert_eq!(world.take(2), NOTHING);
+    world.take_all();
+    world.release(lock);
+    assert_eq!(world.take(0), RELEASE);
+    assert_eq!(world.take(2), NOTHING);
+}
+
+#[test]
+fn a_set_is_extended_and_confirmed_as_a_whole() {
+    let (mut world, mut lock) = World::both_held();
+    world.pass(Duration::from_secs(5));
+    world.extend(&lock);
+    assert_eq!(world.take_all(), vec![EXTEND; 3]);
+    world.all_say(0..3, ":1|");
+    world.extended(&mut lock);
+    assert_eq!(lock.valid_until(), world.now.saturating_add(TTL - 102 * MS));
+    world.ask_confirm(&lock);
+    assert_eq!(world.take_all(), vec![["CONFIRM a b"]; 3]);
+    world.all_say(0..3, ":8001|");
+    world.extended(&mut lock);
+    let kept = Duration::from_secs(8) - 82 * MS;
+    assert_eq!(lock.valid_until(), world.now.saturating_add(kept));
+    world.both_released(lock);
+}
+
+#[test]
+fn a_node_that_lost_one_name_gets_it_again_and_counts_when_it_has_all() {
+    let (mut world, mut lock) = World::both_held();
+    for sent in [&EXTEND[..], &[EXTEND[0], "TAKE a b 10000"]] {
+        world.extend(&lock);
+        world.all_say(0..2, ":1|");
+        world.extended(&mut lock);
+        assert_eq!(world.take(2), sent);
+        world.say(2, ":0|");
+    }
+    world.say(2, ":1|");
+    world.extend(&lock);
+    world.take_all();
+    world.say(0, ":1|");
+    world.say(2, ":1|");
+    world.extended(&mut lock);
+    world.say(1, ":1|");
+    world.both_released(lock);
+}
+
+#[test]
+fn a_copy_that_meets_a_foreign_name_is_no_vote() {
+    let (mut world, mut lock) = World::both_held();
+    for _ in 0..2 {
+        world.extend(&lock);
+        world.all_say(0..2, ":1|");
+        world.extended(&mut lock);
+        world.say(2, ":-1|");
+    }
+    let copy = world.take(2);
+    assert!(copy.last().unwrap().starts_with("TAKE a b "), "{copy:?}");
+    world.say(2, ":3|");
+    // It lacks them still, and gets another copy behind the next extension.
+    world.take_all();
+    world.extend(&lock);
+    world.all_say(0..2, ":1|");
+    world.extended(&mut lock);
+    assert_eq!(world.take(2), [EXTEND[0], "TAKE a b 10000"]);
+    world.say(2, ":-1|:3|");
+    world.take_all();
+    world.extend(&lock);
+    world.say(0, ":1|");
+    world.say(2, ":-1|");
+    assert!(world.events.is_empty(), "one of three");
+    world.say(1, ":1|");
+    world.extended(&mut lock);
+}
+
+#[test]
+fn a_majority_that_misses_a_name_loses_the_set() {
+    let (mut world, lock) = World::both_held();
+    world.extend(&lock);
+    world.take_all();
+    world.say(0, ":0|");
+    world.say(1, ":-1|");
+    world.expired_first(&lock);
+    assert!(matches!(world.not_extended(), ExtendError::Lost(_)));
+    assert_eq!(
+        world.take_all(),
+        vec![RELEASE; 3],
+        "what is left of it goes"
+    );
+}
+
+#[test]
+fn a_set_of_which_a_name_was_stolen_was_not_held() {
+    let (mut world, lock) = World::both_held();
+    world.release(lock);
+    world.say(0, ":-1|");
+    world.say(1, ":0|");
+    world.say(2, ":1|");
+    let error = world.unlocked().expect_err("stolen");
+    assert!(matches!(error, UnlockError::NotHeld(_)), "{error:?}");
+    world.take_all();
+    world.is_clean();
+}
+
+#[test]
+fn a_single_lock_is_refused_without_asking_while_its_name_is_in_a_set_that_is_held_here() {
+    let (mut world, lock) = World::both_held();
+    for name in NAMES {
+        world.acquire_of(name, &LockOptions::new(TTL).tries(1));
+        assert!(world.held_by_another().is_held_here());
+    }
+    assert_eq!(world.take_all().concat(), NOTHING);
+    world.both_released(lock);
+}
+
+#[test]
+fn all_who_wait_for_one_of_its_names_ask_behind_the_release_of_a_set() {
+    let (mut world, lock) = World::both_held();
+    for name in NAMES {
+        world.acquire_of(name, &LockOptions::new(TTL));
+    }
+    assert_eq!(world.take_all().concat(), NOTHING);
+    world.give_back(lock);
+    for node in 0..3 {
+        let mut sent = world.take(node);
+        assert_eq!(sent.remove(0), RELEASE[0]);
+        sent.sort_unstable();
+        assert_eq!(sent, ["SET a 10000", "SET b 10000"]);
+        world.say(node, ":1|+OK|+OK|");
+    }
+    assert_eq!(world.events.len(), 2);
+}
+
+#[test]
+fn a_set_is_refused_by_name_where_this_engine_holds_one_of_its_names() {
+    let mut world = World::ready(1);
+    world.acquire_of(b"b", &LockOptions::new(TTL).tries(1));
+    world.say(0, "+OK|");
+    let single = world.lock();
+    world.take(0);
+    world.try_all();
+    assert_eq!(world.take(0), NOTHING);
+    let report = world.held_by_another();
+    assert_eq!(report.held_resource(), Some(&b"b"[..]));
+    assert!(report.is_held_here());
+    world.give_back(single);
+    world.take(0);
+    world.say(0, ":1|");
+    world.is_clean();
+}
+
+#[test]
+fn a_set_that_is_handed_over_is_released_on_all_nodes_there() {
+    let (mut world, lock) = World::both_held();
+    let lock = world.detach(lock);
+    assert_eq!(world.take_all().concat(), NOTHING);
+    world.is_clean();
+    let (mut other, mut lock) = World::taken_over(world.now, lock);
+    other.extend(&lock);
+    assert_eq!(other.take_all(), vec![EXTEND; 3]);
+    other.all_say(0..3, ":1|");
+    other.extended(&mut lock);
+    other.both_released(lock);
+}
+
+#[test]
+fn a_set_is_kept_as_any_lock() {
+    let mut world = World::ready(1);
+    world.acquire_all(&NAMES, &LockOptions::new(TTL).keep());
+    world.say(0, ":1|");
+    let lock = world.lock();
+    world.take(0);
+    while world.sent[0].is_empty() {
+        world.sleep_until_timer();
+    }
+    assert_eq!(world.take(0), EXTEND);
+    world.say(0, ":1|");
+    assert!(matches!(world.event(), Event::Kept { result: Ok(_), .. }));
+    world.give_back(lock);
+    assert_eq!(world.take(0), RELEASE);
+    world.say(0, ":1|");
+    world.is_clean();
+}
+
+#[test]
+fn a_missing_permission_is_named_and_nothing_is_left() {
+    for (answer, command) in [
+        (":-2|", "del"),
+        ("-NOPERM no permissions to run the 'eval' command|", "eval"),
+    ] {
+        let mut world = World::ready(1);
+        world.try_all();
+        world.take(0);
+        world.say(0, answer);
+        let report = world.no_quorum();
+        let missing = NodeOutcome::Unusable(Unusable::Permission { command });
+        assert_eq!(outcomes(&report), [missing]);
+        assert_eq!(world.take(0), NOTHING);
+        world.is_clean();
+    }
+}
+
+#[test]
+fn the_first_command_on_a_connection_may_be_that_of_a_set() {
+    let mut world = World::new(1);
+    world.unpermitted = true;
+    let mut world = world.greeted();
+    world.try_all();
+    assert_eq!(world.take(0), TAKE);
+    world.say(0, ":1|");
+    let lock = world.lock();
+    world.give_back(lock);
+    assert_eq!(world.take(0), RELEASE);
+    world.say(0, ":1|");
+    world.is_clean();
+}
+
+#[test]
+fn a_nil_that_meets_a_release_of_our_own_set_is_asked_again_behind_it() {
+    let (mut world, lock) = World::both_held();
+    world.give_back(lock);
+    world.take_all();
+    world.say(0, "-BUSY a script|");
+    world.acquire_of(b"b", &LockOptions::new(TTL).tries(1));
+    assert_eq!(world.take(0), ["SET b 10000"]);
+    world.say(0, "_|");
+    assert_eq!(world.take(0), ["RELEASE a b", "SET b 10000"]);
+}
+
+#[test]
+fn an_answer_that_no_such_command_has_ends_the_connection() {
+    for answer in [":0|", ":-9|", "+QUEUED|", "*2|:1|:0|"] {
+        let mut world = World::ready(1);
+        world.try_all();
+        world.say(0, answer);
+        assert_eq!(world.links[0], "reset", "{answer}");
+    }
+}
+
+/// Each release has more bytes than most out buffers hold of commands; all of them together have more than
+/// one takes.
+#[test]
+fn releases_of_the_longest_sets_are_sent_or_owed() {
+    use crate::limits::{OUT_BYTES_MAX, RESOURCE_BYTES_MAX, RESOURCES_MAX};
+    let mut world = World::ready(1);
+    let options = LockOptions::new(TTL).tries(1);
+    let sets = OUT_BYTES_MAX / (RESOURCES_MAX * RESOURCE_BYTES_MAX) + 1;
+    let locks: Vec<Lock> = (0..sets)
+        .map(|set| {
+            let names: Vec<Vec<u8>> = (0..RESOURCES_MAX)
+                .map(|name| {
+                    let mut long = format!("{set} {name}").into_bytes();
+                    long.resize(RESOURCE_BYTES_MAX, b'.');
+                    long
+                })
+                .collect();
+            let names: Vec<&[u8]> = names.iter().map(Vec::as_slice).collect();
+            world.acquire_all(&names, &options);
+            assert_eq!(world.take(0).len(), 1);
+            world.say(0, ":1|");
+            world.lock()
+        })
+        .collect();
+    world.window[0] = 0;
+    locks.into_iter().for_each(|lock| world.give_back(lock));
+    let load = world.engine.load();
+    assert!(load.unsent <= OUT_BYTES_MAX, "{load:?}");
+    assert_ne!(load.owed, 0, "{load:?}");
+    assert_eq!(load.in_flight + load.owed, sets, "{load:?}");
+    // It takes them, and answers: each leaves room for what is owed.
+    world.make_room(0);
+    let mut released = 0;
+    loop {
+        let sent = world.take(0);
+        assert!(sent.iter().all(|sent| sent.starts_with("RELEASE ")));
+        if sent.is_empty() {
+            break;
+        }
+        released += sent.len();
+        sent.iter().for_each(|_| world.say(0, ":1|"));
+    }
+    assert_eq!(released, sets);
+    world.is_clean();
+}
+
+/// As many names as there may be, each as long as it may be, beside a node that reads nothing.
+#[test]
+fn a_node_that_reads_nothing_is_not_asked_for_more_sets_than_it_has_room_for() {
+    use crate::limits::{OUT_BYTES_MAX, SEVERAL_BYTES_MAX};
+    let mut world = World::ready(1);
+    world.window[0] = 0;
+    let long = vec![b'.'; 1_000];
+    let mut refused = 0;
+    for set in 0..200_u8 {
+        let names: Vec<Vec<u8>> = (0..64)
+            .map(|name| [&[set, name], &long[..]].concat())
+            .collect();
+        let names: Vec<&[u8]> = names.iter().map(Vec::as_slice).collect();
+        let options = LockOptions::new(TTL).wait(Duration::from_secs(1));
+        let request = Request::all(&names, &options);
+        world.engine.acquire(world.now, &request).expect("valid");
+        world.drain();
+        refused += core::mem::take(&mut world.events).len();
+        let unsent = world.engine.load().unsent;
+        assert!(unsent <= OUT_BYTES_MAX / 2 + SEVERAL_BYTES_MAX, "{unsent}");
+    }
+    assert_eq!(refused, 0, "they rest, and try again");
+    world.make_room(0);
+    assert!(world.take(0).len() < 64);
+}

@@ -1,0 +1,77 @@
+//! The scripts of a lock on several resources. A node does to all of their keys what was asked, or to none
+//! of them; only a release deletes what it finds.
+//!
+//! Each takes the same keys and arguments: the names, and with a [marker](super::super::marker) check the
+//! keys of the marker and the barrier behind them; the token, the ttl, and the marker, which is empty where
+//! none is checked. What they answer is what the script for one key does, with and without the check.
+//!
+//! They are always sent by their text: such locks are rare.
+
+use super::Script;
+
+/// Takes all keys, or none: each is set if it is not there, and if it holds the token already it lives at
+/// least that long now. `1` taken, `n + 1` the n-th key is another's, and nothing was done. If the user may
+/// not run the n-th of the commands behind the marker on any of the keys, `-n`, and nothing was done; without
+/// a ttl it only asks that: see [`SET_IF_PERMITTED`](super::SET_IF_PERMITTED).
+///
+/// A key that holds the token is no obstacle: a node that has lost some of the keys gets these again.
+pub(crate) const TAKE_SEVERAL: Script = Script {
+    text: "local n,t=#KEYS,ARGV[1] if ARGV[3]~='' then n=n-2 end \
+           local c=redis.acl_check_cmd if c then for i=4,#ARGV do for j=1,n do \
+           if not c(ARGV[i],KEYS[j],KEYS[j]) then return 3-i end end end end \
+           if ARGV[2]=='' then return 0 end \
+           local s=1 for i=1,n do local v=redis.call('get',KEYS[i]) \
+           if v and v~=t then s=i+1 break end end \
+           if s==1 then for i=1,n do if not redis.call('set',KEYS[i],t,'nx','px',ARGV[2]) then \
+           local p=redis.call('pttl',KEYS[i]) \
+           if p>=0 and p<tonumber(ARGV[2]) then redis.call('pexpire',KEYS[i],ARGV[2]) end \
+           end end end \
+           if ARGV[3]=='' then return s end \
+           local m,b=redis.pcall('get',KEYS[n+1]),redis.call('pttl',KEYS[n+2]) \
+           if m~=ARGV[3] then b=-1 elseif b==-1 then b=1000 elseif b<0 then b=0 else b=b+1 end \
+           return {s,b}",
+    sha1: "ff726adeb0fd931514f56d309ea7f54a3246a34d",
+};
+
+/// Raises the expiry of all keys, as [`EXTEND`](super::EXTEND) does, if all of them hold the token: `1`. Otherwise nothing is
+/// changed: `-1` one is another's, `0` one is not there.
+pub(crate) const EXTEND_SEVERAL: Script = Script {
+    text: "local n,t=#KEYS,ARGV[1] if ARGV[3]~='' then n=n-2 end \
+           local s=1 for i=1,n do local v=redis.call('get',KEYS[i]) \
+           if not v then if s==1 then s=0 end elseif v~=t then s=-1 end end \
+           if s==1 then for i=1,n do \
+           local p=redis.call('pttl',KEYS[i]) \
+           if p>=0 and p<tonumber(ARGV[2]) then redis.call('pexpire',KEYS[i],ARGV[2]) end \
+           end end \
+           if ARGV[3]=='' then return s end \
+           local m,b=redis.pcall('get',KEYS[n+1]),redis.call('pttl',KEYS[n+2]) \
+           if m~=ARGV[3] then b=-1 elseif b==-1 then b=1000 elseif b<0 then b=0 else b=b+1 end \
+           return {s,b}",
+    sha1: "56d617a4642e70c794c1958859346657d7d2e739",
+};
+
+/// Tells for how many milliseconds all keys live on, as [`CONFIRM`](super::CONFIRM) does, if all of them hold the token;
+/// otherwise `-1` one is another's, `0` one is not there. The ttl is empty.
+pub(crate) const CONFIRM_SEVERAL: Script = Script {
+    text: "local n,t=#KEYS,ARGV[1] if ARGV[3]~='' then n=n-2 end \
+           local s=1 for i=1,n do local v=redis.call('get',KEYS[i]) \
+           if not v then if s==1 then s=0 end elseif v~=t then s=-1 end end \
+           if s==1 then s=9e15+1 for i=1,n do local p=redis.call('pttl',KEYS[i]) \
+           if p>=0 then s=math.min(s,p+1) end end end \
+           if ARGV[3]=='' then return s end \
+           local m,b=redis.pcall('get',KEYS[n+1]),redis.call('pttl',KEYS[n+2]) \
+           if m~=ARGV[3] then b=-1 elseif b==-1 then b=1000 elseif b<0 then b=0 else b=b+1 end \
+           return {s,b}",
+    sha1: "6063f2735093dc4e0b20f32bdb71c97514baca93",
+};
+
+/// Deletes each key that holds the token: `1` all of them did, `-1` one is another's, `0` one was not there. An
+/// error other than that of another type is returned when the other keys are deleted.
+pub(crate) const RELEASE_SEVERAL: Script = Script {
+    text: "local t,n,f,e=ARGV[1],0,0,nil for i=1,#KEYS do local v=redis.pcall('get',KEYS[i]) \
+           if v==t then n=n+redis.call('del',KEYS[i]) \
+           elseif type(v)=='table' and not string.find(v.err,'WRONGTYPE',1,true) then e=v \
+           elseif v then f=-1 end end \
+           if e then return e end if n==#KEYS then return 1 end return f",
+    sha1: "5c410b73fefd78c25f1693478610aa2d6542292a",
+};

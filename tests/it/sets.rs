@@ -1,0 +1,414 @@
+//! Locks on several resources at once: all of them or none, on servers of both kinds.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use shearline::{
+    ExtendError, InvalidRequest, Lock, LockError, LockOptions, NodeOutcome, Redlock, Report,
+    UnlockError, limits,
+};
+
+use crate::executor::block_on;
+use crate::face::{Face, Held, Which, over, shared};
+use crate::processes::{finish, hex, start, unhex};
+use crate::servers::{self, BRIEF, Cluster, LONG, Options, eventually};
+use crate::strict::{strict, trusting};
+
+fn clusters() -> [Cluster; 2] {
+    [Options::redis(), Options::valkey()].map(|options| Cluster::with(3, &options))
+}
+
+/// The keys of a story for one of the faces.
+fn keys<const N: usize>(which: Which, names: [&str; N]) -> [String; N] {
+    names.map(|name| which.key(name))
+}
+
+#[track_caller]
+fn held(result: Result<Held, LockError>) -> Report {
+    match result {
+        Err(LockError::Held(report)) => report,
+        other => panic!("one is held, but: {other:?}"),
+    }
+}
+
+/// Takes all of `keys`, and waits until every node has them.
+#[track_caller]
+fn take_on_all(cluster: &Cluster, face: &mut Face, keys: &[String], ttl: Duration) -> Held {
+    let lock = face.try_lock_all(keys, ttl).expect("free");
+    for key in keys {
+        all_have(cluster, face, key, 3);
+    }
+    lock
+}
+
+#[track_caller]
+fn all_have(cluster: &Cluster, face: &mut Face, key: &str, copies: usize) {
+    eventually("the nodes have it", || {
+        face.settle();
+        (cluster.copies(key) == copies).then_some(())
+    });
+}
+
+#[track_caller]
+fn is_free(cluster: &Cluster, face: &mut Face, keys: &[String]) {
+    for key in keys {
+        face.assert_gone(cluster, key);
+    }
+}
+
+#[test]
+fn a_set_is_taken_extended_confirmed_and_released_as_a_whole() {
+    for cluster in clusters() {
+        for which in Which::BOTH {
+            let mut face = which.build(over(&cluster));
+            let keys = keys(which, ["b", "a", "c"]);
+            let mut lock = take_on_all(&cluster, &mut face, &keys, LONG / 2);
+            let token = Some(lock.token());
+            for key in &keys {
+                assert_eq!(cluster.values(key), vec![token.clone(); 3]);
+            }
+            face.extend(&mut lock, LONG).expect("held");
+            assert!(LONG / 2 < lock.validity());
+            eventually("every name lives as long", || {
+                face.settle();
+                let mut left = keys.iter().flat_map(|key| {
+                    let raws = cluster.raws().into_iter();
+                    raws.map(|mut raw| raw.pttl(key.as_bytes()))
+                });
+                let least = (LONG / 2).as_millis() as i64;
+                left.all(|left| least < left).then_some(())
+            });
+            // The name that ends first ends the set.
+            for raw in &mut cluster.raws() {
+                let shorten = [b"PEXPIRE", keys[1].as_bytes(), b"30000"];
+                assert_eq!(raw.integer(&shorten), 1);
+            }
+            face.confirm(&mut lock).expect("held");
+            assert!(lock.validity() < LONG / 4);
+            face.unlock(lock).expect("held");
+            is_free(&cluster, &mut face, &keys);
+        }
+    }
+}
+
+#[test]
+fn a_plain_lock_on_one_name_keeps_a_set_out_and_leaves_the_others_free() {
+    for cluster in clusters() {
+        for which in Which::BOTH {
+            let mut face = which.build(over(&cluster));
+            let keys = keys(which, ["x", "y", "z"]);
+            let plain = Redlock::builder().nodes(cluster.urls()).owner("plain");
+            let plain = plain.build().expect("a good configuration");
+            let single = plain.try_lock(&keys[1], LONG).expect("free");
+            all_have(&cluster, &mut face, &keys[1], 3);
+            let report = held(face.try_lock_all(&keys, LONG));
+            assert_eq!(report.held_resource(), Some(keys[1].as_bytes()));
+            for node in report.nodes() {
+                match node.outcome {
+                    NodeOutcome::Held => {
+                        assert_eq!(node.resource.as_deref(), Some(keys[1].as_bytes()));
+                    }
+                    NodeOutcome::Pending => assert_eq!(node.resource, None),
+                    other => panic!("{other:?}"),
+                }
+            }
+            // Nothing of it is left.
+            for key in [&keys[0], &keys[2]] {
+                assert_eq!(cluster.copies(key), 0);
+            }
+            single.unlock().expect("held");
+            let lock = face
+                .lock_all_with(&keys, &LockOptions::new(LONG))
+                .expect("free");
+            for key in &keys {
+                assert!(matches!(plain.try_lock(key, LONG), Err(LockError::Held(_))));
+            }
+            face.unlock(lock).expect("held");
+            is_free(&cluster, &mut face, &keys);
+            plain
+                .try_lock(&keys[2], LONG)
+                .expect("free")
+                .unlock()
+                .expect("held");
+        }
+    }
+}
+
+#[test]
+fn two_programs_that_name_the_same_in_other_orders_do_not_block_each_other() {
+    let cluster = servers::three();
+    let counter = std::sync::Mutex::new(0);
+    let orders = [["a", "b", "c"], ["c", "b", "a"], ["b", "c", "a"]];
+    thread::scope(|scope| {
+        for order in orders {
+            let (cluster, counter) = (&cluster, &counter);
+            scope.spawn(move || {
+                let redlock = shared(cluster);
+                let options = LockOptions::new(LONG).wait(Duration::from_secs(60));
+                for _ in 0..5 {
+                    let all = redlock.lock_all_with(order, &options).expect("in time");
+                    *counter.try_lock().expect("nobody else has them") += 1;
+                    drop(all);
+                }
+            });
+        }
+    });
+    assert_eq!(counter.into_inner().expect("no thread failed"), 15);
+    orders[0].iter().for_each(|key| cluster.assert_gone(key));
+}
+
+#[test]
+fn as_many_and_as_long_names_as_there_may_be() {
+    for cluster in clusters() {
+        for which in Which::BOTH {
+            let mut face = which.build(over(&cluster));
+            let names: Vec<Vec<u8>> = (0..limits::RESOURCES_MAX)
+                .map(|at| {
+                    let mut name = which.key(&format!("{at}\r\n\0")).into_bytes();
+                    name.resize(limits::RESOURCE_BYTES_MAX, b'.');
+                    name
+                })
+                .collect();
+            let mut lock = face.try_lock_all(&names, LONG / 2).expect("free");
+            face.extend(&mut lock, LONG).expect("held");
+            face.confirm(&mut lock).expect("held");
+            for name in [&names[0], &names[63]] {
+                assert!(2 <= cluster.copies(name));
+            }
+            face.unlock(lock).expect("held");
+            for name in &names {
+                face.assert_gone(&cluster, name);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_silent_node_gets_the_release_of_the_whole_set_when_it_answers() {
+    let cluster = servers::three();
+    for which in Which::BOTH {
+        let mut face = which.build(over(&cluster));
+        face.await_ready();
+        let keys = keys(which, ["silent", "too"]);
+        let lock = take_on_all(&cluster, &mut face, &keys, LONG);
+        cluster[2].freeze();
+        assert_eq!(face.unlock(lock).expect("two of three").deleted, 2);
+        cluster[2].thaw();
+        is_free(&cluster, &mut face, &keys);
+    }
+}
+
+#[test]
+fn a_node_that_has_lost_one_name_gets_it_again_and_counts_again() {
+    for cluster in clusters() {
+        for which in Which::BOTH {
+            let mut face = which.build(over(&cluster));
+            face.await_ready();
+            let keys = keys(which, ["kept", "lost"]);
+            let mut lock = take_on_all(&cluster, &mut face, &keys, LONG / 2);
+            assert!(cluster[2].raw().del(keys[1].as_bytes()));
+            eventually("it has all again", || {
+                face.extend(&mut lock, LONG / 2).expect("two of three");
+                face.settle();
+                cluster[2].raw().exists(keys[1].as_bytes()).then_some(())
+            });
+            assert_eq!(cluster[2].raw().get(keys[1].as_bytes()), Some(lock.token()));
+            cluster[0].freeze();
+            face.extend(&mut lock, LONG).expect("the two others");
+            cluster[0].thaw();
+            face.unlock(lock).expect("held");
+            is_free(&cluster, &mut face, &keys);
+        }
+    }
+}
+
+#[test]
+fn a_name_that_is_another_s_is_never_written_over() {
+    for cluster in clusters() {
+        for which in Which::BOTH {
+            let mut face = which.build(over(&cluster));
+            face.await_ready();
+            let keys = keys(which, ["ours", "theirs"]);
+            let mut lock = take_on_all(&cluster, &mut face, &keys, LONG);
+            cluster[2]
+                .raw()
+                .set_px(keys[1].as_bytes(), b"foreign", LONG);
+            assert!(cluster[2].raw().del(keys[0].as_bytes()));
+            for _ in 0..4 {
+                face.extend(&mut lock, LONG).expect("two of three");
+                face.settle();
+            }
+            face.unlock(lock).expect("held by two");
+            let foreign = Some(b"foreign".to_vec());
+            eventually("ours are gone", || {
+                face.settle();
+                let ours = cluster.copies(&keys[0]) == 0;
+                (ours && cluster.values(&keys[1]) == [None, None, foreign.clone()]).then_some(())
+            });
+            assert!(cluster[2].raw().del(keys[1].as_bytes()));
+        }
+    }
+}
+
+#[test]
+fn a_set_of_which_one_name_was_stolen_was_not_held() {
+    for cluster in clusters() {
+        for which in Which::BOTH {
+            let mut face = which.build(over(&cluster));
+            face.await_ready();
+            let keys = keys(which, ["one", "stolen", "list"]);
+            let mut lock = take_on_all(&cluster, &mut face, &keys, LONG);
+            cluster[0]
+                .raw()
+                .set_px(keys[1].as_bytes(), b"foreign", LONG);
+            assert!(cluster[1].raw().del(keys[2].as_bytes()));
+            cluster[1].raw().run(&format!("RPUSH {} x", keys[2]));
+            let result = face.extend(&mut lock, LONG);
+            assert!(matches!(&result, Err(ExtendError::Lost(_))), "{result:?}");
+            let result = face.unlock(lock);
+            assert!(
+                matches!(&result, Err(UnlockError::NotHeld(_))),
+                "{result:?}"
+            );
+            eventually("what was ours is gone", || {
+                face.settle();
+                let ours = cluster.copies(&keys[0]) == 0;
+                (ours && cluster[0].raw().keys() + cluster[1].raw().keys() == 2).then_some(())
+            });
+            assert_eq!(
+                cluster[0].raw().get(keys[1].as_bytes()),
+                Some(b"foreign".to_vec())
+            );
+            for raw in &mut cluster.raws() {
+                raw.run("RPUSH typed x");
+            }
+            let report = held(face.try_lock_all(["free", "typed"], LONG));
+            assert_eq!(
+                report.held_resource(),
+                None,
+                "its script has no name for it"
+            );
+            for raw in &mut cluster.raws() {
+                raw.run("FLUSHALL");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_strict_guard_checks_its_marker_with_a_set() {
+    for cluster in clusters() {
+        for which in Which::BOTH {
+            let mut face = trusting(which, strict(&cluster, LONG));
+            let keys = keys(which, ["strict", "too"]);
+            let mut lock = face.try_lock_all(&keys, LONG / 2).expect("three vote");
+            face.extend(&mut lock, LONG).expect("held");
+            face.confirm(&mut lock).expect("held");
+            assert_eq!(
+                held(face.try_lock_all(["free", &keys[1]], LONG)).held_resource(),
+                Some(keys[1].as_bytes())
+            );
+            // Two nodes that have forgotten their markers do not count.
+            for server in &cluster[..2] {
+                server.raw().run("FLUSHALL");
+            }
+            assert!(face.extend(&mut lock, LONG).is_err());
+            let refused = face.try_lock_all(["p", "q"], LONG);
+            assert!(
+                matches!(&refused, Err(LockError::NoQuorum(_))),
+                "{refused:?}"
+            );
+            drop(face.unlock(lock));
+            for raw in &mut cluster.raws() {
+                raw.run("FLUSHALL");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_set_is_kept_while_nothing_is_called() {
+    let cluster = servers::three();
+    let redlock = shared(&cluster);
+    let options = LockOptions::new(BRIEF).keep();
+    let both = redlock
+        .lock_all_with(["kept", "too"], &options)
+        .expect("free");
+    let contender = shared(&cluster);
+    let end = Instant::now() + 2 * BRIEF;
+    while Instant::now() < end {
+        let refused = contender.try_lock("too", LONG);
+        assert!(matches!(&refused, Err(LockError::Held(_))), "{refused:?}");
+        thread::sleep(Duration::from_millis(20));
+    }
+    assert!(both.is_valid());
+    both.unlock().expect("held");
+    ["kept", "too"]
+        .iter()
+        .for_each(|key| cluster.assert_gone(key));
+}
+
+#[test]
+fn a_set_is_taken_by_a_future_and_by_a_driver() {
+    let cluster = servers::three();
+    let redlock = shared(&cluster);
+    let both = block_on(redlock.lock_all_async(["a", "b"], LONG)).expect("free");
+    assert_eq!(both.resources().collect::<Vec<_>>(), [b"a", b"b"]);
+    let refused = block_on(redlock.try_lock_all_async(["b", "c"], LONG));
+    assert!(matches!(&refused, Err(LockError::Held(_))), "{refused:?}");
+    block_on(both.unlock_async()).expect("held");
+    let options = LockOptions::new(LONG);
+    let none: [&str; 0] = [];
+    let refused = block_on(redlock.lock_all_with_async(none, &options));
+    let Err(LockError::Invalid(InvalidRequest::NoResources)) = refused else {
+        panic!("no name: {refused:?}");
+    };
+    let mut driver = over(&cluster).build_driver().expect("a good configuration");
+    let round = driver.acquire_all(&[b"a", b"b"], &options).expect("valid");
+    let lock = eventually("it has both", || {
+        driver
+            .turn(Some(Duration::from_millis(10)))
+            .expect("it turns");
+        let event = driver.poll_event()?;
+        match event {
+            shearline::engine::Event::Acquired { round: of, result } if of == round => {
+                Some(result.expect("free"))
+            }
+            other => panic!("{other:?}"),
+        }
+    });
+    assert_eq!(lock.resources().len(), 2);
+    driver.give_back(lock);
+    driver.flush();
+    ["a", "b", "c"]
+        .iter()
+        .for_each(|key| cluster.assert_gone(key));
+}
+
+#[test]
+fn a_set_goes_to_another_process() {
+    let cluster = servers::three();
+    let redlock = shared(&cluster);
+    let both = redlock.lock_all(["handed", "over"], LONG).expect("free");
+    for key in ["handed", "over"] {
+        eventually("all have it", || (cluster.copies(key) == 3).then_some(()));
+    }
+    let bytes = both.into_lock().to_bytes();
+    finish(start("take-over-all", &cluster, &hex(&bytes)));
+    ["handed", "over"]
+        .iter()
+        .for_each(|key| cluster.assert_gone(key));
+}
+
+pub(crate) fn take_over(redlock: &Redlock, input: &str) {
+    let lock = Lock::from_bytes(&unhex(input)).expect("the parent's lock");
+    assert_eq!(
+        lock.resources().collect::<Vec<_>>(),
+        [&b"handed"[..], b"over"]
+    );
+    assert!(redlock.try_lock("over", LONG).is_err(), "it is held");
+    let mut guard = redlock.adopt(lock);
+    assert!(guard.is_valid(), "the same boot, the same clock");
+    guard.extend(2 * LONG).expect("held");
+    assert!(2 <= guard.unlock().expect("held").deleted);
+}
