@@ -304,6 +304,7 @@ impl Engine {
 
     // ----- a connection ends ----------------------------------------------------------------
 
+    #[cold]
     fn disconnected(&mut self, now: Instant, node: NodeId, reason: LinkError) {
         if self.parts.nodes.has_link(node) {
             let early = reason == LinkError::Reset && !self.parts.nodes[node].is_ready();
@@ -336,6 +337,7 @@ impl Engine {
     }
 
     /// Calls that wait may do so in vain, if the trouble of a node does not pass.
+    #[cold]
     fn stir_lasting(&mut self, now: Instant, trouble: Trouble) {
         if matches!(trouble, Trouble::Unusable(why) if why.is_lasting()) {
             self.stir_all(now);
