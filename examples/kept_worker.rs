@@ -26,13 +26,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     let name = format!("report:{}", std::process::id());
     // A real worker has no limit: `.keep()`.
     let kept = LockOptions::new(TTL).keep_for(AT_MOST);
-    for steps in [50, 1000] {
+    for steps in [20, 1000] {
         let lock = redlock.lock_with(&name, &kept)?;
         print_end("thread", work(&lock, steps), steps);
         // At once, not when the ttl is over: the next worker may begin.
         print_released(lock.unlock());
     }
-    for steps in [50, 1000] {
+    for steps in [20, 1000] {
         let worker = async {
             let lock = redlock.lock_with_async(&name, &kept).await?;
             let mut done = 0;
@@ -82,10 +82,13 @@ async fn step() {
     }
 }
 
-/// A worker that was stopped for longer than what was left has not come to its end in time.
+/// A worker that was stopped for longer than what was left has not come to its end in time. Any other error
+/// harms nobody: the nodes get their release when they can.
 fn print_released(released: Result<Released, UnlockError>) {
-    if let Err(error) = released {
-        println!("the work may have overlapped: {error}");
+    match released {
+        Ok(_) => {}
+        Err(UnlockError::NotHeld(report)) => println!("the work may have overlapped: {report}"),
+        Err(error) => println!("{error}"),
     }
 }
 

@@ -550,6 +550,7 @@ on_other_servers() {
         skipped+=(--skip "$name")
     done <<'TABLE'
 redis-6.2 permissions::a_user_who_may_not_release_gets_no_lock  a script cannot ask there what it may do, and takes the lock
+redis-6.2 permissions::a_user_who_may_not_release_several_gets_none_and_a_lock_on_one_is_as_before  the same
 redis-6.2 permissions::a_user_who_may_not_extend_gets_locks  the error does not say there what is missing
 redis-6.2 auth::the_error_names_the_missing_permission  the error does not say there what is missing
 redis-6.2 replies::a_big_number_keeps_the_sign  scripts have no big numbers there

@@ -143,7 +143,8 @@ impl Builder {
     }
 
     /// Has the nodes keep every lock of this handle for `delay` longer than its holder may trust it.
-    /// Default: zero; at most 30 days.
+    /// Default: zero. At most 30 days, and less than the longest ttl, of which it is a part:
+    /// [`max_ttl`](Self::max_ttl), or 30 days if that is not set (60 s with [`RestartGuard::Strict`]).
     ///
     /// Of use where work does not end at the moment at which its lock does: a process that takes time
     /// to be stopped, a program that hangs, or was suspended, and goes on for a while before it looks

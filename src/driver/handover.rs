@@ -339,6 +339,37 @@ mod tests {
         }
     }
 
+    /// Whatever one byte is, and wherever they end: what is read has names that a lock may have, and is
+    /// written as it was read.
+    #[test]
+    fn bytes_of_several_resources_are_a_lock_that_could_be_or_an_error() {
+        let whole = on_several(&[b"b", b"a", b"cc"], 7).to_bytes();
+        let mut read = 0;
+        let mut check = |mut odd: Vec<u8>| {
+            reseal(&mut odd);
+            if let Ok(lock) = Lock::from_bytes(&odd) {
+                let names: Vec<&[u8]> = lock.resources().collect();
+                assert_eq!(check_resources(&names), Ok(()));
+                // Behind what stands for the clock, and before the checksum.
+                let (written, end) = (lock.to_bytes(), odd.len() - 8);
+                assert_eq!(written.len(), odd.len());
+                assert_eq!(written[38..end], odd[38..end]);
+                read += 1;
+            }
+        };
+        for place in 5..whole.len() - 8 {
+            for byte in 0..=u8::MAX {
+                let mut odd = whole.clone();
+                odd[place] = byte;
+                check(odd);
+            }
+        }
+        for end in 8..whole.len() {
+            check(whole[..end].to_vec());
+        }
+        assert!(1_000 < read, "{read}");
+    }
+
     /// These bytes were written before there was a lock delay, under an unknown clock.
     #[test]
     fn bytes_without_a_delay_are_those_of_the_first_version() {

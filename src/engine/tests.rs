@@ -36,6 +36,8 @@ mod restarts;
 mod room;
 mod scripts;
 #[cfg(feature = "embedded")]
+mod set_faults;
+#[cfg(feature = "embedded")]
 mod set_waits;
 mod sets;
 #[cfg(feature = "embedded")]

@@ -11,12 +11,13 @@ use crate::limits::{RESOURCE_BYTES_MAX, RESOURCES_MAX};
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LockError {
-    /// Enough nodes answered, and others hold the lock on too many of them; or this handle itself
-    /// holds it ([`Report::is_held_here`]). Trying again later may succeed. [`Report::held_for`] says
-    /// when, and [`Report::holder`] who holds it, as far as that is known; [`Report::never_expires`]
-    /// says that no time ends it.
-    /// Where several resources were asked for, [`Report::held_resource`] says which is held.
-    #[error("{who} holds {what}: {0}; {advice}", who = Who(.0), what = What(.0), advice = advice(.0))]
+    /// Enough nodes answered, and others hold the lock on too many of them; or this handle itself holds
+    /// it ([`Report::is_held_here`]), or keeps the name free for a caller of its own that waits for
+    /// several ([`manual::waiting`](crate::manual::waiting)). Trying again later may succeed.
+    /// [`Report::held_for`] says when, and [`Report::holder`] who holds it, as far as that is known;
+    /// [`Report::never_expires`] says that no time ends it. Where several resources were asked for,
+    /// [`Report::held_resource`] says which is held.
+    #[error("{held}: {0}; {advice}", held = IsHeld(.0), advice = advice(.0))]
     Held(Report),
     /// Too few nodes answered to know. The lock may be free.
     #[error("too few nodes answered, so no lock was taken: {0}; check the nodes named here")]
@@ -58,15 +59,21 @@ pub enum LockError {
     Closed,
 }
 
-/// Who holds the lock, in words.
-struct Who<'a>(&'a Report);
+/// Who holds what, in words.
+struct IsHeld<'a>(&'a Report);
 
-impl fmt::Display for Who<'_> {
+impl fmt::Display for IsHeld<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0.holder() {
-            _ if self.0.is_held_here() => f.write_str("this handle itself"),
-            None | Some([]) => f.write_str("another client"),
-            Some(label) => write!(f, "another client ({})", label.escape_ascii()),
+        let (report, what) = (self.0, What(self.0));
+        // It has neither asked, nor stood behind one that has.
+        let is_known = report.tries() != 0 || report.held_for().is_some() || report.never_expires();
+        match report.holder() {
+            _ if report.is_held_here() => write!(f, "this handle itself holds {what}"),
+            None if !is_known => {
+                write!(f, "callers of this handle that came before wait for {what}")
+            }
+            None | Some([]) => write!(f, "another client holds {what}"),
+            Some(label) => write!(f, "another client ({}) holds {what}", label.escape_ascii()),
         }
     }
 }
@@ -179,7 +186,8 @@ pub enum InvalidRequest {
     #[error("the resource name is empty; give the lock a name")]
     EmptyResource,
     /// The resource name is one of the two keys that [`RestartGuard::Strict`](crate::RestartGuard)
-    /// keeps on each node: [`MARKER_KEY`](crate::MARKER_KEY), [`BARRIER_KEY`](crate::BARRIER_KEY).
+    /// keeps on each node: [`MARKER_KEY`](crate::MARKER_KEY), [`BARRIER_KEY`](crate::BARRIER_KEY). Only
+    /// a handle with that guard refuses them.
     #[error("the resource name is a key of the strict restart guard; use another name")]
     ReservedResource,
     /// The resource name is too long.

@@ -2,10 +2,11 @@
 //!
 //! Take it with [`LockOptions::keep`](crate::LockOptions::keep), and the handle extends it, by its ttl, at
 //! half of its validity until you release it. Choose the ttl as the time for which the resource may stay
-//! locked after your program has died: seconds, not hours. Wait for `LockGuard::at_risk` beside your work
-//! and begin to stop when it comes, because a quarter of the ttl is left then; when `lost` comes you must
-//! have stopped. Limit work that may hang with [`keep_for`](crate::LockOptions::keep_for): a program that
-//! hangs keeps its lock.
+//! locked after your program has died: seconds, not hours. On a busy machine the thread that extends it may
+//! not run for tens of milliseconds, so a lock of 10 or 20 ms does not last. Wait for `LockGuard::at_risk`
+//! beside your work and begin to stop when it comes, because a quarter of the ttl is left then; when `lost`
+//! comes you must have stopped. Limit work that may hang with [`keep_for`](crate::LockOptions::keep_for): a
+//! program that hangs keeps its lock.
 //!
 //! `LocalRedlock` and `Driver` have `alert_below` and
 //! [`Event::AtRisk`](crate::engine::Event::AtRisk) in place of `at_risk`: call `poll` or `turn` at least as
@@ -37,7 +38,7 @@
 //! | Too few nodes confirm it. | The lock is valid until its end, and the extension is tried again: after a quarter of what is left each time, at most 15 times. `health` counts the failures and says what each node said. |
 //! | A quarter of the ttl is left. | `at_risk` completes. If a later extension succeeds, a new one waits again. |
 //! | The end has come. | `lost` completes, a tick before it. Nothing revives the lock. |
-//! | A majority says that the key is not there. | The same, at once. |
+//! | A majority says that the key is not there. | The same, at once. `health` does not count it as a failure and has no report of it; `unlock` says what the nodes have. |
 //!
 //! # A holder that hangs, or takes time to stop
 //!
@@ -119,10 +120,11 @@
 //!
 //! `unlock`, the drop of the guard, the loss, [`keep_for`](crate::LockOptions::keep_for), the number of
 //! [`extensions`](crate::LockOptions::extensions) (your own count too), `into_lock`, `detach`, `to_bytes`,
-//! and the end of the handle. Nothing is extended after one of these; an extension that is under way then
-//! is ordered before the release on each connection. A lock that was handed over is not kept by its new
-//! owner. A plain [`Lock`](crate::Lock) that is dropped is not released, but is not kept either. A guard
-//! that is leaked ([`core::mem::forget`]) is kept until the process ends. A forked child extends nothing.
+//! and the end of the handle. Nothing is extended after one of these; an extension that is under way then is
+//! ordered before the release on each connection. A lock that was handed over is not kept by its new owner,
+//! who has to extend it. A plain [`Lock`](crate::Lock) that is dropped is not released, but is not kept
+//! either. A guard that is leaked ([`core::mem::forget`]) is kept until the process ends. A forked child
+//! extends nothing.
 //!
 //! # What it costs
 //!

@@ -16,7 +16,7 @@
 //!
 //! | outcome | meaning | what to do |
 //! | --- | --- | --- |
-//! | [`Held`](crate::LockError::Held) | Enough nodes answered, and others hold the lock on too many of them; or this handle itself holds it ([`Report::is_held_here`](crate::Report::is_held_here)). | Try again later, or wait longer ([`LockOptions::wait`](crate::LockOptions::wait)). [`Report::held_resource`](crate::Report::held_resource) says which of several resources is held. If a call has waited, [`Report::held_for`](crate::Report::held_for) says when, [`Report::holder`](crate::Report::holder) who holds it, and [`Report::never_expires`](crate::Report::never_expires) that only an operator can help if its holder is gone. |
+//! | [`Held`](crate::LockError::Held) | Enough nodes answered, and others hold the lock on too many of them; or this handle itself holds it ([`Report::is_held_here`](crate::Report::is_held_here)); or a caller of this handle waits for several resources, and this one stays free for it ([waiting](super::waiting)). | Try again later, or wait longer ([`LockOptions::wait`](crate::LockOptions::wait)). [`Report::held_resource`](crate::Report::held_resource) says which of several resources is held. If a call has waited, [`Report::held_for`](crate::Report::held_for) says when, [`Report::holder`](crate::Report::holder) who holds it, and [`Report::never_expires`](crate::Report::never_expires) that only an operator can help if its holder is gone. |
 //! | [`NoQuorum`](crate::LockError::NoQuorum) | Too few nodes answered to know. The lock may be free. | Check the nodes that the report names. |
 //! | [`TooSlow`](crate::LockError::TooSlow) | The lock was granted too late to be of use and was given back, or the nodes are too far away for so short a ttl. | Ask for a longer ttl, or use faster nodes. |
 //! | [`OtherCluster`](crate::LockError::OtherCluster) | A node carries the marker of another cluster ([`RestartGuard::Strict`](crate::RestartGuard::Strict)). Nothing was sent. | Make the configurations alike, or call `Redlock::reinit`. |
@@ -70,6 +70,11 @@
 //!
 //! `next` returns nothing when its time is over, and at once when nothing will be told any more: `is_closed`
 //! tells the two apart.
+//!
+//! A lock that is [kept](crate::LockOptions::keep) changes with each extension, so every half of its ttl.
+//! No token is shown: a new holder with the label of the one before looks as an extension does, unless the
+//! lock was seen free in between. Give each handle a label of its own
+//! ([`Builder::owner`](crate::Builder::owner)).
 //!
 //! A look follows 10 ms after a change, so that a change that reaches the nodes one after the other is told
 //! once; up to half a second later where nodes have much to answer, as after a `FLUSHALL` with thousands of

@@ -164,6 +164,8 @@
 //! * Nothing is sent after its time. *Oracle*: late.
 //! * Every call ends by its deadline, and no outcome says what the nodes did not do.
 //!   *Oracles*: settling, outcome.
+//! * A node keeps all names of a lock on several resources, or none. *Oracle*: set. Callers that name them in
+//!   different orders all get them. *Oracle*: liveness. Both in the world `sets`.
 //! * A silent node is not asked, and its connection is given up in the end. *Oracle*: silence.
 //! * The nodes are not asked more often than the work needs, only one waiter of a handle asks,
 //!   and open operations stay within their limits. *Oracles*: storm, starvation, memory.

@@ -100,8 +100,9 @@
 //!
 //! So a set that waits for a name that another program keeps for minutes also keeps its other names from
 //! `lock` on this handle, after sixteen locks on each, until its own time is up. A call that waits for such
-//! a name in vain ends as `Held` with no holder: nobody has it. Other handles are not concerned. Give a set
-//! a short wait where a name may be held for long.
+//! a name in vain ends as `Held` with no holder and no try ([`Report::tries`](crate::Report::tries) is 0):
+//! nobody has it, and `inspect` says that it is free. Other handles are not concerned. Give a set a short
+//! wait where a name may be held for long.
 //!
 //! Between handles the rules are those for one name: overtaking is bounded for each of them. But a set
 //! needs all of its names free at the same moment, and a node keeps none of them for it before. Where several

@@ -131,6 +131,12 @@ impl Node {
         self.permissions.shown = Shown::Scripts;
     }
 
+    /// It was shown that a lock on several resources may be taken and released: no permission is missing any
+    /// more. One on one resource may be released in another way, which was not shown.
+    pub(crate) fn permitted_for_several(&mut self) {
+        self.permissions.missing = None;
+    }
+
     /// It was shown that locks may be released by the native command.
     pub(crate) fn native_permitted(&mut self) {
         self.permissions.missing = None;

@@ -280,15 +280,6 @@ fn a_set_of_which_one_name_was_stolen_was_not_held() {
                 Some(b"foreign".to_vec())
             );
             for raw in &mut cluster.raws() {
-                raw.run("RPUSH typed x");
-            }
-            let report = held(face.try_lock_all(["free", "typed"], LONG));
-            assert_eq!(
-                report.held_resource(),
-                None,
-                "its script has no name for it"
-            );
-            for raw in &mut cluster.raws() {
                 raw.run("FLUSHALL");
             }
         }
@@ -411,4 +402,24 @@ pub(crate) fn take_over(redlock: &Redlock, input: &str) {
     assert!(guard.is_valid(), "the same boot, the same clock");
     guard.extend(2 * LONG).expect("held");
     assert!(2 <= guard.unlock().expect("held").deleted);
+}
+
+/// No lock is ever released there: it is waited for as for one without an expiry, and named.
+#[test]
+fn a_name_that_is_of_another_type_is_the_one_that_is_held() {
+    for cluster in clusters() {
+        for node in 0..3 {
+            let command = [&b"LPUSH"[..], b"list", b"x"];
+            assert_eq!(cluster[node].raw().integer(&command), 1);
+        }
+        let redlock = shared(&cluster);
+        let options = LockOptions::new(LONG).wait(BRIEF);
+        for names in [["free", "list"], ["list", "free"]] {
+            let Err(LockError::Held(report)) = redlock.lock_all_with(names, &options) else {
+                panic!("a list is no lock of ours");
+            };
+            assert_eq!(report.held_resource(), Some(&b"list"[..]), "{report}");
+            assert_eq!(report.tries(), 1, "{report}");
+        }
+    }
 }

@@ -467,7 +467,7 @@ impl World {
     }
 
     fn operate_on(&mut self, servers: std::ops::Range<usize>, fault: Fault) {
-        let resource = self.entropy.below(self.plan.resources as u32) as usize;
+        let resource = self.entropy.below(self.plan.names() as u32) as usize;
         self.suspend_exclusion(Some(resource), 0);
         let key = self.names[resource];
         let left = 5 + self.entropy.span(self.plan.longest_ttl);

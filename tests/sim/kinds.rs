@@ -11,6 +11,7 @@ use crate::delaying::DELAYING;
 use crate::entropy::Entropy;
 use crate::faults::Fault;
 use crate::plan::{Guard, Kinds, Members, Plan};
+use crate::sets::SETS;
 use crate::theme;
 use crate::watching::WATCHING;
 
@@ -18,9 +19,9 @@ use crate::watching::WATCHING;
 const FEW: u32 = 10_000;
 
 /// All that can be chosen by name.
-pub(crate) const KINDS: [Kind; 19] = [
+pub(crate) const KINDS: [Kind; 20] = [
     NARROW, ALONE, INSPECTING, KEEPING, OUTAGES, STEPPED, RAISED, CRAMPED, EXTENDED, INHERITED,
-    FORGOTTEN, FLUSHED, STOPPED, ASLEEP, GIVEN_UP, CROWDED, RIVALS, DELAYING, WATCHING,
+    FORGOTTEN, FLUSHED, STOPPED, ASLEEP, GIVEN_UP, CROWDED, RIVALS, DELAYING, WATCHING, SETS,
 ];
 
 pub(crate) const fn kind(name: &'static str, draw: fn(&mut Entropy) -> Plan) -> Kind {

@@ -38,6 +38,7 @@ pub(crate) mod plan;
 pub(crate) mod queue;
 pub(crate) mod replay;
 pub(crate) mod server;
+pub(crate) mod sets;
 pub(crate) mod sights;
 pub(crate) mod stranger;
 pub(crate) mod sweep;

@@ -168,6 +168,7 @@ mod tests {
         STEPPED, STOPPED,
     };
     use crate::replay::number;
+    use crate::sets::SETS;
     use crate::sweep::{Until, say, sweep};
     use crate::watching::WATCHING;
 
@@ -192,6 +193,13 @@ mod tests {
         ("MarkerIgnored", FLUSHED),
         ("ShorterMarkerVotes", RAISED),
         ("QueuedSetSentLate", CRAMPED),
+    ];
+
+    /// Breakages that stories notice, and a kind of world as well.
+    const BESIDE_STORIES: [(&str, Kind); 3] = [
+        ("SetTakenHalf", SETS),
+        ("SetReleasedInPart", SETS),
+        ("SetLeavesARecord", SETS),
     ];
 
     /// The folder of the patches. Where they are applied there is a file `applied` beside them.
@@ -310,6 +318,7 @@ mod tests {
         ("DeadAfterIgnored", "silence"),
         ("RoundsKept", "memory"),
         ("LateLookCounts", "watch"),
+        ("SetReleasedInPart", "set"),
         ("NeverReconnects", "liveness"),
     ];
 
@@ -325,6 +334,7 @@ mod tests {
                 "queue" => CROWDED,
                 "delay" => DELAYING,
                 "watch" => WATCHING,
+                "set" => SETS,
                 "kept" | "told-early" => OUTAGES,
                 _ => ANY,
             };
@@ -383,7 +393,9 @@ mod tests {
         let heard_here = all.iter().filter_map(|(name, kind)| Some((name, (*kind)?)));
         let library = heard_here.map(|(name, kind)| (Some(name.as_str()), kind));
         let drivers = DRIVERS.iter().map(|kind| (None, *kind));
+        let beside = BESIDE_STORIES.map(|(name, kind)| (Some(name), kind));
         let unnoticed: Vec<_> = library
+            .chain(beside)
             .chain(drivers)
             .filter(|(mutant, kind)| is_asked_for(mutant.unwrap_or(kind.name)))
             .filter(|(mutant, kind)| !row(*mutant, *kind))

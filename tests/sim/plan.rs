@@ -58,6 +58,8 @@ pub(crate) struct Plan {
     /// Contenders that use another library.
     pub(crate) strangers: usize,
     pub(crate) resources: usize,
+    /// How many of the resources, the last, stand for sets of the others: none or one.
+    pub(crate) sets: usize,
     /// Users of each resource in each client, and whether all of them wait as long as they may.
     pub(crate) users: usize,
     pub(crate) patient: bool,
@@ -262,6 +264,7 @@ impl Plan {
             clients,
             strangers,
             resources: 1 + entropy.below(3) as usize,
+            sets: 0,
             users: 1,
             patient: false,
             length: entropy.pick(&[5, 2, 10, 20]) * SECOND,
@@ -514,6 +517,7 @@ impl Plan {
             clients,
             strangers: 0,
             resources: 1,
+            sets: 0,
             users: 1,
             patient: false,
             length: 20 * SECOND,
@@ -627,6 +631,16 @@ impl Plan {
     /// Returns which resource a user of a client wants. The first ones want one each.
     pub(crate) fn resource_of(&self, user: usize) -> usize {
         user % self.resources
+    }
+
+    /// How many resources have a name of their own.
+    pub(crate) fn names(&self) -> usize {
+        self.resources - self.sets
+    }
+
+    /// Returns `true` if a user wants several resources at once.
+    pub(crate) fn wants_sets(&self, user: usize) -> bool {
+        self.names() <= self.resource_of(user)
     }
 
     /// Returns `true` if users of one client want the same resource: it is not known then which

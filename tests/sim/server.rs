@@ -30,7 +30,7 @@ use crate::written::Writing;
 const READ_BYTES: usize = 16 << 10;
 
 /// The most words of a command here.
-const WORDS_MAX: usize = 16;
+const WORDS_MAX: usize = 24;
 
 #[derive(Debug)]
 pub(crate) struct Server {
@@ -609,7 +609,10 @@ impl World {
         let there = &mut self.servers[server];
         let shown = there.clock.show(self.now);
         let start = out.len();
-        let before = command.key.and_then(|key| there.token_at(shown, key));
+        let mut before = command.key.and_then(|key| there.token_at(shown, key));
+        let set = self.set_before(server, shown, &command);
+        let there = &mut self.servers[server];
+        let present = before.is_some() || set.is_any_there();
         let restarted = command.verb == Verb::Join && there.is_of_another_life(shown, words);
         let refusal = match words {
             [b"HELLO", ..] if there.old => {
@@ -629,7 +632,7 @@ impl World {
             [b"INFO", ..] if secretive => {
                 Some(&b"-NOPERM this user has no permissions to run the 'info' command\r\n"[..])
             }
-            _ => there.mood.answer(words, command.verb, before.is_some()),
+            _ => there.mood.answer(words, command.verb, present),
         };
         let trusts = command.verb == Verb::Join && words.last() == Some(&&b"trust"[..]);
         let trusted = self.conns[conn].trusted;
@@ -750,6 +753,9 @@ impl World {
             let to = from + (out.len() - start) as u64;
             link.garbage.get_or_insert((from, to));
         }
+        if !command.keys.is_empty() {
+            before = set.in_the_way(number_in(&out[start..]).filter(|_| done == Said::Nil));
+        }
         let changes = before.is_some() && !matches!(done, Said::Nil | Said::Zero | Said::Foreign);
         let after = match command.key {
             Some(key) if changes => there.token_at(shown, key),
@@ -789,6 +795,7 @@ impl World {
             open,
         };
         let token = self.executed(&deed);
+        self.set_executed(&deed, &set);
         if deed.peer < self.plan.clients {
             self.conns[conn]
                 .answers

@@ -184,7 +184,7 @@ impl World {
     }
 
     fn stranger_begins(&mut self, peer: usize) -> bool {
-        let resource = self.entropy.below(self.plan.resources as u32) as usize;
+        let resource = self.entropy.below(self.plan.names() as u32) as usize;
         let ttl = self.plan.draw_ttl(peer, &mut self.entropy);
         let now = self.now;
         let stranger = self.stranger(peer);

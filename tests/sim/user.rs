@@ -30,6 +30,8 @@ pub(crate) struct User {
     pub(crate) takes: bool,
     /// Confirmations of locks that it has released meanwhile.
     pub(crate) let_go: Vec<RoundId>,
+    /// If it wants several resources: those of its newest call, in its order.
+    pub(crate) set: Vec<usize>,
 }
 
 pub(crate) enum Task {
@@ -199,6 +201,7 @@ impl User {
             begun,
             takes: false,
             let_go: Vec::new(),
+            set: Vec::new(),
         }
     }
 
@@ -292,7 +295,10 @@ impl World {
         let belief = Belief {
             until: hold.lock.valid_until(),
         };
-        self.believe(client, self.plan.resource_of(user), belief);
+        self.apart(client, user, hold);
+        for resource in self.names_of(client, user) {
+            self.believe(client, resource, belief);
+        }
         self.delays(client, self.plan.resource_of(user), &hold.lock);
     }
 
@@ -332,7 +338,7 @@ impl World {
             Told::Expired { lock } => {
                 self.oracle.counts.losses += 1;
                 if let Some(user) = self.told_of(client, lock) {
-                    self.end_belief(client, self.plan.resource_of(user));
+                    self.end_beliefs(client, user);
                     self.ended_though_kept(client, user);
                     self.lost_unasked(client, user);
                     let soon = self.now + MILLI;
@@ -484,7 +490,7 @@ impl World {
                     self.told_of_loss(client, hold);
                     // Remaining copies are released now, and all others when the user releases it.
                     self.oracle.misses(&hold.lock.token());
-                    self.end_belief(client, self.plan.resource_of(user));
+                    self.end_beliefs(client, user);
                 }
             }
         }
@@ -507,7 +513,7 @@ impl World {
                     }
                     if matches!(error, ExtendError::Lost(_) | ExtendError::Expired) {
                         self.told_of_loss(client, hold);
-                        self.end_belief(client, self.plan.resource_of(user));
+                        self.end_beliefs(client, user);
                     }
                 }
             }
@@ -621,7 +627,7 @@ impl World {
         if busy || !self.entropy.chance(self.plan.inspects) {
             return false;
         }
-        let resource = self.entropy.below(self.plan.resources as u32) as usize;
+        let resource = self.entropy.below(self.plan.names() as u32) as usize;
         let shown = self.shown(client);
         self.say(Place::Client(client), || {
             format!("inspects resource {resource}")
@@ -776,6 +782,7 @@ impl World {
     fn acquire(&mut self, client: usize, user: usize) {
         let ttl = self.ttl(client, user);
         let options = self.options(client, user, ttl);
+        self.draw_set(client, user);
         let shown = self.shown(client);
         self.say(Place::Client(client), || {
             format!(
@@ -783,7 +790,12 @@ impl World {
                 trace::limits(&options)
             )
         });
-        let request = Request::new(&self.names[self.plan.resource_of(user)], &options);
+        let set = self.clients[client].users[user].set.iter();
+        let all: Vec<&[u8]> = set.map(|name| &self.names[*name][..]).collect();
+        let request = match all.is_empty() {
+            true => Request::new(&self.names[self.plan.resource_of(user)], &options),
+            false => Request::all(&all, &options),
+        };
         let before = self.clients[client].engine.load();
         match self.clients[client].engine.acquire(shown, &request) {
             Ok(round) => {
@@ -847,7 +859,7 @@ impl World {
         match habit {
             0 => self.release(client, user, hold),
             1 => {
-                self.end_belief(client, self.plan.resource_of(user));
+                self.end_beliefs(client, user);
                 let shown = self.shown(client);
                 self.say(Place::Client(client), || format!("drops resource {user}"));
                 self.oracle.asks_release(&hold.lock.token(), self.inputs);
@@ -1109,7 +1121,7 @@ impl World {
     }
 
     fn release(&mut self, client: usize, user: usize, hold: Hold) {
-        self.end_belief(client, self.plan.resource_of(user));
+        self.end_beliefs(client, user);
         let shown = self.shown(client);
         self.say(Place::Client(client), || {
             format!("releases resource {user}")
@@ -1137,7 +1149,7 @@ impl World {
         let can = other.alive && !self.plan.is_outsider(drawn);
         let to = if can { drawn } else { client };
         let near = self.clients[to].host == self.clients[client].host;
-        self.end_belief(client, self.plan.resource_of(user));
+        self.end_beliefs(client, user);
         self.let_go(client, user, &hold);
         let shown = self.shown(client);
         self.hands_over(client, &hold.lock.token());
@@ -1168,6 +1180,7 @@ impl World {
             self.clients[client].users[user].ended = now;
             return;
         }
+        self.inherits_set(client, user, &lock);
         let left = lock.extensions_left();
         let hold = Hold::new(lock, self.now, (left != u32::MAX).then_some(left));
         if hold.lock.is_valid_at(shown) {

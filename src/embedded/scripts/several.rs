@@ -98,8 +98,9 @@ pub(super) fn take(database: &mut Database<'_>, now: Millis, arguments: &Argumen
     }
     let mut said = 1;
     for (number, key) in (2..).zip(several.names) {
-        let value = arguments.read(database, now, key)?;
-        if value.is_some() && value != several.token {
+        // One of another type is another's.
+        let value = arguments.read(database, now, key);
+        if !matches!(value, Ok(value) if value.is_none() || value == several.token) {
             said = number;
             break;
         }

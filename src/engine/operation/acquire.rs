@@ -635,10 +635,6 @@ pub(in crate::engine) fn set_answered(
             paid = claim.denied(node);
             Answer::Nil
         }
-        // One of several keys is of another type: nothing was done.
-        Reply::Error(error) if claim.is_for_several() && error.code() == "WRONGTYPE" => {
-            return set_answered(now, node, key, Reply::Nil, parts);
-        }
         Reply::Error(error) => {
             match guard!(ErrorIsDenial, !refuses_for_certain(error)) {
                 true => claim.set_lost(node),

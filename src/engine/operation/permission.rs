@@ -39,6 +39,9 @@ pub(in crate::engine) fn first_set_answered(
         .get(claim)
         .is_some_and(|claim| claim.is_for_several())
     {
+        if let Reply::Ok | Reply::Integer(1..) = reply {
+            parts.nodes[node].permitted_for_several();
+        }
         return set_answered(now, node, claim, reply, parts); // Its script asks each time.
     }
     if let Some(missing) = missing_by(reply, forbidden_to_lock) {

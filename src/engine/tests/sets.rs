@@ -140,22 +140,6 @@ fn nodes_that_name_different_resources_are_a_refusal_of_the_set() {
 }
 
 #[test]
-fn a_key_of_another_type_is_held_by_another() {
-    let mut world = World::ready(1);
-    world.try_all();
-    world.say(
-        0,
-        "-WRONGTYPE Operation against a key script: x, on @user_script:1.|",
-    );
-    let report = world.held_by_another();
-    assert_eq!(
-        (outcomes(&report), report.held_resource()),
-        (vec![NodeOutcome::Held], None)
-    );
-    world.is_clean();
-}
-
-#[test]
 fn a_set_that_is_refused_rests_and_tries_again_with_another_token() {
     let mut world = World::ready(1);
     world.acquire_all(&NAMES, &LockOptions::new(TTL));
@@ -266,6 +250,10 @@ fn a_copy_that_meets_a_foreign_name_is_no_vote() {
     assert!(world.events.is_empty(), "one of three");
     world.say(1, ":1|");
     world.extended(&mut lock);
+    // What the third has of it is not left behind.
+    world.take_all();
+    world.say(2, ":3|");
+    world.both_released(lock);
 }
 
 #[test]
@@ -393,6 +381,26 @@ fn a_missing_permission_is_named_and_nothing_is_left() {
         assert_eq!(world.take(0), NOTHING);
         world.is_clean();
     }
+}
+
+/// An operator has granted it since. Nobody has asked for a lock on one resource.
+#[test]
+fn a_node_that_has_taken_a_set_lacks_no_permission() {
+    let mut world = World::ready(1);
+    world.try_all();
+    world.say(0, ":-2|");
+    world.no_quorum();
+    let missing = Unusable::Permission { command: "del" };
+    assert_eq!(world.state(0), NodeState::Unusable(missing));
+    world.take(0);
+    world.try_all();
+    world.say(0, ":1|");
+    let lock = world.lock();
+    assert_eq!(world.state(0), NodeState::Ready);
+    world.take(0);
+    world.give_back(lock);
+    world.say(0, ":1|");
+    world.is_clean();
 }
 
 #[test]

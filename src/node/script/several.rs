@@ -10,7 +10,7 @@
 use super::Script;
 
 /// Takes all keys, or none: each is set if it is not there, and if it holds the token already it lives at
-/// least that long now. `1` taken, `n + 1` the n-th key is another's, and nothing was done. If the user may
+/// least that long now. `1` taken, `n + 1` the n-th key is another's or of another type, and nothing was done. If the user may
 /// not run the n-th of the commands behind the marker on any of the keys, `-n`, and nothing was done; without
 /// a ttl it only asks that: see [`SET_IF_PERMITTED`](super::SET_IF_PERMITTED).
 ///
@@ -20,7 +20,9 @@ pub(crate) const TAKE_SEVERAL: Script = Script {
            local c=redis.acl_check_cmd if c then for i=4,#ARGV do for j=1,n do \
            if not c(ARGV[i],KEYS[j],KEYS[j]) then return 3-i end end end end \
            if ARGV[2]=='' then return 0 end \
-           local s=1 for i=1,n do local v=redis.call('get',KEYS[i]) \
+           local s=1 for i=1,n do local v=redis.pcall('get',KEYS[i]) \
+           if type(v)=='table' and not string.find(v.err,'WRONGTYPE',1,true) then \
+           v=redis.call('get',KEYS[i]) end \
            if v and v~=t then s=i+1 break end end \
            if s==1 then for i=1,n do if not redis.call('set',KEYS[i],t,'nx','px',ARGV[2]) then \
            local p=redis.call('pttl',KEYS[i]) \
@@ -30,7 +32,7 @@ pub(crate) const TAKE_SEVERAL: Script = Script {
            local m,b=redis.pcall('get',KEYS[n+1]),redis.call('pttl',KEYS[n+2]) \
            if m~=ARGV[3] then b=-1 elseif b==-1 then b=1000 elseif b<0 then b=0 else b=b+1 end \
            return {s,b}",
-    sha1: "ff726adeb0fd931514f56d309ea7f54a3246a34d",
+    sha1: "63d116e60eaa324ab92ffcb8855c19fac1fd58aa",
 };
 
 /// Raises the expiry of all keys, as [`EXTEND`](super::EXTEND) does, if all of them hold the token: `1`. Otherwise nothing is

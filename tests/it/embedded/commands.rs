@@ -106,14 +106,16 @@ const SEVERAL: [(&str, &str); 4] = [
             "local n,t=#KEYS,ARGV[1] if ARGV[3]~='' then n=n-2 end local c=redis.acl_check_cmd if ",
             "c then for i=4,#ARGV do for j=1,n do if not c(ARGV[i],KEYS[j],KEYS[j]) then return ",
             "3-i end end end end if ARGV[2]=='' then return 0 end local s=1 for i=1,n do local ",
-            "v=redis.call('get',KEYS[i]) if v and v~=t then s=i+1 break end end if s==1 then for ",
+            "v=redis.pcall('get',KEYS[i]) if type(v)=='table' and not ",
+            "string.find(v.err,'WRONGTYPE',1,true) then v=redis.call('get',KEYS[i]) end ",
+            "if v and v~=t then s=i+1 break end end if s==1 then for ",
             "i=1,n do if not redis.call('set',KEYS[i],t,'nx','px',ARGV[2]) then local ",
             "p=redis.call('pttl',KEYS[i]) if p>=0 and p<tonumber(ARGV[2]) then ",
             "redis.call('pexpire',KEYS[i],ARGV[2]) end end end end if ARGV[3]=='' then return s ",
             "end local m,b=redis.pcall('get',KEYS[n+1]),redis.call('pttl',KEYS[n+2]) if m~=ARGV[3] ",
             "then b=-1 elseif b==-1 then b=1000 elseif b<0 then b=0 else b=b+1 end return {s,b}",
         ),
-        "ff726adeb0fd931514f56d309ea7f54a3246a34d",
+        "63d116e60eaa324ab92ffcb8855c19fac1fd58aa",
     ),
     (
         concat!(

@@ -40,7 +40,7 @@ impl Oracle {
     }
 
     /// Returns `true` if several may believe that they hold it.
-    pub(super) fn is_excused(&self, now: Time, resource: usize) -> bool {
+    pub(crate) fn is_excused(&self, now: Time, resource: usize) -> bool {
         now < self.excused[resource]
     }
 }
@@ -49,6 +49,9 @@ impl World {
     /// A fault that exclusion does not survive, for `span`.
     pub(crate) fn suspend_exclusion(&mut self, resource: Option<usize>, span: Time) {
         self.oracle.excuse(self.now + span, resource);
+        for set in self.plan.names()..self.plan.resources {
+            self.oracle.excuse(self.now + span, Some(set)); // One of its names may be meant.
+        }
     }
 
     /// `peer` believes from now on that it holds it.

@@ -203,7 +203,7 @@ impl World {
         if matches!(result, Err(ExtendError::Lost(_))) {
             self.told_of_loss(client, hold);
             self.oracle.misses(&hold.lock.token());
-            self.end_belief(client, resource);
+            self.end_beliefs(client, user);
         }
     }
 
@@ -427,12 +427,8 @@ impl World {
         });
         let is_open =
             self.partitions[client][node] == [false; 2] && path.ready_at < from && !path.was_full();
-        let (record, cell) = (
-            self.oracle.ledger.record(id),
-            self.oracle.ledger.cell(id, node),
-        );
-        let there = server.token_at(server.clock.show(self.now), &self.names[record.resource]);
-        let has_it = there == Some(*record.token())
+        let cell = self.oracle.ledger.cell(id, node);
+        let has_it = self.has_all(self.plan.server_of(node), id)
             && cell.set.said == Said::Ok
             && cell.set.executed < from
             && cell.lacking.is_none();

@@ -11,7 +11,7 @@
 //! Of several commands of one kind for one token on one node it keeps the newest by the time of
 //! sending. That is enough because a client asks again only for what failed.
 
-use shearline::{Instant, MARKER_KEY, ServerError};
+use shearline::{BARRIER_KEY, Instant, MARKER_KEY, ServerError};
 
 use super::Deed;
 use crate::clock::{NEVER, Time};
@@ -44,6 +44,8 @@ pub(crate) struct Record {
     token: Token,
     pub(crate) owner: Process,
     pub(crate) resource: usize,
+    /// The names, if there are several.
+    pub(crate) names: Vec<usize>,
     /// When the first command that set it was sent.
     pub(crate) sent: Time,
     /// The place of the first byte of any command that set it.
@@ -295,6 +297,8 @@ impl Said {
             (Verb::Set, b":0") => Self::Nil,
             (Verb::Set, _) if reply == b":1\r\n" => Self::Ok,
             (Verb::Set, _) if reply == b":0\r\n" => Self::Nil,
+            // Of several keys the first that is another's, counted from 2.
+            (Verb::Set, _) if number_in(reply).is_some_and(|number| 1 < number) => Self::Nil,
             (Verb::Confirm, _) if number_in(reply).is_some_and(|kept| 0 < kept) => Self::One,
             (_, b":1") => Self::One,
             (_, b":0") => Self::Zero,
@@ -426,13 +430,18 @@ impl Verb {
 pub(crate) struct Command<'a> {
     pub(crate) verb: Verb,
     pub(crate) key: Option<&'a [u8]>,
+    /// All keys, if there are several.
+    pub(crate) keys: &'a [&'a [u8]],
     pub(crate) token: Option<Token>,
     pub(crate) ttl: Option<&'a [u8]>,
 }
 
 impl<'a> Command<'a> {
     /// `fenced_set`: the digest of the script that is a `SET` where servers carry markers.
-    pub(crate) fn of(words: &[&'a [u8]], fenced_set: &[u8]) -> Self {
+    pub(crate) fn of(words: &'a [&'a [u8]], fenced_set: &[u8]) -> Self {
+        if let Some(several) = Self::of_several(words) {
+            return several;
+        }
         let (verb, key, token, ttl) = match *words {
             [
                 b"EVAL" | b"EVALSHA",
@@ -477,6 +486,38 @@ impl<'a> Command<'a> {
             [b"SCRIPT", b"LOAD", ..] => return Self::without_key(Verb::Load),
             _ => return Self::without_key(Verb::Other),
         };
+        Self::about(verb, key, token, ttl)
+    }
+
+    /// The command of a lock on several resources, if it is one.
+    fn of_several(words: &'a [&'a [u8]]) -> Option<Self> {
+        let [b"EVAL", script, count, rest @ ..] = words else {
+            return None;
+        };
+        let (keys, arguments) = rest.split_at_checked(millis(count)? as usize)?;
+        let names = |key: &&[u8]| *key != MARKER_KEY && *key != BARRIER_KEY;
+        let count = keys.iter().take_while(|key| names(key)).count();
+        if count < 2 {
+            return None;
+        }
+        let (verb, token, ttl) = match *arguments {
+            [token] => (Verb::Release, token, &[][..]),
+            [_, b"", _, ..] if is_fenced_set(script) => {
+                return Some(Self::without_key(Verb::Other));
+            }
+            [token, ttl, _, ..] if is_fenced_set(script) => (Verb::Set, token, ttl),
+            [token, _, _] if is_confirmation(script) => (Verb::Confirm, token, &[][..]),
+            [token, ttl, _] => (Verb::Extend, token, ttl),
+            _ => return None,
+        };
+        let keys = &keys[..count];
+        Some(Self {
+            keys,
+            ..Self::about(verb, keys[0], token, ttl)
+        })
+    }
+
+    fn about(verb: Verb, key: &'a [u8], token: &'a [u8], ttl: &'a [u8]) -> Self {
         let odd = ttl.last().is_some_and(|digit| digit % 2 == 1);
         Self {
             verb: if verb == Verb::Extend && odd {
@@ -485,6 +526,7 @@ impl<'a> Command<'a> {
                 verb
             },
             key: Some(key),
+            keys: &[],
             token: (!token.is_empty()).then(|| token_of(token)),
             ttl: (!ttl.is_empty()).then_some(ttl),
         }
@@ -494,6 +536,7 @@ impl<'a> Command<'a> {
         Self {
             verb,
             key: None,
+            keys: &[],
             token: None,
             ttl: None,
         }
@@ -556,6 +599,7 @@ impl Ledger {
             token,
             owner,
             resource,
+            names: Vec::new(),
             sent,
             first: Place::MAX,
             ended: Place::MAX,

@@ -3,7 +3,8 @@
 //! A majority of the servers is healed, in some worlds all of them. From then on everything that
 //! was begun ends within [`Plan::patience`](crate::plan::Plan::patience), with nothing owed to a
 //! live server, and for each resource a client gets the lock within
-//! [`Plan::lock_within`](crate::plan::Plan::lock_within). Where servers carry markers, all
+//! [`Plan::lock_within`](crate::plan::Plan::lock_within). Where users want several resources at once,
+//! each of them gets his in that time, whatever the order of their names. Where servers carry markers, all
 //! connected servers vote again after that time.
 //!
 //! # What it does not see
@@ -27,6 +28,7 @@ impl World {
             let taker = if can { drawn } else { 0 };
             self.clients[taker].users[resource].takes = true;
         }
+        self.let_take_sets();
     }
 
     /// A client has got a lock.
@@ -44,11 +46,18 @@ impl World {
         {
             self.object("liveness", format!("no client gets resource {resource}"));
         }
+        if self.taken_by <= self.now
+            && let Some((client, user)) = self.still_wants()
+        {
+            let set = &self.clients[client].users[user].set;
+            let text = format!("user {user} of client {client} does not get {set:?}");
+            self.object("liveness", text);
+        }
     }
 
     /// Returns `true` if everything that was begun is over and every lock was taken.
     pub(crate) fn is_settled(&self) -> bool {
-        let taken = self.oracle.taken.iter().all(|taken| *taken);
+        let taken = self.oracle.taken.iter().all(|taken| *taken) && self.still_wants().is_none();
         let strangers = self.strangers.iter().all(|stranger| stranger.is_resting());
         taken && strangers && self.clients.iter().all(|client| self.has_settled(client))
     }

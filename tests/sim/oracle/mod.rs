@@ -28,6 +28,7 @@
 //! | silence | a silent node is not asked, and given up in the end | `silence` |
 //! | memory | what is open is within its limits and in proportion | `memory` |
 //! | watch | a while after the last change a watch has told what the nodes have, and asks nothing more | `watching` |
+//! | set | a node keeps all names of a lock on several resources, or none | `sets` |
 //! | liveness | after the faults everything ends well | `liveness` |
 //!
 //! `confirm` has what each of them promises of confirmations, `inspect` of inspections. All of them judge by the `ledger` of
@@ -53,6 +54,7 @@ mod outcome;
 mod quarantine;
 mod queue;
 mod report;
+mod sets;
 mod settling;
 mod silence;
 mod starvation;
@@ -86,7 +88,7 @@ pub(crate) use outcome::{Limits, Release};
 pub(crate) use wake::TICK;
 
 /// All oracles of the table above.
-pub(crate) const ORACLES: [&str; 24] = [
+pub(crate) const ORACLES: [&str; 25] = [
     "exclusion",
     "votes",
     "validity",
@@ -110,6 +112,7 @@ pub(crate) const ORACLES: [&str; 24] = [
     "silence",
     "memory",
     "watch",
+    "set",
     "liveness",
 ];
 
@@ -172,6 +175,8 @@ pub(crate) struct Oracle {
     /// How often others had set a key when the present call began, by client and resource.
     sets: storm::Sets,
     sets_before: Vec<Vec<u64>>,
+    /// How many resources stand for several.
+    several: usize,
     /// By client and node.
     pub(crate) looks: Vec<Vec<storm::Looks>>,
     pub(crate) waiting: queue::Waiting,
@@ -370,6 +375,7 @@ impl Oracle {
             shut_out: vec![NEVER; plan.peers()],
             sets: storm::Sets::new(plan.peers(), plan.resources),
             sets_before: vec![vec![0; plan.resources]; plan.peers()],
+            several: plan.sets,
             looks: vec![vec![storm::Looks::default(); plan.nodes]; plan.peers()],
             waiting: queue::Waiting::new(plan.clients, plan.resources),
             troubled: vec![vec![0; plan.nodes]; plan.clients],
@@ -425,7 +431,7 @@ impl Oracle {
     /// A call for a lock is made.
     pub(crate) fn asks(&mut self, client: usize, user: usize) {
         self.attempts[client][user] = 0;
-        self.sets_before[client][user] = self.sets.of_others(client, user);
+        self.sets_before[client][user] = self.sets.of_others(client, user, self.several);
         self.asked[client][user].clear();
     }
 
@@ -485,12 +491,17 @@ impl World {
         self.oracle.counts.commands += 1;
         let key = deed.command.key?;
         let id = deed.command.token.map(|token| {
-            let resource = key.last().map_or(0, |digit| usize::from(digit - b'0'));
+            let resource = match deed.command.keys {
+                [] => name_of(key),
+                _ => self.plan.names(),
+            };
             let ledger = &mut self.oracle.ledger;
             ledger.enter(token, deed.process, resource, deed.sent)
         });
         self.where_it_is_asked(deed);
-        self.foreign_key(deed);
+        if deed.command.keys.is_empty() {
+            self.foreign_key(deed);
+        }
         self.fence(deed);
         if let Some(id) = id {
             self.early_release(deed, id);
@@ -641,6 +652,11 @@ impl World {
             self.conns[conn].answers.pop_front();
         }
     }
+}
+
+/// Returns the number of the resource of this name.
+pub(crate) fn name_of(key: &[u8]) -> usize {
+    key.last().map_or(0, |digit| usize::from(digit - b'0'))
 }
 
 /// Returns what the server's clock shows at the end of a key that gets `ttl` now. It counts

@@ -89,7 +89,11 @@ impl World {
         let over = if none { usize::MAX } else { deed.conn };
         cell.set_over = (over, written.executed);
         cell.astray = astray;
-        let released = written.released.get(resource).copied().unwrap_or(0);
+        let released = match self.plan.sets {
+            0 => written.released.get(resource),
+            _ => written.released.iter().max(), // It may have been in the way of the others.
+        };
+        let released = released.copied().unwrap_or(0);
         (again && released <= executed).then_some("a SET again, and no release before it")
     }
 

@@ -106,6 +106,8 @@ impl World {
         match &user.task {
             Task::Idle => Some(user.ended),
             Task::Acquiring { call, .. } if record.sent < call.since => Some(user.ended),
+            // It may be of an attempt that waits for a node, beside those of other users.
+            Task::Acquiring { .. } if self.plan.is_crowded() && self.plan.sets != 0 => None,
             Task::Acquiring { .. } => {
                 let newest = self.oracle.newest[client][record.resource]?;
                 // If the lock was handed to it meanwhile, it has released it later.

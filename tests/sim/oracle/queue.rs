@@ -11,7 +11,7 @@
 //!
 //! # What it does not see
 //!
-//! The order between clients, but for that bound; where there are faults `starvation` has another. A
+//! The order of sets, and how long names are free for them. The order between clients, but for that bound; where there are faults `starvation` has another. A
 //! waiter is excused while its process is stopped, while another user of its client has the lock as far
 //! as it knows, and while any of these nodes answers late or errors; there a later majority begins a new
 //! time.
@@ -57,6 +57,9 @@ impl World {
     pub(crate) fn in_turn(&mut self, client: usize, user: usize, call: &Call, tries: Option<u32>) {
         self.waited(call);
         let resource = self.plan.resource_of(user);
+        if self.plan.wants_sets(user) {
+            return; // Others want other names.
+        }
         let users = self.clients[client].users.iter().enumerate();
         let mut wanted = users.filter(|(other, _)| self.plan.resource_of(*other) == resource);
         let passed = wanted.find(|(_, other)| is_before(other, call));
@@ -105,8 +108,8 @@ impl World {
     /// A key has changed, or some time has passed: looks whether any waiter sleeps though its resource
     /// is free.
     pub(crate) fn asleep(&mut self, resource: usize) {
-        if !self.plan.is_crowded() && !self.plan.patient {
-            return; // There are faults of which waiters cannot know.
+        if !self.plan.is_crowded() && !self.plan.patient || self.plan.sets != 0 {
+            return; // There are faults, or turns of sets, of which waiters cannot know.
         }
         let free: Vec<_> = (0..self.plan.nodes)
             .map(|node| is_free(&self.servers[self.plan.server_of(node)], self, resource))

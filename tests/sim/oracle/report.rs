@@ -254,10 +254,7 @@ impl World {
         let has_it = cell.is_some_and(|cell| cell.was_set && !cell.gone);
         // It may have forgotten it.
         let server = self.plan.server_of(node);
-        let there = question.token.is_some_and(|id| {
-            let resource = self.oracle.ledger.record(id).resource;
-            self.token_on(server, &self.names[resource]) == Some(id)
-        });
+        let there = question.token.is_some_and(|id| self.has_all(server, id));
         if question.verb != Verb::Release {
             Err("it did not answer so, or that was not read")
         } else if has_it && there {
@@ -277,6 +274,10 @@ impl World {
             return Ok(());
         };
         let (record, cell) = (ledger.record(other), ledger.cell(other, node));
+        let asker = question.token.map(|id| ledger.record(id).resource);
+        if asker != Some(record.resource) {
+            return Ok(()); // Of another user who wants one of several resources.
+        }
         let server = self.plan.server_of(node);
         let own = record.owner == self.clients[question.client].process
             && record.heirs.is_empty()

@@ -81,7 +81,11 @@ impl Sets {
         Self(vec![vec![0; peers]; resources])
     }
 
-    pub(super) fn of_others(&self, peer: usize, resource: usize) -> u64 {
+    /// Where there are locks on several resources any of those may be meant.
+    pub(super) fn of_others(&self, peer: usize, resource: usize, several: usize) -> u64 {
+        if several != 0 {
+            return self.0.iter().flatten().sum();
+        }
         let sets = &self.0[resource];
         sets.iter().sum::<u64>() - sets[peer]
     }
@@ -221,7 +225,10 @@ impl World {
         let newest = newest.map_or(0, |newest| self.oracle.ledger.record(newest).sent);
         let rests = (deed.sent.max(newest) - call.since) / (SHORTEST_REST * MILLI * 49 / 50);
         // What others have set and a waiter has been told of the end of: it may ask then.
-        let told = self.oracle.sets.of_others(deed.peer, resource);
+        let told = self
+            .oracle
+            .sets
+            .of_others(deed.peer, resource, self.plan.sets);
         let told = told - self.oracle.sets_before[deed.peer][resource] + self.plan.nodes as u64;
         let most = match (tries, deadline) {
             (Some(tries), _) => u64::from(tries),

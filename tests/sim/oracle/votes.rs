@@ -61,8 +61,8 @@ impl Servers {
 impl World {
     /// A call has returned a lock.
     pub(crate) fn check_grant(&mut self, client: usize, user: usize, lock: &Lock, call: &Call) {
-        let asked = lock.resource() == self.names[self.plan.resource_of(user)]
-            && lock.ttl() == Duration::from_millis(call.ttl);
+        let asked =
+            self.is_asked_for(client, user, lock) && lock.ttl() == Duration::from_millis(call.ttl);
         if !asked {
             self.object("votes", format!("client {client} got {lock:?} for another"));
         }

@@ -1,0 +1,172 @@
+//! Worlds in which users want several of few resources at once, named in any order, beside users of one.
+//!
+//! The last resource of such a world has no name: it stands for all sets. The users of that resource draw
+//! the names for each call. `oracle::sets` judges what nodes keep, and the other oracles judge a lock on
+//! several resources as one: that nobody else holds one of its names, that it has its votes, and that
+//! nothing is left of it.
+
+use shearline::Lock;
+
+use crate::clock::{MICRO, MILLI, SECOND};
+use crate::faults::Fault;
+use crate::kinds::kind;
+use crate::oracle::name_of;
+use crate::plan::{Kinds, Plan};
+use crate::user::Hold;
+use crate::world::World;
+
+use crate::case::Kind;
+
+/// The most names of a set.
+const NAMES_MAX: usize = 4;
+
+/// Sets of two to four of few names. In some worlds several users of one client want sets; these extend
+/// nothing, because it is not known then which command is for which of them.
+pub(crate) const SETS: Kind = kind("sets", |entropy| {
+    let nodes = entropy.pick(&[3, 3, 5, 1]);
+    let clients = 1 + entropy.below(4) as usize;
+    let users = entropy.pick(&[1, 1, 2, 3]);
+    let alone = users == 1;
+    let shortest_ttl = entropy.pick(&[100, 300, 1_000]);
+    Plan {
+        nodes,
+        servers: nodes,
+        hosts: 1 + entropy.below(clients as u32) as usize,
+        strangers: entropy.pick(&[0, 0, 1]),
+        resources: 2 + entropy.below(4) as usize + 1,
+        sets: 1,
+        users,
+        kinds: entropy.pick(&[Kinds::Redis, Kinds::Valkey, Kinds::Newest, Kinds::Mixed]),
+        length: 3 * SECOND,
+        server_drift: entropy.pick(&[0, 4_000_000]),
+        client_drift: entropy.pick(&[0, 4_000_000]),
+        delay: entropy.pick(&[50, 20, 500]) * MICRO,
+        delay_tail: entropy.pick(&[0, 0, 1, 10]) * MILLI,
+        node_timeout: entropy.pick(&[None, None, Some(50)]),
+        shortest_ttl,
+        longest_ttl: shortest_ttl * entropy.pick(&[1, 3]),
+        work: entropy.pick(&[5, 50]) * MILLI,
+        rest: entropy.pick(&[5, 50]) * MILLI,
+        wait: entropy.pick(&[300, 20, 1_000]) * MILLI,
+        habits: if alone {
+            [4, 1, 2, 1, 1, 1]
+        } else {
+            [8, 2, 0, 1, 1, 0]
+        },
+        keeps: if alone {
+            entropy.pick(&[0, 0, 500_000])
+        } else {
+            0
+        },
+        cancels: entropy.pick(&[0, 50_000, 300_000]),
+        second_thoughts: entropy.pick(&[0, 0, 100_000]),
+        pause: entropy.pick(&[0, 0, 1_000]),
+        longest_pause: 100 * MILLI,
+        gap: entropy.pick(&[1_000, 100, 300]) * MILLI,
+        longest_fault: entropy.pick(&[100, 10, 500]) * MILLI,
+        faults: Plan::only(&[
+            Fault::Reset,
+            Fault::Dark,
+            Fault::Partition,
+            Fault::Stall,
+            Fault::Slow,
+            Fault::Pause,
+            Fault::Restart,
+            Fault::ForgetScripts,
+            Fault::Mood,
+            Fault::Kill,
+            Fault::Suspend,
+            Fault::Delete,
+            Fault::Expire,
+        ])
+        .map(|weight| weight * entropy.pick(&[0, 0, 1, 2])),
+        ..Plan::tame(clients)
+    }
+});
+
+impl World {
+    /// A user that wants several resources draws which, and their order.
+    pub(crate) fn draw_set(&mut self, client: usize, user: usize) {
+        if !self.plan.wants_sets(user) {
+            return;
+        }
+        let mut left: Vec<usize> = (0..self.plan.names()).collect();
+        let most = NAMES_MAX.min(left.len()) as u32;
+        let count = 2 + self.entropy.below(most - 1) as usize;
+        let draw = |_| left.swap_remove(self.entropy.below(left.len() as u32) as usize);
+        self.clients[client].users[user].set = (0..count).map(draw).collect();
+    }
+
+    /// A lock was handed to a user: its names are those of the lock.
+    pub(crate) fn inherits_set(&mut self, client: usize, user: usize, lock: &Lock) {
+        if self.plan.wants_sets(user) {
+            self.clients[client].users[user].set = lock.resources().map(name_of).collect();
+        }
+    }
+
+    /// Returns the resources that a user wants, or has.
+    pub(crate) fn names_of(&self, client: usize, user: usize) -> Vec<usize> {
+        match &self.clients[client].users[user].set[..] {
+            [] => vec![self.plan.resource_of(user)],
+            set => set.to_vec(),
+        }
+    }
+
+    /// Returns `true` if a lock has the names that its user asked for, in this order.
+    pub(crate) fn is_asked_for(&self, client: usize, user: usize, lock: &Lock) -> bool {
+        let names = self.names_of(client, user).into_iter();
+        lock.resources().eq(names.map(|name| &self.names[name][..]))
+    }
+
+    /// A user believes no more that it holds its resources.
+    pub(crate) fn end_beliefs(&mut self, client: usize, user: usize) {
+        for resource in self.names_of(client, user) {
+            self.end_belief(client, resource);
+        }
+    }
+
+    /// All faults have ended: each user of several resources has to take them.
+    pub(crate) fn let_take_sets(&mut self) {
+        for client in self.clients.iter_mut().filter(|client| client.alive) {
+            for (user, there) in client.users.iter_mut().enumerate() {
+                there.takes |= self.plan.wants_sets(user);
+            }
+        }
+    }
+
+    /// Returns a client and its user of several resources that has not taken them.
+    pub(crate) fn still_wants(&self) -> Option<(usize, usize)> {
+        let clients = self.clients.iter().enumerate();
+        let mut users = clients.flat_map(|(client, there)| {
+            let users = there.users.iter().enumerate();
+            users.map(move |(user, there)| (client, user, there.takes))
+        });
+        let (client, user, _) =
+            users.find(|(_, user, takes)| *takes && self.plan.wants_sets(*user))?;
+        Some((client, user))
+    }
+
+    /// Of one client, no two users hold the same resource.
+    pub(crate) fn apart(&mut self, client: usize, user: usize, hold: &Hold) {
+        if self.plan.sets == 0 {
+            return;
+        }
+        let names = self.names_of(client, user);
+        let shown = self.shown(client);
+        let holds = |other: &usize| {
+            let held = self.clients[client].users[*other].task.hold();
+            let valid = held.is_some_and(|held| {
+                !held.told && held.lock.is_valid_at(shown) && held.lock.token() != hold.lock.token()
+            });
+            let mut theirs = self.names_of(client, *other).into_iter();
+            valid
+                && theirs
+                    .any(|name| names.contains(&name) && !self.oracle.is_excused(self.now, name))
+        };
+        let other = (0..self.clients[client].users.len()).find(holds);
+        if let Some(other) = other.filter(|other| *other != user) {
+            let text = format!("users {user} and {other} of client {client} hold one resource");
+            self.object("exclusion", text);
+        }
+    }
+}
