@@ -28,7 +28,7 @@ use super::tcp::Received;
 use super::tls::Connector;
 use crate::config::{Address, Host};
 use crate::engine::{Input, NodeId};
-use crate::error::LinkError;
+use crate::error::{LinkError, Unusable};
 
 /// Most buffers read from one socket in one turn, so that one node does not hold up the others.
 const READS_PER_TURN: usize = 4;
@@ -266,7 +266,7 @@ impl Link {
 
     fn fail(&mut self, reason: LinkError, tools: &mut Tools<'_>) {
         self.abort(tools.registry);
-        if matches!(reason, LinkError::Tls(_)) {
+        if Unusable::of(reason).is_some() {
             self.forget_sessions();
         }
         tools.inbox.keep(Input::Disconnected {

@@ -112,7 +112,8 @@ pub enum LinkError {
     #[error("operating system error {0}")]
     Os(i32),
     /// No connection by TLS came about. A node that was tried in vain so is
-    /// [`Unusable::Tls`].
+    /// [`Unusable::Tls`]. Only with the feature `tls`: without it a reason is passed in two registers.
+    #[cfg(feature = "tls")]
     #[error("no TLS: {0}")]
     Tls(TlsFailure),
 }
@@ -204,10 +205,21 @@ impl Unusable {
     /// Returns why a node cannot serve from which there was no connection for this reason; `None` if
     /// that passes by itself.
     pub(crate) const fn of(reason: LinkError) -> Option<Self> {
-        if let LinkError::Tls(failure) = reason {
-            return Some(Self::Tls(failure));
+        match reason {
+            #[cfg(feature = "tls")]
+            LinkError::Tls(failure) => Some(Self::Tls(failure)),
+            LinkError::NotYet
+            | LinkError::Unresolved
+            | LinkError::NotFound
+            | LinkError::Refused
+            | LinkError::ConnectTimeout
+            | LinkError::Closed
+            | LinkError::Reset
+            | LinkError::HandshakeReset
+            | LinkError::Silent
+            | LinkError::Protocol
+            | LinkError::Os(_) => None,
         }
-        None
     }
 
     /// Returns `true` if only an operator can repair it: no later attempt will succeed.

@@ -1,6 +1,7 @@
 //! Stories of connections: handshakes, silence, and bytes that fit nothing.
 
 use super::*;
+#[cfg(feature = "tls")]
 use crate::error::{TlsFailure, Unusable};
 
 #[test]
@@ -204,6 +205,7 @@ fn a_reset_in_the_handshake_is_told_from_one_behind_it() {
 
 /// A certificate has to be mended by an operator: calls that wait end at once, and the node is tried
 /// again with the usual back-off.
+#[cfg(feature = "tls")]
 #[test]
 fn a_node_without_tls_is_unusable_and_is_not_tried_hot() {
     let mut world = World::new(1);
