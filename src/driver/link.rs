@@ -3,8 +3,9 @@
 //! A link puts what happens into the inbox as inputs of the engine, in the order in which it happened. The
 //! rules of reading and writing, each held by a test in `link/tests`:
 //!
-//! * A read that has drained the socket is the last (without TLS a short one has), unless its event reported an end or an error: data and
-//!   the end may share one event, and then reading goes on until it meets the end.
+//! * A read that has drained the socket is the last (without TLS a short one has), unless its event
+//!   reported an end or an error: data and the end may share one event, and then reading goes on until
+//!   it meets the end.
 //! * A turn reads a bounded number of buffers. [`Link::has_more`] returns `true` if there is more.
 //! * After a failed write nothing more is written. What the node had sent before, which may say
 //!   why, is read to its end and kept before the disconnect.
@@ -167,6 +168,14 @@ impl Link {
     /// Returns `true` while the connection is up.
     pub(super) fn is_up(&self) -> bool {
         matches!(self.state, State::Up { .. })
+    }
+
+    #[cfg(test)]
+    pub(super) fn socket(&self) -> &Socket {
+        let State::Up { socket, .. } = &self.state else {
+            panic!("not up but {:?}", self.state)
+        };
+        socket
     }
 
     /// Does what the recorded events, and the look-up, make possible.

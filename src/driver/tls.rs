@@ -18,6 +18,8 @@
 //!
 //! What files hold: `settings`. What an error of rustls means: `reason`.
 
+#[cfg(test)]
+pub(super) mod peer;
 mod reason;
 mod settings;
 #[cfg(test)]

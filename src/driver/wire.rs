@@ -293,6 +293,12 @@ impl Wire {
         self.nodes.iter().any(|node| !node.rest.is_empty())
     }
 
+    /// Returns the socket of the first node.
+    #[cfg(all(test, feature = "tls"))]
+    pub(super) fn socket(&self) -> &super::socket::Socket {
+        self.nodes[0].link.socket()
+    }
+
     /// Reads in pieces of `bytes`, as if a node had sent a great deal.
     #[cfg(test)]
     pub(super) fn read_in_pieces_of(&mut self, bytes: usize) {

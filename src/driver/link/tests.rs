@@ -187,10 +187,7 @@ impl World {
     }
 
     fn socket(&self) -> &Socket {
-        let State::Up { socket, .. } = &self.link.state else {
-            panic!("not up but {:?}", self.link.state)
-        };
-        socket
+        self.link.socket()
     }
 }
 

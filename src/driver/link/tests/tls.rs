@@ -1,22 +1,17 @@
 //! A link with TLS against rustls as the server, in a thread of its own.
 
 use super::*;
-use crate::config::{Config, TlsOptions};
-use crate::driver::authority::{Authority, Span};
+use crate::config::Config;
 use crate::driver::tls;
-use rustls::crypto::ring;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::{HandshakeKind, ServerConfig, ServerConnection, StreamOwned};
+use crate::driver::tls::peer::{Peer, Stream};
+use rustls::{HandshakeKind, ServerConfig};
 use std::string::String;
 use std::thread::JoinHandle;
 
-type Stream<S> = StreamOwned<ServerConnection, S>;
-
-/// A server of one authority, and a client that trusts it.
+/// A server, and a client that trusts it.
 struct Pair {
     listener: TcpListener,
-    server: Arc<ServerConfig>,
+    peer: Peer,
     world: World,
 }
 
@@ -26,29 +21,18 @@ impl Pair {
     }
 
     fn with(change: impl FnOnce(&mut ServerConfig)) -> Self {
-        let authority = Authority::new("of this test");
-        let issued = authority.server(&["127.0.0.1"], Span::Now);
-        let certificate = CertificateDer::from_pem_slice(issued.certificate.as_bytes()).unwrap();
-        let key = PrivateKeyDer::from_pem_slice(issued.key.as_bytes()).unwrap();
-        let mut server = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_no_client_auth()
-            .with_single_cert(vec![certificate], key)
-            .unwrap();
-        change(&mut server);
+        let peer = Peer::new(change);
         let listener = listener();
         let address = listener.local_addr().unwrap();
-        let config = Config::builder()
+        let client = Config::builder()
             .node(alloc::format!("rediss://{address}"))
-            .tls(TlsOptions::new().authorities_pem(authority.pem()))
-            .config()
-            .unwrap();
+            .tls(peer.options());
         let mut world = World::new(&tcp(address));
-        world.link.tls = tls::connectors(&config).unwrap().remove(0);
+        let mut connectors = tls::connectors(&client.config().unwrap()).unwrap();
+        world.link.tls = connectors.remove(0);
         Self {
             listener,
-            server: Arc::new(server),
+            peer,
             world,
         }
     }
@@ -68,7 +52,7 @@ impl Pair {
         story: impl FnOnce(&mut Stream<S>) -> T + Send + 'static,
     ) -> JoinHandle<T> {
         let listener = self.listener.try_clone().unwrap();
-        let server = ServerConnection::new(Arc::clone(&self.server)).unwrap();
+        let server = self.peer.accept();
         thread::spawn(move || {
             let socket = listener.accept().unwrap().0;
             socket.set_read_timeout(Some(PATIENCE)).unwrap();
