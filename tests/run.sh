@@ -205,6 +205,12 @@ valgrind_here() {
     valgrind --version
 }
 
+# Makes certificates, as the manual says, and keys with a password.
+openssl_here() {
+    command -v openssl >/dev/null || apt openssl || return 1
+    openssl version
+}
+
 # libfuzzer is C++, and its build script compiles it also for `cargo check`.
 cxx() {
     command -v c++ || command -v g++ || command -v clang++ || apt g++
@@ -592,6 +598,7 @@ what_is_needed() {
     step 'valkey-server is here' valkey_server
     step 'servers of other versions are here' other_servers
     step 'valgrind is here' valgrind_here
+    step 'openssl is here' openssl_here
     step 'a C++ compiler is here' cxx
 }
 
