@@ -57,7 +57,7 @@
 //! `extendedKeyUsage=clientAuth`. It proves that the client may connect; which commands it may run is
 //! still the matter of its user and password ([`permissions`](super::permissions)).
 //!
-//! A key that is protected by a password is refused when the handle is built, because there is nobody to ask
+//! A key that is protected by a password is refused when the handle is built: a program has no one to ask
 //! for the password. `openssl pkey -in protected.pem -out key.pem` writes it without one.
 //!
 //! # Certificates that change
