@@ -240,7 +240,13 @@ impl Claims {
             return Err(Trouble::Link(LinkError::Protocol));
         };
         if let Said::Refused(error) = said {
-            let dialect = self.written_in(claim, dialect);
+            let Some(there) = self.slab.get(claim.0) else {
+                return Ok(None); // How it was written is not known any more.
+            };
+            let dialect = match there.is_several() {
+                true => Dialect::Text,
+                false => dialect,
+            };
             let another_way = find_another_way(node, dialect, error, below);
             if another_way {
                 self.release_again(node, claim, below);
@@ -264,14 +270,6 @@ impl Claims {
             self.settle(claim, below.timers);
         }
         Ok(operation.map(|operation| (operation, Answer::Vote(said))))
-    }
-
-    /// Returns how the release of `claim` was written where the node was asked for `dialect`.
-    fn written_in(&self, claim: ClaimKey, dialect: Dialect) -> Dialect {
-        match self.slab.get(claim.0).is_some_and(Claim::is_several) {
-            true => Dialect::Text,
-            false => dialect,
-        }
     }
 
     fn release_again(&mut self, node: NodeId, claim: ClaimKey, below: &mut Below<'_>) {

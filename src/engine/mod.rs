@@ -297,7 +297,6 @@ impl Engine {
             return self.acquire_all(now, resources, request.options);
         }
         check_resource(request.resource)?;
-        self.parts.restarts.check_name(request.resource)?;
         self.begin_acquire(now, request.options, |parts, tries| {
             let buffers = &mut parts.claims.buffers;
             let place = parts.queues.enter(request.resource, buffers);
@@ -315,9 +314,6 @@ impl Engine {
         options: &LockOptions,
     ) -> Result<RoundId, LockError> {
         check_resources(resources)?;
-        for resource in resources {
-            self.parts.restarts.check_name(resource)?;
-        }
         let request = Request::new(resources[0], options);
         if resources.len() == 1 {
             return self.acquire(now, &request);
@@ -414,7 +410,6 @@ impl Engine {
     pub fn inspect(&mut self, now: Instant, resource: &[u8]) -> Result<RoundId, InspectError> {
         check_resource(resource)?;
         let parts = &mut self.parts;
-        parts.restarts.check_name(resource)?;
         if self.operations.is_full(&parts.queues) {
             return Err(InspectError::Saturated);
         }
@@ -443,7 +438,6 @@ impl Engine {
     ) -> Result<RoundId, InspectError> {
         check_resource(resource)?;
         let parts = &mut self.parts;
-        parts.restarts.check_name(resource)?;
         if WATCHES_MAX <= parts.queues.watches() {
             return Err(InspectError::Saturated);
         }

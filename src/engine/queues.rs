@@ -50,6 +50,7 @@ pub(super) use line::Waiter;
 use line::{Line, Waiters};
 use names::Names;
 use row::Rows;
+pub(super) use sets::LEFT_FREE;
 use sets::Sets;
 pub(super) use wait::{Next, Pace, Wait};
 use watches::Watches;

@@ -67,12 +67,13 @@ pub enum ConfigError {
         /// The longest ttl.
         maximum: Duration,
     },
-    /// The lock delay is longer than 30 days, or leaves nothing of the longest ttl, of which it is a
-    /// part.
+    /// The lock delay is longer than 30 days.
+    #[error("a lock delay of {} is longer than {}; shorten it", Span(*.0), Span(LOCK_DELAY_MAX))]
+    LockDelayTooLong(Duration),
+    /// The lock delay leaves nothing of the longest ttl, of which it is a part.
     #[error(
-        "a lock delay of {} is longer than {}, or leaves nothing of the longest ttl, {}, of which it is \
-         a part; shorten it, or raise `Builder::max_ttl`",
-        Span(*delay), Span(LOCK_DELAY_MAX), Span(*maximum)
+        "a lock delay of {} leaves nothing of the longest ttl, {}, of which it is a part; shorten it, or \
+         raise `Builder::max_ttl`", Span(*delay), Span(*maximum)
     )]
     LockDelay {
         /// The lock delay.

@@ -38,7 +38,7 @@
 //! | Too few nodes confirm it. | The lock is valid until its end, and the extension is tried again: after a quarter of what is left each time, at most 15 times. `health` counts the failures and says what each node said. |
 //! | A quarter of the ttl is left. | `at_risk` completes. If a later extension succeeds, a new one waits again. |
 //! | The end has come. | `lost` completes, a tick before it. Nothing revives the lock. |
-//! | A majority says that the key is not there. | The same, at once. `health` does not count it as a failure and has no report of it; `unlock` says what the nodes have. |
+//! | A majority says that the key is not there. | The same, at once. `health` counts it as a failure and says what each node said. |
 //!
 //! # A holder that hangs, or takes time to stop
 //!

@@ -157,7 +157,8 @@ impl Callers {
     /// Finds the slot to which `event` is to be delivered.
     pub(super) fn handle(&mut self, engine: &mut Engine, event: Event) {
         if let Event::Expired { lock } = event {
-            let slot = self.locks.take(lock);
+            // It stays known until its guard goes: an extension of it may still report how it has failed.
+            let slot = self.locks.get(lock).map(Arc::clone);
             return self.deliveries.extend(slot.map(Delivery::Lost));
         }
         if let Event::AtRisk { lock } = event {
@@ -227,8 +228,12 @@ impl Callers {
                     | ExtendError::Forked
                     | ExtendError::Closed => None,
                 };
-                self.deliveries
-                    .push(Delivery::NotKept(Arc::clone(slot), report));
+                let is_loss = |last: &mut Delivery| matches!(last, Delivery::Lost(of) if Arc::ptr_eq(of, slot));
+                let loss = self.deliveries.pop_if(is_loss);
+                let not_kept = Delivery::NotKept(Arc::clone(slot), report);
+                self.deliveries.push(not_kept);
+                // One that learns of the loss finds the report there.
+                self.deliveries.extend(loss);
             }
         }
     }
@@ -366,6 +371,18 @@ mod tests {
         callers.note_end(&outcome(false, at(20)));
         assert_eq!(slot.watch.failures().0, 0);
         assert!(ends(&slot, at(20)));
+    }
+
+    /// The engine reports the loss first.
+    #[test]
+    fn the_report_of_an_extension_is_delivered_before_the_loss_that_it_has_found() {
+        let (mut callers, slot) = held();
+        callers.deliveries.push(Delivery::Lost(Arc::clone(&slot)));
+        callers.note_kept(LOCK, Err(ExtendError::Closed));
+        assert!(matches!(
+            callers.deliveries[..],
+            [Delivery::NotKept(..), Delivery::Lost(_)]
+        ));
     }
 
     /// Makes the deliveries that concern the watch.

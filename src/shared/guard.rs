@@ -126,10 +126,12 @@ impl LockGuard {
         if shared.is_foreign() {
             return health;
         }
-        if let Ok(section) = shared.enter() {
+        health.validity = self.validity();
+        if !health.validity.is_zero()
+            && let Ok(section) = shared.enter()
+        {
             health.confirmed_by = section.engine.confirmed_by(self.lock());
         }
-        health.validity = self.validity();
         (health.failures, health.last_report) = self.slot.watch.failures();
         health
     }

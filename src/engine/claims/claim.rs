@@ -35,7 +35,8 @@ pub(crate) struct Claim {
     /// Key and token. `None` while a `Lock` outside owns them, unless it is kept: then a copy.
     pub(crate) entry: Option<Entry>,
     pub(crate) origin: Origin,
-    /// How many extensions of it count votes.
+    /// How many extensions of it count votes. At 255 it stays: when some of more have ended, the engine may
+    /// begin one of its own beside those that are open, which costs a command for each node.
     pub(crate) extending: u8,
     /// The longest that any node was asked to keep it: the ttl and the lock delay.
     pub(crate) life: Duration,
@@ -152,6 +153,7 @@ impl Claim {
             gone_by,
             may_hold: nodes,
             granted: nodes,
+            unconfirmed: nodes,
             ..Self::new(Stage::Held { told: false }, None, life)
         }
     }

@@ -523,9 +523,12 @@ impl Operate for Acquire {
 
     fn waited(&mut self, until: Instant, cx: &mut Context<'_>) {
         let deadline = cx.round.deadline.unwrap_or(Instant::MAX);
-        match deadline.min(until) <= cx.now {
-            true => self.give_up_waiting(cx),
-            false => cx.round.arm(&mut cx.parts.timers),
+        if deadline.min(self.tries_end(cx)) <= cx.now {
+            self.give_up_waiting(cx);
+        } else if until <= cx.now {
+            self.wait_for_turn(cx);
+        } else {
+            cx.round.arm(&mut cx.parts.timers);
         }
     }
 

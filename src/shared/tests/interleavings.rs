@@ -12,9 +12,8 @@
     reason = "what is not named goes on, or is done by the other kind of process"
 )]
 
-use core::hash::{Hash, Hasher};
+use core::hash::{BuildHasherDefault, Hash, Hasher};
 use std::collections::HashSet;
-use std::hash::DefaultHasher;
 
 use super::*;
 use crate::shared::roles::{MANY, Orders, Owner, Poll as PollRole, Roles, Wake as Whom};
@@ -976,7 +975,6 @@ impl Model {
     }
 
     fn fingerprint(&self) -> u64 {
-        let mut hasher = DefaultHasher::new();
         let mut seen = self.clone();
         // Only differences count.
         let (asked, put_back) = (seen.asked, seen.put_back);
@@ -988,6 +986,7 @@ impl Model {
             }
         }
         seen.put_back = 0;
+        let mut hasher = Mix::default();
         seen.hash(&mut hasher);
         hasher.finish()
     }
@@ -1011,9 +1010,47 @@ fn bit(op: usize) -> u8 {
     1 << op
 }
 
+/// A hash that costs little where nothing is optimised. (With the one of `std` this test took twice as long,
+/// for the same 3,278,471 states.) What differs in a hundred fields of a few values each does not need a better one.
+#[derive(Default)]
+struct Mix(u64);
+
+impl Hasher for Mix {
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u64(u64::from(*byte));
+        }
+    }
+
+    fn write_u8(&mut self, value: u8) {
+        self.write_u64(u64::from(value));
+    }
+
+    fn write_u32(&mut self, value: u32) {
+        self.write_u64(u64::from(value));
+    }
+
+    fn write_u64(&mut self, value: u64) {
+        let both = u128::from(self.0 ^ value ^ 0x9e37_79b9_7f4a_7c15) * 0xd6e8_feb8_6659_fd93;
+        self.0 = both as u64 ^ (both >> 64) as u64;
+    }
+
+    fn write_usize(&mut self, value: usize) {
+        self.write_u64(value as u64);
+    }
+
+    fn write_isize(&mut self, value: isize) {
+        self.write_u64(value as u64);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
 /// Walks through every state that can be reached. Returns how many there are.
 fn walk(kinds: &[Kind], blocks: bool) -> usize {
-    let mut met = HashSet::new();
+    let mut met = HashSet::<u64, BuildHasherDefault<Mix>>::default();
     let mut open = alloc::vec![Model::new(kinds, blocks)];
     while let Some(model) = open.pop() {
         if !met.insert(model.fingerprint()) {

@@ -9,6 +9,7 @@
 )]
 
 mod batches;
+mod health;
 mod interleavings;
 mod panics;
 mod stalled;

@@ -1,6 +1,6 @@
 //! Random calls against lists: who stands where, who passes whom, and that nobody waits for nobody.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::vec;
 use std::vec::Vec;
 
@@ -29,6 +29,8 @@ enum Step {
     Rest(usize, usize),
     /// One of those that rest wants all its names again.
     Gather(usize),
+    /// One of the sets has waited for long.
+    Renew(usize),
     /// A lock is given back.
     Release(usize),
     /// One that waits gives up.
@@ -52,6 +54,7 @@ fn step() -> impl Strategy<Value = Step> {
         4 => any::<usize>().prop_map(Step::Grant),
         2 => (any::<usize>(), any::<usize>()).prop_map(|(who, at)| Step::Rest(who, at)),
         2 => any::<usize>().prop_map(Step::Gather),
+        2 => any::<usize>().prop_map(Step::Renew),
         4 => any::<usize>().prop_map(Step::Release),
         1 => any::<usize>().prop_map(Step::GiveUp),
     ]
@@ -68,8 +71,10 @@ struct Caller {
     waiter: Option<WaiterKey>,
     /// It is open under this.
     operation: Option<OperationKey>,
-    /// How often it was passed at each of its names.
+    /// How often it was passed at each of its names, since that was allowed again.
     passed: BTreeMap<usize, u32>,
+    /// Where it was ever passed.
+    was_passed: BTreeSet<usize>,
     /// It waits at one of its names.
     rests: bool,
 }
@@ -87,6 +92,7 @@ struct World {
     callers: BTreeMap<Who, Caller>,
     locks: Vec<(ClaimKey, Vec<PlaceKey>)>,
     come: u64,
+    now: Instant,
     /// The latest contender of each name.
     fronts: [Option<OperationKey>; NAMES.len()],
 }
@@ -104,6 +110,7 @@ impl World {
             callers: BTreeMap::new(),
             locks: Vec::new(),
             come: 0,
+            now: Instant::ZERO,
             fronts: [None; NAMES.len()],
         }
     }
@@ -137,6 +144,7 @@ impl World {
             waiter,
             operation: open,
             passed: BTreeMap::new(),
+            was_passed: BTreeSet::new(),
             rests: false,
         };
         self.callers.insert(who as Who, caller);
@@ -206,6 +214,13 @@ impl World {
                 let resting: Vec<_> = self.resting();
                 if let Some(who) = resting.get(which % resting.len().max(1)) {
                     self.gather(*who);
+                }
+            }
+            Step::Renew(which) => {
+                let sets = self.callers.iter().filter(|(_, caller)| caller.is_set());
+                let sets: Vec<_> = sets.map(|(who, _)| *who).collect();
+                if let Some(who) = sets.get(which % sets.len().max(1)) {
+                    self.renew(*who);
                 }
             }
             Step::Release(which) => {
@@ -291,6 +306,38 @@ impl World {
         let operation = caller.operation.expect("open");
         let led = self.queues.gather(operation);
         assert_eq!(led, self.lead(true).contains(&who));
+        self.settle(None);
+    }
+
+    /// It may be passed again where that was in vain: it waits for another program, or for a lock that did not
+    /// pass it.
+    fn renew(&mut self, who: Who) {
+        let caller = self.callers.get_mut(&who).expect("a caller");
+        let operation = caller.operation.expect("open");
+        let mut held = caller.names.iter().zip(&caller.places);
+        let in_vain = caller.rests
+            || held.any(|(name, place)| {
+                let mut locks = self.locks.iter();
+                let is_held = locks.any(|(_, places)| places.contains(place));
+                is_held && !caller.was_passed.contains(name)
+            });
+        let passed = |queues: &Queues| {
+            let members = queues.sets.members(operation).iter();
+            members.map(|member| member.passed).collect::<Vec<_>>()
+        };
+        let before = passed(&self.queues);
+        for _ in 0..2 {
+            self.now = self.now.saturating_add(LEFT_FREE);
+            self.queues.renew(self.now, operation);
+        }
+        let both = before.into_iter().zip(passed(&self.queues));
+        for (name, (before, after)) in caller.names.iter().zip(both) {
+            if after != before {
+                assert_eq!((before, after), (PASSED_MAX, 0), "{who} at {name}");
+                assert!(in_vain, "{who} is passed again at {name}");
+                caller.passed.insert(*name, 0);
+            }
+        }
         self.settle(None);
     }
 
@@ -402,6 +449,7 @@ impl World {
         for before in stand.iter().filter(|who| **who < leads) {
             let caller = self.callers.get_mut(before).expect("a caller");
             assert!(caller.is_set(), "{leads} was before {before} at {name}");
+            caller.was_passed.insert(name);
             let passed = caller.passed.entry(name).or_default();
             *passed += 1;
             assert!(
