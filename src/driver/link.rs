@@ -15,13 +15,17 @@
 //!
 //! # Not here
 //!
-//! Time: the engine decides how long a connection may take to open, and when it is tried again.
+//! Time: the engine decides how long a connection may take to open, and when it is tried again. Which
+//! address of a name is tried, and when: `opening`.
 
-use alloc::vec::{IntoIter, Vec};
+mod opening;
+
+use alloc::vec;
 use core::net::SocketAddr;
 
 use mio::{Registry, Token};
 
+use self::opening::{Opener, Opening};
 use super::probe::Target;
 use super::resolve::{Addresses, Lookup};
 use super::socket::{Socket, Tools};
@@ -52,6 +56,8 @@ pub(super) struct Link {
     /// Which of the addresses of a name is tried first: the one that last worked, or the one after
     /// that which last timed out.
     first: usize,
+    /// That address has worked.
+    first_works: bool,
     /// The address of the last connection, or of the last attempt to open one.
     last: Option<SocketAddr>,
 }
@@ -63,22 +69,13 @@ enum State {
     /// The name is being looked up.
     Resolving,
     /// A connection is being opened.
-    Connecting(Connecting),
+    Connecting(Opening),
     /// The connection is up.
     Up {
         socket: Socket,
         /// The last write was cut short.
         blocked: bool,
     },
-}
-
-#[derive(Debug)]
-struct Connecting {
-    socket: Socket,
-    /// Which address of the name this one is, by its place in the answer of the look-up.
-    place: usize,
-    /// The addresses to try if it fails.
-    rest: IntoIter<(usize, SocketAddr)>,
 }
 
 /// What events have reported of a connection.
@@ -100,6 +97,7 @@ impl Link {
             ready: Ready::default(),
             lookup: None,
             first: 0,
+            first_works: false,
             last: None,
         }
     }
@@ -119,14 +117,7 @@ impl Link {
             Address::Tcp {
                 host: Host::Ip(ip),
                 port,
-            } => {
-                let address = (*ip, *port).into();
-                self.connect(
-                    Vec::from([(0, address)]).into_iter(),
-                    LinkError::Refused,
-                    tools,
-                )
-            }
+            } => self.connect(vec![(*ip, *port).into()], tools),
             Address::Tcp {
                 host: Host::Name(name),
                 port,
@@ -240,10 +231,8 @@ impl Link {
         self.ready = Ready::default();
         match core::mem::replace(&mut self.state, State::Idle) {
             State::Idle | State::Resolving => {}
-            State::Connecting(connecting) => {
-                // It took too long: the next attempt begins with the address after it.
-                self.first = connecting.place + 1;
-                connecting.socket.abort(registry);
+            State::Connecting(opening) => {
+                (self.first, self.first_works) = (opening.abort(registry), false);
                 self.forget_sessions();
             }
             State::Up { socket, .. } => socket.abort(registry),
@@ -293,65 +282,51 @@ impl Link {
         if !matches!(self.state, State::Resolving) {
             return;
         }
-        let opened = found.and_then(|addresses| {
-            let addresses = in_order(addresses, self.first);
-            self.connect(addresses, LinkError::Unresolved, tools)
-        });
+        let opened = found.and_then(|addresses| self.connect(addresses, tools));
         if let Err(reason) = opened {
             self.fail(reason, tools);
         }
     }
 
-    /// Begins a connection to the first of `addresses` that allows one. If none does, returns the error
-    /// of the last, or `reason` if there is no address.
-    fn connect(
-        &mut self,
-        mut addresses: IntoIter<(usize, SocketAddr)>,
-        mut reason: LinkError,
-        tools: &mut Tools<'_>,
-    ) -> Result<(), LinkError> {
-        while let Some((place, address)) = addresses.next() {
-            let (registry, token) = (tools.registry, self.token());
-            let opened = match self.tls.as_ref().map(Connector::terms) {
-                None => Socket::connect_tcp(address, registry, token),
-                Some(terms) => Socket::connect_tls(address, terms, registry, token),
-            };
-            match opened {
-                Ok(socket) => {
-                    self.ready = Ready::default();
-                    self.last = Some(address);
-                    let connecting = Connecting {
-                        socket,
-                        place,
-                        rest: addresses,
-                    };
-                    self.state = State::Connecting(connecting);
-                    return Ok(());
-                }
-                Err(error) => reason = error,
-            }
+    fn opener<'a>(&self, registry: &'a Registry) -> Opener<'a> {
+        Opener {
+            terms: self.tls.as_ref().map(Connector::terms),
+            registry,
+            token: self.token(),
         }
-        Err(reason)
+    }
+
+    fn connect(&mut self, addresses: Addresses, tools: &mut Tools<'_>) -> Result<(), LinkError> {
+        let opener = self.opener(tools.registry);
+        let opening = Opening::begin(addresses, self.first, self.first_works, &opener)?;
+        self.ready = Ready::default();
+        self.last = opening.latest;
+        self.state = State::Connecting(opening);
+        Ok(())
     }
 
     fn finish_connecting(&mut self, tools: &mut Tools<'_>) {
-        let State::Connecting(mut connecting) = core::mem::replace(&mut self.state, State::Idle)
+        let State::Connecting(mut opening) = core::mem::replace(&mut self.state, State::Idle)
         else {
             return;
         };
-        match connecting.socket.is_connected() {
-            Ok(true) => {
-                self.first = connecting.place;
-                self.connected(connecting.socket, tools);
+        let result = opening.go_on(&self.opener(tools.registry)).transpose();
+        self.last = opening.latest;
+        let Some(result) = result else {
+            self.state = State::Connecting(opening);
+            return;
+        };
+        if opening.has_failed {
+            self.forget_sessions();
+        }
+        opening.abort(tools.registry);
+        match result {
+            Ok(attempt) => {
+                (self.first, self.first_works) = (attempt.place, true);
+                self.last = Some(attempt.address);
+                self.connected(attempt.socket, tools);
             }
-            Ok(false) => self.state = State::Connecting(connecting),
-            Err(reason) => {
-                connecting.socket.abort(tools.registry);
-                self.forget_sessions();
-                if let Err(reason) = self.connect(connecting.rest, reason, tools) {
-                    self.fail(reason, tools);
-                }
-            }
+            Err(reason) => self.fail(reason, tools),
         }
     }
 
@@ -415,14 +390,6 @@ impl Link {
             Err(reason) => self.fail(reason, tools),
         }
     }
-}
-
-/// Returns the addresses with their places: from place `first` on, then those before it.
-fn in_order(addresses: Addresses, first: usize) -> IntoIter<(usize, SocketAddr)> {
-    let mut addresses: Vec<_> = addresses.into_iter().enumerate().collect();
-    let first = first % addresses.len().max(1);
-    addresses.rotate_left(first);
-    addresses.into_iter()
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec;
+use alloc::vec::Vec;
 use core::time::Duration;
 use mio::{Events, Poll, Waker};
 use std::io::{self, Read, Write};
@@ -18,6 +19,7 @@ use std::thread;
 
 use rustix::net::sockopt;
 
+mod families;
 #[cfg(feature = "tls")]
 mod tls;
 
