@@ -31,6 +31,10 @@ use super::tls::NodeTls;
 /// certificate of the node must be for, if that is not the host. Each may be given once, in any order,
 /// percent-encoded as a path is. What is missing is as `Builder::tls` says.
 ///
+/// A name is looked up for each connection, beside all other work: a look-up that takes long delays no
+/// call. Its addresses are tried in order, one of each family at once until one has worked.
+/// [`connect_timeout`](crate::Builder::connect_timeout) bounds all of that together.
+///
 /// `Debug` shows no credentials.
 ///
 /// ```
