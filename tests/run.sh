@@ -237,15 +237,29 @@ end_servers() {
 }
 trap end_servers EXIT
 
-# start_servers COUNT: sets SHEARLINE_NODES to their URLs, separated by commas.
+# certificates DIRECTORY: makes the files of a server and of its authority there, as the manual says.
+certificates() {
+    sed -nE '/^\/\/! openssl ecparam/,/```/ s/^\/\/! ?//p' "$root/src/manual/tls.rs" |
+        sed '/^```/,$d; s/IP:10.0.0.1/IP:127.0.0.1/' | (cd "$1" && sh -e)
+}
+
+# start_servers COUNT [CERTIFICATES]: sets SHEARLINE_NODES to their URLs, separated by commas. With a
+# directory of certificates the servers have TLS and nothing else.
 start_servers() {
-    local urls=() port pid dir
+    local urls=() port pid dir files=${2-} scheme=redis ports
     end_servers
     for ((node = 0; node < $1; node++)); do
         for ((attempt = 0; attempt < 50; attempt++)); do
             port=$((10000 + RANDOM % 20000))
             dir=$(mktemp -d "${TMPDIR:-/tmp}/shearline-run.XXXXXX") || return 1
-            "${SHEARLINE_REDIS_SERVER:-redis-server}" --port "$port" --bind 127.0.0.1 \
+            ports=(--port "$port")
+            if [[ -n $files ]]; then
+                ports=(--port 0 --tls-port "$port" --tls-auth-clients no
+                    --tls-ca-cert-file "$files/ca.pem"
+                    --tls-cert-file "$files/db1.pem" --tls-key-file "$files/db1.key")
+                scheme=rediss
+            fi
+            "${SHEARLINE_REDIS_SERVER:-redis-server}" "${ports[@]}" --bind 127.0.0.1 \
                 --save '' --appendonly no --dir "$dir" >"$dir/log" 2>&1 </dev/null &
             pid=$!
             server_pids+=("$pid")
@@ -255,7 +269,7 @@ start_servers() {
                 sleep 0.02
             done
             if grep -q 'Ready to accept' "$dir/log"; then
-                urls+=("redis://127.0.0.1:$port")
+                urls+=("$scheme://127.0.0.1:$port")
                 continue 2
             fi
         done
@@ -272,10 +286,17 @@ run_bounded() {
     if command -v timeout >/dev/null; then timeout --kill-after=5 "$@"; else "${@:2}"; fi
 }
 
-# Each example as a user would run it: on three servers whose URLs it finds in SHEARLINE_NODES.
+# Each example as a user would run it: on three servers whose URLs it finds in SHEARLINE_NODES, with TLS
+# for the example of that.
 example() {
     trap end_servers EXIT
-    start_servers 3 || return 1
+    if [[ $1 == tls ]]; then
+        local files=$logs/certificates
+        mkdir -p "$files" && certificates "$files" && start_servers 3 "$files" || return 1
+        export SHEARLINE_CA=$files/ca.pem
+    else
+        start_servers 3 || return 1
+    fi
     run_bounded 120 "$CARGO_TARGET_DIR/debug/examples/$1"
 }
 

@@ -13,6 +13,7 @@ use shearline_peers::clients::{Alone, Awaiting, runtime};
 use shearline_peers::cycle::{Caller, Client, Futures, Log, Until, now};
 use shearline_peers::encryption::Encryption;
 use shearline_peers::floor::batch::{Batch, Outstanding};
+use shearline_peers::floor::encrypted::Encrypted;
 use shearline_peers::floor::solo::{Manner, Solo};
 use shearline_peers::floor::threads::Post;
 use shearline_peers::measure::Failure;
@@ -77,9 +78,10 @@ impl World {
 
     /// A client of a case.
     pub(crate) fn client(&self, case: &Case, who: Who) -> Result<Box<dyn Client + '_>, Failure> {
-        let urls = match who {
-            Who::LocalTls | Who::RedlockTls => self.urls_over_tls(case.nodes),
-            _ => self.urls(case.nodes),
+        let over_tls = matches!(who, Who::FloorTls | Who::LocalTls | Who::RedlockTls);
+        let urls = match over_tls {
+            true => self.urls_over_tls(case.nodes),
+            false => self.urls(case.nodes),
         };
         let usual = Redlock::builder().nodes(&urls);
         if who == Who::LocalFrozen {
@@ -122,6 +124,7 @@ pub(crate) fn client(
     Ok(match who {
         Who::Floor | Who::FloorAgain => solo(Manner::Majority)?,
         Who::FloorAll => solo(Manner::All)?,
+        Who::FloorTls => alone(Encrypted::connect(urls, &name)?, extending),
         Who::FloorSpinning | Who::FloorSpinningAgain => solo(Manner::Spinning)?,
         Who::FloorBatched | Who::FloorBatchedAgain => batched(None)?,
         Who::FloorBatchedAll => batched(Some(urls.len()))?,
