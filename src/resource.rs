@@ -29,15 +29,15 @@ pub(crate) fn check_resource(resource: &[u8]) -> Result<(), InvalidRequest> {
     }
 }
 
-/// Says at which place of several the name is that cannot be one.
-const fn at_place(index: usize, problem: InvalidRequest) -> InvalidRequest {
-    match problem {
-        InvalidRequest::EmptyResource => InvalidRequest::EmptyResourceAt { index },
-        InvalidRequest::ResourceTooLong { bytes } => {
-            InvalidRequest::ResourceTooLongAt { index, bytes }
-        }
-        other => other, // Its text says which names it means.
+/// Says at which place of several the name is that cannot be one, where its text does not show it.
+fn at_place(index: usize, problem: InvalidRequest) -> InvalidRequest {
+    if problem == InvalidRequest::EmptyResource {
+        return InvalidRequest::EmptyResourceAt { index };
     }
+    if let InvalidRequest::ResourceTooLong { bytes } = problem {
+        return InvalidRequest::ResourceTooLongAt { index, bytes };
+    }
+    problem
 }
 
 /// Checks that `resources` can be the names of one lock.

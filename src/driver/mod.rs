@@ -280,6 +280,26 @@ impl Driver {
             .ask(|engine, now| engine.extend(now, lock, ttl))
     }
 
+    /// Extends `lock` by itself from now on. See [`LocalRedlock::keep`](crate::LocalRedlock::keep).
+    ///
+    /// # Errors
+    ///
+    /// As [`keep_for`](Self::keep_for).
+    pub fn keep(&mut self, lock: &mut Lock) -> Result<(), ExtendError> {
+        self.keep_for(lock, Duration::MAX)
+    }
+
+    /// Does [`keep`](Self::keep), no longer than until `most` from now.
+    ///
+    /// # Errors
+    ///
+    /// [`ExtendError::Expired`], [`ExtendError::Limit`], [`ExtendError::Invalid`], [`ExtendError::Forked`] or
+    /// [`ExtendError::Closed`]: the lock is as it was.
+    pub fn keep_for(&mut self, lock: &mut Lock, most: Duration) -> Result<(), ExtendError> {
+        self.begin()?
+            .ask(|engine, now| engine.keep(now, lock, most))
+    }
+
     /// Asks a majority how long `lock` still lives. The outcome is an [`Event::Confirmed`], with what is to
     /// be applied to the lock. Its end is the one that was found then, later or earlier than before. A
     /// lock that [`Lock::from_bytes`] read under another clock becomes valid by it. If the outcome is

@@ -11,8 +11,10 @@
 
 pub(super) mod claim;
 
+use alloc::collections::BTreeMap;
 use core::time::Duration;
 
+use crate::delay::Delay;
 use crate::entry::Entry;
 use crate::error::{LinkError, NodeOutcome, ServerError};
 use crate::invariant::Must;
@@ -21,7 +23,7 @@ use crate::limits::CLAIMS_MAX;
 use crate::node::{
     Command, Dialect, Question, Reply, Request, Said, Trouble, refuses_the_verb, wants_the_text,
 };
-use crate::quorum::{Drift, Keeping, Kept, Lock, LockId, Vote};
+use crate::quorum::{Drift, Keeping, Kept, Lock, LockId, NodeSet, Vote};
 use crate::slab::{Key, Slab};
 use crate::time::Instant;
 
@@ -45,6 +47,9 @@ pub(super) struct Claims {
     pub(super) buffers: Pool<u8>,
     /// Buffers for commands.
     commands: Pool<u8>,
+    /// The nodes on which locks stand that were granted elsewhere and are kept here: hardly any are. Those
+    /// alone count when such a lock is extended.
+    voters: BTreeMap<ClaimKey, NodeSet>,
 }
 
 /// What claims work with: the present time, the nodes, and the timers.
@@ -74,6 +79,7 @@ impl Claims {
             drift,
             buffers: Pool::new(),
             commands: Pool::new(),
+            voters: BTreeMap::new(),
         }
     }
 
@@ -325,7 +331,7 @@ impl Claims {
             if let Some(entry) = there.entry.take() {
                 self.buffers.give(entry.into_buffer());
             }
-            self.slab.discard(claim.0);
+            self.remove(claim);
         }
     }
 
@@ -399,13 +405,43 @@ impl Claims {
         None
     }
 
-    /// Extends `lock` from now on, which was granted for the claim that it names.
+    /// Extends `lock` from now on, which has the claim that it names.
     pub(super) fn keep(&mut self, lock: &mut Lock, keeping: Keeping, timers: &mut Timers) {
         let copy = lock.entry().copy_into(self.buffers.take());
-        if let Some(claim) = self.of_mut(lock).must() {
-            claim.entry = Some(copy);
-            claim.kept = Some(lock.keep(keeping));
-            claim.watch(timers);
+        let Some(claim) = self.of_mut(lock).must() else {
+            return;
+        };
+        let before = claim.entry.replace(copy);
+        let (key, is_adopted) = (claim.key, claim.is_adopted());
+        claim.kept = Some(lock.keep(keeping));
+        claim.watch(timers);
+        if let Some(before) = before {
+            self.buffers.give(before.into_buffer()); // It was kept already.
+        }
+        if guard!(EveryVoterCounts, is_adopted) {
+            self.voters.insert(key, lock.voters());
+        }
+    }
+
+    /// Returns the nodes of `all` whose yes counts when the lock of `claim`, which is kept, is extended. Of one
+    /// that was granted elsewhere these are only the nodes that it stands on: its previous owner may still
+    /// release a copy that it had no answer about, over its own connection, after it was extended here.
+    pub(super) fn voters(&self, claim: ClaimKey, all: NodeSet) -> NodeSet {
+        self.voters.get(&claim).copied().unwrap_or(all)
+    }
+
+    /// Returns for how much longer than it is valid the keys of the lock of `claim` are kept, which is kept.
+    pub(super) fn delay(&self, claim: ClaimKey) -> Delay {
+        let claim = self.slab.get(claim.0);
+        let entry = claim.and_then(|claim| claim.entry.as_ref());
+        entry.map_or_else(Delay::default, Entry::delay)
+    }
+
+    /// Forgets `claim`, whose token no node can have any more, or nobody cares for.
+    fn remove(&mut self, claim: ClaimKey) {
+        self.slab.discard(claim.0);
+        if !self.voters.is_empty() {
+            self.voters.remove(&claim);
         }
     }
 
@@ -498,7 +534,7 @@ impl Claims {
             if let Some(timer) = claim.timer.take() {
                 timers.cancel(timer);
             }
-            self.slab.remove(key.0);
+            self.remove(key);
             return;
         }
         let at = claim.gone_by.max(now.saturating_add(claim.life));
@@ -511,7 +547,7 @@ impl Claims {
         if self.slab.get(key.0).is_some_and(open) {
             self.forget_later(now, key, timers);
         } else {
-            self.slab.remove(key.0);
+            self.remove(key);
         }
     }
 }

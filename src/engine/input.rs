@@ -443,7 +443,8 @@ impl Engine {
     /// too many others are open; if it cannot begin, it is tried again.
     fn extend_kept(&mut self, now: Instant, claim: ClaimKey, ttl: Duration) {
         let (operations, parts) = (&mut self.operations, &mut self.parts);
-        let Ok(ttl) = parts.settings.check_ttl(ttl, parts.settings.delay) else {
+        let delay = parts.claims.delay(claim);
+        let Ok(ttl) = parts.settings.check_ttl(ttl, delay) else {
             return; // The little that its limit leaves is no validity.
         };
         if !operations.has_room_for_own(&parts.queues) || parts.claims.is_extending(claim) {

@@ -87,7 +87,7 @@ use crate::keys::ClaimKey;
 use crate::limits::WATCHES_MAX;
 #[cfg(feature = "std")]
 use crate::node::Node;
-use crate::quorum::{Lock, LockId};
+use crate::quorum::{Keeping, Lock, LockId};
 use crate::resource::{check_resource, check_resources};
 use crate::time::Instant;
 
@@ -378,6 +378,41 @@ impl Engine {
         let kind = Kind::Extend(Extend::new(lock, parts)?);
         parts.restarts.remember(delay.life(ttl));
         Ok(self.operations.begin(now, ttl, None, kind, parts))
+    }
+
+    /// Extends `lock` by itself from now on, as [`LockOptions::keep_for`](crate::LockOptions::keep_for) has it
+    /// from the grant on: by its [ttl](Lock::ttl) each time, and no longer than until `most` from now. Sends
+    /// nothing now. Each extension is reported as [`Event::Kept`]. If it is kept already, the new limit
+    /// replaces the old one.
+    ///
+    /// `lock` is of this engine: granted by it, or [adopted](Engine::adopt).
+    ///
+    /// # Errors
+    ///
+    /// [`ExtendError::Expired`] if it is not valid, not of this engine or was reported as over;
+    /// [`ExtendError::Invalid`] if its ttl is longer than this engine allows; [`ExtendError::Limit`]. The lock
+    /// is as it was.
+    pub fn keep(
+        &mut self,
+        now: Instant,
+        lock: &mut Lock,
+        most: Duration,
+    ) -> Result<(), ExtendError> {
+        let parts = &mut self.parts;
+        parts.settings.check_ttl(lock.ttl(), lock.delay())?;
+        Extend::check(now, lock)?;
+        if !parts
+            .claims
+            .of(lock)
+            .is_some_and(claims::claim::Claim::is_held)
+        {
+            return Err(ExtendError::Expired);
+        }
+        parts.restarts.remember(lock.life());
+        let limit = now.saturating_add(most);
+        let keeping = Keeping::new(lock.ttl(), limit, parts.settings.drift);
+        parts.claims.keep(lock, keeping, &mut parts.timers);
+        Ok(())
     }
 
     /// Begins to ask for how long a majority keeps `lock`. The outcome comes as

@@ -30,6 +30,9 @@
 //! # }
 //! ```
 //!
+//! A lock that was taken without it, or that came from another process (`Redlock::adopt`), is kept from the
+//! call of `LockGuard::keep` on.
+//!
 //! # What happens if an extension fails
 //!
 //! | what fails | what follows |

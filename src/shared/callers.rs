@@ -36,7 +36,7 @@ struct Waiting {
 
 /// Whether a thread or a task waits.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Waiter {
+pub(super) enum WaitsAs {
     Thread,
     Task,
 }
@@ -114,14 +114,14 @@ impl Callers {
         Some((round, of.threads.get(round)?))
     }
 
-    pub(super) fn open(&mut self, round: RoundId, slot: &Arc<Slot>, waiter: Waiter) {
+    pub(super) fn open(&mut self, round: RoundId, slot: &Arc<Slot>, waiter: WaitsAs) {
         let of = &mut self.operations[usize::from(round.place().0)];
         let table = match waiter {
-            Waiter::Thread => {
+            WaitsAs::Thread => {
                 self.threads.push(round);
                 &mut of.threads
             }
-            Waiter::Task => &mut of.tasks,
+            WaitsAs::Task => &mut of.tasks,
         };
         table.put(round, Arc::clone(slot));
     }
@@ -142,14 +142,14 @@ impl Callers {
         self.locks.take(lock);
     }
 
-    fn take(&mut self, round: RoundId) -> Option<(Arc<Slot>, Waiter)> {
+    fn take(&mut self, round: RoundId) -> Option<(Arc<Slot>, WaitsAs)> {
         let of = &mut self.operations[usize::from(round.place().0)];
         let Some(slot) = of.threads.take(round) else {
-            return Some((of.tasks.take(round)?, Waiter::Task));
+            return Some((of.tasks.take(round)?, WaitsAs::Task));
         };
         let place = self.threads.iter().rposition(|of| *of == round);
         place.map(|place| self.threads.swap_remove(place));
-        Some((slot, Waiter::Thread))
+        Some((slot, WaitsAs::Thread))
     }
 
     // ----- deliveries -----------------------------------------------------------------------
@@ -190,7 +190,7 @@ impl Callers {
         {
             self.watch(&slot, lock);
         }
-        self.delivers_to_task |= waiter == Waiter::Task;
+        self.delivers_to_task |= waiter == WaitsAs::Task;
         let outcome = Outcome::Event(event);
         self.deliveries.push(Delivery::Outcome(slot, outcome));
     }

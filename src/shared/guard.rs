@@ -8,7 +8,7 @@ use core::time::Duration;
 use super::GRACE;
 use super::Redlock;
 use super::at_risk::{AtRisk, Health};
-use super::callers::Waiter;
+use super::callers::WaitsAs;
 use super::lost::Lost;
 use super::slot::{Outcome, Slot};
 use super::state::Core;
@@ -160,6 +160,53 @@ impl LockGuard {
             .await
     }
 
+    /// Has the handle extend the lock by itself from now on, as
+    /// [`LockOptions::keep`](crate::LockOptions::keep) has it from the grant on: by the ttl that it was taken
+    /// or extended with, the longest of these, at half of its validity. For a lock that was taken without it,
+    /// or [adopted](Redlock::adopt). Sends nothing now; if the lock is kept already it is kept without a limit
+    /// from now on.
+    ///
+    /// It ends with `unlock`, with the drop of the guard, with the loss of the lock, and with
+    /// [`into_lock`](Self::into_lock).
+    ///
+    /// ```no_run
+    /// # use shearline::{Lock, Redlock};
+    /// # fn work() {}
+    /// # fn program(redlock: &Redlock, bytes: &[u8]) -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut guard = redlock.adopt(Lock::from_bytes(bytes)?); // Of the process before this one.
+    /// guard.confirm()?; // Whether it is still held.
+    /// guard.keep()?;
+    /// work(); // For an hour, perhaps.
+    /// guard.unlock()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`keep_for`](Self::keep_for).
+    pub fn keep(&mut self) -> Result<(), ExtendError> {
+        self.keep_for(Duration::MAX)
+    }
+
+    /// Does [`keep`](Self::keep), no longer than until `most` from now.
+    ///
+    /// # Errors
+    ///
+    /// [`ExtendError::Expired`] if the lock is not valid: [`confirm`](Self::confirm) one that came from another
+    /// clock first. [`ExtendError::Limit`], [`ExtendError::Invalid`] (its ttl is longer than this handle
+    /// allows), [`ExtendError::Forked`], [`ExtendError::Closed`]. The lock is as it was.
+    pub fn keep_for(&mut self, most: Duration) -> Result<(), ExtendError> {
+        let shared = self.redlock.shared();
+        shared.check_process()?;
+        if self.slot.watch.is_reported() {
+            return Err(ExtendError::Expired);
+        }
+        let lock = self.lock.as_mut().expect("it is held");
+        let mut section = shared.enter()?;
+        section.engine.keep(clock::now(), lock, most)
+    }
+
     /// Asks a majority of the nodes how long the lock still lives, and sets its end to that: later or
     /// earlier than before (if an operator shortened its keys). [`lost`](Self::lost) follows the new
     /// end. Changes nothing on the nodes. With a majority of q nodes, the new end is the q-th largest
@@ -270,7 +317,7 @@ impl LockGuard {
         let until = since.saturating_add(shared.patience(lock.ttl()));
         // Without a deadline: the release has to be asked for, even if that takes longer.
         let mut section = shared.enter()?;
-        let round = section.release(&self.slot, Waiter::Thread, lock)?;
+        let round = section.release(&self.slot, WaitsAs::Thread, lock)?;
         match shared.wait_for(section, &self.slot, round, Some(until)) {
             // The release is sent all the same. Only its outcome is not known.
             None => Err(UnlockError::Unconfirmed(shared.reporter.pending(since))),
@@ -286,7 +333,7 @@ impl LockGuard {
     /// As [`unlock`](Self::unlock).
     pub async fn unlock_async(mut self) -> Result<Released, UnlockError> {
         let lock = self.take_to_release()?;
-        let begin = |core: &mut Core, slot: &_| core.release(slot, Waiter::Task, lock);
+        let begin = |core: &mut Core, slot: &_| core.release(slot, WaitsAs::Task, lock);
         let reply = self.redlock.begin_with(Arc::clone(&self.slot), begin)?;
         finish_unlock(reply.await)
     }

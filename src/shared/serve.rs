@@ -10,7 +10,7 @@ use core::time::Duration;
 use std::thread;
 
 use super::Shared;
-use super::callers::{Delivery, Waiter};
+use super::callers::{Delivery, WaitsAs};
 use super::mutex::Locked;
 use super::roles::Wake;
 use super::slot::{Outcome, Slot};
@@ -289,7 +289,7 @@ impl Shared {
         let Some(mut section) = self.enter_until(until)? else {
             return Ok(None);
         };
-        let round = section.begin(slot, Waiter::Thread, ask)?;
+        let round = section.begin(slot, WaitsAs::Thread, ask)?;
         Ok(self.wait_for(section, slot, round, until))
     }
 

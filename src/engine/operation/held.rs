@@ -107,6 +107,7 @@ impl LockQuestion {
     pub(super) fn of_kept(claim: ClaimKey, question: Question, parts: &mut Parts) -> Option<Self> {
         let lock = parts.claims.lock_id(claim);
         let buffer = parts.claims.buffers.take();
+        let voters = parts.claims.voters(claim, parts.nodes.set());
         let there = parts.claims.get_mut(claim);
         let there = there.filter(|claim| claim.is_held()).must()?;
         Some(Self {
@@ -116,7 +117,7 @@ impl LockQuestion {
             entry: there.entry.as_ref().must()?.copy_into(buffer),
             question,
             valid_until: there.valid_until,
-            voters: parts.nodes.set(), // What was handed over is not kept.
+            voters,
             lacking: there.lacking,
             regained: there.regained,
             verdict: Verdict::Open,
