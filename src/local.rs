@@ -614,6 +614,7 @@ impl Builder {
     /// # Errors
     ///
     /// [`BuildError::Config`] for the first mistake in what was set, before any I/O;
+    /// [`BuildError::Tls`] for a certificate or key that cannot be used;
     /// [`BuildError::Io`] if the operating system gives no descriptor or random bytes.
     pub fn build_local(&self) -> Result<LocalRedlock, BuildError> {
         let config = self.config()?;

@@ -272,6 +272,19 @@ impl Builder {
         self
     }
 
+    /// Sets how nodes with a `rediss://` URL are checked, and the client certificate. Default:
+    /// the authorities that the system trusts, and no client certificate. What the URL of a node names
+    /// itself comes first.
+    ///
+    /// It makes no node use TLS: the URLs do. If none does, [`Self::config`] fails with
+    /// [`ConfigError::TlsUnused`]. Files are read when the handle is built, and one that cannot be
+    /// used is `BuildError::Tls` there.
+    #[cfg(feature = "tls")]
+    pub fn tls(mut self, options: super::TlsOptions) -> Self {
+        self.settings.tls = options;
+        self
+    }
+
     /// Returns the checked configuration.
     ///
     /// # Errors
@@ -288,6 +301,12 @@ impl Builder {
             named => return Err(ConfigError::TooManyNodes(named)),
         }
         self.check_together()?;
+        #[cfg(feature = "tls")]
+        if self.settings.tls != super::TlsOptions::default()
+            && !self.nodes.iter().any(NodeConfig::uses_tls)
+        {
+            return Err(ConfigError::TlsUnused);
+        }
         let nodes = self.nodes.as_slice().into();
         Ok(Config {
             nodes,

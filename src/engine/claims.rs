@@ -99,6 +99,12 @@ impl Claims {
         self.slab.iter().map(|(_, claim)| claim)
     }
 
+    /// Returns how many locks are kept here, or were and are remembered, that were granted elsewhere.
+    #[cfg(test)]
+    pub(super) fn kept_from_elsewhere(&self) -> usize {
+        self.voters.len()
+    }
+
     #[cfg(test)]
     pub(super) fn capacity(&self) -> usize {
         self.slab.capacity()

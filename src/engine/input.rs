@@ -304,6 +304,7 @@ impl Engine {
 
     // ----- a connection ends ----------------------------------------------------------------
 
+    #[cold]
     fn disconnected(&mut self, now: Instant, node: NodeId, reason: LinkError) {
         if self.parts.nodes.has_link(node) {
             let early = reason == LinkError::Reset && !self.parts.nodes[node].is_ready();
@@ -311,7 +312,12 @@ impl Engine {
                 true => LinkError::HandshakeReset,
                 false => reason,
             };
-            self.lose_link(now, node, Trouble::Link(reason));
+            let trouble = match Unusable::of(reason) {
+                Some(unusable) => Trouble::Unusable(unusable),
+                None => Trouble::Link(reason),
+            };
+            self.lose_link(now, node, trouble);
+            self.stir_lasting(now, trouble);
         }
     }
 
@@ -327,8 +333,14 @@ impl Engine {
             });
         }
         self.lose_link(now, node, trouble);
+        self.stir_lasting(now, trouble);
+    }
+
+    /// Calls that wait may do so in vain, if the trouble of a node does not pass.
+    #[cold]
+    fn stir_lasting(&mut self, now: Instant, trouble: Trouble) {
         if matches!(trouble, Trouble::Unusable(why) if why.is_lasting()) {
-            self.stir_all(now); // Calls that wait may do so in vain.
+            self.stir_all(now);
         }
     }
 

@@ -124,8 +124,8 @@
 //! `unlock`, the drop of the guard, the loss, [`keep_for`](crate::LockOptions::keep_for), the number of
 //! [`extensions`](crate::LockOptions::extensions) (your own count too), `into_lock`, `detach`, `to_bytes`,
 //! and the end of the handle. Nothing is extended after one of these; an extension that is under way then is
-//! ordered before the release on each connection. A lock that was handed over is not kept by its new owner,
-//! who has to extend it. A plain [`Lock`](crate::Lock) that is dropped is not released, but is not kept
+//! ordered before the release on each connection. A lock that was handed over is not kept by its new owner
+//! before that calls `keep` (above), or has to be extended by it. A plain [`Lock`](crate::Lock) that is dropped is not released, but is not kept
 //! either. A guard that is leaked ([`core::mem::forget`]) is kept until the process ends. A forked child
 //! extends nothing.
 //!

@@ -142,4 +142,5 @@
 //! | outcome | meaning | what to do |
 //! | --- | --- | --- |
 //! | `BuildError::Config` ([`ConfigError`](crate::ConfigError)) | A setting is wrong. | As the text says. |
+//! | `BuildError::Tls` | A certificate, key or name for TLS cannot be used. | As the text says; [`tls`](super::tls). |
 //! | `BuildError::Io` | The operating system refused a descriptor or random bytes. | As the text says. |

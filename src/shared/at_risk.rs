@@ -12,7 +12,7 @@ use rustix::process::{Pid, getpid};
 
 use super::Shared;
 use super::slot::Slot;
-use super::watch::{NOTICE, Pending};
+use super::tenure::{NOTICE, Pending};
 use crate::driver::clock;
 use crate::error::Report;
 use crate::quorum::{Lock, LockId};
@@ -53,7 +53,7 @@ pub struct AtRisk {
     shared: Weak<Shared>,
     process: Pid,
     notice: Duration,
-    /// The number under which the watch keeps the waker of this future.
+    /// The number under which its lock keeps the waker of this future.
     place: Option<u64>,
 }
 
@@ -80,14 +80,14 @@ impl AtRisk {
     /// Returns `true` if less than that is left now, and in a forked child.
     #[must_use]
     pub fn is_at_risk(&self) -> bool {
-        self.is_foreign() || self.slot.watch.is_over_at(clock::now(), self.early())
+        self.is_foreign() || self.slot.tenure.is_over_at(clock::now(), self.early())
     }
 
     /// Waits on this thread until the lock is at risk, at most for `timeout`. Returns `true` if it is at
     /// risk, and `false` at once if it was released.
     #[must_use]
     pub fn wait(&self, timeout: Duration) -> bool {
-        self.is_foreign() || self.slot.watch.wait(timeout, self.early())
+        self.is_foreign() || self.slot.tenure.wait(timeout, self.early())
     }
 
     /// How long before the end it completes: whole ticks, as the engine counts them, and one.
@@ -97,7 +97,7 @@ impl AtRisk {
         whole.saturating_add(NOTICE)
     }
 
-    /// Returns `true` in a forked child, where the mutex of the watch may never be unlocked.
+    /// Returns `true` in a forked child, where the mutex of its lock may never be unlocked.
     fn is_foreign(&self) -> bool {
         getpid() != self.process
     }
@@ -106,7 +106,7 @@ impl AtRisk {
         if let Some(place) = self.place.take()
             && !self.is_foreign()
         {
-            self.slot.watch.forget(place);
+            self.slot.tenure.forget(place);
         }
     }
 }
@@ -122,7 +122,7 @@ impl Future for AtRisk {
         let early = this.early();
         match this
             .slot
-            .watch
+            .tenure
             .poll(&mut this.place, early, context.waker())
         {
             Pending::Over => return Poll::Ready(()),

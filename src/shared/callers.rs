@@ -140,7 +140,7 @@ impl Callers {
         if lock.is_kept() {
             return;
         }
-        slot.watch.lasts(lock.valid_until());
+        slot.tenure.lasts(lock.valid_until());
         self.locks.put(lock.id(), Arc::clone(slot));
     }
 
@@ -158,7 +158,7 @@ impl Callers {
             true => Slot::of_lost(),
             false => Arc::new(Slot::new()),
         };
-        slot.watch.lasts(until);
+        slot.tenure.lasts(until);
         self.locks.put(lock, Arc::clone(&slot));
         slot
     }
@@ -241,10 +241,10 @@ impl Callers {
             let until = extension.valid_until();
             match extension.exact {
                 true => {
-                    slot.watch.ends(until);
+                    slot.tenure.ends(until);
                     self.deliveries.push(Delivery::Ends(Arc::clone(slot)));
                 }
-                false => slot.watch.extended(until),
+                false => slot.tenure.extended(until),
             }
         }
     }
@@ -262,7 +262,7 @@ impl Callers {
                 let Some(slot) = self.locks.get(lock) else {
                     return;
                 };
-                slot.watch.extended(until);
+                slot.tenure.extended(until);
                 if Arc::strong_count(slot) == 1 {
                     self.locks.take(lock); // Nobody has asked, and what had failed is over.
                 }
@@ -275,7 +275,7 @@ impl Callers {
                 let Some(slot) = slot.or_else(|| Some(self.add_slot(lock, end()?))) else {
                     return;
                 };
-                slot.watch.failed();
+                slot.tenure.failed();
                 let report = match error {
                     ExtendError::Lost(report) | ExtendError::Unconfirmed(report) => Some(report),
                     ExtendError::Invalid(_)
@@ -360,7 +360,7 @@ mod tests {
 
     fn held() -> (Callers, Arc<Slot>) {
         let (mut callers, slot) = (Callers::new(), Arc::new(Slot::new()));
-        slot.watch.lasts(at(10));
+        slot.tenure.lasts(at(10));
         callers.locks.put(LOCK, Arc::clone(&slot));
         (callers, slot)
     }
@@ -387,7 +387,7 @@ mod tests {
 
     fn ends(slot: &Slot, until: Instant) -> bool {
         let before = until.saturating_sub(core::time::Duration::from_nanos(1));
-        let over = |now| slot.watch.is_over_at(now, core::time::Duration::ZERO);
+        let over = |now| slot.tenure.is_over_at(now, core::time::Duration::ZERO);
         !over(before) && over(until)
     }
 
@@ -416,18 +416,18 @@ mod tests {
         let failed = || Err(ExtendError::Closed);
         callers.note_kept(LOCK, failed(), || None);
         callers.note_kept(LOCK, failed(), || None);
-        assert_eq!(slot.watch.failures().0, 2, "at once");
+        assert_eq!(slot.tenure.failures().0, 2, "at once");
         callers.note_kept(LOCK, Ok(at(15)), || None);
         deliver(&mut callers);
-        assert_eq!(slot.watch.failures().0, 0);
+        assert_eq!(slot.tenure.failures().0, 0);
         callers.note_kept(LOCK, failed(), || None);
         deliver(&mut callers);
-        assert_eq!(slot.watch.failures().0, 1);
+        assert_eq!(slot.tenure.failures().0, 1);
         // A confirmation gives it no more time. An extension of the caller does.
         callers.note_end(&outcome(true, at(15)));
-        assert_eq!(slot.watch.failures().0, 1);
+        assert_eq!(slot.tenure.failures().0, 1);
         callers.note_end(&outcome(false, at(20)));
-        assert_eq!(slot.watch.failures().0, 0);
+        assert_eq!(slot.tenure.failures().0, 0);
         assert!(ends(&slot, at(20)));
     }
 
@@ -443,14 +443,14 @@ mod tests {
         ));
     }
 
-    /// Makes the deliveries that concern the watch.
+    /// Makes the deliveries that concern the tenure.
     fn deliver(callers: &mut Callers) {
         let mut deliveries = Vec::new();
         callers.take_deliveries(&mut deliveries);
         for delivery in deliveries {
             match delivery {
-                Delivery::Ends(slot) => slot.watch.look_again(),
-                Delivery::NotKept(slot, report) => slot.watch.not_kept(report),
+                Delivery::Ends(slot) => slot.tenure.look_again(),
+                Delivery::NotKept(slot, report) => slot.tenure.not_kept(report),
                 Delivery::Outcome(..)
                 | Delivery::Lost(_)
                 | Delivery::Released(_)

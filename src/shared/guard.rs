@@ -135,7 +135,7 @@ impl LockGuard {
             slot = slot.or_else(|| section.callers.slot(self.lock().id()));
         }
         if let Some(slot) = slot {
-            (health.failures, health.last_report) = slot.watch.failures();
+            (health.failures, health.last_report) = slot.tenure.failures();
         }
         health
     }
@@ -356,7 +356,7 @@ impl LockGuard {
             return lock;
         }
         if let Some(slot) = &self.slot {
-            slot.watch.release();
+            slot.tenure.release();
         }
         if let Ok(mut section) = shared.enter() {
             lock = section.detach(lock);
@@ -399,7 +399,7 @@ impl LockGuard {
             return Ok((lock, Arc::new(Slot::new())));
         };
         slot.renew();
-        slot.watch.release();
+        slot.tenure.release();
         Ok((lock, slot))
     }
 
@@ -414,7 +414,7 @@ impl LockGuard {
     /// Returns `true` if the loss of the lock was reported.
     fn is_reported(&self) -> bool {
         match &self.slot {
-            Some(slot) => slot.watch.is_reported(),
+            Some(slot) => slot.tenure.is_reported(),
             None => self.lock().is_kept_and_over(),
         }
     }

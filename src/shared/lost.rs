@@ -14,7 +14,7 @@ use core::time::Duration;
 use rustix::process::{Pid, getpid};
 
 use super::slot::Slot;
-use super::watch::Pending;
+use super::tenure::Pending;
 use crate::driver::clock;
 
 /// Completes when the lock may not be trusted any more: its validity is about to end, or a
@@ -45,7 +45,7 @@ use crate::driver::clock;
 pub struct Lost {
     slot: Arc<Slot>,
     process: Pid,
-    /// The number under which the watch keeps the waker of this future.
+    /// The number under which its lock keeps the waker of this future.
     place: Option<u64>,
 }
 
@@ -61,17 +61,17 @@ impl Lost {
     /// Returns `true` if the lock is lost, and in a forked child.
     #[must_use]
     pub fn is_lost(&self) -> bool {
-        self.is_foreign() || self.slot.watch.is_over_at(clock::now(), Duration::ZERO)
+        self.is_foreign() || self.slot.tenure.is_over_at(clock::now(), Duration::ZERO)
     }
 
     /// Waits on this thread until the lock is lost, at most for `timeout`. Returns `true` if it is lost,
     /// and `false` at once if it was released.
     #[must_use]
     pub fn wait(&self, timeout: Duration) -> bool {
-        self.is_foreign() || self.slot.watch.wait(timeout, Duration::ZERO)
+        self.is_foreign() || self.slot.tenure.wait(timeout, Duration::ZERO)
     }
 
-    /// Returns `true` in a forked child, where the mutex of the watch may never be unlocked.
+    /// Returns `true` in a forked child, where the mutex of its lock may never be unlocked.
     fn is_foreign(&self) -> bool {
         getpid() != self.process
     }
@@ -85,8 +85,8 @@ impl Future for Lost {
         if this.is_foreign() {
             return Poll::Ready(());
         }
-        let watch = &this.slot.watch;
-        match watch.poll(&mut this.place, Duration::ZERO, context.waker()) {
+        let tenure = &this.slot.tenure;
+        match tenure.poll(&mut this.place, Duration::ZERO, context.waker()) {
             Pending::Over => Poll::Ready(()),
             Pending::Waits | Pending::Alert(_) => Poll::Pending,
         }
@@ -105,7 +105,7 @@ impl Drop for Lost {
         if let Some(place) = self.place
             && !self.is_foreign()
         {
-            self.slot.watch.forget(place);
+            self.slot.tenure.forget(place);
         }
     }
 }

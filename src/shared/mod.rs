@@ -39,7 +39,7 @@
 //! | file | subject |
 //! | --- | --- |
 //! | `redlock`, `operator`, `guard`, `future`, `lost`, `at_risk`, `changes` | what users hold |
-//! | `reply`, `slot`, `watch` | where outcomes are delivered, and the loss of a lock is reported |
+//! | `reply`, `slot`, `tenure` | where outcomes are delivered, and the loss of a lock is reported |
 //! | `monitor`, `mutex` | a value with threads that wait for a change; a mutex with a deadline |
 //! | `state` | what is under the mutex: the engine, `callers` (by `table`), and the roles |
 //! | `roles` | which thread has what, and which threads are woken: why no wake-up is lost |
@@ -111,10 +111,10 @@ mod serve;
 mod slot;
 mod state;
 mod table;
+mod tenure;
 #[cfg(all(test, feature = "embedded"))]
 mod tests;
 mod wakers;
-mod watch;
 
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};

@@ -277,7 +277,7 @@ impl Redlock {
         if shared.is_foreign() {
             return LockGuard::new(self.clone(), slot, lock);
         }
-        slot.watch.lasts(lock.valid_until());
+        slot.tenure.lasts(lock.valid_until());
         let lock = match shared.enter() {
             Ok(mut section) => section.adopt(&slot, lock),
             Err(_) => {

@@ -15,7 +15,7 @@ use super::mutex::Locked;
 use super::roles::Wake;
 use super::slot::{Outcome, Slot};
 use super::state::{Core, Left, Slept};
-use super::watch::NOTICE;
+use super::tenure::NOTICE;
 use crate::driver::{Panics, Refusal, clock};
 use crate::engine::{Engine, RoundId};
 use crate::quorum::{Lock, LockId};
@@ -147,15 +147,15 @@ impl Shared {
                         }
                     }
                 },
-                Delivery::Lost(slot) => slot.watch.lose(&mut batch.wakers),
-                Delivery::Released(slot) => slot.watch.release_into(&mut batch.wakers),
-                Delivery::Ends(slot) => slot.watch.look_again(),
+                Delivery::Lost(slot) => slot.tenure.lose(&mut batch.wakers),
+                Delivery::Released(slot) => slot.tenure.release_into(&mut batch.wakers),
+                Delivery::Ends(slot) => slot.tenure.look_again(),
                 Delivery::Alert(slot, lock) => {
-                    if let Some(early) = slot.watch.alerted(clock::now(), &mut batch.wakers) {
+                    if let Some(early) = slot.tenure.alerted(clock::now(), &mut batch.wakers) {
                         self.alert(lock, early);
                     }
                 }
-                Delivery::NotKept(slot, report) => slot.watch.not_kept(report),
+                Delivery::NotKept(slot, report) => slot.tenure.not_kept(report),
             }
         }
         if unpark {
@@ -433,7 +433,7 @@ impl Shared {
     /// Releases `lock`, whose slot is `slot` unless it is kept, and returns when the release is written.
     pub(super) fn give_back(&self, slot: Option<&Slot>, lock: Lock) {
         if let Some(slot) = slot {
-            slot.watch.release();
+            slot.tenure.release();
         }
         if let Ok(mut section) = self.enter() {
             section.give_back(lock);

@@ -1,7 +1,7 @@
 //! Where the outcome of an operation is delivered, and how its caller waits for it.
 //!
 //! A lock has one slot from its acquisition to its release: first for the operation that takes it, then
-//! for the [`Watch`] over its loss, then for the operation that releases it. An extension has a slot of
+//! for the [`Tenure`], which reports its loss, then for the operation that releases it. An extension has a slot of
 //! its own. A lock that is kept has none while it is held, unless somebody waits for its loss or its last
 //! extension has failed: such locks are many.
 //!
@@ -22,7 +22,7 @@ use core::task::{Poll, Waker};
 
 use super::Shared;
 use super::monitor::Monitor;
-use super::watch::Watch;
+use super::tenure::Tenure;
 use crate::driver::{Refusal, clock};
 use crate::engine::Event;
 use crate::quorum::Lock;
@@ -68,7 +68,7 @@ pub(super) struct Woken {
 #[derive(Debug)]
 pub(super) struct Slot {
     state: Monitor<State>,
-    pub(super) watch: Watch,
+    pub(super) tenure: Tenure,
 }
 
 #[derive(Debug)]
@@ -107,14 +107,14 @@ impl Slot {
                 offered: false,
                 unparks: false,
             }),
-            watch: Watch::new(),
+            tenure: Tenure::new(),
         }
     }
 
     /// Makes a slot for a lock whose loss was reported.
     pub(super) fn of_lost() -> Arc<Self> {
         let slot = Self::new();
-        slot.watch.lose(&mut Vec::new()); // No task can wait for it yet.
+        slot.tenure.lose(&mut Vec::new()); // No task can wait for it yet.
         Arc::new(slot)
     }
 

@@ -154,7 +154,12 @@ impl Chaos {
                 self.world.drain();
                 self.locks.push(lock);
             }
-            _ => self.locks.push(lock),
+            _ => {
+                let (mut lock, most) = (lock, [TTL, Duration::MAX][self.below(2)]);
+                _ = self.world.engine.keep(self.world.now, &mut lock, most);
+                self.world.drain();
+                self.locks.push(lock);
+            }
         }
     }
 

@@ -26,7 +26,7 @@ const RELEASED: u8 = 2;
 
 /// See the [module](self).
 #[derive(Debug)]
-pub(super) struct Watch {
+pub(super) struct Tenure {
     /// Written under the mutex.
     fate: AtomicU8,
     /// In nanoseconds of the clock. Zero: not known, so that no thread ends its wait by the clock.
@@ -34,13 +34,13 @@ pub(super) struct Watch {
     /// How often in a row the engine has failed to extend it.
     failures: AtomicU16,
     /// `None` before the first: hardly a lock has any, and those who wait for one are many.
-    watchers: Mutex<Option<Box<Watchers>>>,
+    listeners: Mutex<Option<Box<Listeners>>>,
     /// It is lost, or ends at another time.
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct Watchers {
+struct Listeners {
     tasks: Vec<Task>,
     threads: usize,
     next: u64,
@@ -70,20 +70,22 @@ pub(super) enum Pending {
     Alert(Duration),
 }
 
-impl Watch {
+impl Tenure {
     pub(super) fn new() -> Self {
         Self {
             fate: AtomicU8::new(HELD),
             valid_until: AtomicU64::new(0),
             failures: AtomicU16::new(0),
-            watchers: Mutex::new(None),
+            listeners: Mutex::new(None),
             changed: Condvar::new(),
         }
     }
 
     /// No code here panics between two changes that belong together.
-    fn watchers(&self) -> MutexGuard<'_, Option<Box<Watchers>>> {
-        self.watchers.lock().unwrap_or_else(PoisonError::into_inner)
+    fn listeners(&self) -> MutexGuard<'_, Option<Box<Listeners>>> {
+        self.listeners
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns `true` if the loss was reported.
@@ -125,8 +127,8 @@ impl Watch {
 
     /// Wakes the threads that sleep until the end.
     pub(super) fn look_again(&self) {
-        let watchers = self.watchers();
-        self.wake_threads(&watchers);
+        let listeners = self.listeners();
+        self.wake_threads(&listeners);
     }
 
     /// Records that the lock is released or detached: its loss is not reported any more. One whose end has
@@ -142,27 +144,27 @@ impl Watch {
         if self.is_over_at(clock::now(), Duration::ZERO) {
             return self.lose(tasks);
         }
-        let watchers = self.watchers();
+        let listeners = self.listeners();
         if self.fate.load(Ordering::Relaxed) == HELD {
             self.fate.store(RELEASED, Ordering::Release);
-            self.wake_threads(&watchers);
+            self.wake_threads(&listeners);
         }
     }
 
     /// Reports the loss. Wakes threads here, and adds the wakers of `tasks`, which the caller calls.
     pub(super) fn lose(&self, tasks: &mut Vec<Waker>) {
-        let mut watchers = self.watchers();
+        let mut listeners = self.listeners();
         if self.fate.load(Ordering::Relaxed) == HELD {
             self.fate.store(LOST, Ordering::Release);
-            if let Some(there) = &mut *watchers {
+            if let Some(there) = &mut *listeners {
                 tasks.extend(there.tasks.drain(..).map(|task| task.waker));
             }
-            self.wake_threads(&watchers);
+            self.wake_threads(&listeners);
         }
     }
 
-    fn wake_threads(&self, watchers: &MutexGuard<'_, Option<Box<Watchers>>>) {
-        if watchers.as_ref().is_some_and(|there| there.threads != 0) {
+    fn wake_threads(&self, listeners: &MutexGuard<'_, Option<Box<Listeners>>>) {
+        if listeners.as_ref().is_some_and(|there| there.threads != 0) {
             self.changed.notify_all();
         }
     }
@@ -170,8 +172,8 @@ impl Watch {
     /// Waits until the lock is over so `early` before its end, at most for `timeout`.
     pub(super) fn wait(&self, timeout: Duration, early: Duration) -> bool {
         let end = clock::now().saturating_add(timeout);
-        let mut watchers = self.watchers();
-        watchers.get_or_insert_default().threads += 1;
+        let mut listeners = self.listeners();
+        listeners.get_or_insert_default().threads += 1;
         let is_over = loop {
             let now = clock::now();
             if self.is_over_at(now, early) {
@@ -181,10 +183,10 @@ impl Watch {
                 break false;
             }
             let nap = self.nap(now, end, early);
-            let woken = self.changed.wait_timeout(watchers, nap);
-            watchers = woken.unwrap_or_else(PoisonError::into_inner).0;
+            let woken = self.changed.wait_timeout(listeners, nap);
+            listeners = woken.unwrap_or_else(PoisonError::into_inner).0;
         };
-        watchers.get_or_insert_default().threads -= 1;
+        listeners.get_or_insert_default().threads -= 1;
         is_over
     }
 
@@ -201,13 +203,13 @@ impl Watch {
             return Pending::Over;
         }
         let waker = waker.clone();
-        let mut watchers = self.watchers();
+        let mut listeners = self.listeners();
         match self.fate.load(Ordering::Relaxed) {
             HELD => {}
             LOST => return Pending::Over,
             _ => return Pending::Waits, // It stays so, and the waker is never called.
         }
-        let there = watchers.get_or_insert_default();
+        let there = listeners.get_or_insert_default();
         let number = *place.get_or_insert_with(|| {
             there.next += 1;
             there.next
@@ -226,7 +228,7 @@ impl Watch {
             }
         };
         let alert = there.next_alert();
-        drop(watchers);
+        drop(listeners);
         drop(before);
         alert.map_or(Pending::Waits, Pending::Alert)
     }
@@ -234,12 +236,12 @@ impl Watch {
     /// An alert has come: adds the wakers of those `tasks` that are to be woken at `now`. Returns how early
     /// before the end the next alert is needed.
     pub(super) fn alerted(&self, now: Instant, tasks: &mut Vec<Waker>) -> Option<Duration> {
-        let mut watchers = self.watchers();
+        let mut listeners = self.listeners();
         if self.fate.load(Ordering::Relaxed) != HELD {
             return None; // All were woken, or none will be.
         }
         let is_due = |task: &mut Task| !task.early.is_zero() && self.is_over_at(now, task.early);
-        let there = watchers.as_mut()?;
+        let there = listeners.as_mut()?;
         tasks.extend(there.tasks.extract_if(.., is_due).map(|task| task.waker));
         there.alert = Duration::ZERO;
         there.next_alert()
@@ -262,19 +264,19 @@ impl Watch {
     /// Keeps what each node said to the extension that has failed.
     pub(super) fn not_kept(&self, report: Option<Report>) {
         let before = {
-            let mut watchers = self.watchers();
-            core::mem::replace(&mut watchers.get_or_insert_default().report, report)
+            let mut listeners = self.listeners();
+            core::mem::replace(&mut listeners.get_or_insert_default().report, report)
         };
         drop(before);
     }
 
     /// Returns how often in a row the engine has failed to extend the lock, and the last report.
     pub(super) fn failures(&self) -> (u32, Option<Report>) {
-        let watchers = self.watchers();
+        let listeners = self.listeners();
         match self.failures.load(Ordering::Relaxed) {
             0 => (0, None),
             failures => {
-                let there = watchers.as_ref();
+                let there = listeners.as_ref();
                 (
                     u32::from(failures),
                     there.and_then(|there| there.report.clone()),
@@ -284,17 +286,17 @@ impl Watch {
     }
 
     pub(super) fn forget(&self, place: u64) {
-        let mut watchers = self.watchers();
-        let before = watchers.as_mut().and_then(|there| {
+        let mut listeners = self.listeners();
+        let before = listeners.as_mut().and_then(|there| {
             let at = there.tasks.iter().position(|task| task.number == place)?;
             Some(there.tasks.swap_remove(at))
         });
-        drop(watchers);
+        drop(listeners);
         drop(before);
     }
 }
 
-impl Watchers {
+impl Listeners {
     /// Returns how early before the end an alert is needed, if none was asked for that comes by then: for the
     /// first task that is to be woken before the end.
     fn next_alert(&mut self) -> Option<Duration> {
@@ -315,11 +317,11 @@ mod tests {
     fn no_thread_sleeps_long_for_the_loss_of_a_lock() {
         let at = Instant::from_millis;
         let nap = |valid_until: Option<u64>, end: u64| {
-            let watch = Watch::new();
+            let tenure = Tenure::new();
             if let Some(valid_until) = valid_until {
-                watch.lasts(at(valid_until));
+                tenure.lasts(at(valid_until));
             }
-            watch.nap(at(1000), at(end), Duration::ZERO).as_millis()
+            tenure.nap(at(1000), at(end), Duration::ZERO).as_millis()
         };
         assert_eq!(nap(None, 1001), 1, "until the timeout");
         assert_eq!(nap(Some(1002), 9000), 2, "until its end");
@@ -333,15 +335,15 @@ mod tests {
     #[test]
     fn a_lock_that_is_over_when_it_is_released_stays_lost() {
         for (left, is_lost) in [(Duration::ZERO, true), (Duration::from_secs(60), false)] {
-            let watch = Watch::new();
-            watch.lasts(clock::now().saturating_add(left));
+            let tenure = Tenure::new();
+            tenure.lasts(clock::now().saturating_add(left));
             let mut place = None;
-            let before = watch.poll(&mut place, Duration::ZERO, Waker::noop());
+            let before = tenure.poll(&mut place, Duration::ZERO, Waker::noop());
             assert_eq!(before == Pending::Over, is_lost);
-            watch.release();
-            assert_eq!(watch.is_reported(), is_lost);
-            assert_eq!(watch.is_over_at(clock::now(), Duration::ZERO), is_lost);
-            assert_eq!(watch.wait(Duration::ZERO, Duration::ZERO), is_lost);
+            tenure.release();
+            assert_eq!(tenure.is_reported(), is_lost);
+            assert_eq!(tenure.is_over_at(clock::now(), Duration::ZERO), is_lost);
+            assert_eq!(tenure.wait(Duration::ZERO, Duration::ZERO), is_lost);
         }
     }
 }
