@@ -374,6 +374,7 @@ impl Claims {
             }
             Request::Question { .. }
             | Request::Probe { .. }
+            | Request::Batch { .. }
             | Request::Why { .. }
             | Request::Handshake(_)
             | Request::Time

@@ -159,6 +159,7 @@ impl Engine {
                 self.stir_all(now);
             }
             Heard::Pushed => self.changed(now),
+            Heard::Batch => return self.heard_batch(now, node),
             Heard::Looked {
                 place,
                 left,
@@ -180,6 +181,16 @@ impl Engine {
                     .answered(now, node, request, reply, &mut self.parts)?;
                 return self.alarm(now, node, reply);
             }
+        }
+        Ok(())
+    }
+
+    /// `node` has answered several renewals at once. Each is an answer to a command of its own.
+    #[cold]
+    #[inline(never)]
+    fn heard_batch(&mut self, now: Instant, node: NodeId) -> Result<(), Trouble> {
+        while let Some(heard) = self.parts.nodes[node].next_in_batch(now) {
+            self.heard(now, node, heard)?;
         }
         Ok(())
     }

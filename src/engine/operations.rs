@@ -554,7 +554,7 @@ fn learn(
             named(node, place, parts);
             Ok(None)
         }
-        Request::Handshake(_) | Request::Time | Request::Track => Ok(None),
+        Request::Handshake(_) | Request::Batch { .. } | Request::Time | Request::Track => Ok(None),
     }
 }
 
@@ -578,6 +578,7 @@ fn asked_by(request: Request, parts: &Parts) -> Option<OperationKey> {
         Request::Handshake(_)
         | Request::Release { .. }
         | Request::Probe { .. }
+        | Request::Batch { .. }
         | Request::Why { .. }
         | Request::Time
         | Request::Track

@@ -54,6 +54,11 @@ pub(crate) enum Request {
         /// Whose token.
         claim: ClaimKey,
     },
+    /// The renewals behind it, which one script does. Its answer has one for each of them.
+    Batch {
+        /// How many.
+        count: u8,
+    },
     /// Which permission was missing when an extension or confirmation was refused.
     Why {
         /// Who asks.
@@ -105,6 +110,8 @@ pub(crate) enum Heard {
         /// The next change of the key is pushed.
         pushes: bool,
     },
+    /// The answers to a batch: see [`Node::next_in_batch`](super::Node::next_in_batch).
+    Batch,
     /// A push. If it says that keys have changed, they were shown.
     Pushed,
 }
@@ -121,6 +128,7 @@ impl Request {
             Self::Handshake(_)
             | Self::Release { .. }
             | Self::Probe { .. }
+            | Self::Batch { .. }
             | Self::Why { .. }
             | Self::Time
             | Self::Track
@@ -135,7 +143,7 @@ pub(crate) struct Sent {
     pub(crate) request: Request,
     /// When it was put into the out buffer.
     pub(crate) at: Instant,
-    /// Where it starts in the stream, and its length.
+    /// Where it starts in the stream, and its length: none of its own if it is part of a batch.
     start: u64,
     len: u32,
     /// The number of the marker that it was written for.
@@ -231,7 +239,7 @@ impl InFlight {
             .enumerate()
             .rev()
             .take_while(|(_, sent)| unsent(sent.start))
-            .find(|(_, sent)| sent.request == request)?
+            .find(|(_, sent)| sent.request == request && sent.len != 0)?
             .0;
         let sent = self.queue.remove(index)?;
         self.left(sent.request);

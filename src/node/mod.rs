@@ -17,6 +17,7 @@
 //! Time-outs of rounds, the choice of what to send, and sockets.
 
 mod backoff;
+mod batch;
 mod clock;
 mod cluster;
 mod command;
@@ -48,8 +49,8 @@ use crate::config::{Config, NodeConfig};
 use crate::error::{LinkError, NodeOutcome};
 use crate::keys::ClaimKey;
 use crate::limits::{
-    COMMAND_BYTES_MAX, IN_FLIGHT_MAX, OUT_BYTES_MAX, REPLY_BYTES_MAX, REPLY_DEPTH_MAX,
-    REPLY_ELEMENTS_MAX,
+    BATCH_BYTES_MAX, BATCH_MAX, COMMAND_BYTES_MAX, IN_FLIGHT_MAX, OUT_BYTES_MAX, REPLY_BYTES_MAX,
+    REPLY_DEPTH_MAX, REPLY_ELEMENTS_MAX,
 };
 use crate::resource::OwnedToken;
 use crate::resp::{Inbox, Limits};
@@ -57,6 +58,7 @@ use crate::time::Instant;
 use crate::timer::TimerKey;
 
 use backoff::Backoff;
+use batch::Batch;
 use clock::{Clock, TIME};
 use debt::Debts;
 use handshake::{Credentials, Server, Step, Taught};
@@ -85,7 +87,7 @@ pub(crate) use reply::{
 pub(crate) use script::{CHECKED_ACQUIRE, CHECKED_CONFIRM, CHECKED_EXTEND, Script};
 #[cfg(any(test, feature = "embedded"))]
 pub(crate) use script::{
-    CONFIRM, CONFIRM_SEVERAL, EXTEND, EXTEND_SEVERAL, INSPECT, JOIN, RELEASE, RELEASE_SEVERAL,
+    CONFIRM, CONFIRM_SEVERAL, EXTEND, EXTEND_EACH, EXTEND_SEVERAL, INSPECT, JOIN, RELEASE, RELEASE_SEVERAL,
     SET_IF_PERMITTED, TAKE_SEVERAL,
 };
 pub(crate) use tracking::Remaining;
@@ -109,6 +111,7 @@ pub(crate) struct Node {
     inbox: Inbox,
     outbox: Outbox,
     in_flight: InFlight,
+    batch: Batch,
     /// Pushes since the last answer.
     pushes: u32,
     /// It has refused its native way to release, and no script since.
@@ -154,6 +157,7 @@ impl Node {
             }),
             outbox: Outbox::default(),
             in_flight: InFlight::default(),
+            batch: Batch::default(),
             pushes: 0,
             native_refused: false,
             debts: Debts::default(),
@@ -198,7 +202,8 @@ impl Node {
     /// every request that was not answered, and whether its command may have left.
     pub(crate) fn disconnected(&mut self, trouble: Trouble) -> Vec<(Request, bool)> {
         let unsent = |start| self.outbox.is_unsent(start);
-        let lost: Vec<_> = self.in_flight.drain(unsent).collect();
+        let lost = self.in_flight.drain(unsent);
+        let lost = lost.chain(self.batch.drain()).collect();
         self.outbox.clear();
         self.inbox.clear();
         self.phase = Phase::Down;
@@ -316,8 +321,10 @@ impl Node {
     }
 
     fn has_room_for_question(&self) -> bool {
-        self.in_flight.reserved() + 2 <= IN_FLIGHT_MAX / 2
-            && self.outbox.len() + COMMAND_BYTES_MAX <= OUT_BYTES_MAX / 2
+        const COMMANDS: usize = 1 + BATCH_MAX + 2; // Those that are collected are not counted yet.
+        const BYTES: usize = BATCH_BYTES_MAX + COMMAND_BYTES_MAX;
+        self.in_flight.reserved() + COMMANDS <= IN_FLIGHT_MAX / 2
+            && self.outbox.len() + BYTES <= OUT_BYTES_MAX / 2
     }
 
     /// Returns `true` if there is room for a release of `len` bytes.
@@ -342,12 +349,18 @@ impl Node {
 
     fn put(&mut self, now: Instant, request: Request, command: &[u8]) {
         debug_assert!(self.hears(), "a command goes over a connection");
+        if !self.batch.is_empty() {
+            self.write_batch();
+        }
         let start = self.outbox.push(command);
         self.in_flight.push(request, now, start, command.len());
     }
 
     /// Takes the command for `request` out of the out buffer if none of its bytes has left.
     pub(crate) fn withdraw(&mut self, request: Request) -> bool {
+        if !self.batch.is_empty() && self.batch.withdraw(request) {
+            return true;
+        }
         if self.outbox.is_empty() {
             return false;
         }
@@ -495,7 +508,16 @@ impl Node {
 
     // ----- writing --------------------------------------------------------------------------
 
-    pub(crate) fn offer(&self) -> Option<&[u8]> {
+    /// Returns `true` if it has something to write now.
+    pub(crate) fn is_to_write(&self) -> bool {
+        !self.outbox.is_blocked() && !(self.outbox.is_empty() && self.batch.is_empty())
+    }
+
+    /// Returns what to write now, if anything may be written.
+    pub(crate) fn offer(&mut self) -> Option<&[u8]> {
+        if !self.batch.is_empty() && !self.outbox.is_blocked() {
+            self.write_batch();
+        }
         self.outbox.offer()
     }
 
@@ -508,10 +530,10 @@ impl Node {
     }
 
     pub(crate) fn in_flight(&self) -> usize {
-        self.in_flight.len()
+        self.in_flight.len() + self.batch.len()
     }
 
     pub(crate) fn unsent(&self) -> usize {
-        self.outbox.len()
+        self.outbox.len() + self.batch.bytes()
     }
 }

@@ -26,9 +26,20 @@ pub(crate) struct Outbox {
 impl Outbox {
     /// Queues `command`. Returns the position at which it starts.
     pub(crate) fn push(&mut self, command: &[u8]) -> u64 {
+        self.push_with(|bytes| bytes.extend_from_slice(command))
+    }
+
+    /// Queues the command that `write` appends. Returns the position at which it starts.
+    #[inline(always)]
+    pub(crate) fn push_with(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> u64 {
         let start = self.end();
-        self.bytes.extend_from_slice(command);
+        write(&mut self.bytes);
         start
+    }
+
+    /// Returns how many bytes there are from `start` on.
+    pub(crate) fn len_from(&self, start: u64) -> usize {
+        (self.end() - start) as usize
     }
 
     /// Returns what to write now, if anything may be written.
@@ -55,6 +66,11 @@ impl Outbox {
             self.bytes.drain(..self.sent);
             self.sent = 0;
         }
+    }
+
+    /// Returns `true` if nothing may be written until the socket is writable.
+    pub(crate) fn is_blocked(&self) -> bool {
+        self.blocked
     }
 
     /// The socket can be written to again.
