@@ -448,10 +448,7 @@ impl Nodes {
         self.probes.is_anything_due()
             || self.to_connect != NodeSet::EMPTY
             || self.to_disconnect != NodeSet::EMPTY
-            || self
-                .to_write
-                .iter()
-                .any(|node| self[node].is_to_write())
+            || self.to_write.iter().any(|node| self[node].is_to_write())
     }
 
     /// Returns the next connection that is to be closed or opened.

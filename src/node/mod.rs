@@ -87,8 +87,8 @@ pub(crate) use reply::{
 pub(crate) use script::{CHECKED_ACQUIRE, CHECKED_CONFIRM, CHECKED_EXTEND, Script};
 #[cfg(any(test, feature = "embedded"))]
 pub(crate) use script::{
-    CONFIRM, CONFIRM_SEVERAL, EXTEND, EXTEND_EACH, EXTEND_SEVERAL, INSPECT, JOIN, RELEASE, RELEASE_SEVERAL,
-    SET_IF_PERMITTED, TAKE_SEVERAL,
+    CONFIRM, CONFIRM_SEVERAL, EXTEND, EXTEND_EACH, EXTEND_SEVERAL, INSPECT, JOIN, RELEASE,
+    RELEASE_SEVERAL, SET_IF_PERMITTED, TAKE_SEVERAL,
 };
 pub(crate) use tracking::Remaining;
 pub use tracking::Waking;

@@ -30,7 +30,7 @@ fn a_forgotten_script_is_repaired_by_its_text_also_when_no_call_waits() {
 fn scripts_that_a_server_could_not_load_while_it_was_busy_are_taught_later() {
     let mut world = World::new(1);
     world.welcome(0);
-    world.say(0, "$-1|$-1|$-1|-LOADING x|-LOADING x|");
+    world.say(0, "$-1|$-1|$-1|-LOADING x|-LOADING x|-LOADING x|");
     let lock = world.lock_on(0..1);
     world.take(0);
     world.release(lock);
