@@ -145,6 +145,8 @@ impl Engine {
         parts.nodes.writing_to(node);
     }
 
+    // Inlined into the loop over what was received; an answer to a batch is the rare other caller.
+    #[inline(always)]
     fn heard(&mut self, now: Instant, node: NodeId, heard: Heard) -> Result<(), Trouble> {
         match heard {
             Heard::Admitted => self.admitted(now, node),

@@ -160,7 +160,8 @@ impl Guard {
 
     /// Returns whether the answer of a server whose handshake is done counts. `stale`: it was asked
     /// under an older marker.
-    #[inline]
+    // Inlined: see the caller for single answers.
+    #[inline(always)]
     pub(super) fn judge(
         &mut self,
         now: Instant,
