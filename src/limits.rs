@@ -161,7 +161,6 @@ const _: () = {
     assert!(OUT_BYTES_MAX >= 8 * SEVERAL_BYTES_MAX);
     assert!(OUT_BYTES_MAX >= 2 * HANDSHAKE_BYTES_MAX);
     assert!(BATCH_BYTES_MAX >= 4 * COMMAND_BYTES_MAX);
-    assert!(OUT_BYTES_MAX >= 8 * BATCH_BYTES_MAX);
     assert!(BATCH_MAX <= REPLY_ELEMENTS_MAX);
     assert!(DEAD_AFTER_MIN.as_nanos() >= NODE_TIMEOUT_MIN.as_nanos());
     assert!(TTL_DEFAULT_MAX.as_millis() < TTL_HARD_MAX.as_millis());

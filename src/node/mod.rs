@@ -49,8 +49,8 @@ use crate::config::{Config, NodeConfig};
 use crate::error::{LinkError, NodeOutcome};
 use crate::keys::ClaimKey;
 use crate::limits::{
-    BATCH_BYTES_MAX, BATCH_MAX, COMMAND_BYTES_MAX, IN_FLIGHT_MAX, OUT_BYTES_MAX, REPLY_BYTES_MAX,
-    REPLY_DEPTH_MAX, REPLY_ELEMENTS_MAX,
+    COMMAND_BYTES_MAX, IN_FLIGHT_MAX, OUT_BYTES_MAX, REPLY_BYTES_MAX, REPLY_DEPTH_MAX,
+    REPLY_ELEMENTS_MAX,
 };
 use crate::resource::OwnedToken;
 use crate::resp::{Inbox, Limits};
@@ -321,10 +321,8 @@ impl Node {
     }
 
     fn has_room_for_question(&self) -> bool {
-        const COMMANDS: usize = 1 + BATCH_MAX + 2; // Those that are collected are not counted yet.
-        const BYTES: usize = BATCH_BYTES_MAX + COMMAND_BYTES_MAX;
-        self.in_flight.reserved() + COMMANDS <= IN_FLIGHT_MAX / 2
-            && self.outbox.len() + BYTES <= OUT_BYTES_MAX / 2
+        self.in_flight.reserved() + self.batch.places() + 2 <= IN_FLIGHT_MAX / 2
+            && self.unsent() + COMMAND_BYTES_MAX <= OUT_BYTES_MAX / 2
     }
 
     /// Returns `true` if there is room for a release of `len` bytes.

@@ -7,7 +7,7 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Sights([u64; NAMES.len()]);
 
-const NAMES: [&str; 19] = [
+const NAMES: [&str; 20] = [
     // A confirmation succeeded; with an earlier end; for an unknown end.
     "Confirmed",
     "Shortened",
@@ -35,6 +35,8 @@ const NAMES: [&str; 19] = [
     "Unclaimed",
     // A server has pushed that a key has changed.
     "Pushed",
+    // Several extensions came in one command.
+    "ExtendedTogether",
     // A call for a lock was refused, and had asked no node.
     "Unattempted",
     // With narrow bounds: a call was refused for lack of room, and a node was not asked.
