@@ -239,6 +239,7 @@ impl World {
         }
         if longer {
             let call = Call {
+                ends: shearline::Instant::MAX,
                 number: 0,
                 round: keep.round,
                 since: calls.since,
@@ -302,7 +303,9 @@ impl World {
         // told yet, or never will be.
         let unknown = hold.unasked.is_some() || hold.confirming.is_some();
         let early = longest_validity(keep.ttl) / 128;
-        let due = ticked < half.saturating_sub(early) && !unknown && self.may_be_extended(hold, keep, until);
+        let due = ticked < half.saturating_sub(early)
+            && !unknown
+            && self.may_be_extended(hold, keep, until);
         due.then_some(("an extension of a kept lock", half))
     }
 
