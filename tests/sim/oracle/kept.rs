@@ -239,7 +239,7 @@ impl World {
         }
         if longer {
             let call = Call {
-                ends: shearline::Instant::MAX,
+                ends: Instant::MAX,
                 number: 0,
                 round: keep.round,
                 since: calls.since,
