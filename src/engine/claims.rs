@@ -375,6 +375,7 @@ impl Claims {
             Request::Question { .. }
             | Request::Probe { .. }
             | Request::Batch { .. }
+            | Request::Withdrawn
             | Request::Why { .. }
             | Request::Handshake(_)
             | Request::Time

@@ -554,7 +554,11 @@ fn learn(
             named(node, place, parts);
             Ok(None)
         }
-        Request::Handshake(_) | Request::Batch { .. } | Request::Time | Request::Track => Ok(None),
+        Request::Handshake(_)
+        | Request::Batch { .. }
+        | Request::Withdrawn
+        | Request::Time
+        | Request::Track => Ok(None),
     }
 }
 
@@ -579,6 +583,7 @@ fn asked_by(request: Request, parts: &Parts) -> Option<OperationKey> {
         | Request::Release { .. }
         | Request::Probe { .. }
         | Request::Batch { .. }
+        | Request::Withdrawn
         | Request::Why { .. }
         | Request::Time
         | Request::Track

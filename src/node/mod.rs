@@ -363,11 +363,22 @@ impl Node {
             return false;
         }
         let unsent = |start| self.outbox.is_unsent(start);
-        let place = self.in_flight.withdraw(request, unsent);
-        if let Some((start, len)) = place {
-            self.outbox.withdraw(start, len);
+        let Some(len) = self.in_flight.withdraw(request, unsent) else {
+            return false;
+        };
+        self.outbox.withdraw(len);
+        if self.in_flight.is_mostly_withdrawn() {
+            self.sweep();
         }
-        place.is_some()
+        true
+    }
+
+    /// Removes what was withdrawn, all of it in one pass.
+    #[cold]
+    #[inline(never)]
+    fn sweep(&mut self) {
+        let (in_flight, outbox) = (&mut self.in_flight, &mut self.outbox);
+        outbox.remove(|remove| in_flight.sweep(remove));
     }
 
     /// Takes the `SET` of `claim` out of the out buffer if none of its bytes has left.
@@ -516,15 +527,27 @@ impl Node {
         if !self.batch.is_empty() && !self.outbox.is_blocked() {
             self.write_batch();
         }
+        if self.in_flight.has_withdrawn() {
+            self.sweep();
+        }
         self.outbox.offer()
     }
 
     pub(crate) fn transmitted(&mut self, len: usize) {
+        if self.in_flight.has_withdrawn() {
+            self.sweep();
+        }
         self.outbox.transmitted(len);
     }
 
     pub(crate) fn unblock(&mut self) {
         self.outbox.unblock();
+    }
+
+    /// Returns how many commands were looked at to withdraw some.
+    #[cfg(test)]
+    pub(crate) fn steps(&self) -> usize {
+        self.in_flight.steps()
     }
 
     pub(crate) fn in_flight(&self) -> usize {

@@ -17,6 +17,8 @@ pub(crate) struct Outbox {
     bytes: Vec<u8>,
     /// How many of `bytes` have left.
     sent: usize,
+    /// How many more of them belong to commands that were withdrawn.
+    withdrawn: usize,
     /// The position of the first byte of `bytes`.
     base: u64,
     /// The last write was cut short; nothing is offered until the socket is writable.
@@ -83,16 +85,37 @@ impl Outbox {
         self.base + self.sent as u64 <= start
     }
 
-    /// Takes the `len` bytes at `start` out again, of which none has left.
-    pub(crate) fn withdraw(&mut self, start: u64, len: usize) {
-        assert!(self.is_unsent(start), "what has left cannot be withdrawn");
-        let from = (start - self.base) as usize;
-        self.bytes.drain(from..from + len);
+    /// `len` bytes that have not left are not to leave. They stand there until [`remove`](Self::remove).
+    pub(crate) fn withdraw(&mut self, len: usize) {
+        self.withdrawn += len;
+    }
+
+    /// Removes the bytes of all commands that were withdrawn. `places` calls what it is given with where each
+    /// starts, and how long it is, in their order.
+    pub(crate) fn remove(&mut self, places: impl FnOnce(&mut dyn FnMut(u64, usize))) {
+        let (mut kept, mut read) = (0, 0);
+        let Self { bytes, base, .. } = self;
+        places(&mut |start, len| {
+            let from = (start - *base) as usize;
+            if read != 0 {
+                bytes.copy_within(read..from, kept);
+                kept += from - read;
+            } else {
+                kept = from;
+            }
+            read = from + len;
+        });
+        if read != 0 {
+            let end = bytes.len();
+            bytes.copy_within(read..end, kept);
+            bytes.truncate(kept + end - read);
+        }
+        self.withdrawn = 0;
     }
 
     /// Returns how many bytes wait.
     pub(crate) fn len(&self) -> usize {
-        self.bytes.len() - self.sent
+        self.bytes.len() - self.sent - self.withdrawn
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -102,7 +125,7 @@ impl Outbox {
     /// Forgets everything: the connection is gone. Its memory is kept.
     pub(crate) fn clear(&mut self) {
         self.bytes.clear();
-        (self.sent, self.base, self.blocked) = (0, 0, false);
+        (self.sent, self.withdrawn, self.base, self.blocked) = (0, 0, 0, false);
     }
 
     /// Returns the position behind the last byte.
@@ -138,7 +161,8 @@ mod tests {
             starts.map(|start| outbox.is_unsent(start)),
             [false, false, true]
         );
-        outbox.withdraw(starts[2], 2);
+        outbox.withdraw(2);
+        outbox.remove(|remove| remove(starts[2], 2));
         outbox.unblock();
         assert_eq!(outbox.offer(), Some(&b"b"[..]));
     }
@@ -150,7 +174,9 @@ mod tests {
         let start = outbox.push(b"tail");
         outbox.transmitted(COMPACT_BYTES + 1);
         assert!(outbox.is_unsent(start));
-        outbox.withdraw(start, 4);
+        outbox.withdraw(4);
+        assert_eq!(outbox.len(), 9);
+        outbox.remove(|remove| remove(start, 4));
         outbox.unblock();
         assert_eq!(outbox.offer(), Some(&b"aaaaaaaaa"[..]));
     }

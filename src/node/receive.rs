@@ -64,6 +64,10 @@ impl Node {
                     true => return Ok(Some(Heard::Stepped)),
                     false => continue,
                 },
+                Request::Withdrawn => {
+                    self.in_flight.popped_withdrawn();
+                    return Err(Trouble::of_unasked(value));
+                }
                 Request::Batch { count } => {
                     self.batch.answered(count, value)?;
                     return Ok(Some(Heard::Batch));
