@@ -68,11 +68,6 @@ impl Batch {
         self.collected.len()
     }
 
-    /// Returns how many places it takes among the commands in flight.
-    pub(super) fn places(&self) -> usize {
-        self.len() + usize::from(1 < self.len())
-    }
-
     pub(super) fn bytes(&self) -> usize {
         self.keys.len() + self.arguments.len()
     }

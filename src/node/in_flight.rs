@@ -319,12 +319,6 @@ impl InFlight {
         self.withdrawn -= 1;
     }
 
-    /// Returns `true` if any was withdrawn and has its place.
-    #[inline]
-    pub(crate) fn has_withdrawn(&self) -> bool {
-        self.withdrawn != 0
-    }
-
     /// Removes all that were withdrawn, and hands where each starts, and how long it is, to `remove` in their
     /// order.
     #[cold]

@@ -296,6 +296,7 @@ impl Node {
     // ----- asking ---------------------------------------------------------------------------
 
     /// Returns whether a question can be asked now, with room for its release later.
+    #[inline(always)]
     pub(crate) fn access(&self) -> Access {
         match (&self.phase, self.trouble) {
             (Phase::Ready { .. }, _) if self.is_suspect() || !self.has_room_for_question() => {
@@ -321,8 +322,9 @@ impl Node {
     }
 
     fn has_room_for_question(&self) -> bool {
-        self.in_flight.reserved() + self.batch.places() + 2 <= IN_FLIGHT_MAX / 2
-            && self.unsent() + COMMAND_BYTES_MAX <= OUT_BYTES_MAX / 2
+        // The bytes that are collected are few.
+        self.in_flight.reserved() + self.batch.len() + 2 <= IN_FLIGHT_MAX / 2
+            && self.outbox.len() + COMMAND_BYTES_MAX <= OUT_BYTES_MAX / 2
     }
 
     /// Returns `true` if there is room for a release of `len` bytes.
@@ -527,14 +529,14 @@ impl Node {
         if !self.batch.is_empty() && !self.outbox.is_blocked() {
             self.write_batch();
         }
-        if self.in_flight.has_withdrawn() {
+        if self.outbox.has_withdrawn() {
             self.sweep();
         }
         self.outbox.offer()
     }
 
     pub(crate) fn transmitted(&mut self, len: usize) {
-        if self.in_flight.has_withdrawn() {
+        if self.outbox.has_withdrawn() {
             self.sweep();
         }
         self.outbox.transmitted(len);

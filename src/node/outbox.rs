@@ -90,6 +90,12 @@ impl Outbox {
         self.withdrawn += len;
     }
 
+    /// Returns `true` if bytes stand there that are not to leave.
+    #[inline]
+    pub(crate) fn has_withdrawn(&self) -> bool {
+        self.withdrawn != 0
+    }
+
     /// Removes the bytes of all commands that were withdrawn. `places` calls what it is given with where each
     /// starts, and how long it is, in their order.
     pub(crate) fn remove(&mut self, places: impl FnOnce(&mut dyn FnMut(u64, usize))) {

@@ -35,17 +35,17 @@ const NAMES: [&str; 20] = [
     "Unclaimed",
     // A server has pushed that a key has changed.
     "Pushed",
-    // Several extensions came in one command.
-    "ExtendedTogether",
     // A call for a lock was refused, and had asked no node.
     "Unattempted",
     // With narrow bounds: a call was refused for lack of room, and a node was not asked.
     "Saturated",
     "Full",
+    // Several extensions came in one command: only where engines keep locks.
+    "ExtendedTogether",
 ];
 
-/// The last ones, which are seen only in that build.
-const NARROW: usize = 2;
+/// The last ones, which are seen only in that build, or in worlds of one kind.
+const NARROW: usize = 3;
 
 impl Sights {
     pub(crate) fn note(&mut self, name: &str) {
