@@ -203,7 +203,7 @@ impl Node {
     pub(crate) fn disconnected(&mut self, trouble: Trouble) -> Vec<(Request, bool)> {
         let unsent = |start| self.outbox.is_unsent(start);
         let lost = self.in_flight.drain(unsent);
-        let lost = lost.chain(self.batch.drain()).collect();
+        let lost: Vec<_> = lost.chain(self.batch.drain()).collect();
         self.outbox.clear();
         self.inbox.clear();
         self.phase = Phase::Down;
