@@ -2,22 +2,31 @@
 //! token). A lock on several resources has several names, and one token.
 //!
 //! They stand side by side in one buffer, in wire form, as arguments of a command: encoded once
-//! when the token is made, and copied in one piece into every command about the lock. The buffer
-//! comes from the engine's pool and goes back there, so that steady locking allocates nothing. Beside it
-//! stands the lock delay, which goes wherever they go.
+//! when the token is made, and copied in one piece into every command about the lock. All that know the
+//! lock share the buffer: its holder, its claim, the questions about it. It comes from the engine's pool and
+//! goes back there, so that steady locking allocates nothing. Beside it stands the lock delay, which goes
+//! wherever they go.
 
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 use core::num::NonZeroU8;
 
 use crate::delay::Delay;
-use crate::limits::{RESOURCE_BYTES_MAX, RESOURCES_MAX, TOKEN_BYTES_MAX};
+use crate::limits::{POOLED_MAX, RESOURCE_BYTES_MAX, RESOURCES_MAX, TOKEN_BYTES_MAX};
 use crate::resource::Token;
 use crate::resp::{argument, argument_len};
 
-/// See the [module](self).
+/// See the [module](self). Cloning it copies nothing.
 #[derive(Clone, Eq, PartialEq)]
-pub(crate) struct Entry {
+pub(crate) struct Entry(Arc<Body>);
+
+/// What nobody reads any more, for another entry.
+#[derive(Default)]
+pub(crate) struct Spare(Arc<Body>);
+
+#[derive(Clone, Default, Eq, PartialEq)]
+struct Body {
     /// The keys in their order, then the token.
     arguments: Vec<u8>,
     shape: Shape,
@@ -43,98 +52,93 @@ enum Shape {
     },
 }
 
+impl Default for Shape {
+    fn default() -> Self {
+        Self::Several {
+            names: 0,
+            token_len: 0,
+        }
+    }
+}
+
 // As much as if no lock had several names.
 const _: () = assert!(size_of::<Shape>() == 4);
 const _: () = assert!(RESOURCES_MAX <= u8::MAX as usize);
 const _: () = assert!(argument_len(TOKEN_BYTES_MAX) <= u8::MAX as usize);
 
 impl Entry {
-    /// Writes `resource` and `token` into `buffer`, whose contents are lost.
+    /// Writes `resource` and `token` in place of what was in `spare`.
     ///
     /// The caller has checked the resource. If it is too long for its length field it is cut, never
     /// read beyond its end.
     #[inline(always)]
-    pub(crate) fn new(mut buffer: Vec<u8>, resource: &[u8], token: &[u8]) -> Self {
+    pub(crate) fn new(spare: impl Into<Spare>, resource: &[u8], token: &[u8]) -> Self {
         let resource = &resource[..resource.len().min(RESOURCE_BYTES_MAX)];
-        buffer.clear();
-        buffer.reserve(argument_len(resource.len()) + argument_len(token.len()));
-        argument(&mut buffer, resource);
-        let key_len = buffer.len();
-        argument(&mut buffer, token);
-        Self {
-            shape: Shape::One {
+        spare.into().write(|buffer| {
+            buffer.reserve(argument_len(resource.len()) + argument_len(token.len()));
+            argument(buffer, resource);
+            let key_len = buffer.len();
+            argument(buffer, token);
+            Shape::One {
                 key_len: key_len as u16,
                 key_header_len: NonZeroU8::new(header_len(key_len, resource))
                     .unwrap_or(NonZeroU8::MIN),
                 token_header_len: header_len(buffer.len() - key_len, token),
-            },
-            delay: Delay::default(),
-            arguments: buffer,
-        }
+            }
+        })
     }
 
     /// Does the same for several `resources`, of which the caller has checked each, and how many there
     /// are. Of one it is what [`new`](Self::new) returns.
     #[cold]
     pub(crate) fn of_several<'a>(
-        mut buffer: Vec<u8>,
+        spare: impl Into<Spare>,
         resources: impl Iterator<Item = &'a [u8]>,
         token: &[u8],
     ) -> Self {
-        buffer.clear();
-        let mut names = 0_u8;
-        for resource in resources.take(RESOURCES_MAX) {
-            let resource = &resource[..resource.len().min(RESOURCE_BYTES_MAX)];
-            argument(&mut buffer, resource);
-            names += 1;
-        }
         let token = &token[..token.len().min(TOKEN_BYTES_MAX)];
-        let keys_len = buffer.len();
-        argument(&mut buffer, token);
-        let token_len = (buffer.len() - keys_len) as u8;
-        let entry = Self {
-            shape: Shape::Several { names, token_len },
-            delay: Delay::default(),
-            arguments: buffer,
-        };
+        let mut names = 0_u8;
+        let entry = spare.into().write(|buffer| {
+            for resource in resources.take(RESOURCES_MAX) {
+                let resource = &resource[..resource.len().min(RESOURCE_BYTES_MAX)];
+                argument(buffer, resource);
+                names += 1;
+            }
+            let keys_len = buffer.len();
+            argument(buffer, token);
+            let token_len = (buffer.len() - keys_len) as u8;
+            Shape::Several { names, token_len }
+        });
         match names {
             1 => Self::new(Vec::new(), entry.resource(), token),
             _ => entry,
         }
     }
 
-    /// Returns it with this lock delay.
+    /// Returns it with this lock delay. It is new: it has none, and nobody else reads it.
     #[inline]
     pub(crate) fn delayed(mut self, delay: Delay) -> Self {
-        self.delay = delay;
+        if delay != Delay::default() {
+            Arc::make_mut(&mut self.0).delay = delay;
+        }
         self
     }
 
     /// Returns its lock delay; none if it was not set.
     #[inline]
     pub(crate) fn delay(&self) -> Delay {
-        self.delay
-    }
-
-    /// Copies both into another buffer, whose contents are lost.
-    pub(crate) fn copy_into(&self, mut buffer: Vec<u8>) -> Self {
-        buffer.clear();
-        buffer.extend_from_slice(&self.arguments);
-        Self {
-            arguments: buffer,
-            ..*self
-        }
+        self.0.delay
     }
 
     /// Returns `true` if it has several names.
     #[inline]
-    pub(crate) const fn is_several(&self) -> bool {
-        matches!(self.shape, Shape::Several { .. })
+    pub(crate) fn is_several(&self) -> bool {
+        matches!(self.0.shape, Shape::Several { .. })
     }
 
     /// Returns the name, or the first of several.
     pub(crate) fn resource(&self) -> &[u8] {
-        match self.shape {
+        match self.0.shape {
             Shape::One { key_header_len, .. } => text(self.key_argument(), key_header_len.get()),
             Shape::Several { .. } => self.names().next().unwrap_or_default(),
         }
@@ -142,7 +146,7 @@ impl Entry {
 
     /// Returns all names, in the order in which they were given.
     pub(crate) fn names(&self) -> Names<'_> {
-        match self.shape {
+        match self.0.shape {
             Shape::One { .. } => Names {
                 arguments: self.key_argument(),
                 left: 1,
@@ -167,7 +171,7 @@ impl Entry {
 
     pub(crate) fn token(&self) -> Token<'_> {
         let argument = self.token_argument();
-        Token::new(match self.shape {
+        Token::new(match self.0.shape {
             Shape::One {
                 token_header_len, ..
             } => text(argument, token_header_len),
@@ -178,16 +182,16 @@ impl Entry {
     /// Returns key and token as two arguments in wire form, side by side. Of one that has several keys:
     /// all of them, and the token.
     pub(crate) fn arguments(&self) -> &[u8] {
-        &self.arguments
+        &self.0.arguments
     }
 
     /// Returns the key as an argument in wire form, or the first of several.
     pub(crate) fn key_argument(&self) -> &[u8] {
-        match self.shape {
-            Shape::One { key_len, .. } => &self.arguments[..usize::from(key_len)],
+        match self.0.shape {
+            Shape::One { key_len, .. } => &self.0.arguments[..usize::from(key_len)],
             Shape::Several { .. } => {
-                let (_, rest) = first_text(&self.arguments);
-                &self.arguments[..self.arguments.len() - rest.len()]
+                let (_, rest) = first_text(&self.0.arguments);
+                &self.0.arguments[..self.0.arguments.len() - rest.len()]
             }
         }
     }
@@ -195,29 +199,57 @@ impl Entry {
     /// Returns all keys as arguments in wire form, side by side.
     pub(crate) fn key_arguments(&self) -> &[u8] {
         let token = self.token_argument().len();
-        &self.arguments[..self.arguments.len() - token]
+        &self.0.arguments[..self.0.arguments.len() - token]
     }
 
     /// Returns the token as an argument in wire form.
     pub(crate) fn token_argument(&self) -> &[u8] {
-        let start = match self.shape {
+        let start = match self.0.shape {
             Shape::One { key_len, .. } => usize::from(key_len),
-            Shape::Several { token_len, .. } => self.arguments.len() - usize::from(token_len),
+            Shape::Several { token_len, .. } => self.0.arguments.len() - usize::from(token_len),
         };
-        &self.arguments[start..]
+        &self.0.arguments[start..]
     }
 
-    /// Takes the buffer, for the pool. The rest has to be dropped, and must not be read.
-    pub(crate) fn take_buffer(&mut self) -> Vec<u8> {
-        if let Shape::One { key_len, .. } = &mut self.shape {
-            *key_len = 0;
-        }
-        core::mem::take(&mut self.arguments)
+    /// Returns its buffer for another entry, unless others read it, or it is larger than most.
+    #[inline]
+    pub(crate) fn into_spare(mut self) -> Option<Spare> {
+        let body = Arc::get_mut(&mut self.0)?;
+        let is_usual = (1..=POOLED_MAX).contains(&body.arguments.capacity());
+        is_usual.then_some(Spare(self.0))
     }
 
-    /// Returns the buffer, for the pool.
-    pub(crate) fn into_buffer(self) -> Vec<u8> {
-        self.arguments
+    /// Returns how many bytes of its buffer are free.
+    #[cfg(test)]
+    pub(crate) fn unused(&self) -> usize {
+        self.0.arguments.capacity() - self.0.arguments.len()
+    }
+}
+
+impl Spare {
+    /// Returns the entry that `write` writes into the buffer, which is empty.
+    #[inline(always)]
+    fn write(mut self, write: impl FnOnce(&mut Vec<u8>) -> Shape) -> Entry {
+        let body = Arc::make_mut(&mut self.0); // Nobody else has it.
+        body.arguments.clear();
+        body.shape = write(&mut body.arguments);
+        body.delay = Delay::default();
+        Entry(self.0)
+    }
+}
+
+impl From<Vec<u8>> for Spare {
+    fn from(arguments: Vec<u8>) -> Self {
+        Self(Arc::new(Body {
+            arguments,
+            ..Body::default()
+        }))
+    }
+}
+
+impl fmt::Debug for Spare {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Spare")
     }
 }
 
@@ -300,7 +332,7 @@ mod tests {
                 let (mut key, mut value) = (Vec::new(), Vec::new());
                 argument(&mut key, &resource);
                 argument(&mut value, &token);
-                for entry in [&entry, &entry.copy_into(vec![4])] {
+                for entry in [&entry, &entry.clone()] {
                     assert_eq!(entry.resource(), resource);
                     assert_eq!(entry.token().as_bytes(), token);
                     assert_eq!(entry.key_argument(), key);
@@ -332,7 +364,7 @@ mod tests {
                 let (mut keys, mut value) = (Vec::new(), Vec::new());
                 names.iter().for_each(|name| argument(&mut keys, name));
                 argument(&mut value, token);
-                for entry in [&entry, &entry.copy_into(vec![4])] {
+                for entry in [&entry, &entry.clone()] {
                     assert!(entry.is_several());
                     assert_eq!(entry.names().len(), names.len());
                     assert_eq!(entry.names().collect::<Vec<_>>(), names);

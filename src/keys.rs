@@ -63,6 +63,11 @@ pub(crate) struct ClaimKey(pub(crate) Key);
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) struct PlaceKey(pub(crate) Key);
 
+impl PlaceKey {
+    /// No place: nobody else wants the resource.
+    pub(crate) const NONE: Self = Self(Key::NONE);
+}
+
 /// Names an operation in the queue of a place.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct WaiterKey(pub(crate) Key);

@@ -75,7 +75,7 @@
 //! | `shared` | [`Redlock`], its guards and futures: lets many threads and tasks use one engine, and wakes them. |
 //! | `local` | [`LocalRedlock`]: drives the engine on the caller's own thread. |
 //! | `embedded` | Lock nodes in this process, for tests, demos and the simulator. |
-//! | `driver` | [`Driver`]: moves bytes between the engine and the sockets, looks host names up, and reads the clock. The only part that waits. |
+//! | `driver` | [`Driver`]: moves bytes between the engine and the sockets, encrypts, looks host names up, and reads the clock. The only part that waits. |
 //! | [`engine`] | The algorithm over N nodes, as a state machine: begins, decides and ends every operation, and says what is sent next. |
 //! | `node` | One connection: handshake, commands in flight, releases that are owed, and whether an answer counts. |
 //! | `config` | [`Builder`] and what it builds: settings that are valid by construction, and the URLs of nodes. |
@@ -98,7 +98,7 @@
 //!
 //! `std` (default): sockets, the event loop and the faces, on Unix. Without it the core is `no_std`
 //! with `alloc`, for targets with atomics of 64 bits. `embedded`: nodes in this process, for tests and demos. `cli`: the `shearline`
-//! command.
+//! command. `tls`: nodes with `rediss://` URLs ([`manual::tls`]).
 // Without `std`, links to what is not built lead to the features.
 #![cfg_attr(not(feature = "std"), doc = "")]
 #![cfg_attr(not(feature = "std"), doc = "[`Redlock`]: #features")]
@@ -163,6 +163,8 @@ pub mod embedded;
 #[cfg(doc)]
 pub mod manual;
 
+#[cfg(feature = "tls")]
+pub use config::TlsOptions;
 pub use config::{Address, Builder, Config, Host, LockOptions, NodeConfig, RestartGuard, Retry};
 #[cfg(feature = "std")]
 pub use driver::{BuildError, Driver, DriverWaker, FromBytesError};
@@ -170,9 +172,9 @@ pub use engine::inspection::{Found, Holder, InspectError, InspectedNode, Inspect
 #[doc(inline)]
 pub use engine::{NodeState, NodeStatus, Waking};
 pub use error::{
-    CheckError, ConfigError, ConfirmError, ExtendError, InvalidRequest, LinkError, LockError,
-    NodeOutcome, NodeReport, ReinitError, Released, Report, ServerError, TrustError, UnlockError,
-    Unusable, UrlProblem,
+    CheckError, ConfigError, ConfirmError, Day, ExtendError, InvalidRequest, LinkError, LockError,
+    NodeOutcome, NodeReport, ReinitError, Released, Report, ServerError, TlsError, TlsFailure,
+    TlsPart, TlsProblem, TrustError, UnlockError, Unusable, UrlProblem,
 };
 #[cfg(feature = "std")]
 pub use local::LocalRedlock;

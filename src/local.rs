@@ -238,6 +238,40 @@ impl LocalRedlock {
         self.prolong(lock, |engine, now, lock| engine.extend(now, lock, ttl))
     }
 
+    /// Extends `lock` by itself from now on, in the calls of this handle, as
+    /// [`LockOptions::keep`] has it from the grant on: by its [ttl](Lock::ttl) at half of its validity. For a
+    /// lock that was taken without it, or [adopted](Self::adopt). Sends nothing now; if the lock is kept
+    /// already it is kept without a limit from now on.
+    ///
+    /// ```no_run
+    /// # use shearline::{Lock, Redlock};
+    /// # fn program(bytes: &[u8]) -> Result<(), Box<dyn std::error::Error>> {
+    /// # let mut local = shearline::LocalRedlock::connect(["redis://10.0.0.1"])?;
+    /// let mut lock = local.adopt(Lock::from_bytes(bytes)?);
+    /// local.confirm(&mut lock)?; // Whether it is still held.
+    /// local.keep(&mut lock)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`keep_for`](Self::keep_for).
+    pub fn keep(&mut self, lock: &mut Lock) -> Result<(), ExtendError> {
+        self.keep_for(lock, Duration::MAX)
+    }
+
+    /// Does [`keep`](Self::keep), no longer than until `most` from now.
+    ///
+    /// # Errors
+    ///
+    /// [`ExtendError::Expired`] if the lock is not valid, was reported as lost, or is not one of this handle;
+    /// [`ExtendError::Limit`], [`ExtendError::Invalid`] (its ttl is longer than this handle allows),
+    /// [`ExtendError::Forked`], [`ExtendError::Closed`]. The lock is as it was.
+    pub fn keep_for(&mut self, lock: &mut Lock, most: Duration) -> Result<(), ExtendError> {
+        self.driver.keep_for(lock, most)
+    }
+
     /// Asks a majority of the nodes how long `lock` still lives, and sets its end to that: later or
     /// earlier than before. Changes nothing on the nodes. See
     /// [`LockGuard::confirm`](crate::LockGuard::confirm), also for the errors.
@@ -580,6 +614,7 @@ impl Builder {
     /// # Errors
     ///
     /// [`BuildError::Config`] for the first mistake in what was set, before any I/O;
+    /// [`BuildError::Tls`] for a certificate or key that cannot be used;
     /// [`BuildError::Io`] if the operating system gives no descriptor or random bytes.
     pub fn build_local(&self) -> Result<LocalRedlock, BuildError> {
         let config = self.config()?;

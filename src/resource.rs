@@ -16,13 +16,28 @@ use crate::limits::{RESOURCE_BYTES_MAX, RESOURCES_MAX, TOKEN_RANDOM_BYTES};
 ///
 /// # Errors
 ///
-/// [`InvalidRequest::EmptyResource`] and [`InvalidRequest::ResourceTooLong`].
-pub(crate) const fn check_resource(resource: &[u8]) -> Result<(), InvalidRequest> {
+/// [`InvalidRequest::EmptyResource`], [`InvalidRequest::ResourceTooLong`],
+/// [`InvalidRequest::ReservedResource`].
+pub(crate) fn check_resource(resource: &[u8]) -> Result<(), InvalidRequest> {
     match resource.len() {
         0 => Err(InvalidRequest::EmptyResource),
+        1..=RESOURCE_BYTES_MAX if resource.starts_with(RESERVED) => {
+            Err(InvalidRequest::ReservedResource)
+        }
         1..=RESOURCE_BYTES_MAX => Ok(()),
         bytes => Err(InvalidRequest::ResourceTooLong { bytes }),
     }
+}
+
+/// Says at which place of several the name is that cannot be one, where its text does not show it.
+fn at_place(index: usize, problem: InvalidRequest) -> InvalidRequest {
+    if problem == InvalidRequest::EmptyResource {
+        return InvalidRequest::EmptyResourceAt { index };
+    }
+    if let InvalidRequest::ResourceTooLong { bytes } = problem {
+        return InvalidRequest::ResourceTooLongAt { index, bytes };
+    }
+    problem
 }
 
 /// Checks that `resources` can be the names of one lock.
@@ -38,7 +53,7 @@ pub(crate) fn check_resources(resources: &[&[u8]]) -> Result<(), InvalidRequest>
         count => return Err(InvalidRequest::TooManyResources { count }),
     }
     for (second, resource) in resources.iter().enumerate() {
-        check_resource(resource)?;
+        check_resource(resource).map_err(|problem| at_place(second, problem))?;
         let mut before = resources[..second].iter();
         if let Some(first) = before.position(|other| other == resource) {
             return Err(InvalidRequest::DuplicateResource { first, second });
@@ -49,27 +64,19 @@ pub(crate) fn check_resources(resources: &[&[u8]]) -> Result<(), InvalidRequest>
 
 /// The key under which a node of [`RestartGuard::Strict`](crate::RestartGuard::Strict) keeps its
 /// marker, in the database of the locks: the incarnation of the server, and the cluster of the
-/// node. No lock can have this name there. Reading it does no harm; deleting it keeps the node from
+/// node. No lock can have this name. Reading it does no harm; deleting it keeps the node from
 /// voting for as long as the longest lock lasts.
 pub const MARKER_KEY: &[u8] = b"shearline:marker";
 
 /// The key on a node of [`RestartGuard::Strict`](crate::RestartGuard::Strict) that exists as long
 /// as the node's answers do not count: its time to live is the longest ttl and the drift. No lock
-/// can have this name there. Deleting it by hand can make two holders; `Redlock::trust_node` says
+/// can have this name. Deleting it by hand can make two holders; `Redlock::trust_node` says
 /// when it cannot.
 pub const BARRIER_KEY: &[u8] = b"shearline:barrier";
 
-/// Checks that `resource` can be a lock's name where the nodes carry markers.
-///
-/// # Errors
-///
-/// [`InvalidRequest::ReservedResource`].
-pub(crate) fn check_not_reserved(resource: &[u8]) -> Result<(), InvalidRequest> {
-    match resource == MARKER_KEY || resource == BARRIER_KEY {
-        true => Err(InvalidRequest::ReservedResource),
-        false => Ok(()),
-    }
-}
+/// What the keys of this library begin with that are no locks. A lock has no such name on any handle: one
+/// without the strict guard would take a key of those that have it.
+const RESERVED: &[u8] = b"shearline:";
 
 /// The value of a lock's key on the nodes: 20 random bytes, fresh for every attempt, followed by
 /// the label of `Builder::owner`, if any.
@@ -197,6 +204,17 @@ mod tests {
     }
 
     #[test]
+    fn names_of_this_library_are_no_names_of_locks() {
+        for name in [MARKER_KEY, BARRIER_KEY, b"shearline:", b"shearline:job"] {
+            let reserved = InvalidRequest::ReservedResource;
+            assert_eq!(check_resource(name), Err(reserved));
+        }
+        for name in ["shearline", "shearline-", "Shearline:a", " shearline:a"] {
+            assert_eq!(check_resource(name.as_bytes()), Ok(()));
+        }
+    }
+
+    #[test]
     fn several_names_are_1_to_64_that_differ() {
         let names: alloc::vec::Vec<[u8; 1]> = (0..=64).map(|byte| [byte]).collect();
         let names: alloc::vec::Vec<&[u8]> = names.iter().map(|name| &name[..]).collect();
@@ -209,10 +227,17 @@ mod tests {
             second: 3,
         };
         assert_eq!(check_resources(&[b"a", b"b", b"c", b"b"]), Err(twice));
+        let empty = InvalidRequest::EmptyResourceAt { index: 1 };
+        assert_eq!(check_resources(&[b"a", b""]), Err(empty));
+        let long = [7; RESOURCE_BYTES_MAX + 1];
+        let (index, bytes) = (2, long.len());
+        let long = check_resources(&[b"a", b"b", &long]);
         assert_eq!(
-            check_resources(&[b"a", b""]),
-            Err(InvalidRequest::EmptyResource)
+            long,
+            Err(InvalidRequest::ResourceTooLongAt { index, bytes })
         );
+        let reserved = check_resources(&[b"a", MARKER_KEY]);
+        assert_eq!(reserved, Err(InvalidRequest::ReservedResource));
     }
 
     #[test]

@@ -78,7 +78,7 @@ told_by_stories() {
 # The stories have to fail with each, and to pass without it.
 stories() {
     local name filter said status=0 binary
-    binary=$(in_copy cargo test --no-run --lib --features embedded 2>&1 | tee "$copy/stories.log" |
+    binary=$(in_copy cargo test --no-run --lib --features embedded,tls 2>&1 | tee "$copy/stories.log" |
         sed -nE 's/^ *Executable unittests src\/lib.rs \((.*)\)$/\1/p')
     [[ -n $binary ]] || { cat "$copy/stories.log"; return 1; }
     while read -r name filter; do

@@ -168,7 +168,8 @@ impl Builder {
     ///   ([`RestartGuard`]); keys that an operator has deleted keep nobody out. A node that stands still
     ///   meanwhile, and then runs an extension that was sent before, keeps its copy for the ttl and the
     ///   delay from then: one copy of few, which keeps others out only where more nodes are away.
-    /// * `inspect` and the reports of waiters tell how long the keys live, so with the delay.
+    /// * `inspect`, `watch` and the reports of waiters tell how long the keys live, so with the delay: no
+    ///   handle knows the delay of another's lock.
     ///
     /// ```no_run
     /// use std::time::Duration;
@@ -271,6 +272,19 @@ impl Builder {
         self
     }
 
+    /// Sets how nodes with a `rediss://` URL are checked, and the client certificate. Default:
+    /// the authorities that the system trusts, and no client certificate. What the URL of a node names
+    /// itself comes first.
+    ///
+    /// It makes no node use TLS: the URLs do. If none does, [`Self::config`] fails with
+    /// [`ConfigError::TlsUnused`]. Files are read when the handle is built, and one that cannot be
+    /// used is `BuildError::Tls` there.
+    #[cfg(feature = "tls")]
+    pub fn tls(mut self, options: super::TlsOptions) -> Self {
+        self.settings.tls = options;
+        self
+    }
+
     /// Returns the checked configuration.
     ///
     /// # Errors
@@ -287,6 +301,12 @@ impl Builder {
             named => return Err(ConfigError::TooManyNodes(named)),
         }
         self.check_together()?;
+        #[cfg(feature = "tls")]
+        if self.settings.tls != super::TlsOptions::default()
+            && !self.nodes.iter().any(NodeConfig::uses_tls)
+        {
+            return Err(ConfigError::TlsUnused);
+        }
         let nodes = self.nodes.as_slice().into();
         Ok(Config {
             nodes,
@@ -313,13 +333,14 @@ impl Builder {
                 maximum,
             });
         }
-        let left = self.settings.delay().map(|delay| delay.ttl(maximum));
-        match left {
-            Some(left) if drift.of(left) < left => Ok(()),
-            _ => Err(ConfigError::LockDelay {
-                delay: self.settings.lock_delay,
-                maximum,
-            }),
+        let delay = self.settings.lock_delay;
+        let Some(added) = self.settings.delay() else {
+            return Err(ConfigError::LockDelayTooLong(delay));
+        };
+        let left = added.ttl(maximum);
+        match drift.of(left) < left {
+            true => Ok(()),
+            false => Err(ConfigError::LockDelay { delay, maximum }),
         }
     }
 
@@ -566,14 +587,11 @@ mod tests {
             ),
             (
                 one().max_ttl(second).lock_delay(Duration::MAX),
-                no_time(Duration::MAX),
+                ConfigError::LockDelayTooLong(Duration::MAX),
             ),
             (
                 one().max_ttl(TTL_HARD_MAX).lock_delay(31 * day),
-                ConfigError::LockDelay {
-                    delay: 31 * day,
-                    maximum: TTL_HARD_MAX,
-                },
+                ConfigError::LockDelayTooLong(31 * day),
             ),
             (one().retry(Retry::new(0, MS..=MS)), ConfigError::Retry),
             (one().retry(Retry::new(1, 2 * MS..=MS)), ConfigError::Retry),
@@ -659,8 +677,12 @@ mod tests {
             ),
             (
                 one().lock_delay(31 * 24 * 3600 * 1000 * MS),
-                "a lock delay of 31 days is longer than 30 days, or leaves nothing of the longest ttl, 30 \
-                 days, of which it is a part; shorten it, or raise `Builder::max_ttl`",
+                "a lock delay of 31 days is longer than 30 days; shorten it",
+            ),
+            (
+                one().max_ttl(1_000 * MS).lock_delay(1_000 * MS),
+                "a lock delay of 1s leaves nothing of the longest ttl, 1s, of which it is a part; shorten \
+                 it, or raise `Builder::max_ttl`",
             ),
         ] {
             assert_eq!(builder.config().unwrap_err().to_string(), text);

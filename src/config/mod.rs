@@ -12,6 +12,8 @@
 mod builder;
 mod node;
 mod options;
+#[cfg(feature = "tls")]
+mod tls;
 mod url;
 
 use alloc::boxed::Box;
@@ -26,6 +28,10 @@ use crate::quorum::Drift;
 pub use builder::Builder;
 pub use node::{Address, Host, NodeConfig};
 pub use options::{LockOptions, RestartGuard, Retry};
+#[cfg(feature = "tls")]
+pub use tls::TlsOptions;
+#[cfg(feature = "tls")]
+pub(crate) use tls::{NodeTls, Pem};
 
 /// A checked configuration: the nodes, and everything that [`Builder`] can set.
 ///
@@ -62,6 +68,8 @@ struct Settings {
     owner: Vec<u8>,
     client_name: Option<String>,
     spin: bool,
+    #[cfg(feature = "tls")]
+    tls: TlsOptions,
 }
 
 impl Default for Settings {
@@ -81,6 +89,8 @@ impl Default for Settings {
             owner: Vec::new(),
             client_name: Some(String::from("shearline")),
             spin: false,
+            #[cfg(feature = "tls")]
+            tls: TlsOptions::default(),
         }
     }
 }
@@ -217,5 +227,11 @@ impl Config {
     #[must_use]
     pub fn spin(&self) -> bool {
         self.settings.spin
+    }
+
+    /// Returns how nodes with a `rediss://` URL are checked, where their URLs do not say.
+    #[cfg(feature = "tls")]
+    pub fn tls(&self) -> &TlsOptions {
+        &self.settings.tls
     }
 }

@@ -5,12 +5,16 @@ use alloc::sync::Arc;
 use core::fmt::{self, Write as _};
 use core::net::IpAddr;
 
+#[cfg(feature = "tls")]
+use super::tls::NodeTls;
+
 /// One node, as its URL describes it.
 ///
 /// Parsed from
 ///
 /// ```text
 /// redis://[user[:password]@]host[:port][/database]
+/// rediss://[user[:password]@]host[:port][/database][?ca=file][&cert=file&key=file][&name=name]
 /// unix://[user[:password]@]/path[?db=database]
 /// host[:port]
 /// ```
@@ -20,6 +24,16 @@ use core::net::IpAddr;
 /// without a zone. User, password and path are percent-decoded and must be UTF-8. The last `@` in
 /// front of the host ends the password, so that it may contain more of them; `/`, `?`, `#`, `%`
 /// and spaces have to be escaped in it.
+///
+/// `rediss://`, or `valkeys://`, is TLS, with the feature `tls`; without that feature it is refused
+/// ([`UrlProblem::Tls`](crate::UrlProblem::Tls)). `ca` is a file with the authorities to trust, `cert`
+/// and `key` are the files of a client certificate, all in PEM form; `name` is the name that the
+/// certificate of the node must be for, if that is not the host. Each may be given once, in any order,
+/// percent-encoded as a path is. What is missing is as `Builder::tls` says.
+///
+/// A name is looked up for each connection, beside all other work: a look-up that takes long delays no
+/// call. Its addresses are tried in order, one of each family at once until one has worked.
+/// [`connect_timeout`](crate::Builder::connect_timeout) bounds all of that together.
 ///
 /// `Debug` shows no credentials.
 ///
@@ -38,7 +52,13 @@ pub struct NodeConfig {
     label: Arc<str>,
     credentials: Option<Credentials>,
     database: u32,
+    tls: Option<NodeTls>,
 }
+
+/// Without the feature `tls` no node has it.
+#[cfg(not(feature = "tls"))]
+#[derive(Clone)]
+enum NodeTls {}
 
 /// Who to log in as. Without `Debug`, so that nothing that contains it can show it by accident.
 #[derive(Clone)]
@@ -55,7 +75,27 @@ impl NodeConfig {
             label,
             credentials,
             database,
+            tls: None,
         }
+    }
+
+    #[cfg(feature = "tls")]
+    pub(super) fn with_tls(self, tls: NodeTls) -> Self {
+        Self {
+            tls: Some(tls),
+            ..self
+        }
+    }
+
+    #[cfg(feature = "tls")]
+    pub(crate) fn tls(&self) -> Option<&NodeTls> {
+        self.tls.as_ref()
+    }
+
+    /// Returns `true` if it is reached by TLS. Without the feature `tls` no node is.
+    #[must_use]
+    pub fn uses_tls(&self) -> bool {
+        self.tls.is_some()
     }
 
     /// Where the node is.
@@ -103,6 +143,7 @@ impl fmt::Debug for NodeConfig {
             .field("label", &self.label)
             .field("credentials", &format_args!("{credentials}"))
             .field("database", &self.database)
+            .field("tls", &self.uses_tls())
             .finish()
     }
 }

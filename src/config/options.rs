@@ -234,6 +234,8 @@ impl LockOptions {
     /// * `Redlock` extends on its I/O thread, whatever the threads of the program do. `LocalRedlock`,
     ///   `Driver` and [`Engine`](crate::engine::Engine) do it in their turns: the program has to call
     ///   `poll` or `turn`, at least as often as `until_deadline` says.
+    /// * A lock that is held already, or that came from another process, can be kept from then on:
+    ///   `LockGuard::keep`, `LocalRedlock::keep`.
     /// * A program that hangs keeps its lock. [`keep_for`](Self::keep_for) limits that.
     ///
     /// Costs a small allocation when the lock is granted, and for each extension one command to each

@@ -10,6 +10,8 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use core::str::FromStr;
 
 use super::node::{Address, Credentials, Host, NodeConfig};
+#[cfg(feature = "tls")]
+use super::tls::{Identity, NodeTls, Pem};
 use crate::error::UrlProblem;
 use crate::limits::{CREDENTIAL_BYTES_MAX, HOST_BYTES_MAX, UNIX_PATH_BYTES_MAX};
 
@@ -17,6 +19,7 @@ const PORT_DEFAULT: u16 = 6379;
 
 enum Scheme {
     Tcp,
+    Tls,
     Unix,
 }
 
@@ -45,6 +48,15 @@ fn parse(text: &str) -> Result<NodeConfig, UrlProblem> {
         Scheme::Tcp => {
             let address = tcp_address(place)?;
             Ok(NodeConfig::new(address, credentials, tcp_database(tail)?))
+        }
+        #[cfg(not(feature = "tls"))]
+        Scheme::Tls => Err(UrlProblem::Tls),
+        #[cfg(feature = "tls")]
+        Scheme::Tls => {
+            let address = tcp_address(place)?;
+            let (path, query) = tail.split_at(tail.find(['?', '#']).unwrap_or(tail.len()));
+            let node = NodeConfig::new(address, credentials, tcp_database(path)?);
+            Ok(node.with_tls(tls_query(query)?))
         }
         // A unix socket is on this machine; a host in front of its path is a slip.
         Scheme::Unix if !place.is_empty() => Err(UrlProblem::Path),
@@ -75,7 +87,7 @@ fn split_scheme(text: &str) -> Result<(Scheme, &str), UrlProblem> {
     match () {
         () if is("redis") || is("valkey") => Ok((Scheme::Tcp, rest)),
         () if is("unix") => Ok((Scheme::Unix, rest)),
-        () if is("rediss") || is("valkeys") => Err(UrlProblem::Tls),
+        () if is("rediss") || is("valkeys") => Ok((Scheme::Tls, rest)),
         () => Err(UrlProblem::Scheme),
     }
 }
@@ -183,6 +195,53 @@ fn tcp_database(tail: &str) -> Result<u32, UrlProblem> {
     match tail.strip_prefix('/') {
         None | Some("") => Ok(0),
         Some(digits) => database(digits),
+    }
+}
+
+/// `?ca=..&cert=..&key=..&name=..`, each at most once and in any order.
+#[cfg(feature = "tls")]
+fn tls_query(query: &str) -> Result<NodeTls, UrlProblem> {
+    let Some(pairs) = query.strip_prefix('?') else {
+        return match query {
+            "" => Ok(NodeTls::default()),
+            _ => Err(UrlProblem::Query),
+        };
+    };
+    let [mut ca, mut certificate, mut key, mut name] = [const { None }; 4];
+    for pair in pairs.split('&') {
+        let (word, value) = pair.split_once('=').ok_or(UrlProblem::Query)?;
+        let place = match word {
+            "ca" => &mut ca,
+            "cert" => &mut certificate,
+            "key" => &mut key,
+            "name" => &mut name,
+            _ => return Err(UrlProblem::Query),
+        };
+        if value.contains('#') || place.replace(file(value)?).is_some() {
+            return Err(UrlProblem::Query);
+        }
+    }
+    let identity = match (certificate, key) {
+        (Some(certificate), Some(key)) => Some(Identity {
+            certificate: Pem::File(certificate),
+            key: Pem::File(key),
+        }),
+        (None, None) => None,
+        _ => return Err(UrlProblem::Identity),
+    };
+    Ok(NodeTls {
+        authorities: ca.map(Pem::File),
+        identity,
+        name,
+    })
+}
+
+/// The path of a file, or a name: some text.
+#[cfg(feature = "tls")]
+fn file(value: &str) -> Result<String, UrlProblem> {
+    match percent_decoded(value)? {
+        text if text.is_empty() || text.contains('\0') => Err(UrlProblem::Query),
+        text => Ok(text),
     }
 }
 
@@ -338,6 +397,31 @@ mod tests {
         }
     }
 
+    #[cfg(feature = "tls")]
+    #[test]
+    fn good_urls_of_tls() {
+        let parsed = |text: &str| parse(text).unwrap_or_else(|problem| panic!("{text}: {problem}"));
+        for plain in ["redis://h", "h", "valkey://u:p@h", "unix:///r"] {
+            assert!(!parsed(plain).uses_tls(), "{plain}");
+        }
+        for text in ["rediss://h", "VALKEYS://h:6379/", "rediss://h/0"] {
+            let node = parsed(text);
+            assert_eq!(described(&node), ("h:6379", None, None, 0), "{text}");
+            assert!(node.tls() == Some(&NodeTls::default()), "{text}");
+        }
+        let node = parsed("rediss://u:p@h:7/2?name=db.example&key=/k%20%40&ca=/c.pem&cert=./e");
+        assert_eq!(described(&node), ("h:7", Some("u"), Some("p"), 2));
+        let expected = NodeTls {
+            authorities: Some(Pem::File("/c.pem".into())),
+            identity: Some(Identity {
+                certificate: Pem::File("./e".into()),
+                key: Pem::File("/k @".into()),
+            }),
+            name: Some("db.example".into()),
+        };
+        assert!(node.tls() == Some(&expected));
+    }
+
     /// Each row: what is wrong with all of its texts, which a `|` divides.
     #[test]
     fn bad_urls() {
@@ -356,7 +440,24 @@ mod tests {
                 P::Scheme,
                 "http://h|://h|redis2://h|redis+unix:///r|u:p://w@h",
             ),
+            #[cfg(not(feature = "tls"))]
             (P::Tls, "rediss://h|valkeys://h|Rediss://u:p@h:1/x"),
+            #[cfg(feature = "tls")]
+            (P::Database, "rediss://h/x|valkeys://h/-1?ca=a"),
+            #[cfg(feature = "tls")]
+            (P::Identity, "rediss://h?cert=a|rediss://h/1?key=b&ca=c"),
+            #[cfg(feature = "tls")]
+            (
+                P::Query,
+                "rediss://h?|rediss://h?db=1|rediss://h?ca=|rediss://h?ca=a&ca=b|rediss://h?ca",
+            ),
+            #[cfg(feature = "tls")]
+            (
+                P::Query,
+                "rediss://h?ca=a&|rediss://h#a|rediss://h?ca=a#b|rediss://h?ca=%00|redis://h?ca=a",
+            ),
+            #[cfg(feature = "tls")]
+            (P::Credentials, "rediss://u:a/b@h|rediss://h?ca=a@b"),
             (
                 P::Host,
                 "redis://|redis://:6379|redis:///0|redis://u:p@|:1|/|@|=|.",

@@ -4,8 +4,8 @@ use std::io;
 
 use crate::engine::inspection::InspectError;
 use crate::error::{
-    CheckError, ConfigError, ConfirmError, ExtendError, LockError, ReinitError, TrustError,
-    UnlockError,
+    CheckError, ConfigError, ConfirmError, ExtendError, LockError, ReinitError, TlsError,
+    TrustError, UnlockError,
 };
 
 /// Why a handle could not be built. An unreachable node is no reason: the handle tries it again for
@@ -16,9 +16,21 @@ pub enum BuildError {
     /// The configuration has a mistake; nothing was sent.
     #[error(transparent)]
     Config(#[from] ConfigError),
+    /// A certificate, key or name for TLS cannot be used; nothing was sent.
+    #[error(transparent)]
+    Tls(TlsError),
     /// The operating system refused what an event loop needs: a descriptor, or random bytes.
     #[error("no event loop could be made ({0}); look at the limit of open files (`ulimit -n`)")]
-    Io(#[from] io::Error),
+    Io(#[source] io::Error),
+}
+
+impl From<io::Error> for BuildError {
+    fn from(error: io::Error) -> Self {
+        match error.downcast::<TlsError>() {
+            Ok(error) => Self::Tls(error),
+            Err(error) => Self::Io(error),
+        }
+    }
 }
 
 /// Why a handle refuses a call.

@@ -3,28 +3,37 @@
 //! A link puts what happens into the inbox as inputs of the engine, in the order in which it happened. The
 //! rules of reading and writing, each held by a test in `link/tests`:
 //!
-//! * A short read has drained the socket, unless its event reported an end or an error: data and
-//!   the end may share one event, and then reading goes on until it meets the end.
+//! * A read that has drained the socket is the last (without TLS a short one has), unless its event
+//!   reported an end or an error: data and the end may share one event, and then reading goes on until
+//!   it meets the end.
 //! * A turn reads a bounded number of buffers. [`Link::has_more`] returns `true` if there is more.
 //! * After a failed write nothing more is written. What the node had sent before, which may say
 //!   why, is read to its end and kept before the disconnect.
 //! * A readiness that is out of date does nothing.
+//! * With TLS a connection is being opened until the handshake is done. What was taken to be encrypted
+//!   blocks the link until the kernel has all of it.
 //!
 //! # Not here
 //!
-//! Time: the engine decides how long a connection may take to open, and when it is tried again.
+//! Time: the engine decides how long a connection may take to open, and when it is tried again. Which
+//! address of a name is tried, and when: `opening`.
 
-use alloc::vec::{IntoIter, Vec};
+mod opening;
+
+use alloc::vec;
 use core::net::SocketAddr;
 
 use mio::{Registry, Token};
 
+use self::opening::{Opener, Opening};
 use super::probe::Target;
 use super::resolve::{Addresses, Lookup};
-use super::socket::{Received, Socket, Tools};
+use super::socket::{Socket, Tools};
+use super::tcp::Received;
+use super::tls::Connector;
 use crate::config::{Address, Host};
 use crate::engine::{Input, NodeId};
-use crate::error::LinkError;
+use crate::error::{LinkError, Unusable};
 
 /// Most buffers read from one socket in one turn, so that one node does not hold up the others.
 const READS_PER_TURN: usize = 4;
@@ -37,6 +46,8 @@ const READS_AFTER_FAILURE: usize = 256;
 pub(super) struct Link {
     node: NodeId,
     address: Address,
+    /// What TLS needs, if it is used.
+    tls: Option<Connector>,
     state: State,
     /// What events have reported and [`Link::service`] has not used yet.
     ready: Ready,
@@ -45,6 +56,8 @@ pub(super) struct Link {
     /// Which of the addresses of a name is tried first: the one that last worked, or the one after
     /// that which last timed out.
     first: usize,
+    /// That address has worked.
+    first_works: bool,
     /// The address of the last connection, or of the last attempt to open one.
     last: Option<SocketAddr>,
 }
@@ -56,22 +69,13 @@ enum State {
     /// The name is being looked up.
     Resolving,
     /// A connection is being opened.
-    Connecting(Connecting),
+    Connecting(Opening),
     /// The connection is up.
     Up {
         socket: Socket,
         /// The last write was cut short.
         blocked: bool,
     },
-}
-
-#[derive(Debug)]
-struct Connecting {
-    socket: Socket,
-    /// Which address of the name this one is, by its place in the answer of the look-up.
-    place: usize,
-    /// The addresses to try if it fails.
-    rest: IntoIter<(usize, SocketAddr)>,
 }
 
 /// What events have reported of a connection.
@@ -84,14 +88,16 @@ pub(super) struct Ready {
 }
 
 impl Link {
-    pub(super) fn new(node: NodeId, address: &Address) -> Self {
+    pub(super) fn new(node: NodeId, address: &Address, tls: Option<Connector>) -> Self {
         Self {
             node,
             address: address.clone(),
+            tls,
             state: State::Idle,
             ready: Ready::default(),
             lookup: None,
             first: 0,
+            first_works: false,
             last: None,
         }
     }
@@ -102,20 +108,16 @@ impl Link {
             matches!(self.state, State::Idle),
             "one connection at a time"
         );
+        if let Some(Err(reason)) = self.tls.as_mut().map(Connector::refresh) {
+            return self.fail(reason, tools);
+        }
         let opened = match &self.address {
             Address::Unix { path } => Socket::connect_unix(path, tools.registry, self.token())
                 .map(|socket| self.connected(socket, tools)),
             Address::Tcp {
                 host: Host::Ip(ip),
                 port,
-            } => {
-                let address = (*ip, *port).into();
-                self.connect(
-                    Vec::from([(0, address)]).into_iter(),
-                    LinkError::Refused,
-                    tools,
-                )
-            }
+            } => self.connect(vec![(*ip, *port).into()], tools),
             Address::Tcp {
                 host: Host::Name(name),
                 port,
@@ -139,7 +141,10 @@ impl Link {
     /// Returns the address of the last connection or attempt; `None` if there was none.
     pub(super) fn target(&self) -> Option<Target> {
         match &self.address {
-            Address::Tcp { .. } => self.last.map(Target::Tcp),
+            Address::Tcp { .. } => {
+                let tls = self.tls.as_ref().map(Connector::terms);
+                self.last.map(|address| Target::Tcp(address, tls))
+            }
             Address::Unix { path } => Some(Target::Unix(path.clone())),
         }
     }
@@ -154,6 +159,14 @@ impl Link {
     /// Returns `true` while the connection is up.
     pub(super) fn is_up(&self) -> bool {
         matches!(self.state, State::Up { .. })
+    }
+
+    #[cfg(test)]
+    pub(super) fn socket(&self) -> &Socket {
+        let State::Up { socket, .. } = &self.state else {
+            panic!("not up but {:?}", self.state)
+        };
+        socket
     }
 
     /// Does what the recorded events, and the look-up, make possible.
@@ -183,8 +196,8 @@ impl Link {
         self.ready.readable && matches!(self.state, State::Up { .. })
     }
 
-    /// Writes as much of `bytes` as the kernel takes, and returns how much. If that is not all,
-    /// `Writable` will be reported. On an error, call [`Self::give_up`].
+    /// Writes as much of `bytes` as the kernel takes, and returns how much. If that is not all, or not
+    /// all of it has left, `Writable` will be reported. On an error, call [`Self::give_up`].
     pub(super) fn write(
         &mut self,
         bytes: &[u8],
@@ -195,7 +208,7 @@ impl Link {
             return Err(LinkError::Closed);
         };
         let sent = socket.write(bytes)?;
-        if sent < bytes.len() {
+        if sent < bytes.len() || socket.has_unsent() {
             *blocked = true;
             socket.watch_writable(true, tools.registry, token)?;
         }
@@ -218,10 +231,9 @@ impl Link {
         self.ready = Ready::default();
         match core::mem::replace(&mut self.state, State::Idle) {
             State::Idle | State::Resolving => {}
-            State::Connecting(connecting) => {
-                // It took too long: the next attempt begins with the address after it.
-                self.first = connecting.place + 1;
-                connecting.socket.abort(registry);
+            State::Connecting(opening) => {
+                (self.first, self.first_works) = (opening.abort(registry), false);
+                self.forget_sessions();
             }
             State::Up { socket, .. } => socket.abort(registry),
         }
@@ -242,8 +254,19 @@ impl Link {
         Token(self.node.index())
     }
 
+    /// A TLS handshake has failed: the next one checks the certificate of the node.
+    #[cold]
+    fn forget_sessions(&mut self) {
+        if let Some(tls) = &mut self.tls {
+            tls.forget_sessions();
+        }
+    }
+
     fn fail(&mut self, reason: LinkError, tools: &mut Tools<'_>) {
         self.abort(tools.registry);
+        if Unusable::of(reason).is_some() {
+            self.forget_sessions();
+        }
         tools.inbox.keep(Input::Disconnected {
             node: self.node,
             reason,
@@ -259,62 +282,56 @@ impl Link {
         if !matches!(self.state, State::Resolving) {
             return;
         }
-        let opened = found.and_then(|addresses| {
-            let addresses = in_order(addresses, self.first);
-            self.connect(addresses, LinkError::Unresolved, tools)
-        });
+        let opened = found.and_then(|addresses| self.connect(addresses, tools));
         if let Err(reason) = opened {
             self.fail(reason, tools);
         }
     }
 
-    /// Begins a connection to the first of `addresses` that allows one. If none does, returns the error
-    /// of the last, or `reason` if there is no address.
-    fn connect(
-        &mut self,
-        mut addresses: IntoIter<(usize, SocketAddr)>,
-        mut reason: LinkError,
-        tools: &mut Tools<'_>,
-    ) -> Result<(), LinkError> {
-        while let Some((place, address)) = addresses.next() {
-            match Socket::connect_tcp(address, tools.registry, self.token()) {
-                Ok(socket) => {
-                    self.ready = Ready::default();
-                    self.last = Some(address);
-                    let connecting = Connecting {
-                        socket,
-                        place,
-                        rest: addresses,
-                    };
-                    self.state = State::Connecting(connecting);
-                    return Ok(());
-                }
-                Err(error) => reason = error,
-            }
+    fn opener<'a>(&self, registry: &'a Registry) -> Opener<'a> {
+        Opener {
+            terms: self.tls.as_ref().map(Connector::terms),
+            registry,
+            token: self.token(),
         }
-        Err(reason)
+    }
+
+    fn connect(&mut self, addresses: Addresses, tools: &mut Tools<'_>) -> Result<(), LinkError> {
+        let opener = self.opener(tools.registry);
+        let opening = Opening::begin(addresses, self.first, self.first_works, &opener)?;
+        self.ready = Ready::default();
+        self.last = opening.latest;
+        self.state = State::Connecting(opening);
+        Ok(())
     }
 
     fn finish_connecting(&mut self, tools: &mut Tools<'_>) {
-        let State::Connecting(connecting) = core::mem::replace(&mut self.state, State::Idle) else {
+        let State::Connecting(mut opening) = core::mem::replace(&mut self.state, State::Idle)
+        else {
             return;
         };
-        match connecting.socket.is_connected() {
-            Ok(true) => {
-                self.first = connecting.place;
-                self.connected(connecting.socket, tools);
+        let result = opening.go_on(&self.opener(tools.registry)).transpose();
+        self.last = opening.latest;
+        let Some(result) = result else {
+            self.state = State::Connecting(opening);
+            return;
+        };
+        if opening.has_failed {
+            self.forget_sessions();
+        }
+        opening.abort(tools.registry);
+        match result {
+            Ok(attempt) => {
+                (self.first, self.first_works) = (attempt.place, true);
+                self.last = Some(attempt.address);
+                self.connected(attempt.socket, tools);
             }
-            Ok(false) => self.state = State::Connecting(connecting),
-            Err(reason) => {
-                connecting.socket.abort(tools.registry);
-                if let Err(reason) = self.connect(connecting.rest, reason, tools) {
-                    self.fail(reason, tools);
-                }
-            }
+            Err(reason) => self.fail(reason, tools),
         }
     }
 
     fn connected(&mut self, socket: Socket, tools: &mut Tools<'_>) {
+        self.ready.readable |= socket.reads_ahead();
         self.state = State::Up {
             socket,
             blocked: false,
@@ -334,7 +351,7 @@ impl Link {
                         node: self.node,
                         bytes: &tools.buffer[..len],
                     });
-                    if len < tools.buffer.len() && !self.ready.ending {
+                    if socket.is_drained(len, tools.buffer.len()) && !self.ready.ending {
                         self.ready.readable = false;
                         return None;
                     }
@@ -351,7 +368,8 @@ impl Link {
         None
     }
 
-    /// The socket can be written to: reports that if a write was cut short.
+    /// The socket can be written to: writes what was taken, and then reports that it can be written to if
+    /// a write was cut short.
     fn unblock(&mut self, tools: &mut Tools<'_>) {
         let token = self.token();
         self.ready.writable = false;
@@ -359,6 +377,11 @@ impl Link {
         let State::Up { socket, blocked } = &mut self.state else {
             return;
         };
+        match socket.flush() {
+            Ok(true) => {}
+            Ok(false) => return,
+            Err(reason) => return self.give_up(reason, tools),
+        }
         if !core::mem::take(blocked) {
             return;
         }
@@ -367,14 +390,6 @@ impl Link {
             Err(reason) => self.fail(reason, tools),
         }
     }
-}
-
-/// Returns the addresses with their places: from place `first` on, then those before it.
-fn in_order(addresses: Addresses, first: usize) -> IntoIter<(usize, SocketAddr)> {
-    let mut addresses: Vec<_> = addresses.into_iter().enumerate().collect();
-    let first = first % addresses.len().max(1);
-    addresses.rotate_left(first);
-    addresses.into_iter()
 }
 
 #[cfg(test)]

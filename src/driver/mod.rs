@@ -3,7 +3,8 @@
 //! [`Driver`] is for programs with an event loop of their own. One turn of it sleeps until something is
 //! ready or due, reads, fires timers, and writes.
 //!
-//! * `clock` is the only place that reads a clock, `socket` the only one that reads or writes.
+//! * `clock` is the only place that reads a clock, `socket` and, for TLS, `tls` the only ones that
+//!   read or write; `tcp` has what both know of TCP.
 //! * `link` is the connection to one node, `resolve` looks up its name; `probe` asks whether its server
 //!   answers. `wire` has those of all nodes, and carries out what an engine asks for; `inbox` keeps what
 //!   happens on them; `poller` is what a thread sleeps in.
@@ -27,6 +28,10 @@
 #[cfg(not(unix))]
 compile_error!("the feature `std` of shearline needs a unix; without it the core builds anywhere");
 
+#[cfg(all(test, feature = "tls"))]
+#[path = "../../tests/it/servers/authority.rs"]
+#[allow(dead_code, reason = "few certificates are needed here")]
+mod authority;
 pub(crate) mod clock;
 mod error;
 mod handover;
@@ -38,8 +43,14 @@ mod ready;
 mod report;
 mod resolve;
 mod socket;
+mod tcp;
 #[cfg(test)]
 mod tests;
+#[cfg(feature = "tls")]
+mod tls;
+#[cfg(not(feature = "tls"))]
+#[path = "no_tls.rs"]
+mod tls;
 mod turn;
 mod waker;
 mod wire;
@@ -150,7 +161,8 @@ impl Driver {
     ///
     /// # Errors
     ///
-    /// The operating system gives no descriptor, or no random bytes. An unreachable node is no error.
+    /// The operating system gives no descriptor, or no random bytes. Or a file for TLS cannot be used;
+    /// the error then holds a [`TlsError`](crate::TlsError). An unreachable node is no error.
     pub fn new(config: &Config) -> io::Result<Self> {
         Self::seeded(config, poller::fresh_seed()?)
     }
@@ -266,6 +278,26 @@ impl Driver {
     pub fn extend(&mut self, lock: &Lock, ttl: Duration) -> Result<RoundId, ExtendError> {
         self.begin()?
             .ask(|engine, now| engine.extend(now, lock, ttl))
+    }
+
+    /// Extends `lock` by itself from now on. See [`LocalRedlock::keep`](crate::LocalRedlock::keep).
+    ///
+    /// # Errors
+    ///
+    /// As [`keep_for`](Self::keep_for).
+    pub fn keep(&mut self, lock: &mut Lock) -> Result<(), ExtendError> {
+        self.keep_for(lock, Duration::MAX)
+    }
+
+    /// Does [`keep`](Self::keep), no longer than until `most` from now.
+    ///
+    /// # Errors
+    ///
+    /// [`ExtendError::Expired`], [`ExtendError::Limit`], [`ExtendError::Invalid`], [`ExtendError::Forked`] or
+    /// [`ExtendError::Closed`]: the lock is as it was.
+    pub fn keep_for(&mut self, lock: &mut Lock, most: Duration) -> Result<(), ExtendError> {
+        self.begin()?
+            .ask(|engine, now| engine.keep(now, lock, most))
     }
 
     /// Asks a majority how long `lock` still lives. The outcome is an [`Event::Confirmed`], with what is to
@@ -489,6 +521,7 @@ impl Builder {
     /// # Errors
     ///
     /// [`BuildError::Config`] for the first mistake in what was set, before any I/O;
+    /// [`BuildError::Tls`] for a certificate or key that cannot be used;
     /// [`BuildError::Io`] if the operating system gives no descriptor or random bytes.
     pub fn build_driver(&self) -> Result<Driver, BuildError> {
         let mut driver = Driver::new(&self.config()?)?;

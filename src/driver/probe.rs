@@ -9,13 +9,15 @@ use alloc::string::String;
 
 use mio::{Registry, Token};
 
-use super::socket::{Received, Socket, Tools};
+use super::socket::{Socket, Tools};
+use super::tcp::Received;
+use super::tls::Terms;
 use crate::error::LinkError;
 
 /// Where a probe connects to: the address of its node's connection.
 #[derive(Clone, Debug)]
 pub(super) enum Target {
-    Tcp(SocketAddr),
+    Tcp(SocketAddr, Option<Terms>),
     Unix(String),
 }
 
@@ -43,7 +45,10 @@ impl Probe {
     pub(super) fn open(&mut self, target: Target, bytes: &'static [u8], registry: &Registry) {
         self.close(registry);
         let socket = match target {
-            Target::Tcp(address) => Socket::connect_tcp(address, registry, self.token),
+            Target::Tcp(address, None) => Socket::connect_tcp(address, registry, self.token),
+            Target::Tcp(address, Some(terms)) => {
+                Socket::connect_tls(address, terms, registry, self.token)
+            }
             Target::Unix(path) => Socket::connect_unix(&path, registry, self.token),
         };
         (self.socket, self.question) = (socket.ok(), bytes);
@@ -84,7 +89,7 @@ impl Probe {
             && !self.question.is_empty()
             && socket.is_connected()?
         {
-            if socket.write(self.question)? < self.question.len() {
+            if socket.write(self.question)? < self.question.len() || !socket.flush()? {
                 return Err(LinkError::Closed); // A new socket has room for some bytes.
             }
             self.question = &[];

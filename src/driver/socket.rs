@@ -1,16 +1,14 @@
 //! A non-blocking stream socket: system calls, and what their results mean.
 //!
 //! * A read or a write never blocks and is never cut short by a signal.
-//! * Every error becomes a [`LinkError`], by one table.
-//! * A TCP connection that is up has `TCP_NODELAY`, and ends with an error after 5 s of
-//!   unacknowledged bytes (`TCP_USER_TIMEOUT`) or 8 s of silence (keepalive).
+//! * A socket with TLS is used as the others are; it is connected when its handshake is done.
 //! * There are two ways to close: by a reset ([`Socket::abort`]), which discards what the kernel has not
 //!   sent yet, and in order ([`Socket::close`]), which sends it. Dropping the value closes the
 //!   descriptor and does nothing else: that is what a forked child may do.
 //!
 //! # Not here
 //!
-//! When to read and write, and why: `link`.
+//! When to read and write, and why: `link`. What the system says of TCP: `tcp`. Encryption: `tls`.
 
 use alloc::sync::Arc;
 use std::io::{self, Read, Write};
@@ -21,18 +19,12 @@ use std::time::Duration;
 use mio::event::Source;
 use mio::net::{TcpStream, UnixStream};
 use mio::{Interest, Registry, Token, Waker};
-use rustix::io::Errno;
 use rustix::net::{connect_unspec, sockopt};
 
 use super::inbox::Inbox;
+use super::tcp::{self, Received, link_error, opening_error};
+use super::tls::{Session, Terms};
 use crate::error::LinkError;
-
-/// How long sent bytes may stay unacknowledged before the connection is dead. Shorter than most
-/// ttls, so that a `SET` from before a partition does not run long after it.
-const USER_TIMEOUT: Duration = Duration::from_secs(5);
-const KEEPALIVE_IDLE: Duration = Duration::from_secs(5);
-const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(1);
-const KEEPALIVE_PROBES: u32 = 3;
 
 const READ: Interest = Interest::READABLE;
 const READ_AND_WRITE: Interest = Interest::READABLE.add(Interest::WRITABLE);
@@ -45,19 +37,6 @@ pub(super) struct Tools<'a> {
     pub(super) inbox: &'a mut Inbox,
 }
 
-/// What a read has returned.
-#[derive(Debug, Eq, PartialEq)]
-pub(super) enum Received {
-    /// The number of bytes, at least one.
-    Bytes(usize),
-    /// Nothing for now.
-    Nothing,
-    /// The other side has sent all it will send.
-    End,
-    /// The connection is broken.
-    Failed(LinkError),
-}
-
 #[derive(Debug)]
 pub(super) struct Socket(Stream);
 
@@ -65,6 +44,7 @@ pub(super) struct Socket(Stream);
 enum Stream {
     Tcp(TcpStream),
     Unix(UnixStream),
+    Tls(Session),
 }
 
 impl Socket {
@@ -75,13 +55,26 @@ impl Socket {
         token: Token,
     ) -> Result<Self, LinkError> {
         let stream = TcpStream::connect(address).map_err(|error| opening_error(&error))?;
-        let mut socket = Self(Stream::Tcp(stream));
+        Self(Stream::Tcp(stream)).registered(registry, token)
+    }
+
+    /// Begins a connection with TLS. Call [`Self::is_connected`] at each event of the socket.
+    pub(super) fn connect_tls(
+        address: SocketAddr,
+        terms: Terms,
+        registry: &Registry,
+        token: Token,
+    ) -> Result<Self, LinkError> {
+        Self(Stream::Tls(Session::connect(address, terms)?)).registered(registry, token)
+    }
+
+    fn registered(mut self, registry: &Registry, token: Token) -> Result<Self, LinkError> {
         // Both interests once: events of TCP are edges, so a writability that is not waited for
         // costs no wake-up.
         registry
-            .register(socket.source(), token, READ_AND_WRITE)
+            .register(self.source(), token, READ_AND_WRITE)
             .map_err(|error| opening_error(&error))?;
-        Ok(socket)
+        Ok(self)
     }
 
     /// Connects to a unix socket. The connection is up at once.
@@ -98,11 +91,13 @@ impl Socket {
         Ok(socket)
     }
 
-    /// Returns `true` if the connection is up, with its options set; `false` if it is still being opened.
-    pub(super) fn is_connected(&self) -> Result<bool, LinkError> {
-        let connected = match &self.0 {
-            Stream::Tcp(stream) => finish_tcp(stream),
+    /// Returns `true` if the connection is up, with its options set and its TLS handshake done; `false`
+    /// if it is still being opened.
+    pub(super) fn is_connected(&mut self) -> Result<bool, LinkError> {
+        let connected = match &mut self.0 {
+            Stream::Tcp(stream) => tcp::is_connected(stream),
             Stream::Unix(_) => Ok(true),
+            Stream::Tls(session) => return session.is_connected(),
         };
         connected.map_err(|error| opening_error(&error))
     }
@@ -112,6 +107,7 @@ impl Socket {
             let result = match &mut self.0 {
                 Stream::Tcp(stream) => stream.read(buffer),
                 Stream::Unix(stream) => stream.read(buffer),
+                Stream::Tls(session) => return session.read(buffer),
             };
             return match result {
                 Ok(0) => Received::End,
@@ -123,13 +119,44 @@ impl Socket {
         }
     }
 
+    /// Returns `true` if the last read, which got `len` of at most `room` bytes, has left nothing.
+    pub(super) fn is_drained(&self, len: usize, room: usize) -> bool {
+        match &self.0 {
+            Stream::Tcp(_) | Stream::Unix(_) => len < room,
+            Stream::Tls(session) => session.is_drained(len, room),
+        }
+    }
+
     /// Writes as much of `bytes` as the kernel takes, and returns how much. Less than all means that
-    /// its buffer is full; an event reports when it is not.
+    /// its buffer is full; an event reports when it is not. With TLS what was taken may have to be
+    /// [flushed](Self::flush).
     pub(super) fn write(&mut self, bytes: &[u8]) -> Result<usize, LinkError> {
         match &mut self.0 {
             Stream::Tcp(stream) => write(stream, bytes),
             Stream::Unix(stream) => write(stream, bytes),
+            Stream::Tls(session) => session.write(bytes),
         }
+    }
+
+    /// Returns `true` if something that was taken is not with the kernel yet.
+    pub(super) fn has_unsent(&self) -> bool {
+        match &self.0 {
+            Stream::Tcp(_) | Stream::Unix(_) => false,
+            Stream::Tls(session) => session.has_unsent(),
+        }
+    }
+
+    /// Writes what was taken. Returns `true` if the kernel has all of it.
+    pub(super) fn flush(&mut self) -> Result<bool, LinkError> {
+        match &mut self.0 {
+            Stream::Tcp(_) | Stream::Unix(_) => Ok(true),
+            Stream::Tls(session) => session.flush(),
+        }
+    }
+
+    /// Returns `true` if bytes that were read from the system may wait here, of which no event reports.
+    pub(super) fn reads_ahead(&self) -> bool {
+        matches!(self.0, Stream::Tls(_))
     }
 
     /// Sets whether an event reports that a full socket takes bytes again.
@@ -154,7 +181,12 @@ impl Socket {
     /// Closes by a reset: the kernel discards what it has not sent yet.
     pub(super) fn abort(mut self, registry: &Registry) {
         // If the system refuses one of these, the others are enough; the descriptor is closed anyway.
-        if let Stream::Tcp(stream) = &self.0 {
+        let stream = match &self.0 {
+            Stream::Tcp(stream) => Some(stream),
+            Stream::Tls(session) => Some(session.stream()),
+            Stream::Unix(_) => None,
+        };
+        if let Some(stream) = stream {
             let _ = sockopt::set_socket_linger(stream, Some(Duration::ZERO));
             // Closing resets only if no other process has the socket, and a forked child has a copy of
             // the descriptor. Dissolving the connection resets it all the same.
@@ -166,9 +198,13 @@ impl Socket {
     /// Closes in order: the kernel still sends everything that was written.
     pub(super) fn close(mut self, registry: &Registry) {
         // It fails if the other side has closed the connection, which does no harm.
-        let _ = match &self.0 {
+        let _ = match &mut self.0 {
             Stream::Tcp(stream) => stream.shutdown(Shutdown::Write),
             Stream::Unix(stream) => stream.shutdown(Shutdown::Write),
+            Stream::Tls(session) => {
+                session.shut_down();
+                Ok(())
+            }
         };
         let _ = registry.deregister(self.source());
     }
@@ -182,6 +218,7 @@ impl Socket {
         match &mut self.0 {
             Stream::Tcp(stream) => stream,
             Stream::Unix(stream) => stream,
+            Stream::Tls(session) => session.stream_mut(),
         }
     }
 }
@@ -191,6 +228,7 @@ impl AsFd for Socket {
         match &self.0 {
             Stream::Tcp(stream) => stream.as_fd(),
             Stream::Unix(stream) => stream.as_fd(),
+            Stream::Tls(session) => session.stream().as_fd(),
         }
     }
 }
@@ -211,65 +249,10 @@ fn write(stream: &mut impl Write, bytes: &[u8]) -> Result<usize, LinkError> {
     Ok(sent)
 }
 
-fn finish_tcp(stream: &TcpStream) -> io::Result<bool> {
-    if let Some(error) = stream.take_error()? {
-        return Err(error);
-    }
-    let peer = match stream.peer_addr() {
-        Ok(peer) => peer,
-        Err(error) if error.kind() == io::ErrorKind::NotConnected => return Ok(false),
-        Err(error) => return Err(error),
-    };
-    // A connection to a port of this machine on which no server listens may get that port as its own,
-    // and be connected to itself. It would keep the server from listening there again.
-    if stream.local_addr()? == peer {
-        return Err(Errno::CONNREFUSED.into());
-    }
-    set_options(stream)?;
-    Ok(true)
-}
-
-fn set_options(stream: &TcpStream) -> io::Result<()> {
-    sockopt::set_tcp_nodelay(stream, true)?;
-    sockopt::set_socket_keepalive(stream, true)?;
-    #[cfg(not(target_os = "openbsd"))]
-    {
-        sockopt::set_tcp_keepidle(stream, KEEPALIVE_IDLE)?;
-        sockopt::set_tcp_keepintvl(stream, KEEPALIVE_INTERVAL)?;
-        sockopt::set_tcp_keepcnt(stream, KEEPALIVE_PROBES)?;
-    }
-    #[cfg(any(target_os = "linux", target_os = "android"))]
-    {
-        let millis = u32::try_from(USER_TIMEOUT.as_millis()).unwrap_or(u32::MAX);
-        sockopt::set_tcp_user_timeout(stream, millis)?;
-    }
-    Ok(())
-}
-
-/// What an error means while a connection is being opened.
-fn opening_error(error: &io::Error) -> LinkError {
-    match Errno::from_io_error(error) {
-        Some(Errno::NOENT) => LinkError::NotFound,
-        Some(Errno::TIMEDOUT) => LinkError::ConnectTimeout,
-        Some(_) | None => link_error(error),
-    }
-}
-
-/// What an error means on a connection that was up.
-fn link_error(error: &io::Error) -> LinkError {
-    match Errno::from_io_error(error) {
-        Some(Errno::CONNREFUSED) => LinkError::Refused,
-        Some(Errno::CONNRESET | Errno::CONNABORTED | Errno::PIPE) => LinkError::Reset,
-        // `TCP_USER_TIMEOUT` and keepalive end a connection so.
-        Some(Errno::TIMEDOUT) => LinkError::Silent,
-        Some(Errno::NOTCONN) | None => LinkError::Closed,
-        Some(other) => LinkError::Os(other.raw_os_error()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::io::Errno;
 
     /// Takes so many bytes at a time, and is then reset.
     struct Reset(&'static [usize]);
@@ -293,34 +276,6 @@ mod tests {
         assert_eq!(write(&mut Reset(&[2]), b"SET"), Ok(2));
         assert_eq!(write(&mut Reset(&[2, 0]), b"SET"), Ok(2));
         assert_eq!(write(&mut Reset(&[3]), b"SET"), Ok(3));
-    }
-
-    // The numbers are those of Linux.
-    #[cfg(target_os = "linux")]
-    #[test]
-    fn every_error_has_its_reason() {
-        use LinkError::{Closed, ConnectTimeout, NotFound, Os, Refused, Reset, Silent};
-        for (errno, opening, up) in [
-            (Errno::CONNREFUSED, Refused, Refused),
-            (Errno::NOENT, NotFound, Os(2)),
-            (Errno::TIMEDOUT, ConnectTimeout, Silent),
-            (Errno::CONNRESET, Reset, Reset),
-            (Errno::PIPE, Reset, Reset),
-            (Errno::CONNABORTED, Reset, Reset),
-            (Errno::NOTCONN, Closed, Closed),
-            (Errno::HOSTUNREACH, Os(113), Os(113)),
-            (Errno::MFILE, Os(24), Os(24)),
-            (Errno::ACCESS, Os(13), Os(13)),
-        ] {
-            let error = io::Error::from(errno);
-            assert_eq!(
-                (opening_error(&error), link_error(&error)),
-                (opening, up),
-                "{error}"
-            );
-        }
-        assert_eq!(link_error(&io::ErrorKind::UnexpectedEof.into()), Closed);
-        assert_eq!(link_error(&io::Error::other("no number")), Closed);
     }
 
     /// A child that was forked has one. What was written and not sent must not be sent for as long

@@ -7,23 +7,30 @@ use crate::error::ConfigError;
 use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
+use core::sync::atomic::{AtomicU32, Ordering};
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll};
 use rustix::process::{Signal, kill_process};
 use std::env;
-use std::io::{BufRead, BufReader, Write};
-use std::net::{TcpListener, TcpStream};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpListener;
 use std::process::{Command, Stdio};
 use std::string::ToString;
 use std::sync::Mutex;
 use std::thread::{self, JoinHandle};
 use std::vec;
 
+#[cfg(feature = "tls")]
+mod tls;
+
 /// Long, and with it the time that a node has for its answer, so that no test fails because the
 /// machine is busy.
 const TTL: Duration = Duration::from_secs(100);
 /// Never reached unless something is broken.
 const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The `run_id` of the next node.
+static IDENTITY: AtomicU32 = AtomicU32::new(0);
 
 /// A node that serves one connection: it completes the handshake, grants every lock and confirms every
 /// release.
@@ -50,8 +57,10 @@ impl Node {
         let asked = Arc::new(Mutex::new(vec![]));
         let log = Arc::clone(&asked);
         let end = thread::spawn(move || {
-            let peer = listener.accept()?.0;
-            serve(peer, answer, &log)
+            serve(listener.accept()?.0, |word, _| {
+                log.lock().unwrap().push(word.into());
+                answer(word)
+            })
         });
         Self { url, asked, end }
     }
@@ -63,14 +72,15 @@ impl Node {
     }
 }
 
+/// Completes the handshake, and answers lock commands as `answer` says, or not at all. It gets the first
+/// word of each, and all words.
 fn serve(
-    mut peer: TcpStream,
-    answer: fn(&str) -> Option<&'static str>,
-    log: &Mutex<Vec<String>>,
+    peer: impl Read + Write,
+    mut answer: impl FnMut(&str, &[String]) -> Option<&'static str>,
 ) -> io::Result<()> {
-    let mut reader = BufReader::new(peer.try_clone()?);
-    let identity = peer.local_addr()?.port();
-    while let Some(words) = read_command(&mut reader)? {
+    let identity = IDENTITY.fetch_add(1, Ordering::Relaxed);
+    let mut peer = BufReader::new(peer);
+    while let Some(words) = read_command(&mut peer)? {
         let text = format!("run_id:{identity}\r\n");
         let reply = match words[0].as_str() {
             "HELLO" => Some("%1\r\n$6\r\nserver\r\n$5\r\nredis\r\n".into()),
@@ -80,12 +90,11 @@ fn serve(
                 // The first `SET` is a script, with more arguments than a release.
                 let first = word == "EVAL" && 6 < words.len();
                 let word = if first { "SET" } else { word };
-                log.lock().unwrap().push(word.into());
-                answer(word).map(String::from)
+                answer(word, &words).map(String::from)
             }
         };
         if let Some(reply) = reply {
-            peer.write_all(reply.as_bytes())?;
+            peer.get_mut().write_all(reply.as_bytes())?;
         }
     }
     Ok(())

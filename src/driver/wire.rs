@@ -29,6 +29,7 @@ use super::link::{Link, Ready};
 use super::poller::{PROBES, Poller, Readiness, WAKER, fresh_seed};
 use super::probe::Probe;
 use super::socket::Tools;
+use super::tls;
 use crate::config::Config;
 use crate::engine::{Engine, Event, Input, NodeId, Output};
 
@@ -69,9 +70,10 @@ enum Order {
 
 impl Wire {
     pub(crate) fn new(config: &Config, poller: &Poller) -> io::Result<Self> {
+        let connectors = tls::connectors(config).map_err(io::Error::other)?;
         let nodes = NodeId::first(config.nodes().len()).zip(config.nodes());
-        let nodes = nodes.map(|(id, node)| Node {
-            link: Link::new(id, node.address()),
+        let nodes = nodes.zip(connectors).map(|((id, node), tls)| Node {
+            link: Link::new(id, node.address(), tls),
             probe: Probe::new(Token(PROBES + id.index())),
             rest: Vec::new(),
             is_awaited: false,
@@ -289,6 +291,12 @@ impl Wire {
     #[cfg(all(test, feature = "embedded"))]
     pub(crate) fn has_rest(&self) -> bool {
         self.nodes.iter().any(|node| !node.rest.is_empty())
+    }
+
+    /// Returns the socket of the first node.
+    #[cfg(all(test, feature = "tls"))]
+    pub(super) fn socket(&self) -> &super::socket::Socket {
+        self.nodes[0].link.socket()
     }
 
     /// Reads in pieces of `bytes`, as if a node had sent a great deal.

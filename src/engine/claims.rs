@@ -11,8 +11,10 @@
 
 pub(super) mod claim;
 
+use alloc::collections::BTreeMap;
 use core::time::Duration;
 
+use crate::delay::Delay;
 use crate::entry::Entry;
 use crate::error::{LinkError, NodeOutcome, ServerError};
 use crate::invariant::Must;
@@ -21,14 +23,14 @@ use crate::limits::CLAIMS_MAX;
 use crate::node::{
     Command, Dialect, Question, Reply, Request, Said, Trouble, refuses_the_verb, wants_the_text,
 };
-use crate::quorum::{Drift, Keeping, Kept, Lock, LockId, Vote};
+use crate::quorum::{Drift, Keeping, Kept, Lock, LockId, NodeSet, Vote};
 use crate::slab::{Key, Slab};
 use crate::time::Instant;
 
 use super::alarm::{Alarm, Timers};
 use super::answer::{Answer, Answered};
 use super::nodes::Nodes;
-use super::pool::Pool;
+use super::pool::{Pool, Spares};
 use claim::{Claim, Stage, told_at};
 
 /// How long a release that a node has refused waits for its next try.
@@ -42,9 +44,14 @@ pub(super) struct Claims {
     engine: u64,
     drift: Drift,
     /// Buffers for names and tokens. A lock keeps one for life, so no command grows them.
+    pub(super) spares: Spares,
+    /// Buffers for names alone.
     pub(super) buffers: Pool<u8>,
     /// Buffers for commands.
     commands: Pool<u8>,
+    /// The nodes on which locks stand that were granted elsewhere and are kept here: hardly any are. Those
+    /// alone count when such a lock is extended.
+    voters: BTreeMap<ClaimKey, NodeSet>,
 }
 
 /// What claims work with: the present time, the nodes, and the timers.
@@ -72,8 +79,10 @@ impl Claims {
             slab: Slab::new(),
             engine,
             drift,
+            spares: Spares::new(),
             buffers: Pool::new(),
             commands: Pool::new(),
+            voters: BTreeMap::new(),
         }
     }
 
@@ -88,6 +97,12 @@ impl Claims {
     #[cfg(test)]
     pub(super) fn iter(&self) -> impl Iterator<Item = &Claim> {
         self.slab.iter().map(|(_, claim)| claim)
+    }
+
+    /// Returns how many locks are kept here, or were and are remembered, that were granted elsewhere.
+    #[cfg(test)]
+    pub(super) fn kept_from_elsewhere(&self) -> usize {
+        self.voters.len()
     }
 
     #[cfg(test)]
@@ -118,6 +133,17 @@ impl Claims {
 
     pub(super) fn get_mut(&mut self, claim: ClaimKey) -> Option<&mut Claim> {
         self.slab.get_mut(claim.0)
+    }
+
+    /// Returns the key of the claim at `index`, which is there.
+    pub(super) fn key_at(&self, index: u32) -> ClaimKey {
+        ClaimKey(self.slab.key_at(index))
+    }
+
+    /// Returns `true` if the claim at `index`, which is there, is on the resource of this `name`.
+    pub(super) fn is_on(&self, index: u32, name: &[u8]) -> bool {
+        let entry = self.slab.at(index).entry.as_ref().must();
+        entry.is_some_and(|entry| entry.resource() == name)
     }
 
     /// Returns the claim that `lock` names, if it is one of this engine and still held.
@@ -240,7 +266,13 @@ impl Claims {
             return Err(Trouble::Link(LinkError::Protocol));
         };
         if let Said::Refused(error) = said {
-            let dialect = self.written_in(claim, dialect);
+            let Some(there) = self.slab.get(claim.0) else {
+                return Ok(None); // How it was written is not known any more.
+            };
+            let dialect = match there.is_several() {
+                true => Dialect::Text,
+                false => dialect,
+            };
             let another_way = find_another_way(node, dialect, error, below);
             if another_way {
                 self.release_again(node, claim, below);
@@ -264,14 +296,6 @@ impl Claims {
             self.settle(claim, below.timers);
         }
         Ok(operation.map(|operation| (operation, Answer::Vote(said))))
-    }
-
-    /// Returns how the release of `claim` was written where the node was asked for `dialect`.
-    fn written_in(&self, claim: ClaimKey, dialect: Dialect) -> Dialect {
-        match self.slab.get(claim.0).is_some_and(Claim::is_several) {
-            true => Dialect::Text,
-            false => dialect,
-        }
     }
 
     fn release_again(&mut self, node: NodeId, claim: ClaimKey, below: &mut Below<'_>) {
@@ -325,9 +349,9 @@ impl Claims {
                 timers.cancel(timer);
             }
             if let Some(entry) = there.entry.take() {
-                self.buffers.give(entry.into_buffer());
+                self.spares.give(entry);
             }
-            self.slab.discard(claim.0);
+            self.remove(claim);
         }
     }
 
@@ -403,13 +427,40 @@ impl Claims {
         None
     }
 
-    /// Extends `lock` from now on, which was granted for the claim that it names.
+    /// Extends `lock` from now on, which has the claim that it names.
     pub(super) fn keep(&mut self, lock: &mut Lock, keeping: Keeping, timers: &mut Timers) {
-        let copy = lock.entry().copy_into(self.buffers.take());
-        if let Some(claim) = self.of_mut(lock).must() {
-            claim.entry = Some(copy);
-            claim.kept = Some(lock.keep(keeping));
-            claim.watch(timers);
+        let entry = lock.entry().clone();
+        let Some(claim) = self.of_mut(lock).must() else {
+            return;
+        };
+        claim.entry = Some(entry);
+        let (key, is_adopted) = (claim.key, claim.is_adopted());
+        claim.kept = Some(lock.keep(keeping));
+        claim.watch(timers);
+        if guard!(EveryVoterCounts, is_adopted) {
+            self.voters.insert(key, lock.voters());
+        }
+    }
+
+    /// Returns the nodes of `all` whose yes counts when the lock of `claim`, which is kept, is extended. Of one
+    /// that was granted elsewhere these are only the nodes that it stands on: its previous owner may still
+    /// release a copy that it had no answer about, over its own connection, after it was extended here.
+    pub(super) fn voters(&self, claim: ClaimKey, all: NodeSet) -> NodeSet {
+        self.voters.get(&claim).copied().unwrap_or(all)
+    }
+
+    /// Returns for how much longer than it is valid the keys of the lock of `claim` are kept, which is kept.
+    pub(super) fn delay(&self, claim: ClaimKey) -> Delay {
+        let claim = self.slab.get(claim.0);
+        let entry = claim.and_then(|claim| claim.entry.as_ref());
+        entry.map_or_else(Delay::default, Entry::delay)
+    }
+
+    /// Forgets `claim`, whose token no node can have any more, or nobody cares for.
+    fn remove(&mut self, claim: ClaimKey) {
+        self.slab.discard(claim.0);
+        if !self.voters.is_empty() {
+            self.voters.remove(&claim);
         }
     }
 
@@ -452,6 +503,24 @@ impl Claims {
     pub(super) fn holds(&self, lock: LockId) -> bool {
         let claim = Key::from_bits(lock.claim).and_then(|claim| self.slab.get(claim));
         claim.is_some_and(Claim::is_held)
+    }
+
+    /// Returns until when `lock` is valid, and whether its end was reported, if it is kept and somebody has it.
+    #[cfg(feature = "std")]
+    pub(super) fn end_of_kept(&self, lock: LockId) -> Option<(Instant, bool)> {
+        let claim = self.slab.get(Key::from_bits(lock.claim)?)?;
+        let kept = claim.kept.as_ref().filter(|kept| kept.is_had())?;
+        Some((kept.valid_until(), kept.is_over()))
+    }
+
+    /// All locks that are kept are over for their holders.
+    #[cfg(feature = "std")]
+    pub(super) fn end_all_kept(&self) {
+        let kept = self
+            .slab
+            .iter()
+            .filter_map(|(_, claim)| claim.kept.as_deref());
+        kept.for_each(Kept::tell_over);
     }
 
     /// The keys of `claim` have expired where their expiry is known: ends the debts there.
@@ -502,7 +571,7 @@ impl Claims {
             if let Some(timer) = claim.timer.take() {
                 timers.cancel(timer);
             }
-            self.slab.remove(key.0);
+            self.remove(key);
             return;
         }
         let at = claim.gone_by.max(now.saturating_add(claim.life));
@@ -515,7 +584,7 @@ impl Claims {
         if self.slab.get(key.0).is_some_and(open) {
             self.forget_later(now, key, timers);
         } else {
-            self.slab.remove(key.0);
+            self.remove(key);
         }
     }
 }

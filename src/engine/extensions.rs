@@ -21,7 +21,7 @@ pub(super) struct Extensions {
     open: usize,
     /// What waits. Its lock may be over.
     due: VecDeque<ClaimKey>,
-    /// There is [`News::Room`](super::parts::News::Room) already.
+    /// There is a `News::Room` already.
     is_told: bool,
 }
 

@@ -189,6 +189,8 @@ impl Bench {
             }
             3 => {
                 lock = self.engine.adopt(now, lock);
+                // One that is over is refused.
+                _ = self.engine.keep(now, &mut lock, Duration::from_secs(100));
                 self.locks.push(lock);
             }
             _ => {

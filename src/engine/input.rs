@@ -317,6 +317,7 @@ impl Engine {
 
     // ----- a connection ends ----------------------------------------------------------------
 
+    #[cold]
     fn disconnected(&mut self, now: Instant, node: NodeId, reason: LinkError) {
         if self.parts.nodes.has_link(node) {
             let early = reason == LinkError::Reset && !self.parts.nodes[node].is_ready();
@@ -324,7 +325,12 @@ impl Engine {
                 true => LinkError::HandshakeReset,
                 false => reason,
             };
-            self.lose_link(now, node, Trouble::Link(reason));
+            let trouble = match Unusable::of(reason) {
+                Some(unusable) => Trouble::Unusable(unusable),
+                None => Trouble::Link(reason),
+            };
+            self.lose_link(now, node, trouble);
+            self.stir_lasting(now, trouble);
         }
     }
 
@@ -340,8 +346,14 @@ impl Engine {
             });
         }
         self.lose_link(now, node, trouble);
+        self.stir_lasting(now, trouble);
+    }
+
+    /// Calls that wait may do so in vain, if the trouble of a node does not pass.
+    #[cold]
+    fn stir_lasting(&mut self, now: Instant, trouble: Trouble) {
         if matches!(trouble, Trouble::Unusable(why) if why.is_lasting()) {
-            self.stir_all(now); // Calls that wait may do so in vain.
+            self.stir_all(now);
         }
     }
 
@@ -444,7 +456,8 @@ impl Engine {
     /// too many others are open; if it cannot begin, it is tried again.
     fn extend_kept(&mut self, now: Instant, claim: ClaimKey, ttl: Duration) {
         let (operations, parts) = (&mut self.operations, &mut self.parts);
-        let Ok(ttl) = parts.settings.check_ttl(ttl, parts.settings.delay) else {
+        let delay = parts.claims.delay(claim);
+        let Ok(ttl) = parts.settings.check_ttl(ttl, delay) else {
             return; // The little that its limit leaves is no validity.
         };
         if !operations.has_room_for_own(&parts.queues) || parts.claims.is_extending(claim) {

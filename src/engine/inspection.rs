@@ -32,10 +32,13 @@ pub struct Holder {
     /// The label of its handle ([`Builder::owner`](crate::Builder::owner)), empty if it has none. Any
     /// client can write any label. It is also empty if the token looks like one of another library.
     pub owner: Box<[u8]>,
-    /// For how much longer a majority of the nodes keeps its token, with its
-    /// [lock delay](crate::Builder::lock_delay), at the least;
-    /// [`Duration::MAX`] if the keys have no expiry. Its own validity may end earlier. Zero if it may
+    /// For how much longer a majority of the nodes keeps its token, at the least: so long nobody else can
+    /// take the lock, unless it is released. [`Duration::MAX`] if the keys have no expiry, zero if it may
     /// have ended by now.
+    ///
+    /// The holder itself may trust its lock for less, by what its
+    /// [lock delay](crate::Builder::lock_delay) adds to each ttl, if it has one. The nodes do not know of
+    /// that delay, so neither does the handle that asks.
     pub valid_for: Duration,
     /// How many nodes have its token. A node whose answers do not count is not among them.
     pub nodes: usize,
@@ -144,6 +147,47 @@ impl Inspection {
         self.holder.as_ref()
     }
 
+    /// Returns `true` if both name a holder, and it is the same: a majority has the same token. So an extension
+    /// is told from a new holder, also where holders have no labels. A lock that was handed over to another
+    /// handle or process keeps its token; one that is released and taken again, by the same client too, has
+    /// another. It compares what the nodes had and asks nothing.
+    ///
+    /// ```no_run
+    /// # use std::time::Duration;
+    /// # use shearline::Redlock;
+    /// # let redlock = Redlock::connect(["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"])?;
+    /// let mut watch = redlock.watch("invoice:42")?;
+    /// let mut before = redlock.inspect("invoice:42")?;
+    /// while let Some(state) = watch.next(Duration::from_secs(60)) {
+    ///     match state.holder() {
+    ///         Some(_) if state.same_holder(&before) => println!("it was extended"),
+    ///         Some(holder) => println!("taken: {holder}"),
+    ///         None => println!("not held"),
+    ///     }
+    ///     before = state;
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn same_holder(&self, other: &Self) -> bool {
+        let token = self.holder_token();
+        token.is_some() && token == other.holder_token()
+    }
+
+    /// Returns the token that a majority has.
+    fn holder_token(&self) -> Option<&[u8]> {
+        let mut nodes = self.nodes.iter();
+        let holds = |node: &&InspectedNode| matches!(node.found, Found::Holder { .. });
+        self.holder.as_ref()?;
+        nodes.find(holds)?.token.as_deref()
+    }
+
+    /// Returns `true` if a majority of the nodes has given an answer that counts.
+    fn is_known(&self) -> bool {
+        let counted = self.nodes.iter().filter(|node| node.counts).count();
+        self.nodes.len() / 2 < counted
+    }
+
     /// Returns what each configured node has, in the order of the configuration.
     #[must_use]
     pub const fn nodes(&self) -> &[InspectedNode] {
@@ -156,6 +200,7 @@ impl fmt::Display for Inspection {
         match &self.holder {
             Some(holder) => write!(f, "{holder}")?,
             None if self.free => f.write_str("free")?,
+            None if !self.is_known() => f.write_str("not known, because no majority answered")?,
             None => f.write_str("neither free nor held by a majority")?,
         }
         for (index, node) in self.nodes.iter().enumerate() {

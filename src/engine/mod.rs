@@ -87,7 +87,7 @@ use crate::keys::ClaimKey;
 use crate::limits::WATCHES_MAX;
 #[cfg(feature = "std")]
 use crate::node::Node;
-use crate::quorum::{Lock, LockId};
+use crate::quorum::{Keeping, Lock, LockId};
 use crate::resource::{check_resource, check_resources};
 use crate::time::Instant;
 
@@ -267,6 +267,18 @@ impl Engine {
         self.parts.claims.holds(lock)
     }
 
+    /// Returns until when `lock` is valid, and whether its end was reported, if it is kept and somebody has it.
+    #[cfg(feature = "std")]
+    pub(crate) fn end_of_kept(&self, lock: LockId) -> Option<(Instant, bool)> {
+        self.parts.claims.end_of_kept(lock)
+    }
+
+    /// All locks that are kept are over for their holders: nothing is reported any more.
+    #[cfg(feature = "std")]
+    pub(crate) fn end_all_kept(&self) {
+        self.parts.claims.end_all_kept();
+    }
+
     /// Returns the labels of the nodes that have said that they hold the token of `lock` when a majority last
     /// did, or since, and not since that they do not.
     #[cfg(feature = "std")]
@@ -297,10 +309,8 @@ impl Engine {
             return self.acquire_all(now, resources, request.options);
         }
         check_resource(request.resource)?;
-        self.parts.restarts.check_name(request.resource)?;
         self.begin_acquire(now, request.options, |parts, tries| {
-            let buffers = &mut parts.claims.buffers;
-            let place = parts.queues.enter(request.resource, buffers);
+            let place = parts.queues.enter(request.resource, &mut parts.claims);
             Acquire::new(request, tries, place)
         })
     }
@@ -315,17 +325,13 @@ impl Engine {
         options: &LockOptions,
     ) -> Result<RoundId, LockError> {
         check_resources(resources)?;
-        for resource in resources {
-            self.parts.restarts.check_name(resource)?;
-        }
         let request = Request::new(resources[0], options);
         if resources.len() == 1 {
             return self.acquire(now, &request);
         }
         self.begin_acquire(now, options, |parts, tries| {
-            let buffers = &mut parts.claims.buffers;
             let places = resources.iter();
-            let places = places.map(|resource| parts.queues.enter(resource, buffers));
+            let places = places.map(|name| parts.queues.enter(name, &mut parts.claims));
             let places: Box<[_]> = places.collect();
             let acquire = Acquire::new(&request, tries, places[0]);
             acquire.of_several(places, parts.nodes.len())
@@ -384,6 +390,39 @@ impl Engine {
         Ok(self.operations.begin(now, ttl, None, kind, parts))
     }
 
+    /// Extends `lock` by itself from now on, as [`LockOptions::keep_for`](crate::LockOptions::keep_for) has it
+    /// from the grant on: by its [ttl](Lock::ttl) each time, and no longer than until `most` from now. Sends
+    /// nothing now. Each extension is reported as [`Event::Kept`]. If it is kept already, the new limit
+    /// replaces the old one.
+    ///
+    /// `lock` is of this engine: granted by it, or [adopted](Engine::adopt).
+    ///
+    /// # Errors
+    ///
+    /// [`ExtendError::Expired`] if it is not valid, not of this engine or was reported as over;
+    /// [`ExtendError::Invalid`] if its ttl is longer than this engine allows; [`ExtendError::Limit`]. The lock
+    /// is as it was.
+    pub fn keep(
+        &mut self,
+        now: Instant,
+        lock: &mut Lock,
+        most: Duration,
+    ) -> Result<(), ExtendError> {
+        let parts = &mut self.parts;
+        parts.settings.check_ttl(lock.ttl(), lock.delay())?;
+        Extend::check(now, lock)?;
+        let claim = parts.claims.of(lock).filter(|claim| claim.is_held());
+        let Some(key) = claim.map(|claim| claim.key) else {
+            return Err(ExtendError::Expired);
+        };
+        parts.restarts.remember(lock.life());
+        let limit = now.saturating_add(most);
+        let keeping = Keeping::new(lock.ttl(), limit, parts.settings.drift);
+        parts.claims.keep(lock, keeping, &mut parts.timers);
+        parts.leave_alone(key);
+        Ok(())
+    }
+
     /// Begins to ask for how long a majority keeps `lock`. The outcome comes as
     /// [`Event::Confirmed`]; until it is applied, `lock` stands as it was.
     ///
@@ -414,7 +453,6 @@ impl Engine {
     pub fn inspect(&mut self, now: Instant, resource: &[u8]) -> Result<RoundId, InspectError> {
         check_resource(resource)?;
         let parts = &mut self.parts;
-        parts.restarts.check_name(resource)?;
         if self.operations.is_full(&parts.queues) {
             return Err(InspectError::Saturated);
         }
@@ -443,7 +481,6 @@ impl Engine {
     ) -> Result<RoundId, InspectError> {
         check_resource(resource)?;
         let parts = &mut self.parts;
-        parts.restarts.check_name(resource)?;
         if WATCHES_MAX <= parts.queues.watches() {
             return Err(InspectError::Saturated);
         }
@@ -532,13 +569,10 @@ impl Engine {
             let (until, terms) = (lock.valid_until(), (lock.ttl(), lock.delay()));
             return parts.adopt(now, Some(lock.into_entry()), until, terms);
         };
-        let copy = claim.entry.replace(lock.into_entry());
+        claim.entry = Some(lock.into_entry());
         let (key, open) = (claim.key, claim.end_questions());
         self.operations
             .end_questions(now, key, open, || Verdict::Closed, parts);
-        if let Some(copy) = copy {
-            parts.claims.buffers.give(copy.into_buffer()); // It was kept.
-        }
         key
     }
 
@@ -547,14 +581,12 @@ impl Engine {
     /// a release, because one on another connection would have no order against it.
     pub fn detach(&mut self, now: Instant, mut lock: Lock) -> Lock {
         let parts = &mut self.parts;
-        let buffer = parts.claims.buffers.take();
         let quarantined = parts.nodes.quarantined(now);
         let Some(claim) = parts.claims.of_mut(&lock) else {
-            parts.claims.buffers.give(buffer);
             return lock;
         };
         claim.may_hold = claim.may_hold.without(claim.settled());
-        let copy = claim.entry.replace(lock.entry().copy_into(buffer));
+        claim.entry = Some(lock.entry().clone());
         if !claim.is_adopted() {
             lock.set_voters(claim.settled().without(quarantined));
         }
@@ -562,9 +594,6 @@ impl Engine {
         self.operations
             .end_questions(now, key, open, || Verdict::Closed, parts);
         self.operations.give_back(now, key, parts);
-        if let Some(copy) = copy {
-            parts.claims.buffers.give(copy.into_buffer()); // It was kept.
-        }
         lock.set_id(LockId::NONE);
         lock
     }

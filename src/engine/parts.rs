@@ -115,8 +115,8 @@ impl Parts {
     pub(super) fn vacate(&mut self, now: Instant, claim: ClaimKey) -> Option<OperationKey> {
         let there = self.claims.get_mut(claim)?;
         let place = there.place.take()?;
-        if there.is_for_several() {
-            return self.vacate_several(now, claim);
+        if there.is_for_several() || place == PlaceKey::NONE {
+            return self.vacate_other(now, place, claim);
         }
         let buffers = &mut self.claims.buffers;
         let (next, leaves) = self.queues.vacate(now, place, claim, buffers)?;
@@ -126,15 +126,42 @@ impl Parts {
         Some(next)
     }
 
-    /// The same for a lock on several resources. There may be a next operation for each: see
-    /// [`next_freed`](Self::next_freed) for the others.
+    /// The same for a lock that is kept alone, or is on several resources. Of the latter there may be a next
+    /// operation for each: see [`next_freed`](Self::next_freed) for the others.
     #[cold]
     #[inline(never)]
-    fn vacate_several(&mut self, now: Instant, claim: ClaimKey) -> Option<OperationKey> {
+    fn vacate_other(
+        &mut self,
+        now: Instant,
+        place: PlaceKey,
+        claim: ClaimKey,
+    ) -> Option<OperationKey> {
+        if place == PlaceKey::NONE {
+            let entry = self.claims.get(claim).must()?.entry.as_ref().must()?;
+            self.queues.vacate_alone(now, entry.resource(), claim);
+            return None;
+        }
         let places = self.places_of_several.remove(&claim).must()?;
         let buffers = &mut self.claims.buffers;
         self.queues.vacate_set(now, claim, &places, buffers);
         self.next_freed(now)
+    }
+
+    /// The lock of `claim` is kept from now on: it needs no place while nobody else wants its resource. One on
+    /// several keeps its places.
+    #[cold]
+    pub(super) fn leave_alone(&mut self, key: ClaimKey) {
+        let claim = self.claims.get_mut(key).must();
+        let Some(claim) = claim.filter(|claim| !claim.is_for_several()) else {
+            return;
+        };
+        if let Some(place) = claim.place
+            && place != PlaceKey::NONE
+            && let Some(name) = self.queues.leave_alone(place, key)
+        {
+            claim.place = Some(PlaceKey::NONE);
+            self.claims.buffers.give(name);
+        }
     }
 
     /// Returns the next operation that is to ask for what another, which wanted several resources, has left.

@@ -1,6 +1,7 @@
 //! Who wants which resource: a queue for each, of which only the first asks the nodes.
 //!
-//! A resource has a *place* here while a lock of this engine is held on it, or an operation wants one.
+//! A resource has a *place* here while a lock of this engine is held on it, or an operation wants one. The
+//! lock that is kept *alone* has none: the table of names leads to its claim until somebody else wants it.
 //! One operation at a time is its *contender*: it asks the nodes. The others wait behind it, first come,
 //! first served. While this engine holds the lock nobody asks: the first of the queue becomes the
 //! contender when the lock is released, behind that release.
@@ -24,6 +25,7 @@
 //! When a contender asks again. An operation that makes one attempt does not wait: it asks beside the
 //! contender.
 
+mod alone;
 mod belief;
 mod holder;
 mod line;
@@ -41,15 +43,17 @@ use core::cmp::Reverse;
 use crate::invariant::Must;
 use crate::keys::{ClaimKey, NodeId, OperationKey, PlaceKey, WaiterKey};
 use crate::quorum::NodeSet;
-use crate::slab::{Key, Slab};
+use crate::slab::Slab;
 use crate::time::Instant;
 
 use super::alarm::Timers;
+use super::claims::Claims;
 use super::pool::Pool;
 pub(super) use line::Waiter;
 use line::{Line, Waiters};
-use names::Names;
+use names::{Names, Where};
 use row::Rows;
+pub(super) use sets::LEFT_FREE;
 use sets::Sets;
 pub(super) use wait::{Next, Pace, Wait};
 use watches::Watches;
@@ -64,6 +68,8 @@ pub(super) struct Queues {
     sets: Sets,
     /// The latest place that has no user any more.
     idle: Option<PlaceKey>,
+    /// How many locks are kept alone.
+    alone: usize,
     /// Contenders that wait for something that has changed.
     stirred: Vec<OperationKey>,
     /// Operations that are told of every change.
@@ -123,6 +129,7 @@ impl Queues {
             rows: Rows::new(),
             sets: Sets::new(),
             idle: None,
+            alone: 0,
             stirred: Vec::new(),
             watches: Watches::new(),
             waiting: 0,
@@ -133,7 +140,7 @@ impl Queues {
     /// Returns the place of `name`, which has one user more now.
     // Always inlined: locks on one resource are the many.
     #[inline(always)]
-    pub(super) fn enter(&mut self, name: &[u8], buffers: &mut Pool<u8>) -> PlaceKey {
+    pub(super) fn enter(&mut self, name: &[u8], claims: &mut Claims) -> PlaceKey {
         if let Some(idle) = self.idle
             && let Some(place) = self.places.get_mut(idle.0).must()
             && place.name == name
@@ -149,16 +156,30 @@ impl Queues {
             }
             return key;
         }
+        if self.alone != 0
+            && let Some(place) = self.join(hash, name, claims)
+        {
+            return place;
+        }
+        let place = self.open_place(hash, name, &mut claims.buffers);
+        self.names.insert(hash, place.into());
+        place
+    }
+
+    /// Opens a place for `name`, with one user, which the table of names does not lead to yet.
+    fn open_place(&mut self, hash: u64, name: &[u8], buffers: &mut Pool<u8>) -> PlaceKey {
         let mut buffer = buffers.take();
         buffer.extend_from_slice(name);
-        let place = self.places.insert(Place::new(buffer, hash));
-        self.names.insert(hash, place);
-        PlaceKey(place)
+        PlaceKey(self.places.insert(Place::new(buffer, hash)))
     }
 
     fn find(&self, hash: u64, name: &[u8]) -> Option<PlaceKey> {
-        let is = |place: Key| self.places.get(place).is_some_and(|at| at.name == name);
-        self.names.find(hash, is).map(PlaceKey)
+        let is = |at: Where| {
+            at.place()
+                .is_some_and(|index| self.places.at(index).name == name)
+        };
+        let index = self.names.find(hash, is)?.place()?;
+        Some(PlaceKey(self.places.key_at(index)))
     }
 
     pub(super) fn get_mut(&mut self, place: PlaceKey) -> Option<&mut Place> {
@@ -520,7 +541,7 @@ impl Queues {
     fn close(&mut self, place: PlaceKey, buffers: &mut Pool<u8>) {
         if let Some(at) = self.places.get_mut(place.0).must() {
             buffers.give(core::mem::take(&mut at.name));
-            self.names.remove(at.hash, place.0);
+            self.names.remove(at.hash, place.into());
             self.places.discard(place.0);
         }
     }
@@ -532,7 +553,7 @@ impl Queues {
     pub(super) fn is_empty(&self) -> bool {
         let places = usize::from(self.idle.is_some());
         let nobody = self.waiters.is_empty() && self.waiting == 0 && self.sets.is_empty();
-        self.places.len() == places && nobody
+        self.places.len() == places && nobody && self.alone == 0
     }
 
     /// Asserts that every place has so many users in all, and each queue somebody at its front, who is

@@ -7,11 +7,10 @@
 use core::time::Duration;
 
 use crate::config::{Config, RestartGuard};
-use crate::error::{InvalidRequest, ReinitError};
+use crate::error::ReinitError;
 use crate::limits::TTL_ASSUMED_MAX;
 use crate::node::{Terms, whole_millis};
 use crate::quorum::Drift;
-use crate::resource::check_not_reserved;
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -40,14 +39,6 @@ impl Restarts {
             },
             known: config.max_ttl().is_some(),
             limit: config.ttl_limit(),
-        }
-    }
-
-    /// Returns an error if no lock can have this name: markers have some of their own.
-    pub(super) fn check_name(&self, resource: &[u8]) -> Result<(), InvalidRequest> {
-        match self.guard {
-            RestartGuard::Off | RestartGuard::Observed => Ok(()),
-            RestartGuard::Strict => check_not_reserved(resource),
         }
     }
 

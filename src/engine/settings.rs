@@ -50,7 +50,7 @@ impl Settings {
     ) -> Result<Duration, InvalidRequest> {
         let maximum = delay.ttl(self.ttl_limit);
         if ttl > maximum {
-            return Err(InvalidRequest::TtlTooLong { ttl, maximum });
+            return Err(too_long(ttl, maximum, delay));
         }
         let whole = Duration::from_millis(ttl.as_millis() as u64);
         let drift = self.drift.of(whole);
@@ -74,5 +74,13 @@ impl Settings {
     /// Returns half of the validity that a lock of `ttl` can have at most.
     pub(super) fn half_of(&self, ttl: Duration) -> Duration {
         ttl.saturating_sub(self.drift.of(ttl)) / 2
+    }
+}
+
+#[cold]
+fn too_long(ttl: Duration, maximum: Duration, delay: Delay) -> InvalidRequest {
+    match delay == Delay::default() {
+        true => InvalidRequest::TtlTooLong { ttl, maximum },
+        false => InvalidRequest::TtlWithDelayTooLong { ttl, maximum },
     }
 }

@@ -67,12 +67,13 @@ pub enum ConfigError {
         /// The longest ttl.
         maximum: Duration,
     },
-    /// The lock delay is longer than 30 days, or leaves nothing of the longest ttl, of which it is a
-    /// part.
+    /// The lock delay is longer than 30 days.
+    #[error("a lock delay of {} is longer than {}; shorten it", Span(*.0), Span(LOCK_DELAY_MAX))]
+    LockDelayTooLong(Duration),
+    /// The lock delay leaves nothing of the longest ttl, of which it is a part.
     #[error(
-        "a lock delay of {} is longer than {}, or leaves nothing of the longest ttl, {}, of which it is \
-         a part; shorten it, or raise `Builder::max_ttl`",
-        Span(*delay), Span(LOCK_DELAY_MAX), Span(*maximum)
+        "a lock delay of {} leaves nothing of the longest ttl, {}, of which it is a part; shorten it, or \
+         raise `Builder::max_ttl`", Span(*delay), Span(*maximum)
     )]
     LockDelay {
         /// The lock delay.
@@ -80,6 +81,10 @@ pub enum ConfigError {
         /// The longest ttl, with the delay.
         maximum: Duration,
     },
+    /// TLS was set up ([`Builder::tls`](crate::Builder)), and no node has a `rediss://` URL: nothing would
+    /// be encrypted.
+    #[error("TLS was set up, and no node uses it; write rediss:// in the URLs of those that do")]
+    TlsUnused,
     /// The owner label is too long.
     #[error("the owner label has {0} bytes, {OWNER_BYTES_MAX} are allowed")]
     OwnerTooLong(usize),
@@ -110,7 +115,7 @@ pub enum UrlProblem {
     #[error("has a space or control character; remove it, or write it as a percent escape")]
     Character,
     /// The scheme is none of `redis`, `valkey`, `unix`, `rediss`, `valkeys`.
-    #[error("has an unknown scheme; use redis://, valkey://, unix:// or host:port")]
+    #[error("has an unknown scheme; use redis://, rediss://, valkey://, unix:// or host:port")]
     Scheme,
     /// There is no host, or not a valid one. An IPv6 address needs brackets.
     #[error("names no valid host; write redis://host:port or redis://[::1]:port")]
@@ -139,10 +144,19 @@ pub enum UrlProblem {
     /// The percent escapes spell bytes that are not UTF-8.
     #[error("has percent escapes that are not UTF-8; user, password and path must be text")]
     Encoding,
-    /// It has an unknown query parameter, or a fragment.
-    #[error("has an unknown query parameter; only db=N is known, and only for unix://")]
+    /// It has a query parameter that is unknown, empty or repeated, or a fragment.
+    #[error(
+        "has an unknown or repeated query parameter; known are db=N for unix://, and ca, cert, key and \
+         name for rediss://"
+    )]
     Query,
     /// `rediss://` or `valkeys://` was asked for and this build has no TLS.
-    #[error("asks for TLS, which this build does not have; tunnel it, or use redis://")]
+    #[error(
+        "asks for TLS, which this build does not have; build it with the feature `tls` of shearline"
+    )]
     Tls,
+    /// A client certificate (`cert=`) was named without its key (`key=`), or a key without its
+    /// certificate.
+    #[error("names only one of cert= and key=; a client certificate needs both")]
+    Identity,
 }

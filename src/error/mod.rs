@@ -14,9 +14,11 @@ mod operation;
 mod operator;
 mod report;
 mod span;
+mod tls;
 
 pub use config::{ConfigError, UrlProblem};
 pub use node::{LinkError, ServerError, Unusable};
 pub use operation::{ConfirmError, ExtendError, InvalidRequest, LockError, Released, UnlockError};
 pub use operator::{CheckError, ReinitError, TrustError};
 pub use report::{NodeOutcome, NodeReport, Report};
+pub use tls::{Day, TlsError, TlsFailure, TlsPart, TlsProblem};

@@ -2,6 +2,8 @@
 
 use core::fmt;
 
+use super::tls::TlsFailure;
+
 /// The first word of a server's error reply, such as `READONLY`.
 ///
 /// The rest of the text is not kept: servers echo arguments in it.
@@ -109,6 +111,11 @@ pub enum LinkError {
     /// error number.
     #[error("operating system error {0}")]
     Os(i32),
+    /// No connection by TLS came about. A node that was tried in vain so is
+    /// [`Unusable::Tls`]. Only with the feature `tls`: without it a reason is passed in two registers.
+    #[cfg(feature = "tls")]
+    #[error("no TLS: {0}")]
+    Tls(TlsFailure),
 }
 
 /// Why a node that can be reached cannot serve.
@@ -184,12 +191,37 @@ pub enum Unusable {
     /// [`RestartGuard::Strict`](crate::RestartGuard) cannot detect a restart.
     #[error("it does not tell its `run_id`, which a strict restart guard needs; permit `INFO`")]
     NoRunId,
+    /// No connection by TLS comes about: its certificate, or ours, has to be mended. A node on whose
+    /// port TLS is not spoken often gives no answer at all, which is
+    /// [`LinkError::ConnectTimeout`].
+    #[error("{0}")]
+    Tls(TlsFailure),
     /// It refused the handshake with another error.
     #[error("it refused the handshake with {0}")]
     Refused(ServerError),
 }
 
 impl Unusable {
+    /// Returns why a node cannot serve from which there was no connection for this reason; `None` if
+    /// that passes by itself.
+    pub(crate) const fn of(reason: LinkError) -> Option<Self> {
+        match reason {
+            #[cfg(feature = "tls")]
+            LinkError::Tls(failure) => Some(Self::Tls(failure)),
+            LinkError::NotYet
+            | LinkError::Unresolved
+            | LinkError::NotFound
+            | LinkError::Refused
+            | LinkError::ConnectTimeout
+            | LinkError::Closed
+            | LinkError::Reset
+            | LinkError::HandshakeReset
+            | LinkError::Silent
+            | LinkError::Protocol
+            | LinkError::Os(_) => None,
+        }
+    }
+
     /// Returns `true` if only an operator can repair it: no later attempt will succeed.
     pub(crate) const fn is_lasting(self) -> bool {
         match self {
@@ -205,7 +237,8 @@ impl Unusable {
             | Self::Protected
             | Self::SameServer(_)
             | Self::OtherCluster { .. }
-            | Self::NoRunId => true,
+            | Self::NoRunId
+            | Self::Tls(_) => true,
             Self::TooManyClients | Self::Refused(_) => false,
         }
     }

@@ -185,16 +185,33 @@ pub enum InvalidRequest {
     /// The resource name has no bytes.
     #[error("the resource name is empty; give the lock a name")]
     EmptyResource,
-    /// The resource name is one of the two keys that [`RestartGuard::Strict`](crate::RestartGuard)
-    /// keeps on each node: [`MARKER_KEY`](crate::MARKER_KEY), [`BARRIER_KEY`](crate::BARRIER_KEY). Only
-    /// a handle with that guard refuses them.
-    #[error("the resource name is a key of the strict restart guard; use another name")]
+    /// A resource name begins with `shearline:`. Such keys are this library's own, as the two that
+    /// [`RestartGuard::Strict`](crate::RestartGuard) keeps on each node: [`MARKER_KEY`](crate::MARKER_KEY),
+    /// [`BARRIER_KEY`](crate::BARRIER_KEY). A lock there would keep other clients from theirs.
+    #[error("a resource name that begins with `shearline:` is reserved; use another name")]
     ReservedResource,
     /// The resource name is too long.
     #[error(
         "the resource name has {bytes} bytes, {RESOURCE_BYTES_MAX} are allowed; use a hash of it"
     )]
     ResourceTooLong {
+        /// Its length.
+        bytes: usize,
+    },
+    /// One of the names of a lock on several resources has no bytes.
+    #[error("the resource name at place {index}, counted from 0, is empty; give it a name")]
+    EmptyResourceAt {
+        /// Its place, counted from 0.
+        index: usize,
+    },
+    /// One of the names of a lock on several resources is too long.
+    #[error(
+        "the resource name at place {index}, counted from 0, has {bytes} bytes, {RESOURCE_BYTES_MAX} are \
+         allowed; use a hash of it"
+    )]
+    ResourceTooLongAt {
+        /// Its place, counted from 0.
+        index: usize,
         /// Its length.
         bytes: usize,
     },
@@ -238,6 +255,19 @@ pub enum InvalidRequest {
          or raise `Builder::max_ttl`", Span(*ttl), Span(*maximum)
     )]
     TtlTooLong {
+        /// The ttl asked for.
+        ttl: Duration,
+        /// The longest that is allowed: [`Config::ttl_limit`](crate::Config::ttl_limit).
+        maximum: Duration,
+    },
+    /// The ttl is longer than what the [lock delay](crate::Builder::lock_delay), of this handle or of a
+    /// lock that another has granted, leaves of the longest ttl that this handle allows.
+    #[error(
+        "a ttl of {} is longer than the {} that the lock delay leaves of the longest this handle allows; \
+         ask for a shorter one and extend it, raise `Builder::max_ttl`, or shorten `Builder::lock_delay`",
+        Span(*ttl), Span(*maximum)
+    )]
+    TtlWithDelayTooLong {
         /// The ttl asked for.
         ttl: Duration,
         /// The longest that is allowed: [`Config::ttl_limit`](crate::Config::ttl_limit), less what the

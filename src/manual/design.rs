@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   Redlock, LocalRedlock     blocking calls and futures; guards
-//!   Driver                    sockets, look-up of names, the clock: the only part that waits
+//!   Driver                    sockets, TLS, names, the clock: the only part that waits
 //!   engine                    the algorithm over N nodes; no I/O, no clock, no thread
 //!     node                    one connection: handshake, commands in flight, releases that are owed
 //!     quorum                  votes in, verdict out; a lock needs a proof of majority

@@ -8,9 +8,9 @@
 //! what the service in front of you does. What is said of this library is from its code.
 //! Where a test shows it, the test is named.
 //!
-//! **TLS**: this version has none, and refuses `rediss://`. A service that cannot be reached without TLS
-//! can be reached only through a tunnel on your side, such as `stunnel`. The tunnel has
-//! to end the connection on your side when the server ends its own: otherwise a restart is not noticed.
+//! **TLS**: with the feature `tls`, and `rediss://` in the URL ([`tls`](super::tls)). Where a service has a
+//! certificate of an authority of its own, name that (`?ca=`); none of them was tried. A tunnel on your side, such as `stunnel`, has to end the connection on your side
+//! when the server ends its own: otherwise a restart is not noticed.
 //!
 //! # What a node has to be
 //!
@@ -81,11 +81,11 @@
 //!
 //! | service | known | here |
 //! | --- | --- | --- |
-//! | ElastiCache, one node, cluster mode disabled | `CONFIG` is unavailable; no other command that is needed here is on that list ([list](https://docs.aws.amazon.com/AmazonElastiCache/latest/dg/ClientConfig.RestrictedCommands.html)). A cluster of one node loses its data when it fails ([replication](https://docs.aws.amazon.com/hi_in/AmazonElastiCache/latest/dg/Replication.md)). The default policy evicts keys with an expiry ([gitlab-environment-toolkit#833](https://gitlab.com/gitlab-org/gitlab-environment-toolkit/-/issues/833)). `timeout` closes idle connections if it is set ([timeout](https://docs.amazonaws.cn/en_us/AmazonElastiCache/latest/dg/BestPractices.Clients.Redis.ServerTimeout.html)). | Three of these, without TLS, with `noeviction`, are servers of the kind that this library is made for. |
+//! | ElastiCache, one node, cluster mode disabled | `CONFIG` is unavailable; no other command that is needed here is on that list ([list](https://docs.aws.amazon.com/AmazonElastiCache/latest/dg/ClientConfig.RestrictedCommands.html)). A cluster of one node loses its data when it fails ([replication](https://docs.aws.amazon.com/hi_in/AmazonElastiCache/latest/dg/Replication.md)). The default policy evicts keys with an expiry ([gitlab-environment-toolkit#833](https://gitlab.com/gitlab-org/gitlab-environment-toolkit/-/issues/833)). `timeout` closes idle connections if it is set ([timeout](https://docs.amazonaws.cn/en_us/AmazonElastiCache/latest/dg/BestPractices.Clients.Redis.ServerTimeout.html)). | Three of these, with `noeviction`, are servers of the kind that this library is made for. |
 //! | ElastiCache with replicas | Replicas get writes asynchronously ([scaling](https://docs.aws.amazon.com/AmazonElastiCache/latest/dg/Scaling.RedisReplGrps.html)), and one of them takes the place of a primary that fails, under the same name ([failover](https://docs.amazonaws.cn/en_us/AmazonElastiCache/latest/dg/AutoFailover.md)). | **Unsafe** with `Observed`. |
 //! | ElastiCache for Valkey, durable | With synchronous writes no answered write is lost. With asynchronous writes up to 10 s of them are ([durability](https://docs.aws.amazon.com/AmazonElastiCache/latest/dg/Durability.Options.html)). | Synchronous writes lose no lock by a failover. Asynchronous: **unsafe** with `Observed`. In cluster mode it is refused. |
 //! | ElastiCache, cluster mode enabled | Data is in shards. | Refused: [`Unusable::Mode`](crate::Unusable::Mode). |
-//! | ElastiCache Serverless | TLS is always on ([TLS](https://docs.aws.amazon.com/AmazonElastiCache/latest/dg/in-transit-encryption.html)). | Not without a tunnel. Refused if it says that it is a cluster. |
+//! | ElastiCache Serverless | TLS is always on ([TLS](https://docs.aws.amazon.com/AmazonElastiCache/latest/dg/in-transit-encryption.html)). | Only with `rediss://`. Refused if it says that it is a cluster. |
 //! | MemoryDB | A write is in a log in several zones before it is answered, and failovers keep that ([consistency](https://docs.aws.amazon.com/memorydb/latest/devguide/consistency.html)). `CONFIG` is unavailable ([list](https://docs.aws.amazon.com/memorydb/latest/devguide/restrictedcommands.html)). Data is in shards ([faq](https://aws.amazon.com/memorydb/faqs)). | Its failover loses no lock, but a node that says that it is a cluster is refused. |
 //!
 //! # Google
@@ -101,7 +101,7 @@
 //!
 //! | service | known | here |
 //! | --- | --- | --- |
-//! | Cache for Redis, Basic | It is one server, behind a load balancer ([failover](https://learn.microsoft.com/en-us/azure/azure-cache-for-redis/cache-failover)). `CONFIG` is answered by `unknown command` ([configuration](https://github.com/MicrosoftDocs/azure-docs/blob/00e046fdd31b252b88de7f61be9023afc3dd5b31/articles/azure-cache-for-redis/cache-configure.md)). Idle connections are closed after 10 minutes ([connections](https://github.com/MicrosoftDocs/azure-docs/blob/0067d5811ca9162e0477a3ca9d357f340e9e8887/articles/azure-cache-for-redis/cache-best-practices-connection.md), of 2021). All tiers are to be retired (first page). | With its port without TLS, and `noeviction`, as one server. |
+//! | Cache for Redis, Basic | It is one server, behind a load balancer ([failover](https://learn.microsoft.com/en-us/azure/azure-cache-for-redis/cache-failover)). `CONFIG` is answered by `unknown command` ([configuration](https://github.com/MicrosoftDocs/azure-docs/blob/00e046fdd31b252b88de7f61be9023afc3dd5b31/articles/azure-cache-for-redis/cache-configure.md)). Idle connections are closed after 10 minutes ([connections](https://github.com/MicrosoftDocs/azure-docs/blob/0067d5811ca9162e0477a3ca9d357f340e9e8887/articles/azure-cache-for-redis/cache-best-practices-connection.md), of 2021). All tiers are to be retired (first page). | With `noeviction`, as one server. |
 //! | Cache for Redis, Standard and Premium | Two servers, with asynchronous replication ([architecture](https://learn.microsoft.com/en-us/azure/redis/architecture)). The load balancer leads to the primary. | **Unsafe** with `Observed`. |
 //! | Managed Redis | It is Redis Enterprise (same page). A policy decides whether clients are connected to shards, to a proxy, or to a database that is not sharded ([policies](https://learn.microsoft.com/en-us/azure/redis/choose-clustering-policy)). With high availability a replica takes over ([reliability](https://docs.azure.cn/en-us/redis/plan-reliability-and-durability)). The default policy of eviction is `volatile-lru` ([database](https://learn.microsoft.com/en-ca/dotnet/api/azure.resourcemanager.redisenterprisecache.databasedata.evictionpolicy?view=azure-dotnet-preview)). The port without TLS has to be enabled ([faq](https://learn.microsoft.com/en-us/azure/azure-cache-for-redis/managed-redis/managed-redis-management-faq)). | As Redis Cloud, below. |
 //!

@@ -30,6 +30,9 @@
 //! # }
 //! ```
 //!
+//! A lock that was taken without it, or that came from another process (`Redlock::adopt`), is kept from the
+//! call of `LockGuard::keep` on.
+//!
 //! # What happens if an extension fails
 //!
 //! | what fails | what follows |
@@ -38,7 +41,7 @@
 //! | Too few nodes confirm it. | The lock is valid until its end, and the extension is tried again: after a quarter of what is left each time, at most 15 times. `health` counts the failures and says what each node said. |
 //! | A quarter of the ttl is left. | `at_risk` completes. If a later extension succeeds, a new one waits again. |
 //! | The end has come. | `lost` completes, a tick before it. Nothing revives the lock. |
-//! | A majority says that the key is not there. | The same, at once. `health` does not count it as a failure and has no report of it; `unlock` says what the nodes have. |
+//! | A majority says that the key is not there. | The same, at once. `health` counts it as a failure and says what each node said. |
 //!
 //! # A holder that hangs, or takes time to stop
 //!
@@ -121,8 +124,8 @@
 //! `unlock`, the drop of the guard, the loss, [`keep_for`](crate::LockOptions::keep_for), the number of
 //! [`extensions`](crate::LockOptions::extensions) (your own count too), `into_lock`, `detach`, `to_bytes`,
 //! and the end of the handle. Nothing is extended after one of these; an extension that is under way then is
-//! ordered before the release on each connection. A lock that was handed over is not kept by its new owner,
-//! who has to extend it. A plain [`Lock`](crate::Lock) that is dropped is not released, but is not kept
+//! ordered before the release on each connection. A lock that was handed over is not kept by its new owner
+//! before that calls `keep` (above), or has to be extended by it. A plain [`Lock`](crate::Lock) that is dropped is not released, but is not kept
 //! either. A guard that is leaked ([`core::mem::forget`]) is kept until the process ends. A forked child
 //! extends nothing.
 //!

@@ -12,8 +12,9 @@
 //! 8. [`operating`]: how to run the masters.
 //! 9. [`permissions`]: what a user must be allowed on each node.
 //! 10. [`hosted`]: what is known of hosted services, proxies and servers like Redis, and what is unsafe.
-//! 11. [`design`]: the layers, and why they are as they are.
-//! 12. [`testing`]: how to test with locks, and how this library is tested.
+//! 11. [`tls`]: authorities, client certificates and names, and what errors of TLS mean.
+//! 12. [`design`]: the layers, and why they are as they are.
+//! 13. [`testing`]: how to test with locks, and how this library is tested.
 
 pub mod defaults;
 pub mod design;
@@ -26,4 +27,5 @@ pub mod permissions;
 pub mod redlock;
 pub mod safety;
 pub mod testing;
+pub mod tls;
 pub mod waiting;

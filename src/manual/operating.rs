@@ -75,8 +75,8 @@
 //!
 //! Another Redlock library that uses the same keys on the same nodes excludes this one and is excluded
 //! by it. Resource names are the Redis keys as they are: any bytes, 1 to 1024 of them.
-//! [`NodeConfig`](crate::NodeConfig) says how a node is named; `rediss://` is refused, because this
-//! version has no TLS.
+//! [`NodeConfig`](crate::NodeConfig) says how a node is named, [`tls`](super::tls) how nodes
+//! with TLS are.
 //!
 //! # Nodes that carry markers
 //!

@@ -62,7 +62,7 @@
 //! | --- | --- | --- |
 //! | A lock is taken, extended or released, by any client; `DEL`, `FLUSHALL`; another write to the key | if a node has something else than before, or its key ends at another time (by 100 ms or more) | The nodes tell. What this handle writes it tells itself. |
 //! | The end of a ttl | yes | A timer: servers tell late of it, or never. |
-//! | A node goes, or comes back; its quarantine begins or ends | yes | The connection. Where too few nodes answer there is neither a holder, nor is it free. |
+//! | A node goes, or comes back; its quarantine begins or ends | yes | The connection. Where too few nodes answer there is neither a holder, nor is it free: it reads "not known, because no majority answered". |
 //! | Any of these where nodes do not tell ([`Waking`](crate::Waking) is `Resp2` or `Refused`) | up to 250 ms later ([`Retry::delay`](crate::Retry::delay)) | Every node is asked at random intervals. |
 //! | A node that is connected says again what it has: it was busy, too slow or refused | up to 250 ms later | As above, until it has said it. Not where the user may not run the script: that is found at the next change. |
 //! | `SWAPDB` | not before the next change | |
@@ -72,9 +72,8 @@
 //! tells the two apart.
 //!
 //! A lock that is [kept](crate::LockOptions::keep) changes with each extension, so every half of its ttl.
-//! No token is shown: a new holder with the label of the one before looks as an extension does, unless the
-//! lock was seen free in between. Give each handle a label of its own
-//! ([`Builder::owner`](crate::Builder::owner)).
+//! No token is shown: [`Inspection::same_holder`](crate::Inspection::same_holder) tells an extension from a new
+//! holder. Give each handle a label of its own ([`Builder::owner`](crate::Builder::owner)) to see which.
 //!
 //! A look follows 10 ms after a change, so that a change that reaches the nodes one after the other is told
 //! once; up to half a second later where nodes have much to answer, as after a `FLUSHALL` with thousands of
@@ -143,4 +142,5 @@
 //! | outcome | meaning | what to do |
 //! | --- | --- | --- |
 //! | `BuildError::Config` ([`ConfigError`](crate::ConfigError)) | A setting is wrong. | As the text says. |
+//! | `BuildError::Tls` | A certificate, key or name for TLS cannot be used. | As the text says; [`tls`](super::tls). |
 //! | `BuildError::Io` | The operating system refused a descriptor or random bytes. | As the text says. |

@@ -15,7 +15,7 @@
 //! The timer, which is that of the claim. The extension is the engine's operation `extend`.
 
 use alloc::sync::Arc;
-use core::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use core::time::Duration;
 
 use super::Drift;
@@ -40,6 +40,12 @@ pub(crate) struct Keeping {
     limit: Instant,
 }
 
+/// Its extension is due, and waits until others have their outcome.
+const WAITS: u8 = 1;
+
+/// Its end was reported to its holder.
+const OVER: u8 = 2;
+
 /// What a lock that is kept and the engine that keeps it share.
 #[derive(Debug)]
 pub(crate) struct Kept {
@@ -54,8 +60,8 @@ pub(crate) struct Kept {
     /// Its extensions begin at multiples of so many ticks. Zero: when they are due. Only its engine reads
     /// and writes it.
     step: AtomicU16,
-    /// Its extension is due, and waits until others have their outcome. Only its engine reads and writes it.
-    waits: AtomicBool,
+    /// [`WAITS`] and [`OVER`]. Only its engine writes it.
+    state: AtomicU8,
     /// It is not to be extended any more.
     has_ended: AtomicBool,
 }
@@ -125,7 +131,7 @@ impl Kept {
             again: AtomicU64::new(0),
             extensions_left: AtomicU32::new(extensions),
             step: AtomicU16::new(0),
-            waits: AtomicBool::new(false),
+            state: AtomicU8::new(0),
             has_ended: AtomicBool::new(false),
         }
     }
@@ -176,19 +182,28 @@ impl Kept {
 
     /// Its extension is due, and waits. Returns `false` if it waits already.
     pub(crate) fn waits_from_now_on(&self) -> bool {
-        !self.waits.swap(true, Ordering::Relaxed)
+        self.state.fetch_or(WAITS, Ordering::AcqRel) & WAITS == 0
     }
 
     /// Its extension does not wait any more.
     pub(crate) fn waits_no_more(&self) {
-        self.waits.store(false, Ordering::Relaxed);
+        self.state.fetch_and(!WAITS, Ordering::AcqRel);
+    }
+
+    /// Its end is reported to its holder.
+    pub(crate) fn tell_over(&self) {
+        self.state.fetch_or(OVER, Ordering::AcqRel);
     }
 
     /// Returns `false` if nobody has the lock any more, or it was handed over, or it may not be extended
     /// once more.
     fn is_kept(self: &Arc<Self>) -> bool {
-        let is_had = Arc::strong_count(self) > 1;
-        is_had && !self.has_ended() && self.extensions_left() != 0
+        self.is_had() && !self.has_ended() && self.extensions_left() != 0
+    }
+
+    /// Returns `true` if somebody has the lock, also if it was detached.
+    pub(crate) fn is_had(self: &Arc<Self>) -> bool {
+        Arc::strong_count(self) > 1
     }
 
     /// Returns `true` if it was written down for another process.
@@ -230,6 +245,12 @@ impl Kept {
     }
 
     // ----- both -----------------------------------------------------------------------------
+
+    /// Returns `true` if its end was reported to its holder.
+    #[cfg(feature = "std")]
+    pub(crate) fn is_over(&self) -> bool {
+        self.state.load(Ordering::Acquire) & OVER != 0
+    }
 
     pub(crate) fn valid_until(&self) -> Instant {
         Instant::from_nanos(self.valid_until.load(Ordering::Acquire))

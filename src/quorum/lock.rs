@@ -260,6 +260,21 @@ impl Lock {
         kept
     }
 
+    /// Returns `true` if its engine extends it by itself, or has done so.
+    #[cfg(feature = "std")]
+    pub(crate) fn is_kept(&self) -> bool {
+        matches!(self.terms, Terms::Kept(_))
+    }
+
+    /// Returns `true` if its engine, which keeps it, has reported its end.
+    #[cfg(feature = "std")]
+    pub(crate) fn is_kept_and_over(&self) -> bool {
+        match &self.terms {
+            Terms::Own { .. } => false,
+            Terms::Kept(kept) => kept.is_over(),
+        }
+    }
+
     /// It goes to another process: its engine does not extend it any more.
     #[cfg(feature = "std")]
     pub(crate) fn end_keeping(&self) {
@@ -329,12 +344,33 @@ pub(super) const fn one_less(left: u32) -> u32 {
     }
 }
 
+/// A name as text.
+struct Name<'a>(&'a [u8]);
+
+impl fmt::Debug for Name<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "\"{}\"", self.0.escape_ascii())
+    }
+}
+
+/// The names of a lock on several resources.
+struct Names<'a>(&'a Lock);
+
+impl fmt::Debug for Names<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list()
+            .entries(self.0.resources().map(Name))
+            .finish()
+    }
+}
+
 impl fmt::Debug for Lock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut lock = f.debug_struct("Lock");
-        for resource in self.resources() {
-            lock.field("resource", &format_args!("\"{}\"", resource.escape_ascii()));
-        }
+        match self.entry.is_several() {
+            true => lock.field("resources", &Names(self)),
+            false => lock.field("resource", &Name(self.resource())),
+        };
         lock.field("token", &self.token())
             .field("valid_until", &self.valid_until())
             .finish_non_exhaustive()

@@ -173,12 +173,14 @@ pub struct Health {
     /// The nodes that said that they have it when a majority last did (at the grant, an extension or a
     /// confirmation), or since, and not since that they do not: by their addresses, in the order of the
     /// configuration. One that has fallen silent is among them until the next of these succeeds without
-    /// it; `Redlock::nodes` says which are away now. Of no meaning when the lock is over.
+    /// it; `Redlock::nodes` says which are away now. Empty when the lock is not valid, and for one that was
+    /// [adopted](crate::Redlock::adopt) until a majority has confirmed or extended it.
     pub confirmed_by: Vec<Arc<str>>,
     /// How often in a row the handle has failed to extend it, if it is
     /// [kept](crate::LockOptions::keep). An extension that succeeds ends the row, also one of yours; your
-    /// own that fail do not count, nor does one by which the lock was found to be lost.
+    /// own that fail do not count. One by which the lock was found to be lost does.
     pub failures: u32,
-    /// What each node said to the last extension of these.
+    /// What each node said to the last extension of these. It is there when [`Lost`](crate::Lost) reports
+    /// a loss that an extension has found.
     pub last_report: Option<Report>,
 }

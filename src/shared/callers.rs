@@ -19,7 +19,8 @@ pub(super) struct Callers {
     operations: [Waiting; 2],
     /// Those that a thread waits for.
     threads: Vec<RoundId>,
-    /// The locks that are held.
+    /// The locks that are held. Of those that are kept only the ones that somebody has asked about, or of
+    /// which there is something to tell.
     locks: Table<LockId, Arc<Slot>>,
     deliveries: Vec<Delivery>,
     /// Some of them are for tasks.
@@ -36,7 +37,7 @@ struct Waiting {
 
 /// Whether a thread or a task waits.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Waiter {
+pub(super) enum WaitsAs {
     Thread,
     Task,
 }
@@ -47,6 +48,8 @@ pub(super) enum Delivery {
     Outcome(Arc<Slot>, Outcome),
     /// The lock is lost.
     Lost(Arc<Slot>),
+    /// The lock, which was kept, is released or detached.
+    Released(Arc<Slot>),
     /// The lock ends at another time than before, perhaps earlier.
     Ends(Arc<Slot>),
     /// The lock may be at risk.
@@ -114,14 +117,14 @@ impl Callers {
         Some((round, of.threads.get(round)?))
     }
 
-    pub(super) fn open(&mut self, round: RoundId, slot: &Arc<Slot>, waiter: Waiter) {
+    pub(super) fn open(&mut self, round: RoundId, slot: &Arc<Slot>, waiter: WaitsAs) {
         let of = &mut self.operations[usize::from(round.place().0)];
         let table = match waiter {
-            Waiter::Thread => {
+            WaitsAs::Thread => {
                 self.threads.push(round);
                 &mut of.threads
             }
-            Waiter::Task => &mut of.tasks,
+            WaitsAs::Task => &mut of.tasks,
         };
         table.put(round, Arc::clone(slot));
     }
@@ -131,25 +134,62 @@ impl Callers {
         self.take(round).is_some()
     }
 
-    /// From now on the loss of `lock` is reported to `slot`.
+    /// From now on the loss of `lock` is reported to `slot`. One that is kept gets a slot when somebody [asks
+    /// about it](Self::slot_of_kept).
     pub(super) fn watch(&mut self, slot: &Arc<Slot>, lock: &Lock) {
+        if lock.is_kept() {
+            return;
+        }
         slot.watch.lasts(lock.valid_until());
         self.locks.put(lock.id(), Arc::clone(slot));
     }
 
-    /// The loss of `lock` is not reported any more.
-    pub(super) fn forget(&mut self, lock: LockId) {
-        self.locks.take(lock);
+    /// Returns the slot to which the loss of `lock`, which is kept, is reported from now on.
+    pub(super) fn slot_of_kept(&mut self, lock: &Lock) -> Arc<Slot> {
+        if let Some(slot) = self.locks.get(lock.id()) {
+            return Arc::clone(slot);
+        }
+        self.add_slot(lock.id(), (lock.valid_until(), lock.is_kept_and_over()))
     }
 
-    fn take(&mut self, round: RoundId) -> Option<(Arc<Slot>, Waiter)> {
+    /// Adds a slot for a lock that is valid until then, or is over.
+    fn add_slot(&mut self, lock: LockId, (until, is_over): (Instant, bool)) -> Arc<Slot> {
+        let slot = match is_over {
+            true => Slot::of_lost(),
+            false => Arc::new(Slot::new()),
+        };
+        slot.watch.lasts(until);
+        self.locks.put(lock, Arc::clone(&slot));
+        slot
+    }
+
+    /// Returns the slot to which the loss of `lock` is reported, if it has one.
+    pub(super) fn slot(&self, lock: LockId) -> Option<Arc<Slot>> {
+        self.locks.get(lock).cloned()
+    }
+
+    #[cfg(all(test, feature = "embedded"))]
+    pub(super) fn slots_of_locks(&self) -> usize {
+        self.locks.len()
+    }
+
+    /// The loss of `lock` is not reported any more: it is about to be released or detached. One that is kept
+    /// has its slot here alone.
+    pub(super) fn release(&mut self, lock: &Lock) {
+        let slot = self.locks.take(lock.id());
+        if lock.is_kept() {
+            self.deliveries.extend(slot.map(Delivery::Released));
+        }
+    }
+
+    fn take(&mut self, round: RoundId) -> Option<(Arc<Slot>, WaitsAs)> {
         let of = &mut self.operations[usize::from(round.place().0)];
         let Some(slot) = of.threads.take(round) else {
-            return Some((of.tasks.take(round)?, Waiter::Task));
+            return Some((of.tasks.take(round)?, WaitsAs::Task));
         };
         let place = self.threads.iter().rposition(|of| *of == round);
         place.map(|place| self.threads.swap_remove(place));
-        Some((slot, Waiter::Thread))
+        Some((slot, WaitsAs::Thread))
     }
 
     // ----- deliveries -----------------------------------------------------------------------
@@ -157,7 +197,8 @@ impl Callers {
     /// Finds the slot to which `event` is to be delivered.
     pub(super) fn handle(&mut self, engine: &mut Engine, event: Event) {
         if let Event::Expired { lock } = event {
-            let slot = self.locks.take(lock);
+            // It stays known until its guard goes: an extension of it may still report how it has failed.
+            let slot = self.locks.get(lock).map(Arc::clone);
             return self.deliveries.extend(slot.map(Delivery::Lost));
         }
         if let Event::AtRisk { lock } = event {
@@ -166,7 +207,7 @@ impl Callers {
             return self.deliveries.extend(alert);
         }
         if let Event::Kept { lock, result } = event {
-            return self.note_kept(lock, result);
+            return self.note_kept(lock, result, || engine.end_of_kept(lock));
         }
         if let Event::Extended {
             result: Ok(extension),
@@ -189,7 +230,7 @@ impl Callers {
         {
             self.watch(&slot, lock);
         }
-        self.delivers_to_task |= waiter == Waiter::Task;
+        self.delivers_to_task |= waiter == WaitsAs::Task;
         let outcome = Outcome::Event(event);
         self.deliveries.push(Delivery::Outcome(slot, outcome));
     }
@@ -208,15 +249,32 @@ impl Callers {
         }
     }
 
-    /// The engine has extended `lock` by itself, or has failed to. One that was released meanwhile is not
-    /// known any more.
-    fn note_kept(&mut self, lock: LockId, result: Result<Instant, ExtendError>) {
-        let Some(slot) = self.locks.get(lock) else {
-            return;
-        };
+    /// The engine has extended `lock` by itself, or has failed to. If somebody has it, it has this `end`: it is
+    /// valid until then, or is over.
+    fn note_kept(
+        &mut self,
+        lock: LockId,
+        result: Result<Instant, ExtendError>,
+        end: impl FnOnce() -> Option<(Instant, bool)>,
+    ) {
         match result {
-            Ok(until) => slot.watch.extended(until),
+            Ok(until) => {
+                let Some(slot) = self.locks.get(lock) else {
+                    return;
+                };
+                slot.watch.extended(until);
+                if Arc::strong_count(slot) == 1 {
+                    self.locks.take(lock); // Nobody has asked, and what had failed is over.
+                }
+            }
             Err(error) => {
+                // One that was released or detached meanwhile has nobody to tell.
+                let is_had = !matches!(error, ExtendError::Closed);
+                let end = || end().filter(|_| is_had);
+                let slot = self.slot(lock);
+                let Some(slot) = slot.or_else(|| Some(self.add_slot(lock, end()?))) else {
+                    return;
+                };
                 slot.watch.failed();
                 let report = match error {
                     ExtendError::Lost(report) | ExtendError::Unconfirmed(report) => Some(report),
@@ -227,8 +285,11 @@ impl Callers {
                     | ExtendError::Forked
                     | ExtendError::Closed => None,
                 };
-                self.deliveries
-                    .push(Delivery::NotKept(Arc::clone(slot), report));
+                let is_loss = |last: &mut Delivery| matches!(last, Delivery::Lost(of) if Arc::ptr_eq(of, &slot));
+                let loss = self.deliveries.pop_if(is_loss);
+                self.deliveries.push(Delivery::NotKept(slot, report));
+                // One that learns of the loss finds the report there.
+                self.deliveries.extend(loss);
             }
         }
     }
@@ -265,9 +326,11 @@ impl Callers {
         let place = self.deliveries.iter().position(is_own)?;
         match self.deliveries.swap_remove(place) {
             Delivery::Outcome(_, outcome) => Some(outcome),
-            Delivery::Lost(_) | Delivery::Ends(_) | Delivery::Alert(..) | Delivery::NotKept(..) => {
-                None
-            }
+            Delivery::Lost(_)
+            | Delivery::Released(_)
+            | Delivery::Ends(_)
+            | Delivery::Alert(..)
+            | Delivery::NotKept(..) => None,
         }
     }
 }
@@ -336,7 +399,7 @@ mod tests {
             callers.note_end(&outcome(true, at(5)));
             assert!(ends(&slot, at(5)), "at once");
             match exact {
-                false => callers.note_kept(LOCK, Ok(at(15))),
+                false => callers.note_kept(LOCK, Ok(at(15)), || None),
                 true => callers.note_end(&outcome(false, at(15))),
             }
             deliver(&mut callers);
@@ -351,13 +414,13 @@ mod tests {
     fn failures_count_up_to_the_next_success_whenever_they_are_delivered() {
         let (mut callers, slot) = held();
         let failed = || Err(ExtendError::Closed);
-        callers.note_kept(LOCK, failed());
-        callers.note_kept(LOCK, failed());
+        callers.note_kept(LOCK, failed(), || None);
+        callers.note_kept(LOCK, failed(), || None);
         assert_eq!(slot.watch.failures().0, 2, "at once");
-        callers.note_kept(LOCK, Ok(at(15)));
+        callers.note_kept(LOCK, Ok(at(15)), || None);
         deliver(&mut callers);
         assert_eq!(slot.watch.failures().0, 0);
-        callers.note_kept(LOCK, failed());
+        callers.note_kept(LOCK, failed(), || None);
         deliver(&mut callers);
         assert_eq!(slot.watch.failures().0, 1);
         // A confirmation gives it no more time. An extension of the caller does.
@@ -368,6 +431,18 @@ mod tests {
         assert!(ends(&slot, at(20)));
     }
 
+    /// The engine reports the loss first.
+    #[test]
+    fn the_report_of_an_extension_is_delivered_before_the_loss_that_it_has_found() {
+        let (mut callers, slot) = held();
+        callers.deliveries.push(Delivery::Lost(Arc::clone(&slot)));
+        callers.note_kept(LOCK, Err(ExtendError::Closed), || None);
+        assert!(matches!(
+            callers.deliveries[..],
+            [Delivery::NotKept(..), Delivery::Lost(_)]
+        ));
+    }
+
     /// Makes the deliveries that concern the watch.
     fn deliver(callers: &mut Callers) {
         let mut deliveries = Vec::new();
@@ -376,8 +451,11 @@ mod tests {
             match delivery {
                 Delivery::Ends(slot) => slot.watch.look_again(),
                 Delivery::NotKept(slot, report) => slot.watch.not_kept(report),
-                Delivery::Outcome(..) | Delivery::Lost(_) | Delivery::Alert(..) => {
-                    unreachable!("no outcome, loss or alert")
+                Delivery::Outcome(..)
+                | Delivery::Lost(_)
+                | Delivery::Released(_)
+                | Delivery::Alert(..) => {
+                    unreachable!("no outcome, end or alert")
                 }
             }
         }

@@ -15,7 +15,7 @@ use std::task::Wake;
 use std::thread::{self, Thread};
 
 use super::Redlock;
-use super::redlock::finish_inspect;
+use super::operator::finish_inspect;
 use super::reply::Reply;
 use crate::driver::clock;
 use crate::engine::inspection::{InspectError, Inspection};

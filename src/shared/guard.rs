@@ -8,7 +8,7 @@ use core::time::Duration;
 use super::GRACE;
 use super::Redlock;
 use super::at_risk::{AtRisk, Health};
-use super::callers::Waiter;
+use super::callers::WaitsAs;
 use super::lost::Lost;
 use super::slot::{Outcome, Slot};
 use super::state::Core;
@@ -31,7 +31,8 @@ use crate::time::Instant;
 #[must_use = "a guard that is dropped at once releases its lock at once"]
 pub struct LockGuard {
     redlock: Redlock,
-    slot: Arc<Slot>,
+    /// `None` if the lock is kept.
+    slot: Option<Arc<Slot>>,
     /// `None` only while the guard is consumed.
     lock: Option<Lock>,
 }
@@ -40,7 +41,7 @@ impl LockGuard {
     pub(super) fn new(redlock: Redlock, slot: Arc<Slot>, lock: Lock) -> Self {
         Self {
             redlock,
-            slot,
+            slot: (!lock.is_kept()).then_some(slot),
             lock: Some(lock),
         }
     }
@@ -74,7 +75,7 @@ impl LockGuard {
     /// Returns how much longer the lock is valid; zero if it is not.
     #[must_use]
     pub fn validity(&self) -> Duration {
-        match self.slot.watch.is_reported() {
+        match self.is_reported() {
             true => Duration::ZERO,
             false => self.lock().validity(),
         }
@@ -88,14 +89,13 @@ impl LockGuard {
 
     /// Returns a signal that the lock is lost: a future, with [`Lost::wait`] for threads.
     pub fn lost(&self) -> Lost {
-        Lost::new(Arc::clone(&self.slot), self.redlock.shared().process)
+        Lost::new(self.slot(), self.redlock.shared().process)
     }
 
     /// Returns a signal that less than a quarter of its ttl is left of the lock: a future, with
     /// [`AtRisk::wait`] for threads. [`AtRisk::below`] sets another limit.
     pub fn at_risk(&self) -> AtRisk {
-        let slot = Arc::clone(&self.slot);
-        AtRisk::new(slot, &self.redlock.handle.shared, self.lock())
+        AtRisk::new(self.slot(), &self.redlock.handle.shared, self.lock())
     }
 
     /// Returns what is known of the lock now: how long it is valid, which nodes have said so, and how its
@@ -126,11 +126,17 @@ impl LockGuard {
         if shared.is_foreign() {
             return health;
         }
-        if let Ok(section) = shared.enter() {
-            health.confirmed_by = section.engine.confirmed_by(self.lock());
-        }
         health.validity = self.validity();
-        (health.failures, health.last_report) = self.slot.watch.failures();
+        let mut slot = self.slot.clone();
+        if let Ok(section) = shared.enter() {
+            if !health.validity.is_zero() {
+                health.confirmed_by = section.engine.confirmed_by(self.lock());
+            }
+            slot = slot.or_else(|| section.callers.slot(self.lock().id()));
+        }
+        if let Some(slot) = slot {
+            (health.failures, health.last_report) = slot.watch.failures();
+        }
         health
     }
 
@@ -156,6 +162,53 @@ impl LockGuard {
     pub async fn extend_async(&mut self, ttl: Duration) -> Result<(), ExtendError> {
         self.prolong_async(|engine, now, lock| engine.extend(now, lock, ttl))
             .await
+    }
+
+    /// Has the handle extend the lock by itself from now on, as
+    /// [`LockOptions::keep`](crate::LockOptions::keep) has it from the grant on: by the ttl that it was taken
+    /// or extended with, the longest of these, at half of its validity. For a lock that was taken without it,
+    /// or [adopted](Redlock::adopt). Sends nothing now; if the lock is kept already it is kept without a limit
+    /// from now on.
+    ///
+    /// It ends with `unlock`, with the drop of the guard, with the loss of the lock, and with
+    /// [`into_lock`](Self::into_lock).
+    ///
+    /// ```no_run
+    /// # use shearline::{Lock, Redlock};
+    /// # fn work() {}
+    /// # fn program(redlock: &Redlock, bytes: &[u8]) -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut guard = redlock.adopt(Lock::from_bytes(bytes)?); // Of the process before this one.
+    /// guard.confirm()?; // Whether it is still held.
+    /// guard.keep()?;
+    /// work(); // For an hour, perhaps.
+    /// guard.unlock()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`keep_for`](Self::keep_for).
+    pub fn keep(&mut self) -> Result<(), ExtendError> {
+        self.keep_for(Duration::MAX)
+    }
+
+    /// Does [`keep`](Self::keep), no longer than until `most` from now.
+    ///
+    /// # Errors
+    ///
+    /// [`ExtendError::Expired`] if the lock is not valid: [`confirm`](Self::confirm) one that came from another
+    /// clock first. [`ExtendError::Limit`], [`ExtendError::Invalid`] (its ttl is longer than this handle
+    /// allows), [`ExtendError::Forked`], [`ExtendError::Closed`]. The lock is as it was.
+    pub fn keep_for(&mut self, most: Duration) -> Result<(), ExtendError> {
+        let shared = self.redlock.shared();
+        shared.check_process()?;
+        if self.is_reported() {
+            return Err(ExtendError::Expired);
+        }
+        let lock = self.lock.as_mut().expect("it is held");
+        let mut section = shared.enter()?;
+        section.engine.keep(clock::now(), lock, most)
     }
 
     /// Asks a majority of the nodes how long the lock still lives, and sets its end to that: later or
@@ -242,7 +295,7 @@ impl LockGuard {
         now: Instant,
         ask: impl FnOnce(&mut Engine, Instant, &Lock) -> Result<RoundId, E>,
     ) -> Result<RoundId, E> {
-        match self.slot.watch.is_reported() {
+        match self.is_reported() {
             true => Err(ConfirmError::Expired.into()),
             false => ask(engine, now, self.lock()),
         }
@@ -263,13 +316,13 @@ impl LockGuard {
     /// [`UnlockError::Closed`]: nothing was sent, and the keys end with their ttl.
     pub fn unlock(mut self) -> Result<Released, UnlockError> {
         let since = clock::now();
-        let lock = self.take_to_release()?;
+        let (lock, slot) = self.take_to_release()?;
         let shared = self.redlock.shared();
         let until = since.saturating_add(shared.patience(lock.ttl()));
         // Without a deadline: the release has to be asked for, even if that takes longer.
         let mut section = shared.enter()?;
-        let round = section.release(&self.slot, Waiter::Thread, lock)?;
-        match shared.wait_for(section, &self.slot, round, Some(until)) {
+        let round = section.release(&slot, WaitsAs::Thread, lock)?;
+        match shared.wait_for(section, &slot, round, Some(until)) {
             // The release is sent all the same. Only its outcome is not known.
             None => Err(UnlockError::Unconfirmed(shared.reporter.pending(since))),
             Some(outcome) => finish_unlock(outcome),
@@ -283,9 +336,9 @@ impl LockGuard {
     ///
     /// As [`unlock`](Self::unlock).
     pub async fn unlock_async(mut self) -> Result<Released, UnlockError> {
-        let lock = self.take_to_release()?;
-        let begin = |core: &mut Core, slot: &_| core.release(slot, Waiter::Task, lock);
-        let reply = self.redlock.begin_with(Arc::clone(&self.slot), begin)?;
+        let (lock, slot) = self.take_to_release()?;
+        let begin = |core: &mut Core, slot: &_| core.release(slot, WaitsAs::Task, lock);
+        let reply = self.redlock.begin_with(slot, begin)?;
         finish_unlock(reply.await)
     }
 
@@ -302,7 +355,9 @@ impl LockGuard {
         if shared.is_foreign() {
             return lock;
         }
-        self.slot.watch.release();
+        if let Some(slot) = &self.slot {
+            slot.watch.release();
+        }
         if let Ok(mut section) = shared.enter() {
             lock = section.detach(lock);
             shared.see_written(section);
@@ -336,13 +391,32 @@ impl LockGuard {
         Err(unknown.into())
     }
 
-    /// Takes the lock out of the guard, and prepares the slot for its release.
-    fn take_to_release(&mut self) -> Result<Lock, UnlockError> {
+    /// Takes the lock out of the guard, with a slot for its release.
+    fn take_to_release(&mut self) -> Result<(Lock, Arc<Slot>), UnlockError> {
         let lock = self.lock.take().expect("it is held");
         self.redlock.shared().check_process()?;
-        self.slot.renew();
-        self.slot.watch.release();
-        Ok(lock)
+        let Some(slot) = self.slot.take() else {
+            return Ok((lock, Arc::new(Slot::new())));
+        };
+        slot.renew();
+        slot.watch.release();
+        Ok((lock, slot))
+    }
+
+    /// Returns the slot of the lock, to which its loss is reported.
+    fn slot(&self) -> Arc<Slot> {
+        match &self.slot {
+            Some(slot) => Arc::clone(slot),
+            None => self.redlock.shared().slot_of_kept(self.lock()),
+        }
+    }
+
+    /// Returns `true` if the loss of the lock was reported.
+    fn is_reported(&self) -> bool {
+        match &self.slot {
+            Some(slot) => slot.watch.is_reported(),
+            None => self.lock().is_kept_and_over(),
+        }
     }
 
     fn lock(&self) -> &Lock {
@@ -355,7 +429,7 @@ impl Drop for LockGuard {
         if let Some(lock) = self.lock.take()
             && !self.redlock.shared().is_foreign()
         {
-            self.redlock.shared().give_back(&self.slot, lock);
+            self.redlock.shared().give_back(self.slot.as_deref(), lock);
         }
     }
 }

@@ -38,7 +38,7 @@
 //!
 //! | file | subject |
 //! | --- | --- |
-//! | `redlock`, `guard`, `future`, `lost`, `at_risk`, `changes` | what users hold |
+//! | `redlock`, `operator`, `guard`, `future`, `lost`, `at_risk`, `changes` | what users hold |
 //! | `reply`, `slot`, `watch` | where outcomes are delivered, and the loss of a lock is reported |
 //! | `monitor`, `mutex` | a value with threads that wait for a change; a mutex with a deadline |
 //! | `state` | what is under the mutex: the engine, `callers` (by `table`), and the roles |
@@ -102,6 +102,7 @@ mod io_thread;
 mod lost;
 mod monitor;
 mod mutex;
+mod operator;
 mod progress;
 mod redlock;
 mod reply;

@@ -1,23 +1,25 @@
-//! [`Redlock`]: the calls of users.
+//! [`Redlock`]: the calls of users that take locks.
+//!
+//! # Not here
+//!
+//! What operators ask and say: [`operator`](super::operator).
 
-use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 use core::panic::{RefUnwindSafe, UnwindSafe};
 use core::time::Duration;
 
-use super::callers::Waiter;
+use super::callers::WaitsAs;
 use super::future::Wanted;
 use super::reply::Reply;
 use super::slot::{Outcome, Slot};
 use super::state::Core;
-use super::{Acquiring, GRACE, Handle, LockGuard, Shared, Watch};
+use super::{Acquiring, GRACE, Handle, LockGuard, Shared};
 use crate::config::{Builder, Config, LockOptions};
 use crate::driver::{BuildError, Refusal, clock};
-use crate::engine::inspection::{InspectError, Inspection};
-use crate::engine::{self, Engine, Event, NodeStatus, Request, RoundId};
-use crate::error::{CheckError, LockError, ReinitError, TrustError};
+use crate::engine::{Engine, Event, Request, RoundId};
+use crate::error::LockError;
 use crate::quorum::Lock;
 use crate::time::Instant;
 
@@ -267,9 +269,11 @@ impl Redlock {
     /// A lock that [`Lock::from_bytes`] read under another clock has no validity. Its guard is not
     /// valid, and its loss is not reported yet: call [`LockGuard::confirm`]. Without that it is lost
     /// when its keys must have ended (after its ttl, or a minute if that is longer).
+    ///
+    /// It is not [kept](LockOptions::keep), also if it was before: [`LockGuard::keep`] begins with that.
     pub fn adopt(&self, lock: Lock) -> LockGuard {
         let shared = self.shared();
-        let slot = Arc::new(Slot::new());
+        let mut slot = Arc::new(Slot::new());
         if shared.is_foreign() {
             return LockGuard::new(self.clone(), slot, lock);
         }
@@ -277,273 +281,11 @@ impl Redlock {
         let lock = match shared.enter() {
             Ok(mut section) => section.adopt(&slot, lock),
             Err(_) => {
-                slot.watch.lose(&mut Vec::new()); // No task can wait for it yet.
+                slot = Slot::of_lost();
                 lock
             }
         };
         LockGuard::new(self.clone(), slot, lock)
-    }
-
-    /// Asks every node who holds the lock on `resource`, and changes nothing: whether it is free, or
-    /// held by whom and for how long, which nodes disagree, and which tokens stand on a minority.
-    ///
-    /// A majority decides. What it says was so at some time between the call and its return, and may
-    /// have changed since: it is for operators and logs. To hold a lock, [take it](Self::try_lock); to
-    /// see whether a lock is still held, [`LockGuard::confirm`].
-    ///
-    /// It sends one command to each node, which reads the token and its expiry in one step, and waits
-    /// until every node has answered. For a node that does not answer it waits a node timeout: the one of
-    /// [`Builder::node_timeout`], or else 50 ms, or four round trips of a distant node. A user needs
-    /// no permission for it but those that confirm a lock.
-    ///
-    /// ```no_run
-    /// # use shearline::{Found, Redlock};
-    /// # let redlock = Redlock::connect(["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"])?;
-    /// let inspection = redlock.inspect("invoice:42")?;
-    /// match inspection.holder() {
-    ///     Some(holder) => println!(
-    ///         "{} has it on {} nodes for {:?}",
-    ///         holder.owner.escape_ascii(),
-    ///         holder.nodes,
-    ///         holder.valid_for,
-    ///     ),
-    ///     None if inspection.is_free() => println!("free"),
-    ///     None => println!("several clients are trying, or one has failed"),
-    /// }
-    /// for node in inspection.nodes() {
-    ///     if let Found::Copy { left, .. } = &node.found {
-    ///         println!("{} has a token that no majority has, for {left:?}", node.address);
-    ///     }
-    /// }
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`InspectError::NoQuorum`]: too few nodes answered, and it names what each said.
-    /// [`InspectError::Invalid`], [`InspectError::Saturated`], [`InspectError::Forked`],
-    /// [`InspectError::Closed`]: nothing was sent.
-    pub fn inspect(&self, resource: impl AsRef<[u8]>) -> Result<Inspection, InspectError> {
-        let since = clock::now();
-        let (shared, resource) = (self.shared(), resource.as_ref());
-        let until = since.saturating_add(shared.patience(Duration::MAX));
-        let slot = Arc::new(Slot::new());
-        let ask = |engine: &mut Engine, now| engine.inspect(now, resource);
-        match shared.run(&slot, Some(until), ask)? {
-            Some(outcome) => finish_inspect(outcome),
-            None => Err(InspectError::NoQuorum(shared.reporter.pending(since))),
-        }
-    }
-
-    /// Does [`inspect`](Self::inspect) as a future, for any executor. Nothing is sent before the first
-    /// poll.
-    ///
-    /// # Errors
-    ///
-    /// As [`inspect`](Self::inspect).
-    pub async fn inspect_async(
-        &self,
-        resource: impl AsRef<[u8]>,
-    ) -> Result<Inspection, InspectError> {
-        let ask = |engine: &mut Engine, now| engine.inspect(now, resource.as_ref());
-        finish_inspect(self.begin(ask)?.await)
-    }
-
-    /// Watches `resource`: tells who holds it, and then each change, for operators and logs. See
-    /// [`Watch`], also for the cost. All nodes are asked at once, as by [`inspect`](Self::inspect).
-    ///
-    /// Unlike an inspection it tells also where too few nodes answer: then it names no holder, the resource
-    /// is not free, and the nodes are [`Found::Unknown`](crate::Found).
-    ///
-    /// ```no_run
-    /// # use std::time::Duration;
-    /// # use shearline::Redlock;
-    /// # let redlock = Redlock::connect(["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"])?;
-    /// let mut watch = redlock.watch("invoice:42")?;
-    /// while let Some(state) = watch.next(Duration::from_secs(60)) {
-    ///     println!("{state}");
-    /// }
-    /// println!("nothing has changed for a minute");
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`InspectError::Invalid`]; [`InspectError::Saturated`] while the handle has
-    /// [`WATCHES_MAX`](crate::limits::WATCHES_MAX) watches; [`InspectError::Forked`],
-    /// [`InspectError::Closed`]: nothing was sent.
-    pub fn watch(&self, resource: impl AsRef<[u8]>) -> Result<Watch, InspectError> {
-        Watch::new(self.clone(), resource.as_ref())
-    }
-
-    /// Returns how every node stands now, in the order of the configuration. It is meant for
-    /// operators, not for decisions. Empty in a forked child, and after a thread has panicked with the
-    /// engine.
-    ///
-    /// Costs an allocation and no I/O.
-    #[must_use]
-    pub fn nodes(&self) -> Vec<NodeStatus> {
-        self.look().unwrap_or_default()
-    }
-
-    /// Returns `Ok` if a majority of the nodes would vote now, or else what an operator has to repair:
-    /// a wrong password, a server of the wrong kind, a node that is down. Call it at the start of a
-    /// program, right after [`build`](crate::Builder::build).
-    ///
-    /// A missing permission is found by the first call that takes a lock
-    /// ([`Unusable::Permission`](crate::Unusable)), because permissions depend on the name of the lock.
-    /// From then on `check` reports it too, until a later call finds it granted. What concerns one name
-    /// (a key pattern that does not fit) or one moment (`OOM`) only those calls report.
-    ///
-    /// Sends nothing, and costs as much as [`nodes`](Self::nodes). A repair shows when the node was
-    /// tried again, after two seconds at most; a granted permission, when a lock is asked for again.
-    ///
-    /// # Errors
-    ///
-    /// [`CheckError::Unusable`]: no lock is granted before an operator has repaired what the report
-    /// names. [`CheckError::NoQuorum`]: too few nodes vote now, for reasons that may pass (they are
-    /// down, silent, or in quarantine). [`CheckError::Forked`], [`CheckError::Closed`].
-    ///
-    /// ```no_run
-    /// # use shearline::Redlock;
-    /// let redlock = Redlock::connect(["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"])?;
-    /// redlock.check()?; // "10.0.0.2:6379 unusable: it refuses the credentials; .."
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn check(&self) -> Result<(), CheckError> {
-        let statuses = self.look()?;
-        engine::check(clock::now(), &statuses)
-    }
-
-    fn look(&self) -> Result<Vec<NodeStatus>, Refusal> {
-        let shared = self.shared();
-        shared.check_process()?;
-        let section = shared.enter()?;
-        Ok(section.engine.node_statuses(clock::now()).collect())
-    }
-
-    /// Asserts that no lock is alive that the server with this `run_id`, connected as the node at
-    /// `address`, may have forgotten: its votes count from now on. Returns `true` if it was kept from
-    /// voting because it had restarted.
-    ///
-    /// `address` is what the node was configured by, with or without credentials. `run_id` is what
-    /// [`nodes`](Self::nodes) showed. If another server has come to the same address since, it is not
-    /// trusted.
-    ///
-    /// Call it only if you know more than the [`RestartGuard`](crate::RestartGuard): the node wrote
-    /// every lock to disk before it answered, or no client uses locks yet. If that is wrong, two
-    /// clients can hold the same lock. It ends this quarantine; the next restart begins another. With
-    /// any guard but [`RestartGuard::Strict`](crate::RestartGuard) it holds for this handle alone.
-    ///
-    /// With [`RestartGuard::Strict`](crate::RestartGuard) it is written to the node, and holds for all
-    /// clients: the marker is updated without a barrier, and a standing barrier is removed. Other
-    /// handles see that when the barrier that they know of has run out.
-    ///
-    /// # Errors
-    ///
-    /// Nothing was changed. [`TrustError::Changed`]: another server answers there now, and the error
-    /// names it. [`TrustError::NotConnected`]: it may restart again before it is connected.
-    /// [`TrustError::UnknownNode`], [`TrustError::NoRunId`]; [`TrustError::OtherCluster`]: see
-    /// [`reinit`](Self::reinit). [`TrustError::Forked`], [`TrustError::Closed`].
-    ///
-    /// ```no_run
-    /// # use shearline::Redlock;
-    /// let redlock = Redlock::connect(["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"])?;
-    /// for node in redlock.nodes() {
-    ///     println!("{} {:?} {:?}", node.address, node.state, node.run_id);
-    /// }
-    /// // The operator knows that this one has forgotten nothing.
-    /// redlock.trust_node("10.0.0.2:6379", "f0a1d1c0b5f54c5e8b1d6a1c2f3e4d5c6b7a8990")?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn trust_node(
-        &self,
-        address: impl AsRef<str>,
-        run_id: impl AsRef<str>,
-    ) -> Result<bool, TrustError> {
-        self.change(|engine| {
-            let node = engine.node_at(address.as_ref());
-            let node = node.ok_or(TrustError::UnknownNode)?;
-            engine.trust(clock::now(), node, run_id.as_ref())
-        })?
-    }
-
-    /// Does [`trust_node`](Self::trust_node) for all servers that are connected now. Returns their
-    /// run_ids. It says nothing about nodes that are connected later.
-    ///
-    /// Call it for nodes that no client has used for locks yet. With
-    /// [`RestartGuard::Strict`](crate::RestartGuard) such nodes have no marker, as after a `FLUSHALL`,
-    /// and without this call they grant no lock for as long as the longest lock may last.
-    ///
-    /// Empty in a forked child, and after a thread has panicked with the engine.
-    ///
-    /// ```no_run
-    /// use shearline::{Redlock, RestartGuard};
-    ///
-    /// let redlock = Redlock::builder()
-    ///     .nodes(["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"])
-    ///     .restart_guard(RestartGuard::Strict)
-    ///     .build()?;
-    /// let trusted = redlock.trust_nodes(); // They were installed a minute ago.
-    /// assert_eq!(trusted.len(), 3);
-    /// # Ok::<(), shearline::BuildError>(())
-    /// ```
-    pub fn trust_nodes(&self) -> Vec<String> {
-        let trusted = self.change(|engine| engine.trust_all(clock::now()));
-        trusted.unwrap_or_default()
-    }
-
-    /// Changes something of the engine, and writes what that wants written.
-    fn change<T>(&self, change: impl FnOnce(&mut Engine) -> T) -> Result<T, Refusal> {
-        let shared = self.shared();
-        shared.check_process()?;
-        let mut section = shared.enter()?;
-        let result = change(&mut section.engine);
-        shared.flush(section);
-        Ok(result)
-    }
-
-    /// Writes the marker of this cluster to every node, whatever marker is there: after a change of the
-    /// number of nodes, or of the [name](crate::Builder::cluster). For
-    /// [`RestartGuard::Strict`](crate::RestartGuard) alone.
-    ///
-    /// Call it once, when every client of the old membership has stopped or is about to be refused,
-    /// and before the first client of the new one takes a lock. Each node gets a new marker, and a
-    /// barrier as long as the longest lock of either membership may last. Until the barrier ends no
-    /// lock is granted. If no client holds a lock, [`trust_nodes`](Self::trust_nodes) ends it at once.
-    ///
-    /// A client with the old membership gets
-    /// [`LockError::OtherCluster`](crate::LockError::OtherCluster) from every node of the new one. Nodes
-    /// that are left out keep their old marker: if they are a majority of the old nodes, stop them
-    /// too, or clients of the old membership go on with them alone.
-    ///
-    /// Waits for the nodes, a connect timeout at most.
-    ///
-    /// # Errors
-    ///
-    /// [`ReinitError::Unready`]: a node cannot be reached, or cannot serve, and nothing was changed.
-    /// [`ReinitError::Incomplete`]: not all have answered; call it again. [`ReinitError::NotStrict`],
-    /// [`ReinitError::Saturated`], [`ReinitError::Forked`], [`ReinitError::Closed`]: nothing was sent.
-    ///
-    /// ```no_run
-    /// use shearline::{Redlock, RestartGuard};
-    ///
-    /// let five = ["10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4", "10.0.0.5"]; // They were three.
-    /// let redlock = Redlock::builder()
-    ///     .nodes(five)
-    ///     .restart_guard(RestartGuard::Strict)
-    ///     .build()?;
-    /// redlock.reinit()?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn reinit(&self) -> Result<(), ReinitError> {
-        let shared = self.shared();
-        let outcome = shared.run(&Arc::new(Slot::new()), None, Engine::reinit)?;
-        let outcome = outcome.expect("it is waited for without end");
-        let Event::Reinitialised { result, .. } = outcome.event()? else {
-            unreachable!("the outcome of a change of the cluster is that of another operation")
-        };
-        result
     }
 
     pub(super) fn shared(&self) -> &Shared {
@@ -556,7 +298,7 @@ impl Redlock {
         ask: impl FnOnce(&mut Engine, Instant) -> Result<RoundId, E>,
     ) -> Result<Reply, E> {
         let slot = Arc::new(Slot::new());
-        self.begin_with(slot, |core, slot| core.begin(slot, Waiter::Task, ask))
+        self.begin_with(slot, |core, slot| core.begin(slot, WaitsAs::Task, ask))
     }
 
     /// Begins an operation of a task with `begin`. Its outcome is delivered to `slot`.
@@ -594,13 +336,6 @@ impl Redlock {
             false => Err(reporter.too_slow(granted, since)),
         }
     }
-}
-
-pub(super) fn finish_inspect(outcome: Outcome) -> Result<Inspection, InspectError> {
-    let Event::Inspected { result, .. } = outcome.event()? else {
-        unreachable!("the outcome of an inspection is that of another operation")
-    };
-    result
 }
 
 /// No panic leaves a handle half-changed: what a call has begun goes on or is released. If the engine

@@ -10,7 +10,7 @@ use core::time::Duration;
 use std::thread;
 
 use super::Shared;
-use super::callers::{Delivery, Waiter};
+use super::callers::{Delivery, WaitsAs};
 use super::mutex::Locked;
 use super::roles::Wake;
 use super::slot::{Outcome, Slot};
@@ -148,6 +148,7 @@ impl Shared {
                     }
                 },
                 Delivery::Lost(slot) => slot.watch.lose(&mut batch.wakers),
+                Delivery::Released(slot) => slot.watch.release_into(&mut batch.wakers),
                 Delivery::Ends(slot) => slot.watch.look_again(),
                 Delivery::Alert(slot, lock) => {
                     if let Some(early) = slot.watch.alerted(clock::now(), &mut batch.wakers) {
@@ -171,6 +172,17 @@ impl Shared {
         if let Ok(mut spare) = self.spare.try_lock() {
             keep(&mut spare.deliveries, batch.deliveries);
             keep(&mut spare.wakers, batch.wakers);
+        }
+    }
+
+    /// Returns the slot to which the loss of `lock`, which is kept, is reported from now on.
+    pub(super) fn slot_of_kept(&self, lock: &Lock) -> Arc<Slot> {
+        if self.is_foreign() {
+            return Slot::of_lost(); // It is the parent's.
+        }
+        match self.enter() {
+            Ok(mut section) => section.callers.slot_of_kept(lock),
+            Err(_) => Slot::of_lost(),
         }
     }
 
@@ -289,7 +301,7 @@ impl Shared {
         let Some(mut section) = self.enter_until(until)? else {
             return Ok(None);
         };
-        let round = section.begin(slot, Waiter::Thread, ask)?;
+        let round = section.begin(slot, WaitsAs::Thread, ask)?;
         Ok(self.wait_for(section, slot, round, until))
     }
 
@@ -418,9 +430,11 @@ impl Shared {
         }
     }
 
-    /// Releases `lock`, whose slot is `slot`, and returns when the release is written.
-    pub(super) fn give_back(&self, slot: &Slot, lock: Lock) {
-        slot.watch.release();
+    /// Releases `lock`, whose slot is `slot` unless it is kept, and returns when the release is written.
+    pub(super) fn give_back(&self, slot: Option<&Slot>, lock: Lock) {
+        if let Some(slot) = slot {
+            slot.watch.release();
+        }
         if let Ok(mut section) = self.enter() {
             section.give_back(lock);
             self.see_written(section);

@@ -2,7 +2,8 @@
 //!
 //! A lock has one slot from its acquisition to its release: first for the operation that takes it, then
 //! for the [`Watch`] over its loss, then for the operation that releases it. An extension has a slot of
-//! its own.
+//! its own. A lock that is kept has none while it is held, unless somebody waits for its loss or its last
+//! extension has failed: such locks are many.
 //!
 //! ```text
 //!   Waiting --> Done --> Taken --(renew)--> Waiting ..
@@ -15,6 +16,8 @@
 //! The mutex of a slot is not taken under that of the engine. No code of a user runs under it: wakers are
 //! cloned, called and dropped outside. No code under it panics.
 
+use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::task::{Poll, Waker};
 
 use super::Shared;
@@ -106,6 +109,13 @@ impl Slot {
             }),
             watch: Watch::new(),
         }
+    }
+
+    /// Makes a slot for a lock whose loss was reported.
+    pub(super) fn of_lost() -> Arc<Self> {
+        let slot = Self::new();
+        slot.watch.lose(&mut Vec::new()); // No task can wait for it yet.
+        Arc::new(slot)
     }
 
     /// Prepares the slot for another operation. The outcome of the last one was taken.

@@ -9,7 +9,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use super::callers::{Callers, Waiter};
+use super::callers::{Callers, WaitsAs};
 use super::roles::{MANY, Poll, Roles, Wake};
 use super::slot::Slot;
 use crate::driver::{Poller, Readiness, Wire, clock, until_deadline};
@@ -105,7 +105,7 @@ impl Core {
     pub(super) fn begin<E>(
         &mut self,
         slot: &Arc<Slot>,
-        waiter: Waiter,
+        waiter: WaitsAs,
         ask: impl FnOnce(&mut Engine, Instant) -> Result<RoundId, E>,
     ) -> Result<RoundId, E> {
         let round = ask(&mut self.engine, clock::now())?;
@@ -118,21 +118,21 @@ impl Core {
     pub(super) fn release(
         &mut self,
         slot: &Arc<Slot>,
-        waiter: Waiter,
+        waiter: WaitsAs,
         lock: Lock,
     ) -> Result<RoundId, UnlockError> {
-        self.callers.forget(lock.id());
+        self.callers.release(&lock);
         self.begin(slot, waiter, |engine, now| Ok(engine.release(now, lock)))
     }
 
     pub(super) fn give_back(&mut self, lock: Lock) {
-        self.callers.forget(lock.id());
+        self.callers.release(&lock);
         self.engine.give_back(clock::now(), lock);
         self.ask();
     }
 
     pub(super) fn detach(&mut self, lock: Lock) -> Lock {
-        self.callers.forget(lock.id());
+        self.callers.release(&lock);
         self.ask();
         self.engine.detach(clock::now(), lock)
     }
@@ -335,6 +335,7 @@ impl Core {
     pub(super) fn break_down(&mut self) {
         self.is_closed = true;
         self.callers.refuse_all();
+        self.engine.end_all_kept();
     }
 }
 

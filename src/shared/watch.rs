@@ -132,11 +132,15 @@ impl Watch {
     /// Records that the lock is released or detached: its loss is not reported any more. One whose end has
     /// passed is lost, as those who have asked were told; its tasks are woken on this thread.
     pub(super) fn release(&self) {
+        let mut tasks = Vec::new();
+        self.release_into(&mut tasks);
+        tasks.into_iter().for_each(Waker::wake);
+    }
+
+    /// The same, but adds the wakers of `tasks`, which the caller calls.
+    pub(super) fn release_into(&self, tasks: &mut Vec<Waker>) {
         if self.is_over_at(clock::now(), Duration::ZERO) {
-            let mut tasks = Vec::new();
-            self.lose(&mut tasks);
-            tasks.into_iter().for_each(Waker::wake);
-            return;
+            return self.lose(tasks);
         }
         let watchers = self.watchers();
         if self.fate.load(Ordering::Relaxed) == HELD {

@@ -4,7 +4,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use shearline::engine::Event;
-use shearline::{LockError, LockGuard, LockOptions, Redlock, RestartGuard, Retry};
+use shearline::{
+    ExtendError, Lock, LockError, LockGuard, LockOptions, Redlock, RestartGuard, Retry,
+};
 
 use crate::executor::block_on;
 use crate::face::{over, shared};
@@ -139,6 +141,43 @@ fn a_lock_of_a_driver_is_kept_in_its_turns() {
     assert!(lock.is_valid() && 3 <= extensions, "{extensions}");
     driver.release(lock).expect("it is open");
     driver.flush();
+}
+
+/// It goes from face to face as bytes, as to another process.
+#[test]
+fn a_lock_that_was_handed_over_is_kept_by_each_face_from_then_on() {
+    let cluster = servers::three();
+    let redlock = shared(&cluster);
+    let guard = redlock.lock("heir", TTL).expect("free");
+    let bytes = guard.into_lock().to_bytes();
+
+    let mut local = over(&cluster).build_local().expect("a good configuration");
+    let mut lock = local.adopt(Lock::from_bytes(&bytes).expect("a lock"));
+    local.keep(&mut lock).expect("valid");
+    let end = Instant::now() + 2 * TTL;
+    while Instant::now() < end {
+        let told = local.poll(Some(TTL / 20)).expect("the loop turns");
+        assert!(told.is_none(), "{told:?}");
+    }
+    assert!(lock.is_valid());
+    let bytes = local.detach(lock).to_bytes();
+
+    let mut driver = over(&cluster).build_driver().expect("a good configuration");
+    let mut lock = driver.adopt(Lock::from_bytes(&bytes).expect("a lock"));
+    driver.keep(&mut lock).expect("valid");
+    let end = Instant::now() + 2 * TTL;
+    while Instant::now() < end {
+        driver.turn(Some(TTL / 20)).expect("it turns");
+    }
+    assert!(lock.is_valid());
+    let bytes = driver.detach(lock).to_bytes();
+
+    let mut guard = redlock.adopt(Lock::from_bytes(&bytes).expect("a lock"));
+    guard.keep_for(2 * TTL).expect("valid");
+    thread::sleep(3 * TTL / 2);
+    assert!(guard.is_valid());
+    assert!(guard.lost().wait(TTL), "at its limit");
+    assert!(matches!(guard.keep(), Err(ExtendError::Expired)));
 }
 
 /// A quarter of the ttl is left, and the lock is still valid.

@@ -67,6 +67,8 @@ mod strict;
 #[cfg(target_os = "linux")]
 mod suspend;
 mod threads;
+#[cfg(feature = "tls")]
+mod tls;
 mod truth_table;
 mod unlock;
 mod valkey;

@@ -13,6 +13,7 @@ pub mod allocations;
 pub mod clients;
 pub mod curve;
 pub mod cycle;
+pub mod encryption;
 pub mod figure;
 pub mod floor;
 pub mod judgement;

@@ -23,6 +23,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal};
 
 use crate::cycle::now;
+use crate::encryption::Encryption;
 use crate::measure::Failure;
 
 /// How long a server may take to start or to answer.
@@ -36,6 +37,8 @@ const TRIES: usize = 20;
 pub struct Server {
     child: Child,
     address: SocketAddr,
+    /// The URL over TLS, if it has that.
+    encrypted: Option<String>,
 }
 
 /// Starts so many that know nothing of each other.
@@ -47,6 +50,17 @@ pub fn start(count: usize) -> Result<Vec<Server>, Failure> {
     (0..count).map(|_| Server::start()).collect()
 }
 
+/// Starts so many that have a TLS port too.
+///
+/// # Errors
+///
+/// There is no `redis-server`, or it does not answer.
+pub fn start_encrypted(count: usize, encryption: &Encryption) -> Result<Vec<Server>, Failure> {
+    (0..count)
+        .map(|_| Server::start_with(Some(encryption)))
+        .collect()
+}
+
 impl Server {
     /// Starts one, and waits until it answers.
     ///
@@ -54,13 +68,22 @@ impl Server {
     ///
     /// There is no `redis-server`, or it does not answer.
     pub fn start() -> Result<Self, Failure> {
+        Self::start_with(None)
+    }
+
+    fn start_with(encryption: Option<&Encryption>) -> Result<Self, Failure> {
         for _ in 0..TRIES {
-            let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?
-                .local_addr()?
-                .port();
+            let (port, other) = free_ports()?;
+            let encryption = encryption.map(|files| (other, files));
             let mut server = Self {
-                child: spawn(port)?,
+                child: spawn(port, encryption)?,
                 address: (Ipv4Addr::LOCALHOST, port).into(),
+                encrypted: encryption.map(|(port, files)| {
+                    format!(
+                        "rediss://127.0.0.1:{port}?ca={}",
+                        files.authority().display()
+                    )
+                }),
             };
             if server.await_answer()? {
                 return Ok(server);
@@ -79,6 +102,12 @@ impl Server {
     #[must_use]
     pub fn url(&self) -> String {
         format!("redis://{}", self.address)
+    }
+
+    /// `rediss://127.0.0.1:port?ca=..`, or that without TLS if it has none.
+    #[must_use]
+    pub fn url_over_tls(&self) -> String {
+        self.encrypted.clone().unwrap_or_else(|| self.url())
     }
 
     /// Stops the process: the kernel goes on accepting and buffering for it.
@@ -189,7 +218,13 @@ impl Drop for Server {
     }
 }
 
-fn spawn(port: u16) -> Result<Child, Failure> {
+fn free_ports() -> Result<(u16, u16), Failure> {
+    let listen = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
+    let (one, other) = (listen()?, listen()?);
+    Ok((one.local_addr()?.port(), other.local_addr()?.port()))
+}
+
+fn spawn(port: u16, encryption: Option<(u16, &Encryption)>) -> Result<Child, Failure> {
     let binary = env::var_os("SHEARLINE_REDIS_SERVER").unwrap_or_else(|| "redis-server".into());
     let mut command = Command::new(&binary);
     command
@@ -199,6 +234,16 @@ fn spawn(port: u16) -> Result<Child, Failure> {
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null());
+    if let Some((port, files)) = encryption {
+        command
+            .args(["--tls-port", &port.to_string(), "--tls-auth-clients", "no"])
+            .arg("--tls-ca-cert-file")
+            .arg(files.authority())
+            .arg("--tls-cert-file")
+            .arg(files.certificate())
+            .arg("--tls-key-file")
+            .arg(files.key());
+    }
     ends_with_us(&mut command).spawn().map_err(|error| {
         if error.kind() != ErrorKind::NotFound {
             return error.into();

@@ -7,6 +7,7 @@ use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec;
+use alloc::vec::Vec;
 use core::time::Duration;
 use mio::{Events, Poll, Waker};
 use std::io::{self, Read, Write};
@@ -17,6 +18,10 @@ use std::sync::mpsc;
 use std::thread;
 
 use rustix::net::sockopt;
+
+mod families;
+#[cfg(feature = "tls")]
+mod tls;
 
 const BUFFER: usize = 16;
 const NODE: NodeId = NodeId::new(3);
@@ -88,7 +93,7 @@ impl World {
         let waker = Arc::new(Waker::new(poll.registry(), Token(99)).unwrap());
         let events = Events::with_capacity(8);
         Self {
-            link: Link::new(NODE, address),
+            link: Link::new(NODE, address, None),
             poll,
             events,
             waker,
@@ -184,10 +189,7 @@ impl World {
     }
 
     fn socket(&self) -> &Socket {
-        let State::Up { socket, .. } = &self.link.state else {
-            panic!("not up but {:?}", self.link.state)
-        };
-        socket
+        self.link.socket()
     }
 }
 
@@ -262,7 +264,7 @@ fn a_connection_to_itself_is_none() {
     let stream = TcpStream::from(descriptor);
     let own = stream.local_addr().unwrap();
     connect(&stream, &own).unwrap();
-    let socket = Socket::from_std(stream);
+    let mut socket = Socket::from_std(stream);
     assert_eq!(socket.is_connected(), Err(LinkError::Refused));
 }
 

@@ -32,10 +32,11 @@ pub(crate) struct Claim {
     /// Its own key.
     pub(crate) key: ClaimKey,
     pub(crate) stage: Stage,
-    /// Key and token. `None` while a `Lock` outside owns them, unless it is kept: then a copy.
+    /// Key and token. `None` while a `Lock` outside owns them, unless it is kept.
     pub(crate) entry: Option<Entry>,
     pub(crate) origin: Origin,
-    /// How many extensions of it count votes.
+    /// How many extensions of it count votes. At 255 it stays: when some of more have ended, the engine may
+    /// begin one of its own beside those that are open, which costs a command for each node.
     pub(crate) extending: u8,
     /// The longest that any node was asked to keep it: the ttl and the lock delay.
     pub(crate) life: Duration,
@@ -77,7 +78,8 @@ pub(crate) struct Claim {
     pub(crate) unconfirmed: NodeSet,
     pub(crate) questions: Questions,
     pub(crate) timer: Option<TimerKey>,
-    /// Where others wait for its lock, while it is held.
+    /// Where others wait for its lock, while it is held. [`PlaceKey::NONE`]: it is kept, and nobody else
+    /// wants it.
     pub(crate) place: Option<PlaceKey>,
     /// Its lock is extended by this engine.
     pub(crate) kept: Option<Arc<Kept>>,
@@ -152,6 +154,7 @@ impl Claim {
             gone_by,
             may_hold: nodes,
             granted: nodes,
+            unconfirmed: nodes,
             ..Self::new(Stage::Held { told: false }, None, life)
         }
     }
@@ -316,6 +319,9 @@ impl Claim {
         let news = self.is_held();
         if news {
             self.stage = Stage::Held { told: true };
+            if let Some(kept) = &self.kept {
+                kept.tell_over();
+            }
         }
         news
     }

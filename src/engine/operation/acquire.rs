@@ -145,10 +145,10 @@ impl Acquire {
     /// The resource with a fresh token.
     #[inline]
     fn fresh_entry(&self, parts: &mut Parts) -> Entry {
-        let (buffer, owner) = (parts.claims.buffers.take(), &parts.settings.owner);
+        let (spare, owner) = (parts.claims.spares.take(), &parts.settings.owner);
         let resource = parts.queues.name(self.place);
         with_fresh_token(&mut parts.random, owner, |token| {
-            Entry::new(buffer, resource, token)
+            Entry::new(spare, resource, token)
         })
     }
 
@@ -334,6 +334,23 @@ impl Acquire {
         self.verdict = Verdict::HandedOut;
         Some(Lock::granted(majority, entry, id, valid_until, ttl, left))
     }
+
+    /// `lock`, which was granted in this round, is extended by this engine from now on, until so long after
+    /// the round began.
+    #[cold]
+    fn keep(&self, lock: Option<&mut Lock>, cx: &mut Context<'_>) {
+        let (Some(lock), Some(key)) = (lock, self.claim) else {
+            return;
+        };
+        let limit = cx
+            .round
+            .sent
+            .saturating_add(Duration::from_nanos(self.keep));
+        let keeping = Keeping::new(lock.ttl(), limit, cx.parts.settings.drift);
+        let parts = &mut *cx.parts;
+        parts.claims.keep(lock, keeping, &mut parts.timers);
+        parts.leave_alone(key);
+    }
 }
 
 impl Operate for Acquire {
@@ -411,7 +428,7 @@ impl Operate for Acquire {
             Verdict::Granted(majority, until) => {
                 let mut lock = self.hand_out(&majority, until, cx);
                 if self.keep != 0 {
-                    keep(lock.as_mut(), Duration::from_nanos(self.keep), cx);
+                    self.keep(lock.as_mut(), cx);
                 }
                 // A broken invariant: what cannot be handed out is no lock.
                 lock.ok_or_else(|| LockError::TooSlow(cx.report()))
@@ -523,9 +540,12 @@ impl Operate for Acquire {
 
     fn waited(&mut self, until: Instant, cx: &mut Context<'_>) {
         let deadline = cx.round.deadline.unwrap_or(Instant::MAX);
-        match deadline.min(until) <= cx.now {
-            true => self.give_up_waiting(cx),
-            false => cx.round.arm(&mut cx.parts.timers),
+        if deadline.min(self.tries_end(cx)) <= cx.now {
+            self.give_up_waiting(cx);
+        } else if until <= cx.now {
+            self.wait_for_turn(cx);
+        } else {
+            cx.round.arm(&mut cx.parts.timers);
         }
     }
 
@@ -559,17 +579,6 @@ impl Operate for Acquire {
         if let Some(claim) = self.claim.take() {
             cx.parts.give_back(cx.now, claim);
         }
-    }
-}
-
-/// `lock`, which was granted in this round, is extended by this engine from now on, for as long as `most`
-/// after the round began.
-#[cold]
-fn keep(lock: Option<&mut Lock>, most: Duration, cx: &mut Context<'_>) {
-    if let Some(lock) = lock {
-        let limit = cx.round.sent.saturating_add(most);
-        let keeping = Keeping::new(lock.ttl(), limit, cx.parts.settings.drift);
-        cx.parts.claims.keep(lock, keeping, &mut cx.parts.timers);
     }
 }
 

@@ -93,7 +93,7 @@ impl LockQuestion {
             lock: lock.id(),
             own: false,
             claim,
-            entry: lock.entry().copy_into(parts.claims.buffers.take()),
+            entry: lock.entry().clone(),
             question,
             valid_until,
             voters,
@@ -106,17 +106,17 @@ impl LockQuestion {
     /// Returns a `question` about the lock of `claim`, which is held and kept.
     pub(super) fn of_kept(claim: ClaimKey, question: Question, parts: &mut Parts) -> Option<Self> {
         let lock = parts.claims.lock_id(claim);
-        let buffer = parts.claims.buffers.take();
+        let voters = parts.claims.voters(claim, parts.nodes.set());
         let there = parts.claims.get_mut(claim);
         let there = there.filter(|claim| claim.is_held()).must()?;
         Some(Self {
             lock,
             own: true,
             claim: Some(claim),
-            entry: there.entry.as_ref().must()?.copy_into(buffer),
+            entry: there.entry.clone().must()?,
             question,
             valid_until: there.valid_until,
-            voters: parts.nodes.set(), // What was handed over is not kept.
+            voters,
             lacking: there.lacking,
             regained: there.regained,
             verdict: Verdict::Open,
@@ -262,8 +262,7 @@ impl LockQuestion {
     /// if there is room. Copies of a lock with a delay stay: its holder may not stop at once.
     fn lose(&mut self, cx: &mut Context<'_>) {
         let stays = self.entry.delay() != Delay::default();
-        let buffers = &mut cx.parts.claims.buffers;
-        let copy = (!stays).then(|| self.entry.copy_into(buffers.take()));
+        let entry = (!stays).then(|| self.entry.clone());
         let told = self.claim.map(|claim| (claim, cx.parts.tell_lost(claim)));
         self.decide(Verdict::Lost, cx);
         let (key, open) = match told {
@@ -276,7 +275,7 @@ impl LockQuestion {
             }
         };
         if let Some(claim) = cx.parts.claims.get_mut(key).must() {
-            claim.entry = copy.or_else(|| claim.entry.take());
+            claim.entry = entry.or_else(|| claim.entry.take());
             claim.valid_until = cx.now;
             if let Some(kept) = &claim.kept {
                 kept.ends_by(cx.now);
@@ -348,9 +347,8 @@ impl LockQuestion {
         round.is_voting() && self.claim == Some(claim)
     }
 
-    /// Gives its buffer back to the pool. Others that wait for its end can begin.
+    /// Others that wait for its end can begin.
     pub(super) fn end(&mut self, parts: &mut Parts) {
-        parts.claims.buffers.give(self.entry.take_buffer());
         if self.own && parts.extensions.ended() {
             parts.news.push_back(News::Room);
         }

@@ -104,7 +104,7 @@ impl Seen {
 impl Inspect {
     pub(in crate::engine) fn new(resource: &[u8], parts: &mut Parts) -> Self {
         Self {
-            entry: Entry::new(parts.claims.buffers.take(), resource, b""),
+            entry: Entry::new(parts.claims.spares.take(), resource, b""),
             pending: NodeSet::EMPTY,
             seen: vec![Seen::Unknown; parts.nodes.len()].into(),
             watch: None,
@@ -364,6 +364,5 @@ impl Operate for Inspect {
 
     fn end(&mut self, parts: &mut Parts) {
         self.end_to_watch(parts);
-        parts.claims.buffers.give(self.entry.take_buffer());
     }
 }

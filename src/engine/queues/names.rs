@@ -1,4 +1,4 @@
-//! A table of names: which key belongs to a name, found by the hash of the name.
+//! A table of names: where a name is, found by its hash.
 //!
 //! Open addressing with linear probing; what is removed is closed up, so that nothing marks where it
 //! was (Knuth, *The Art of Computer Programming*, volume 3, section 6.4, algorithms L and R). The names
@@ -13,7 +13,7 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use crate::slab::Key;
+use crate::invariant::Must;
 
 /// Multiplier of the hash: an odd number without a pattern, 2^64 divided by the golden ratio.
 const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -21,16 +21,36 @@ const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
 /// The least number of slots of a table that is used.
 const SLOTS_MIN: usize = 16;
 
-/// A name with its key.
-type Slot = Option<(u64, Key)>;
+/// Where a name is: a number of the caller's, below 2^32 - 1.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Where(pub(super) u32);
+
+/// A name: half of its hash, and where it is. Half is enough for a table of 2^32 slots.
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    hash: u32,
+    at: Where,
+}
+
+/// A slot without a name.
+const EMPTY: Slot = Slot {
+    hash: 0,
+    at: Where(u32::MAX),
+};
 
 /// See the [module](self).
 #[derive(Debug)]
 pub(super) struct Names {
     seed: u64,
-    /// None, or a power of two of them; at most half of them are taken.
+    /// None, or a power of two of them; at most three quarters of them are taken.
     slots: Vec<Slot>,
     taken: usize,
+}
+
+impl Slot {
+    fn is_empty(self) -> bool {
+        self.at == EMPTY.at
+    }
 }
 
 impl Names {
@@ -57,33 +77,41 @@ impl Names {
         fold(hash ^ rest)
     }
 
-    /// Returns the key of the name with this `hash` for which `is` holds.
-    pub(super) fn find(&self, hash: u64, is: impl Fn(Key) -> bool) -> Option<Key> {
-        let slot = self.slot(hash, |at, key| at == hash && is(key))?;
-        self.slots[slot].map(|(_, key)| key)
+    /// Returns where the name with this `hash` is for which `is` holds.
+    pub(super) fn find(&self, hash: u64, is: impl Fn(Where) -> bool) -> Option<Where> {
+        let slot = self.slot(hash, is)?;
+        Some(self.slots[slot].at)
     }
 
-    /// Records the key of a name that is not in the table.
-    pub(super) fn insert(&mut self, hash: u64, key: Key) {
-        if self.slots.len() <= self.taken * 2 {
+    /// Records where a name is that is not in the table.
+    pub(super) fn insert(&mut self, hash: u64, at: Where) {
+        if self.slots.len() * 3 <= self.taken * 4 {
             self.grow();
         }
         self.taken += 1;
-        self.put(hash, key);
+        let hash = hash as u32;
+        self.put(Slot { hash, at });
     }
 
-    /// Removes the name with this `hash` and `key`.
-    pub(super) fn remove(&mut self, hash: u64, key: Key) {
-        let Some(mut gap) = self.slot(hash, |_, at| at == key) else {
+    /// Records that the name with this `hash` is elsewhere than `before`.
+    pub(super) fn replace(&mut self, hash: u64, before: Where, at: Where) {
+        if let Some(slot) = self.slot(hash, |found| found == before).must() {
+            self.slots[slot].at = at;
+        }
+    }
+
+    /// Removes the name with this `hash`, which is there.
+    pub(super) fn remove(&mut self, hash: u64, at: Where) {
+        let Some(mut gap) = self.slot(hash, |found| found == at).must() else {
             return;
         };
         self.taken -= 1;
-        self.slots[gap] = None;
+        self.slots[gap] = EMPTY;
         // What stood behind the gap only because its own slot was taken moves up.
         let mut next = self.behind(gap);
-        while let Some((hash, _)) = self.slots[next] {
+        while !self.slots[next].is_empty() {
             let way = |from: usize| next.wrapping_sub(from) & (self.slots.len() - 1);
-            if way(gap) <= way(self.first(hash)) {
+            if way(gap) <= way(self.first(self.slots[next].hash)) {
                 self.slots.swap(gap, next);
                 gap = next;
             }
@@ -92,13 +120,14 @@ impl Names {
     }
 
     /// Returns the slot that `is` wanted, of those where a name with this `hash` may stand.
-    fn slot(&self, hash: u64, is: impl Fn(u64, Key) -> bool) -> Option<usize> {
+    fn slot(&self, hash: u64, is: impl Fn(Where) -> bool) -> Option<usize> {
         if self.slots.is_empty() {
             return None;
         }
+        let hash = hash as u32;
         let mut slot = self.first(hash);
-        while let Some((at, key)) = self.slots[slot] {
-            if is(at, key) {
+        while !self.slots[slot].is_empty() {
+            if self.slots[slot].hash == hash && is(self.slots[slot].at) {
                 return Some(slot);
             }
             slot = self.behind(slot);
@@ -106,24 +135,23 @@ impl Names {
         None
     }
 
-    fn put(&mut self, hash: u64, key: Key) {
-        let mut slot = self.first(hash);
-        while self.slots[slot].is_some() {
+    fn put(&mut self, name: Slot) {
+        let mut slot = self.first(name.hash);
+        while !self.slots[slot].is_empty() {
             slot = self.behind(slot);
         }
-        self.slots[slot] = Some((hash, key));
+        self.slots[slot] = name;
     }
 
     #[cold]
     fn grow(&mut self) {
         let slots = (self.slots.len() * 2).max(SLOTS_MIN);
-        let before = core::mem::replace(&mut self.slots, vec![None; slots]);
-        for (hash, key) in before.into_iter().flatten() {
-            self.put(hash, key);
-        }
+        let before = core::mem::replace(&mut self.slots, vec![EMPTY; slots]);
+        let names = before.into_iter().filter(|slot| !slot.is_empty());
+        names.for_each(|name| self.put(name));
     }
 
-    fn first(&self, hash: u64) -> usize {
+    fn first(&self, hash: u32) -> usize {
         hash as usize & (self.slots.len() - 1)
     }
 
@@ -145,7 +173,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::slab::Slab;
 
     #[test]
     fn names_of_all_lengths_have_hashes_of_their_own() {
@@ -168,22 +195,23 @@ mod tests {
         /// Against a map: hashes that meet are common here, the whole hash is a number below 24.
         #[test]
         fn the_table_is_a_map(steps in prop::collection::vec((0u64..24, 0u8..40), 1..200)) {
-            let mut slab = Slab::new();
             let mut names = Names::new(0);
             let mut model = BTreeMap::new();
-            for (hash, name) in steps {
+            for (at, (hash, name)) in (0..).map(Where).zip(steps) {
                 match model.remove(&(hash, name)) {
-                    Some(key) => names.remove(hash, key),
+                    Some(before) if at.0 % 3 == 0 => {
+                        names.replace(hash, before, at);
+                        model.insert((hash, name), at);
+                    }
+                    Some(before) => names.remove(hash, before),
                     None => {
-                        let key = slab.insert(name);
-                        names.insert(hash, key);
-                        model.insert((hash, name), key);
+                        names.insert(hash, at);
+                        model.insert((hash, name), at);
                     }
                 }
                 prop_assert_eq!(names.taken, model.len());
-                for (&(hash, name), &key) in &model {
-                    let found = names.find(hash, |key| slab.get(key) == Some(&name));
-                    prop_assert_eq!(found, Some(key));
+                for (&(hash, _), &at) in &model {
+                    prop_assert_eq!(names.find(hash, |found| found == at), Some(at));
                 }
                 prop_assert_eq!(names.find(hash, |_| false), None);
             }

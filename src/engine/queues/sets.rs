@@ -15,11 +15,13 @@
 //! stays the contender of one name, the one that another holds, and leaves the others.
 //!
 //! A name that a set leaves free may be taken by others that stand behind it: [`PASSED_MAX`] times for each
-//! name, then it stays free until the set has had its turn.
+//! name, then it stays free for the set. If it does for [`LEFT_FREE`] in vain, because another of the names is
+//! held by who did not pass the set, it may be taken as often again ([`renew`](Queues::renew)).
 //!
 //! # Guarantees
 //!
-//! * While a set waits, no more than so many others pass it at each of its names.
+//! * From the time when none of its names is held any more by who did not pass it, no more than so many others
+//!   pass a set at each of its names. Before, there is such a time between any two rows of so many.
 //! * Passing changes no order: a set stays where it stands until it has its lock, or gives up.
 //! * If no name is held, asked for or rested at, nobody waits.
 //! * Nothing is left of a set that gives up.
@@ -33,6 +35,7 @@ mod turns;
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use crate::engine::pool::Pool;
 use crate::invariant::Must;
@@ -44,6 +47,9 @@ use super::{Front, Queues};
 /// How many others may pass a set at one of its names. As many locks in a row are what one engine takes
 /// before it leaves a resource to others: a set waits for as long as another program would.
 pub(super) const PASSED_MAX: u8 = 16;
+
+/// For how long a name is left free for a set, at the least, before others may pass there again.
+pub(in crate::engine) const LEFT_FREE: Duration = Duration::from_secs(1);
 
 /// How many records of a line are looked at to find out whose turn it is. Those behind wait until one of
 /// these sets has had its turn.
@@ -65,6 +71,8 @@ struct Set {
     members: Vec<Member>,
     /// Which of them kept it from its turn the last time.
     kept_out_by: usize,
+    /// When it was looked at which names are left free.
+    looked: Instant,
 }
 
 /// One of the names of a set.
@@ -73,8 +81,12 @@ struct Member {
     place: PlaceKey,
     /// Where it stands in the line there.
     record: WaiterKey,
-    /// How many have passed it there.
+    /// How many have passed it there, since that was allowed again.
     passed: u8,
+    /// Any has passed it there.
+    was_passed: bool,
+    /// It was left free for the set when that was looked at the last time.
+    was_free: bool,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -137,6 +149,7 @@ impl Sets {
         let members = set.into_iter().flat_map(|set| &mut set.members);
         for member in members.filter(|member| member.place == place) {
             member.passed = member.passed.saturating_add(1);
+            member.was_passed = true;
         }
     }
 }
@@ -164,6 +177,8 @@ impl Queues {
                     place,
                     record,
                     passed: 0,
+                    was_passed: false,
+                    was_free: false,
                 });
             }
         }
@@ -172,6 +187,7 @@ impl Queues {
             stage,
             members,
             kept_out_by: 0,
+            looked: Instant::ZERO,
         };
         self.sets.open.insert(operation, set);
         self.leads_now(operation)
@@ -214,6 +230,45 @@ impl Queues {
                 self.free(place, false);
             }
         }
+    }
+
+    /// Others may pass `set` again at the names that were left free for it in vain: another program holds the
+    /// one at which it rests, or this one another, which it held before any passed the set there. Does nothing
+    /// more often than each [`LEFT_FREE`]. What was left has no next until [`next_freed`](Self::next_freed).
+    #[cold]
+    pub(in crate::engine) fn renew(&mut self, now: Instant, set: OperationKey) {
+        let Some(found) = self.sets.open.get_mut(&set).must() else {
+            return;
+        };
+        if now < found.looked.saturating_add(LEFT_FREE) {
+            return;
+        }
+        found.looked = now;
+        let in_vain = self.waits_in_vain(set);
+        for index in 0..self.sets.members(set).len() {
+            let Member { place, passed, .. } = self.sets.members(set)[index];
+            let at = self.places.get(place.0).must();
+            let is_left = at.is_some_and(|at| at.front == Front::Set) && PASSED_MAX <= passed;
+            if let Some(set) = self.sets.open.get_mut(&set) {
+                let member = &mut set.members[index];
+                let was_free = core::mem::replace(&mut member.was_free, in_vain && is_left);
+                if was_free && member.was_free {
+                    (member.passed, member.was_free) = (0, false);
+                    self.free(place, false);
+                }
+            }
+        }
+    }
+
+    /// Returns `true` if one of the names of `set` is held by who did not pass it: of what others do at the
+    /// other names that lock does not depend.
+    fn waits_in_vain(&self, set: OperationKey) -> bool {
+        let is_held = |member: &Member| {
+            let at = self.places.get(member.place.0);
+            !member.was_passed && at.is_some_and(|at| matches!(at.front, Front::Holder(_)))
+        };
+        matches!(self.sets.stage(set), Stage::Rests(_))
+            || self.sets.members(set).iter().any(is_held)
     }
 
     /// Returns the first of the places of `set` of which something is known: what its contender before has

@@ -4,6 +4,7 @@
 use super::inspection::Inspection;
 use super::*;
 use crate::engine::claims::claim::Claim;
+use crate::keys::PlaceKey;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
@@ -96,6 +97,10 @@ impl Chaos {
             3 => options.wait(300 * MS),
             _ => options,
         };
+        let options = match self.below(3) {
+            0 => options.keep(),
+            _ => options,
+        };
         let resources: [&[&[u8]]; 5] = [
             &[b"ka"],
             &[b"ka"],
@@ -149,7 +154,12 @@ impl Chaos {
                 self.world.drain();
                 self.locks.push(lock);
             }
-            _ => self.locks.push(lock),
+            _ => {
+                let (mut lock, most) = (lock, [TTL, Duration::MAX][self.below(2)]);
+                _ = self.world.engine.keep(self.world.now, &mut lock, most);
+                self.world.drain();
+                self.locks.push(lock);
+            }
         }
     }
 
@@ -234,8 +244,14 @@ impl Chaos {
         let engine = &self.world.engine;
         let places = |claim: &Claim| {
             let several = engine.parts.places_of_several.get(&claim.key);
-            several.map_or(usize::from(claim.place.is_some()), |places| places.len())
+            let place = claim.place.filter(|place| *place != PlaceKey::NONE);
+            several.map_or(usize::from(place.is_some()), |places| places.len())
         };
+        let is_alone = |claim: &&Claim| claim.place == Some(PlaceKey::NONE);
+        let alone = engine.parts.claims.iter().filter(is_alone);
+        engine.parts.queues.check_alone(
+            alone.filter_map(|claim| Some((claim.key, claim.entry.as_ref()?.resource()))),
+        );
         let held = engine.parts.claims.iter().map(places).sum::<usize>();
         engine.parts.queues.check(
             engine.operations.places() + engine.parts.queues.callers() + held,

@@ -1,6 +1,8 @@
 //! Stories of connections: handshakes, silence, and bytes that fit nothing.
 
 use super::*;
+#[cfg(feature = "tls")]
+use crate::error::{TlsFailure, Unusable};
 
 #[test]
 fn a_server_without_hello_is_greeted_in_resp2() {
@@ -199,4 +201,37 @@ fn a_reset_in_the_handshake_is_told_from_one_behind_it() {
     let reset = NodeOutcome::Unreachable(LinkError::HandshakeReset);
     assert_eq!(outcomes(&report), [reset]);
     assert!(format!("{report}").contains("TLS"), "{report}");
+}
+
+/// A certificate has to be mended by an operator: calls that wait end at once, and the node is tried
+/// again with the usual back-off.
+#[cfg(feature = "tls")]
+#[test]
+fn a_node_without_tls_is_unusable_and_is_not_tried_hot() {
+    let mut world = World::new(1);
+    world.acquire_of(
+        b"waiting",
+        &LockOptions::new(TTL).wait(Duration::from_secs(60)),
+    );
+    let failure = TlsFailure::UnknownAuthority;
+    world.lose_for(0, LinkError::Tls(failure));
+    let unusable = Unusable::Tls(failure);
+    let report = world.no_quorum();
+    assert_eq!(outcomes(&report), [NodeOutcome::Unusable(unusable)]);
+    assert!(
+        format!("{report}").contains("unknown authority"),
+        "{report}"
+    );
+    let mut tries = 0;
+    let end = world.now.saturating_add(Duration::from_secs(20));
+    while world.now < end {
+        assert_eq!(world.state(0), NodeState::Unusable(unusable));
+        if world.links[0] == "connecting" {
+            tries += 1;
+            world.lose_for(0, LinkError::Tls(failure));
+        }
+        world.pass(MS);
+    }
+    // 50 ms, doubled up to 2 s, each less up to a half.
+    assert!((10..=28).contains(&tries), "{tries}");
 }

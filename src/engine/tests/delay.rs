@@ -293,7 +293,14 @@ fn the_longest_ttl_includes_the_delay() {
         world.greet_as(node, &format!("run{node}"), 1_000);
     }
     let ttl = TTL + MS;
-    let too_long = InvalidRequest::TtlTooLong { ttl, maximum: TTL };
+    let maximum = TTL;
+    let too_long = InvalidRequest::TtlWithDelayTooLong { ttl, maximum };
+    assert_eq!(
+        too_long.to_string(),
+        "a ttl of 10.001s is longer than the 10s that the lock delay leaves of the longest this handle \
+         allows; ask for a shorter one and extend it, raise `Builder::max_ttl`, or shorten \
+         `Builder::lock_delay`"
+    );
     let options = LockOptions::new(ttl);
     let request = Request::new(b"k", &options);
     let refused = world.engine.acquire(world.now, &request).expect_err("long");

@@ -6,6 +6,11 @@ use rand::{RngExt, SeedableRng};
 use super::*;
 use crate::limits::{BATCH_MAX, EXTENSIONS_AT_ONCE};
 
+mod adopted;
+mod at_risk;
+mod ends;
+mod others;
+
 const SECOND: Duration = Duration::from_secs(1);
 
 /// What a lock of [`TTL`] has at most.
@@ -251,194 +256,6 @@ fn a_majority_that_misses_the_key_ends_a_kept_lock_at_once() {
     assert!(world.events.is_empty());
 }
 
-#[test]
-fn no_extension_lasts_longer_than_asked_for() {
-    let most = 25 * SECOND;
-    let (mut world, lock) = World::keeping(3, LockOptions::new(TTL).keep_for(most));
-    let limit = world.now.saturating_add(most);
-    let mut extensions = 0;
-    loop {
-        let (_, sent) = world.sleep_until_sent(0);
-        if sent.is_empty() {
-            break;
-        }
-        extensions += 1;
-        world.all_say(0..3, ":1|");
-        assert!(world.was_kept(&lock) < limit);
-    }
-    world.expired(&lock);
-    assert!((4..=5).contains(&extensions), "{extensions}");
-    let left = limit.saturating_since(world.now);
-    assert!(left < TTL / 50, "{left:?}");
-    let short = LockOptions::new(TTL).keep_for(TTL / 2);
-    let lock = world.kept_lock(b"other", short);
-    world.sleep_until_event();
-    assert_eq!(world.take_all().concat(), NOTHING, "not extended at all");
-    world.expired(&lock);
-}
-
-#[test]
-fn the_number_of_extensions_limits_keeping() {
-    let (mut world, mut lock) = World::keeping(1, kept().extensions(3));
-    for left in [2, 1] {
-        world.sleep_until_sent(0);
-        world.say(0, ":1|");
-        world.was_kept(&lock);
-        assert_eq!(lock.extensions_left(), left);
-    }
-    world.extend(&lock);
-    world.take(0);
-    world.say(0, ":1|");
-    world.extended(&mut lock);
-    assert_eq!(lock.extensions_left(), 0);
-    assert!(matches!(world.extension_refused(&lock), ExtendError::Limit));
-    world.sleep_until_event();
-    assert_eq!(world.take(0), NOTHING);
-    world.expired(&lock);
-}
-
-/// A caller's own extension puts the next one off.
-#[test]
-fn a_callers_extension_counts() {
-    let (mut world, mut lock) = World::keeping(1, kept());
-    world.sleep(4 * SECOND);
-    world.extend(&lock);
-    world.take(0);
-    world.say(0, ":1|");
-    world.extended(&mut lock);
-    assert_eq!(lock.valid_until(), world.now.saturating_add(VALIDITY));
-    let (after, _) = world.sleep_until_sent(0);
-    assert!(VALIDITY / 2 <= after && after <= VALIDITY / 2 + MS);
-}
-
-#[test]
-fn a_release_ends_an_extension_that_the_engine_has_begun() {
-    for released in [true, false] {
-        let (mut world, lock) = World::keeping(1, kept());
-        world.sleep_until_sent(0);
-        match released {
-            true => world.release(lock),
-            false => world.give_back(lock),
-        }
-        assert!(matches!(world.was_not_kept(), ExtendError::Closed));
-        assert_eq!(world.take(0), ["EVALSHA release"]);
-        world.say(0, ":1|:1|");
-        world.events.clear();
-        world.is_clean();
-        world.sleep(3 * TTL);
-        assert_eq!(world.take(0), NOTHING);
-    }
-}
-
-/// An extension that waits for room is not sent after the release.
-#[test]
-fn nothing_is_extended_after_a_release() {
-    let (mut world, lock) = World::keeping(1, kept());
-    world.window[0] = 0;
-    world.sleep(VALIDITY / 2 + 2 * MS);
-    world.give_back(lock);
-    world.make_room(0);
-    assert_eq!(world.take(0), ["EVALSHA release"]);
-}
-
-#[test]
-fn what_is_handed_over_is_not_kept() {
-    let (mut world, lock) = World::keeping(3, kept());
-    world.sleep_until_sent(0);
-    world.all_say(0..3, ":1|");
-    let end = world.was_kept(&lock);
-    let lock = world.detach(lock);
-    assert_eq!(lock.valid_until(), end);
-    let lock = world.adopt(lock);
-    world.take_all();
-    world.sleep_until_event();
-    assert_eq!(world.take_all().concat(), NOTHING);
-    world.expired(&lock);
-}
-
-#[test]
-fn a_lock_in_the_care_of_another_engine_is_not_kept() {
-    let (mut world, lock) = World::keeping(3, kept());
-    let (_, lock) = World::taken_over(world.now, lock);
-    world.sleep_until_event();
-    assert_eq!(world.take_all().concat(), NOTHING);
-    assert!(matches!(world.event(), Event::Expired { .. }));
-    drop(lock);
-}
-
-#[cfg(feature = "std")]
-#[test]
-fn a_lock_that_was_written_down_is_not_kept() {
-    let (mut world, lock) = World::keeping(3, kept());
-    let _bytes = lock.to_bytes();
-    world.sleep_until_event();
-    assert_eq!(world.take_all().concat(), NOTHING);
-    world.expired(&lock);
-}
-
-/// An extension was under way when it was written down. Whoever reads the bytes may release the lock before a
-/// copy that is sent now arrives.
-#[cfg(feature = "std")]
-#[test]
-fn a_lock_that_was_written_down_gets_no_copy() {
-    for written_down in [false, true] {
-        let (mut world, lock) = World::keeping(3, kept());
-        world.sleep_until_sent(0);
-        world.say(2, ":0|");
-        world.all_say(0..2, ":1|");
-        world.was_kept(&lock);
-        world.take_all();
-        world.sleep_until_sent(0);
-        assert_eq!(world.take(2), [EXTEND]);
-        if written_down {
-            let _bytes = lock.to_bytes();
-        }
-        world.all_say(0..2, ":1|");
-        world.was_kept(&lock);
-        let copies = usize::from(!written_down);
-        assert_eq!(world.take(2), vec!["SET k 10000"; copies]);
-    }
-}
-
-/// A plain lock that is dropped is not released, and ends with its ttl as any other.
-#[test]
-fn a_lock_that_nobody_has_is_not_kept() {
-    let (mut world, lock) = World::keeping(3, kept());
-    drop(lock);
-    world.sleep_until_event();
-    assert_eq!(world.take_all().concat(), NOTHING);
-    assert!(matches!(world.event(), Event::Expired { .. }));
-}
-
-/// It ends earlier than was known, so it is extended earlier.
-#[test]
-fn a_kept_lock_that_is_found_to_end_earlier_is_extended_in_time() {
-    let (mut world, mut lock) = World::keeping(1, kept());
-    world.confirm(&lock);
-    world.take(0);
-    world.say(0, ":2001|");
-    world.extended(&mut lock);
-    assert!(lock.valid_until() < world.now.saturating_add(2 * SECOND));
-    let (after, sent) = world.sleep_until_sent(0);
-    assert!(after <= 2 * MS, "{after:?}");
-    assert_eq!(sent, [EXTEND]);
-    world.say(0, ":1|");
-    world.was_kept(&lock);
-    world.release(lock);
-}
-
-/// A caller who asks for a confirmation again and again does not keep it from being extended.
-#[test]
-fn a_kept_lock_is_extended_beside_a_confirmation() {
-    let (mut world, lock) = World::keeping(1, kept());
-    world.sleep(VALIDITY / 2 - 2 * MS);
-    world.ask_confirm(&lock);
-    world.take(0);
-    let (_, sent) = world.sleep_until_sent(0);
-    assert_eq!(sent, [EXTEND]);
-    world.release(lock);
-}
-
 /// A node that has restarted does not count, and the others are a majority.
 #[test]
 fn a_kept_lock_outlives_the_restart_of_a_node() {
@@ -503,112 +320,6 @@ fn no_number_of_waiters_keeps_a_lock_from_being_extended() {
     assert_eq!(world.take(0), [EXTEND]);
     world.all_say(0..2, ":1|");
     world.was_kept(&lock);
-}
-
-/// The next try waits until this one is over.
-#[test]
-fn one_extension_of_a_lock_is_under_way_at_a_time() {
-    let builder = named(3).node_timeout(4 * SECOND);
-    let mut world = World::with(builder).greeted();
-    let lock = world.kept_lock(b"k", kept());
-    world.sleep_until_sent(0);
-    world.sleep(3 * SECOND);
-    assert_eq!(world.take(0), NOTHING);
-    assert!(world.events.is_empty());
-    world.all_say(0..2, ":1|");
-    world.was_kept(&lock);
-    world.release(lock);
-}
-
-/// The same, if a later question about the lock is over before it.
-#[test]
-fn a_question_that_ends_lets_no_second_extension_begin() {
-    let builder = named(3).node_timeout(4 * SECOND);
-    let mut world = World::with(builder).greeted();
-    let lock = world.kept_lock(b"k", kept());
-    world.sleep_until_sent(0);
-    let round = world.ask_confirm(&lock);
-    world.cancel(round);
-    world.sleep(3 * SECOND);
-    assert_eq!(world.engine.load().rounds, 1);
-    assert!(world.events.is_empty());
-    world.all_say(0..2, ":1|");
-    world.was_kept(&lock);
-}
-
-/// A caller has one under way, and has asked something else since: the only extension that is left is its own.
-#[test]
-fn an_extension_of_a_caller_lets_no_second_one_begin() {
-    let builder = named(1).node_timeout(4 * SECOND);
-    let mut world = World::with(builder).greeted();
-    let mut lock = world.kept_lock(b"k", kept().extensions(1));
-    world.sleep(VALIDITY / 2 - 2 * MS);
-    world.extend_for(&lock, 3 * TTL);
-    world.ask_confirm(&lock);
-    world.sleep(3 * SECOND);
-    assert_eq!(world.take(0), [EXTEND, "EVAL confirm"]);
-    assert!(world.events.is_empty(), "{:?}", world.events);
-    world.say(0, ":1|");
-    world.extended(&mut lock);
-    assert!(world.now.saturating_add(2 * TTL) < lock.valid_until());
-    assert_eq!(lock.extensions_left(), 0);
-}
-
-/// Nor does one that was not confirmed, or was cancelled, keep the next from beginning.
-#[test]
-fn an_extension_of_a_caller_that_is_over_does_not_keep_the_next_from_beginning() {
-    for cancelled in [false, true] {
-        let (mut world, lock) = World::keeping(1, kept());
-        world.sleep(VALIDITY / 2 - SECOND);
-        let round = world.extend(&lock);
-        let asked = world.ask_confirm(&lock);
-        world.take(0);
-        match cancelled {
-            true => world.cancel(round),
-            false => {
-                world.say(0, "-ERR x|");
-                world.unconfirmed();
-            }
-        }
-        world.cancel(asked);
-        world.say(0, if cancelled { ":1|:5001|" } else { ":5001|" });
-        let (after, sent) = world.sleep_until_sent(0);
-        assert!(after <= SECOND + 2 * MS, "{after:?}");
-        assert_eq!(sent, [EXTEND]);
-    }
-}
-
-/// A caller applies an outcome when it likes. What the engine has found since stands.
-#[test]
-fn a_confirmation_that_is_applied_late_does_not_shorten_a_kept_lock() {
-    let (mut world, mut lock) = World::keeping(1, kept());
-    world.sleep(VALIDITY / 2 - 2 * MS);
-    world.confirm(&lock);
-    world.sleep_until_sent(0);
-    world.say(0, ":5001|:1|");
-    let confirmed = world.events.remove(0);
-    let until = world.was_kept(&lock);
-    world.events.push(confirmed);
-    world.extended(&mut lock);
-    assert_eq!(lock.valid_until(), until);
-}
-
-/// A confirmation finds that a kept lock is about to end, and the engine reports that it has ended before the
-/// outcome is polled: the lock shows the end that was found.
-#[test]
-fn a_kept_lock_that_is_found_to_end_now_shows_that() {
-    let (mut world, lock) = World::keeping(1, kept());
-    world.confirm(&lock);
-    world.say_undrained(0, ":4|");
-    world.engine.handle(world.now, Input::Tick);
-    world.drain();
-    let Event::Confirmed { result, .. } = world.events.remove(0) else {
-        panic!("{:?}", world.events);
-    };
-    let found = result.expect("the node has it").valid_until();
-    assert!(found <= world.now.saturating_add(2 * MS));
-    world.expired(&lock);
-    assert_eq!(lock.valid_until(), found);
 }
 
 /// Nodes fail and come back by chance: a kept lock ends only if no majority could confirm a try.
@@ -695,245 +406,6 @@ fn extensions_that_are_due_together_go_out_in_one_write() {
     assert_eq!(writes, 3);
 }
 
-/// A lock that has left its engine is extended and confirmed as any other: its end is its own.
-#[test]
-fn a_lock_that_was_kept_and_has_left_its_engine_shows_what_others_find() {
-    let (mut world, lock) = World::keeping(1, kept().extensions(2));
-    let mut lock = world.detach(lock);
-    world.take(0);
-    world.pass(SECOND);
-    world.extend(&lock);
-    world.take(0);
-    world.say(0, ":1|");
-    world.extended(&mut lock);
-    assert_eq!(lock.valid_until(), world.now.saturating_add(VALIDITY));
-    assert_eq!(lock.extensions_left(), 1);
-    world.confirm(&lock);
-    world.take(0);
-    world.say(0, ":2001|");
-    world.extended(&mut lock);
-    assert!(lock.valid_until() < world.now.saturating_add(2 * SECOND));
-}
-
-/// What another engine finds counts too, which has not adopted it.
-#[test]
-fn a_kept_lock_shows_what_an_engine_finds_that_does_not_keep_it() {
-    let (world, mut lock) = World::keeping(1, kept().extensions(2));
-    let mut other = World::ready(1);
-    other.now = other.now.max(world.now);
-    lock.set_id(LockId {
-        engine: 616,
-        claim: 0,
-    }); // The worlds have the same number.
-    other.pass(SECOND);
-    other.extend(&lock);
-    other.take(0);
-    other.say(0, ":1|");
-    other.extended(&mut lock);
-    assert_eq!(lock.valid_until(), other.now.saturating_add(VALIDITY));
-    assert_eq!(lock.extensions_left(), 1);
-    other.confirm(&lock);
-    other.take(0);
-    other.say(0, ":2001|");
-    other.extended(&mut lock);
-    assert!(lock.valid_until() < other.now.saturating_add(2 * SECOND));
-}
-
-/// A caller extends it while an extension of its engine is under way: one of the two was allowed.
-#[test]
-fn two_extensions_at_once_are_not_more_than_were_allowed() {
-    let (mut world, lock) = World::keeping(1, kept().extensions(1));
-    world.sleep_until_sent(0);
-    world.extend(&lock);
-    world.say(0, ":1|");
-    let until = match world.events.remove(0) {
-        Event::Kept {
-            result: Ok(until), ..
-        } => until,
-        other => panic!("{other:?}"),
-    };
-    world.pass(MS);
-    world.say(0, ":1|");
-    let refused = world.not_extended();
-    assert!(matches!(refused, ExtendError::Limit), "{refused:?}");
-    assert_eq!((lock.valid_until(), lock.extensions_left()), (until, 0));
-    world.sleep_until_event();
-    world.expired(&lock);
-}
-
-/// A caller does not hear of a confirmation, and the lock ends earlier all the same.
-#[test]
-fn a_confirmation_that_is_cancelled_leaves_no_kept_lock_valid_for_longer_than_it_is() {
-    let (mut world, lock) = World::keeping(1, kept());
-    let round = world.ask_confirm(&lock);
-    world.take(0);
-    world.say_undrained(0, ":2001|");
-    world.cancel(round);
-    assert!(lock.valid_until() < world.now.saturating_add(2 * SECOND));
-    let (after, sent) = world.sleep_until_sent(0);
-    assert_eq!((after <= 2 * MS, sent), (true, vec![EXTEND.into()]));
-    world.say(0, ":1|");
-    world.was_kept(&lock);
-    world.release(lock);
-}
-
-/// A caller has extended the lock for longer while its engine did: what the engine reports is its end.
-#[test]
-fn an_extension_that_gains_nothing_reports_the_end_that_stands() {
-    let (mut world, mut lock) = World::keeping(1, kept());
-    world.sleep_until_sent(0);
-    world.extend_for(&lock, 3 * TTL);
-    world.take(0);
-    let end = lock.valid_until();
-    world.say(0, "-NOSCRIPT x|:1|"); // The engine's own one is sent again.
-    world.extended(&mut lock);
-    assert!(end.saturating_add(TTL) < lock.valid_until());
-    let end = lock.valid_until();
-    world.say(0, ":1|:1|:1|:1|");
-    assert_eq!(world.was_kept(&lock), end);
-    world.release(lock);
-}
-
-/// An extension that was confirmed and cancelled is none.
-#[test]
-fn an_extension_that_is_cancelled_does_not_count() {
-    let (mut world, lock) = World::keeping(1, kept().extensions(1));
-    let round = world.extend_for(&lock, TTL);
-    world.take(0);
-    world.say_undrained(0, ":1|");
-    world.cancel(round);
-    assert_eq!(lock.extensions_left(), 1);
-    world.sleep_until_sent(0);
-    world.say(0, ":1|");
-    world.was_kept(&lock);
-    assert_eq!(lock.extensions_left(), 0);
-    world.release(lock);
-}
-
-/// A try has failed, and then a confirmation finds a later end: the next try is at half of that.
-#[test]
-fn a_later_end_is_extended_at_half_whatever_was_tried_before() {
-    let (mut world, mut lock) = World::keeping(1, kept());
-    world.sleep_until_sent(0);
-    world.say(0, "-ERR x|");
-    drop(world.was_not_kept());
-    world.confirm(&lock);
-    world.take(0);
-    world.say(0, ":5600|");
-    world.extended(&mut lock);
-    let half = lock.validity_at(world.now) - VALIDITY / 2;
-    assert!(half < SECOND, "before the next try would be");
-    let (after, sent) = world.sleep_until_sent(0);
-    assert_eq!(sent, [EXTEND]);
-    assert!(half <= after && after <= half + MS, "{after:?}");
-    world.release(lock);
-}
-
-// ----- at risk ----------------------------------------------------------------------------------
-
-/// Sleeps until something is reported that is no failed extension. Returns it.
-fn sleep_until_told(world: &mut World) -> Event {
-    loop {
-        let is_told = |event: &Event| !matches!(event, Event::Kept { result: Err(_), .. });
-        if let Some(place) = world.events.iter().position(is_told) {
-            return world.events.remove(place);
-        }
-        world.sleep_until_timer();
-    }
-}
-
-/// No node answers: that takes nothing from the signal, which comes before the end, once.
-#[test]
-fn a_holder_is_told_by_a_timer_that_its_lock_is_at_risk() {
-    let plain = LockOptions::new(TTL);
-    for (options, left) in [
-        (kept(), TTL / 4),
-        (plain, TTL / 4),
-        (plain, 1_500 * MS / 1_000),
-    ] {
-        let (mut world, lock) = World::keeping(3, options);
-        world.engine.alert_below(&lock, left);
-        let told = sleep_until_told(&mut world);
-        assert!(matches!(told, Event::AtRisk { lock: told } if told == lock.id()));
-        let now = lock.valid_until().saturating_since(world.now);
-        assert!(left <= now && now <= left + 2 * MS, "{now:?} of {left:?}");
-        let told = sleep_until_told(&mut world);
-        assert!(matches!(told, Event::Expired { lock: told } if told == lock.id()));
-    }
-}
-
-#[test]
-fn of_several_alerts_the_earliest_is_given_and_at_once_if_it_is_due() {
-    for left in [VALIDITY, TTL, 5 * TTL, Duration::MAX] {
-        let (mut world, lock) = World::keeping(1, kept());
-        world.engine.alert_below(&lock, left);
-        world.engine.alert_below(&lock, TTL / 4);
-        world.sleep_until_event();
-        assert_eq!(lock.validity_at(world.now), VALIDITY, "at once");
-        assert!(matches!(world.event(), Event::AtRisk { lock: told } if told == lock.id()));
-        world.sleep_until_sent(0);
-        assert_eq!(world.events.len(), 0, "once");
-    }
-}
-
-/// A quarter of a ttl may be months: the alert comes then, and not at once again and again.
-#[test]
-fn an_alert_may_be_months_before_the_end() {
-    let day = 24 * 3_600 * SECOND;
-    let builder = named(1).max_ttl(400 * day);
-    let mut world = World::with(builder).greeted();
-    let lock = world.kept_lock(b"k", LockOptions::new(400 * day));
-    world.engine.alert_below(&lock, 100 * day);
-    let told = sleep_until_told(&mut world);
-    assert!(matches!(told, Event::AtRisk { lock: told } if told == lock.id()));
-    let left = lock.validity_at(world.now);
-    assert!(100 * day <= left && left <= 100 * day + 2 * MS, "{left:?}");
-}
-
-/// Nothing is told while extensions succeed, and nothing after the lock was given up.
-#[test]
-fn extensions_put_an_alert_off_and_a_release_ends_it() {
-    for given_up in 0..3 {
-        let (mut world, lock) = World::keeping(1, kept());
-        world.engine.alert_below(&lock, TTL / 4);
-        assert_eq!(world.sleep_keeping(60 * SECOND, 0..1), 12);
-        match given_up {
-            0 => world.release(lock),
-            1 => world.give_back(lock),
-            _ => drop(world.detach(lock)),
-        }
-        world.take(0);
-        world.say(0, ":1|");
-        world.sleep(3 * TTL);
-        let is_at_risk = |event: &Event| matches!(event, Event::AtRisk { .. });
-        assert!(!world.events.iter().any(is_at_risk), "{given_up}");
-    }
-}
-
-/// The tries of a kept lock keep their pauses, however often an alert is asked for.
-#[test]
-fn alerts_make_no_tries() {
-    let (mut world, lock) = World::keeping(1, kept());
-    let (after, _) = world.sleep_until_sent(0);
-    world.say(0, "-ERR x|");
-    let left = VALIDITY - after;
-    for _ in 0..20 {
-        world.engine.alert_below(&lock, TTL);
-        world.sleep(MS);
-    }
-    assert_eq!(world.take(0), NOTHING);
-    let (paused, sent) = {
-        world.events.clear();
-        world.sleep_until_sent(0)
-    };
-    assert_eq!(sent, [EXTEND]);
-    let paused = paused + 20 * MS;
-    assert!(
-        left / 4 <= paused && paused <= left / 4 + 2 * MS,
-        "{paused:?}"
-    );
-}
-
 // ----- health -----------------------------------------------------------------------------------
 
 /// Returns the nodes that have confirmed `lock` last, as its holder is told.
@@ -981,8 +453,95 @@ fn the_nodes_that_confirmed_last_are_named() {
 
 #[test]
 fn a_kept_lock_costs_little_memory() {
-    assert!(size_of::<crate::engine::claims::claim::Claim>() <= 184);
-    assert!(size_of::<crate::quorum::Kept>() <= 64);
+    assert!(size_of::<crate::engine::claims::claim::Claim>() <= 160);
+    assert!(size_of::<crate::quorum::Kept>() <= 56);
+    assert!(size_of::<Lock>() <= 48);
+}
+
+fn places(world: &World) -> usize {
+    world.engine.parts.queues.used_places()
+}
+
+#[test]
+fn a_lock_that_nobody_else_wants_is_kept_without_a_place() {
+    let mut world = World::ready(3);
+    let locks: Vec<Lock> = (0..40)
+        .map(|index| world.kept_lock(format!("k{index}").as_bytes(), kept()))
+        .collect();
+    assert_eq!(places(&world), 0);
+    world.sleep_keeping(2 * VALIDITY, 0..3);
+    for lock in locks {
+        world.acquire_of(lock.resource(), &LockOptions::new(TTL).tries(1));
+        assert_eq!(outcomes(&world.held_by_another()), [NodeOutcome::Held; 3]);
+        assert_eq!(world.take_all().concat(), NOTHING, "it is held here");
+        world.release_on(0..3, lock);
+        world.take_all();
+    }
+    world.is_clean();
+}
+
+#[test]
+fn a_lock_that_is_kept_from_now_on_gives_up_its_place() {
+    let (mut world, mut lock) = World::held(3);
+    assert_eq!(places(&world), 1);
+    for _ in 0..2 {
+        let kept = world.engine.keep(world.now, &mut lock, Duration::MAX);
+        kept.expect("valid");
+        assert_eq!(places(&world), 0);
+    }
+    world.take_all();
+    world.release_on(0..3, lock);
+    world.is_clean();
+}
+
+#[test]
+fn who_wants_a_lock_that_is_kept_without_a_place_gets_it_with_its_release() {
+    let (mut world, lock) = World::keeping(3, kept());
+    let patient = LockOptions::new(TTL).wait(3600 * SECOND);
+    let waiters = [&patient, &patient.keep()].map(|options| world.acquire(options));
+    assert_eq!(places(&world), 1);
+    world.sleep_keeping(VALIDITY, 0..3);
+    let mut lock = lock;
+    for waiter in waiters {
+        world.give_back(lock);
+        for node in 0..3 {
+            assert_eq!(world.take(node), ["EVALSHA release", "SET k 10000"]);
+        }
+        world.all_say(0..3, ":1|+OK|");
+        let Event::Acquired { round, result } = world.event() else {
+            panic!("one of them has it");
+        };
+        assert_eq!(round, waiter);
+        lock = result.expect("granted");
+    }
+    assert_eq!(
+        places(&world),
+        0,
+        "the last is kept, and nobody else wants it"
+    );
+    world.release_on(0..3, lock);
+    world.is_clean();
+}
+
+#[test]
+fn a_lock_that_is_kept_without_a_place_and_lost_leaves_no_name_behind() {
+    for is_silent in [false, true] {
+        let (mut world, lock) = World::keeping(3, kept());
+        world.sleep_until_sent(0);
+        match is_silent {
+            true => world.pass(TTL),
+            false => world.all_say(0..3, ":0|"),
+        }
+        assert!(lost_by(&world, &lock).is_some());
+        world.events.clear();
+        assert!(world.engine.parts.queues.is_empty());
+        world.take_all();
+        world.acquire_of(b"k", &LockOptions::new(TTL).tries(1));
+        assert_eq!(
+            world.take(0).last().map(String::as_str),
+            Some("SET k 10000")
+        );
+    }
 }
 
 /// Locks that were taken one after another, two ticks apart: from their second extension on those that

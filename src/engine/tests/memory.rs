@@ -5,8 +5,7 @@ use super::*;
 /// How much memory the buffer of a lock of `world` takes, beyond its name and token.
 fn wasted(world: &mut World) -> usize {
     let lock = world.lock();
-    let buffer = lock.into_entry().into_buffer();
-    buffer.capacity() - buffer.len()
+    lock.entry().unused()
 }
 
 #[test]
@@ -27,7 +26,7 @@ fn a_lock_that_is_held_costs_its_name_and_token() {
 fn a_refused_confirmation_gives_its_buffer_back() {
     let (mut world, lock) = World::held(3);
     world.now = lock.valid_until(); // Its timer has not fired yet.
-    let spare = |world: &World| world.engine.parts.claims.buffers.len();
+    let spare = |world: &World| world.engine.parts.claims.spares.len();
     let mut after = [0; 3].map(|_: usize| {
         let refused = world.engine.confirm(world.now, &lock);
         assert!(matches!(refused, Err(ConfirmError::Expired)));

@@ -66,11 +66,24 @@ fn one_command_takes_all_and_one_gives_all_back() {
 }
 
 #[test]
+fn debug_names_all_resources_once() {
+    let (_, lock) = World::both_held();
+    let text = format!("{lock:?}");
+    assert!(
+        text.starts_with(r#"Lock { resources: ["a", "b"], token: Token("#),
+        "{text}"
+    );
+}
+
+#[test]
 fn names_that_no_lock_has_are_refused_before_any_io() {
     let mut world = World::ready(3);
     for (names, expected) in [
         (&[][..], InvalidRequest::NoResources),
-        (&[&b"a"[..], b""], InvalidRequest::EmptyResource),
+        (
+            &[&b"a"[..], b""],
+            InvalidRequest::EmptyResourceAt { index: 1 },
+        ),
         (
             &[b"a", b"b", b"a"],
             InvalidRequest::DuplicateResource {

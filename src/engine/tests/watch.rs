@@ -288,7 +288,42 @@ fn too_few_nodes_are_a_state_and_no_error() {
     world.sleep(50 * MS);
     let told = world.state_told();
     assert!(!told.is_free() && told.holder().is_none(), "{told}");
+    let text = told.to_string();
+    let why = "not known, because no majority answered (node0:6379 ";
+    assert!(text.starts_with(why), "{text}");
     world.nothing_left();
+}
+
+/// Neither has a label.
+#[test]
+fn a_new_holder_is_told_from_an_extension_by_its_token() {
+    let (mut world, held, round) = World::watched_held(5_000);
+    assert!(held.same_holder(&held));
+    let mut told = |token: &str, millis| {
+        world.all_say(0..3, PUSH);
+        world.sleep(SETTLE + MS);
+        world.looks();
+        match token {
+            "" => world.all_free("+OK|"),
+            token => world.all_show("+OK|", token, millis),
+        }
+        let told = world.state_told();
+        world.watch(Some(&told));
+        world.looks();
+        match token {
+            "" => world.all_free("+OK|"),
+            token => world.all_show("+OK|", token, millis),
+        }
+        told
+    };
+    let extended = told(ONE, 9_000);
+    assert!(extended.same_holder(&held) && held.same_holder(&extended));
+    let free = told("", 0);
+    assert!(!free.same_holder(&extended) && !extended.same_holder(&free));
+    assert!(!free.same_holder(&free), "there is none");
+    let other = told(OTHER, 9_000);
+    assert!(other.holder().is_some() && !other.same_holder(&extended));
+    let _ = round;
 }
 
 #[test]

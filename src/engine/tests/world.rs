@@ -165,8 +165,12 @@ impl World {
     }
 
     pub(super) fn lose(&mut self, node: usize) {
+        self.lose_for(node, LinkError::Reset);
+    }
+
+    pub(super) fn lose_for(&mut self, node: usize, reason: LinkError) {
         self.links[node] = "";
-        let (node, reason) = (id(node), LinkError::Reset);
+        let node = id(node);
         self.input(Input::Disconnected { node, reason });
     }
 

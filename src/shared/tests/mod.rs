@@ -9,7 +9,9 @@
 )]
 
 mod batches;
+mod health;
 mod interleavings;
+mod kept;
 mod panics;
 mod stalled;
 mod stories;

@@ -196,21 +196,7 @@ fn a_call_that_has_the_poll_is_not_late_while_a_thread_is_stopped_with_the_mutex
     let world = World::new();
     let redlock = world.redlock();
     world.pause();
-    thread::scope(|scope| {
-        let caller = scope.spawn(|| {
-            let options = LockOptions::new(LONG).wait(100 * MS);
-            redlock.lock_with("a", &options)
-        });
-        eventually("it sleeps in the poll", || {
-            let poll = redlock.shared().enter().unwrap().roles.poll;
-            matches!(poll, PollRole::Asleep(Owner::Caller, _))
-        });
-        let stopped = redlock.shared().core.lock();
-        eventually("it returns", || caller.is_finished());
-        let refused = caller.join().unwrap();
-        assert!(matches!(refused, Err(LockError::NoQuorum(_))));
-        drop(stopped);
-    });
+    drop(leave_the_poll_behind(&redlock));
     world.resume();
     redlock.lock("b", LONG).unwrap().unlock().unwrap();
     world.assert_empty();
@@ -256,10 +242,17 @@ fn a_call_that_has_the_wire_is_not_late_while_a_thread_is_stopped_with_the_mutex
 /// Makes a caller give up while it has the poll, and returns the mutex, with which this thread was stopped
 /// meanwhile.
 fn leave_the_poll_behind(redlock: &Redlock) -> Section<'_> {
+    let seen = AtomicBool::new(false);
     thread::scope(|scope| {
+        // It calls until it was seen: on a busy machine its time may be over before that.
         let caller = scope.spawn(|| {
             let options = LockOptions::new(LONG).wait(50 * MS);
-            redlock.lock_with("impatient", &options)
+            loop {
+                let refused = redlock.lock_with("impatient", &options);
+                if seen.load(Ordering::SeqCst) || !matches!(refused, Err(LockError::NoQuorum(_))) {
+                    return refused;
+                }
+            }
         });
         let mut stopped = None;
         eventually("it sleeps in the poll", || {
@@ -268,6 +261,7 @@ fn leave_the_poll_behind(redlock: &Redlock) -> Section<'_> {
             stopped = sleeps.then_some(section);
             stopped.is_some()
         });
+        seen.store(true, Ordering::SeqCst);
         eventually("it returns", || caller.is_finished());
         let refused = caller.join().unwrap();
         assert!(matches!(refused, Err(LockError::NoQuorum(_))));

@@ -258,7 +258,7 @@ fn wrong(outcome: NodeOutcome) -> bool {
     matches!(
         outcome,
         NodeOutcome::Unreachable(LinkError::Protocol)
-            | NodeOutcome::Unusable(Unusable::NotRedis | Unusable::Refused(_))
+            | NodeOutcome::Unusable(Unusable::NotRedis | Unusable::Refused(_) | Unusable::Tls(_))
     )
 }
 

@@ -1,10 +1,13 @@
-//! Lost packets, names with more than one address, and a full disk, in separate namespaces.
+//! Lost packets, names with more than one address or with none that is known, and a full disk, in
+//! separate namespaces.
 //!
 //! The test starts itself again in a network and a mount namespace ([`crate::namespaces`]), where
 //! routing rules swallow the packets of single ports.
 
 use std::fs;
+use std::net::UdpSocket;
 use std::thread;
+use std::time::{Duration, Instant};
 
 use shearline::{LinkError, NodeOutcome, NodeState, RestartGuard};
 
@@ -25,7 +28,7 @@ fn lost_packets_double_names_and_full_disks_are_survived() {
     }
     // Each story in its own namespaces, side by side.
     thread::scope(|scope| {
-        for story in ["packets", "long", "names", "disk"] {
+        for story in ["packets", "long", "names", "look-ups", "disk"] {
             scope.spawn(move || OWN.play(story, ""));
         }
     });
@@ -49,6 +52,7 @@ fn inside() {
         "packets" => packets(),
         "long" => long(),
         "names" => names(),
+        "look-ups" => look_ups(),
         "disk" => disk(),
         other => panic!("no such story: {other}"),
     }
@@ -172,6 +176,60 @@ fn names() {
         });
         face.unlock(lock).expect("held");
         face.assert_gone(&cluster, "a");
+    }
+}
+
+/// How long the system waits for a resolver that does not answer, at most; longer than all of this story.
+const SLOWEST_LOOKUP: Duration = Duration::from_secs(30);
+
+/// The resolver gets questions and answers none: that delays no call, and no end. A name that changes is
+/// looked up for the next connection.
+fn look_ups() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = |name: &str, text: &str| {
+        let path = directory.path().join(name);
+        fs::write(&path, text).expect("written");
+        run(&format!("mount --bind {} /etc/{name}", path.display()));
+        path
+    };
+    let seconds = SLOWEST_LOOKUP.as_secs();
+    let options = format!("nameserver 127.0.0.9\noptions timeout:{seconds} attempts:1\n");
+    file("resolv.conf", &options);
+    let hosts = file("hosts", "127.0.0.7 moving.test\n");
+    let resolver = UdpSocket::bind("127.0.0.9:53").expect("the port is free here");
+    let cluster = Cluster::start(3);
+    for which in Which::BOTH {
+        fs::write(&hosts, "127.0.0.7 moving.test\n").expect("written");
+        let begin = Instant::now();
+        let moving = format!("redis://moving.test:{}", cluster[2].port());
+        let urls = [
+            "redis://silent.test".into(),
+            cluster[0].url(),
+            cluster[1].url(),
+        ];
+        let builder = at(urls).connect_timeout(Duration::from_millis(200));
+        let mut face = which.build(builder);
+        resolver
+            .recv(&mut [0; 512])
+            .expect("the look-up is under way");
+        for _ in 0..10 {
+            let lock = face.lock("a", LONG).expect("two of three");
+            assert_eq!(face.unlock(lock).expect("held").deleted, 2);
+        }
+        let state = face.nodes()[0].state;
+        let unresolved = NodeState::Down(LinkError::Unresolved);
+        assert_ne!(state, unresolved, "the look-up is not over");
+        drop(face);
+        assert!(begin.elapsed() < SLOWEST_LOOKUP, "{:?}", begin.elapsed());
+
+        let mut face = which.build(at([&moving]).restart_guard(RestartGuard::Off));
+        let report = no_quorum(face.try_lock("a", LONG));
+        let refused = NodeOutcome::Unreachable(LinkError::Refused);
+        assert_eq!(report.nodes()[0].outcome, refused);
+        fs::write(&hosts, "127.0.0.1 moving.test\n").expect("written");
+        face.await_ready();
+        let lock = face.lock("a", LONG).expect("free");
+        face.unlock(lock).expect("held");
     }
 }
 

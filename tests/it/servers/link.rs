@@ -22,6 +22,7 @@ use rustix::io::{Errno, ioctl_fionbio};
 use rustix::ioctl::{Opcode, Updater, ioctl, opcode};
 
 use super::Server;
+use super::encrypted;
 use super::permitted::credentials;
 use super::ports::is_of_a_server;
 use crate::namespaces::run;
@@ -108,7 +109,8 @@ impl Link {
 
     /// The URL of the server over the link. The server has to listen at every address.
     pub(crate) fn url(&self, server: &Server) -> String {
-        format!("redis://{}{THERE}:{}", credentials(), server.port())
+        let port = encrypted::port(server.port());
+        encrypted::url(&credentials(), &format!("{THERE}:{port}"))
     }
 }
 

@@ -6,13 +6,16 @@
 //! * [`Raw`] is a blocking connection with a reply parser that shares no code with the library.
 //! * [`Proxy`] disturbs a connection as networks do, and worse; [`Link`] disturbs packets.
 //! * [`watched`] says how long something stood still during a story.
+//! * `Encryption` gives servers a TLS port.
 //! * [`Stranger`] answers at an address where a server should be; [`ClosedPort`] is an address at
 //!   which no process listens.
 //!
 //! Nothing here sleeps for a result. A test polls for a state, up to a limit at which it fails and
 //! shows the last state.
 
+pub(crate) mod authority;
 mod cluster;
+mod encrypted;
 #[cfg(target_os = "linux")]
 mod link;
 mod permitted;
@@ -24,6 +27,8 @@ mod stranger;
 mod watch;
 
 pub(crate) use cluster::Cluster;
+#[cfg(feature = "tls")]
+pub(crate) use encrypted::Encryption;
 #[cfg(target_os = "linux")]
 pub(crate) use link::{Link, Weather};
 pub(crate) use ports::ClosedPort;

@@ -7,10 +7,13 @@ use std::sync::atomic::{AtomicU16, Ordering};
 
 use rustix::net::{AddressFamily, SocketType};
 
+use super::encrypted::ABOVE;
+
 /// Below the range from which systems take the ports of outgoing connections, so that no client
 /// occupies the port of a server that is killed and restarted.
+// The TLS ports of servers are `ABOVE` these.
 const FIRST: u16 = 10_000;
-const COUNT: u16 = 20_000;
+const COUNT: u16 = 10_000;
 
 /// Returns a loopback port on which no process listens now, and which was not given out before in
 /// this process.
@@ -33,6 +36,11 @@ pub(crate) fn free() -> u16 {
 
 /// Returns `true` if it is one of the ports that are given out here, and not a client's.
 pub(crate) fn is_of_a_server(port: u16) -> bool {
+    (FIRST..FIRST + COUNT + ABOVE).contains(&port)
+}
+
+/// Returns `true` if it may be the plain port of a server.
+pub(super) fn is_plain(port: u16) -> bool {
     (FIRST..FIRST + COUNT).contains(&port)
 }
 

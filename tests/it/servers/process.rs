@@ -5,12 +5,14 @@ use std::fs::{self, File};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
+use super::encrypted::{self, ABOVE, Encryption};
 use super::permitted::{credentials, rules_of_user};
 use super::raw::{Raw, Reply};
 use super::{PATIENCE, eventually, ports};
@@ -46,6 +48,7 @@ pub(crate) struct Options {
     unix_socket: bool,
     password: Option<String>,
     arguments: Vec<String>,
+    encryption: Option<Arc<Encryption>>,
 }
 
 impl Options {
@@ -55,12 +58,15 @@ impl Options {
             unix_socket: false,
             password: None,
             arguments: Vec::new(),
+            encryption: encrypted::of_all(),
         }
     }
 
     pub(crate) fn valkey() -> Self {
         Self {
             kind: Kind::Valkey,
+            // The binary that tests get is built without it.
+            encryption: None,
             ..Self::redis()
         }
     }
@@ -68,6 +74,13 @@ impl Options {
     /// Listens on a unix socket too.
     pub(crate) fn unix_socket(mut self) -> Self {
         self.unix_socket = true;
+        self
+    }
+
+    /// Has a TLS port with this certificate, to which its URLs lead.
+    #[cfg(feature = "tls")]
+    pub(crate) fn encrypted(mut self, encryption: &Encryption) -> Self {
+        self.encryption = Some(Arc::new(encryption.clone()));
         self
     }
 
@@ -131,17 +144,31 @@ impl Server {
     /// `redis://127.0.0.1:port`, with the credentials of the user that has the manual's
     /// permissions, if the tests are run so.
     pub(crate) fn url(&self) -> String {
-        format!("redis://{}{}", credentials(), self.address())
+        self.url_as(&credentials())
     }
 
     /// `redis://127.0.0.1:port`, without credentials.
     pub(crate) fn url_without(&self) -> String {
-        format!("redis://{}", self.address())
+        self.url_as("")
     }
 
     /// `redis://credentials@127.0.0.1:port`, with `user:password` or `:password`.
     pub(crate) fn url_with(&self, credentials: &str) -> String {
-        format!("redis://{credentials}@{}", self.address())
+        self.url_as(&format!("{credentials}@"))
+    }
+
+    fn url_as(&self, credentials: &str) -> String {
+        let address = self.address_for_clients();
+        match &self.options.encryption {
+            Some(encryption) => format!("rediss://{credentials}{address}{}", encryption.query()),
+            None => format!("redis://{credentials}{address}"),
+        }
+    }
+
+    /// The address in its URLs: that of its TLS port, if it has one.
+    pub(crate) fn address_for_clients(&self) -> SocketAddr {
+        let above = self.options.encryption.as_ref().map_or(0, |_| ABOVE);
+        (Ipv4Addr::LOCALHOST, self.port + above).into()
     }
 
     /// `unix:///path`, of a server that was asked for a unix socket.
@@ -253,6 +280,9 @@ impl Server {
             .arg(self.directory.path());
         if self.options.unix_socket {
             command.arg("--unixsocket").arg(self.socket_path());
+        }
+        if let Some(encryption) = &self.options.encryption {
+            encryption.configure(&mut command, self.port);
         }
         if let Some(password) = &self.options.password {
             command.args(["--requirepass", password]);

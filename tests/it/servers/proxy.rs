@@ -16,6 +16,7 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::net::sockopt::set_socket_linger;
 use rustix::net::{AddressFamily, SocketType};
 
+use super::encrypted;
 use super::permitted::credentials;
 
 /// How a connection ends.
@@ -184,12 +185,12 @@ impl Proxy {
     }
 
     pub(crate) fn url(&self) -> String {
-        format!("redis://{}{}", credentials(), self.address)
+        encrypted::url(&credentials(), &self.address.to_string())
     }
 
     /// The URL with `user:password` in it.
     pub(crate) fn url_with(&self, credentials: &str) -> String {
-        format!("redis://{credentials}@{}", self.address)
+        encrypted::url(&format!("{credentials}@"), &self.address.to_string())
     }
 
     /// Changes something and waits until all connections have it.
@@ -405,7 +406,8 @@ impl Relay {
     }
 }
 
-fn connect(server: SocketAddr, source: Option<Ipv4Addr>) -> io::Result<TcpStream> {
+fn connect(mut server: SocketAddr, source: Option<Ipv4Addr>) -> io::Result<TcpStream> {
+    server.set_port(encrypted::port(server.port()));
     let Some(source) = source else {
         return TcpStream::connect(server);
     };

@@ -5,6 +5,7 @@
 //! lock on N servers costs at least that.
 //!
 //! * [`solo`] is one caller: it returns when a majority has answered, or when all have.
+//! * [`encrypted`] is the same over TLS.
 //! * [`batch`] is many locks at once on one thread, with one write and one read for each node and
 //!   turn.
 //! * [`threads`] is the same with a queue in front of it, for callers on threads of their own.
@@ -12,6 +13,7 @@
 //! Like every client it lets stragglers answer later, and reads their answers with the next ones.
 
 pub mod batch;
+pub mod encrypted;
 pub mod solo;
 pub mod threads;
 
@@ -96,6 +98,15 @@ pub struct Scripts {
     release: String,
 }
 
+impl Scripts {
+    fn load(stream: &mut (impl Read + Write)) -> Result<Self, Failure> {
+        Ok(Self {
+            extend: digest(stream, EXTEND)?,
+            release: digest(stream, RELEASE)?,
+        })
+    }
+}
+
 /// Connections to all nodes, and their poll.
 pub struct Sockets {
     streams: Vec<TcpStream>,
@@ -116,10 +127,7 @@ impl Sockets {
         for (index, address) in addresses.iter().enumerate() {
             let mut stream = TcpStream::connect(address)?;
             stream.set_nodelay(true)?;
-            scripts = Some(Scripts {
-                extend: digest(&mut stream, EXTEND)?,
-                release: digest(&mut stream, RELEASE)?,
-            });
+            scripts = Some(Scripts::load(&mut stream)?);
             stream.set_nonblocking(true)?;
             add(&epoll, &stream, index)?;
             streams.push(stream);
@@ -176,24 +184,13 @@ impl Sockets {
         spin: bool,
         mut answered: impl FnMut(usize, usize),
     ) -> Result<(), Failure> {
-        const AT_ONCE: Timespec = Timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
-        let mut room = [const { MaybeUninit::uninit() }; EVENTS];
-        let events = match epoll::wait(&self.epoll, &mut room[..], spin.then_some(&AT_ONCE)) {
-            Ok((events, _)) => events,
-            Err(Errno::INTR) => return Ok(()),
-            Err(error) => return Err(error.into()),
-        };
-        for event in events {
-            let index = event.data.u64() as usize;
+        ready(&self.epoll, spin, |index| {
             // Sources beyond the nodes only wake.
             if let Some(stream) = self.streams.get(index) {
                 answered(index, answers(stream, &mut self.buffer)?);
             }
-        }
-        Ok(())
+            Ok(())
+        })
     }
 }
 
@@ -202,6 +199,26 @@ impl fmt::Debug for Sockets {
         f.debug_struct("Sockets")
             .field("streams", &self.streams)
             .finish_non_exhaustive()
+    }
+}
+
+/// Waits, asleep or not, and reports what is ready.
+fn ready(
+    epoll: &OwnedFd,
+    spin: bool,
+    mut then: impl FnMut(usize) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    const AT_ONCE: Timespec = Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    let mut room = [const { MaybeUninit::uninit() }; EVENTS];
+    match epoll::wait(epoll, &mut room[..], spin.then_some(&AT_ONCE)) {
+        Ok((events, _)) => events
+            .iter()
+            .try_for_each(|event| then(event.data.u64() as usize)),
+        Err(Errno::INTR) => Ok(()),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -226,17 +243,20 @@ fn answers(mut stream: &TcpStream, buffer: &mut [u8]) -> Result<usize, Failure> 
             Err(error) if error.kind() == ErrorKind::WouldBlock => 0,
             Err(error) => return Err(error.into()),
         };
-        let read = &buffer[..len];
-        // Every expected answer is one line without a minus; nil and errors have one.
-        if read.contains(&b'-') {
-            let read = String::from_utf8_lossy(read);
-            return Err(format!("the floor got another answer: {read}").into());
-        }
-        answers += read.iter().filter(|byte| **byte == b'\n').count();
+        answers += count(&buffer[..len])?;
         if len < buffer.len() {
             return Ok(answers);
         }
     }
+}
+
+/// Counts answers: every expected one is one line without a minus; nil and errors have one.
+fn count(read: &[u8]) -> Result<usize, Failure> {
+    if read.contains(&b'-') {
+        let read = String::from_utf8_lossy(read);
+        return Err(format!("the floor got another answer: {read}").into());
+    }
+    Ok(read.iter().filter(|byte| **byte == b'\n').count())
 }
 
 fn add(epoll: &OwnedFd, source: impl AsFd, index: usize) -> Result<(), Failure> {
@@ -245,7 +265,7 @@ fn add(epoll: &OwnedFd, source: impl AsFd, index: usize) -> Result<(), Failure> 
     Ok(epoll::add(epoll, source, data, flags)?)
 }
 
-fn digest(stream: &mut TcpStream, script: &str) -> Result<String, Failure> {
+fn digest(stream: &mut (impl Read + Write), script: &str) -> Result<String, Failure> {
     stream.write_all(&command(&["SCRIPT", "LOAD", script]))?;
     let mut answer = [0; 47];
     stream.read_exact(&mut answer)?;

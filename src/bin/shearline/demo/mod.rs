@@ -72,7 +72,7 @@ pub(crate) fn run(args: &Args) -> ExitCode {
                 eprintln!("shearline demo: {error}");
             }
             match error.downcast_ref::<BuildError>() {
-                Some(BuildError::Config(_)) => ExitCode::from(2),
+                Some(BuildError::Config(_) | BuildError::Tls(_)) => ExitCode::from(2),
                 Some(_) | None => ExitCode::FAILURE,
             }
         }

@@ -80,10 +80,10 @@ impl Acquire {
         if let Some(several) = &mut self.several {
             several.held.fill(0);
         }
-        let buffer = parts.claims.buffers.take();
+        let spare = parts.claims.spares.take();
         let names = self.places().iter().map(|place| parts.queues.name(*place));
         with_fresh_token(&mut parts.random, &parts.settings.owner, |token| {
-            Entry::of_several(buffer, names, token)
+            Entry::of_several(spare, names, token)
         })
     }
 

@@ -17,7 +17,7 @@
 use super::Acquire;
 use crate::engine::operation::Context;
 use crate::engine::parts::{News, Parts};
-use crate::engine::queues::Refusal;
+use crate::engine::queues::{LEFT_FREE, Refusal};
 use crate::invariant::Must;
 use crate::keys::{ClaimKey, OperationKey, PlaceKey};
 use crate::time::Instant;
@@ -100,6 +100,22 @@ impl Acquire {
         self.rest_until(delay, after, cx);
         if let Some((waiting, _)) = cx.parts.queues.waiting(self.place) {
             waiting.refused_elsewhere(others.unwrap_or_default());
+        }
+    }
+
+    /// It waits, perhaps for long: others may pass it again where that was in vain.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn let_others_pass(&self, cx: &mut Context<'_>) {
+        cx.parts.queues.renew(cx.now, cx.round.key);
+        tell_freed(cx.parts);
+    }
+
+    /// Returns when it looks whether others may pass it again, or `until` if that is earlier.
+    pub(super) fn sooner(&self, until: Instant, cx: &Context<'_>) -> Instant {
+        match self.wants_several() {
+            true => until.min(cx.now.saturating_add(LEFT_FREE)),
+            false => until,
         }
     }
 

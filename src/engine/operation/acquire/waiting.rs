@@ -62,13 +62,14 @@ impl Acquire {
     pub(super) fn wait_for_turn(&mut self, cx: &mut Context<'_>) {
         if self.wants_several() {
             self.stand_back(cx);
+            self.let_others_pass(cx);
         }
-        let until = self.tries_end(cx);
+        let until = self.sooner(self.tries_end(cx), cx);
         cx.round.rest(State::Queued { until }, cx.parts);
     }
 
     /// Returns when the operation has waited for others for as long as its tries could have taken.
-    fn tries_end(&self, cx: &Context<'_>) -> Instant {
+    pub(super) fn tries_end(&self, cx: &Context<'_>) -> Instant {
         let settings = &cx.parts.settings;
         settings.tries_end(cx.round.started, self.tries_allowed)
     }
@@ -161,6 +162,7 @@ impl Acquire {
     fn wait(&mut self, cx: &mut Context<'_>) {
         if self.wants_several() {
             self.leave_others(cx);
+            self.let_others_pass(cx);
         }
         let next = self.next(cx).unwrap_or(Next::Look(Instant::MAX));
         if let Some((wait, _)) = cx.parts.queues.waiting(self.place)
@@ -168,7 +170,7 @@ impl Acquire {
         {
             cx.parts.queues.remind(at, self.place);
         }
-        let until = next.at().min(self.rest_end(cx));
+        let until = self.sooner(next.at().min(self.rest_end(cx)), cx);
         cx.round.rest(State::Resting { until }, cx.parts);
     }
 

@@ -1,6 +1,6 @@
 //! Random calls against lists: who stands where, who passes whom, and that nobody waits for nobody.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::vec;
 use std::vec::Vec;
 
@@ -10,7 +10,9 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::engine::alarm::Timers;
+use crate::engine::claims::Claims;
 use crate::engine::queues::Waiter;
+use crate::quorum::Drift;
 use crate::slab::Key;
 
 const NAMES: [&[u8]; 4] = [b"a", b"b", b"c", b"d"];
@@ -29,6 +31,8 @@ enum Step {
     Rest(usize, usize),
     /// One of those that rest wants all its names again.
     Gather(usize),
+    /// One of the sets has waited for long.
+    Renew(usize),
     /// A lock is given back.
     Release(usize),
     /// One that waits gives up.
@@ -52,6 +56,7 @@ fn step() -> impl Strategy<Value = Step> {
         4 => any::<usize>().prop_map(Step::Grant),
         2 => (any::<usize>(), any::<usize>()).prop_map(|(who, at)| Step::Rest(who, at)),
         2 => any::<usize>().prop_map(Step::Gather),
+        2 => any::<usize>().prop_map(Step::Renew),
         4 => any::<usize>().prop_map(Step::Release),
         1 => any::<usize>().prop_map(Step::GiveUp),
     ]
@@ -68,8 +73,10 @@ struct Caller {
     waiter: Option<WaiterKey>,
     /// It is open under this.
     operation: Option<OperationKey>,
-    /// How often it was passed at each of its names.
+    /// How often it was passed at each of its names, since that was allowed again.
     passed: BTreeMap<usize, u32>,
+    /// Where it was ever passed.
+    was_passed: BTreeSet<usize>,
     /// It waits at one of its names.
     rests: bool,
 }
@@ -83,10 +90,11 @@ impl Caller {
 struct World {
     queues: Queues,
     timers: Timers,
-    buffers: Pool<u8>,
+    claims: Claims,
     callers: BTreeMap<Who, Caller>,
     locks: Vec<(ClaimKey, Vec<PlaceKey>)>,
     come: u64,
+    now: Instant,
     /// The latest contender of each name.
     fronts: [Option<OperationKey>; NAMES.len()],
 }
@@ -100,10 +108,11 @@ impl World {
         Self {
             queues: Queues::new(7),
             timers: Timers::new(Instant::ZERO),
-            buffers: Pool::new(),
+            claims: Claims::new(7, Drift::default()),
             callers: BTreeMap::new(),
             locks: Vec::new(),
             come: 0,
+            now: Instant::ZERO,
             fronts: [None; NAMES.len()],
         }
     }
@@ -114,7 +123,7 @@ impl World {
     }
 
     fn enter(&mut self, names: &[usize]) -> Vec<PlaceKey> {
-        let enter = |name: &usize| self.queues.enter(NAMES[*name], &mut self.buffers);
+        let enter = |name: &usize| self.queues.enter(NAMES[*name], &mut self.claims);
         names.iter().map(enter).collect()
     }
 
@@ -137,6 +146,7 @@ impl World {
             waiter,
             operation: open,
             passed: BTreeMap::new(),
+            was_passed: BTreeSet::new(),
             rests: false,
         };
         self.callers.insert(who as Who, caller);
@@ -208,6 +218,13 @@ impl World {
                     self.gather(*who);
                 }
             }
+            Step::Renew(which) => {
+                let sets = self.callers.iter().filter(|(_, caller)| caller.is_set());
+                let sets: Vec<_> = sets.map(|(who, _)| *who).collect();
+                if let Some(who) = sets.get(which % sets.len().max(1)) {
+                    self.renew(*who);
+                }
+            }
             Step::Release(which) => {
                 if !self.locks.is_empty() {
                     let lock = self.locks.remove(which % self.locks.len());
@@ -246,7 +263,7 @@ impl World {
         if !turn && self.locks.iter().any(|lock| held(lock, places[0])) {
             let next = self
                 .queues
-                .leave(places[0], operation, None, &mut self.buffers);
+                .leave(places[0], operation, None, &mut self.claims.buffers);
             self.settle(next);
             return;
         }
@@ -294,15 +311,49 @@ impl World {
         self.settle(None);
     }
 
+    /// It may be passed again where that was in vain: it waits for another program, or for a lock that did not
+    /// pass it.
+    fn renew(&mut self, who: Who) {
+        let caller = self.callers.get_mut(&who).expect("a caller");
+        let operation = caller.operation.expect("open");
+        let mut held = caller.names.iter().zip(&caller.places);
+        let in_vain = caller.rests
+            || held.any(|(name, place)| {
+                let mut locks = self.locks.iter();
+                let is_held = locks.any(|(_, places)| places.contains(place));
+                is_held && !caller.was_passed.contains(name)
+            });
+        let passed = |queues: &Queues| {
+            let members = queues.sets.members(operation).iter();
+            members.map(|member| member.passed).collect::<Vec<_>>()
+        };
+        let before = passed(&self.queues);
+        for _ in 0..2 {
+            self.now = self.now.saturating_add(LEFT_FREE);
+            self.queues.renew(self.now, operation);
+        }
+        let both = before.into_iter().zip(passed(&self.queues));
+        for (name, (before, after)) in caller.names.iter().zip(both) {
+            if after != before {
+                assert_eq!((before, after), (PASSED_MAX, 0), "{who} at {name}");
+                assert!(in_vain, "{who} is passed again at {name}");
+                caller.passed.insert(*name, 0);
+            }
+        }
+        self.settle(None);
+    }
+
     fn release(&mut self, (claim, places): (ClaimKey, Vec<PlaceKey>)) {
         let now = Instant::ZERO;
         let next = match places.len() {
             1 => {
-                let next = self.queues.vacate(now, places[0], claim, &mut self.buffers);
+                let next = self
+                    .queues
+                    .vacate(now, places[0], claim, &mut self.claims.buffers);
                 next.map(|(next, _)| next)
             }
             _ => {
-                let buffers = &mut self.buffers;
+                let buffers = &mut self.claims.buffers;
                 self.queues.vacate_set(now, claim, &places, buffers);
                 None
             }
@@ -312,7 +363,7 @@ impl World {
 
     fn give_up(&mut self, who: Who) {
         let caller = self.callers.remove(&who).expect("a caller");
-        let buffers = &mut self.buffers;
+        let buffers = &mut self.claims.buffers;
         let next = match (caller.operation, caller.waiter) {
             (Some(operation), _) if caller.is_set() => {
                 self.queues.leave_set(operation, buffers);
@@ -402,6 +453,7 @@ impl World {
         for before in stand.iter().filter(|who| **who < leads) {
             let caller = self.callers.get_mut(before).expect("a caller");
             assert!(caller.is_set(), "{leads} was before {before} at {name}");
+            caller.was_passed.insert(name);
             let passed = caller.passed.entry(name).or_default();
             *passed += 1;
             assert!(
@@ -560,10 +612,10 @@ fn a_set_that_gives_up_leaves_no_record() {
 /// All of its names but the last are free, for it and for all others in its lines: 64 places get their next.
 #[test]
 fn sets_of_many_names_that_one_keeps_from_their_turns_are_not_looked_at_name_by_name_again() {
-    let (mut queues, mut buffers) = (Queues::new(7), Pool::new());
+    let (mut queues, mut claims) = (Queues::new(7), Claims::new(7, Drift::default()));
     let names: Vec<[u8; 1]> = (0..64).map(|name| [name]).collect();
     let mut enter = |queues: &mut Queues| -> Vec<PlaceKey> {
-        let places = names.iter().map(|name| queues.enter(name, &mut buffers));
+        let places = names.iter().map(|name| queues.enter(name, &mut claims));
         places.collect()
     };
     let sets: Vec<_> = (1..=100).map(|set| OperationKey(key(set))).collect();
@@ -579,7 +631,7 @@ fn sets_of_many_names_that_one_keeps_from_their_turns_are_not_looked_at_name_by_
     assert!(looks < 10_000, "{looks}"); // 477,288 name by name.
     assert!(queues.gather(sets[0]));
     assert_eq!(check::looks(), 0);
-    queues.leave_set(sets[0], &mut buffers);
+    queues.leave_set(sets[0], &mut claims.buffers);
     assert_eq!(
         queues.next_freed(Instant::ZERO).map(|it| it.next),
         Some(sets[1])

@@ -304,3 +304,74 @@ fn behind_sixteen_sets_a_name_that_is_left_free_is_not_for_singles_until_one_of_
     world.gives_back(1, foreign);
     world.serve_all();
 }
+
+/// It takes and gives back `name` in turns, while that is allowed at once. Returns how often.
+fn passes(world: &mut Programs, name: &str) -> usize {
+    for passed in 0..100 {
+        let single = world.wants(0, name);
+        if !world.has(0, single) {
+            world.cancel(0, single);
+            return passed;
+        }
+        world.gives_back(0, single);
+        world.pass(2 * MS);
+    }
+    panic!("there is no end");
+}
+
+/// Another program, or this one, keeps one of its names for an hour: those who want the others wait for a
+/// second or two behind each sixteen, and not for the hour.
+#[test]
+fn a_name_that_was_left_free_for_long_in_vain_is_for_so_many_others_again() {
+    for program in 0..2 {
+        let mut world = Programs::new(2);
+        let hour = LockOptions::new(360 * TTL);
+        let held = world.wants_as(program, "b", &hour);
+        let set = world.wants(0, "ab");
+        for _ in 0..3 {
+            assert_eq!(passes(&mut world, "a"), 16, "program {program}");
+            let late = world.wants(0, "a");
+            world.pass(Duration::from_millis(900));
+            assert!(!world.has(0, late), "it is left free for a second");
+            world.pass(Duration::from_millis(2_200));
+            assert!(world.has(0, late), "program {program}");
+            world.gives_back(0, late);
+            world.pass(2 * MS);
+            assert_eq!(passes(&mut world, "a"), 15);
+            world.pass(Duration::from_millis(3_100));
+        }
+        world.gives_back(program, held);
+        world.pass(2 * MS);
+        assert!(world.has(0, set), "it is its turn");
+        world.serve_all();
+    }
+}
+
+/// Locks that have passed it last for long, at one of its names and the other in turns.
+#[test]
+fn a_set_that_others_of_its_handle_keep_out_in_turns_is_passed_so_often_and_no_more() {
+    let mut world = Programs::new(1);
+    let mut held = ["a", "b"].map(|name| world.wants(0, name));
+    let set = world.wants(0, "ab");
+    let mut waiting = ["a", "b"].map(|name| {
+        let singles = (0..40).map(|_| world.wants(0, name));
+        singles.collect::<Vec<_>>()
+    });
+    let mut passed = 0;
+    while !world.has(0, set) {
+        for name in 0..2 {
+            world.pass(4_000 * MS);
+            if world.has(0, held[name]) {
+                world.gives_back(0, held[name]);
+            }
+            let line = &mut waiting[name];
+            if let Some(place) = line.iter().position(|round| world.has(0, *round)) {
+                held[name] = line.remove(place);
+                passed += 1;
+            }
+        }
+        assert!(passed <= 2 * 16, "it starves");
+    }
+    assert_eq!(passed, 2 * 16, "at each of them");
+    world.serve_all();
+}

@@ -92,6 +92,30 @@ const THREADS: Case = Case {
     ..SOME
 };
 
+/// With TLS and without.
+const TLS: Case = Case {
+    who: &[
+        Who::Local,
+        Who::LocalAgain,
+        Who::LocalTls,
+        Who::Redlock,
+        Who::RedlockTls,
+        Who::Floor,
+        Who::FloorTls,
+    ],
+    counts_allocations: true,
+    rules: &[
+        Rule::Ratio(P50, Who::LocalTls, Who::Local, AtMost(1.25)),
+        Rule::Ratio(Metric::Cpu, Who::LocalTls, Who::Local, AtMost(1.5)),
+        Rule::Ratio(P50, Who::RedlockTls, Who::Redlock, AtMost(1.25)),
+        Rule::Ratio(Metric::Cpu, Who::RedlockTls, Who::Redlock, AtMost(1.5)),
+        // Of this the servers have their share; and as without TLS.
+        Rule::Ratio(P50, Who::FloorTls, Who::Floor, AtMost(1.25)),
+        Rule::Ratio(P50, Who::LocalTls, Who::FloorTls, AtMost(1.15)),
+    ],
+    ..SOME
+};
+
 pub(crate) const CASES: &[Case] = &[
     Case {
         name: "one-5",
@@ -163,6 +187,23 @@ pub(crate) const CASES: &[Case] = &[
         who: &[Who::Local, Who::LocalAgain, Who::LocalStrict],
         counts_allocations: true,
         ..SOME
+    },
+    Case {
+        name: "tls-5",
+        title: "One caller, five nodes: TLS against none",
+        ..TLS
+    },
+    Case {
+        name: "tls-3",
+        title: "One caller, three nodes: TLS against none",
+        nodes: Nodes::Servers(3),
+        ..TLS
+    },
+    Case {
+        name: "tls-1",
+        title: "One caller, one node: TLS against none",
+        nodes: Nodes::Servers(1),
+        ..TLS
     },
     Case {
         name: "embedded-5",

@@ -11,7 +11,9 @@ use shearline_peers::clients::rslock::Rslock;
 use shearline_peers::clients::shearline::{Local, Shared, patient};
 use shearline_peers::clients::{Alone, Awaiting, runtime};
 use shearline_peers::cycle::{Caller, Client, Futures, Log, Until, now};
+use shearline_peers::encryption::Encryption;
 use shearline_peers::floor::batch::{Batch, Outstanding};
+use shearline_peers::floor::encrypted::Encrypted;
 use shearline_peers::floor::solo::{Manner, Solo};
 use shearline_peers::floor::threads::Post;
 use shearline_peers::measure::Failure;
@@ -25,6 +27,7 @@ use crate::who::Who;
 pub(crate) struct World {
     servers: Vec<Server>,
     embedded: Vec<EmbeddedNode>,
+    _encryption: Encryption,
 }
 
 impl World {
@@ -42,11 +45,13 @@ impl World {
             Nodes::Servers(count) => count,
             Nodes::Embedded(_) => 0,
         });
+        let encryption = Encryption::new()?;
         Ok(Self {
-            servers: servers::start(servers)?,
+            servers: servers::start_encrypted(servers, &encryption)?,
             embedded: (0..embedded)
                 .map(|_| EmbeddedNode::spawn())
                 .collect::<Result<_, _>>()?,
+            _encryption: encryption,
         })
     }
 
@@ -61,9 +66,23 @@ impl World {
         }
     }
 
+    fn urls_over_tls(&self, nodes: Nodes) -> Vec<String> {
+        match nodes {
+            Nodes::Servers(count) => {
+                let servers = self.servers[..count].iter();
+                servers.map(Server::url_over_tls).collect()
+            }
+            Nodes::Embedded(_) => Vec::new(), // They have none.
+        }
+    }
+
     /// A client of a case.
     pub(crate) fn client(&self, case: &Case, who: Who) -> Result<Box<dyn Client + '_>, Failure> {
-        let urls = self.urls(case.nodes);
+        let over_tls = matches!(who, Who::FloorTls | Who::LocalTls | Who::RedlockTls);
+        let urls = match over_tls {
+            true => self.urls_over_tls(case.nodes),
+            false => self.urls(case.nodes),
+        };
         let usual = Redlock::builder().nodes(&urls);
         if who == Who::LocalFrozen {
             return Ok(Box::new(self.frozen(Local::build(&usual, "local")?)));
@@ -93,29 +112,30 @@ pub(crate) fn client(
     who: Who,
 ) -> Result<Box<dyn Client>, Failure> {
     let name = format!("{who:?}");
-    let addresses = addresses(urls)?;
+    let addresses = || addresses(urls);
     let solo = |manner| {
-        let caller = Solo::connect(&addresses, &name, manner)?;
+        let caller = Solo::connect(&addresses()?, &name, manner)?;
         Ok::<_, Failure>(alone(caller, extending))
     };
     let batched = |needed| {
-        let batch = Batch::connect(&addresses, &names(&name, callers), needed)?;
+        let batch = Batch::connect(&addresses()?, &names(&name, callers), needed)?;
         Ok::<_, Failure>(Box::new(Outstanding::new(batch)))
     };
     Ok(match who {
         Who::Floor | Who::FloorAgain => solo(Manner::Majority)?,
         Who::FloorAll => solo(Manner::All)?,
+        Who::FloorTls => alone(Encrypted::connect(urls, &name)?, extending),
         Who::FloorSpinning | Who::FloorSpinningAgain => solo(Manner::Spinning)?,
         Who::FloorBatched | Who::FloorBatchedAgain => batched(None)?,
         Who::FloorBatchedAll => batched(Some(urls.len()))?,
         Who::FloorThreads | Who::FloorThreadsAgain => {
-            let post = Post::open(&addresses, &names(&name, callers))?;
+            let post = Post::open(&addresses()?, &names(&name, callers))?;
             Box::new(Threads {
                 callers: (0..callers as u16).map(|lock| post.caller(lock)).collect(),
                 keep: Some(post),
             })
         }
-        Who::Local | Who::LocalAgain | Who::LocalFrozen => {
+        Who::Local | Who::LocalAgain | Who::LocalFrozen | Who::LocalTls => {
             alone(Local::build(&patient(urls), &name)?, extending)
         }
         Who::LocalSpinning => {
@@ -123,7 +143,7 @@ pub(crate) fn client(
             alone(Local::build(&builder, &name)?, extending)
         }
         Who::LocalStrict => alone(Local::strict(&patient(urls), &name)?, extending),
-        Who::Redlock | Who::RedlockFrozen => {
+        Who::Redlock | Who::RedlockFrozen | Who::RedlockTls => {
             alone(Shared::build(&patient(urls), &name)?, extending)
         }
         Who::RedlockTasks => Box::new(Tasks {

@@ -1,0 +1,53 @@
+//! A certificate for servers with TLS, made for one run.
+
+use std::fs;
+use std::path::PathBuf;
+
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
+use tempfile::TempDir;
+
+use crate::measure::Failure;
+
+/// The files of a certificate for `127.0.0.1`, of its key and of its authority. Dropping it removes them.
+#[derive(Debug)]
+pub struct Encryption(TempDir);
+
+impl Encryption {
+    /// Makes them.
+    ///
+    /// # Errors
+    ///
+    /// No file can be written.
+    pub fn new() -> Result<Self, Failure> {
+        let mut params = CertificateParams::default();
+        params.distinguished_name.push(DnType::CommonName, "bench");
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let authority = CertifiedIssuer::self_signed(params, KeyPair::generate()?)?;
+        let key = KeyPair::generate()?;
+        let params = CertificateParams::new(vec!["127.0.0.1".into()])?;
+        let certificate = params.signed_by(&key, &authority)?;
+        let files = Self(tempfile::tempdir()?);
+        fs::write(files.authority(), authority.pem())?;
+        fs::write(files.certificate(), certificate.pem())?;
+        fs::write(files.key(), key.serialize_pem())?;
+        Ok(files)
+    }
+
+    /// The authority.
+    #[must_use]
+    pub fn authority(&self) -> PathBuf {
+        self.0.path().join("ca.pem")
+    }
+
+    /// The certificate.
+    #[must_use]
+    pub fn certificate(&self) -> PathBuf {
+        self.0.path().join("server.pem")
+    }
+
+    /// Its key.
+    #[must_use]
+    pub fn key(&self) -> PathBuf {
+        self.0.path().join("server.key")
+    }
+}

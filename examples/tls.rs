@@ -1,0 +1,56 @@
+//! A lock over TLS, with an authority and a client certificate of one's own.
+//!
+//! ```text
+//! SHEARLINE_NODES=rediss://10.0.0.1:6380,rediss://10.0.0.2:6380,rediss://10.0.0.3:6380 \
+//! SHEARLINE_CA=/etc/locks/ca.pem SHEARLINE_CERT=/etc/locks/client.pem SHEARLINE_KEY=/etc/locks/client.key \
+//!     cargo run --features tls --example tls
+//! ```
+//!
+//! The certificate and its key are needed where the servers want one (`tls-auth-clients yes`). Without
+//! `SHEARLINE_CA` the authorities of the system are trusted.
+
+use std::env::{VarError, var};
+use std::error::Error;
+use std::time::Duration;
+
+use shearline::{BuildError, NodeState, Redlock, TlsOptions, Unusable};
+
+const TTL: Duration = Duration::from_secs(10);
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let nodes = var("SHEARLINE_NODES")?;
+    let redlock = Redlock::builder()
+        .nodes(nodes.split(','))
+        .tls(options()?)
+        .build();
+    let redlock = match redlock {
+        Ok(redlock) => redlock,
+        // A file that is missing, a key that does not fit: found before anything is sent.
+        Err(BuildError::Tls(error)) => {
+            eprintln!("the {} has to be mended: {error}", error.part);
+            return Err(error.into());
+        }
+        Err(other) => return Err(other.into()),
+    };
+    for node in redlock.nodes() {
+        // A certificate that has expired, or of an unknown authority: the others go on.
+        if let NodeState::Unusable(Unusable::Tls(failure)) = node.state {
+            eprintln!("{}: {failure}", node.address);
+        }
+    }
+    let lock = redlock.lock("tls:example", TTL)?;
+    println!("taken, valid for {:?}", lock.validity());
+    lock.unlock()?;
+    Ok(())
+}
+
+fn options() -> Result<TlsOptions, VarError> {
+    let mut options = TlsOptions::new();
+    if let Ok(ca) = var("SHEARLINE_CA") {
+        options = options.authorities_file(ca);
+    }
+    if let Ok(certificate) = var("SHEARLINE_CERT") {
+        options = options.identity_files(certificate, var("SHEARLINE_KEY")?);
+    }
+    Ok(options)
+}

@@ -1,0 +1,184 @@
+//! What a node's TLS rests on: where its authorities, the client certificate and the name come from.
+//!
+//! Here they are only named. Files are read when a handle is built, by the driver.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+
+/// Certificates or a key in PEM form: a file, or its content. Never shown if it is a content.
+#[derive(Clone, Eq, PartialEq)]
+pub(crate) enum Pem {
+    File(String),
+    Content(Vec<u8>),
+}
+
+/// A client certificate and its key.
+#[derive(Clone, Eq, PartialEq)]
+pub(crate) struct Identity {
+    pub(crate) certificate: Pem,
+    pub(crate) key: Pem,
+}
+
+/// The TLS settings of one node: those of its URL. `None` stands for what [`TlsOptions`] say.
+#[derive(Clone, Default, Eq, PartialEq)]
+pub(crate) struct NodeTls {
+    pub(crate) authorities: Option<Pem>,
+    pub(crate) identity: Option<Identity>,
+    pub(crate) name: Option<String>,
+}
+
+/// How the nodes with a `rediss://` URL are checked, and what proves to them who this client is.
+/// For [`Builder::tls`](crate::Builder::tls).
+///
+/// What a URL itself names (`rediss://host?ca=..&cert=..&key=..&name=..`) comes first. What is named
+/// nowhere is: the authorities that the system trusts, no client certificate, and the host of the URL
+/// as the name.
+///
+/// All certificates and keys are in PEM form. Files are read when the handle is built, and read again
+/// for each later connection: one that was changed is used from then on. See
+/// [`manual::tls`](crate::manual::tls).
+///
+/// `Debug` shows paths and names, never a key.
+///
+/// ```no_run
+/// use shearline::{Redlock, TlsOptions};
+///
+/// let tls = TlsOptions::new()
+///     .authorities_file("/etc/shearline/ca.pem")
+///     .identity_files("/etc/shearline/client.pem", "/etc/shearline/client.key");
+/// let redlock = Redlock::builder()
+///     .nodes(["rediss://db1.example", "rediss://db2.example", "rediss://db3.example"])
+///     .tls(tls)
+///     .build()?;
+/// # Ok::<(), shearline::BuildError>(())
+/// ```
+#[derive(Clone, Default, Eq, PartialEq)]
+#[must_use = "options do nothing until `Builder::tls` gets them"]
+pub struct TlsOptions(pub(crate) NodeTls);
+
+impl TlsOptions {
+    /// The authorities of the system, no client certificate, and the host of each URL as its name.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Trusts the authorities in this PEM file, and no others.
+    pub fn authorities_file(mut self, path: impl Into<String>) -> Self {
+        self.0.authorities = Some(Pem::File(path.into()));
+        self
+    }
+
+    /// Trusts the authorities in this PEM text, and no others.
+    pub fn authorities_pem(mut self, pem: impl Into<Vec<u8>>) -> Self {
+        self.0.authorities = Some(Pem::Content(pem.into()));
+        self
+    }
+
+    /// Shows the nodes that ask for one the certificate in this PEM file (with those between it and
+    /// its authority behind it), and signs with the key in the other. The key must not be protected
+    /// by a password.
+    pub fn identity_files(
+        mut self,
+        certificate: impl Into<String>,
+        key: impl Into<String>,
+    ) -> Self {
+        self.0.identity = Some(Identity {
+            certificate: Pem::File(certificate.into()),
+            key: Pem::File(key.into()),
+        });
+        self
+    }
+
+    /// As [`Self::identity_files`], with the PEM texts themselves.
+    pub fn identity_pem(
+        mut self,
+        certificate: impl Into<Vec<u8>>,
+        key: impl Into<Vec<u8>>,
+    ) -> Self {
+        self.0.identity = Some(Identity {
+            certificate: Pem::Content(certificate.into()),
+            key: Pem::Content(key.into()),
+        });
+        self
+    }
+
+    /// Wants the certificates of the nodes to be for this name, or this IP address, instead of the host
+    /// of their URL. It is also the name that is sent to them (SNI).
+    pub fn server_name(mut self, name: impl Into<String>) -> Self {
+        self.0.name = Some(name.into());
+        self
+    }
+}
+
+impl fmt::Debug for TlsOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let NodeTls {
+            authorities,
+            identity,
+            name,
+        } = &self.0;
+        f.debug_struct("TlsOptions")
+            .field("authorities", &authorities.as_ref().map(Pem::shown))
+            .field(
+                "certificate",
+                &identity.as_ref().map(|own| own.certificate.shown()),
+            )
+            .field("key", &identity.as_ref().map(|own| own.key.shown()))
+            .field("server_name", name)
+            .finish()
+    }
+}
+
+impl Pem {
+    fn shown(&self) -> &str {
+        match self {
+            Self::File(path) => path,
+            Self::Content(_) => "given as text",
+        }
+    }
+}
+
+impl NodeTls {
+    /// Returns these settings, with those of `options` where a setting is missing.
+    pub(crate) fn or(&self, options: &TlsOptions) -> Self {
+        let (own, other) = (self.clone(), options.0.clone());
+        Self {
+            authorities: own.authorities.or(other.authorities),
+            identity: own.identity.or(other.identity),
+            name: own.name.or(other.name),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::format;
+
+    #[test]
+    fn no_key_is_shown() {
+        let options = TlsOptions::new()
+            .authorities_pem("canary")
+            .identity_pem("canary", "canary")
+            .server_name("db");
+        assert_eq!(
+            format!("{options:?}"),
+            "TlsOptions { authorities: Some(\"given as text\"), certificate: Some(\"given as \
+             text\"), key: Some(\"given as text\"), server_name: Some(\"db\") }"
+        );
+    }
+
+    #[test]
+    fn what_a_url_names_comes_first() {
+        let file = |path: &str| Some(Pem::File(path.into()));
+        let options = TlsOptions::new().authorities_file("all").server_name("one");
+        let own = NodeTls {
+            authorities: file("own"),
+            ..NodeTls::default()
+        };
+        let both = own.or(&options);
+        assert!(both.authorities == file("own") && both.name.as_deref() == Some("one"));
+        assert!(NodeTls::default().or(&options).authorities == file("all"));
+    }
+}

@@ -1,0 +1,185 @@
+//! A connection that is being opened: the addresses of a name, tried in order.
+//!
+//! * An address that refuses is replaced by the next one at once.
+//! * If a name has addresses of both families, one of each is tried at once, until one has worked:
+//!   where IPv6 leads nowhere, IPv4 is connected without waiting for that. The first that is connected
+//!   stays, the other is reset. From then on the one that worked is tried alone.
+//!
+//! # Not here
+//!
+//! How long it may take: the engine decides that. The next one then begins with the address after.
+
+use alloc::vec::{IntoIter, Vec};
+use core::net::SocketAddr;
+
+use mio::{Registry, Token};
+
+use crate::driver::resolve::Addresses;
+use crate::driver::socket::Socket;
+use crate::driver::tls::Terms;
+use crate::error::LinkError;
+
+#[derive(Debug)]
+pub(super) struct Opening {
+    attempts: Vec<Attempt>,
+    /// The addresses to try if these fail, with their places.
+    rest: IntoIter<(usize, SocketAddr)>,
+    /// The address of the latest attempt.
+    pub(super) latest: Option<SocketAddr>,
+    /// One of the attempts has failed.
+    pub(super) has_failed: bool,
+}
+
+/// An attempt to connect to one address.
+#[derive(Debug)]
+pub(super) struct Attempt {
+    pub(super) socket: Socket,
+    pub(super) address: SocketAddr,
+    /// The place of this address in the answer of the look-up.
+    pub(super) place: usize,
+}
+
+/// What every attempt needs.
+pub(super) struct Opener<'a> {
+    pub(super) terms: Option<Terms>,
+    pub(super) registry: &'a Registry,
+    pub(super) token: Token,
+}
+
+impl Opening {
+    /// Begins with the address at the place `first`; if that is not known to work, with one of the other
+    /// family too. Fails if no address allows an attempt.
+    pub(super) fn begin(
+        addresses: Addresses,
+        first: usize,
+        first_works: bool,
+        opener: &Opener<'_>,
+    ) -> Result<Self, LinkError> {
+        let addresses = in_order(addresses, first);
+        let both = !first_works && begins_with_both_families(&addresses);
+        let mut opening = Self {
+            attempts: Vec::new(),
+            rest: addresses.into_iter(),
+            latest: None,
+            has_failed: false,
+        };
+        opening.attempt(LinkError::Unresolved, opener)?;
+        if both {
+            // If it fails at once, the first is under way all the same.
+            let _ = opening.attempt(LinkError::Unresolved, opener);
+        }
+        Ok(opening)
+    }
+
+    /// Begins one attempt more. Returns the error of the last address, or `reason` if there is none.
+    fn attempt(&mut self, mut reason: LinkError, opener: &Opener<'_>) -> Result<(), LinkError> {
+        for (place, address) in self.rest.by_ref() {
+            match opener.open(address) {
+                Ok(socket) => {
+                    self.latest = Some(address);
+                    self.attempts.push(Attempt {
+                        socket,
+                        address,
+                        place,
+                    });
+                    return Ok(());
+                }
+                Err(error) => reason = error,
+            }
+        }
+        Err(reason)
+    }
+
+    /// Goes on with every attempt, and returns the first that is connected. Fails if none is left.
+    pub(super) fn go_on(&mut self, opener: &Opener<'_>) -> Result<Option<Attempt>, LinkError> {
+        let mut index = 0;
+        while let Some(attempt) = self.attempts.get_mut(index) {
+            match attempt.socket.is_connected() {
+                Ok(true) => return Ok(Some(self.attempts.remove(index))),
+                Ok(false) => index += 1,
+                Err(reason) => {
+                    self.has_failed = true;
+                    self.attempts.remove(index).socket.abort(opener.registry);
+                    let next = self.attempt(reason, opener);
+                    if self.attempts.is_empty() {
+                        next?;
+                    }
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Resets every attempt. Returns the place of the address that is tried first the next time, because
+    /// these took too long.
+    pub(super) fn abort(self, registry: &Registry) -> usize {
+        let next = self.attempts.first().map_or(0, |one| one.place + 1);
+        for attempt in self.attempts {
+            attempt.socket.abort(registry);
+        }
+        next
+    }
+
+    #[cfg(test)]
+    pub(super) fn addresses(&self) -> Vec<SocketAddr> {
+        self.attempts.iter().map(|one| one.address).collect()
+    }
+}
+
+impl Opener<'_> {
+    fn open(&self, address: SocketAddr) -> Result<Socket, LinkError> {
+        match self.terms.clone() {
+            None => Socket::connect_tcp(address, self.registry, self.token),
+            Some(terms) => Socket::connect_tls(address, terms, self.registry, self.token),
+        }
+    }
+}
+
+/// Returns the addresses with their places, from the place `first` on, then those before it. The first of
+/// the other family stands behind the first one.
+fn in_order(addresses: Addresses, first: usize) -> Vec<(usize, SocketAddr)> {
+    let mut addresses: Vec<_> = addresses.into_iter().enumerate().collect();
+    let first = first % addresses.len().max(1);
+    addresses.rotate_left(first);
+    let other = addresses
+        .iter()
+        .position(|one| one.1.is_ipv4() != addresses[0].1.is_ipv4());
+    if let Some(other) = other {
+        addresses[1..=other].rotate_right(1);
+    }
+    addresses
+}
+
+fn begins_with_both_families(addresses: &[(usize, SocketAddr)]) -> bool {
+    matches!(addresses, [one, other, ..] if one.1.is_ipv4() != other.1.is_ipv4())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn families_take_turns_at_the_front() {
+        let order = |families: &str, first| -> alloc::string::String {
+            let addresses = families.chars().enumerate().map(|(place, family)| {
+                let port = place as u16 + 1;
+                match family {
+                    '4' => SocketAddr::from(([127, 0, 0, 1], port)),
+                    _ => SocketAddr::from(([0; 16], port)),
+                }
+            });
+            let ordered = in_order(addresses.collect(), first);
+            let both = begins_with_both_families(&ordered);
+            let places = ordered.iter().map(|(place, _)| alloc::format!("{place}"));
+            let places: alloc::string::String = places.collect();
+            alloc::format!("{places}{}", if both { " both" } else { "" })
+        };
+        assert_eq!(order("", 3), "");
+        assert_eq!(order("4", 3), "0");
+        assert_eq!(order("444", 2), "201");
+        assert_eq!(order("6644", 0), "0213 both");
+        assert_eq!(order("6644", 1), "1230 both");
+        assert_eq!(order("6644", 2), "2031 both");
+        assert_eq!(order("64", 1), "10 both");
+    }
+}

@@ -1,0 +1,105 @@
+//! How a connection with TLS ends, and what the next one to that node resumes.
+
+use super::*;
+use rustls::HandshakeKind;
+use std::string::String;
+
+/// The engine limits the time of a handshake.
+#[test]
+fn a_peer_that_stalls_in_the_handshake_is_given_up() {
+    let mut pair = Pair::new();
+    pair.world.open();
+    let mut peer = pair.listener.accept().unwrap().0;
+    let mut hello = [0; 5];
+    while pair.world.wait(Duration::from_millis(50)) != 0 {
+        pair.world.service();
+    }
+    peer.read_exact(&mut hello).unwrap();
+    assert_eq!(hello[..2], [22, 3], "a handshake record");
+    assert_eq!(pair.world.take(), []);
+    assert_eq!(pair.world.write(b"SET"), Err(LinkError::Closed));
+    pair.world.with(|link, tools| link.abort(tools.registry));
+    assert_eq!(pair.world.take(), []);
+    assert!(pair.world.is_idle());
+}
+
+#[test]
+fn an_abort_resets_and_announces_nothing() {
+    let mut pair = Pair::new();
+    let serving = pair.connected(|stream| stream.read(&mut [0; 9]).unwrap_err().kind());
+    pair.world.with(|link, tools| link.abort(tools.registry));
+    assert_eq!(serving.join().unwrap(), io::ErrorKind::ConnectionReset);
+}
+
+/// As in a forked child: the parent has the same sockets, and goes on using them.
+#[test]
+fn dropping_a_link_with_tls_only_closes_its_descriptor() {
+    let mut pair = Pair::new();
+    let (end, ended) = mpsc::channel::<()>();
+    let serving = pair.connected(move |stream| {
+        ended.recv().unwrap();
+        let brief = Some(Duration::from_millis(20));
+        stream.sock.set_read_timeout(brief).unwrap();
+        stream.sock.read(&mut [0; 9]).unwrap_err().kind()
+    });
+    let parents = pair.world.socket().as_fd().try_clone_to_owned().unwrap();
+    let Pair { world, .. } = pair;
+    drop(world);
+    end.send(()).unwrap();
+    assert_eq!(serving.join().unwrap(), io::ErrorKind::WouldBlock);
+    drop(parents);
+}
+
+/// Connects, reads a reply, behind the tickets for later sessions, and closes.
+fn kind_of_a_connection(pair: &mut Pair) -> HandshakeKind {
+    let serving = pair.serve(|stream| {
+        stream.write_all(b"+OK\r\n").unwrap();
+        stream.read_to_end(&mut vec![]).unwrap();
+        stream.conn.handshake_kind().unwrap()
+    });
+    pair.world.open();
+    pair.world.turn_until(&received(b"+OK\r\n"));
+    pair.close();
+    serving.join().unwrap()
+}
+
+/// Resuming one checks no certificate.
+#[test]
+fn sessions_are_resumed_until_something_was_wrong() {
+    use HandshakeKind::{Full, Resumed};
+    let mut pair = Pair::new();
+    assert_eq!(kind_of_a_connection(&mut pair), Full);
+    assert_eq!(kind_of_a_connection(&mut pair), Resumed);
+    assert_eq!(kind_of_a_connection(&mut pair), Resumed);
+
+    // A handshake that was given up.
+    pair.world.open();
+    drop(pair.listener.accept().unwrap());
+    pair.world.with(|link, tools| link.abort(tools.registry));
+    assert_eq!(kind_of_a_connection(&mut pair), Full);
+    assert_eq!(kind_of_a_connection(&mut pair), Resumed);
+
+    // One that failed.
+    pair.world.open();
+    let mut peer = pair.listener.accept().unwrap().0;
+    peer.write_all(b"-ERR unknown command\r\n").unwrap();
+    let failed = Disconnected(LinkError::Tls(crate::error::TlsFailure::NotTls));
+    assert_eq!(pair.world.turn_until(&failed).len(), 1);
+    assert_eq!(kind_of_a_connection(&mut pair), Full);
+    assert_eq!(kind_of_a_connection(&mut pair), Resumed);
+}
+
+/// What rustls reports as an alert after the handshake is about the client's certificate.
+#[test]
+fn a_connection_that_was_tampered_with_is_a_broken_protocol() {
+    let mut pair = Pair::new();
+    let serving = pair.connected(|stream| {
+        // A record of application data that was not encrypted by anyone.
+        let mut forged = String::from("\u{17}\u{3}\u{3}\0\u{20}").into_bytes();
+        forged.extend([7; 32]);
+        stream.sock.write_all(&forged).unwrap();
+    });
+    let broken = Disconnected(LinkError::Protocol);
+    assert_eq!(pair.world.turn_until(&broken).len(), 1);
+    serving.join().unwrap();
+}

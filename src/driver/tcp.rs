@@ -1,0 +1,124 @@
+//! What the system says of a TCP socket: whether it is connected, and what its errors mean.
+//!
+//! * Every error becomes a [`LinkError`], by one table.
+//! * A TCP connection that is up has `TCP_NODELAY`, and ends with an error after 5 s of
+//!   unacknowledged bytes (`TCP_USER_TIMEOUT`) or 8 s of silence (keepalive).
+
+use std::io;
+use std::time::Duration;
+
+use mio::net::TcpStream;
+use rustix::io::Errno;
+use rustix::net::sockopt;
+
+use crate::error::LinkError;
+
+/// How long sent bytes may stay unacknowledged before the connection is dead. Shorter than most
+/// ttls, so that a `SET` from before a partition does not run long after it.
+const USER_TIMEOUT: Duration = Duration::from_secs(5);
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(5);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(1);
+const KEEPALIVE_PROBES: u32 = 3;
+
+/// What a read has returned.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Received {
+    /// The number of bytes, at least one.
+    Bytes(usize),
+    /// Nothing for now.
+    Nothing,
+    /// The other side has sent all it will send.
+    End,
+    /// The connection is broken.
+    Failed(LinkError),
+}
+
+/// Returns `true` if the connection is up, with its options set; `false` if it is still being opened.
+pub(super) fn is_connected(stream: &TcpStream) -> io::Result<bool> {
+    if let Some(error) = stream.take_error()? {
+        return Err(error);
+    }
+    let peer = match stream.peer_addr() {
+        Ok(peer) => peer,
+        Err(error) if error.kind() == io::ErrorKind::NotConnected => return Ok(false),
+        Err(error) => return Err(error),
+    };
+    // A connection to a port of this machine on which no server listens may get that port as its own,
+    // and be connected to itself. It would keep the server from listening there again.
+    if stream.local_addr()? == peer {
+        return Err(Errno::CONNREFUSED.into());
+    }
+    set_options(stream)?;
+    Ok(true)
+}
+
+fn set_options(stream: &TcpStream) -> io::Result<()> {
+    sockopt::set_tcp_nodelay(stream, true)?;
+    sockopt::set_socket_keepalive(stream, true)?;
+    #[cfg(not(target_os = "openbsd"))]
+    {
+        sockopt::set_tcp_keepidle(stream, KEEPALIVE_IDLE)?;
+        sockopt::set_tcp_keepintvl(stream, KEEPALIVE_INTERVAL)?;
+        sockopt::set_tcp_keepcnt(stream, KEEPALIVE_PROBES)?;
+    }
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    {
+        let millis = u32::try_from(USER_TIMEOUT.as_millis()).unwrap_or(u32::MAX);
+        sockopt::set_tcp_user_timeout(stream, millis)?;
+    }
+    Ok(())
+}
+
+/// What an error means while a connection is being opened.
+pub(super) fn opening_error(error: &io::Error) -> LinkError {
+    match Errno::from_io_error(error) {
+        Some(Errno::NOENT) => LinkError::NotFound,
+        Some(Errno::TIMEDOUT) => LinkError::ConnectTimeout,
+        Some(_) | None => link_error(error),
+    }
+}
+
+/// What an error means on a connection that was up.
+pub(super) fn link_error(error: &io::Error) -> LinkError {
+    match Errno::from_io_error(error) {
+        Some(Errno::CONNREFUSED) => LinkError::Refused,
+        Some(Errno::CONNRESET | Errno::CONNABORTED | Errno::PIPE) => LinkError::Reset,
+        // `TCP_USER_TIMEOUT` and keepalive end a connection so.
+        Some(Errno::TIMEDOUT) => LinkError::Silent,
+        Some(Errno::NOTCONN) | None => LinkError::Closed,
+        Some(other) => LinkError::Os(other.raw_os_error()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // The numbers are those of Linux.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn every_error_has_its_reason() {
+        use LinkError::{Closed, ConnectTimeout, NotFound, Os, Refused, Reset, Silent};
+        for (errno, opening, up) in [
+            (Errno::CONNREFUSED, Refused, Refused),
+            (Errno::NOENT, NotFound, Os(2)),
+            (Errno::TIMEDOUT, ConnectTimeout, Silent),
+            (Errno::CONNRESET, Reset, Reset),
+            (Errno::PIPE, Reset, Reset),
+            (Errno::CONNABORTED, Reset, Reset),
+            (Errno::NOTCONN, Closed, Closed),
+            (Errno::HOSTUNREACH, Os(113), Os(113)),
+            (Errno::MFILE, Os(24), Os(24)),
+            (Errno::ACCESS, Os(13), Os(13)),
+        ] {
+            let error = io::Error::from(errno);
+            assert_eq!(
+                (opening_error(&error), link_error(&error)),
+                (opening, up),
+                "{error}"
+            );
+        }
+        assert_eq!(link_error(&io::ErrorKind::UnexpectedEof.into()), Closed);
+        assert_eq!(link_error(&io::Error::other("no number")), Closed);
+    }
+}

@@ -1,0 +1,362 @@
+//! A TCP connection with TLS on it.
+//!
+//! A [`Session`] is used as a plain stream is: connected, read, written, closed. What differs:
+//!
+//! * It is connected when the TLS handshake is done. Nothing is written before.
+//! * What [`Session::write`] has taken is encrypted and cannot be taken back. It takes at most 16 KiB
+//!   before the kernel has all of that; [`Session::has_unsent`] says that the kernel has not.
+//! * A short read of the socket says nothing about what can still be read: [`Session::is_drained`] does.
+//! * Dropping it writes nothing, and aborting it neither. Only closing in order announces the end.
+//!
+//! A [`Connector`] has what the connections to one node need: its trusted authorities, the client
+//! certificate, the name, and the sessions that a node may resume.
+//!
+//! Of each write rustls allocates the buffer of a record, and of each read the plaintext of one. There is
+//! no other allocation.
+//!
+//! # Not here
+//!
+//! What files hold: `settings`. What an error of rustls means: `reason`.
+
+#[cfg(test)]
+pub(super) mod peer;
+mod reason;
+mod settings;
+#[cfg(test)]
+mod tests;
+
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
+use core::net::SocketAddr;
+use core::time::Duration;
+use std::io::{self, Read, Write};
+use std::net::Shutdown;
+
+use mio::net::TcpStream;
+use rustls::client::Resumption;
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection};
+
+use self::settings::{Settings, System};
+use super::clock;
+use super::tcp::{self, Received};
+use crate::config::Config;
+use crate::error::{LinkError, TlsError};
+use crate::time::Instant;
+
+/// Most plaintext that is encrypted at once: that of one record.
+const CHUNK_BYTES: usize = 16 << 10;
+
+/// Sessions are not resumed for longer than this after the certificate of a node was last checked,
+/// because resuming one checks nothing.
+const SESSIONS_MAX: Duration = Duration::from_secs(3600);
+
+/// What the connections to one node need. See the [module](self).
+pub(super) struct Connector {
+    settings: Settings,
+    terms: Terms,
+    /// When the present store of sessions was made.
+    sessions_since: Instant,
+}
+
+/// What one connection needs.
+#[derive(Clone)]
+pub(super) struct Terms {
+    config: Arc<ClientConfig>,
+    name: ServerName<'static>,
+}
+
+/// Returns the connector of each node, `None` for those without TLS.
+pub(super) fn connectors(config: &Config) -> Result<Vec<Option<Connector>>, TlsError> {
+    let mut system = System::default();
+    let nodes = config.nodes().iter();
+    nodes
+        .map(|node| {
+            let settings = Settings::of(node, config.tls(), &mut system)?;
+            settings.map(Connector::new).transpose()
+        })
+        .collect()
+}
+
+impl Connector {
+    fn new(mut settings: Settings) -> Result<Self, TlsError> {
+        let config = settings.read().map_err(|fault| settings.error(fault))?;
+        let name = settings.name().map_err(|fault| settings.error(fault))?;
+        let mut connector = Self {
+            settings,
+            terms: Terms {
+                config: Arc::new(config),
+                name,
+            },
+            sessions_since: Instant::ZERO,
+        };
+        connector.forget_sessions();
+        Ok(connector)
+    }
+
+    /// Prepares the next connection: reads the files again, and forgets sessions that are too old.
+    pub(super) fn refresh(&mut self) -> Result<(), LinkError> {
+        self.refresh_at(clock::now())
+    }
+
+    fn refresh_at(&mut self, now: Instant) -> Result<(), LinkError> {
+        let old = self.sessions_since.saturating_add(SESSIONS_MAX) <= now;
+        match self.settings.read_changed() {
+            Ok(Some(config)) => {
+                self.terms.config = Arc::new(config);
+                self.forget_sessions();
+            }
+            Ok(None) if old => self.forget_sessions(),
+            Ok(None) => {}
+            Err((part, problem)) => {
+                self.forget_sessions();
+                return Err(reason::of_setting(part, problem));
+            }
+        }
+        Ok(())
+    }
+
+    /// Forgets the sessions that could be resumed: the next handshake checks the certificate again.
+    pub(super) fn forget_sessions(&mut self) {
+        let mut config = ClientConfig::clone(&self.terms.config);
+        config.resumption = Resumption::in_memory_sessions(1);
+        self.terms.config = Arc::new(config);
+        self.sessions_since = clock::now();
+    }
+
+    pub(super) fn terms(&self) -> Terms {
+        self.terms.clone()
+    }
+}
+
+impl fmt::Debug for Connector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.terms.fmt(f)
+    }
+}
+
+impl fmt::Debug for Terms {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Tls").field(&self.name).finish()
+    }
+}
+
+/// A connection. See the [module](self).
+#[derive(Debug)]
+pub(super) struct Session(Box<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    stream: TcpStream,
+    tls: ClientConnection,
+    /// The TCP connection is up.
+    is_open: bool,
+    /// The last read of the socket has left nothing in it.
+    is_drained: bool,
+    /// How reading has ended.
+    end: Option<Received>,
+}
+
+impl Session {
+    /// Begins a TCP connection. Call [`Self::is_connected`] at each event of it.
+    pub(super) fn connect(address: SocketAddr, terms: Terms) -> Result<Self, LinkError> {
+        let stream = TcpStream::connect(address).map_err(|error| tcp::opening_error(&error))?;
+        let tls = ClientConnection::new(terms.config, terms.name)
+            .map_err(|error| reason::of(&error, None))?;
+        Ok(Self(Box::new(Inner {
+            stream,
+            tls,
+            is_open: false,
+            is_drained: false,
+            end: None,
+        })))
+    }
+
+    pub(super) fn stream(&self) -> &TcpStream {
+        &self.0.stream
+    }
+
+    pub(super) fn stream_mut(&mut self) -> &mut TcpStream {
+        &mut self.0.stream
+    }
+
+    /// Goes on with the handshake. Returns `true` if it is done.
+    pub(super) fn is_connected(&mut self) -> Result<bool, LinkError> {
+        let inner = &mut *self.0;
+        if !inner.is_open {
+            let open = tcp::is_connected(&inner.stream);
+            inner.is_open = open.map_err(|error| tcp::opening_error(&error))?;
+            if !inner.is_open {
+                return Ok(false);
+            }
+        }
+        loop {
+            inner.flush()?;
+            if !inner.tls.is_handshaking() {
+                return Ok(true);
+            }
+            match inner.receive() {
+                Ok(true) => {}
+                Ok(false) => return Ok(false),
+                Err(Received::Failed(reason)) => return Err(reason),
+                Err(_) => return Err(LinkError::Closed),
+            }
+        }
+    }
+
+    /// Fills `buffer` as far as there is something to read. Reads the socket at least once, unless it
+    /// is full before.
+    pub(super) fn read(&mut self, buffer: &mut [u8]) -> Received {
+        let inner = &mut *self.0;
+        let mut filled = 0;
+        inner.is_drained = false;
+        loop {
+            filled += inner.take_plaintext(&mut buffer[filled..]);
+            if filled == buffer.len() {
+                return Received::Bytes(filled);
+            }
+            let end = match inner.end {
+                Some(end) => end,
+                None if filled != 0 && inner.is_drained => return Received::Bytes(filled),
+                None => match inner.receive() {
+                    Ok(true) => continue,
+                    Ok(false) => Received::Nothing,
+                    Err(end) => {
+                        inner.end = Some(end);
+                        continue; // There may be plaintext in front of it.
+                    }
+                },
+            };
+            return match filled {
+                0 => end,
+                _ => Received::Bytes(filled),
+            };
+        }
+    }
+
+    /// Returns `true` if the last read, which got `len` of at most `room` bytes, has left nothing: neither
+    /// something to read nor the end.
+    pub(super) fn is_drained(&self, len: usize, room: usize) -> bool {
+        len < room && self.0.end.is_none()
+    }
+
+    /// Encrypts and writes as much of `bytes` as fits, and returns how much that was. What is encrypted
+    /// may still have to be [flushed](Self::flush).
+    pub(super) fn write(&mut self, bytes: &[u8]) -> Result<usize, LinkError> {
+        let inner = &mut *self.0;
+        let mut taken = 0;
+        loop {
+            match inner.flush() {
+                Ok(true) if taken < bytes.len() => {}
+                Ok(_) => return Ok(taken),
+                // It may arrive. That the connection has ended is reported by an event.
+                Err(_) if taken != 0 => return Ok(taken),
+                Err(reason) => return Err(reason),
+            }
+            let rest = &bytes[taken..];
+            let chunk = &rest[..rest.len().min(CHUNK_BYTES)];
+            let len = inner.tls.writer().write(chunk);
+            match len.map_err(|error| tcp::link_error(&error))? {
+                0 => return Err(LinkError::Closed),
+                len => taken += len,
+            }
+        }
+    }
+
+    /// Returns `true` if there is something encrypted that the kernel has not taken.
+    pub(super) fn has_unsent(&self) -> bool {
+        self.0.tls.wants_write()
+    }
+
+    /// Writes what is encrypted. Returns `true` if the kernel has all of it.
+    pub(super) fn flush(&mut self) -> Result<bool, LinkError> {
+        self.0.flush()
+    }
+
+    /// Writes what is encrypted, announces the end, and closes the direction to the node.
+    pub(super) fn shut_down(&mut self) {
+        let inner = &mut *self.0;
+        // What the kernel does not take now is lost, as it is without TLS. A connection that has failed
+        // needs no announcement.
+        if inner.flush() == Ok(true) {
+            inner.tls.send_close_notify();
+            let _ = inner.flush();
+        }
+        let _ = inner.stream.shutdown(Shutdown::Write);
+    }
+}
+
+impl Inner {
+    fn flush(&mut self) -> Result<bool, LinkError> {
+        while self.tls.wants_write() {
+            match self.tls.write_tls(&mut self.stream) {
+                Ok(0) => return Err(LinkError::Closed),
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+                Err(error) => return Err(tcp::link_error(&error)),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Reads the socket once, and decrypts. Returns `false` if nothing was there, and an error if
+    /// nothing will be.
+    fn receive(&mut self) -> Result<bool, Received> {
+        let mut tap = Tap {
+            stream: &mut self.stream,
+            is_short: false,
+        };
+        match self.tls.read_tls(&mut tap) {
+            Ok(0) => return Err(Received::End),
+            Ok(_) => self.is_drained = tap.is_short,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                self.is_drained = true;
+                return Ok(false);
+            }
+            Err(error) => return Err(Received::Failed(tcp::link_error(&error))),
+        }
+        let processed = self.tls.process_new_packets();
+        // A reply of TLS itself: another key, or why it is over. If it cannot be written now, it goes
+        // with the next write, and a connection that has failed says so when it is read.
+        let _ = self.flush();
+        match processed {
+            Ok(state) => {
+                if state.peer_has_closed() {
+                    // It has announced its end, which TCP need not report.
+                    self.end = Some(Received::End);
+                }
+                Ok(true)
+            }
+            Err(error) => Err(Received::Failed(reason::of(&error, Some(&self.tls)))),
+        }
+    }
+
+    /// Moves plaintext to `buffer`, and returns how much.
+    fn take_plaintext(&mut self, buffer: &mut [u8]) -> usize {
+        // An error means that there is none.
+        self.tls.reader().read(buffer).unwrap_or(0)
+    }
+}
+
+/// Remembers whether a read got less than it asked for.
+struct Tap<'a> {
+    stream: &'a mut TcpStream,
+    is_short: bool,
+}
+
+impl Read for Tap<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            match self.stream.read(buffer) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                result => {
+                    self.is_short = matches!(result, Ok(len) if len < buffer.len());
+                    return result;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! What errors of rustls, and alerts of a node, mean to an operator.
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "the errors of others have many kinds, of which few are told apart here"
+)]
+
+use rustls::{AlertDescription, CertificateError, ClientConnection, Error};
+
+use crate::error::{Day, LinkError, TlsFailure, TlsPart, TlsProblem};
+
+/// Alerts of TLS about the certificate of a client (RFC 8446, 6.2).
+const CERTIFICATE_REQUIRED: u8 = 116;
+const BAD_CERTIFICATE: u8 = 42;
+const CERTIFICATE_UNKNOWN: u8 = 46;
+const UNKNOWN_CA: u8 = 48;
+const ACCESS_DENIED: u8 = 49;
+/// Alerts about versions and ciphers.
+const PROTOCOL_VERSION: u8 = 70;
+const INSUFFICIENT_SECURITY: u8 = 71;
+
+pub(super) fn of_setting(part: TlsPart, problem: TlsProblem) -> LinkError {
+    LinkError::Tls(TlsFailure::Setting { part, problem })
+}
+
+/// Returns what `error` means on `connection`, if there is one.
+pub(super) fn of(error: &Error, connection: Option<&ClientConnection>) -> LinkError {
+    let is_handshaking = connection.is_none_or(|tls| tls.is_handshaking());
+    let is_first = connection.is_none_or(|tls| tls.protocol_version().is_none());
+    let failure = match error {
+        Error::InvalidCertificate(error) => of_certificate(error),
+        Error::NoCertificatesPresented => TlsFailure::BadCertificate,
+        Error::AlertReceived(alert) => return of_alert(*alert, is_handshaking),
+        Error::PeerIncompatible(_) => TlsFailure::NothingInCommon,
+        Error::InvalidMessage(_) | Error::InappropriateMessage { .. } if is_first => {
+            TlsFailure::NotTls
+        }
+        _ => return LinkError::Protocol,
+    };
+    LinkError::Tls(failure)
+}
+
+fn of_certificate(error: &CertificateError) -> TlsFailure {
+    match error {
+        CertificateError::ExpiredContext { not_after, .. } => {
+            TlsFailure::Expired(Day::of_unix(not_after.as_secs()))
+        }
+        CertificateError::NotValidYetContext { not_before, .. } => {
+            TlsFailure::NotYetValid(Day::of_unix(not_before.as_secs()))
+        }
+        CertificateError::UnknownIssuer => TlsFailure::UnknownAuthority,
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+            TlsFailure::WrongName
+        }
+        _ => TlsFailure::BadCertificate,
+    }
+}
+
+/// A node judges the certificate of a client after the handshake is done for the client.
+fn of_alert(alert: AlertDescription, is_handshaking: bool) -> LinkError {
+    LinkError::Tls(match u8::from(alert) {
+        CERTIFICATE_REQUIRED => TlsFailure::ClientCertificateMissing,
+        code @ (BAD_CERTIFICATE..=CERTIFICATE_UNKNOWN | UNKNOWN_CA | ACCESS_DENIED) => {
+            TlsFailure::ClientCertificateRefused(code)
+        }
+        PROTOCOL_VERSION | INSUFFICIENT_SECURITY => TlsFailure::NothingInCommon,
+        code if is_handshaking => TlsFailure::Alert(code),
+        _ => return LinkError::Protocol,
+    })
+}

@@ -1,0 +1,258 @@
+//! From the settings of a node to what rustls needs. Reads files.
+//!
+//! Every mistake is found here, before a connection is tried, and is named by its part and its file.
+//! No text holds a part of a key.
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "the errors of others have many kinds, of which few are told apart here"
+)]
+
+use alloc::borrow::ToOwned;
+use alloc::string::{String, ToString};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use std::fs::{self, File};
+use std::io::{self, Read};
+
+use memchr::memmem;
+use rustls::client::ResolvesClientCert;
+use rustls::crypto::{CryptoProvider, ring};
+use rustls::pki_types::pem::{self, PemObject};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
+use rustls::{ClientConfig, Error, InconsistentKeys, RootCertStore};
+
+use crate::config::{Address, Host, NodeConfig, NodeTls, Pem, TlsOptions};
+use crate::error::{TlsError, TlsPart, TlsProblem};
+
+/// What is wrong with which setting.
+pub(super) type Fault = (TlsPart, TlsProblem);
+
+/// Larger files are not read. The authorities of a whole system have a quarter of a megabyte.
+const FILE_BYTES_MAX: u64 = 16 << 20;
+
+/// The authorities of the system, once they were asked for.
+#[derive(Default)]
+pub(super) struct System(Option<Arc<RootCertStore>>);
+
+impl System {
+    fn authorities(&mut self) -> Arc<RootCertStore> {
+        let load = || {
+            let mut roots = RootCertStore::empty();
+            // Single ones that are not understood are no reason to trust none of the others.
+            roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+            Arc::new(roots)
+        };
+        Arc::clone(self.0.get_or_insert_with(load))
+    }
+}
+
+/// The TLS settings of one node, and what its files held when they were last read.
+pub(super) struct Settings {
+    label: String,
+    host: String,
+    tls: NodeTls,
+    /// The authorities of the system, if no others were named. They are not read again.
+    system: Option<Arc<RootCertStore>>,
+    files: Contents,
+}
+
+/// What the PEM files hold.
+#[derive(Default, Eq, PartialEq)]
+struct Contents {
+    authorities: Vec<u8>,
+    certificate: Vec<u8>,
+    key: Vec<u8>,
+}
+
+impl Settings {
+    /// Returns the settings of `node`, `None` if it does not use TLS.
+    pub(super) fn of(
+        node: &NodeConfig,
+        options: &TlsOptions,
+        system: &mut System,
+    ) -> Result<Option<Self>, TlsError> {
+        let (Some(own), Address::Tcp { host, .. }) = (node.tls(), node.address()) else {
+            return Ok(None);
+        };
+        let tls = own.or(options);
+        let of_system = tls.authorities.is_none().then(|| system.authorities());
+        let settings = Self {
+            label: (**node.label()).to_owned(),
+            host: match host {
+                Host::Ip(ip) => ip.to_string(),
+                Host::Name(name) => name.clone(),
+            },
+            tls,
+            system: of_system,
+            files: Contents::default(),
+        };
+        match settings
+            .system
+            .as_ref()
+            .is_some_and(|roots| roots.is_empty())
+        {
+            true => Err(settings.error((TlsPart::Authorities, TlsProblem::NoneInstalled))),
+            false => Ok(Some(settings)),
+        }
+    }
+
+    /// Returns the name that the certificate of the node has to be for.
+    pub(super) fn name(&self) -> Result<ServerName<'static>, Fault> {
+        let name = self.tls.name.as_ref().unwrap_or(&self.host);
+        ServerName::try_from(name.clone()).map_err(|_| (TlsPart::ServerName, TlsProblem::NotAName))
+    }
+
+    /// Reads the files, and returns what follows from them.
+    pub(super) fn read(&mut self) -> Result<ClientConfig, Fault> {
+        let files = self.contents()?;
+        let config = self.config(&files)?;
+        self.files = files;
+        Ok(config)
+    }
+
+    /// Reads the files again. Returns what follows from them if they were changed.
+    pub(super) fn read_changed(&mut self) -> Result<Option<ClientConfig>, Fault> {
+        let files = self.contents()?;
+        if files == self.files {
+            return Ok(None);
+        }
+        let config = self.config(&files)?;
+        self.files = files;
+        Ok(Some(config))
+    }
+
+    pub(super) fn error(&self, (part, problem): Fault) -> TlsError {
+        let own = self.tls.identity.as_ref();
+        let pem = match part {
+            TlsPart::Authorities => self.tls.authorities.as_ref(),
+            TlsPart::Certificate => own.map(|own| &own.certificate),
+            TlsPart::Key => own.map(|own| &own.key),
+            TlsPart::ServerName => None,
+        };
+        let file = pem.and_then(|pem| match pem {
+            Pem::File(path) => Some(path.clone()),
+            Pem::Content(_) => None,
+        });
+        TlsError {
+            node: self.label.clone(),
+            part,
+            file,
+            problem,
+        }
+    }
+
+    fn contents(&self) -> Result<Contents, Fault> {
+        let of = |part, pem: Option<&Pem>| {
+            let read = pem.map_or(Ok(Vec::new()), content);
+            read.map_err(|problem| (part, problem))
+        };
+        let own = self.tls.identity.as_ref();
+        Ok(Contents {
+            authorities: of(TlsPart::Authorities, self.tls.authorities.as_ref())?,
+            certificate: of(TlsPart::Certificate, own.map(|own| &own.certificate))?,
+            key: of(TlsPart::Key, own.map(|own| &own.key))?,
+        })
+    }
+
+    fn config(&self, files: &Contents) -> Result<ClientConfig, Fault> {
+        let provider = Arc::new(ring::default_provider());
+        let roots = match &self.system {
+            Some(roots) => Arc::clone(roots),
+            None => Arc::new(
+                authorities(&files.authorities)
+                    .map_err(|problem| (TlsPart::Authorities, problem))?,
+            ),
+        };
+        let identity = match &self.tls.identity {
+            Some(_) => Some(identity(files, &provider)?),
+            None => None,
+        };
+        let builder = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(|_| (TlsPart::Authorities, TlsProblem::Malformed))? // `ring` has them all.
+            .with_root_certificates(roots);
+        Ok(match identity {
+            Some(identity) => builder.with_client_cert_resolver(identity),
+            None => builder.with_no_client_auth(),
+        })
+    }
+}
+
+fn content(pem: &Pem) -> Result<Vec<u8>, TlsProblem> {
+    match pem {
+        Pem::File(path) => read_file(path).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => TlsProblem::Missing,
+            io::ErrorKind::PermissionDenied => TlsProblem::Forbidden,
+            _ => TlsProblem::Unreadable,
+        }),
+        Pem::Content(text) => Ok(text.clone()),
+    }
+}
+
+fn read_file(path: &str) -> io::Result<Vec<u8>> {
+    let metadata = fs::metadata(path)?;
+    // Opening a pipe would wait for its other end.
+    if !metadata.is_file() || FILE_BYTES_MAX < metadata.len() {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let mut bytes = Vec::new();
+    File::open(path)?
+        .take(FILE_BYTES_MAX)
+        .read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn authorities(pem: &[u8]) -> Result<RootCertStore, TlsProblem> {
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates(pem)? {
+        roots.add(certificate).map_err(|_| TlsProblem::Malformed)?;
+    }
+    Ok(roots)
+}
+
+fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsProblem> {
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    match found {
+        Ok(found) if found.is_empty() => Err(TlsProblem::Empty),
+        Ok(found) => Ok(found),
+        Err(_) => Err(TlsProblem::Malformed),
+    }
+}
+
+fn identity(
+    files: &Contents,
+    provider: &CryptoProvider,
+) -> Result<Arc<dyn ResolvesClientCert>, Fault> {
+    let of_certificate = |problem| (TlsPart::Certificate, problem);
+    let of_key = |problem| (TlsPart::Key, problem);
+    let chain = certificates(&files.certificate).map_err(of_certificate)?;
+    let key = private_key(&files.key).map_err(of_key)?;
+    let key = provider.key_provider.load_private_key(key);
+    let key = key.map_err(|_| of_key(TlsProblem::Malformed))?;
+    let certified = CertifiedKey::new(chain, key);
+    match certified.keys_match() {
+        Ok(()) | Err(Error::InconsistentKeys(InconsistentKeys::Unknown)) => {}
+        Err(Error::InconsistentKeys(_)) => return Err(of_key(TlsProblem::KeyMismatch)),
+        Err(_) => return Err(of_certificate(TlsProblem::Malformed)),
+    }
+    Ok(Arc::new(SingleCertAndKey::from(certified)))
+}
+
+fn private_key(pem: &[u8]) -> Result<PrivateKeyDer<'static>, TlsProblem> {
+    // PKCS #8 says it in its label, the older form (`BEGIN RSA PRIVATE KEY`) in a line behind that.
+    let labels: [&[u8]; 2] = [
+        b"-----BEGIN ENCRYPTED PRIVATE KEY-----",
+        b"Proc-Type: 4,ENCRYPTED",
+    ];
+    if labels
+        .iter()
+        .any(|label| memmem::find(pem, label).is_some())
+    {
+        return Err(TlsProblem::Password);
+    }
+    PrivateKeyDer::from_pem_slice(pem).map_err(|error| match error {
+        pem::Error::NoItemsFound => TlsProblem::Empty,
+        _ => TlsProblem::Malformed,
+    })
+}

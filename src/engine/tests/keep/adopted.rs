@@ -1,0 +1,135 @@
+//! Stories of locks that are kept though they were not taken to be: from another engine, or from now on.
+
+use super::*;
+
+impl World {
+    /// Another engine with three nodes, which has adopted `lock`.
+    fn inherits(now: Instant, lock: Lock) -> (Self, Lock) {
+        let (mut world, lock) = Self::taken_over(now, lock);
+        world.take_all();
+        (world, lock)
+    }
+
+    fn begins_to_keep(&mut self, lock: &mut Lock, most: Duration) -> Result<(), ExtendError> {
+        let kept = self.engine.keep(self.now, lock, most);
+        self.drain();
+        kept
+    }
+}
+
+#[test]
+fn a_lock_that_was_adopted_can_be_kept_from_now_on() {
+    let (mut world, lock) = World::held(3);
+    let lock = world.detach(lock);
+    world.pass(SECOND);
+    let (mut heir, mut lock) = World::inherits(world.now, lock);
+    heir.begins_to_keep(&mut lock, Duration::MAX)
+        .expect("valid");
+    assert_eq!(heir.take_all().concat(), NOTHING);
+    assert_eq!(heir.sleep_keeping(60 * SECOND, 0..3), 12);
+    assert!(lock.is_valid_at(heir.now));
+    assert_eq!(heir.engine.parts.claims.kept_from_elsewhere(), 1);
+    heir.release(lock);
+    assert_eq!(heir.take_all(), vec![vec!["EVALSHA release"]; 3]);
+    heir.all_say(0..3, ":1|");
+    assert!(heir.unlocked().is_ok());
+    heir.is_clean();
+    assert_eq!(heir.engine.parts.claims.kept_from_elsewhere(), 0);
+}
+
+/// The third has granted it, and that was not heard by who handed it over: a release is under way there.
+#[test]
+fn a_kept_lock_that_was_adopted_is_extended_by_those_alone_that_it_stands_on() {
+    let (mut world, lock) = World::won(3, 2);
+    let lock = world.detach(lock);
+    let (mut heir, mut lock) = World::inherits(world.now, lock);
+    let before = lock.valid_until();
+    heir.begins_to_keep(&mut lock, Duration::MAX)
+        .expect("valid");
+    heir.sleep_until_sent(0);
+    heir.all_say(1..3, ":1|");
+    heir.lose(0);
+    let Err(ExtendError::Unconfirmed(report)) = Err::<(), _>(heir.was_not_kept()) else {
+        panic!("one of two is no majority of three")
+    };
+    let reset = NodeOutcome::Unreachable(LinkError::Reset);
+    let said = [reset, NodeOutcome::Granted, NodeOutcome::Missing];
+    assert_eq!(outcomes(&report), said);
+    assert_eq!(lock.valid_until(), before);
+}
+
+#[test]
+fn a_lock_that_was_taken_without_it_is_kept_from_now_on_and_up_to_its_limit() {
+    let (mut world, mut lock) = World::held(3);
+    world.take_all();
+    world.begins_to_keep(&mut lock, 25 * SECOND).expect("valid");
+    let end = world.now.saturating_add(25 * SECOND);
+    // Once more, with another limit, which counts.
+    world.pass(SECOND);
+    world.begins_to_keep(&mut lock, 14 * SECOND).expect("valid");
+    let limit = world.now.saturating_add(14 * SECOND);
+    assert!(limit < end);
+    while world.events.is_empty() || !matches!(world.events[0], Event::Expired { .. }) {
+        world.events.clear();
+        world.sleep_until_timer();
+        for node in 0..3 {
+            for sent in world.take(node) {
+                assert_eq!(sent, EXTEND);
+                world.say(node, ":1|");
+            }
+        }
+    }
+    world.expired(&lock);
+    assert!(world.now <= limit && limit.saturating_sub(SECOND) < world.now);
+    assert!(matches!(
+        world.begins_to_keep(&mut lock, Duration::MAX),
+        Err(ExtendError::Expired)
+    ));
+}
+
+/// It comes from another clock: how long it lives is not known before it was confirmed.
+#[test]
+fn a_lock_without_a_known_end_is_kept_when_it_was_confirmed() {
+    let (mut world, lock) = World::held(3);
+    let mut lock = world.detach(lock);
+    lock.forget_end();
+    let (mut heir, mut lock) = World::inherits(world.now, lock);
+    let refused = heir.begins_to_keep(&mut lock, Duration::MAX);
+    assert!(matches!(refused, Err(ExtendError::Expired)));
+    heir.confirm(&lock);
+    heir.take_all();
+    heir.all_say(0..3, ":9001|");
+    heir.extended(&mut lock);
+    heir.begins_to_keep(&mut lock, Duration::MAX)
+        .expect("valid");
+    assert_ne!(heir.sleep_keeping(60 * SECOND, 0..3), 0);
+    assert!(lock.is_valid_at(heir.now));
+}
+
+#[test]
+fn what_cannot_be_kept_is_left_as_it_is() {
+    let (mut world, mut lock) = World::held(1);
+    let (mut other, mut foreign) = World::held(1);
+    // Of no engine, and over.
+    let mut detached = other.detach(foreign);
+    let refused = other.begins_to_keep(&mut detached, Duration::MAX);
+    assert!(matches!(refused, Err(ExtendError::Expired)));
+    foreign = other.adopt(detached);
+    other
+        .begins_to_keep(&mut foreign, Duration::MAX)
+        .expect("valid");
+    // Its ttl is longer than this engine allows.
+    let short = named(1).max_ttl(SECOND);
+    let mut strict = World::with(short);
+    strict.now = world.now;
+    let mut long = strict.adopt(world.detach(lock));
+    let refused = strict.begins_to_keep(&mut long, Duration::MAX);
+    assert!(matches!(refused, Err(ExtendError::Invalid(_))));
+    // No extension is left.
+    world.say(0, "");
+    world.acquire_of(b"l", &LockOptions::new(TTL).tries(1).extensions(0));
+    world.say(0, "+OK|");
+    lock = world.lock();
+    let refused = world.begins_to_keep(&mut lock, Duration::MAX);
+    assert!(matches!(refused, Err(ExtendError::Limit)));
+}

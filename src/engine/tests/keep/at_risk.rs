@@ -1,0 +1,106 @@
+//! Stories of holders that are told that their locks are at risk.
+
+use super::*;
+
+/// Sleeps until something is reported that is no failed extension. Returns it.
+fn sleep_until_told(world: &mut World) -> Event {
+    loop {
+        let is_told = |event: &Event| !matches!(event, Event::Kept { result: Err(_), .. });
+        if let Some(place) = world.events.iter().position(is_told) {
+            return world.events.remove(place);
+        }
+        world.sleep_until_timer();
+    }
+}
+
+/// No node answers: that takes nothing from the signal, which comes before the end, once.
+#[test]
+fn a_holder_is_told_by_a_timer_that_its_lock_is_at_risk() {
+    let plain = LockOptions::new(TTL);
+    for (options, left) in [
+        (kept(), TTL / 4),
+        (plain, TTL / 4),
+        (plain, 1_500 * MS / 1_000),
+    ] {
+        let (mut world, lock) = World::keeping(3, options);
+        world.engine.alert_below(&lock, left);
+        let told = sleep_until_told(&mut world);
+        assert!(matches!(told, Event::AtRisk { lock: told } if told == lock.id()));
+        let now = lock.valid_until().saturating_since(world.now);
+        assert!(left <= now && now <= left + 2 * MS, "{now:?} of {left:?}");
+        let told = sleep_until_told(&mut world);
+        assert!(matches!(told, Event::Expired { lock: told } if told == lock.id()));
+    }
+}
+
+#[test]
+fn of_several_alerts_the_earliest_is_given_and_at_once_if_it_is_due() {
+    for left in [VALIDITY, TTL, 5 * TTL, Duration::MAX] {
+        let (mut world, lock) = World::keeping(1, kept());
+        world.engine.alert_below(&lock, left);
+        world.engine.alert_below(&lock, TTL / 4);
+        world.sleep_until_event();
+        assert_eq!(lock.validity_at(world.now), VALIDITY, "at once");
+        assert!(matches!(world.event(), Event::AtRisk { lock: told } if told == lock.id()));
+        world.sleep_until_sent(0);
+        assert_eq!(world.events.len(), 0, "once");
+    }
+}
+
+/// A quarter of a ttl may be months: the alert comes then, and not at once again and again.
+#[test]
+fn an_alert_may_be_months_before_the_end() {
+    let day = 24 * 3_600 * SECOND;
+    let builder = named(1).max_ttl(400 * day);
+    let mut world = World::with(builder).greeted();
+    let lock = world.kept_lock(b"k", LockOptions::new(400 * day));
+    world.engine.alert_below(&lock, 100 * day);
+    let told = sleep_until_told(&mut world);
+    assert!(matches!(told, Event::AtRisk { lock: told } if told == lock.id()));
+    let left = lock.validity_at(world.now);
+    assert!(100 * day <= left && left <= 100 * day + 2 * MS, "{left:?}");
+}
+
+/// Nothing is told while extensions succeed, and nothing after the lock was given up.
+#[test]
+fn extensions_put_an_alert_off_and_a_release_ends_it() {
+    for given_up in 0..3 {
+        let (mut world, lock) = World::keeping(1, kept());
+        world.engine.alert_below(&lock, TTL / 4);
+        assert_eq!(world.sleep_keeping(60 * SECOND, 0..1), 12);
+        match given_up {
+            0 => world.release(lock),
+            1 => world.give_back(lock),
+            _ => drop(world.detach(lock)),
+        }
+        world.take(0);
+        world.say(0, ":1|");
+        world.sleep(3 * TTL);
+        let is_at_risk = |event: &Event| matches!(event, Event::AtRisk { .. });
+        assert!(!world.events.iter().any(is_at_risk), "{given_up}");
+    }
+}
+
+/// The tries of a kept lock keep their pauses, however often an alert is asked for.
+#[test]
+fn alerts_make_no_tries() {
+    let (mut world, lock) = World::keeping(1, kept());
+    let (after, _) = world.sleep_until_sent(0);
+    world.say(0, "-ERR x|");
+    let left = VALIDITY - after;
+    for _ in 0..20 {
+        world.engine.alert_below(&lock, TTL);
+        world.sleep(MS);
+    }
+    assert_eq!(world.take(0), NOTHING);
+    let (paused, sent) = {
+        world.events.clear();
+        world.sleep_until_sent(0)
+    };
+    assert_eq!(sent, [EXTEND]);
+    let paused = paused + 20 * MS;
+    assert!(
+        left / 4 <= paused && paused <= left / 4 + 2 * MS,
+        "{paused:?}"
+    );
+}

@@ -1,0 +1,162 @@
+//! Stories of what ends keeping: limits, a release, another owner.
+
+use super::*;
+
+#[test]
+fn no_extension_lasts_longer_than_asked_for() {
+    let most = 25 * SECOND;
+    let (mut world, lock) = World::keeping(3, LockOptions::new(TTL).keep_for(most));
+    let limit = world.now.saturating_add(most);
+    let mut extensions = 0;
+    loop {
+        let (_, sent) = world.sleep_until_sent(0);
+        if sent.is_empty() {
+            break;
+        }
+        extensions += 1;
+        world.all_say(0..3, ":1|");
+        assert!(world.was_kept(&lock) < limit);
+    }
+    world.expired(&lock);
+    assert!((4..=5).contains(&extensions), "{extensions}");
+    let left = limit.saturating_since(world.now);
+    assert!(left < TTL / 50, "{left:?}");
+    let short = LockOptions::new(TTL).keep_for(TTL / 2);
+    let lock = world.kept_lock(b"other", short);
+    world.sleep_until_event();
+    assert_eq!(world.take_all().concat(), NOTHING, "not extended at all");
+    world.expired(&lock);
+}
+
+#[test]
+fn the_number_of_extensions_limits_keeping() {
+    let (mut world, mut lock) = World::keeping(1, kept().extensions(3));
+    for left in [2, 1] {
+        world.sleep_until_sent(0);
+        world.say(0, ":1|");
+        world.was_kept(&lock);
+        assert_eq!(lock.extensions_left(), left);
+    }
+    world.extend(&lock);
+    world.take(0);
+    world.say(0, ":1|");
+    world.extended(&mut lock);
+    assert_eq!(lock.extensions_left(), 0);
+    assert!(matches!(world.extension_refused(&lock), ExtendError::Limit));
+    world.sleep_until_event();
+    assert_eq!(world.take(0), NOTHING);
+    world.expired(&lock);
+}
+
+/// A caller's own extension puts the next one off.
+#[test]
+fn a_callers_extension_counts() {
+    let (mut world, mut lock) = World::keeping(1, kept());
+    world.sleep(4 * SECOND);
+    world.extend(&lock);
+    world.take(0);
+    world.say(0, ":1|");
+    world.extended(&mut lock);
+    assert_eq!(lock.valid_until(), world.now.saturating_add(VALIDITY));
+    let (after, _) = world.sleep_until_sent(0);
+    assert!(VALIDITY / 2 <= after && after <= VALIDITY / 2 + MS);
+}
+
+#[test]
+fn a_release_ends_an_extension_that_the_engine_has_begun() {
+    for released in [true, false] {
+        let (mut world, lock) = World::keeping(1, kept());
+        world.sleep_until_sent(0);
+        match released {
+            true => world.release(lock),
+            false => world.give_back(lock),
+        }
+        assert!(matches!(world.was_not_kept(), ExtendError::Closed));
+        assert_eq!(world.take(0), ["EVALSHA release"]);
+        world.say(0, ":1|:1|");
+        world.events.clear();
+        world.is_clean();
+        world.sleep(3 * TTL);
+        assert_eq!(world.take(0), NOTHING);
+    }
+}
+
+/// An extension that waits for room is not sent after the release.
+#[test]
+fn nothing_is_extended_after_a_release() {
+    let (mut world, lock) = World::keeping(1, kept());
+    world.window[0] = 0;
+    world.sleep(VALIDITY / 2 + 2 * MS);
+    world.give_back(lock);
+    world.make_room(0);
+    assert_eq!(world.take(0), ["EVALSHA release"]);
+}
+
+#[test]
+fn what_is_handed_over_is_not_kept() {
+    let (mut world, lock) = World::keeping(3, kept());
+    world.sleep_until_sent(0);
+    world.all_say(0..3, ":1|");
+    let end = world.was_kept(&lock);
+    let lock = world.detach(lock);
+    assert_eq!(lock.valid_until(), end);
+    let lock = world.adopt(lock);
+    world.take_all();
+    world.sleep_until_event();
+    assert_eq!(world.take_all().concat(), NOTHING);
+    world.expired(&lock);
+}
+
+#[test]
+fn a_lock_in_the_care_of_another_engine_is_not_kept() {
+    let (mut world, lock) = World::keeping(3, kept());
+    let (_, lock) = World::taken_over(world.now, lock);
+    world.sleep_until_event();
+    assert_eq!(world.take_all().concat(), NOTHING);
+    assert!(matches!(world.event(), Event::Expired { .. }));
+    drop(lock);
+}
+
+#[cfg(feature = "std")]
+#[test]
+fn a_lock_that_was_written_down_is_not_kept() {
+    let (mut world, lock) = World::keeping(3, kept());
+    let _bytes = lock.to_bytes();
+    world.sleep_until_event();
+    assert_eq!(world.take_all().concat(), NOTHING);
+    world.expired(&lock);
+}
+
+/// An extension was under way when it was written down. Whoever reads the bytes may release the lock before a
+/// copy that is sent now arrives.
+#[cfg(feature = "std")]
+#[test]
+fn a_lock_that_was_written_down_gets_no_copy() {
+    for written_down in [false, true] {
+        let (mut world, lock) = World::keeping(3, kept());
+        world.sleep_until_sent(0);
+        world.say(2, ":0|");
+        world.all_say(0..2, ":1|");
+        world.was_kept(&lock);
+        world.take_all();
+        world.sleep_until_sent(0);
+        assert_eq!(world.take(2), [EXTEND]);
+        if written_down {
+            let _bytes = lock.to_bytes();
+        }
+        world.all_say(0..2, ":1|");
+        world.was_kept(&lock);
+        let copies = usize::from(!written_down);
+        assert_eq!(world.take(2), vec!["SET k 10000"; copies]);
+    }
+}
+
+/// A plain lock that is dropped is not released, and ends with its ttl as any other.
+#[test]
+fn a_lock_that_nobody_has_is_not_kept() {
+    let (mut world, lock) = World::keeping(3, kept());
+    drop(lock);
+    world.sleep_until_event();
+    assert_eq!(world.take_all().concat(), NOTHING);
+    assert!(matches!(world.event(), Event::Expired { .. }));
+}

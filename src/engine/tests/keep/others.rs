@@ -1,0 +1,272 @@
+//! Stories of kept locks that their holders, or other engines, extend and confirm too.
+
+use super::*;
+
+/// It ends earlier than was known, so it is extended earlier.
+#[test]
+fn a_kept_lock_that_is_found_to_end_earlier_is_extended_in_time() {
+    let (mut world, mut lock) = World::keeping(1, kept());
+    world.confirm(&lock);
+    world.take(0);
+    world.say(0, ":2001|");
+    world.extended(&mut lock);
+    assert!(lock.valid_until() < world.now.saturating_add(2 * SECOND));
+    let (after, sent) = world.sleep_until_sent(0);
+    assert!(after <= 2 * MS, "{after:?}");
+    assert_eq!(sent, [EXTEND]);
+    world.say(0, ":1|");
+    world.was_kept(&lock);
+    world.release(lock);
+}
+
+/// A caller who asks for a confirmation again and again does not keep it from being extended.
+#[test]
+fn a_kept_lock_is_extended_beside_a_confirmation() {
+    let (mut world, lock) = World::keeping(1, kept());
+    world.sleep(VALIDITY / 2 - 2 * MS);
+    world.ask_confirm(&lock);
+    world.take(0);
+    let (_, sent) = world.sleep_until_sent(0);
+    assert_eq!(sent, [EXTEND]);
+    world.release(lock);
+}
+
+/// The next try waits until this one is over.
+#[test]
+fn one_extension_of_a_lock_is_under_way_at_a_time() {
+    let builder = named(3).node_timeout(4 * SECOND);
+    let mut world = World::with(builder).greeted();
+    let lock = world.kept_lock(b"k", kept());
+    world.sleep_until_sent(0);
+    world.sleep(3 * SECOND);
+    assert_eq!(world.take(0), NOTHING);
+    assert!(world.events.is_empty());
+    world.all_say(0..2, ":1|");
+    world.was_kept(&lock);
+    world.release(lock);
+}
+
+/// The same, if a later question about the lock is over before it.
+#[test]
+fn a_question_that_ends_lets_no_second_extension_begin() {
+    let builder = named(3).node_timeout(4 * SECOND);
+    let mut world = World::with(builder).greeted();
+    let lock = world.kept_lock(b"k", kept());
+    world.sleep_until_sent(0);
+    let round = world.ask_confirm(&lock);
+    world.cancel(round);
+    world.sleep(3 * SECOND);
+    assert_eq!(world.engine.load().rounds, 1);
+    assert!(world.events.is_empty());
+    world.all_say(0..2, ":1|");
+    world.was_kept(&lock);
+}
+
+/// A caller has one under way, and has asked something else since: the only extension that is left is its own.
+#[test]
+fn an_extension_of_a_caller_lets_no_second_one_begin() {
+    let builder = named(1).node_timeout(4 * SECOND);
+    let mut world = World::with(builder).greeted();
+    let mut lock = world.kept_lock(b"k", kept().extensions(1));
+    world.sleep(VALIDITY / 2 - 2 * MS);
+    world.extend_for(&lock, 3 * TTL);
+    world.ask_confirm(&lock);
+    world.sleep(3 * SECOND);
+    assert_eq!(world.take(0), [EXTEND, "EVAL confirm"]);
+    assert!(world.events.is_empty(), "{:?}", world.events);
+    world.say(0, ":1|");
+    world.extended(&mut lock);
+    assert!(world.now.saturating_add(2 * TTL) < lock.valid_until());
+    assert_eq!(lock.extensions_left(), 0);
+}
+
+/// Nor does one that was not confirmed, or was cancelled, keep the next from beginning.
+#[test]
+fn an_extension_of_a_caller_that_is_over_does_not_keep_the_next_from_beginning() {
+    for cancelled in [false, true] {
+        let (mut world, lock) = World::keeping(1, kept());
+        world.sleep(VALIDITY / 2 - SECOND);
+        let round = world.extend(&lock);
+        let asked = world.ask_confirm(&lock);
+        world.take(0);
+        match cancelled {
+            true => world.cancel(round),
+            false => {
+                world.say(0, "-ERR x|");
+                world.unconfirmed();
+            }
+        }
+        world.cancel(asked);
+        world.say(0, if cancelled { ":1|:5001|" } else { ":5001|" });
+        let (after, sent) = world.sleep_until_sent(0);
+        assert!(after <= SECOND + 2 * MS, "{after:?}");
+        assert_eq!(sent, [EXTEND]);
+    }
+}
+
+/// A caller applies an outcome when it likes. What the engine has found since stands.
+#[test]
+fn a_confirmation_that_is_applied_late_does_not_shorten_a_kept_lock() {
+    let (mut world, mut lock) = World::keeping(1, kept());
+    world.sleep(VALIDITY / 2 - 2 * MS);
+    world.confirm(&lock);
+    world.sleep_until_sent(0);
+    world.say(0, ":5001|:1|");
+    let confirmed = world.events.remove(0);
+    let until = world.was_kept(&lock);
+    world.events.push(confirmed);
+    world.extended(&mut lock);
+    assert_eq!(lock.valid_until(), until);
+}
+
+/// A confirmation finds that a kept lock is about to end, and the engine reports that it has ended before the
+/// outcome is polled: the lock shows the end that was found.
+#[test]
+fn a_kept_lock_that_is_found_to_end_now_shows_that() {
+    let (mut world, lock) = World::keeping(1, kept());
+    world.confirm(&lock);
+    world.say_undrained(0, ":4|");
+    world.engine.handle(world.now, Input::Tick);
+    world.drain();
+    let Event::Confirmed { result, .. } = world.events.remove(0) else {
+        panic!("{:?}", world.events);
+    };
+    let found = result.expect("the node has it").valid_until();
+    assert!(found <= world.now.saturating_add(2 * MS));
+    world.expired(&lock);
+    assert_eq!(lock.valid_until(), found);
+}
+
+/// A lock that has left its engine is extended and confirmed as any other: its end is its own.
+#[test]
+fn a_lock_that_was_kept_and_has_left_its_engine_shows_what_others_find() {
+    let (mut world, lock) = World::keeping(1, kept().extensions(2));
+    let mut lock = world.detach(lock);
+    world.take(0);
+    world.pass(SECOND);
+    world.extend(&lock);
+    world.take(0);
+    world.say(0, ":1|");
+    world.extended(&mut lock);
+    assert_eq!(lock.valid_until(), world.now.saturating_add(VALIDITY));
+    assert_eq!(lock.extensions_left(), 1);
+    world.confirm(&lock);
+    world.take(0);
+    world.say(0, ":2001|");
+    world.extended(&mut lock);
+    assert!(lock.valid_until() < world.now.saturating_add(2 * SECOND));
+}
+
+/// What another engine finds counts too, which has not adopted it.
+#[test]
+fn a_kept_lock_shows_what_an_engine_finds_that_does_not_keep_it() {
+    let (world, mut lock) = World::keeping(1, kept().extensions(2));
+    let mut other = World::ready(1);
+    other.now = other.now.max(world.now);
+    lock.set_id(LockId {
+        engine: 616,
+        claim: 0,
+    }); // The worlds have the same number.
+    other.pass(SECOND);
+    other.extend(&lock);
+    other.take(0);
+    other.say(0, ":1|");
+    other.extended(&mut lock);
+    assert_eq!(lock.valid_until(), other.now.saturating_add(VALIDITY));
+    assert_eq!(lock.extensions_left(), 1);
+    other.confirm(&lock);
+    other.take(0);
+    other.say(0, ":2001|");
+    other.extended(&mut lock);
+    assert!(lock.valid_until() < other.now.saturating_add(2 * SECOND));
+}
+
+/// A caller extends it while an extension of its engine is under way: one of the two was allowed.
+#[test]
+fn two_extensions_at_once_are_not_more_than_were_allowed() {
+    let (mut world, lock) = World::keeping(1, kept().extensions(1));
+    world.sleep_until_sent(0);
+    world.extend(&lock);
+    world.say(0, ":1|");
+    let until = match world.events.remove(0) {
+        Event::Kept {
+            result: Ok(until), ..
+        } => until,
+        other => panic!("{other:?}"),
+    };
+    world.pass(MS);
+    world.say(0, ":1|");
+    let refused = world.not_extended();
+    assert!(matches!(refused, ExtendError::Limit), "{refused:?}");
+    assert_eq!((lock.valid_until(), lock.extensions_left()), (until, 0));
+    world.sleep_until_event();
+    world.expired(&lock);
+}
+
+/// A caller does not hear of a confirmation, and the lock ends earlier all the same.
+#[test]
+fn a_confirmation_that_is_cancelled_leaves_no_kept_lock_valid_for_longer_than_it_is() {
+    let (mut world, lock) = World::keeping(1, kept());
+    let round = world.ask_confirm(&lock);
+    world.take(0);
+    world.say_undrained(0, ":2001|");
+    world.cancel(round);
+    assert!(lock.valid_until() < world.now.saturating_add(2 * SECOND));
+    let (after, sent) = world.sleep_until_sent(0);
+    assert_eq!((after <= 2 * MS, sent), (true, vec![EXTEND.into()]));
+    world.say(0, ":1|");
+    world.was_kept(&lock);
+    world.release(lock);
+}
+
+/// A caller has extended the lock for longer while its engine did: what the engine reports is its end.
+#[test]
+fn an_extension_that_gains_nothing_reports_the_end_that_stands() {
+    let (mut world, mut lock) = World::keeping(1, kept());
+    world.sleep_until_sent(0);
+    world.extend_for(&lock, 3 * TTL);
+    world.take(0);
+    let end = lock.valid_until();
+    world.say(0, "-NOSCRIPT x|:1|"); // The engine's own one is sent again.
+    world.extended(&mut lock);
+    assert!(end.saturating_add(TTL) < lock.valid_until());
+    let end = lock.valid_until();
+    world.say(0, ":1|:1|:1|:1|");
+    assert_eq!(world.was_kept(&lock), end);
+    world.release(lock);
+}
+
+/// An extension that was confirmed and cancelled is none.
+#[test]
+fn an_extension_that_is_cancelled_does_not_count() {
+    let (mut world, lock) = World::keeping(1, kept().extensions(1));
+    let round = world.extend_for(&lock, TTL);
+    world.take(0);
+    world.say_undrained(0, ":1|");
+    world.cancel(round);
+    assert_eq!(lock.extensions_left(), 1);
+    world.sleep_until_sent(0);
+    world.say(0, ":1|");
+    world.was_kept(&lock);
+    assert_eq!(lock.extensions_left(), 0);
+    world.release(lock);
+}
+
+/// A try has failed, and then a confirmation finds a later end: the next try is at half of that.
+#[test]
+fn a_later_end_is_extended_at_half_whatever_was_tried_before() {
+    let (mut world, mut lock) = World::keeping(1, kept());
+    world.sleep_until_sent(0);
+    world.say(0, "-ERR x|");
+    drop(world.was_not_kept());
+    world.confirm(&lock);
+    world.take(0);
+    world.say(0, ":5600|");
+    world.extended(&mut lock);
+    let half = lock.validity_at(world.now) - VALIDITY / 2;
+    assert!(half < SECOND, "before the next try would be");
+    let (after, sent) = world.sleep_until_sent(0);
+    assert_eq!(sent, [EXTEND]);
+    assert!(half <= after && after <= half + MS, "{after:?}");
+    world.release(lock);
+}

@@ -1,0 +1,259 @@
+//! Why a node cannot be reached by TLS: a setting that cannot be used, or a handshake that failed.
+//!
+//! Nothing here holds a key, or a part of one. A file is named by its path.
+
+use alloc::string::String;
+use core::fmt;
+
+/// One of the TLS settings of a node.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[non_exhaustive]
+pub enum TlsPart {
+    /// The authorities whose certificates are trusted.
+    Authorities,
+    /// The certificate of this client, with those between it and its authority.
+    Certificate,
+    /// The private key of that certificate.
+    Key,
+    /// The name that the certificate of the node must have.
+    ServerName,
+}
+
+impl fmt::Display for TlsPart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Authorities => "the trusted authorities",
+            Self::Certificate => "the client certificate",
+            Self::Key => "the key of the client certificate",
+            Self::ServerName => "the server name",
+        })
+    }
+}
+
+/// What is wrong with a TLS setting.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TlsProblem {
+    /// There is no file at the path.
+    #[error("no such file; correct the path")]
+    Missing,
+    /// This process may not read the file.
+    #[error("this process may not read the file; correct its permissions")]
+    Forbidden,
+    /// The file cannot be read for another reason, or is larger than 16 MiB.
+    #[error("the file cannot be read; check that it is a file of a usual size")]
+    Unreadable,
+    /// There is none in it: no `-----BEGIN CERTIFICATE-----`, or no `-----BEGIN PRIVATE KEY-----`.
+    #[error("there is none in it; it has to be in PEM form")]
+    Empty,
+    /// It is not well-formed, or of a kind that is not supported.
+    #[error("it is not well-formed PEM, or of a kind that is not supported")]
+    Malformed,
+    /// The key is protected by a password.
+    #[error(
+        "it is protected by a password; write it without one: \
+         `openssl pkey -in protected.pem -out key.pem`, readable for this program alone"
+    )]
+    Password,
+    /// The key is not that of the certificate.
+    #[error("the key is not that of the certificate; give the two that belong together")]
+    KeyMismatch,
+    /// The system has no trusted authorities.
+    #[error(
+        "the system has none; install its package `ca-certificates`, or name a file \
+         (`?ca=` in the URL, or `TlsOptions`)"
+    )]
+    NoneInstalled,
+    /// It is not a host name or an address.
+    #[error("it is no host name and no address")]
+    NotAName,
+}
+
+/// Why the TLS settings of a node cannot be used. Found when a handle is built, before any I/O with
+/// the node.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct TlsError {
+    /// The address of the node, as reports name it.
+    pub node: String,
+    /// Which setting it is.
+    pub part: TlsPart,
+    /// The path of its file; `None` if it is not in a file.
+    pub file: Option<String>,
+    /// What is wrong with it.
+    pub problem: TlsProblem,
+}
+
+impl core::error::Error for TlsError {}
+
+impl fmt::Display for TlsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "node {} has no TLS: {}", self.node, self.part)?;
+        if let Some(file) = &self.file {
+            write!(f, " ({})", file.escape_debug())?;
+        }
+        write!(f, ": {}", self.problem)
+    }
+}
+
+/// A day, by UTC.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+#[allow(clippy::exhaustive_structs, reason = "a day has nothing else")]
+pub struct Day {
+    /// The year, at most 65535.
+    pub year: u16,
+    /// The month, 1 to 12.
+    pub month: u8,
+    /// The day of the month, 1 to 31.
+    pub day: u8,
+}
+
+impl Day {
+    /// Returns the day of a time in seconds since the beginning of 1970.
+    // The algorithm `civil_from_days` of Howard Hinnant, for days that are not negative.
+    #[cfg(any(feature = "tls", test))]
+    pub(crate) fn of_unix(seconds: u64) -> Self {
+        let days = seconds / 86_400 + 719_468; // Since the first of March of the year 0.
+        let (era, of_era) = (days / 146_097, days % 146_097);
+        let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+        let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+        let march_month = (5 * of_year + 2) / 153;
+        let day = of_year - (153 * march_month + 2) / 5 + 1;
+        let month = if march_month < 10 {
+            march_month + 3
+        } else {
+            march_month - 9
+        };
+        let year = era * 400 + year_of_era + u64::from(month <= 2);
+        Self {
+            year: u16::try_from(year).unwrap_or(u16::MAX),
+            month: month as u8,
+            day: day as u8,
+        }
+    }
+}
+
+impl fmt::Display for Day {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:04}-{:02}-{:02}", self.year, self.month, self.day)
+    }
+}
+
+/// Why a TLS handshake with a node failed, or a connection by TLS was not tried.
+///
+/// Until the reason is mended the node is tried again with the usual back-off.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TlsFailure {
+    /// The certificate of the node, or one between it and its authority, is over. By the clock of this
+    /// machine.
+    #[error("its certificate expired on {0}; renew it, and check the clock of this machine")]
+    Expired(Day),
+    /// The certificate of the node, or one between it and its authority, is not valid before this day.
+    #[error("its certificate is not valid before {0}; check the clock of this machine")]
+    NotYetValid(Day),
+    /// The certificate of the node was not issued by an authority that is trusted here.
+    #[error(
+        "its certificate is of an unknown authority; name that authority's file (`?ca=` in the URL, \
+         or `TlsOptions`)"
+    )]
+    UnknownAuthority,
+    /// The certificate of the node is for other names.
+    #[error(
+        "its certificate is for another name; use that name in the URL, or set it (`?name=`), if it \
+         is the right server"
+    )]
+    WrongName,
+    /// The certificate of the node cannot be used for another reason: it is malformed, for another
+    /// purpose, or signed in a way that is not supported.
+    #[error("its certificate is malformed, not one of a server, or signed in an unsupported way")]
+    BadCertificate,
+    /// The node wants a certificate of this client, and none was set.
+    #[error(
+        "it wants a client certificate; set one (`?cert=` and `?key=` in the URL, or `TlsOptions`)"
+    )]
+    ClientCertificateMissing,
+    /// The node refuses the certificate of this client, with this alert of TLS.
+    #[error(
+        "it refuses the client certificate (TLS alert {0}); use one of an authority that it trusts, \
+         and that is not over"
+    )]
+    ClientCertificateRefused(u8),
+    /// What answers there does not speak TLS.
+    #[error("what answers there does not speak TLS; use redis://, or the TLS port of the server")]
+    NotTls,
+    /// The node and this library have no version of TLS, cipher or signature in common.
+    #[error("it has no TLS version and cipher in common with this client, which knows 1.2 and 1.3")]
+    NothingInCommon,
+    /// The node refused the handshake with this alert of TLS, which has other reasons.
+    #[error("it refused the TLS handshake (alert {0}); its log may say why")]
+    Alert(u8),
+    /// A setting of this client cannot be used any more: its file was changed since the handle was
+    /// built.
+    #[error("{part} cannot be used any more: {problem}")]
+    Setting {
+        /// Which setting.
+        part: TlsPart,
+        /// What is wrong with it.
+        problem: TlsProblem,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::LinkError;
+    use alloc::string::ToString;
+
+    /// It is stored with every event of a connection.
+    #[test]
+    fn the_reason_of_a_connection_stays_small() {
+        assert_eq!(size_of::<LinkError>(), 8);
+    }
+
+    #[test]
+    fn days_are_those_of_the_calendar() {
+        for (seconds, text) in [
+            (0, "1970-01-01"),
+            (86_399, "1970-01-01"),
+            (951_782_400, "2000-02-29"),
+            (951_868_800, "2000-03-01"),
+            (1_709_164_800, "2024-02-29"),
+            (1_735_689_599, "2024-12-31"),
+            (4_102_444_800, "2100-01-01"),
+            (4_107_542_400, "2100-03-01"),
+            (253_402_300_799, "9999-12-31"),
+        ] {
+            assert_eq!(Day::of_unix(seconds).to_string(), text);
+        }
+        assert_eq!(Day::of_unix(u64::MAX).year, u16::MAX);
+    }
+
+    #[test]
+    fn the_texts_say_what_to_do() {
+        let error = TlsError {
+            node: "a:6379".into(),
+            part: TlsPart::Key,
+            file: Some("/etc/locker.key".into()),
+            problem: TlsProblem::Password,
+        };
+        assert_eq!(
+            error.to_string(),
+            "node a:6379 has no TLS: the key of the client certificate (/etc/locker.key): it is \
+             protected by a password; write it without one: `openssl pkey -in protected.pem -out \
+             key.pem`, readable for this program alone"
+        );
+        assert_eq!(
+            TlsFailure::Expired(Day::of_unix(0)).to_string(),
+            "its certificate expired on 1970-01-01; renew it, and check the clock of this machine"
+        );
+        let setting = TlsFailure::Setting {
+            part: TlsPart::Certificate,
+            problem: TlsProblem::Missing,
+        };
+        assert_eq!(
+            setting.to_string(),
+            "the client certificate cannot be used any more: no such file; correct the path"
+        );
+    }
+}

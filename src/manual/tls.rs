@@ -1,0 +1,112 @@
+//! Nodes that are reached by TLS: authorities, client certificates, names, and what errors mean.
+//!
+//! Build with the feature `tls`. It is TLS 1.2 and 1.3 by rustls, with the cryptography of `ring`; nothing
+//! of OpenSSL is linked, and nothing is set for the whole process.
+//!
+//! # The URL says it
+//!
+//! `rediss://` (or `valkeys://`) is TLS, `redis://` is not. The port is still 6379 if none is named, and
+//! servers usually have another one for TLS (`tls-port`): name it.
+//!
+//! ```text
+//! rediss://app:secret@db1.example:6380
+//! rediss://10.0.0.1:6380/2?ca=/etc/locks/ca.pem&name=db1.example
+//! rediss://10.0.0.2:6380?ca=/etc/locks/ca.pem&cert=/etc/locks/client.pem&key=/etc/locks/client.key
+//! ```
+//!
+//! | in the URL | in `TlsOptions`, for all nodes | what it is | if it is missing |
+//! | --- | --- | --- | --- |
+//! | `ca` | `authorities_file`, `authorities_pem` | The authorities whose certificates are trusted. No others are then. | those of the system |
+//! | `cert`, `key` | `identity_files`, `identity_pem` | A client certificate, with those between it and its authority behind it, and its key. | none is shown |
+//! | `name` | `server_name` | The host name or address that the certificate of the node has to be for. It is also sent to the node (SNI). | the host of the URL |
+//!
+//! What a URL names comes before what `Builder::tls` says. All files are PEM. Paths in URLs are
+//! percent-encoded, and a `#`, `&`, `%`, `@` or space in one has to be.
+//!
+//! Mixed clusters are fine: each node's URL says for itself. TLS can also be ended by a proxy on the
+//! machine of the client (stunnel, envoy), at the price of one more process to fail.
+//!
+//! # An authority of your own
+//!
+//! Usually the nodes have certificates of an authority that you run yourself. For each node:
+//!
+//! ```text
+//! openssl ecparam -genkey -name prime256v1 -noout -out ca.key
+//! openssl req -x509 -new -key ca.key -days 3650 -subj '/CN=locks' -out ca.pem \
+//!     -addext 'basicConstraints=critical,CA:TRUE' -addext 'keyUsage=critical,keyCertSign'
+//!
+//! openssl ecparam -genkey -name prime256v1 -noout -out db1.key
+//! openssl req -new -key db1.key -subj '/CN=db1.example' -out db1.csr
+//! printf 'subjectAltName=DNS:db1.example,IP:10.0.0.1\nextendedKeyUsage=serverAuth' > db1.ext
+//! openssl x509 -req -in db1.csr -CA ca.pem -CAkey ca.key -days 365 -extfile db1.ext -out db1.pem
+//! ```
+//!
+//! The names have to stand in `subjectAltName`: the common name (`CN`) counts for nothing. In the
+//! configuration of the server:
+//!
+//! ```text
+//! port 0
+//! tls-port 6380
+//! tls-cert-file /etc/redis/db1.pem
+//! tls-key-file /etc/redis/db1.key
+//! tls-ca-cert-file /etc/redis/ca.pem
+//! tls-auth-clients no
+//! ```
+//!
+//! With `tls-auth-clients yes` (its default) each client has to show a certificate of that authority, with
+//! `extendedKeyUsage=clientAuth`. It proves that the client may connect; which commands it may run is
+//! still the matter of its user and password ([`permissions`](super::permissions)).
+//!
+//! A key that is protected by a password is refused when the handle is built: a program has no one to ask
+//! for the password. `openssl pkey -in protected.pem -out key.pem` writes it without one.
+//!
+//! # Certificates that change
+//!
+//! * A connection that is open stays open when certificates end or files change.
+//! * Before each new connection the files are read again. If one has changed, what it holds is used from
+//!   then on. Files of the system's authorities are not read again: build another handle for those.
+//! * If a file cannot be used then (missing, or a key that does not fit), the node is
+//!   [`Unusable::Tls`](crate::Unusable::Tls) with
+//!   [`TlsFailure::Setting`](crate::TlsFailure::Setting) until the file is mended. Replace the certificate
+//!   and its key together (write new files, then rename them), or the node is missing in between.
+//! * Files are read on the thread that moves bytes. Keep them on a local disk.
+//! * A session that was resumed checks no certificate. So sessions are forgotten when a file has changed,
+//!   after a handshake that failed, and after an hour.
+//!
+//! # What errors mean
+//!
+//! What can be found before any I/O is an error of the URL
+//! ([`ConfigError::Url`](crate::ConfigError::Url)). Files are read when a handle is built: `BuildError::Tls`
+//! has the node, the setting, the path and [what is wrong](crate::TlsProblem). What the handshake shows makes
+//! the node [`Unusable::Tls`](crate::Unusable::Tls); it is tried again with the usual back-off, and a
+//! majority of such nodes ends a call at once.
+//!
+//! | [`TlsFailure`](crate::TlsFailure) | what to look at |
+//! | --- | --- |
+//! | `Expired`, `NotYetValid` | The certificate of the node, or of an authority between; the clock of this machine. |
+//! | `UnknownAuthority` | `ca` is not the authority of this node, or is missing. |
+//! | `WrongName` | `subjectAltName` lacks the host of the URL. Is it the right server? Then `name`. |
+//! | `BadCertificate` | It is a client's certificate (`extendedKeyUsage`), malformed, or signed with SHA-1 or a short RSA key. |
+//! | `ClientCertificateMissing`, `ClientCertificateRefused` | `cert` and `key`; `tls-ca-cert-file` of the server. The number is the alert: 48 is an unknown authority, 45 an expired certificate. |
+//! | `NotTls` | The port. A plain port of Redis says nothing at all to a TLS client: that is [`LinkError::ConnectTimeout`](crate::LinkError::ConnectTimeout). |
+//! | `NothingInCommon` | `tls-protocols`, `tls-ciphers` and `tls-ciphersuites` of the server. |
+//! | `Alert` | The log of the server. With TLS 1.2 a missing client certificate is 40. |
+//! | `Setting` | The file, see above. |
+//!
+//! The other way round, a plain client on a TLS port, is
+//! [`LinkError::HandshakeReset`](crate::LinkError::HandshakeReset). A server with TLS that has reached its
+//! `maxclients` closes the connection without a word, where without TLS it says so.
+//!
+//! No error, log line or `Debug` output holds a key or a password.
+//!
+//! # What it changes, and what not
+//!
+//! Guarantees, timeouts and outcomes are the same. The TLS handshake is a part of connecting
+//! ([`Builder::connect_timeout`](crate::Builder::connect_timeout)): two round trips with TLS 1.3 and the
+//! connection itself, three with TLS 1.2. A command that was encrypted cannot be taken back before it is
+//! sent, so it counts as sent: at most 16 KiB of commands for each node, whose locks are released if
+//! the caller has given up.
+//!
+//! Each write and each read is one record of TLS, for which rustls allocates a buffer; the connection itself
+//! allocates nothing more. A forked child writes nothing to the connections of its parent, not even that
+//! they end.

@@ -1,0 +1,50 @@
+//! Stories of `health`: what it shows of a lock that is over.
+
+use super::*;
+use crate::config::{LockOptions, RestartGuard};
+use crate::error::NodeOutcome;
+
+/// It is extended after half of it.
+const TTL: Duration = Duration::from_secs(2);
+
+fn kept() -> LockOptions {
+    LockOptions::new(TTL).keep()
+}
+
+/// Two of three nodes say that the key is gone. What each has said is there as soon as the loss is.
+#[test]
+fn health_shows_the_extension_that_found_the_loss() {
+    let world = World::new();
+    let unguarded = world.builder().restart_guard(RestartGuard::Off);
+    let redlock = unguarded.build().unwrap();
+    let guard = redlock.lock_with("a", &kept()).unwrap();
+    assert_eq!(guard.health().failures, 0);
+    for node in &world.nodes[..2] {
+        node.restart(crate::embedded::Memory::Lost).unwrap();
+    }
+    assert!(guard.lost().wait(PATIENCE));
+    let health = guard.health();
+    assert_eq!(health.validity, Duration::ZERO);
+    assert_eq!(health.failures, 1);
+    let report = health.last_report.expect("it has found the loss");
+    let missing = report.nodes().iter();
+    let missing = missing.filter(|node| node.outcome == NodeOutcome::Missing);
+    assert_eq!(missing.count(), 2, "{report}");
+    assert!(health.confirmed_by.is_empty());
+}
+
+/// No node has confirmed a lock that is over, also while its keys are remembered; nor one that was
+/// adopted, before one has.
+#[test]
+fn a_lock_that_is_not_valid_is_confirmed_by_no_node() {
+    let world = World::new();
+    let redlock = world.redlock();
+    let guard = redlock.lock("a", 300 * MS).unwrap();
+    assert!(guard.lost().wait(PATIENCE));
+    assert!(guard.health().confirmed_by.is_empty());
+    let lock = redlock.lock("b", LONG).unwrap().into_lock();
+    let mut guard = redlock.adopt(lock);
+    assert!(guard.is_valid() && guard.health().confirmed_by.is_empty());
+    guard.confirm().unwrap();
+    assert!(2 <= guard.health().confirmed_by.len());
+}

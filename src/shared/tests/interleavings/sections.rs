@@ -1,0 +1,215 @@
+//! What a section under the mutex does: what stands in `state` and `serve`, over models of the engine, the wire and
+//! the poll.
+
+use super::*;
+
+impl Model {
+    pub(super) fn ask(&mut self, op: usize) {
+        self.ops[op] = Op::Asked;
+        self.asked += 1;
+        self.roles.work = true;
+        if self.kinds[op] != Kind::Drop {
+            self.open |= bit(op);
+        }
+    }
+
+    pub(super) fn exchange(&mut self) -> bool {
+        self.roles.work = false;
+        for op in 0..self.ops.len() {
+            if self.wire.inbox & bit(op) == 0 {
+                continue;
+            }
+            if self.ops[op] == Op::Heard {
+                self.ops[op] = Op::Asked;
+            } else if self.rests(op) && self.refused & bit(op) == 0 {
+                self.refused |= bit(op);
+                self.ops[op] = Op::Rests;
+            } else {
+                self.decide(op);
+            }
+        }
+        self.wire.inbox = 0;
+        if let Some(ready) = self.readiness.take() {
+            self.wire.noted |= ready;
+            (self.wire.is_unread, self.wire.tick) = (true, true);
+            return true;
+        }
+        if self.wire.tick && !self.wire.is_unread {
+            self.wire.tick = false;
+            for op in 0..self.ops.len() {
+                match (self.ops[op], self.kinds[op]) {
+                    (Op::Sent, Kind::Timer | Kind::Expiry | Kind::TimedOut) => self.decide(op),
+                    (Op::Rests, Kind::Sleeper) => self.ops[op] = Op::Asked,
+                    _ => {}
+                }
+            }
+        }
+        for op in 0..self.ops.len() {
+            if self.ops[op] != Op::Asked {
+                continue;
+            }
+            if self.kinds[op] == Kind::Restless {
+                self.decide(op);
+            } else {
+                self.ops[op] = Op::CopiedOut;
+                self.wire.orders |= bit(op);
+            }
+        }
+        self.wire.is_unread || self.wire.orders != 0
+    }
+
+    pub(super) fn decide(&mut self, op: usize) {
+        self.ops[op] = Op::Decided;
+        if self.open & bit(op) != 0 {
+            self.open &= !bit(op);
+            self.deliveries.push(op);
+        }
+    }
+
+    pub(super) fn run_wire(&mut self) {
+        for op in 0..self.ops.len() {
+            if self.wire.orders & bit(op) != 0 {
+                self.ops[op] = Op::Sent;
+            }
+            if self.wire.noted & bit(op) != 0 {
+                self.ops[op] = match self.ops[op] {
+                    Op::Answered => Op::Read,
+                    Op::Told => Op::Heard,
+                    _ => continue,
+                };
+                self.wire.inbox |= bit(op);
+            }
+        }
+        (self.wire.orders, self.wire.noted) = (0, 0);
+        self.wire.is_unread = false;
+    }
+
+    /// Goes on with moving bytes; `Some` is where to go on outside of the mutex. The thread that `serves`
+    /// returns to deliver outcomes, or to look into the poll, with work left.
+    pub(super) fn move_bytes(&mut self, moves: Option<u8>, serves: bool) -> Option<At> {
+        let has_read = self.wire.inbox != 0;
+        let moves = match moves {
+            Some(moves) => {
+                self.written = self.asked.min(self.written.max(self.asked_before()));
+                moves
+            }
+            None if self.roles.take_wire() => 0,
+            None => return None,
+        };
+        if self.exchange() {
+            let is_enough = serves && moves != 0 && (!has_read || !self.deliveries.is_empty());
+            if moves != MOVES_MAX && !is_enough {
+                return Some(At::Run(moves + 1));
+            }
+            self.roles.work = true;
+        } else {
+            self.written = self.asked;
+        }
+        self.roles.put_back_wire();
+        self.put_back += 1;
+        None
+    }
+
+    /// How much of what was asked for is sent.
+    pub(super) fn asked_before(&self) -> u32 {
+        // What asks again was not asked for.
+        let unsent = |op: &usize| {
+            matches!(self.ops[*op], Op::Asked | Op::CopiedOut) && self.refused & bit(*op) == 0
+        };
+        self.asked - (0..self.ops.len()).filter(unsent).count() as u32
+    }
+
+    pub(super) fn offer_poll(&mut self) {
+        let is_thread = |op: &usize| self.open & bit(*op) != 0 && !self.is_task(*op);
+        if let Some(op) = (0..self.ops.len()).rfind(is_thread) {
+            self.roles.offer_poll();
+            self.offered_to = Some(op);
+            self.offered_now = Some(op);
+        }
+    }
+
+    pub(super) fn pass_on_poll(&mut self) {
+        self.roles.give_back_poll();
+        if self.waiting() < MANY {
+            self.offer_poll();
+        }
+    }
+
+    /// The end of a section of `process`, which goes on at `at`.
+    pub(super) fn leave(&mut self, process: usize, at: At) {
+        let stands = |op: usize| self.open & bit(op) != 0;
+        if self.roles.poll == PollRole::Offered && !self.offered_to.is_some_and(stands) {
+            self.roles.give_back_poll();
+        }
+        let (waiting, due) = (self.waiting(), self.due());
+        let sleeper = self.processes.iter().position(|process| process.has_poll);
+        let served = !sleeper.is_some_and(stands);
+        if !self.deliveries.is_empty() {
+            self.roles.end_alarm();
+        }
+        let whom: Whom = self.roles.leave(waiting, served, || due);
+        if matches!(self.roles.poll, PollRole::Asleep(Owner::Caller, _)) {
+            assert!(!served, "it sleeps on with its outcome: {self:#?}");
+        }
+        let mut todo = Vec::new();
+        if whom.descriptor {
+            todo.push(Todo::WriteEvent);
+        }
+        if whom.watcher {
+            todo.push(Todo::Call);
+        }
+        todo.extend(self.offered_now.take().map(Todo::Offer));
+        todo.extend(self.deliveries.drain(..).map(Todo::Deliver));
+        if whom.thread {
+            todo.push(Todo::Unpark);
+        }
+        if core::mem::take(&mut self.processes[process].unparks) {
+            todo.push(Todo::Unpark);
+        }
+        if self.awaiting != 0 {
+            self.progress = (self.written, self.put_back);
+        }
+        self.processes[process].at = at;
+        self.processes[process].todo = todo;
+    }
+
+    pub(super) fn fall_asleep(&mut self, until: Instant) -> At {
+        if self.roles.has_work() || until == Instant::ZERO {
+            return At::InPoll(Instant::ZERO);
+        }
+        let wakes = match self.roles.wire_is_taken {
+            true => SOON,
+            false => self.due(),
+        };
+        let until = until.min(wakes);
+        self.roles.fall_asleep(until);
+        At::InPoll(until)
+    }
+
+    pub(super) fn wake_up(&mut self, ready: u8) {
+        self.roles.wake_up();
+        *self.readiness.get_or_insert(0) |= ready;
+    }
+
+    /// The beginning of a section.
+    pub(super) fn take_back(&mut self) {
+        let Some(left) = self.left.take() else { return };
+        self.roles.end_alarm();
+        for op in 0..self.ops.len() {
+            if left.ops & self.open & bit(op) != 0 {
+                self.cancel(op);
+            }
+        }
+        if left.wire {
+            self.roles.put_back_wire();
+            self.put_back += 1;
+            self.roles.work = true;
+        }
+        if let Some(ready) = left.slept {
+            self.wake_up(ready);
+        }
+        if left.has_poll {
+            self.pass_on_poll();
+        }
+    }
+}

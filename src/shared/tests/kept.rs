@@ -1,0 +1,138 @@
+//! Locks that are kept: their slots, which they have only while there is something to tell.
+
+use super::*;
+use crate::config::LockOptions;
+
+fn kept(ttl: Duration) -> LockOptions {
+    LockOptions::new(ttl).keep()
+}
+
+/// How many locks have a slot while they are held.
+fn slots(redlock: &Redlock) -> usize {
+    redlock.shared().enter().unwrap().callers.slots_of_locks()
+}
+
+#[test]
+fn a_kept_lock_has_a_slot_only_when_somebody_has_asked() {
+    let world = World::new();
+    let redlock = world.redlock();
+    let guards = ["a", "b", "c", "d"].map(|name| redlock.lock_with(name, &kept(LONG)).unwrap());
+    assert_eq!(slots(&redlock), 0);
+    let signals = guards
+        .each_ref()
+        .map(|guard| (guard.lost(), guard.at_risk()));
+    assert_eq!(slots(&redlock), 4);
+    assert!(
+        guards
+            .iter()
+            .all(|guard| guard.health().failures == 0 && guard.is_valid())
+    );
+    thread::scope(|scope| {
+        let waits = signals.clone().map(|(lost, at_risk)| {
+            scope.spawn(move || lost.wait(PATIENCE) || at_risk.wait(PATIENCE))
+        });
+        let [a, b, c, d] = guards;
+        a.unlock().unwrap();
+        block_on(b.unlock_async()).unwrap();
+        drop((c.into_lock(), d));
+        for wait in waits {
+            assert!(!wait.join().unwrap(), "a release is no loss");
+        }
+    });
+    assert_eq!(slots(&redlock), 0);
+    for (lost, at_risk) in signals {
+        assert!(!lost.is_lost() && !at_risk.is_at_risk());
+    }
+}
+
+#[test]
+fn a_lock_that_is_kept_from_now_on_stays_with_its_slot() {
+    let world = World::new();
+    let redlock = world.redlock();
+    let mut guards = ["a", "b"].map(|name| redlock.lock(name, LONG).unwrap());
+    let lost = guards.each_ref().map(LockGuard::lost);
+    for guard in &mut guards {
+        guard.keep().unwrap();
+        assert!(guard.is_valid() && guard.health().failures == 0);
+    }
+    assert_eq!(slots(&redlock), 2);
+    let [a, b] = guards;
+    a.unlock().unwrap();
+    drop(b);
+    assert_eq!(slots(&redlock), 0);
+    assert!(lost.iter().all(|lost| !lost.wait(PATIENCE)));
+}
+
+#[test]
+fn a_kept_lock_that_is_lost_says_so_to_all_who_have_asked_and_who_ask_then() {
+    let world = World::new();
+    let redlock = world.redlock();
+    let options = kept(Duration::from_secs(2));
+    let guards = ["a", "b"].map(|name| redlock.lock_with(name, &options).unwrap());
+    let (thread, task) = (guards[0].lost(), guards[0].at_risk());
+    world.pause();
+    assert!(thread.wait(PATIENCE));
+    block_on(task);
+    for guard in &guards {
+        assert!(guard.lost().wait(PATIENCE) && !guard.is_valid());
+        block_on(guard.lost());
+        assert!(guard.at_risk().is_at_risk());
+    }
+    world.resume();
+    drop(guards);
+    assert_eq!(slots(&redlock), 0);
+    world.assert_empty();
+}
+
+/// The extension that is under way when a lock is detached ends without an outcome for it.
+#[test]
+fn a_kept_lock_that_is_detached_while_it_is_extended_has_no_slot_after_that() {
+    let world = World::new();
+    let redlock = world.redlock();
+    let guard = redlock
+        .lock_with("a", &kept(Duration::from_secs(2)))
+        .unwrap();
+    world.pause();
+    eventually("an extension is under way", || {
+        redlock.shared().enter().unwrap().engine.load().rounds != 0
+    });
+    let lock = guard.into_lock();
+    eventually("it has ended", || {
+        redlock.shared().enter().unwrap().engine.load().rounds == 0
+    });
+    assert_eq!(slots(&redlock), 0);
+    world.resume();
+    drop(redlock.adopt(lock));
+    world.assert_empty();
+}
+
+#[test]
+fn extensions_of_a_kept_lock_that_fail_are_counted_before_anybody_asks() {
+    let world = World::new();
+    let redlock = world.builder().node_timeout(10 * MS).build().unwrap();
+    let guard = redlock
+        .lock_with("a", &kept(Duration::from_secs(8)))
+        .unwrap();
+    world.pause();
+    eventually("an extension has failed", || slots(&redlock) == 1);
+    eventually("it has a report", || guard.health().last_report.is_some());
+    assert!(guard.health().failures != 0 && guard.is_valid());
+    world.resume();
+    eventually("it was extended", || guard.health().failures == 0);
+    assert_eq!(slots(&redlock), 0);
+    guard.unlock().unwrap();
+}
+
+#[test]
+fn a_kept_lock_of_a_broken_engine_is_lost() {
+    let world = World::new();
+    let redlock = world.redlock();
+    let guards = ["a", "b"].map(|name| redlock.lock_with(name, &kept(LONG)).unwrap());
+    let (thread, task) = (guards[0].lost(), guards[0].lost());
+    break_engine(&redlock);
+    assert!(thread.wait(PATIENCE));
+    block_on(task);
+    for guard in &guards {
+        assert!(!guard.is_valid() && guard.lost().is_lost());
+    }
+}

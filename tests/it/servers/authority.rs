@@ -1,0 +1,81 @@
+//! Certificates for servers and clients of TLS tests: right ones and wrong ones.
+//!
+//! Also part of the tests of `src/driver`.
+
+#[allow(
+    unused_imports,
+    reason = "where it is a part of the library, there is no prelude of std"
+)]
+use std::{prelude::v1::*, vec};
+
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa,
+    KeyPair, KeyUsagePurpose, date_time_ymd,
+};
+
+/// An authority, with a certificate of its own.
+pub(crate) struct Authority(CertifiedIssuer<'static, KeyPair>);
+
+/// A certificate and its key, in PEM form.
+#[derive(Clone, Debug)]
+pub(crate) struct Issued {
+    pub(crate) certificate: String,
+    pub(crate) key: String,
+}
+
+/// When a certificate is valid.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Span {
+    Now,
+    #[cfg(feature = "tls")]
+    /// Until the end of 2001.
+    Past,
+    #[cfg(feature = "tls")]
+    /// From 2190 on.
+    Future,
+}
+
+impl Authority {
+    pub(crate) fn new(name: &str) -> Self {
+        let mut params = CertificateParams::default();
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+        let key = KeyPair::generate().expect("a key");
+        Self(CertifiedIssuer::self_signed(params, key).expect("a certificate"))
+    }
+
+    pub(crate) fn pem(&self) -> String {
+        self.0.pem()
+    }
+
+    /// A certificate of a server that is known by these names and addresses.
+    pub(crate) fn server(&self, names: &[&str], span: Span) -> Issued {
+        self.issue(names, span, ExtendedKeyUsagePurpose::ServerAuth)
+    }
+
+    /// A certificate of a client.
+    #[cfg(feature = "tls")]
+    pub(crate) fn client(&self, span: Span) -> Issued {
+        self.issue(&["client"], span, ExtendedKeyUsagePurpose::ClientAuth)
+    }
+
+    fn issue(&self, names: &[&str], span: Span, purpose: ExtendedKeyUsagePurpose) -> Issued {
+        let names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
+        let mut params = CertificateParams::new(names).expect("names");
+        params.extended_key_usages = vec![purpose];
+        (params.not_before, params.not_after) = match span {
+            Span::Now => (date_time_ymd(2001, 1, 1), date_time_ymd(2190, 1, 1)),
+            #[cfg(feature = "tls")]
+            Span::Past => (date_time_ymd(2001, 1, 1), date_time_ymd(2001, 12, 31)),
+            #[cfg(feature = "tls")]
+            Span::Future => (date_time_ymd(2190, 1, 1), date_time_ymd(2191, 1, 1)),
+        };
+        let key = KeyPair::generate().expect("a key");
+        let certificate = params.signed_by(&key, &self.0).expect("a certificate");
+        Issued {
+            certificate: certificate.pem(),
+            key: key.serialize_pem(),
+        }
+    }
+}

@@ -1,0 +1,291 @@
+//! TLS against real servers: what a right certificate gives, and what each wrong one is called.
+//!
+//! The stories of other files run over TLS too, by `SHEARLINE_TEST_TLS=1`
+//! (`servers/encrypted.rs`).
+
+mod life;
+mod settings;
+
+use std::fs;
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use shearline::{
+    BuildError, Day, LinkError, NodeOutcome, NodeState, Redlock, TlsFailure, TlsOptions, TlsPart,
+    TlsProblem, Unusable,
+};
+use tempfile::TempDir;
+
+use crate::canary::PASSWORD;
+use crate::face::{Face, Which, at, no_quorum};
+use crate::servers::authority::{Authority, Issued, Span};
+use crate::servers::{Encryption, LONG, Mischief, Options, Proxy, Server, eventually};
+
+/// An authority, and a directory for files.
+struct Scene {
+    authority: Authority,
+    directory: TempDir,
+}
+
+impl Scene {
+    fn new() -> Self {
+        Self {
+            authority: Authority::new("ours"),
+            directory: tempfile::tempdir().expect("a directory"),
+        }
+    }
+
+    /// The right certificate of a server here.
+    fn right(&self) -> Issued {
+        self.authority.server(&["127.0.0.1"], Span::Now)
+    }
+
+    /// The files of a server, of which `ca` is what it trusts and what its URL names.
+    fn encryption(&self, issued: &Issued) -> Encryption {
+        Encryption::new(self.directory.path(), &self.authority.pem(), issued)
+    }
+
+    fn server(&self, issued: &Issued) -> Server {
+        Server::with(&Options::redis().encrypted(&self.encryption(issued)))
+    }
+
+    /// Writes a file, and returns its path.
+    fn file(&self, name: &str, text: &str) -> String {
+        write(&self.directory.path().join(name), text)
+    }
+
+    /// Writes a client certificate and its key, and returns the part of a URL that names them.
+    fn identity(&self, name: &str, issued: &Issued) -> String {
+        let certificate = self.file(&format!("{name}.pem"), &issued.certificate);
+        let key = self.file(&format!("{name}.key"), &issued.key);
+        format!("&cert={certificate}&key={key}")
+    }
+}
+
+fn write(path: &Path, text: &str) -> String {
+    fs::write(path, text).expect("a file");
+    path.to_str().expect("text").to_owned()
+}
+
+/// Takes a lock, extends it and releases it.
+#[track_caller]
+fn works(face: &mut Face, key: &str) {
+    let mut lock = face
+        .try_lock(key, LONG)
+        .unwrap_or_else(|error| panic!("no lock: {error}"));
+    face.extend(&mut lock, LONG).expect("held");
+    assert_eq!(face.unlock(lock).expect("held").deleted, 1);
+}
+
+/// Asserts that no lock can be had over `url`, because of this.
+#[track_caller]
+fn refused(url: &str, failure: TlsFailure) {
+    for which in Which::BOTH {
+        let mut face = which.build(at([url]));
+        let report = no_quorum(face.try_lock("refused", LONG));
+        let expected = NodeOutcome::Unusable(Unusable::Tls(failure));
+        assert_eq!(report.nodes()[0].outcome, expected, "{report}");
+        let said = failure.to_string();
+        assert!(report.to_string().contains(&said), "{report}: {said}");
+        assert_eq!(
+            face.nodes()[0].state,
+            NodeState::Unusable(Unusable::Tls(failure))
+        );
+    }
+}
+
+#[test]
+fn a_right_certificate_gives_locks() {
+    let scene = Scene::new();
+    let names = ["127.0.0.1", "localhost", "db.example"];
+    let issued = scene.authority.server(&names, Span::Now);
+    let encryption = scene.encryption(&issued);
+    for encryption in [encryption.clone(), encryption.old()] {
+        let server = Server::with(&Options::redis().encrypted(&encryption));
+        let url = server.url();
+        let port = server.address_for_clients().port();
+        let ca = encryption.ca.display();
+        for url in [
+            url.clone(),
+            format!("{url}&name=db.example"),
+            format!("rediss://localhost:{port}?ca={ca}"),
+            format!("valkeys://127.0.0.1:{port}/0?name=127.0.0.1&ca={ca}"),
+        ] {
+            for which in Which::BOTH {
+                works(&mut which.build(at([&url])), "right");
+            }
+        }
+        let options = TlsOptions::new().authorities_pem(scene.authority.pem());
+        let bare = format!("rediss://127.0.0.1:{port}");
+        for options in [options.clone(), options.server_name("localhost")] {
+            works(&mut Which::Shared.build(at([&bare]).tls(options)), "right");
+        }
+    }
+}
+
+#[test]
+fn a_server_that_wants_a_password_gets_it() {
+    let scene = Scene::new();
+    let options = Options::redis().encrypted(&scene.encryption(&scene.right()));
+    let server = Server::with(&options.password(PASSWORD));
+    let url = server.url_with(&format!(":{}", crate::canary::ESCAPED));
+    works(&mut Which::Shared.build(at([url])), "password");
+}
+
+#[test]
+fn wrong_certificates_are_called_by_what_is_wrong() {
+    let scene = Scene::new();
+    let name = &["127.0.0.1"];
+    let day = |year, month, day| Day { year, month, day };
+    let expired = TlsFailure::Expired(day(2001, 12, 31));
+    for (issued, failure) in [
+        (scene.authority.server(name, Span::Past), expired),
+        (
+            scene.authority.server(name, Span::Future),
+            TlsFailure::NotYetValid(day(2190, 1, 1)),
+        ),
+        (
+            scene
+                .authority
+                .server(&["db.example", "127.0.0.2"], Span::Now),
+            TlsFailure::WrongName,
+        ),
+        (
+            Authority::new("another").server(name, Span::Now),
+            TlsFailure::UnknownAuthority,
+        ),
+        (
+            scene.authority.client(Span::Now),
+            TlsFailure::BadCertificate,
+        ),
+    ] {
+        refused(&scene.server(&issued).url(), failure);
+    }
+    let server = scene.server(&scene.right());
+    refused(
+        &format!("{}&name=db.example", server.url()),
+        TlsFailure::WrongName,
+    );
+    let text = expired.to_string();
+    assert!(
+        text.starts_with("its certificate expired on 2001-12-31;"),
+        "{text}"
+    );
+}
+
+/// The certificate is none of an authority that the system trusts.
+#[test]
+fn by_default_the_authorities_of_the_system_are_trusted() {
+    let server = Scene::new();
+    let server = server.server(&server.right());
+    let url = format!("rediss://{}", server.address_for_clients());
+    match Redlock::builder().node(&url).build() {
+        Ok(_) => refused(&url, TlsFailure::UnknownAuthority),
+        // A system without any.
+        Err(BuildError::Tls(error)) => assert_eq!(error.problem, TlsProblem::NoneInstalled),
+        Err(other) => panic!("{other}"),
+    }
+}
+
+#[test]
+fn a_server_may_want_a_certificate_of_its_clients() {
+    let scene = Scene::new();
+    let encryption = scene.encryption(&scene.right()).of_known_clients();
+    let server = Server::with(&Options::redis().encrypted(&encryption));
+    let url = server.url();
+    refused(&url, TlsFailure::ClientCertificateMissing);
+    let identity = |name, issued| format!("{url}{}", scene.identity(name, &issued));
+    works(
+        &mut Which::Local.build(at([identity("right", scene.authority.client(Span::Now))])),
+        "client",
+    );
+    let foreign = Authority::new("another").client(Span::Now);
+    const UNKNOWN_CA: u8 = 48;
+    const CERTIFICATE_EXPIRED: u8 = 45;
+    for (name, issued, alert) in [
+        ("foreign", foreign, UNKNOWN_CA),
+        (
+            "expired",
+            scene.authority.client(Span::Past),
+            CERTIFICATE_EXPIRED,
+        ),
+    ] {
+        refused(
+            &identity(name, issued),
+            TlsFailure::ClientCertificateRefused(alert),
+        );
+    }
+}
+
+#[test]
+fn a_plain_client_on_a_tls_port_is_told_to_use_tls() {
+    let scene = Scene::new();
+    let server = scene.server(&scene.right());
+    let mut face = Which::Shared.build(at([format!("redis://{}", server.address_for_clients())]));
+    let report = no_quorum(face.try_lock("plain", LONG));
+    let expected = NodeOutcome::Unreachable(LinkError::HandshakeReset);
+    assert_eq!(report.nodes()[0].outcome, expected, "{report}");
+    assert!(report.to_string().contains("TLS"), "{report}");
+}
+
+/// A server answers nothing to what is no command.
+#[test]
+fn a_tls_client_on_a_plain_port_gets_no_answer() {
+    let scene = Scene::new();
+    let server = scene.server(&scene.right());
+    let url = format!("rediss://{}", server.address());
+    let builder = Redlock::builder()
+        .node(&url)
+        .connect_timeout(Duration::from_millis(200))
+        .tls(TlsOptions::new().authorities_pem(scene.authority.pem()));
+    let mut face = Which::Shared.build(builder);
+    let report = no_quorum(face.try_lock("tls", LONG));
+    let expected = NodeOutcome::Unreachable(LinkError::ConnectTimeout);
+    assert_eq!(report.nodes()[0].outcome, expected, "{report}");
+}
+
+/// What a server says that knows neither.
+#[test]
+fn what_is_no_tls_is_called_so() {
+    let scene = Scene::new();
+    let stranger = crate::servers::Stranger::new(crate::servers::Manner::Http);
+    let ca = scene.file("own.pem", &scene.authority.pem());
+    let url = stranger.url().replace("redis://", "rediss://");
+    refused(&format!("{url}?ca={ca}"), TlsFailure::NotTls);
+}
+
+/// A wrong certificate does not become right by trying often.
+#[test]
+fn a_wrong_certificate_is_not_tried_hot() {
+    let scene = Scene::new();
+    let server = scene.server(&scene.authority.server(&["127.0.0.1"], Span::Past));
+    let connections = || {
+        let count = server.raw().info("stats", "total_connections_received");
+        count.expect("a number").parse::<u32>().expect("a number")
+    };
+    let mut face = Which::Shared.build(at([server.url()]));
+    let (before, start) = (connections(), Instant::now());
+    while start.elapsed() < Duration::from_secs(1) {
+        no_quorum(face.try_lock("hot", LONG));
+        thread::sleep(Duration::from_millis(5));
+    }
+    let seconds = start.elapsed().as_secs_f64();
+    // One is the look from outside. Calls that need the node have it tried every 250 ms, besides the
+    // back-off, which begins with 25 to 50 ms and doubles.
+    let tries = f64::from(connections() - before - 1);
+    assert!(tries <= 6.0 + 5.0 * seconds, "{tries} in {seconds} s");
+}
+
+/// Each record in pieces of one byte, in either direction.
+#[test]
+fn torn_records_are_put_together() {
+    let scene = Scene::new();
+    let server = scene.server(&scene.right());
+    let proxy = Proxy::to(server.address_for_clients());
+    let ca = scene.encryption(&scene.right()).ca;
+    let url = format!("rediss://{}?ca={}", proxy.address(), ca.display());
+    let mut face = Which::Shared.build(at([url]));
+    proxy.set(Mischief::Drip(Duration::from_micros(100)));
+    works(&mut face, "torn");
+}

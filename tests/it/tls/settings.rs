@@ -1,0 +1,194 @@
+//! Settings of TLS that cannot be used: each is found when a handle is built, and named.
+
+use std::fs;
+use std::process::Command;
+
+use shearline::{
+    BuildError, ConfigError, Redlock, TlsError, TlsOptions, TlsPart, TlsProblem, UrlProblem,
+};
+
+use super::*;
+
+/// Builds every face with this URL, asserts that the errors are the same, and returns one.
+#[track_caller]
+fn error_of(query: &str) -> TlsError {
+    let builder = Redlock::builder().node(format!("rediss://127.0.0.1:1?{query}"));
+    let results = [
+        builder.build().map(drop),
+        builder.build_local().map(drop),
+        builder.build_driver().map(drop),
+        pollster::block_on(builder.build_async()).map(drop),
+    ];
+    let [error, others @ ..] = results.map(|result| match result {
+        Err(BuildError::Tls(error)) => error,
+        other => panic!("{query}: {other:?}"),
+    });
+    assert!(others.iter().all(|other| *other == error), "{others:?}");
+    error
+}
+
+/// Asserts that a handle of this URL is not built because of this file, which the text names.
+#[track_caller]
+fn fails(query: &str, part: TlsPart, file: &str, problem: TlsProblem) {
+    let error = error_of(query);
+    let found = (error.part, error.file.as_deref(), error.problem);
+    assert_eq!(found, (part, Some(file), problem), "{query}");
+    let text = error.to_string();
+    assert!(
+        text.contains("127.0.0.1:1 ") && text.contains(file),
+        "{text}"
+    );
+    assert!(!text.contains("PRIVATE KEY-----\n"), "{text}");
+    let advises = text.contains("openssl pkey");
+    assert_eq!(advises, problem == TlsProblem::Password, "{text}");
+}
+
+/// A block of PEM with nothing in it.
+fn broken(label: &str) -> String {
+    format!("-----BEGIN {label}-----\nAAAA\n-----END {label}-----\n")
+}
+
+#[test]
+fn authorities_that_cannot_be_used_are_found_when_a_handle_is_built() {
+    use TlsPart::Authorities;
+    let scene = Scene::new();
+    let key = scene.file("key", &scene.authority.client(Span::Now).key);
+    let empty = scene.file("empty", "nothing");
+    let broken = scene.file("broken", &broken("CERTIFICATE"));
+    let directory = scene.directory.path().display().to_string();
+    let missing = format!("{directory}/missing");
+    for (file, problem) in [
+        (missing, TlsProblem::Missing),
+        (empty, TlsProblem::Empty),
+        (key, TlsProblem::Empty),
+        (broken, TlsProblem::Malformed),
+        (directory, TlsProblem::Unreadable),
+    ] {
+        fails(&format!("ca={file}"), Authorities, &file, problem);
+    }
+}
+
+#[test]
+fn client_certificates_that_cannot_be_used_are_found_when_a_handle_is_built() {
+    use TlsPart::{Certificate, Key};
+    let scene = Scene::new();
+    let [own, other] = [(); 2].map(|()| scene.authority.client(Span::Now));
+    let ca = scene.file("ca", &scene.authority.pem());
+    let certificate = scene.file("certificate", &own.certificate);
+    let key = scene.file("key", &own.key);
+    let missing = format!("{}/missing", scene.directory.path().display());
+    let broken_certificate = scene.file("broken", &broken("CERTIFICATE"));
+    for (file, problem) in [
+        (&missing, TlsProblem::Missing),
+        (&key, TlsProblem::Empty),
+        (&broken_certificate, TlsProblem::Malformed),
+    ] {
+        let query = format!("ca={ca}&cert={file}&key={key}");
+        fails(&query, Certificate, file, problem);
+    }
+    let [pkcs8, older] = protect(&scene, &key);
+    for (file, problem) in [
+        (missing, TlsProblem::Missing),
+        (certificate.clone(), TlsProblem::Empty),
+        (
+            scene.file("broken key", &broken("PRIVATE KEY")),
+            TlsProblem::Malformed,
+        ),
+        (scene.file("other", &other.key), TlsProblem::KeyMismatch),
+        (pkcs8, TlsProblem::Password),
+        (older, TlsProblem::Password),
+    ] {
+        let path = file.replace(' ', "%20");
+        let query = format!("ca={ca}&cert={certificate}&key={path}");
+        fails(&query, Key, &file, problem);
+    }
+}
+
+#[test]
+fn what_is_no_name_or_not_used_is_found_when_a_handle_is_built() {
+    let scene = Scene::new();
+    let ca = scene.file("ca", &scene.authority.pem());
+    let error = error_of(&format!("ca={ca}&name=no%20name"));
+    let expected = (TlsPart::ServerName, TlsProblem::NotAName);
+    assert_eq!((error.part, error.problem), expected);
+    let unused = Redlock::builder().node("redis://h");
+    let unused = unused.tls(TlsOptions::new().server_name("h")).config();
+    assert_eq!(unused.err(), Some(ConfigError::TlsUnused));
+    let half = Redlock::builder().node("rediss://h?cert=c").config();
+    let problem = UrlProblem::Identity;
+    assert_eq!(half.err(), Some(ConfigError::Url { index: 0, problem }));
+}
+
+/// Returns the paths of the key with a password, in both forms.
+fn protect(scene: &Scene, key: &str) -> [String; 2] {
+    let directory = scene.directory.path().display();
+    let paths = [format!("{directory}/pkcs8"), format!("{directory}/older")];
+    let common = ["-in", key, "-aes256", "-passout", "pass:canary", "-out"];
+    for (path, form) in paths.iter().zip([
+        vec!["pkcs8", "-topk8", "-v2", "aes256"],
+        vec!["ec", "-aes256"],
+    ]) {
+        let rest = if form[0] == "ec" {
+            &common[..]
+        } else {
+            &["-in", key, "-passout", "pass:canary", "-out"]
+        };
+        let output = Command::new("openssl")
+            .args(form)
+            .args(rest)
+            .arg(path)
+            .output();
+        let output = output.expect("`openssl` is here");
+        assert!(
+            output.status.success(),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+    let labels = paths
+        .each_ref()
+        .map(|path| fs::read_to_string(path).expect("a key"));
+    assert!(labels[0].starts_with("-----BEGIN ENCRYPTED PRIVATE KEY-----"));
+    assert!(labels[1].contains("Proc-Type: 4,ENCRYPTED"));
+    paths
+}
+
+/// The block of the manual with the `openssl` lines, for a server of this test.
+fn commands_of_the_manual() -> String {
+    let page = fs::read_to_string("src/manual/tls.rs").expect("the page");
+    let lines = page.lines().map(|line| line.trim_start_matches("//!"));
+    let block: Vec<&str> = lines
+        .skip_while(|line| !line.starts_with(" openssl ecparam"))
+        .take_while(|line| !line.contains("```"))
+        .collect();
+    let commands = block.join("\n");
+    assert!(commands.contains("IP:10.0.0.1"), "{commands}");
+    commands.replace("IP:10.0.0.1", "IP:127.0.0.1")
+}
+
+#[test]
+fn the_commands_of_the_manual_make_certificates_that_work() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut shell = Command::new("sh");
+    let output = shell
+        .args(["-ec", &commands_of_the_manual()])
+        .current_dir(directory.path())
+        .output()
+        .expect("a shell");
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let read = |name: &str| fs::read_to_string(directory.path().join(name)).expect("a file");
+    let issued = Issued {
+        certificate: read("db1.pem"),
+        key: read("db1.key"),
+    };
+    let files = tempfile::tempdir().expect("a directory");
+    let encryption = Encryption::new(files.path(), &read("ca.pem"), &issued);
+    let server = Server::with(&Options::redis().encrypted(&encryption));
+    works(&mut Which::Shared.build(at([server.url()])), "manual");
+    let named = format!("{}&name=db1.example", server.url());
+    works(&mut Which::Local.build(at([named])), "manual");
+}
