@@ -147,16 +147,18 @@ impl Batch {
     #[inline(never)]
     pub(super) fn answered(&mut self, count: u8, value: Value<'_>) -> Result<(), Trouble> {
         let count = usize::from(count);
-        match value {
-            Value::Array(items) if items.len() == count => {
-                self.answers.extend(items.iter().map(Reply::of));
-            }
-            Value::Error(_) | Value::BulkError(_) => {
-                let reply = self.refusal(Reply::of(value));
-                self.answers.extend(core::iter::repeat_n(reply, count));
-            }
-            _ => return Err(Trouble::Link(LinkError::Protocol)),
+        if let Value::Error(_) | Value::BulkError(_) = value {
+            let reply = self.refusal(Reply::of(value));
+            self.answers.extend(core::iter::repeat_n(reply, count));
+            return Ok(());
         }
+        let Value::Array(items) = value else {
+            return Err(Trouble::Link(LinkError::Protocol));
+        };
+        if items.len() != count {
+            return Err(Trouble::Link(LinkError::Protocol));
+        }
+        self.answers.extend(items.iter().map(Reply::of));
         Ok(())
     }
 

@@ -191,7 +191,15 @@ impl Asker {
         match request {
             Request::Set { claim } | Request::FirstSet { claim } => Some(Self::Claim(claim)),
             Request::Question { operation, .. } => Some(Self::Operation(operation)),
-            _ => None,
+            Request::Handshake(_)
+            | Request::Release { .. }
+            | Request::Probe { .. }
+            | Request::Batch { .. }
+            | Request::Why { .. }
+            | Request::Withdrawn
+            | Request::Time
+            | Request::Track
+            | Request::Look { .. } => None,
         }
     }
 }

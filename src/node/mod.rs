@@ -521,7 +521,8 @@ impl Node {
 
     /// Returns `true` if it has something to write now.
     pub(crate) fn is_to_write(&self) -> bool {
-        !self.outbox.is_blocked() && !(self.outbox.is_empty() && self.batch.is_empty())
+        let empty = self.outbox.is_empty() && self.batch.is_empty();
+        !(empty || self.outbox.is_blocked())
     }
 
     /// Returns what to write now, if anything may be written.
