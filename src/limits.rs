@@ -97,7 +97,7 @@ pub const ROUNDS_FOR_KEEPING: usize = ROUNDS_MAX + ROUNDS_MAX / 2;
 /// have their outcome. So as many are sent in a second as the nodes answer, also when very many locks were
 /// taken at once: more would fill buffers, time out, and be sent in vain. Others wait behind them for some
 /// milliseconds at most.
-pub const EXTENSIONS_AT_ONCE: usize = 2048;
+pub const EXTENSIONS_AT_ONCE: usize = 8192;
 
 /// Most renewals in one command: the extensions of locks that are kept and are due together. A server takes 1
 /// to 2 microseconds for each, during which it serves nobody else; what many save over one is had by then.

@@ -106,7 +106,13 @@ impl World {
         let hold = there.users[resource].task.hold();
         let own = |hold: &&Hold| Some(token_of(&hold.lock.token())) == deed.command.token;
         let keep = hold.filter(own).and_then(|hold| hold.keep);
-        let Some(keep) = keep.filter(|_| deed.command.verb == Verb::Keep) else {
+        if deed.command.verb != Verb::Keep {
+            return;
+        }
+        let Some(keep) = keep else {
+            // It was let go in the turn of this one, whose answers are known in place of those before.
+            let spell = &mut self.oracle.calls[deed.peer][resource].keep.spell;
+            spell.from = spell.from.max(deed.begun.place);
             return;
         };
         let (in_turn, turn) = (there.in_turn, there.turn_place);

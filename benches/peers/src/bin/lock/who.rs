@@ -36,6 +36,13 @@ pub(crate) enum Who {
     MultiplexedMulti,
 }
 
+impl Who {
+    /// Returns `true` if it speaks TLS.
+    pub(crate) const fn is_over_tls(self) -> bool {
+        matches!(self, Self::FloorTls | Self::LocalTls | Self::RedlockTls)
+    }
+}
+
 impl fmt::Display for Who {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const RSLOCK: &str = concat!("rslock ", env!("RSLOCK_VERSION"));

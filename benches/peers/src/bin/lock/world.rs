@@ -78,8 +78,7 @@ impl World {
 
     /// A client of a case.
     pub(crate) fn client(&self, case: &Case, who: Who) -> Result<Box<dyn Client + '_>, Failure> {
-        let over_tls = matches!(who, Who::FloorTls | Who::LocalTls | Who::RedlockTls);
-        let urls = match over_tls {
+        let urls = match who.is_over_tls() {
             true => self.urls_over_tls(case.nodes),
             false => self.urls(case.nodes),
         };
@@ -256,13 +255,19 @@ mod tests {
     /// Keys that are left show that a client did not release, or not everywhere.
     #[test]
     fn every_client_locks_and_leaves_no_key() {
-        let servers = servers::start(3).unwrap();
+        let encryption = Encryption::new().unwrap();
+        let servers = servers::start_encrypted(3, &encryption).unwrap();
         let urls: Vec<String> = servers.iter().map(Server::url).collect();
+        let encrypted: Vec<String> = servers.iter().map(Server::url_over_tls).collect();
         for who in Who::value_variants() {
+            let urls = match who.is_over_tls() {
+                true => &encrypted,
+                false => &urls,
+            };
             for (callers, extending) in [(1, false), (1, true), (4, false)] {
                 let alone = Until::Cycles(8);
                 let mut log = Log::default();
-                let mut client = client(&urls, callers, extending, *who).unwrap();
+                let mut client = client(urls, callers, extending, *who).unwrap();
                 client.prepare().unwrap();
                 client.run(alone, &mut log).unwrap();
                 client.settle().unwrap();
