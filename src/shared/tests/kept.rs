@@ -136,3 +136,34 @@ fn a_kept_lock_of_a_broken_engine_is_lost() {
         assert!(!guard.is_valid() && guard.lost().is_lost());
     }
 }
+
+/// Its claim is forgotten some time after its end, and another lock gets the place of that.
+#[test]
+fn who_asks_about_a_kept_lock_that_is_over_takes_no_signal_from_another() {
+    let world = World::new();
+    let redlock = world.redlock();
+    let options = LockOptions::new(200 * MS).keep_for(MS);
+    let over = redlock.lock_with("a", &options).unwrap();
+    eventually("its claim is forgotten", || {
+        redlock.shared().enter().unwrap().engine.load().claims == 0
+    });
+    let options = LockOptions::new(Duration::from_secs(2));
+    for (name, options) in [("b", options.clone()), ("c", options.keep())] {
+        let guard = redlock.lock_with(name, &options).unwrap();
+        let (lost, at_risk) = (guard.lost(), guard.at_risk());
+        assert!(over.lost().is_lost() && over.at_risk().is_at_risk());
+        assert_eq!(over.health().failures, 0);
+        world.pause();
+        let since = clock::now();
+        block_on(at_risk);
+        block_on(lost);
+        let waited = clock::now().saturating_since(since);
+        assert!(waited < PATIENCE / 2, "no task was woken");
+        assert!(!guard.is_valid());
+        world.resume();
+        drop(guard);
+        world.assert_empty();
+    }
+    drop(over);
+    assert_eq!(slots(&redlock), 0);
+}
