@@ -167,3 +167,21 @@ fn who_asks_about_a_kept_lock_that_is_over_takes_no_signal_from_another() {
     drop(over);
     assert_eq!(slots(&redlock), 0);
 }
+
+/// One that another handle has kept.
+#[test]
+fn a_kept_lock_that_a_broken_handle_adopts_is_not_valid_there_and_not_kept() {
+    let world = World::new();
+    let (broken, redlock) = (world.redlock(), world.redlock());
+    break_engine(&broken);
+    let mut local = world.builder().build_local().unwrap();
+    let lock = redlock.lock_with("a", &kept(LONG)).unwrap().into_lock();
+    let kept_on = local.lock_with("b", &kept(LONG)).unwrap();
+    for lock in [lock, kept_on] {
+        let mut guard = broken.adopt(lock);
+        assert!(!guard.is_valid() && guard.lost().is_lost());
+        assert!(guard.keep().is_err());
+        assert_eq!(guard.health().validity, Duration::ZERO);
+        assert!(!guard.into_lock().is_kept());
+    }
+}
