@@ -193,3 +193,28 @@ fn the_names_of_locks_that_are_kept_are_found_whoever_wants_them_and_goes_again(
     );
     world.release(lock);
 }
+
+/// It was extended before it was kept, and its holder applies that when it is lost.
+#[test]
+fn an_outcome_of_the_time_before_it_was_kept_does_not_revive_a_lock_that_is_lost() {
+    for reply in [":1|", ":9001|"] {
+        let (mut world, mut lock) = World::held(1);
+        world.take(0);
+        match reply {
+            ":1|" => world.extend(&lock),
+            _ => world.ask_confirm(&lock),
+        };
+        world.take(0);
+        world.say(0, reply);
+        let before = world.events.remove(0);
+        world
+            .begins_to_keep(&mut lock, Duration::MAX)
+            .expect("valid");
+        world.sleep_until_sent(0);
+        world.say(0, ":0|");
+        assert!(!lock.is_valid_at(world.now));
+        world.events.insert(0, before);
+        world.apply_next(&mut lock);
+        assert!(!lock.is_valid_at(world.now), "{lock:?}");
+    }
+}
