@@ -148,7 +148,7 @@ fn who_asks_about_a_kept_lock_that_is_over_takes_no_signal_from_another() {
         redlock.shared().enter().unwrap().engine.load().claims == 0
     });
     let options = LockOptions::new(Duration::from_secs(2));
-    for (name, options) in [("b", options.clone()), ("c", options.keep())] {
+    for (name, options) in [("b", options), ("c", options.keep())] {
         let guard = redlock.lock_with(name, &options).unwrap();
         let (lost, at_risk) = (guard.lost(), guard.at_risk());
         assert!(over.lost().is_lost() && over.at_risk().is_at_risk());
