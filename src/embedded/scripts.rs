@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 
 use crate::node::{
     CHECKED_ACQUIRE, CHECKED_CONFIRM, CHECKED_EXTEND, CONFIRM, CONFIRM_SEVERAL, EXTEND,
-    EXTEND_SEVERAL, INSPECT, JOIN, RELEASE, RELEASE_SEVERAL, SET_IF_PERMITTED, Script,
+    EXTEND_EACH, EXTEND_SEVERAL, INSPECT, JOIN, RELEASE, RELEASE_SEVERAL, SET_IF_PERMITTED, Script,
     TAKE_SEVERAL,
 };
 use crate::resp::OwnedValue;
@@ -39,13 +39,14 @@ struct Known {
 type Run = fn(&mut Database<'_>, Millis, &Arguments<'_>) -> Answer;
 
 /// All that the node knows. [`Scripts`] names them by their places.
-static KNOWN: [Known; 13] = [
+static KNOWN: [Known; 14] = [
     Known::new(&RELEASE, |database, now, arguments| {
         release(database, now, arguments).map(OwnedValue::Integer)
     }),
     Known::new(&EXTEND, |database, now, arguments| {
         extend(database, now, arguments).map(OwnedValue::Integer)
     }),
+    Known::new(&EXTEND_EACH, extend_each),
     Known::new(&CONFIRM, |database, now, arguments| {
         confirm(database, now, arguments).map(OwnedValue::Integer)
     }),
@@ -413,6 +414,25 @@ fn extend(
         }
     }
     Ok(1)
+}
+
+/// Does what [`EXTEND_EACH`] does.
+fn extend_each(database: &mut Database<'_>, now: Millis, arguments: &Arguments<'_>) -> Answer {
+    let mut said = Vec::with_capacity(arguments.keys.len());
+    for (index, key) in arguments.keys.iter().enumerate() {
+        let of_key = Arguments {
+            key: Some(key),
+            token: arguments.rest.get(2 * index).copied(),
+            ttl: arguments.rest.get(2 * index + 1).copied(),
+            ..*arguments
+        };
+        said.push(match extend(database, now, &of_key) {
+            Ok(said) => OwnedValue::Integer(said),
+            Err(refusal) if refusal == NO_NUMBER => return Err(refusal), // No command was refused.
+            Err(refusal) => refusal.into_value(),
+        });
+    }
+    Ok(OwnedValue::array(said))
 }
 
 /// Does what [`CONFIRM`] does.

@@ -398,6 +398,8 @@ impl Claims {
             }
             Request::Question { .. }
             | Request::Probe { .. }
+            | Request::Batch { .. }
+            | Request::Withdrawn
             | Request::Why { .. }
             | Request::Handshake(_)
             | Request::Time

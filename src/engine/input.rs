@@ -145,6 +145,8 @@ impl Engine {
         parts.nodes.writing_to(node);
     }
 
+    // Inlined into the loop over what was received; an answer to a batch is the rare other caller.
+    #[inline(always)]
     fn heard(&mut self, now: Instant, node: NodeId, heard: Heard) -> Result<(), Trouble> {
         match heard {
             Heard::Admitted => self.admitted(now, node),
@@ -159,6 +161,7 @@ impl Engine {
                 self.stir_all(now);
             }
             Heard::Pushed => self.changed(now),
+            Heard::Batch => return self.heard_batch(now, node),
             Heard::Looked {
                 place,
                 left,
@@ -180,6 +183,16 @@ impl Engine {
                     .answered(now, node, request, reply, &mut self.parts)?;
                 return self.alarm(now, node, reply);
             }
+        }
+        Ok(())
+    }
+
+    /// `node` has answered several renewals at once. Each is an answer to a command of its own.
+    #[cold]
+    #[inline(never)]
+    fn heard_batch(&mut self, now: Instant, node: NodeId) -> Result<(), Trouble> {
+        while let Some(heard) = self.parts.nodes[node].next_in_batch(now) {
+            self.heard(now, node, heard)?;
         }
         Ok(())
     }

@@ -448,10 +448,7 @@ impl Nodes {
         self.probes.is_anything_due()
             || self.to_connect != NodeSet::EMPTY
             || self.to_disconnect != NodeSet::EMPTY
-            || self
-                .to_write
-                .iter()
-                .any(|node| self[node].offer().is_some())
+            || self.to_write.iter().any(|node| self[node].is_to_write())
     }
 
     /// Returns the next connection that is to be closed or opened.
@@ -472,7 +469,7 @@ impl Nodes {
     /// Returns the next node that has bytes to write.
     pub(super) fn next_to_write(&mut self) -> Option<NodeId> {
         for node in self.to_write.iter() {
-            if self[node].offer().is_some() {
+            if self[node].is_to_write() {
                 return Some(node);
             }
             self.to_write.remove(node);

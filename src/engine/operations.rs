@@ -554,7 +554,11 @@ fn learn(
             named(node, place, parts);
             Ok(None)
         }
-        Request::Handshake(_) | Request::Time | Request::Track => Ok(None),
+        Request::Handshake(_)
+        | Request::Batch { .. }
+        | Request::Withdrawn
+        | Request::Time
+        | Request::Track => Ok(None),
     }
 }
 
@@ -578,6 +582,8 @@ fn asked_by(request: Request, parts: &Parts) -> Option<OperationKey> {
         Request::Handshake(_)
         | Request::Release { .. }
         | Request::Probe { .. }
+        | Request::Batch { .. }
+        | Request::Withdrawn
         | Request::Why { .. }
         | Request::Time
         | Request::Track

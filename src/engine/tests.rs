@@ -9,6 +9,7 @@
 
 mod acquire;
 mod alarms;
+mod batches;
 mod bounds;
 mod calls;
 mod chaos;

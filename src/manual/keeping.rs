@@ -131,8 +131,12 @@
 //!
 //! # What it costs
 //!
-//! One command to each node for each half of a ttl. Those of all locks that are due in one turn go out in
-//! one write to each node. Where more than 48 locks are held, those that are due at about the same time are
+//! One extension on each node for each half of a ttl. Those of all locks that are due in one turn go out in
+//! one write to each node, up to 64 of them in one command: a script that does for each key what an extension
+//! does, and answers for each. That takes the server about half of its time for a key, and half of the bytes.
+//! Locks on several resources are extended one by one, and so are all locks of nodes with a
+//! [strict](crate::RestartGuard::Strict) guard, of nodes that refuse the script (it needs no other permission
+//! than an extension), and those that you extend yourself. Where more than 48 locks are held, those that are due at about the same time are
 //! extended together, up to a 64th of the time between two extensions early: a handle that keeps 10,000
 //! locks of 10 s extends some 60 times a second and not in every millisecond. At most
 //! [`EXTENSIONS_AT_ONCE`](crate::limits::EXTENSIONS_AT_ONCE) extensions are open at a time, and others wait

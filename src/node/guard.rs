@@ -105,11 +105,16 @@ impl Guard {
     /// Returns the last questions of a handshake, and behind them the scripts that the server is taught.
     pub(super) fn questions(&self) -> &'static [Step] {
         use Step::{Durability, Load, Memory, Replication, Server};
-        use Taught::{CheckedAcquire, CheckedExtend, Extend, Release};
+        use Taught::{CheckedAcquire, CheckedExtend, Extend, ExtendEach, Release};
         match self.kind {
-            Kind::Off | Kind::Observed => {
-                &[Server, Replication, Memory, Load(Release), Load(Extend)]
-            }
+            Kind::Off | Kind::Observed => &[
+                Server,
+                Replication,
+                Memory,
+                Load(Release),
+                Load(Extend),
+                Load(ExtendEach),
+            ],
             Kind::Strict(_) => &[
                 Server,
                 Replication,
@@ -155,7 +160,8 @@ impl Guard {
 
     /// Returns whether the answer of a server whose handshake is done counts. `stale`: it was asked
     /// under an older marker.
-    #[inline]
+    // Inlined: see the caller for single answers.
+    #[inline(always)]
     pub(super) fn judge(
         &mut self,
         now: Instant,

@@ -55,6 +55,8 @@ pub(crate) enum Step {
 pub(crate) enum Taught {
     Release,
     Extend,
+    /// Many of them at once.
+    ExtendEach,
     /// The `SET` with a marker check.
     CheckedAcquire,
     CheckedExtend,
@@ -65,6 +67,7 @@ impl Taught {
         match self {
             Self::Release => &script::RELEASE,
             Self::Extend => &script::EXTEND,
+            Self::ExtendEach => &script::EXTEND_EACH,
             Self::CheckedAcquire => &script::CHECKED_ACQUIRE,
             Self::CheckedExtend => &script::CHECKED_EXTEND,
         }
@@ -76,6 +79,7 @@ impl Taught {
             Self::Release => 0,
             Self::Extend | Self::CheckedExtend => 1,
             Self::CheckedAcquire => 2,
+            Self::ExtendEach => 3,
         }
     }
 }
@@ -195,7 +199,7 @@ pub(crate) struct Server {
 /// Which scripts a server holds.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Scripts {
-    known: [bool; 3],
+    known: [bool; 4],
     /// The server could not load them just now.
     postponed: bool,
 }

@@ -17,6 +17,7 @@
 //! Time-outs of rounds, the choice of what to send, and sockets.
 
 mod backoff;
+mod batch;
 mod clock;
 mod cluster;
 mod command;
@@ -57,6 +58,7 @@ use crate::time::Instant;
 use crate::timer::TimerKey;
 
 use backoff::Backoff;
+use batch::Batch;
 use clock::{Clock, TIME};
 use debt::Debts;
 use handshake::{Credentials, Server, Step, Taught};
@@ -85,8 +87,8 @@ pub(crate) use reply::{
 pub(crate) use script::{CHECKED_ACQUIRE, CHECKED_CONFIRM, CHECKED_EXTEND, Script};
 #[cfg(any(test, feature = "embedded"))]
 pub(crate) use script::{
-    CONFIRM, CONFIRM_SEVERAL, EXTEND, EXTEND_SEVERAL, INSPECT, JOIN, RELEASE, RELEASE_SEVERAL,
-    SET_IF_PERMITTED, TAKE_SEVERAL,
+    CONFIRM, CONFIRM_SEVERAL, EXTEND, EXTEND_EACH, EXTEND_SEVERAL, INSPECT, JOIN, RELEASE,
+    RELEASE_SEVERAL, SET_IF_PERMITTED, TAKE_SEVERAL,
 };
 pub(crate) use tracking::Remaining;
 pub use tracking::Waking;
@@ -109,6 +111,7 @@ pub(crate) struct Node {
     inbox: Inbox,
     outbox: Outbox,
     in_flight: InFlight,
+    batch: Batch,
     /// Pushes since the last answer.
     pushes: u32,
     /// It has refused its native way to release, and no script since.
@@ -154,6 +157,7 @@ impl Node {
             }),
             outbox: Outbox::default(),
             in_flight: InFlight::default(),
+            batch: Batch::default(),
             pushes: 0,
             native_refused: false,
             debts: Debts::default(),
@@ -198,7 +202,8 @@ impl Node {
     /// every request that was not answered, and whether its command may have left.
     pub(crate) fn disconnected(&mut self, trouble: Trouble) -> Vec<(Request, bool)> {
         let unsent = |start| self.outbox.is_unsent(start);
-        let lost: Vec<_> = self.in_flight.drain(unsent).collect();
+        let lost = self.in_flight.drain(unsent);
+        let lost: Vec<_> = lost.chain(self.batch.drain()).collect();
         self.outbox.clear();
         self.inbox.clear();
         self.phase = Phase::Down;
@@ -291,6 +296,7 @@ impl Node {
     // ----- asking ---------------------------------------------------------------------------
 
     /// Returns whether a question can be asked now, with room for its release later.
+    #[inline(always)]
     pub(crate) fn access(&self) -> Access {
         match (&self.phase, self.trouble) {
             (Phase::Ready { .. }, _) if self.is_suspect() || !self.has_room_for_question() => {
@@ -316,7 +322,8 @@ impl Node {
     }
 
     fn has_room_for_question(&self) -> bool {
-        self.in_flight.reserved() + 2 <= IN_FLIGHT_MAX / 2
+        // The bytes that are collected are few.
+        self.in_flight.reserved() + self.batch.len() + 2 <= IN_FLIGHT_MAX / 2
             && self.outbox.len() + COMMAND_BYTES_MAX <= OUT_BYTES_MAX / 2
     }
 
@@ -342,21 +349,38 @@ impl Node {
 
     fn put(&mut self, now: Instant, request: Request, command: &[u8]) {
         debug_assert!(self.hears(), "a command goes over a connection");
+        if !self.batch.is_empty() {
+            self.write_batch();
+        }
         let start = self.outbox.push(command);
         self.in_flight.push(request, now, start, command.len());
     }
 
     /// Takes the command for `request` out of the out buffer if none of its bytes has left.
     pub(crate) fn withdraw(&mut self, request: Request) -> bool {
+        if !self.batch.is_empty() && self.batch.withdraw(request) {
+            return true;
+        }
         if self.outbox.is_empty() {
             return false;
         }
         let unsent = |start| self.outbox.is_unsent(start);
-        let place = self.in_flight.withdraw(request, unsent);
-        if let Some((start, len)) = place {
-            self.outbox.withdraw(start, len);
+        let Some(len) = self.in_flight.withdraw(request, unsent) else {
+            return false;
+        };
+        self.outbox.withdraw(len);
+        if self.in_flight.is_mostly_withdrawn() {
+            self.sweep();
         }
-        place.is_some()
+        true
+    }
+
+    /// Removes what was withdrawn, all of it in one pass.
+    #[cold]
+    #[inline(never)]
+    fn sweep(&mut self) {
+        let (in_flight, outbox) = (&mut self.in_flight, &mut self.outbox);
+        outbox.remove(|remove| in_flight.sweep(remove));
     }
 
     /// Takes the `SET` of `claim` out of the out buffer if none of its bytes has left.
@@ -495,11 +519,27 @@ impl Node {
 
     // ----- writing --------------------------------------------------------------------------
 
-    pub(crate) fn offer(&self) -> Option<&[u8]> {
+    /// Returns `true` if it has something to write now.
+    pub(crate) fn is_to_write(&self) -> bool {
+        let empty = self.outbox.is_empty() && self.batch.is_empty();
+        !(empty || self.outbox.is_blocked())
+    }
+
+    /// Returns what to write now, if anything may be written.
+    pub(crate) fn offer(&mut self) -> Option<&[u8]> {
+        if !self.batch.is_empty() && !self.outbox.is_blocked() {
+            self.write_batch();
+        }
+        if self.outbox.has_withdrawn() {
+            self.sweep();
+        }
         self.outbox.offer()
     }
 
     pub(crate) fn transmitted(&mut self, len: usize) {
+        if self.outbox.has_withdrawn() {
+            self.sweep();
+        }
         self.outbox.transmitted(len);
     }
 
@@ -507,11 +547,17 @@ impl Node {
         self.outbox.unblock();
     }
 
+    /// Returns how many commands were looked at to withdraw some.
+    #[cfg(test)]
+    pub(crate) fn steps(&self) -> usize {
+        self.in_flight.steps()
+    }
+
     pub(crate) fn in_flight(&self) -> usize {
-        self.in_flight.len()
+        self.in_flight.len() + self.batch.len()
     }
 
     pub(crate) fn unsent(&self) -> usize {
-        self.outbox.len()
+        self.outbox.len() + self.batch.bytes()
     }
 }

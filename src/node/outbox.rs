@@ -17,6 +17,8 @@ pub(crate) struct Outbox {
     bytes: Vec<u8>,
     /// How many of `bytes` have left.
     sent: usize,
+    /// How many more of them belong to commands that were withdrawn.
+    withdrawn: usize,
     /// The position of the first byte of `bytes`.
     base: u64,
     /// The last write was cut short; nothing is offered until the socket is writable.
@@ -26,9 +28,20 @@ pub(crate) struct Outbox {
 impl Outbox {
     /// Queues `command`. Returns the position at which it starts.
     pub(crate) fn push(&mut self, command: &[u8]) -> u64 {
+        self.push_with(|bytes| bytes.extend_from_slice(command))
+    }
+
+    /// Queues the command that `write` appends. Returns the position at which it starts.
+    #[inline(always)]
+    pub(crate) fn push_with(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> u64 {
         let start = self.end();
-        self.bytes.extend_from_slice(command);
+        write(&mut self.bytes);
         start
+    }
+
+    /// Returns how many bytes there are from `start` on.
+    pub(crate) fn len_from(&self, start: u64) -> usize {
+        (self.end() - start) as usize
     }
 
     /// Returns what to write now, if anything may be written.
@@ -57,6 +70,11 @@ impl Outbox {
         }
     }
 
+    /// Returns `true` if nothing may be written until the socket is writable.
+    pub(crate) fn is_blocked(&self) -> bool {
+        self.blocked
+    }
+
     /// The socket can be written to again.
     pub(crate) fn unblock(&mut self) {
         self.blocked = false;
@@ -67,16 +85,43 @@ impl Outbox {
         self.base + self.sent as u64 <= start
     }
 
-    /// Takes the `len` bytes at `start` out again, of which none has left.
-    pub(crate) fn withdraw(&mut self, start: u64, len: usize) {
-        assert!(self.is_unsent(start), "what has left cannot be withdrawn");
-        let from = (start - self.base) as usize;
-        self.bytes.drain(from..from + len);
+    /// `len` bytes that have not left are not to leave. They stand there until [`remove`](Self::remove).
+    pub(crate) fn withdraw(&mut self, len: usize) {
+        self.withdrawn += len;
+    }
+
+    /// Returns `true` if bytes stand there that are not to leave.
+    #[inline]
+    pub(crate) fn has_withdrawn(&self) -> bool {
+        self.withdrawn != 0
+    }
+
+    /// Removes the bytes of all commands that were withdrawn. `places` calls what it is given with where each
+    /// starts, and how long it is, in their order.
+    pub(crate) fn remove(&mut self, places: impl FnOnce(&mut dyn FnMut(u64, usize))) {
+        let (mut kept, mut read) = (0, 0);
+        let Self { bytes, base, .. } = self;
+        places(&mut |start, len| {
+            let from = (start - *base) as usize;
+            if read != 0 {
+                bytes.copy_within(read..from, kept);
+                kept += from - read;
+            } else {
+                kept = from;
+            }
+            read = from + len;
+        });
+        if read != 0 {
+            let end = bytes.len();
+            bytes.copy_within(read..end, kept);
+            bytes.truncate(kept + end - read);
+        }
+        self.withdrawn = 0;
     }
 
     /// Returns how many bytes wait.
     pub(crate) fn len(&self) -> usize {
-        self.bytes.len() - self.sent
+        self.bytes.len() - self.sent - self.withdrawn
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -86,7 +131,7 @@ impl Outbox {
     /// Forgets everything: the connection is gone. Its memory is kept.
     pub(crate) fn clear(&mut self) {
         self.bytes.clear();
-        (self.sent, self.base, self.blocked) = (0, 0, false);
+        (self.sent, self.withdrawn, self.base, self.blocked) = (0, 0, 0, false);
     }
 
     /// Returns the position behind the last byte.
@@ -122,7 +167,8 @@ mod tests {
             starts.map(|start| outbox.is_unsent(start)),
             [false, false, true]
         );
-        outbox.withdraw(starts[2], 2);
+        outbox.withdraw(2);
+        outbox.remove(|remove| remove(starts[2], 2));
         outbox.unblock();
         assert_eq!(outbox.offer(), Some(&b"b"[..]));
     }
@@ -134,7 +180,9 @@ mod tests {
         let start = outbox.push(b"tail");
         outbox.transmitted(COMPACT_BYTES + 1);
         assert!(outbox.is_unsent(start));
-        outbox.withdraw(start, 4);
+        outbox.withdraw(4);
+        assert_eq!(outbox.len(), 9);
+        outbox.remove(|remove| remove(start, 4));
         outbox.unblock();
         assert_eq!(outbox.offer(), Some(&b"aaaaaaaaa"[..]));
     }

@@ -15,7 +15,7 @@ use crate::time::Instant;
 use super::Node;
 use super::guard::Guard;
 use super::handshake::{Next, Step};
-use super::in_flight::{Heard, InFlight, Request};
+use super::in_flight::{Heard, InFlight, Request, Sent};
 use super::phase::{Phase, Trouble};
 use super::question::Question;
 use super::reply::Reply;
@@ -64,6 +64,14 @@ impl Node {
                     true => return Ok(Some(Heard::Stepped)),
                     false => continue,
                 },
+                Request::Withdrawn => {
+                    self.in_flight.popped_withdrawn();
+                    return Err(Trouble::of_unasked(value));
+                }
+                Request::Batch { count } => {
+                    self.batch.answered(count, value)?;
+                    return Ok(Some(Heard::Batch));
+                }
                 Request::Track => {
                     tracking::answered(self.phase.server_mut(), value);
                     continue;
@@ -93,10 +101,7 @@ impl Node {
                             Reply::with_text(value)
                         }
                     };
-                    self.probed = 0;
-                    self.learn(now, reply);
-                    let stale = !self.in_flight.is_of_this_era(&sent);
-                    return Ok(Some(self.guard.judge(now, request, reply, stale)));
+                    return Ok(Some(self.answered(now, &sent, reply)));
                 }
             };
             let (guard, phase) = (&mut self.guard, &mut self.phase);
@@ -106,6 +111,15 @@ impl Node {
                 return Ok(heard);
             }
         }
+    }
+
+    /// Returns what it means that the server has answered what was `sent` by `reply`.
+    #[inline(always)]
+    pub(super) fn answered(&mut self, now: Instant, sent: &Sent, reply: Reply) -> Heard {
+        self.probed = 0;
+        self.learn(now, reply);
+        let stale = !self.in_flight.is_of_this_era(sent);
+        self.guard.judge(now, sent.request, reply, stale)
     }
 
     /// Asks a server again to load our scripts if it could not before and now answers one.

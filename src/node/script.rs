@@ -55,6 +55,19 @@ pub(crate) const EXTEND: Script = Script {
     sha1: "20e6e4505b7e6e25b7c6801967c3885864dca680",
 };
 
+/// Does [`EXTEND`] with each of several keys, whose tokens and ttls alternate in the arguments, and answers
+/// for each what that answers. A command that fails for one key is an error in its place, and does not keep
+/// the others from theirs.
+pub(crate) const EXTEND_EACH: Script = Script {
+    text: "local c,a=redis.pcall,{} for i,k in ipairs(KEYS) do \
+           local v,t,s=c('get',k),ARGV[2*i],0 \
+           if v==ARGV[2*i-1] then s=1 local p=c('pttl',k) \
+           if type(p)=='table' then s=p elseif p>=0 and p<tonumber(t) then \
+           p=c('pexpire',k,t) if type(p)=='table' then s=p end end \
+           elseif type(v)=='table' then s=v elseif v then s=-1 end a[i]=s end return a",
+    sha1: "596fd22d337b992de780f8a40edaf2091b27debb",
+};
+
 /// Tells for how many milliseconds the key lives on if it holds the token, and adds one, because it
 /// may be none: `0` not there, `-1` another's. A key that an operator made permanent lives for
 /// 285 000 years; a number of Lua is exact up to about there.

@@ -197,8 +197,8 @@ const NEAR: Time = 240 * MILLI;
 /// How many answers decide how far away a node is.
 const SAMPLES: u32 = 32;
 
-/// Scripts that a handshake loads: when both were answered, it is done.
-const SCRIPTS: u32 = 2;
+/// Scripts that a handshake loads: when all were answered, it is done.
+const SCRIPTS: u32 = 3;
 
 impl Path {
     const NEW: Self = Self {

@@ -30,7 +30,11 @@ use crate::written::Writing;
 const READ_BYTES: usize = 16 << 10;
 
 /// The most words of a command here.
-const WORDS_MAX: usize = 24;
+const WORDS_MAX: usize = 3 + 3 * 64;
+
+/// The digests of the script that extends many locks at once, and of that which extends one.
+const EXTEND_EACH: &[u8] = b"596fd22d337b992de780f8a40edaf2091b27debb";
+const EXTEND: &[u8] = b"20e6e4505b7e6e25b7c6801967c3885864dca680";
 
 #[derive(Debug)]
 pub(crate) struct Server {
@@ -515,7 +519,13 @@ impl World {
             }
             let begun = self.conns[conn].begun();
             let sent = self.conns[conn].far.consume(frame.len);
-            self.execute(server, conn, (sent, begun), words, &mut replies);
+            match words {
+                [_, EXTEND_EACH, count, rest @ ..] => {
+                    let each = rest.split_at(millis(count).unwrap_or(0) as usize);
+                    self.extend_each(server, conn, (sent, begun), each, &mut replies);
+                }
+                _ => self.execute(server, conn, (sent, begun), words, &mut replies),
+            }
         }
         let link = &mut self.conns[conn];
         link.far.commands = Some(commands);
@@ -524,6 +534,38 @@ impl World {
         self.replies = replies;
         self.push_changes(server);
         self.done_reading(server, conn);
+    }
+
+    /// Executes what one script does, each extension as if it were a command of its own. Their answers are
+    /// there when all of them are.
+    fn extend_each(
+        &mut self,
+        server: usize,
+        conn: usize,
+        sent: (Time, Writing),
+        (keys, arguments): (&[&[u8]], &[&[u8]]),
+        out: &mut Vec<u8>,
+    ) {
+        self.oracle.counts.sights.note("ExtendedTogether");
+        let header = format!("*{}\r\n", keys.len());
+        out.extend_from_slice(header.as_bytes());
+        let link = &mut self.conns[conn];
+        link.far.replied += header.len() as u64;
+        let (start, before) = (link.far.replied, link.answers.len());
+        for (key, own) in keys.iter().zip(arguments.chunks(2)) {
+            let words: [&[u8]; 6] = [b"EVALSHA", EXTEND, b"1", key, own[0], own[1]];
+            self.execute(server, conn, sent, &words, out);
+        }
+        let link = &mut self.conns[conn];
+        let end = link.far.replied;
+        for answer in link.answers.range_mut(before..) {
+            answer.end = end;
+        }
+        if let Some((from, to)) = &mut link.garbage
+            && start <= *from
+        {
+            *to = end;
+        }
     }
 
     /// A write waits, and what was read behind it.

@@ -7,7 +7,7 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Sights([u64; NAMES.len()]);
 
-const NAMES: [&str; 19] = [
+const NAMES: [&str; 20] = [
     // A confirmation succeeded; with an earlier end; for an unknown end.
     "Confirmed",
     "Shortened",
@@ -40,10 +40,12 @@ const NAMES: [&str; 19] = [
     // With narrow bounds: a call was refused for lack of room, and a node was not asked.
     "Saturated",
     "Full",
+    // Several extensions came in one command: only where engines keep locks.
+    "ExtendedTogether",
 ];
 
-/// The last ones, which are seen only in that build.
-const NARROW: usize = 2;
+/// The last ones, which are seen only in that build, or in worlds of one kind.
+const NARROW: usize = 3;
 
 impl Sights {
     pub(crate) fn note(&mut self, name: &str) {

@@ -66,6 +66,8 @@ pub(crate) struct Call {
     pub(crate) since: Time,
     pub(crate) begun: Instant,
     pub(crate) ttl: u64,
+    /// The end of the lock that it was about, as its user knew it then. Later answers do not count.
+    pub(crate) ends: Instant,
     /// How many calls there were before it.
     pub(crate) number: u64,
 }
@@ -288,6 +290,7 @@ impl World {
             since: self.now,
             begun: self.shown(client),
             ttl: ttl.as_millis() as u64,
+            ends: Instant::MAX,
         }
     }
 
@@ -1048,7 +1051,10 @@ impl World {
                 if let Some(asked) = &mut hold.confirming {
                     asked.overtaken = true;
                 }
-                let call = self.call(client, round, ttl);
+                let call = Call {
+                    ends: hold.lock.valid_until(),
+                    ..self.call(client, round, ttl)
+                };
                 self.extend_begun(client, user, verb, &call, hold);
                 Some(call)
             }

@@ -61,8 +61,14 @@ impl<'a> Several<'a> {
     }
 
     /// Lets `key`, which is there, live for the ttl at least.
-    fn raise(&self, database: &mut Database<'_>, now: Millis, key: &[u8]) -> Result<(), Refusal> {
-        let left = database.entry(key, now).map_or(-1, |entry| entry.pttl(now));
+    fn raise(
+        &self,
+        database: &mut Database<'_>,
+        now: Millis,
+        arguments: &Arguments<'_>,
+        key: &[u8],
+    ) -> Result<(), Refusal> {
+        let left = arguments.left(database, now, key).unwrap_or(-1);
         // Lua counts in doubles.
         let ttl = self.ttl.unwrap_or_default();
         if left >= 0 && (left as f64) < lua_number(ttl).ok_or(NO_NUMBER)? {
@@ -112,7 +118,7 @@ pub(super) fn take(database: &mut Database<'_>, now: Millis, arguments: &Argumen
             };
             let words: [&[u8]; 3] = [b"nx", b"px", ttl];
             if set_in(database, now, key, token, &words)? == OwnedValue::Null {
-                several.raise(database, now, key)?;
+                several.raise(database, now, arguments, key)?;
             }
         }
     }
@@ -129,7 +135,7 @@ pub(super) fn extend(
     let said = several.all_hold(database, now, arguments)?;
     if said == 1 {
         for key in several.names {
-            several.raise(database, now, key)?;
+            several.raise(database, now, arguments, key)?;
         }
     }
     several.answer(database, now, arguments, said)

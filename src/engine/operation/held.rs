@@ -172,8 +172,11 @@ impl LockQuestion {
         let request = self.request(cx.round.key);
         let there = cx.parts.nodes.writing_to(node);
         let life = self.entry.delay().life(cx.round.ttl);
-        let bytes = there.question(self.question, command, &self.entry, life, by_text);
-        there.send(cx.now, request, bytes);
+        let renewed = self.own && !by_text && there.renew(cx.now, request, &self.entry, life);
+        if !renewed {
+            let bytes = there.question(self.question, command, &self.entry, life, by_text);
+            there.send(cx.now, request, bytes);
+        }
         cx.round[node].asked = true;
     }
 

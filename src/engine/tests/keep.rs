@@ -4,7 +4,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 use super::*;
-use crate::limits::EXTENSIONS_AT_ONCE;
+use crate::limits::{BATCH_MAX, EXTENSIONS_AT_ONCE};
 
 mod adopted;
 mod at_risk;
@@ -16,7 +16,7 @@ const SECOND: Duration = Duration::from_secs(1);
 /// What a lock of [`TTL`] has at most.
 const VALIDITY: Duration = Duration::from_millis(9_898);
 
-const EXTEND: &str = "EVALSHA extend";
+pub(super) const EXTEND: &str = "EVALSHA extend";
 
 impl World {
     /// `nodes` nodes that have granted a lock with `options`.
@@ -26,7 +26,7 @@ impl World {
         (world, lock)
     }
 
-    fn kept_lock(&mut self, resource: &[u8], options: LockOptions) -> Lock {
+    pub(super) fn kept_lock(&mut self, resource: &[u8], options: LockOptions) -> Lock {
         self.acquire_of(resource, &options.tries(1));
         self.all_say(0..self.sent.len(), "+OK|");
         self.take_all();
@@ -34,7 +34,7 @@ impl World {
     }
 
     /// Sleeps until `node` is sent something. Returns for how long, and what.
-    fn sleep_until_sent(&mut self, node: usize) -> (Duration, Vec<String>) {
+    pub(super) fn sleep_until_sent(&mut self, node: usize) -> (Duration, Vec<String>) {
         let start = self.now;
         while self.sent[node].is_empty() && self.events.is_empty() {
             self.sleep_until_timer();
@@ -43,10 +43,10 @@ impl World {
     }
 
     /// Does what the engine wants done. Returns how often `node` was written to, and how many commands.
-    fn drain_counting(&mut self, node: usize) -> (usize, usize) {
+    fn drain_counting(&mut self, node: usize) -> (usize, Vec<String>) {
         let before = self.writes[node];
         self.drain();
-        (self.writes[node] - before, self.take(node).len())
+        (self.writes[node] - before, self.take(node))
     }
 
     /// The one event is an extension that the engine has made. Returns the end of `lock`.
@@ -66,7 +66,7 @@ impl World {
 
     /// The first event is an extension that failed.
     #[track_caller]
-    fn was_not_kept(&mut self) -> ExtendError {
+    pub(super) fn was_not_kept(&mut self) -> ExtendError {
         match self.events.remove(0) {
             Event::Kept {
                 result: Err(error), ..
@@ -81,11 +81,9 @@ impl World {
         while self.engine.poll_timeout().is_some_and(|(at, _)| at < end) {
             self.sleep_until_timer();
             for node in nodes.clone() {
-                for sent in self.take(node) {
-                    assert_eq!(sent, EXTEND);
-                    self.say(node, ":1|");
-                    extensions += usize::from(node == nodes.start);
-                }
+                let sent = self.take(node);
+                self.say(node, &answers(&sent, ":1|"));
+                extensions += renewals(&sent) * usize::from(node == nodes.start);
             }
             assert!(
                 self.events
@@ -98,7 +96,34 @@ impl World {
     }
 }
 
-fn kept() -> LockOptions {
+/// Returns how many renewals are in `sent`.
+pub(super) fn renewals(sent: &[String]) -> usize {
+    sent.iter()
+        .map(|command| in_batch(command).unwrap_or(1))
+        .sum()
+}
+
+/// Returns the answer to the extensions in `sent`, where each is answered by `reply`.
+pub(super) fn answers(sent: &[String], reply: &str) -> String {
+    let answer = |command: &String| {
+        assert!(command.starts_with(EXTEND), "{command}");
+        match in_batch(command) {
+            Some(count) => format!("*{count}|{}", reply.repeat(count)),
+            None => reply.to_string(),
+        }
+    };
+    sent.iter().map(answer).collect()
+}
+
+/// Returns how many renewals are in `command`, if it is a batch.
+fn in_batch(command: &str) -> Option<usize> {
+    command
+        .strip_prefix(EXTEND)?
+        .strip_prefix(' ')
+        .map(|each| each.split(", ").count())
+}
+
+pub(super) fn kept() -> LockOptions {
     LockOptions::new(TTL).keep()
 }
 
@@ -370,9 +395,10 @@ fn extensions_that_are_due_together_go_out_in_one_write() {
         let Output::Transmit { node, bytes } = output else {
             panic!("{output:?}")
         };
-        let (len, word) = (bytes.len(), b"EVALSHA");
-        let pieces = bytes.windows(word.len());
-        assert_eq!(pieces.filter(|piece| piece == word).count(), LOCKS);
+        let count = |word: &[u8]| bytes.windows(word.len()).filter(|at| *at == word).count();
+        assert_eq!(count(b"EVALSHA"), LOCKS.div_ceil(BATCH_MAX));
+        assert_eq!(count(b"$5\r\n10000\r\n"), LOCKS);
+        let len = bytes.len();
         assert_eq!(node, id(writes), "one to each");
         writes += 1;
         world.engine.handle(at, Input::Transmitted { node, len });
@@ -536,11 +562,8 @@ fn the_extensions_of_many_locks_go_out_together() {
         world.sleep_until_timer();
         let sent = world.take(0);
         turns += usize::from(!sent.is_empty());
-        extensions += sent.len();
-        for command in sent {
-            assert_eq!(command, EXTEND);
-            world.say(0, ":1|");
-        }
+        extensions += renewals(&sent);
+        world.say(0, &answers(&sent, ":1|"));
         world.events.clear();
     }
     assert!((LOCKS..=LOCKS + 32).contains(&extensions), "{extensions}");
@@ -563,15 +586,12 @@ fn too_many(beyond: usize) -> (World, Vec<Lock>) {
 fn extensions_beyond_the_bound_wait_for_others_and_go_out_together() {
     let (mut world, locks) = too_many(52);
     let (_, sent) = world.sleep_until_sent(0);
-    assert_eq!(sent.len(), EXTENSIONS_AT_ONCE);
+    assert_eq!(renewals(&sent), EXTENSIONS_AT_ONCE);
     // Each that is answered makes room for another, and what one read brings for as many at once.
-    for answered in [1, 10, 41] {
-        let bytes = ":1|".repeat(answered);
-        world.say_undrained(0, &bytes);
-        let (writes, sent) = world.drain_counting(0);
-        assert_eq!((writes, sent), (1, answered));
-    }
-    world.say(0, &":1|".repeat(EXTENSIONS_AT_ONCE));
+    world.say_undrained(0, &answers(&sent[..1], ":1|"));
+    let (writes, more) = world.drain_counting(0);
+    assert_eq!((writes, renewals(&more), more.len()), (1, 52, 1));
+    world.say(0, &answers(&[&sent[1..], &more].concat(), ":1|"));
     assert_eq!(world.take(0), NOTHING);
     let is_kept = |event: &Event| matches!(event, Event::Kept { result: Ok(_), .. });
     assert!(world.events.iter().all(is_kept));
@@ -591,10 +611,11 @@ fn extensions_beyond_the_bound_wait_for_others_and_go_out_together() {
 fn extensions_that_wait_are_sent_when_others_have_failed() {
     let (mut world, locks) = too_many(7);
     let (_, sent) = world.sleep_until_sent(0);
-    assert_eq!(sent.len(), EXTENSIONS_AT_ONCE);
-    world.all_say(0..1, &"-ERR x|".repeat(EXTENSIONS_AT_ONCE));
-    assert_eq!(world.take(0).len(), 7);
-    world.say(0, &":1|".repeat(7));
+    assert_eq!(renewals(&sent), EXTENSIONS_AT_ONCE);
+    world.all_say(0..1, &answers(&sent, "-ERR x|"));
+    let sent = world.take(0);
+    assert_eq!(renewals(&sent), 7);
+    world.say(0, &answers(&sent, ":1|"));
     let kept = |event: &&Event| matches!(event, Event::Kept { result: Ok(_), .. });
     assert_eq!(world.events.iter().filter(kept).count(), 7);
     drop(locks);
@@ -603,14 +624,16 @@ fn extensions_that_wait_are_sent_when_others_have_failed() {
 #[test]
 fn a_lock_that_is_released_while_its_extension_waits_is_not_extended() {
     let (mut world, mut locks) = too_many(3);
-    world.sleep_until_sent(0);
+    let (_, sent) = world.sleep_until_sent(0);
     // The last three wait; one of them is released, and the name is taken again.
     world.release(locks.remove(EXTENSIONS_AT_ONCE + 1));
     assert_eq!(world.take(0), ["EVALSHA release"]);
-    world.say(0, &":1|".repeat(EXTENSIONS_AT_ONCE));
-    assert_eq!(world.take(0), [EXTEND; 2]);
-    world.say(0, ":1|:1|:1|");
+    world.say(0, &answers(&sent, ":1|"));
+    let sent = world.take(0);
+    let [first, last] = [EXTENSIONS_AT_ONCE, EXTENSIONS_AT_ONCE + 2];
+    assert_eq!(sent, [format!("{EXTEND} k{first} 10000, k{last} 10000")]);
+    world.say(0, &(":1|".to_string() + &answers(&sent, ":1|")));
     world.events.clear();
     let count = world.sleep_keeping(VALIDITY / 2 + MS, 0..1);
-    assert_eq!(count + world.take(0).len(), EXTENSIONS_AT_ONCE + 2);
+    assert_eq!(count + renewals(&world.take(0)), EXTENSIONS_AT_ONCE + 2);
 }

@@ -54,6 +54,7 @@ fn what_is_owed_goes_first_on_the_next_connection() {
             "INFO replication",
             "INFO memory",
             "SCRIPT LOAD",
+            "SCRIPT LOAD",
             "SCRIPT LOAD"
         ]
     );

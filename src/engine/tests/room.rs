@@ -139,3 +139,26 @@ fn a_confirmation_that_waits_for_room_is_not_sent_behind_its_node_timeout() {
         world.unconfirmed();
     });
 }
+
+/// A socket takes nothing, and the time of very many attempts is up: to withdraw what they have put into the
+/// out buffer looks at each of them a few times, and not at all others for each.
+#[test]
+fn what_waits_for_a_socket_is_withdrawn_with_few_steps_each() {
+    const CALLS: usize = 10_000;
+    let mut world = World::ready(3);
+    world.window[2] = 0;
+    let options = LockOptions::new(TTL).tries(1);
+    for index in 0..CALLS {
+        world.acquire_of(format!("k{index}").as_bytes(), &options);
+        // Two do not answer; they have read it.
+        world.sent.iter_mut().for_each(Vec::clear);
+    }
+    assert_eq!(world.engine.parts.nodes[id(2)].in_flight(), CALLS);
+    while world.engine.parts.nodes[id(2)].in_flight() != 0 {
+        world.sleep_until_timer();
+    }
+    let steps = world.engine.parts.nodes[id(2)].steps();
+    assert!(steps < 8 * CALLS, "{steps}");
+    world.make_room(2);
+    assert_eq!(world.take(2), NOTHING, "nothing is sent late");
+}

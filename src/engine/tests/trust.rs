@@ -53,7 +53,7 @@ fn a_server_that_does_not_tell_its_run_id_is_not_trusted() {
     world.lose(0);
     world.reconnect(0);
     world.welcome(0);
-    world.say(0, "$-1|$-1|$-1|$-1|$-1|");
+    world.say(0, "$-1|$-1|$-1|$-1|$-1|$-1|");
     assert!(world.quarantined_until(0).is_some());
     let untold = Err(TrustError::NoRunId);
     assert_eq!(world.engine.trust(world.now, id(0), "run0"), untold);

@@ -192,6 +192,7 @@ impl World {
             "INFO memory",
             "SCRIPT LOAD",
             "SCRIPT LOAD",
+            "SCRIPT LOAD",
         ];
         assert_eq!(self.take(node), asked);
         self.finish(node, &format!("run{node}"));
@@ -326,10 +327,16 @@ pub(super) fn greeting(server: &str) -> String {
     format!("${len}|{server}|$-1|$-1|{}", digests())
 }
 
-/// The answers to two `SCRIPT LOAD`.
+/// The answers to the `SCRIPT LOAD` of a handshake.
 pub(super) fn digests() -> String {
-    let [release, extend] = [crate::node::RELEASE.sha1, crate::node::EXTEND.sha1];
-    format!("$40|{release}|$40|{extend}|")
+    let scripts = [
+        &crate::node::RELEASE,
+        &crate::node::EXTEND,
+        &crate::node::EXTEND_EACH,
+    ];
+    scripts
+        .map(|script| format!("$40|{}|", script.sha1))
+        .concat()
 }
 
 /// The milliseconds in a plain `SET` or an extension.
@@ -384,6 +391,13 @@ fn shown(value: Value<'_>) -> String {
                 ttl.map(core::slice::from_ref).unwrap_or_default(),
             ];
             shown.concat().join(" ")
+        }
+        verb @ "EVALSHA" if words[1] == crate::node::EXTEND_EACH.sha1 => {
+            let keys: usize = words[2].parse().expect("a number");
+            let (keys, arguments) = words[3..].split_at(keys);
+            let each = keys.iter().zip(arguments.chunks(2));
+            let each: Vec<_> = each.map(|(key, of)| format!("{key} {}", of[1])).collect();
+            format!("{verb} extend {}", each.join(", "))
         }
         verb @ ("EVAL" | "EVALSHA") => {
             let script = match words.len() {

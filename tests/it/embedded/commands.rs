@@ -35,6 +35,19 @@ const INSPECT: (&str, &str) = (
 );
 const EXTEND_SHA1: &str = "20e6e4505b7e6e25b7c6801967c3885864dca680";
 
+/// The one for many extensions at once, with its digest.
+const EXTEND_EACH: (&str, &str) = (
+    concat!(
+        "local c,a=redis.pcall,{} for i,k in ipairs(KEYS) do ",
+        "local v,t,s=c('get',k),ARGV[2*i],0 ",
+        "if v==ARGV[2*i-1] then s=1 local p=c('pttl',k) ",
+        "if type(p)=='table' then s=p elseif p>=0 and p<tonumber(t) then ",
+        "p=c('pexpire',k,t) if type(p)=='table' then s=p end end ",
+        "elseif type(v)=='table' then s=v elseif v then s=-1 end a[i]=s end return a",
+    ),
+    "596fd22d337b992de780f8a40edaf2091b27debb",
+);
+
 /// The same of the scripts of the strict restart guard, with their digests.
 const ACQUIRE: (&str, &str) = (
     concat!(
@@ -263,6 +276,7 @@ impl Commands {
             20 => self.many("EXISTS"),
             21 => [self.keyed("LPUSH"), vec![self.value(), self.value()]].concat(),
             // Clients without the password may not send so many words.
+            25 if self.password.is_none() => self.extend_each(),
             26 if self.password.is_none() => self.several(),
             22..27 => self.script(),
             27..31 => self.fenced(),
@@ -395,6 +409,23 @@ impl Commands {
         several
     }
 
+    /// The script for many extensions at once. Sometimes a ttl is none.
+    fn extend_each(&mut self) -> Words {
+        let (text, digest) = EXTEND_EACH;
+        let keys = self.below(5);
+        let mut each = self.by_either(text, digest, &keys.to_string());
+        each.extend((0..keys).map(|_| self.key()));
+        for _ in 0..keys {
+            let token = self.value();
+            let ttl = match self.one_in(20) {
+                true => self.pick(&["inf", "nan", "1e30", " 7 ", "1.5", "x"]).into(),
+                false => self.millis(),
+            };
+            each.extend([token, ttl]);
+        }
+        each
+    }
+
     /// A script of the strict guard, with as many keys and arguments as the library gives it.
     fn fenced(&mut self) -> Words {
         match self.below(8) {
@@ -482,6 +513,7 @@ impl Commands {
                 let texts = [
                     RELEASE,
                     EXTEND,
+                    EXTEND_EACH.0,
                     CONFIRM,
                     INSPECT.0,
                     strict[self.below(4)],

@@ -132,7 +132,7 @@ impl World {
             let lost = there.paths[node].lost_at;
             let answers = entry.answers(there.process, call.since) && entry.is_read();
             // An answer that was read later may have come too late.
-            let soon = entry.read_shown < call.begun.saturating_add(TOO_SOON);
+            let soon = entry.read_shown < call.begun.saturating_add(TOO_SOON).min(call.ends);
             // A release does not wait for a node that was not connected at the call, or has refused
             // it. If several are asked for again, it is not known which of them was answered.
             let was_ready = there.paths[node].ready_at < call.since;

@@ -239,6 +239,7 @@ impl World {
         }
         if longer {
             let call = Call {
+                ends: Instant::MAX,
                 number: 0,
                 round: keep.round,
                 since: calls.since,
@@ -297,10 +298,14 @@ impl World {
         let keep = hold.keep.filter(|_| !hold.told)?;
         let until = hold.lock.valid_until();
         let half = until.saturating_sub(longest_validity(keep.ttl) / 2);
-        // From then on it may have been tried; and before, if a request has found an earlier end that was not
+        // A little before, those are begun that are due together. From then on it may have been tried; and
+        // before, if a request has found an earlier end that was not
         // told yet, or never will be.
         let unknown = hold.unasked.is_some() || hold.confirming.is_some();
-        let due = ticked < half && !unknown && self.may_be_extended(hold, keep, until);
+        let early = longest_validity(keep.ttl) / 128;
+        let due = ticked < half.saturating_sub(early)
+            && !unknown
+            && self.may_be_extended(hold, keep, until);
         due.then_some(("an extension of a kept lock", half))
     }
 

@@ -216,6 +216,7 @@ mod tests {
         let shown = Instant::from_millis(1_000);
         let engine = &mut world.clients[0].engine;
         Call {
+            ends: Instant::MAX,
             round: engine.acquire(shown, &request).expect("there is room"),
             since: 0,
             begun: shown,

@@ -37,13 +37,13 @@ use crate::plan::{Guard, LONGEST_REST, SHORTEST_REST};
 use crate::user::{Call, Task};
 use crate::world::World;
 
-/// Commands of a handshake: `HELLO`, `AUTH`, `CLIENT SETNAME`, `SELECT`, three `INFO`, and two
-/// scripts. For every error two more: the scripts again.
-const GREETING: u32 = 9;
+/// Commands of a handshake: `HELLO`, `AUTH`, `CLIENT SETNAME`, `SELECT`, three `INFO`, and three
+/// scripts. For every error three more: the scripts again.
+const GREETING: u32 = 10;
 
-/// The same where servers carry markers, with a third script and the joins: the first, and one for
+/// The same where servers carry markers, with the joins: the first, and one for
 /// each longer ttl. One more for every answer that does not count.
-const GREETING_AND_RAISE: u32 = GREETING + 2;
+const GREETING_AND_RAISE: u32 = GREETING + 1;
 
 /// The shortest time after which a refused release is repeated, a little less by true time.
 const TRY_AGAIN: Time = 240 * MILLI;
@@ -397,7 +397,7 @@ impl World {
         let most = if self.plan.guard == Guard::Strict {
             GREETING_AND_RAISE + 3 * link.errors + link.asked_to_join
         } else {
-            GREETING + 2 * link.errors
+            GREETING + 3 * link.errors
         };
         link.errors += u32::from(said.is_error());
         if link.talk > most {

@@ -350,6 +350,7 @@ mod tests {
         let engine = &mut world.clients[0].engine;
         let round = engine.acquire(Instant::from_millis(1_000), &request);
         let call = |after: u64| Call {
+            ends: Instant::MAX,
             number: 0,
             round: round.clone().expect("there is room"),
             since: after * MILLI,

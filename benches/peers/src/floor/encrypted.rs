@@ -4,10 +4,11 @@
 //! a server is in it too.
 
 use std::fmt;
-use std::io::{ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::thread;
 
 use rustix::event::epoll;
 use rustls::crypto::ring;
@@ -105,24 +106,52 @@ impl Node {
     fn write(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         self.tls.writer().write_all(bytes)?;
         while self.tls.wants_write() {
-            self.tls.write_tls(&mut self.stream)?;
+            match self.tls.write_tls(&mut self.stream) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => thread::yield_now(),
+                result => _ = result?,
+            }
         }
         Ok(())
     }
 
-    /// Reads what is there, and counts. The answers of one step fit into the first read.
+    /// Reads what is there, and counts. A read that does not fill its buffer has drained the socket.
     fn answers(&mut self) -> Result<usize, Failure> {
-        match self.tls.read_tls(&mut self.stream) {
-            Ok(0) => return Err("a server closed its connection".into()),
-            Ok(_) => {}
-            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-            Err(error) => return Err(error.into()),
+        let mut answers = 0;
+        loop {
+            let mut tap = Tap {
+                stream: &mut self.stream,
+                is_short: true,
+            };
+            match self.tls.read_tls(&mut tap) {
+                Ok(0) => return Err("a server closed its connection".into()),
+                Ok(_) => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error.into()),
+            }
+            let is_short = tap.is_short;
+            let plain = self.tls.process_new_packets()?.plaintext_bytes_to_read();
+            let mut buffer = [0; 4 << 10];
+            let buffer = buffer.get_mut(..plain).ok_or("more than answers")?;
+            self.tls.reader().read_exact(buffer)?;
+            answers += count(buffer)?;
+            if is_short {
+                return Ok(answers);
+            }
         }
-        let plain = self.tls.process_new_packets()?.plaintext_bytes_to_read();
-        let mut buffer = [0; 1024];
-        let buffer = buffer.get_mut(..plain).ok_or("more than answers")?;
-        self.tls.reader().read_exact(buffer)?;
-        count(buffer)
+    }
+}
+
+/// Remembers whether a read got less than it asked for.
+struct Tap<'a> {
+    stream: &'a mut TcpStream,
+    is_short: bool,
+}
+
+impl Read for Tap<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let len = self.stream.read(buffer)?;
+        self.is_short = len < buffer.len();
+        Ok(len)
     }
 }
 
@@ -143,7 +172,7 @@ impl Caller for Encrypted {
 
     fn settle(&mut self) -> Result<(), Failure> {
         self.wait(self.nodes.len())?;
-        std::thread::sleep(PAUSE);
+        thread::sleep(PAUSE);
         Ok(())
     }
 }

@@ -109,8 +109,6 @@ const TLS: Case = Case {
         Rule::Ratio(Metric::Cpu, Who::LocalTls, Who::Local, AtMost(1.5)),
         Rule::Ratio(P50, Who::RedlockTls, Who::Redlock, AtMost(1.25)),
         Rule::Ratio(Metric::Cpu, Who::RedlockTls, Who::Redlock, AtMost(1.5)),
-        // Of this the servers have their share; and as without TLS.
-        Rule::Ratio(P50, Who::FloorTls, Who::Floor, AtMost(1.25)),
         Rule::Ratio(P50, Who::LocalTls, Who::FloorTls, AtMost(1.15)),
     ],
     ..SOME

@@ -1,0 +1,370 @@
+//! Stories of renewals that go to a node in one command.
+
+use super::keep::{EXTEND, answers, kept, renewals};
+use super::*;
+use crate::limits::{BATCH_BYTES_MAX, BATCH_MAX};
+
+const NOSCRIPT: &str = "-NOSCRIPT x|";
+
+/// A node that has granted `count` kept locks: k0, k1 and so on.
+fn keeping(count: usize) -> (World, Vec<Lock>) {
+    let mut world = World::ready(1);
+    let locks = (0..count).map(|index| world.kept_lock(format!("k{index}").as_bytes(), kept()));
+    let locks = locks.collect();
+    (world, locks)
+}
+
+/// The same, whose renewals are due, and were sent in these commands.
+fn due(count: usize) -> (World, Vec<Lock>, Vec<String>) {
+    let (mut world, locks) = keeping(count);
+    let (_, sent) = world.sleep_until_sent(0);
+    (world, locks, sent)
+}
+
+/// The batch of the locks with these numbers.
+fn batch(numbers: &[usize]) -> String {
+    let each: Vec<_> = numbers.iter().map(|it| format!("k{it} 10000")).collect();
+    format!("{EXTEND} {}", each.join(", "))
+}
+
+impl World {
+    /// Lets the renewals begin that are due next. The engine is not asked what is to be written.
+    fn begin_renewals(&mut self) {
+        let before = self.engine.load().in_flight;
+        while self.engine.load().in_flight <= before {
+            let (at, _) = self.engine.poll_timeout().expect("a timer");
+            self.now = self.now.max(at);
+            self.engine.handle(self.now, Input::Tick);
+        }
+    }
+
+    /// The outcome of the extension of `lock`: `None` if there is none yet.
+    fn outcome(&self, lock: &Lock) -> Option<Result<(), ExtendError>> {
+        let mut outcomes = self.events.iter().filter_map(|event| match event {
+            Event::Kept { lock: kept, result } if *kept == lock.id() => {
+                Some(result.clone().map(|_| ()))
+            }
+            _ => None,
+        });
+        let outcome = outcomes.next();
+        assert_eq!(outcomes.next().map(|_| ()), None, "one outcome each");
+        outcome
+    }
+
+    /// Besides extensions there is a release, and it has done its work.
+    #[track_caller]
+    fn only_released(&mut self) {
+        self.events
+            .retain(|event| !matches!(event, Event::Kept { .. }));
+        assert!(self.unlocked().is_ok());
+    }
+
+    fn kept_each(&self, locks: &[Lock]) -> Vec<bool> {
+        let outcomes = locks.iter().map(|lock| self.outcome(lock));
+        outcomes
+            .map(|outcome| matches!(outcome, Some(Ok(()))))
+            .collect()
+    }
+}
+
+#[test]
+fn each_renewal_of_a_batch_has_the_answer_of_its_own_key() {
+    let (mut world, locks, sent) = due(5);
+    assert_eq!(sent, [batch(&[0, 1, 2, 3, 4])]);
+    world.say(0, "*5|:1|:0|:-1|-MISCONF x|:1|");
+    assert_eq!(world.kept_each(&locks), [true, false, false, false, true]);
+    let outcomes: Vec<_> = locks[1..4].iter().map(|it| world.outcome(it)).collect();
+    let [Some(Err(missing)), Some(Err(foreign)), Some(Err(refused))] = &outcomes[..] else {
+        panic!("{outcomes:?}")
+    };
+    let told = |error: &ExtendError| match error {
+        ExtendError::Lost(report) | ExtendError::Unconfirmed(report) => super::outcomes(report),
+        other => panic!("{other:?}"),
+    };
+    assert!(matches!(missing, ExtendError::Lost(_)));
+    assert_eq!(told(missing), [NodeOutcome::Missing]);
+    assert_eq!(told(foreign), [NodeOutcome::Held]);
+    assert!(matches!(refused, ExtendError::Unconfirmed(_)));
+    assert!(
+        matches!(told(refused)[..], [NodeOutcome::Refused(error)] if error.code() == "MISCONF")
+    );
+}
+
+/// However the bytes of the answer are cut.
+#[test]
+fn an_answer_to_a_batch_may_arrive_in_pieces() {
+    let (mut world, locks, _) = due(4);
+    let answer = "*4|:1|:1|:0|:1|".replace('|', "\r\n");
+    for byte in answer.as_bytes().chunks(1) {
+        assert_eq!(world.kept_each(&locks), [false; 4], "not before its end");
+        world.input(Input::Received {
+            node: id(0),
+            bytes: byte,
+        });
+    }
+    assert_eq!(world.kept_each(&locks), [true, true, false, true]);
+    let (mut world, locks, sent) = due(2 * BATCH_MAX + 1);
+    assert_eq!(sent.len(), 3);
+    // One command is behind the batches, and is answered behind them.
+    world.release(locks.into_iter().next().expect("a lock"));
+    let answer = answers(&sent, ":1|").replace('|', "\r\n") + ":1\r\n";
+    for piece in answer.as_bytes().chunks(7) {
+        world.input(Input::Received {
+            node: id(0),
+            bytes: piece,
+        });
+    }
+    let kept = |event: &&Event| matches!(event, Event::Kept { result: Ok(_), .. });
+    assert_eq!(world.events.iter().filter(kept).count(), 2 * BATCH_MAX);
+    world.only_released();
+}
+
+#[test]
+fn one_renewal_alone_is_an_ordinary_extension() {
+    let (mut world, locks, sent) = due(1);
+    assert_eq!(sent, [EXTEND]);
+    world.say(0, ":1|");
+    assert_eq!(world.kept_each(&locks), [true]);
+    // So is the last one of many.
+    let (_, _, sent) = due(BATCH_MAX + 1);
+    assert_eq!(sent.len(), 2);
+    assert_eq!((renewals(&sent[..1]), &*sent[1]), (BATCH_MAX, EXTEND));
+}
+
+#[test]
+fn an_answer_with_more_or_fewer_elements_ends_the_connection() {
+    for answer in [
+        "*2|:1|:1|",
+        "*4|:1|:1|:1|:1|",
+        ":1|",
+        "+OK|",
+        "$-1|",
+        "*-1|",
+        "*0|",
+    ] {
+        let (mut world, locks, _) = due(3);
+        world.say(0, answer);
+        assert_eq!(world.links[0], "connecting", "{answer}: again");
+        assert_eq!(world.kept_each(&locks), [false; 3]);
+    }
+    // An element that no extension is answered with does so too; what was answered before it counts.
+    let (mut world, locks, _) = due(3);
+    world.say(0, "*3|:1|+OK|:1|");
+    assert_eq!(world.links[0], "connecting", "again");
+    assert_eq!(world.kept_each(&locks), [true, false, false]);
+}
+
+#[test]
+fn a_node_that_has_forgotten_the_script_is_asked_for_each_by_its_text() {
+    let (mut world, locks, _) = due(3);
+    world.say(0, NOSCRIPT);
+    let sent = world.take(0);
+    assert_eq!(sent[..3], ["SCRIPT LOAD"; 3]);
+    assert_eq!(sent[3..], ["EVAL extend"; 3]);
+    world.say(0, &(digests() + ":1|:0|:1|"));
+    assert_eq!(world.kept_each(&locks), [true, false, true]);
+    // It has been taught again.
+    assert_eq!(
+        world.take(0),
+        ["EVALSHA release"],
+        "of the one that is lost"
+    );
+    world.say(0, ":0|");
+    world.events.clear();
+    let (_, sent) = world.sleep_until_sent(0);
+    assert_eq!(sent, [batch(&[0, 2])]);
+}
+
+/// Of a refusal that may be due to the batch nobody knows whose it is. One by one they may be run.
+#[test]
+fn a_node_that_refuses_batches_is_asked_one_by_one() {
+    for refusal in [
+        "-CROSSSLOT x|",
+        "-ERR x|",
+        "-NOPERM No permissions to access a key|",
+    ] {
+        let (mut world, locks, _) = due(3);
+        world.say(0, refusal);
+        let sent = world.take(0);
+        assert_eq!(sent[3..], ["EVAL extend"; 3], "{refusal}");
+        world.say(0, &(digests() + ":1|:1|:1|"));
+        assert_eq!(world.kept_each(&locks), [true; 3]);
+        world.events.clear();
+        let (_, sent) = world.sleep_until_sent(0);
+        assert_eq!(sent, [EXTEND; 3]);
+        world.say(0, ":1|:1|:1|");
+        assert_eq!(world.kept_each(&locks), [true; 3]);
+        // The next connection may lead to another server.
+        world.lose(0);
+        world.reconnect(0);
+        world.greet(0);
+        world.events.clear();
+        let (_, sent) = world.sleep_until_sent(0);
+        assert_eq!(sent, [batch(&[0, 1, 2])]);
+    }
+}
+
+/// A refusal of every write is the answer to each, and is no reason to ask one by one.
+#[test]
+fn a_node_that_refuses_everything_for_a_while_has_answered_all() {
+    let (mut world, locks, _) = due(3);
+    world.say(0, "-MISCONF x|");
+    assert_eq!(world.take(0), NOTHING);
+    for lock in &locks {
+        let outcome = world.outcome(lock);
+        assert!(matches!(outcome, Some(Err(ExtendError::Unconfirmed(_)))));
+    }
+    let (_, sent) = world.sleep_until_sent(0);
+    assert!(sent.is_empty());
+    world.events.clear();
+    let (_, sent) = world.sleep_until_sent(0);
+    assert_eq!(sent, [batch(&[0, 1, 2])]);
+}
+
+/// It has loaded, and forgotten: what it answered to one renewal ends the connection before the next.
+#[test]
+fn a_node_that_loads_is_given_up_by_its_first_answer() {
+    let (mut world, locks, _) = due(3);
+    world.say(0, "-LOADING x|");
+    assert_eq!(world.links[0], "connecting", "again");
+    assert_eq!(world.kept_each(&locks), [false; 3]);
+}
+
+#[test]
+fn a_release_goes_behind_the_renewals_that_were_begun_before_it() {
+    let (mut world, mut locks) = keeping(3);
+    world.begin_renewals();
+    world.release(locks.remove(1));
+    // Its own one had not left.
+    let sent = world.take(0);
+    assert_eq!(sent, [&*batch(&[0, 2]), "EVALSHA release"]);
+    world.say(0, "*2|:1|:1|:1|");
+    assert_eq!(world.kept_each(&locks), [true; 2]);
+    world.only_released();
+    // One whose renewal has left.
+    let (_, sent) = world.sleep_until_sent(0);
+    assert_eq!(sent, [batch(&[0, 2])]);
+    world.release(locks.remove(0));
+    assert_eq!(world.take(0), ["EVALSHA release"]);
+    world.say(0, "*2|:1|:1|:1|");
+    world.only_released();
+    for lock in locks {
+        world.release_on(0..1, lock);
+    }
+    world.is_clean();
+}
+
+impl World {
+    /// The socket takes nothing more, which shows by a lock that is not had.
+    fn block(&mut self) {
+        self.window[0] = 0;
+        self.acquire_of(b"other", &LockOptions::new(TTL).tries(1));
+        self.sleep_until_event();
+        self.no_quorum();
+        assert_eq!(self.engine.load().in_flight, 0);
+    }
+}
+
+/// What has not left when its time is up is not sent late.
+#[test]
+fn renewals_that_wait_for_a_socket_are_withdrawn_when_their_time_is_up() {
+    let (mut world, locks) = keeping(4);
+    world.block();
+    world.begin_renewals();
+    world.drain();
+    assert_eq!(world.engine.load().in_flight, 4);
+    while world.outcome(&locks[3]).is_none() {
+        world.sleep_until_timer();
+    }
+    for lock in &locks {
+        let outcome = world.outcome(lock);
+        assert!(matches!(outcome, Some(Err(ExtendError::Unconfirmed(_)))));
+    }
+    let load = world.engine.load();
+    assert_eq!((load.in_flight, load.unsent), (0, 0));
+    world.make_room(0);
+    assert_eq!(world.take(0), NOTHING);
+}
+
+/// A command behind them has them written, and one that is withdrawn does not take the others with it.
+#[test]
+fn renewals_that_wait_for_a_socket_go_before_what_is_asked_later() {
+    let (mut world, mut locks) = keeping(4);
+    world.block();
+    world.begin_renewals();
+    world.release(locks.remove(1));
+    while world.outcome(&locks[2]).is_none() {
+        world.sleep_until_timer();
+    }
+    world.make_room(0);
+    let sent = world.take(0);
+    assert_eq!(sent, [&*batch(&[0, 2, 3]), "EVALSHA release"]);
+    world.say(0, "*3|:1|:1|:1|:1|");
+}
+
+/// Those that were collected have not left, and are over with the connection. Those that were written may
+/// have been run.
+#[test]
+fn a_connection_that_is_lost_answers_neither_what_was_collected_nor_what_was_written() {
+    for written in [false, true] {
+        let (mut world, locks) = keeping(3);
+        world.begin_renewals();
+        if written {
+            world.drain();
+            assert_eq!(world.take(0), [batch(&[0, 1, 2])]);
+        }
+        world.lose(0);
+        assert_eq!(world.engine.load().in_flight, 0);
+        assert_eq!(world.take(0), NOTHING);
+        world.reconnect(0);
+        world.greet(0);
+        world.events.clear();
+        let (_, sent) = world.sleep_until_sent(0);
+        assert_eq!(sent, [batch(&[0, 1, 2])]);
+        world.say(0, "*3|:1|:1|:1|");
+        assert_eq!(world.kept_each(&locks), [true; 3]);
+        for lock in locks {
+            world.events.clear();
+            world.release_on(0..1, lock);
+        }
+        world.is_clean();
+    }
+}
+
+#[test]
+fn renewals_of_different_ttls_go_together() {
+    let mut world = World::ready(1);
+    let long = world.kept_lock(b"long", LockOptions::new(3 * TTL / 2).keep());
+    let short = world.kept_lock(b"short", kept());
+    world.wait(4 * TTL / 5);
+    world.input(Input::Tick);
+    let sent = world.take(0);
+    assert_eq!(renewals(&sent), 2, "{sent:?}");
+    assert!(sent[0].contains("long 15000") && sent[0].contains("short 10000"));
+    world.say(0, "*2|:1|:1|");
+    assert_eq!(world.kept_each(&[long, short]), [true; 2]);
+}
+
+/// A batch of long names is no longer command than any other.
+#[test]
+fn long_names_make_smaller_batches() {
+    let mut world = World::ready(1);
+    let locks: Vec<_> = (0..40)
+        .map(|index| world.kept_lock(format!("{index:01024}").as_bytes(), kept()))
+        .collect();
+    world.begin_renewals();
+    let mut written = 0;
+    while let Some(Output::Transmit { node, bytes }) = world.engine.poll(world.now) {
+        let (len, mut batches) = (bytes.len(), 0);
+        for batch in memchr::memmem::find_iter(bytes, b"EVALSHA") {
+            batches += usize::from(batch < len);
+        }
+        assert!(len <= batches * BATCH_BYTES_MAX && (3..=4).contains(&batches));
+        written += len;
+        world
+            .engine
+            .handle(world.now, Input::Transmitted { node, len });
+    }
+    assert!(40 * 1024 < written);
+    drop(locks);
+}
