@@ -119,7 +119,8 @@ fn extensions_of_a_kept_lock_that_fail_are_counted_before_anybody_asks() {
     assert!(guard.health().failures != 0 && guard.is_valid());
     world.resume();
     eventually("it was extended", || guard.health().failures == 0);
-    assert_eq!(slots(&redlock), 0);
+    // One that looks at its health meanwhile has the slot: the next extension finds that nobody has.
+    eventually("it has no slot", || slots(&redlock) == 0);
     guard.unlock().unwrap();
 }
 
