@@ -435,7 +435,11 @@ impl Claims {
         };
         claim.entry = Some(entry);
         let (key, is_adopted) = (claim.key, claim.is_adopted());
-        claim.kept = Some(lock.keep(keeping));
+        let kept = lock.keep(keeping);
+        if claim.valid_until != Instant::ZERO {
+            kept.ends_by(claim.valid_until); // It may not have learned of an earlier end yet.
+        }
+        claim.kept = Some(kept);
         claim.watch(timers);
         if guard!(EveryVoterCounts, is_adopted) {
             self.voters.insert(key, lock.voters());

@@ -95,7 +95,9 @@
 //! Meanwhile its other names are free for others of this handle, also for those that came later: sixteen of
 //! them for each name. After that the name stays free for the set, and they wait: a second or two, if the set
 //! waits for a lock of another program, or for one of this handle that was there before any passed the set;
-//! then sixteen more may pass. Passing changes no order otherwise. `try_lock` and `try_lock_all` never wait for that: they ask beside the queues. But one that
+//! then sixteen more may pass. If the set waits for one that has passed it, that takes 16 s, and twice as long
+//! each time after: its holder may itself be waiting for a name that is left free. Passing changes no order
+//! otherwise. `try_lock` and `try_lock_all` never wait for that: they ask beside the queues. But one that
 //! finds a name left free counts as one of the sixteen. Where more than sixteen sets wait for a name, those
 //! that came after them wait until one of these has ended.
 //!

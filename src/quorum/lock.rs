@@ -196,7 +196,7 @@ impl Lock {
     }
 
     /// A majority extended it: its validity ends at the later of the two ends. `is_told` if the engine that
-    /// keeps it has recorded that.
+    /// keeps it has recorded that. One that is kept and was reported as over since stays so.
     pub(crate) fn extended(
         &mut self,
         majority: &Majority,
@@ -206,7 +206,7 @@ impl Lock {
     ) {
         self.voters = self.voters.union(majority.nodes());
         match &mut self.terms {
-            Terms::Kept(_) if is_told => {}
+            Terms::Kept(kept) if is_told || kept.is_over() => {}
             Terms::Kept(kept) => {
                 kept.tell(false, end, longest);
                 kept.count();
@@ -229,7 +229,7 @@ impl Lock {
     ) {
         self.voters = self.voters.union(majority.nodes());
         match &mut self.terms {
-            Terms::Kept(_) if is_told => {}
+            Terms::Kept(kept) if is_told || kept.is_over() => {}
             Terms::Kept(kept) => kept.tell(true, end, longest),
             Terms::Own { ttl, valid_until } => {
                 (*ttl, *valid_until) = (not_zero(longest).max(*ttl), end);

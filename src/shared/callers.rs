@@ -144,12 +144,16 @@ impl Callers {
         self.locks.put(lock.id(), Arc::clone(slot));
     }
 
-    /// Returns the slot to which the loss of `lock`, which is kept, is reported from now on.
+    /// Returns the slot to which the loss of `lock`, which is kept, is reported from now on; one that is lost
+    /// if that was reported.
     pub(super) fn slot_of_kept(&mut self, lock: &Lock) -> Arc<Slot> {
         if let Some(slot) = self.locks.get(lock.id()) {
             return Arc::clone(slot);
         }
-        self.add_slot(lock.id(), (lock.valid_until(), lock.is_kept_and_over()))
+        if lock.is_kept_and_over() {
+            return Slot::of_lost(); // Its claim may be forgotten: its place here is that of another lock then.
+        }
+        self.add_slot(lock.id(), (lock.valid_until(), false))
     }
 
     /// Adds a slot for a lock that is valid until then, or is over.

@@ -282,6 +282,8 @@ impl Redlock {
             Ok(mut section) => section.adopt(&slot, lock),
             Err(_) => {
                 slot = Slot::of_lost();
+                let mut lock = lock;
+                lock.leave_keeping();
                 lock
             }
         };

@@ -21,7 +21,9 @@
 //! # Guarantees
 //!
 //! * From the time when none of its names is held any more by who did not pass it, no more than so many others
-//!   pass a set at each of its names. Before, there is such a time between any two rows of so many.
+//!   pass a set at each of its names. Before, there is such a time between any two rows of so many. So it is
+//!   too while one that has passed it holds a name for longer than [`STUCK`], and then for twice as long each
+//!   time: that one may itself wait for a name that is left free.
 //! * Passing changes no order: a set stays where it stands until it has its lock, or gives up.
 //! * If no name is held, asked for or rested at, nobody waits.
 //! * Nothing is left of a set that gives up.
@@ -51,6 +53,10 @@ pub(super) const PASSED_MAX: u8 = 16;
 /// For how long a name is left free for a set, at the least, before others may pass there again.
 pub(in crate::engine) const LEFT_FREE: Duration = Duration::from_secs(1);
 
+/// For how long one that has passed a set holds one of its names before others may pass the set again, the
+/// first time.
+const STUCK: Duration = Duration::from_secs(16);
+
 /// How many records of a line are looked at to find out whose turn it is. Those behind wait until one of
 /// these sets has had its turn.
 const LOOKED_AT_MAX: usize = 16;
@@ -73,6 +79,10 @@ struct Set {
     kept_out_by: usize,
     /// When it was looked at which names are left free.
     looked: Instant,
+    /// A lock on one of its names, and since when that was seen there.
+    holder: Option<(ClaimKey, Instant)>,
+    /// For how long it waits for that lock before others may pass again, if that has passed it.
+    patience: Duration,
 }
 
 /// One of the names of a set.
@@ -188,6 +198,8 @@ impl Queues {
             members,
             kept_out_by: 0,
             looked: Instant::ZERO,
+            holder: None,
+            patience: STUCK,
         };
         self.sets.open.insert(operation, set);
         self.leads_now(operation)
@@ -233,8 +245,8 @@ impl Queues {
     }
 
     /// Others may pass `set` again at the names that were left free for it in vain: another program holds the
-    /// one at which it rests, or this one another, which it held before any passed the set there. Does nothing
-    /// more often than each [`LEFT_FREE`]. What was left has no next until [`next_freed`](Self::next_freed).
+    /// one at which it rests, or this one another, which it held before any passed the set there, or has held
+    /// for long. Does nothing more often than each [`LEFT_FREE`]. What was left has no next until [`next_freed`](Self::next_freed).
     #[cold]
     pub(in crate::engine) fn renew(&mut self, now: Instant, set: OperationKey) {
         let Some(found) = self.sets.open.get_mut(&set).must() else {
@@ -244,7 +256,9 @@ impl Queues {
             return;
         }
         found.looked = now;
-        let in_vain = self.waits_in_vain(set);
+        let by_others = self.waits_in_vain(set);
+        let in_vain = by_others || self.is_stuck(now, set);
+        let mut renewed = false;
         for index in 0..self.sets.members(set).len() {
             let Member { place, passed, .. } = self.sets.members(set)[index];
             let at = self.places.get(place.0).must();
@@ -254,9 +268,16 @@ impl Queues {
                 let was_free = core::mem::replace(&mut member.was_free, in_vain && is_left);
                 if was_free && member.was_free {
                     (member.passed, member.was_free) = (0, false);
+                    renewed = true;
                     self.free(place, false);
                 }
             }
+        }
+        if !by_others
+            && renewed
+            && let Some(set) = self.sets.open.get_mut(&set)
+        {
+            set.patience = set.patience.saturating_mul(2);
         }
     }
 
@@ -269,6 +290,21 @@ impl Queues {
         };
         matches!(self.sets.stage(set), Stage::Rests(_))
             || self.sets.members(set).iter().any(is_held)
+    }
+
+    /// Returns `true` if one lock has held one of the names of `set` for so long that its holder may be
+    /// waiting for another of them, which is left free for the set.
+    fn is_stuck(&mut self, now: Instant, set: OperationKey) -> bool {
+        let members = self.sets.members(set).iter();
+        let mut holders = members.filter_map(|member| self.holder(member.place));
+        let before = self.sets.open.get(&set).and_then(|set| set.holder);
+        let same = before.filter(|(claim, _)| holders.clone().any(|holder| holder == *claim));
+        let holder = same.or_else(|| Some((holders.next()?, now)));
+        let Some(set) = self.sets.open.get_mut(&set).must() else {
+            return false;
+        };
+        set.holder = holder;
+        holder.is_some_and(|(_, since)| set.patience <= now.saturating_since(since))
     }
 
     /// Returns the first of the places of `set` of which something is known: what its contender before has

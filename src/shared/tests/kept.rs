@@ -119,7 +119,8 @@ fn extensions_of_a_kept_lock_that_fail_are_counted_before_anybody_asks() {
     assert!(guard.health().failures != 0 && guard.is_valid());
     world.resume();
     eventually("it was extended", || guard.health().failures == 0);
-    assert_eq!(slots(&redlock), 0);
+    // One that looks at its health meanwhile has the slot: the next extension finds that nobody has.
+    eventually("it has no slot", || slots(&redlock) == 0);
     guard.unlock().unwrap();
 }
 
@@ -134,5 +135,54 @@ fn a_kept_lock_of_a_broken_engine_is_lost() {
     block_on(task);
     for guard in &guards {
         assert!(!guard.is_valid() && guard.lost().is_lost());
+    }
+}
+
+/// Its claim is forgotten some time after its end, and another lock gets the place of that.
+#[test]
+fn who_asks_about_a_kept_lock_that_is_over_takes_no_signal_from_another() {
+    let world = World::new();
+    let redlock = world.redlock();
+    let options = LockOptions::new(200 * MS).keep_for(MS);
+    let over = redlock.lock_with("a", &options).unwrap();
+    eventually("its claim is forgotten", || {
+        redlock.shared().enter().unwrap().engine.load().claims == 0
+    });
+    let options = LockOptions::new(Duration::from_secs(2));
+    for (name, options) in [("b", options), ("c", options.keep())] {
+        let guard = redlock.lock_with(name, &options).unwrap();
+        let (lost, at_risk) = (guard.lost(), guard.at_risk());
+        assert!(over.lost().is_lost() && over.at_risk().is_at_risk());
+        assert_eq!(over.health().failures, 0);
+        world.pause();
+        let since = clock::now();
+        block_on(at_risk);
+        block_on(lost);
+        let waited = clock::now().saturating_since(since);
+        assert!(waited < PATIENCE / 2, "no task was woken");
+        assert!(!guard.is_valid());
+        world.resume();
+        drop(guard);
+        world.assert_empty();
+    }
+    drop(over);
+    assert_eq!(slots(&redlock), 0);
+}
+
+/// One that another handle has kept.
+#[test]
+fn a_kept_lock_that_a_broken_handle_adopts_is_not_valid_there_and_not_kept() {
+    let world = World::new();
+    let (broken, redlock) = (world.redlock(), world.redlock());
+    break_engine(&broken);
+    let mut local = world.builder().build_local().unwrap();
+    let lock = redlock.lock_with("a", &kept(LONG)).unwrap().into_lock();
+    let kept_on = local.lock_with("b", &kept(LONG)).unwrap();
+    for lock in [lock, kept_on] {
+        let mut guard = broken.adopt(lock);
+        assert!(!guard.is_valid() && guard.lost().is_lost());
+        assert!(guard.keep().is_err());
+        assert_eq!(guard.health().validity, Duration::ZERO);
+        assert!(!guard.into_lock().is_kept());
     }
 }

@@ -133,3 +133,88 @@ fn what_cannot_be_kept_is_left_as_it_is() {
     let refused = world.begins_to_keep(&mut lock, Duration::MAX);
     assert!(matches!(refused, Err(ExtendError::Limit)));
 }
+
+/// The outcome of a confirmation is not applied yet, or never is.
+#[test]
+fn a_lock_that_is_kept_from_now_on_shows_the_earlier_end_that_was_found_before() {
+    let (mut world, mut lock) = World::held(1);
+    world.take(0);
+    world.confirm(&lock);
+    world.take(0);
+    world.say(0, ":2001|");
+    world
+        .begins_to_keep(&mut lock, Duration::MAX)
+        .expect("valid");
+    let found = world.now.saturating_add(2 * SECOND);
+    assert!(lock.valid_until() < found, "{lock:?}");
+    world.extended(&mut lock);
+    assert!(lock.valid_until() < found, "{lock:?}");
+    assert_ne!(world.sleep_keeping(60 * SECOND, 0..1), 0);
+    assert!(lock.is_valid_at(world.now));
+}
+
+/// One is the holder's own, of the time before it was kept.
+#[test]
+fn the_names_of_locks_that_are_kept_are_found_whoever_wants_them_and_goes_again() {
+    let (mut world, lock) = World::keeping(3, kept());
+    let other = world.kept_lock(b"l", kept());
+    for _ in 0..3 {
+        world.acquire_of(b"k", &LockOptions::new(TTL).tries(1));
+        assert_eq!(world.take_all().concat(), NOTHING, "it is held here");
+        assert!(matches!(
+            world.events.remove(0),
+            Event::Acquired {
+                result: Err(LockError::Held(_)),
+                ..
+            }
+        ));
+    }
+    world.release(other);
+    world.take_all();
+    world.all_say(0..3, ":1|");
+    assert!(world.unlocked().is_ok());
+    // Its end is not told: it is lost at its next extension, while one waits for it.
+    world.acquire_of(b"k", &LockOptions::new(TTL));
+    world.sleep_until_sent(0);
+    world.take_all();
+    world.all_say(0..3, ":0|");
+    assert!(
+        world
+            .events
+            .iter()
+            .any(|event| matches!(event, Event::Expired { lock: over } if *over == lock.id()))
+    );
+    world.events.clear();
+    let sent = world.take_all();
+    assert!(
+        sent.iter()
+            .all(|sent| sent.iter().any(|sent| sent.starts_with("SET"))),
+        "{sent:?}"
+    );
+    world.release(lock);
+}
+
+/// It was extended before it was kept, and its holder applies that when it is lost.
+#[test]
+fn an_outcome_of_the_time_before_it_was_kept_does_not_revive_a_lock_that_is_lost() {
+    for reply in [":1|", ":9001|"] {
+        let (mut world, mut lock) = World::held(1);
+        world.take(0);
+        match reply {
+            ":1|" => world.extend(&lock),
+            _ => world.ask_confirm(&lock),
+        };
+        world.take(0);
+        world.say(0, reply);
+        let before = world.events.remove(0);
+        world
+            .begins_to_keep(&mut lock, Duration::MAX)
+            .expect("valid");
+        world.sleep_until_sent(0);
+        world.say(0, ":0|");
+        assert!(!lock.is_valid_at(world.now));
+        world.events.insert(0, before);
+        world.apply_next(&mut lock);
+        assert!(!lock.is_valid_at(world.now), "{lock:?}");
+    }
+}

@@ -375,3 +375,30 @@ fn a_set_that_others_of_its_handle_keep_out_in_turns_is_passed_so_often_and_no_m
     assert_eq!(passed, 2 * 16, "at each of them");
     world.serve_all();
 }
+
+/// The holder of one name, which has passed the set there, wants the other too, which is left free for the set:
+/// the set holds nothing, so it may not keep that one waiting for ever.
+#[test]
+fn a_holder_that_has_passed_a_set_and_wants_its_other_name_does_not_wait_for_ever() {
+    let mut world = Programs::new(1);
+    let long = LockOptions::new(360 * TTL);
+    let first = world.wants(0, "a");
+    let set = world.wants(0, "ab");
+    let holder = world.wants_as(0, "b", &long);
+    assert!(world.has(0, holder), "it passes");
+    world.gives_back(0, first);
+    world.pass(2 * MS);
+    assert_eq!(passes(&mut world, "a"), 16);
+    let nested = world.wants_as(0, "a", &LockOptions::new(TTL).wait(360 * TTL));
+    for _ in 0..60 {
+        world.pass(Duration::from_secs(1));
+    }
+    assert!(!world.has(0, set));
+    assert!(
+        world.has(0, nested),
+        "it waits for the set, which waits for it"
+    );
+    world.gives_back(0, nested);
+    world.gives_back(0, holder);
+    world.serve_all();
+}
