@@ -125,8 +125,8 @@
 //! [`extensions`](crate::LockOptions::extensions) (your own count too), `into_lock`, `detach`, `to_bytes`,
 //! and the end of the handle. Nothing is extended after one of these; an extension that is under way then is
 //! ordered before the release on each connection. A lock that was handed over is not kept by its new owner
-//! before that calls `keep` (above), or has to be extended by it. A plain [`Lock`](crate::Lock) that is dropped is not released, but is not kept
-//! either. A guard that is leaked ([`core::mem::forget`]) is kept until the process ends. A forked child
+//! before that calls `keep` (above), or has to be extended by it. A plain [`Lock`](crate::Lock) that is dropped
+//! is not released, but is not kept either. A guard that is leaked ([`core::mem::forget`]) is kept until the process ends. A forked child
 //! extends nothing.
 //!
 //! # What it costs
@@ -136,10 +136,9 @@
 //! does, and answers for each. That takes the server about half of its time for a key, and half of the bytes.
 //! Locks on several resources are extended one by one, and so are all locks of nodes with a
 //! [strict](crate::RestartGuard::Strict) guard, of nodes that refuse the script (it needs no other permission
-//! than an extension), and those that you extend yourself. Where more than 48 locks are held, those that are due at about the same time are
-//! extended together, up to a 64th of the time between two extensions early: a handle that keeps 10,000
+//! than an extension), and those that you extend yourself. Where more than 48 locks are held, those that are due
+//! at about the same time are extended together, up to a 64th of the time between two extensions early: a handle that keeps 10,000
 //! locks of 10 s extends some 60 times a second and not in every millisecond. At most
 //! [`EXTENSIONS_AT_ONCE`](crate::limits::EXTENSIONS_AT_ONCE) extensions are open at a time, and others wait
-//! for their outcomes; so the nodes have to extend all of your locks within half of the ttl. In memory some
-//! 100 bytes more than a lock that is not kept, and a second copy of
-//! its name and token.
+//! for their outcomes; so the nodes have to extend all of your locks within half of the ttl. In memory a lock
+//! that is kept and that nobody else wants takes some 440 bytes besides its name and token.
