@@ -95,8 +95,9 @@ pub const ROUNDS_FOR_KEEPING: usize = ROUNDS_MAX + ROUNDS_MAX / 2;
 /// Most extensions of locks that are kept that an engine has open at the same time: all that are due in one
 /// tick of a usual program go out in one write to a node. What is due beyond that waits until some of these
 /// have their outcome. So as many are sent in a second as the nodes answer, also when very many locks were
-/// taken at once: more would fill buffers, time out, and be sent in vain. Others wait behind them for some
-/// milliseconds at most.
+/// taken at once: more would fill buffers, time out, and be sent in vain. Another command that is written
+/// behind all of them waits for about 20 milliseconds, at 2 microseconds of the server for each. Where answers
+/// take 100 milliseconds because the machine is busy, that allows some 80,000 a second.
 pub const EXTENSIONS_AT_ONCE: usize = 8192;
 
 /// Most renewals in one command: the extensions of locks that are kept and are due together. A server takes 1

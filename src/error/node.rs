@@ -191,7 +191,7 @@ pub enum Unusable {
     /// [`RestartGuard::Strict`](crate::RestartGuard) cannot detect a restart.
     #[error("it does not tell its `run_id`, which a strict restart guard needs; permit `INFO`")]
     NoRunId,
-    /// No connection by TLS comes about: its certificate, or ours, has to be mended. A node on whose
+    /// No connection by TLS comes about: its certificate, or ours, has to be corrected. A node on whose
     /// port TLS is not spoken often gives no answer at all, which is
     /// [`LinkError::ConnectTimeout`].
     #[error("{0}")]

@@ -141,7 +141,7 @@ impl fmt::Display for Day {
 
 /// Why a TLS handshake with a node failed, or a connection by TLS was not tried.
 ///
-/// Until the reason is mended the node is tried again with the usual back-off.
+/// Until the reason is gone the node is tried again with the usual back-off.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TlsFailure {

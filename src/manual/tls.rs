@@ -67,7 +67,7 @@
 //!   then on. Files of the system's authorities are not read again: build another handle for those.
 //! * If a file cannot be used then (missing, or a key that does not fit), the node is
 //!   [`Unusable::Tls`](crate::Unusable::Tls) with
-//!   [`TlsFailure::Setting`](crate::TlsFailure::Setting) until the file is mended. Replace the certificate
+//!   [`TlsFailure::Setting`](crate::TlsFailure::Setting) until the file is corrected. Replace the certificate
 //!   and its key together (write new files, then rename them), or the node is missing in between.
 //! * Files are read on the thread that moves bytes. Keep them on a local disk.
 //! * A session that was resumed checks no certificate. So sessions are forgotten when a file has changed,

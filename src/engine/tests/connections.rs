@@ -203,7 +203,7 @@ fn a_reset_in_the_handshake_is_told_from_one_behind_it() {
     assert!(format!("{report}").contains("TLS"), "{report}");
 }
 
-/// A certificate has to be mended by an operator: calls that wait end at once, and the node is tried
+/// A certificate has to be corrected by an operator: calls that wait end at once, and the node is tried
 /// again with the usual back-off.
 #[cfg(feature = "tls")]
 #[test]
