@@ -5,30 +5,32 @@
 //! when the token is made, and copied in one piece into every command about the lock. All that know the
 //! lock share the buffer: its holder, its claim, the questions about it. It comes from the engine's pool and
 //! goes back there, so that steady locking allocates nothing. Beside it stands the lock delay, which goes
-//! wherever they go.
+//! wherever they go; and behind the token, in the buffer, the fencing token of a lock that has one.
 
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 use core::num::NonZeroU8;
 
 use crate::delay::Delay;
+use crate::error::Shown;
 use crate::limits::{POOLED_MAX, RESOURCE_BYTES_MAX, RESOURCES_MAX, TOKEN_BYTES_MAX};
 use crate::resource::Token;
 use crate::resp::{argument, argument_len};
 
 /// See the [module](self). Cloning it copies nothing.
-#[derive(Clone, Eq, PartialEq)]
+#[derive(Clone)]
 pub(crate) struct Entry(Arc<Body>);
 
 /// What nobody reads any more, for another entry.
 #[derive(Default)]
 pub(crate) struct Spare(Arc<Body>);
 
-#[derive(Clone, Default, Eq, PartialEq)]
+#[derive(Clone, Default)]
 struct Body {
-    /// The keys in their order, then the token.
-    arguments: Vec<u8>,
+    /// The keys in their order, then the token. Behind that of one key there may be room that is not used.
+    buffer: Box<[u8]>,
     shape: Shape,
     /// For how much longer than the lock is valid nodes keep them.
     delay: Delay,
@@ -40,16 +42,38 @@ enum Shape {
     One {
         /// How many bytes of the buffer are the key in wire form.
         key_len: u16,
-        /// How many bytes come before the text of the key, and before that of the token.
-        key_header_len: NonZeroU8,
-        token_header_len: u8,
+        /// How many are the token in wire form.
+        token_len: u8,
+        header_lens: HeaderLens,
     },
-    /// The buffer tells more. Nothing is known of a lock that is as common as the other.
+    /// The buffer tells more, and has no other bytes. Nothing is known of a lock that is as common as the other.
+    ///
+    /// One with a fencing token is of this shape too, also with a single name. The token is behind the rest.
     Several {
+        /// With [`FENCED`] in it, if there is a fencing token.
         names: u8,
         /// How many bytes of the buffer are the token in wire form.
         token_len: u8,
     },
+}
+
+/// How many bytes come before the text of the key, and before that of the token: four bits for each.
+#[derive(Clone, Copy, Eq, PartialEq)]
+struct HeaderLens(NonZeroU8);
+
+impl HeaderLens {
+    /// Neither is zero.
+    fn new(key: u8, token: u8) -> Self {
+        Self(NonZeroU8::new(key << 4 | token).unwrap_or(NonZeroU8::MIN))
+    }
+
+    fn of_key(self) -> u8 {
+        self.0.get() >> 4
+    }
+
+    fn of_token(self) -> u8 {
+        self.0.get() & 15
+    }
 }
 
 impl Default for Shape {
@@ -63,27 +87,40 @@ impl Default for Shape {
 
 // As much as if no lock had several names.
 const _: () = assert!(size_of::<Shape>() == 4);
-const _: () = assert!(RESOURCES_MAX <= u8::MAX as usize);
-const _: () = assert!(argument_len(TOKEN_BYTES_MAX) <= u8::MAX as usize);
+#[cfg(target_pointer_width = "64")]
+const _: () = assert!(size_of::<Body>() == 24);
+/// In the number of names of an entry: a fencing token is behind the rest, in so many bytes.
+const FENCED: u8 = 0x80;
+const FENCING_BYTES: usize = 8;
+
+const _: () = assert!(RESOURCES_MAX < FENCED as usize);
+
+/// Longest token that is not cut.
+const TOKEN_LEN_MAX: usize = 127;
+
+const _: () = assert!(TOKEN_BYTES_MAX <= TOKEN_LEN_MAX);
+const _: () = assert!(argument_len(TOKEN_LEN_MAX) <= u8::MAX as usize);
 
 impl Entry {
     /// Writes `resource` and `token` in place of what was in `spare`.
     ///
-    /// The caller has checked the resource. If it is too long for its length field it is cut, never
-    /// read beyond its end.
+    /// The caller has checked both. What is too long for its length field is cut, never read beyond its end.
     #[inline(always)]
     pub(crate) fn new(spare: impl Into<Spare>, resource: &[u8], token: &[u8]) -> Self {
         let resource = &resource[..resource.len().min(RESOURCE_BYTES_MAX)];
+        let token = &token[..token.len().min(TOKEN_LEN_MAX)];
         spare.into().write(|buffer| {
-            buffer.reserve(argument_len(resource.len()) + argument_len(token.len()));
+            buffer.reserve_exact(argument_len(resource.len()) + argument_len(token.len()));
             argument(buffer, resource);
             let key_len = buffer.len();
             argument(buffer, token);
             Shape::One {
                 key_len: key_len as u16,
-                key_header_len: NonZeroU8::new(header_len(key_len, resource))
-                    .unwrap_or(NonZeroU8::MIN),
-                token_header_len: header_len(buffer.len() - key_len, token),
+                token_len: (buffer.len() - key_len) as u8,
+                header_lens: HeaderLens::new(
+                    header_len(key_len, resource),
+                    header_len(buffer.len() - key_len, token),
+                ),
             }
         })
     }
@@ -115,6 +152,39 @@ impl Entry {
         }
     }
 
+    /// Returns it with this fencing token, in a buffer of its own.
+    #[cold]
+    pub(crate) fn fenced(&self, token: u64) -> Self {
+        let keys = self.key_arguments();
+        let names = self.names().len() as u8 | FENCED;
+        let token_len = self.token_argument().len() as u8;
+        let buffer = [keys, self.token_argument(), &token.to_be_bytes()].concat();
+        Self(Arc::new(Body {
+            buffer: buffer.into_boxed_slice(),
+            shape: Shape::Several { names, token_len },
+            delay: self.delay(),
+        }))
+    }
+
+    /// Returns its fencing token, if it has one.
+    pub(crate) fn fencing_token(&self) -> Option<u64> {
+        match self.0.shape {
+            Shape::Several { names, .. } if names & FENCED != 0 => {
+                Some(u64::from_be_bytes(*self.0.buffer.last_chunk()?))
+            }
+            Shape::One { .. } | Shape::Several { .. } => None,
+        }
+    }
+
+    /// Returns the keys and the token of one that is of the other shape.
+    fn wire(&self) -> &[u8] {
+        let buffer = &self.0.buffer;
+        match self.fencing_token() {
+            Some(_) => &buffer[..buffer.len() - FENCING_BYTES],
+            None => buffer,
+        }
+    }
+
     /// Returns it with this lock delay. It is new: it has none, and nobody else reads it.
     #[inline]
     pub(crate) fn delayed(mut self, delay: Delay) -> Self {
@@ -133,13 +203,13 @@ impl Entry {
     /// Returns `true` if it has several names.
     #[inline]
     pub(crate) fn is_several(&self) -> bool {
-        matches!(self.0.shape, Shape::Several { .. })
+        matches!(self.0.shape, Shape::Several { names, .. } if names & !FENCED != 1)
     }
 
     /// Returns the name, or the first of several.
     pub(crate) fn resource(&self) -> &[u8] {
         match self.0.shape {
-            Shape::One { key_header_len, .. } => text(self.key_argument(), key_header_len.get()),
+            Shape::One { header_lens, .. } => text(self.key_argument(), header_lens.of_key()),
             Shape::Several { .. } => self.names().next().unwrap_or_default(),
         }
     }
@@ -153,7 +223,7 @@ impl Entry {
             },
             Shape::Several { names, .. } => Names {
                 arguments: self.key_arguments(),
-                left: names,
+                left: names & !FENCED,
             },
         }
     }
@@ -172,9 +242,7 @@ impl Entry {
     pub(crate) fn token(&self) -> Token<'_> {
         let argument = self.token_argument();
         Token::new(match self.0.shape {
-            Shape::One {
-                token_header_len, ..
-            } => text(argument, token_header_len),
+            Shape::One { header_lens, .. } => text(argument, header_lens.of_token()),
             Shape::Several { .. } => first_text(argument).0,
         })
     }
@@ -182,57 +250,85 @@ impl Entry {
     /// Returns key and token as two arguments in wire form, side by side. Of one that has several keys:
     /// all of them, and the token.
     pub(crate) fn arguments(&self) -> &[u8] {
-        &self.0.arguments
+        match self.0.shape {
+            Shape::One {
+                key_len, token_len, ..
+            } => &self.0.buffer[..usize::from(key_len) + usize::from(token_len)],
+            Shape::Several { .. } => self.wire(),
+        }
     }
 
     /// Returns the key as an argument in wire form, or the first of several.
     pub(crate) fn key_argument(&self) -> &[u8] {
         match self.0.shape {
-            Shape::One { key_len, .. } => &self.0.arguments[..usize::from(key_len)],
+            Shape::One { key_len, .. } => &self.0.buffer[..usize::from(key_len)],
             Shape::Several { .. } => {
-                let (_, rest) = first_text(&self.0.arguments);
-                &self.0.arguments[..self.0.arguments.len() - rest.len()]
+                let (_, rest) = first_text(&self.0.buffer);
+                &self.0.buffer[..self.0.buffer.len() - rest.len()]
             }
         }
     }
 
     /// Returns all keys as arguments in wire form, side by side.
     pub(crate) fn key_arguments(&self) -> &[u8] {
-        let token = self.token_argument().len();
-        &self.0.arguments[..self.0.arguments.len() - token]
+        match self.0.shape {
+            Shape::One { key_len, .. } => &self.0.buffer[..usize::from(key_len)],
+            Shape::Several { token_len, .. } => {
+                let wire = self.wire();
+                &wire[..wire.len() - usize::from(token_len)]
+            }
+        }
     }
 
     /// Returns the token as an argument in wire form.
     pub(crate) fn token_argument(&self) -> &[u8] {
-        let start = match self.0.shape {
-            Shape::One { key_len, .. } => usize::from(key_len),
-            Shape::Several { token_len, .. } => self.0.arguments.len() - usize::from(token_len),
-        };
-        &self.0.arguments[start..]
+        match self.0.shape {
+            Shape::One {
+                key_len, token_len, ..
+            } => &self.0.buffer[usize::from(key_len)..][..usize::from(token_len)],
+            Shape::Several { token_len, .. } => {
+                let wire = self.wire();
+                &wire[wire.len() - usize::from(token_len)..]
+            }
+        }
     }
 
     /// Returns its buffer for another entry, unless others read it, or it is larger than most.
     #[inline]
     pub(crate) fn into_spare(mut self) -> Option<Spare> {
         let body = Arc::get_mut(&mut self.0)?;
-        let is_usual = (1..=POOLED_MAX).contains(&body.arguments.capacity());
+        let is_usual = (1..=POOLED_MAX).contains(&body.buffer.len());
         is_usual.then_some(Spare(self.0))
     }
 
     /// Returns how many bytes of its buffer are free.
     #[cfg(test)]
     pub(crate) fn unused(&self) -> usize {
-        self.0.arguments.capacity() - self.0.arguments.len()
+        self.0.buffer.len() - self.arguments().len()
     }
 }
+
+impl PartialEq for Entry {
+    fn eq(&self, other: &Self) -> bool {
+        let parts = |entry: &Self| (entry.is_several(), entry.delay());
+        parts(self) == parts(other) && self.arguments() == other.arguments()
+    }
+}
+
+impl Eq for Entry {}
 
 impl Spare {
     /// Returns the entry that `write` writes into the buffer, which is empty.
     #[inline(always)]
     fn write(mut self, write: impl FnOnce(&mut Vec<u8>) -> Shape) -> Entry {
         let body = Arc::make_mut(&mut self.0); // Nobody else has it.
-        body.arguments.clear();
-        body.shape = write(&mut body.arguments);
+        let mut buffer = core::mem::take(&mut body.buffer).into_vec();
+        buffer.clear();
+        body.shape = write(&mut buffer);
+        if let Shape::One { .. } = body.shape {
+            buffer.resize(buffer.capacity(), 0); // What it had before stays, for a longer one later.
+        }
+        body.buffer = buffer.into_boxed_slice();
         body.delay = Delay::default();
         Entry(self.0)
     }
@@ -241,7 +337,7 @@ impl Spare {
 impl From<Vec<u8>> for Spare {
     fn from(arguments: Vec<u8>) -> Self {
         Self(Arc::new(Body {
-            arguments,
+            buffer: arguments.into_boxed_slice(),
             ..Body::default()
         }))
     }
@@ -257,7 +353,7 @@ impl fmt::Debug for Entry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Entry(")?;
         for name in self.names() {
-            write!(f, "{} ", name.escape_ascii())?;
+            write!(f, "{} ", Shown(name))?;
         }
         write!(f, "{:?})", self.token())
     }
@@ -376,6 +472,38 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// Also a name that ends as a number of the token does, and a buffer of another length.
+    #[test]
+    fn a_fencing_token_changes_nothing_else() {
+        let delay = Delay::of_millis(7);
+        for names in [
+            &[&b"a"[..]][..],
+            &[b"b\r\n", b"a"],
+            &[&[7; 100], b"x", b"y"],
+        ] {
+            let entry = Entry::of_several(Vec::new(), names.iter().copied(), b"token");
+            let entry = entry.delayed(delay);
+            assert_eq!(entry.fencing_token(), None);
+            for token in [1, 0x0d0a_2431, u64::MAX] {
+                let fenced = entry.fenced(token);
+                assert_eq!((&fenced, fenced.fencing_token()), (&entry, Some(token)));
+                assert_eq!(fenced.is_several(), 1 < names.len());
+                assert_eq!(fenced.names().collect::<Vec<_>>(), names);
+                assert_eq!(fenced.resource(), names[0]);
+                assert_eq!(fenced.token().as_bytes(), b"token");
+                assert_eq!(fenced.key_argument(), entry.key_argument());
+                assert_eq!(fenced.key_arguments(), entry.key_arguments());
+                assert_eq!(fenced.token_argument(), entry.token_argument());
+                assert_eq!(fenced.arguments(), entry.arguments());
+                assert_eq!(fenced.delay(), delay);
+                assert_eq!(fenced.fenced(2).fencing_token(), Some(2));
+            }
+        }
+        let spare = Entry::new(Vec::new(), b"a", b"t").fenced(1).into_spare();
+        let again = Entry::new(spare.expect("nobody else has it"), b"a", b"t");
+        assert_eq!(again.fencing_token(), None);
     }
 
     #[test]

@@ -33,18 +33,19 @@
 //! * **Early certainty.** A majority that answers decides; dead and silent nodes cost nothing.
 //! * **Every outcome is typed**, and says what each node answered.
 //!
-//! # What it does not
+//! # What it does not do
 //!
 //! It cannot stop a holder that was paused between its check and its effect; it does not survive
-//! nodes that forget their keys unnoticed; it is fair inside a handle only, and not re-entrant. [`manual::guarantees`]
-//! says what each guarantee rests on, and which tests show it.
+//! nodes that forget their keys unnoticed; it is fair inside a handle only, and not re-entrant.
+//! [`manual::guarantees`] says what each guarantee rests on, and which tests show it.
+//! [`manual::choosing`] says when another means is better than this lock.
 //!
 //! # The faces, and when to use which
 //!
 //! | face | for whom |
 //! | --- | --- |
 //! | [`Redlock`] | most programs: a handle for many threads, and futures for any executor |
-//! | [`LocalRedlock`] | one thread that counts microseconds |
+//! | [`LocalRedlock`] | one thread that needs the lowest latency |
 //! | [`Driver`] | programs with an event loop of their own: a descriptor and a deadline |
 //! | [`engine::Engine`] | other transports, simulators, `no_std`: no I/O and no clock |
 //!
@@ -52,7 +53,7 @@
 //!
 //! | type | what it is |
 //! | --- | --- |
-//! | [`LockGuard`] | a lock of a [`Redlock`]: released when it is dropped; extended, confirmed, unlocked |
+//! | [`LockGuard`] | a lock of a [`Redlock`], with `extend`, `confirm` and `unlock`; released when it is dropped |
 //! | [`Acquiring`] | the future of a [`LockGuard`], for any executor; dropping it releases what it won |
 //! | [`Lost`] | the signal that a lock has ended: a future, and [`Lost::wait`] |
 //! | [`AtRisk`] | the signal that a lock is about to end: a future, and [`AtRisk::wait`] |
@@ -61,19 +62,21 @@
 //! | [`Released`] | the result of an unlock: on how many nodes the key was deleted |
 //! | [`Inspection`] | who holds a resource, for how long, and which nodes disagree |
 //! | [`LockError`], [`ExtendError`], [`UnlockError`] | why an operation failed, with a [`Report`] of what each node said |
+//! | [`Stats`] | what a handle has done and what it waits for: counts, and a [`Histogram`] for each time that matters |
 //!
 //! For operators `Redlock::nodes` shows how each node stands, `check` what has to be repaired, and
 //! `trust_node` and `trust_nodes` let servers vote that have just started.
 //!
 //! # Where everything lives
 //!
-//! The rooms of `src`, from top to bottom: each uses some of those below it and none above.
+//! The modules of `src`, from top to bottom: each uses some of those below it and none above.
 //!
-//! | room | who does what |
+//! | module | what it does |
 //! | --- | --- |
 //! | `bin/shearline` | The command: reads its arguments, and uses [`Redlock`] as any program does. |
 //! | `shared` | [`Redlock`], its guards and futures: lets many threads and tasks use one engine, and wakes them. |
 //! | `local` | [`LocalRedlock`]: drives the engine on the caller's own thread. |
+//! | `trace` | The spans and events of the feature `tracing`; empty without it. |
 //! | `embedded` | Lock nodes in this process, for tests, demos and the simulator. |
 //! | `driver` | [`Driver`]: moves bytes between the engine and the sockets, encrypts, looks host names up, and reads the clock. The only part that waits. |
 //! | [`engine`] | The algorithm over N nodes, as a state machine: begins, decides and ends every operation, and says what is sent next. |
@@ -84,12 +87,13 @@
 //! | `delay` | How much longer nodes keep the key of a lock than its holder may trust it. |
 //! | `entry` | The names and the token of a lock, in the form in which they are sent. |
 //! | [`resp`] | RESP2 and RESP3: turns bytes into values and back. Knows no lock and no node. |
-//! | `keys` | The names of nodes and records that several rooms pass on. |
+//! | `keys` | Typed indices of nodes and records, which several modules pass on. |
 //! | `invariant` | Reports a broken invariant: panics in tests, counts in release. |
 //! | `slab` | Records at fixed places, found by small keys. |
+//! | `histogram` | [`Histogram`]: counts durations. |
 //! | `error`, [`limits`], `resource`, `time` | Errors, every bound with its reason, names and tokens, [`Instant`]. |
-//! | `guards` | The guards that safety rests on, by name. The simulator takes out one after the other. |
-//! | [`manual`] | The prose: algorithm, guarantees, outcomes, operating, permissions, hosted services, design. |
+//! | `guards` | Names the checks that safety rests on, so that the simulator can take out each of them. |
+//! | [`manual`] | The prose: algorithm, guarantees, choosing, coming from other locks, outcomes, operating, permissions, hosted services, design. |
 //!
 //! Beside `src`: `tests/it` runs the public faces against real servers, `tests/sim` runs whole engines
 //! in simulated worlds, and `bash tests/run.sh` runs every test.
@@ -98,7 +102,8 @@
 //!
 //! `std` (default): sockets, the event loop and the faces, on Unix. Without it the core is `no_std`
 //! with `alloc`, for targets with atomics of 64 bits. `embedded`: nodes in this process, for tests and demos. `cli`: the `shearline`
-//! command. `tls`: nodes with `rediss://` URLs ([`manual::tls`]).
+//! command. `tls`: nodes with `rediss://` URLs ([`manual::tls`]). `tracing`: spans and events for
+//! subscribers of `tracing` ([`manual::tracing`]).
 // Without `std`, links to what is not built lead to the features.
 #![cfg_attr(not(feature = "std"), doc = "")]
 #![cfg_attr(not(feature = "std"), doc = "[`Redlock`]: #features")]
@@ -133,6 +138,7 @@ pub mod guards;
 // Leaves: they import nothing of ours but each other.
 mod delay;
 mod error;
+mod histogram;
 pub mod limits;
 mod resource;
 mod time;
@@ -156,6 +162,11 @@ mod driver;
 mod local;
 #[cfg(feature = "std")]
 mod shared;
+#[cfg(all(feature = "std", not(feature = "tracing")))]
+#[path = "no_trace.rs"]
+mod trace;
+#[cfg(feature = "tracing")]
+mod trace;
 
 #[cfg(feature = "embedded")]
 pub mod embedded;
@@ -170,16 +181,19 @@ pub use config::{Address, Builder, Config, Host, LockOptions, NodeConfig, Restar
 pub use driver::{BuildError, Driver, DriverWaker, FromBytesError};
 pub use engine::inspection::{Found, Holder, InspectError, InspectedNode, Inspection};
 #[doc(inline)]
-pub use engine::{NodeState, NodeStatus, Waking};
+pub use engine::stats::{Acquisitions, Extensions, NodeStats, Releases, Stats};
+#[doc(inline)]
+pub use engine::{NodeState, NodeStatus, ReleaseWay, Waking};
 pub use error::{
     CheckError, ConfigError, ConfirmError, Day, ExtendError, InvalidRequest, LinkError, LockError,
     NodeOutcome, NodeReport, ReinitError, Released, Report, ServerError, TlsError, TlsFailure,
     TlsPart, TlsProblem, TrustError, UnlockError, Unusable, UrlProblem,
 };
+pub use histogram::{Bucket, Histogram};
 #[cfg(feature = "std")]
 pub use local::LocalRedlock;
 pub use quorum::{Lock, LockId};
-pub use resource::{BARRIER_KEY, MARKER_KEY, Token};
+pub use resource::{BARRIER_KEY, FLOOR_KEY, MARKER_KEY, Token};
 #[cfg(feature = "std")]
 pub use shared::{Acquiring, AtRisk, Building, Health, LockGuard, Lost, Redlock, Watch};
 pub use time::Instant;

@@ -48,6 +48,14 @@ pub const TTL_HARD_MAX: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 /// milliseconds in each lock.
 pub const LOCK_DELAY_MAX: Duration = TTL_DEFAULT_MAX;
 
+/// How long a node keeps the counter of a resource after its last fencing token. One that is gone reads as the
+/// floor of the node, which is at least as high: so this is about memory alone.
+pub const COUNTER_KEPT_FOR: Duration = Duration::from_secs(24 * 3600);
+
+/// Largest fencing token. Scripts count in numbers that are exact up to a little more; microseconds since 1970
+/// are beyond it from the year 2255 on.
+pub const FENCING_TOKEN_MAX: u64 = 9_000_000_000_000_000;
+
 /// Most commands in flight to one node.
 ///
 /// 64 callers make some 240,000 commands a second per node. A node that has left half of these
@@ -88,8 +96,9 @@ pub const ROUNDS_MAX: usize = 1 << 16;
 /// of a node a look for all of them.
 pub const WATCHES_MAX: usize = 1 << 12;
 
-/// How many may be open before an engine puts off the extensions of locks that it keeps. Questions about
-/// locks that are held have as much room again as all others, and half of that is left to callers.
+/// How many operations may be open before an engine puts off the extensions of locks that it keeps.
+/// Questions about locks that are held have as much room again as all others, and half of that is
+/// left to callers.
 pub const ROUNDS_FOR_KEEPING: usize = ROUNDS_MAX + ROUNDS_MAX / 2;
 
 /// Most extensions of locks that are kept that an engine has open at the same time: all that are due in one
@@ -104,11 +113,19 @@ pub const EXTENSIONS_AT_ONCE: usize = 8192;
 /// to 2 microseconds for each, during which it serves nobody else; what many save over one is had by then.
 pub(crate) const BATCH_MAX: usize = 64;
 
+/// Renewals so few do not wait for the turn of a node: it has done them before others notice.
+pub(crate) const RENEWALS_FEW: usize = 7;
+
+/// How long renewals wait for the turn of a node, while others work for renewals. Theirs is longer only where
+/// nodes are far away, or there are very many; nothing is gained by waiting then.
+pub(crate) const RENEWALS_WAIT: Duration = Duration::from_millis(2);
+
 /// Longest command that renews several locks: [`BATCH_MAX`] of usual names. Longer names make smaller batches.
 pub(crate) const BATCH_BYTES_MAX: usize = 16 << 10;
 
 /// Most tokens that may have left a copy on some node: locks held, attempts under way, and
-/// releases owed. An operation that would need one more is refused as `Saturated`.
+/// releases owed. An operation that would need one more is refused as `Saturated`. A lock that is adopted and a
+/// release are never refused.
 pub const CLAIMS_MAX: usize = (1 << 20) + IN_FLIGHT_MAX;
 
 /// Most releases that may be owed to one node. As many as there are tokens, so that none is ever
@@ -121,6 +138,11 @@ pub const POOL_MAX: usize = 1024;
 
 /// Largest buffer that is kept for reuse, by what it can hold: any but those of locks on many resources.
 pub(crate) const POOLED_MAX: usize = 2 * COMMAND_BYTES_MAX;
+
+/// Most notices that wait for the subscriber of `tracing`, which may be slow: more than a restart of all nodes
+/// brings. Later ones are counted, and that is all.
+#[cfg(feature = "tracing")]
+pub(crate) const NOTICES_MAX: usize = 256;
 
 /// Shortest node timeout that may be configured, the tick of the wheel.
 pub const NODE_TIMEOUT_MIN: Duration = Duration::from_millis(1);

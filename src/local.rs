@@ -23,6 +23,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use crate::config::{Builder, LockOptions};
 use crate::driver::{BuildError, Driver, Refusal, Reporter, Working, clock};
 use crate::engine::inspection::{InspectError, Inspection};
+use crate::engine::stats::Stats;
 use crate::engine::{Engine, Event, NodeStatus, NotProlonged, Request, RoundId, prolong};
 use crate::error::{
     CheckError, ConfirmError, ExtendError, LockError, ReinitError, Released, Report, TrustError,
@@ -30,6 +31,7 @@ use crate::error::{
 };
 use crate::quorum::Lock;
 use crate::time::Instant;
+use crate::trace::{Attempts, Failure, Operation};
 
 /// After a pause of this length the sockets are read before anything else is done. Unread answers
 /// make a node suspect after 100 ms at the earliest, so reading more often would gain nothing.
@@ -203,11 +205,20 @@ impl LocalRedlock {
     }
 
     fn acquire(&mut self, request: &Request<'_>) -> Result<Lock, LockError> {
+        let operation = self.driver.tracer().acquire(request);
+        operation.run(|operation| self.acquire_within(operation, request))
+    }
+
+    fn acquire_within(
+        &mut self,
+        operation: &Operation,
+        request: &Request<'_>,
+    ) -> Result<Lock, LockError> {
         let mut call = self.begin()?;
         let since = call.catch_up();
         let round = call
             .driver
-            .ask(|engine, now| engine.acquire(now, request))?;
+            .ask(|engine, now| clock::acquire(engine, now, request))?;
         let lock = match call.outcome(round) {
             Ok(Event::Acquired { result, .. }) => result?,
             Ok(other) => unreachable!("the outcome of an acquisition, not {other:?}"),
@@ -218,6 +229,7 @@ impl LocalRedlock {
             }
         };
         if lock.is_valid() {
+            operation.made(Attempts::of(&call.driver.engine));
             return Ok(lock);
         }
         let granted = lock.voters();
@@ -235,13 +247,18 @@ impl LocalRedlock {
     /// [`ExtendError::Invalid`], [`ExtendError::Saturated`], [`ExtendError::Forked`],
     /// [`ExtendError::Closed`].
     pub fn extend(&mut self, lock: &mut Lock, ttl: Duration) -> Result<(), ExtendError> {
-        self.prolong(lock, |engine, now, lock| engine.extend(now, lock, ttl))
+        let operation = self.driver.tracer().extend(lock, ttl);
+        operation.run(|operation| {
+            self.prolong(operation, lock, |engine, now, lock| {
+                engine.extend(now, lock, ttl)
+            })
+        })
     }
 
-    /// Extends `lock` by itself from now on, in the calls of this handle, as
-    /// [`LockOptions::keep`] has it from the grant on: by its [ttl](Lock::ttl) at half of its validity. For a
-    /// lock that was taken without it, or [adopted](Self::adopt). Sends nothing now; if the lock is kept
-    /// already it is kept without a limit from now on.
+    /// Extends `lock` by itself from now on, in the calls of this handle, as [`LockOptions::keep`]
+    /// does from the grant on: by its [ttl](Lock::ttl) at half of its validity. For a lock that was
+    /// taken without it, or [adopted](Self::adopt). Sends nothing now; if the lock is kept already
+    /// it is kept without a limit from now on.
     ///
     /// ```no_run
     /// # use shearline::{Lock, Redlock};
@@ -282,7 +299,8 @@ impl LocalRedlock {
     /// All others leave it as it was: [`ConfirmError::Unconfirmed`], [`ConfirmError::Saturated`],
     /// [`ConfirmError::Forked`], [`ConfirmError::Closed`].
     pub fn confirm(&mut self, lock: &mut Lock) -> Result<(), ConfirmError> {
-        self.prolong(lock, Engine::confirm)
+        let operation = self.driver.tracer().confirm(lock);
+        operation.run(|operation| self.prolong(operation, lock, Engine::confirm))
     }
 
     /// Asks every node who holds `resource`, and changes nothing. See
@@ -305,11 +323,14 @@ impl LocalRedlock {
     /// sent.
     pub fn inspect(&mut self, resource: impl AsRef<[u8]>) -> Result<Inspection, InspectError> {
         let resource = resource.as_ref();
-        match self.ask(|engine, now| engine.inspect(now, resource))? {
-            Ok(Event::Inspected { result, .. }) => result,
-            Ok(other) => unreachable!("the outcome of an inspection, not {other:?}"),
-            Err(report) => Err(InspectError::NoQuorum(report)),
-        }
+        let operation = self.driver.tracer().inspect(resource);
+        operation.run(
+            |_| match self.ask(|engine, now| engine.inspect(now, resource))? {
+                Ok(Event::Inspected { result, .. }) => result,
+                Ok(other) => unreachable!("the outcome of an inspection, not {other:?}"),
+                Err(report) => Err(InspectError::NoQuorum(report)),
+            },
+        )
     }
 
     /// Releases `lock` on every node that may hold it, and waits until a majority has answered.
@@ -323,14 +344,19 @@ impl LocalRedlock {
     /// # Errors
     ///
     /// [`UnlockError::NotHeld`]: what the lock protected may have overlapped with another holder.
-    /// [`UnlockError::Unconfirmed`]: too few nodes answered. [`UnlockError::Forked`] and
+    /// [`UnlockError::Unconfirmed`]: too few nodes answered in that time, as may be on a busy machine; if the
+    /// lock was valid at the call, nobody else has had it and there is nothing to do
+    /// ([`manual::outcomes`](crate::manual::outcomes)). [`UnlockError::Forked`] and
     /// [`UnlockError::Closed`]: nothing was sent, and the keys end with their ttl.
     pub fn unlock(&mut self, lock: Lock) -> Result<Released, UnlockError> {
-        match self.ask(|engine, now| Ok::<_, UnlockError>(engine.release(now, lock)))? {
-            Ok(Event::Released { result, .. }) => result,
-            Ok(other) => unreachable!("the outcome of a release, not {other:?}"),
-            Err(report) => Err(UnlockError::Unconfirmed(report)),
-        }
+        let operation = self.driver.tracer().release(&lock);
+        operation.run(|_| {
+            match self.ask(|engine, now| Ok::<_, UnlockError>(engine.release(now, lock)))? {
+                Ok(Event::Released { result, .. }) => result,
+                Ok(other) => unreachable!("the outcome of a release, not {other:?}"),
+                Err(report) => Err(UnlockError::Unconfirmed(report)),
+            }
+        })
     }
 
     /// Detaches `lock` from this handle, for another one or another process ([`Lock::to_bytes`]). This
@@ -361,6 +387,13 @@ impl LocalRedlock {
     #[must_use]
     pub fn nodes(&self) -> Vec<NodeStatus> {
         self.driver.nodes()
+    }
+
+    /// Returns what the handle has done so far, and what it waits for: see [`Stats`]. Costs some microseconds
+    /// and allocations, and no I/O.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        self.driver.stats()
     }
 
     /// Returns `Ok` if a majority of the nodes would vote now, or else what an operator has to repair.
@@ -402,7 +435,7 @@ impl LocalRedlock {
             return Vec::new();
         };
         call.catch_up();
-        call.driver.ask(Engine::trust_all)
+        call.driver.ask(clock::trust_all)
     }
 
     /// Writes the marker of this cluster to every node, whatever marker is there. See
@@ -413,15 +446,16 @@ impl LocalRedlock {
     /// [`ReinitError::Unready`] and [`ReinitError::NotStrict`]: nothing was changed.
     /// [`ReinitError::Incomplete`]: call it again.
     pub fn reinit(&mut self) -> Result<(), ReinitError> {
-        match self.ask(Engine::reinit)? {
+        let operation = self.driver.tracer().reinit();
+        operation.run(|_| match self.ask(Engine::reinit)? {
             Ok(Event::Reinitialised { result, .. }) => result,
             Ok(other) => unreachable!("what became of the nodes, not {other:?}"),
             Err(_) => Err(ReinitError::Closed),
-        }
+        })
     }
 
     /// Asks for one [`Event::AtRisk`], which [`poll`](Self::poll) returns when less than `left` is left of the
-    /// validity of `lock`: at once if that is so now, and otherwise up to two ticks early rather than late. An
+    /// validity of `lock`: at once if that is so now, and otherwise up to two milliseconds early rather than late. An
     /// extension puts it off. Of several requests the one with the most `left` counts, until it was reported.
     /// Nothing is reported about a lock that was released, handed over or reported as lost.
     ///
@@ -468,9 +502,7 @@ impl LocalRedlock {
         };
         loop {
             call.turn(left)?;
-            while let Some(event) = call.driver.events.pop_front() {
-                call.keep(event);
-            }
+            call.keep_all();
             if let Some(report) = call.next_report() {
                 return Ok(Some(report));
             }
@@ -486,19 +518,24 @@ impl LocalRedlock {
     /// [`Driver::until_deadline`].
     #[must_use]
     pub fn until_deadline(&self) -> Option<Duration> {
-        match self.reports.is_empty() {
+        match self.reports.is_empty() && !self.driver.has_events() {
             true => self.driver.until_deadline(),
             false => Some(Duration::ZERO),
         }
     }
 
-    fn prolong<E: NotProlonged + From<Refusal>>(
+    fn prolong<E: NotProlonged + From<Refusal> + Failure>(
         &mut self,
+        operation: &Operation,
         lock: &mut Lock,
         ask: impl FnOnce(&mut Engine, Instant, &Lock) -> Result<RoundId, E>,
     ) -> Result<(), E> {
         match self.ask(|engine, now| ask(engine, now, lock))? {
-            Ok(outcome) => prolong(lock, outcome, clock::now),
+            Ok(outcome) => {
+                prolong::<E>(lock, outcome, clock::now)?;
+                operation.has(lock);
+                Ok(())
+            }
             Err(report) => Err(ConfirmError::Unconfirmed(report).into()),
         }
     }
@@ -516,12 +553,14 @@ impl LocalRedlock {
     }
 
     fn begin(&mut self) -> Result<Call<'_>, Refusal> {
-        Ok(Call {
+        let mut call = Call {
             driver: self.driver.begin()?,
             reporter: &self.reporter,
             reports: &mut self.reports,
             read_at: &mut self.read_at,
-        })
+        };
+        call.keep_all();
+        Ok(call)
     }
 }
 
@@ -551,6 +590,16 @@ impl Call<'_> {
     /// owes stays owed.
     fn outcome(&mut self, round: RoundId) -> io::Result<Event> {
         self.driver.flush();
+        self.outcome_by(round, |call| call.turn(None))
+    }
+
+    /// Does the rest of [`Self::outcome`]. A turn that fails may have brought the outcome.
+    fn outcome_by(
+        &mut self,
+        round: RoundId,
+        turn: impl Fn(&mut Self) -> io::Result<()>,
+    ) -> io::Result<Event> {
+        let mut turned = Ok(());
         loop {
             while let Some(event) = self.driver.events.pop_front() {
                 if event.round() == Some(round) {
@@ -558,10 +607,11 @@ impl Call<'_> {
                 }
                 self.keep(event);
             }
-            if let Err(error) = self.turn(None) {
+            if let Err(error) = turned {
                 self.driver.ask(|engine, now| engine.cancel(now, round));
                 return Err(error);
             }
+            turned = turn(self);
         }
     }
 
@@ -579,6 +629,13 @@ impl Call<'_> {
                 self.reports.pop_front();
             }
             self.reports.push_back(event);
+        }
+    }
+
+    /// Keeps what became known and is no outcome: none is waited for.
+    fn keep_all(&mut self) {
+        while let Some(event) = self.driver.events.pop_front() {
+            self.keep(event);
         }
     }
 
@@ -607,7 +664,7 @@ impl AsRawFd for LocalRedlock {
 }
 
 impl Builder {
-    /// A [`LocalRedlock`]. Returns when a majority of the nodes is ready and the others have
+    /// Builds a [`LocalRedlock`]. Returns when a majority of the nodes is ready and the others have
     /// answered or 50 ms more have passed, after the connect timeout at the latest, also with
     /// nodes down.
     ///
@@ -729,6 +786,62 @@ mod tests {
         assert_eq!(told, other.id());
         assert!(local.poll(Some(Duration::ZERO)).unwrap().is_none());
         local.unlock(other).unwrap();
+    }
+
+    /// Calls that wait for no outcome meet it: a host does not sleep then.
+    #[test]
+    fn a_loss_that_was_met_by_the_way_is_there_for_poll_at_once() {
+        let nodes = nodes();
+        let mut local = local(&nodes);
+        let lock = local.lock("a", SHORT).unwrap();
+        let lock = local.detach(lock);
+        let lock = local.adopt(lock);
+        std::thread::sleep(lock.validity());
+        local.check().unwrap();
+        assert_eq!(local.until_deadline(), Some(Duration::ZERO));
+        let Some(Event::Expired { lock: told }) = local.poll(Some(Duration::ZERO)).unwrap() else {
+            panic!("it was lost")
+        };
+        assert_eq!(told, lock.id());
+    }
+
+    /// The turn in which it comes fails, for want of memory: the lock is not left on the nodes.
+    #[test]
+    fn an_outcome_that_comes_in_a_turn_that_fails_is_not_lost() {
+        let nodes = nodes();
+        let mut local = local(&nodes);
+        let mut call = local.begin().unwrap();
+        let options = LockOptions::new(LONG);
+        let request = Request::new(b"a", &options);
+        let ask = |engine: &mut Engine, now| engine.acquire(now, &request);
+        let round = call.driver.ask(ask).unwrap();
+        call.driver.flush();
+        let outcome = call.outcome_by(round, |call| {
+            call.turn(None)?;
+            match call.driver.events.is_empty() {
+                true => Ok(()),
+                false => Err(io::ErrorKind::OutOfMemory.into()),
+            }
+        });
+        let Event::Acquired { result, .. } = outcome.unwrap() else {
+            panic!("it was asked for")
+        };
+        drop(call);
+        local.unlock(result.unwrap()).unwrap();
+    }
+
+    /// Losses, and locks at risk.
+    #[test]
+    fn what_calls_meet_by_the_way_does_not_pile_up() {
+        let nodes = nodes();
+        let mut local = local(&nodes);
+        let lock = local.lock("a", LONG).unwrap();
+        while local.reports.len() <= REPORTS_MAX / 16 {
+            local.alert_below(&lock, 2 * LONG);
+            local.check().unwrap();
+            assert!(local.begin().unwrap().driver.events.is_empty());
+        }
+        local.unlock(lock).unwrap();
     }
 
     #[test]

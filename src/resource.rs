@@ -9,7 +9,7 @@ use alloc::boxed::Box;
 use core::fmt;
 use core::ops::Deref;
 
-use crate::error::InvalidRequest;
+use crate::error::{InvalidRequest, Shown};
 use crate::limits::{RESOURCE_BYTES_MAX, RESOURCES_MAX, TOKEN_RANDOM_BYTES};
 
 /// Checks that `resource` can be a lock's name.
@@ -70,9 +70,18 @@ pub const MARKER_KEY: &[u8] = b"shearline:marker";
 
 /// The key on a node of [`RestartGuard::Strict`](crate::RestartGuard::Strict) that exists as long
 /// as the node's answers do not count: its time to live is the longest ttl and the drift. No lock
-/// can have this name. Deleting it by hand can make two holders; `Redlock::trust_node` says
-/// when it cannot.
+/// can have this name. Do not delete it by hand: two clients could then hold one lock.
+/// `Redlock::trust_node` deletes it, and says when that is safe.
 pub const BARRIER_KEY: &[u8] = b"shearline:barrier";
+
+/// The key under which a node keeps the floor of its [fencing tokens](crate::LockOptions::fenced), in the
+/// database of the locks: which server has written it, and the largest number that it has given. No lock can
+/// have this name. Reading it does no harm; deleting it keeps the node from giving tokens.
+pub const FLOOR_KEY: &[u8] = b"shearline:floor";
+
+/// What the keys begin with that count the [fencing tokens](crate::LockOptions::fenced) of one resource, whose
+/// name follows. They end a day after the last token. No lock can have such a name.
+pub(crate) const COUNTER_PREFIX: &[u8] = b"shearline:fence:";
 
 /// What the keys of this library begin with that are no locks. A lock has no such name on any handle: one
 /// without the strict guard would take a key of those that have it.
@@ -141,7 +150,7 @@ impl OwnedToken {
 
 impl fmt::Debug for OwnedToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "OwnedToken({})", self.get().label().escape_ascii())
+        write!(f, "OwnedToken({})", Shown(self.get().label()))
     }
 }
 
@@ -179,7 +188,7 @@ impl fmt::Debug for Token<'_> {
         }
         f.write_str("..")?;
         if !self.owner().is_empty() {
-            write!(f, " {}", self.owner().escape_ascii())?;
+            write!(f, " {}", Shown(self.owner()))?;
         }
         f.write_str(")")
     }
@@ -205,7 +214,13 @@ mod tests {
 
     #[test]
     fn names_of_this_library_are_no_names_of_locks() {
-        for name in [MARKER_KEY, BARRIER_KEY, b"shearline:", b"shearline:job"] {
+        for name in [
+            MARKER_KEY,
+            BARRIER_KEY,
+            FLOOR_KEY,
+            b"shearline:",
+            b"shearline:job",
+        ] {
             let reserved = InvalidRequest::ReservedResource;
             assert_eq!(check_resource(name), Err(reserved));
         }

@@ -10,10 +10,10 @@
 #
 # A patch begins with a line for each breakage in it: `Name [what notices it]: what is broken.` What
 # notices it is a kind of world of the simulator (`any`, mostly), or stories of the library
-# (`engine::tests::claims`). The changed code is behind `broken!(Name)` (tests/breakages/broken.rs). So one
-# build has all breakages, and each does nothing until it is chosen by its name. The patches are applied
-# to a copy of the tree in the target folder, never to the tree itself. One that does not apply is a
-# failure.
+# (`engine::tests::claims`), or of the command (`command::run`, in tests/it). The changed code is behind
+# `broken!(Name)`, or `shearline::broken!(Name)` in the command (tests/breakages/broken.rs). So one build has
+# all breakages, and each does nothing until it is chosen by its name. The patches are applied to a copy of
+# the tree in the target folder, never to the tree itself. One that does not apply is a failure.
 #
 # To write one, change `src` and put the line in front of `git diff -U1 src`. One that does not apply any
 # more is mended by hand: it has little context on purpose.
@@ -75,17 +75,31 @@ told_by_stories() {
     sed -nE 's/^ +\("(\w+)", "(\w+::[a-z_:]+)"\),$/\1 \2/p' tests/sim/mutations.rs
 }
 
-# The stories have to fail with each, and to pass without it.
+# story_binary ARGUMENTS...: builds tests in the copy, and prints their program.
+story_binary() {
+    local binary
+    binary=$(in_copy cargo test --no-run "$@" 2>&1 | tee "$copy/stories.log" |
+        sed -nE 's/^ *Executable .*(src\/lib|tests\/it\/main)\.rs \((.*)\)$/\2/p')
+    [[ -n $binary ]] || { cat "$copy/stories.log" >&2; return 1; }
+    echo "$binary"
+}
+
+# The stories have to fail with each, and to pass without it. Those of `command` are about the command, on
+# real servers.
 stories() {
-    local name filter said status=0 binary
-    binary=$(in_copy cargo test --no-run --lib --features embedded,tls 2>&1 | tee "$copy/stories.log" |
-        sed -nE 's/^ *Executable unittests src\/lib.rs \((.*)\)$/\1/p')
-    [[ -n $binary ]] || { cat "$copy/stories.log"; return 1; }
+    local name filter said status=0 binary library='' command=''
     while read -r name filter; do
         asked_for "$name" || continue
-        if ! "$binary" "$filter" >/dev/null 2>&1; then
+        if [[ $filter == command::* ]]; then
+            # Elsewhere: the command that it builds would replace the one that other tests run.
+            binary=${command:=$(CARGO_TARGET_DIR=$copy/command story_binary --test it --features cli)}
+        else
+            binary=${library:=$(story_binary --lib --features embedded,tls)}
+        fi
+        [[ -n $binary ]] || return 1
+        if ! "$binary" "$filter" >/dev/null 2>&1 </dev/null; then
             said="FAILED: $filter fails without it" status=1
-        elif said=$(SHEARLINE_MUTANT=$name "$binary" "$filter" 2>&1); then
+        elif said=$(SHEARLINE_MUTANT=$name "$binary" "$filter" 2>&1 </dev/null); then
             said="NOT NOTICED by $filter" status=1
         else
             said=$(sed -nE 's/^test (.*) \.\.\. FAILED$/\1/p' <<<"$said" | head -n 1)

@@ -372,7 +372,7 @@ fuzzing() {
 # simulator TESTS...: the tests of `tests/sim` whose names contain one of these words. Optimised, because
 # more histories find more.
 simulator() {
-    run_bounded 900 cargo test --profile sim --features embedded --test sim -- "$@"
+    run_bounded 2700 cargo test --profile sim --features embedded --test sim -- "$@"
 }
 
 # told STEP: prints the summary of a step of the simulator.
@@ -397,8 +397,31 @@ told_instructions() {
 
 docs() {
     export RUSTDOCFLAGS='-D warnings'
-    cargo doc --no-deps --all-features && cargo doc --no-deps --no-default-features
+    rm -rf "$CARGO_TARGET_DIR/doc/shearline"
+    cargo doc --no-deps --all-features || return 1
+    public_names >"$logs/public-names.txt"
+    if ! diff -u tests/public-names.txt "$logs/public-names.txt"; then
+        echo 'What users can name has changed. If that is meant: a word in CHANGELOG.md, and'
+        echo "    cp ${logs#"$root/"}/public-names.txt tests/"
+        return 1
+    fi
+    cargo doc --no-deps --no-default-features
 }
+
+# public_names: prints what the documentation has a place for: items, and their methods, variants and fields.
+# What they have from traits is not listed.
+public_names() (
+    export LC_ALL=C
+    cd "$CARGO_TARGET_DIR/doc/shearline" || return 1
+    # Pages of private paths only lead on.
+    find . -name '*.*.html' -exec grep -L 'http-equiv="refresh"' {} + | sort | while read -r file; do
+        item=$(sed -E 's|^\./||; s|/|::|g; s|(.*::)?([a-z]+)\.([^:]+)\.html$|\2 \1\3|' <<<"$file")
+        echo "$item"
+        tr '\n' ' ' <"$file" | sed 's/id="trait-implementations.*//' |
+            grep -oE ' id="(method|tymethod|associated[a-z]*|variant|structfield)\.[A-Za-z_0-9]+"' |
+            sed -E "s/ id=\"([a-z]+)\.(.*)\"/\1 ${item#* }::\2/" | sort -u
+    done
+)
 
 # What `cargo publish` would upload: no files that only tests need, and it builds by itself.
 package() {
@@ -416,8 +439,8 @@ package() {
 example_crates() {
     local count
     count=$(linked -e normal,build,dev) || return 1
-    echo "$count crates are compiled for an example, at most 70"
-    ((count <= 70))
+    echo "$count crates are compiled for an example, at most 75"
+    ((count <= 75))
 }
 
 # linked ARGUMENTS...: how many crates besides ours `cargo tree` lists.
@@ -440,6 +463,7 @@ dependencies() {
 8 -e normal,no-proc-macro --no-default-features
 25 -e normal,no-proc-macro --features tls
 33 -e normal,build --features tls
+18 -e normal,no-proc-macro --features tracing
 BOUNDS
     return $status
 }
@@ -501,17 +525,25 @@ supply() {
     return $status
 }
 
-# tests/it once more, with servers whose only user besides the tests' own has exactly the
-# permissions of src/manual/permissions.rs (tests/it/servers/permitted.rs). The table lists the tests
-# that are not run so, and why.
-under_the_acl_line() {
+# all_but [TESTS...]: tests/it once more, all of it or the tests whose names contain one of these words, without
+# those that the table on standard input lists: a name and the reason on each line.
+all_but() {
     local name reason all skipped=() status=0
     all=$(run_built 60 tests/it/main.rs --list) || return 1
     while read -r name reason; do
         echo "not run: $name: $reason"
         grep -q "^$name.*: test$" <<<"$all" || { echo "there is no such test"; status=1; }
         skipped+=(--skip "$name")
-    done <<'TABLE'
+    done
+    run_built 600 tests/it/main.rs --show-output "${skipped[@]}" "$@" || status=1
+    return $status
+}
+
+# tests/it once more, with servers whose only user besides the tests' own has exactly the
+# permissions of src/manual/permissions.rs (tests/it/servers/permitted.rs). The table lists the tests
+# that are not run so, and why.
+under_the_acl_line() {
+    SHEARLINE_TEST_ACL=1 all_but <<'TABLE'
 addresses::a_lock_goes_to_the_database_of_a_unix_url  needs +select besides, as the manual says
 auth::the_database_of_the_url_holds_the_key  needs +select besides, as the manual says
 strict::a_node_that_writes_every_lock_to_disk_votes_at_once_when_it_is_back  needs +config|get besides, as the manual says
@@ -531,20 +563,12 @@ soak::  takes long, and sends nothing that others do not
 embedded::  is about a server that has no users
 harness::  is about the tests' own means
 TABLE
-    SHEARLINE_TEST_ACL=1 run_built 600 tests/it/main.rs --show-output "${skipped[@]}" || status=1
-    return $status
 }
 
 # tests/it once more, with servers that have TLS, over which every handle connects
 # (tests/it/servers/encrypted.rs). The table lists the tests that are not run so, and why.
 over_tls() {
-    local name reason all skipped=() status=0
-    all=$(run_built 60 tests/it/main.rs --list) || return 1
-    while read -r name reason; do
-        echo "not run: $name: $reason"
-        grep -q "^$name.*: test$" <<<"$all" || { echo "there is no such test"; status=1; }
-        skipped+=(--skip "$name")
-    done <<'TABLE'
+    SHEARLINE_TEST_TLS=1 all_but <<'TABLE'
 auth::the_database_of_the_url_holds_the_key  appends to a URL, which has an end of its own here
 refusal::a_missing_database_is_unusable_and_the_others_go_on  appends to a URL, which has an end of its own here
 refusal::a_cluster_node_is_unusable_and_the_others_go_on  its port for other nodes of a cluster is the TLS port here
@@ -563,19 +587,54 @@ embedded::  is about a server that has no TLS
 harness::  is about the tests' own means
 tls::  has servers of its own
 TABLE
-    SHEARLINE_TEST_TLS=1 run_built 600 tests/it/main.rs --show-output "${skipped[@]}" || status=1
-    return $status
+}
+
+# without_scripts USER REDIS VALKEY: tests/it once more with these servers, where the user may not run scripts.
+# Handles are told so, or with USER `found-no-scripts` find it out (tests/it/servers/permitted.rs). The table lists
+# the tests that are not run so, and why.
+without_scripts() {
+    SHEARLINE_TEST_USER=$1 SHEARLINE_REDIS_SERVER=$2 SHEARLINE_VALKEY_SERVER=$3 all_but <<'TABLE'
+strict::  a strict guard needs scripts
+fencing::  fencing tokens need scripts
+inspect::with_a_strict_guard_nodes_that_do_not_vote_are_shown_and_do_not_count  a strict guard needs scripts
+keep::a_guard_is_kept_with_the_strict_guard_while_a_node_is_stopped  a strict guard needs scripts
+waiting::guards::a_strict_guard_keeps_a_restarted_node_out_while_a_caller_waits  a strict guard needs scripts
+waiting::guards::a_waiter_with_a_strict_guard_is_woken_when_a_foreign_client_deletes_the_key  the same
+sets::a_strict_guard_checks_its_marker_with_a_set  a strict guard needs scripts
+sets::a_set_is_taken_by_a_future_and_by_a_driver  a driver that turns no more has begun to release it, and not done it
+scripts::  is about scripts
+replies::  asks by scripts for what servers send
+waiting::reports::a_caller_who_waits_for_long_asks_who_holds_the_lock  a script asks that
+waiting::a_lock_that_is_handed_over_inside_a_program_takes_one_write_for_each_node  it takes two by a transaction
+waiting::ten_thousand_waiters_of_one_handle_send_nothing_while_nothing_happens  counts SETs, and one asks for a way to release
+drops::a_future_that_was_never_polled_sends_nothing  counts SETs, and one asks for a way to release
+endings::no_program_that_drops_its_locks_and_ends_leaves_a_key  what takes two round trips may leave one, as the manual says
+guard::a_forgotten_copy_is_restored_by_the_extensions  its first lock is to be on all nodes
+valkey::locks_work_on_valkey_without_lua  removes a module that only one of the servers has
+command::  each takes its first lock over new connections, which may stand on a bare majority
+stalls::a_majority_that_stalls_at_every_extension_and_release_does_not_prolong_the_next_one  a local handle releases in its turns, and has none
+stats::  counts locks, and each handle takes some before the story begins
+threads::a_thread_can_lock_again_right_after_a_drop  a single try may come before a transaction has released it
+readme::  has users of its own
+permissions::  has users of its own
+auth::  has users of its own
+secrets::  has users of its own
+addresses::a_lock_goes_to_the_database_of_a_unix_url  is about URLs
+tls::  has servers of its own
+refusal::  has users of its own
+deadlines::  takes long, and is about nodes that say nothing
+faults::  takes long, and orphans:: and frozen:: ask the same of the servers
+soak::  takes long, and sends nothing that others do not
+demo::  takes long
+embedded::  is about a server that has no users
+harness::  is about the tests' own means
+TABLE
 }
 
 # on_other_servers REDIS VALKEY: the core of tests/it with these versions, from `other_servers`. The table lists
 # the tests of it that are not run so, and why.
 on_other_servers() {
-    local redis=$1 valkey=$2 on name reason skipped=()
-    while read -r on name reason; do
-        [[ $on == "$redis" || $on == "$valkey" ]] || continue
-        echo "not run: $name: $reason"
-        skipped+=(--skip "$name")
-    done <<'TABLE'
+    grep -E "^($1|$2) " <<'TABLE' | cut -d ' ' -f 2- |
 redis-6.2 permissions::a_user_who_may_not_release_gets_no_lock  a script cannot ask there what it may do, and takes the lock
 redis-6.2 permissions::a_user_who_may_not_release_several_gets_none_and_a_lock_on_one_is_as_before  the same
 redis-6.2 permissions::a_user_who_may_not_extend_gets_locks  the error does not say there what is missing
@@ -586,10 +645,14 @@ valkey-8.1 readme::the_acl_line_suffices_on_valkey  it has no native release
 valkey-8.1 valkey::locks_work_on_valkey_without_lua  Lua is no module there, and cannot be removed
 valkey-9.0 valkey::locks_work_on_valkey_without_lua  Lua is no module there, and cannot be removed
 TABLE
-    SHEARLINE_REDIS_SERVER=$tools/servers/$redis SHEARLINE_VALKEY_SERVER=$tools/servers/$valkey \
-        run_built 600 tests/it/main.rs --show-output "${skipped[@]}" \
-        truth_table:: unlock:: extend:: confirm:: inspect:: waiting:: strict:: restart:: guard:: \
-        permissions:: refusal:: readme:: auth:: scripts:: replies:: valkey:: keep:: delay:: watch::
+        SHEARLINE_REDIS_SERVER=$tools/servers/$1 SHEARLINE_VALKEY_SERVER=$tools/servers/$2 all_but \
+            truth_table:: unlock:: extend:: confirm:: inspect:: waiting:: strict:: restart:: guard:: \
+            permissions:: refusal:: readme:: auth:: scripts:: replies:: valkey:: keep:: delay:: watch::
+}
+
+# tls_on SERVER: what is told of TLS, with this server. (The others of PyPI are built without.)
+tls_on() {
+    SHEARLINE_REDIS_SERVER=$tools/servers/$1 run_built 300 tests/it/main.rs --show-output tls::
 }
 
 demo() {
@@ -630,8 +693,14 @@ what_waits() {
     step 'tests/it' run_built 600 tests/it/main.rs --show-output
     step 'tests/it with the permissions of the manual' under_the_acl_line
     step 'tests/it over TLS' over_tls
+    step 'tests/it without scripts on Redis 7.0 and Valkey 9.1' without_scripts no-scripts \
+        "${SHEARLINE_REDIS_SERVER:-redis-server}" "${SHEARLINE_VALKEY_SERVER:-$tools/valkey-server}"
+    step 'tests/it without scripts on Valkey 8.1' without_scripts found-no-scripts \
+        "$tools"/servers/valkey-8.1{,}
     step 'tests/it on Redis 6.2 and Valkey 9.0' on_other_servers redis-6.2 valkey-9.0
     step 'tests/it on Redis 8.0 and Valkey 8.1' on_other_servers redis-8.0 valkey-8.1
+    step 'TLS on Redis 8.0' tls_on redis-8.0
+    step 'TLS on Valkey 8.1' tls_on valkey-8.1
     for file in examples/*.rs examples/*/main.rs; do
         [[ -e $file ]] || continue
         name=${file#examples/} name=${name%/main.rs} name=${name%.rs}
@@ -646,7 +715,7 @@ what_is_optimised() {
     step 'tests/sim' simulator
     told 'tests/sim'
     # All breakages: they are one build.
-    step 'what is broken on purpose' run_bounded 1500 bash tests/breakages.sh
+    step 'what is broken on purpose' run_bounded 2700 bash tests/breakages.sh
     told 'what is broken on purpose'
     step 'instructions of the hot paths' instructions cargo run --release
     told_instructions

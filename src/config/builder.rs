@@ -95,16 +95,16 @@ impl Builder {
     /// Lets dropping the last handle wait this long, at most, for the answers to the releases that
     /// are still owed. Default: 50 ms. Zero does not wait at all.
     ///
-    /// What a silent node still owes an answer to then is no longer waited for: a
-    /// `Redlock` leaves it to its I/O thread, which goes on in the background
-    /// until the last answer has come or the last key must have expired.
+    /// Answers that are missing then are not waited for any longer: a `Redlock` leaves them to its
+    /// I/O thread, which goes on in the background until the last answer has come or the last key
+    /// must have expired.
     pub fn shutdown_timeout(mut self, most: Duration) -> Self {
         self.settings.shutdown_timeout = most;
         self
     }
 
-    /// Takes `factor` times the ttl, 0 up to but not including 1, and `fixed` off every validity
-    /// for clocks that do not run alike. Default: 0.01 and 2 ms.
+    /// Subtracts `factor` times the ttl (0 up to but not including 1) and `fixed` from every validity,
+    /// because clocks do not run alike. Default: 0.01 and 2 ms.
     pub fn drift(mut self, factor: f64, fixed: Duration) -> Self {
         let drift = Drift::new(factor, fixed);
         self.check(drift.is_some(), ConfigError::DriftFactor);
@@ -130,8 +130,8 @@ impl Builder {
     /// If it is not set, ttls up to 30 days are accepted. It is also how long a restarted node is
     /// kept from voting by the [`RestartGuard`], which assumes 60 s and the lock delay of this handle
     /// if nothing is set, and how long a node has to be up when it is met for the first time: after all
-    /// nodes were started at once, no lock can be had for so long, unless `Redlock::trust_nodes` is
-    /// called. With [`RestartGuard::Strict`] it is 60 s if nothing is set, longer ttls are refused, and
+    /// nodes were started at once, no lock can be had for so long (and up to three seconds more: servers
+    /// tell how long they are up in whole seconds), unless `Redlock::trust_nodes` is called. With [`RestartGuard::Strict`] it is 60 s if nothing is set, longer ttls are refused, and
     /// it is written on the nodes: all clients use the longest.
     pub fn max_ttl(mut self, ttl: Duration) -> Self {
         self.check(
@@ -146,15 +146,17 @@ impl Builder {
     /// Default: zero. At most 30 days, and less than the longest ttl, of which it is a part:
     /// [`max_ttl`](Self::max_ttl), or 30 days if that is not set (60 s with [`RestartGuard::Strict`]).
     ///
-    /// Of use where work does not end at the moment at which its lock does: a process that takes time
-    /// to be stopped, a program that hangs, or was suspended, and goes on for a while before it looks
-    /// at its lock ([`manual::keeping`](crate::manual::keeping)). When the validity of a lock has ended
-    /// (its holder was killed, was cut off, or did not extend it) no other client gets the lock before
-    /// `delay` has passed too. In that time the old holder has to be stopped. A release deletes the keys
-    /// at once, also one that comes late.
+    /// It helps where work does not end at the moment at which its lock does: a process that takes
+    /// time to be stopped, a program that hangs, or was suspended, and goes on for a while before
+    /// it looks at its lock ([`manual::keeping`](crate::manual::keeping)). When the validity of a
+    /// lock has ended (its holder was killed, was cut off, or did not extend it) no other client
+    /// gets the lock before `delay` has passed too. In that time the old holder has to be stopped.
+    /// A release deletes the keys at once, also one that comes late, and also that of a guard that
+    /// is dropped after a loss: where a request may still be under way then, keep the guard until
+    /// it has ended, or leak it ([`core::mem::forget`]).
     ///
-    /// * Validity is what it was: `at_risk` and `lost` come when they came without it, and `extend`
-    ///   and `confirm` count it off.
+    /// * Validity is the same as without it: `at_risk` and `lost` come at the same times, and
+    ///   `extend` and `confirm` subtract it.
     /// * The nodes get the ttl plus `delay / (1 - factor)`, with the factor of [`drift`](Self::drift),
     ///   in whole milliseconds rounded up. That has to be within [`max_ttl`](Self::max_ttl) of this
     ///   handle, and `max_ttl` of all other clients has to allow for it.
@@ -199,8 +201,8 @@ impl Builder {
         self
     }
 
-    /// Names the cluster that these nodes are: 1 to 64 printable ASCII characters without spaces.
-    /// Default: `default`.
+    /// Sets the name of the cluster that these nodes form: 1 to 64 printable ASCII characters
+    /// without spaces. Default: `default`.
     ///
     /// Of use with [`RestartGuard::Strict`] alone: the name stands in the marker of each node, and
     /// a client with another name, or another number of nodes, gets
@@ -238,6 +240,57 @@ impl Builder {
     /// question, a second ago or before a pause of ours, is seen with the next one.
     pub fn watch_clocks(mut self, watch: bool) -> Self {
         self.settings.watch_clocks = watch;
+        self
+    }
+
+    /// Sets whether scripts are never used. Default: `false`, scripts are used where nodes run them.
+    ///
+    /// A node that refuses to run scripts, because the user may not (`-@scripting`) or the server cannot, is
+    /// found by its answer and asked without them in any case; with this option none is sent. What follows
+    /// holds for both, but for the guard.
+    ///
+    /// A lock is taken by `SET`, as always. Each node is asked how it can be released, with the first lock
+    /// that is wanted over a connection (which costs that lock one round trip more), and the first of these
+    /// that it knows and permits is used:
+    ///
+    /// | way | servers | round trips |
+    /// | --- | --- | --- |
+    /// | `DELIFEQ` | Valkey 9.0 | 1 |
+    /// | `DELEX .. IFEQ` | Redis 8.4, by its documentation | 1 |
+    /// | `SET .. IFEQ .. PXAT 1` | Valkey 8.1 | 1 |
+    /// | `WATCH`, `GET`, then `MULTI`, `PEXPIRE`, `EXEC` | all | 2 |
+    ///
+    /// Locks are extended by `WATCH`, `GET` and `PTTL`, then `MULTI`, `PEXPIRE`, `EXEC`; they are
+    /// confirmed and inspected by `GET` and `PTTL` between `MULTI` and `EXEC`. The
+    /// [manual](crate::manual::permissions) has the ACL line for this.
+    ///
+    /// # What differs
+    ///
+    /// * What takes two round trips is begun, but not done, by a guard that is dropped or a lock that is
+    ///   released when the program ends next: such a lock may stay until its ttl is over.
+    /// * A lock on several resources is taken, extended and released in two round trips each.
+    /// * [`RestartGuard::Strict`] needs scripts, so the two together are an
+    ///   [error](ConfigError::StrictWithoutScripts). A node that is found to run none is
+    ///   [unusable](crate::Unusable::NeedsScripts) to it.
+    /// * The first lock over new connections may stand on a bare majority: a node that is slower than that to
+    ///   say how it releases gets no copy before the lock is extended.
+    /// * A key under the name of a lock whose value is longer than 64 KiB ends the connection when it is read.
+    /// * A single try (`try_lock`) right behind a release of the same resource by this handle may come before a
+    ///   transaction has released it, and find too few nodes.
+    /// * The error of a lock that is held does not say by whom.
+    ///
+    /// ```
+    /// use shearline::Config;
+    ///
+    /// let config = Config::builder()
+    ///     .nodes(["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"])
+    ///     .without_scripts(true)
+    ///     .config()?;
+    /// assert!(config.without_scripts());
+    /// # Ok::<(), shearline::ConfigError>(())
+    /// ```
+    pub fn without_scripts(mut self, without: bool) -> Self {
+        self.settings.without_scripts = without;
         self
     }
 
@@ -285,6 +338,14 @@ impl Builder {
         self
     }
 
+    /// Lets the spans and events of `tracing` show the names of resources, and not only a hash of each.
+    /// Default: off, because names may tell who does what. See [`manual::tracing`](crate::manual::tracing).
+    #[cfg(feature = "tracing")]
+    pub fn trace_resources(mut self, show: bool) -> Self {
+        self.settings.trace_resources = show;
+        self
+    }
+
     /// Returns the checked configuration.
     ///
     /// # Errors
@@ -323,6 +384,10 @@ impl Builder {
         } = self.settings;
         if node_timeout.is_some_and(|timeout| dead_after < timeout) {
             return Err(ConfigError::DeadAfter(dead_after));
+        }
+        let is_strict = self.settings.restart_guard == RestartGuard::Strict;
+        if self.settings.without_scripts && is_strict {
+            return Err(ConfigError::StrictWithoutScripts);
         }
         // Validity grows with the ttl: if nothing is left of the longest, then of none.
         let maximum = self.settings.ttl_limit();
@@ -416,6 +481,7 @@ mod tests {
         assert_eq!(config.restart_guard(), RestartGuard::Observed);
         assert_eq!(config.cluster(), "default");
         assert!(config.watch_clocks());
+        assert!(!config.without_scripts());
         assert_eq!(config.owner(), b"");
         assert_eq!(config.client_name(), Some("shearline"));
         assert!(!config.spin());
@@ -672,8 +738,9 @@ mod tests {
                  and the node timeout",
             ),
             (
-                one().max_ttl(MS),
-                "a max_ttl of 1ms is not between 4 ms and 36500 days",
+                one().max_ttl(Duration::ZERO),
+                "a longest ttl (`Builder::max_ttl`) of 0s is not between 4 ms and 36500 days; set the longest \
+                 that any client of these nodes uses, or leave it out",
             ),
             (
                 one().lock_delay(31 * 24 * 3600 * 1000 * MS),

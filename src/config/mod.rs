@@ -65,11 +65,14 @@ struct Settings {
     restart_guard: RestartGuard,
     cluster: String,
     watch_clocks: bool,
+    without_scripts: bool,
     owner: Vec<u8>,
     client_name: Option<String>,
     spin: bool,
     #[cfg(feature = "tls")]
     tls: TlsOptions,
+    #[cfg(feature = "tracing")]
+    trace_resources: bool,
 }
 
 impl Default for Settings {
@@ -86,11 +89,14 @@ impl Default for Settings {
             restart_guard: RestartGuard::default(),
             cluster: String::from("default"),
             watch_clocks: true,
+            without_scripts: false,
             owner: Vec::new(),
             client_name: Some(String::from("shearline")),
             spin: false,
             #[cfg(feature = "tls")]
             tls: TlsOptions::default(),
+            #[cfg(feature = "tracing")]
+            trace_resources: false,
         }
     }
 }
@@ -210,6 +216,12 @@ impl Config {
         self.settings.watch_clocks
     }
 
+    /// Returns `true` if no node is asked to run a script.
+    #[must_use]
+    pub fn without_scripts(&self) -> bool {
+        self.settings.without_scripts
+    }
+
     /// Returns the label behind the random bytes of every token; empty if none was set.
     #[must_use]
     pub fn owner(&self) -> &[u8] {
@@ -227,6 +239,13 @@ impl Config {
     #[must_use]
     pub fn spin(&self) -> bool {
         self.settings.spin
+    }
+
+    /// Returns `true` if spans and events show the names of resources.
+    #[cfg(feature = "tracing")]
+    #[must_use]
+    pub fn trace_resources(&self) -> bool {
+        self.settings.trace_resources
     }
 
     /// Returns how nodes with a `rediss://` URL are checked, where their URLs do not say.

@@ -118,11 +118,12 @@ pub enum RestartGuard {
     /// longest ttl of all clients, how many nodes there are, how many of them are a majority, and
     /// the name of the cluster ([`Builder::cluster`](crate::Builder::cluster)).
     ///
-    /// A marker that is missing or of another incarnation tells of a restart, a promotion, a
-    /// `FLUSHALL`, or of another data set. A client that finds no marker writes a new one, with a
-    /// *barrier* ([`BARRIER_KEY`](crate::BARRIER_KEY)) that lasts until every lock is over that may
-    /// have been forgotten: [`Builder::max_ttl`](crate::Builder::max_ttl), 60 s if it is not set,
-    /// and the drift. Until then no client counts the answers of that node.
+    /// A marker that is missing or of another incarnation means that there was a restart, a
+    /// promotion or a `FLUSHALL`, or that this is another data set. A client that finds no marker
+    /// writes a new one, with a *barrier* ([`BARRIER_KEY`](crate::BARRIER_KEY)) that lasts until
+    /// every lock is over that may have been forgotten:
+    /// [`Builder::max_ttl`](crate::Builder::max_ttl), 60 s if it is not set, and the drift. Until
+    /// then no client counts the answers of that node.
     ///
     /// * Longer ttls than `max_ttl` are refused. A client with a shorter one joins and uses the
     ///   longer; a client with a longer one raises the markers, behind a barrier. It is best if all
@@ -181,6 +182,7 @@ pub struct LockOptions {
     extensions: u32,
     /// For how many nanoseconds it is kept. Zero: it is not.
     keep: u64,
+    fenced: bool,
 }
 
 impl LockOptions {
@@ -195,6 +197,7 @@ impl LockOptions {
             tries: None,
             extensions: u32::MAX,
             keep: 0,
+            fenced: false,
         }
     }
 
@@ -207,7 +210,8 @@ impl LockOptions {
 
     /// Makes at most `tries` attempts, the first one included, and gives up after `tries` times the
     /// longest delay of the handle's [`Retry`] at the latest: a caller that waits for others sends
-    /// none. An extension of the holder's may cost a try. One try does not wait. Zero is refused when the lock is asked for, as [`NoTries`](crate::InvalidRequest::NoTries).
+    /// none. When the holder extends its lock, that may use up a try. One try does not wait. Zero
+    /// is refused when the lock is asked for, as [`NoTries`](crate::InvalidRequest::NoTries).
     pub const fn tries(mut self, tries: u32) -> Self {
         self.tries = Some(tries);
         self
@@ -258,8 +262,9 @@ impl LockOptions {
         self
     }
 
-    /// Does [`keep`](Self::keep) for at most `most` in all, counted from the grant: no extension lasts
-    /// longer, so the lock ends then, unless you extend it further yourself. If that is shorter than its ttl it is not extended at all.
+    /// Keeps the lock as [`keep`](Self::keep) does, for at most `most` in all, counted from the
+    /// grant: no extension lasts longer, so the lock ends then, unless you extend it further
+    /// yourself. If that is shorter than its ttl it is not extended at all.
     ///
     /// ```
     /// use core::time::Duration;
@@ -272,6 +277,47 @@ impl LockOptions {
     pub const fn keep_for(mut self, most: Duration) -> Self {
         self.keep = crate::time::nanos(most);
         self
+    }
+
+    /// Has the lock come with a fencing token: a number that is larger than that of every lock on the same
+    /// resource before it, without any assumption about clocks. See
+    /// [`Lock::fencing_token`](crate::Lock::fencing_token) for what to do with it, and
+    /// [`manual::safety`](crate::manual::safety) for why it is so.
+    ///
+    /// * Every node has a floor for its tokens ([`FLOOR_KEY`](crate::FLOOR_KEY)), which an operator gives it once:
+    ///   by `Redlock::trust_nodes` on a handle that was refused a token. A node without one is [`Unusable::NoFloor`](crate::Unusable::NoFloor) for locks
+    ///   with a token, and votes on others. A node that restarts, with its data or without, has none again, until
+    ///   an operator gives it one.
+    /// * It excludes plain locks on the same resource, and they exclude it.
+    /// * Every node runs a script, and its user has to be allowed the keys `shearline:*`:
+    ///   [`manual::permissions`](crate::manual::permissions). On a handle
+    ///   [without scripts](crate::Builder::without_scripts) it is
+    ///   [`InvalidRequest::FencedWithoutScripts`](crate::InvalidRequest::FencedWithoutScripts).
+    ///
+    /// Costs a script in place of a `SET`, and a second round trip within the same call, counted against the
+    /// validity, if the nodes of the majority did not return the same number: rarely, unless many ask at once.
+    ///
+    /// ```no_run
+    /// # use std::time::Duration;
+    /// # use shearline::{LockOptions, Redlock};
+    /// # fn write(value: u32, token: u64) {}
+    /// # let redlock = Redlock::connect(["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"])?;
+    /// let fenced = LockOptions::new(Duration::from_secs(10)).fenced();
+    /// let guard = redlock.lock_with("account:7", &fenced)?;
+    /// let token = guard.fencing_token().expect("it was asked for");
+    /// write(5, token); // The store refuses a smaller one than it has seen.
+    /// guard.unlock()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub const fn fenced(mut self) -> Self {
+        self.fenced = true;
+        self
+    }
+
+    /// Returns `true` if the lock is to come with a [fencing token](Self::fenced).
+    #[must_use]
+    pub const fn is_fenced(&self) -> bool {
+        self.fenced
     }
 
     /// Returns the ttl that is asked for.

@@ -12,9 +12,14 @@
 
 use std::fs;
 use std::io;
+use std::string::String;
+use std::time::Duration;
+use std::vec::Vec;
 
 use rustix::time::{ClockId, clock_gettime};
 
+use crate::engine::{Engine, NodeId, Request, RoundId};
+use crate::error::{LockError, TrustError};
 use crate::time::Instant;
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -28,6 +33,41 @@ pub(crate) fn now() -> Instant {
     let seconds = u64::try_from(time.tv_sec).unwrap_or_default();
     let nanos = u64::try_from(time.tv_nsec).unwrap_or_default();
     Instant::from_nanos(seconds.saturating_mul(1_000_000_000).saturating_add(nanos))
+}
+
+/// Begins to take a lock. One with a fencing token proposes the present time.
+#[inline]
+pub(crate) fn acquire(
+    engine: &mut Engine,
+    now: Instant,
+    request: &Request<'_>,
+) -> Result<RoundId, LockError> {
+    if request.options.is_fenced() {
+        set_wall_clock(engine, now);
+    }
+    engine.acquire(now, request)
+}
+
+/// Trusts the server behind `node`: its floor for fencing tokens follows the present time.
+pub(crate) fn trust(engine: &mut Engine, node: NodeId, run_id: &str) -> Result<bool, TrustError> {
+    let now = now();
+    set_wall_clock(engine, now);
+    engine.trust(now, node, run_id)
+}
+
+/// The same for all servers that are connected at `now`.
+pub(crate) fn trust_all(engine: &mut Engine, now: Instant) -> Vec<String> {
+    set_wall_clock(engine, now);
+    engine.trust_all(now)
+}
+
+/// Tells the engine what time it is by a clock that others have too.
+#[cold]
+pub(crate) fn set_wall_clock(engine: &mut Engine, now: Instant) {
+    let time = clock_gettime(ClockId::Realtime);
+    let seconds = u64::try_from(time.tv_sec).unwrap_or_default();
+    let nanos = u32::try_from(time.tv_nsec).unwrap_or_default();
+    engine.set_wall_clock(now, Duration::new(seconds, nanos));
 }
 
 /// Which clock an [`Instant`] was read from: equal identities mean that instants may be compared.

@@ -8,8 +8,8 @@ use crate::error::{
     TrustError, UnlockError,
 };
 
-/// Why a handle could not be built. An unreachable node is no reason: the handle tries it again for
-/// as long as it lives.
+/// Why a handle could not be built. A node that cannot be reached is not an error: the handle tries
+/// it again for as long as it lives.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {

@@ -13,6 +13,9 @@
 //! lengths and the resource: how many resources there are (2 bytes), the length of the token (2), and each
 //! resource behind its length (2). The token follows them.
 //!
+//! Version 4 is of a lock with a fencing token. It is as version 3, of one resource or several, with the token in
+//! the last 8 bytes before the checksum.
+//!
 //! The voters are the nodes that the lock stands on, a bit for each by its place in the
 //! configuration. Numbers are big-endian, times in nanoseconds. The checksum (FNV-1a) finds bytes that
 //! were cut or changed by accident; it does not stop a forger. A program that has the bytes can release
@@ -24,7 +27,7 @@ use core::time::Duration;
 use super::clock::{self, ClockIdentity};
 use crate::delay::Delay;
 use crate::entry::Entry;
-use crate::limits::{TOKEN_BYTES_MAX, TOKEN_RANDOM_BYTES};
+use crate::limits::{FENCING_TOKEN_MAX, TOKEN_BYTES_MAX, TOKEN_RANDOM_BYTES};
 use crate::quorum::{Lock, NodeSet};
 use crate::resource::{check_resource, check_resources};
 use crate::time::{Instant, nanos};
@@ -35,16 +38,18 @@ const MAGIC: [u8; 4] = *b"SHLK";
 const PLAIN: u8 = 1;
 const DELAYED: u8 = 2;
 const SEVERAL: u8 = 3;
+/// With a fencing token.
+const FENCED: u8 = 4;
 
-/// Why bytes are no lock.
+/// Why bytes are not a lock.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FromBytesError {
-    /// They do not begin as a lock does.
+    /// They do not begin like a lock.
     #[error("these bytes are no lock; pass on what `Lock::to_bytes` gave, unchanged")]
     NotALock,
     /// Another version of this library wrote them, in a format that this one does not know.
-    #[error("the lock has format {0}, this version reads {PLAIN} to {SEVERAL}; use one version")]
+    #[error("the lock has format {0}, this version reads {PLAIN} to {FENCED}; use one version")]
     Version(u8),
     /// There are too few or too many bytes, or some were changed.
     #[error("the lock was damaged on its way; pass on what `Lock::to_bytes` gave, unchanged")]
@@ -106,8 +111,10 @@ fn encode(lock: &Lock, clock: Option<ClockIdentity>) -> Vec<u8> {
     let added = lock.delay().millis();
     let mut bytes = Vec::with_capacity(80 + resource.len() + token.len());
     bytes.extend_from_slice(&MAGIC);
-    let several = lock.entry().is_several();
+    let fenced = lock.fencing_token();
+    let several = lock.entry().is_several() || fenced.is_some();
     bytes.push(match (several, added) {
+        _ if fenced.is_some() => FENCED,
         (true, _) => SEVERAL,
         (false, 0) => PLAIN,
         (false, _) => DELAYED,
@@ -136,6 +143,9 @@ fn encode(lock: &Lock, clock: Option<ClockIdentity>) -> Vec<u8> {
         bytes.extend_from_slice(resource);
     }
     bytes.extend_from_slice(token);
+    if let Some(fencing) = fenced {
+        bytes.extend_from_slice(&fencing.to_be_bytes());
+    }
     let sum = checksum(&bytes);
     bytes.extend_from_slice(&sum.to_be_bytes());
     bytes
@@ -144,7 +154,7 @@ fn encode(lock: &Lock, clock: Option<ClockIdentity>) -> Vec<u8> {
 fn decode(bytes: &[u8], clock: Option<ClockIdentity>) -> Result<Lock, FromBytesError> {
     let rest = bytes.strip_prefix(&MAGIC).ok_or(FromBytesError::NotALock)?;
     let lock = match rest.first() {
-        Some(&version @ PLAIN..=SEVERAL) => decode_body(bytes, clock, version),
+        Some(&version @ PLAIN..=FENCED) => decode_body(bytes, clock, version),
         Some(&other) => return Err(FromBytesError::Version(other)),
         None => None,
     };
@@ -167,7 +177,14 @@ fn decode_body(bytes: &[u8], clock: Option<ClockIdentity>, version: u8) -> Optio
     };
     let (voters, rest) = rest.split_first_chunk::<4>()?;
     let entry = match version {
-        SEVERAL => several_entry(rest)?,
+        FENCED => {
+            let (rest, fencing) = rest.split_last_chunk::<8>()?;
+            let fencing = u64::from_be_bytes(*fencing);
+            let fits = (1..=FENCING_TOKEN_MAX).contains(&fencing);
+            let entry = several_entry(rest, 1).filter(|_| fits)?;
+            entry.fenced(fencing)
+        }
+        SEVERAL => several_entry(rest, 2)?,
         _ => entry(rest)?,
     };
     if 1 < known {
@@ -199,8 +216,8 @@ fn entry(bytes: &[u8]) -> Option<Entry> {
     fits.then(|| Entry::new(Vec::new(), resource, token))
 }
 
-/// The same of several resources.
-fn several_entry(bytes: &[u8]) -> Option<Entry> {
+/// The same of so many resources at `least`.
+fn several_entry(bytes: &[u8], least: usize) -> Option<Entry> {
     let (count, rest) = number(bytes)?;
     let (token_len, mut rest) = number(rest)?;
     let mut names = Vec::new();
@@ -210,7 +227,7 @@ fn several_entry(bytes: &[u8]) -> Option<Entry> {
         names.push(name);
         rest = more;
     }
-    let fits = 1 < count && check_resources(&names).is_ok() && is_token(rest, token_len);
+    let fits = least <= count && check_resources(&names).is_ok() && is_token(rest, token_len);
     fits.then(|| Entry::of_several(Vec::new(), names.into_iter(), rest))
 }
 
@@ -315,6 +332,28 @@ mod tests {
             assert_eq!(came.delay(), went.delay());
         }
         notices_all_changes(on_several(&[b"b", b"a"], 7).to_bytes());
+    }
+
+    #[test]
+    fn the_fencing_token_goes_with_the_lock() {
+        for (names, added) in [(&[&b"a"[..]][..], 0), (&[b"b", b"a"], 1_000)] {
+            for token in [1, FENCING_TOKEN_MAX] {
+                let plain = on_several(names, added);
+                let went = Lock::transferred(
+                    plain.entry().fenced(token),
+                    plain.valid_until(),
+                    plain.ttl(),
+                    plain.voters(),
+                );
+                let bytes = went.to_bytes();
+                assert_eq!(bytes[4], FENCED);
+                let came = Lock::from_bytes(&bytes).unwrap();
+                assert_eq!((parts(&came), came.delay()), (parts(&went), went.delay()));
+                assert_eq!(came.resources().collect::<Vec<_>>(), names);
+                assert_eq!(came.fencing_token(), Some(token));
+                notices_all_changes(bytes);
+            }
+        }
     }
 
     #[test]

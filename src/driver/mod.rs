@@ -67,9 +67,11 @@ use rustix::process::{Pid, getpid};
 
 use crate::config::{Builder, Config, LockOptions};
 use crate::engine::inspection::{InspectError, Inspection};
+use crate::engine::stats::Stats;
 use crate::engine::{Engine, Event, NodeStatus, Request, RoundId};
 use crate::error::{ConfirmError, ExtendError, LockError, ReinitError, TrustError, UnlockError};
 use crate::quorum::Lock;
+use crate::trace::Tracer;
 
 pub use error::BuildError;
 pub(crate) use error::Refusal;
@@ -120,6 +122,7 @@ pub struct Driver {
     standing: Standing,
     process: Pid,
     shutdown_timeout: Duration,
+    tracer: Tracer,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -173,6 +176,7 @@ impl Driver {
             standing: Standing::Open,
             process: getpid(),
             shutdown_timeout: config.shutdown_timeout(),
+            tracer: Tracer::new(config),
         })
     }
 
@@ -220,6 +224,11 @@ impl Driver {
         self.inner.events.pop_front()
     }
 
+    /// Returns `true` if there are events that were not taken.
+    pub(crate) fn has_events(&self) -> bool {
+        !self.inner.events.is_empty()
+    }
+
     /// Returns the engine, to read its state.
     #[must_use]
     pub fn engine(&self) -> &Engine {
@@ -248,7 +257,7 @@ impl Driver {
     ) -> Result<RoundId, LockError> {
         let request = Request::new(resource, options);
         self.begin()?
-            .ask(|engine, now| engine.acquire(now, &request))
+            .ask(|engine, now| clock::acquire(engine, now, &request))
     }
 
     /// Begins to take one lock on all of `resources`, 1 to 64 names that differ: all of them or none. The
@@ -264,7 +273,7 @@ impl Driver {
     ) -> Result<RoundId, LockError> {
         let request = Request::all(resources, options);
         self.begin()?
-            .ask(|engine, now| engine.acquire(now, &request))
+            .ask(|engine, now| clock::acquire(engine, now, &request))
     }
 
     /// Begins to extend `lock` to `ttl` from now. The outcome is an [`Event::Extended`], with what is to
@@ -403,6 +412,13 @@ impl Driver {
         self.engine().node_statuses(clock::now()).collect()
     }
 
+    /// Returns what the handle has done so far, and what it waits for: see [`Stats`]. Costs some microseconds
+    /// and allocations, and no I/O.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        self.engine().stats()
+    }
+
     /// Asserts that no lock is alive that the server with this `run_id`, connected as the node at
     /// `address`, may have forgotten: its votes count from now on. Returns `true` if it was kept from
     /// voting. See [`Redlock::trust_node`](crate::Redlock::trust_node), also for the errors.
@@ -418,7 +434,7 @@ impl Driver {
     /// run_ids. See [`Redlock::trust_nodes`](crate::Redlock::trust_nodes).
     pub fn trust_nodes(&mut self) -> Vec<String> {
         match self.begin() {
-            Ok(mut inner) => inner.ask(Engine::trust_all),
+            Ok(mut inner) => inner.ask(clock::trust_all),
             Err(_) => Vec::new(),
         }
     }
@@ -480,6 +496,10 @@ impl Driver {
         })
     }
 
+    pub(crate) fn tracer(&self) -> &Tracer {
+        &self.tracer
+    }
+
     fn usable(&self) -> Result<(), Refusal> {
         if getpid() != self.process {
             return Err(Refusal::Forked);
@@ -509,6 +529,8 @@ impl Drop for Working<'_> {
     fn drop(&mut self) {
         if !self.panics.has_begun() {
             self.driver.standing = Standing::Open;
+            let Driver { inner, tracer, .. } = &mut *self.driver;
+            tracer.emit(&mut inner.engine); // The last act: that calls a subscriber.
         }
     }
 }

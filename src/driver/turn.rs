@@ -20,6 +20,7 @@ use crate::config::Config;
 use crate::engine::{Engine, Event, Input};
 use crate::error::TrustError;
 use crate::time::Instant;
+use crate::trace;
 
 /// Longest sleep while a lock is held or a round is open. The timeout of a sleep stops while the
 /// machine is suspended; the clock of the locks does not.
@@ -87,7 +88,7 @@ impl Loop {
     pub(crate) fn trust_node(&mut self, address: &str, run_id: &str) -> Result<bool, TrustError> {
         let node = self.engine.node_at(address);
         let node = node.ok_or(TrustError::UnknownNode)?;
-        self.engine.trust(clock::now(), node, run_id)
+        clock::trust(&mut self.engine, node, run_id)
     }
 
     // ----- bytes ----------------------------------------------------------------------------
@@ -106,7 +107,9 @@ impl Loop {
             self.wire.note(readiness);
         }
         self.service();
-        self.engine.handle(clock::now(), Input::Tick);
+        let now = clock::now();
+        self.engine.handle(now, Input::Tick);
+        trace::look(&mut self.engine, now);
         self.flush();
         slept.map(|_| ())
     }

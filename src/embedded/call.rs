@@ -21,7 +21,13 @@ pub(super) struct Call<'a> {
 impl<'a> Call<'a> {
     /// Returns the database that the client selected.
     pub(super) fn database<'s>(&'s self, state: &'s mut State) -> Database<'s> {
-        Database::new(&mut state.keyspace, &mut state.tracking, self.session)
+        let State {
+            keyspace,
+            tracking,
+            watches,
+            ..
+        } = state;
+        Database::new(keyspace, tracking, watches, self.session)
     }
 
     /// Returns the words from `first` on, of which there may be none.

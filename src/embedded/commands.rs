@@ -15,8 +15,9 @@ use super::keyspace::DATABASES;
 use super::refusal::{Answer, Refusal};
 use super::scripts;
 use super::session::{Protocol, Session};
-use super::state::{Flavour, State};
+use super::state::{Refused, State};
 use super::strings;
+use super::transactions;
 
 type Run = fn(&mut State, &mut Call<'_>) -> Answer;
 
@@ -42,8 +43,12 @@ const COMMANDS: &[Command] = &[
     Command::new("client", (2, MANY), Body::Container(CLIENT)),
     Command::new("dbsize", (1, 1), Body::Run(dbsize)),
     Command::new("del", (2, MANY), Body::Run(strings::del)),
+    Command::new("delex", (2, MANY), Body::Run(strings::delex)),
+    Command::new("delifeq", (3, 3), Body::Run(strings::delifeq)),
+    Command::new("discard", (1, 1), Body::Run(transactions::discard)),
     Command::new("eval", (3, MANY), Body::Run(scripts::eval)),
     Command::new("evalsha", (3, MANY), Body::Run(scripts::evalsha)),
+    Command::new("exec", (1, 1), Body::Run(transactions::exec)),
     Command::new("exists", (2, MANY), Body::Run(strings::exists)),
     Command::new("flushall", (1, MANY), Body::Run(flushall)),
     Command::new("flushdb", (1, MANY), Body::Run(flushdb)),
@@ -52,6 +57,8 @@ const COMMANDS: &[Command] = &[
     Command::new("hello", (1, MANY), Body::RunForAll(hello)),
     Command::new("info", (1, MANY), Body::Run(info::info)),
     Command::new("lpush", (3, MANY), Body::Run(strings::lpush)),
+    Command::new("msetex", (4, MANY), Body::Run(strings::msetex)),
+    Command::new("multi", (1, 1), Body::Run(transactions::multi)),
     Command::new("pexpire", (3, MANY), Body::Run(strings::pexpire)),
     Command::new("ping", (1, MANY), Body::Run(ping)),
     Command::new("pttl", (2, 2), Body::Run(strings::pttl)),
@@ -60,10 +67,9 @@ const COMMANDS: &[Command] = &[
     Command::new("set", (3, MANY), Body::Run(strings::set)),
     Command::new("setnx", (3, 3), Body::Run(strings::setnx)),
     Command::new("time", (1, 1), Body::Run(time)),
+    Command::new("unwatch", (1, 1), Body::Run(transactions::unwatch)),
+    Command::new("watch", (2, MANY), Body::Run(transactions::watch)),
 ];
-
-/// The commands that only a Valkey knows.
-const VALKEY: &[Command] = &[Command::new("delifeq", (3, 3), Body::Run(strings::delifeq))];
 
 const CLIENT: &[Command] = &[
     Command::new("client|caching", (3, 3), Body::Run(clients::caching)),
@@ -89,16 +95,23 @@ impl Command {
         word.eq_ignore_ascii_case(self.name.as_bytes())
     }
 
-    fn run(&self, state: &mut State, call: &mut Call<'_>) -> Answer {
+    /// Returns what to run, if that may be run.
+    fn checked(&self, state: &State, call: &Call<'_>) -> Result<Run, Refusal> {
         let (least, most) = self.words;
         if call.words.len() < least || most < call.words.len() {
             return Err(Refusal::arity(self.name));
         }
-        match self.body {
-            Body::RunForAll(run) => run(state, call),
-            Body::Run(_) if !may_enter(state, call.session) => Err(Refusal::NO_AUTH),
-            Body::Run(run) => run(state, call),
+        let run = match self.body {
+            Body::RunForAll(run) => return Ok(run),
+            Body::Run(_) if !may_enter(state, call.session) => return Err(Refusal::NO_AUTH),
+            Body::Run(run) => run,
             Body::Container(_) => unreachable!("a container has no words but too few"),
+        };
+        let container = self.name.split('|').next().unwrap_or_default();
+        let names = [self.name, container];
+        match names.iter().any(|name| state.refused.contains_key(*name)) {
+            true => Err(Refusal::forbidden(self.name, state.flavour)),
+            false => Ok(run),
         }
     }
 
@@ -109,27 +122,41 @@ impl Command {
     }
 }
 
-/// Looks the command up and runs it. What `CLIENT CACHING` said is for the next command that is not
-/// one of `CLIENT`, be it a wrong one.
+/// Looks the command up and runs it, or takes it over for `EXEC`. What `CLIENT CACHING` said is for the
+/// next command that is not one of `CLIENT`, be it a wrong one; between `MULTI` and `EXEC` for all.
 pub(super) fn run(state: &mut State, call: &mut Call<'_>) -> Answer {
-    let found = find(call.words, state.flavour);
-    let is_of_client = found
-        .as_ref()
-        .is_ok_and(|it| it.name.starts_with("client|"));
-    let answer = found.and_then(|command| command.run(state, call));
-    call.session.caching &= is_of_client;
+    let found = find(call.words, state);
+    let name = found.as_ref().map_or("", |command| command.name);
+    let checked = found.and_then(|command| command.checked(state, call));
+    let answer = match (checked, &mut call.session.queue) {
+        (Err(refusal), _) if name == "exec" => Err(transactions::abort(state, call, refusal)),
+        (Err(refusal), Some(queue)) => {
+            queue.spoil();
+            Err(refusal)
+        }
+        (Err(refusal), None) => Err(refusal),
+        (Ok(_), Some(queue)) if !transactions::is_run_at_once(name) => queue.push(call.words),
+        (Ok(run), _) => run(state, call),
+    };
+    if call.session.queue.is_none() {
+        call.session.caching &= name.starts_with("client|");
+    }
     answer
 }
 
-fn find(words: &[&[u8]], flavour: Flavour) -> Result<&'static Command, Refusal> {
-    let (more, unknown): (&[Command], &[&str]) = match flavour {
-        Flavour::Redis => (&[], &[]),
-        Flavour::Valkey => (VALKEY, &[]),
-        Flavour::Proxied => (&[], &["client", "info"]),
-    };
+/// Runs a command that was taken over for `EXEC`.
+pub(super) fn run_queued(state: &mut State, call: &mut Call<'_>) -> Answer {
+    let run = find(call.words, state)?.checked(state, call)?;
+    run(state, call)
+}
+
+fn find(words: &[&[u8]], state: &State) -> Result<&'static Command, Refusal> {
     let name = words.first().copied().unwrap_or_default();
-    let commands = COMMANDS.iter().chain(more);
-    let mut commands = commands.filter(|command| !unknown.contains(&command.name));
+    let is_known = |command: &&Command| {
+        let refused = state.refused.get(command.name);
+        state.flavour.knows(command.name) && refused != Some(&Refused::Unknown)
+    };
+    let mut commands = COMMANDS.iter().filter(is_known);
     let Some(command) = commands.find(|command| command.is_called(name)) else {
         return Err(Refusal::unknown_command(words));
     };
@@ -262,6 +289,10 @@ fn dbsize(state: &mut State, call: &mut Call<'_>) -> Answer {
 
 fn flushall(state: &mut State, call: &mut Call<'_>) -> Answer {
     flush_mode(call)?;
+    let State {
+        keyspace, watches, ..
+    } = state;
+    watches.flushed(|database, key| keyspace.has(database, key));
     state.keyspace.clear();
     state.tracking.flushed();
     Ok(ok())

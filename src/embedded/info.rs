@@ -13,15 +13,18 @@ use super::state::{Flavour, State};
 impl Flavour {
     const fn name(self) -> &'static str {
         match self {
-            Self::Redis | Self::Proxied => "redis",
-            Self::Valkey => "valkey",
+            Self::Redis | Self::Redis84 | Self::Proxied => "redis",
+            Self::Valkey | Self::Valkey81 | Self::Valkey91 => "valkey",
         }
     }
 
     const fn version(self) -> &'static str {
         match self {
             Self::Redis | Self::Proxied => "7.0.15",
+            Self::Redis84 => "8.4.0",
+            Self::Valkey81 => "8.1.4",
             Self::Valkey => "9.0.0",
+            Self::Valkey91 => "9.1.2",
         }
     }
 }
@@ -73,11 +76,11 @@ pub(super) fn info(state: &mut State, call: &mut Call<'_>) -> Answer {
 fn server(state: &State, call: &Call<'_>) -> String {
     let version = state.flavour.version();
     let version = match state.flavour {
-        Flavour::Redis | Flavour::Proxied => {
+        Flavour::Redis | Flavour::Redis84 | Flavour::Proxied => {
             format!("redis_version:{version}\r\nredis_mode:standalone\r\n")
         }
         // For clients that know no other, a Valkey says which Redis it stands for.
-        Flavour::Valkey => format!(
+        Flavour::Valkey | Flavour::Valkey81 | Flavour::Valkey91 => format!(
             "redis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:{version}\r\n\
              server_mode:standalone\r\n"
         ),

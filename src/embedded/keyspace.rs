@@ -2,7 +2,7 @@
 //!
 //! Sorted maps, so that every iteration has the same order. A key is over once the clock is *past*
 //! its end, to the millisecond, as in the server; the first access after that removes it. Each change
-//! of a key, its end too, is told to `tracking`. None of this can be printed: values are tokens.
+//! of a key, its end too, is told to `tracking` and `watches`. None of this can be printed: values are tokens.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -10,6 +10,7 @@ use alloc::vec::Vec;
 use super::refusal::Refusal;
 use super::session::Session;
 use super::tracking::Tracking;
+use super::watches::Watches;
 
 /// Databases, as many as a server has by default.
 pub(super) const DATABASES: u32 = 16;
@@ -28,6 +29,7 @@ type Keys = BTreeMap<Vec<u8>, Entry>;
 pub(super) struct Database<'a> {
     keys: &'a mut Keys,
     tracking: &'a mut Tracking,
+    watches: &'a mut Watches,
     session: &'a Session,
 }
 
@@ -51,6 +53,19 @@ impl Keyspace {
         self.databases.clear();
     }
 
+    /// Returns `true` if there is such a key, be its time over or not.
+    pub(super) fn has(&self, database: u32, key: &[u8]) -> bool {
+        self.databases
+            .get(&database)
+            .is_some_and(|keys| keys.contains_key(key))
+    }
+
+    /// Returns `true` if there is such a key, and its time is over.
+    pub(super) fn is_over(&self, database: u32, key: &[u8], now: Millis) -> bool {
+        let entry = self.databases.get(&database).and_then(|keys| keys.get(key));
+        entry.is_some_and(|entry| entry.is_over(now))
+    }
+
     /// Returns the text that `key` of the first database holds, without removing anything.
     pub(super) fn peek(&self, key: &[u8], now: Millis) -> Option<&[u8]> {
         let entry = self.databases.get(&0)?.get(key)?;
@@ -67,12 +82,13 @@ impl Keyspace {
     }
 
     /// Removes every key whose time is over.
-    pub(super) fn expire(&mut self, now: Millis, tracking: &mut Tracking) {
-        for keys in self.databases.values_mut() {
+    pub(super) fn expire(&mut self, now: Millis, tracking: &mut Tracking, watches: &mut Watches) {
+        for (database, keys) in &mut self.databases {
             keys.retain(|key, entry| {
                 let over = entry.is_over(now);
                 if over {
                     tracking.changed(key, None);
+                    watches.changed(*database, key, false);
                 }
                 !over
             });
@@ -84,11 +100,13 @@ impl<'a> Database<'a> {
     pub(super) fn new(
         keyspace: &'a mut Keyspace,
         tracking: &'a mut Tracking,
+        watches: &'a mut Watches,
         session: &'a Session,
     ) -> Self {
         Self {
             keys: keyspace.databases.entry(session.database).or_default(),
             tracking,
+            watches,
             session,
         }
     }
@@ -123,6 +141,15 @@ impl<'a> Database<'a> {
         self.changed(key);
     }
 
+    /// Sets what `key` holds until a time that may be over: then a server removes it when it is next
+    /// read, or `at_once`.
+    pub(super) fn insert_until(&mut self, key: &[u8], now: Millis, entry: Entry, at_once: bool) {
+        match at_once && entry.is_over(now) {
+            true => drop(self.remove(key, now)),
+            false => self.insert(key, entry),
+        }
+    }
+
     /// Sets when `key`, which is there, ends. An end that is not in the future removes it.
     pub(super) fn set_end(&mut self, key: &[u8], now: Millis, end: Millis) {
         match self.keys.get_mut(key) {
@@ -143,6 +170,9 @@ impl<'a> Database<'a> {
     }
 
     pub(super) fn clear(&mut self) {
+        let (keys, number) = (&*self.keys, self.session.database);
+        self.watches
+            .flushed(|database, key| database == number && keys.contains_key(key));
         self.keys.clear();
         self.tracking.flushed();
     }
@@ -152,7 +182,9 @@ impl<'a> Database<'a> {
     }
 
     fn changed(&mut self, key: &[u8]) {
+        let there = self.keys.contains_key(key);
         self.tracking.changed(key, Some(self.session.id));
+        self.watches.changed(self.session.database, key, there);
     }
 }
 

@@ -10,8 +10,11 @@
 //! It knows the commands and the scripts that this library uses, and a few more that tests use. It
 //! answers them byte for byte as `redis-server` 7.0.15 does, errors included: a test sends the same
 //! random commands to both (`tests/it/embedded.rs`). Pushes are the server's too, and those of a
-//! Valkey 9.1 where that is the [`Flavour`]. One [`Flavour`]
-//! is a server of a service, or behind a proxy, that knows neither `CLIENT` nor `INFO`.
+//! Valkey where that is the [`Flavour`]: 9.0 and 9.1 were held against their servers in the same
+//! way, 8.1 was not. One [`Flavour`] is a server of a service, or behind a proxy, that knows neither `CLIENT` nor
+//! `INFO`, and one is a Redis 8.4 **from its documentation alone**: `DELEX`, `SET .. IFEQ` and
+//! `MSETEX` of Redis were not compared with a server. A node can be told to refuse commands
+//! ([`Options::refuse`]): scripts, for one, as a user without `+@scripting` is refused them.
 //!
 //! ```
 //! use shearline::embedded::EmbeddedNode;
@@ -23,8 +26,10 @@
 //!
 //! # The commands
 //!
-//! * On keys: `SET` (`NX`, `XX`, `GET`, `PX`, `EX`, `KEEPTTL`), `GET`, `DEL`, `EXISTS`, `PTTL`,
-//!   `PEXPIRE`, `SETNX`, `GETSET`, `LPUSH`, `DBSIZE`, `FLUSHALL`, `FLUSHDB`; as a Valkey, `DELIFEQ`.
+//! * On keys: `SET` (`NX`, `XX`, `GET`, `PX`, `EX`, `PXAT`, `EXAT`, `KEEPTTL`), `GET`, `DEL`,
+//!   `EXISTS`, `PTTL`, `PEXPIRE`, `SETNX`, `GETSET`, `LPUSH`, `DBSIZE`, `FLUSHALL`, `FLUSHDB`. By the
+//!   [`Flavour`], `SET .. IFEQ`, `DELIFEQ`, `DELEX .. IFEQ` and `MSETEX`.
+//! * Transactions: `WATCH`, `UNWATCH`, `MULTI`, `EXEC`, `DISCARD`.
 //! * Scripts: `EVAL`, `EVALSHA`, `SCRIPT LOAD`, `EXISTS`, `FLUSH`.
 //! * On the connection: `HELLO`, `AUTH`, `SELECT`, `PING`, `CLIENT ID`, `SETNAME`, `GETNAME`,
 //!   `SETINFO`.
@@ -42,7 +47,10 @@
 //!   malformed command end the connection with a `Protocol error` of our own wording.
 //! * `INFO` has three sections (`server`, `memory`, `replication`) with few fields.
 //! * `CLIENT SETINFO` is accepted, as by newer servers.
-//! * `SET` takes no `EXAT` and `PXAT`: the store has no wall clock.
+//! * `EXAT` and `PXAT` of `SET` are times on the store's own clock, which is not that of the wall. It
+//!   always shows more than a year 2000 would.
+//! * `DELEX` takes no other condition than `IFEQ`.
+//! * At most 4,096 commands stand between `MULTI` and `EXEC`.
 //! * A key whose time is over is removed when it is next read, and not before. While a key is
 //!   registered for a push, a node looks for such keys ten times a second, in all databases.
 //! * `CLIENT TRACKING ON` takes `OPTIN` and `NOLOOP`, both, and no other option: the rest is refused.
@@ -65,10 +73,12 @@ mod state;
 mod store;
 mod strings;
 mod tracking;
+mod transactions;
+mod watches;
 
 pub use node::{EmbeddedNode, Options};
 pub use session::Session;
-pub use state::Flavour;
+pub use state::{Flavour, Refused, SCRIPTS};
 pub use store::{Memory, Store};
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ use rand::rngs::SysRng;
 use crate::driver::clock;
 
 use super::serve::{Order, Server, lock};
-use super::state::Flavour;
+use super::state::{Flavour, Refused};
 use super::store::{Memory, Store};
 
 /// A lock node in this process: a [`Store`] on a loopback port. **For development, tests and demos;
@@ -55,6 +55,7 @@ pub struct EmbeddedNode {
 pub struct Options {
     password: Option<String>,
     flavour: Flavour,
+    refused: Vec<(String, Refused)>,
 }
 
 impl Options {
@@ -71,6 +72,22 @@ impl Options {
         self
     }
 
+    /// Refuses `command`: see [`Store::refuse`].
+    ///
+    /// ```
+    /// use shearline::embedded::{EmbeddedNode, Flavour, Options, Refused, SCRIPTS};
+    ///
+    /// let options = Options::new().flavour(Flavour::Valkey81);
+    /// let refuse = |options: Options, command| options.refuse(command, Refused::Forbidden);
+    /// let node = EmbeddedNode::spawn_with(&SCRIPTS.into_iter().fold(options, refuse))?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    #[must_use]
+    pub fn refuse(mut self, command: impl Into<String>, how: Refused) -> Self {
+        self.refused.push((command.into(), how));
+        self
+    }
+
     /// Behaves as this server.
     #[must_use]
     pub const fn flavour(mut self, flavour: Flavour) -> Self {
@@ -83,6 +100,7 @@ impl fmt::Debug for Options {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Options")
             .field("flavour", &self.flavour)
+            .field("refused", &self.refused)
             .finish_non_exhaustive()
     }
 }
@@ -106,6 +124,9 @@ impl EmbeddedNode {
     pub fn spawn_with(options: &Options) -> io::Result<Self> {
         let mut store = Store::new(seed()?, clock::now());
         store.set_flavour(options.flavour);
+        for (command, how) in &options.refused {
+            store.refuse(command, Some(*how));
+        }
         store.set_password(options.password.as_deref().map(str::as_bytes));
         let store = Arc::new(Mutex::new(store));
         let (orders, received) = mpsc::channel();
@@ -186,6 +207,12 @@ impl EmbeddedNode {
     /// Works in every state of the node.
     pub fn step_clock(&self, by: Duration) {
         lock(&self.store).step_clock(by);
+    }
+
+    /// Refuses `command` from now on, or does not any more: see [`Store::refuse`]. Works in every state of
+    /// the node.
+    pub fn refuse(&self, command: &str, how: Option<Refused>) {
+        lock(&self.store).refuse(command, how);
     }
 
     /// Returns the text that `key` of the first database holds now. Works in every state of the

@@ -8,6 +8,8 @@ use bytes::Bytes;
 
 use crate::resp::OwnedValue;
 
+use super::state::Flavour;
+
 /// Why a command was not executed: the line of an error reply without its `-`.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct Refusal(Cow<'static, [u8]>);
@@ -28,6 +30,25 @@ impl Refusal {
     pub(super) const WRONG_PASS: Self =
         Self::fixed("WRONGPASS invalid username-password pair or user is disabled.");
     pub(super) const NO_SCRIPT: Self = Self::fixed("NOSCRIPT No matching script. Please use EVAL.");
+
+    /// The user may not run `command`.
+    pub(super) fn forbidden(command: &str, flavour: Flavour) -> Self {
+        let user = match flavour {
+            Flavour::Redis | Flavour::Proxied => "this user",
+            Flavour::Redis84 | Flavour::Valkey | Flavour::Valkey81 | Flavour::Valkey91 => {
+                "User default"
+            }
+        };
+        Self::text(format!(
+            "NOPERM {user} has no permissions to run the '{command}' command"
+        ))
+    }
+
+    /// The same for an `EXEC`.
+    pub(super) fn aborting(self) -> Self {
+        let line = self.0.strip_prefix(b"ERR ").unwrap_or(&self.0);
+        Self::bytes(&[b"EXECABORT Transaction discarded because of: ", line])
+    }
 
     pub(super) const fn fixed(line: &'static str) -> Self {
         Self(Cow::Borrowed(line.as_bytes()))

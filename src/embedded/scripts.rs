@@ -3,6 +3,7 @@
 //! There is no interpreter: each script is a function that does what its text says, even for
 //! arguments that the library never sends.
 
+mod fencing;
 mod several;
 
 use alloc::format;
@@ -10,8 +11,8 @@ use alloc::vec::Vec;
 
 use crate::node::{
     CHECKED_ACQUIRE, CHECKED_CONFIRM, CHECKED_EXTEND, CONFIRM, CONFIRM_SEVERAL, EXTEND,
-    EXTEND_EACH, EXTEND_SEVERAL, INSPECT, JOIN, RELEASE, RELEASE_SEVERAL, SET_IF_PERMITTED, Script,
-    TAKE_SEVERAL,
+    EXTEND_EACH, EXTEND_SEVERAL, INSPECT, JOIN, RAISE_FENCED, RELEASE, RELEASE_SEVERAL, SET_FLOOR,
+    SET_IF_PERMITTED, Script, TAKE_FENCED, TAKE_SEVERAL,
 };
 use crate::resp::OwnedValue;
 
@@ -39,7 +40,7 @@ struct Known {
 type Run = fn(&mut Database<'_>, Millis, &Arguments<'_>) -> Answer;
 
 /// All that the node knows. [`Scripts`] names them by their places.
-static KNOWN: [Known; 14] = [
+static KNOWN: [Known; 17] = [
     Known::new(&RELEASE, |database, now, arguments| {
         release(database, now, arguments).map(OwnedValue::Integer)
     }),
@@ -66,6 +67,9 @@ static KNOWN: [Known; 14] = [
     Known::new(&EXTEND_SEVERAL, several::extend),
     Known::new(&CONFIRM_SEVERAL, several::confirm),
     Known::new(&RELEASE_SEVERAL, several::release),
+    Known::new(&TAKE_FENCED, fencing::take),
+    Known::new(&RAISE_FENCED, fencing::raise),
+    Known::new(&SET_FLOOR, fencing::floor),
 ];
 
 impl Known {
@@ -188,10 +192,10 @@ impl<'a> Arguments<'a> {
     /// Registers what a script has read: Redis takes all keys of the script for read, then.
     fn register(&self, database: &mut Database<'_>, key: &[u8]) {
         match self.flavour {
-            Flavour::Redis | Flavour::Proxied => {
+            Flavour::Redis | Flavour::Redis84 | Flavour::Proxied => {
                 self.keys.iter().for_each(|key| database.register(key))
             }
-            Flavour::Valkey => database.register(key),
+            Flavour::Valkey | Flavour::Valkey81 | Flavour::Valkey91 => database.register(key),
         }
     }
 }

@@ -2,6 +2,8 @@
 
 use alloc::vec::Vec;
 
+use super::transactions::Queue;
+
 /// One client of a [`Store`](super::Store): its protocol, its database, whether it gave the
 /// password, whether it is sent pushes. Made by [`Store::session`](super::Store::session) or
 /// [`Store::session_of`](super::Store::session_of).
@@ -18,6 +20,8 @@ pub struct Session {
     pub(super) tracking: bool,
     /// `CLIENT CACHING YES` was said, and no command since then was for it.
     pub(super) caching: bool,
+    /// What it has said since `MULTI`.
+    pub(super) queue: Option<Queue>,
 }
 
 /// How replies are spelled.
@@ -38,6 +42,7 @@ impl Session {
             name: Vec::new(),
             tracking: false,
             caching: false,
+            queue: None,
         }
     }
 }

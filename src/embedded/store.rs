@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
 
-use crate::resp;
+use crate::resp::{self, OwnedValue};
 use crate::time::Instant;
 
 use super::call::Call;
@@ -13,8 +13,9 @@ use super::commands;
 use super::keyspace::Millis;
 use super::known::Scripts;
 use super::session::{Protocol, Session};
-use super::state::{Flavour, State};
+use super::state::{Flavour, Refused, State};
 use super::tracking::Tracking;
+use super::watches::Watches;
 
 /// A lock node as a pure function. For development, tests and simulation; see the
 /// [module](super).
@@ -83,6 +84,30 @@ impl Store {
         self.state.flavour = flavour;
     }
 
+    /// Refuses `command` from now on, a name as ACL rules have it: `eval`, `script|load`, or `script` with
+    /// all that belongs to it. `None`: it is not refused any more.
+    ///
+    /// ```
+    /// use shearline::Instant;
+    /// use shearline::embedded::{Refused, SCRIPTS, Store};
+    ///
+    /// let mut store = Store::new(7, Instant::ZERO);
+    /// for command in SCRIPTS {
+    ///     store.refuse(command, Some(Refused::Forbidden));
+    /// }
+    /// let (mut session, mut out) = (store.session(), Vec::new());
+    /// let load: &[&[u8]] = &[b"SCRIPT", b"LOAD", b"return 1"];
+    /// store.execute(&mut session, Instant::ZERO, load, &mut out);
+    /// assert!(out.starts_with(b"-NOPERM "));
+    /// ```
+    pub fn refuse(&mut self, command: &str, how: Option<Refused>) {
+        let command = command.to_ascii_lowercase();
+        match how {
+            Some(how) => self.state.refused.insert(command, how),
+            None => self.state.refused.remove(&command),
+        };
+    }
+
     /// Requires this password for the user `default` from now on, or none.
     pub fn set_password(&mut self, password: Option<&[u8]>) {
         self.state.password = password.map(<[u8]>::to_vec);
@@ -117,6 +142,7 @@ impl Store {
     /// were not fetched are not sent to it. Linear in the number of registrations.
     pub fn disconnect(&mut self, session: &Session) {
         self.state.tracking.disconnected(session.id);
+        self.state.watches.end(session.id, |_, _| false);
     }
 
     /// Returns the next push to be sent, the oldest first, and the number of the connection that
@@ -159,9 +185,12 @@ impl Store {
     pub fn expire(&mut self, now: Instant) {
         let now = self.millis(now);
         let State {
-            keyspace, tracking, ..
+            keyspace,
+            tracking,
+            watches,
+            ..
         } = &mut self.state;
-        keyspace.expire(now, tracking);
+        keyspace.expire(now, tracking, watches);
     }
 
     /// Starts again under a new identity. Scripts and registrations are forgotten in any case.
@@ -172,6 +201,7 @@ impl Store {
         self.state.replid = words.hex_of_20_bytes();
         self.state.scripts = Scripts::default();
         self.state.tracking = Tracking::default();
+        self.state.watches = Watches::default();
         self.started = now;
         self.sessions = 0;
         match memory {
@@ -201,7 +231,10 @@ impl Store {
         };
         let answer = commands::run(&mut self.state, &mut call);
         let value = answer.unwrap_or_else(|refusal| refusal.into_value());
+        let is_aborted =
+            matches!(value, OwnedValue::Null) && command[0].eq_ignore_ascii_case(b"exec");
         match session.protocol {
+            Protocol::Resp2 if is_aborted => out.extend_from_slice(b"*-1\r\n"), // A null array.
             Protocol::Resp2 => resp::encode_resp2(out, &value),
             Protocol::Resp3 => resp::encode(out, &value),
         }

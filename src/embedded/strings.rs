@@ -1,5 +1,7 @@
 //! The commands on keys.
 
+use core::mem::discriminant;
+
 use crate::resp::OwnedValue;
 
 use super::call::{Call, count, integer, ok};
@@ -32,6 +34,57 @@ pub(super) fn delifeq(state: &mut State, call: &mut Call<'_>) -> Answer {
     Ok(OwnedValue::Integer(i64::from(
         same && database.remove(key, call.now),
     )))
+}
+
+/// `DELEX key [IFEQ value]`: deletes the key, or only if it holds the value. From the documentation.
+pub(super) fn delex(state: &mut State, call: &mut Call<'_>) -> Answer {
+    match *call.words_from(2) {
+        [] => del(state, call),
+        [condition, value] if condition.eq_ignore_ascii_case(b"ifeq") => {
+            let words = [b"DELIFEQ", call.words[1], value];
+            let mut call = Call {
+                session: &mut *call.session,
+                words: &words,
+                ..*call
+            };
+            delifeq(state, &mut call)
+        }
+        _ => Err(Refusal::SYNTAX),
+    }
+}
+
+/// `MSETEX numkeys key value .. [NX|XX] [PX ms|..]`: all keys, or none. A key that is named twice is set
+/// twice.
+pub(super) fn msetex(state: &mut State, call: &mut Call<'_>) -> Answer {
+    const NO_COUNT: Refusal = Refusal::fixed("ERR invalid numkeys value or out of range");
+    let count = integer(call.words[1]).ok().filter(|count| *count > 0);
+    let count = count.and_then(|count| usize::try_from(count).ok());
+    let words = count.ok_or(NO_COUNT)?.checked_mul(2);
+    let (pairs, options) = words
+        .and_then(|words| call.words_from(2).split_at_checked(words))
+        .ok_or(Refusal::SYNTAX)?;
+    let options = SetOptions::parse(options)?;
+    let wants = match options.condition {
+        Some(Condition::Key(wants)) => Some(wants),
+        None => None,
+        Some(Condition::Value(_)) => return Err(Refusal::SYNTAX),
+    };
+    if options.get {
+        return Err(Refusal::SYNTAX);
+    }
+    let now = call.now;
+    let new = options.end(now, "msetex")?;
+    let mut database = call.database(state);
+    let refused = pairs.chunks_exact(2).any(|pair| {
+        let there = database.entry(pair[0], now).is_some();
+        wants.is_some_and(|wants| wants != there)
+    });
+    for pair in pairs.chunks_exact(2).filter(|_| !refused) {
+        let (key, value) = (pair[0], Value::Text(pair[1].to_vec()));
+        let end = options.end_after(database.entry(key, now), new);
+        database.insert(key, Entry { value, end });
+    }
+    Ok(OwnedValue::Integer(i64::from(!refused)))
 }
 
 /// `EXISTS key ...`: a key that is named twice counts twice.
@@ -73,12 +126,24 @@ pub(super) fn lpush(state: &mut State, call: &mut Call<'_>) -> Answer {
     ))
 }
 
-/// `SET key value [NX|XX] [GET] [PX ms|EX s|KEEPTTL]`.
+/// `SET key value [NX|XX|IFEQ value] [GET] [PX ms|EX s|PXAT ms|EXAT s|KEEPTTL]`.
 pub(super) fn set(state: &mut State, call: &mut Call<'_>) -> Answer {
     let (key, value) = (call.words[1], call.words[2]);
     let now = call.now;
-    let options = call.words_from(3);
-    set_in(&mut call.database(state), now, key, value, options)
+    let options = SetOptions::parse(call.words_from(3))?;
+    let compares = matches!(options.condition, Some(Condition::Value(_)));
+    if compares && !state.flavour.compares_in_set() {
+        return Err(Refusal::SYNTAX);
+    }
+    let at_once = state.flavour.ends_at_once();
+    set_with(
+        &mut call.database(state),
+        now,
+        key,
+        value,
+        &options,
+        at_once,
+    )
 }
 
 /// Does what [`set`] does, for a script too.
@@ -90,24 +155,33 @@ pub(super) fn set_in(
     options: &[&[u8]],
 ) -> Answer {
     let options = SetOptions::parse(options)?;
-    let end = options.end(now)?;
+    set_with(database, now, key, value, &options, false)
+}
+
+fn set_with(
+    database: &mut Database<'_>,
+    now: Millis,
+    key: &[u8],
+    value: &[u8],
+    options: &SetOptions<'_>,
+    at_once: bool,
+) -> Answer {
+    let end = options.end(now, "set")?;
     let before = match options.get {
         true => Some(read(database, key, now)?),
         false => None,
     };
-    let old = database.entry(key, now);
-    let refused = options
-        .condition
-        .is_some_and(|wants| wants.key != old.is_some());
+    let refused = match options.condition {
+        None => false,
+        Some(Condition::Key(wants)) => wants != database.entry(key, now).is_some(),
+        Some(Condition::Value(wants)) => database.text(key, now)? != Some(wants),
+    };
     if refused {
         return Ok(before.unwrap_or(OwnedValue::Null));
     }
-    let end = match old {
-        Some(old) if options.lifetime == Lifetime::Keep => old.end,
-        Some(_) | None => end,
-    };
+    let end = options.end_after(database.entry(key, now), end);
     let value = Value::Text(value.to_vec());
-    database.insert(key, Entry { value, end });
+    database.insert_until(key, now, Entry { value, end }, at_once);
     Ok(before.unwrap_or_else(ok))
 }
 
@@ -135,15 +209,17 @@ pub(super) fn getset(state: &mut State, call: &mut Call<'_>) -> Answer {
 
 #[derive(Clone, Copy, Default)]
 struct SetOptions<'a> {
-    condition: Option<Condition>,
+    condition: Option<Condition<'a>>,
     get: bool,
     lifetime: Lifetime<'a>,
 }
 
-/// `XX` requires a key, `NX` requires that there is none.
 #[derive(Clone, Copy, Eq, PartialEq)]
-struct Condition {
-    key: bool,
+enum Condition<'a> {
+    /// `XX` requires a key, `NX` requires that there is none.
+    Key(bool),
+    /// `IFEQ` requires that it holds this.
+    Value(&'a [u8]),
 }
 
 #[derive(Clone, Copy, Default, Eq, PartialEq)]
@@ -153,6 +229,9 @@ enum Lifetime<'a> {
     Keep,
     Millis(&'a [u8]),
     Seconds(&'a [u8]),
+    /// Until a time of the clock.
+    UntilMillis(&'a [u8]),
+    UntilSeconds(&'a [u8]),
 }
 
 impl<'a> SetOptions<'a> {
@@ -162,30 +241,35 @@ impl<'a> SetOptions<'a> {
         let mut options = Self::default();
         while let Some((option, mut rest)) = words.split_first() {
             let is = |name: &str| option.eq_ignore_ascii_case(name.as_bytes());
-            match options.lifetime {
-                _ if is("nx") => options.condition(false)?,
-                _ if is("xx") => options.condition(true)?,
-                _ if is("get") => options.get = true,
-                Lifetime::Endless | Lifetime::Keep if is("keepttl") => {
-                    options.lifetime = Lifetime::Keep;
+            match () {
+                () if is("nx") => options.condition(Condition::Key(false))?,
+                () if is("xx") => options.condition(Condition::Key(true))?,
+                () if is("ifeq") && options.condition.is_none() => {
+                    options.condition = Some(Condition::Value(take(&mut rest)?));
                 }
-                Lifetime::Endless | Lifetime::Millis(_) if is("px") => {
-                    options.lifetime = Lifetime::Millis(take(&mut rest)?);
-                }
-                Lifetime::Endless | Lifetime::Seconds(_) if is("ex") => {
-                    options.lifetime = Lifetime::Seconds(take(&mut rest)?);
-                }
-                Lifetime::Endless | Lifetime::Keep | Lifetime::Millis(_) | Lifetime::Seconds(_) => {
-                    return Err(Refusal::SYNTAX);
-                }
+                () if is("get") => options.get = true,
+                () if is("keepttl") => options.lives(Lifetime::Keep)?,
+                () if is("px") => options.lives(Lifetime::Millis(take(&mut rest)?))?,
+                () if is("ex") => options.lives(Lifetime::Seconds(take(&mut rest)?))?,
+                () if is("pxat") => options.lives(Lifetime::UntilMillis(take(&mut rest)?))?,
+                () if is("exat") => options.lives(Lifetime::UntilSeconds(take(&mut rest)?))?,
+                () => return Err(Refusal::SYNTAX),
             }
             words = rest;
         }
         Ok(options)
     }
 
-    fn condition(&mut self, key: bool) -> Result<(), Refusal> {
-        let condition = Condition { key };
+    fn lives(&mut self, lifetime: Lifetime<'a>) -> Result<(), Refusal> {
+        let known = self.lifetime;
+        if known != Lifetime::Endless && discriminant(&known) != discriminant(&lifetime) {
+            return Err(Refusal::SYNTAX);
+        }
+        self.lifetime = lifetime;
+        Ok(())
+    }
+
+    fn condition(&mut self, condition: Condition<'a>) -> Result<(), Refusal> {
         if self.condition.is_some_and(|other| other != condition) {
             return Err(Refusal::SYNTAX);
         }
@@ -193,17 +277,27 @@ impl<'a> SetOptions<'a> {
         Ok(())
     }
 
-    /// Returns when a key that is set now ends.
-    fn end(&self, now: Millis) -> Result<Option<Millis>, Refusal> {
-        let (text, unit) = match self.lifetime {
+    /// Returns when a key that `command` sets now ends.
+    fn end(&self, now: Millis, command: &str) -> Result<Option<Millis>, Refusal> {
+        let (text, unit, from) = match self.lifetime {
             Lifetime::Endless | Lifetime::Keep => return Ok(None),
-            Lifetime::Millis(text) => (text, 1),
-            Lifetime::Seconds(text) => (text, 1000),
+            Lifetime::Millis(text) => (text, 1, now),
+            Lifetime::Seconds(text) => (text, 1000, now),
+            Lifetime::UntilMillis(text) => (text, 1, 0),
+            Lifetime::UntilSeconds(text) => (text, 1000, 0),
         };
         let span = Some(integer(text)?).filter(|span| *span > 0);
         let span = span.and_then(|span| span.checked_mul(unit));
-        let end = span.and_then(|span| now.checked_add(span));
-        end.map(Some).ok_or_else(|| Refusal::expire_time("set"))
+        let end = span.and_then(|span| from.checked_add(span));
+        end.map(Some).ok_or_else(|| Refusal::expire_time(command))
+    }
+
+    /// Returns when the key ends then, that is `new` unless the `old` one stays.
+    fn end_after(&self, old: Option<&Entry>, new: Option<Millis>) -> Option<Millis> {
+        match old {
+            Some(old) if self.lifetime == Lifetime::Keep => old.end,
+            Some(_) | None => new,
+        }
     }
 }
 

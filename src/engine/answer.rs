@@ -17,6 +17,8 @@ pub(super) enum Answer {
     Nil,
     /// To the script that takes several keys: this one is there, counted from 0.
     Named(u8),
+    /// To the script that takes a lock with a fencing token: taken, with this number.
+    Counted(u64),
     /// To a `SET`: it has forgotten the script, which was not run; and what a report says of that.
     Forgotten(NodeOutcome),
     /// The `SET` may be sent: its lock may be released there.

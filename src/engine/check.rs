@@ -37,7 +37,7 @@ pub(crate) fn check(now: Instant, statuses: &[NodeStatus]) -> Result<(), CheckEr
         .map(|(node, outcome)| NodeReport::new(Arc::clone(&node.address), outcome, None))
         .collect();
     let report = Report::new(now, nodes, quorum as u8, 1, Duration::ZERO);
-    Err(match is_split || is_out_of_reach(outcomes()) {
+    Err(match report.needs_operator() {
         true => CheckError::Unusable(report),
         false => CheckError::NoQuorum(report),
     })

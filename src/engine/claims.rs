@@ -9,6 +9,7 @@
 //!
 //! The operation that waits for the outcome of a release: what an answer means to it is returned.
 
+pub(super) mod busy;
 pub(super) mod claim;
 
 use alloc::collections::BTreeMap;
@@ -21,7 +22,8 @@ use crate::invariant::Must;
 use crate::keys::{ClaimKey, NodeId, OperationKey};
 use crate::limits::CLAIMS_MAX;
 use crate::node::{
-    Command, Dialect, Question, Reply, Request, Said, Trouble, refuses_the_verb, wants_the_text,
+    Command, Dialect, Forbidden, Question, Refused, Reply, Request, Said, Trouble,
+    refuses_the_verb, wants_the_text,
 };
 use crate::quorum::{Drift, Keeping, Kept, Lock, LockId, NodeSet, Vote};
 use crate::slab::{Key, Slab};
@@ -31,7 +33,9 @@ use super::alarm::{Alarm, Timers};
 use super::answer::{Answer, Answered};
 use super::nodes::Nodes;
 use super::pool::{Pool, Spares};
-use claim::{Claim, Stage, told_at};
+use super::stats::Stats;
+use busy::{Boxes, Stage};
+use claim::{Claim, told_at};
 
 /// How long a release that a node has refused waits for its next try.
 const TRY_AGAIN: Duration = Duration::from_millis(250);
@@ -49,6 +53,8 @@ pub(super) struct Claims {
     pub(super) buffers: Pool<u8>,
     /// Buffers for commands.
     commands: Pool<u8>,
+    /// Memory for what claims need that do not rest.
+    boxes: Boxes,
     /// The nodes on which locks stand that were granted elsewhere and are kept here: hardly any are. Those
     /// alone count when such a lock is extended.
     voters: BTreeMap<ClaimKey, NodeSet>,
@@ -82,6 +88,7 @@ impl Claims {
             spares: Spares::new(),
             buffers: Pool::new(),
             commands: Pool::new(),
+            boxes: Boxes::new(),
             voters: BTreeMap::new(),
         }
     }
@@ -95,8 +102,8 @@ impl Claims {
     }
 
     #[cfg(test)]
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Claim> {
-        self.slab.iter().map(|(_, claim)| claim)
+    pub(super) fn iter(&self) -> impl Iterator<Item = (ClaimKey, &Claim)> {
+        self.slab.iter().map(|(key, claim)| (ClaimKey(key), claim))
     }
 
     /// Returns how many locks are kept here, or were and are remembered, that were granted elsewhere.
@@ -119,12 +126,33 @@ impl Claims {
         !guard!(ClaimsUnbounded, CLAIMS_MAX <= self.slab.len())
     }
 
-    pub(super) fn insert(&mut self, claim: Claim) -> ClaimKey {
-        let key = ClaimKey(self.slab.insert(claim));
-        if let Some(claim) = self.slab.get_mut(key.0).must() {
-            claim.key = key;
-        }
-        key
+    /// Adds the claim of an attempt that has sent nothing yet.
+    pub(super) fn attempt(
+        &mut self,
+        operation: OperationKey,
+        entry: Entry,
+        life: Duration,
+    ) -> ClaimKey {
+        let claim = Claim::attempt(operation, entry, life, &mut self.boxes);
+        self.insert(claim)
+    }
+
+    /// Adds the claim of a lock that was granted elsewhere: any of `nodes` may have it. `entry` is its name and
+    /// token, if it is to be released.
+    pub(super) fn adopt(
+        &mut self,
+        entry: Option<Entry>,
+        nodes: NodeSet,
+        life: Duration,
+        (until, gone_by): (Instant, Instant),
+    ) -> ClaimKey {
+        let mut claim = Claim::adopted(nodes, life, until, gone_by, &mut self.boxes);
+        claim.entry = entry;
+        self.insert(claim)
+    }
+
+    fn insert(&mut self, claim: Claim) -> ClaimKey {
+        ClaimKey(self.slab.insert(claim))
     }
 
     pub(super) fn get(&self, claim: ClaimKey) -> Option<&Claim> {
@@ -133,6 +161,27 @@ impl Claims {
 
     pub(super) fn get_mut(&mut self, claim: ClaimKey) -> Option<&mut Claim> {
         self.slab.get_mut(claim.0)
+    }
+
+    /// Returns the claim and its key, if there is one.
+    #[inline]
+    pub(super) fn keyed(&mut self, claim: Option<ClaimKey>) -> Option<(ClaimKey, &mut Claim)> {
+        let key = claim?;
+        Some((key, self.get_mut(key)?))
+    }
+
+    /// Returns the claim, which does not rest from now on.
+    pub(super) fn wake(&mut self, claim: ClaimKey) -> Option<&mut Claim> {
+        let claim = self.slab.get_mut(claim.0)?;
+        claim.wake(&mut self.boxes);
+        Some(claim)
+    }
+
+    /// Something about `claim` is over: it rests if that was all.
+    pub(super) fn rest(&mut self, claim: ClaimKey) {
+        if let Some(claim) = self.slab.get_mut(claim.0) {
+            claim.rest(&mut self.boxes);
+        }
     }
 
     /// Returns the key of the claim at `index`, which is there.
@@ -147,20 +196,22 @@ impl Claims {
     }
 
     /// Returns the claim that `lock` names, if it is one of this engine and still held.
-    pub(super) fn of(&self, lock: &Lock) -> Option<&Claim> {
-        let claim = self.slab.get(self.named_by(lock)?)?;
-        matches!(claim.stage, Stage::Held { .. }).then_some(claim)
+    pub(super) fn of(&self, lock: &Lock) -> Option<(ClaimKey, &Claim)> {
+        let key = self.named_by(lock.id())?;
+        let claim = self.slab.get(key.0)?;
+        matches!(claim.busy().stage, Stage::Held { .. }).then_some((key, claim))
     }
 
     /// Returns the same claim, to be changed.
-    pub(super) fn of_mut(&mut self, lock: &Lock) -> Option<&mut Claim> {
-        let claim = self.slab.get_mut(self.named_by(lock)?)?;
-        matches!(claim.stage, Stage::Held { .. }).then_some(claim)
+    pub(super) fn of_mut(&mut self, lock: &Lock) -> Option<(ClaimKey, &mut Claim)> {
+        let key = self.named_by(lock.id())?;
+        let claim = self.slab.get_mut(key.0)?;
+        matches!(claim.busy().stage, Stage::Held { .. }).then_some((key, claim))
     }
 
-    fn named_by(&self, lock: &Lock) -> Option<Key> {
-        let id = lock.id();
-        Key::from_bits(id.claim).filter(|_| id.engine == self.engine)
+    fn named_by(&self, lock: LockId) -> Option<ClaimKey> {
+        let key = Key::from_bits(lock.claim).map(ClaimKey);
+        key.filter(|_| lock.engine == self.engine)
     }
 
     pub(super) fn lock_id(&self, claim: ClaimKey) -> LockId {
@@ -175,7 +226,7 @@ impl Claims {
     #[cfg(feature = "std")]
     pub(super) fn keys_end_by(&self, now: Instant) -> Instant {
         let end = |claim: &Claim| match claim.may_be_written_yet() {
-            true => claim.gone_by.max(self.drift.gone_by(now, claim.life)),
+            true => claim.gone_by.max(self.drift.gone_by(now, claim.life())),
             false => claim.gone_by,
         };
         let ends = self.slab.iter().map(|(_, claim)| end(claim));
@@ -199,19 +250,22 @@ impl Claims {
         &mut self,
         operation: Option<OperationKey>,
         claim: ClaimKey,
+        stats: &mut Stats,
         below: &mut Below<'_>,
     ) {
         let Some(there) = self.slab.get_mut(claim.0).must() else {
             return;
         };
-        there.stage = Stage::Releasing { operation };
-        let (held, timer) = (there.may_hold, there.timer.take());
+        stats.end_hold(below.now, there);
+        there.wake(&mut self.boxes);
+        there.busy_mut().stage = Stage::Releasing { operation };
+        let (held, timer) = (there.may_hold(), there.timer.take());
         if let Some(timer) = timer {
             below.timers.cancel(timer);
         }
         let mut command = Command::new(self.commands.take());
         for node in held.iter() {
-            there.release_on(node, &mut command, below);
+            there.release_on(node, claim, &mut command, below);
         }
         self.commands.give(command.into_buffer());
         if there.is_over() {
@@ -226,13 +280,13 @@ impl Claims {
     /// connection whose end it has not noticed.
     pub(super) fn pay_debts(&mut self, node: NodeId, below: &mut Below<'_>) {
         while let Some(key) = below.nodes[node].debts.pop() {
-            let owed = |claim: &&mut Claim| claim.owed.contains(node);
+            let owed = |claim: &&mut Claim| claim.busy().owed.contains(node);
             let Some(claim) = self.slab.get_mut(key.0).filter(owed) else {
                 below.nodes[node].debts.popped_forgotten();
                 continue;
             };
             let mut command = Command::new(self.commands.take());
-            let paid = claim.pay(node, &mut command, true, below);
+            let paid = claim.pay(node, key, &mut command, true, below);
             self.commands.give(command.into_buffer());
             if guard!(DebtWithoutRoomForgotten, !paid) {
                 below.nodes[node].debts.put_back(key);
@@ -246,6 +300,7 @@ impl Claims {
         if let Some(timer) = below.nodes[node].debt_timer.take() {
             below.timers.cancel(timer);
         }
+        below.nodes[node].reconsider_scripts();
         if below.nodes[node].debts.try_again() && below.nodes[node].is_ready() {
             self.pay_debts(node, below);
         }
@@ -261,7 +316,7 @@ impl Claims {
         reply: Reply,
         below: &mut Below<'_>,
     ) -> Answered {
-        let Some(said) = Said::of(reply) else {
+        let Some(said) = Said::of_release(dialect, reply) else {
             self.owe(node, claim, below);
             return Err(Trouble::Link(LinkError::Protocol));
         };
@@ -269,28 +324,49 @@ impl Claims {
             let Some(there) = self.slab.get(claim.0) else {
                 return Ok(None); // How it was written is not known any more.
             };
+            if is_by_script(there, dialect) && reply == Reply::Forbidden(Forbidden::Command) {
+                let verb = match there.is_several() {
+                    true => Dialect::Text.verb(),
+                    false => dialect.verb(),
+                };
+                if below.nodes[node].scripts_refused(verb).is_ok() {
+                    self.release_again(node, claim, below);
+                    return Ok(None);
+                }
+            }
             let dialect = match there.is_several() {
+                _ if below.nodes[node].is_without_scripts() => dialect,
                 true => Dialect::Text,
                 false => dialect,
             };
-            let another_way = find_another_way(node, dialect, error, below);
+            let several = there.is_several();
+            let another_way = match below.nodes[node].is_without_scripts() {
+                true => {
+                    !several && below.nodes[node].way_refused(dialect, reply) == Refused::UseAnother
+                }
+                false => find_another_way(node, dialect, error, below),
+            };
             if another_way {
                 self.release_again(node, claim, below);
                 return Ok(None);
             }
-            let missing = reply.missing(dialect.verb());
+            let missing = reply.missing(below.nodes[node].verb_of_release(dialect));
             let outcome = missing.map_or(NodeOutcome::Refused(error), NodeOutcome::Unusable);
             let operation = self.defer(node, claim, below);
             return Ok(
                 operation.map(|operation| (operation, Answer::Vote((Vote::Abstain, outcome))))
             );
         }
+        if said == Said::Foreign && dialect == Dialect::Watch && self.may_be_set_yet(node, claim) {
+            let operation = self.defer(node, claim, below);
+            return Ok(operation.map(|operation| (operation, Answer::Vote(said.vote()))));
+        }
         let said = said.vote();
         let Some(there) = self.slab.get_mut(claim.0) else {
             return Ok(None); // A second release met nothing: the first had been answered.
         };
-        there.releasing.remove(node);
-        there.may_hold.remove(node);
+        there.busy_mut().releasing.remove(node);
+        there.holds_no_more(NodeSet::of(node));
         let operation = there.released_for();
         if there.is_over() {
             self.settle(claim, below.timers);
@@ -298,45 +374,54 @@ impl Claims {
         Ok(operation.map(|operation| (operation, Answer::Vote(said))))
     }
 
+    /// Returns `true` if `node` may yet run a `SET` of `claim` whose connection was lost. What a transaction has
+    /// only read there is no proof: a server that postpones writes still answers reads.
+    fn may_be_set_yet(&self, node: NodeId, claim: ClaimKey) -> bool {
+        let claim = self.slab.get(claim.0);
+        claim.is_some_and(|claim| claim.busy().lost.contains(node))
+    }
+
     fn release_again(&mut self, node: NodeId, claim: ClaimKey, below: &mut Below<'_>) {
         let Some(there) = self.slab.get_mut(claim.0) else {
             return; // Another release of it was answered meanwhile.
         };
         let mut command = Command::new(self.commands.take());
-        if !there.pay(node, &mut command, true, below) {
-            there.owe(node, below);
+        if !there.pay(node, claim, &mut command, true, below) {
+            there.owe(node, claim, below);
         }
         self.commands.give(command.into_buffer());
     }
 
-    /// The release of `claim` was not done by `node`: it is tried again after a while. Returns the
+    /// The release of the claim was not done by `node`: it is tried again after a while. Returns the
     /// operation that waits for it. Another release of it may have been answered meanwhile.
     fn defer(
         &mut self,
         node: NodeId,
-        claim: ClaimKey,
+        key: ClaimKey,
         below: &mut Below<'_>,
     ) -> Option<OperationKey> {
-        let claim = self.slab.get_mut(claim.0)?;
-        claim.releasing.remove(node);
-        if claim.unknown.remove(node) {
-            claim.gone_by = claim.gone_by.max(self.drift.gone_by(below.now, claim.life));
+        let claim = self.slab.get_mut(key.0)?;
+        claim.busy_mut().releasing.remove(node);
+        if claim.busy_mut().unknown.remove(node) {
+            claim.gone_by = claim
+                .gone_by
+                .max(self.drift.gone_by(below.now, claim.life()));
         }
         let there = &mut below.nodes[node];
-        if claim.owed.insert(node) {
-            there.debts.defer(claim.key);
+        if claim.busy_mut().owed.insert(node) {
+            there.debts.defer(key);
         }
         if guard!(RefusedNotTriedAgain, there.debt_timer.is_none()) {
             let at = below.now.saturating_add(TRY_AGAIN);
             there.debt_timer = Some(below.timers.insert(at, Alarm::Debts(node)));
         }
-        claim.limit_debt(below.timers);
+        claim.limit_debt(key, below.timers);
         claim.released_for()
     }
 
     fn owe(&mut self, node: NodeId, claim: ClaimKey, below: &mut Below<'_>) {
         if let Some(there) = self.slab.get_mut(claim.0) {
-            there.owe(node, below);
+            there.owe(node, claim, below);
             self.settle(claim, below.timers);
         }
     }
@@ -360,7 +445,8 @@ impl Claims {
     pub(super) fn is_releasing(&self, node: NodeId, entry: &Entry, nodes: &Nodes) -> bool {
         nodes[node].is_repairing(|other| {
             self.slab.get(other.0).is_some_and(|other| {
-                let open = other.releasing.contains(node) || other.owed.contains(node);
+                let open =
+                    other.busy().releasing.contains(node) || other.busy().owed.contains(node);
                 let other = other.entry.as_ref();
                 let meets = other.is_some_and(|other| other.meets(entry));
                 open && !guard!(AnyKeyIsOurs, !meets)
@@ -377,7 +463,7 @@ impl Claims {
         below: &mut Below<'_>,
     ) {
         match request {
-            Request::Set { claim } | Request::FirstSet { claim } => {
+            Request::Set { claim } | Request::FirstSet { claim } | Request::FencedSet { claim } => {
                 if let Some(claim) = self.slab.get_mut(claim.0) {
                     match guard!(SentSetForgotten, left) {
                         true => claim.set_lost(node),
@@ -393,11 +479,14 @@ impl Claims {
             } if left => {
                 if let Some(claim) = self.slab.get_mut(claim.0) {
                     // It may have been run, even if an earlier one was denied.
-                    claim.unknown.insert(node);
+                    claim.busy_mut().unknown.insert(node);
                 }
             }
             Request::Question { .. }
             | Request::Probe { .. }
+            | Request::Raise { .. }
+            | Request::Floor
+            | Request::Transaction
             | Request::Batch { .. }
             | Request::Withdrawn
             | Request::Why { .. }
@@ -415,12 +504,19 @@ impl Claims {
         let locks = self.slab.len();
         let there = self.slab.get_mut(claim.0).must()?;
         there.timer = None;
-        match there.stage {
+        match there.busy().stage {
             Stage::Held { told: false } if below.now < told_at(there.stands_until()) => {
-                return there.due(below.now, locks, below.timers); // Or it was extended meanwhile.
+                let due = match there.tell_at_risk(below.now) {
+                    true => Some(LockDue::AtRisk),
+                    false => there
+                        .extension_due(below.now, locks, self.drift, &mut self.boxes)
+                        .map(LockDue::Extend),
+                };
+                there.watch(claim, self.drift, below.timers);
+                return due; // None: it was extended meanwhile.
             }
-            Stage::Held { told: false } => return Some(LockDue::Over),
-            Stage::Held { told: true } => self.forget(below.now, claim, below.timers),
+            Stage::Held { told: false, .. } => return Some(LockDue::Over),
+            Stage::Held { told: true, .. } => self.forget(below.now, claim, below.timers),
             Stage::Releasing { .. } => self.expire_debts(claim, below),
             Stage::Attempt { .. } => {}
         }
@@ -430,17 +526,19 @@ impl Claims {
     /// Extends `lock` from now on, which has the claim that it names.
     pub(super) fn keep(&mut self, lock: &mut Lock, keeping: Keeping, timers: &mut Timers) {
         let entry = lock.entry().clone();
-        let Some(claim) = self.of_mut(lock).must() else {
+        let drift = self.drift;
+        let Some((key, claim)) = self.of_mut(lock).must() else {
             return;
         };
         claim.entry = Some(entry);
-        let (key, is_adopted) = (claim.key, claim.is_adopted());
+        claim.begin_again();
+        let is_adopted = claim.is_adopted();
         let kept = lock.keep(keeping);
-        if claim.valid_until != Instant::ZERO {
-            kept.ends_by(claim.valid_until); // It may not have learned of an earlier end yet.
+        if claim.valid_until() != Instant::ZERO {
+            kept.ends_by(claim.valid_until()); // It may not have learned of an earlier end yet.
         }
         claim.kept = Some(kept);
-        claim.watch(timers);
+        claim.watch(key, drift, timers);
         if guard!(EveryVoterCounts, is_adopted) {
             self.voters.insert(key, lock.voters());
         }
@@ -462,6 +560,9 @@ impl Claims {
 
     /// Forgets `claim`, whose token no node can have any more, or nobody cares for.
     fn remove(&mut self, claim: ClaimKey) {
+        if let Some(busy) = self.slab.get_mut(claim.0).and_then(Claim::take_busy) {
+            self.boxes.give(busy);
+        }
         self.slab.discard(claim.0);
         if !self.voters.is_empty() {
             self.voters.remove(&claim);
@@ -483,24 +584,31 @@ impl Claims {
         below: &mut Below<'_>,
     ) -> Option<Duration> {
         let locks = self.slab.len();
-        let claim = self.slab.get_mut(claim.0)?;
-        claim.try_at_once(below.now, locks, below.timers)
+        let there = self.slab.get_mut(claim.0)?;
+        let kept = there.kept.as_ref().filter(|_| there.is_held())?;
+        kept.waits_no_more();
+        there.begin_again(); // Whenever it was to be tried again.
+        let ttl = there.extension_due(below.now, locks, self.drift, &mut self.boxes);
+        there.watch(claim, self.drift, below.timers);
+        ttl
     }
 
     /// Asks for an alert when less than `left` is left of `lock`, if it is held here and not over.
     pub(super) fn alert(&mut self, lock: LockId, left: Duration, timers: &mut Timers) {
-        let claim = Key::from_bits(lock.claim).filter(|_| lock.engine == self.engine);
-        let claim = claim.and_then(|claim| self.slab.get_mut(claim));
+        let Some(key) = self.named_by(lock) else {
+            return;
+        };
+        let claim = self.slab.get_mut(key.0);
         if let Some(claim) = claim.filter(|claim| claim.is_held()) {
             claim.alert(left);
-            claim.watch(timers);
+            claim.watch(key, self.drift, timers);
         }
     }
 
     /// Returns `true` if an extension of the lock of `claim` counts votes.
     pub(super) fn is_extending(&self, claim: ClaimKey) -> bool {
         let claim = self.slab.get(claim.0);
-        claim.is_some_and(|claim| claim.extending != 0)
+        claim.is_some_and(|claim| claim.busy().extending != 0)
     }
 
     /// Returns `true` if the end of `lock` was not reported, and it was not released.
@@ -534,14 +642,15 @@ impl Claims {
         };
         if claim.gone_by <= below.now {
             let ended = claim.ends_by_time();
-            claim.owed = claim.owed.without(ended);
-            claim.may_hold = claim.may_hold.without(ended);
+            let busy = claim.busy_mut();
+            busy.owed = busy.owed.without(ended);
+            claim.holds_no_more(ended);
             for node in ended.iter() {
                 self.forget_debt(node, below.nodes);
             }
         }
         if let Some(claim) = self.slab.get_mut(key.0).must() {
-            claim.limit_debt(below.timers);
+            claim.limit_debt(key, below.timers);
         }
         self.settle(key, below.timers);
     }
@@ -551,7 +660,7 @@ impl Claims {
     pub(super) fn forget_debt(&self, node: NodeId, nodes: &mut Nodes) {
         let owes = |claim: ClaimKey| {
             let claim = self.slab.get(claim.0);
-            claim.is_some_and(|claim| claim.owed.contains(node))
+            claim.is_some_and(|claim| claim.busy().owed.contains(node))
         };
         nodes[node].debts.forget(owes);
     }
@@ -561,7 +670,7 @@ impl Claims {
     pub(super) fn remember(&mut self, claim: ClaimKey, below: &mut Below<'_>) {
         let all = below.nodes.set();
         if let Some(there) = self.slab.get_mut(claim.0).must() {
-            there.take_back(all, below);
+            there.take_back(all, claim, below);
         }
         self.forget_later(below.now, claim, below.timers);
     }
@@ -578,18 +687,27 @@ impl Claims {
             self.remove(key);
             return;
         }
-        let at = claim.gone_by.max(now.saturating_add(claim.life));
-        claim.wake_at(at, timers);
+        let at = claim.gone_by.max(now.saturating_add(claim.life()));
+        claim.wake_at(at, key, timers);
     }
 
     fn forget(&mut self, now: Instant, key: ClaimKey, timers: &mut Timers) {
         // A `SET` that may be run later is not forgotten before the lock is released.
-        let open = |claim: &Claim| !claim.unanswered.union(claim.lost).is_empty();
+        let open = |claim: &Claim| !claim.busy().unanswered.union(claim.busy().lost).is_empty();
         if self.slab.get(key.0).is_some_and(open) {
             self.forget_later(now, key, timers);
         } else {
             self.remove(key);
         }
+    }
+}
+
+/// Returns `true` if a release of `claim` that was asked for in this `dialect` was a script.
+fn is_by_script(claim: &Claim, dialect: Dialect) -> bool {
+    match dialect {
+        Dialect::Sha1 | Dialect::Text => true,
+        Dialect::DelIfEq | Dialect::DelEx | Dialect::SetIfEq => claim.is_several(),
+        Dialect::Watch => false,
     }
 }
 
@@ -607,7 +725,9 @@ fn find_another_way(
     let another_way = match dialect {
         Dialect::Text => false,
         Dialect::Sha1 => forgotten,
-        Dialect::DelIfEq | Dialect::DelEx => refuses_the_verb(error),
+        Dialect::DelIfEq | Dialect::DelEx | Dialect::SetIfEq | Dialect::Watch => {
+            refuses_the_verb(error)
+        }
     };
     if dialect == Dialect::Text && refuses_the_verb(error) {
         below.nodes[node].refused_scripted_release();

@@ -15,7 +15,7 @@ use crate::error::LinkError;
 use crate::error::{ConfirmError, ExtendError};
 use crate::keys::OperationKey;
 use crate::limits::TOKEN_RANDOM_BYTES;
-use crate::node::{NodeState, Waking};
+use crate::node::{NodeState, ReleaseWay, Waking};
 use crate::quorum::{Lock, LockId, Majority};
 use crate::resource::Token;
 use crate::time::Instant;
@@ -84,6 +84,12 @@ impl<'a> Request<'a> {
             all: Some(resources),
             options,
         }
+    }
+
+    /// Returns what is to be locked.
+    #[cfg(feature = "tracing")]
+    pub(crate) fn resources(&self) -> &[&'a [u8]] {
+        self.all.unwrap_or(core::slice::from_ref(&self.resource))
     }
 }
 
@@ -163,8 +169,8 @@ pub enum Output<'a> {
         /// Everything that is due for it.
         bytes: &'a [u8],
     },
-    /// Close the connection, or stop opening it, by a reset and not by a polite end: what is still
-    /// on its way must not be run long after. Nothing is to be reported.
+    /// Close the connection, or stop opening it, by a reset (RST) and not by an orderly end (FIN):
+    /// what is still on its way must not be run long after. Nothing is to be reported.
     Disconnect {
         /// To which node.
         node: NodeId,
@@ -382,11 +388,14 @@ pub struct NodeStatus {
     /// `Redlock::trust_node`. `None` while there is no connection, or if its user may not ask `INFO
     /// server`.
     pub run_id: Option<String>,
+    /// What it says it is, such as `redis 7.0.15` or `valkey 9.1.2`. `None` while there is no connection,
+    /// and where it does not say (`HELLO` is refused).
+    pub product: Option<String>,
     /// The shortest of its last 32 round trips, each from the writing of a command to the reading of
     /// its answer; `None` if it has never answered.
     pub round_trip: Option<Duration>,
     /// How often it has granted a lock to this handle, stragglers and attempts that failed
-    /// included. Where one node falls behind the others, it does not vote as they do.
+    /// included. A node whose count falls behind the others grants fewer locks than they do.
     pub grants: u64,
     /// Commands that it has not answered.
     pub in_flight: usize,
@@ -400,6 +409,18 @@ pub struct NodeStatus {
     pub evicts_locks: bool,
     /// How it tells those who wait for a lock that it may be free.
     pub waking: Waking,
+    /// How it releases locks.
+    pub releasing: ReleaseWay,
+    /// For how long its server has been up, at least: servers tell it in whole seconds, and up to two seconds
+    /// less are shown. `None` while it is not connected, and if its user may not ask `INFO server`.
+    pub uptime: Option<Duration>,
+    /// The longest ttl of all clients, as the marker on it says. Only with
+    /// [`RestartGuard::Strict`](crate::RestartGuard); `None` while this handle does not know the marker.
+    pub marked_ttl: Option<Duration>,
+    /// For how much longer a barrier stands on it: it may have forgotten locks, and no client with
+    /// [`RestartGuard::Strict`](crate::RestartGuard) counts its answers. `None` if this handle knows of
+    /// none.
+    pub barrier: Option<Duration>,
 }
 
 /// One line for an operator: the address, the state, and what is out of the ordinary.
@@ -460,6 +481,7 @@ mod tests {
         let status = |state, round_trip, owed| NodeStatus {
             address: "10.0.0.2:6379".into(),
             run_id: None,
+            product: None,
             state,
             round_trip: Some(Duration::from_micros(round_trip)).filter(|trip| !trip.is_zero()),
             grants: 7,
@@ -468,6 +490,10 @@ mod tests {
             clock_steps: 0,
             evicts_locks: owed != 0,
             waking: Waking::Push,
+            releasing: ReleaseWay::Script,
+            uptime: None,
+            marked_ttl: None,
+            barrier: None,
         };
         let left = Duration::from_millis(4_200);
         for (status, line) in [

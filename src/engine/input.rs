@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use crate::error::{LinkError, NodeOutcome, Unusable};
 use crate::keys::{ClaimKey, NodeId, OperationKey, PlaceKey};
-use crate::node::{Heard, Remaining, Reply, Trouble};
+use crate::node::{Dialect, Heard, Remaining, Reply, Trouble};
 use crate::resp::Value;
 use crate::time::Instant;
 
@@ -162,6 +162,9 @@ impl Engine {
             }
             Heard::Pushed => self.changed(now),
             Heard::Batch => return self.heard_batch(now, node),
+            Heard::Tried { claim, way, reply } => {
+                return self.heard_way(now, node, claim, (way, reply));
+            }
             Heard::Looked {
                 place,
                 left,
@@ -192,9 +195,30 @@ impl Engine {
     #[inline(never)]
     fn heard_batch(&mut self, now: Instant, node: NodeId) -> Result<(), Trouble> {
         while let Some(heard) = self.parts.nodes[node].next_in_batch(now) {
+            if let Some((operation, shown)) = self.parts.nodes[node].take_shown(&heard) {
+                self.operations.show_encoded(node, operation, &shown);
+            }
             self.heard(now, node, heard)?;
         }
         Ok(())
+    }
+
+    /// `node` has answered whether a lock can be released in this way. Those who wait for a node that could
+    /// not be asked learn of it, also where nobody waits for this answer any more.
+    #[cold]
+    #[inline(never)]
+    fn heard_way(
+        &mut self,
+        now: Instant,
+        node: NodeId,
+        claim: ClaimKey,
+        (way, reply): (Dialect, Reply),
+    ) -> Result<(), Trouble> {
+        let (operations, parts) = (&mut self.operations, &mut self.parts);
+        if operations.way_answered(now, node, claim, (way, reply), parts)? {
+            self.stir_all(now);
+        }
+        self.alarm(now, node, reply)
     }
 
     // ----- a handshake ----------------------------------------------------------------------
@@ -445,7 +469,7 @@ impl Engine {
     /// Reports to the holder of `claim` that its lock is over. A lock that was reported as over is
     /// not revived by an answer in its last tick.
     fn lock_is_over(&mut self, now: Instant, claim: ClaimKey) {
-        let open = self.parts.tell_lost(claim);
+        let open = self.parts.tell_lost(now, claim);
         let verdict = || Verdict::Unconfirmed;
         self.operations
             .end_questions(now, claim, open, verdict, &mut self.parts);

@@ -10,7 +10,7 @@ use core::fmt;
 use core::mem::discriminant;
 use core::time::Duration;
 
-use crate::error::{InvalidRequest, NodeOutcome, Report};
+use crate::error::{InvalidRequest, NodeOutcome, Report, Shown};
 use crate::time::Instant;
 
 /// Who holds a resource, as a majority of the nodes says, and what each node has.
@@ -32,9 +32,9 @@ pub struct Holder {
     /// The label of its handle ([`Builder::owner`](crate::Builder::owner)), empty if it has none. Any
     /// client can write any label. It is also empty if the token looks like one of another library.
     pub owner: Box<[u8]>,
-    /// For how much longer a majority of the nodes keeps its token, at the least: so long nobody else can
-    /// take the lock, unless it is released. [`Duration::MAX`] if the keys have no expiry, zero if it may
-    /// have ended by now.
+    /// For how much longer a majority of the nodes keeps its token, at the least: for that time
+    /// nobody else can take the lock, unless it is released. [`Duration::MAX`] if the keys have no
+    /// expiry, zero if it may have ended by now.
     ///
     /// The holder itself may trust its lock for less, by what its
     /// [lock delay](crate::Builder::lock_delay) adds to each ttl, if it has one. The nodes do not know of
@@ -61,7 +61,7 @@ pub struct InspectedNode {
     pub(super) end: Instant,
 }
 
-/// What a node has under the name of a resource. What is left of a key is how long it lived on when the
+/// What a node has under the name of a resource. What is left of a key is its time to live when the
 /// node answered; [`Duration::MAX`] if it has no expiry.
 #[derive(Clone, Eq, PartialEq)]
 #[non_exhaustive]
@@ -250,7 +250,7 @@ impl fmt::Display for Owner<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             [] => Ok(()),
-            label => write!(f, " for {}", label.escape_ascii()),
+            label => write!(f, " for {}", Shown(label)),
         }
     }
 }

@@ -24,10 +24,14 @@
 //! | `operations`, `operation` | the operations that are open; what each of them is |
 //! | `inspection` | what an inspection returns |
 //! | `claims`, `claims::claim` | tokens, their releases and debts; one record |
+//! | `fencing` | which fencing tokens are proposed |
+//! | `queues` | callers that wait for a lock: who is next, and what is believed of the nodes |
 //! | `extensions` | of locks that are kept: how many are open, which wait |
 //! | `nodes`, `nodes::probes` | connections; whether the server behind a silent one is there |
 //! | `parts` | claims, nodes and timers side by side, as operations use them |
 //! | `restarts` | for how long a node that may have forgotten locks does not vote |
+//! | `stats` | what it has done: counts, and histograms of times |
+//! | `notices` | with the feature `tracing`: what an operator wants to be told of |
 //! | `check` | whether a majority would vote, and what an operator has to repair |
 //! | `alarm`, `answer` | what timers are for; what is left of an answer for an operation |
 //! | `settings`, `pool` | the configuration; buffers |
@@ -43,7 +47,7 @@
 //!
 //! # Not here
 //!
-//! The wake-up of waiters by pushes.
+//! Sockets, clocks, threads and wakers: a driver has them, such as `Driver`.
 
 mod alarm;
 mod answer;
@@ -51,11 +55,14 @@ mod check;
 mod claims;
 mod contract;
 mod extensions;
+mod fencing;
 #[cfg(any(test, fuzzing))]
 mod fuzz;
 mod input;
 pub(crate) mod inspection;
 mod nodes;
+#[cfg(feature = "tracing")]
+pub(crate) mod notices;
 mod operation;
 mod operations;
 mod output;
@@ -64,12 +71,12 @@ mod pool;
 mod queues;
 mod restarts;
 mod settings;
+pub(crate) mod stats;
 #[cfg(test)]
 mod tests;
 
 use alloc::boxed::Box;
 use alloc::string::String;
-#[cfg(feature = "std")]
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
@@ -103,8 +110,9 @@ use operation::reinit::{self, Reinit};
 use operation::release::Release;
 use operations::Operations;
 use parts::Parts;
+use stats::{NodeStats, Stats};
 
-pub use crate::node::{NodeState, Waking};
+pub use crate::node::{NodeState, ReleaseWay, Waking};
 pub(crate) use check::check;
 pub use contract::{
     Event, Extension, Input, Load, NodeId, NodeStatus, Output, Request, RoundId, Wake,
@@ -195,6 +203,31 @@ impl Engine {
         node.state(now)
     }
 
+    /// Returns what the transaction that is open at `node` is to do, in its order: for the simulator, whose
+    /// oracles have to know for which lock a server runs a command that names none. Each is what it does, the
+    /// resource, the token, and the ttl of what is taken or extended in milliseconds.
+    #[cfg(feature = "embedded")]
+    #[doc(hidden)]
+    #[must_use]
+    pub fn open_work(&self, node: NodeId) -> Vec<(&'static str, Vec<u8>, Vec<u8>, u64)> {
+        use crate::node::Work;
+        let work = self.parts.nodes.get(node).into_iter();
+        let work = work.flat_map(Node::open_work);
+        work.map(|(work, entry)| {
+            let (what, ttl) = match work {
+                Work::Take(life) => ("take", life.as_millis() as u64),
+                Work::Release => ("release", 0),
+                Work::Extend(life) => ("extend", life.as_millis() as u64),
+                Work::Confirm => ("confirm", 0),
+                Work::Inspect { .. } => ("inspect", 0),
+                Work::Probe => ("probe", 0),
+            };
+            let token = entry.token().as_bytes().to_vec();
+            (what, entry.resource().to_vec(), token, ttl)
+        })
+        .collect()
+    }
+
     /// Returns how every node stands at `now`, in the order of the configuration.
     pub fn node_statuses(&self, now: Instant) -> impl Iterator<Item = NodeStatus> {
         self.parts.nodes.statuses(now)
@@ -235,8 +268,25 @@ impl Engine {
         load
     }
 
+    /// Returns what the engine has done so far, and what it waits for. Costs some microseconds and
+    /// allocations, and no I/O.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        let (parts, mut stats) = (&self.parts, self.parts.stats.clone());
+        let begun = stats.acquisitions.acquired + stats.adopted;
+        stats.held = begun.saturating_sub(stats.hold.count()) as usize;
+        stats.waiting = self.resting();
+        stats.owed = self.load().owed;
+        let nodes = parts.nodes.labels().iter().zip(parts.nodes.iter());
+        let nodes = nodes.map(|(label, node)| NodeStats {
+            address: Arc::clone(label),
+            latency: node.pulse.latency.clone(),
+        });
+        stats.nodes = nodes.collect();
+        stats
+    }
+
     /// Returns how many operations ask no node for now: they wait for others, or for their next attempt.
-    #[cfg(feature = "std")]
     pub(crate) fn resting(&self) -> usize {
         self.parts.resting + self.parts.queues.callers()
     }
@@ -273,6 +323,14 @@ impl Engine {
         self.parts.claims.end_of_kept(lock)
     }
 
+    /// Returns the lock that `round` has extended or confirmed, and the end that it is about to report. If it is
+    /// cancelled instead, the lock does not last for longer.
+    #[cfg(feature = "std")]
+    pub(crate) fn about_to_be_told(&self, round: RoundId) -> Option<(LockId, Instant)> {
+        let (claim, end) = self.operations.about_to_be_told(round)?;
+        Some((self.parts.claims.lock_id(claim), end))
+    }
+
     /// All locks that are kept are over for their holders: nothing is reported any more.
     #[cfg(feature = "std")]
     pub(crate) fn end_all_kept(&self) {
@@ -280,14 +338,15 @@ impl Engine {
     }
 
     /// Returns the labels of the nodes that have said that they hold the token of `lock` when a majority last
-    /// did, or since, and not since that they do not.
+    /// did, or since, and not since that they do not. Those in quarantine are not among them.
     #[cfg(feature = "std")]
-    pub(crate) fn confirmed_by(&self, lock: &Lock) -> Vec<Arc<str>> {
+    pub(crate) fn confirmed_by(&self, now: Instant, lock: &Lock) -> Vec<Arc<str>> {
         let claim = self.parts.claims.of(lock);
-        let nodes = claim.map(|claim| {
-            claim
-                .granted
-                .without(claim.lacking.union(claim.unconfirmed))
+        let nodes = claim.map(|(_, claim)| {
+            let busy = claim.busy();
+            let others = busy.lacking.union(busy.unconfirmed);
+            let quarantined = self.parts.nodes.quarantined(now);
+            claim.granted().without(others.union(quarantined))
         });
         let labels = self.parts.nodes.labels();
         let nodes = nodes.iter().flat_map(|nodes| nodes.iter());
@@ -311,7 +370,7 @@ impl Engine {
         check_resource(request.resource)?;
         self.begin_acquire(now, request.options, |parts, tries| {
             let place = parts.queues.enter(request.resource, &mut parts.claims);
-            Acquire::new(request, tries, place)
+            fencing::wanted(request.options, Acquire::new(request, tries, place), parts)
         })
     }
 
@@ -334,7 +393,8 @@ impl Engine {
             let places = places.map(|name| parts.queues.enter(name, &mut parts.claims));
             let places: Box<[_]> = places.collect();
             let acquire = Acquire::new(&request, tries, places[0]);
-            acquire.of_several(places, parts.nodes.len())
+            let acquire = acquire.of_several(places, parts.nodes.len());
+            fencing::wanted(options, acquire, parts)
         })
     }
 
@@ -349,11 +409,15 @@ impl Engine {
         let parts = &mut self.parts;
         let delay = parts.settings.delay;
         let ttl = parts.settings.check_ttl(options.ttl(), delay)?;
+        if options.is_fenced() && parts.settings.without_scripts {
+            return Err(InvalidRequest::FencedWithoutScripts.into());
+        }
         let tries_allowed = options.tries_allowed(&parts.settings.retry);
         if tries_allowed == Some(0) {
             return Err(InvalidRequest::NoTries.into());
         }
         if self.operations.is_full(&parts.queues) || !parts.claims.has_room() {
+            parts.stats.acquisitions.saturated += 1;
             return Err(LockError::Saturated);
         }
         parts.restarts.remember(delay.life(ttl));
@@ -373,6 +437,20 @@ impl Engine {
     /// [`ExtendError::Invalid`], [`ExtendError::Expired`], [`ExtendError::Limit`] and
     /// [`ExtendError::Saturated`], before anything was sent.
     pub fn extend(
+        &mut self,
+        now: Instant,
+        lock: &Lock,
+        ttl: Duration,
+    ) -> Result<RoundId, ExtendError> {
+        let begun = self.begin_extend(now, lock, ttl);
+        if let Err(why) = &begun {
+            self.parts.stats.extensions.failed(why);
+        }
+        begun
+    }
+
+    #[inline(always)]
+    fn begin_extend(
         &mut self,
         now: Instant,
         lock: &Lock,
@@ -411,15 +489,14 @@ impl Engine {
         let parts = &mut self.parts;
         parts.settings.check_ttl(lock.ttl(), lock.delay())?;
         Extend::check(now, lock)?;
-        let claim = parts.claims.of(lock).filter(|claim| claim.is_held());
-        let Some(key) = claim.map(|claim| claim.key) else {
+        let claim = parts.claims.of(lock);
+        let Some((key, _)) = claim.filter(|(_, claim)| claim.is_held()) else {
             return Err(ExtendError::Expired);
         };
         parts.restarts.remember(lock.life());
         let limit = now.saturating_add(most);
-        let keeping = Keeping::new(lock.ttl(), limit, parts.settings.drift);
-        parts.claims.keep(lock, keeping, &mut parts.timers);
-        parts.leave_alone(key);
+        let keeping = Keeping::new(lock.ttl(), limit);
+        parts.keep(key, lock, keeping);
         Ok(())
     }
 
@@ -495,10 +572,10 @@ impl Engine {
     /// Releases `lock`. The outcome comes as [`Event::Released`]; what is
     /// owed to nodes that do not answer stays owed beyond it.
     pub fn release(&mut self, now: Instant, lock: Lock) -> RoundId {
-        let valid = lock.is_valid_at(now);
-        let claim = self.claim_to_release(now, lock);
+        let until = lock.valid_until();
+        let claim = self.claim_to_release(now, until, lock);
         let next = self.parts.vacate(now, claim);
-        let kind = Kind::Release(Release::new(claim, valid));
+        let kind = Kind::Release(Release::new(claim, now < until));
         let ttl = Duration::ZERO; // The nodes have as long as its claim says.
         let round = self.operations.begin(now, ttl, None, kind, &mut self.parts);
         self.operations.lead(now, next, &mut self.parts);
@@ -558,39 +635,46 @@ impl Engine {
 
     /// Releases `lock` without an operation that waits for the outcome.
     pub fn give_back(&mut self, now: Instant, lock: Lock) {
-        let claim = self.claim_to_release(now, lock);
+        self.parts.stats.releases.unwatched += 1;
+        let claim = self.claim_to_release(now, lock.valid_until(), lock);
         self.operations.give_back(now, claim, &mut self.parts);
     }
 
-    /// Returns the claim behind `lock`, with its entry. Questions about it come to nothing.
-    fn claim_to_release(&mut self, now: Instant, lock: Lock) -> ClaimKey {
+    /// Returns the claim behind `lock`, which is valid `until` then, with its entry. Questions about it come to nothing.
+    fn claim_to_release(&mut self, now: Instant, until: Instant, lock: Lock) -> ClaimKey {
         let parts = &mut self.parts;
-        let Some(claim) = parts.claims.of_mut(&lock) else {
-            let (until, terms) = (lock.valid_until(), (lock.ttl(), lock.delay()));
+        let there = parts.claims.of_mut(&lock);
+        parts
+            .stats
+            .released(now, until, there.as_ref().map(|(_, claim)| &**claim));
+        let Some((key, claim)) = there else {
+            let terms = (lock.ttl(), lock.delay());
             return parts.adopt(now, Some(lock.into_entry()), until, terms);
         };
         claim.entry = Some(lock.into_entry());
-        let (key, open) = (claim.key, claim.end_questions());
+        let open = claim.questions();
         self.operations
             .end_questions(now, key, open, || Verdict::Closed, parts);
         key
     }
 
-    /// Hands `lock` out of this engine's care: the end of its validity is not reported any more,
-    /// and it stands on the nodes that answered. Behind each of its `SET`s that is unanswered goes
-    /// a release, because one on another connection would have no order against it.
+    /// Gives `lock` to another engine or process: this engine does not report the end of its
+    /// validity any more, and it stands on the nodes that answered. Behind each of its `SET`s that
+    /// is unanswered goes a release, because one on another connection would have no order against
+    /// it.
     pub fn detach(&mut self, now: Instant, mut lock: Lock) -> Lock {
         let parts = &mut self.parts;
         let quarantined = parts.nodes.quarantined(now);
-        let Some(claim) = parts.claims.of_mut(&lock) else {
+        let Some((key, claim)) = parts.claims.of_mut(&lock) else {
             return lock;
         };
-        claim.may_hold = claim.may_hold.without(claim.settled());
+        let settled = claim.settled();
+        claim.holds_no_more(settled);
         claim.entry = Some(lock.entry().clone());
         if !claim.is_adopted() {
-            lock.set_voters(claim.settled().without(quarantined));
+            lock.set_voters(settled.without(quarantined));
         }
-        let (key, open) = (claim.key, claim.end_questions());
+        let open = claim.questions();
         self.operations
             .end_questions(now, key, open, || Verdict::Closed, parts);
         self.operations.give_back(now, key, parts);
@@ -598,8 +682,8 @@ impl Engine {
         lock
     }
 
-    /// Takes a lock of another engine or process into this one's care: the end of its validity is
-    /// reported, and its release goes to all nodes. Its validity stays what it was.
+    /// Adopts a lock of another engine or process: this engine reports the end of its validity, and
+    /// sends its release to all nodes. Its validity does not change.
     ///
     /// Where its end is not known ([`Instant::ZERO`]: it comes from another clock) it has none, and
     /// [`confirm`](Engine::confirm) may find one. Until then it is over when its keys must have
@@ -608,13 +692,22 @@ impl Engine {
         let parts = &mut self.parts;
         if parts.claims.of(&lock).is_none() {
             lock.leave_keeping();
-            let claim = parts.adopt(now, None, lock.valid_until(), (lock.ttl(), lock.delay()));
-            lock.set_id(parts.claims.lock_id(claim));
-            if let Some(claim) = parts.claims.get_mut(claim).must() {
-                claim.watch(&mut parts.timers);
+            let key = parts.adopt(now, None, lock.valid_until(), (lock.ttl(), lock.delay()));
+            lock.set_id(parts.claims.lock_id(key));
+            parts.stats.adopted += 1;
+            if let Some(claim) = parts.claims.get_mut(key).must() {
+                claim.begin_hold(now);
+                claim.watch(key, parts.settings.drift, &mut parts.timers);
             }
         }
         lock
+    }
+
+    /// Says what time it is, by a clock that others have too: so long since 1970. Fencing tokens are proposed
+    /// from it, so that those of different clients follow each other without a second round trip; nothing rests
+    /// on its being right. It is taken to go on as `now` does.
+    pub fn set_wall_clock(&mut self, now: Instant, since_1970: Duration) {
+        self.parts.fencing.set_clock(now, since_1970);
     }
 
     // ----- what an operator says ------------------------------------------------------------
@@ -624,6 +717,11 @@ impl Engine {
     /// its answers did not count before.
     ///
     /// Open operations go on without it. The node can be put into quarantine again.
+    ///
+    /// If this engine was asked for a lock with a fencing token ([`LockOptions::fenced`]) before, the node gets a
+    /// floor for these: at least the largest that this engine
+    /// has seen, and the present time by [`set_wall_clock`](Self::set_wall_clock). If it has lost its data, an
+    /// older token may be larger than that where clocks have been set back.
     ///
     /// With [`RestartGuard::Strict`](crate::RestartGuard::Strict) the barrier on the node is
     /// deleted too, for all clients. If a handshake is under way, that becomes part of it.
@@ -635,6 +733,7 @@ impl Engine {
     pub fn trust(&mut self, now: Instant, node: NodeId, run_id: &str) -> Result<bool, TrustError> {
         let longest = self.parts.restarts.longest();
         let kept = self.parts.nodes.trust(now, node, run_id, longest)?;
+        self.parts.set_floor(now, node);
         self.stir_all(now);
         Ok(kept)
     }

@@ -11,6 +11,7 @@
 //! What the bytes mean to operations and claims.
 
 pub(super) mod probes;
+pub(super) mod turns;
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -31,6 +32,7 @@ use super::alarm::{Alarm, Timers};
 use super::check::outcome_of;
 use super::contract::{NodeId, NodeStatus, Output};
 use probes::Probes;
+use turns::Turns;
 
 /// How long a node in back-off is left alone also when a majority is not there.
 const RECONNECT_EARLY_AFTER: Duration = Duration::from_millis(250);
@@ -45,6 +47,7 @@ pub(super) struct Nodes {
     to_disconnect: NodeSet,
     to_write: NodeSet,
     probes: Probes,
+    turns: Turns,
     connect_timeout: Duration,
     dead_after: Duration,
 }
@@ -70,6 +73,7 @@ impl Nodes {
             to_disconnect: NodeSet::EMPTY,
             to_write: NodeSet::EMPTY,
             probes: Probes::default(),
+            turns: Turns::new(config),
             connect_timeout: config.connect_timeout(),
             dead_after: config.dead_after(),
         }
@@ -127,6 +131,9 @@ impl Nodes {
             address: Arc::clone(label),
             state: node.state(now),
             run_id: node.run_id().map(Into::into),
+            product: node
+                .identity()
+                .and_then(|identity| identity.product.clone()),
             round_trip: node.pulse.round_trip(),
             grants: node.grants,
             in_flight: node.in_flight(),
@@ -136,6 +143,10 @@ impl Nodes {
                 .identity()
                 .is_some_and(|identity| identity.evicts_locks),
             waking: node.waking(),
+            releasing: node.releasing(),
+            uptime: node.uptime(now),
+            marked_ttl: node.marked_ttl(),
+            barrier: node.barrier(now),
         })
     }
 
@@ -449,6 +460,18 @@ impl Nodes {
             || self.to_connect != NodeSet::EMPTY
             || self.to_disconnect != NodeSet::EMPTY
             || self.to_write.iter().any(|node| self[node].is_to_write())
+            || self.turns.is_any(&self.all)
+    }
+
+    /// Returns when renewals have waited for long enough for the turn of their node.
+    pub(super) fn turn_at(&self) -> Option<Instant> {
+        self.turns.next_at(&self.all)
+    }
+
+    /// Returns the nodes for whose turn no renewals wait.
+    pub(super) fn without_waiting(&self) -> NodeSet {
+        let waits = |node: NodeId| self[node].waiting_since().is_some();
+        self.set().without(self.set().filter(waits))
     }
 
     /// Returns the next connection that is to be closed or opened.
@@ -466,21 +489,22 @@ impl Nodes {
         Some(Output::Probe { node, bytes: HELLO })
     }
 
-    /// Returns the next node that has bytes to write.
-    pub(super) fn next_to_write(&mut self) -> Option<NodeId> {
+    /// Returns the next node that has bytes to write. Renewals wait for the turn of their node.
+    pub(super) fn next_to_write(&mut self, now: Instant) -> Option<NodeId> {
         for node in self.to_write.iter() {
+            self.turns.wait_for(node, &mut self.all);
             if self[node].is_to_write() {
                 return Some(node);
             }
             self.to_write.remove(node);
         }
-        None
+        self.turns.next(now, &mut self.all)
     }
 
     /// Returns what is to be written to `node`.
-    pub(super) fn write(&mut self, node: NodeId) -> Option<Output<'_>> {
+    pub(super) fn write(&mut self, now: Instant, node: NodeId) -> Option<Output<'_>> {
         self.to_write.remove(node);
-        let bytes = self[node].offer()?;
+        let bytes = self[node].offer(now)?;
         Some(Output::Transmit { node, bytes })
     }
 }

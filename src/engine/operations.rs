@@ -14,13 +14,13 @@ use crate::error::NodeOutcome;
 use crate::invariant::Must;
 use crate::keys::{ClaimKey, NodeId, OperationKey, PlaceKey, WaiterKey};
 use crate::limits::{ROUNDS_FOR_KEEPING, ROUNDS_MAX};
-use crate::node::{Reply, Request, Trouble};
-use crate::resp::Value;
+use crate::node::{Dialect, Reply, Request, Trouble};
+use crate::resp::{Decoder, Limits, Value};
 use crate::slab::Slab;
 use crate::time::Instant;
 
 use super::answer::{Answer, Answered};
-use super::claims::claim::Questions;
+use super::claims::busy::Questions;
 use super::contract::{Event, RoundId, Wake};
 use super::operation::acquire::{self, Acquire};
 use super::operation::held::{self, Verdict};
@@ -174,7 +174,10 @@ impl Operations {
         if let Some(timer) = kept.timer {
             parts.timers.cancel(timer);
         }
-        let acquire = Acquire::opened(waiter, &kept, parts.queues.kept(waiter));
+        let mut acquire = Acquire::opened(waiter, &kept, parts.queues.kept(waiter));
+        if parts.queues.is_fenced(waiter) {
+            acquire = acquire.fenced(parts.nodes.len());
+        }
         let mut round = Round::new(kept.started, parts.nodes.len(), self.ballots.take());
         let until = parts.settings.tries_end(kept.started, kept.tries_allowed());
         round.state = State::Queued { until };
@@ -215,6 +218,8 @@ impl Operations {
         if cx.round.state != State::Decided {
             return None;
         }
+        #[cfg(feature = "tracing")]
+        (cx.parts.notices.attempts = cx.round.tries);
         let event = told.tell(&mut cx)?;
         self.end(now, operation, parts);
         Some(event)
@@ -246,6 +251,7 @@ impl Operations {
         if let Some(waiter) = key.waiter()
             && parts.queues.quit(waiter, timers, buffers)
         {
+            parts.stats.acquisitions.cancelled += 1;
             return;
         }
         if let Some(key) = parts.queues.opened(key) {
@@ -256,6 +262,7 @@ impl Operations {
     fn cancel_open(&mut self, now: Instant, key: OperationKey, parts: &mut Parts) {
         self.take_extension_back(key, parts);
         if let Some(operation) = self.get_mut(key) {
+            parts.stats.cancelled(&operation.kind);
             let (operation, mut cx) = operation.at(now, parts);
             let all = cx.parts.nodes.set();
             cx.round.stop_resting(cx.parts);
@@ -289,24 +296,32 @@ impl Operations {
     /// that its holder knows, or is about to learn from another extension.
     fn take_extension_back(&self, cancelled: OperationKey, parts: &mut Parts) {
         let told = |operation: &Operation| operation.kind.held()?.about_to_be_told();
-        let Some((claim, _)) = self.slab.get(cancelled.0).and_then(told) else {
+        let Some((key, _)) = self.slab.get(cancelled.0).and_then(told) else {
             return;
         };
         let others = self.slab.iter().filter(|(key, _)| *key != cancelled.0);
         let ends = others.filter_map(|(_, other)| told(other));
-        let ends = ends.filter(|(other, _)| *other == claim);
+        let ends = ends.filter(|(other, _)| *other == key);
         let latest = ends.map(|(_, end)| end).max().unwrap_or(Instant::ZERO);
         let extends = |operation: &Operation| matches!(operation.kind, Kind::Extend(_));
         let is_extension = self.slab.get(cancelled.0).is_some_and(extends);
-        if let Some(claim) = parts.claims.get_mut(claim)
+        if let Some(claim) = parts.claims.get_mut(key)
             && guard!(CancelledExtensionStands, claim.is_held())
         {
             if let Some(kept) = claim.kept.as_ref().filter(|_| is_extension) {
                 kept.uncount();
             }
-            claim.valid_until = claim.valid_until.min(claim.told_until.max(latest));
-            claim.watch(&mut parts.timers);
+            let known = claim.busy_mut().told_until.max(latest);
+            claim.ends(claim.valid_until().min(known));
+            claim.watch(key, parts.settings.drift, &mut parts.timers);
         }
+    }
+
+    /// Returns the claim of the lock that `round` is about, and the end that it is about to report.
+    #[cfg(feature = "std")]
+    pub(super) fn about_to_be_told(&self, RoundId(key): RoundId) -> Option<(ClaimKey, Instant)> {
+        let operation = self.slab.get(key.0)?;
+        operation.kind.held()?.about_to_be_told()
     }
 
     // ----- verdicts that concern others -----------------------------------------------------
@@ -403,9 +418,9 @@ impl Operations {
         verdict: impl Fn() -> Verdict,
         parts: &mut Parts,
     ) {
-        let asked = match guard!(OlderExtensionGoesOn, open.older) {
+        let asked = match guard!(OlderExtensionGoesOn, open.are_older_open()) {
             true => self.keys(),
-            false => open.newest.into_iter().collect(),
+            false => open.newest().into_iter().collect(),
         };
         for key in asked {
             if let Some(Operation { round, kind }) = self.get_mut(key)
@@ -428,6 +443,38 @@ impl Operations {
         {
             operation.kind.get().shown(node, value);
         }
+    }
+
+    /// The same for an answer in wire form that was put together here.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn show_encoded(&mut self, node: NodeId, key: OperationKey, answer: &[u8]) {
+        let mut decoder = Decoder::new(Limits::default());
+        if let Some(frame) = decoder.decode(answer).ok().flatten().must() {
+            self.show(node, key, frame.value);
+        }
+    }
+
+    /// `node` has answered whether a lock can be released in this `way`, for the attempt of `claim`. Returns
+    /// `true` if it can be asked for locks, and could not before.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn way_answered(
+        &mut self,
+        now: Instant,
+        node: NodeId,
+        claim: ClaimKey,
+        (way, reply): (Dialect, Reply),
+        parts: &mut Parts,
+    ) -> Result<bool, Trouble> {
+        let was_unusable = parts.nodes[node].missing_permission().is_some();
+        let answered = permission::way_answered(node, claim, (way, reply), parts)?;
+        if let Some((operation, answer)) = answered {
+            self.with(now, operation, parts, |operation, cx| {
+                operation.answered(node, answer, cx);
+            });
+        }
+        Ok(was_unusable && parts.nodes[node].missing_permission().is_none())
     }
 
     /// `node` has answered `request`.
@@ -524,7 +571,11 @@ fn learn(
         Request::FirstSet { claim } => {
             permission::first_set_answered(now, node, claim, reply, parts)
         }
-        Request::Probe { claim } => permission::native_answered(node, claim, reply, parts),
+        Request::FencedSet { claim } => {
+            acquire::fencing::set_answered(now, node, claim, reply, parts)
+        }
+        Request::Raise { claim } => acquire::fencing::raise_answered(claim, reply, parts),
+        Request::Probe { claim, .. } => permission::native_answered(node, claim, reply, parts),
         Request::Release {
             claim,
             dialect,
@@ -555,7 +606,9 @@ fn learn(
             Ok(None)
         }
         Request::Handshake(_)
+        | Request::Floor
         | Request::Batch { .. }
+        | Request::Transaction
         | Request::Withdrawn
         | Request::Time
         | Request::Track => Ok(None),
@@ -575,13 +628,16 @@ fn named(node: NodeId, place: PlaceKey, parts: &mut Parts) {
 /// Returns the operation that sent `request`, if it is still about that.
 fn asked_by(request: Request, parts: &Parts) -> Option<OperationKey> {
     match request {
-        Request::Set { claim } | Request::FirstSet { claim } => {
-            parts.claims.get(claim)?.attempted_by()
-        }
+        Request::Set { claim }
+        | Request::FirstSet { claim }
+        | Request::FencedSet { claim }
+        | Request::Raise { claim } => parts.claims.get(claim)?.attempted_by(),
         Request::Question { operation, .. } => Some(operation),
         Request::Handshake(_)
+        | Request::Floor
         | Request::Release { .. }
         | Request::Probe { .. }
+        | Request::Transaction
         | Request::Batch { .. }
         | Request::Withdrawn
         | Request::Why { .. }

@@ -22,7 +22,9 @@ impl Engine {
         let timer = timer.map(|(at, alarm)| (at, self.reason(*alarm)));
         let reminder = self.parts.queues.next_reminder();
         let reminder = reminder.map(|at| (at, Wake::Retry));
-        timer.into_iter().chain(reminder).min()
+        let turn = self.parts.nodes.turn_at();
+        let turn = turn.map(|at| (at, Wake::Extension));
+        timer.into_iter().chain(reminder).chain(turn).min()
     }
 
     fn reason(&self, alarm: Alarm) -> Wake {
@@ -36,7 +38,9 @@ impl Engine {
                 .wait_ends(key)
                 .map_or(Wake::Retry, |(_, why)| why),
             Alarm::Claim(key) => match self.parts.claims.get(key) {
-                Some(claim) if claim.is_held() && (claim.kept.is_some() || claim.alert != 0) => {
+                Some(claim)
+                    if claim.is_held() && (claim.kept.is_some() || claim.busy().alert != 0) =>
+                {
                     Wake::Extension
                 }
                 Some(claim) if claim.is_held() => Wake::Expiry,
@@ -52,7 +56,7 @@ impl Engine {
         if let Some(change) = self.parts.nodes.next_change() {
             return Some(change);
         }
-        let mut node = self.parts.nodes.next_to_write();
+        let mut node = self.parts.nodes.next_to_write(now);
         if node.is_none() {
             if !self.parts.news.is_empty()
                 && let Some(event) = self.next_event(now)
@@ -61,9 +65,9 @@ impl Engine {
             }
             // Looking for an event may have caused something to be written: a lock that has run
             // out is released.
-            node = self.parts.nodes.next_to_write();
+            node = self.parts.nodes.next_to_write(now);
         }
-        self.parts.nodes.write(node?)
+        self.parts.nodes.write(now, node?)
     }
 
     /// Returns the next event. Operations that were cancelled, or that try again after all, are

@@ -17,19 +17,24 @@ use crate::error::NodeOutcome;
 use crate::invariant::Must;
 use crate::keys::{ClaimKey, NodeId, OperationKey, PlaceKey, WaiterKey};
 use crate::limits::TTL_ASSUMED_MAX;
-use crate::quorum::{LockId, NodeSet};
+use crate::quorum::{Keeping, Lock, LockId, NodeSet};
 use crate::time::Instant;
 
 use super::alarm::{Alarm, Timers};
 use super::answer::Answer;
-use super::claims::claim::{Claim, Questions};
+use super::claims::busy::Questions;
+use super::claims::claim::Claim;
 use super::claims::{Below, Claims};
 use super::contract::Wake;
 use super::extensions::Extensions;
+use super::fencing::Fencing;
 use super::nodes::Nodes;
+#[cfg(feature = "tracing")]
+use super::notices::Notices;
 use super::queues::{Queues, Waiter};
 use super::restarts::Restarts;
 use super::settings::Settings;
+use super::stats::Stats;
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -46,6 +51,10 @@ pub(super) struct Parts {
     /// How many operations ask no node for now: they wait for others, or for the next attempt.
     pub(super) resting: usize,
     pub(super) extensions: Extensions,
+    pub(super) fencing: Fencing,
+    #[cfg(feature = "tracing")]
+    pub(super) notices: Notices,
+    pub(super) stats: Stats,
     /// What is to be reported at the next poll, in the order in which it became certain.
     pub(super) news: VecDeque<News>,
 }
@@ -82,6 +91,10 @@ impl Parts {
             places_of_several: BTreeMap::new(),
             resting: 0,
             extensions: Extensions::default(),
+            fencing: Fencing::default(),
+            #[cfg(feature = "tracing")]
+            notices: Notices::new(config.nodes().len()),
+            stats: Stats::default(),
             news: VecDeque::new(),
             random,
         }
@@ -107,14 +120,14 @@ impl Parts {
         let life = delay.life(ttl.max(TTL_ASSUMED_MAX));
         let life = life.min(self.settings.ttl_limit);
         let gone_by = self.settings.drift.gone_by(now.max(until), life);
-        let claim = Claim::adopted(self.nodes.set(), life, until, gone_by);
-        self.claims.insert(Claim { entry, ..claim })
+        let nodes = self.nodes.set();
+        self.claims.adopt(entry, nodes, life, (until, gone_by))
     }
 
     /// The lock of `claim` is not held any more. Returns the operation that is the next to ask for it.
     pub(super) fn vacate(&mut self, now: Instant, claim: ClaimKey) -> Option<OperationKey> {
-        let there = self.claims.get_mut(claim)?;
-        let place = there.place.take()?;
+        let there = self.claims.wake(claim)?;
+        let place = there.busy_mut().place.take()?;
         if there.is_for_several() || place == PlaceKey::NONE {
             return self.vacate_other(now, place, claim);
         }
@@ -147,21 +160,31 @@ impl Parts {
         self.next_freed(now)
     }
 
+    /// `lock`, which has this claim, is extended by this engine from now on.
+    #[cold]
+    pub(super) fn keep(&mut self, claim: ClaimKey, lock: &mut Lock, keeping: Keeping) {
+        let is_kept = |claim: &Claim| claim.kept.is_some();
+        let is_kept = self.claims.get(claim).is_some_and(is_kept);
+        self.stats.kept += usize::from(!is_kept);
+        self.claims.keep(lock, keeping, &mut self.timers);
+        self.leave_alone(claim);
+    }
+
     /// The lock of `claim` is kept from now on: it needs no place while nobody else wants its resource. One on
     /// several keeps its places.
-    #[cold]
-    pub(super) fn leave_alone(&mut self, key: ClaimKey) {
+    fn leave_alone(&mut self, key: ClaimKey) {
         let claim = self.claims.get_mut(key).must();
         let Some(claim) = claim.filter(|claim| !claim.is_for_several()) else {
             return;
         };
-        if let Some(place) = claim.place
+        if let Some(place) = claim.busy().place
             && place != PlaceKey::NONE
             && let Some(name) = self.queues.leave_alone(place, key)
         {
-            claim.place = Some(PlaceKey::NONE);
+            claim.busy_mut().place = Some(PlaceKey::NONE);
             self.claims.buffers.give(name);
         }
+        self.claims.rest(key);
     }
 
     /// Returns the next operation that is to ask for what another, which wanted several resources, has left.
@@ -216,10 +239,10 @@ impl Parts {
         if self.queues.is_anyone_waiting()
             && let Some(claim) = self.claims.get(claim)
             && let Some(entry) = &claim.entry
-            && claim.may_hold != NodeSet::EMPTY
+            && claim.may_hold() != NodeSet::EMPTY
         {
             for name in entry.names() {
-                let contender = self.queues.wrote(now, name, claim.may_hold);
+                let contender = self.queues.wrote(now, name, claim.may_hold());
                 let watches = self.queues.watching(name);
                 self.news
                     .extend(contender.into_iter().chain(watches).map(News::Stirred));
@@ -260,8 +283,10 @@ impl Parts {
         claim: ClaimKey,
     ) {
         self.wrote(now, claim);
-        let (claims, mut below) = self.claims(now);
-        claims.release(operation, claim, &mut below);
+        let (nodes, timers) = (&mut self.nodes, &mut self.timers);
+        let mut below = Below { now, nodes, timers };
+        self.claims
+            .release(operation, claim, &mut self.stats, &mut below);
     }
 
     /// `node` has denied `claim`, whose release waited for room there and is not owed any more. Returns the
@@ -280,14 +305,18 @@ impl Parts {
 
     /// Reports to the holder of `claim`, once, that its lock is over. Returns the questions about it,
     /// which are to end.
-    pub(super) fn tell_lost(&mut self, claim: ClaimKey) -> Questions {
+    pub(super) fn tell_lost(&mut self, now: Instant, claim: ClaimKey) -> Questions {
         let id = self.claims.lock_id(claim);
         let Some(claim) = self.claims.get_mut(claim).must() else {
             return Questions::default();
         };
-        let open = claim.end_questions();
+        let open = claim.questions();
+        self.stats.end_hold(now, claim);
         if guard!(LossNotTold, claim.tell_lost()) {
+            self.stats.lost += 1;
             self.news.push_back(News::Expired(id));
+            #[cfg(feature = "tracing")]
+            self.notice_loss(id);
         }
         open
     }

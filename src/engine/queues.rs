@@ -379,6 +379,16 @@ impl Queues {
         self.waiters.keep(waiter, nanos);
     }
 
+    /// The lock of `waiter` is to have a fencing token.
+    pub(super) fn fence(&mut self, waiter: WaiterKey) {
+        self.waiters.fence(waiter);
+    }
+
+    /// Returns `true` if it is.
+    pub(super) fn is_fenced(&self, waiter: WaiterKey) -> bool {
+        self.waiters.is_fenced(waiter)
+    }
+
     /// Returns for how many; zero if it is not kept.
     pub(super) fn kept(&self, waiter: WaiterKey) -> u64 {
         self.waiters.kept(waiter)

@@ -7,6 +7,7 @@ use crate::config::{Config, Retry};
 use crate::delay::Delay;
 use crate::error::InvalidRequest;
 use crate::quorum::Drift;
+use crate::resource::check_resource;
 use crate::time::{Instant, NANOS_PER_TICK};
 
 /// The least delay between two attempts: a shorter one would end in the turn in which it began, and
@@ -27,6 +28,8 @@ pub(super) struct Settings {
     /// What this engine's own locks have.
     pub(super) delay: Delay,
     pub(super) retry: Retry,
+    /// No node is asked to run a script.
+    pub(super) without_scripts: bool,
 }
 
 impl Settings {
@@ -39,6 +42,7 @@ impl Settings {
             ttl_limit: config.ttl_limit(),
             delay: config.delay(),
             retry: *config.retry(),
+            without_scripts: config.without_scripts(),
         }
     }
 
@@ -74,6 +78,36 @@ impl Settings {
     /// Returns half of the validity that a lock of `ttl` can have at most.
     pub(super) fn half_of(&self, ttl: Duration) -> Duration {
         ttl.saturating_sub(self.drift.of(ttl)) / 2
+    }
+}
+
+impl Config {
+    /// Checks what a call that asks for a lock on `resource` for `ttl` checks before anything is sent: that
+    /// the name can be one, and that the ttl is within what a handle of this configuration allows. For a
+    /// program that wants to refuse its own arguments before it connects.
+    ///
+    /// # Errors
+    ///
+    /// What that call would return as [`LockError::Invalid`](crate::LockError::Invalid).
+    ///
+    /// ```
+    /// use core::time::Duration;
+    /// use shearline::{Config, InvalidRequest};
+    ///
+    /// let config = Config::builder().node("10.0.0.1").config()?;
+    /// config.check_request("invoice:42", Duration::from_secs(10))?;
+    /// let problem = config.check_request("", Duration::from_secs(10));
+    /// assert_eq!(problem, Err(InvalidRequest::EmptyResource));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn check_request(
+        &self,
+        resource: impl AsRef<[u8]>,
+        ttl: Duration,
+    ) -> Result<(), InvalidRequest> {
+        check_resource(resource.as_ref())?;
+        let settings = Settings::of(self);
+        settings.check_ttl(ttl, settings.delay).map(drop)
     }
 }
 

@@ -22,6 +22,7 @@ mod delay;
 mod expiry;
 mod extend;
 mod extensions;
+mod fencing;
 mod handover;
 mod holders;
 mod inspect;
@@ -41,13 +42,16 @@ mod set_faults;
 #[cfg(feature = "embedded")]
 mod set_waits;
 mod sets;
+mod stats;
 #[cfg(feature = "embedded")]
 mod strict;
 mod trust;
+mod turns;
 mod unwoken;
 mod waits;
 mod wake;
 mod watch;
+mod ways;
 mod world;
 
 use alloc::string::{String, ToString};

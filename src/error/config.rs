@@ -34,6 +34,13 @@ pub enum ConfigError {
         /// What is wrong with it.
         problem: UrlProblem,
     },
+    /// [`RestartGuard::Strict`](crate::RestartGuard::Strict) and
+    /// [`Builder::without_scripts`](crate::Builder::without_scripts) were both asked for.
+    #[error(
+        "a strict restart guard needs scripts; permit `EVAL` and leave out `without_scripts`, or take \
+         another restart guard"
+    )]
+    StrictWithoutScripts,
     /// The drift factor is not a number from 0 up to, but not including, 1.
     #[error("the drift factor must be at least 0 and less than 1")]
     DriftFactor,
@@ -47,10 +54,12 @@ pub enum ConfigError {
     #[error("a connect timeout of {0:?} is too short; it must be at least a millisecond")]
     ConnectTimeout(Duration),
     /// `max_ttl` is too short for any lock, or longer than the hard limit.
-    #[error("a max_ttl of {} is not between 4 ms and {}", Span(*.0), Span(TTL_HARD_MAX))]
+    #[error(
+        "a longest ttl (`Builder::max_ttl`) of {} is not between 4 ms and {}; set the longest that any client \
+         of these nodes uses, or leave it out", Span(*.0), Span(TTL_HARD_MAX)
+    )]
     MaxTtl(Duration),
-    /// A connection may not be given up after so short a silence: it is below 100 ms, or below the
-    /// fixed node timeout.
+    /// `dead_after` is below 100 ms, or below the fixed node timeout.
     #[error(
         "giving a connection up after {0:?} of silence is too soon; it must be at least \
          {DEAD_AFTER_MIN:?} and the node timeout"
@@ -129,7 +138,7 @@ pub enum UrlProblem {
          without a host"
     )]
     Path,
-    /// The database is not a small number.
+    /// The database is not a number from 0 to 2147483647.
     #[error("has no valid database; write a number such as /0, or ?db=0 for unix://")]
     Database,
     /// There is an `@` behind the host: the password probably has one of `/`, `?`, `#` in it.

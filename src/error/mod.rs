@@ -13,6 +13,7 @@ mod node;
 mod operation;
 mod operator;
 mod report;
+mod shown;
 mod span;
 mod tls;
 
@@ -21,4 +22,5 @@ pub use node::{LinkError, ServerError, Unusable};
 pub use operation::{ConfirmError, ExtendError, InvalidRequest, LockError, Released, UnlockError};
 pub use operator::{CheckError, ReinitError, TrustError};
 pub use report::{NodeOutcome, NodeReport, Report};
+pub(crate) use shown::Shown;
 pub use tls::{Day, TlsError, TlsFailure, TlsPart, TlsProblem};

@@ -111,8 +111,8 @@ pub enum LinkError {
     /// error number.
     #[error("operating system error {0}")]
     Os(i32),
-    /// No connection by TLS came about. A node that was tried in vain so is
-    /// [`Unusable::Tls`]. Only with the feature `tls`: without it a reason is passed in two registers.
+    /// The TLS handshake failed. The node is then [`Unusable::Tls`]. Only with the feature `tls`.
+    // Without it a reason is passed in two registers.
     #[cfg(feature = "tls")]
     #[error("no TLS: {0}")]
     Tls(TlsFailure),
@@ -188,10 +188,28 @@ pub enum Unusable {
         name: bool,
     },
     /// It does not tell its `run_id`: the user may not ask `INFO server`. Without it
-    /// [`RestartGuard::Strict`](crate::RestartGuard) cannot detect a restart.
-    #[error("it does not tell its `run_id`, which a strict restart guard needs; permit `INFO`")]
+    /// [`RestartGuard::Strict`](crate::RestartGuard) cannot detect a restart, and the node gives no
+    /// [fencing token](crate::LockOptions::fenced).
+    #[error(
+        "it does not tell its `run_id`, which a strict restart guard and fencing tokens need; permit `INFO`"
+    )]
     NoRunId,
-    /// No connection by TLS comes about: its certificate, or ours, has to be corrected. A node on whose
+    /// It may have lost the counters of its [fencing tokens](crate::LockOptions::fenced), or has never had any:
+    /// its [`FLOOR_KEY`](crate::FLOOR_KEY) is missing, or another server has written it. It takes no lock with
+    /// a token, and plain locks as before.
+    #[error(
+        "its fencing tokens have no floor: it was never used for them, or may have lost its data; \
+         `Redlock::trust_node` gives it one, if it has not lost any"
+    )]
+    NoFloor,
+    /// It runs no scripts, because its user may not or its server cannot, and what was asked for needs them:
+    /// [`RestartGuard::Strict`](crate::RestartGuard) or a [fencing token](crate::LockOptions::fenced). Other locks are had there without scripts.
+    #[error(
+        "it runs no scripts, and what was asked for needs them; permit `EVAL` and `EVALSHA` (`ACL SETUSER \
+         .. +eval +evalsha`), or ask for a lock without a token and with another guard"
+    )]
+    NeedsScripts,
+    /// The TLS handshake fails: its certificate, or ours, has to be corrected. A node on whose
     /// port TLS is not spoken often gives no answer at all, which is
     /// [`LinkError::ConnectTimeout`].
     #[error("{0}")]
@@ -238,6 +256,8 @@ impl Unusable {
             | Self::SameServer(_)
             | Self::OtherCluster { .. }
             | Self::NoRunId
+            | Self::NoFloor
+            | Self::NeedsScripts
             | Self::Tls(_) => true,
             Self::TooManyClients | Self::Refused(_) => false,
         }

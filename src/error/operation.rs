@@ -3,8 +3,8 @@
 use core::fmt;
 use core::time::Duration;
 
-use super::Report;
 use super::span::Span;
+use super::{Report, Shown};
 use crate::limits::{RESOURCE_BYTES_MAX, RESOURCES_MAX};
 
 /// Why a lock was not taken.
@@ -73,7 +73,7 @@ impl fmt::Display for IsHeld<'_> {
                 write!(f, "callers of this handle that came before wait for {what}")
             }
             None | Some([]) => write!(f, "another client holds {what}"),
-            Some(label) => write!(f, "another client ({}) holds {what}", label.escape_ascii()),
+            Some(label) => write!(f, "another client ({}) holds {what}", Shown(label)),
         }
     }
 }
@@ -85,7 +85,7 @@ impl fmt::Display for What<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0.held_resource() {
             None => f.write_str("the lock"),
-            Some(resource) => write!(f, "the lock on {}", resource.escape_ascii()),
+            Some(resource) => write!(f, "the lock on {}", Shown(resource)),
         }
     }
 }
@@ -154,10 +154,13 @@ pub enum UnlockError {
     /// another's.
     #[error("the lock was no longer held: {0}; what it protected may have overlapped")]
     NotHeld(Report),
-    /// Too few nodes answered. The releases stay owed and are sent again when the nodes are back.
+    /// Too few nodes answered. The releases stay owed and are sent again when the nodes are back. If the lock
+    /// was valid until now, nobody else has had it; if its validity had ended, the critical section may have
+    /// overlapped with another's, and no node could say so.
     #[error(
         "too few nodes confirmed the release: {0}; it is repeated until they do or the keys have \
-         expired, check the nodes named here"
+         expired, check the nodes named here; what the lock protected may have overlapped if its validity \
+         had ended"
     )]
     Unconfirmed(Report),
     /// The handle was made before a `fork`, in the parent process; nothing was sent.
@@ -237,6 +240,13 @@ pub enum InvalidRequest {
         /// The place of the other.
         second: usize,
     },
+    /// A lock with a fencing token ([`LockOptions::fenced`](crate::LockOptions::fenced)) was asked for by a
+    /// handle that uses no scripts.
+    #[error(
+        "a fencing token needs scripts; permit `EVAL` and leave out `without_scripts`, or take the lock \
+         without one"
+    )]
+    FencedWithoutScripts,
     /// The ttl leaves no validity even if every node answered at once: it is zero, or not longer
     /// than its own allowance for clock drift.
     #[error(

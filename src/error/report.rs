@@ -6,7 +6,7 @@ use core::fmt;
 use core::time::Duration;
 
 use super::span::Span;
-use super::{LinkError, ServerError, Unusable};
+use super::{LinkError, ServerError, Shown, Unusable};
 use crate::time::Instant;
 
 /// What each node said in the attempt that decided: the last one, if there were several.
@@ -104,10 +104,11 @@ impl Report {
     /// | the holder | its label is there |
     /// | --- | --- |
     /// | this handle itself ([`is_held_here`](Self::is_held_here)) | always |
-    /// | another client | if a caller of this handle has waited for about 0.8 s since it was refused last |
+    /// | another client | if a caller of this handle has waited for about 0.8 s |
     ///
     /// From half a second on a waiter also asks the nodes who holds the lock when it looks whether that is
-    /// free; shorter waits cost nothing for this. A majority has to have the same token, and the user has
+    /// free, ten times a second at most where the lock is extended or changes hands so often; shorter waits
+    /// cost nothing for this. A majority has to have the same token, and the user has
     /// to be allowed to run scripts. Otherwise it is `None`;
     /// [`inspect`](crate::engine::Engine::inspect) asks at once.
     ///
@@ -186,9 +187,9 @@ impl Report {
     /// Returns `true` if so many nodes keep the key without an expiry that the lock does not end by
     /// itself; only where the error is [`LockError::Held`](crate::LockError::Held).
     ///
-    /// No lock of this library is without an expiry: another program has written the key, or has
-    /// removed its expiry. Waiting helps only if that program deletes it. If it will not, an operator
-    /// has to, and has to know first that nobody relies on it.
+    /// Every lock of this library has an expiry: another program has written the key, or has
+    /// removed its expiry. Waiting helps only if that program deletes it. If it will not, an
+    /// operator has to, and has to know first that nobody relies on it.
     ///
     /// It is known where [`held_for`](Self::held_for) would be: where a caller has waited.
     ///
@@ -230,6 +231,31 @@ impl Report {
         self.0.elapsed
     }
 
+    /// Returns `true` if only an operator can repair it: a node belongs to another cluster, or so many
+    /// nodes are [unusable](Unusable) for reasons that do not pass by themselves that the others are no
+    /// majority. Trying again does not help before that; where it is `false`, it may.
+    ///
+    /// ```
+    /// # fn example(error: shearline::LockError) {
+    /// if let shearline::LockError::NoQuorum(report) = &error
+    ///     && report.needs_operator()
+    /// {
+    ///     eprintln!("nobody gets a lock before this is repaired: {error}");
+    /// }
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn needs_operator(&self) -> bool {
+        let lasting = |outcome: &NodeOutcome| matches!(outcome, NodeOutcome::Unusable(why) if why.is_lasting());
+        let elsewhere = |outcome: &NodeOutcome| {
+            matches!(
+                outcome,
+                NodeOutcome::Unusable(Unusable::OtherCluster { .. })
+            )
+        };
+        self.nodes().len() - self.count(lasting) < self.quorum() || self.count(elsewhere) != 0
+    }
+
     /// Returns how many nodes said yes.
     #[must_use]
     pub fn granted(&self) -> usize {
@@ -267,7 +293,7 @@ impl fmt::Display for Report {
                 write!(f, "{}", node.outcome)?;
             }
             if let Some(resource) = &node.resource {
-                write!(f, " ({})", resource.escape_ascii())?;
+                write!(f, " ({})", Shown(resource))?;
             }
         }
         f.write_str(")")?;
@@ -409,6 +435,31 @@ mod tests {
     }
 
     #[test]
+    fn an_operator_is_needed_where_too_few_nodes_can_recover() {
+        const BAD: NodeOutcome = NodeOutcome::Unusable(Unusable::WrongCredentials);
+        const PASSES: NodeOutcome = NodeOutcome::Unusable(Unusable::TooManyClients);
+        const ELSEWHERE: NodeOutcome = NodeOutcome::Unusable(Unusable::OtherCluster {
+            nodes: 5,
+            quorum: 3,
+            name: false,
+        });
+        for (outcomes, is_needed) in [
+            ([BAD, BAD, NodeOutcome::Granted], true),
+            ([BAD, NodeOutcome::TimedOut, NodeOutcome::TimedOut], false),
+            ([PASSES, PASSES, PASSES], false),
+            (
+                [ELSEWHERE, NodeOutcome::Granted, NodeOutcome::Granted],
+                true,
+            ),
+            ([BAD, BAD, BAD], true),
+        ] {
+            let nodes = outcomes.map(|outcome| NodeReport::new("a:1".into(), outcome, None));
+            let report = Report::new(Instant::ZERO, nodes.into(), 2, 1, Duration::ZERO);
+            assert_eq!(report.needs_operator(), is_needed, "{outcomes:?}");
+        }
+    }
+
+    #[test]
     fn a_lock_that_is_held_says_by_whom_and_for_how_long_where_that_is_known() {
         let report = || {
             let node = NodeReport::new("a:1".into(), NodeOutcome::Held, None);
@@ -436,6 +487,16 @@ mod tests {
             text(report().held_for_ever(Some(b""))),
             "another client holds the lock: 0 of the 1 votes needed (a:1 held), held without an \
              expiry; it does not end by itself: if its holder is gone, delete the key"
+        );
+        let long = [b'n'; 1_024];
+        let several = report().of_several([Some(&long[..])].into_iter(), Some(&long));
+        let shown = "n".repeat(64) + ".. (1024 bytes)";
+        assert_eq!(
+            text(several),
+            format!(
+                "another client holds the lock on {shown}: 0 of the 1 votes needed (a:1 held ({shown})); try \
+                 again later, or wait longer"
+            )
         );
         let other = report().held_until(None, at(1_500));
         assert_eq!((other.holder(), other.is_held_here()), (None, false));

@@ -19,6 +19,9 @@ impl fmt::Display for Span {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const UNITS: [(u64, &str); 4] = [(86_400, "days"), (3_600, "h"), (60, "min"), (1, "s")];
         let seconds = self.0.as_secs();
+        if self.0.is_zero() {
+            return f.write_str("0s"); // Not nanoseconds.
+        }
         if seconds < 120 {
             return write!(f, "{:?}", self.0);
         }
@@ -55,7 +58,7 @@ mod tests {
     fn spans_read_as_people_say_them() {
         let seconds = |seconds| format!("{}", Span(Duration::from_secs(seconds)));
         for (span, text) in [
-            (0, "0ns"),
+            (0, "0s"),
             (90, "90s"),
             (120, "2 min"),
             (5_400, "1 h 30 min"),

@@ -43,7 +43,8 @@ pub enum TlsProblem {
     /// The file cannot be read for another reason, or is larger than 16 MiB.
     #[error("the file cannot be read; check that it is a file of a usual size")]
     Unreadable,
-    /// There is none in it: no `-----BEGIN CERTIFICATE-----`, or no `-----BEGIN PRIVATE KEY-----`.
+    /// There is no certificate or no key in it: no `-----BEGIN CERTIFICATE-----`, or no
+    /// `-----BEGIN PRIVATE KEY-----`.
     #[error("there is none in it; it has to be in PEM form")]
     Empty,
     /// It is not well-formed, or of a kind that is not supported.
@@ -145,8 +146,8 @@ impl fmt::Display for Day {
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TlsFailure {
-    /// The certificate of the node, or one between it and its authority, is over. By the clock of this
-    /// machine.
+    /// The certificate of the node, or one between it and its authority, has expired, by the clock
+    /// of this machine.
     #[error("its certificate expired on {0}; renew it, and check the clock of this machine")]
     Expired(Day),
     /// The certificate of the node, or one between it and its authority, is not valid before this day.
@@ -185,7 +186,8 @@ pub enum TlsFailure {
     /// The node and this library have no version of TLS, cipher or signature in common.
     #[error("it has no TLS version and cipher in common with this client, which knows 1.2 and 1.3")]
     NothingInCommon,
-    /// The node refused the handshake with this alert of TLS, which has other reasons.
+    /// The node refused the handshake with this alert of TLS, for a reason that is none of the
+    /// others here.
     #[error("it refused the TLS handshake (alert {0}); its log may say why")]
     Alert(u8),
     /// A setting of this client cannot be used any more: its file was changed since the handle was

@@ -102,7 +102,7 @@
 //!   ended. So can a write that is late on the network. No lock with an expiry can prevent this; only
 //!   the storage can, by refusing a stale writer. Keep the ttl well above the time that the work
 //!   takes, and check the validity right before each effect. Use the lock to save work, and something
-//!   else to save the data.
+//!   else to save the data: [`choosing`](super::choosing#without-fencing-tokens) says what.
 //! * **Anything if nodes forget and no client can detect it**: keys that are deleted or evicted; a
 //!   restart before a handle without `max_ttl` was first connected; and, unless the guard is
 //!   [`RestartGuard::Strict`](crate::RestartGuard::Strict), `FLUSHALL`, or a master that becomes a

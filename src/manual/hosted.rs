@@ -9,8 +9,9 @@
 //! Where a test shows it, the test is named.
 //!
 //! **TLS**: with the feature `tls`, and `rediss://` in the URL ([`tls`](super::tls)). Where a service has a
-//! certificate of an authority of its own, name that (`?ca=`); none of them was tried. A tunnel on your side, such as `stunnel`, has to end the connection on your side
-//! when the server ends its own: otherwise a restart is not noticed.
+//! certificate of an authority of its own, name that (`?ca=`); none of them was tried. A tunnel on your side, such
+//! as `stunnel`, has to end the connection on your side when the server ends its own: otherwise a restart is not
+//! noticed.
 //!
 //! # What a node has to be
 //!
@@ -22,8 +23,8 @@
 //!    change that ([redis.io](https://redis.io/commands/wait)).
 //! 4. Its policy is `noeviction`, or its memory is never full.
 //! 5. It answers `INFO server` and `INFO replication` itself, so that restarts are noticed.
-//! 6. It runs scripts, one at a time for each key. With `DELIFEQ` (Valkey 9) or `DELEX` (Redis 8.4) locks can
-//!    be had without scripts, but not extended.
+//! 6. It runs scripts, or transactions (`WATCH`, `MULTI`, `EXEC`), one at a time for each key. With `DELIFEQ`
+//!    (Valkey 9), `DELEX` (Redis 8.4) or `SET .. IFEQ` (Valkey 8.1) alone locks can be had, but not extended.
 //!
 //! `Redlock::nodes` shows what a node says: without [`run_id`](crate::NodeStatus::run_id) no restart is
 //! noticed by it, [`evicts_locks`](crate::NodeStatus::evicts_locks) is the policy, and
@@ -36,13 +37,14 @@
 //!
 //! | unknown | what follows | test |
 //! | --- | --- | --- |
-//! | `CLIENT` | Locks as ever. Waiters look from time to time: [`Waking::Refused`](crate::Waking::Refused). | `waiting::a_server_that_does_not_know_client_is_looked_at_from_time_to_time`, `embedded::locks::nodes_that_know_neither_client_nor_info_serve_locks` |
-//! | `INFO` | Locks as ever. **A restart that forgets locks is not noticed, and two clients can hold one lock.** Two addresses of one server are taken for two nodes. Nothing is known of eviction. Where `HELLO` is unknown too, a replica is noticed only when it refuses a write. | `embedded::locks::a_restart_of_nodes_without_info_is_not_noticed` |
+//! | `CLIENT` | Locks as usual. Waiters look from time to time: [`Waking::Refused`](crate::Waking::Refused). | `waiting::a_server_that_does_not_know_client_is_looked_at_from_time_to_time`, `embedded::locks::nodes_that_know_neither_client_nor_info_serve_locks` |
+//! | `INFO` | Locks as usual. **A restart that forgets locks is not noticed, and two clients can hold one lock.** Two addresses of one server are taken for two nodes. Nothing is known of eviction. Where `HELLO` is unknown too, a replica is noticed only when it refuses a write. | `embedded::locks::a_restart_of_nodes_without_info_is_not_noticed` |
 //! | `INFO`, with [`RestartGuard::Strict`](crate::RestartGuard::Strict) | No lock: [`Unusable::NoRunId`](crate::Unusable::NoRunId). | `embedded::locks::nodes_without_info_are_refused_by_a_strict_guard` |
 //! | `CONFIG` | Nothing, but that with `Strict` a restarted node always waits. | `readme::the_acl_line_of_a_strict_guard_suffices_and_is_the_least` |
 //! | `HELLO`, or only its version 3 | The connection speaks RESP2: [`Waking::Resp2`](crate::Waking::Resp2). | `waiting::a_server_that_speaks_only_resp2_is_looked_at_from_time_to_time`, `node::handshake::tests::what_hello_says_decides` |
 //! | `SCRIPT` | Scripts are sent as text. | `engine::tests::permissions::a_node_without_the_scripts_is_not_asked_about_their_digests` |
-//! | `EVAL` | No lock, unless there is a native release. | `permissions::a_user_who_may_not_release_gets_no_lock`, `engine::tests::permissions::a_user_who_may_not_run_scripts_releases_by_the_native_command` |
+//! | `EVAL` | Locks without scripts: see [`permissions`](super::permissions#without-scripts). No lock where there is no other way to release one. With `Strict`: [`Unusable::NeedsScripts`](crate::Unusable::NeedsScripts). | `engine::tests::ways::detected::a_node_that_refuses_scripts_is_asked_how_it_releases_and_grants_the_lock`, `permissions::a_user_who_may_not_release_gets_no_lock` |
+//! | `WATCH`, `MULTI` or `EXEC`, and `EVAL` | Locks only where there is a native release, and no extension. | `engine::tests::ways::a_node_without_any_way_is_unusable_and_asked_again` |
 //!
 //! A server that answers no question of the handshake at all, or closes the connection at one, is never
 //! ready. Nor is one that refuses `HELLO` in other words than `unknown command`, `NOPROTO` or `NOPERM`.

@@ -10,8 +10,10 @@
 //!
 //! `LocalRedlock` and `Driver` have `alert_below` and
 //! [`Event::AtRisk`](crate::engine::Event::AtRisk) in place of `at_risk`: call `poll` or `turn` at least as
-//! often as `until_deadline` says, because they extend and report nothing between two calls. A lock of theirs
-//! has no `health`: `Lock::validity` is what is left, `nodes` says which nodes are away, and `Driver` reports
+//! often as `until_deadline` says, because they extend and report nothing between two calls. A request is
+//! reported once: if you go on after it, because a later extension has succeeded (`Lock::validity` is more
+//! than the `left` that you will ask for again), call `alert_below` again. Called sooner, it reports at once. A
+//! lock of theirs has no `health`: `Lock::validity` is what is left, `nodes` says which nodes are away, and `Driver` reports
 //! each extension ([`Event::Kept`](crate::engine::Event::Kept)).
 //!
 //! ```no_run
@@ -40,8 +42,17 @@
 //! | A minority of the nodes is gone, silent, or in [quarantine](crate::RestartGuard). | Nothing: a majority extends the lock. A node that restarts is in quarantine for [`max_ttl`](crate::Builder::max_ttl), 60 s by default: if a second of three restarts within that time, no majority is left and kept locks end. |
 //! | Too few nodes confirm it. | The lock is valid until its end, and the extension is tried again: after a quarter of what is left each time, at most 15 times. `health` counts the failures and says what each node said. |
 //! | A quarter of the ttl is left. | `at_risk` completes. If a later extension succeeds, a new one waits again. |
-//! | The end has come. | `lost` completes, a tick before it. Nothing revives the lock. |
+//! | The end has come. | `lost` completes, a millisecond before it. Nothing revives the lock. |
 //! | A majority says that the key is not there. | The same, at once. `health` counts it as a failure and says what each node said. |
+//!
+//! On a machine that is so busy that answers take longer than the node timeout (5 to 50 ms by the ttl), an
+//! extension that the nodes have done counts as failed. Fifteen tries are rarely all late; but where a
+//! program keeps locks with a short ttl beside heavy work, choose a longer ttl, or a longer
+//! [`node_timeout`](crate::Builder::node_timeout): an eighth of the ttl waits for late answers, and costs time
+//! only where a majority is silent.
+//!
+//! Who keeps a lock, and until when, `inspect` says, which asks at once. A call that ends as
+//! [`Held`](crate::LockError::Held) names the holder only where a caller has waited for about 0.8 s.
 //!
 //! # A holder that hangs, or takes time to stop
 //!
@@ -53,7 +64,9 @@
 //!
 //! Set it to the time in which you can be sure that such a program is stopped: what a supervisor takes to
 //! notice and to kill it, or the timeout of the longest request that it may have sent. It does not stop
-//! anything by itself. With [`keep`](crate::LockOptions::keep) a worker that hangs keeps its lock for as
+//! anything by itself, and **a release ends it**: also that of a guard that is dropped after a loss. Where
+//! requests may still be under way then, keep the guard until they have ended, or leak it
+//! ([`core::mem::forget`]): others wait for the delay then. With [`keep`](crate::LockOptions::keep) a worker that hangs keeps its lock for as
 //! long as the I/O thread extends it; the delay begins when that ends: with
 //! [`keep_for`](crate::LockOptions::keep_for), or when the process is killed.
 //!
@@ -61,17 +74,19 @@
 //! use std::time::Duration;
 //! use shearline::{LockOptions, Redlock};
 //!
-//! # fn print(_: &shearline::LockGuard) {}
+//! # fn print(_: &shearline::LockGuard) -> bool { true }
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let redlock = Redlock::builder()
 //!     .nodes(["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"])
-//!     .lock_delay(Duration::from_secs(15)) // The printer goes on for so long after the last request.
+//!     .lock_delay(Duration::from_secs(15)) // A page that was sent is printed after so long, whatever happens to us.
 //!     .max_ttl(Duration::from_secs(60)) // Of every client: the longest ttl and delay together.
 //!     .build()?;
 //! let kept = LockOptions::new(Duration::from_secs(10)).keep_for(Duration::from_secs(600));
 //! let guard = redlock.lock_with("printer", &kept)?;
-//! print(&guard);
-//! guard.unlock()?; // Free at once. After a kill: when some 25 s have passed, or less.
+//! match print(&guard) {
+//!     true => drop(guard.unlock()?), // All is printed: free at once. After a kill: some 25 s later, or less.
+//!     false => std::mem::forget(guard), // Lost, and the last page is still in the printer.
+//! }
 //! # Ok(())
 //! # }
 //! ```
@@ -140,5 +155,7 @@
 //! at about the same time are extended together, up to a 64th of the time between two extensions early: a handle that keeps 10,000
 //! locks of 10 s extends some 60 times a second and not in every millisecond. At most
 //! [`EXTENSIONS_AT_ONCE`](crate::limits::EXTENSIONS_AT_ONCE) extensions are open at a time, and others wait
-//! for their outcomes; so the nodes have to extend all of your locks within half of the ttl. In memory a lock
-//! that is kept and that nobody else wants takes some 440 bytes besides its name and token.
+//! for their outcomes; so the nodes have to extend all of your locks within half of the ttl. Where eight or more
+//! are due together, one node of three works for them at a time (two of five): a majority is free for whoever
+//! takes another lock meanwhile. The others have their turn when it has answered, or after 2 ms. In memory a lock
+//! that is kept and that nobody else wants takes some 290 bytes besides its name and token.

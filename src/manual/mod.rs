@@ -5,17 +5,27 @@
 //! 1. [`redlock`]: the algorithm, from a vote to a lock.
 //! 2. [`guarantees`]: what is guaranteed, under which conditions, and which tests show it.
 //! 3. [`safety`]: why two clients do not hold one lock, step by step.
-//! 4. [`outcomes`]: what each operation may answer, and what to do then.
-//! 5. [`waiting`]: what wakes a waiter, for how long it waits, and who is next.
-//! 6. [`keeping`]: how to keep a lock for longer than a ttl, and what happens if that fails.
-//! 7. [`defaults`]: every default, and the reason for it.
-//! 8. [`operating`]: how to run the masters.
-//! 9. [`permissions`]: what a user must be allowed on each node.
-//! 10. [`hosted`]: what is known of hosted services, proxies and servers like Redis, and what is unsafe.
-//! 11. [`tls`]: authorities, client certificates and names, and what errors of TLS mean.
-//! 12. [`design`]: the layers, and why they are as they are.
-//! 13. [`testing`]: how to test with locks, and how this library is tested.
+//! 4. [`choosing`]: whether you need a lock, one node or several, ttl, waiting, and what to do without fencing
+//!    tokens.
+//! 5. [`coming_from`]: redsync, node-redlock, redlock-py, rslock, Redisson, `consul lock`, `flock`: what you write
+//!    there and here, and what differs.
+//! 6. [`outcomes`]: what each operation may answer, and what to do then.
+//! 7. [`waiting`]: what wakes a waiter, for how long it waits, and who is next.
+//! 8. [`keeping`]: how to keep a lock for longer than a ttl, and what happens if that fails.
+//! 9. [`defaults`]: every default, and the reason for it.
+//! 10. [`operating`]: how to run the masters.
+//! 11. [`permissions`]: what a user must be allowed on each node.
+//! 12. [`hosted`]: what is known of hosted services, proxies and servers like Redis, and what is unsafe.
+//! 13. [`tls`]: authorities, client certificates and names, and what errors of TLS mean.
+//! 14. [`command`]: `shearline` for scripts and operators: commands, exit statuses, what `--json` prints.
+//! 15. [`tracing`]: the spans and events for subscribers of `tracing`.
+//! 16. [`troubles`]: for three in the morning: what you see, what to look at, what to do.
+//! 17. [`design`]: the layers, and why they are as they are.
+//! 18. [`testing`]: how to test with locks, and how this library is tested.
 
+pub mod choosing;
+pub mod coming_from;
+pub mod command;
 pub mod defaults;
 pub mod design;
 pub mod guarantees;
@@ -28,4 +38,6 @@ pub mod redlock;
 pub mod safety;
 pub mod testing;
 pub mod tls;
+pub mod tracing;
+pub mod troubles;
 pub mod waiting;

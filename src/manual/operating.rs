@@ -14,7 +14,7 @@
 //!
 //! # How many
 //!
-//! Three or five. Three tolerate the loss of one, five the loss of two. An even number tolerates no
+//! Three or five ([`choosing`](super::choosing#one-node-or-a-quorum) compares them with one). Three tolerate the loss of one, five the loss of two. An even number tolerates no
 //! more failures than one node fewer. One is the plain lock on a single server.
 //!
 //! Masters only: no replicas, no Sentinel, no cluster. Replication is asynchronous, so a failover
@@ -104,6 +104,19 @@
 //! `Redlock::nodes` shows how each node stands: whether it votes and why not, its round trip, which
 //! releases it is owed. `Redlock::check` fails at start-up where an operator has to repair something.
 //!
+//! `Redlock::stats` ([`Stats`](crate::Stats)) has what the handle has done since it began, as counts and
+//! histograms, and what it waits for now. The first to look at are `waiting` (callers that wait), `wait` (for how
+//! long), `validity_left` (how much of a lock was left at its release) and `lost`. It costs no more than
+//! a hundredth of an acquisition, is always on, and names no lock.
+//!
+//! * **Prometheus**: the example `prometheus` serves them as text, from a plain socket.
+//! * **OpenTelemetry**: counts are observable counters and what is so *now* observable gauges, whose callback calls
+//!   `stats()`. Its histograms cannot be observed, they want each value. Export
+//!   [`Histogram::buckets`](crate::Histogram::buckets) as cumulative histogram points by a metric producer of your
+//!   SDK if it has one, or have a collector scrape the text of the example.
+//!
+//! [`troubles`](super::troubles) says what to do about what you see.
+//!
 //! The resource name is the key, and the token ends with the label of
 //! [`Builder::owner`](crate::Builder::owner): `GET lock:invoice` on any node shows who holds the
 //! lock, and `PTTL` shows for how long. Deleting the key by hand on a majority takes the lock away
@@ -120,5 +133,6 @@
 //! | Valkey 9.0 | the core | `DELIFEQ` | script | pushes |
 //! | Valkey 9.1 | all | `DELIFEQ` | script | pushes |
 //!
-//! `tests/run.sh` says what the core is, and runs it. The library uses RESP2 with a server that does not know
-//! `HELLO`. [`hosted`](super::hosted) says what is known of services, proxies and other servers.
+//! `tests/run.sh` says what the core is, and runs it. How locks are released and extended where scripts cannot be
+//! used is in [`permissions`](super::permissions#without-scripts). The library uses RESP2 with a server that does
+//! not know `HELLO`. [`hosted`](super::hosted) says what is known of services, proxies and other servers.

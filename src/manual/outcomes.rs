@@ -42,8 +42,9 @@
 //!
 //! # Inspect
 //!
-//! `Redlock::inspect` asks every node who holds a resource, and changes nothing. It needs scripts on a
-//! majority of the nodes: the token and its expiry are read by one.
+//! `Redlock::inspect` asks every node who holds a resource, and changes nothing. The token and its expiry are read
+//! in one step: by a script, or by a transaction where scripts are not run
+//! ([`permissions`](super::permissions#without-scripts)).
 //!
 //! | outcome | meaning | what to do |
 //! | --- | --- | --- |
@@ -98,9 +99,27 @@
 //!
 //! | outcome | meaning | what to do |
 //! | --- | --- | --- |
-//! | `Ok` ([`Released`](crate::Released)) | A majority has deleted its key: nobody else has had it. If `lost` came just before, its last ticks were left. | |
+//! | `Ok` ([`Released`](crate::Released)) | A majority has deleted its key: nobody else has had it. If `lost` came just before, its last milliseconds were left. | |
 //! | [`NotHeld`](crate::UnlockError::NotHeld) | The lock had been lost before. | What it protected may have overlapped with another holder's work. |
-//! | [`Unconfirmed`](crate::UnlockError::Unconfirmed) | Too few nodes answered. The releases stay owed and are sent when the nodes are back. | Nothing. |
+//! | [`Unconfirmed`](crate::UnlockError::Unconfirmed) | Too few nodes answered. The releases stay owed and are sent when the nodes are back. | Nothing, if the lock was still valid (`is_valid`) when you called: nobody else has had it. Otherwise as for `NotHeld`. |
+//!
+//! `Unconfirmed` does not say that a node is down. `unlock` waits for a node timeout (5 to 50 ms by the ttl, if
+//! none is set), and on a busy machine answers may take longer: the release is sent, and done, all the same. So
+//! `guard.unlock()?` ends a program now and then whose lock was valid and is free. Where that is not what you
+//! want, drop the guard, which waits for nobody, set a longer [`node_timeout`](crate::Builder::node_timeout),
+//! or let it pass:
+//!
+//! ```no_run
+//! use shearline::{LockGuard, UnlockError};
+//!
+//! fn done(guard: LockGuard) -> Result<(), UnlockError> {
+//!     let was_valid = guard.is_valid();
+//!     match guard.unlock() {
+//!         Err(UnlockError::Unconfirmed(_)) if was_valid => Ok(()),
+//!         other => other.map(drop),
+//!     }
+//! }
+//! ```
 //!
 //! # Check
 //!

@@ -12,6 +12,8 @@
 //! ACL SETUSER locker ~shearline:* +config|get
 //! ```
 //!
+//! For [fencing tokens](crate::LockOptions::fenced) it needs `~shearline:*` alone besides the first line.
+//!
 //! Tests hold both lines against real servers, whole and with each word taken out
 //! (`readme::the_acl_line_suffices_and_is_the_least`, `readme::the_acl_line_suffices_on_valkey`,
 //! `readme::the_acl_line_of_a_strict_guard_suffices_and_is_the_least`), and `tests/run.sh` runs the
@@ -27,7 +29,7 @@
 //! | `+info` | Asks a node which server it is. | No restart is noticed, and two addresses of one server have two votes. With `Strict`: no lock. |
 //! | `+time` | Watches the clock of the node ([`Builder::watch_clocks`](crate::Builder::watch_clocks)). | No clock is watched. |
 //! | `+client\|tracking`, `+client\|caching` | Let a node tell those who wait that a lock was released ([`manual::waiting`](crate::manual::waiting)). | They look from time to time: [`Waking::Refused`](crate::Waking::Refused). |
-//! | `~shearline:*` | The marker and the barrier of `Strict`. | No lock with `Strict`. |
+//! | `~shearline:*` | The marker and the barrier of `Strict`; the counters and the floor of fencing tokens. | No lock with `Strict`, and none with a fencing token. |
 //! | `+config\|get` | Asks a node with `Strict` whether it loses nothing in a restart. | A restarted node always waits. |
 //!
 //! Some need more:
@@ -36,8 +38,8 @@
 //! * `+delifeq` (Valkey 9) or `+delex` (Redis 8.4) lets the release be one native command. Without it
 //!   the script is used. A Valkey without Lua needs `+delifeq`.
 //!
-//! A lock on several resources is taken, extended and released by `+eval` alone, with `+get`, `+set` and
-//! `+del` (and `+pttl` and `+pexpire` to extend it): a native release deletes one key. All of its names have
+//! A lock on several resources is taken, extended and released by `+eval` alone where scripts are run, with `+get`,
+//! `+set` and `+del` (and `+pttl` and `+pexpire` to extend it): a native release deletes one key. All of its names have
 //! to be the user's. Where something is missing, nothing is taken, and locks on one resource are as before.
 //!
 //! `+evalsha` may be left out together with `+script|load`.
@@ -45,6 +47,72 @@
 //! What is missing is named at the first lock ([`Unusable::Permission`](crate::Unusable::Permission),
 //! with the command), on Redis 7.0 or newer and Valkey. Older servers do not say which commands
 //! scripts may run.
+//!
+//! # Without scripts
+//!
+//! A node that refuses to run a script, because the user may not (`NOPERM` for `EVAL` or `EVALSHA`) or because it
+//! knows no such command, is asked without scripts from then on. That is found out for each node, with its first
+//! refusal: it costs that one request another round trip or two. A node that has loaded the scripts in a later
+//! handshake is asked by them again. A handle with
+//! [`Builder::without_scripts`](crate::Builder::without_scripts) runs no script from the start. A user for
+//! either needs
+//!
+//! ```text
+//! ACL SETUSER locker on >secret ~lock:* +set +get +pttl +pexpire +watch +multi +exec +info +time +client|tracking +client|caching
+//! ```
+//!
+//! and `+delifeq` or `+delex` where locks are to be released in one round trip and the server has that. A test
+//! holds the line against a real server, whole and with each word taken out
+//! (`readme::the_acl_line_without_scripts_suffices_and_is_the_least`), and `tests/run.sh` runs the tests on real
+//! servers once more with a user that may do everything but run scripts: by handles that are told so on Redis 7.0
+//! and Valkey 9.1, and by handles that find it out on Valkey 8.1.
+//!
+//! A lock is taken by `SET .. NX PX`, as with scripts. It is confirmed and inspected by `GET` and `PTTL` between
+//! `MULTI` and `EXEC`, and waiters are woken as with scripts. It is extended by `WATCH`, `GET` and `PTTL`, then
+//! `MULTI`, `PEXPIRE`, `EXEC`: two round trips. How it is released depends on the server:
+//!
+//! | server | a lock is released by | round trips | was run without scripts |
+//! | --- | --- | --- | --- |
+//! | Redis 6.2, 8.0 | `WATCH`, `GET`; `MULTI`, `PEXPIRE`, `EXEC` | 2 | the life of a lock (the test above) |
+//! | Redis 7.0 | the same | 2 | all |
+//! | Redis 8.4 | `DELEX .. IFEQ` | 1 | not on a server: its documentation says so |
+//! | Valkey 8.1 | `SET .. IFEQ .. PXAT 1` | 1 | all |
+//! | Valkey 9.0 | `DELIFEQ` | 1 | no; with scripts it is released in the same way |
+//! | Valkey 9.1 | `DELIFEQ` | 1 | all |
+//!
+//! "All" are the tests on real servers but for those that `tests/run.sh` lists, each with the reason. The release
+//! by a transaction sets an expiry of the past: the server deletes the key at once.
+//!
+//! What the server's processor does for it, in microseconds without the network: `usec_per_call` of
+//! `INFO commandstats` on one Valkey 9.1.2, added up over the commands of each way (what `EXEC` runs is in
+//! its own figure). Medians of seven rounds of 2,000 locks, one client, on a busy machine with two cores.
+//!
+//! | | script | native | `WATCH` |
+//! | --- | --- | --- | --- |
+//! | release | 3.4 | 0.5 (`DELIFEQ`), 0.5 (`SET .. IFEQ .. PXAT 1`) | 1.5 |
+//! | extend | 3.9 | | 1.9 |
+//! | confirm | 3.2 | 0.7 (`GET` and `PTTL` in a `MULTI`) | |
+//!
+//! So scripts cost the server more than any other way, and `WATCH` costs a round trip instead.
+//!
+//! What a server can do is found by what it answers, not by its version. A user who may not run `+watch`,
+//! `+multi` and `+exec` gets locks only where there is another way to release them, and can extend none. A
+//! node where there is no way is [`Unusable::Permission`](crate::Unusable::Permission); it names the command that
+//! runs scripts, unless the handle uses none.
+//!
+//! Locks on several resources are taken by `WATCH`, `GET`, `PTTL`; `MULTI`, `SET`, `EXEC`, and extended and
+//! released as one lock is by a transaction. Before anything is taken each key is asked whether the user may
+//! delete it, by a `PEXPIRE` with a ttl that is no number. What changes between the reading and the writing is
+//! read again.
+//!
+//! [`RestartGuard::Strict`](crate::RestartGuard::Strict) and fencing tokens need scripts: a node without them is
+//! [`Unusable::NeedsScripts`](crate::Unusable::NeedsScripts), and a call fails at once where such nodes are a
+//! majority.
+//!
+//! A release that takes two round trips may be begun and not done when the program ends: such a lock stays until
+//! its ttl is over.
+//!
+//! # One user for each service
 //!
 //! Give each service a user and names of its own. A user who may write a key can delete
 //! the lock of that name.

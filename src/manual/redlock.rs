@@ -58,6 +58,9 @@
 //! The token is 20 random bytes, fresh for every attempt, and the label of [`Builder::owner`]
 //! behind them.
 //!
+//! Where no scripts may be run, transactions and native commands do the same
+//! ([`permissions`](super::permissions#without-scripts)).
+//!
 //! [`LockError::TooSlow`]: crate::LockError::TooSlow
 //! [`ExtendError::Lost`]: crate::ExtendError::Lost
 //! [`ExtendError::Unconfirmed`]: crate::ExtendError::Unconfirmed

@@ -192,7 +192,67 @@
 //!
 //! A client may stop between its last look at the clock and what it does next. Then it acts
 //! although its belief is over, and no client and no node can know. Only the protected resource can
-//! refuse it, by a number that grows with every holder.
+//! refuse it, by a number that grows with every holder: a *fencing token*
+//! ([`LockOptions::fenced`](crate::LockOptions::fenced)).
+//!
+//! Martin Kleppmann wrote in 2016 that a lock with a timeout is unsafe without such a number, and that Redlock had
+//! none. He also asked what the lock is still good for where the store compares numbers. Salvatore Sanfilippo
+//! answered that the random token of Redlock is enough for a store that can compare and set, and that few stores
+//! can do more. Both are right about most programs: the lock saves work that would be done twice, the number saves
+//! the data when that happens all the same.
+//!
+//! # Fencing tokens
+//!
+//! **Claim.** Of two locks on one resource that were taken with tokens, the later one has the larger token. No clock
+//! is part of the argument: keys may end at any instant.
+//!
+//! Each node counts for each resource. A node that grants the lock raises its counter first, in the same script,
+//! by one at least, and returns it. The token is the largest number of a majority. A node *confirms* it by having
+//! returned just that number, or by raising its counter to it later, in a script that looks whether the key still
+//! holds the token of the lock. The lock is taken when a majority has confirmed.
+//!
+//! 1. **Each node that confirms had the key while its counter was as high as the token.** Either the grant made it
+//!    so, or the second script did, which looked for the key. (`engine::operation::acquire::fencing`)
+//! 2. **Two majorities share a node**, which has one key for the resource at a time. Say that it had the key of the
+//!    lock A first, and B's later.
+//! 3. **So B has the larger token.** The counter of that node was as high as A's token while it had A's key (1),
+//!    therefore before it granted B. Its grant of B returned more than that. B's token is at least what each node
+//!    that confirms it has returned: one that returned more than the token does not confirm.
+//! 4. **What a node has counted it does not forget.** A counter ends a day after it was raised
+//!    ([`COUNTER_KEPT_FOR`](crate::limits::COUNTER_KEPT_FOR)). One that is missing reads as the *floor* of the node
+//!    ([`FLOOR_KEY`](crate::FLOOR_KEY)), which every raise of a counter raises too. So memory does not grow with the
+//!    number of names that were ever used.
+//! 5. **A node that may have lost its counters does not count.** The floor names the `run_id` of the server that has
+//!    written it. Where it is missing, or names another, the script refuses: also for a process that has never seen
+//!    the loss. A server that restarts is refused whether it has its data or not.
+//!
+//! *Not promised*: that a lock is had. An attempt may lose its keys before it is confirmed, and is tried again.
+//!
+//! A floor is given by an operator (`Redlock::trust_node`, `trust_nodes`, on a handle that was asked for a token
+//! before: one that uses none leaves no floor), who states by that that no older token is
+//! larger than the floor: the largest token that this handle has seen, and a second more than the present time. Tokens
+//! are proposed from the time in microseconds, and a node takes a proposal for a second more than its own clock at
+//! most. So the statement holds where no clock of a client or node was set back by more than the node was
+//! away. A node that was trusted wrongly gives tokens that are too small, and nobody notices.
+//!
+//! **There is no automatic repair yet**: a node that has restarted gives no token before an operator has trusted it,
+//! and with a majority of such nodes there are no locks with tokens
+//! ([`Unusable::NoFloor`](crate::Unusable::NoFloor)). Plain locks are not affected.
+//!
+//! | guard | what is lost is noticed by | what tokens rest on besides |
+//! | --- | --- | --- |
+//! | [`Off`](crate::RestartGuard::Off), [`Observed`](crate::RestartGuard::Observed) | the floor | that nobody trusts a node wrongly, and that no server goes on under its `run_id` with an older data set that has its floor |
+//! | [`Strict`](crate::RestartGuard::Strict) | the floor and the marker, in one script | the same |
+//!
+//! ## What the store has to do
+//!
+//! It keeps the largest token that it has seen, and refuses a write with a smaller one. It has to compare and write in
+//! one step, and to keep the number as durably as the data.
+//!
+//! * SQL: a column, and `UPDATE account SET value = ?, token = ? WHERE id = ? AND token <= ?`. No row changed: stale.
+//! * An object store with conditional writes: the token stands in the object. Read it with its version, compare,
+//!   write on condition that the version is the same.
+//! * Redis: a script that compares and writes. Numbers of Lua are exact for every token.
 //!
 //! # What the simulator does not cover
 //!

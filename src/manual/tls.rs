@@ -23,7 +23,7 @@
 //! What a URL names comes before what `Builder::tls` says. All files are PEM. Paths in URLs are
 //! percent-encoded, and a `#`, `&`, `%`, `@` or space in one has to be.
 //!
-//! Mixed clusters are fine: each node's URL says for itself. TLS can also be ended by a proxy on the
+//! Some nodes may have TLS and others not: each URL says it for its own node. TLS can also be ended by a proxy on the
 //! machine of the client (stunnel, envoy), at the price of one more process to fail.
 //!
 //! # An authority of your own
@@ -54,8 +54,17 @@
 //! ```
 //!
 //! With `tls-auth-clients yes` (its default) each client has to show a certificate of that authority, with
-//! `extendedKeyUsage=clientAuth`. It proves that the client may connect; which commands it may run is
-//! still the matter of its user and password ([`permissions`](super::permissions)).
+//! `extendedKeyUsage=clientAuth`:
+//!
+//! ```text
+//! openssl ecparam -genkey -name prime256v1 -noout -out client.key
+//! openssl req -new -key client.key -subj '/CN=billing' -out client.csr
+//! printf 'extendedKeyUsage=clientAuth' > client.ext
+//! openssl x509 -req -in client.csr -CA ca.pem -CAkey ca.key -days 365 -extfile client.ext -out client.pem
+//! ```
+//!
+//! It proves that the client may connect. Which commands it may run still depends on its user and
+//! password ([`permissions`](super::permissions)).
 //!
 //! A key that is protected by a password is refused when the handle is built: a program has no one to ask
 //! for the password. `openssl pkey -in protected.pem -out key.pem` writes it without one.

@@ -51,7 +51,7 @@
 //! | call | waits |
 //! | --- | --- |
 //! | `lock(resource, ttl)` | 5 s, or what the handle's [`Retry`](crate::Retry) says. |
-//! | `try_lock(resource, ttl)` | Not at all: one attempt. While this handle itself holds the lock it is refused without asking the nodes. |
+//! | `try_lock(resource, ttl)` | Not at all: one attempt, beside the queue. While a lock that this handle has taken is valid, the call ends at once as `Held`, and the nodes are sent nothing. About a lock that the handle has adopted it asks them. |
 //! | [`LockOptions::wait`](crate::LockOptions::wait) | So long in all. |
 //! | [`LockOptions::tries`](crate::LockOptions::tries) | Until so many attempts were sent and refused; but for at most as many of the longest delays as there are tries (250 ms each by default), because a waiter in a queue sends none. |
 //!
@@ -61,9 +61,10 @@
 //! ([`Report::held_for`](crate::Report::held_for)) or that it has no expiry
 //! ([`Report::never_expires`](crate::Report::never_expires)), and whether this handle holds it
 //! ([`Report::is_held_here`](crate::Report::is_held_here)), as far as its callers have waited and asked.
-//! Where one of them has waited for about 0.8 s in which the lock was neither handed on nor extended, it
-//! also says which client holds it ([`Report::holder`](crate::Report::holder)): looks ask for that from half
-//! a second on. Of a lock that is extended more often than that, `inspect` says who holds it.
+//! Where one of them has waited for about 0.8 s it also says which client holds it
+//! ([`Report::holder`](crate::Report::holder)): looks ask for that from half a second on, also those that
+//! follow an extension or another holder, but no more than ten times a second. `inspect` says it at once, and
+//! needs no wait.
 //!
 //! # Who is next
 //!
@@ -75,7 +76,7 @@
 //! **Between handles: no order is promised, but overtaking is bounded.** All who wait are told at about
 //! the same time. One that meets others waits a random part of a window before it asks; the window
 //! shrinks with the time that it has waited, so those who have waited for long come first. A handle that
-//! has met others of late, and has passed the lock on inside itself 16 times in a row or for 10 ms,
+//! has met others recently, and has passed the lock on inside itself 16 times in a row or for 10 ms,
 //! leaves it to others for a few round trips. A handle meets others when an attempt of its own is refused.
 //! One that has met nobody for a second does so ten times a second if several of its callers take turns,
 //! and once a second if one of them comes back again and again: the first waiter from outside may wait
@@ -98,8 +99,8 @@
 //! then sixteen more may pass. If the set waits for one that has passed it, that takes 16 s, and twice as long
 //! each time after: its holder may itself be waiting for a name that is left free. Passing changes no order
 //! otherwise. `try_lock` and `try_lock_all` never wait for that: they ask beside the queues. But one that
-//! finds a name left free counts as one of the sixteen. Where more than sixteen sets wait for a name, those
-//! that came after them wait until one of these has ended.
+//! finds a name left free counts as one of the sixteen. Where more than 256 sets wait for a name, those that
+//! came after them wait until one of these has ended.
 //!
 //! So a set that waits for a name that another program keeps for minutes leaves sixteen locks on each of its
 //! other names to `lock` on this handle every few seconds, until its own time is up. A call whose time is up
@@ -128,7 +129,7 @@
 //! | ... within 16, which shrink to 1 in 100 ms of waiting | 6.4, 3.8, 938 | 5.9, 28, 884 | 7.8, 61, 909 |
 //! | ... within 1, which begins up to 16 later for those who have waited less than 100 ms | 6.3, 3.5, 922 | 4.6, 22, 761 | 3.1, 42, 846 |
 //! | ... and looks again in between, whether another was earlier | 6.3, 3.2, 920 | 4.0, 38, 538 | 2.5, 75, 565 |
-//! | ... both only where votes were split of late | 6.7, 4.4, 970 | 6.7, 25, 877 | 3.7, 51, 870 |
+//! | ... both only where votes were split recently | 6.7, 4.4, 970 | 6.7, 25, 877 | 3.7, 51, 870 |
 //! | ... and where a handle has left the lock to others less than a hold ago (**this is the rule**) | 6.7, 3.3, 973 | 4.5, 31, 810 | 2.5, 62, 830 |
 //!
 //! Looking in between pays on real machines: with more processes than cores it halves the attempts that

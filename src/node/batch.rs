@@ -1,14 +1,16 @@
 //! Renewals of locks that are kept: those that are due together go to a node in one command.
 //!
-//! They are collected until another command is sent, the bytes of the node are offered, or the batch is full.
-//! Then they are written as one script that takes many keys; one alone is written as the ordinary extension.
+//! They are collected until another command is sent, or the bytes of the node are offered. Then they are written
+//! as scripts that take many keys; one alone is written as the ordinary extension. If it is not the turn of the
+//! node they wait: whose turn it is, and for how long they wait, is not decided here.
 //! Among the commands in flight a batch stands in front of its renewals, and each of these is answered as a
 //! command of its own: nothing above knows of batches.
 //!
 //! # Guarantees
 //!
 //! * Each renewal has the answer of its own key: an answer with more or fewer ends the connection.
-//! * What is asked after a renewal is written behind it.
+//! * What is asked after a renewal is written behind it. Of those that wait for the turn of their node this is
+//!   so for what concerns the same lock; locks that are taken, and releases of others, go ahead.
 //! * A refusal that may be due to the batch is nobody's answer. Each of its renewals is asked again alone, and
 //!   so are all others on this connection.
 //!
@@ -24,7 +26,7 @@ use core::time::Duration;
 use crate::entry::Entry;
 use crate::error::{LinkError, ServerError};
 use crate::invariant::Must;
-use crate::limits::{BATCH_BYTES_MAX, BATCH_MAX, COMMAND_BYTES_MAX};
+use crate::limits::{BATCH_BYTES_MAX, BATCH_MAX, COMMAND_BYTES_MAX, RENEWALS_FEW};
 use crate::resp::{Decimal, Value, argument};
 use crate::time::Instant;
 
@@ -35,6 +37,9 @@ use super::phase::Trouble;
 use super::reply::Reply;
 use super::{Node, script};
 
+/// An emptied buffer larger than this is given back to the allocator.
+const KEPT_BYTES: usize = 64 << 10;
+
 /// See the [module](self).
 #[derive(Debug, Default)]
 pub(super) struct Batch {
@@ -42,8 +47,12 @@ pub(super) struct Batch {
     keys: Vec<u8>,
     arguments: Vec<u8>,
     collected: Vec<Renewal>,
-    /// When the last one was added.
-    at: Instant,
+    /// When the first one was added.
+    since: Instant,
+    /// It is not the turn of the node. Only while some are collected.
+    waits: bool,
+    /// How many were sent in batches that are not answered.
+    unanswered: usize,
     /// The server has refused one on this connection.
     is_refused: bool,
     /// What was answered to the renewals at the front of those in flight.
@@ -64,6 +73,11 @@ impl Batch {
         self.collected.is_empty()
     }
 
+    /// Returns `true` if renewals are collected, and do not wait for the turn of the node.
+    pub(super) fn is_to_write(&self) -> bool {
+        !self.is_empty() && !self.waits
+    }
+
     pub(super) fn len(&self) -> usize {
         self.collected.len()
     }
@@ -72,11 +86,10 @@ impl Batch {
         self.keys.len() + self.arguments.len()
     }
 
-    fn is_full(&self) -> bool {
-        self.len() == BATCH_MAX || BATCH_BYTES_MAX < self.bytes() + COMMAND_BYTES_MAX
-    }
-
     fn add(&mut self, now: Instant, request: Request, entry: &Entry, life: Duration) {
+        if self.is_empty() {
+            self.since = now;
+        }
         let (keys, arguments) = (self.keys.len(), self.arguments.len());
         self.keys.extend_from_slice(entry.key_argument());
         self.arguments.extend_from_slice(entry.token_argument());
@@ -86,7 +99,31 @@ impl Batch {
             key: self.keys.len() - keys,
             arguments: self.arguments.len() - arguments,
         });
-        self.at = now;
+    }
+
+    /// Returns `true` if `request` is to be written behind what is collected.
+    fn is_before(&self, request: Request) -> bool {
+        match request {
+            Request::Set { .. }
+            | Request::FirstSet { .. }
+            | Request::FencedSet { .. }
+            | Request::Raise { .. }
+            | Request::Time => !self.waits,
+            Request::Release { claim, .. } => {
+                let about = |renewal: &Renewal| renewal.request.is_about(claim);
+                !self.waits || self.collected.iter().any(about)
+            }
+            Request::Question { .. }
+            | Request::Handshake(_)
+            | Request::Floor
+            | Request::Probe { .. }
+            | Request::Transaction
+            | Request::Batch { .. }
+            | Request::Withdrawn
+            | Request::Why { .. }
+            | Request::Track
+            | Request::Look { .. } => true,
+        }
     }
 
     /// Takes the renewal of `request` out again, if it is collected.
@@ -103,30 +140,50 @@ impl Batch {
         self.keys.drain(key..key + renewal.key);
         self.arguments
             .drain(arguments..arguments + renewal.arguments);
+        self.waits &= !self.is_empty();
         true
     }
 
-    /// Writes the command. One alone is [`EXTEND`](script::EXTEND), which takes the same arguments.
-    fn write(&self, out: &mut Vec<u8>) {
-        let keys = self.len();
-        let script = match keys {
+    /// Returns how many go into the next command, from the one at `first` on, and how many bytes of the keys, and
+    /// of the arguments, are theirs.
+    fn next_command(&self, first: usize) -> (usize, usize, usize) {
+        let (mut count, mut keys, mut arguments) = (0, 0, 0);
+        for renewal in &self.collected[first..] {
+            if count == BATCH_MAX || BATCH_BYTES_MAX < keys + arguments + COMMAND_BYTES_MAX {
+                break;
+            }
+            count += 1;
+            keys += renewal.key;
+            arguments += renewal.arguments;
+        }
+        (count, keys, arguments)
+    }
+
+    /// Writes a command. One alone is [`EXTEND`](script::EXTEND), which takes the same arguments.
+    fn write(out: &mut Vec<u8>, count: usize, keys: &[u8], arguments: &[u8]) {
+        let script = match count {
             1 => &script::EXTEND,
             _ => &script::EXTEND_EACH,
         };
         out.push(b'*');
-        out.extend_from_slice(decimal(3 + 3 * keys).as_bytes());
+        out.extend_from_slice(decimal(3 + 3 * count).as_bytes());
         out.extend_from_slice(b"\r\n");
-        for word in [b"EVALSHA", script.sha1.as_bytes(), decimal(keys).as_bytes()] {
+        for word in [
+            b"EVALSHA",
+            script.sha1.as_bytes(),
+            decimal(count).as_bytes(),
+        ] {
             argument(out, word);
         }
-        out.extend_from_slice(&self.keys);
-        out.extend_from_slice(&self.arguments);
+        out.extend_from_slice(keys);
+        out.extend_from_slice(arguments);
     }
 
     /// Takes out all renewals that are collected.
     fn collected(&mut self) -> impl Iterator<Item = Request> {
-        self.keys.clear();
-        self.arguments.clear();
+        empty(&mut self.keys);
+        empty(&mut self.arguments);
+        self.waits = false;
         self.collected.drain(..).map(|renewal| renewal.request)
     }
 
@@ -135,6 +192,7 @@ impl Batch {
     pub(super) fn drain(&mut self) -> impl Iterator<Item = (Request, bool)> {
         self.answers.clear();
         self.is_refused = false;
+        self.unanswered = 0;
         self.collected().map(|request| (request, false))
     }
 
@@ -147,6 +205,7 @@ impl Batch {
     #[inline(never)]
     pub(super) fn answered(&mut self, count: u8, value: Value<'_>) -> Result<(), Trouble> {
         let count = usize::from(count);
+        self.unanswered -= count;
         if let Value::Error(_) | Value::BulkError(_) = value {
             let reply = self.refusal(Reply::of(value));
             self.answers.extend(core::iter::repeat_n(reply, count));
@@ -176,6 +235,14 @@ impl Batch {
     }
 }
 
+/// Empties `buffer`. One that is much larger than usual is given back to the allocator.
+fn empty(buffer: &mut Vec<u8>) {
+    buffer.clear();
+    if buffer.capacity() > KEPT_BYTES {
+        *buffer = Vec::new();
+    }
+}
+
 fn decimal(number: usize) -> Decimal {
     Decimal::new(number as u64)
 }
@@ -191,38 +258,90 @@ impl Node {
         life: Duration,
     ) -> bool {
         let taught = self.phase.dialect(Taught::ExtendEach) == Dialect::Sha1;
-        if !taught || self.batch.is_refused || entry.is_several() {
+        if !taught || self.batch.is_refused || entry.is_several() || self.ways.on {
             return false;
         }
         self.send_time(now, request);
         self.batch.add(now, request, entry, life);
-        if self.batch.is_full() {
-            self.write_batch();
+        if self.batch.len() == BATCH_MAX && self.outbox.is_blocked() {
+            self.write_batch(now); // To take one back from among many costs less there.
         }
         true
+    }
+
+    /// Puts `request` behind the renewals that are collected, if it has to be.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn write_batch_before(&mut self, now: Instant, request: Request) {
+        if self.batch.is_before(request) {
+            self.write_batch(now);
+        }
     }
 
     /// Puts the renewals that are collected into the out buffer.
     #[cold]
     #[inline(never)]
-    pub(super) fn write_batch(&mut self) {
-        let (at, count) = (self.batch.at, self.batch.len());
-        let start = self.outbox.push_with(|out| self.batch.write(out));
-        let mut len = self.outbox.len_from(start);
-        if count != 1 {
-            let count = count as u8;
-            self.in_flight
-                .push(Request::Batch { count }, at, start, len);
-            len = 0;
+    pub(super) fn write_batch(&mut self, now: Instant) {
+        let Self {
+            batch,
+            outbox,
+            in_flight,
+            ..
+        } = self;
+        let (mut first, mut key, mut argument) = (0, 0, 0);
+        while first < batch.len() {
+            let (count, keys, arguments) = batch.next_command(first);
+            let start = outbox.push_with(|out| {
+                let (keys, arguments) = (key..key + keys, argument..argument + arguments);
+                Batch::write(out, count, &batch.keys[keys], &batch.arguments[arguments]);
+            });
+            let mut len = outbox.len_from(start);
+            if count != 1 {
+                in_flight.push(Request::Batch { count: count as u8 }, now, start, len);
+                batch.unanswered += count;
+                len = 0;
+            }
+            for renewal in &batch.collected[first..first + count] {
+                in_flight.push(renewal.request, now, start, len);
+            }
+            (first, key, argument) = (first + count, key + keys, argument + arguments);
         }
-        for request in self.batch.collected() {
-            self.in_flight.push(request, at, start, len);
-        }
+        drop(batch.collected());
+    }
+
+    // ----- its turn -------------------------------------------------------------------------
+
+    /// Returns `true` if renewals are to be written now, so many that others notice it.
+    #[inline]
+    pub(crate) fn is_to_renew(&self) -> bool {
+        RENEWALS_FEW < self.batch.len() && !self.batch.waits && !self.outbox.is_blocked()
+    }
+
+    /// Returns `true` if it works for renewals, so that others wait.
+    pub(crate) fn is_renewing(&self) -> bool {
+        RENEWALS_FEW < self.batch.unanswered && !self.pulse.is_suspect()
+    }
+
+    /// The renewals that are collected wait from now on, or do so no longer.
+    pub(crate) fn let_wait(&mut self, waits: bool) {
+        self.batch.waits = waits;
+    }
+
+    /// Returns `true` if renewals wait for its turn.
+    pub(crate) fn has_waiting(&self) -> bool {
+        self.batch.waits
+    }
+
+    /// Returns since when renewals wait for its turn alone, and not for the socket.
+    pub(crate) fn waiting_since(&self) -> Option<Instant> {
+        (self.batch.waits && !self.outbox.is_blocked()).then_some(self.batch.since)
     }
 
     /// Returns the next answer to a batch, to one of its renewals.
     pub(crate) fn next_in_batch(&mut self, now: Instant) -> Option<Heard> {
-        let reply = self.batch.answers.pop_front()?;
+        let Some(reply) = self.batch.answers.pop_front() else {
+            return self.next_transacted();
+        };
         let sent = self.in_flight.pop().must()?;
         Some(self.answered(now, &sent, reply))
     }

@@ -144,6 +144,18 @@ impl Node {
         membership.map_or(Duration::ZERO, |membership| membership.longest)
     }
 
+    /// Returns the longest ttl that its marker tells of, if that marker is known to stand.
+    pub(crate) fn marked_ttl(&self) -> Option<Duration> {
+        let membership = self.guard.membership()?;
+        membership.joined.then_some(membership.longest)
+    }
+
+    /// Returns for how much longer its barrier stands, by its last answer.
+    pub(crate) fn barrier(&self, now: Instant) -> Option<Duration> {
+        let until = self.guard.membership()?.barrier?;
+        (now < until).then(|| until.saturating_since(now))
+    }
+
     /// Returns why it belongs to another cluster, if its last answer said so.
     pub(crate) fn other_cluster(&self) -> Option<Unusable> {
         self.guard.membership()?.other

@@ -29,6 +29,10 @@ pub(crate) enum Dialect {
     DelIfEq,
     /// By a native compare-and-delete: `DELEX .. IFEQ` (Redis 8.4). For releases only.
     DelEx,
+    /// By a `SET .. IFEQ` that ends in the past (Valkey 8.1). For releases only.
+    SetIfEq,
+    /// By a transaction. For releases only.
+    Watch,
 }
 
 impl Dialect {
@@ -39,6 +43,8 @@ impl Dialect {
             Self::Text => "eval",
             Self::DelIfEq => "delifeq",
             Self::DelEx => "delex",
+            Self::SetIfEq => "set",
+            Self::Watch => "watch",
         }
     }
 }
@@ -55,7 +61,11 @@ impl<const HOLES: usize, const BYTES: usize> Run<HOLES, BYTES> {
     pub(super) fn write(&self, out: &mut Vec<u8>, fillings: [&[u8]; HOLES], dialect: Dialect) {
         match dialect {
             Dialect::Text => self.by_text.write(out, fillings),
-            Dialect::Sha1 | Dialect::DelIfEq | Dialect::DelEx => self.by_sha1.write(out, fillings),
+            Dialect::Sha1
+            | Dialect::DelIfEq
+            | Dialect::DelEx
+            | Dialect::SetIfEq
+            | Dialect::Watch => self.by_sha1.write(out, fillings),
         }
     }
 }
@@ -92,6 +102,15 @@ static RUN_RELEASE: Run<1, 256> = run!(script::RELEASE, Text(b"1"), Encoded(2));
 static DELIFEQ: Template<1, 32> = Template::new(&[Text(b"DELIFEQ"), Encoded(2)]);
 static DELEX: Template<2, 32> =
     Template::new(&[Text(b"DELEX"), Encoded(1), Text(b"IFEQ"), Encoded(1)]);
+
+static SET_IF_EQ: Template<2, 64> = Template::new(&[
+    Text(b"SET"),
+    Encoded(2),
+    Text(b"IFEQ"),
+    Encoded(1),
+    Text(b"PXAT"),
+    Text(b"1"),
+]);
 
 pub(super) static EXTEND: Run<2, 512> = run!(script::EXTEND, Text(b"1"), Encoded(2), Hole);
 pub(super) static CHECKED_EXTEND: Run<4, 576> =
@@ -137,6 +156,8 @@ pub(crate) fn release(out: &mut Vec<u8>, entry: &Entry, dialect: Dialect) {
         Dialect::Sha1 | Dialect::Text => RUN_RELEASE.write(out, [arguments], dialect),
         Dialect::DelIfEq => DELIFEQ.write(out, [arguments]),
         Dialect::DelEx => DELEX.write(out, [entry.key_argument(), entry.token_argument()]),
+        Dialect::SetIfEq => SET_IF_EQ.write(out, [arguments, entry.token_argument()]),
+        Dialect::Watch => unreachable!("a transaction is no command"),
     }
 }
 

@@ -47,7 +47,7 @@ use super::reply::{Reply, may_forget};
 
 /// How much an uptime may be overstated: it is the difference of two times in whole seconds, and
 /// seen to tick some milliseconds early.
-const UPTIME_GRAIN: Duration = Duration::from_secs(2);
+pub(super) const UPTIME_GRAIN: Duration = Duration::from_secs(2);
 
 /// How long a quarantine is.
 #[derive(Clone, Copy, Debug)]

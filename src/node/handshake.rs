@@ -112,8 +112,12 @@ pub(crate) struct Identity {
     writes_through: Option<bool>,
     /// It has no replica, and was none.
     is_alone: bool,
+    /// What it says it is, such as `valkey 9.1.2`.
+    pub(crate) product: Option<String>,
     /// The shortest way to release on this server, unless it has refused that.
     pub(super) native_release: Option<Dialect>,
+    /// The same by its version alone.
+    pub(super) native_by_version: Option<Dialect>,
 }
 
 impl Identity {
@@ -266,12 +270,14 @@ impl Server {
         let text = |key: &[u8]| map.get(key).and_then(|value| value.as_bytes());
         check_role(text(b"role"))?;
         check_mode(text(b"mode"))?;
+        self.identity.product = product(text(b"server"), text(b"version"));
         let version = version(text(b"version").unwrap_or_default());
         self.identity.native_release = match text(b"server") == Some(b"valkey") {
             true if version >= (9, 0) => Some(Dialect::DelIfEq),
             false if version >= (8, 4) => Some(Dialect::DelEx),
             _ => None,
         };
+        self.identity.native_by_version = self.identity.native_release;
         Ok(Next::Survey)
     }
 
@@ -401,6 +407,15 @@ fn number(text: &[u8]) -> Option<u64> {
     core::str::from_utf8(text).ok()?.parse().ok()
 }
 
+/// Returns what a server says it is, if that can be shown.
+fn product(server: Option<&[u8]>, version: Option<&[u8]>) -> Option<String> {
+    const LONGEST: usize = 64;
+    let text = [server?, b" ", version?].concat();
+    let is_shown = |byte: &u8| byte.is_ascii_graphic() || *byte == b' ';
+    let fits = text.len() <= LONGEST && text.iter().all(is_shown);
+    String::from_utf8(text).ok().filter(|_| fits)
+}
+
 /// Returns the first two numbers of a version such as `9.1.2`.
 fn version(text: &[u8]) -> (u64, u64) {
     let parts = text.split(|byte| *byte == b'.');
@@ -435,6 +450,10 @@ mod tests {
             Ok(Next::Survey)
         );
         assert_eq!(handshake.identity.native_release, Some(Dialect::DelIfEq));
+        let product = handshake.identity.product.as_deref();
+        assert_eq!(product, Some("valkey 9.1.2"));
+        assert_eq!(super::product(Some(b"a\x1b[2J"), Some(b"1")), None);
+        assert_eq!(super::product(Some(&[b'a'; 64]), Some(b"1")), None);
         for (reply, verdict) in [
             (
                 hello("slave", "standalone").as_bytes(),

@@ -49,11 +49,27 @@ pub(crate) enum Request {
         /// Whose token.
         claim: ClaimKey,
     },
+    /// The script that takes a claim's lock with a fencing token.
+    FencedSet {
+        /// Whose token.
+        claim: ClaimKey,
+    },
+    /// The counters of a claim's lock are to be raised to its fencing token.
+    Raise {
+        /// Whose lock.
+        claim: ClaimKey,
+    },
+    /// The floor of fencing tokens is to be one of the present `run_id`. Nothing waits for the answer.
+    Floor,
     /// A native release before the `SET` of a claim: whether the user may run it.
     Probe {
         /// Whose token.
         claim: ClaimKey,
+        /// Which release.
+        way: Dialect,
     },
+    /// A command of the transaction that is open.
+    Transaction,
     /// The renewals behind it, which one script does. Its answer has one for each of them.
     Batch {
         /// How many.
@@ -112,6 +128,14 @@ pub(crate) enum Heard {
         /// The next change of the key is pushed.
         pushes: bool,
     },
+    /// The answer to a release of a token that no key has, where no scripts are used.
+    Tried {
+        /// For whose `SET`.
+        claim: ClaimKey,
+        /// Which release.
+        way: Dialect,
+        reply: Reply,
+    },
     /// The answers to a batch: see [`Node::next_in_batch`](super::Node::next_in_batch).
     Batch,
     /// A push. If it says that keys have changed, they were shown.
@@ -120,16 +144,30 @@ pub(crate) enum Heard {
 
 impl Request {
     pub(super) const fn is_set(self) -> bool {
-        matches!(self, Self::Set { .. } | Self::FirstSet { .. })
+        matches!(
+            self,
+            Self::Set { .. } | Self::FirstSet { .. } | Self::FencedSet { .. }
+        )
+    }
+
+    /// Returns `true` if it asks about the lock of `claim`.
+    pub(super) fn is_about(self, claim: ClaimKey) -> bool {
+        matches!(self, Self::Question { claim: Some(about), .. } if about == claim)
     }
 
     /// Returns `true` if a vote depends on the answer, and so on the clock of the server.
     pub(crate) const fn is_question(self) -> bool {
         match self {
-            Self::Set { .. } | Self::FirstSet { .. } | Self::Question { .. } => true,
+            Self::Set { .. }
+            | Self::FirstSet { .. }
+            | Self::FencedSet { .. }
+            | Self::Raise { .. }
+            | Self::Question { .. } => true,
             Self::Handshake(_)
+            | Self::Floor
             | Self::Release { .. }
             | Self::Probe { .. }
+            | Self::Transaction
             | Self::Batch { .. }
             | Self::Withdrawn
             | Self::Why { .. }
@@ -189,11 +227,16 @@ enum Asker {
 impl Asker {
     const fn of(request: Request) -> Option<Self> {
         match request {
-            Request::Set { claim } | Request::FirstSet { claim } => Some(Self::Claim(claim)),
+            Request::Set { claim } | Request::FirstSet { claim } | Request::FencedSet { claim } => {
+                Some(Self::Claim(claim))
+            }
             Request::Question { operation, .. } => Some(Self::Operation(operation)),
             Request::Handshake(_)
+            | Request::Raise { .. }
+            | Request::Floor
             | Request::Release { .. }
             | Request::Probe { .. }
+            | Request::Transaction
             | Request::Batch { .. }
             | Request::Why { .. }
             | Request::Withdrawn
@@ -238,6 +281,16 @@ impl InFlight {
     /// Returns `true` if it was written under the present marker.
     pub(crate) fn is_of_this_era(&self, sent: &Sent) -> bool {
         sent.era == self.era
+    }
+
+    /// Keeps a place for work that waits.
+    pub(super) fn reserve(&mut self) {
+        self.sets += 1;
+    }
+
+    /// Gives that place back.
+    pub(super) fn unreserve(&mut self) {
+        self.sets -= 1;
     }
 
     /// Returns how many places are taken: by the commands, and by the releases of their `SET`s to

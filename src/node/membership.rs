@@ -22,7 +22,7 @@ use super::handshake::refused;
 use super::in_flight::Request;
 use super::marker::{Cluster, Marker, UNREADABLE, whole_millis};
 use super::phase::Trouble;
-use super::reply::{Reply, three};
+use super::reply::{Forbidden, Reply, three};
 
 /// See the [module](self). Only with a strict guard.
 #[derive(Debug, Default)]
@@ -40,7 +40,7 @@ pub(crate) struct Membership {
     /// How it is asked the next time.
     pub(super) mode: Mode,
     /// Until when its barrier stands, by its last answer.
-    barrier: Option<Instant>,
+    pub(super) barrier: Option<Instant>,
     /// Why it belongs to another cluster, if its last answer said so.
     pub(super) other: Option<Unusable>,
 }
@@ -176,6 +176,7 @@ impl Membership {
     ) -> (Reply, Option<NodeOutcome>) {
         let (said, left) = match reply {
             Reply::Pair(said, left) => (plain(request, said), left),
+            Reply::Fenced { left, .. } => (reply, i64::from(left)),
             // The key of the lock is of another type. An error does not tell whether it counts.
             Reply::Error(error) if error.code() == "WRONGTYPE" && !request.is_set() => {
                 return (Reply::Integer(-1), Some(NodeOutcome::Held));
@@ -251,6 +252,7 @@ fn join_refused(line: &[u8]) -> Unusable {
     let says = |text: &[u8]| line.windows(text.len()).any(|part| part == text);
     match says(b"can't run this command") || says(b"ACL failure") || says(b"No permissions") {
         true => Unusable::NoPermission,
+        false if Forbidden::of(line) == Some(Forbidden::Command) => Unusable::NeedsScripts,
         false => refused(ServerError::from_line(line)),
     }
 }

@@ -22,6 +22,7 @@ mod clock;
 mod cluster;
 mod command;
 mod debt;
+mod fencing;
 mod guard;
 mod handshake;
 mod in_flight;
@@ -34,10 +35,13 @@ mod phase;
 mod pulse;
 mod question;
 mod receive;
+mod releasing;
 mod reply;
 mod script;
 mod several;
 mod tracking;
+mod transaction;
+mod ways;
 mod write;
 
 use alloc::vec::Vec;
@@ -61,6 +65,7 @@ use backoff::Backoff;
 use batch::Batch;
 use clock::{Clock, TIME};
 use debt::Debts;
+use fencing::Fencing;
 use handshake::{Credentials, Server, Step, Taught};
 use in_flight::InFlight;
 use late::Late;
@@ -68,8 +73,11 @@ use outbox::Outbox;
 use permission::{Permissions, Shown};
 use phase::Phase;
 use pulse::Pulse;
+use transaction::Transactions;
+use ways::Ways;
 
 pub(crate) use command::Dialect;
+pub(crate) use fencing::forbidden_to_fence;
 pub(crate) use guard::{Guard, Terms};
 pub(crate) use handshake::{HELLO, Identity};
 pub(crate) use in_flight::{Heard, Request};
@@ -80,18 +88,23 @@ pub(crate) use permission::{forbidden_to_extend, forbidden_to_lock};
 pub use phase::NodeState;
 pub(crate) use phase::{Access, Trouble};
 pub(crate) use question::Question;
+pub use releasing::ReleaseWay;
 pub(crate) use reply::{
     Forbidden, Reply, Said, refuses_for_certain, refuses_the_verb, wants_the_text,
 };
+#[cfg(any(test, feature = "embedded"))]
+pub(crate) use script::Script;
 #[cfg(feature = "embedded")]
-pub(crate) use script::{CHECKED_ACQUIRE, CHECKED_CONFIRM, CHECKED_EXTEND, Script};
+pub(crate) use script::{CHECKED_ACQUIRE, CHECKED_CONFIRM, CHECKED_EXTEND};
 #[cfg(any(test, feature = "embedded"))]
 pub(crate) use script::{
-    CONFIRM, CONFIRM_SEVERAL, EXTEND, EXTEND_EACH, EXTEND_SEVERAL, INSPECT, JOIN, RELEASE,
-    RELEASE_SEVERAL, SET_IF_PERMITTED, TAKE_SEVERAL,
+    CONFIRM, CONFIRM_SEVERAL, EXTEND, EXTEND_EACH, EXTEND_SEVERAL, INSPECT, JOIN, RAISE_FENCED,
+    RELEASE, RELEASE_SEVERAL, SET_FLOOR, SET_IF_PERMITTED, TAKE_FENCED, TAKE_SEVERAL,
 };
 pub(crate) use tracking::Remaining;
 pub use tracking::Waking;
+pub(crate) use transaction::Work;
+pub(crate) use ways::Refused;
 pub(crate) use write::Command;
 
 /// The shortest silence after which a node is suspect. A busy machine takes as long now and then.
@@ -112,6 +125,10 @@ pub(crate) struct Node {
     outbox: Outbox,
     in_flight: InFlight,
     batch: Batch,
+    transactions: Transactions,
+    ways: Ways,
+    /// What was shown by the latest answer of a transaction, in wire form.
+    shown: Option<Vec<u8>>,
     /// Pushes since the last answer.
     pushes: u32,
     /// It has refused its native way to release, and no script since.
@@ -120,6 +137,7 @@ pub(crate) struct Node {
     pub(crate) guard: Guard,
     pub(crate) clock: Clock,
     permissions: Permissions,
+    fencing: Fencing,
     /// Operations whose question waits for the handshake to be done.
     pub(crate) waiting: Late,
     backoff: Backoff,
@@ -158,12 +176,16 @@ impl Node {
             outbox: Outbox::default(),
             in_flight: InFlight::default(),
             batch: Batch::default(),
+            transactions: Transactions::default(),
+            ways: Ways::new(config.without_scripts()),
+            shown: None,
             pushes: 0,
             native_refused: false,
             debts: Debts::default(),
             guard: Guard::new(config),
             clock: Clock::new(config.watch_clocks()),
             permissions: Permissions::default(),
+            fencing: Fencing::default(),
             waiting: Late::default(),
             backoff: Backoff::default(),
             tried_at: Instant::ZERO,
@@ -203,7 +225,8 @@ impl Node {
     pub(crate) fn disconnected(&mut self, trouble: Trouble) -> Vec<(Request, bool)> {
         let unsent = |start| self.outbox.is_unsent(start);
         let lost = self.in_flight.drain(unsent);
-        let lost: Vec<_> = lost.chain(self.batch.drain()).collect();
+        let lost = lost.chain(self.batch.drain());
+        let lost: Vec<_> = lost.chain(self.transactions.drain()).collect();
         self.outbox.clear();
         self.inbox.clear();
         self.phase = Phase::Down;
@@ -212,6 +235,7 @@ impl Node {
         self.pushes = 0;
         self.clock.disconnected();
         self.permissions.shown = Shown::Nothing;
+        self.fencing.disconnected();
         self.guard.disconnected();
         lost
     }
@@ -293,6 +317,17 @@ impl Node {
         self.identity()?.run_id.as_deref()
     }
 
+    /// Returns for how long its server has been up at least: it says so in whole seconds, and may overstate
+    /// that by [`UPTIME_GRAIN`](guard::UPTIME_GRAIN).
+    pub(crate) fn uptime(&self, now: Instant) -> Option<Duration> {
+        let Phase::Ready { server, since } = &self.phase else {
+            return None;
+        };
+        let said = server.identity.uptime?;
+        let then = said.saturating_sub(guard::UPTIME_GRAIN);
+        Some(then.saturating_add(now.saturating_since(*since)))
+    }
+
     // ----- asking ---------------------------------------------------------------------------
 
     /// Returns whether a question can be asked now, with room for its release later.
@@ -322,9 +357,8 @@ impl Node {
     }
 
     fn has_room_for_question(&self) -> bool {
-        // The bytes that are collected are few.
         self.in_flight.reserved() + self.batch.len() + 2 <= IN_FLIGHT_MAX / 2
-            && self.outbox.len() + COMMAND_BYTES_MAX <= OUT_BYTES_MAX / 2
+            && self.unsent() + COMMAND_BYTES_MAX <= OUT_BYTES_MAX / 2
     }
 
     /// Returns `true` if there is room for a release of `len` bytes.
@@ -350,7 +384,7 @@ impl Node {
     fn put(&mut self, now: Instant, request: Request, command: &[u8]) {
         debug_assert!(self.hears(), "a command goes over a connection");
         if !self.batch.is_empty() {
-            self.write_batch();
+            self.write_batch_before(now, request);
         }
         let start = self.outbox.push(command);
         self.in_flight.push(request, now, start, command.len());
@@ -359,6 +393,9 @@ impl Node {
     /// Takes the command for `request` out of the out buffer if none of its bytes has left.
     pub(crate) fn withdraw(&mut self, request: Request) -> bool {
         if !self.batch.is_empty() && self.batch.withdraw(request) {
+            return true;
+        }
+        if !self.transactions.is_empty() && self.withdraw_work(request) {
             return true;
         }
         if self.outbox.is_empty() {
@@ -385,10 +422,19 @@ impl Node {
 
     /// Takes the `SET` of `claim` out of the out buffer if none of its bytes has left.
     pub(crate) fn withdraw_set(&mut self, claim: ClaimKey) -> bool {
-        if self.outbox.is_empty() {
+        if self.outbox.is_empty() && self.transactions.is_empty() {
             return false;
         }
-        self.withdraw(Request::Set { claim }) || self.withdraw(Request::FirstSet { claim })
+        self.withdraw(Request::Set { claim })
+            || self.withdraw(Request::FirstSet { claim })
+            || self.withdraw(Request::FencedSet { claim })
+    }
+
+    /// Does the same where nobody wants the token any more: what was only read for is not taken either.
+    pub(crate) fn give_up_set(&mut self, claim: ClaimKey) -> bool {
+        let request = Request::Set { claim };
+        self.withdraw_set(claim)
+            || !self.transactions.is_empty() && self.transactions.give_up_taking(request)
     }
 
     /// Returns how a release is written for this node; never by digest if it is to `repair`.
@@ -439,7 +485,9 @@ impl Node {
     /// repeated release of the same key is on its way, or waits for another try. `same` recognises
     /// its claim.
     pub(crate) fn is_repairing(&self, same: impl Fn(ClaimKey) -> bool) -> bool {
-        self.in_flight.is_repairing(&same) || self.debts.is_deferred(&same)
+        self.in_flight.is_repairing(&same)
+            || self.debts.is_deferred(&same)
+            || self.transactions.is_releasing(&same)
     }
 
     fn teach_scripts(&mut self, now: Instant) {
@@ -467,7 +515,9 @@ impl Node {
     /// Asks the last questions of the handshake, behind the debts, and teaches the scripts.
     pub(crate) fn survey(&mut self, now: Instant) {
         for step in self.guard.questions() {
-            self.ask(now, *step);
+            if !(self.ways.never && matches!(step, Step::Load(_))) {
+                self.ask(now, *step);
+            }
         }
         if let Some(server) = self.phase.server_mut() {
             server.surveyed = true;
@@ -521,14 +571,14 @@ impl Node {
 
     /// Returns `true` if it has something to write now.
     pub(crate) fn is_to_write(&self) -> bool {
-        let empty = self.outbox.is_empty() && self.batch.is_empty();
+        let empty = self.outbox.is_empty() && !self.batch.is_to_write();
         !(empty || self.outbox.is_blocked())
     }
 
     /// Returns what to write now, if anything may be written.
-    pub(crate) fn offer(&mut self) -> Option<&[u8]> {
-        if !self.batch.is_empty() && !self.outbox.is_blocked() {
-            self.write_batch();
+    pub(crate) fn offer(&mut self, now: Instant) -> Option<&[u8]> {
+        if self.batch.is_to_write() && !self.outbox.is_blocked() {
+            self.write_batch(now);
         }
         if self.outbox.has_withdrawn() {
             self.sweep();
@@ -554,7 +604,7 @@ impl Node {
     }
 
     pub(crate) fn in_flight(&self) -> usize {
-        self.in_flight.len() + self.batch.len()
+        self.in_flight.len() + self.batch.len() + self.transactions.len()
     }
 
     pub(crate) fn unsent(&self) -> usize {

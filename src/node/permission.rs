@@ -7,7 +7,8 @@
 //!
 //! | the user may not | what follows |
 //! | --- | --- |
-//! | run scripts, but has a native release | that is tried on a token that no key has, then the `SET` is sent |
+//! | run scripts | the node is asked without them: see [`ways`](super::ways) |
+//! | delete by them, but has a native release | that is tried on a token that no key has, then the `SET` is sent |
 //! | do something else that a release needs | no `SET`; the node is unusable, and its report names the permission |
 //! | use a key of this name | no `SET`; other names are not affected |
 //!
@@ -65,7 +66,7 @@ pub(super) enum Shown {
 
 impl Node {
     /// Returns `true` if it was shown on this connection that a lock may be released.
-    pub(super) fn may_release(&self) -> bool {
+    pub(crate) fn may_release(&self) -> bool {
         match self.permissions.shown {
             Shown::Scripts => true,
             Shown::Native => self.native_release().is_some(),
@@ -83,20 +84,34 @@ impl Node {
         self.permissions.missing
     }
 
-    /// Sends the first `SET` of this connection.
+    /// Sends the first `SET` of this connection. Without scripts it only asks whether that may be sent, and
+    /// returns `false`.
     pub(super) fn send_first_set(
         &mut self,
         now: Instant,
         claim: ClaimKey,
         entry: &Entry,
         ttl: Duration,
-    ) {
+    ) -> bool {
+        self.reconsider_scripts();
+        match (self.is_without_scripts(), entry.is_several()) {
+            (false, _) => {}
+            (true, false) => {
+                self.try_ways(now, claim, entry);
+                return false;
+            }
+            (true, true) => {
+                self.take_several(now, claim, entry, ttl);
+                return true;
+            }
+        }
         let mut command = Vec::new();
         let marker = self.guard.marker();
         let (token, ttl) = (entry.token(), millis(ttl));
         let set = [token.as_bytes(), ttl.as_bytes()];
         set_if_permitted(&mut command, entry, set, marker, self.to_lock());
         self.send(now, Request::FirstSet { claim }, &command);
+        true
     }
 
     /// Asks whether it could be released by the native command, with its own token, which no key
@@ -110,7 +125,7 @@ impl Node {
     ) {
         let mut command = Vec::new();
         release(&mut command, entry, way);
-        self.send(now, Request::Probe { claim }, &command);
+        self.send(now, Request::Probe { claim, way }, &command);
     }
 
     /// Asks what was missing when an extension of `entry` was refused.
@@ -121,8 +136,12 @@ impl Node {
     }
 
     fn to_lock(&self) -> &'static [&'static str] {
-        let digests = self.phase.dialect(Taught::Release) == Dialect::Sha1;
-        &TO_LOCK[..TO_LOCK.len() - usize::from(!digests)]
+        to_lock(self.takes_digests())
+    }
+
+    /// Returns `true` if its scripts are sent by their digests.
+    pub(super) fn takes_digests(&self) -> bool {
+        self.phase.dialect(Taught::Release) == Dialect::Sha1
     }
 
     /// It was shown that locks may be released by scripts.
@@ -150,6 +169,11 @@ impl Node {
             self.permissions.missing = Some(missing);
         }
     }
+}
+
+/// Returns what a lock needs, where the `digests` of scripts are sent or their texts.
+pub(super) fn to_lock(digests: bool) -> &'static [&'static str] {
+    &TO_LOCK[..TO_LOCK.len() - usize::from(!digests)]
 }
 
 /// Returns the command that the user may not run to take a lock, by this answer.

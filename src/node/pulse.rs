@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 
+use crate::histogram::Histogram;
 use crate::time::Instant;
 
 /// Of how many answers the fastest one tells the round trip.
@@ -26,6 +27,8 @@ pub(crate) struct Pulse {
     sampled_at: Instant,
     /// Answers to commands that were sent before this may have waited unread.
     measured_from: Instant,
+    /// How long all answers took that did not wait unread.
+    pub(crate) latency: Histogram,
     /// Since when answers have been open without a byte.
     silent_since: Option<Instant>,
     /// The silence has lasted too long.
@@ -41,6 +44,7 @@ impl Default for Pulse {
             nearest: u64::MAX,
             sampled_at: Instant::ZERO,
             measured_from: Instant::ZERO,
+            latency: Histogram::new(),
             silent_since: None,
             suspect: false,
         }
@@ -75,6 +79,7 @@ impl Pulse {
             return;
         }
         let sample = now.as_nanos().saturating_sub(sent.as_nanos());
+        self.latency.record_nanos(sample);
         let mut oldest = u64::MAX;
         if self.sampled_at != now {
             self.sampled_at = now;

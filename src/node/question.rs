@@ -9,13 +9,14 @@ use core::time::Duration;
 use crate::entry::Entry;
 use crate::limits::TOKEN_BYTES_MAX;
 use crate::resp::Value;
+use crate::time::Instant;
 
 use super::command::{
     CHECKED_CONFIRM, CHECKED_EXTEND, CHECKED_INSPECT, CONFIRM, Dialect, EXTEND, INSPECT, millis,
 };
 use super::handshake::Taught;
 use super::reply::{Reply, Said, three};
-use super::{Command, Node, several};
+use super::{Command, Node, Request, Work, several};
 
 /// What a node is asked.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -112,9 +113,29 @@ impl Node {
     /// Returns the command of `question` about `entry`, as ACL rules name it.
     pub(crate) fn verb_of(&self, question: Question, entry: &Entry) -> &'static str {
         match entry.is_several() {
+            _ if self.is_without_scripts() => self.verb_of_transaction(),
             true => Dialect::Text.verb(),
             false => self.dialect_of(question).verb(),
         }
+    }
+
+    /// Asks `question` about `entry` without scripts. `watched`: the next change of the key is to be told.
+    #[cold]
+    pub(crate) fn ask_without_scripts(
+        &mut self,
+        now: Instant,
+        request: Request,
+        question: Question,
+        entry: &Entry,
+        life: Duration,
+        watched: bool,
+    ) {
+        let work = match question {
+            Question::Extend => Work::Extend(life),
+            Question::Confirm => Work::Confirm,
+            Question::Inspect => Work::Inspect { watched },
+        };
+        self.transact(now, request, entry, work);
     }
 
     /// Returns `question` about `entry` as this node takes it; by the text of its script if `by_text`.

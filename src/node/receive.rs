@@ -13,8 +13,9 @@ use crate::resp::Value;
 use crate::time::Instant;
 
 use super::Node;
+use super::command::Dialect;
 use super::guard::Guard;
-use super::handshake::{Next, Step};
+use super::handshake::{Next, Step, Taught};
 use super::in_flight::{Heard, InFlight, Request, Sent};
 use super::phase::{Phase, Trouble};
 use super::question::Question;
@@ -72,6 +73,17 @@ impl Node {
                     self.batch.answered(count, value)?;
                     return Ok(Some(Heard::Batch));
                 }
+                Request::Transaction => {
+                    if !self.transactions.heard(value)? {
+                        continue;
+                    }
+                    self.continue_transaction(now);
+                    return Ok(Some(Heard::Batch));
+                }
+                Request::Probe { claim, way } if self.ways.on || way == Dialect::SetIfEq => {
+                    let reply = Reply::of(value);
+                    return Ok(Some(Heard::Tried { claim, way, reply }));
+                }
                 Request::Track => {
                     tracking::answered(self.phase.server_mut(), value);
                     continue;
@@ -85,6 +97,9 @@ impl Node {
                 }
                 request @ (Request::Set { .. }
                 | Request::FirstSet { .. }
+                | Request::FencedSet { .. }
+                | Request::Raise { .. }
+                | Request::Floor
                 | Request::Probe { .. }
                 | Request::Release { .. }
                 | Request::Question { .. }
@@ -124,8 +139,10 @@ impl Node {
 
     /// Asks a server again to load our scripts if it could not before and now answers one.
     fn learn(&mut self, now: Instant, reply: Reply) {
-        if let (Reply::Integer(_) | Reply::Pair(..), Phase::Ready { server, .. }) =
-            (reply, &mut self.phase)
+        if let (
+            Reply::Integer(_) | Reply::Pair(..) | Reply::Fenced { .. },
+            Phase::Ready { server, .. },
+        ) = (reply, &mut self.phase)
             && server.scripts.take_postponed()
         {
             self.teach_scripts(now);
@@ -143,6 +160,7 @@ impl Node {
             }
             Next::Survey => {}
         }
+        self.choose_way();
         self.ask(now, Step::Select);
         Some(Heard::Admitted)
     }
@@ -157,10 +175,14 @@ impl Node {
         if self.guard.membership().is_some() && !server.joined {
             return Some(Heard::Introduced);
         }
+        let runs_scripts = server.scripts.knows(Taught::Release);
         self.phase = Phase::Ready {
             server: core::mem::take(server),
             since: now,
         };
+        if runs_scripts && self.ways.on {
+            self.use_scripts();
+        }
         Some(Heard::Ready)
     }
 }

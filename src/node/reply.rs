@@ -10,6 +10,8 @@ use crate::error::{NodeOutcome, ServerError, Unusable};
 use crate::quorum::Vote;
 use crate::resp::{Items, Value};
 
+use super::command::Dialect;
+
 /// A reply to a lock command.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Reply {
@@ -21,6 +23,8 @@ pub(crate) enum Reply {
     Integer(i64),
     /// Two integers: what was said, and whether it counts.
     Pair(i64, i64),
+    /// Three integers: what was said of a lock with a fencing token, whether it counts, and its number.
+    Fenced { said: i16, left: i32, number: i64 },
     /// `-CODE ..`.
     Error(ServerError),
     /// The user lacks a permission.
@@ -74,7 +78,7 @@ impl Reply {
         };
         match forbidden {
             Forbidden::Key => Some(Unusable::KeyPermission),
-            Forbidden::Command => Some(Unusable::Permission { command }),
+            Forbidden::Command | Forbidden::Part => Some(Unusable::Permission { command }),
             Forbidden::Within => None,
         }
     }
@@ -85,7 +89,12 @@ impl Reply {
             Self::Error(error) => Some(error),
             Self::Forbidden(Forbidden::Within) => Some(ServerError::from_line(b"ERR")),
             Self::Forbidden(_) => Some(ServerError::from_line(b"NOPERM")),
-            Self::Ok | Self::Nil | Self::Integer(_) | Self::Pair(..) | Self::Other => None,
+            Self::Ok
+            | Self::Nil
+            | Self::Integer(_)
+            | Self::Pair(..)
+            | Self::Fenced { .. }
+            | Self::Other => None,
         }
     }
 
@@ -95,6 +104,12 @@ impl Reply {
         let mut items = items.iter().map(|item| item.as_integer());
         match (items.next(), items.next(), items.next()) {
             (Some(Some(said)), Some(Some(left)), None) => Self::Pair(said, left),
+            (Some(Some(said)), Some(Some(left)), Some(Some(number))) if items.next().is_none() => {
+                // One that does not fit is cut, and is not zero.
+                let left = left.clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as i32;
+                let said = i16::try_from(said);
+                said.map_or(Self::Other, |said| Self::Fenced { said, left, number })
+            }
             _ => Self::Other,
         }
     }
@@ -120,12 +135,14 @@ pub(crate) enum Forbidden {
     Key,
     /// A command that a script of ours has called.
     Within,
+    /// A command of a transaction of ours, in which nothing was done.
+    Part,
 }
 
 impl Forbidden {
     /// Returns what the error `line` says of a permission. All servers say "to run the '..'
     /// command" of a command; what they say of a key differs.
-    fn of(line: &[u8]) -> Option<Self> {
+    pub(super) fn of(line: &[u8]) -> Option<Self> {
         let says = |text: &[u8]| line.windows(text.len()).any(|part| part == text);
         match ServerError::from_line(line).code() {
             "NOPERM" if says(b"' command") => Some(Self::Command),
@@ -179,7 +196,23 @@ impl Said {
             Reply::Integer(-1) => Some(Self::Foreign),
             Reply::Error(error) if error.code() == "WRONGTYPE" => Some(Self::Foreign),
             Reply::Error(_) | Reply::Forbidden(_) => reply.error().map(Self::Refused),
-            Reply::Ok | Reply::Nil | Reply::Integer(_) | Reply::Pair(..) | Reply::Other => None,
+            Reply::Ok
+            | Reply::Nil
+            | Reply::Integer(_)
+            | Reply::Pair(..)
+            | Reply::Fenced { .. }
+            | Reply::Other => None,
+        }
+    }
+
+    /// Returns the same for the answer to a release that was written in this `dialect`.
+    #[inline]
+    pub(crate) fn of_release(dialect: Dialect, reply: Reply) -> Option<Self> {
+        match (reply, dialect) {
+            (Reply::Ok, Dialect::SetIfEq) => Some(Self::Done),
+            // It may hold another's token too.
+            (Reply::Nil, Dialect::SetIfEq) => Some(Self::Missing),
+            _ => Self::of(reply),
         }
     }
 

@@ -24,9 +24,31 @@
 //!
 //! Releases: they are the plain ones. A key may be released on a node whether it votes or not.
 
+mod fencing;
 mod several;
 
+pub(crate) use fencing::{RAISE_FENCED, SET_FLOOR, TAKE_FENCED};
 pub(crate) use several::{CONFIRM_SEVERAL, EXTEND_SEVERAL, RELEASE_SEVERAL, TAKE_SEVERAL};
+
+/// Ends a script with the expression `$refused` if the user may not run the command `ARGV[i]` on the key
+/// `$key`; `c` is `redis.acl_check_cmd`. Servers may insist on a number of arguments that the command takes:
+/// one for `get` and `pttl`, while the others take a second, which is the same key.
+macro_rules! end_unless_permitted {
+    ($key:literal, $refused:literal) => {
+        concat!(
+            "local a,y=ARGV[i] if a=='get' or a=='pttl' then y=c(a,",
+            $key,
+            ") else y=c(a,",
+            $key,
+            ",",
+            $key,
+            ") end if not y then return ",
+            $refused,
+            " end"
+        )
+    };
+}
+use end_unless_permitted;
 
 /// A script, and its digest.
 #[derive(Debug)]
@@ -85,15 +107,15 @@ pub(crate) const CONFIRM: Script = Script {
 /// arguments behind token and ttl on its key. `1` taken, `0` another's, `-n` the n-th command is
 /// forbidden, and nothing was done. Without a ttl it only asks. Redis 6.2 cannot tell, and takes it.
 ///
-/// It asks with the name of the lock itself, because permissions depend on it. The name stands
-/// there twice because some of the commands want a second argument; where that is another key it is
-/// the same.
+/// It asks with the name of the lock itself, because permissions depend on it.
 pub(crate) const SET_IF_PERMITTED: Script = Script {
-    text: "local c,k=redis.acl_check_cmd,KEYS[1] if c then for i=3,#ARGV do \
-           if not c(ARGV[i],k,k) then return 2-i end end end \
-           if ARGV[2]=='' then return 0 end \
-           return redis.call('set',k,ARGV[1],'nx','px',ARGV[2]) and 1 or 0",
-    sha1: "9b47c68a78b0bdd48729ce4a1870d07463b819a1",
+    text: concat!(
+        "local c,k=redis.acl_check_cmd,KEYS[1] if c then for i=3,#ARGV do ",
+        end_unless_permitted!("k", "2-i"),
+        " end end if ARGV[2]=='' then return 0 end \
+           return redis.call('set',k,ARGV[1],'nx','px',ARGV[2]) and 1 or 0"
+    ),
+    sha1: "f44fbb47329f6240174dcf2a6d84c503009bf73e",
 };
 
 /// Tells for how many milliseconds the key lives on, and adds one, or `0` if it is not there; whether
@@ -169,12 +191,12 @@ macro_rules! said_and_whether_it_counts {
 /// [`SET_IF_PERMITTED`].
 pub(crate) const CHECKED_ACQUIRE: Script = Script {
     text: concat!(
-        "local c,s=redis.acl_check_cmd,0 if c then for i=4,#ARGV do \
-           if not c(ARGV[i],KEYS[1],KEYS[1]) then return 3-i end end end \
-           if redis.call('set',KEYS[1],ARGV[1],'nx','px',ARGV[2]) then s=1 end ",
+        "local c,s=redis.acl_check_cmd,0 if c then for i=4,#ARGV do ",
+        end_unless_permitted!("KEYS[1]", "3-i"),
+        " end end if redis.call('set',KEYS[1],ARGV[1],'nx','px',ARGV[2]) then s=1 end ",
         said_and_whether_it_counts!("ARGV[3]")
     ),
-    sha1: "4a5c9d63a89474a4582f277fc9c21b30d5c0e51b",
+    sha1: "e1abfe99af4abd1f120cafa1b0c7fade91f23dd9",
 };
 
 /// The [extension](EXTEND), and whether it counts.

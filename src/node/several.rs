@@ -16,7 +16,7 @@ use super::question::Question;
 use super::script::{CONFIRM_SEVERAL, EXTEND_SEVERAL, RELEASE_SEVERAL, Script, TAKE_SEVERAL};
 
 /// What stands for a marker where none is checked: an empty argument.
-const NO_MARKER: &[u8] = b"$0\r\n\r\n";
+pub(super) const NO_MARKER: &[u8] = b"$0\r\n\r\n";
 
 /// Takes all keys of `entry` for `ttl`, or none. Whether the user may release them is asked each time.
 #[cold]

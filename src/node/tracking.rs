@@ -54,14 +54,14 @@ pub(crate) enum Remaining {
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum Waking {
-    /// Nobody has waited for a lock on this connection.
+    /// No caller has waited for a lock on this connection yet.
     #[default]
     Unasked,
     /// By a push, as soon as the lock is released.
     Push,
-    /// Not: the waiter looks again from time to time, because the connection speaks RESP2.
+    /// It does not: the waiter looks from time to time, because the connection speaks RESP2.
     Resp2,
-    /// Not: the waiter looks again from time to time, because the server has refused
+    /// It does not: the waiter looks from time to time, because the server has refused
     /// `CLIENT TRACKING`, `CLIENT CACHING` or `PTTL` with this error. With `NOPERM`, grant the user
     /// `+client|tracking`, `+client|caching` and `+pttl`.
     Refused(ServerError),
@@ -113,8 +113,9 @@ impl Node {
         true
     }
 
-    /// The next command registers the keys that it reads, where that can be.
-    fn register(&mut self, now: Instant) {
+    /// The next command registers the keys that it reads, where that can be; `MULTI` those of all that is
+    /// read until `EXEC`.
+    pub(super) fn register(&mut self, now: Instant) {
         let Phase::Ready { server, .. } = &mut self.phase else {
             return;
         };

@@ -12,7 +12,7 @@ use crate::time::Instant;
 
 use super::command::{self, Dialect};
 use super::handshake::Taught;
-use super::{Node, Request};
+use super::{Node, Request, Work};
 
 /// A command on its way to several nodes.
 #[derive(Debug)]
@@ -67,7 +67,7 @@ impl Node {
     }
 
     /// Sends the `SET` of `entry`; on condition that it may be released, until that was shown on this
-    /// connection.
+    /// connection. Returns `false` if only that was asked: it may be sent when that is answered.
     pub(crate) fn send_set(
         &mut self,
         now: Instant,
@@ -75,17 +75,38 @@ impl Node {
         command: &mut Command,
         entry: &Entry,
         ttl: Duration,
-    ) {
-        if !self.may_release() {
-            return self.send_first_set(now, claim, entry, ttl);
+    ) -> bool {
+        if !self.may_run_scripts() {
+            if !self.may_release() {
+                return self.send_first_set(now, claim, entry, ttl);
+            }
+            if entry.is_several() && self.is_without_scripts() {
+                self.take_several(now, claim, entry, ttl);
+                return true;
+            }
         }
         let bytes = self.set(command, entry, ttl);
         self.send(now, Request::Set { claim }, bytes);
+        true
+    }
+
+    /// Takes all names of `entry` by a transaction, which asks each time whether they may be released.
+    #[cold]
+    pub(super) fn take_several(
+        &mut self,
+        now: Instant,
+        claim: ClaimKey,
+        entry: &Entry,
+        life: Duration,
+    ) {
+        self.transact(now, Request::Set { claim }, entry, Work::Take(life));
     }
 
     /// Returns the command that takes a lock, as ACL rules name it.
-    pub(crate) fn verb_of_set(&self) -> &'static str {
+    pub(crate) fn verb_of_set(&self, several: bool) -> &'static str {
         match self.guard.marker() {
+            _ if several && self.is_without_scripts() => self.verb_of_transaction(),
+            _ if several => Dialect::Text.verb(),
             None => "set",
             Some(_) => self.phase.dialect(Taught::CheckedAcquire).verb(),
         }
@@ -107,6 +128,16 @@ impl Node {
         repair: bool,
     ) -> bool {
         let dialect = self.release_dialect(repair);
+        if dialect == Dialect::Watch || entry.is_several() && self.is_without_scripts() {
+            let (dialect, repair) = (Dialect::Watch, true);
+            let request = Request::Release {
+                claim,
+                dialect,
+                repair,
+            };
+            self.transact(now, request, entry, Work::Release);
+            return true;
+        }
         let bytes = command.written(dialect, None, |out| command::release(out, entry, dialect));
         if !self.has_room_for_release(bytes.len()) {
             return false;

@@ -15,7 +15,7 @@
 //! The timer, which is that of the claim. The extension is the engine's operation `extend`.
 
 use alloc::sync::Arc;
-use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use core::time::Duration;
 
 use super::Drift;
@@ -29,22 +29,28 @@ const TICK: Duration = Duration::from_nanos(NANOS_PER_TICK);
 /// each is extended when it is due.
 const TOGETHER: u64 = 48;
 
-/// When a lock is extended by its engine, and by how much.
+/// When a lock is extended by its engine, and by how much. Ten bytes: locks that are kept are many.
 #[derive(Clone, Copy, Debug)]
+#[repr(Rust, packed(2))]
 pub(crate) struct Keeping {
-    /// What each extension asks for, in nanoseconds.
-    ttl: u64,
-    /// Half of the validity that this gives.
-    half: u64,
-    /// No extension asks for more than this.
-    limit: Instant,
+    /// What each extension asks for, in milliseconds.
+    ttl: u32,
+    /// No extension asks for more than this, in ticks: 48 bits of it.
+    limit: u32,
+    limit_high: u16,
 }
 
-/// Its extension is due, and waits until others have their outcome.
+// The last tick has 48 bits.
+const _: () = assert!(Instant::MAX.tick_floor() >> 48 == 0);
+
+/// Its extension is due, and waits until others have their outcome. Only its engine writes it.
 const WAITS: u8 = 1;
 
-/// Its end was reported to its holder.
+/// Its end was reported to its holder. Only its engine writes it.
 const OVER: u8 = 2;
+
+/// It is not to be extended any more.
+const ENDED: u8 = 4;
 
 /// What a lock that is kept and the engine that keeps it share.
 #[derive(Debug)]
@@ -52,66 +58,76 @@ pub(crate) struct Kept {
     keeping: Keeping,
     /// In nanoseconds.
     valid_until: AtomicU64,
-    /// The longest that its keys were given, in nanoseconds.
+    /// The longest that its keys were given, less the delay, in nanoseconds.
     ttl: AtomicU64,
-    /// It is not tried before. Only its engine reads and writes it.
-    again: AtomicU64,
     extensions_left: AtomicU32,
-    /// Its extensions begin at multiples of so many ticks. Zero: when they are due. Only its engine reads
-    /// and writes it.
-    step: AtomicU16,
-    /// [`WAITS`] and [`OVER`]. Only its engine writes it.
+    /// Its extensions begin at multiples of this power of two, in ticks. [`AT_ONCE`]: when they are due. Only
+    /// its engine reads and writes it.
+    step: AtomicU8,
+    /// [`WAITS`], [`OVER`] and [`ENDED`].
     state: AtomicU8,
-    /// It is not to be extended any more.
-    has_ended: AtomicBool,
 }
 
+// With its counts three quarters of a cache line.
+const _: () = assert!(size_of::<Kept>() == 32);
+
+/// Extensions that begin when they are due.
+const AT_ONCE: u8 = u8::MAX;
+
 impl Keeping {
-    /// Extensions by `ttl`, which end at `limit` at the latest.
-    pub(crate) fn new(ttl: Duration, limit: Instant, drift: Drift) -> Self {
+    /// Extensions by `ttl`, which end at `limit` at the latest. A ttl beyond 49 days is asked for in pieces of
+    /// these.
+    pub(crate) fn new(ttl: Duration, limit: Instant) -> Self {
+        let limit = limit.tick_floor();
         Self {
-            ttl: nanos(ttl),
-            half: nanos(ttl.saturating_sub(drift.of(ttl)) / 2),
-            limit,
+            ttl: u32::try_from(ttl.as_millis()).unwrap_or(u32::MAX),
+            limit: limit as u32,
+            limit_high: (limit >> u32::BITS) as u16,
         }
     }
 
-    const fn ttl(self) -> Duration {
-        Duration::from_nanos(self.ttl)
+    fn ttl(self) -> Duration {
+        Duration::from_millis(u64::from(self.ttl))
     }
 
-    const fn half(self) -> Duration {
-        Duration::from_nanos(self.half)
+    fn limit(self) -> Instant {
+        Instant::from_tick(u64::from(self.limit_high) << u32::BITS | u64::from(self.limit))
+    }
+
+    /// Returns half of the validity that an extension gives.
+    fn half(self, drift: Drift) -> Duration {
+        self.ttl().saturating_sub(drift.of(self.ttl())) / 2
     }
 
     /// Returns when a lock that is valid until `end` is to be extended. [`Instant::MAX`] if what it was
     /// given already lasts to the limit.
-    fn due_at(self, end: Instant) -> Instant {
-        let drift = self.ttl().saturating_sub(self.half().saturating_mul(2));
+    fn due_at(self, end: Instant, drift: Drift) -> Instant {
+        let half = self.half(drift);
+        let drift = self.ttl().saturating_sub(half.saturating_mul(2));
         let asked_for = end.saturating_add(drift).saturating_add(TICK); // A ttl has whole ticks.
-        match asked_for < self.limit {
-            true => end.saturating_sub(self.half()),
+        match asked_for < self.limit() {
+            true => end.saturating_sub(half),
             false => Instant::MAX,
         }
     }
 
-    /// Returns at multiples of how many ticks extensions are to begin where so many locks are kept. It is a
-    /// power of two: what begins together at one number of locks does so at another. No more than a 64th of
-    /// the time between two extensions.
-    fn step(self, locks: usize) -> u16 {
+    /// Returns at multiples of which power of two, in ticks, extensions are to begin where so many locks are
+    /// kept: what begins together at one number of locks does so at another. No more than a 64th of the time
+    /// between two extensions.
+    fn step(self, locks: usize, drift: Drift) -> u8 {
         let locks = locks as u64;
         if locks <= TOGETHER {
-            return 0;
+            return AT_ONCE;
         }
-        let ticks = self.half / NANOS_PER_TICK;
+        let ticks = nanos(self.half(drift)) / NANOS_PER_TICK;
         let even = ticks.saturating_mul(TOGETHER) / locks;
-        let most = even.min(ticks / 64).min(1 << 15) as u16;
-        most.checked_ilog2().map_or(0, |power| 1 << power)
+        let most = even.min(ticks / 64).checked_ilog2();
+        most.map_or(AT_ONCE, |power| power.min(15) as u8)
     }
 
     /// Returns what is asked for at `now`.
     fn asked_for(self, now: Instant) -> Duration {
-        self.ttl().min(self.limit.saturating_since(now))
+        self.ttl().min(self.limit().saturating_since(now))
     }
 
     /// Returns when a lock that is valid until `end`, and is tried at `now`, is tried again if that fails.
@@ -128,56 +144,47 @@ impl Kept {
             keeping,
             valid_until: AtomicU64::new(end.as_nanos()),
             ttl: AtomicU64::new(nanos(ttl)),
-            again: AtomicU64::new(0),
             extensions_left: AtomicU32::new(extensions),
-            step: AtomicU16::new(0),
+            step: AtomicU8::new(AT_ONCE),
             state: AtomicU8::new(0),
-            has_ended: AtomicBool::new(false),
         }
     }
 
     // ----- the engine -----------------------------------------------------------------------
 
-    /// Returns when a lock that is valid until `end` is to be extended; [`Instant::MAX`] if it is not to
-    /// be.
-    pub(crate) fn due_at(self: &Arc<Self>, end: Instant) -> Instant {
-        let again = Instant::from_nanos(self.again.load(Ordering::Relaxed));
+    /// Returns when a lock that is valid until `end` is to be extended, not before `again`; [`Instant::MAX`] if
+    /// it is not to be. `drift` is that of its engine.
+    pub(crate) fn due_at(self: &Arc<Self>, end: Instant, again: Instant, drift: Drift) -> Instant {
         match self.is_kept() {
-            true => self.in_step(self.keeping.due_at(end)).max(again),
+            true => self.in_step(self.keeping.due_at(end, drift)).max(again),
             false => Instant::MAX,
         }
     }
 
     /// Returns the last time at or before `due` at which others are due too.
     fn in_step(&self, due: Instant) -> Instant {
-        match u64::from(self.step.load(Ordering::Relaxed)) {
-            0 => due,
+        match self.step.load(Ordering::Relaxed) {
+            AT_ONCE => due,
             _ if due == Instant::MAX => due,
-            ticks => Instant::from_tick(due.tick_floor() / ticks * ticks),
+            power => Instant::from_tick(due.tick_floor() >> power << power),
         }
     }
 
-    /// Returns by how much a lock that is valid until `end` is to be extended at `now`, if it is due. From
-    /// then on it is due when it is to be tried again. So many `locks` are kept with it, or fewer.
+    /// Returns by how much a lock that is valid until `end` is to be extended at `now`, if it is due, and before
+    /// when it is not to be tried `again`. So many `locks` are kept with it, or fewer.
     pub(crate) fn due(
         self: &Arc<Self>,
         now: Instant,
-        end: Instant,
+        (end, again): (Instant, Instant),
         locks: usize,
-    ) -> Option<Duration> {
-        let is_due = self.due_at(end) <= now && now < end;
+        drift: Drift,
+    ) -> Option<(Duration, Instant)> {
+        let is_due = self.due_at(end, again, drift) <= now && now < end;
         is_due.then(|| {
-            let again = self.keeping.again(now, end);
-            self.again.store(again.as_nanos(), Ordering::Relaxed);
-            let step = self.keeping.step(locks);
+            let step = self.keeping.step(locks, drift);
             self.step.store(step, Ordering::Relaxed);
-            self.keeping.asked_for(now)
+            (self.keeping.asked_for(now), self.keeping.again(now, end))
         })
-    }
-
-    /// Its end is another one: it is due as if it had not been tried.
-    pub(crate) fn begin_again(&self) {
-        self.again.store(0, Ordering::Relaxed);
     }
 
     /// Its extension is due, and waits. Returns `false` if it waits already.
@@ -208,7 +215,7 @@ impl Kept {
 
     /// Returns `true` if it was written down for another process.
     pub(crate) fn has_ended(&self) -> bool {
-        self.has_ended.load(Ordering::Acquire)
+        self.state.load(Ordering::Acquire) & ENDED != 0
     }
 
     /// A majority has it until `end`: exactly, or at least, because it was extended by `ttl`. The engine says so
@@ -259,7 +266,8 @@ impl Kept {
         self.extensions_left.load(Ordering::Acquire)
     }
 
-    pub(super) fn ttl(&self) -> Duration {
+    /// Returns the longest that its keys were given, less the delay.
+    pub(crate) fn ttl(&self) -> Duration {
         Duration::from_nanos(self.ttl.load(Ordering::Acquire))
     }
 
@@ -278,7 +286,7 @@ impl Kept {
     /// Its engine does not extend it any more.
     #[cfg(any(feature = "std", test))]
     pub(super) fn end(&self) {
-        self.has_ended.store(true, Ordering::Release);
+        self.state.fetch_or(ENDED, Ordering::AcqRel);
     }
 }
 
@@ -291,6 +299,15 @@ mod tests {
 
     const fn at(millis: u64) -> Instant {
         Instant::from_millis(millis)
+    }
+
+    /// Returns the same of a lock that was not tried yet, and is kept alone.
+    fn due(kept: &Arc<Kept>, now: Instant, end: Instant) -> Option<(Duration, Instant)> {
+        kept.due(now, (end, Instant::ZERO), 1, Drift::default())
+    }
+
+    fn due_at(kept: &Arc<Kept>, end: Instant) -> Instant {
+        kept.due_at(end, Instant::ZERO, Drift::default())
     }
 
     /// At which time, in milliseconds, a lock that ends at `end` is extended by how much, and when it is
@@ -316,12 +333,12 @@ mod tests {
             (9_000, 9_898, 4_949, None),
             (0, 9_898, 9_000, None),
         ] {
-            let keeping = Keeping::new(TTL, at(limit), Drift::default());
+            let keeping = Keeping::new(TTL, at(limit));
             let kept = Arc::new(Kept::new(keeping, at(end), TTL, u32::MAX));
             let _held = Arc::clone(&kept);
-            let due = kept.due(at(now), at(end), 1).map(|ttl| {
-                let again = kept.due_at(at(end)).as_nanos() / 1_000_000;
-                (ttl.as_millis() as u64, again)
+            let due = due(&kept, at(now), at(end)).map(|(ttl, again)| {
+                let again = kept.due_at(at(end), again, Drift::default());
+                (ttl.as_millis() as u64, again.as_nanos() / 1_000_000)
             });
             assert_eq!(due, expected, "limit {limit}, end {end}, now {now}");
         }
@@ -331,81 +348,98 @@ mod tests {
     #[test]
     fn extensions_of_many_locks_begin_together() {
         for (millis, locks, expected) in [
-            (10_000, 0, 0),
-            (10_000, 48, 0),
-            (10_000, 49, 64),
-            (10_000, 3_000, 64),
-            (10_000, 4_000, 32),
-            (10_000, 10_000, 16),
-            (10_000, 100_000, 2),
-            (10_000, 237_552, 1),
-            (10_000, 237_553, 0),
-            (60_000, 1_000_000, 1),
-            (100, 49, 0),
-            (u64::MAX, 49, 1 << 15),
-            (u64::MAX, usize::MAX, 0),
+            (10_000, 0, None),
+            (10_000, 48, None),
+            (10_000, 49, Some(64)),
+            (10_000, 3_000, Some(64)),
+            (10_000, 4_000, Some(32)),
+            (10_000, 10_000, Some(16)),
+            (10_000, 100_000, Some(2)),
+            (10_000, 237_552, Some(1)),
+            (10_000, 237_553, None),
+            (60_000, 1_000_000, Some(1)),
+            (100, 49, None),
+            (u64::MAX, 49, Some(1 << 15)),
+            (u64::MAX, usize::MAX, None),
         ] {
             let ttl = Duration::from_millis(millis);
-            let keeping = Keeping::new(ttl, Instant::MAX, Drift::default());
-            assert_eq!(keeping.step(locks), expected, "{millis} ms, {locks}");
+            let step = Keeping::new(ttl, Instant::MAX).step(locks, Drift::default());
+            let step = (step != AT_ONCE).then(|| 1 << step);
+            assert_eq!(step, expected, "{millis} ms, {locks}");
         }
     }
 
     #[test]
     fn what_begins_together_is_due_a_little_early_and_never_late() {
-        let keeping = Keeping::new(TTL, Instant::MAX, Drift::default());
+        let keeping = Keeping::new(TTL, Instant::MAX);
         let kept = Arc::new(Kept::new(keeping, at(9_898), TTL, u32::MAX));
         let _held = Arc::clone(&kept);
-        assert!(kept.due(at(4_949), at(9_898), 10_000).is_some());
-        kept.begin_again();
+        let first = (at(9_898), Instant::ZERO);
+        let due = kept.due(at(4_949), first, 10_000, Drift::default());
+        assert!(due.is_some());
         for (end, due) in [
             (14_884, 9_920),
             (14_885, 9_936),
             (14_900, 9_936),
             (14_901, 9_952),
         ] {
-            assert_eq!(kept.due_at(at(end)), at(due), "{end}");
+            assert_eq!(due_at(&kept, at(end)), at(due), "{end}");
         }
-        assert_eq!(kept.due_at(Instant::MAX), Instant::MAX);
+        assert_eq!(due_at(&kept, Instant::MAX), Instant::MAX);
     }
 
     #[test]
     fn it_is_tried_fifteen_times_at_most() {
         for ttl in [4 * MS, 50 * MS, TTL, 3_600 * TTL] {
             let drift = Drift::default();
-            let keeping = Keeping::new(ttl, Instant::MAX, drift);
+            let keeping = Keeping::new(ttl, Instant::MAX);
             let end = drift.valid_until(at(7), ttl);
             let kept = Arc::new(Kept::new(keeping, end, ttl, u32::MAX));
             let _held = Arc::clone(&kept);
-            let (mut tries, mut now) = (0, kept.due_at(end));
-            while let Some(asked_for) = kept.due(now, end, 1) {
-                assert!(now < kept.due_at(end) && asked_for == ttl);
-                (tries, now) = (tries + 1, kept.due_at(end));
+            let (mut tries, mut again) = (0, Instant::ZERO);
+            let mut now = due_at(&kept, end);
+            while let Some((asked_for, next)) = kept.due(now, (end, again), 1, drift) {
+                (tries, again) = (tries + 1, next);
+                let before = now;
+                now = kept.due_at(end, again, drift);
+                assert!(before < now && asked_for == ttl);
             }
             assert!((1..=15).contains(&tries), "{tries} with {ttl:?}");
             assert!(end <= now);
         }
     }
 
+    /// The limit is a tick early at most, and never late.
+    #[test]
+    fn a_long_ttl_is_asked_for_in_pieces_and_no_limit_is_passed() {
+        let pieces = Duration::from_millis(u32::MAX.into());
+        for (ttl, asked_for) in [(pieces, pieces), (pieces + MS, pieces), (TTL, TTL)] {
+            for limit in [0, 1, 999_999, 1_000_000, u64::MAX - 1, u64::MAX] {
+                let limit = Instant::from_nanos(limit);
+                let keeping = Keeping::new(ttl, limit);
+                assert_eq!(keeping.ttl(), asked_for);
+                assert_eq!(keeping.limit(), Instant::from_tick(limit.tick_floor()));
+            }
+        }
+    }
+
     #[test]
     fn what_was_given_up_is_not_extended() {
-        let keeping = Keeping::new(TTL, Instant::MAX, Drift::default());
+        let keeping = Keeping::new(TTL, Instant::MAX);
         let kept = Arc::new(Kept::new(keeping, at(9_898), TTL, 1));
-        assert_eq!(kept.due_at(at(9_898)), Instant::MAX, "nobody has it");
+        assert_eq!(due_at(&kept, at(9_898)), Instant::MAX, "nobody has it");
         let held = Arc::clone(&kept);
-        assert_eq!(kept.due_at(at(9_898)), at(4_949));
-        assert!(kept.due(at(5_000), at(9_898), 1).is_some());
-        assert!(
-            kept.due(at(5_001), at(9_898), 1).is_none(),
-            "not at once again"
-        );
+        assert_eq!(due_at(&kept, at(9_898)), at(4_949));
+        let (_, again) = due(&kept, at(5_000), at(9_898)).expect("due");
+        let at_once = kept.due(at(5_001), (at(9_898), again), 1, Drift::default());
+        assert_eq!(at_once, None, "not at once again");
         held.extended(at(12_000), TTL);
         assert!(held.count() && !held.count());
         assert_eq!(
             (kept.valid_until(), kept.extensions_left()),
             (at(12_000), 0)
         );
-        assert_eq!(kept.due_at(at(9_898)), Instant::MAX, "no more extensions");
+        assert_eq!(due_at(&kept, at(9_898)), Instant::MAX, "no more extensions");
         let kept = Arc::new(Kept::new(keeping, at(9_898), TTL, u32::MAX));
         let held = Arc::clone(&kept);
         held.extended(at(9_000), TTL);
@@ -413,6 +447,6 @@ mod tests {
         assert_eq!(kept.valid_until(), at(9_898), "never shortened");
         assert_eq!(kept.extensions_left(), u32::MAX);
         held.end();
-        assert!(kept.due(at(5_000), at(9_898), 1).is_none());
+        assert_eq!(due(&kept, at(5_000), at(9_898)), None);
     }
 }

@@ -8,6 +8,7 @@ use core::time::Duration;
 use super::{Keeping, Kept, Majority, NodeSet};
 use crate::delay::Delay;
 use crate::entry::Entry;
+use crate::error::Shown;
 use crate::resource::Token;
 use crate::time::{Instant, nanos};
 
@@ -15,9 +16,9 @@ use crate::time::{Instant, nanos};
 #[cfg(target_pointer_width = "64")]
 const _: () = assert!(size_of::<Terms>() == 16);
 
-/// Names a held lock towards the engine that granted or adopted it.
+/// Identifies a held lock to the engine that granted or adopted it.
 ///
-/// Unique in the process's lifetime of that engine; compared, never computed with.
+/// It is unique for the lifetime of that engine, and can only be compared.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct LockId {
     pub(crate) engine: u64,
@@ -129,7 +130,20 @@ impl Lock {
         self.entry.token()
     }
 
-    /// Returns its name in its engine, which `Event::Expired` carries when it is lost.
+    /// Returns its fencing token, if it was [asked for](crate::LockOptions::fenced) with one: a number that is
+    /// larger than that of every lock on the same resource before it. Of a lock on several resources it is
+    /// larger than that of every lock before it on any of them.
+    ///
+    /// Hand it to the store with each write. The store keeps the largest that it has seen, and refuses what
+    /// comes with a smaller one: a holder that was stopped for longer than its lock lasted does no harm then.
+    ///
+    /// It stays the same for as long as the lock is held: extended, kept, confirmed, handed over, as bytes.
+    #[must_use]
+    pub fn fencing_token(&self) -> Option<u64> {
+        self.entry.fencing_token()
+    }
+
+    /// Returns its id in its engine, which `Event::Expired` carries when it is lost.
     #[must_use]
     pub fn id(&self) -> LockId {
         self.id
@@ -349,7 +363,7 @@ struct Name<'a>(&'a [u8]);
 
 impl fmt::Debug for Name<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "\"{}\"", self.0.escape_ascii())
+        write!(f, "\"{}\"", Shown(self.0))
     }
 }
 

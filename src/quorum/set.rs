@@ -18,6 +18,11 @@ impl NodeSet {
         Self((1 << nodes) - 1)
     }
 
+    /// Returns the set of this `node` alone.
+    pub(crate) const fn of(node: NodeId) -> Self {
+        Self(Self::bit(node))
+    }
+
     /// Returns the set as a number, a bit for each node.
     #[cfg(feature = "std")]
     pub(crate) const fn to_bits(self) -> u32 {

@@ -230,9 +230,9 @@ impl Tally {
     /// Returns the outcome of a release, as soon as it is certain; `valid` is whether the lock's
     /// validity had not run out when the release was called.
     ///
-    /// A majority of yes or no decides. Between them, a majority that answered at all stands for
-    /// what the clock says: a lock still valid was held until now, one that was not cannot be
-    /// shown to have been.
+    /// A majority of yes or no decides. Where neither is one, but a majority has answered, the
+    /// clock decides: a lock that was still valid was held until now, and one that was not counts
+    /// as not held.
     #[must_use]
     pub fn release(&self, valid: bool) -> Option<Releasing> {
         let quorum = self.quorum();

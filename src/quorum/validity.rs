@@ -14,8 +14,8 @@ use crate::time::Instant;
 
 const BILLION: u128 = 1_000_000_000;
 
-/// What is taken off every validity for clocks that do not run alike: a share of the ttl and a
-/// fixed part for the millisecond grain of the server's expiry.
+/// What is subtracted from every validity because clocks do not run alike: a share of the ttl and a
+/// fixed part because servers expire by the millisecond.
 ///
 /// The default is the Redlock paper's: a hundredth of the ttl and 2 ms.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -99,7 +99,7 @@ impl Drift {
     /// Returns until when a lock of `ttl` may be trusted whose first byte was sent at or after
     /// `sent`.
     ///
-    /// At `sent` itself, so without any validity, if the drift eats the ttl up.
+    /// Returns `sent` itself, which is no validity, if the drift is not shorter than the ttl.
     #[must_use]
     pub fn valid_until(self, sent: Instant, ttl: Duration) -> Instant {
         sent.saturating_add(ttl.saturating_sub(self.of(ttl)))

@@ -19,15 +19,15 @@ use crate::quorum::{Lock, LockId};
 use crate::time::{NANOS_PER_TICK, nanos};
 
 /// Completes when less than a quarter of its ttl is left of a lock, for whatever reason: extensions
-/// fail, a limit is reached, or nobody extends it. Of a [kept](crate::LockOptions::keep) lock that was
-/// extended by a longer ttl besides, it is a quarter of the ttl by which the handle extends it. [`LockGuard::at_risk`](super::LockGuard::at_risk)
-/// returns it.
+/// fail, a limit is reached, or nobody extends it. Where a [kept](crate::LockOptions::keep) lock was also
+/// extended by a longer ttl, the quarter is that of the ttl by which the handle extends it.
+/// [`LockGuard::at_risk`](super::LockGuard::at_risk) returns it.
 ///
 /// It borrows nothing and may be sent to another task or thread.
 ///
-/// * It is a level: while the lock is at risk it completes at once. When the lock was extended after all,
-///   a new one waits again.
-/// * It is given by a timer and comes up to two ticks early rather than late, also if every node is silent.
+/// * It tells a state and not an event: while the lock is at risk it completes at once. When the
+///   lock was extended after all, a new one waits again.
+/// * It is given by a timer and comes up to two milliseconds early rather than late, also if every node is silent.
 /// * If the lock is released or detached before it is lost, it never completes.
 /// * In a forked child it completes at once: the lock is the parent's.
 ///
@@ -173,7 +173,7 @@ pub struct Health {
     /// The nodes that said that they have it when a majority last did (at the grant, an extension or a
     /// confirmation), or since, and not since that they do not: by their addresses, in the order of the
     /// configuration. One that has fallen silent is among them until the next of these succeeds without
-    /// it; `Redlock::nodes` says which are away now. Empty when the lock is not valid, and for one that was
+    /// it; `Redlock::nodes` says which are away now. A node in quarantine is not among them. Empty when the lock is not valid, and for one that was
     /// [adopted](crate::Redlock::adopt) until a majority has confirmed or extended it.
     pub confirmed_by: Vec<Arc<str>>,
     /// How often in a row the handle has failed to extend it, if it is

@@ -56,7 +56,7 @@ fn connect(config: &Config) -> Result<Arc<Shared>, BuildError> {
     Ok(Arc::new(Shared::new(engine, wire, poller, config)?))
 }
 
-/// A [`Redlock`] on its way, from [`Builder::build_async`].
+/// A [`Redlock`] that is being built: the future of [`Builder::build_async`].
 ///
 /// The I/O thread connects. If the future is dropped before it completes, that thread ends after the
 /// connect timeout at the latest. In a forked child a future that was polled before the fork completes

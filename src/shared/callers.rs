@@ -233,6 +233,7 @@ impl Callers {
         } = &event
         {
             self.watch(&slot, lock);
+            slot.note_attempts(engine);
         }
         self.delivers_to_task |= waiter == WaitsAs::Task;
         let outcome = Outcome::Event(event);
@@ -250,6 +251,14 @@ impl Callers {
                 }
                 false => slot.tenure.extended(until),
             }
+        }
+    }
+
+    /// The nodes have said that `lock` ends then at the latest, and its holder does not want to know.
+    pub(super) fn ends_by(&mut self, lock: LockId, until: Instant) {
+        if let Some(slot) = self.locks.get(lock) {
+            slot.tenure.ends_by(until);
+            self.deliveries.push(Delivery::Ends(Arc::clone(slot)));
         }
     }
 

@@ -122,6 +122,9 @@ impl Watch {
     }
 
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Inspection>> {
+        if self.redlock.shared().is_foreign() {
+            return Poll::Ready(None); // What was told before the fork is the parent's.
+        }
         let mut reply = match self.reply.take() {
             Some(reply) => reply,
             None => match self.ask() {

@@ -16,17 +16,19 @@ use crate::driver::clock;
 use crate::engine::Request;
 use crate::error::LockError;
 use crate::time::Instant;
+use crate::trace::Operation;
 
-/// A lock on its way: completes with a [`LockGuard`] or an error.
+/// A lock that is being acquired: a future that completes with a [`LockGuard`] or an error.
 ///
 /// [`Redlock::lock_async`], [`try_lock_async`](Redlock::try_lock_async),
-/// [`lock_with_async`](Redlock::lock_with_async), and [`lock_all_async`](Redlock::lock_all_async) with its
-/// kind return it. Nothing is sent before the first poll, from
-/// which its times count. Dropping it releases whatever the nodes have granted or still grant, and does
-/// not wait for answers; in a forked child it does nothing.
+/// [`lock_with_async`](Redlock::lock_with_async), and [`lock_all_async`](Redlock::lock_all_async)
+/// and its variants return it. Nothing is sent before the first poll, from which its times count.
+/// Dropping it releases whatever the nodes have granted or still grant, and does not wait for
+/// answers; in a forked child it does nothing.
 ///
-/// Poll it soon after it was woken, or drop it: a lock that was granted to a future that is not polled
-/// keeps all others out for its ttl, and is then reported as [`LockError::TooSlow`].
+/// Poll it soon after it was woken, or drop it: a lock that was granted to a future that is not
+/// polled keeps all others out for its ttl, and is then reported as [`LockError::TooSlow`]. If it
+/// is [kept](LockOptions::keep), it is extended meanwhile, like the lock of a program that hangs.
 ///
 /// A future is a handle: the connections live as long as it does.
 #[must_use = "a future does nothing unless it is polled"]
@@ -44,6 +46,8 @@ enum Stage {
     Waiting {
         reply: Reply,
         since: Instant,
+        /// After the reply: what is cancelled has ended then.
+        operation: Operation,
     },
     Done,
 }
@@ -71,11 +75,20 @@ impl Acquiring {
     }
 
     fn ask(&self, request: &Request<'_>) -> Result<Stage, LockError> {
+        let operation = self.redlock.shared().tracer.acquire(request);
         let since = clock::now();
-        let reply = self
-            .redlock
-            .begin(|engine, now| engine.acquire(now, request))?;
-        Ok(Stage::Waiting { reply, since })
+        let begin = || {
+            self.redlock
+                .begin(|engine, now| clock::acquire(engine, now, request))
+        };
+        match operation.enter(begin) {
+            Ok(reply) => Ok(Stage::Waiting {
+                reply,
+                since,
+                operation,
+            }),
+            Err(error) => Err(operation.fail(error)),
+        }
     }
 }
 
@@ -94,16 +107,28 @@ impl Future for Acquiring {
                 Err(error) => return Poll::Ready(Err(error)),
             };
         }
-        let Stage::Waiting { mut reply, since } = stage else {
+        let Stage::Waiting {
+            mut reply,
+            since,
+            operation,
+        } = stage
+        else {
             panic!("polled after it has completed");
         };
-        match Pin::new(&mut reply).poll(context) {
+        match operation.enter(|| Pin::new(&mut reply).poll(context)) {
             Poll::Ready(outcome) => {
                 let slot = Arc::clone(reply.slot());
-                Poll::Ready(this.redlock.finish_lock(slot, Some(outcome), since))
+                Poll::Ready(operation.run(|operation| {
+                    this.redlock
+                        .finish_lock(operation, slot, Some(outcome), since)
+                }))
             }
             Poll::Pending => {
-                this.stage = Stage::Waiting { reply, since };
+                this.stage = Stage::Waiting {
+                    reply,
+                    since,
+                    operation,
+                };
                 Poll::Pending
             }
         }

@@ -18,6 +18,7 @@ use crate::error::{ConfirmError, ExtendError, Released, UnlockError};
 use crate::quorum::{Lock, LockId};
 use crate::resource::Token;
 use crate::time::Instant;
+use crate::trace::{Dropped, Failure, Operation, Tracer};
 
 /// A lock that is held. Dropping the guard releases it.
 ///
@@ -63,6 +64,13 @@ impl LockGuard {
     #[must_use]
     pub fn token(&self) -> Token<'_> {
         self.lock().token()
+    }
+
+    /// Returns its fencing token, if it was [asked for](crate::LockOptions::fenced) with one: see
+    /// [`Lock::fencing_token`](crate::Lock::fencing_token).
+    #[must_use]
+    pub fn fencing_token(&self) -> Option<u64> {
+        self.lock().fencing_token()
     }
 
     /// Returns when the validity of the lock ends, by a clock of this machine that also runs while the
@@ -130,7 +138,7 @@ impl LockGuard {
         let mut slot = self.slot.clone();
         if let Ok(section) = shared.enter() {
             if !health.validity.is_zero() {
-                health.confirmed_by = section.engine.confirmed_by(self.lock());
+                health.confirmed_by = section.engine.confirmed_by(clock::now(), self.lock());
             }
             slot = slot.or_else(|| section.callers.slot(self.lock().id()));
         }
@@ -149,7 +157,10 @@ impl LockGuard {
     /// [`ExtendError::Invalid`], [`ExtendError::Saturated`], [`ExtendError::Forked`],
     /// [`ExtendError::Closed`].
     pub fn extend(&mut self, ttl: Duration) -> Result<(), ExtendError> {
-        self.prolong(ttl, |engine, now, lock| engine.extend(now, lock, ttl))
+        let operation = self.tracer().extend(self.lock(), ttl);
+        self.prolong(operation, ttl, |engine, now, lock| {
+            engine.extend(now, lock, ttl)
+        })
     }
 
     /// Does [`extend`](Self::extend) as a future, for any executor. If the future is dropped before it
@@ -160,15 +171,16 @@ impl LockGuard {
     ///
     /// As [`extend`](Self::extend).
     pub async fn extend_async(&mut self, ttl: Duration) -> Result<(), ExtendError> {
-        self.prolong_async(|engine, now, lock| engine.extend(now, lock, ttl))
+        let operation = self.tracer().extend(self.lock(), ttl);
+        self.prolong_async(operation, |engine, now, lock| engine.extend(now, lock, ttl))
             .await
     }
 
     /// Has the handle extend the lock by itself from now on, as
-    /// [`LockOptions::keep`](crate::LockOptions::keep) has it from the grant on: by the ttl that it was taken
-    /// or extended with, the longest of these, at half of its validity. For a lock that was taken without it,
-    /// or [adopted](Redlock::adopt). Sends nothing now; if the lock is kept already it is kept without a limit
-    /// from now on.
+    /// [`LockOptions::keep`](crate::LockOptions::keep) does from the grant on: by the ttl that it
+    /// was taken or extended with, the longest of these, at half of its validity. For a lock that
+    /// was taken without it, or [adopted](Redlock::adopt). Sends nothing now; if the lock is kept
+    /// already it is kept without a limit from now on.
     ///
     /// It ends with `unlock`, with the drop of the guard, with the loss of the lock, and with
     /// [`into_lock`](Self::into_lock).
@@ -223,8 +235,9 @@ impl LockGuard {
     /// ([`Builder::max_ttl`](crate::Builder::max_ttl), or the longest asked for), so a lock whose keys an
     /// operator made permanent has to be confirmed again.
     ///
-    /// Costs one round trip to a majority. If their answers would shorten the lock, it also waits for
-    /// the others, each for its node timeout. The nodes have to allow `EVAL`.
+    /// Costs one round trip to a majority. If their answers would shorten the lock, it also waits
+    /// for the others, each for its node timeout. The nodes have to allow `EVAL`, or
+    /// [`Builder::without_scripts`](crate::Builder::without_scripts) is set.
     ///
     /// ```no_run
     /// # use shearline::{Lock, Redlock};
@@ -245,7 +258,8 @@ impl LockGuard {
     /// [`ConfirmError::Forked`], [`ConfirmError::Closed`]. It does not count towards a limit of
     /// extensions.
     pub fn confirm(&mut self) -> Result<(), ConfirmError> {
-        self.prolong(Duration::ZERO, Engine::confirm)
+        let operation = self.tracer().confirm(self.lock());
+        self.prolong(operation, Duration::ZERO, Engine::confirm)
     }
 
     /// Does [`confirm`](Self::confirm) as a future, for any executor. If the future is dropped before it
@@ -256,36 +270,43 @@ impl LockGuard {
     ///
     /// As [`confirm`](Self::confirm).
     pub async fn confirm_async(&mut self) -> Result<(), ConfirmError> {
-        self.prolong_async(Engine::confirm).await
+        let operation = self.tracer().confirm(self.lock());
+        self.prolong_async(operation, Engine::confirm).await
     }
 
     /// Extends or confirms the lock, and waits on this thread as long as a lock of `ttl` may take.
-    fn prolong<E: NotProlonged + From<Refusal>>(
+    fn prolong<E: NotProlonged + From<Refusal> + Failure>(
         &mut self,
+        operation: Operation,
         ttl: Duration,
         ask: impl FnOnce(&mut Engine, Instant, &Lock) -> Result<RoundId, E>,
     ) -> Result<(), E> {
-        let since = clock::now();
-        let (lock, shared) = (self.lock(), self.redlock.shared());
-        let patience = shared.patience(ttl.max(lock.ttl()));
-        let mut until = since.saturating_add(patience);
-        if lock.has_known_end() {
-            until = until.min(lock.valid_until().saturating_add(GRACE));
-        }
-        let ask = |engine: &mut Engine, now| self.ask(engine, now, ask);
-        let outcome = shared.run(&Arc::new(Slot::new()), Some(until), ask)?;
-        self.finish_prolong(outcome, since)
+        operation.run(|operation| {
+            let since = clock::now();
+            let (lock, shared) = (self.lock(), self.redlock.shared());
+            let patience = shared.patience(ttl.max(lock.ttl()));
+            let mut until = since.saturating_add(patience);
+            if lock.has_known_end() {
+                until = until.min(lock.valid_until().saturating_add(GRACE));
+            }
+            let ask = |engine: &mut Engine, now| self.ask(engine, now, ask);
+            let outcome = shared.run(&Arc::new(Slot::new()), Some(until), ask)?;
+            self.finish_prolong(operation, outcome, since)
+        })
     }
 
-    async fn prolong_async<E: NotProlonged + From<Refusal>>(
+    async fn prolong_async<E: NotProlonged + From<Refusal> + Failure>(
         &mut self,
+        operation: Operation,
         ask: impl FnOnce(&mut Engine, Instant, &Lock) -> Result<RoundId, E>,
     ) -> Result<(), E> {
         let since = clock::now();
-        let reply = self
-            .redlock
-            .begin(|engine, now| self.ask(engine, now, ask))?;
-        self.finish_prolong(Some(reply.await), since)
+        let ask = |engine: &mut Engine, now| self.ask(engine, now, ask);
+        let outcome = match operation.enter(|| self.redlock.begin(ask)) {
+            Ok(reply) => Ok(operation.drive(reply).await),
+            Err(error) => Err(error),
+        };
+        operation.run(|operation| self.finish_prolong(operation, Some(outcome?), since))
     }
 
     /// Begins an operation on the lock, unless its loss was reported.
@@ -312,9 +333,16 @@ impl LockGuard {
     /// # Errors
     ///
     /// [`UnlockError::NotHeld`]: what the lock protected may have overlapped with another holder.
-    /// [`UnlockError::Unconfirmed`]: too few nodes answered. [`UnlockError::Forked`] and
+    /// [`UnlockError::Unconfirmed`]: too few nodes answered in that time, as may be on a busy machine; if the
+    /// lock was valid at the call, nobody else has had it and there is nothing to do
+    /// ([`manual::outcomes`](crate::manual::outcomes)). [`UnlockError::Forked`] and
     /// [`UnlockError::Closed`]: nothing was sent, and the keys end with their ttl.
-    pub fn unlock(mut self) -> Result<Released, UnlockError> {
+    pub fn unlock(self) -> Result<Released, UnlockError> {
+        let operation = self.tracer().release(self.lock());
+        operation.run(|_| self.release())
+    }
+
+    fn release(mut self) -> Result<Released, UnlockError> {
         let since = clock::now();
         let (lock, slot) = self.take_to_release()?;
         let shared = self.redlock.shared();
@@ -336,10 +364,17 @@ impl LockGuard {
     ///
     /// As [`unlock`](Self::unlock).
     pub async fn unlock_async(mut self) -> Result<Released, UnlockError> {
-        let (lock, slot) = self.take_to_release()?;
-        let begin = |core: &mut Core, slot: &_| core.release(slot, WaitsAs::Task, lock);
-        let reply = self.redlock.begin_with(slot, begin)?;
-        finish_unlock(reply.await)
+        let operation = self.tracer().release(self.lock());
+        let begin = || {
+            let (lock, slot) = self.take_to_release()?;
+            let begin = |core: &mut Core, slot: &_| core.release(slot, WaitsAs::Task, lock);
+            self.redlock.begin_with(slot, begin)
+        };
+        let outcome = match operation.enter(begin) {
+            Ok(reply) => Ok(operation.drive(reply).await),
+            Err(error) => Err(error),
+        };
+        operation.run(|_| finish_unlock(outcome?))
     }
 
     /// Detaches the lock from its handle, for another one ([`Redlock::adopt`]) or another process
@@ -369,6 +404,7 @@ impl LockGuard {
     /// Applies the outcome of an extension or a confirmation that began at `since`.
     fn finish_prolong<E: NotProlonged>(
         &mut self,
+        operation: &Operation,
         outcome: Option<Outcome>,
         since: Instant,
     ) -> Result<(), E> {
@@ -376,6 +412,7 @@ impl LockGuard {
         let unknown = match outcome.map(Outcome::event) {
             Some(Ok(event)) => {
                 prolong::<E>(lock, event, clock::now)?;
+                operation.has(lock);
                 match self.is_valid() {
                     true => return Ok(()),
                     false => ConfirmError::Expired,
@@ -403,6 +440,10 @@ impl LockGuard {
         Ok((lock, slot))
     }
 
+    fn tracer(&self) -> &Tracer {
+        &self.redlock.shared().tracer
+    }
+
     /// Returns the slot of the lock, to which its loss is reported.
     fn slot(&self) -> Arc<Slot> {
         match &self.slot {
@@ -419,7 +460,7 @@ impl LockGuard {
         }
     }
 
-    fn lock(&self) -> &Lock {
+    pub(crate) fn lock(&self) -> &Lock {
         self.lock.as_ref().expect("it is held until the guard goes")
     }
 }
@@ -429,7 +470,10 @@ impl Drop for LockGuard {
         if let Some(lock) = self.lock.take()
             && !self.redlock.shared().is_foreign()
         {
-            self.redlock.shared().give_back(self.slot.as_deref(), lock);
+            self.tracer().release(&lock).run(|_| {
+                self.redlock.shared().give_back(self.slot.as_deref(), lock);
+                Dropped
+            });
         }
     }
 }

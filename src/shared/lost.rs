@@ -1,6 +1,6 @@
 //! The signal that a lock is lost.
 //!
-//! A timer of the engine gives it a tick before the validity ends; an answer gives it when a majority of
+//! A timer of the engine gives it a millisecond before the validity ends; an answer gives it when a majority of
 //! the nodes says that the lock is gone. A thread that waits also looks at its own clock, so that the
 //! signal comes in time even if the thread that serves is held up.
 

@@ -138,6 +138,7 @@ use crate::config::{Config, LockOptions, Retry};
 use crate::driver::{Poller, Refusal, Reporter, Wire};
 use crate::engine::{Engine, usual_timeout};
 use crate::time::nanos;
+use crate::trace::Tracer;
 
 pub use self::at_risk::{AtRisk, Health};
 pub use self::build::Building;
@@ -192,6 +193,7 @@ struct Shared {
     /// Otherwise that of the farthest node, in nanoseconds, when the I/O thread last looked.
     distant_timeout: AtomicU64,
     retry: Retry,
+    tracer: Tracer,
 }
 
 impl Drop for Handle {
@@ -226,6 +228,7 @@ impl Shared {
             node_timeout: config.node_timeout(),
             distant_timeout: AtomicU64::new(0),
             retry: *config.retry(),
+            tracer: Tracer::new(config),
         };
         shared.learn_distance(distant);
         Ok(shared)

@@ -9,6 +9,7 @@ use super::slot::{Outcome, Slot};
 use super::{Redlock, Watch};
 use crate::driver::{Refusal, clock};
 use crate::engine::inspection::{InspectError, Inspection};
+use crate::engine::stats::Stats;
 use crate::engine::{self, Engine, Event, NodeStatus};
 use crate::error::{CheckError, ReinitError, TrustError};
 
@@ -53,15 +54,17 @@ impl Redlock {
     /// [`InspectError::Invalid`], [`InspectError::Saturated`], [`InspectError::Forked`],
     /// [`InspectError::Closed`]: nothing was sent.
     pub fn inspect(&self, resource: impl AsRef<[u8]>) -> Result<Inspection, InspectError> {
-        let since = clock::now();
         let (shared, resource) = (self.shared(), resource.as_ref());
-        let until = since.saturating_add(shared.patience(Duration::MAX));
-        let slot = Arc::new(Slot::new());
-        let ask = |engine: &mut Engine, now| engine.inspect(now, resource);
-        match shared.run(&slot, Some(until), ask)? {
-            Some(outcome) => finish_inspect(outcome),
-            None => Err(InspectError::NoQuorum(shared.reporter.pending(since))),
-        }
+        shared.tracer.inspect(resource).run(|_| {
+            let since = clock::now();
+            let until = since.saturating_add(shared.patience(Duration::MAX));
+            let slot = Arc::new(Slot::new());
+            let ask = |engine: &mut Engine, now| engine.inspect(now, resource);
+            match shared.run(&slot, Some(until), ask)? {
+                Some(outcome) => finish_inspect(outcome),
+                None => Err(InspectError::NoQuorum(shared.reporter.pending(since))),
+            }
+        })
     }
 
     /// Does [`inspect`](Self::inspect) as a future, for any executor. Nothing is sent before the first
@@ -74,8 +77,13 @@ impl Redlock {
         &self,
         resource: impl AsRef<[u8]>,
     ) -> Result<Inspection, InspectError> {
+        let operation = self.shared().tracer.inspect(resource.as_ref());
         let ask = |engine: &mut Engine, now| engine.inspect(now, resource.as_ref());
-        finish_inspect(self.begin(ask)?.await)
+        let outcome = match operation.enter(|| self.begin(ask)) {
+            Ok(reply) => Ok(operation.drive(reply).await),
+            Err(error) => Err(error),
+        };
+        operation.run(|_| finish_inspect(outcome?))
     }
 
     /// Watches `resource`: tells who holds it, and then each change, for operators and logs. See
@@ -115,9 +123,22 @@ impl Redlock {
         self.look().unwrap_or_default()
     }
 
+    /// Returns what this handle and its clones have done so far, and what they wait for: see [`Stats`]. Empty in
+    /// a forked child, and after a thread has panicked with the engine.
+    ///
+    /// Costs some microseconds and allocations, and no I/O: exporters may call it every second.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        let shared = self.shared();
+        let section = shared.check_process().and_then(|()| shared.enter());
+        section.map_or_else(|_| Stats::default(), |section| section.engine.stats())
+    }
+
     /// Returns `Ok` if a majority of the nodes would vote now, or else what an operator has to repair:
     /// a wrong password, a server of the wrong kind, a node that is down. Call it at the start of a
-    /// program, right after [`build`](crate::Builder::build).
+    /// program, right after [`build`](crate::Builder::build), and stop there if it is
+    /// [`CheckError::Unusable`]. [`CheckError::NoQuorum`] may pass: servers that were just started are in
+    /// quarantine for [`max_ttl`](crate::Builder::max_ttl), and a call that takes a lock waits for that.
     ///
     /// A missing permission is found by the first call that takes a lock
     /// ([`Unusable::Permission`](crate::Unusable)), because permissions depend on the name of the lock.
@@ -134,9 +155,15 @@ impl Redlock {
     /// down, silent, or in quarantine). [`CheckError::Forked`], [`CheckError::Closed`].
     ///
     /// ```no_run
-    /// # use shearline::Redlock;
+    /// use shearline::{CheckError, Redlock};
+    ///
     /// let redlock = Redlock::connect(["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"])?;
-    /// redlock.check()?; // "10.0.0.2:6379 unusable: it refuses the credentials; .."
+    /// match redlock.check() {
+    ///     Ok(()) => {}
+    ///     // "10.0.0.2:6379 unusable: it refuses the credentials; .."
+    ///     Err(error @ CheckError::Unusable(_)) => return Err(error.into()),
+    ///     Err(error) => eprintln!("no lock can be taken yet: {error}"),
+    /// }
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn check(&self) -> Result<(), CheckError> {
@@ -163,6 +190,11 @@ impl Redlock {
     /// every lock to disk before it answered, or no client uses locks yet. If that is wrong, two
     /// clients can hold the same lock. It ends this quarantine; the next restart begins another. With
     /// any guard but [`RestartGuard::Strict`](crate::RestartGuard) it holds for this handle alone.
+    ///
+    /// If this handle was asked for a lock with a [fencing token](crate::LockOptions::fenced) before (which was
+    /// refused, then), it also gives the node a floor for tokens, for all clients: at least the present time, and the
+    /// largest token that this handle has seen. That is what you vouch for: no older
+    /// token of the node is larger. A user without the keys `shearline:*` leaves no floor.
     ///
     /// With [`RestartGuard::Strict`](crate::RestartGuard) it is written to the node, and holds for all
     /// clients: the marker is updated without a barrier, and a standing barrier is removed. Other
@@ -193,7 +225,7 @@ impl Redlock {
         self.change(|engine| {
             let node = engine.node_at(address.as_ref());
             let node = node.ok_or(TrustError::UnknownNode)?;
-            engine.trust(clock::now(), node, run_id.as_ref())
+            clock::trust(engine, node, run_id.as_ref())
         })?
     }
 
@@ -218,7 +250,7 @@ impl Redlock {
     /// # Ok::<(), shearline::BuildError>(())
     /// ```
     pub fn trust_nodes(&self) -> Vec<String> {
-        let trusted = self.change(|engine| engine.trust_all(clock::now()));
+        let trusted = self.change(|engine| clock::trust_all(engine, clock::now()));
         trusted.unwrap_or_default()
     }
 
@@ -267,12 +299,14 @@ impl Redlock {
     /// ```
     pub fn reinit(&self) -> Result<(), ReinitError> {
         let shared = self.shared();
-        let outcome = shared.run(&Arc::new(Slot::new()), None, Engine::reinit)?;
-        let outcome = outcome.expect("it is waited for without end");
-        let Event::Reinitialised { result, .. } = outcome.event()? else {
-            unreachable!("the outcome of a change of the cluster is that of another operation")
-        };
-        result
+        shared.tracer.reinit().run(|_| {
+            let outcome = shared.run(&Arc::new(Slot::new()), None, Engine::reinit)?;
+            let outcome = outcome.expect("it is waited for without end");
+            let Event::Reinitialised { result, .. } = outcome.event()? else {
+                unreachable!("the outcome of a change of the cluster is that of another operation")
+            };
+            result
+        })
     }
 }
 

@@ -22,6 +22,7 @@ use crate::engine::{Engine, Event, Request, RoundId};
 use crate::error::LockError;
 use crate::quorum::Lock;
 use crate::time::Instant;
+use crate::trace::Operation;
 
 /// A lock handle for all threads and tasks of a program. Cloning it is cheap.
 ///
@@ -203,6 +204,15 @@ impl Redlock {
     }
 
     fn acquire(&self, request: &Request<'_>) -> Result<LockGuard, LockError> {
+        let operation = self.shared().tracer.acquire(request);
+        operation.run(|operation| self.acquire_within(operation, request))
+    }
+
+    fn acquire_within(
+        &self,
+        operation: &Operation,
+        request: &Request<'_>,
+    ) -> Result<LockGuard, LockError> {
         let since = clock::now();
         let (shared, options) = (self.shared(), request.options);
         let wait = options.wait_allowed(&shared.retry);
@@ -212,8 +222,10 @@ impl Redlock {
         };
         let until = until.map(|wait| since.saturating_add(wait));
         let slot = Arc::new(Slot::new());
-        let outcome = shared.run(&slot, until, |engine, now| engine.acquire(now, request))?;
-        self.finish_lock(slot, outcome, since)
+        let outcome = shared.run(&slot, until, |engine, now| {
+            clock::acquire(engine, now, request)
+        })?;
+        self.finish_lock(operation, slot, outcome, since)
     }
 
     /// Does [`lock`](Self::lock) as a future, for any executor.
@@ -318,6 +330,7 @@ impl Redlock {
 
     pub(super) fn finish_lock(
         &self,
+        operation: &Operation,
         slot: Arc<Slot>,
         outcome: Option<Outcome>,
         since: Instant,
@@ -331,6 +344,7 @@ impl Redlock {
         };
         let lock = result?;
         let granted = lock.voters();
+        operation.made(slot.attempts());
         let guard = LockGuard::new(self.clone(), slot, lock);
         // The clock is read last. If the guard is dropped here, its lock is released.
         match guard.is_valid() {

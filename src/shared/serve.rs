@@ -93,12 +93,14 @@ impl Shared {
         let wake = core.leave();
         let offered = core.offered_now.take();
         let progress = (core.awaiting != 0).then_some((core.written, core.put_back));
-        let batch = core.callers.has_deliveries().then(|| {
+        let events = self.tracer.collect(&mut core.engine);
+        let batch = (core.callers.has_deliveries() || events.is_some()).then(|| {
             let mut batch = self.spare.try_lock().map_or_else(
                 |_| Batch::default(), // Another thread delivers too.
                 |mut spare| core::mem::take(&mut *spare),
             );
             core.callers.take_deliveries(&mut batch.deliveries);
+            batch.wakers.extend(events);
             batch
         });
         drop(locked);

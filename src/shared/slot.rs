@@ -24,9 +24,10 @@ use super::Shared;
 use super::monitor::Monitor;
 use super::tenure::Tenure;
 use crate::driver::{Refusal, clock};
-use crate::engine::Event;
+use crate::engine::{Engine, Event};
 use crate::quorum::Lock;
 use crate::time::Instant;
+use crate::trace::Attempts;
 
 /// How an operation has ended.
 #[derive(Debug)]
@@ -81,6 +82,8 @@ struct State {
     offered: bool,
     /// The thread that waits is to wake the I/O thread, once it is awake itself.
     unparks: bool,
+    /// Of the acquisition.
+    attempts: Attempts,
 }
 
 #[derive(Debug)]
@@ -106,6 +109,7 @@ impl Slot {
                 sleeps: false,
                 offered: false,
                 unparks: false,
+                attempts: Attempts::new(),
             }),
             tenure: Tenure::new(),
         }
@@ -123,6 +127,25 @@ impl Slot {
         let mut state = self.state.lock();
         state.phase = Phase::Waiting;
         state.offered = false;
+    }
+
+    // ----- for spans ------------------------------------------------------------------------
+
+    /// Stores how many attempts the acquisition has made whose outcome `engine` has told last.
+    #[inline]
+    pub(super) fn note_attempts(&self, engine: &Engine) {
+        if cfg!(feature = "tracing") {
+            self.state.lock().attempts = Attempts::of(engine);
+        }
+    }
+
+    /// Returns what was stored last.
+    #[inline]
+    pub(super) fn attempts(&self) -> Attempts {
+        match cfg!(feature = "tracing") {
+            true => self.state.lock().attempts,
+            false => Attempts::new(),
+        }
     }
 
     // ----- the thread that delivers ---------------------------------------------------------

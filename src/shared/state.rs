@@ -17,6 +17,7 @@ use crate::engine::{Engine, Input, RoundId};
 use crate::error::UnlockError;
 use crate::quorum::Lock;
 use crate::time::Instant;
+use crate::trace;
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -137,6 +138,7 @@ impl Core {
         self.engine.detach(clock::now(), lock)
     }
 
+    /// Adopts `lock`, whose loss is reported to `slot`.
     pub(super) fn adopt(&mut self, slot: &Arc<Slot>, lock: Lock) -> Lock {
         let lock = self.engine.adopt(clock::now(), lock);
         self.callers.watch(slot, &lock);
@@ -147,6 +149,9 @@ impl Core {
     pub(super) fn cancel(&mut self, round: RoundId) -> bool {
         let is_open = self.callers.close(round);
         if is_open {
+            if let Some((lock, until)) = self.engine.about_to_be_told(round) {
+                self.callers.ends_by(lock, until);
+            }
             self.engine.cancel(clock::now(), round);
             self.ask();
         }
@@ -181,7 +186,9 @@ impl Core {
         }
         if self.tick && !wire.is_unread() {
             self.tick = false;
-            self.engine.handle(clock::now(), Input::Tick);
+            let now = clock::now();
+            self.engine.handle(now, Input::Tick);
+            trace::look(&mut self.engine, now);
         }
         self.copied = self.asked;
         let callers = &mut self.callers;

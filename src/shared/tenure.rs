@@ -125,6 +125,12 @@ impl Tenure {
         self.valid_until.store(until.as_nanos(), Ordering::Release);
     }
 
+    /// Records that the lock is valid until `until` at most, as [`ends`](Self::ends) does.
+    pub(super) fn ends_by(&self, until: Instant) {
+        self.valid_until
+            .fetch_min(until.as_nanos(), Ordering::AcqRel);
+    }
+
     /// Wakes the threads that sleep until the end.
     pub(super) fn look_again(&self) {
         let listeners = self.listeners();

@@ -11,6 +11,8 @@
 
 use alloc::vec::Vec;
 
+use crate::slab::make_room;
+
 /// A member of a ring: first the slots, then everything that can wait in them.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 struct Member(u32);
@@ -88,12 +90,22 @@ impl<const SLOTS: usize> Rings<SLOTS> {
     }
 
     fn set(&mut self, member: Member, neighbours: Neighbours) {
-        if member.0 as usize == self.0.len() {
-            assert!(member.0 != u32::MAX, "a wheel has at most 2^32 - 1 members");
-            self.0.push(neighbours);
-        } else {
-            *self.at_mut(member) = neighbours;
+        match member.0 as usize == self.0.len() {
+            true => self.grow(neighbours),
+            false => *self.at_mut(member) = neighbours,
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self, neighbours: Neighbours) {
+        let members = self.0.len();
+        assert!(
+            members != u32::MAX as usize,
+            "a wheel has at most 2^32 - 1 members"
+        );
+        make_room(&mut self.0);
+        self.0.push(neighbours);
     }
 }
 

@@ -59,8 +59,10 @@ struct Timer<T> {
     value: T,
 }
 
-/// A tick, stored so that zero is left over: the slab tells a vacant place by it and needs no flag.
+/// A tick, stored so that zero is left over: the slab tells a vacant place by it and needs no flag. Packed, so
+/// that no room is lost beside values of four bytes and their multiples.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[repr(Rust, packed(4))]
 struct Tick(NonZeroU64);
 
 impl Tick {
@@ -70,18 +72,20 @@ impl Tick {
     }
 
     const fn get(self) -> u64 {
-        self.0.get().wrapping_sub(1)
+        let Self(tick) = self;
+        tick.get().wrapping_sub(1)
     }
 }
 
 // Beside the value a key's generation and a tick, and nothing else.
 const _: () = assert!(size_of::<slab::Place<Timer<u64>>>() <= 24);
+const _: () = assert!(size_of::<slab::Place<Timer<[u32; 3]>>>() <= 24);
 
 impl<T> Wheel<T> {
     /// A wheel without timers that stands at `start`.
     ///
     /// It takes three kilobytes, and for each timer that is armed at the same time the size of `T`
-    /// and twenty-four bytes.
+    /// and twenty bytes, in whole words if `T` is aligned to these.
     #[must_use]
     pub fn new(start: Instant) -> Self {
         Self {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use shearline::{ExtendError, InvalidRequest, LockOptions, NodeOutcome};
 
-use crate::face::{Which, await_ready, over, shared};
+use crate::face::{Face, Which, await_ready, over, shared};
 use crate::servers::{self, BRIEF, LONG, PATIENCE, SILENT, eventually};
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -68,6 +68,7 @@ fn a_failed_extension_leaves_the_lock_as_it_was() {
     let builder = over(&cluster).node_timeout(SILENT);
     let redlock = builder.build().expect("valid");
     await_ready(|| redlock.nodes());
+    Face::Shared(redlock.clone()).ask_all();
     let mut guard = redlock.try_lock("failed", LONG).expect("free");
     let token = guard.token().to_vec();
     eventually("all three have it", || {

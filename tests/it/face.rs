@@ -8,7 +8,7 @@ use shearline::{
     Report, UnlockError,
 };
 
-use crate::servers::{Cluster, eventually, within_patience};
+use crate::servers::{Cluster, LONG, eventually, is_without_scripts, permitted, within_patience};
 
 /// Which face.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -23,6 +23,7 @@ impl Which {
     /// Builds the face, and waits for the nodes that are slower than the majority.
     #[track_caller]
     pub(crate) fn build(self, builder: Builder) -> Face {
+        let builder = permitted(builder);
         let mut face = match self {
             Self::Shared => Face::Shared(builder.build().expect("a good configuration")),
             Self::Local => Face::Local(Box::new(
@@ -33,6 +34,7 @@ impl Which {
             face.settle();
             face.nodes()
         });
+        face.ask_all();
         face
     }
 
@@ -50,7 +52,7 @@ const CALM: Duration = Duration::from_secs(5);
 /// Stories about silent nodes set their own; stories about default timeouts do not use this.
 pub(crate) fn at(urls: impl IntoIterator<Item = impl AsRef<str>>) -> Builder {
     let builder = Redlock::builder().nodes(urls);
-    builder.node_timeout(CALM).connect_timeout(CALM)
+    permitted(builder.node_timeout(CALM).connect_timeout(CALM))
 }
 
 /// The same over all nodes of the cluster.
@@ -63,6 +65,7 @@ pub(crate) fn over(cluster: &Cluster) -> Builder {
 pub(crate) fn shared(cluster: &Cluster) -> Redlock {
     let redlock = over(cluster).build().expect("a good configuration");
     await_met(|| redlock.nodes());
+    Face::Shared(redlock.clone()).ask_all();
     redlock
 }
 
@@ -105,6 +108,27 @@ pub(crate) enum Held {
 }
 
 impl Face {
+    /// Takes locks until each node that is ready has granted one, where no scripts are used: a node is asked
+    /// first how it releases them, and the first lock may stand without one that answers after the others.
+    pub(crate) fn ask_all(&mut self) {
+        if !is_without_scripts() {
+            return;
+        }
+        let asked = within_patience(|| {
+            if let Ok(lock) = self.try_lock("warm up", LONG) {
+                let _ = self.unlock(lock);
+            }
+            self.settle();
+            let nodes = self.nodes();
+            let quiet = |node: &NodeStatus| node.in_flight == 0 && node.owed == 0;
+            let asked = |node: &NodeStatus| {
+                node.state != NodeState::Ready || 0 < node.grants && quiet(node)
+            };
+            nodes.iter().all(asked).then_some(())
+        });
+        asked.expect("each node that is ready grants a lock");
+    }
+
     pub(crate) fn try_lock(
         &mut self,
         resource: impl AsRef<[u8]>,

@@ -27,7 +27,12 @@ pub(crate) fn in_child(
     // SAFETY: The child runs no other thread. Of the locks that another thread may have held at the
     // fork it takes only the allocator's, which the C library handles.
     unsafe {
-        command.pre_exec(move || story().map_err(io::Error::other));
+        // Only a number of the error comes back to the parent.
+        command.pre_exec(move || {
+            story()
+                .inspect_err(|why| eprintln!("{why}"))
+                .map_err(io::Error::other)
+        });
     }
     let mut child = command
         .spawn()

@@ -21,6 +21,8 @@
 mod background;
 mod canary;
 #[cfg(feature = "cli")]
+mod command;
+#[cfg(feature = "cli")]
 mod demo;
 mod executor;
 mod face;
@@ -42,6 +44,7 @@ mod embedded;
 mod endings;
 mod extend;
 mod faults;
+mod fencing;
 mod fork;
 mod frozen;
 mod guard;
@@ -63,12 +66,14 @@ mod slow;
 #[cfg(target_os = "linux")]
 mod soak;
 mod stalls;
+mod stats;
 mod strict;
 #[cfg(target_os = "linux")]
 mod suspend;
 mod threads;
 #[cfg(feature = "tls")]
 mod tls;
+mod troubles;
 mod truth_table;
 mod unlock;
 mod valkey;

@@ -17,8 +17,11 @@ use shearline::{
 };
 
 use crate::executor::{all, block_on};
-use crate::face::Which;
-use crate::servers::{Cluster, End, LONG, Mischief, Options, Proxy, Way as Direction, eventually};
+use crate::face::{Face, Which};
+use crate::servers::{
+    Cluster, End, LONG, Mischief, Options, Proxy, Way as Direction, eventually, is_without_scripts,
+    permitted,
+};
 
 /// Attempts of one kind that are under way together.
 const TOGETHER: usize = 100;
@@ -132,12 +135,12 @@ impl Field {
 
     fn builder(&self) -> shearline::Builder {
         let soon = Duration::from_millis(1)..=Duration::from_millis(4);
-        Redlock::builder()
+        let builder = Redlock::builder()
             .nodes(self.proxies.iter().map(Proxy::url))
             .node_timeout(NODE_TIMEOUT)
             .dead_after(NODE_TIMEOUT)
-            .restart_guard(RestartGuard::Off)
-            .retry(Retry::new(32, soon))
+            .restart_guard(RestartGuard::Off);
+        permitted(builder.retry(Retry::new(32, soon)))
     }
 
     fn strike(&self, victims: &[usize], fate: Fate) {
@@ -245,6 +248,8 @@ fn story(options: &Options, victims: &[usize], fates: &[Fate], moments: &[Moment
     let redlock = field.builder().build().expect("a good configuration");
     let nodes = || redlock.nodes();
     field.assert_tidy(0, nodes, "in the beginning");
+    Face::Shared(redlock.clone()).ask_all();
+    field.assert_tidy(0, nodes, "when all were asked");
     let mut others: Vec<LockGuard> = (0..OTHERS)
         .map(|number| redlock.lock(format!("other:{number}"), LONG).expect("free"))
         .collect();
@@ -341,7 +346,11 @@ fn one_after_the_other(moment: Moment) {
     let field = Field::new(&Options::redis());
     let at_once = Retry::new(32, Duration::ZERO..=Duration::from_micros(100));
     let local = field.builder().retry(at_once).build_local();
-    let mut local = local.expect("a good configuration");
+    let mut face = Face::Local(Box::new(local.expect("a good configuration")));
+    face.ask_all();
+    let Face::Local(mut local) = face else {
+        unreachable!("it was made here")
+    };
     for time in 0..TIMES {
         let victims = &[1, 3][..=time % 2];
         let fate = STOPPED[time / 2 % 2];
@@ -425,12 +434,16 @@ fn owed_releases_go_first_on_the_next_connection() {
                 // A release that was still sent on the old connection was not answered; and the
                 // test checks the key itself.
                 Some("HELLO" | "EVALSHA" | "EXISTS") => {}
+                // Without scripts an empty transaction goes before the one that releases.
+                Some("MULTI" | "EXEC") if is_without_scripts() => {}
                 _ => break line,
             }
         };
-        assert!(
-            first.contains(r#""EVAL""#) && first.contains(&key),
-            "{first}"
-        );
+        let releases: &[&str] = match is_without_scripts() {
+            true => &[r#""WATCH""#, r#""IFEQ""#],
+            false => &[r#""EVAL""#],
+        };
+        let is_release = releases.iter().any(|word| first.contains(word));
+        assert!(is_release && first.contains(&key), "{first}");
     }
 }

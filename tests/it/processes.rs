@@ -52,6 +52,9 @@ fn second_process() {
             // Like a `main` that returns: no other thread gets a chance to run.
             process::exit(0);
         }
+        "fenced" => {
+            crate::fencing::take(&redlock, Path::new(&env::var_os(INPUT).expect("a path")));
+        }
         "confirm" => crate::confirm::second_process(&redlock, &env::var(INPUT).expect("the lock")),
         "hold" => crate::delay::hold(
             nodes.split(','),

@@ -132,6 +132,21 @@ fn the_acl_line_of_a_strict_guard_suffices_and_is_the_least() {
     }
 }
 
+/// Where no scripts are used, because the handle was told so or finds it out. What is tried is the life of a lock.
+#[test]
+fn the_acl_line_without_scripts_suffices_and_is_the_least() {
+    let server = Server::start();
+    let line = acl_line_without_scripts();
+    tried_without_scripts(&server, &line).expect("it suffices");
+    let dispensable = ["+info", "+time", "+client|tracking", "+client|caching"];
+    for command in line.split(' ').filter(|word| word.starts_with('+')) {
+        let words: Vec<&str> = line.split(' ').filter(|word| *word != command).collect();
+        let tried = tried_without_scripts(&server, &words.join(" "));
+        let fine = dispensable.contains(&command);
+        assert_eq!(tried.is_ok(), fine, "without {command}: {tried:?}");
+    }
+}
+
 /// `lib.rs` says where everything lives.
 #[test]
 fn every_room_is_on_the_map() {
@@ -173,6 +188,18 @@ fn tried(server: &Server, acl: &str) -> Result<(), Box<dyn Error>> {
     live(&mut at([url]).build_local()?, &mut admin)
 }
 
+fn tried_without_scripts(server: &Server, acl: &str) -> Result<(), Box<dyn Error>> {
+    let mut admin = server.raw();
+    forget(&mut admin);
+    admin.run(acl);
+    let url = server.url_with(&format!("locker:{PASSWORD}"));
+    for told in [true, false] {
+        let builder = at([url.clone()]).without_scripts(told);
+        live(&mut builder.build_local()?, &mut admin)?;
+    }
+    Ok(())
+}
+
 fn live(local: &mut LocalRedlock, admin: &mut Raw) -> Result<(), Box<dyn Error>> {
     for scripts_are_known in [true, false] {
         let mut lock = local.try_lock("lock:acl", LONG / 2)?;
@@ -195,17 +222,23 @@ fn forget(admin: &mut Raw) {
 
 /// The permissions that every user needs. `manual::permissions` is their only source.
 pub(crate) fn acl_line() -> String {
-    let [line, _] = acl_lines();
+    let [line, ..] = acl_lines();
     line
 }
 
 /// The additional permissions of a strict guard.
 fn strict_acl_line() -> String {
-    let [_, line] = acl_lines();
+    let [_, line, _] = acl_lines();
     line
 }
 
-fn acl_lines() -> [String; 2] {
+/// What a user needs where no scripts are used.
+pub(crate) fn acl_line_without_scripts() -> String {
+    let [.., line] = acl_lines();
+    line
+}
+
+fn acl_lines() -> [String; 3] {
     let lines = |text: &str| -> Vec<String> {
         text.lines()
             .map(|line| line.trim_start_matches("//! "))
@@ -216,7 +249,9 @@ fn acl_lines() -> [String; 2] {
     let page = read("src/manual/permissions.rs").expect("it is there");
     let everywhere = texts().concat();
     assert_eq!(lines(&page), lines(&everywhere), "they have another source");
-    lines(&page).try_into().expect("one line, and one more")
+    lines(&page)
+        .try_into()
+        .expect("one line, one more, and one without scripts")
 }
 
 /// The pages in Markdown, by their paths.
@@ -279,11 +314,17 @@ fn anchor(heading: &str) -> String {
 
 /// The README and the pages of the manual.
 fn texts() -> Vec<String> {
-    let manual = fs::read_dir(root().join("src/manual")).expect("it is there");
-    let mut texts = vec![read("README.md").expect("it is there")];
-    texts
-        .extend(manual.map(|page| fs::read_to_string(page.expect("listed").path()).expect("text")));
-    texts
+    let folders = ["src/manual", "src/manual/coming_from"];
+    let pages = folders.into_iter().flat_map(|folder| {
+        let entries = fs::read_dir(root().join(folder)).expect("it is there");
+        entries.map(|entry| entry.expect("listed").path())
+    });
+    let pages = pages.filter(|path| path.extension().is_some_and(|end| end == "rs"));
+    [root().join("README.md")]
+        .into_iter()
+        .chain(pages)
+        .map(|path| fs::read_to_string(path).expect("text"))
+        .collect()
 }
 
 fn tests_named_in(text: &str) -> impl Iterator<Item = &str> {

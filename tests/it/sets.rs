@@ -9,7 +9,7 @@ use shearline::{
 };
 
 use crate::executor::block_on;
-use crate::face::{Face, Held, Which, over, shared};
+use crate::face::{Face, Held, Which, await_ready, over, shared};
 use crate::processes::{finish, hex, start, unhex};
 use crate::servers::{self, BRIEF, Cluster, LONG, Options, eventually};
 use crate::strict::{strict, trusting};
@@ -34,6 +34,7 @@ fn held(result: Result<Held, LockError>) -> Report {
 /// Takes all of `keys`, and waits until every node has them.
 #[track_caller]
 fn take_on_all(cluster: &Cluster, face: &mut Face, keys: &[String], ttl: Duration) -> Held {
+    face.await_ready();
     let lock = face.try_lock_all(keys, ttl).expect("free");
     for key in keys {
         all_have(cluster, face, key, 3);
@@ -99,6 +100,8 @@ fn a_plain_lock_on_one_name_keeps_a_set_out_and_leaves_the_others_free() {
             let keys = keys(which, ["x", "y", "z"]);
             let plain = Redlock::builder().nodes(cluster.urls()).owner("plain");
             let plain = plain.build().expect("a good configuration");
+            await_ready(|| plain.nodes());
+            Face::Shared(plain.clone()).ask_all();
             let single = plain.try_lock(&keys[1], LONG).expect("free");
             all_have(&cluster, &mut face, &keys[1], 3);
             let report = held(face.try_lock_all(&keys, LONG));

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use shearline::{LockError, NodeStatus, Redlock};
 
-use crate::face::{Face, Which};
-use crate::servers::{self, Cluster, LONG, Mischief, Proxy, Way, eventually};
+use crate::face::{Face, Which, at};
+use crate::servers::{self, Cluster, End, LONG, Mischief, Proxy, Way, encrypted, eventually};
 
 const TTL: Duration = Duration::from_millis(200);
 const LATE: Duration = Duration::from_millis(300);
@@ -131,5 +131,34 @@ fn one_slow_node_of_three_does_not_matter() {
             .expect("two of three answer in time");
         face.unlock(lock).expect("two of three answer in time");
         face.assert_gone(&cluster, "late");
+    }
+}
+
+/// A node votes again two round trips after TCP has connected anew, and three with TLS, whose own is the
+/// third: who we are is asked first, everything else at once.
+#[test]
+fn a_node_is_back_after_few_round_trips() {
+    let (_cluster, proxies) = late();
+    let expected = if encrypted::is_on() { 3 } else { 2 };
+    for which in Which::BOTH {
+        let mut face = which.build(at(proxies.iter().map(Proxy::url)));
+        face.await_ready();
+        delay(&proxies, Duration::from_millis(100));
+        for proxy in &proxies {
+            proxy.cut(End::Rst);
+        }
+        // Only now does a node that is ready mean the next connection.
+        eventually("the nodes are asked anew", || {
+            face.settle();
+            proxies
+                .iter()
+                .all(|proxy| proxy.rounds() >= expected)
+                .then_some(())
+        });
+        face.await_ready();
+        for proxy in &proxies {
+            assert_eq!(proxy.rounds(), expected, "besides TCP's own");
+        }
+        delay(&proxies, Duration::ZERO);
     }
 }

@@ -9,7 +9,7 @@ use shearline::engine::Event;
 use shearline::{Found, InspectError, Inspection, Redlock, Watch};
 
 use crate::executor::block_on;
-use crate::face::{await_ready, over};
+use crate::face::{Face, await_ready, over};
 use crate::servers::{Cluster, LONG, Options, Raw};
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -28,6 +28,7 @@ fn quiet(cluster: &Cluster) -> Redlock {
     let builder = over(cluster).watch_clocks(false).owner("billing-7");
     let redlock = builder.build().expect("valid");
     await_ready(|| redlock.nodes());
+    Face::Shared(redlock.clone()).ask_all();
     redlock
 }
 

@@ -104,6 +104,8 @@ pub(crate) struct Path {
     pub(crate) opened_shown: Instant,
     /// Answers to the last requests of the handshake, and whether it goes on after them.
     loads: u32,
+    /// How many such answers there are in a handshake.
+    last: u32,
     joins: bool,
     /// Why connections have ended so far.
     reasons: Vec<LinkError>,
@@ -209,6 +211,7 @@ impl Path {
         backoff: Backoff::NEW,
         opened_shown: Instant::ZERO,
         loads: 0,
+        last: SCRIPTS,
         joins: false,
         reasons: Vec::new(),
         worst_trip: 0,
@@ -226,7 +229,7 @@ impl Path {
             (Verb::Load, _) if self.joins => false,
             (Verb::Load, _) => {
                 self.loads += 1;
-                self.loads == SCRIPTS
+                self.loads == self.last
             }
             (Verb::Join, Said::One) => self.ready_at == NEVER,
             _ => false,
@@ -320,7 +323,8 @@ impl Client {
             .retry(Retry::new(TRIES, rest))
             .dead_after(Duration::from_millis(plan.dead_after))
             .lock_delay(Duration::from_millis(plan.lock_delay))
-            .watch_clocks(plan.watch);
+            .watch_clocks(plan.watch)
+            .without_scripts(plan.is_bare());
         builder = match plan.guard {
             Guard::Off => builder.restart_guard(RestartGuard::Off),
             Guard::Observed => builder.max_ttl(Duration::from_millis(plan.max_life())),
@@ -347,7 +351,12 @@ impl Client {
         // No node was ever used.
         let to_trust = if trusts { world.plan.nodes } else { 0 };
         let joins = world.plan.guard == Guard::Strict;
-        let path = |_| Path { joins, ..Path::NEW };
+        let last = if world.plan.is_bare() { 1 } else { SCRIPTS };
+        let path = |_| Path {
+            joins,
+            last,
+            ..Path::NEW
+        };
         let rest = world.plan.rest;
         let users = (0..world.plan.resources * world.plan.users)
             .map(|_| User::new(shown, world.now + world.entropy.span(rest)))

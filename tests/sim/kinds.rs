@@ -5,6 +5,7 @@
 //! oracle hears them. Here is a world for each such meeting. `mutations` says which breakage is looked for
 //! in which; without any, no oracle objects to these worlds either.
 
+use crate::bare::{BARE, BARE_KEEPING};
 use crate::case::Kind;
 use crate::clock::{MICRO, MILLI, SECOND};
 use crate::delaying::DELAYING;
@@ -19,9 +20,29 @@ use crate::watching::WATCHING;
 const FEW: u32 = 10_000;
 
 /// All that can be chosen by name.
-pub(crate) const KINDS: [Kind; 20] = [
-    NARROW, ALONE, INSPECTING, KEEPING, OUTAGES, STEPPED, RAISED, CRAMPED, EXTENDED, INHERITED,
-    FORGOTTEN, FLUSHED, STOPPED, ASLEEP, GIVEN_UP, CROWDED, RIVALS, DELAYING, WATCHING, SETS,
+pub(crate) const KINDS: [Kind; 22] = [
+    NARROW,
+    ALONE,
+    INSPECTING,
+    KEEPING,
+    OUTAGES,
+    STEPPED,
+    RAISED,
+    CRAMPED,
+    EXTENDED,
+    INHERITED,
+    FORGOTTEN,
+    FLUSHED,
+    STOPPED,
+    ASLEEP,
+    GIVEN_UP,
+    CROWDED,
+    RIVALS,
+    DELAYING,
+    WATCHING,
+    SETS,
+    BARE,
+    BARE_KEEPING,
 ];
 
 pub(crate) const fn kind(name: &'static str, draw: fn(&mut Entropy) -> Plan) -> Kind {
@@ -342,13 +363,13 @@ mod tests {
     /// Histories of each kind.
     const SEEDS: u64 = 40;
 
-    /// `INSPECTING` and `WATCHING` have tests of their own (in `oracle`), and so has `NARROW` (`mutations`), which
-    /// only a build with mutations has.
+    /// `INSPECTING` and `WATCHING` have tests of their own (in `oracle`), and so have the bare ones (in `bare`),
+    /// and `NARROW` (`mutations`), which only a build with mutations has.
     #[test]
     fn kinds_for_one_purpose_keep_their_promises() {
         let mut bad = 0;
         for kind in KINDS {
-            if [NARROW, INSPECTING, WATCHING]
+            if [NARROW, INSPECTING, WATCHING, BARE, BARE_KEEPING]
                 .map(|kind| kind.name)
                 .contains(&kind.name)
             {

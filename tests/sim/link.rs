@@ -7,6 +7,7 @@ use shearline::engine::NodeId;
 use shearline::resp::Inbox;
 use shearline::{Instant, LinkError};
 
+use crate::bare::Transaction;
 use crate::clock::{NEVER, Time};
 use crate::oracle::{Answer, Process};
 use crate::written::{Writing, Written};
@@ -156,6 +157,7 @@ pub(crate) struct Conn {
     pub(crate) database: u32,
     /// The server has said that it serves no locks.
     pub(crate) turned_down: bool,
+    pub(crate) transaction: Transaction,
 }
 
 /// The client's end.
@@ -267,6 +269,7 @@ impl Conn {
             times: 0,
             database: 0,
             turned_down: false,
+            transaction: Transaction::default(),
         }
     }
 

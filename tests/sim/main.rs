@@ -8,7 +8,8 @@
 //!
 //! [`replay`] lists the other variables.
 //!
-//! In one world in six the servers carry markers ([`plan::Plan::marked`], `RestartGuard::Strict`):
+//! One world in four has no scripts ([`bare`]): servers refuse them, and clients do without. In one world
+//! in six the servers carry markers ([`plan::Plan::marked`], `RestartGuard::Strict`):
 //! all of them are the embedded store, which runs the scripts. There servers are also flushed,
 //! replaced by a replica that is behind, and told to follow another and back, while connections
 //! last. Markers and barriers are deleted, operators trust nodes (never wrongly), and some clients
@@ -17,6 +18,7 @@
 //! server when it was executed.
 
 pub(crate) mod assumptions;
+pub(crate) mod bare;
 pub(crate) mod case;
 pub(crate) mod client;
 pub(crate) mod clock;

@@ -81,6 +81,9 @@ pub(crate) struct Plan {
 
     // Of servers.
     pub(crate) kinds: Kinds,
+    /// They refuse scripts, and clients use none, unless something else here needs them: see
+    /// [`is_bare`](Self::is_bare).
+    pub(crate) bare: bool,
     /// They do not permit the native release that they know.
     pub(crate) native_refused: bool,
     /// Clients have to give a password.
@@ -283,6 +286,7 @@ impl Plan {
                 Kinds::Newest,
                 Kinds::Old,
             ]),
+            bare: false,
             native_refused: entropy.pick(&[false, false, true]),
             // Strangers have no password and know no database.
             credentials: entropy.pick(&[false, false, true]) && strangers == 0,
@@ -529,6 +533,7 @@ impl Plan {
             tear: 0,
             window: 1 << 20,
             kinds: Kinds::Redis,
+            bare: false,
             native_refused: false,
             credentials: false,
             database: 0,

@@ -13,6 +13,7 @@ use shearline::embedded::{Flavour, Store};
 use shearline::resp::{self, Inbox, Limits, Value};
 use shearline::{BARRIER_KEY, Instant, MARKER_KEY};
 
+use crate::bare;
 use crate::clock::{Clock, MILLI, SECOND, Time};
 use crate::faults::Fault;
 use crate::link::{Conn, FarState, Way};
@@ -20,7 +21,7 @@ use crate::oracle::{
     Answer, Command, Deed, Fence, Said, Token, Verb, is_fenced_set, is_inspection, millis,
     number_in, token_of,
 };
-use crate::plan::Kinds;
+use crate::plan::{Kinds, Plan};
 use crate::stranger;
 use crate::trace::{self, Place};
 use crate::world::{Event, World};
@@ -30,7 +31,7 @@ use crate::written::Writing;
 const READ_BYTES: usize = 16 << 10;
 
 /// The most words of a command here.
-const WORDS_MAX: usize = 3 + 3 * 64;
+const WORDS_MAX: usize = 3 + 256;
 
 /// The digests of the script that extends many locks at once, and of that which extends one.
 const EXTEND_EACH: &[u8] = b"596fd22d337b992de780f8a40edaf2091b27debb";
@@ -121,13 +122,16 @@ pub(crate) const MOODS: [Mood; 10] = [
 ];
 
 impl Server {
-    pub(crate) fn new(number: usize, kinds: Kinds, clock: Clock) -> Self {
+    pub(crate) fn new(number: usize, plan: &Plan, clock: Clock) -> Self {
         let mut store = Store::new(number as u64, Instant::ZERO);
+        let kinds = plan.kinds;
         let kind = match kinds {
             Kinds::Mixed => [Kinds::Redis, Kinds::Valkey, Kinds::Old, Kinds::Newest][number % 4],
             Kinds::Redis | Kinds::Valkey | Kinds::Newest | Kinds::Old => kinds,
         };
-        if kind == Kinds::Valkey {
+        if plan.is_bare() {
+            bare::strip(&mut store, number, kind);
+        } else if kind == Kinds::Valkey {
             store.set_flavour(Flavour::Valkey);
         }
         Self {
@@ -223,13 +227,17 @@ impl Mood {
         let present = present || set;
         let reads = verb == Verb::Confirm;
         let handshake = is(&[b"HELLO", b"AUTH", b"INFO"]);
+        // Of a transaction, and what is done in none: servers run these while they load or are busy.
+        let around = is(&[b"MULTI", b"EXEC", b"WATCH"]);
         match self {
             Self::Fine | Self::Doubtful | Self::Garbled | Self::Locked => None,
-            Self::Cluster if verb.is_of_locks() => Some(b"-MOVED 3999 127.0.0.1:6381\r\n"),
+            Self::Cluster if verb.is_of_locks() || is(&[b"WATCH", b"GET", b"PEXPIRE"]) => {
+                Some(b"-MOVED 3999 127.0.0.1:6381\r\n")
+            }
             Self::Cluster => None,
-            Self::Loading if handshake => None,
+            Self::Loading if handshake || around => None,
             Self::Loading => Some(b"-LOADING Redis is loading the dataset in memory\r\n"),
-            Self::Busy if is(&[b"HELLO", b"AUTH"]) => None,
+            Self::Busy if is(&[b"HELLO", b"AUTH"]) || around => None,
             Self::Busy => Some(
                 b"-BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN \
                   NOSAVE.\r\n",
@@ -241,13 +249,15 @@ impl Mood {
             Self::ReadOnly | Self::Replica if script && present => {
                 Some(b"-READONLY You can't write against a read only replica. script: x\r\n")
             }
-            Self::ReadOnly | Self::Replica if set || is(&[b"DELIFEQ", b"DELEX", b"DEL"]) => {
+            Self::ReadOnly | Self::Replica
+                if set || is(&[b"SET", b"DELIFEQ", b"DELEX", b"DEL", b"PEXPIRE"]) =>
+            {
                 Some(b"-READONLY You can't write against a read only replica.\r\n")
             }
-            Self::OutOfMemory if set => {
+            Self::OutOfMemory if set || is(&[b"SET"]) => {
                 Some(b"-OOM command not allowed when used memory > 'maxmemory'.\r\n")
             }
-            Self::DiskFull if set || (is_write(words) && present) => Some(
+            Self::DiskFull if set || is(&[b"PEXPIRE"]) || (is_write(words) && present) => Some(
                 b"-MISCONF Redis is configured to save RDB snapshots, but it's currently unable to \
                   persist to disk.\r\n",
             ),
@@ -519,10 +529,14 @@ impl World {
             }
             let begun = self.conns[conn].begun();
             let sent = self.conns[conn].far.consume(frame.len);
+            self.note_tries(conn, words, piece);
             match words {
                 [_, EXTEND_EACH, count, rest @ ..] => {
                     let each = rest.split_at(millis(count).unwrap_or(0) as usize);
                     self.extend_each(server, conn, (sent, begun), each, &mut replies);
+                }
+                _ if self.is_transacting(conn, words) => {
+                    self.transact(server, conn, (sent, begun), words, &mut replies);
                 }
                 _ => self.execute(server, conn, (sent, begun), words, &mut replies),
             }
@@ -635,7 +649,7 @@ impl World {
         }
     }
 
-    fn execute(
+    pub(crate) fn execute(
         &mut self,
         server: usize,
         conn: usize,
@@ -645,8 +659,15 @@ impl World {
     ) {
         let secretive = self.plan.switches.secretive_from <= self.now;
         let mut command = Command::of(words, &self.fenced_set);
+        let transacts = self.is_transacting(conn, words);
+        if transacts || self.is_probe(conn, &command) {
+            command = command.unheeded();
+        }
         if self.is_by_keeper(&command) {
             command.verb = Verb::Keep;
+        }
+        if self.plan.is_bare() && words == [&b"INFO"[..], b"memory"] {
+            command.verb = Verb::Load; // The last request of a handshake.
         }
         let there = &mut self.servers[server];
         let shown = there.clock.show(self.now);
@@ -688,7 +709,15 @@ impl World {
         // It ran before its `SET`, and found nothing.
         let refusal = refusal.or(overtakes.then_some(b":0\r\n"));
         match (refusal, &mut link.far.session) {
-            (Some(refusal), _) => out.extend_from_slice(refusal),
+            (Some(refusal), session) => {
+                out.extend_from_slice(refusal);
+                if let Some(session) = session.as_mut().filter(|_| link.transaction.is_queueing) {
+                    // It runs nothing of the transaction.
+                    there
+                        .store
+                        .execute(session, shown, &[b"REFUSED"], &mut Vec::new());
+                }
+            }
             (None, Some(session)) => match *words {
                 [b"EVAL", stranger::SCRIPT, _, key, token] => {
                     let own = before == Some(token_of(token));
@@ -729,6 +758,9 @@ impl World {
                     if introduce(there, link, words, (out, start)) {
                         self.oracle.counts.sights.note("TurnedDown");
                     }
+                    if matches!(words, [b"SET", _, _, b"IFEQ", ..]) {
+                        self.oracle.counts.sights.note("SetIfEq");
+                    }
                     if words[0] == b"DELIFEQ" {
                         self.oracle.counts.sights.note("DelIfEq");
                     }
@@ -750,7 +782,9 @@ impl World {
         let there = &mut self.servers[server];
         let link = &mut self.conns[conn];
         let done = Said::of(command.verb, &out[start..]);
-        let fence = match (left_in(&out[start..], 2), there.fence(shown)) {
+        let is_exec = transacts && words[0] == b"EXEC" && link.transaction.has_queued();
+        let left = left_in(&out[start..], 2).filter(|_| !transacts);
+        let fence = match (left, there.fence(shown)) {
             (None, _) => Fence::None,
             (Some(0), Some(longest)) => Fence::Open(longest),
             (Some(0), None) => Fence::Broken,
@@ -777,11 +811,18 @@ impl World {
         {
             self.fenced_set.extend_from_slice(text_in(&out[start..]));
         }
-        if there.mood == Mood::Doubtful && is_write(words) {
+        let doubtful = there.mood == Mood::Doubtful;
+        if doubtful && (is_write(words) && !transacts || is_exec) {
             out.truncate(start);
             out.extend_from_slice(DOUBT);
         }
-        if there.mood == Mood::Garbled && command.verb.is_of_locks() {
+        if doubtful && is_exec {
+            // No transaction is answered so.
+            let from = link.far.replied;
+            let to = from + DOUBT.len() as u64;
+            link.garbage.get_or_insert((from, to));
+        }
+        if there.mood == Mood::Garbled && (command.verb.is_of_locks() || is_exec) {
             out.truncate(start);
             out.extend_from_slice(NO_ANSWER);
             let from = link.far.replied;
@@ -816,6 +857,7 @@ impl World {
             begun,
             shown,
             command,
+            transacted: false,
             done,
             said,
             fence,
@@ -845,9 +887,10 @@ impl World {
             let lock = command.key.is_some()
                 || command.verb == Verb::Time
                 || is_inspection(words)
-                || is_look(words);
+                || is_look(words)
+                || transacts;
             self.talk(conn, lock, said, shut);
-            if words.first() == Some(&&b"PTTL"[..]) {
+            if words.first() == Some(&&b"PTTL"[..]) && !transacts {
                 self.looked(conn);
             }
             self.asked_for_time(conn, command.verb);
@@ -856,6 +899,54 @@ impl World {
         self.say(Place::Server(server), || {
             trace::executed(place, words, &out[start..])
         });
+    }
+
+    /// A server has done a piece of a transaction over a connection, which stands in what it answered last.
+    pub(crate) fn answered_in_part(
+        &mut self,
+        server: usize,
+        conn: usize,
+        (sent, begun): (Time, Writing),
+        piece: &bare::Done<'_>,
+    ) {
+        let there = &self.servers[server];
+        let link = &self.conns[conn];
+        let deed = Deed {
+            number: self.oracle.counts.commands,
+            peer: link.peer,
+            process: link.process,
+            conn,
+            node: link.node,
+            server,
+            life: there.starts,
+            sent,
+            begun,
+            shown: there.clock.show(self.now),
+            command: piece.command,
+            transacted: true,
+            done: piece.said,
+            said: piece.said,
+            fence: Fence::None,
+            kept: piece.kept,
+            before: piece.before,
+            after: piece.after,
+        };
+        let answer = Answer {
+            number: deed.number,
+            end: link.far.replied,
+            asked: link.asked(),
+            since: begun.since,
+            verb: piece.command.verb,
+            token: None,
+            sent,
+            said: piece.said,
+            life: there.starts,
+            jumped: there.jumped,
+            open: None,
+        };
+        let token = self.executed(&deed);
+        let answer = Answer { token, ..answer };
+        self.conns[conn].answers.push_back(answer);
     }
 
     /// Saves the data ten times a second.

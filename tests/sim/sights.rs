@@ -7,7 +7,7 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Sights([u64; NAMES.len()]);
 
-const NAMES: [&str; 20] = [
+const NAMES: [&str; 25] = [
     // A confirmation succeeded; with an earlier end; for an unknown end.
     "Confirmed",
     "Shortened",
@@ -37,6 +37,13 @@ const NAMES: [&str; 20] = [
     "Pushed",
     // A call for a lock was refused, and had asked no node.
     "Unattempted",
+    // Without scripts: a release by `SET .. IFEQ`, a piece of a transaction that was answered, and
+    // transactions that were run, aborted by a change, and refused.
+    "SetIfEq",
+    "Transacted",
+    "ExecDone",
+    "ExecAborted",
+    "ExecRefused",
     // With narrow bounds: a call was refused for lack of room, and a node was not asked.
     "Saturated",
     "Full",
@@ -44,8 +51,8 @@ const NAMES: [&str; 20] = [
     "ExtendedTogether",
 ];
 
-/// The last ones, which are seen only in that build, or in worlds of one kind.
-const NARROW: usize = 3;
+/// The last ones, which are seen only in worlds of one kind or in one build.
+const UNUSUAL: usize = 8;
 
 impl Sights {
     pub(crate) fn note(&mut self, name: &str) {
@@ -61,7 +68,7 @@ impl Sights {
 
     /// Those that are seen in every sweep.
     pub(crate) fn usual(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        self.all().take(NAMES.len() - NARROW)
+        self.all().take(NAMES.len() - UNUSUAL)
     }
 
     /// Each with its name.

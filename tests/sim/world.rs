@@ -129,7 +129,7 @@ impl World {
         let servers = (0..plan.servers)
             .map(|server| {
                 let clock = Clock::new(LONG_UP, plan.server_skew(&mut entropy));
-                let mut server = Server::new(server, plan.kinds, clock);
+                let mut server = Server::new(server, &plan, clock);
                 server.store.set_password(plan.password());
                 server
             })

@@ -1,6 +1,21 @@
 //! The `shearline` command: one file or folder for each subcommand, and nothing of the algorithm.
 //!
-//! The exit status is 0 for success, 1 for failure, and 2 for wrong arguments.
+//! | file | subject |
+//! | --- | --- |
+//! | `config` | the configuration file |
+//! | `connect` | the options that name the nodes, and the handle made of them |
+//! | `trust` | nodes that are trusted when they come |
+//! | `acquire`, `waiting` | the options of a lock that is taken, and what is said while it is waited for |
+//! | `status`, `failure` | the exit statuses, and the line that says why |
+//! | `clock`, `duration`, `json` | the time, spans of it as people write them, and what programs read |
+//! | `output`, `signals` | what is printed, and the signals that end a wait |
+//! | `run` | a command that runs while a lock is held |
+//! | `lock`, `extend`, `unlock`, `held` | a lock that a script holds over several commands |
+//! | `inspect`, `watch` | who holds a lock |
+//! | `nodes`, `trial`, `reinit` | the nodes: would they vote, what do they permit, and how they become a cluster |
+//! | `bench` | how fast locks are on these nodes, beside plain sockets |
+//! | `pages` | the manual page, and the completions of shells |
+//! | `demo` | the demo |
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 #![expect(
@@ -8,16 +23,47 @@
     reason = "a command measures and waits by this clock; no lock is judged by it"
 )]
 
+mod acquire;
+mod bench;
+mod clock;
+mod config;
+mod connect;
 mod demo;
+mod duration;
+mod extend;
+mod failure;
+mod held;
+mod inspect;
+mod json;
+mod lock;
+mod nodes;
+mod output;
+mod pages;
+mod reinit;
+mod run;
+mod signals;
+mod status;
+mod trial;
+mod trust;
+mod unlock;
+mod waiting;
+mod watch;
 
+use std::env;
+use std::ffi::OsString;
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue};
-use clap::{Parser, Subcommand};
+use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+
+use failure::Failure;
+use status::Status;
 
 /// A distributed lock over N independent Redis or Valkey masters.
 #[derive(Debug, Parser)]
-#[command(version, arg_required_else_help = true, max_term_width = 96)]
+#[command(version, arg_required_else_help = true, max_term_width = 80)]
+#[command(after_help = status::TABLE, disable_help_subcommand = true)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -25,15 +71,132 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Run(Box<run::Args>),
+    Lock(lock::Args),
+    Extend(extend::Args),
+    Unlock(unlock::Args),
+    Status(inspect::Args),
+    Watch(watch::Args),
+    Nodes(nodes::Args),
+    Check(nodes::CheckArgs),
+    Reinit(reinit::Args),
+    Bench(bench::Args),
     Demo(demo::Args),
+    Man(pages::ManArgs),
+    Completions(pages::CompletionsArgs),
 }
 
 fn main() -> ExitCode {
-    match Cli::try_parse() {
-        Ok(Cli {
-            command: Command::Demo(args),
-        }) => demo::run(&args),
-        Err(error) => without_credentials(error).exit(),
+    if let Some(status) = run::as_part() {
+        return status;
+    }
+    let matches = match Cli::command().try_get_matches() {
+        Ok(matches) => matches,
+        Err(error) => return refused(error),
+    };
+    // What was typed is good, so it is known to whom a mistake in the file is to be told.
+    let typed = Cli::from_arg_matches(&matches);
+    match (with_file(matches), typed) {
+        (Ok(cli), _) => run(&cli.command),
+        (Err(failure), Ok(typed)) => in_vain(&typed.command, failure),
+        (Err(failure), Err(_)) => failure.report(),
+    }
+}
+
+/// Ends a command that could not begin.
+fn in_vain(command: &Command, failure: Failure) -> ExitCode {
+    if let Command::Run(args) = command {
+        return run::in_vain(args, failure);
+    }
+    end(command, Err(failure))
+}
+
+/// Adds what the configuration file says.
+fn with_file(mut matches: ArgMatches) -> Result<Cli, Failure> {
+    let all = Cli::command();
+    if let Some((name, arguments)) = matches.subcommand()
+        && let Some(command) = all.find_subcommand(name)
+        && let Some(path) = config::path(command, arguments)
+    {
+        // The name of the program and that of the command come first.
+        let mut typed: Vec<OsString> = env::args_os().collect();
+        typed.splice(2..2, config::arguments(&path, command, arguments)?);
+        let parsed = Cli::command().try_get_matches_from(typed);
+        matches = parsed.map_err(|error| in_file(&path, error))?;
+    }
+    Cli::from_arg_matches(&matches).map_err(Failure::usage)
+}
+
+/// The arguments were good before the file was read: the mistake is in the file.
+fn in_file(path: &Path, error: clap::Error) -> Failure {
+    let text = without_credentials(error).to_string();
+    let line = text.lines().next().unwrap_or_default();
+    let line = line.strip_prefix("error: ").unwrap_or(line);
+    let status = Status::Configuration;
+    Failure::new(status, format_args!("{}: {line}", path.display()))
+}
+
+fn run(command: &Command) -> ExitCode {
+    let result = match command {
+        Command::Run(args) => return run::run(args),
+        Command::Demo(args) => return demo::run(args),
+        Command::Lock(args) => lock::run(args),
+        Command::Extend(args) => extend::run(args),
+        Command::Unlock(args) => unlock::run(args),
+        Command::Status(args) => inspect::run(args),
+        Command::Watch(args) => watch::run(args),
+        Command::Nodes(args) => nodes::run(args),
+        Command::Check(args) => nodes::check(args),
+        Command::Reinit(args) => reinit::run(args),
+        Command::Bench(args) => bench::run(args),
+        Command::Man(args) => pages::man(Cli::command(), args),
+        Command::Completions(args) => pages::completions(Cli::command(), args),
+    };
+    end(command, result)
+}
+
+impl Command {
+    /// Returns its name if it prints an object for a program.
+    fn prints_object(&self) -> Option<&'static str> {
+        let (name, format) = match self {
+            Self::Lock(args) => ("lock", args.format),
+            Self::Extend(args) => ("extend", args.format),
+            Self::Unlock(args) => ("unlock", args.format),
+            Self::Status(args) => ("status", args.format),
+            Self::Watch(args) => ("watch", args.format),
+            Self::Nodes(args) => ("nodes", args.format),
+            Self::Check(args) => ("check", args.format),
+            Self::Reinit(args) => ("reinit", args.format),
+            Self::Bench(args) => ("bench", args.format),
+            Self::Run(_) | Self::Demo(_) | Self::Man(_) | Self::Completions(_) => return None,
+        };
+        format.json.then_some(name)
+    }
+}
+
+/// Says why a command has failed, to a person and to a program, and returns the status.
+fn end(command: &Command, result: Result<Status, Failure>) -> ExitCode {
+    let failure = match result {
+        Ok(status) => return status.into(),
+        Err(failure) => failure,
+    };
+    if let Some(name) = command.prints_object() {
+        let _ = output::say(failure.object(name)); // The status tells it too.
+    }
+    if let Status::Signal(number) = failure.status {
+        // Ends by the signal, so that a shell that waits for this command ends too.
+        let _ = signal_hook::low_level::emulate_default_handler(number.into());
+    }
+    failure.report()
+}
+
+/// Prints the help that was asked for, or what is wrong with the arguments.
+fn refused(error: clap::Error) -> ExitCode {
+    let error = without_credentials(error);
+    let _ = error.print(); // A terminal that is gone does not change the status.
+    match error.use_stderr() {
+        true => Status::Usage.into(),
+        false => ExitCode::SUCCESS,
     }
 }
 

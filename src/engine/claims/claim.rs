@@ -12,195 +12,230 @@
 //!                     adopt (from elsewhere)
 //! ```
 
+use alloc::boxed::Box;
 use alloc::sync::Arc;
+use core::num::NonZeroU64;
 use core::time::Duration;
 
 use crate::entry::Entry;
-use crate::keys::{ClaimKey, NodeId, OperationKey, PlaceKey};
+use crate::invariant::Must;
+use crate::keys::{ClaimKey, NodeId, OperationKey};
 use crate::node::Command;
-use crate::quorum::{Kept, Majority, NodeSet};
-use crate::slab::Key;
+use crate::quorum::{Drift, Kept, Majority, NodeSet};
 use crate::time::{Instant, NANOS_PER_TICK, nanos};
 use crate::timer::TimerKey;
 
 use crate::engine::alarm::{Alarm, Timers};
-use crate::engine::claims::{Below, LockDue};
+use crate::engine::claims::Below;
+use crate::engine::claims::busy::{Boxes, Busy, Origin, Questions, Stage};
 
 /// See the [module](self).
 #[derive(Debug)]
 pub(crate) struct Claim {
-    /// Its own key.
-    pub(crate) key: ClaimKey,
-    pub(crate) stage: Stage,
     /// Key and token. `None` while a `Lock` outside owns them, unless it is kept.
     pub(crate) entry: Option<Entry>,
-    pub(crate) origin: Origin,
-    /// How many extensions of it count votes. At 255 it stays: when some of more have ended, the engine may
-    /// begin one of its own beside those that are open, which costs a command for each node.
-    pub(crate) extending: u8,
-    /// The longest that any node was asked to keep it: the ttl and the lock delay.
-    pub(crate) life: Duration,
-    /// Until when the lock may be trusted, if it is held. [`Instant::ZERO`] if that is not known
-    /// before a majority was asked.
-    pub(crate) valid_until: Instant,
-    /// Until when its holder may trust it by the last outcome that was delivered. A confirmation
-    /// that was not delivered yet can still be cancelled.
-    pub(crate) told_until: Instant,
+    /// See the methods of the same names.
+    valid_until: Instant,
+    may_hold: NodeSet,
     /// By when every copy whose expiry is known has expired.
     pub(crate) gone_by: Instant,
-    /// The nodes that may have the token: a `SET` for it was put into the connection. Only an
-    /// answer to a release ends that, or a denial of the only `SET` that the node can have run.
-    pub(crate) may_hold: NodeSet,
     /// The nodes that got a `SET` when they may have had the token already. A denial of such a
     /// `SET` says nothing: it may have met the key of an earlier one.
-    pub(crate) twice: NodeSet,
-    /// The nodes that said that they have it.
-    pub(crate) granted: NodeSet,
-    /// The nodes whose `SET` is unanswered on the present connection.
-    pub(crate) unanswered: NodeSet,
-    /// The nodes where the answer to a `SET` was lost: the connection ended, or an error did not say
-    /// whether it was run. They may run it yet, also after they have answered other questions.
-    pub(crate) lost: NodeSet,
-    /// The nodes where its expiry is not known, because an extension is unanswered, or was when its
-    /// connection was lost.
-    pub(crate) unknown: NodeSet,
-    /// The nodes whose release is unanswered on the present connection.
-    pub(crate) releasing: NodeSet,
-    /// The nodes in whose debts it stands.
-    pub(crate) owed: NodeSet,
-    /// The nodes to which its `SET` was sent again behind a release of our own.
-    pub(crate) resent: NodeSet,
-    /// The nodes that were asked to extend it and did not have it: they get a copy again.
-    pub(crate) lacking: NodeSet,
-    /// How often a node that lacked it said that it has it.
-    pub(crate) regained: u16,
-    /// The nodes that had it, and have not said so again since a majority last did.
-    pub(crate) unconfirmed: NodeSet,
-    pub(crate) questions: Questions,
+    twice: NodeSet,
     pub(crate) timer: Option<TimerKey>,
-    /// Where others wait for its lock, while it is held. [`PlaceKey::NONE`]: it is kept, and nobody else
-    /// wants it.
-    pub(crate) place: Option<PlaceKey>,
     /// Its lock is extended by this engine.
     pub(crate) kept: Option<Arc<Kept>>,
-    /// So many ticks before its end its holder is to be told, once, that it is at risk. Zero: never.
-    pub(crate) alert: u64,
+    /// When it was handed out, or adopted, in nanoseconds. [`NEVER`]: it was not, or only to be released.
+    since: NonZeroU64,
+    /// `None` while it rests.
+    busy: Option<Box<Busy>>,
 }
 
-/// The questions about a lock that may be open.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(crate) struct Questions {
-    /// The newest one.
-    pub(crate) newest: Option<OperationKey>,
-    /// There may be older ones.
-    pub(crate) older: bool,
-}
-
-/// Who has made the attempt.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Origin {
-    /// This engine, for one resource.
-    One,
-    /// This engine, for several.
-    Several,
-    /// Another: only what holds for every lock is assumed of it.
-    Elsewhere,
-}
-
-/// Where a claim stands.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Stage {
-    /// An operation is counting votes for it, or has won and was not reported yet.
-    Attempt {
-        /// Which operation.
-        operation: OperationKey,
-    },
-    /// A lock of a caller has it.
-    Held {
-        /// Its end was reported to its holder.
-        told: bool,
-    },
-    /// It is released on every node.
-    Releasing {
-        /// The operation of a caller who waits for the outcome.
-        operation: Option<OperationKey>,
-    },
-}
+/// What was not handed out.
+const NEVER: NonZeroU64 = NonZeroU64::MAX;
 
 impl Claim {
     /// A claim of an attempt that has sent nothing yet.
-    pub(crate) fn attempt(operation: OperationKey, entry: Entry, life: Duration) -> Self {
+    pub(super) fn attempt(
+        operation: OperationKey,
+        entry: Entry,
+        life: Duration,
+        boxes: &mut Boxes,
+    ) -> Self {
         let origin = match entry.is_several() {
             true => Origin::Several,
             false => Origin::One,
         };
-        Self {
+        let busy = boxes.put(Busy {
             origin,
-            ..Self::new(Stage::Attempt { operation }, Some(entry), life)
-        }
+            ..Busy::of(Stage::Attempt { operation }, life)
+        });
+        Self::new(busy, Some(entry))
     }
 
     /// The claim of a lock that was granted elsewhere: any of `nodes` may have it.
-    pub(crate) fn adopted(
+    pub(super) fn adopted(
         nodes: NodeSet,
         life: Duration,
         until: Instant,
         gone_by: Instant,
+        boxes: &mut Boxes,
     ) -> Self {
-        Self {
+        let busy = boxes.put(Busy {
             origin: Origin::Elsewhere,
-            valid_until: until,
             told_until: until,
-            gone_by,
-            may_hold: nodes,
             granted: nodes,
             unconfirmed: nodes,
-            ..Self::new(Stage::Held { told: false }, None, life)
+            ..Busy::of(Stage::Held { told: false }, life)
+        });
+        Self {
+            valid_until: until,
+            gone_by,
+            may_hold: nodes,
+            ..Self::new(busy, None)
         }
     }
 
-    fn new(stage: Stage, entry: Option<Entry>, life: Duration) -> Self {
+    fn new(busy: Box<Busy>, entry: Option<Entry>) -> Self {
         Self {
-            key: ClaimKey(Key::NONE),
-            stage,
             entry,
-            origin: Origin::One,
-            extending: 0,
-            life,
             valid_until: Instant::ZERO,
-            told_until: Instant::ZERO,
             gone_by: Instant::ZERO,
             may_hold: NodeSet::EMPTY,
             twice: NodeSet::EMPTY,
-            granted: NodeSet::EMPTY,
-            unanswered: NodeSet::EMPTY,
-            lost: NodeSet::EMPTY,
-            unknown: NodeSet::EMPTY,
-            releasing: NodeSet::EMPTY,
-            owed: NodeSet::EMPTY,
-            resent: NodeSet::EMPTY,
-            lacking: NodeSet::EMPTY,
-            regained: 0,
-            unconfirmed: NodeSet::EMPTY,
-            questions: Questions::default(),
             timer: None,
-            place: None,
+            since: NEVER,
             kept: None,
-            alert: 0,
+            busy: Some(busy),
         }
+    }
+
+    // ----- what it needs unless it rests ----------------------------------------------------
+
+    /// Returns what it needs unless it rests. Of one that rests, [`granted`](Self::granted) tells who has
+    /// granted it, and what is valid its holder knows.
+    #[inline]
+    pub(crate) fn busy(&self) -> &Busy {
+        self.busy.as_deref().unwrap_or(&Busy::REST)
+    }
+
+    /// Returns the same, to be changed. It does not rest any more.
+    #[inline]
+    pub(crate) fn busy_mut(&mut self) -> &mut Busy {
+        if self.busy.is_none() {
+            self.wake_unpooled();
+        }
+        self.busy.get_or_insert_default()
+    }
+
+    /// Few begin to be changed that were not woken before.
+    #[cold]
+    #[inline(never)]
+    fn wake_unpooled(&mut self) {
+        self.busy = Some(Box::new(self.rest_now()));
+    }
+
+    /// Returns what it needs if it rests now, and is woken.
+    fn rest_now(&self) -> Busy {
+        let (kept, entry) = (self.kept.as_deref(), self.entry.as_ref());
+        Busy::woken(self.may_hold, self.valid_until, life_at_rest(kept, entry))
+    }
+
+    /// It does not rest any more.
+    #[inline]
+    pub(super) fn wake(&mut self, boxes: &mut Boxes) {
+        if self.busy.is_none() {
+            self.busy = Some(boxes.put(self.rest_now()));
+        }
+    }
+
+    /// Lets it rest if nothing is open about it.
+    pub(super) fn rest(&mut self, boxes: &mut Boxes) {
+        if self.kept.is_none() {
+            return;
+        }
+        let rest = Busy {
+            regained: self.busy().regained, // Only questions that are open compare it.
+            ..self.rest_now()
+        };
+        let rests = |busy: &mut Box<Busy>| **busy == rest;
+        if let Some(busy) = self.busy.take_if(rests) {
+            boxes.give(busy);
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn rests(&self) -> bool {
+        self.busy.is_none()
+    }
+
+    /// Takes what it needs unless it rests: it is forgotten.
+    #[inline]
+    pub(super) fn take_busy(&mut self) -> Option<Box<Busy>> {
+        self.busy.take()
+    }
+
+    /// Returns the nodes that said that they have it.
+    pub(crate) fn granted(&self) -> NodeSet {
+        self.busy
+            .as_ref()
+            .map_or(self.may_hold, |busy| busy.granted)
+    }
+
+    /// Returns the nodes that may have the token: a `SET` for it was put into the connection. Only an
+    /// answer to a release ends that, or a denial of the only `SET` that the node can have run.
+    #[inline]
+    pub(crate) fn may_hold(&self) -> NodeSet {
+        self.may_hold
+    }
+
+    /// None of `nodes` can have the token any more.
+    pub(crate) fn holds_no_more(&mut self, nodes: NodeSet) {
+        self.busy_mut(); // Who has granted it is known apart from this.
+        self.may_hold = self.may_hold.without(nodes);
+    }
+
+    /// Returns until when the lock may be trusted, if it is held. [`Instant::ZERO`] if that is not known
+    /// before a majority was asked.
+    #[inline]
+    pub(crate) fn valid_until(&self) -> Instant {
+        self.valid_until
+    }
+
+    /// The lock may be trusted until `end`. What its holder was told does not change.
+    #[inline]
+    pub(crate) fn ends(&mut self, end: Instant) {
+        self.busy_mut();
+        self.valid_until = end;
+    }
+
+    /// Returns the longest that any node was asked to keep it: the ttl and the lock delay.
+    #[inline]
+    pub(crate) fn life(&self) -> Duration {
+        match &self.busy {
+            Some(busy) => busy.life,
+            None => life_at_rest(self.kept.as_deref(), self.entry.as_ref()),
+        }
+    }
+
+    /// A node is asked to keep it for so long.
+    #[inline]
+    pub(crate) fn lives(&mut self, life: Duration) {
+        let busy = self.busy_mut();
+        busy.life = busy.life.max(life);
     }
 
     /// A `SET` of it was put into the connection to `node`.
     pub(crate) fn set_sent(&mut self, node: NodeId) {
+        self.busy_mut().unanswered.insert(node);
         if !self.may_hold.insert(node) {
             self.twice.insert(node);
         }
-        self.unanswered.insert(node);
     }
 
     /// Its `SET` to `node` was withdrawn before any byte of it left.
     pub(crate) fn set_withdrawn(&mut self, node: NodeId) {
-        self.unanswered.remove(node);
+        self.busy_mut().unanswered.remove(node);
         self.set_not_run(node);
     }
 
@@ -208,46 +243,50 @@ impl Claim {
     /// if one waited for room: it is not owed any more.
     #[must_use]
     pub(crate) fn denied(&mut self, node: NodeId) -> bool {
-        if guard!(DeniedReleased, !self.releasing.contains(node)) {
+        if guard!(DeniedReleased, !self.busy().releasing.contains(node)) {
             self.set_not_run(node);
         }
-        !self.may_hold.contains(node) && self.owed.remove(node)
+        !self.may_hold.contains(node) && self.busy_mut().owed.remove(node)
     }
 
     /// The latest `SET` to `node` left no key. An earlier one may have.
     fn set_not_run(&mut self, node: NodeId) {
         if !guard!(DeniedCopyForgotten, self.twice.contains(node)) {
-            self.may_hold.remove(node);
+            self.holds_no_more(NodeSet::of(node));
         }
     }
 
     /// Whether its `SET` to `node` was run is not known, and will not be.
     pub(crate) fn set_lost(&mut self, node: NodeId) {
-        self.unanswered.remove(node);
-        self.lost.insert(node);
+        let busy = self.busy_mut();
+        busy.unanswered.remove(node);
+        busy.lost.insert(node);
     }
 
     /// `node` says that it has the token, until `gone_by` at the latest. If it got one `SET`, that has
     /// been run, and is not run again.
     pub(crate) fn found_on(&mut self, node: NodeId, gone_by: Instant) {
-        self.granted.insert(node);
-        if self.lacking.remove(node) {
-            self.regained = self.regained.wrapping_add(1);
-        }
         self.gone_by = self.gone_by.max(gone_by);
-        if !self.twice.contains(node) {
-            self.lost.remove(node);
+        let is_first = !self.twice.contains(node);
+        let busy = self.busy_mut();
+        busy.granted.insert(node);
+        if busy.lacking.remove(node) {
+            busy.regained = busy.regained.wrapping_add(1);
+        }
+        if is_first {
+            busy.lost.remove(node);
         }
     }
 
     /// A majority has said that it has it.
     pub(crate) fn confirmed_by(&mut self, majority: &Majority) {
-        self.unconfirmed = self.granted.without(majority.nodes());
+        let busy = self.busy_mut();
+        busy.unconfirmed = busy.granted.without(majority.nodes());
     }
 
     /// Returns the nodes that are known to have it, and run no `SET` of it any more.
     pub(crate) fn settled(&self) -> NodeSet {
-        self.granted.without(self.lost)
+        self.granted().without(self.busy().lost)
     }
 
     /// Returns the time at which its holder learns that it is over, at the latest. If its end is
@@ -261,12 +300,12 @@ impl Claim {
 
     /// Returns `true` if this engine has made the attempt, for several resources.
     pub(crate) fn is_for_several(&self) -> bool {
-        self.origin == Origin::Several
+        self.busy().origin == Origin::Several
     }
 
     /// Returns `true` if it was granted elsewhere.
     pub(crate) fn is_adopted(&self) -> bool {
-        self.origin == Origin::Elsewhere
+        self.busy().origin == Origin::Elsewhere
     }
 
     /// Returns `true` if it is on several resources, and its entry is here.
@@ -276,26 +315,25 @@ impl Claim {
 
     /// Returns `true` if it is being released and no node can hold it any more.
     pub(crate) fn is_over(&self) -> bool {
-        matches!(self.stage, Stage::Releasing { .. }) && self.may_hold.is_empty()
+        matches!(self.busy().stage, Stage::Releasing { .. }) && self.may_hold.is_empty()
     }
 
     /// Returns `true` if a `SET` or an extension of it was not answered: some node may run it yet.
     #[cfg(feature = "std")]
     pub(crate) fn may_be_written_yet(&self) -> bool {
-        let open = self.unknown.union(self.unanswered).union(self.lost);
+        let busy = self.busy();
+        let open = busy.unknown.union(busy.unanswered).union(busy.lost);
         !open.is_empty()
     }
 
-    /// Returns the questions about it that may be open, which are to end.
-    pub(crate) fn end_questions(&mut self) -> Questions {
-        let open = self.questions;
-        self.questions.newest = None;
-        open
+    /// Returns the questions about it that are open.
+    pub(crate) fn questions(&self) -> Questions {
+        self.busy().questions
     }
 
     /// Returns the operation that waits for its release.
     pub(crate) fn released_for(&self) -> Option<OperationKey> {
-        match self.stage {
+        match self.busy().stage {
             Stage::Releasing { operation } => operation,
             Stage::Attempt { .. } | Stage::Held { .. } => None,
         }
@@ -303,7 +341,7 @@ impl Claim {
 
     /// Returns the operation whose present attempt it is.
     pub(crate) fn attempted_by(&self) -> Option<OperationKey> {
-        match self.stage {
+        match self.busy().stage {
             Stage::Attempt { operation } => Some(operation),
             Stage::Held { .. } | Stage::Releasing { .. } => None,
         }
@@ -311,14 +349,26 @@ impl Claim {
 
     /// Returns `true` if it is the claim of a lock whose end was not reported to its holder.
     pub(crate) fn is_held(&self) -> bool {
-        self.stage == (Stage::Held { told: false })
+        self.busy().stage == (Stage::Held { told: false })
+    }
+
+    /// Its lock is held from `now` on.
+    pub(crate) fn begin_hold(&mut self, now: Instant) {
+        self.busy_mut().stage = Stage::Held { told: false };
+        self.since = NonZeroU64::new(now.as_nanos()).unwrap_or(NonZeroU64::MIN);
+    }
+
+    /// Returns since when it is held, if it is, and was not only made to be released.
+    #[inline]
+    pub(crate) fn held_since(&self) -> Option<Instant> {
+        (self.is_held() && self.since != NEVER).then(|| Instant::from_nanos(self.since.get()))
     }
 
     /// Returns `true` if its end was not reported to its holder before, and has to be now.
     pub(crate) fn tell_lost(&mut self) -> bool {
         let news = self.is_held();
         if news {
-            self.stage = Stage::Held { told: true };
+            self.busy_mut().stage = Stage::Held { told: true };
             if let Some(kept) = &self.kept {
                 kept.tell_over();
             }
@@ -329,8 +379,9 @@ impl Claim {
     /// Returns the nodes on which only time has to pass: its release is due there, its expiry is
     /// known, and no `SET` of it can still be run.
     pub(crate) fn ends_by_time(&self) -> NodeSet {
-        let sets = self.unanswered.union(self.lost);
-        self.owed.without(self.unknown).without(sets)
+        let busy = self.busy();
+        let sets = busy.unanswered.union(busy.lost);
+        busy.owed.without(busy.unknown).without(sets)
     }
 
     // ----- its release ----------------------------------------------------------------------
@@ -339,17 +390,18 @@ impl Claim {
     pub(super) fn release_on(
         &mut self,
         node: NodeId,
+        key: ClaimKey,
         command: &mut Command,
         below: &mut Below<'_>,
     ) {
-        if self.unanswered.contains(node) && below.nodes[node].withdraw_set(self.key) {
+        if self.busy().unanswered.contains(node) && below.nodes[node].give_up_set(key) {
             self.set_withdrawn(node);
             if !self.may_hold.contains(node) {
                 return;
             }
         }
-        if !below.nodes[node].is_ready() || !self.pay(node, command, false, below) {
-            self.owe(node, below);
+        if !below.nodes[node].is_ready() || !self.pay(node, key, command, false, below) {
+            self.owe(node, key, below);
         }
     }
 
@@ -358,6 +410,7 @@ impl Claim {
     pub(super) fn pay(
         &mut self,
         node: NodeId,
+        key: ClaimKey,
         command: &mut Command,
         repair: bool,
         below: &mut Below<'_>,
@@ -366,35 +419,37 @@ impl Claim {
             return true;
         };
         let there = below.nodes.writing_to(node);
-        if !there.send_release(below.now, self.key, command, entry, repair) {
+        if !there.send_release(below.now, key, command, entry, repair) {
             return false;
         }
-        self.releasing.insert(node);
-        self.owed.remove(node);
+        let busy = self.busy_mut();
+        busy.releasing.insert(node);
+        busy.owed.remove(node);
         true
     }
 
     /// Records that `node` is still owed its release, which is sent when it can be.
-    pub(super) fn owe(&mut self, node: NodeId, below: &mut Below<'_>) {
-        self.releasing.remove(node);
-        if self.owed.insert(node) {
-            below.nodes[node].debts.owe(self.key);
+    pub(super) fn owe(&mut self, node: NodeId, key: ClaimKey, below: &mut Below<'_>) {
+        let busy = self.busy_mut();
+        busy.releasing.remove(node);
+        if busy.owed.insert(node) {
+            below.nodes[node].debts.owe(key);
         }
-        self.limit_debt(below.timers);
+        self.limit_debt(key, below.timers);
     }
 
     /// Arms the end of its debts, where time can end them.
-    pub(super) fn limit_debt(&mut self, timers: &mut Timers) {
+    pub(super) fn limit_debt(&mut self, key: ClaimKey, timers: &mut Timers) {
         if self.timer.is_none() && !self.ends_by_time().is_empty() {
-            self.timer = Some(timers.insert(self.gone_by, Alarm::Claim(self.key)));
+            self.timer = Some(timers.insert(self.gone_by, Alarm::Claim(key)));
         }
     }
 
     /// Withdraws its `SET`s to nodes where no byte of them has left.
-    pub(crate) fn take_back(&mut self, from: NodeSet, below: &mut Below<'_>) {
+    pub(crate) fn take_back(&mut self, from: NodeSet, key: ClaimKey, below: &mut Below<'_>) {
         for node in from.iter() {
-            let open = guard!(QueuedSetSentLate, self.unanswered.contains(node));
-            if open && below.nodes[node].withdraw_set(self.key) {
+            let open = guard!(QueuedSetSentLate, self.busy().unanswered.contains(node));
+            if open && below.nodes[node].withdraw_set(key) {
                 self.set_withdrawn(node);
             }
         }
@@ -404,19 +459,19 @@ impl Claim {
     ///
     /// The end of its validity is reported a tick early rather than late: this is the one timer
     /// that rounds down.
-    pub(crate) fn watch(&mut self, timers: &mut Timers) {
+    pub(crate) fn watch(&mut self, key: ClaimKey, drift: Drift, timers: &mut Timers) {
         let mut at = told_at(self.stands_until());
         if let Some(kept) = &self.kept {
-            at = at.min(kept.due_at(self.valid_until));
+            at = at.min(kept.due_at(self.valid_until, self.busy().again, drift));
         }
-        if self.alert != 0 {
+        if self.busy().alert != 0 {
             at = at.min(self.at_risk_from());
         }
-        self.wake_at(at, timers);
+        self.wake_at(at, key, timers);
     }
 
-    pub(super) fn wake_at(&mut self, at: Instant, timers: &mut Timers) {
-        let timer = timers.insert(at, Alarm::Claim(self.key));
+    pub(super) fn wake_at(&mut self, at: Instant, key: ClaimKey, timers: &mut Timers) {
+        let timer = timers.insert(at, Alarm::Claim(key));
         if let Some(before) = self.timer.replace(timer) {
             timers.cancel(before);
         }
@@ -424,7 +479,7 @@ impl Claim {
 
     /// Returns when its holder is to be told that it is at risk: two ticks early at most, and never late.
     fn at_risk_from(&self) -> Instant {
-        let early = Duration::from_nanos(self.alert.saturating_mul(NANOS_PER_TICK));
+        let early = Duration::from_nanos(self.busy().alert.saturating_mul(NANOS_PER_TICK));
         self.stands_until().saturating_sub(early)
     }
 
@@ -432,44 +487,51 @@ impl Claim {
     pub(super) fn alert(&mut self, left: Duration) {
         // Whole ticks, and one for the timer, which rounds up.
         let ticks = nanos(left).div_ceil(NANOS_PER_TICK).saturating_add(1);
-        self.alert = self.alert.max(ticks);
+        self.busy_mut().alert = self.busy().alert.max(ticks);
     }
 
-    /// Returns what is due at `now` before the end of its lock, one of so many `locks`, and begins to wait
-    /// for what is due next.
-    pub(super) fn due(
+    /// Returns `true` if its holder is to be told at `now` that it is at risk, and was not told before.
+    pub(super) fn tell_at_risk(&mut self, now: Instant) -> bool {
+        let news = self.busy().alert != 0 && self.at_risk_from() <= now;
+        if news {
+            self.busy_mut().alert = 0;
+        }
+        news
+    }
+
+    /// Returns by how much its lock, one of so many `locks`, is to be extended at `now`, if that is due. From
+    /// then on it is due when it is to be tried again.
+    pub(super) fn extension_due(
         &mut self,
         now: Instant,
         locks: usize,
-        timers: &mut Timers,
-    ) -> Option<LockDue> {
-        let due = if self.alert != 0 && self.at_risk_from() <= now {
-            self.alert = 0;
-            Some(LockDue::AtRisk)
-        } else {
-            let kept = self.kept.as_ref();
-            kept.and_then(|kept| kept.due(now, self.valid_until, locks))
-                .map(LockDue::Extend)
-        };
-        self.watch(timers);
-        due
-    }
-
-    /// Returns by how much its lock is to be extended at `now`, if it is held and that is due, whenever it was
-    /// to be tried again.
-    pub(super) fn try_at_once(
-        &mut self,
-        now: Instant,
-        locks: usize,
-        timers: &mut Timers,
+        drift: Drift,
+        boxes: &mut Boxes,
     ) -> Option<Duration> {
-        let kept = self.kept.as_ref().filter(|_| self.is_held())?;
-        kept.waits_no_more();
-        kept.begin_again();
-        let ttl = kept.due(now, self.valid_until, locks);
-        self.watch(timers);
-        ttl
+        let kept = self.kept.as_ref()?;
+        let due = (self.valid_until, self.busy().again);
+        let (ttl, again) = kept.due(now, due, locks, drift)?;
+        self.wake(boxes);
+        self.busy_mut().again = again;
+        Some(ttl)
     }
+
+    /// Its lock is to be extended when that is due, whenever it was to be tried again.
+    pub(crate) fn begin_again(&mut self) {
+        if self.busy().again != Instant::ZERO {
+            self.busy_mut().again = Instant::ZERO;
+        }
+    }
+}
+
+/// Returns the longest that any node was asked to keep a claim that rests.
+#[cold]
+#[inline(never)]
+fn life_at_rest(kept: Option<&Kept>, entry: Option<&Entry>) -> Duration {
+    let terms = kept.zip(entry).must();
+    terms.map_or(Duration::MAX, |(kept, entry)| {
+        entry.delay().life(kept.ttl())
+    })
 }
 
 /// Returns when the end of a validity is reported: a tick before it, rounded down.

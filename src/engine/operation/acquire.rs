@@ -4,6 +4,7 @@
 //! the same `SET .. NX PX` goes to all nodes at once, a majority decides, and an attempt that fails
 //! releases what it locked, waits a random time, and begins again with a fresh token.
 
+pub(in crate::engine) mod fencing;
 mod several;
 mod turns;
 mod waiting;
@@ -20,7 +21,7 @@ use crate::invariant::Must;
 use crate::keys::{ClaimKey, NodeId, OperationKey, PlaceKey, WaiterKey};
 use crate::limits::{TOKEN_BYTES_MAX, TOKEN_RANDOM_BYTES};
 use crate::node::{
-    Access, Command, Dialect, Forbidden, Reply, Trouble, Whose, refuses_for_certain, wants_the_text,
+    Access, Command, Forbidden, Reply, Trouble, Whose, refuses_for_certain, wants_the_text,
 };
 use crate::quorum::{Acquisition, Keeping, Lock, Majority, NodeSet, Vote};
 use crate::time::Instant;
@@ -30,11 +31,11 @@ use super::round::{Ballot, Round, State};
 use super::{Context, Operate};
 use crate::engine::answer::{Answer, Answered, unusable};
 use crate::engine::check::is_out_of_reach;
-use crate::engine::claims::claim::{Claim, Stage};
 use crate::engine::contract::{Event, Request, RoundId};
 use crate::engine::parts::Parts;
 use crate::engine::queues::{Refusal, Waiter};
 use crate::engine::settings::SHORTEST_REST;
+use fencing::Fencing;
 use several::{Several, several_answered};
 use waiting::why_at_last;
 
@@ -55,6 +56,8 @@ pub(in crate::engine) struct Acquire {
     verdict: Verdict,
     /// `None`: one resource is wanted.
     several: Option<Box<Several>>,
+    /// `None`: no fencing token is wanted.
+    fencing: Option<Box<Fencing>>,
 }
 
 /// The state of an attempt.
@@ -84,7 +87,15 @@ impl Acquire {
             keep: request.options.kept_nanos(),
             verdict: Verdict::Open,
             several: None,
+            fencing: None,
         }
+    }
+
+    /// The same with a fencing token.
+    #[cold]
+    pub(in crate::engine) fn fenced(mut self, nodes: usize) -> Self {
+        self.fencing = Some(Box::new(Fencing::new(nodes)));
+        self
     }
 
     /// The same for several resources: these are their places.
@@ -104,6 +115,7 @@ impl Acquire {
             keep,
             verdict: Verdict::Open,
             several: None,
+            fencing: None,
         }
     }
 
@@ -129,8 +141,11 @@ impl Acquire {
         };
         let delay = parts.settings.delay;
         let life = delay.life(cx.round.ttl);
-        let claim = Claim::attempt(cx.round.key, entry.delayed(delay), life);
-        self.claim = Some(cx.parts.claims.insert(claim));
+        let entry = entry.delayed(delay);
+        self.claim = Some(cx.parts.claims.attempt(cx.round.key, entry, life));
+        if self.fencing.is_some() {
+            self.begin_fencing(cx);
+        }
         cx.parts.nodes.reconnect_early(cx.now, &mut cx.parts.timers);
         prepare_ballots(cx);
         if !self.refuse_for_other_cluster(cx) {
@@ -179,12 +194,10 @@ impl Acquire {
     /// Sends the `SET` to `node` once more: it was not run, or met a key of our own, whose `release` goes
     /// before it. That is done once, and while `node` is waited for. Returns `true` if it was done.
     fn ask_again(&mut self, node: NodeId, release: bool, cx: &mut Context<'_>) -> bool {
-        let claim = self.claim.and_then(|key| cx.parts.claims.get_mut(key));
-        let Some(claim) = claim.must() else {
+        let Some((key, claim)) = cx.parts.claims.keyed(self.claim).must() else {
             return false;
         };
-        let key = claim.key;
-        if claim.resent.contains(node) || !cx.round.awaits(node) {
+        if claim.busy().resent.contains(node) || !cx.round.awaits(node) {
             return false;
         }
         if release {
@@ -193,7 +206,7 @@ impl Acquire {
         }
         let open = cx.parts.nodes[node].access() == Access::Open;
         if open && let Some(claim) = cx.parts.claims.get_mut(key).must() {
-            claim.resent.insert(node);
+            claim.busy_mut().resent.insert(node);
             self.ask_one(node, cx);
         }
         open
@@ -293,7 +306,7 @@ impl Acquire {
         };
         let own = parts.queues.holder(place);
         if let Some(claim) = own.and_then(|claim| parts.claims.get(claim)) {
-            return report.held_here(&parts.settings.owner, claim.valid_until);
+            return report.held_here(&parts.settings.owner, claim.valid_until());
         }
         let Some((waiting, _)) = parts.queues.waiting(place) else {
             return report;
@@ -317,12 +330,16 @@ impl Acquire {
         let parts = &mut *cx.parts;
         let id = parts.claims.lock_id(key);
         let claim = parts.claims.get_mut(key).must()?;
-        let entry = claim.entry.take().must()?;
-        claim.stage = Stage::Held { told: false };
-        claim.place = Some(self.place);
-        claim.valid_until = valid_until;
-        claim.told_until = valid_until;
-        claim.watch(&mut parts.timers);
+        let mut entry = claim.entry.take().must()?;
+        if let Some(fencing) = &self.fencing {
+            entry = entry.fenced(fencing.token());
+        }
+        claim.ends(valid_until);
+        claim.begin_hold(cx.now);
+        let busy = claim.busy_mut();
+        busy.place = Some(self.place);
+        busy.told_until = valid_until;
+        claim.watch(key, parts.settings.drift, &mut parts.timers);
         let (ttl, left) = (cx.round.ttl, self.extensions);
         parts.queues.hold(self.place, cx.round.key, key);
         if parts.queues.is_anyone_waiting() {
@@ -332,6 +349,8 @@ impl Acquire {
             self.hold_several(key, cx);
         }
         self.verdict = Verdict::HandedOut;
+        let stats = &mut cx.parts.stats;
+        stats.granted(cx.now, cx.round.started, cx.round.sent);
         Some(Lock::granted(majority, entry, id, valid_until, ttl, left))
     }
 
@@ -346,10 +365,8 @@ impl Acquire {
             .round
             .sent
             .saturating_add(Duration::from_nanos(self.keep));
-        let keeping = Keeping::new(lock.ttl(), limit, cx.parts.settings.drift);
-        let parts = &mut *cx.parts;
-        parts.claims.keep(lock, keeping, &mut parts.timers);
-        parts.leave_alone(key);
+        let keeping = Keeping::new(lock.ttl(), limit);
+        cx.parts.keep(key, lock, keeping);
     }
 }
 
@@ -390,15 +407,26 @@ impl Operate for Acquire {
             return cx.round.wait_for(node, Whose::Other, &mut cx.parts.nodes);
         }
         cx.round[node].asked = true;
-        let claim = self.claim.and_then(|key| cx.parts.claims.get_mut(key));
-        let Some(claim) = claim.must() else {
+        let Some((key, claim)) = cx.parts.claims.keyed(self.claim).must() else {
             return true;
         };
         let Some(entry) = claim.entry.as_ref().must() else {
             return true;
         };
         let there = cx.parts.nodes.writing_to(node);
-        there.send_set(cx.now, claim.key, command, entry, claim.life);
+        if let Some(fencing) = &self.fencing {
+            let sent = fencing.send(cx.now, there, key, (entry, claim.life()), command);
+            if let Err(missing) = sent {
+                return !cx.round.count(
+                    cx.now,
+                    node,
+                    Vote::Abstain,
+                    NodeOutcome::Unusable(missing),
+                );
+            }
+        } else if !there.send_set(cx.now, key, command, entry, claim.life()) {
+            return true;
+        }
         claim.set_sent(node);
         true
     }
@@ -433,17 +461,21 @@ impl Operate for Acquire {
                 // A broken invariant: what cannot be handed out is no lock.
                 lock.ok_or_else(|| LockError::TooSlow(cx.report()))
             }
-            Verdict::Refused(refusal) => Err(match refusal {
-                Refusal::Held => LockError::Held(self.report_held(cx)),
-                // With what they said in earlier attempts, if that says more.
-                Refusal::NoQuorum => {
-                    let labels = cx.parts.nodes.labels();
-                    LockError::NoQuorum(cx.round.report_by(cx.now, labels, Ballot::cause))
-                }
-                Refusal::TooSlow => LockError::TooSlow(cx.report()),
-                Refusal::Saturated => LockError::Saturated,
-                Refusal::OtherCluster => LockError::OtherCluster(cx.report()),
-            }),
+            Verdict::Refused(refusal) => {
+                let why = match refusal {
+                    Refusal::Held => LockError::Held(self.report_held(cx)),
+                    // With what they said in earlier attempts, if that says more.
+                    Refusal::NoQuorum => {
+                        let labels = cx.parts.nodes.labels();
+                        LockError::NoQuorum(cx.round.report_by(cx.now, labels, Ballot::cause))
+                    }
+                    Refusal::TooSlow => LockError::TooSlow(cx.report()),
+                    Refusal::Saturated => LockError::Saturated,
+                    Refusal::OtherCluster => LockError::OtherCluster(cx.report()),
+                };
+                cx.parts.stats.refused(cx.now, cx.round.started, &why);
+                Err(why)
+            }
         };
         let round = self.name(cx.round.key);
         Some(Event::Acquired { round, result })
@@ -472,6 +504,7 @@ impl Operate for Acquire {
                 }
                 (Vote::Abstain, outcome)
             }
+            Answer::Counted(number) => return self.counted(node, number, cx),
             Answer::Question(..) => return,
         };
         self.vote(node, said, cx);
@@ -503,8 +536,8 @@ impl Operate for Acquire {
 
     fn withdraw(&mut self, nodes: NodeSet, cx: &mut Context<'_>) {
         let (claims, mut below) = cx.parts.claims(cx.now);
-        if let Some(claim) = self.claim.and_then(|key| claims.get_mut(key)) {
-            claim.take_back(nodes, &mut below);
+        if let Some((key, claim)) = claims.keyed(self.claim) {
+            claim.take_back(nodes, key, &mut below);
         }
     }
 
@@ -632,12 +665,12 @@ pub(in crate::engine) fn set_answered(
     let Some(claim) = parts.claims.get_mut(key) else {
         return Ok(None); // It is over.
     };
-    claim.unanswered.remove(node);
+    claim.busy_mut().unanswered.remove(node);
     let mut paid = false;
     let answer = match reply {
         Reply::Ok => {
             parts.nodes[node].grants += 1;
-            claim.found_on(node, parts.settings.drift.gone_by(now, claim.life));
+            claim.found_on(node, parts.settings.drift.gone_by(now, claim.life()));
             Answer::Vote((Vote::Yes, NodeOutcome::Granted))
         }
         Reply::Nil => {
@@ -657,14 +690,28 @@ pub(in crate::engine) fn set_answered(
                 Answer::Vote((Vote::Abstain, outcome))
             }
         }
-        Reply::Forbidden(Forbidden::Command | Forbidden::Key) => {
+        Reply::Forbidden(Forbidden::Command)
+            if claim.is_for_several() || parts.nodes[node].sets_by_script() =>
+        {
+            paid = claim.denied(node);
+            let there = &mut parts.nodes[node];
+            let verb = there.verb_of_set(claim.is_for_several());
+            match there.scripts_refused(verb) {
+                Ok(()) => {
+                    let missing = Unusable::Permission { command: verb };
+                    Answer::Forgotten(NodeOutcome::Unusable(missing))
+                }
+                Err(missing) => {
+                    there.forbidden(missing);
+                    Answer::Vote(unusable(missing))
+                }
+            }
+        }
+        Reply::Forbidden(Forbidden::Command | Forbidden::Key | Forbidden::Part) => {
             paid = claim.denied(node);
             let there = &mut parts.nodes[node];
             let several = claim.is_for_several();
-            let verb = match several {
-                true => Dialect::Text.verb(),
-                false => there.verb_of_set(),
-            };
+            let verb = there.verb_of_set(several);
             let missing = reply.missing(verb);
             let missing = missing.unwrap_or(Unusable::NoPermission);
             if !several || there.native_release().is_none() {
@@ -680,12 +727,15 @@ pub(in crate::engine) fn set_answered(
         Reply::Integer(said) if claim.is_for_several() => {
             return several_answered(now, node, key, said, parts);
         }
-        Reply::Integer(_) | Reply::Pair(..) | Reply::Other => {
+        Reply::Integer(_) | Reply::Pair(..) | Reply::Fenced { .. } | Reply::Other => {
             claim.set_lost(node);
             return Err(Trouble::Link(LinkError::Protocol));
         }
     };
     let (operation, over) = (claim.attempted_by(), claim.is_over());
+    if claim.kept.is_some() {
+        parts.claims.rest(key);
+    }
     if paid {
         return Ok(parts.not_owed(node, key));
     }

@@ -74,7 +74,8 @@ impl AboutHeld for Confirm {
         &mut self.held
     }
 
-    fn event(&self, round: RoundId, result: Result<Extension, ConfirmError>) -> Event {
+    fn event(&self, result: Result<Extension, ConfirmError>, cx: &mut Context<'_>) -> Event {
+        let round = RoundId(cx.round.key);
         Event::Confirmed { round, result }
     }
 
@@ -101,22 +102,23 @@ impl AboutHeld for Confirm {
         let kept = kept.min(cx.parts.restarts.longest());
         cx.round.ttl = held.entry.delay().ttl(kept);
         let mut end = drift.valid_until(sent, cx.round.ttl);
-        if let Some(claim) = held.claim_in(&mut cx.parts.claims) {
+        if let Some((key, claim)) = held.claim_in(&mut cx.parts.claims) {
             claim.confirmed_by(&majority);
-            if claim.questions.newest != Some(cx.round.key) {
-                end = end.max(claim.valid_until); // An extension was asked for after this.
+            if claim.busy().questions.newest() != Some(cx.round.key) {
+                end = end.max(claim.valid_until()); // An extension was asked for after this.
             }
             if let Some(kept) = &claim.kept
-                && end != claim.valid_until
+                && end != claim.valid_until()
             {
-                kept.begin_again(); // There is less time than was known, or more.
                 kept.ends_by(end); // Also if its caller does not want to know.
+                claim.begin_again(); // There is less time than was known, or more.
             }
-            claim.valid_until = end;
-            claim.told_until = claim.told_until.min(end); // An earlier end stands.
-            claim.life = claim.life.max(kept);
+            claim.ends(end);
+            let busy = claim.busy_mut();
+            busy.told_until = busy.told_until.min(end); // An earlier end stands.
+            claim.lives(kept);
             claim.gone_by = claim.gone_by.max(gone_by);
-            claim.watch(&mut cx.parts.timers);
+            claim.watch(key, drift, &mut cx.parts.timers);
         }
         match end <= cx.now {
             true => self.held.run_out(cx),

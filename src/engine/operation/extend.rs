@@ -60,14 +60,22 @@ impl AboutHeld for Extend {
         &mut self.held
     }
 
-    fn event(&self, round: RoundId, result: Result<Extension, ExtendError>) -> Event {
+    fn event(&self, result: Result<Extension, ExtendError>, cx: &mut Context<'_>) -> Event {
         let result = match self.is_beyond {
             true => Err(ExtendError::Limit),
             false => result,
         };
+        let counts = &mut cx.parts.stats.extensions;
+        match &result {
+            Ok(_) => counts.extended += 1,
+            Err(why) => counts.failed(why),
+        }
         match self.held.own {
             true => self.held.kept_event(result),
-            false => Event::Extended { round, result },
+            false => Event::Extended {
+                round: RoundId(cx.round.key),
+                result,
+            },
         }
     }
 
@@ -75,25 +83,25 @@ impl AboutHeld for Extend {
     fn kept_by(&mut self, majority: Majority, cx: &mut Context<'_>) {
         let held = &self.held;
         let claim = held.claim_in(&mut cx.parts.claims);
-        let kept = claim.as_ref().and_then(|claim| claim.kept.as_ref());
+        let kept = claim.as_ref().and_then(|(_, claim)| claim.kept.as_ref());
         if kept.is_some_and(|kept| !kept.count()) {
             self.is_beyond = true;
             return self.held.decide(Verdict::Closed, cx);
         }
         // A later question may have found an earlier end.
         let known = match &claim {
-            Some(claim) => held.valid_until.min(claim.valid_until),
+            Some((_, claim)) => held.valid_until.min(claim.valid_until()),
             None => held.valid_until,
         };
         let drift = cx.parts.settings.drift;
         let end = drift.valid_until(cx.round.sent, cx.round.ttl).max(known);
-        if let Some(claim) = claim {
+        if let Some((key, claim)) = claim {
             claim.confirmed_by(&majority);
-            let is_later = claim.valid_until < end;
-            claim.valid_until = claim.valid_until.max(end);
-            if let Some(kept) = claim.kept.as_ref().filter(|_| is_later) {
-                kept.begin_again();
-                claim.watch(&mut cx.parts.timers);
+            let is_later = claim.valid_until() < end;
+            claim.ends(claim.valid_until().max(end));
+            if is_later && claim.kept.is_some() {
+                claim.begin_again();
+                claim.watch(key, drift, &mut cx.parts.timers);
             }
         }
         held.top_up(&majority, end, cx);

@@ -15,13 +15,14 @@ use crate::quorum::{Extending, Lock, LockId, Majority, NodeSet, Vote};
 use crate::time::{Instant, nanos};
 
 use super::patience::Patience;
-use super::permission::ask_why;
+use super::permission::{AskWithoutScripts, ask_why, missing_for};
 use super::round::Round;
 use super::{Context, LostLock, Operate};
 use crate::engine::answer::{Answer, unusable};
 use crate::engine::claims::Claims;
-use crate::engine::claims::claim::{Claim, Questions};
-use crate::engine::contract::{Event, Extension, RoundId, random_part};
+use crate::engine::claims::busy::Questions;
+use crate::engine::claims::claim::Claim;
+use crate::engine::contract::{Event, Extension, random_part};
 use crate::engine::parts::{News, Parts};
 
 /// See the [module](self).
@@ -74,6 +75,7 @@ impl LockQuestion {
         parts: &mut Parts,
     ) -> Result<Self, ConfirmError> {
         let claim = parts.claims.of(lock);
+        let (key, claim) = claim.unzip();
         let forgotten = claim.is_none() && lock.id().engine == parts.claims.engine();
         if forgotten || !claim.is_none_or(Claim::is_held) {
             return Err(ConfirmError::Expired);
@@ -83,16 +85,16 @@ impl LockQuestion {
         // over its own connection, after the lock was extended here.
         let own = claim.filter(|claim| !guard!(EveryVoterCounts, claim.is_adopted()));
         let voters = own.map_or(lock.voters(), |_| parts.nodes.set());
-        let (lacking, regained) =
-            claim.map_or((NodeSet::EMPTY, 0), |claim| (claim.lacking, claim.regained));
-        let valid_until = claim.map_or(lock.valid_until(), |claim| {
-            claim.valid_until.min(lock.valid_until())
+        let (lacking, regained) = claim.map_or((NodeSet::EMPTY, 0), |claim| {
+            (claim.busy().lacking, claim.busy().regained)
         });
-        let claim = claim.map(|claim| claim.key);
+        let valid_until = claim.map_or(lock.valid_until(), |claim| {
+            claim.valid_until().min(lock.valid_until())
+        });
         Ok(Self {
             lock: lock.id(),
             own: false,
-            claim,
+            claim: key,
             entry: lock.entry().clone(),
             question,
             valid_until,
@@ -107,7 +109,7 @@ impl LockQuestion {
     pub(super) fn of_kept(claim: ClaimKey, question: Question, parts: &mut Parts) -> Option<Self> {
         let lock = parts.claims.lock_id(claim);
         let voters = parts.claims.voters(claim, parts.nodes.set());
-        let there = parts.claims.get_mut(claim);
+        let there = parts.claims.wake(claim);
         let there = there.filter(|claim| claim.is_held()).must()?;
         Some(Self {
             lock,
@@ -115,16 +117,16 @@ impl LockQuestion {
             claim: Some(claim),
             entry: there.entry.clone().must()?,
             question,
-            valid_until: there.valid_until,
+            valid_until: there.valid_until(),
             voters,
-            lacking: there.lacking,
-            regained: there.regained,
+            lacking: there.busy().lacking,
+            regained: there.busy().regained,
             verdict: Verdict::Open,
         })
     }
 
-    pub(super) fn claim_in<'c>(&self, claims: &'c mut Claims) -> Option<&'c mut Claim> {
-        claims.get_mut(self.claim?)
+    pub(super) fn claim_in<'c>(&self, claims: &'c mut Claims) -> Option<(ClaimKey, &'c mut Claim)> {
+        claims.keyed(self.claim)
     }
 
     // ----- asking ---------------------------------------------------------------------------
@@ -134,10 +136,11 @@ impl LockQuestion {
     fn prepare(&self, cx: &mut Context<'_>) {
         let ends = self.question == Question::Extend || self.valid_until != Instant::ZERO;
         cx.round.deadline = ends.then_some(self.valid_until);
-        if let Some(claim) = self.claim_in(&mut cx.parts.claims) {
-            claim.life = claim.life.max(self.entry.delay().life(cx.round.ttl));
-            claim.questions.older |= claim.questions.newest.replace(cx.round.key).is_some();
-            claim.extending = claim.extending.saturating_add(self.is_extension());
+        if let Some((_, claim)) = self.claim_in(&mut cx.parts.claims) {
+            claim.lives(self.entry.delay().life(cx.round.ttl));
+            let busy = claim.busy_mut();
+            busy.questions.begin(cx.round.key);
+            busy.extending = busy.extending.saturating_add(self.is_extension());
         }
         self.tell_of_write(cx);
         let patience = Patience::for_vote(cx.round.ttl, &cx.parts.settings);
@@ -162,9 +165,9 @@ impl LockQuestion {
             return;
         }
         if self.question == Question::Extend
-            && let Some(claim) = self.claim_in(&mut cx.parts.claims)
+            && let Some((_, claim)) = self.claim_in(&mut cx.parts.claims)
         {
-            claim.unknown.insert(node);
+            claim.busy_mut().unknown.insert(node);
         }
         if by_text {
             self.tell_of_write(cx);
@@ -173,7 +176,9 @@ impl LockQuestion {
         let there = cx.parts.nodes.writing_to(node);
         let life = self.entry.delay().life(cx.round.ttl);
         let renewed = self.own && !by_text && there.renew(cx.now, request, &self.entry, life);
-        if !renewed {
+        if there.is_without_scripts() {
+            there.ask_without_scripts(cx.now, request, self.question, &self.entry, life, false);
+        } else if !renewed {
             let bytes = there.question(self.question, command, &self.entry, life, by_text);
             there.send(cx.now, request, bytes);
         }
@@ -220,7 +225,7 @@ impl LockQuestion {
         // One without a deadline is about a lock whose end is not known. A later question may have
         // found an earlier end.
         let found = self.claim.and_then(|claim| cx.parts.claims.get(claim));
-        let found = found.map(|claim| claim.valid_until);
+        let found = found.map(Claim::valid_until);
         let found = found.filter(|end| *end != Instant::ZERO);
         let ends = cx.round.deadline.into_iter().chain(found);
         let late = ends.min().is_some_and(|end| end <= cx.now);
@@ -253,8 +258,12 @@ impl LockQuestion {
         self.forget(cx);
         self.verdict = verdict;
         cx.round.decide(cx.parts);
-        let all = cx.parts.nodes.set();
-        self.withdraw(all, cx);
+        // A node whose turn has not come extends it too.
+        let nodes = match self.own && matches!(self.verdict, Verdict::Kept(..)) {
+            true => cx.parts.nodes.without_waiting(),
+            false => cx.parts.nodes.set(),
+        };
+        self.withdraw(nodes, cx);
     }
 
     /// A majority no longer has the lock: reports to its holder that it is over, and has the remaining
@@ -263,7 +272,9 @@ impl LockQuestion {
     fn lose(&mut self, cx: &mut Context<'_>) {
         let stays = self.entry.delay() != Delay::default();
         let entry = (!stays).then(|| self.entry.clone());
-        let told = self.claim.map(|claim| (claim, cx.parts.tell_lost(claim)));
+        let told = self
+            .claim
+            .map(|claim| (claim, cx.parts.tell_lost(cx.now, claim)));
         self.decide(Verdict::Lost, cx);
         let (key, open) = match told {
             Some(told) => told,
@@ -276,7 +287,7 @@ impl LockQuestion {
         };
         if let Some(claim) = cx.parts.claims.get_mut(key).must() {
             claim.entry = entry.or_else(|| claim.entry.take());
-            claim.valid_until = cx.now;
+            claim.ends(cx.now);
             if let Some(kept) = &claim.kept {
                 kept.ends_by(cx.now);
             }
@@ -295,7 +306,7 @@ impl LockQuestion {
     pub(super) fn run_out(&mut self, cx: &mut Context<'_>) {
         cx.lost = self.claim.map(|claim| LostLock {
             claim,
-            open: cx.parts.tell_lost(claim),
+            open: cx.parts.tell_lost(cx.now, claim),
             verdict: || Verdict::Unconfirmed,
             stays: true,
         });
@@ -305,12 +316,11 @@ impl LockQuestion {
     /// It does not count votes any more: removes it from its claim, once.
     fn forget(&self, cx: &mut Context<'_>) {
         if matches!(self.verdict, Verdict::Open)
-            && let Some(claim) = self.claim_in(&mut cx.parts.claims)
+            && let Some((_, claim)) = self.claim_in(&mut cx.parts.claims)
         {
-            if claim.questions.newest == Some(cx.round.key) {
-                claim.questions.newest = None;
-            }
-            claim.extending = claim.extending.saturating_sub(self.is_extension());
+            let busy = claim.busy_mut();
+            busy.questions.end(cx.round.key);
+            busy.extending = busy.extending.saturating_sub(self.is_extension());
         }
     }
 
@@ -349,8 +359,13 @@ impl LockQuestion {
 
     /// Others that wait for its end can begin.
     pub(super) fn end(&mut self, parts: &mut Parts) {
-        if self.own && parts.extensions.ended() {
-            parts.news.push_back(News::Room);
+        if self.own {
+            if let Some(claim) = self.claim {
+                parts.claims.rest(claim);
+            }
+            if parts.extensions.ended() {
+                parts.news.push_back(News::Room);
+            }
         }
     }
 
@@ -374,10 +389,11 @@ impl LockQuestion {
     fn kept(&self, majority: Majority, valid_until: Instant, cx: &mut Context<'_>) -> Extension {
         let exact = self.question == Question::Confirm;
         let (mut is_told, mut shown) = (false, valid_until);
-        if let Some(claim) = self.claim_in(&mut cx.parts.claims) {
-            claim.told_until = match exact {
+        if let Some((_, claim)) = self.claim_in(&mut cx.parts.claims) {
+            let busy = claim.busy_mut();
+            busy.told_until = match exact {
                 true => valid_until,
-                false => valid_until.max(claim.told_until),
+                false => valid_until.max(busy.told_until),
             };
             if let Some(kept) = &claim.kept {
                 // What was reported as over meanwhile is not revived, and what was found since stands.
@@ -385,7 +401,7 @@ impl LockQuestion {
                     true => kept.tell(exact, valid_until, cx.round.ttl),
                     false => kept.ends_by(valid_until),
                 }
-                kept.ends_by(claim.valid_until);
+                kept.ends_by(claim.valid_until());
                 is_told = true;
                 if self.own {
                     shown = kept.valid_until(); // A caller may have extended it for longer.
@@ -417,7 +433,7 @@ pub(super) trait AboutHeld {
     }
 
     /// Returns the event that has its outcome.
-    fn event(&self, round: RoundId, result: Result<Extension, Self::Error>) -> Event;
+    fn event(&self, result: Result<Extension, Self::Error>, cx: &mut Context<'_>) -> Event;
 
     /// `majority` keeps the lock.
     fn kept_by(&mut self, majority: Majority, cx: &mut Context<'_>);
@@ -450,7 +466,7 @@ impl<T: AboutHeld> Operate for T {
 
     fn tell(&mut self, cx: &mut Context<'_>) -> Option<Event> {
         let result = self.held().outcome(cx)?;
-        Some(self.event(RoundId(cx.round.key), result))
+        Some(self.event(result, cx))
     }
 
     fn answered(&mut self, node: NodeId, answer: Answer, cx: &mut Context<'_>) {
@@ -462,9 +478,16 @@ impl<T: AboutHeld> Operate for T {
                 return cx.parts.claims.sent(command);
             }
             Answer::Question(reply, said) => {
-                let missing = if let Reply::Forbidden(_) = reply {
-                    let verb = cx.parts.nodes[node].verb_of(held.question, &held.entry);
-                    reply.missing(verb)
+                let missing = if let Reply::Forbidden(forbidden) = reply {
+                    let about = (held.question, &held.entry);
+                    match missing_for(node, about, forbidden, cx.parts) {
+                        Ok(missing) => missing,
+                        Err(AskWithoutScripts) => {
+                            let mut command = cx.parts.claims.command();
+                            held.send(node, &mut command, true, cx);
+                            return cx.parts.claims.sent(command);
+                        }
+                    }
                 } else {
                     None
                 };
@@ -480,6 +503,7 @@ impl<T: AboutHeld> Operate for T {
             Answer::Vote(said) => said,
             Answer::Nil
             | Answer::Named(_)
+            | Answer::Counted(_)
             | Answer::Forgotten(_)
             | Answer::Permitted
             | Answer::Withheld(_) => return,
@@ -518,21 +542,26 @@ pub(in crate::engine) fn learn(
     if lacks_script(question, said) {
         parts.nodes.writing_to(node).forgot_scripts(now);
     }
-    let Some(claim) = claim.and_then(|claim| parts.claims.get_mut(claim)) else {
+    let Some((key, claim)) = parts.claims.keyed(claim) else {
         return Ok(said); // It is over, or was never in this engine's care.
     };
+    let is_kept = claim.kept.is_some();
     let (vote, _) = said.vote();
+    let busy = claim.busy_mut();
     if question == Question::Extend && vote != Vote::Abstain {
-        claim.unknown.remove(node);
+        busy.unknown.remove(node);
     }
     match vote {
         Vote::Yes => {
-            claim.unconfirmed.remove(node);
-            claim.found_on(node, parts.settings.drift.gone_by(now, claim.life));
+            busy.unconfirmed.remove(node);
+            claim.found_on(node, parts.settings.drift.gone_by(now, claim.life()));
         }
         // A key that is missing or another's was not extended.
-        Vote::No => drop(claim.lacking.insert(node)),
+        Vote::No => drop(busy.lacking.insert(node)),
         Vote::Abstain => {}
+    }
+    if is_kept {
+        parts.claims.rest(key);
     }
     Ok(said)
 }

@@ -22,9 +22,9 @@ use core::fmt;
 use core::time::Duration;
 
 use crate::entry::Entry;
-use crate::error::NodeOutcome;
+use crate::error::{NodeOutcome, Unusable};
 use crate::keys::{NodeId, OperationKey};
-use crate::node::{Access, Command, Dialect, Question, Request, Said, Whose};
+use crate::node::{Access, Command, Question, Reply, Request, Said, Whose};
 use crate::quorum::{NodeSet, Vote};
 use crate::resource::Token;
 use crate::resp::Value;
@@ -32,7 +32,7 @@ use crate::time::Instant;
 
 use super::confirm::kept_by_majority;
 use super::patience::Patience;
-use super::permission::ask_why;
+use super::permission::{AskWithoutScripts, ask_why, missing_for};
 use super::{Context, Operate};
 use crate::engine::answer::{Answer, unusable};
 use crate::engine::contract::{Event, RoundId};
@@ -216,6 +216,21 @@ fn request(operation: OperationKey) -> Request {
     }
 }
 
+impl Inspect {
+    /// Returns what is missing where `node` has refused to answer by `reply`, if that says so.
+    fn missing(
+        &self,
+        node: NodeId,
+        reply: Reply,
+        cx: &mut Context<'_>,
+    ) -> Result<Option<Unusable>, AskWithoutScripts> {
+        let Reply::Forbidden(forbidden) = reply else {
+            return Ok(None);
+        };
+        missing_for(node, (Question::Inspect, &self.entry), forbidden, cx.parts)
+    }
+}
+
 impl Operate for Inspect {
     fn begin(&mut self, cx: &mut Context<'_>) {
         if !self.begin_to_watch(cx) {
@@ -238,14 +253,19 @@ impl Operate for Inspect {
         let asked = match there.access() {
             Access::Open => {
                 let question = Question::Inspect;
-                let bytes = there.question(question, command, &self.entry, Duration::ZERO, true);
                 let request = request(cx.round.key);
-                match &mut self.watch {
-                    None => there.send(cx.now, request, bytes),
-                    Some(watch) => {
-                        there.send_watched(cx.now, request, bytes);
-                        watch.asked(node);
+                let (entry, life, watched) = (&self.entry, Duration::ZERO, self.watch.is_some());
+                if there.is_without_scripts() {
+                    there.ask_without_scripts(cx.now, request, question, entry, life, watched);
+                } else {
+                    let bytes = there.question(question, command, entry, life, true);
+                    match watched {
+                        false => there.send(cx.now, request, bytes),
+                        true => there.send_watched(cx.now, request, bytes),
                     }
+                }
+                if let Some(watch) = &mut self.watch {
+                    watch.asked(node);
                 }
                 cx.round[node].asked = true;
                 true
@@ -295,11 +315,12 @@ impl Operate for Inspect {
             return; // It took too long.
         }
         let worth = match answer {
-            Answer::Question(reply, said) => match (reply.missing(Dialect::Text.verb()), said) {
-                (Some(missing), _) => unusable(missing),
-                (None, Said::Refused(_)) if ask_why(node, &self.entry, reply, cx) => return,
-                (None, Said::Refused(_)) => said.vote(),
-                (None, _) => {
+            Answer::Question(reply, said) => match (self.missing(node, reply, cx), said) {
+                (Err(AskWithoutScripts), _) => return self.ask_one(node, cx),
+                (Ok(Some(missing)), _) => unusable(missing),
+                (Ok(None), Said::Refused(_)) if ask_why(node, &self.entry, reply, cx) => return,
+                (Ok(None), Said::Refused(_)) => said.vote(),
+                (Ok(None), _) => {
                     match said {
                         Said::Missing => self.seen[node.index()] = Seen::Free,
                         Said::Foreign => self.seen[node.index()] = Seen::OtherType,
@@ -311,6 +332,7 @@ impl Operate for Inspect {
             Answer::Vote(said) => said,
             Answer::Nil
             | Answer::Named(_)
+            | Answer::Counted(_)
             | Answer::Forgotten(_)
             | Answer::Permitted
             | Answer::Withheld(_) => return,

@@ -39,7 +39,7 @@ use crate::resp::Value;
 use crate::time::Instant;
 
 use super::answer::Answer;
-use super::claims::claim::Questions;
+use super::claims::busy::Questions;
 use super::contract::{Extension, RoundId};
 use super::inspection::{InspectError, Inspection};
 use super::parts::Parts;

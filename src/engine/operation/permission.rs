@@ -11,8 +11,8 @@ use crate::entry::Entry;
 use crate::error::{LinkError, NodeOutcome, ServerError, Unusable};
 use crate::keys::{ClaimKey, NodeId, OperationKey};
 use crate::node::{
-    Access, Dialect, Forbidden, Reply, Said, Trouble, forbidden_to_extend, forbidden_to_lock,
-    refuses_the_verb,
+    Access, Dialect, Forbidden, Question, Refused, Reply, Said, Trouble, forbidden_to_extend,
+    forbidden_to_lock, refuses_the_verb,
 };
 use crate::quorum::Vote;
 use crate::time::Instant;
@@ -44,6 +44,9 @@ pub(in crate::engine) fn first_set_answered(
         }
         return set_answered(now, node, claim, reply, parts); // Its script asks each time.
     }
+    if reply == Reply::Forbidden(Forbidden::Command) {
+        return Ok(scripts_refused(now, node, claim, parts));
+    }
     if let Some(missing) = missing_by(reply, forbidden_to_lock) {
         return Ok(withheld(now, node, claim, missing, parts));
     }
@@ -53,11 +56,37 @@ pub(in crate::engine) fn first_set_answered(
         Reply::Integer(_)
         | Reply::Forbidden(_)
         | Reply::Pair(..)
+        | Reply::Fenced { .. }
         | Reply::Error(_)
         | Reply::Other => return set_answered(now, node, claim, reply, parts),
     };
     parts.nodes[node].scripts_permitted();
     set_answered(now, node, claim, plain, parts)
+}
+
+/// The `SET` was not done: `node` runs no scripts. It is asked in which ways locks could be released without
+/// them. Where its guard needs scripts it cannot be used.
+fn scripts_refused(
+    now: Instant,
+    node: NodeId,
+    key: ClaimKey,
+    parts: &mut Parts,
+) -> Option<(OperationKey, Answer)> {
+    let there = parts.nodes.writing_to(node);
+    if let Err(missing) = there.scripts_refused(Dialect::Text.verb()) {
+        return withheld(now, node, key, missing, parts);
+    }
+    let claim = parts.claims.get_mut(key)?; // It may be over.
+    claim.busy_mut().unanswered.remove(node);
+    let paid = claim.denied(node);
+    if let Some(entry) = &claim.entry {
+        there.try_ways(now, key, entry);
+    }
+    if paid {
+        return parts.not_owed(node, key);
+    }
+    parts.claims.settle(key, &mut parts.timers);
+    None
 }
 
 /// The `SET` was not done: locks cannot be released on `node` by a script. Its native command is tried,
@@ -79,9 +108,10 @@ pub(super) fn withheld(
         there.forbidden(missing);
     }
     let claim = parts.claims.get_mut(key)?; // It may be over.
-    claim.unanswered.remove(node);
+    claim.busy_mut().unanswered.remove(node);
     let paid = claim.denied(node);
-    let native = native.filter(|_| missing != Unusable::KeyPermission && !several);
+    let instead = missing != Unusable::KeyPermission && missing != Unusable::NeedsScripts;
+    let native = native.filter(|_| instead && !several);
     let native = native.zip(claim.entry.as_ref());
     if let Some((way, entry)) = native {
         there.ask_native(now, key, entry, way);
@@ -121,7 +151,76 @@ pub(in crate::engine) fn native_answered(
     Ok(operation.map(|operation| (operation, answer)))
 }
 
+/// `node` has answered a release of a token that no key has, in a `way` without scripts, for the attempt of
+/// `claim`, which may be over. Its `SET` is sent when the first way is permitted, and withheld when the last
+/// is not.
+pub(in crate::engine) fn way_answered(
+    node: NodeId,
+    claim: ClaimKey,
+    (way, reply): (Dialect, Reply),
+    parts: &mut Parts,
+) -> Answered {
+    let there = parts.nodes.writing_to(node);
+    let said = Said::of_release(way, reply).ok_or(Trouble::Link(LinkError::Protocol))?;
+    if !there.is_without_scripts() {
+        return Ok(None); // Scripts are tried again meanwhile.
+    }
+    let attempt = parts.claims.get(claim);
+    let attempt = attempt.filter(|claim| !claim.may_hold().contains(node));
+    let operation = attempt.and_then(Claim::attempted_by);
+    let is_last = way == Dialect::Watch && !there.may_release();
+    let answer = match said {
+        Said::Done | Said::Missing | Said::Foreign => {
+            there.way_permitted(way);
+            Answer::Permitted
+        }
+        Said::Refused(_) if !is_last => {
+            there.way_refused(way, reply);
+            return Ok(None);
+        }
+        Said::Refused(_) if reply == Reply::Forbidden(Forbidden::Key) => {
+            Answer::Withheld(NodeOutcome::Unusable(Unusable::KeyPermission))
+        }
+        Said::Refused(error) => match there.way_refused(way, reply) {
+            Refused::ForNow => Answer::Withheld(NodeOutcome::Refused(error)),
+            Refused::NoneLeft(missing) => {
+                there.forbidden(missing);
+                Answer::Withheld(NodeOutcome::Unusable(missing))
+            }
+            // One of the others was refused for now.
+            Refused::UseAnother => Answer::Withheld(NodeOutcome::Refused(error)),
+        },
+    };
+    Ok(operation.map(|operation| (operation, answer)))
+}
+
 // ----- extensions ---------------------------------------------------------------------------
+
+/// A node runs no scripts, and has to be asked the same without.
+pub(super) struct AskWithoutScripts;
+
+/// Returns what is missing where `node` has refused a question about an entry because of what is `forbidden`,
+/// if that says so.
+///
+/// # Errors
+///
+/// It was a script that was refused, and is not needed.
+pub(super) fn missing_for(
+    node: NodeId,
+    (question, entry): (Question, &Entry),
+    forbidden: Forbidden,
+    parts: &mut Parts,
+) -> Result<Option<Unusable>, AskWithoutScripts> {
+    let there = &mut parts.nodes[node];
+    let verb = there.verb_of(question, entry);
+    if forbidden != Forbidden::Command {
+        return Ok(Reply::Forbidden(forbidden).missing(verb));
+    }
+    match there.scripts_refused(verb) {
+        Ok(()) => Err(AskWithoutScripts),
+        Err(missing) => Ok(Some(missing)),
+    }
+}
 
 /// Asks `node` which permission was missing when it answered a question about `entry` by `reply`.
 /// Returns `false` if `reply` tells nothing of a permission, or `node` cannot be asked.
@@ -156,6 +255,7 @@ fn missing_by(reply: Reply, named: impl Fn(i64) -> Option<Unusable>) -> Option<U
         | Reply::Ok
         | Reply::Nil
         | Reply::Pair(..)
+        | Reply::Fenced { .. }
         | Reply::Error(_)
         | Reply::Other => reply.missing(Dialect::Text.verb()),
     }

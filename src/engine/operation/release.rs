@@ -37,7 +37,7 @@ impl Operate for Release {
     /// Sends the releases of `claim`, and counts what is known already.
     fn begin(&mut self, cx: &mut Context<'_>) {
         let claim = self.claim;
-        let life = cx.parts.claims.get(claim).must().map(|claim| claim.life);
+        let life = cx.parts.claims.get(claim).must().map(|claim| claim.life());
         let patience = Patience::for_release(life.unwrap_or_default(), &cx.parts.settings);
         for node in cx.parts.nodes.ids() {
             let patience = patience.with(&mut cx.parts.nodes[node]);
@@ -47,8 +47,8 @@ impl Operate for Release {
         cx.parts.release(cx.now, Some(cx.round.key), claim);
         // A `SET` that had not left was withdrawn: there is nothing to release.
         let left = cx.parts.claims.get(claim);
-        let owed = left.map_or(NodeSet::EMPTY, |claim| claim.owed);
-        let asked = left.map_or(NodeSet::EMPTY, |claim| claim.releasing.union(owed));
+        let owed = left.map_or(NodeSet::EMPTY, |claim| claim.busy().owed);
+        let asked = left.map_or(NodeSet::EMPTY, |claim| claim.busy().releasing.union(owed));
         for node in cx.parts.nodes.ids() {
             let outcome = if !asked.contains(node) {
                 NodeOutcome::Missing
@@ -79,6 +79,7 @@ impl Operate for Release {
             }
             Answer::Nil
             | Answer::Named(_)
+            | Answer::Counted(_)
             | Answer::Forgotten(_)
             | Answer::Permitted
             | Answer::Question(..) => {}
@@ -87,11 +88,20 @@ impl Operate for Release {
 
     fn tell(&mut self, cx: &mut Context<'_>) -> Option<Event> {
         let result = match self.verdict.take()? {
-            Releasing::Released => Ok(Released {
-                deleted: cx.round.tally.yes().len() as u8,
-            }),
-            Releasing::NotHeld => Err(UnlockError::NotHeld(cx.report())),
-            Releasing::Unconfirmed => Err(UnlockError::Unconfirmed(cx.report())),
+            Releasing::Released => {
+                cx.parts.stats.releases.released += 1;
+                Ok(Released {
+                    deleted: cx.round.tally.yes().len() as u8,
+                })
+            }
+            Releasing::NotHeld => {
+                cx.parts.stats.releases.not_held += 1;
+                Err(UnlockError::NotHeld(cx.report()))
+            }
+            Releasing::Unconfirmed => {
+                cx.parts.stats.releases.unconfirmed += 1;
+                Err(UnlockError::Unconfirmed(cx.report()))
+            }
         };
         let round = RoundId(cx.round.key);
         Some(Event::Released { round, result })

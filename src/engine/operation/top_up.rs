@@ -31,9 +31,9 @@ impl LockQuestion {
     pub(super) fn top_up(&self, majority: &Majority, end: Instant, cx: &mut Context<'_>) {
         let lacking = self.lacking.without(majority.nodes());
         let claim = self.claim_in(&mut cx.parts.claims);
-        let stands = |claim: &mut Claim| {
+        let stands = |(_, claim): (_, &mut Claim)| {
             let has_left = claim.kept.as_ref().is_some_and(|kept| kept.has_ended());
-            claim.regained == self.regained && !has_left
+            claim.busy().regained == self.regained && !has_left
         };
         if !lacking.is_empty() && claim.is_some_and(stands) {
             self.send_copies(lacking, end, cx);
@@ -46,18 +46,22 @@ impl LockQuestion {
         let mut command = cx.parts.claims.command();
         let drift = cx.parts.settings.drift;
         let claim = self.claim_in(&mut cx.parts.claims);
-        if let Some(claim) = claim.filter(|claim| claim.is_held() && !claim.is_adopted()) {
+        let stands = |claim: &Claim| claim.is_held() && !claim.is_adopted();
+        if let Some((key, claim)) = claim.filter(|(_, claim)| stands(claim)) {
             let left = end.saturating_since(cx.now);
-            let ttl = left.saturating_add(drift.of(self.entry.delay().ttl(claim.life)));
+            let ttl = left.saturating_add(drift.of(self.entry.delay().ttl(claim.life())));
             // Rounded up: a copy that expires before the others is useless.
             let life = whole(self.entry.delay().life(ttl));
-            let nodes = nodes.filter(|node| claim.lacking.contains(node));
-            for node in nodes.without(claim.unanswered).iter() {
+            let nodes = nodes.filter(|node| claim.busy().lacking.contains(node));
+            for node in nodes.without(claim.busy().unanswered).iter() {
                 let there = cx.parts.nodes.writing_to(node);
                 if there.access() == Access::Open && there.missing_permission().is_none() {
-                    there.send_set(cx.now, claim.key, &mut command, &self.entry, life);
+                    let sent = there.send_set(cx.now, key, &mut command, &self.entry, life);
+                    if !sent {
+                        continue; // With the next extension.
+                    }
                     claim.set_sent(node);
-                    claim.granted.remove(node); // What it had is gone, and this is not answered.
+                    claim.busy_mut().granted.remove(node); // What it had is gone, and this is not answered.
                 }
             }
         }

@@ -82,8 +82,8 @@ impl Queues {
             at.front = Front::Holder(claim);
             at.users = 2;
         }
-        if let Some(claim) = claims.get_mut(claim).must() {
-            claim.place = Some(place);
+        if let Some(claim) = claims.wake(claim).must() {
+            claim.busy_mut().place = Some(place);
         }
         Some(place)
     }

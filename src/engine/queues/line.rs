@@ -7,7 +7,7 @@
 //! or its time is up, and from then on leads to the operation that it has become: its caller knows no other
 //! name for that.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use core::time::Duration;
 
 use crate::invariant::Must;
@@ -29,8 +29,10 @@ pub(super) struct Waiters {
     slab: Slab<Caller>,
     /// How many wait.
     waiting: usize,
-    /// For how many nanoseconds the locks of those are kept that want that: hardly any.
+    /// For how many nanoseconds the locks of those are kept that want that, and which are to have fencing
+    /// tokens: hardly any.
     keeps: BTreeMap<Key, u64>,
+    fenced: BTreeSet<Key>,
 }
 
 /// A caller whose operation has waited for its turn.
@@ -123,6 +125,7 @@ impl Waiters {
             slab: Slab::new(),
             waiting: 0,
             keeps: BTreeMap::new(),
+            fenced: BTreeSet::new(),
         }
     }
 
@@ -215,6 +218,16 @@ impl Waiters {
         self.keeps.get(&waiter.0).copied().unwrap_or(0)
     }
 
+    /// The lock of `waiter` is to have a fencing token.
+    pub(super) fn fence(&mut self, waiter: WaiterKey) {
+        self.fenced.insert(waiter.0);
+    }
+
+    /// Returns `true` if it is.
+    pub(super) fn is_fenced(&self, waiter: WaiterKey) -> bool {
+        self.fenced.contains(&waiter.0)
+    }
+
     /// Returns the first of `line`.
     pub(super) fn first(&self, line: &Line) -> Option<WaiterKey> {
         let index = line.first.index()?;
@@ -228,6 +241,7 @@ impl Waiters {
         };
         let before = core::mem::replace(caller, Caller::Open(operation));
         self.keeps.remove(&waiter.0);
+        self.fenced.remove(&waiter.0);
         self.leave(line, &before);
     }
 
@@ -235,6 +249,7 @@ impl Waiters {
     pub(super) fn remove(&mut self, line: &mut Line, waiter: WaiterKey) {
         if let Some(caller) = self.slab.remove(waiter.0) {
             self.keeps.remove(&waiter.0);
+            self.fenced.remove(&waiter.0);
             self.leave(line, &caller);
         }
     }

@@ -57,9 +57,13 @@ pub(in crate::engine) const LEFT_FREE: Duration = Duration::from_secs(1);
 /// first time.
 const STUCK: Duration = Duration::from_secs(16);
 
-/// How many records of a line are looked at to find out whose turn it is. Those behind wait until one of
-/// these sets has had its turn.
+/// How many records of a line are looked at to find out which set has its turn. Sets behind wait until one of
+/// these has had its turn.
 const LOOKED_AT_MAX: usize = 16;
+
+/// How many sets one that wants a single name may pass at once: each costs a look. Behind more of them it
+/// waits until one has had its turn.
+const PASSED_AT_ONCE_MAX: usize = 256;
 
 /// The sets of all queues; see the [module](self).
 #[derive(Debug)]

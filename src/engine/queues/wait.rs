@@ -15,7 +15,7 @@
 //!   others can take the lock.
 //!
 //! In between it looks again from time to time: often where nodes do not tell of changes, rarely where
-//! they do. Where one lock lasts for long it also asks who holds it.
+//! they do. Where one lock lasts for long, or the wait for several, it also asks who holds it.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -40,6 +40,10 @@ const LOOK_AGAIN: Duration = Duration::from_secs(2);
 /// How long it has looked at one lock when it asks who holds it, with each look from then on. Shorter
 /// waits, of those who contend, cost nothing for that.
 const WHO: Duration = Duration::from_millis(500);
+
+/// Who has waited for so long in all asks that after an attempt that was refused too, as when the holder has
+/// extended its lock: so often at the most.
+const WHO_AGAIN: Duration = Duration::from_millis(100);
 
 /// By how many paces those who have just come are behind those who have waited for long, where votes are
 /// split again and again; and how wide the window of each is.
@@ -101,6 +105,10 @@ pub(in crate::engine) struct Wait {
     elsewhere: NodeSet,
     /// When it looked first after the latest attempt.
     since: Instant,
+    /// From when on the looks after an attempt ask at once who holds the lock.
+    who: Instant,
+    /// Those after the latest attempt do.
+    asks_at_once: bool,
     /// When the random delay after the latest attempt ends.
     delay: Instant,
     /// When the window ends that began when the resource was believed free.
@@ -167,6 +175,8 @@ impl Wait {
             holder: Tokens::default(),
             elsewhere: NodeSet::EMPTY,
             since: Instant::MAX,
+            who: Instant::MAX,
+            asks_at_once: false,
             delay: Instant::ZERO,
             window: None,
             look: Instant::ZERO,
@@ -229,6 +239,10 @@ impl Wait {
 
     /// Returns `true` if it asks who holds the lock, besides looking.
     pub(in crate::engine) fn asks_holder(&self, now: Instant) -> bool {
+        self.has_looked_for_long(now) || self.asks_at_once
+    }
+
+    fn has_looked_for_long(&self, now: Instant) -> bool {
         self.since.saturating_add(WHO) <= now
     }
 
@@ -250,6 +264,12 @@ impl Wait {
     /// It is about to look: at all nodes, if it has not done so for long, and also at those that do not
     /// tell, if what others told was in vain.
     pub(in crate::engine) fn begin_to_look(&mut self, now: Instant) {
+        if self.since == Instant::MAX {
+            self.asks_at_once = self.who <= now;
+            if self.asks_at_once {
+                self.who = now.saturating_add(WHO_AGAIN);
+            }
+        }
         if self.look <= now {
             self.belief.ask_again();
             self.changes = 0;
@@ -261,10 +281,13 @@ impl Wait {
     /// The nodes that have to be asked were asked, at `now`.
     pub(in crate::engine) fn looked(&mut self, pace: &mut Pace<'_>, delays: (Duration, Duration)) {
         self.since = self.since.min(pace.now);
-        let asked = self.asks_holder(pace.now);
+        if self.who == Instant::MAX {
+            self.who = pace.now.saturating_add(WHO);
+        }
+        let is_long = self.has_looked_for_long(pace.now);
         let mut after = |at: Instant, from, to| at.saturating_add(between(pace.random, from, to));
         let times = (1 + pace.contenders / CONTENDERS).min(TIMES_MAX);
-        let look = match asked {
+        let look = match is_long {
             true => after(pace.now, LOOK_AGAIN * times, LOOK_AGAIN * times * 2),
             false => after(self.since, WHO * times, WHO * times * 3 / 2),
         };

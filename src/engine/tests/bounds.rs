@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::config::Retry;
-use crate::engine::claims::claim::Claim;
 use crate::limits::CLAIMS_MAX;
 use crate::quorum::NodeSet;
 
@@ -17,7 +16,12 @@ fn bad_requests_are_refused_before_anything_is_sent() {
         world.drain();
         assert_eq!(world.take(0), NOTHING);
         match asked {
-            Err(LockError::Invalid(invalid)) => invalid,
+            Err(LockError::Invalid(invalid)) => {
+                // Nobody has to connect to learn it.
+                let config = named(1).config().unwrap();
+                assert_eq!(config.check_request(resource, ttl), Err(invalid));
+                invalid
+            }
             other => panic!("{other:?}"),
         }
     };
@@ -135,8 +139,8 @@ fn a_debt_that_finds_no_room_is_paid_when_there_is_some() {
 fn fill(world: &mut World) {
     let until = world.now.saturating_add(TTL);
     while world.engine.parts.claims.len() < CLAIMS_MAX {
-        let empty = Claim::adopted(NodeSet::EMPTY, TTL, until, until);
-        world.engine.parts.claims.insert(empty);
+        let claims = &mut world.engine.parts.claims;
+        claims.adopt(None, NodeSet::EMPTY, TTL, (until, until));
     }
 }
 

@@ -117,7 +117,7 @@ impl World {
     /// The tokens of all claims, with what belongs to each.
     pub(super) fn tokens(&self) -> Vec<Option<Entry>> {
         let claims = self.engine.parts.claims.iter();
-        claims.map(|claim| claim.entry.clone()).collect()
+        claims.map(|(_, claim)| claim.entry.clone()).collect()
     }
 
     pub(super) fn claims(&self) -> usize {

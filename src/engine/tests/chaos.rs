@@ -4,7 +4,7 @@
 use super::inspection::Inspection;
 use super::*;
 use crate::engine::claims::claim::Claim;
-use crate::keys::PlaceKey;
+use crate::keys::{ClaimKey, PlaceKey};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
@@ -242,25 +242,26 @@ impl Chaos {
             }
         }
         let engine = &self.world.engine;
-        let places = |claim: &Claim| {
-            let several = engine.parts.places_of_several.get(&claim.key);
-            let place = claim.place.filter(|place| *place != PlaceKey::NONE);
+        let places = |(key, claim): (ClaimKey, &Claim)| {
+            let several = engine.parts.places_of_several.get(&key);
+            let place = claim.busy().place.filter(|place| *place != PlaceKey::NONE);
             several.map_or(usize::from(place.is_some()), |places| places.len())
         };
-        let is_alone = |claim: &&Claim| claim.place == Some(PlaceKey::NONE);
+        let is_alone = |(_, claim): &(_, &Claim)| claim.busy().place == Some(PlaceKey::NONE);
         let alone = engine.parts.claims.iter().filter(is_alone);
         engine.parts.queues.check_alone(
-            alone.filter_map(|claim| Some((claim.key, claim.entry.as_ref()?.resource()))),
+            alone.filter_map(|(key, claim)| Some((key, claim.entry.as_ref()?.resource()))),
         );
         let held = engine.parts.claims.iter().map(places).sum::<usize>();
         engine.parts.queues.check(
             engine.operations.places() + engine.parts.queues.callers() + held,
             |operation| engine.operations.is_open(operation),
-            |claim, place| {
-                let claim = engine.parts.claims.get(claim);
+            |key, place| {
+                let claim = engine.parts.claims.get(key);
                 claim.is_some_and(|claim| {
-                    let more = engine.parts.places_of_several.get(&claim.key);
-                    claim.place == Some(place) || more.is_some_and(|more| more.contains(&place))
+                    let more = engine.parts.places_of_several.get(&key);
+                    claim.busy().place == Some(place)
+                        || more.is_some_and(|more| more.contains(&place))
                 })
             },
         );

@@ -255,6 +255,10 @@ fn too_few_answers_leave_it_as_it_was() {
         1,
         "-NOPERM this user has no permissions to run the 'eval' command|",
     );
+    world.say(
+        1,
+        "-NOPERM no permissions to run the 'multi' command|$-1|:-2|-ERR EXEC without MULTI|",
+    );
     world.pass(51 * MS);
     let said = world.unconfirmed();
     let eval = NodeOutcome::Unusable(Unusable::Permission { command: "eval" });
@@ -263,7 +267,7 @@ fn too_few_answers_leave_it_as_it_was() {
     world.keeps(2, 5_000);
     assert!(world.events.is_empty(), "a later answer is ignored");
     // It can be asked again.
-    world.confirm(&lock);
+    world.ask_confirm(&lock);
     world.keeps(0, 5_000);
     world.keeps(2, 5_000);
     world.extended(&mut lock);

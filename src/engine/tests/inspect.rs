@@ -316,6 +316,10 @@ fn a_refusal_is_no_answer_and_a_missing_permission_is_named() {
         1,
         "-NOPERM User u has no permissions to run the 'eval' command|",
     );
+    world.say(
+        1,
+        "-NOPERM no permissions to run the 'multi' command|$-1|:-2|-ERR EXEC without MULTI|",
+    );
     world.say(2, "-ERR ACL failure in script: User u has no permissions|");
     assert_eq!(world.take(2), ["EVAL permits get pttl pexpire"]);
     world.say(2, ":-2|");

@@ -49,7 +49,6 @@ fn the_first_set_on_a_connection_is_done_only_if_its_release_is_permitted() {
 #[test]
 fn a_user_who_may_not_release_gets_no_lock_and_learns_what_is_missing() {
     for (reply, missing) in [
-        (NO_COMMAND, lacks("eval")),
         (":-1|", lacks("get")),
         (":-2|", lacks("del")),
         (":-3|", lacks("set")),
@@ -89,7 +88,7 @@ fn native() -> World {
     world
 }
 
-/// Scripts are refused, and the native release answers `found` where there is nothing to release.
+/// Scripts may not delete, and the native release answers `found` where there is nothing to release.
 fn releases_natively(refusal: &str, found: &str) {
     let mut world = native();
     world.say(0, refusal);
@@ -105,16 +104,10 @@ fn releases_natively(refusal: &str, found: &str) {
 }
 
 #[test]
-fn a_user_who_may_not_run_scripts_releases_by_the_native_command() {
+fn a_user_whose_scripts_may_not_delete_releases_by_the_native_command() {
     for found in [":0|", ":-1|", "-WRONGTYPE Operation against a key|"] {
-        releases_natively(NO_COMMAND, found);
+        releases_natively(":-2|", found);
     }
-}
-
-/// Valkey knows `EVAL` also where its module for Lua is not loaded.
-#[test]
-fn a_server_without_lua_releases_by_the_native_command() {
-    releases_natively("-ERR Could not find scripting engine 'lua'|", ":0|");
 }
 
 #[test]
@@ -159,7 +152,7 @@ fn a_node_without_the_scripts_is_not_asked_about_their_digests() {
 #[test]
 fn an_attempt_that_is_over_sends_no_set_when_the_permission_is_told() {
     let mut world = native();
-    world.say(0, NO_COMMAND);
+    world.say(0, ":-2|");
     world.take(0);
     let round = world.engine.operations.keys()[0];
     world.engine.cancel(world.now, RoundId(round));
@@ -226,7 +219,6 @@ fn a_refused_extension_says_what_is_missing() {
         (IN_SCRIPT, Some(":-3|"), lacks("pexpire")),
         (IN_SCRIPT, Some(":-2|"), lacks("pttl")),
         (IN_SCRIPT, Some(NO_COMMAND), lacks("eval")),
-        (NO_COMMAND, None, lacks("evalsha")),
         (NO_KEY, None, NodeOutcome::Unusable(Unusable::KeyPermission)),
     ] {
         let (mut world, lock) = World::held(1);

@@ -132,7 +132,7 @@ fn every_release_that_was_sent_natively_is_repaired_when_the_server_refuses_the_
 #[test]
 fn a_refused_release_of_a_claim_that_is_over_says_nothing_of_native_releases() {
     let (mut world, [one, two]) = valkey_with_two_locks();
-    let claim = world.engine.parts.claims.of(&one).expect("held").key;
+    let (claim, _) = world.engine.parts.claims.of(&one).expect("held");
     world.release(one);
     world.say(0, ":1|");
     let (claims, mut below) = world.engine.parts.claims(world.now);

@@ -11,14 +11,14 @@ const EXTEND: [&str; 1] = ["EXTEND a b 10000"];
 const NAMES: [&[u8]; 2] = [b"a", b"b"];
 
 impl World {
-    fn acquire_all(&mut self, names: &[&[u8]], options: &LockOptions) -> RoundId {
+    pub(super) fn acquire_all(&mut self, names: &[&[u8]], options: &LockOptions) -> RoundId {
         let request = Request::all(names, options);
         let round = self.engine.acquire(self.now, &request).expect("valid");
         self.drain();
         round
     }
 
-    fn try_all(&mut self) -> RoundId {
+    pub(super) fn try_all(&mut self) -> RoundId {
         self.acquire_all(&NAMES, &LockOptions::new(TTL).tries(1))
     }
 
@@ -51,7 +51,7 @@ impl World {
     }
 }
 
-fn named_held(report: &Report) -> Vec<Option<&[u8]>> {
+pub(super) fn named_held(report: &Report) -> Vec<Option<&[u8]>> {
     let nodes = report.nodes().iter();
     nodes.map(|node| node.resource.as_deref()).collect()
 }
@@ -380,14 +380,19 @@ fn a_set_is_kept_as_any_lock() {
 
 #[test]
 fn a_missing_permission_is_named_and_nothing_is_left() {
-    for (answer, command) in [
-        (":-2|", "del"),
-        ("-NOPERM no permissions to run the 'eval' command|", "eval"),
+    let no_eval = "-NOPERM no permissions to run the 'eval' command|";
+    let no_multi = "-NOPERM no permissions to run the 'multi' command|-ERR EXEC without MULTI|+OK|";
+    let key = "$-1|:-2|-ERR value is not an integer|";
+    for (answers, command) in [
+        (vec![":-2|"], "del"),
+        (vec![no_eval, no_multi, key, key], "eval"),
     ] {
         let mut world = World::ready(1);
         world.try_all();
-        world.take(0);
-        world.say(0, answer);
+        for answer in answers {
+            world.take(0);
+            world.say(0, answer);
+        }
         let report = world.no_quorum();
         let missing = NodeOutcome::Unusable(Unusable::Permission { command });
         assert_eq!(outcomes(&report), [missing]);

@@ -6,7 +6,7 @@ mod clusters;
 mod durable;
 mod markers;
 mod names;
-mod net;
+pub(super) mod net;
 
 use super::*;
 use crate::config::RestartGuard;
@@ -27,6 +27,13 @@ impl Net {
     /// Somebody vouches for the servers that a client is connected to. Returns how many they are.
     fn trust_all(&mut self, client: usize) -> usize {
         self.clients[client].engine.trust_all(self.now).len()
+    }
+
+    /// What the client shows of a node: the longest ttl in its marker, and its barrier.
+    fn shown(&self, client: usize, node: usize) -> (Option<Duration>, Option<Duration>) {
+        let mut statuses = self.clients[client].engine.node_statuses(self.now);
+        let status = statuses.nth(node).expect("it is configured");
+        (status.marked_ttl, status.barrier)
     }
 
     /// The same of one, as which the node is known to the client.
@@ -79,12 +86,17 @@ fn a_virgin_cluster_waits_for_as_long_as_a_lock_may_last() {
         assert_eq!(until(outcome), begin.saturating_add(BARRIER));
     }
     assert_eq!(net.value(1, BARRIER_KEY), Some("1".into()));
+    assert_eq!(net.shown(0, 1), (Some(LONGEST), Some(BARRIER)));
     net.pass(BARRIER.saturating_sub(GRAIN));
     refusal(net.try_lock(0, TTL));
     net.pass(2 * MS);
     let lock = net.try_lock(0, TTL).expect("the barrier is over");
+    assert_eq!(net.shown(0, 1), (Some(LONGEST), None));
     net.release(0, lock);
     net.is_clean();
+    // What its marker says is not known while there is no connection.
+    net.unreachable(1, true);
+    assert_eq!(net.shown(0, 1), (None, None));
 }
 
 #[test]

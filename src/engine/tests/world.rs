@@ -3,6 +3,7 @@
 //! A story connects nodes, says what they answer, takes what they were sent, and moves the time.
 //! What it asks of the engine, and what it is told, is in `calls`.
 
+use super::stats::Told;
 use super::*;
 use crate::config::Builder;
 
@@ -32,6 +33,7 @@ pub(super) struct World {
     /// No connection is known to permit releases: the first `SET` on each asks for that.
     pub(super) unpermitted: bool,
     pub(super) events: Vec<Event>,
+    pub(super) told: Told,
 }
 
 /// A configuration of `nodes` nodes.
@@ -68,6 +70,7 @@ impl World {
             probing: vec![false; nodes],
             unpermitted: false,
             events: Vec::new(),
+            told: Told::default(),
         };
         world.drain();
         world
@@ -98,7 +101,10 @@ impl World {
                     self.probing[node.index()] = true;
                 }
                 Output::CloseProbe { node } => self.probing[node.index()] = false,
-                Output::Event(event) => self.events.push(event),
+                Output::Event(event) => {
+                    self.told.count(&event);
+                    self.events.push(event);
+                }
                 Output::Transmit { node, bytes } => {
                     let index = node.index();
                     self.writes[index] += 1;
@@ -114,6 +120,7 @@ impl World {
                 }
             }
         }
+        self.counted_once();
     }
 
     pub(super) fn input(&mut self, input: Input<'_>) {
@@ -361,6 +368,25 @@ fn on_several(text: &str) -> Option<&'static str> {
     found.map(|(_, name)| *name)
 }
 
+/// A command about a fencing token in few words.
+fn fenced(words: &[String]) -> Option<String> {
+    use crate::node::{RAISE_FENCED, SET_FLOOR, TAKE_FENCED};
+    let scripts = [
+        (&TAKE_FENCED, "TAKE"),
+        (&RAISE_FENCED, "RAISE"),
+        (&SET_FLOOR, "FLOOR"),
+    ];
+    let is = |script: &crate::node::Script| script.text == words[1] || script.sha1 == words[1];
+    let (_, what) = scripts.iter().find(|(script, _)| is(script))?;
+    let how = ["by digest ", ""][usize::from(words[0] == "EVAL")];
+    let keys: usize = words[2].parse().expect("a number");
+    let (keys, arguments) = words[3..].split_at(keys);
+    Some(match *what {
+        "FLOOR" => format!("FLOOR {}", arguments.join(" ")),
+        what => format!("{how}{what} {} {}", keys[0], arguments[3]),
+    })
+}
+
 /// A command in few words: tokens, digests and script texts are left out.
 fn shown(value: Value<'_>) -> String {
     let words: Vec<String> = value
@@ -370,6 +396,7 @@ fn shown(value: Value<'_>) -> String {
         .map(|word| String::from_utf8_lossy(word.as_bytes().expect("a bulk")).into_owned())
         .collect();
     match words[0].as_str() {
+        "SET" if words[3] == "IFEQ" => format!("SET {} IFEQ", words[1]),
         "SET" => format!("SET {} {}", words[1], words[6 - 1]),
         "EVAL" if words[1] == crate::node::JOIN.text => words[5..].join(" "),
         verb @ "EVAL" if words[1] == crate::node::SET_IF_PERMITTED.text => {
@@ -381,6 +408,7 @@ fn shown(value: Value<'_>) -> String {
                 .concat()
                 .join(" ")
         }
+        "EVAL" | "EVALSHA" if let Some(shown) = fenced(&words) => shown,
         "EVAL" if let Some(what) = on_several(&words[1]) => {
             let keys: usize = words[2].parse().expect("a number");
             let (keys, arguments) = words[3..].split_at(keys);
@@ -409,7 +437,7 @@ fn shown(value: Value<'_>) -> String {
             format!("{verb} {script}")
         }
         "SCRIPT" => "SCRIPT LOAD".to_string(),
-        "DELIFEQ" => format!("DELIFEQ {}", words[1]),
+        verb @ ("DELIFEQ" | "DELEX") => format!("{verb} {}", words[1]),
         _ => words.join(" "),
     }
 }

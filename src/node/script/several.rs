@@ -7,7 +7,7 @@
 //!
 //! They are always sent by their text: such locks are rare.
 
-use super::Script;
+use super::{Script, end_unless_permitted};
 
 /// Takes all keys, or none: each is set if it is not there, and if it holds the token already it lives at
 /// least that long now. `1` taken, `n + 1` the n-th key is another's or of another type, and nothing was done. If the user may
@@ -16,10 +16,11 @@ use super::Script;
 ///
 /// A key that holds the token is no obstacle: a node that has lost some of the keys gets these again.
 pub(crate) const TAKE_SEVERAL: Script = Script {
-    text: "local n,t=#KEYS,ARGV[1] if ARGV[3]~='' then n=n-2 end \
-           local c=redis.acl_check_cmd if c then for i=4,#ARGV do for j=1,n do \
-           if not c(ARGV[i],KEYS[j],KEYS[j]) then return 3-i end end end end \
-           if ARGV[2]=='' then return 0 end \
+    text: concat!(
+        "local n,t=#KEYS,ARGV[1] if ARGV[3]~='' then n=n-2 end \
+           local c=redis.acl_check_cmd if c then for i=4,#ARGV do for j=1,n do ",
+        end_unless_permitted!("KEYS[j]", "3-i"),
+        " end end end if ARGV[2]=='' then return 0 end \
            local s=1 for i=1,n do local v=redis.pcall('get',KEYS[i]) \
            if type(v)=='table' and not string.find(v.err,'WRONGTYPE',1,true) then \
            v=redis.call('get',KEYS[i]) end \
@@ -31,8 +32,9 @@ pub(crate) const TAKE_SEVERAL: Script = Script {
            if ARGV[3]=='' then return s end \
            local m,b=redis.pcall('get',KEYS[n+1]),redis.call('pttl',KEYS[n+2]) \
            if m~=ARGV[3] then b=-1 elseif b==-1 then b=1000 elseif b<0 then b=0 else b=b+1 end \
-           return {s,b}",
-    sha1: "63d116e60eaa324ab92ffcb8855c19fac1fd58aa",
+           return {s,b}"
+    ),
+    sha1: "02d2bfa7cbaa9d0862098e337d89a633e6e268e1",
 };
 
 /// Raises the expiry of all keys, as [`EXTEND`](super::EXTEND) does, if all of them hold the token: `1`. Otherwise nothing is

@@ -4,6 +4,7 @@ use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use super::*;
 use crate::config::LockOptions;
+use crate::engine::{Input, Output};
 use crate::error::{ExtendError, LockError, NodeOutcome, UnlockError};
 use crate::shared::roles::{Owner, Poll as PollRole};
 use crate::shared::serve::Section;
@@ -356,4 +357,49 @@ fn the_io_thread_is_called_although_a_caller_takes_the_events() {
         world.resume();
     }
     world.assert_empty();
+}
+
+/// The nodes have said that a lock ends earlier, and its holder does not want to know any more: who waits for
+/// it to be at risk learns of that all the same.
+#[test]
+fn a_lock_that_was_found_to_end_earlier_is_at_risk_before_that_end() {
+    let world = World::new();
+    let redlock = world.builder().watch_clocks(false).build().unwrap();
+    let mut guard = redlock.lock("a", LONG).unwrap();
+    let (task, thread) = (guard.at_risk(), guard.at_risk());
+    eventually("each node has answered", || {
+        redlock.shared().enter().unwrap().engine.load().in_flight == 0
+    });
+    let stalled = stall(&redlock);
+    let mut confirming = Box::pin(guard.confirm_async());
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(confirming.as_mut().poll(&mut context).is_pending());
+    say_in_place_of_the_nodes(&redlock, b":20001\r\n");
+    drop(confirming);
+    drop(stalled);
+    block_on(task);
+    assert!(thread.wait(Duration::ZERO));
+    assert!(guard.is_valid() && !guard.lost().is_lost());
+    drop(guard);
+    world.assert_empty();
+}
+
+/// All nodes are asked what is to be sent, and answer this. Nobody hears of the outcome yet.
+fn say_in_place_of_the_nodes(redlock: &Redlock, reply: &[u8]) {
+    let mut section = redlock.shared().enter().unwrap();
+    let engine = &mut section.engine;
+    let mut asked = Vec::new();
+    while let Some(output) = engine.poll(clock::now()) {
+        let Output::Transmit { node, bytes } = output else {
+            panic!("{output:?}")
+        };
+        let len = bytes.len();
+        asked.push(node);
+        engine.handle(clock::now(), Input::Transmitted { node, len });
+    }
+    assert_eq!(asked.len(), 3);
+    for node in asked {
+        let said = Input::Received { node, bytes: reply };
+        engine.handle(clock::now(), said);
+    }
 }

@@ -52,13 +52,14 @@ const EXTEND_EACH: (&str, &str) = (
 const ACQUIRE: (&str, &str) = (
     concat!(
         "local c,s=redis.acl_check_cmd,0 if c then for i=4,#ARGV do ",
-        "if not c(ARGV[i],KEYS[1],KEYS[1]) then return 3-i end end end ",
+        "local a,y=ARGV[i] if a=='get' or a=='pttl' then y=c(a,KEYS[1]) ",
+        "else y=c(a,KEYS[1],KEYS[1]) end if not y then return 3-i end end end ",
         "if redis.call('set',KEYS[1],ARGV[1],'nx','px',ARGV[2]) then s=1 end ",
         "local m,b=redis.pcall('get',KEYS[2]),redis.call('pttl',KEYS[3]) ",
         "if m~=ARGV[3] then b=-1 elseif b==-1 then b=1000 elseif b<0 then b=0 else b=b+1 end ",
         "return {s,b}",
     ),
-    "4a5c9d63a89474a4582f277fc9c21b30d5c0e51b",
+    "e1abfe99af4abd1f120cafa1b0c7fade91f23dd9",
 );
 const FENCED_EXTEND: (&str, &str) = (
     concat!(
@@ -117,7 +118,8 @@ const SEVERAL: [(&str, &str); 4] = [
     (
         concat!(
             "local n,t=#KEYS,ARGV[1] if ARGV[3]~='' then n=n-2 end local c=redis.acl_check_cmd if ",
-            "c then for i=4,#ARGV do for j=1,n do if not c(ARGV[i],KEYS[j],KEYS[j]) then return ",
+            "c then for i=4,#ARGV do for j=1,n do local a,y=ARGV[i] if a=='get' or a=='pttl' then ",
+            "y=c(a,KEYS[j]) else y=c(a,KEYS[j],KEYS[j]) end if not y then return ",
             "3-i end end end end if ARGV[2]=='' then return 0 end local s=1 for i=1,n do local ",
             "v=redis.pcall('get',KEYS[i]) if type(v)=='table' and not ",
             "string.find(v.err,'WRONGTYPE',1,true) then v=redis.call('get',KEYS[i]) end ",
@@ -128,7 +130,7 @@ const SEVERAL: [(&str, &str); 4] = [
             "end local m,b=redis.pcall('get',KEYS[n+1]),redis.call('pttl',KEYS[n+2]) if m~=ARGV[3] ",
             "then b=-1 elseif b==-1 then b=1000 elseif b<0 then b=0 else b=b+1 end return {s,b}",
         ),
-        "63d116e60eaa324ab92ffcb8855c19fac1fd58aa",
+        "02d2bfa7cbaa9d0862098e337d89a633e6e268e1",
     ),
     (
         concat!(
@@ -245,9 +247,12 @@ impl Commands {
         vec![hello, words("CLIENT TRACKING ON OPTIN NOLOOP")]
     }
 
-    /// A command, often with one before it that registers its keys.
+    /// A command, often with one before it that registers its keys; or a transaction.
     fn commands(&mut self) -> Vec<Words> {
         let mut commands = Vec::new();
+        if self.one_in(12) {
+            return self.transaction();
+        }
         if self.one_in(4) {
             commands.push(words("CLIENT CACHING YES"));
         }
@@ -258,6 +263,36 @@ impl Commands {
         commands
     }
 
+    /// What ends with an `EXEC`, or a `DISCARD`. Not within it: what changes the protocol of its answer, and
+    /// `FLUSHALL`, whose push goes to its own client as well.
+    fn transaction(&mut self) -> Vec<Words> {
+        let mut all = Vec::new();
+        if self.one_in(2) {
+            all.push(self.many("WATCH"));
+        }
+        if self.one_in(3) {
+            all.push(self.command());
+        }
+        if self.one_in(4) {
+            all.push(words("CLIENT CACHING YES"));
+        }
+        all.push(words("MULTI"));
+        for _ in 0..self.below(5) {
+            let command = self.command();
+            let name = command[0].to_ascii_lowercase();
+            let ends = [&b"exec"[..], b"discard", b"hello", b"flushall", b"flushdb"];
+            if !ends.contains(&&name[..]) {
+                all.push(command);
+            }
+        }
+        if self.one_in(8) {
+            all.push(words(self.pick(&["MULTI", "WATCH a", "UNWATCH"])));
+        }
+        let end = self.pick(&["EXEC", "EXEC", "EXEC", "EXEC", "exec", "DISCARD", "EXEC x"]);
+        all.push(words(end));
+        all
+    }
+
     /// A `SET` with a ttl of a few milliseconds.
     pub(super) fn short_lived(&mut self) -> Words {
         let (key, millis) = (self.key(), 1 + self.below(3));
@@ -266,7 +301,7 @@ impl Commands {
     }
 
     fn command(&mut self) -> Words {
-        let kind = self.below(40);
+        let kind = self.below(46);
         let mut words = match kind {
             0..10 => self.set(),
             10..13 => self.keyed("GET"),
@@ -288,6 +323,13 @@ impl Commands {
             36 => self.flush(),
             37 => words(self.pick(&["DBSIZE", "PING", "PING a"])),
             38 => vec![b"DELIFEQ".to_vec(), self.key(), self.value()],
+            40..42 => self.many("WATCH"),
+            42 => words(self.pick(&["EXEC", "DISCARD", "UNWATCH", "UNWATCH"])),
+            43 if self.password.is_none() => {
+                [self.keyed("DELEX"), vec![b"IFEQ".to_vec(), self.value()]].concat()
+            }
+            44 if self.password.is_none() => self.msetex(),
+            43..46 => self.set_if_equal(),
             _ => self.unknown(),
         };
         // Lua itself reports what is missing there, and the node knows not all ways of tracking.
@@ -326,6 +368,53 @@ impl Commands {
                     millis
                 });
             }
+        }
+        set
+    }
+
+    /// A time that is over on any clock, mostly.
+    fn past(&mut self) -> [Vec<u8>; 2] {
+        [
+            self.pick(&["PXAT", "pxat", "EXAT"]).into(),
+            self.pick(&["1", "1", "1", "1000", "0", "-1", "x"]).into(),
+        ]
+    }
+
+    /// A release, an extension, or something like these.
+    fn set_if_equal(&mut self) -> Words {
+        let mut set = self.keyed("SET");
+        set.extend([self.value(), b"IFEQ".to_vec(), self.value()]);
+        if self.one_in(2) {
+            set.push(b"GET".to_vec());
+        }
+        match self.below(4) {
+            0 => set.extend(self.past()),
+            1 | 2 => set.extend([b"PX".to_vec(), self.millis()]),
+            _ => set.push(self.pick(&["KEEPTTL", "NX", "IFEQ", "GET"]).into()),
+        }
+        set
+    }
+
+    /// Some keys at once, one of them perhaps twice.
+    fn msetex(&mut self) -> Words {
+        let count = 1 + self.below(3);
+        let told = match self.one_in(15) {
+            true => self
+                .pick(&["0", "-1", "x", "9", "9223372036854775807"])
+                .into(),
+            false => count.to_string().into_bytes(),
+        };
+        let mut set = vec![b"MSETEX".to_vec(), told];
+        for _ in 0..count {
+            set.extend([self.key(), self.value()]);
+        }
+        if !self.one_in(4) {
+            set.push(self.pick(&["NX", "NX", "nx", "XX", "GET", "IFEQ"]).into());
+        }
+        match self.below(4) {
+            0 => {}
+            1 => set.push(self.pick(&["KEEPTTL", "PX", "FOO"]).into()),
+            _ => set.extend([b"PX".to_vec(), self.millis()]),
         }
         set
     }
@@ -535,7 +624,7 @@ impl Commands {
             return hello;
         }
         hello.push(self.pick(&["2", "3", "3", "4", "x", ""]).into());
-        if self.flavour == Flavour::Valkey {
+        if self.flavour != Flavour::Redis {
             return hello; // Its options take effect all or none.
         }
         for _ in 0..self.below(3) {

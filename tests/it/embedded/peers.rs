@@ -117,7 +117,7 @@ impl Connection {
             // A few at a time: a server closes a client that is not authenticated when a KiB of
             // replies waits for it.
             (Self::Remote(remote), _) => {
-                for few in batch.chunks(4) {
+                for few in batch.chunks(3) {
                     remote.exchange_at_once(few, &mut read);
                 }
             }

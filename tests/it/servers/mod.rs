@@ -15,7 +15,7 @@
 
 pub(crate) mod authority;
 mod cluster;
-mod encrypted;
+pub(crate) mod encrypted;
 #[cfg(target_os = "linux")]
 mod link;
 mod permitted;
@@ -31,6 +31,7 @@ pub(crate) use cluster::Cluster;
 pub(crate) use encrypted::Encryption;
 #[cfg(target_os = "linux")]
 pub(crate) use link::{Link, Weather};
+pub(crate) use permitted::{is_without_scripts, permitted};
 pub(crate) use ports::ClosedPort;
 pub(crate) use process::{Options, Server};
 pub(crate) use proxy::{End, Mischief, Proxy, Way};

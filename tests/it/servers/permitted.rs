@@ -1,11 +1,16 @@
-//! The same tests with exactly the permissions that the manual names.
+//! The same tests with exactly the permissions that the manual names, or by a user without scripts.
 //!
 //! With `SHEARLINE_TEST_ACL=1` every server has a user with the manual's line, and every URL of a
-//! server, a relay or a link uses it. Tests access servers from outside as the default user, as
-//! always. `tests/run.sh` says which tests are run so.
+//! server, a relay or a link uses it. With `SHEARLINE_TEST_USER=no-scripts` that user may do
+//! everything but run scripts, and the handles of [`Which`](crate::face::Which) and
+//! [`at`](crate::face::at) are told to use none; with `found-no-scripts` they find that out. Tests access servers from outside as the default user, as always.
+//! `tests/run.sh` says which tests are run so.
 
 use std::env;
+use std::ffi::OsString;
 use std::sync::LazyLock;
+
+use shearline::Builder;
 
 use crate::canary::{ESCAPED, LOCKER, PASSWORD};
 use crate::readme::acl_line;
@@ -13,8 +18,35 @@ use crate::readme::acl_line;
 /// The words after `ACL SETUSER`, or after `--user` as an argument.
 static RULES: LazyLock<Option<Vec<String>>> = LazyLock::new(|| {
     let asked = env::var_os("SHEARLINE_TEST_ACL").is_some_and(|value| value == "1");
+    if is_without_scripts() {
+        return Some(rules(NO_SCRIPTS));
+    }
     asked.then(|| rules(&acl_line()))
 });
+
+const NO_SCRIPTS: &str = "ACL SETUSER locker on >secret ~lock:* +@all -@scripting";
+
+/// Returns `true` if handles use no scripts.
+pub(crate) fn is_without_scripts() -> bool {
+    is_told_so() || user().is_some_and(|user| user == "found-no-scripts")
+}
+
+/// Returns `true` if they are told to.
+fn is_told_so() -> bool {
+    user().is_some_and(|user| user == "no-scripts")
+}
+
+fn user() -> Option<OsString> {
+    env::var_os("SHEARLINE_TEST_USER")
+}
+
+/// Returns `builder` for a handle of the user that servers have.
+pub(crate) fn permitted(builder: Builder) -> Builder {
+    match is_told_so() {
+        true => builder.without_scripts(true),
+        false => builder,
+    }
+}
 
 /// The user that servers get, if any.
 pub(super) fn rules_of_user() -> Option<&'static [String]> {

@@ -1,6 +1,6 @@
 //! Loopback ports that are free, and one that stays closed.
 
-use std::net::{Ipv4Addr, SocketAddrV4, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener};
 use std::os::fd::OwnedFd;
 use std::process;
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -68,7 +68,11 @@ impl ClosedPort {
         panic!("no port could be bound");
     }
 
+    pub(crate) fn address(&self) -> SocketAddr {
+        (Ipv4Addr::LOCALHOST, self.port).into()
+    }
+
     pub(crate) fn url(&self) -> String {
-        format!("redis://127.0.0.1:{}", self.port)
+        format!("redis://{}", self.address())
     }
 }

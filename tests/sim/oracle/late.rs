@@ -131,9 +131,26 @@ impl Spell {
         };
     }
 
+    /// Returns `true` if a command is outside of both calls.
+    fn is_left_by(&self, deed: &Deed<'_>) -> bool {
+        match deed.transacted {
+            true => self.to < first_place(deed),
+            false => self.misses(deed.begun.place),
+        }
+    }
+
     /// Returns `true` if `place` is outside of both calls.
     fn misses(&self, place: Place) -> bool {
         self.to < place || self.before < place && place < self.from
+    }
+}
+
+/// When a command was asked for at the earliest: of a transaction that may be before others, in the same
+/// turn, whatever happens behind it in that turn.
+fn first_place(deed: &Deed<'_>) -> Place {
+    match deed.transacted {
+        true => deed.begun.asked,
+        false => deed.begun.place,
     }
 }
 
@@ -291,10 +308,10 @@ impl World {
         let calls = self.oracle.calls[deed.peer][record.resource].of(deed.command.verb);
         let place = deed.begun.place;
         if deed.command.verb == Verb::Keep {
-            if record.owner == deed.process && record.ended.min(record.over) < place {
+            if record.owner == deed.process && record.ended.min(record.over) < first_place(deed) {
                 return Some("an extension of a kept lock that is over");
             }
-        } else if calls.spell.misses(place) {
+        } else if calls.spell.is_left_by(deed) {
             return Some("an extension outside of its call");
         }
         // After a hand-over not every node's yes counts.
@@ -309,7 +326,8 @@ impl World {
     fn late_question(&self, deed: &Deed<'_>, id: TokenId) -> Option<&'static str> {
         let resource = self.oracle.ledger.record(id).resource;
         let call = self.oracle.calls[deed.peer][resource].confirm;
-        let misses = call.misses(deed.begun.place);
+        // Of a transaction it waits until no other is open.
+        let misses = !deed.transacted && call.is_left_by(deed);
         misses.then_some("a question for how long outside of its call")
     }
 
@@ -322,7 +340,7 @@ impl World {
             let lost = self.clients[deed.peer].paths[node].lost_at;
             let counts = entry.answers(deed.process, calls.since)
                 && entry.said == Said::One
-                && entry.read_place <= deed.begun.place
+                && entry.read_place <= first_place(deed)
                 && entry.read_shown < within
                 && lost < entry.read
                 && !matches!(entry.fence, Fence::Shut)

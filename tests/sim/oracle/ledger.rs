@@ -198,7 +198,7 @@ const CODES: [&str; 12] = [
 ];
 
 impl Code {
-    fn of(line: &[u8]) -> Self {
+    pub(crate) fn of(line: &[u8]) -> Self {
         let mut codes = CODES.iter();
         let code = codes.position(|code| line.starts_with(code.as_bytes()));
         Self(code.unwrap_or(0) as u8)
@@ -300,6 +300,9 @@ impl Said {
             // Of several keys the first that is another's, counted from 2.
             (Verb::Set, _) if number_in(reply).is_some_and(|number| 1 < number) => Self::Nil,
             (Verb::Confirm, _) if number_in(reply).is_some_and(|kept| 0 < kept) => Self::One,
+            // By `SET .. IFEQ`.
+            (Verb::Release, _) if reply == b"+OK\r\n" => Self::One,
+            (Verb::Release, _) if matches!(reply, b"$-1\r\n" | b"_\r\n") => Self::Zero,
             (_, b":1") => Self::One,
             (_, b":0") => Self::Zero,
             (_, b":-1") => Self::Foreign,
@@ -475,6 +478,8 @@ impl<'a> Command<'a> {
                     }
                 }
             }
+            // A release: it ends in the past.
+            [b"SET", key, token, b"IFEQ", _, b"PXAT", _] => (Verb::Release, key, token, &[][..]),
             [b"SET", key, token, .., ttl] => (Verb::Set, key, token, ttl),
             [b"EVAL" | b"EVALSHA", _, _, key, token] => (Verb::Release, key, token, &[][..]),
             [b"EVAL" | b"EVALSHA", _, _, key, token, ttl] => (Verb::Extend, key, token, ttl),
@@ -517,7 +522,7 @@ impl<'a> Command<'a> {
         })
     }
 
-    fn about(verb: Verb, key: &'a [u8], token: &'a [u8], ttl: &'a [u8]) -> Self {
+    pub(crate) fn about(verb: Verb, key: &'a [u8], token: &'a [u8], ttl: &'a [u8]) -> Self {
         let odd = ttl.last().is_some_and(|digit| digit % 2 == 1);
         Self {
             verb: if verb == Verb::Extend && odd {
@@ -529,6 +534,14 @@ impl<'a> Command<'a> {
             keys: &[],
             token: (!token.is_empty()).then(|| token_of(token)),
             ttl: (!ttl.is_empty()).then_some(ttl),
+        }
+    }
+
+    /// The same as a question that is about no lock.
+    pub(crate) fn unheeded(self) -> Self {
+        Self {
+            key: self.key,
+            ..Self::without_key(Verb::Other)
         }
     }
 

@@ -81,7 +81,7 @@ use ledger::{Codes, Entry};
 pub(crate) use exclusion::Belief;
 pub(crate) use inspect::{Inspecting, is_inspection};
 pub(crate) use ledger::{
-    Command, Fence, Ledger, Process, Reading, Said, Token, TokenId, Verb, is_confirmation,
+    Code, Command, Fence, Ledger, Process, Reading, Said, Token, TokenId, Verb, is_confirmation,
     is_fenced_set, millis, number_in, token_of,
 };
 pub(crate) use outcome::{Limits, Release};
@@ -250,6 +250,8 @@ pub(crate) struct Deed<'a> {
     /// By the server's clock.
     pub(crate) shown: Instant,
     pub(crate) command: Command<'a>,
+    /// It was done in a transaction, which is not one command.
+    pub(crate) transacted: bool,
     /// What the server did, in the words of an answer, and what it answered.
     pub(crate) done: Said,
     pub(crate) said: Said,

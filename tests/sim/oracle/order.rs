@@ -94,7 +94,10 @@ impl World {
             _ => written.released.iter().max(), // It may have been in the way of the others.
         };
         let released = released.copied().unwrap_or(0);
-        (again && released <= executed).then_some("a SET again, and no release before it")
+        // What a transaction deletes is still there when a SET is written behind what it reads.
+        let deleted = !self.plan.is_bare();
+        (deleted && again && released <= executed)
+            .then_some("a SET again, and no release before it")
     }
 
     fn release_behind(&mut self, deed: &Deed<'_>, id: TokenId) -> Option<&'static str> {
@@ -104,7 +107,9 @@ impl World {
         let first = releases.count == 0 || releases.conn != deed.conn;
         let written = &mut self.conns[deed.conn].written;
         written.releases(record.resource);
-        let late = own && first && record.ended < written.newest_set;
+        // A transaction waits until no other is open.
+        let at_once = !deed.transacted;
+        let late = at_once && own && first && record.ended < written.newest_set;
         late.then_some("a release behind a SET that was asked for later")
     }
 }

@@ -11,11 +11,13 @@
 //!
 //! Keys of dead clients, which only time can remove (see [`keys`](super::keys)); those of
 //! strangers; keys that a server brought back from its disk; and for 250 ms more a key whose native
-//! release was refused, though that is tried another way at once.
+//! release was refused, though that is tried another way at once. Without scripts a key may stay for
+//! longer, until the transactions before its release and the end of a dead connection are over.
 
 use super::ledger::Entry;
 use super::{Said, TokenId};
 use crate::clock::{MILLI, Time};
+use crate::plan::{CONNECT_TIMEOUT, LONGEST_BACKOFF, Plan};
 use crate::trace;
 use crate::user::{Task, User};
 use crate::world::World;
@@ -52,12 +54,12 @@ impl World {
                 }
             }
         }
-        let now = self.now;
+        let (now, longest) = (self.now, self.longest_orphan());
         let suspects = &mut self.oracle.suspects;
         suspects.retain(|suspect, _| found.contains(suspect));
         for suspect in found {
             let since = *suspects.entry(suspect).or_insert(now);
-            if since + LONGEST <= now {
+            if since + longest <= now {
                 let (server, id) = suspect;
                 let record = self.oracle.ledger.record(id);
                 let owner = self.oracle.lives[record.owner as usize].peer;
@@ -67,6 +69,24 @@ impl World {
                 self.oracle.object("orphans", now, text);
                 return;
             }
+        }
+    }
+
+    /// Without scripts a release may wait for transactions before it, whose connection may be dead.
+    fn longest_orphan(&self) -> Time {
+        let Plan {
+            delay,
+            delay_tail,
+            lag,
+            dead_after,
+            ..
+        } = self.plan;
+        match self.plan.is_bare() {
+            true => {
+                let round_trips = 20 * (2 * (delay + delay_tail) + lag);
+                LONGEST + round_trips + dead_after * MILLI + LONGEST_BACKOFF + CONNECT_TIMEOUT
+            }
+            false => LONGEST,
         }
     }
 

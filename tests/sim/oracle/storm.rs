@@ -259,7 +259,8 @@ impl World {
 
     fn releases(&mut self, deed: &Deed<'_>, id: TokenId) -> Option<&'static str> {
         self.loss_ends_no_delay(deed, id);
-        if self.is_denied(deed, id) {
+        // A transaction that was asked for before may be written after that.
+        if !deed.transacted && self.is_denied(deed, id) {
             return Some("a release of what was denied");
         }
         let ledger = &mut self.oracle.ledger;
@@ -284,6 +285,10 @@ impl World {
             ..
         } = *releases;
         releases.count += 1;
+        if deed.transacted && deed.said == Said::Foreign {
+            // What was read may be older than a `SET` that this node postpones: it is released again.
+            releases.repairs += 1;
+        }
         if let Said::Refused(code) = deed.said {
             if code.is_no_script() {
                 releases.repairs += 1;

@@ -9,7 +9,7 @@ use std::time::Duration;
 /// back. The verdict at the end says whether the counter is right, whether two workers were ever in
 /// the critical section at once, and whether a key was left behind.
 ///
-/// The percentiles show the time from each call of lock() to its return, including the wait for the
+/// The percentiles show the time from each call of lock() to the grant, including the wait for the
 /// other workers. A suspect node is silent: it gets no new lock until it answers.
 ///
 /// The exit status is 0 only if the verdict is good. Ctrl-C ends the demo early, with

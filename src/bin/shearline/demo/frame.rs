@@ -8,9 +8,11 @@ use std::time::Duration;
 
 use shearline::engine::NodeState;
 
-use super::histogram::{COLUMNS, Summary};
+use crate::output::wrapped;
+
 use super::monitor::{COURSE, Counts, NodeView, Snapshot};
-use super::text::{Line, Style, duration, number, plural, wrapped};
+use super::summary::{COLUMNS, Summary};
+use super::text::{Line, Style, duration, number, plural};
 
 /// Wider lines are harder to read, however wide the terminal is.
 pub(super) const WIDTH_MAX: usize = 80;
@@ -180,7 +182,7 @@ fn course(mut line: Line, snapshot: &Snapshot) -> Line {
 }
 
 /// What the percentiles measure.
-pub(super) const MEASURED: &str = "from the call of lock() to its return, with the wait for others";
+pub(super) const MEASURED: &str = "from the call of lock() to the grant, with the wait for others";
 
 fn latency(snapshot: &Snapshot, width: usize) -> Vec<Line> {
     let text = |text: String| Line::new().plain(text);
@@ -440,7 +442,7 @@ locks            1,234     617/s    ▄█▇▇▁██···········�
 counter          1,233   1,233 written under the lock
 holders              1   at most, at any time
 
-from the call of lock() to its return, with the wait for others, 1,234 times
+from the call of lock() to the grant, with the wait for others, 1,234 times
   █                                                        p50   2.00 ms
   █                                                        p90   12.0 ms
   █         █                                              p99    123 ms
@@ -473,7 +475,7 @@ locks            1,234     617/s
 counter          1,233   1,233 written
 holders              1   at most, at any time
 
-from the call of lock() to its return, with the
+from the call of lock() to the grant, with the
 wait for others, 1,234 times
   █
   █

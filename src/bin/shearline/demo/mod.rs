@@ -5,7 +5,7 @@
 //! | `args` | its arguments |
 //! | `nodes` | five nodes of its own, or servers |
 //! | `workers`, `cell` | the threads that contend, and the counter that they change |
-//! | `monitor`, `histogram` | measuring |
+//! | `monitor`, `summary` | measuring |
 //! | `frame`, `text`, `screen` | drawing |
 //! | `verdict` | whether the run was good |
 //!
@@ -14,10 +14,10 @@
 mod args;
 mod cell;
 mod frame;
-mod histogram;
 mod monitor;
 mod nodes;
 mod screen;
+mod summary;
 mod text;
 mod verdict;
 mod workers;
@@ -38,9 +38,12 @@ use shearline::{BuildError, Builder, Redlock, Retry};
 use monitor::{Counts, Monitor, Snapshot};
 use nodes::Nodes;
 use screen::Screen;
-use text::{Line, wrapped};
+use text::Line;
 use verdict::Verdict;
 use workers::Workers;
+
+use crate::output::wrapped;
+use crate::status::Status;
 
 pub(crate) use args::Args;
 
@@ -72,8 +75,8 @@ pub(crate) fn run(args: &Args) -> ExitCode {
                 eprintln!("shearline demo: {error}");
             }
             match error.downcast_ref::<BuildError>() {
-                Some(BuildError::Config(_) | BuildError::Tls(_)) => ExitCode::from(2),
-                Some(_) | None => ExitCode::FAILURE,
+                Some(BuildError::Config(_) | BuildError::Tls(_)) => Status::Configuration.into(),
+                Some(_) | None => Status::Failure.into(),
             }
         }
     }
@@ -302,10 +305,10 @@ impl Demo {
         let now = self.happening();
         let own_nodes = self.nodes.are_own();
         let shared = self.workers.shared();
-        let statuses = self.redlock.nodes();
+        let (stats, statuses) = (self.redlock.stats(), self.redlock.nodes());
         let now = complaint(&statuses).unwrap_or(now);
         self.monitor
-            .look(shared, &statuses, own_nodes, self.crew, now)
+            .look(shared, (&stats, &statuses), own_nodes, self.crew, now)
     }
 
     /// What is happening, in one sentence.

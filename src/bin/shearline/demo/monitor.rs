@@ -4,9 +4,10 @@ use std::collections::VecDeque;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
+use shearline::Stats;
 use shearline::engine::{NodeState, NodeStatus};
 
-use super::histogram::Summary;
+use super::summary::Summary;
 use super::workers::Shared;
 
 /// Rates are taken over this time.
@@ -132,7 +133,7 @@ impl Monitor {
     pub(super) fn look(
         &mut self,
         shared: &Shared,
-        statuses: &[NodeStatus],
+        (stats, statuses): (&Stats, &[NodeStatus]),
         own_nodes: bool,
         workers: usize,
         now: String,
@@ -157,7 +158,7 @@ impl Monitor {
             value: shared.cell.value(),
             written: shared.cell.written(),
             most_inside: shared.cell.most_inside(),
-            latency: shared.latency.summary(),
+            latency: Summary::of(&stats.acquire),
             nodes: statuses
                 .iter()
                 .enumerate()

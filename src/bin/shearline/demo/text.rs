@@ -91,22 +91,6 @@ impl Line {
     }
 }
 
-/// Breaks `text` between words into lines of at most `width` characters. A longer word stands on a
-/// line of its own.
-pub(super) fn wrapped(text: &str, width: usize) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for word in text.split(' ') {
-        match lines.last_mut() {
-            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(word.to_owned()),
-        }
-    }
-    lines
-}
-
 /// Writes a number with a comma between thousands.
 pub(super) fn number(number: u64) -> String {
     let digits = number.to_string();

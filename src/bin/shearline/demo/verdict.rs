@@ -1,9 +1,11 @@
 //! The results of a run, and whether they are good.
 
+use crate::output::wrapped;
+
 use super::frame;
 use super::monitor::Counts;
 use super::nodes::Left;
-use super::text::{Line, Style, number, plural, wrapped};
+use super::text::{Line, Style, number, plural};
 
 /// All findings of a run.
 #[derive(Clone, Debug)]

@@ -4,12 +4,11 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use shearline::{LockError, LockGuard, LockOptions, Redlock, UnlockError};
 
 use super::cell::Cell;
-use super::histogram::Histogram;
 
 /// The pause between reading the counter and writing it: long enough for another thread to come in
 /// between, if the lock let it.
@@ -26,8 +25,6 @@ const PATIENCE: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) cell: Cell,
-    /// How long each successful acquisition took, with the wait for the other workers.
-    pub(super) latency: Histogram,
     pub(super) outcomes: Outcomes,
     stop: AtomicBool,
 }
@@ -64,7 +61,6 @@ impl Workers {
     ) -> io::Result<Self> {
         let shared = Arc::new(Shared {
             cell: Cell::new(),
-            latency: Histogram::new(),
             outcomes: Outcomes::default(),
             stop: AtomicBool::new(false),
         });
@@ -117,10 +113,8 @@ impl Drop for Workers {
 
 fn work(redlock: &Redlock, key: &str, options: &LockOptions, shared: &Shared) {
     while !shared.stop.load(Relaxed) {
-        let begin = Instant::now();
         match redlock.lock_with(key, options) {
             Ok(guard) => {
-                shared.latency.record(begin.elapsed());
                 count(&shared.outcomes.acquired);
                 change(guard, shared);
             }

@@ -32,7 +32,7 @@ impl Acquire {
     pub(super) fn is_held_here(&self, cx: &Context<'_>) -> bool {
         let claim = cx.parts.queues.holder(self.place);
         let claim = claim.and_then(|claim| cx.parts.claims.get(claim));
-        claim.is_some_and(|claim| cx.now < claim.valid_until)
+        claim.is_some_and(|claim| cx.now < claim.valid_until())
     }
 
     /// Stands behind all that wait for the same. Nothing of it is kept but its [`Waiter`].
@@ -54,6 +54,11 @@ impl Acquire {
             && self.keep != 0
         {
             cx.parts.queues.keep(waiter, self.keep);
+        }
+        if let Some(waiter) = self.waiter
+            && self.fencing.is_some()
+        {
+            cx.parts.queues.fence(waiter);
         }
     }
 
@@ -106,7 +111,7 @@ impl Acquire {
         let holder = cx.parts.queues.holder(self.place);
         if let Some(holder) = holder.and_then(|claim| cx.parts.claims.get(claim)) {
             why = Refusal::Held;
-            for node in holder.granted.iter() {
+            for node in holder.granted().iter() {
                 cx.round[node].outcome = NodeOutcome::Held;
             }
         }

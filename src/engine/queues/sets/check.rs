@@ -4,7 +4,7 @@ use core::cell::Cell;
 
 use crate::keys::{OperationKey, PlaceKey};
 
-use super::{LOOKED_AT_MAX, Member, Sets, Stage};
+use super::{Member, PASSED_AT_ONCE_MAX, Sets, Stage};
 use crate::engine::queues::Queues;
 
 std::thread_local! {
@@ -39,7 +39,8 @@ impl Queues {
             "{at:?}"
         );
         let mut may_pass = !self.is_pending(place);
-        for record in self.waiters.of(&at.line).into_iter().take(LOOKED_AT_MAX) {
+        let line = self.waiters.of(&at.line).into_iter();
+        for record in line.take(PASSED_AT_ONCE_MAX + 1) {
             let (set, _) = self.waiters.set_of(record);
             assert!(!may_pass || set.is_some(), "{record:?} may have {at:?}");
             may_pass &= set.is_some_and(|set| self.sets.may_be_passed(set, place));

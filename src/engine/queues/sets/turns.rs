@@ -6,7 +6,7 @@
 use crate::invariant::Must;
 use crate::keys::{OperationKey, PlaceKey, WaiterKey};
 
-use super::{LOOKED_AT_MAX, Member, Stage};
+use super::{LOOKED_AT_MAX, Member, PASSED_AT_ONCE_MAX, Stage};
 use crate::engine::queues::{Front, Queues};
 
 impl Queues {
@@ -37,17 +37,21 @@ impl Queues {
 
     fn first_that_may(&mut self, place: PlaceKey) -> Option<OperationKey> {
         let mut next = self.first_at(place);
-        for _ in 0..LOOKED_AT_MAX {
+        for looked in 0..=PASSED_AT_ONCE_MAX {
             let record = next?;
             let (set, behind) = self.waiters.set_of(record);
             let Some(set) = set else {
                 self.pass_all_before(place, Some(record));
                 return Some(OperationKey::of_waiter(record));
             };
-            if self.was_contender(place, set) || self.leads_now(set) {
+            let leads =
+                self.was_contender(place, set) || looked < LOOKED_AT_MAX && self.leads_now(set);
+            if leads {
                 return Some(set);
             }
-            if !self.sets.may_be_passed(set, place) {
+            // Behind so many only singles are looked for.
+            let is_last = looked + 1 == LOOKED_AT_MAX && self.waiters.waiting() == 0;
+            if is_last || !self.sets.may_be_passed(set, place) {
                 return None;
             }
             next = behind;
@@ -144,7 +148,7 @@ impl Queues {
         operation: OperationKey,
     ) -> bool {
         let mut next = self.first_at(place);
-        for _ in 0..LOOKED_AT_MAX {
+        for _ in 0..PASSED_AT_ONCE_MAX {
             let Some(record) = next else { break };
             let (set, behind) = self.waiters.set_of(record);
             if !set.is_some_and(|set| self.sets.may_be_passed(set, place)) {

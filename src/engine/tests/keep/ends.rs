@@ -62,6 +62,29 @@ fn a_callers_extension_counts() {
     assert!(VALIDITY / 2 <= after && after <= VALIDITY / 2 + MS);
 }
 
+/// As long as both are open the claim knows it, and no longer.
+#[test]
+fn a_claim_rests_again_after_two_questions_about_it_were_open_together() {
+    let (mut world, mut lock) = World::keeping(3, kept());
+    for _ in 0..2 {
+        world.extend(&lock);
+    }
+    world.take_all();
+    let questions = |world: &World| {
+        let mut claims = world.engine.parts.claims.iter();
+        claims.next().expect("it is held").1.questions()
+    };
+    assert!(questions(&world).are_older_open());
+    world.all_say(0..3, ":1|:1|");
+    for _ in 0..2 {
+        world.apply_next(&mut lock);
+    }
+    assert!(!questions(&world).are_older_open());
+    assert_eq!(busy(&world), 0);
+    world.release_on(0..3, lock);
+    world.is_clean();
+}
+
 #[test]
 fn a_release_ends_an_extension_that_the_engine_has_begun() {
     for released in [true, false] {

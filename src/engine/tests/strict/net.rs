@@ -17,15 +17,15 @@ use core::time::Duration;
 
 use super::super::{MS, id, named};
 
-pub(super) struct Net {
-    pub(super) now: Instant,
-    pub(super) clients: Vec<Client>,
+pub(in super::super) struct Net {
+    pub(in super::super) now: Instant,
+    pub(in super::super) clients: Vec<Client>,
     nodes: Vec<Node>,
     restarts: u64,
 }
 
-pub(super) struct Client {
-    pub(super) engine: Engine,
+pub(in super::super) struct Client {
+    pub(in super::super) engine: Engine,
     links: Vec<Link>,
     events: VecDeque<Event>,
 }
@@ -48,14 +48,14 @@ struct Link {
 }
 
 /// A client of the first `nodes` nodes.
-pub(super) fn builder(nodes: usize) -> Builder {
+pub(in super::super) fn builder(nodes: usize) -> Builder {
     named(nodes)
         .watch_clocks(false)
         .restart_guard(RestartGuard::Strict)
 }
 
 impl Net {
-    pub(super) fn new(nodes: u64) -> Self {
+    pub(in super::super) fn new(nodes: u64) -> Self {
         let now = Instant::from_millis(1_000);
         Self {
             now,
@@ -72,7 +72,7 @@ impl Net {
     }
 
     /// Another client, which has greeted all whom it can reach. Which one it is.
-    pub(super) fn client(&mut self, builder: Builder) -> usize {
+    pub(in super::super) fn client(&mut self, builder: Builder) -> usize {
         let config = builder.config().expect("valid");
         let seed = [self.clients.len() as u8; 32];
         self.clients.push(Client {
@@ -87,12 +87,12 @@ impl Net {
     // ----- the world ------------------------------------------------------------------------
 
     /// Lets everything happen that takes no time.
-    pub(super) fn pump(&mut self) {
+    pub(in super::super) fn pump(&mut self) {
         while (0..self.clients.len()).any(|client| self.serve(client)) {}
     }
 
     /// Whether anything happened.
-    pub(super) fn serve(&mut self, client: usize) -> bool {
+    pub(in super::super) fn serve(&mut self, client: usize) -> bool {
         let Self {
             now,
             clients,
@@ -154,7 +154,7 @@ impl Net {
     }
 
     /// Moves the time, in steps that no timer is missed in.
-    pub(super) fn pass(&mut self, span: Duration) {
+    pub(in super::super) fn pass(&mut self, span: Duration) {
         let end = self.now.saturating_add(span);
         while self.now < end {
             let step = 10 * MS;
@@ -183,7 +183,7 @@ impl Net {
     }
 
     /// Nobody reaches `node` any more, or everybody does again.
-    pub(super) fn unreachable(&mut self, node: usize, away: bool) {
+    pub(in super::super) fn unreachable(&mut self, node: usize, away: bool) {
         self.nodes[node].away = away;
         if away {
             self.cut(node);
@@ -191,11 +191,11 @@ impl Net {
     }
 
     /// All connections to `node` break, and it is as it was.
-    pub(super) fn reconnect(&mut self, node: usize) {
+    pub(in super::super) fn reconnect(&mut self, node: usize) {
         self.cut(node);
     }
 
-    pub(super) fn restart(&mut self, node: usize, memory: Memory) {
+    pub(in super::super) fn restart(&mut self, node: usize, memory: Memory) {
         self.restarts += 1;
         let (seed, now) = (self.restarts, self.now);
         self.nodes[node].store.restart(seed, now, memory);
@@ -203,38 +203,44 @@ impl Net {
     }
 
     /// What `node` answers to `client` waits.
-    pub(super) fn hold(&mut self, client: usize, node: usize) {
+    pub(in super::super) fn hold(&mut self, client: usize, node: usize) {
         self.clients[client].links[node].held = true;
     }
 
-    pub(super) fn let_through(&mut self, client: usize, node: usize) {
+    pub(in super::super) fn let_through(&mut self, client: usize, node: usize) {
         self.clients[client].links[node].held = false;
         self.pump();
     }
 
-    pub(super) fn admin(&mut self, node: usize, line: &str) {
+    pub(in super::super) fn admin(&mut self, node: usize, line: &str) {
         let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
         self.run(node, &words);
     }
 
-    pub(super) fn set(&mut self, node: usize, key: &[u8], value: &[u8]) {
+    pub(in super::super) fn set(&mut self, node: usize, key: &[u8], value: &[u8]) {
         self.run(node, &[b"SET", key, value]);
     }
 
     /// The marker of `node`, which has one.
-    pub(super) fn marker(&self, node: usize) -> String {
+    pub(in super::super) fn marker(&self, node: usize) -> String {
         self.value(node, MARKER_KEY).expect("a marker")
     }
 
     /// The marker of `node` is one of five nodes from now on.
-    pub(super) fn mark_as_anothers(&mut self, node: usize) {
+    pub(in super::super) fn mark_as_anothers(&mut self, node: usize) {
         let marker = self.marker(node);
         let mut words: Vec<&str> = marker.split(' ').collect();
         words[3..5].copy_from_slice(&["5", "3"]);
         self.set(node, MARKER_KEY, words.join(" ").as_bytes());
     }
 
-    pub(super) fn set_px(&mut self, node: usize, key: &[u8], value: &[u8], ttl: Duration) {
+    pub(in super::super) fn set_px(
+        &mut self,
+        node: usize,
+        key: &[u8],
+        value: &[u8],
+        ttl: Duration,
+    ) {
         let ttl = format!("{}", ttl.as_millis());
         self.run(node, &[b"SET", key, value, b"PX", ttl.as_bytes()]);
     }
@@ -247,22 +253,27 @@ impl Net {
         assert_ne!(out[0], b'-', "{}", out.escape_ascii());
     }
 
-    pub(super) fn value(&self, node: usize, key: &[u8]) -> Option<String> {
+    pub(in super::super) fn value(&self, node: usize, key: &[u8]) -> Option<String> {
         let value = self.nodes[node].store.get(self.now, key)?;
         Some(String::from_utf8_lossy(value).into_owned())
     }
 
-    pub(super) fn joins(&self, node: usize) -> usize {
+    pub(in super::super) fn joins(&self, node: usize) -> usize {
         self.nodes[node].joins
     }
 
     // ----- the clients ----------------------------------------------------------------------
 
-    pub(super) fn acquire(&mut self, client: usize, resource: &[u8], ttl: Duration) -> RoundId {
+    pub(in super::super) fn acquire(
+        &mut self,
+        client: usize,
+        resource: &[u8],
+        ttl: Duration,
+    ) -> RoundId {
         self.acquire_with(client, resource, &LockOptions::new(ttl).tries(1))
     }
 
-    pub(super) fn acquire_with(
+    pub(in super::super) fn acquire_with(
         &mut self,
         client: usize,
         resource: &[u8],
@@ -273,7 +284,7 @@ impl Net {
         engine.acquire(self.now, &request).expect("valid")
     }
 
-    pub(super) fn event(&mut self, client: usize) -> Option<Event> {
+    pub(in super::super) fn event(&mut self, client: usize) -> Option<Event> {
         self.clients[client].events.pop_front()
     }
 
@@ -290,7 +301,10 @@ impl Net {
         panic!("no outcome")
     }
 
-    pub(super) fn acquired(&mut self, client: usize) -> (RoundId, Result<Lock, LockError>) {
+    pub(in super::super) fn acquired(
+        &mut self,
+        client: usize,
+    ) -> (RoundId, Result<Lock, LockError>) {
         match self.outcome(client) {
             Event::Acquired { round, result } => (round, result),
             other => panic!("{other:?}"),
@@ -298,23 +312,35 @@ impl Net {
     }
 
     /// One try.
-    pub(super) fn try_lock(&mut self, client: usize, ttl: Duration) -> Result<Lock, LockError> {
+    pub(in super::super) fn try_lock(
+        &mut self,
+        client: usize,
+        ttl: Duration,
+    ) -> Result<Lock, LockError> {
         self.lock_with(client, &LockOptions::new(ttl).tries(1))
     }
 
     /// As many as the handle allows.
-    pub(super) fn lock(&mut self, client: usize, ttl: Duration) -> Result<Lock, LockError> {
+    pub(in super::super) fn lock(
+        &mut self,
+        client: usize,
+        ttl: Duration,
+    ) -> Result<Lock, LockError> {
         self.lock_with(client, &LockOptions::new(ttl))
     }
 
-    fn lock_with(&mut self, client: usize, options: &LockOptions) -> Result<Lock, LockError> {
+    pub(in super::super) fn lock_with(
+        &mut self,
+        client: usize,
+        options: &LockOptions,
+    ) -> Result<Lock, LockError> {
         let request = Request::new(b"k", options);
         let engine = &mut self.clients[client].engine;
         engine.acquire(self.now, &request)?;
         self.acquired(client).1
     }
 
-    pub(super) fn extend(
+    pub(in super::super) fn extend(
         &mut self,
         client: usize,
         lock: &mut Lock,
@@ -325,7 +351,11 @@ impl Net {
         self.extended(client, lock)
     }
 
-    pub(super) fn confirm(&mut self, client: usize, lock: &mut Lock) -> Result<(), ExtendError> {
+    pub(in super::super) fn confirm(
+        &mut self,
+        client: usize,
+        lock: &mut Lock,
+    ) -> Result<(), ExtendError> {
         let engine = &mut self.clients[client].engine;
         engine.confirm(self.now, lock)?;
         self.extended(client, lock)
@@ -341,12 +371,12 @@ impl Net {
     }
 
     /// With nobody waiting.
-    pub(super) fn release(&mut self, client: usize, lock: Lock) {
+    pub(in super::super) fn release(&mut self, client: usize, lock: Lock) {
         self.clients[client].engine.give_back(self.now, lock);
         self.pump();
     }
 
-    pub(super) fn reinit(&mut self, client: usize) -> Result<(), ReinitError> {
+    pub(in super::super) fn reinit(&mut self, client: usize) -> Result<(), ReinitError> {
         self.clients[client].engine.reinit(self.now)?;
         match self.outcome(client) {
             Event::Reinitialised { result, .. } => result,
@@ -354,7 +384,7 @@ impl Net {
         }
     }
 
-    pub(super) fn kept_until(&self, client: usize, node: usize) -> Option<Instant> {
+    pub(in super::super) fn kept_until(&self, client: usize, node: usize) -> Option<Instant> {
         let engine = &self.clients[client].engine;
         match engine.node_state(self.now, id(node)) {
             NodeState::Quarantined { left } => Some(self.now.saturating_add(left)),
@@ -363,7 +393,7 @@ impl Net {
     }
 
     /// Nobody has anything open, and no node a lock.
-    pub(super) fn is_clean(&self) {
+    pub(in super::super) fn is_clean(&self) {
         for client in &self.clients {
             let load = client.engine.load();
             assert_eq!((load.rounds, load.claims, load.owed), (0, 0, 0), "{load:?}");

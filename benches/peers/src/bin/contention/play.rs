@@ -104,7 +104,8 @@ fn one(
     thread::sleep(Duration::from_nanos(begin.saturating_sub(stamp())));
     loop {
         let wanted = stamp();
-        if end <= wanted {
+        // Each has one lock, also if the machine is so busy that it begins after the end.
+        if end <= wanted && !locks.is_empty() {
             return Ok(locks);
         }
         let granted = hands.lock(WANTED)?;

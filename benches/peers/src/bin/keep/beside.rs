@@ -1,18 +1,22 @@
-//! The lock of another key beside some 30,000 renewals a second, and beside none, in turns.
+//! The lock of another key beside some 30,000 renewals a second, and beside none, in turns: by a handle, and on
+//! raw sockets.
 
+use std::net::SocketAddr;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use shearline::Redlock;
-use shearline_peers::clients::shearline::patient;
-use shearline_peers::cycle::now;
+use shearline_peers::clients::shearline::{Shared, patient};
+use shearline_peers::cycle::{Caller, now};
 use shearline_peers::figure::{Bound, Figure};
+use shearline_peers::floor::solo::{Manner, Solo};
 use shearline_peers::judgement::Judgement;
 use shearline_peers::measure::Failure;
 use shearline_peers::progress::Progress;
+use shearline_peers::servers::Server;
 use shearline_peers::table::Table;
 
 use crate::Plan;
+use crate::bare::{Order, Renewals};
 use crate::gauges::Gauges;
 use crate::kept::KeptLocks;
 
@@ -33,6 +37,13 @@ struct Turn {
 struct Turns {
     none: Vec<Turn>,
     renewals: Vec<Turn>,
+    /// The same of the bare loops.
+    bare_none: Vec<Turn>,
+    bare_renewals: Vec<Turn>,
+    bare_rates: Vec<f64>,
+    /// The same, where the renewals go to one node after the other.
+    bare_in_turn: Vec<Turn>,
+    in_turn_rates: Vec<f64>,
     /// How many renewals there were in a second.
     rates: Vec<f64>,
     /// How much processor time the servers took for a renewal, each.
@@ -47,17 +58,19 @@ pub(crate) fn measure(
 ) -> Result<Table, Failure> {
     progress.next("the lock of another key".into());
     let (servers, urls) = crate::start()?;
-    let handle = patient(&urls).build()?;
+    let mut ours = Shared::build(&patient(&urls), "another")?;
+    let addresses: Vec<SocketAddr> = servers.iter().map(Server::address).collect();
+    let mut bare = Solo::connect(&addresses, "bare", Manner::Majority)?;
     let half = plan.ttl / 2;
     let locks = (RENEWALS_A_SECOND * half.as_secs_f64()) as usize;
     let mut turns = Turns::default();
-    turn(&handle, plan.turn / 4)?;
+    turn(&mut ours, plan.turn / 4)?;
     for round in 0..plan.rounds {
-        turns.none.push(turn(&handle, plan.turn)?);
-        let kept = KeptLocks::take(&handle, locks, plan.ttl, Some(half))?;
+        turns.none.push(turn(&mut ours, plan.turn)?);
+        let kept = KeptLocks::take(&ours.handle, locks, plan.ttl, Some(half))?;
         // From here on as many are extended in each moment as were taken.
         let (ends, gauges) = (kept.ends(), Gauges::read(&servers)?);
-        turns.renewals.push(turn(&handle, plan.turn)?);
+        turns.renewals.push(turn(&mut ours, plan.turn)?);
         let grown = gauges.grown(&servers)?;
         let renewals = kept.extended_since(&ends) as f64;
         turns.rates.push(renewals / grown.time.as_secs_f64());
@@ -65,21 +78,34 @@ pub(crate) fn measure(
             .servers
             .push(grown.servers.as_secs_f64() * 1e6 / renewals / servers.len() as f64);
         turns.lost = turns.lost.max(kept.state().lost).max(kept.release()?);
+
+        turns.bare_none.push(turn(&mut bare, plan.turn)?);
+        for order in [Order::AllAtOnce, Order::OneByOne] {
+            let renewals = Renewals::begin(&addresses, locks, RENEWALS_A_SECOND, order)?;
+            let turn = turn(&mut bare, plan.turn)?;
+            let rate = renewals.end()?;
+            let (all, rates) = match order {
+                Order::AllAtOnce => (&mut turns.bare_renewals, &mut turns.bare_rates),
+                Order::OneByOne => (&mut turns.bare_in_turn, &mut turns.in_turn_rates),
+            };
+            all.push(turn);
+            rates.push(rate);
+        }
         progress.round(round + 1);
     }
     Ok(table(&turns, judgement))
 }
 
 /// Takes and releases the lock of another key for so long.
-fn turn(handle: &Redlock, time: Duration) -> Result<Turn, Failure> {
+fn turn(caller: &mut impl Caller, time: Duration) -> Result<Turn, Failure> {
     let mut taken = Vec::with_capacity(1 << 16);
     let end = now() + time;
     while now() < end {
         thread::sleep(PAUSE);
         let begin: Instant = now();
-        let guard = handle.lock("another", Duration::from_secs(10))?;
+        let lock = caller.acquire()?;
         taken.push(begin.elapsed().as_secs_f64() * 1e6);
-        guard.unlock()?;
+        caller.release(lock)?;
     }
     taken.sort_by(f64::total_cmp);
     let rank = |share: f64| taken[((taken.len() - 1) as f64 * share) as usize];
@@ -91,45 +117,95 @@ fn turn(handle: &Redlock, time: Duration) -> Result<Turn, Failure> {
 
 fn table(turns: &Turns, judgement: &mut Judgement) -> Table {
     let mut table = Table::new(&[
+        "",
         "renewals a second",
         "p50, us",
         "p99, us",
         "p50, times none",
         "p99, times none",
+        "p99, times bare",
         "a server's CPU for a renewal and what was locked beside it, us",
         "lost",
     ]);
-    let of = |turns: &[Turn], get: fn(&Turn) -> f64| {
-        Figure::of(&turns.iter().map(get).collect::<Vec<_>>())
+    let none = |who: &str, turns: &[Turn], bare: &[Turn]| {
+        let times = tail_ratio(turns, bare).to_string();
+        let (median, tail) = (of(turns, MEDIAN).to_string(), of(turns, TAIL).to_string());
+        let one = || "1".to_string();
+        [
+            who.into(),
+            "0".into(),
+            median,
+            tail,
+            one(),
+            one(),
+            times,
+            String::new(),
+            String::new(),
+        ]
     };
-    let median: fn(&Turn) -> f64 = |turn| turn.median;
-    let tail: fn(&Turn) -> f64 = |turn| turn.tail;
-    let ratio = |get: fn(&Turn) -> f64| {
-        let pairs = turns.renewals.iter().zip(&turns.none);
-        Figure::of(
-            &pairs
-                .map(|(one, none)| get(one) / get(none))
-                .collect::<Vec<_>>(),
-        )
-    };
+    let (most, nothing) = (Bound::AtMost(1.2), Bound::AtMost(0.0));
+    table.row(none("`Redlock`", &turns.none, &turns.bare_none));
+    let ratio = tail_ratio(&turns.renewals, &turns.none);
     table.row([
-        "0".into(),
-        of(&turns.none, median).to_string(),
-        of(&turns.none, tail).to_string(),
-        "1".into(),
-        "1".into(),
-        "".into(),
-        "".into(),
-    ]);
-    let (most, none) = (Bound::AtMost(1.2), Bound::AtMost(0.0));
-    table.row([
+        "`Redlock`".into(),
         Figure::of(&turns.rates).to_string(),
-        of(&turns.renewals, median).to_string(),
-        of(&turns.renewals, tail).to_string(),
-        ratio(median).to_string(),
-        format!("{}, {most}", judgement.note(ratio(tail), most)),
+        of(&turns.renewals, MEDIAN).to_string(),
+        of(&turns.renewals, TAIL).to_string(),
+        of_pairs(&turns.renewals, &turns.none, MEDIAN).to_string(),
+        format!("{}, {most}", judgement.note(ratio, most)),
+        tail_ratio(&turns.renewals, &turns.bare_in_turn).to_string(),
         Figure::of(&turns.servers).to_string(),
-        format!("{}, {none}", judgement.note_exact(turns.lost as f64, none)),
+        format!(
+            "{}, {nothing}",
+            judgement.note_exact(turns.lost as f64, nothing)
+        ),
     ]);
+    table.row(none("bare loops", &turns.bare_none, &turns.bare_none));
+    let in_turn = &turns.bare_in_turn;
+    for (who, renewals, rates) in [
+        (
+            "bare loops, all nodes at once",
+            &turns.bare_renewals,
+            &turns.bare_rates,
+        ),
+        (
+            "bare loops, one after the other",
+            in_turn,
+            &turns.in_turn_rates,
+        ),
+    ] {
+        table.row([
+            who.into(),
+            Figure::of(rates).to_string(),
+            of(renewals, MEDIAN).to_string(),
+            of(renewals, TAIL).to_string(),
+            of_pairs(renewals, &turns.bare_none, MEDIAN).to_string(),
+            tail_ratio(renewals, &turns.bare_none).to_string(),
+            tail_ratio(renewals, in_turn).to_string(),
+            String::new(),
+            String::new(),
+        ]);
+    }
     table
+}
+
+const MEDIAN: fn(&Turn) -> f64 = |turn| turn.median;
+const TAIL: fn(&Turn) -> f64 = |turn| turn.tail;
+
+fn of(turns: &[Turn], get: fn(&Turn) -> f64) -> Figure {
+    Figure::of(&turns.iter().map(get).collect::<Vec<_>>())
+}
+
+fn tail_ratio(turns: &[Turn], others: &[Turn]) -> Figure {
+    of_pairs(turns, others, TAIL)
+}
+
+/// How many times the others each turn took.
+fn of_pairs(turns: &[Turn], others: &[Turn], get: fn(&Turn) -> f64) -> Figure {
+    let pairs = turns.iter().zip(others);
+    Figure::of(
+        &pairs
+            .map(|(one, other)| get(one) / get(other))
+            .collect::<Vec<_>>(),
+    )
 }

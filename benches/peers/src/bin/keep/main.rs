@@ -4,6 +4,7 @@
 //! Prints tables in Markdown, which go into `README.md` beside this file unchanged, and with
 //! `--pictures` draws the memory of a lock. What a figure means is explained there.
 
+mod bare;
 mod beside;
 mod gauges;
 mod idle;

@@ -63,6 +63,24 @@ fn a_set_is_passed_so_often_and_then_its_name_is_left_free() {
     world.serve();
 }
 
+/// One that comes, and one that waits: both pass all of these, or none.
+#[test]
+fn a_single_passes_up_to_so_many_sets_at_once() {
+    for (sets, passes) in [(PASSED_AT_ONCE_MAX, true), (PASSED_AT_ONCE_MAX + 1, false)] {
+        let (mut world, who) = come(&[&[B], &[A]]);
+        world.grant(who[0]);
+        let sets: Vec<_> = (0..sets).map(|_| world.come(vec![A, B])).collect();
+        let waits = world.come(vec![A]);
+        world.give_up(who[1]);
+        assert_eq!(world.lead(true) == [waits], passes);
+        world.give_up(waits);
+        let comes = world.come(vec![A]);
+        assert_eq!(world.lead(true) == [comes], passes);
+        world.give_up(sets[9]);
+        assert_eq!(world.lead(true), [comes], "one has ended");
+    }
+}
+
 #[test]
 fn a_set_that_rests_leaves_its_other_names() {
     let (mut world, who) = come(&[&[A, B], &[A], &[B], &[B, C]]);

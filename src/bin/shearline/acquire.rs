@@ -1,0 +1,103 @@
+//! The options of a command that takes a lock: `lock` and `run`.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt as _;
+use std::time::Duration;
+
+use clap::Args;
+use shearline::limits::OWNER_BYTES_MAX;
+use shearline::{Builder, LockError, LockOptions, Redlock};
+
+use crate::duration;
+use crate::failure::Failure;
+use crate::status::Status;
+use crate::waiting::{Talk, Waiting};
+
+/// How a lock is asked for.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Lock")]
+pub(crate) struct Acquire {
+    /// How long the lock lives if it is not extended.
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration::parse)]
+    ttl: Duration,
+
+    /// Gives up after this time. Without it, it waits for as long as it takes.
+    #[arg(short, long, value_name = "TIME", value_parser = duration::parse)]
+    wait: Option<Duration>,
+
+    /// Does not wait: fails at once if another holds the lock.
+    #[arg(short, long, conflicts_with = "wait")]
+    no_wait: bool,
+
+    /// The exit status if another holds the lock.
+    #[arg(short = 'E', long, value_name = "N", default_value_t = 75)]
+    conflict_status: u8,
+
+    /// The label that others see as the holder. Default: the host and a process id.
+    #[arg(long, value_name = "LABEL")]
+    owner: Option<OsString>,
+
+    /// Keeps others out for this much longer if the lock ends without being released.
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = duration::parse)]
+    lock_delay: Duration,
+
+    /// Says nothing while it waits, and if another holds the lock; the status tells it.
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+impl Acquire {
+    /// Sets what a handle has to know for this lock. The default owner is this host and `process`, the
+    /// one that the lock is for.
+    pub(crate) fn builder(&self, builder: Builder, process: u32) -> Result<Builder, Failure> {
+        let owner = match &self.owner {
+            Some(label) => label.clone().into_vec(),
+            None => host_and(process),
+        };
+        let builder = builder.owner(owner).lock_delay(self.lock_delay);
+        builder.config()?;
+        Ok(builder)
+    }
+
+    /// Returns what is asked of the lock.
+    pub(crate) fn options(&self) -> LockOptions {
+        let options = LockOptions::new(self.ttl);
+        match (self.no_wait, self.wait) {
+            (true, _) => options.tries(1),
+            (false, Some(wait)) => options.wait(wait),
+            (false, None) => options.wait(Duration::MAX),
+        }
+    }
+
+    /// Returns what is said while this lock is waited for.
+    pub(crate) fn waiting<'a>(&self, redlock: &'a Redlock, name: &'a [u8]) -> Waiting<'a> {
+        let talk = match (self.quiet || self.no_wait, self.wait) {
+            (true, _) => Talk::Nothing,
+            // It ends by itself, and says then what it has met.
+            (false, Some(_)) => Talk::OnTerminal,
+            (false, None) => Talk::Always,
+        };
+        Waiting::new(redlock, name, talk)
+    }
+
+    /// Returns why the lock was not taken, with the status of a conflict that the user wants.
+    pub(crate) fn failure(&self, error: LockError) -> Failure {
+        let mut failure = Failure::from(error);
+        if failure.status == Status::NotTaken {
+            failure.status = Status::Conflict(self.conflict_status);
+            failure.quiet = self.quiet;
+        }
+        failure
+    }
+}
+
+/// Returns `host:process`, with as much of the host's name as a label has room for.
+fn host_and(process: u32) -> Vec<u8> {
+    let uname = rustix::system::uname();
+    let process = format!(":{process}");
+    let room = OWNER_BYTES_MAX.saturating_sub(process.len());
+    let host = uname.nodename().to_bytes();
+    let mut label = host[..host.len().min(room)].to_vec();
+    label.extend_from_slice(process.as_bytes());
+    label
+}

@@ -1,0 +1,272 @@
+//! The options that say which nodes there are and how they are met, and the handle made of them.
+//!
+//! Every command but `demo` has [`Nodes`]. Those that take, extend or release a lock have [`Connect`],
+//! which is the same with `--trust`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+use std::{env, thread};
+
+use clap::{Args, ValueEnum};
+use shearline::engine::{NodeState, NodeStatus};
+use shearline::{Builder, Instant, Redlock, RestartGuard};
+
+use crate::clock;
+use crate::duration;
+use crate::failure::Failure;
+use crate::status::Status;
+use crate::trust::Trust;
+
+/// Where the URLs of the nodes come from if no `--node` is given, separated by commas.
+const NODES: &str = "SHEARLINE_NODES";
+
+/// The same as `--without-scripts`, if that is not given.
+const WITHOUT_SCRIPTS: &str = "SHEARLINE_WITHOUT_SCRIPTS";
+
+/// How long the vote of a node is waited for. A command that just begins does not know yet how fast its
+/// nodes are, and its user would rather wait for half a second than be refused.
+pub(crate) const NODE_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// How long the connections to the nodes are waited for, and how often they are looked at.
+const SETTLING: Duration = Duration::from_secs(1);
+const LOOK: Duration = Duration::from_millis(5);
+
+/// Which nodes there are.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Nodes")]
+pub(crate) struct Nodes {
+    /// A node: redis://user:password@host:port/db, rediss://.. or unix:///path. Give it once for each,
+    /// always in the same order.
+    ///
+    /// Without it, the URLs come from SHEARLINE_NODES, separated by commas. Other users of this machine
+    /// can read the arguments of a command, so put passwords into the variable.
+    #[arg(long, value_name = "URL")]
+    node: Vec<String>,
+
+    /// A TOML file with options that are not given here, such as nodes = ["..", ".."] and max-ttl = "60s".
+    ///
+    /// SHEARLINE_CONFIG may name it too. Its keys are nodes, user, password-file (for nodes without
+    /// credentials in their URL), ca, cert, key, guard, cluster, max-ttl, without-scripts, ttl, lock-delay
+    /// and owner. A file with a password that every user can read is refused.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+
+    /// Trusts the authorities in this PEM file instead of the system's, for rediss:// nodes.
+    #[cfg(feature = "tls")]
+    #[arg(long, value_name = "FILE")]
+    ca: Option<String>,
+
+    /// Shows the nodes the client certificate in this PEM file.
+    #[cfg(feature = "tls")]
+    #[arg(long, value_name = "FILE", requires = "key")]
+    cert: Option<String>,
+
+    /// The key of the client certificate.
+    #[cfg(feature = "tls")]
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    key: Option<String>,
+
+    /// How nodes that restarted, and may have forgotten locks, are kept from voting.
+    #[arg(long, value_name = "GUARD", value_enum, default_value_t = Guard::Observed)]
+    guard: Guard,
+
+    /// The name of the cluster, for --guard strict.
+    #[arg(long, value_name = "NAME", default_value = "default")]
+    cluster: String,
+
+    /// The longest ttl that any client of these nodes uses, lock delay included.
+    ///
+    /// A node that has not been up for as long does not vote. Give all clients the same.
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration::parse)]
+    max_ttl: Duration,
+
+    /// Runs no script on the nodes: where operators forbid EVAL, or there is no Lua.
+    ///
+    /// SHEARLINE_WITHOUT_SCRIPTS=true says it too. Give all clients the same. --guard strict needs scripts.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    without_scripts: Option<bool>,
+}
+
+/// Which nodes there are, and whether they are trusted.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Connect {
+    #[command(flatten)]
+    nodes: Nodes,
+
+    /// Lets all nodes vote at once. Only if no lock can be alive that one of them has forgotten.
+    ///
+    /// For nodes that were just installed. A node that is connected later is trusted too, if its server was
+    /// up before the command began. With --guard strict it is written on the nodes that are connected at the
+    /// beginning, and holds for all clients.
+    #[arg(long, help_heading = "Nodes")]
+    trust: bool,
+}
+
+/// The restart guard, as an option.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub(crate) enum Guard {
+    /// A restarted node votes at once.
+    Off,
+    /// A node that has restarted waits until every lock that it may have forgotten is over.
+    Observed,
+    /// Markers on the nodes, which all clients check.
+    Strict,
+}
+
+impl Nodes {
+    /// Returns a builder of a handle with these options.
+    pub(crate) fn builder(&self) -> Result<Builder, Failure> {
+        self.builder_of(self.urls())
+    }
+
+    /// Returns a builder for each node alone, which trusts its server. Not for locks that anybody relies on.
+    pub(crate) fn each(&self) -> impl Iterator<Item = Result<Builder, Failure>> {
+        let urls = self.urls().into_iter();
+        urls.map(|url| Ok(self.builder_of(vec![url])?.restart_guard(RestartGuard::Off)))
+    }
+
+    fn builder_of(&self, urls: Vec<String>) -> Result<Builder, Failure> {
+        let builder = Redlock::builder()
+            .nodes(urls)
+            .without_scripts(self.is_without_scripts()?)
+            .restart_guard(self.guard.into())
+            .cluster(&self.cluster)
+            .max_ttl(self.max_ttl)
+            .node_timeout(NODE_TIMEOUT);
+        let builder = self.with_tls(builder);
+        builder.config()?; // The first mistake, before anything is done.
+        Ok(builder)
+    }
+
+    /// Returns a handle that has tried every node once.
+    pub(crate) fn connect(&self) -> Result<Redlock, Failure> {
+        Ok(self.builder()?.build()?)
+    }
+
+    /// Returns the longest ttl of any client.
+    pub(crate) const fn max_ttl(&self) -> Duration {
+        self.max_ttl
+    }
+
+    fn is_without_scripts(&self) -> Result<bool, Failure> {
+        if let Some(is) = self.without_scripts {
+            return Ok(is);
+        }
+        let said = env::var_os(WITHOUT_SCRIPTS).unwrap_or_default();
+        match said.to_str() {
+            Some("") => Ok(false),
+            Some(said) if said.parse::<bool>().is_ok() => Ok(said == "true"),
+            _ => Err(Failure::new(
+                Status::Configuration,
+                format_args!("{WITHOUT_SCRIPTS} is neither true nor false"),
+            )),
+        }
+    }
+
+    fn urls(&self) -> Vec<String> {
+        if !self.node.is_empty() {
+            return self.node.clone();
+        }
+        let listed = env::var(NODES).unwrap_or_default();
+        let urls = listed.split(',').map(str::trim);
+        urls.filter(|url| !url.is_empty())
+            .map(str::to_owned)
+            .collect()
+    }
+
+    #[cfg(feature = "tls")]
+    fn with_tls(&self, builder: Builder) -> Builder {
+        let mut options = shearline::TlsOptions::new();
+        if let Some(ca) = &self.ca {
+            options = options.authorities_file(ca);
+        }
+        if let (Some(cert), Some(key)) = (&self.cert, &self.key) {
+            options = options.identity_files(cert, key);
+        }
+        builder.tls(options)
+    }
+
+    #[cfg(not(feature = "tls"))]
+    fn with_tls(&self, builder: Builder) -> Builder {
+        builder
+    }
+}
+
+impl Connect {
+    /// Returns a builder of a handle with these options. The label of the owner and the lock delay are
+    /// [`Acquire`](crate::acquire::Acquire)'s.
+    pub(crate) fn builder(&self) -> Result<Builder, Failure> {
+        self.nodes.builder()
+    }
+
+    /// Returns the longest ttl of any client.
+    pub(crate) const fn max_ttl(&self) -> Duration {
+        self.nodes.max_ttl()
+    }
+
+    /// Returns a handle of `builder`, with its nodes trusted if that was asked for, and what trusts those
+    /// that come later.
+    pub(crate) fn connect(&self, builder: &Builder) -> Result<(Redlock, Trust), Failure> {
+        let begun = clock::now();
+        let redlock = builder.build()?;
+        let trust = self.trust_if_asked(&redlock, begun);
+        Ok((redlock, trust))
+    }
+
+    /// Trusts the nodes, if that was asked for by a command that has `begun` then.
+    pub(crate) fn trust_if_asked(&self, redlock: &Redlock, begun: Instant) -> Trust {
+        if !self.trust {
+            return Trust::none();
+        }
+        // Most of those that are on their way are there soon.
+        let nodes = settled(redlock);
+        redlock.trust_nodes();
+        match self.nodes.guard {
+            Guard::Off | Guard::Strict => Trust::none(),
+            Guard::Observed => Trust::later(begun, &nodes),
+        }
+    }
+}
+
+/// Returns `true` if the environment says what this option does.
+pub(crate) fn is_in_environment(option: &str) -> bool {
+    let variable = match option {
+        "node" => NODES,
+        "without_scripts" => WITHOUT_SCRIPTS,
+        _ => return false,
+    };
+    env::var_os(variable).is_some_and(|said| !said.is_empty())
+}
+
+/// Waits until every node has answered or failed, for [`SETTLING`] at most, and returns how they stand.
+pub(crate) fn settled(redlock: &Redlock) -> Vec<NodeStatus> {
+    let begin = clock::now();
+    loop {
+        let nodes = redlock.nodes();
+        if SETTLING <= clock::now().saturating_since(begin) || !nodes.iter().any(is_on_its_way) {
+            return nodes;
+        }
+        thread::sleep(LOOK);
+    }
+}
+
+fn is_on_its_way(node: &NodeStatus) -> bool {
+    match node.state {
+        NodeState::New | NodeState::Connecting => true,
+        // Its marker is being read.
+        NodeState::Quarantined { left } => left.is_zero(),
+        NodeState::Ready | NodeState::Suspect | NodeState::Down(_) | NodeState::Unusable(_) | _ => {
+            false
+        }
+    }
+}
+
+impl From<Guard> for RestartGuard {
+    fn from(guard: Guard) -> Self {
+        match guard {
+            Guard::Off => Self::Off,
+            Guard::Observed => Self::Observed,
+            Guard::Strict => Self::Strict,
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! Why a command ends without success: one line for a person, and the exit status.
+//!
+//! The line is that of the library's error, with the names of options where the library names its
+//! own functions. Each kind of error has one status, here.
+
+use std::fmt;
+use std::process::ExitCode;
+
+use shearline::{
+    BuildError, CheckError, ConfigError, ConfirmError, ExtendError, FromBytesError, InspectError,
+    InvalidRequest, LockError, ReinitError, Report, UnlockError,
+};
+
+use crate::json::Object;
+use crate::output;
+use crate::status::Status;
+
+/// Why a command ends without success.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) status: Status,
+    /// One line: what happened, and what to do.
+    pub(crate) message: String,
+    /// Only the status tells it.
+    pub(crate) quiet: bool,
+}
+
+impl Failure {
+    pub(crate) fn new(status: Status, message: impl fmt::Display) -> Self {
+        let message = in_words_of_the_command(&message.to_string());
+        Self {
+            status,
+            message,
+            quiet: false,
+        }
+    }
+
+    pub(crate) fn usage(message: impl fmt::Display) -> Self {
+        Self::new(Status::Usage, message)
+    }
+
+    /// A signal of this number has asked the command to end.
+    pub(crate) fn by_signal(number: u8) -> Self {
+        let mut failure = Self::new(
+            Status::Signal(number),
+            format_args!("ended by signal {number}"),
+        );
+        failure.quiet = true;
+        failure
+    }
+
+    /// Returns the failure for programs.
+    pub(crate) fn object(&self, command: &str) -> Object {
+        Object::of(command)
+            .with("status", u64::from(self.status.code()))
+            .with("outcome", self.status.word())
+            .with("error", self.message.as_str())
+    }
+
+    /// Writes the line to stderr, unless it is quiet, and returns the status.
+    pub(crate) fn report(&self) -> ExitCode {
+        if !self.quiet {
+            output::complain(output::BAD, &self.message);
+        }
+        self.status.into()
+    }
+}
+
+/// What the library calls by the name of a function, and the command by that of an option.
+const WORDS: [(&str, &str); 9] = [
+    ("`without_scripts`", "`--without-scripts`"),
+    ("`Builder::max_ttl`", "`--max-ttl`"),
+    ("`Builder::lock_delay`", "`--lock-delay`"),
+    ("`Redlock::reinit`", "`shearline reinit`"),
+    ("call `reinit` again", "run `shearline reinit` again"),
+    ("`trust_nodes`", "`--trust`"),
+    ("build a new handle", "try again"),
+    (
+        "pass on what `Lock::to_bytes` gave",
+        "pass on what `shearline lock` printed",
+    ),
+    (
+        "the manual (`shearline::manual::permissions`)",
+        "the manual (src/manual/permissions.rs)",
+    ),
+];
+
+/// Returns `text` in the words of the command, on one line.
+pub(crate) fn in_words_of_the_command(text: &str) -> String {
+    let mut line = text.to_owned();
+    for (of_the_library, ours) in WORDS {
+        line = line.replace(of_the_library, ours);
+    }
+    // A terminal, and a log, show one line.
+    line.replace('\n', " ")
+}
+
+/// The status of an operation for which too few nodes answered.
+fn no_quorum(report: &Report) -> Status {
+    match report.needs_operator() {
+        true => Status::Configuration,
+        false => Status::NoQuorum,
+    }
+}
+
+/// `From` for each error: its text, and the status that the second expression gives.
+macro_rules! statuses {
+    ($($error:ty: |$it:ident| $status:expr;)*) => {$(
+        impl From<$error> for Failure {
+            fn from($it: $error) -> Self {
+                let status = $status;
+                Self::new(status, $it)
+            }
+        }
+    )*};
+}
+
+statuses! {
+    ConfigError: |_it| Status::Configuration;
+    InvalidRequest: |_it| Status::Usage;
+    FromBytesError: |_it| Status::Usage;
+    BuildError: |_it| Status::Configuration;
+    LockError: |it| match &it {
+        LockError::Held(_) => Status::NotTaken,
+        LockError::NoQuorum(report) | LockError::TooSlow(report) => no_quorum(report),
+        LockError::OtherCluster(_) => Status::Configuration,
+        LockError::Invalid(_) => Status::Usage,
+        LockError::Saturated | LockError::Forked | LockError::Closed | _ => Status::Failure,
+    };
+    ExtendError: |it| match &it {
+        ExtendError::Expired | ExtendError::Lost(_) => Status::Lost,
+        ExtendError::Unconfirmed(report) => no_quorum(report),
+        ExtendError::Invalid(_) => Status::Usage,
+        ExtendError::Limit
+        | ExtendError::Saturated
+        | ExtendError::Forked
+        | ExtendError::Closed
+        | _ => Status::Failure,
+    };
+    UnlockError: |it| match &it {
+        UnlockError::NotHeld(_) => Status::Lost,
+        UnlockError::Unconfirmed(report) => no_quorum(report),
+        UnlockError::Forked | UnlockError::Closed | _ => Status::Failure,
+    };
+    InspectError: |it| match &it {
+        InspectError::NoQuorum(report) => no_quorum(report),
+        InspectError::Invalid(_) => Status::Usage,
+        InspectError::Saturated | InspectError::Forked | InspectError::Closed | _ => Status::Failure,
+    };
+    CheckError: |it| match &it {
+        CheckError::Unusable(_) => Status::Configuration,
+        CheckError::NoQuorum(_) => Status::NoQuorum,
+        CheckError::Forked | CheckError::Closed | _ => Status::Failure,
+    };
+    ReinitError: |it| match &it {
+        ReinitError::NotStrict => Status::Usage,
+        ReinitError::Unready(report) | ReinitError::Incomplete(report) => no_quorum(report),
+        ReinitError::Saturated | ReinitError::Forked | ReinitError::Closed | _ => Status::Failure,
+    };
+}
+
+impl From<ConfirmError> for Failure {
+    fn from(error: ConfirmError) -> Self {
+        ExtendError::from(error).into()
+    }
+}

@@ -1,0 +1,127 @@
+//! A lock that comes back in as text: an argument, or a line on stdin.
+
+use std::io::{self, Read as _};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use shearline::engine::{NodeState, NodeStatus};
+use shearline::{Lock, LockGuard, Redlock};
+
+use crate::connect::{Connect, NODE_TIMEOUT};
+use crate::failure::Failure;
+use crate::output::unreadable;
+
+/// Far more than any lock has.
+const TEXT_BYTES_MAX: u64 = 1 << 20;
+
+/// How long nodes that have not answered yet are waited for, and how often they are looked at.
+const STRAGGLERS: Duration = NODE_TIMEOUT;
+const LOOK: Duration = Duration::from_micros(500);
+
+/// The lock that a script has, and where it is.
+#[derive(Debug, Args)]
+pub(crate) struct Held {
+    /// The lock as `shearline lock` or `shearline extend` has printed it. Without it, or with -, it is read
+    /// from stdin.
+    lock: Option<String>,
+
+    #[command(flatten)]
+    connect: Connect,
+}
+
+impl Held {
+    /// Reads the lock, and returns it with a handle for it that can be asked for `ttl`.
+    pub(crate) fn open(&self, ttl: Option<Duration>) -> Result<(Redlock, Lock), Failure> {
+        let builder = self.connect.builder()?;
+        let lock = self.read()?;
+        if let Some(ttl) = ttl {
+            builder.config()?.check_request(lock.resource(), ttl)?;
+        }
+        let (redlock, _) = self.connect.connect(&builder)?;
+        Ok((redlock, lock))
+    }
+
+    fn read(&self) -> Result<Lock, Failure> {
+        let text = match self.lock.as_deref() {
+            Some(text) if text != "-" => text.to_owned(),
+            Some(_) | None => from_stdin()?,
+        };
+        let bytes = bytes_of(text.trim()).ok_or_else(|| {
+            Failure::usage(
+                "this is no lock; pass on the line that `shearline lock` printed, unchanged",
+            )
+        })?;
+        Ok(Lock::from_bytes(&bytes)?)
+    }
+}
+
+/// Does something with a lock, which stays what it is if that fails: a guard that is dropped would release
+/// it.
+///
+/// A lock that comes from another clock, such as another machine's, has no validity before a majority of
+/// the nodes has said how long it still lives.
+pub(crate) fn with(
+    redlock: &Redlock,
+    lock: Lock,
+    work: impl FnOnce(&mut LockGuard) -> Result<(), Failure>,
+) -> Result<Lock, Failure> {
+    let mut guard = redlock.adopt(lock);
+    let confirmed = match guard.is_valid() {
+        true => Ok(()),
+        false => guard.confirm().map_err(Failure::from),
+    };
+    let done = confirmed.and_then(|()| work(&mut guard));
+    let lock = detached(redlock, guard);
+    done.map(|()| lock)
+}
+
+/// Detaches a lock from this process.
+///
+/// A lock stands on the nodes that have answered by then, and a majority is enough to get it. The others
+/// get a moment to answer, so that it stands on all and tolerates the failure of one.
+pub(crate) fn detached(redlock: &Redlock, guard: LockGuard) -> Lock {
+    let begin = Instant::now();
+    let is_open = |node: &NodeStatus| node.state == NodeState::Ready && node.in_flight != 0;
+    while begin.elapsed() < STRAGGLERS && redlock.nodes().iter().any(is_open) {
+        thread::sleep(LOOK);
+    }
+    guard.into_lock()
+}
+
+fn from_stdin() -> Result<String, Failure> {
+    let mut text = String::new();
+    let stdin = io::stdin().lock();
+    let read = stdin.take(TEXT_BYTES_MAX).read_to_string(&mut text);
+    read.map_err(unreadable)?;
+    Ok(text)
+}
+
+/// Returns the bytes that `text` has in hexadecimal digits.
+fn bytes_of(text: &str) -> Option<Vec<u8>> {
+    let digits: Option<Vec<u8>> = text
+        .chars()
+        .map(|digit| u8::try_from(digit.to_digit(16)?).ok())
+        .collect();
+    let digits = digits.filter(|digits| digits.len().is_multiple_of(2))?;
+    Some(
+        digits
+            .chunks_exact(2)
+            .map(|pair| pair[0] << 4 | pair[1])
+            .collect(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read() {
+        let all: Vec<u8> = (0..=255).collect();
+        assert_eq!(bytes_of(&crate::json::hex(&all)), Some(all));
+        for odd in ["0", "0g", "é0", "+1"] {
+            assert_eq!(bytes_of(odd), None, "{odd}");
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! `shearline lock`: takes a lock for a script, and prints it as one line of text.
+//!
+//! A lock that cannot be printed is released: nobody could release it later.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::process::parent_id;
+
+use shearline::{Lock, Redlock};
+
+use crate::acquire::Acquire;
+use crate::connect::Connect;
+use crate::failure::Failure;
+use crate::held;
+use crate::json::{Object, hex};
+use crate::output::Format;
+use crate::signals::Signals;
+use crate::status::{self, Status};
+use crate::waiting;
+
+const EXAMPLE: &str = "\
+Example:
+  lock=$(shearline lock -w 10s report) || exit
+  trap 'shearline unlock \"$lock\"' EXIT
+  first-step
+  lock=$(shearline extend \"$lock\") || exit
+  second-step";
+
+/// Takes a lock for a script, and prints it as one line of text.
+///
+/// The script extends it while it works, and unlocks it at the end. Nobody extends it meanwhile: a step that
+/// takes longer than the ttl works without the lock. Where one command does all the work, `shearline run` is
+/// better: it extends the lock, and ends the command if the lock is lost.
+///
+/// Whoever has the text can release the lock, so keep it to yourself.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = format!("{EXAMPLE}\n\n{}", status::TABLE))]
+pub(crate) struct Args {
+    /// The name of the lock, the same for all who must not work at once.
+    name: OsString,
+
+    #[command(flatten)]
+    acquire: Acquire,
+
+    #[command(flatten)]
+    connect: Connect,
+
+    #[command(flatten)]
+    pub(crate) format: Format,
+}
+
+/// Takes the lock and prints it.
+pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
+    let (name, options) = (args.name.as_bytes(), args.acquire.options());
+    // The lock is for the script, which lives on, and not for this process.
+    let builder = args.acquire.builder(args.connect.builder()?, parent_id())?;
+    builder.config()?.check_request(name, options.ttl())?;
+    let signals = Signals::catch()?;
+    let (redlock, mut trust) = args.connect.connect(&builder)?;
+    let mut waiting = args.acquire.waiting(&redlock, name);
+    let acquiring = waiting::with(redlock.lock_with_async(name, &options), |context| {
+        trust.look(&redlock);
+        waiting.look(context);
+    });
+    let guard = signals
+        .wait(acquiring)?
+        .map_err(|error| args.acquire.failure(error))?;
+    let lock = held::detached(&redlock, guard);
+    let printed = signals
+        .check()
+        .and_then(|()| print("lock", args.format, &lock));
+    if let Err(failure) = printed {
+        release(&redlock, lock);
+        return Err(failure);
+    }
+    Ok(Status::Success)
+}
+
+fn release(redlock: &Redlock, lock: Lock) {
+    let _ = redlock.adopt(lock).unlock(); // If too few nodes answer, the keys end with their ttl.
+}
+
+/// Prints a lock: the text that [`extend`](crate::extend) and [`unlock`](crate::unlock) read.
+pub(crate) fn print(command: &str, format: Format, lock: &Lock) -> Result<(), Failure> {
+    let text = hex(&lock.to_bytes());
+    let object = || {
+        Object::of(command)
+            .name("resource", lock.resource())
+            .with("lock", text.as_str())
+            .millis("ttl", lock.ttl())
+            .millis("valid_for", lock.validity())
+    };
+    format.say(object, || text.clone())
+}

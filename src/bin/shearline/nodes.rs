@@ -1,0 +1,253 @@
+//! `shearline nodes` and `shearline check`: would each node vote, and is that enough?
+//!
+//! Both ask as a handle does that meets every node for the first time. Neither takes a lock of the cluster.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt as _;
+
+use anstyle::Style;
+use shearline::engine::{NodeState, NodeStatus};
+use shearline::{CheckError, Redlock};
+
+use crate::connect::{Nodes, settled};
+use crate::duration;
+use crate::failure::{Failure, in_words_of_the_command};
+use crate::json::Object;
+use crate::output::{BAD, Format, GOOD, count, item, painted};
+use crate::status::Status;
+use crate::trial::{self, Trial};
+
+/// Says which nodes would vote for a lock, and why others not.
+///
+/// It asks as a program does that begins now: a node that has not been up for --max-ttl does not vote yet.
+/// Programs that have known the nodes for longer may count it already; they see theirs with `nodes()`. With
+/// --guard strict it also shows the longest ttl in the marker of each node, and its barrier; a node without
+/// a marker gets one, as from any client.
+///
+/// With a NAME it also says what the user of each node may do with it, how the node releases a lock, and
+/// whether it tells those who wait. It takes, extends and releases a lock of that name on each node to see
+/// that, so give one that the user may use and nobody does, such as lock:test.
+///
+/// The status is 0 if a majority would vote, 69 if not, and 78 if only an operator can repair it.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The name of a lock that is tried on each node.
+    name: Option<OsString>,
+
+    #[command(flatten)]
+    nodes: Nodes,
+
+    #[command(flatten)]
+    pub(crate) format: Format,
+}
+
+/// Says by its status whether locks can be had: for monitoring.
+///
+/// The status is 0 if every node would vote and has nothing wrong, 1 if a majority would vote and something
+/// is wrong, 69 if too few would vote, and 78 if that is so until an operator repairs it. It takes no lock.
+/// It waits for the connections for a second at most.
+#[derive(Debug, clap::Args)]
+pub(crate) struct CheckArgs {
+    #[command(flatten)]
+    nodes: Nodes,
+
+    #[command(flatten)]
+    pub(crate) format: Format,
+}
+
+/// What was seen of all nodes.
+struct Seen<'a> {
+    nodes: Vec<NodeStatus>,
+    verdict: Result<(), CheckError>,
+    /// The name that was tried on each of the nodes, and what came of it.
+    tried: Option<(&'a [u8], Vec<Trial>)>,
+}
+
+/// Prints a line for each node, and the verdict.
+pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
+    let mut seen = Seen::by(&args.nodes.connect()?);
+    if let Some(name) = &args.name {
+        let name = name.as_bytes();
+        seen.tried = Some((name, trial::each(&args.nodes, name)?));
+    }
+    let status = seen.status();
+    args.format.say(|| seen.object("nodes"), || seen.lines())?;
+    Ok(status)
+}
+
+/// Prints the verdict, and a line for each node with which something is wrong.
+pub(crate) fn check(args: &CheckArgs) -> Result<Status, Failure> {
+    let seen = Seen::by(&args.nodes.connect()?);
+    let mut status = seen.status();
+    if status == Status::Success && seen.places().any(|place| seen.is_wrong(place)) {
+        status = Status::Failure;
+    }
+    let lines = || {
+        let wrong = seen.places().filter(|place| seen.is_wrong(*place));
+        let wrong = wrong.map(|place| format!("\n{}", seen.described(place)));
+        seen.summary() + &wrong.collect::<String>()
+    };
+    args.format.say(|| seen.object("check"), lines)?;
+    Ok(status)
+}
+
+impl Seen<'_> {
+    fn by(redlock: &Redlock) -> Self {
+        let nodes = settled(redlock);
+        let verdict = redlock.check();
+        Self {
+            nodes,
+            verdict,
+            tried: None,
+        }
+    }
+
+    fn places(&self) -> impl Iterator<Item = usize> {
+        0..self.nodes.len()
+    }
+
+    fn needed(&self) -> usize {
+        self.nodes.len() / 2 + 1
+    }
+
+    fn status(&self) -> Status {
+        match &self.verdict {
+            Ok(()) if self.votes() < self.needed() => Status::Configuration,
+            Ok(()) => Status::Success,
+            Err(error) => Failure::from(error.clone()).status,
+        }
+    }
+
+    fn summary(&self) -> String {
+        let (votes, nodes) = (self.votes(), self.nodes.len());
+        let needed = self.needed();
+        let are = if needed == 1 { "is" } else { "are" };
+        let status = self.status();
+        let verdict = if status == Status::Success {
+            painted(GOOD, "locks can be taken")
+        } else if status == Status::Configuration {
+            painted(BAD, "repair what is named here")
+        } else {
+            painted(BAD, "no lock can be taken now")
+        };
+        format!(
+            "{votes} of {} would vote, {needed} {are} needed: {verdict}",
+            count(nodes, "node")
+        )
+    }
+
+    fn trial(&self, place: usize) -> Option<&Trial> {
+        self.tried.as_ref()?.1.get(place)
+    }
+
+    fn would_vote(&self, place: usize) -> bool {
+        let is_denied = self.trial(place).is_some_and(Trial::is_denied);
+        self.nodes[place].state == NodeState::Ready && !is_denied
+    }
+
+    fn is_wrong(&self, place: usize) -> bool {
+        let node = &self.nodes[place];
+        !self.would_vote(place) || node.evicts_locks || node.clock_steps != 0
+    }
+
+    fn votes(&self) -> usize {
+        self.places()
+            .filter(|place| self.would_vote(*place))
+            .count()
+    }
+
+    fn lines(&self) -> String {
+        let nodes = self.places().map(|place| self.described(place) + "\n");
+        nodes.collect::<String>() + &self.summary()
+    }
+
+    /// Returns one node in words.
+    fn described(&self, place: usize) -> String {
+        let (node, reason) = (&self.nodes[place], reason(self.nodes[place].state));
+        let mut text = match (self.would_vote(place), reason) {
+            (true, _) => painted(GOOD, "would vote"),
+            (false, None) => painted(BAD, "would not vote"),
+            (false, Some(reason)) => format!("{}: {reason}", painted(BAD, "would not vote")),
+        };
+        text += &about(node);
+        if let (Some((name, _)), Some(trial)) = (&self.tried, self.trial(place)) {
+            let style = match trial.is_wrong() {
+                true => BAD,
+                false => Style::new(),
+            };
+            text += &format!("; {}", painted(style, trial.text(name)));
+        }
+        item(&node.address, &text)
+    }
+
+    fn object(&self, command: &str) -> Object {
+        let nodes: Vec<Object> = self.places().map(|place| self.object_of(place)).collect();
+        Object::of(command)
+            .with("can_lock", self.status() == Status::Success)
+            .with("votes", self.votes())
+            .with("needed", self.needed())
+            .with("nodes", nodes)
+    }
+
+    fn object_of(&self, place: usize) -> Object {
+        let node = &self.nodes[place];
+        let micros =
+            |trip: std::time::Duration| u64::try_from(trip.as_micros()).unwrap_or(u64::MAX);
+        let object = Object::new()
+            .with("address", &*node.address)
+            .with("votes", self.would_vote(place))
+            .with("reason", reason(node.state))
+            .with("run_id", node.run_id.clone())
+            .with("product", node.product.clone())
+            .with("uptime_s", node.uptime.map(|uptime| uptime.as_secs()))
+            .with("round_trip_us", node.round_trip.map(micros))
+            .millis("marked_ttl", node.marked_ttl)
+            .millis("barrier", node.barrier)
+            .with("evicts_locks", node.evicts_locks)
+            .with("clock_steps", u64::from(node.clock_steps));
+        trial::add_to(object, self.trial(place))
+    }
+}
+
+/// Returns why a node does not vote, in the words of an operator.
+fn reason(state: NodeState) -> Option<String> {
+    Some(match state {
+        NodeState::Ready => return None,
+        NodeState::Quarantined { left } if !left.is_zero() => format!(
+            "it may have forgotten locks, and votes in {} (--trust, if none is alive)",
+            duration::shown(left),
+        ),
+        NodeState::Down(reason) => reason.to_string(),
+        NodeState::Unusable(reason) => in_words_of_the_command(&reason.to_string()),
+        NodeState::New | NodeState::Connecting | NodeState::Suspect | _ => {
+            "no answer yet".to_owned()
+        }
+    })
+}
+
+/// Returns what is known of a node besides its vote, behind `; ` each.
+fn about(node: &NodeStatus) -> String {
+    let mut text = String::new();
+    if let Some(product) = &node.product {
+        text += &format!("; {product}");
+    }
+    if let Some(round_trip) = node.round_trip {
+        text += &format!("; round trip {:.2} ms", round_trip.as_secs_f64() * 1e3);
+    }
+    if let Some(ttl) = node.marked_ttl {
+        text += &format!("; marker {}", duration::shown(ttl));
+    }
+    if let Some(left) = node.barrier {
+        text += &format!("; barrier {}", duration::shown(left));
+    }
+    if node.evicts_locks {
+        text += "; may evict locks: set maxmemory-policy noeviction";
+    }
+    if node.clock_steps != 0 {
+        text += "; its clock was stepped";
+    }
+    if node.run_id.is_none() && node.state == NodeState::Ready {
+        text += "; a restart would not be noticed: its user may not ask `info`";
+    }
+    text
+}

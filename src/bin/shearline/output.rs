@@ -1,0 +1,123 @@
+//! What a command prints on stdout: lines for a person, or with `--json` one object for a program.
+//!
+//! Lines fit into 80 columns as far as words allow it, on a terminal and into a pipe alike, and have no
+//! control characters. Colours are for terminals: `NO_COLOR`, `CLICOLOR`, `CLICOLOR_FORCE` and `TERM` say so,
+//! by the rules of `anstream`.
+
+use std::fmt;
+use std::io::{self, Write as _};
+
+use anstream::adapter::strip_str;
+use anstyle::{AnsiColor, Style};
+use clap::Args;
+
+use crate::failure::Failure;
+use crate::json::Object;
+use crate::status::Status;
+
+/// The width of a line.
+const WIDTH: usize = 80;
+
+/// What is as it should be, what is not, and what may be.
+pub(crate) const GOOD: Style = AnsiColor::Green.on_default();
+pub(crate) const BAD: Style = AnsiColor::Red.on_default().bold();
+pub(crate) const DOUBTFUL: Style = AnsiColor::Yellow.on_default();
+
+/// What is no failure.
+pub(crate) const NOTE: Style = Style::new().bold();
+
+/// Returns `text` in a colour. It is taken out again where none belongs.
+pub(crate) fn painted(style: Style, text: impl fmt::Display) -> String {
+    format!("{style}{text}{style:#}")
+}
+
+/// For whom a command prints.
+#[derive(Clone, Copy, Debug, Args)]
+#[command(next_help_heading = "Output")]
+pub(crate) struct Format {
+    /// Prints a JSON object for programs, on one line.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+impl Format {
+    /// Prints the object, or the lines.
+    pub(crate) fn say(
+        self,
+        object: impl FnOnce() -> Object,
+        lines: impl FnOnce() -> String,
+    ) -> Result<(), Failure> {
+        match self.json {
+            true => say(object()),
+            false => say(lines()),
+        }
+    }
+}
+
+/// Prints a text and a line end, at once.
+pub(crate) fn say(text: impl fmt::Display) -> Result<(), Failure> {
+    let mut stdout = anstream::stdout().lock();
+    let written = writeln!(stdout, "{text}").and_then(|()| stdout.flush());
+    written.map_err(unwritten)
+}
+
+/// Writes a line to stderr, behind the name of this program in this style.
+pub(crate) fn complain(style: Style, text: impl fmt::Display) {
+    // At once: another process may write there too. A terminal that is gone changes nothing.
+    let line = format!("{} {text}\n", painted(style, "shearline:"));
+    let _ = anstream::stderr().lock().write_all(line.as_bytes());
+}
+
+/// Whoever read the output has closed it, or it cannot be written.
+pub(crate) fn unwritten(error: io::Error) -> Failure {
+    let mut failure = Failure::new(Status::Failure, format_args!("stdout: {error}"));
+    failure.quiet = error.kind() == io::ErrorKind::BrokenPipe;
+    failure
+}
+
+/// Stdin cannot be read.
+pub(crate) fn unreadable(error: io::Error) -> Failure {
+    Failure::new(Status::Usage, format_args!("stdin cannot be read: {error}"))
+}
+
+/// Returns `label` and `text` behind it, broken between words: the later lines are indented.
+pub(crate) fn item(label: &str, text: &str) -> String {
+    wrapped(&format!("{label}  {text}"), WIDTH - 4).join("\n    ")
+}
+
+/// Breaks `text` between words into lines of at most `width` characters. A longer word stands on a
+/// line of its own.
+pub(crate) fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            Some(line) if columns(line) + 1 + columns(word) <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+/// Returns how many columns it takes, where colours take none.
+pub(crate) fn columns(text: &str) -> usize {
+    strip_str(text).map(|part| part.chars().count()).sum()
+}
+
+/// Bytes that are mostly text, without control characters.
+pub(crate) fn printable(bytes: &[u8]) -> String {
+    match std::str::from_utf8(bytes) {
+        Ok(text) if !text.chars().any(char::is_control) => text.to_owned(),
+        Ok(_) | Err(_) => bytes.escape_ascii().to_string(),
+    }
+}
+
+/// The plural of `noun`, unless it is one.
+pub(crate) fn count(number: usize, noun: &str) -> String {
+    match number {
+        1 => format!("1 {noun}"),
+        _ => format!("{number} {noun}s"),
+    }
+}

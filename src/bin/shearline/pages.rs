@@ -1,0 +1,85 @@
+//! `shearline man` and `shearline completions`: made of the description of the arguments.
+
+use std::io::{self, Write as _};
+
+use clap::{Command, ValueEnum};
+use clap_complete::Shell;
+use clap_mangen::Man;
+
+use crate::failure::Failure;
+use crate::output::unwritten;
+use crate::status::Status;
+
+/// Prints the manual page of a command.
+///
+/// Read it with `shearline man lock | man -l -`, or install it as shearline-lock.1 into a directory of
+/// MANPATH. Without a command it is shearline(1).
+#[derive(Debug, clap::Args)]
+pub(crate) struct ManArgs {
+    /// The command.
+    command: Option<String>,
+}
+
+/// Where they are looked for.
+const PLACES: &str = "\
+Install them once:
+  shearline completions bash \\
+    > ~/.local/share/bash-completion/completions/shearline
+  shearline completions zsh > DIR/_shearline     # with a DIR of your $fpath
+  shearline completions fish > ~/.config/fish/completions/shearline.fish";
+
+/// Prints the completions for bash, zsh or fish.
+#[derive(Debug, clap::Args)]
+#[command(after_help = PLACES)]
+pub(crate) struct CompletionsArgs {
+    /// The shell.
+    shell: For,
+}
+
+/// The shells for which there are completions.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum For {
+    Bash,
+    Zsh,
+    Fish,
+}
+
+/// Prints a manual page.
+pub(crate) fn man(mut all: Command, args: &ManArgs) -> Result<Status, Failure> {
+    all.build();
+    let page = match &args.command {
+        None => all,
+        Some(name) => {
+            let found = all.find_subcommand(name).cloned();
+            let found = found.ok_or_else(|| {
+                Failure::usage(format_args!(
+                    "there is no command {name:?}; see shearline --help"
+                ))
+            })?;
+            let title = format!("shearline-{}", found.get_name());
+            found.display_name(title)
+        }
+    };
+    let mut text = Vec::new();
+    Man::new(page).render(&mut text).map_err(unwritten)?;
+    written(&text)
+}
+
+/// Prints completions.
+pub(crate) fn completions(mut all: Command, args: &CompletionsArgs) -> Result<Status, Failure> {
+    let shell = match args.shell {
+        For::Bash => Shell::Bash,
+        For::Zsh => Shell::Zsh,
+        For::Fish => Shell::Fish,
+    };
+    let mut text = Vec::new();
+    clap_complete::generate(shell, &mut all, "shearline", &mut text);
+    written(&text)
+}
+
+fn written(text: &[u8]) -> Result<Status, Failure> {
+    let mut stdout = io::stdout().lock();
+    let done = stdout.write_all(text).and_then(|()| stdout.flush());
+    done.map_err(unwritten)?;
+    Ok(Status::Success)
+}

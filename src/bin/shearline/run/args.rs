@@ -1,0 +1,135 @@
+//! The arguments of `run`, and of the two parts of it that are started by it.
+
+use std::env;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Parser as _;
+
+use crate::acquire::Acquire;
+use crate::connect::Connect;
+use crate::duration;
+
+/// What the help says below the options.
+const PROMISE: &str = "\
+Dead before the next one lives: the command and all that it started are dead
+before another can hold the lock. If the lock is at risk (less than a quarter
+of the ttl is left) they get TERM, and shortly before its end KILL: also if
+this program is killed or stopped, also processes that changed their group or
+session. What the command leaves behind when it ends gets TERM, and KILL two
+seconds later, before the lock is released.
+
+Not promised:
+  - work handed to another daemon or machine (docker run, systemd-run, at, ssh)
+  - programs of another user (sudo): they are waited for, not ended
+  - a pause of the whole machine or container
+  - this program and its guardian killed or stopped in the same moment
+--lock-delay keeps others out for longer after a loss; in a systemd unit,
+KillMode=control-group (the default) ends what is left. Only a store that
+refuses old writers helps against all of them.
+
+Signals: TERM, HUP, USR1, USR2 are passed on to the command, INT and QUIT too
+unless the terminal has sent them to it. While the lock is waited for, a signal
+ends the program.
+
+The command finds SHEARLINE_RESOURCE and SHEARLINE_TOKEN in its environment. Its
+status is the status of this program; if a signal ended it, the same signal ends
+this program.
+  64   the arguments cannot be used
+  69   too few nodes answered: nothing was started
+  74   the lock was lost while it ran, or was not held any more at the end, or
+       the guardian was ended: the command may be half done
+  75   another holds the lock: nothing was started (-E gives another status)
+  78   only an operator can repair it: configuration, password, permission
+  126  the command cannot be run
+  127  the command does not exist
+--report tells them from the same statuses of the command.";
+
+/// Runs a command while a lock is held.
+///
+/// Takes the lock NAME, runs the command (without a shell), keeps the lock while it runs, ends what
+/// is left of it, and releases the lock.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = PROMISE)]
+pub(crate) struct Args {
+    /// The name of the lock: the key on the nodes.
+    pub(super) name: OsString,
+
+    /// The command and its arguments.
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    pub(super) command: Vec<OsString>,
+
+    #[command(flatten)]
+    pub(super) acquire: Acquire,
+
+    #[command(flatten)]
+    pub(super) connect: Connect,
+
+    /// Keeps the lock for at least this time, also when the command is done.
+    ///
+    /// For jobs that several machines start at the same time: their clocks differ. A signal ends it
+    /// early.
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = duration::parse)]
+    #[arg(help_heading = "Command")]
+    pub(super) at_least: Duration,
+
+    /// Waits for what the command leaves behind, in place of ending it.
+    #[arg(long, help_heading = "Command")]
+    pub(super) wait_all: bool,
+
+    /// Writes one line of JSON at the end: to this file, or descriptor if it is a number.
+    ///
+    /// Its fields: outcome (released, release_unconfirmed, lost, guardian_ended, not_started, held,
+    /// no_quorum, interrupted, failed), started, command_status, command_signal, status.
+    #[arg(long, value_name = "FILE|FD", help_heading = "Command")]
+    pub(super) report: Option<PathBuf>,
+}
+
+/// The name under which this program starts itself for a part of it. Under its own name nobody meets the
+/// parts, not in the help and not in completions.
+pub(super) const PARTS: &str = "shearline run";
+
+/// A part of a run that is a process of its own.
+#[derive(Debug, clap::Parser)]
+pub(super) enum Part {
+    /// The parent of the command.
+    Guardian(GuardianArgs),
+    /// What becomes the command.
+    Trampoline(TrampolineArgs),
+}
+
+impl Part {
+    /// Returns the part that this process was started for.
+    pub(super) fn of_this_process() -> Option<Self> {
+        let is_part = env::args_os().next()? == PARTS;
+        is_part.then(Self::parse)
+    }
+}
+
+/// What the tool starts as the guardian.
+#[derive(Debug, clap::Args)]
+pub(super) struct GuardianArgs {
+    /// The group that the command joins; 0 for its own.
+    #[arg(long)]
+    pub(super) group: i32,
+
+    /// Waits for what the command leaves behind.
+    #[arg(long)]
+    pub(super) wait_all: bool,
+
+    /// The command and its arguments.
+    #[arg(last = true, required = true)]
+    pub(super) command: Vec<OsString>,
+}
+
+/// What the guardian starts to become the command.
+#[derive(Debug, clap::Args)]
+pub(super) struct TrampolineArgs {
+    /// The guardian.
+    pub(super) guardian: i32,
+
+    /// The command and its arguments.
+    #[arg(last = true, required = true)]
+    pub(super) command: Vec<OsString>,
+}

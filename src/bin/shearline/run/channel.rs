@@ -1,0 +1,207 @@
+//! The socketpair between two processes of one run, with a descriptor where one has to be handed over.
+//!
+//! A process finds its end as its standard input: the only descriptor of a child that can be taken
+//! over without unsafe code. So the standard input of the command travels as a message.
+//!
+//! # Guarantees
+//!
+//! * Messages keep their bounds and their order (`SOCK_SEQPACKET`).
+//! * The other end is closed only when its process has ended: both ends are close-on-exec, and no
+//!   command inherits one.
+//! * Neither end waits for the other: a message for which there is no room is an error.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{ExitStatus, Stdio};
+
+use rustix::cmsg_space;
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
+};
+use shearline::Instant;
+
+/// What the tool and the guardian, and the guardian and the trampoline, say to one another.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Message {
+    /// Start the command. Its standard input comes with it. All must be dead at this time.
+    Start(Instant),
+    /// All must be dead at this later time.
+    Extend(Instant),
+    /// Pass this signal on to the command, or to what it left behind.
+    Signal(i32),
+    /// The lock is at risk: ask every process to end.
+    Risk,
+    /// The lock is lost: kill every process.
+    End,
+    /// The command runs.
+    Started,
+    /// The command could not be run, with this error of the system.
+    NotStarted(i32),
+    /// The command ended with this status. What it left behind may still run.
+    Exited(ExitStatus),
+}
+
+impl Message {
+    const BYTES: usize = 9;
+
+    fn to_bytes(self) -> [u8; Self::BYTES] {
+        let number = |value: i32| u64::from(value.cast_unsigned());
+        let (kind, value) = match self {
+            Self::Start(until) => (0, until.as_nanos()),
+            Self::Extend(until) => (1, until.as_nanos()),
+            Self::Signal(signal) => (2, number(signal)),
+            Self::Risk => (3, 0),
+            Self::End => (4, 0),
+            Self::Started => (5, 0),
+            Self::NotStarted(error) => (6, number(error)),
+            Self::Exited(status) => (7, number(status.into_raw())),
+        };
+        let mut bytes = [kind; Self::BYTES];
+        bytes[1..].copy_from_slice(&value.to_le_bytes());
+        bytes
+    }
+
+    fn from_bytes([kind, value @ ..]: [u8; Self::BYTES]) -> Option<Self> {
+        let value = u64::from_le_bytes(value);
+        let number = || u32::try_from(value).ok().map(u32::cast_signed);
+        Some(match kind {
+            0 => Self::Start(Instant::from_nanos(value)),
+            1 => Self::Extend(Instant::from_nanos(value)),
+            2 => Self::Signal(number()?),
+            3 => Self::Risk,
+            4 => Self::End,
+            5 => Self::Started,
+            6 => Self::NotStarted(number()?),
+            7 => Self::Exited(ExitStatus::from_raw(number()?)),
+            _ => return None,
+        })
+    }
+}
+
+/// One end of the socketpair.
+#[derive(Debug)]
+pub(super) struct Channel(OwnedFd);
+
+impl Channel {
+    /// Returns both ends: the second one is to be the standard input of the other process.
+    pub(super) fn pair() -> io::Result<(Self, Stdio)> {
+        let (near, far) = socketpair(
+            AddressFamily::UNIX,
+            SocketType::SEQPACKET,
+            SocketFlags::CLOEXEC,
+            None,
+        )?;
+        Ok((Self(near), far.into()))
+    }
+
+    /// Returns the end that this process was started with as its standard input.
+    pub(super) fn from_stdin() -> io::Result<Self> {
+        Ok(Self(io::stdin().as_fd().try_clone_to_owned()?))
+    }
+
+    /// Sends a message.
+    pub(super) fn send(&self, message: Message) -> io::Result<()> {
+        self.send_buffer(message, &mut SendAncillaryBuffer::default())
+    }
+
+    /// Sends a message, and a descriptor with it.
+    pub(super) fn send_with(&self, message: Message, fd: BorrowedFd<'_>) -> io::Result<()> {
+        let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        let fds = [fd];
+        assert!(control.push(SendAncillaryMessage::ScmRights(&fds)));
+        self.send_buffer(message, &mut control)
+    }
+
+    fn send_buffer(
+        &self,
+        message: Message,
+        control: &mut SendAncillaryBuffer<'_, '_, '_>,
+    ) -> io::Result<()> {
+        let bytes = message.to_bytes();
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        sendmsg(&self.0, &[IoSlice::new(&bytes)], control, flags)?;
+        Ok(())
+    }
+
+    /// Returns the next message if one is there.
+    pub(super) fn try_receive(&self) -> io::Result<Received> {
+        self.receive_with(RecvFlags::DONTWAIT)
+    }
+
+    /// Waits for the next message.
+    pub(super) fn receive(&self) -> io::Result<Received> {
+        self.receive_with(RecvFlags::empty())
+    }
+
+    fn receive_with(&self, flags: RecvFlags) -> io::Result<Received> {
+        let mut bytes = [0; Message::BYTES];
+        let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let received = loop {
+            let mut parts = [IoSliceMut::new(&mut bytes)];
+            let flags = flags | RecvFlags::CMSG_CLOEXEC;
+            match recvmsg(&self.0, &mut parts, &mut control, flags) {
+                // The other process ended with messages unread. Its own are still to be read.
+                Err(Errno::CONNRESET | Errno::INTR) => {}
+                Err(Errno::AGAIN) => return Ok(Received::Nothing),
+                result => break result?,
+            }
+        };
+        if received.bytes == 0 {
+            return Ok(Received::Closed);
+        }
+        let message = Message::from_bytes(bytes).filter(|_| received.bytes == bytes.len());
+        let message = message.ok_or(io::ErrorKind::InvalidData)?;
+        let mut fd = None;
+        for part in control.drain() {
+            if let RecvAncillaryMessage::ScmRights(fds) = part {
+                fd = fds.last();
+            }
+        }
+        Ok(Received::Message(message, fd))
+    }
+}
+
+impl AsFd for Channel {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// What there was to receive.
+#[derive(Debug)]
+pub(super) enum Received {
+    /// Nothing yet.
+    Nothing,
+    /// A message, and the descriptor that came with it.
+    Message(Message, Option<OwnedFd>),
+    /// The other process has ended, and all of its messages are read.
+    Closed,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_travel_unchanged() {
+        for message in [
+            Message::Start(Instant::from_nanos(u64::MAX)),
+            Message::Extend(Instant::from_nanos(1)),
+            Message::Signal(15),
+            Message::Risk,
+            Message::End,
+            Message::Started,
+            Message::NotStarted(2),
+            Message::Exited(ExitStatus::from_raw(0x0300)),
+        ] {
+            assert_eq!(Message::from_bytes(message.to_bytes()), Some(message));
+        }
+        assert_eq!(Message::from_bytes([8; Message::BYTES]), None);
+    }
+}

@@ -1,0 +1,226 @@
+//! The guardian: the parent of the command, in a process of its own.
+//!
+//! # Guarantees
+//!
+//! * The command runs only while the guardian lives: the kernel kills it with the guardian.
+//! * If the tool ends, all processes of the command are killed at once; if the tool is stopped, they
+//!   are killed at the deadline that it named last.
+//! * It ends when no process is left that it may signal.
+//!
+//! # Not here
+//!
+//! The lock: the tool holds it. What happens when the guardian is killed or stopped: the tool ends it
+//! and inherits the processes.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::process::CommandExt as _;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, getpid, set_child_subreaper};
+use rustix::thread::set_name;
+use shearline::Instant;
+
+use super::args::GuardianArgs;
+use super::channel::{Channel, Message, Received};
+use super::deadline::Timer;
+use super::signals::Signals;
+use super::tree::{Child, Tree};
+use super::{itself, wait_for};
+use crate::clock::now;
+
+/// How long a process that the command left behind may take to end after TERM.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// The time between two attempts to end processes of another user.
+const AGAIN: Duration = Duration::from_millis(100);
+
+/// Guards one command. The status says nothing: the tool was told all.
+pub(super) fn guard(args: &GuardianArgs) -> ExitCode {
+    match Guardian::start(args).and_then(Guardian::run) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("shearline run: the guardian failed: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// What the command is doing.
+#[derive(Debug)]
+enum Phase {
+    /// The trampoline has not become the command yet. Its end of the channel closes when it has.
+    Starting(Channel),
+    Running,
+    /// The command has ended. What it left is killed at this time, if it has not ended by then.
+    Leaving(Option<Instant>),
+}
+
+#[derive(Debug)]
+struct Guardian {
+    channel: Channel,
+    signals: Signals,
+    timer: Timer,
+    tree: Tree,
+    phase: Phase,
+    /// When all must be dead.
+    until: Instant,
+    /// Whether what the command leaves is waited for.
+    waits_for_all: bool,
+}
+
+impl Guardian {
+    fn start(args: &GuardianArgs) -> io::Result<Self> {
+        let channel = Channel::from_stdin()?;
+        set_name(c"shearline")?; // Of its file it would be `exe`.
+        // Before there is a child. Signals for everyone, by a service manager for example, are passed
+        // on by the tool: here they only must not end the guardian.
+        let signals = Signals::catch()?;
+        set_child_subreaper(Some(getpid()))?;
+        let mut tree = Tree::new();
+        let Received::Message(Message::Start(until), Some(stdin)) = channel.receive()? else {
+            return Err(io::Error::other("the tool has ended"));
+        };
+        if until <= now() {
+            return Err(io::Error::other(
+                "the lock ended before the command was started",
+            ));
+        }
+        let (trampoline, child) = spawn(args, stdin)?;
+        tree.remember(child);
+        Ok(Self {
+            channel,
+            signals,
+            timer: Timer::new()?,
+            tree,
+            phase: Phase::Starting(trampoline),
+            until,
+            waits_for_all: args.wait_all,
+        })
+    }
+
+    fn run(mut self) -> io::Result<()> {
+        let watched = self.watch();
+        // Programs of another user may be left. The tool inherits them.
+        self.tree.end();
+        self.see_started()?;
+        self.see_ended(false);
+        watched
+    }
+
+    /// Returns when nothing is left, or when what is left has to end now.
+    fn watch(&mut self) -> io::Result<()> {
+        loop {
+            self.wait()?;
+            self.signals.take().for_each(drop);
+            let any_left = self.tree.reap();
+            self.see_started()?;
+            self.see_ended(any_left);
+            if !any_left || self.obey()? || self.until <= now() {
+                return Ok(());
+            }
+            self.hurry();
+        }
+    }
+
+    /// Sleeps until something happens.
+    fn wait(&self) -> io::Result<()> {
+        let mut next = self.until;
+        if let Phase::Leaving(Some(kill)) = self.phase {
+            next = next.min(kill);
+        }
+        self.timer.set(next)?;
+        let mut fds = vec![
+            self.channel.as_fd(),
+            self.signals.as_fd(),
+            self.timer.as_fd(),
+        ];
+        if let Phase::Starting(trampoline) = &self.phase {
+            fds.push(trampoline.as_fd());
+        }
+        wait_for(&fds)
+    }
+
+    fn see_started(&mut self) -> io::Result<()> {
+        let Phase::Starting(trampoline) = &self.phase else {
+            return Ok(());
+        };
+        let said = match trampoline.try_receive()? {
+            Received::Nothing => return Ok(()),
+            Received::Message(Message::NotStarted(error), _) => Message::NotStarted(error),
+            Received::Message(..) | Received::Closed => Message::Started,
+        };
+        self.tell(said);
+        self.phase = Phase::Running;
+        Ok(())
+    }
+
+    /// Tells that the command has ended, and asks what it left behind to end.
+    fn see_ended(&mut self, any_left: bool) {
+        let (Phase::Running, Child::Ended(status)) = (&self.phase, self.tree.child()) else {
+            return;
+        };
+        self.tell(Message::Exited(status));
+        self.phase = Phase::Leaving(None);
+        if any_left && !self.waits_for_all {
+            self.phase = Phase::Leaving(Some(now().saturating_add(GRACE)));
+            self.tree.signal(Signal::TERM);
+        }
+    }
+
+    /// Does what the tool says. Returns `true` if all is to end now.
+    fn obey(&mut self) -> io::Result<bool> {
+        loop {
+            match self.channel.try_receive()? {
+                Received::Nothing => return Ok(false),
+                Received::Closed | Received::Message(Message::End, _) => return Ok(true),
+                Received::Message(Message::Extend(until), _) => self.until = until,
+                Received::Message(Message::Risk, _) => self.tree.signal(Signal::TERM),
+                Received::Message(Message::Signal(signal), _) => self.pass_on(signal),
+                Received::Message(..) => return Err(io::ErrorKind::InvalidData.into()),
+            }
+        }
+    }
+
+    fn pass_on(&self, signal: i32) {
+        let Some(signal) = Signal::from_named_raw(signal) else {
+            return;
+        };
+        match self.phase {
+            Phase::Starting(_) | Phase::Running => self.tree.signal_child(signal),
+            Phase::Leaving(_) => self.tree.signal(signal),
+        }
+    }
+
+    /// Kills what the command left, when its time is over.
+    fn hurry(&mut self) {
+        if let Phase::Leaving(Some(kill)) = self.phase
+            && kill <= now()
+            && !self.tree.end()
+        {
+            // Programs of another user: the lock is kept while they run, and they are tried again.
+            self.phase = Phase::Leaving(Some(now().saturating_add(AGAIN)));
+        }
+    }
+
+    /// Says something to the tool. If that has ended, the next look at the channel shows it.
+    fn tell(&self, message: Message) {
+        let _ = self.channel.send(message);
+    }
+}
+
+/// Starts the trampoline. The standard input of the command goes to it.
+fn spawn(args: &GuardianArgs, stdin: OwnedFd) -> io::Result<(Channel, Pid)> {
+    let (channel, far) = Channel::pair()?;
+    // The death signal comes when the thread ends that started the child: this is the only one.
+    let child = itself("trampoline")
+        .arg(getpid().as_raw_pid().to_string())
+        .arg("--")
+        .args(&args.command)
+        .stdin(far)
+        .process_group(args.group)
+        .spawn()?;
+    channel.send_with(Message::Start(Instant::ZERO), stdin.as_fd())?;
+    Ok((channel, Pid::from_child(&child)))
+}

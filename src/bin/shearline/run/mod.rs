@@ -1,0 +1,112 @@
+//! `shearline run`: runs a command while a lock is held.
+//!
+//! | file | subject |
+//! | --- | --- |
+//! | `tool` | takes the lock, has the command run, releases |
+//! | `supervisor` | what the tool does while the command runs |
+//! | `guardian` | the parent of the command, which ends it if the tool cannot |
+//! | `trampoline` | the process that becomes the command |
+//! | `tree` | finding and ending descendants |
+//! | `channel` | the socketpairs between them |
+//! | `deadline`, `signals`, `notice` | what is waited for: times, signals, futures |
+//! | `report` | how it ended |
+//!
+//! ```text
+//! shell -> tool -> guardian -> command -> ..
+//!           |         |
+//!           |         holds the command's life: kills all when the tool ends, or at the deadline
+//!           holds the lock: kills all, the guardian included, if that does not
+//! ```
+//!
+//! # Guarantees
+//!
+//! No process of the command that may be signalled is alive when another can hold the lock, whichever
+//! *one* of tool, guardian and nodes fails.
+
+#[cfg(target_os = "linux")]
+mod channel;
+#[cfg(target_os = "linux")]
+mod deadline;
+#[cfg(target_os = "linux")]
+mod guardian;
+#[cfg(target_os = "linux")]
+mod notice;
+#[cfg(target_os = "linux")]
+mod report;
+#[cfg(target_os = "linux")]
+mod signals;
+#[cfg(target_os = "linux")]
+mod supervisor;
+#[cfg(target_os = "linux")]
+mod tool;
+#[cfg(target_os = "linux")]
+mod trampoline;
+#[cfg(target_os = "linux")]
+mod tree;
+
+mod args;
+
+use std::process::ExitCode;
+
+use crate::failure::Failure;
+use args::Part;
+
+pub(crate) use args::Args;
+
+/// Runs the command under the lock.
+#[cfg(target_os = "linux")]
+pub(crate) fn run(args: &Args) -> ExitCode {
+    tool::run(args)
+}
+
+/// Ends a run that cannot begin, because the configuration is wrong.
+#[cfg(target_os = "linux")]
+pub(crate) fn in_vain(args: &Args, failure: Failure) -> ExitCode {
+    tool::in_vain(args, failure)
+}
+
+/// Without a report: there is none elsewhere.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn in_vain(_: &Args, failure: Failure) -> ExitCode {
+    failure.report()
+}
+
+/// Elsewhere nothing promises that no descendant of the command gets away.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn run(_: &Args) -> ExitCode {
+    let text = "run needs Linux: use `shearline lock` and `shearline unlock`";
+    Failure::usage(text).report()
+}
+
+/// Plays the part of a guardian or of a trampoline, if this process was started for that.
+pub(crate) fn as_part() -> Option<ExitCode> {
+    Some(match Part::of_this_process()? {
+        #[cfg(target_os = "linux")]
+        Part::Guardian(args) => guardian::guard(&args),
+        #[cfg(target_os = "linux")]
+        Part::Trampoline(args) => trampoline::become_command(&args),
+        #[cfg(not(target_os = "linux"))]
+        Part::Guardian(_) | Part::Trampoline(_) => ExitCode::FAILURE,
+    })
+}
+
+/// Returns this program again, for a part of it. It is the same file, also if that was replaced.
+#[cfg(target_os = "linux")]
+fn itself(part: &str) -> std::process::Command {
+    use std::os::unix::process::CommandExt as _;
+    let mut command = std::process::Command::new("/proc/self/exe");
+    command.arg0(args::PARTS).arg(part);
+    command
+}
+
+/// Waits until one of the descriptors is readable, or a signal comes.
+#[cfg(target_os = "linux")]
+fn wait_for(fds: &[std::os::fd::BorrowedFd<'_>]) -> std::io::Result<()> {
+    use rustix::event::{PollFd, PollFlags, poll};
+    let readable = |fd| PollFd::from_borrowed_fd(fd, PollFlags::IN);
+    let mut fds: Vec<_> = fds.iter().copied().map(readable).collect();
+    match poll(&mut fds, None) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}

@@ -1,0 +1,165 @@
+//! How a run ended: for `--report`, one line of JSON; for the shell, an exit status.
+
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::Path;
+use std::process::{ExitCode, ExitStatus};
+
+use rustix::process::{
+    PidfdFlags, PidfdGetfdFlags, Resource, Rlimit, getpid, getrlimit, pidfd_getfd, pidfd_open,
+    setrlimit,
+};
+use signal_hook::low_level::{emulate_default_handler, raise};
+
+use crate::json::{Object, Value};
+use crate::status::Status;
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Outcome {
+    /// The command ended, and the lock was released.
+    Released,
+    /// The command ended while the lock was held. Too few nodes confirmed the release.
+    Unconfirmed,
+    /// The lock was lost while the command ran, or was not held any more at its end.
+    Lost,
+    /// The command was killed because its guardian had ended or was stopped.
+    GuardianEnded,
+    /// The command could not be run.
+    NotStarted,
+    /// The lock was not taken: another holds it.
+    Held,
+    /// The lock was not taken: too few nodes answered.
+    NoQuorum,
+    /// The lock was not taken: a signal ended the wait.
+    Interrupted,
+    /// The arguments or the configuration cannot be used, or another failure.
+    Failed,
+}
+
+impl Outcome {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Released => "released",
+            Self::Unconfirmed => "release_unconfirmed",
+            Self::Lost => "lost",
+            Self::GuardianEnded => "guardian_ended",
+            Self::NotStarted => "not_started",
+            Self::Held => "held",
+            Self::NoQuorum => "no_quorum",
+            Self::Interrupted => "interrupted",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// The end of a run.
+#[derive(Debug)]
+pub(super) struct Ending {
+    pub(super) outcome: Outcome,
+    pub(super) started: bool,
+    /// The status of the command, if it is known.
+    pub(super) command: Option<ExitStatus>,
+    /// How this program ends.
+    pub(super) exit: Exit,
+}
+
+/// How this program ends.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Exit {
+    /// With a status of its own.
+    Status(Status),
+    /// As another process did, also if that was by a signal.
+    As(ExitStatus),
+}
+
+impl Exit {
+    /// By this signal.
+    pub(super) fn by(signal: i32) -> Self {
+        Self::As(ExitStatus::from_raw(signal))
+    }
+
+    /// The number that the shell sees.
+    fn code(self) -> u8 {
+        let code = match self {
+            Self::Status(status) => return status.code(),
+            Self::As(status) => status.code().or(status.signal().map(|signal| 128 + signal)),
+        };
+        code.and_then(|code| u8::try_from(code).ok())
+            .unwrap_or(u8::MAX)
+    }
+}
+
+impl Ending {
+    /// An end before the command was started.
+    pub(super) fn before(outcome: Outcome, exit: Exit) -> Self {
+        Self {
+            outcome,
+            started: false,
+            command: None,
+            exit,
+        }
+    }
+
+    /// Returns the line for `--report`.
+    pub(super) fn line(&self, resource: &[u8]) -> String {
+        let number = |value: Option<i32>| value.and_then(|value| u64::try_from(value).ok());
+        let command = self.command;
+        let object = Object::of("run")
+            .name("resource", resource)
+            .with("outcome", self.outcome.name())
+            .with("started", self.started)
+            .with("command_status", number(command.and_then(|it| it.code())))
+            .with("command_signal", number(command.and_then(|it| it.signal())))
+            .with("status", u64::from(self.exit.code()));
+        format!("{}\n", Value::from(object))
+    }
+
+    /// Ends this program: by the signal that ended the command, or with the status.
+    pub(super) fn exit(&self) -> ExitCode {
+        // The first process of a container ends by no signal of its own.
+        if let Exit::As(status) = self.exit
+            && let Some(signal) = status.signal()
+            && !getpid().is_init()
+        {
+            // The command may have left an image of its memory. Ours says nothing.
+            let none = Rlimit {
+                current: Some(0),
+                ..getrlimit(Resource::Core)
+            };
+            let _ = setrlimit(Resource::Core, none);
+            // It does not return, unless it does not know the signal.
+            let _ = emulate_default_handler(signal).or_else(|_| raise(signal));
+        }
+        self.exit.code().into()
+    }
+}
+
+/// Where the line goes. It is opened before anything is done, so that a mistake is seen in time.
+#[derive(Debug)]
+pub(super) struct Report(File);
+
+impl Report {
+    /// Opens a file, which is replaced, or a descriptor that this program was started with.
+    pub(super) fn open(place: &Path) -> io::Result<Self> {
+        let number = place.to_str().and_then(|text| text.parse::<i32>().ok());
+        Ok(Self(match number {
+            Some(number) => own_descriptor(number)?.into(),
+            None => File::create(place)?,
+        }))
+    }
+
+    /// Writes the line.
+    pub(super) fn write(mut self, line: &str) -> io::Result<()> {
+        self.0.write_all(line.as_bytes())
+    }
+}
+
+/// Returns a copy of a descriptor by its number: without unsafe code a process has to ask for it as if
+/// it were another's.
+fn own_descriptor(number: i32) -> io::Result<OwnedFd> {
+    let own = pidfd_open(getpid(), PidfdFlags::empty())?;
+    Ok(pidfd_getfd(own, number, PidfdGetfdFlags::empty())?)
+}

@@ -1,0 +1,242 @@
+//! What the tool does while the command runs: it tells the guardian of the lock, and ends everything
+//! if the guardian does not.
+//!
+//! # Guarantees
+//!
+//! * When [`run`](Supervisor::run) returns, no process of the command is left that this one may
+//!   signal.
+//! * The guardian hears of each extension; it never hears a deadline that a majority of the nodes did
+//!   not confirm.
+//! * A guardian that was killed or stopped is noticed at once, and its processes are inherited and
+//!   ended.
+//!
+//! # Not here
+//!
+//! Taking and releasing the lock (`tool`).
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::pin::pin;
+use std::process::ExitStatus;
+use std::sync::Arc;
+use std::task::{Context, Waker};
+use std::time::Duration;
+
+use rustix::process::{Pid, getpgrp, getpid, set_child_subreaper};
+use rustix::termios::tcgetpgrp;
+use shearline::{Instant, LockGuard};
+
+use super::channel::{Channel, Message, Received};
+use super::deadline::{Timer, margin};
+use super::notice::Notice;
+use super::signals::{self, Signals};
+use super::tree::{Child, Tree};
+use super::{itself, wait_for};
+use crate::clock::now;
+use crate::json::hex;
+
+/// How long the guardian may take to kill all processes of a lock that is lost already.
+const PROMPTLY: Duration = Duration::from_millis(100);
+
+/// The longest time between two looks at the deadline.
+const TICK_MAX: Duration = Duration::from_millis(500);
+
+/// What is to be run, and how.
+#[derive(Debug)]
+pub(super) struct Job<'a> {
+    pub(super) command: &'a [OsString],
+    pub(super) wait_all: bool,
+    pub(super) ttl: Duration,
+}
+
+/// What became of the command.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Ended {
+    /// Whether it ran; the error of the system if it could not be run.
+    pub(super) started: Option<Result<(), i32>>,
+    /// Its status, if it is known.
+    pub(super) status: Option<ExitStatus>,
+    /// Whether it was asked to end, or killed, because of the lock.
+    pub(super) for_lock: bool,
+    /// Whether nothing is left of it. What is left is of another user.
+    pub(super) all: bool,
+}
+
+/// A command that runs under a lock.
+#[derive(Debug)]
+pub(super) struct Supervisor<'a> {
+    guard: &'a LockGuard,
+    ttl: Duration,
+    signals: &'a Signals,
+    notice: &'a Arc<Notice>,
+    channel: Channel,
+    timer: Timer,
+    tree: Tree,
+    /// When the guardian kills all.
+    until: Instant,
+    /// When the lock was found lost.
+    lost_at: Option<Instant>,
+    /// Whether the terminal sends its signals to the command too.
+    in_foreground: bool,
+    ended: Ended,
+}
+
+impl<'a> Supervisor<'a> {
+    /// Starts the guardian, and the command with it.
+    pub(super) fn start(
+        job: &Job<'_>,
+        guard: &'a LockGuard,
+        signals: &'a Signals,
+        notice: &'a Arc<Notice>,
+    ) -> io::Result<Self> {
+        set_child_subreaper(Some(getpid()))?;
+        let mut tree = Tree::new();
+        let timer = Timer::new()?;
+        let (channel, far) = Channel::pair()?;
+        let group = foreground_group();
+        let child = itself("guardian")
+            .args(["--group", &group.unwrap_or(0).to_string()])
+            .args(job.wait_all.then_some("--wait-all"))
+            .arg("--")
+            .args(job.command)
+            .env("SHEARLINE_RESOURCE", OsStr::from_bytes(guard.resource()))
+            .env("SHEARLINE_TOKEN", hex(guard.token().as_bytes()))
+            .stdin(far)
+            .process_group(0)
+            .spawn()?;
+        tree.remember(Pid::from_child(&child));
+        let until = guard.valid_until().saturating_sub(margin(job.ttl));
+        let mut this = Self {
+            guard,
+            ttl: job.ttl,
+            signals,
+            notice,
+            channel,
+            timer,
+            tree,
+            until,
+            lost_at: None,
+            in_foreground: group.is_some(),
+            ended: Ended::default(),
+        };
+        let start = Message::Start(until);
+        if let Err(error) = this.channel.send_with(start, io::stdin().as_fd()) {
+            this.tree.end();
+            return Err(error);
+        }
+        Ok(this)
+    }
+
+    /// Returns when the command and all that it started have ended. Twice a second at least, `look` is called.
+    pub(super) fn run(mut self, look: impl FnMut()) -> io::Result<Ended> {
+        let watched = self.watch(look);
+        self.ended.all = self.tree.end();
+        self.hear();
+        watched.map(|()| self.ended)
+    }
+
+    /// Returns when the guardian has ended or does not do its duty.
+    fn watch(&mut self, mut look: impl FnMut()) -> io::Result<()> {
+        let waker = Waker::from(Arc::clone(self.notice));
+        let mut context = Context::from_waker(&waker);
+        let mut at_risk = pin!(self.guard.at_risk());
+        let mut lost = pin!(self.guard.lost());
+        loop {
+            // Before the looks at what they announce.
+            self.notice.clear();
+            self.pass_on();
+            self.tree.reap();
+            self.hear();
+            self.extend();
+            look();
+            if lost.as_mut().poll(&mut context).is_ready() {
+                self.end();
+            } else if at_risk.as_mut().poll(&mut context).is_ready() {
+                self.warn();
+            }
+            if self.tree.child() != Child::Running || self.kill_at() <= now() {
+                return Ok(());
+            }
+            let tick = now().saturating_add((self.ttl / 16).min(TICK_MAX));
+            self.timer.set(tick.min(self.kill_at()))?;
+            wait_for(&[
+                self.channel.as_fd(),
+                self.signals.as_fd(),
+                self.notice.as_fd(),
+                self.timer.as_fd(),
+            ])?;
+        }
+    }
+
+    /// Takes in what the guardian said.
+    fn hear(&mut self) {
+        while let Ok(Received::Message(message, _)) = self.channel.try_receive() {
+            match message {
+                Message::Started => self.ended.started = Some(Ok(())),
+                Message::NotStarted(error) => self.ended.started = Some(Err(error)),
+                Message::Exited(status) => self.ended.status = Some(status),
+                Message::Start(_)
+                | Message::Extend(_)
+                | Message::Signal(_)
+                | Message::Risk
+                | Message::End => {}
+            }
+        }
+    }
+
+    /// Names a later deadline to the guardian, after an extension.
+    fn extend(&mut self) {
+        let until = self.guard.valid_until().saturating_sub(margin(self.ttl));
+        // If it cannot be told, the earlier deadline stands.
+        if self.until < until && self.channel.send(Message::Extend(until)).is_ok() {
+            self.until = until;
+        }
+    }
+
+    /// Asks all processes to end, because the lock is at risk.
+    fn warn(&mut self) {
+        if !self.ended.for_lock {
+            self.ended.for_lock = true;
+            let _ = self.channel.send(Message::Risk);
+        }
+    }
+
+    /// Has all processes killed, because the lock is lost.
+    fn end(&mut self) {
+        if self.lost_at.is_none() {
+            self.ended.for_lock = true;
+            self.lost_at = Some(now());
+            let _ = self.channel.send(Message::End);
+        }
+    }
+
+    /// When the guardian has been waited for long enough.
+    fn kill_at(&self) -> Instant {
+        let late = self.until.saturating_add(margin(self.ttl) / 2);
+        match self.lost_at {
+            Some(lost) => late.min(lost.saturating_add(PROMPTLY)),
+            None => late,
+        }
+    }
+
+    /// Passes signals on to the command, unless the terminal has sent them to it.
+    fn pass_on(&self) {
+        for signal in self.signals.take() {
+            if !(self.in_foreground && signals::is_of_terminal(signal)) {
+                // A guardian that is stopped, or has ended, is noticed elsewhere.
+                let _ = self.channel.send(Message::Signal(signal));
+            }
+        }
+    }
+}
+
+/// Returns the group of this process if it is in the foreground of its terminal.
+fn foreground_group() -> Option<i32> {
+    let terminal = File::open("/dev/tty").ok()?;
+    let group = tcgetpgrp(terminal).ok()?;
+    (group == getpgrp()).then(|| group.as_raw_pid())
+}

@@ -1,0 +1,228 @@
+//! The tool: takes the lock, has the command run, keeps the lock, releases it.
+
+use std::future::Future as _;
+use std::io;
+use std::os::fd::AsFd as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::pin::pin;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use shearline::{Instant, LockGuard, Redlock, UnlockError};
+
+use super::Args;
+use super::deadline::{TTL_MIN, Timer};
+use super::notice::Notice;
+use super::report::{Ending, Exit, Outcome, Report};
+use super::signals::Signals;
+use super::supervisor::{Ended, Job, Supervisor};
+use super::wait_for;
+use crate::clock::now;
+use crate::failure::Failure;
+use crate::status::Status;
+use crate::trust::Trust;
+use crate::waiting;
+
+/// Runs the command under the lock.
+pub(super) fn run(args: &Args) -> ExitCode {
+    reported(args, || attempt(args))
+}
+
+/// Ends a run that cannot begin.
+pub(super) fn in_vain(args: &Args, failure: Failure) -> ExitCode {
+    reported(args, || Err(failure))
+}
+
+/// Writes the report of what `attempt` comes to.
+fn reported(args: &Args, attempt: impl FnOnce() -> Result<Ending, Failure>) -> ExitCode {
+    let report = match args.report.as_deref().map(Report::open).transpose() {
+        Ok(report) => report,
+        Err(error) => {
+            return Failure::usage(format!("cannot write the report: {error}")).report();
+        }
+    };
+    let ending = attempt().unwrap_or_else(|failure| failed(&failure));
+    if let Some(report) = report
+        && let Err(error) = report.write(&ending.line(args.name.as_bytes()))
+    {
+        say(format_args!("cannot write the report: {error}"));
+    }
+    ending.exit()
+}
+
+/// An end before the command was started, said to the user.
+fn failed(failure: &Failure) -> Ending {
+    let _ = failure.report();
+    let outcome = match failure.status {
+        Status::NotTaken | Status::Conflict(_) => Outcome::Held,
+        Status::NoQuorum => Outcome::NoQuorum,
+        Status::CannotRun | Status::NotFound => Outcome::NotStarted,
+        Status::Success
+        | Status::Failure
+        | Status::Usage
+        | Status::Lost
+        | Status::Configuration
+        | Status::Signal(_) => Outcome::Failed,
+    };
+    Ending::before(outcome, Exit::Status(failure.status))
+}
+
+fn say(text: impl std::fmt::Display) {
+    Failure::new(Status::Failure, text).report();
+}
+
+fn attempt(args: &Args) -> Result<Ending, Failure> {
+    let ttl = args.acquire.options().ttl();
+    if ttl < TTL_MIN {
+        let least = TTL_MIN.as_secs();
+        return Err(Failure::usage(format!(
+            "the ttl is too short to end the command in time: give {least}s or more"
+        )));
+    }
+    let broken = |error: io::Error| Failure::new(Status::Failure, error);
+    can_see_processes()?;
+    let builder = args.connect.builder()?;
+    let builder = args.acquire.builder(builder, std::process::id())?;
+    // Before anything is sent: a strict guard writes markers when it connects.
+    builder.config()?.check_request(args.name.as_bytes(), ttl)?;
+    let (redlock, mut trust) = args.connect.connect(&builder)?;
+    // Until here a signal just ends the program: nothing is on a node.
+    let signals = Signals::catch().map_err(broken)?;
+    let notice = Notice::new().map_err(broken)?;
+    let guard = match acquire(args, (&redlock, &mut trust), &signals, &notice)? {
+        Acquired::Lock(guard) => guard,
+        Acquired::Signal(signal) => {
+            drop(redlock);
+            return Ok(Ending::before(Outcome::Interrupted, Exit::by(signal)));
+        }
+    };
+    let at_least = now().saturating_add(args.at_least);
+    let job = Job {
+        command: &args.command,
+        wait_all: args.wait_all,
+        ttl,
+    };
+    let supervisor = Supervisor::start(&job, &guard, &signals, &notice);
+    let ended = supervisor.and_then(|supervisor| supervisor.run(|| trust.look(&redlock)));
+    let ended = ended.map_err(broken)?;
+    if !ended.for_lock && ended.started == Some(Ok(())) {
+        keep_until(at_least, &guard, &signals).map_err(broken)?;
+    }
+    finish(args, guard, ended)
+}
+
+/// Without `/proc`, or with that of other processes, no descendant could be found.
+fn can_see_processes() -> Result<(), Failure> {
+    let own = std::fs::read_link("/proc/self").ok();
+    let id = own.and_then(|id| id.to_str()?.parse::<u32>().ok());
+    match id == Some(std::process::id()) {
+        true => Ok(()),
+        false => Err(Failure::new(
+            Status::Configuration,
+            "/proc does not show this process: mount the one of this container",
+        )),
+    }
+}
+
+/// What the wait for the lock led to.
+enum Acquired {
+    Lock(LockGuard),
+    Signal(i32),
+}
+
+/// Waits for the lock, or for a signal.
+fn acquire(
+    args: &Args,
+    (redlock, trust): (&Redlock, &mut Trust),
+    signals: &Signals,
+    notice: &Arc<Notice>,
+) -> Result<Acquired, Failure> {
+    let (name, options) = (args.name.as_bytes(), args.acquire.options().keep());
+    let mut waiting = args.acquire.waiting(redlock, name);
+    let acquiring = redlock.lock_with_async(name, &options);
+    let mut acquiring = pin!(waiting::with(acquiring, |context| {
+        trust.look(redlock);
+        waiting.look(context);
+    }));
+    let waker = Waker::from(Arc::clone(notice));
+    let broken = |error: io::Error| Failure::new(Status::Failure, error);
+    let timer = Timer::new().map_err(broken)?;
+    loop {
+        notice.clear();
+        if let Poll::Ready(result) = acquiring.as_mut().poll(&mut Context::from_waker(&waker)) {
+            let result = result.map(Acquired::Lock);
+            return result.map_err(|error| args.acquire.failure(error));
+        }
+        if let Some(signal) = signals.take().next() {
+            return Ok(Acquired::Signal(signal));
+        }
+        timer
+            .set(now().saturating_add(waiting::LOOK))
+            .map_err(broken)?;
+        wait_for(&[notice.as_fd(), signals.as_fd(), timer.as_fd()]).map_err(broken)?;
+    }
+}
+
+/// Keeps the lock until then. A signal, or the loss of the lock, ends that early.
+fn keep_until(at: Instant, guard: &LockGuard, signals: &Signals) -> io::Result<()> {
+    let timer = Timer::new()?;
+    while now() < at && guard.is_valid() && signals.take().next().is_none() {
+        timer.set(at.min(now().saturating_add(Duration::from_millis(500))))?;
+        wait_for(&[timer.as_fd(), signals.as_fd()])?;
+    }
+    Ok(())
+}
+
+/// Releases the lock, and says how all ended.
+fn finish(args: &Args, guard: LockGuard, ended: Ended) -> Result<Ending, Failure> {
+    let name = args.name.to_string_lossy();
+    let mut ending = Ending {
+        outcome: Outcome::Lost,
+        started: ended.started == Some(Ok(())),
+        command: ended.status,
+        exit: Exit::Status(Status::Lost),
+    };
+    if !ended.all {
+        // Others are kept out for as long as can be.
+        drop(guard.into_lock());
+        say("programs of another user still run, and the lock ends by itself");
+        return Ok(ending);
+    }
+    let released = guard.unlock();
+    if let Some(Err(error)) = ended.started {
+        return Err(cannot_run(args, &io::Error::from_raw_os_error(error)));
+    }
+    match (released, ended.status) {
+        _ if ended.for_lock => say(format_args!("lost the lock {name}: the command was ended")),
+        (Err(UnlockError::NotHeld(_)), _) => {
+            say(format_args!(
+                "the lock {name} was not held any more at the end"
+            ));
+        }
+        (_, None) => {
+            say("the command was killed, because its guardian had ended or was stopped");
+            ending.outcome = Outcome::GuardianEnded;
+        }
+        (released, Some(status)) => {
+            ending.outcome = match released {
+                Ok(_) => Outcome::Released,
+                Err(_) => Outcome::Unconfirmed,
+            };
+            ending.exit = Exit::As(status);
+        }
+    }
+    Ok(ending)
+}
+
+/// The status of a command that does not exist is that of `env`.
+fn cannot_run(args: &Args, error: &io::Error) -> Failure {
+    let command = args.command.first().map(|it| it.to_string_lossy());
+    let status = match error.kind() == io::ErrorKind::NotFound {
+        true => Status::NotFound,
+        false => Status::CannotRun,
+    };
+    let command = command.unwrap_or_default();
+    Failure::new(status, format_args!("cannot run {command}: {error}"))
+}

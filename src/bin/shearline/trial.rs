@@ -1,0 +1,219 @@
+//! What the user of each node may do: tried with a lock on that node alone.
+//!
+//! Servers tell permissions by the name of the key, so the name is the operator's to give. The lock has no
+//! majority of the cluster, lives for seconds, and is extended and released at once.
+
+use std::time::Duration;
+use std::{iter, thread};
+
+use shearline::engine::{ReleaseWay, Waking};
+use shearline::{
+    Builder, ExtendError, LockError, LockOptions, NodeOutcome, Redlock, Report, UnlockError,
+    Unusable,
+};
+
+use crate::connect::{NODE_TIMEOUT, Nodes};
+use crate::failure::{Failure, in_words_of_the_command};
+use crate::json::Object;
+use crate::output::printable;
+
+/// Long enough for a node that answers at the last moment, each time.
+const TTL: Duration = Duration::from_secs(5);
+
+/// Whether something is permitted.
+#[derive(Clone, Debug, Eq, PartialEq)]
+enum Verdict {
+    Yes,
+    /// An operator has to permit it, and this is how.
+    No(String),
+    /// It could not be tried.
+    Unknown(String),
+}
+
+/// What one node permits, and how it does it.
+#[derive(Debug)]
+pub(crate) struct Trial {
+    lock: Verdict,
+    extend: Verdict,
+    waking: Waking,
+    releasing: ReleaseWay,
+}
+
+/// Tries the lock `name` on each of the nodes.
+pub(crate) fn each(nodes: &Nodes, name: &[u8]) -> Result<Vec<Trial>, Failure> {
+    let builders: Vec<Builder> = nodes.each().collect::<Result<_, _>>()?;
+    let ttl = TTL.min(nodes.max_ttl());
+    for builder in &builders {
+        builder.config()?.check_request(name, ttl / 2)?;
+    }
+    thread::scope(|scope| {
+        let one = |builder| scope.spawn(move || Trial::of(builder, name, ttl));
+        let trials: Vec<_> = builders.iter().map(one).collect();
+        let trials = trials.into_iter().map(|trial| trial.join());
+        trials
+            .map(|trial| trial.unwrap_or_else(|_| Ok(Trial::failed("it panicked".into()))))
+            .collect()
+    })
+}
+
+impl Trial {
+    fn of(builder: &Builder, name: &[u8], ttl: Duration) -> Result<Self, Failure> {
+        let redlock = builder.build()?;
+        // Shorter than the extension: one that changes nothing needs no permission.
+        let options = LockOptions::new(ttl / 2).tries(1);
+        let mut guard = match redlock.lock_with(name, &options) {
+            Ok(guard) => guard,
+            Err(error) => return Ok(Self::refused(&error)),
+        };
+        // The first change is what is there now: the node is asked to tell of the next one.
+        if let Ok(mut watch) = redlock.watch(name) {
+            let _ = watch.next(NODE_TIMEOUT);
+        }
+        let extend = match guard.extend(ttl) {
+            Ok(()) => Verdict::Yes,
+            Err(ExtendError::Unconfirmed(report)) => Verdict::of(&report),
+            Err(error) => Verdict::Unknown(error.to_string()),
+        };
+        let lock = match guard.unlock() {
+            Ok(_) => Verdict::Yes,
+            Err(UnlockError::Unconfirmed(report)) => Verdict::of(&report),
+            Err(error) => Verdict::Unknown(error.to_string()),
+        };
+        Ok(Self {
+            lock,
+            extend,
+            ..Self::seen(&redlock)
+        })
+    }
+
+    fn refused(error: &LockError) -> Self {
+        let verdict = if let LockError::NoQuorum(report) | LockError::TooSlow(report) = error {
+            Verdict::of(report)
+        } else if matches!(error, LockError::Held(_)) {
+            Verdict::Unknown("somebody holds it; give a name that nobody uses".to_owned())
+        } else {
+            Verdict::Unknown(error.to_string())
+        };
+        Self {
+            lock: verdict.clone(),
+            extend: verdict,
+            waking: Waking::Unasked,
+            releasing: ReleaseWay::Unasked,
+        }
+    }
+
+    fn failed(why: String) -> Self {
+        let unknown = Verdict::Unknown(why);
+        Self {
+            lock: unknown.clone(),
+            extend: unknown,
+            waking: Waking::Unasked,
+            releasing: ReleaseWay::Unasked,
+        }
+    }
+
+    /// How the node of `redlock` did what was asked.
+    fn seen(redlock: &Redlock) -> Self {
+        let mut seen = Self::failed(String::new());
+        if let [node] = &redlock.nodes()[..] {
+            (seen.waking, seen.releasing) = (node.waking, node.releasing);
+        }
+        seen
+    }
+
+    /// Returns `true` if no lock can be taken before an operator permits it.
+    pub(crate) fn is_denied(&self) -> bool {
+        matches!(self.lock, Verdict::No(_))
+    }
+
+    /// Returns `true` if something is missing.
+    pub(crate) fn is_wrong(&self) -> bool {
+        self.is_denied() || matches!(self.extend, Verdict::No(_))
+    }
+
+    /// Returns it in words.
+    pub(crate) fn text(&self, name: &[u8]) -> String {
+        let name = printable(name);
+        let permitted = match (&self.lock, &self.extend) {
+            (Verdict::Yes, Verdict::Yes) => {
+                format!(
+                    "{name} can be taken, extended and released {}",
+                    self.releasing
+                )
+            }
+            (Verdict::Yes, Verdict::No(why) | Verdict::Unknown(why)) => {
+                let by = self.releasing;
+                format!("{name} can be taken and released {by}, and not extended: {why}")
+            }
+            (Verdict::No(why), _) => format!("{name} cannot be taken: {why}"),
+            (Verdict::Unknown(why), _) => format!("{name} was not tried: {why}"),
+        };
+        match self.waking == Waking::Unasked {
+            true => permitted,
+            false => format!("{permitted}; {}", self.waking),
+        }
+    }
+}
+
+/// Adds what was tried, or `null` where nothing was.
+pub(crate) fn add_to(object: Object, trial: Option<&Trial>) -> Object {
+    let permitted = |verdict: fn(&Trial) -> &Verdict| match verdict(trial?) {
+        Verdict::Yes => Some(true),
+        Verdict::No(_) => Some(false),
+        Verdict::Unknown(_) => None,
+    };
+    let why = trial.and_then(|trial| {
+        let mut verdicts = iter::once(&trial.lock).chain([&trial.extend]);
+        verdicts.find_map(|verdict| match verdict {
+            Verdict::Yes => None,
+            Verdict::No(why) | Verdict::Unknown(why) => Some(why.clone()),
+        })
+    });
+    object
+        .with("may_lock", permitted(|trial| &trial.lock))
+        .with("may_extend", permitted(|trial| &trial.extend))
+        .with("missing", why)
+        .with("waking", trial.and_then(|trial| waking(trial.waking)))
+        .with(
+            "releasing",
+            trial.and_then(|trial| releasing(trial.releasing)),
+        )
+}
+
+fn waking(waking: Waking) -> Option<&'static str> {
+    match waking {
+        Waking::Push => Some("push"),
+        Waking::Resp2 => Some("resp2"),
+        Waking::Refused(_) => Some("refused"),
+        Waking::Unasked | _ => None,
+    }
+}
+
+fn releasing(releasing: ReleaseWay) -> Option<&'static str> {
+    match releasing {
+        ReleaseWay::Script => Some("script"),
+        ReleaseWay::DelIfEq => Some("delifeq"),
+        ReleaseWay::DelEx => Some("delex"),
+        ReleaseWay::SetIfEq => Some("set_ifeq"),
+        ReleaseWay::Transaction => Some("transaction"),
+        ReleaseWay::Unasked | _ => None,
+    }
+}
+
+impl Verdict {
+    /// What the one node of this report has said.
+    fn of(report: &Report) -> Self {
+        let Some(node) = report.nodes().first() else {
+            return Self::Unknown(report.to_string());
+        };
+        if let NodeOutcome::Unusable(
+            missing @ (Unusable::Permission { .. }
+            | Unusable::KeyPermission
+            | Unusable::NoPermission),
+        ) = node.outcome
+        {
+            return Self::No(in_words_of_the_command(&missing.to_string()));
+        }
+        Self::Unknown(in_words_of_the_command(&node.outcome.to_string()))
+    }
+}

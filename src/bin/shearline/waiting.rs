@@ -1,0 +1,139 @@
+//! What a command says while it waits for a lock: for whom, or why no lock can be had.
+//!
+//! It says nothing in the first second. Then it asks the nodes who holds the lock, which changes nothing,
+//! and writes a line to stderr: to a terminal again whenever that changes, elsewhere once.
+
+use std::fmt;
+use std::future::{Future, poll_fn};
+use std::io::{self, IsTerminal as _};
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use shearline::{InspectError, Inspection, Instant, Redlock};
+
+use crate::clock::now;
+use crate::failure::in_words_of_the_command;
+use crate::inspect;
+use crate::output::{self, printable};
+
+/// How long it says nothing, and how long it takes until it looks again.
+const FIRST: Duration = Duration::from_secs(1);
+const AGAIN: Duration = Duration::from_secs(3);
+
+/// A wait is to look so often.
+#[cfg(target_os = "linux")]
+pub(crate) const LOOK: Duration = Duration::from_millis(50);
+
+type Looking<'a> = Pin<Box<dyn Future<Output = Result<Inspection, InspectError>> + 'a>>;
+
+/// The wait for one lock.
+pub(crate) struct Waiting<'a> {
+    redlock: &'a Redlock,
+    name: &'a [u8],
+    /// Only one line is written.
+    once: bool,
+    /// When it looks next. `None`: never.
+    next: Option<Instant>,
+    looking: Option<Looking<'a>>,
+    said: Option<Reason>,
+}
+
+/// Why the lock is not had.
+#[derive(Clone, Debug, Eq, PartialEq)]
+enum Reason {
+    HeldBy(Vec<u8>),
+    Split,
+    NoQuorum,
+}
+
+/// When it may say something.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Talk {
+    /// Never.
+    Nothing,
+    /// To a person at the terminal.
+    OnTerminal,
+    /// To the terminal, and once into a file or a pipe.
+    Always,
+}
+
+impl<'a> Waiting<'a> {
+    /// It begins now.
+    pub(crate) fn new(redlock: &'a Redlock, name: &'a [u8], talk: Talk) -> Self {
+        let is_terminal = io::stderr().is_terminal();
+        let talks = match talk {
+            Talk::Nothing => false,
+            Talk::OnTerminal => is_terminal,
+            Talk::Always => true,
+        };
+        Self {
+            redlock,
+            name,
+            once: !is_terminal,
+            next: talks.then(|| now().saturating_add(FIRST)),
+            looking: None,
+            said: None,
+        }
+    }
+
+    /// Says what there is to say. To be called from time to time.
+    pub(crate) fn look(&mut self, context: &mut Context<'_>) {
+        if self.looking.is_none() && self.next.is_some_and(|next| next <= now()) {
+            self.looking = Some(Box::pin(self.redlock.inspect_async(self.name)));
+        }
+        let Some(looking) = &mut self.looking else {
+            return;
+        };
+        if let Poll::Ready(told) = looking.as_mut().poll(context) {
+            self.looking = None;
+            self.next = Some(now().saturating_add(AGAIN));
+            self.tell(&told);
+        }
+    }
+
+    fn tell(&mut self, told: &Result<Inspection, InspectError>) {
+        let (reason, text): (_, String) = match told {
+            Ok(told) => match told.holder() {
+                Some(holder) => (Reason::HeldBy(holder.owner.to_vec()), inspect::state(told)),
+                // It can be had now, or will be told by the next look.
+                None if told.is_free() => return,
+                None => (Reason::Split, inspect::state(told)),
+            },
+            Err(error @ InspectError::NoQuorum(_)) => (Reason::NoQuorum, error.to_string()),
+            // The wait for the lock itself ends with that.
+            Err(_) => return,
+        };
+        if self.said.as_ref() != Some(&reason) {
+            say(format_args!(
+                "waiting for {}: {}",
+                printable(self.name),
+                in_words_of_the_command(&text)
+            ));
+            self.said = Some(reason);
+        }
+        if self.once {
+            self.next = None;
+        }
+    }
+}
+
+fn say(text: impl fmt::Display) {
+    output::complain(output::NOTE, text);
+}
+
+/// Waits for the future. Each time that it is polled in vain, `meanwhile` is called.
+pub(crate) async fn with<F: Future>(
+    future: F,
+    mut meanwhile: impl FnMut(&mut Context<'_>),
+) -> F::Output {
+    let mut future = pin!(future);
+    poll_fn(|context| {
+        let polled = future.as_mut().poll(context);
+        if polled.is_pending() {
+            meanwhile(context);
+        }
+        polled
+    })
+    .await
+}

@@ -1,0 +1,44 @@
+//! `shearline watch`: who holds a lock, and each change.
+
+use crate::failure::Failure;
+use crate::inspect::{self, Subject};
+use crate::output::Format;
+use crate::signals::Signals;
+use crate::status::Status;
+
+/// Says who holds a lock, and each change, until Ctrl-C.
+///
+/// Each change is one line, or one object with --json. While nothing changes, nothing is sent: the nodes
+/// tell of changes. Changes that follow each other within a hundredth of a second are told as one.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    subject: Subject,
+
+    /// Ends after this many lines.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    count: Option<u64>,
+
+    #[command(flatten)]
+    pub(crate) format: Format,
+}
+
+/// Prints each state.
+pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
+    let name = args.subject.name();
+    let signals = Signals::catch()?;
+    let mut watch = args.subject.connect()?.watch(name)?;
+    let mut left = args.count.unwrap_or(u64::MAX);
+    while left != 0 {
+        let Some(told) = signals.wait(watch.changed())? else {
+            return Err(Failure::new(
+                Status::Failure,
+                "the handle is closed; try again",
+            ));
+        };
+        let object = || inspect::object("watch", name, &told);
+        args.format.say(object, || inspect::line(name, &told))?;
+        left -= 1;
+    }
+    Ok(Status::Success)
+}

@@ -1,0 +1,228 @@
+//! The scripts of fencing tokens: what they do, without Lua.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use super::{Arguments, NO_KEY, NO_NUMBER, barrier_left, insert, lua_number};
+use crate::embedded::keyspace::{Database, Millis};
+use crate::embedded::refusal::{Answer, Refusal};
+use crate::embedded::strings::expiry;
+use crate::resp::OwnedValue;
+
+/// Scripts use no larger number.
+const MOST: f64 = 9e15;
+
+/// The keys and arguments of the scripts, of which none is missing.
+struct Fenced<'a> {
+    names: &'a [&'a [u8]],
+    counters: &'a [&'a [u8]],
+    floor: &'a [u8],
+    /// The keys of the marker and the barrier, if that is checked.
+    guard: Option<[&'a [u8]; 2]>,
+    token: &'a [u8],
+    ttl: &'a [u8],
+    marker: &'a [u8],
+    number: f64,
+    kept: &'a [u8],
+    run_id: &'a [u8],
+}
+
+/// The floor of the node, if it is of this `run_id`.
+struct Floor {
+    base: f64,
+    number: f64,
+}
+
+impl<'a> Fenced<'a> {
+    fn of(arguments: &Arguments<'a>) -> Result<Self, Refusal> {
+        let &[token, ttl, marker, number, kept, run_id, ..] = arguments.rest else {
+            return Err(NO_KEY);
+        };
+        let (keys, guard) = match (marker, arguments.keys) {
+            (b"", keys) => (keys, None),
+            (_, [keys @ .., marker, barrier]) => (keys, Some([*marker, *barrier])),
+            _ => return Err(NO_KEY),
+        };
+        let (floor, keys) = keys.split_last().ok_or(NO_KEY)?;
+        let (names, counters) = keys.split_at(keys.len() / 2);
+        Ok(Self {
+            names,
+            counters,
+            floor,
+            guard,
+            token,
+            ttl,
+            marker,
+            number: lua_number(number).ok_or(NO_NUMBER)?,
+            kept,
+            run_id,
+        })
+    }
+
+    fn floor(
+        &self,
+        database: &mut Database<'_>,
+        now: Millis,
+        arguments: &Arguments<'_>,
+    ) -> Result<Option<Floor>, Refusal> {
+        let text = arguments
+            .read(database, now, self.floor)?
+            .unwrap_or_default();
+        let mut words = text.rsplitn(3, |byte| *byte == b':');
+        let mut number = || {
+            words
+                .next()
+                .filter(|word| is_digits(word))
+                .and_then(lua_number)
+        };
+        let (last, base) = (number(), number());
+        let is_own = words.next() == Some(self.run_id);
+        let floor = last.zip(base).map(|(number, base)| Floor { base, number });
+        Ok(floor.filter(|floor| is_own && floor.number <= MOST))
+    }
+
+    /// Returns the number of a counter.
+    fn counter(
+        floor: &Floor,
+        database: &mut Database<'_>,
+        now: Millis,
+        arguments: &Arguments<'_>,
+        key: &[u8],
+    ) -> Result<f64, Refusal> {
+        let text = arguments.read(database, now, key)?;
+        let number = text.and_then(lua_number).unwrap_or(floor.number);
+        Ok(number.max(floor.base))
+    }
+
+    /// Raises all counters, and the floor, to `number` at least.
+    fn raise(
+        &self,
+        floor: &Floor,
+        database: &mut Database<'_>,
+        now: Millis,
+        arguments: &Arguments<'_>,
+        number: f64,
+    ) -> Result<(), Refusal> {
+        if floor.number < number {
+            set_floor(database, self.floor, self.run_id, floor.base, number);
+        }
+        for key in self.counters {
+            if Self::counter(floor, database, now, arguments, key)? < number {
+                let end = expiry(self.kept, now)?;
+                insert(database, key, format!("{number:.0}").as_bytes(), Some(end));
+            }
+        }
+        Ok(())
+    }
+
+    fn counts(
+        &self,
+        database: &mut Database<'_>,
+        now: Millis,
+        arguments: &Arguments<'_>,
+    ) -> Option<i64> {
+        let [marker, barrier] = self.guard?;
+        let marker = arguments.read(database, now, marker);
+        let same = matches!(marker, Ok(Some(text)) if text == self.marker);
+        let barrier = arguments.left(database, now, barrier);
+        Some(match same {
+            true => barrier_left(barrier),
+            false => -1,
+        })
+    }
+}
+
+fn set_floor(database: &mut Database<'_>, key: &[u8], run_id: &[u8], base: f64, number: f64) {
+    let run_id = String::from_utf8_lossy(run_id);
+    let text = format!("{run_id}:{base:.0}:{number:.0}");
+    insert(database, key, text.as_bytes(), None);
+}
+
+fn is_digits(word: &[u8]) -> bool {
+    !word.is_empty() && word.iter().all(u8::is_ascii_digit)
+}
+
+/// Returns the time in microseconds, and a second: what a proposal may be at most.
+fn latest(now: Millis) -> f64 {
+    (now as f64) * 1e3 + 1e6
+}
+
+fn said(integers: [i64; 3]) -> OwnedValue {
+    OwnedValue::array(integers.map(OwnedValue::Integer))
+}
+
+/// Does what [`TAKE_FENCED`](crate::node::TAKE_FENCED) does for a user who may do everything.
+pub(super) fn take(database: &mut Database<'_>, now: Millis, arguments: &Arguments<'_>) -> Answer {
+    let fenced = Fenced::of(arguments)?;
+    let Some(floor) = fenced.floor(database, now, arguments)? else {
+        return Ok(said([-1, 0, 0]));
+    };
+    let counts = fenced.counts(database, now, arguments).unwrap_or(0);
+    for (number, key) in (2..).zip(fenced.names) {
+        // One of another type is another's.
+        if !matches!(arguments.read(database, now, key), Ok(None)) {
+            return Ok(said([number, counts, 0]));
+        }
+    }
+    let mut number = fenced.number.min(latest(now));
+    for key in fenced.counters {
+        let counter = Fenced::counter(&floor, database, now, arguments, key)?;
+        number = number.max(counter + 1.0);
+    }
+    if MOST < number {
+        return Ok(said([-1, 0, 0]));
+    }
+    fenced.raise(&floor, database, now, arguments, number)?;
+    for key in fenced.names {
+        let end = expiry(fenced.ttl, now)?;
+        insert(database, key, fenced.token, Some(end));
+    }
+    Ok(said([1, counts, number as i64]))
+}
+
+/// Does what [`RAISE_FENCED`](crate::node::RAISE_FENCED) does.
+pub(super) fn raise(database: &mut Database<'_>, now: Millis, arguments: &Arguments<'_>) -> Answer {
+    let fenced = Fenced::of(arguments)?;
+    let mut held = 1;
+    for key in fenced.names {
+        match arguments.read(database, now, key)? {
+            None if held == 1 => held = 0,
+            Some(value) if value != fenced.token => held = -1,
+            None | Some(_) => {}
+        }
+    }
+    let floor = fenced.floor(database, now, arguments)?;
+    match floor {
+        Some(floor) if held == 1 => {
+            fenced.raise(&floor, database, now, arguments, fenced.number)?;
+        }
+        None if held == 1 => held = 0,
+        None | Some(_) => {}
+    }
+    Ok(match fenced.counts(database, now, arguments) {
+        None => OwnedValue::Integer(held),
+        Some(counts) => OwnedValue::array([held, counts].map(OwnedValue::Integer)),
+    })
+}
+
+/// Does what [`SET_FLOOR`](crate::node::SET_FLOOR) does.
+pub(super) fn floor(database: &mut Database<'_>, now: Millis, arguments: &Arguments<'_>) -> Answer {
+    let (&[key], &[run_id, seen, proposal]) = (arguments.keys, arguments.rest) else {
+        return Err(NO_KEY);
+    };
+    let number = |word: &[u8]| lua_number(word).ok_or(NO_NUMBER);
+    let old: Vec<u8> = arguments
+        .read(database, now, key)?
+        .unwrap_or_default()
+        .to_vec();
+    let old = old
+        .rsplit(|byte| *byte == b':')
+        .next()
+        .filter(|word| is_digits(word));
+    let old = old.and_then(lua_number).filter(|old| *old <= MOST);
+    let floor = old.unwrap_or(0.0).max(number(seen)?);
+    let floor = floor.max(number(proposal)?.min(latest(now)));
+    set_floor(database, key, run_id, floor, floor);
+    Ok(OwnedValue::Integer(1))
+}

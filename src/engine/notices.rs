@@ -1,0 +1,197 @@
+//! What an operator wants to be told of and no caller waits for: restarts, quarantines, stepped clocks,
+//! debts, losses. With the feature `tracing` only.
+//!
+//! The engine formats nothing and calls nobody. Losses are queued when they are told. For the rest a driver
+//! that somebody listens to calls [`Engine::look`] after each tick: that compares how each node stands with
+//! what was last said of it, and queues what is new. So no state of a node knows of this file, and what has
+//! changed and changed back between two looks is not reported.
+//!
+//! # Guarantees
+//!
+//! * **Bounded**: at most [`NOTICES_MAX`] wait. Later ones are dropped, and how many is counted.
+//! * **One for each change**, however often a driver looks. Of a debt that grows, one each time that it has
+//!   doubled.
+
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::string::String;
+use core::time::Duration;
+
+use crate::keys::{ClaimKey, NodeId, PlaceKey};
+use crate::limits::NOTICES_MAX;
+use crate::node::Node;
+use crate::quorum::LockId;
+use crate::slab::Key;
+use crate::time::Instant;
+
+use super::Engine;
+use super::parts::Parts;
+
+/// Something that has happened.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) enum Notice {
+    /// Another process answers as this node.
+    Restart(NodeId),
+    /// For so long the answers of this node do not count.
+    Quarantine(NodeId, Duration),
+    /// They count again.
+    QuarantineEnd(NodeId),
+    /// The clock of this node was seen to have been stepped: so often so far.
+    ClockStep(NodeId, u32),
+    /// This node is owed so many releases.
+    Debt(NodeId, usize),
+    /// It is owed none any more.
+    DebtPaid(NodeId),
+    /// The lock on this resource is lost. The name is not known of a lock that was adopted.
+    Loss(Option<Box<[u8]>>),
+}
+
+/// Notices that wait, the oldest first.
+#[derive(Debug, Default)]
+pub(crate) struct Queue {
+    notices: VecDeque<Notice>,
+    /// How many came while it was full.
+    pub(crate) dropped: u64,
+}
+
+/// What is queued in an engine, and what was said of its nodes.
+#[derive(Debug)]
+pub(super) struct Notices {
+    pub(super) queue: Queue,
+    nodes: Box<[Told]>,
+    /// How many attempts the acquisition has made whose outcome was told last.
+    pub(super) attempts: u32,
+}
+
+/// What was last said of a node.
+#[derive(Clone, Debug, Default)]
+struct Told {
+    run_id: Option<String>,
+    quarantined_until: Option<Instant>,
+    clock_steps: u32,
+    /// It was owed this many releases; zero if none.
+    owed: usize,
+}
+
+impl Queue {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.notices.is_empty()
+    }
+
+    pub(crate) fn push(&mut self, notice: Notice) {
+        match self.notices.len() < NOTICES_MAX {
+            true => self.notices.push_back(notice),
+            false => self.dropped = self.dropped.saturating_add(1),
+        }
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<Notice> {
+        self.notices.pop_front()
+    }
+
+    /// Moves everything out of `other`.
+    pub(crate) fn append(&mut self, other: &mut Self) {
+        self.dropped = self
+            .dropped
+            .saturating_add(core::mem::take(&mut other.dropped));
+        other.notices.drain(..).for_each(|notice| self.push(notice));
+    }
+}
+
+impl Notices {
+    pub(super) fn new(nodes: usize) -> Self {
+        Self {
+            queue: Queue::default(),
+            nodes: alloc::vec![Told::default(); nodes].into(),
+            attempts: 0,
+        }
+    }
+}
+
+impl Told {
+    /// Queues what has changed about `node`, which stands as `there` at `now`.
+    fn look(&mut self, now: Instant, node: NodeId, there: &Node, queue: &mut Queue) {
+        if let Some(run_id) = there.run_id().filter(|_| there.is_ready())
+            && self.run_id.as_deref() != Some(run_id)
+            && self.run_id.replace(run_id.into()).is_some()
+        {
+            queue.push(Notice::Restart(node));
+        }
+        let steps = there.clock.steps();
+        if self.clock_steps != steps {
+            self.clock_steps = steps;
+            queue.push(Notice::ClockStep(node, steps));
+        }
+        self.look_at_quarantine(now, node, there.kept_until(now), queue);
+        let owed = there.debts.len();
+        if self.owed.saturating_mul(2).max(1) <= owed {
+            self.owed = owed;
+            queue.push(Notice::Debt(node, owed));
+        } else if owed == 0 && self.owed != 0 {
+            self.owed = 0;
+            queue.push(Notice::DebtPaid(node));
+        }
+    }
+
+    fn look_at_quarantine(
+        &mut self,
+        now: Instant,
+        node: NodeId,
+        until: Option<Instant>,
+        queue: &mut Queue,
+    ) {
+        match until {
+            Some(until) if until <= now => {} // Its end is not known before the node has joined.
+            Some(until) if self.quarantined_until < Some(until) => {
+                self.quarantined_until = Some(until);
+                queue.push(Notice::Quarantine(node, until.saturating_since(now)));
+            }
+            Some(_) => {}
+            None if self.quarantined_until.take().is_some() => {
+                queue.push(Notice::QuarantineEnd(node));
+            }
+            None => {}
+        }
+    }
+}
+
+impl Parts {
+    /// Returns the name of what `lock` is on, of several resources the first.
+    fn resource_of(&self, lock: LockId) -> Option<&[u8]> {
+        let claim = self.claims.get(ClaimKey(Key::from_bits(lock.claim)?))?;
+        if let Some(entry) = &claim.entry {
+            return Some(entry.resource());
+        }
+        let place = claim
+            .busy()
+            .place
+            .filter(|place| *place != PlaceKey::NONE)?;
+        Some(self.queues.name(place))
+    }
+
+    /// Queues that `lock` is lost, while its name is still known.
+    pub(super) fn notice_loss(&mut self, lock: LockId) {
+        let resource = self.resource_of(lock).map(Into::into);
+        self.notices.queue.push(Notice::Loss(resource));
+    }
+}
+
+impl Engine {
+    /// Queues what has changed about the nodes since the last look.
+    pub(crate) fn look(&mut self, now: Instant) {
+        let (nodes, notices) = (&self.parts.nodes, &mut self.parts.notices);
+        for (node, told) in nodes.ids().zip(&mut notices.nodes) {
+            told.look(now, node, &nodes[node], &mut notices.queue);
+        }
+    }
+
+    /// Returns what is queued, for the driver to take.
+    pub(crate) fn notices(&mut self) -> &mut Queue {
+        &mut self.parts.notices.queue
+    }
+
+    /// Returns how many attempts the acquisition has made whose outcome was told last.
+    pub(crate) fn attempts(&self) -> u32 {
+        self.parts.notices.attempts
+    }
+}

@@ -1,0 +1,315 @@
+//! The same over nodes that run the scripts: what comes out of them for several clients.
+
+use super::super::strict::net::Net;
+use super::*;
+use crate::config::{Builder, RestartGuard};
+use crate::embedded::Memory;
+
+const COUNTER: &[u8] = b"shearline:fence:k";
+
+fn observed() -> Builder {
+    named(3).watch_clocks(false).max_ttl(TTL)
+}
+
+/// Another client, whose clock is so much ahead of the nodes'.
+fn client(net: &mut Net, builder: Builder, ahead: Duration) -> usize {
+    let client = net.client(builder);
+    let now = net.now;
+    let since = SINCE_1970 + Duration::from_nanos(now.as_nanos()) + ahead;
+    net.clients[client].engine.set_wall_clock(now, since);
+    client
+}
+
+/// So many clients of three nodes that have floors.
+fn net(clients: usize) -> Net {
+    let mut net = Net::new(3);
+    for _ in 0..clients {
+        client(&mut net, observed(), Duration::ZERO);
+    }
+    net.pass(2 * TTL);
+    trust(&mut net, 0);
+    net.pass(Duration::from_secs(2)); // The floors are a second ahead.
+    net
+}
+
+fn trust(net: &mut Net, client: usize) {
+    if let Ok(lock) = net.lock_with(client, &fenced()) {
+        net.release(client, lock);
+    }
+    let now = net.now;
+    assert_eq!(net.clients[client].engine.trust_all(now).len(), 3);
+    net.pump();
+}
+
+#[track_caller]
+fn take(net: &mut Net, client: usize) -> Lock {
+    net.lock_with(client, &fenced()).expect("it is free")
+}
+
+#[track_caller]
+fn take_token(net: &mut Net, client: usize) -> u64 {
+    let lock = take(net, client);
+    let token = lock.fencing_token().expect("it was asked for");
+    net.release(client, lock);
+    token
+}
+
+#[track_caller]
+fn refused(net: &mut Net, client: usize) -> Vec<NodeOutcome> {
+    match net.lock_with(client, &fenced()) {
+        Err(LockError::NoQuorum(report)) => outcomes(&report),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn number(net: &Net, node: usize) -> u64 {
+    let number = net.value(node, COUNTER).expect("a counter");
+    number.parse().expect("a number")
+}
+
+fn set_number(net: &mut Net, node: usize, number: u64) {
+    net.set(node, COUNTER, number.to_string().as_bytes());
+}
+
+fn micros(net: &Net) -> u64 {
+    SINCE_1970.as_micros() as u64 + net.now.as_nanos() / 1_000
+}
+
+const NO_FLOOR: NodeOutcome = NodeOutcome::Unusable(Unusable::NoFloor);
+
+#[test]
+fn nodes_that_were_never_used_have_no_floor_until_an_operator_gives_them_one() {
+    let mut net = Net::new(3);
+    client(&mut net, observed(), Duration::ZERO);
+    client(&mut net, observed(), Duration::ZERO);
+    net.pass(2 * TTL);
+    assert!(refused(&mut net, 0).contains(&NO_FLOOR));
+    let plain = net.lock(0, TTL).expect("plain locks are as before");
+    assert_eq!(plain.fencing_token(), None);
+    net.release(0, plain);
+    trust(&mut net, 0);
+    // For all clients.
+    assert!(take_token(&mut net, 0) < take_token(&mut net, 1));
+    net.is_clean();
+}
+
+#[test]
+fn tokens_are_the_time_and_a_plain_lock_between_them_changes_nothing() {
+    let mut net = net(3);
+    let mut before = 0;
+    for turn in 0..30 {
+        net.pass(10 * MS);
+        let token = take_token(&mut net, turn % 3);
+        assert!(before < token);
+        assert_eq!(token, micros(&net));
+        before = token;
+        let other = (turn + 1) % 3;
+        let plain = net.lock(other, TTL).expect("it is free");
+        net.release(other, plain);
+    }
+    net.is_clean();
+}
+
+#[test]
+fn counters_that_differ_are_raised_to_one() {
+    let mut net = net(1);
+    let ahead = take_token(&mut net, 0) + 1_000_000_000;
+    set_number(&mut net, 1, ahead);
+    assert_eq!(take_token(&mut net, 0), ahead + 1);
+    let as_high = (0..3).filter(|node| number(&net, *node) == ahead + 1);
+    assert!(2 <= as_high.count());
+    // The floor of a node that was raised is raised too.
+    for node in 0..3 {
+        net.admin(node, "DEL shearline:fence:k");
+    }
+    net.unreachable(1, true);
+    assert_eq!(take_token(&mut net, 0), ahead + 2);
+}
+
+#[test]
+fn a_clock_that_is_ahead_lifts_no_counter_by_more_than_a_second() {
+    let mut net = net(1);
+    let hasty = client(&mut net, observed(), Duration::from_secs(1_000_000));
+    let token = take_token(&mut net, hasty);
+    assert_eq!(token, micros(&net) + 1_000_000);
+    assert!(token < take_token(&mut net, 0));
+}
+
+#[test]
+fn a_fenced_lock_and_a_plain_one_exclude_each_other() {
+    let mut net = net(2);
+    let held = take(&mut net, 0);
+    assert!(matches!(net.try_lock(1, TTL), Err(LockError::Held(_))));
+    net.release(0, held);
+    let held = net.try_lock(1, TTL).expect("it is free");
+    let refused = net.lock_with(0, &fenced());
+    assert!(matches!(refused, Err(LockError::Held(_))));
+    net.release(1, held);
+    net.is_clean();
+}
+
+#[test]
+fn the_token_stays_for_as_long_as_the_lock_is_held() {
+    let mut net = net(2);
+    let mut lock = take(&mut net, 0);
+    let token = lock.fencing_token();
+    assert!(token.is_some());
+    net.pass(Duration::from_secs(4));
+    net.extend(0, &mut lock, TTL).expect("it is held");
+    net.confirm(0, &mut lock).expect("it is held");
+    assert_eq!(lock.fencing_token(), token);
+    // A node that has lost it gets it back.
+    net.admin(1, "DEL k");
+    net.extend(0, &mut lock, TTL).expect("it is held");
+    net.extend(0, &mut lock, TTL).expect("it is held");
+    assert!(net.value(1, b"k").is_some());
+    assert_eq!(number(&net, 1), token.expect("it was asked for"));
+    // Handed over.
+    let now = net.now;
+    let lock = net.clients[0].engine.detach(now, lock);
+    net.pump();
+    let mut lock = net.clients[1].engine.adopt(now, lock);
+    net.extend(1, &mut lock, TTL).expect("it is held");
+    assert_eq!(lock.fencing_token(), token);
+    // Kept: its claim has its name and token then, too.
+    let engine = &mut net.clients[1].engine;
+    engine
+        .keep(now, &mut lock, Duration::MAX)
+        .expect("it is held");
+    net.pass(2 * TTL);
+    assert!(lock.is_valid_at(net.now));
+    assert_eq!(lock.fencing_token(), token);
+    net.release(1, lock);
+    assert!(token < Some(take_token(&mut net, 0)));
+}
+
+#[test]
+fn a_counter_that_has_ended_reads_as_the_floor() {
+    let mut net = net(1);
+    let first = take_token(&mut net, 0);
+    for node in 0..3 {
+        net.admin(node, "DEL shearline:fence:k");
+    }
+    let without_clock = net.client(observed());
+    let second = take_token(&mut net, without_clock);
+    assert_eq!(second, first + 1);
+}
+
+#[test]
+fn a_node_that_restarts_has_no_floor_with_its_data_or_without() {
+    for memory in [Memory::Lost, Memory::Kept] {
+        let mut net = net(1);
+        let first = take_token(&mut net, 0);
+        net.restart(1, memory);
+        net.pass(3 * TTL); // Its quarantine is over.
+        let second = take_token(&mut net, 0);
+        assert!(first < second);
+        // One who has never seen the restart is refused by the node itself.
+        let fresh = client(&mut net, observed(), Duration::ZERO);
+        net.unreachable(0, true);
+        assert_eq!(refused(&mut net, fresh)[1], NO_FLOOR);
+        net.unreachable(0, false);
+        net.pass(TTL);
+        // An operator knows that no token is larger than the time.
+        trust(&mut net, fresh);
+        net.unreachable(2, true);
+        assert!(second < take_token(&mut net, fresh));
+    }
+}
+
+/// It has come back from a disk: what it does not know was in the floor that the operator gave.
+#[test]
+fn an_old_counter_reads_as_the_floor_that_was_given_since() {
+    let mut net = net(1);
+    let old = take_token(&mut net, 0);
+    net.pass(TTL);
+    let last = take_token(&mut net, 0);
+    for node in 0..3 {
+        set_number(&mut net, node, old);
+    }
+    trust(&mut net, 0);
+    let without_clock = net.client(observed());
+    assert!(last < take_token(&mut net, without_clock));
+}
+
+#[test]
+fn a_set_has_one_token_above_that_of_each_of_its_names() {
+    let mut net = net(1);
+    const HIGH: u64 = 2_000_000_000_000_000;
+    let (now, options) = (net.now, fenced());
+    assert!(take_token(&mut net, 0) < HIGH);
+    for node in [0, 2] {
+        let number = (HIGH - 1).to_string();
+        net.set(node, b"shearline:fence:other", number.as_bytes());
+    }
+    let names: [&[u8]; 2] = [b"k", b"other"];
+    let request = Request::all(&names, &options);
+    net.clients[0].engine.acquire(now, &request).expect("valid");
+    let lock = net.acquired(0).1.expect("it is free");
+    assert_eq!(lock.fencing_token(), Some(HIGH));
+    assert_eq!(lock.resources().len(), 2);
+    let by_another = client(&mut net, observed(), Duration::ZERO);
+    let held = net.lock_with(by_another, &fenced());
+    assert!(matches!(held, Err(LockError::Held(_))));
+    net.release(0, lock);
+    assert_eq!(take_token(&mut net, 0), HIGH + 1);
+    net.is_clean();
+}
+
+#[test]
+fn a_strict_guard_and_tokens_go_together() {
+    let strict = || observed().restart_guard(RestartGuard::Strict);
+    let mut net = Net::new(3);
+    let first = client(&mut net, strict(), Duration::ZERO);
+    let second = client(&mut net, strict(), Duration::ZERO);
+    trust(&mut net, first);
+    trust(&mut net, second);
+    let before = take_token(&mut net, first);
+    // Its counters differ, so that there is a second round trip.
+    set_number(&mut net, 1, before + 5_000_000);
+    let after = take_token(&mut net, second);
+    assert_eq!(after, before + 5_000_001);
+    // Its marker is gone: the node does not count.
+    net.unreachable(0, true);
+    net.admin(1, "DEL shearline:marker");
+    let outcome = refused(&mut net, second)[1];
+    assert!(
+        matches!(outcome, NodeOutcome::Quarantined { .. }),
+        "{outcome:?}"
+    );
+}
+
+/// Clients with clocks of their own, counters that end, nodes that lose a connection: all tokens are in the order
+/// of the grants.
+#[test]
+fn tokens_are_in_order_whatever_the_clocks_say() {
+    for seed in 0..40 {
+        let mut net = net(1);
+        for ahead in [0, 7, 500, 3_000_000] {
+            client(&mut net, observed(), ahead * MS);
+        }
+        net.client(observed()); // One without a clock.
+        let mut random = StdRng::from_seed([seed; 32]);
+        let mut before = 0;
+        for _ in 0..60 {
+            let pick = random.next_u32() as usize;
+            let node = pick / 7 % 3;
+            match pick % 7 {
+                0 => net.reconnect(node),
+                1 => net.admin(node, "DEL shearline:fence:k"),
+                2 => {
+                    // Another has got no further than to one node.
+                    set_number(&mut net, node, before + 1_000);
+                }
+                _ => {}
+            }
+            net.pass(5 * MS);
+            let (client, options) = (pick / 21 % 6, LockOptions::new(TTL).wait(TTL).fenced());
+            let lock = net.lock_with(client, &options).expect("it is free");
+            let token = lock.fencing_token().expect("it was asked for");
+            assert!(before < token, "seed {seed}: {before} {token}");
+            before = token;
+            net.release(client, lock);
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! Stories of nodes that refuse scripts, which are asked without them from then on.
+
+use super::*;
+
+const FIRST: &str = "EVAL SET k 10000 if get del set evalsha";
+const NO_ENGINE: &str = "-ERR Could not find scripting engine 'lua'|";
+const REFUSALS: [&str; 3] = [NO_COMMAND, UNKNOWN, NO_ENGINE];
+
+fn lacks(command: &'static str) -> NodeOutcome {
+    NodeOutcome::Unusable(Unusable::Permission { command })
+}
+
+/// `nodes` nodes that know the scripts, and that nobody has asked for a lock.
+fn unasked(nodes: usize) -> World {
+    let mut world = World::new(nodes);
+    world.unpermitted = true;
+    (0..nodes).for_each(|node| world.greet(node));
+    world
+}
+
+/// The node knows none of these: which way it has is told by the transaction, with which they were asked.
+fn only_by_transaction() -> String {
+    only_watches(NO_NUMBER)
+}
+
+#[test]
+fn a_node_that_refuses_scripts_is_asked_how_it_releases_and_grants_the_lock() {
+    for refusal in REFUSALS {
+        let mut world = unasked(1);
+        world.try_once();
+        assert_eq!(world.take(0), [FIRST]);
+        world.say(0, refusal);
+        assert_eq!(world.take(0), asked(), "{refusal}");
+        world.say(0, &only_by_transaction());
+        assert_eq!(world.take(0), ["SET k 10000"]);
+        world.say(0, "+OK|");
+        let lock = world.lock();
+        let token = lock.token().as_bytes().to_vec();
+        assert_eq!(world.state(0), NodeState::Ready);
+        world.release(lock);
+        assert_eq!(world.take(0), RELEASING);
+        say_token(&mut world, WATCHED, &token, "");
+        assert_eq!(world.take(0), DELETING);
+        world.say(0, "+OK|+QUEUED|*1|:1|");
+        assert_eq!(world.unlocked().expect("released").deleted, 1);
+        world.is_clean();
+        // From then on nothing is asked by scripts over this connection.
+        world.try_once();
+        assert_eq!(world.take(0), ["SET k 10000"]);
+    }
+}
+
+/// The others are asked by scripts as ever.
+#[test]
+fn each_node_of_a_cluster_is_asked_in_its_own_way() {
+    let mut world = unasked(3);
+    world.try_once();
+    world.take_all();
+    world.say(0, ":1|");
+    world.say(1, UNKNOWN);
+    world.say(2, NO_COMMAND);
+    let others = format!("{UNKNOWN}{SYNTAX}{WATCHED}$-1|:-2|{NO_NUMBER}");
+    world.say(1, &format!(":0|{others}"));
+    world.say(2, &only_by_transaction());
+    assert_eq!(world.take(1).last().unwrap(), "SET k 10000");
+    assert_eq!(world.take(2).last().unwrap(), "SET k 10000");
+    world.all_say(1..3, "+OK|");
+    let lock = world.lock();
+    world.take_all();
+    world.release(lock);
+    let released = world.take_all();
+    assert_eq!(released[0], ["EVALSHA release"]);
+    assert_eq!(released[1], ["DELIFEQ k"]);
+    assert_eq!(released[2], RELEASING);
+}
+
+#[test]
+fn an_extension_that_is_refused_as_a_script_is_asked_by_a_transaction() {
+    for refusal in REFUSALS {
+        let (mut world, mut lock) = World::held(1);
+        let token = lock.token().as_bytes().to_vec();
+        world.extend(&lock);
+        assert_eq!(world.take(0), ["EVALSHA extend"]);
+        world.say(0, refusal);
+        assert_eq!(world.take(0), EXTENDING, "{refusal}");
+        say_token(&mut world, WATCHED, &token, ":3000|");
+        assert_eq!(world.take(0), RAISING);
+        world.say(0, "+OK|+QUEUED|*1|:1|");
+        world.extended(&mut lock);
+        world.ask_confirm(&lock);
+        assert_eq!(world.take(0), ["MULTI", "GET k", "PTTL k", "EXEC"]);
+    }
+}
+
+#[test]
+fn an_extension_that_is_refused_in_both_ways_names_the_script() {
+    let (mut world, lock) = World::held(1);
+    world.extend(&lock);
+    world.say(0, NO_COMMAND);
+    world.take(0);
+    let refused = format!("{NO_COMMAND}-ERR EXEC without MULTI|{NO_COMMAND}$-1|:-2|");
+    world.say(0, &refused);
+    assert_eq!(world.unconfirmed(), [lacks("evalsha")]);
+    assert_eq!(world.state(0), NodeState::Ready);
+    assert_eq!(world.take(0), NOTHING);
+}
+
+#[test]
+fn a_release_that_is_refused_as_a_script_is_done_in_another_way() {
+    for refusal in REFUSALS {
+        let (mut world, lock) = World::held(1);
+        let token = lock.token().as_bytes().to_vec();
+        world.release(lock);
+        assert_eq!(world.take(0), ["EVALSHA release"]);
+        world.say(0, refusal);
+        assert_eq!(world.take(0), ["DELIFEQ k"], "{refusal}");
+        world.say(0, UNKNOWN);
+        assert_eq!(world.take(0), ["DELEX k"]);
+        world.say(0, NO_COMMAND);
+        assert_eq!(world.take(0), ["SET k IFEQ"]);
+        world.say(0, SYNTAX);
+        assert_eq!(world.take(0), RELEASING);
+        say_token(&mut world, WATCHED, &token, "");
+        world.say(0, "+OK|+QUEUED|*1|:1|");
+        assert_eq!(world.unlocked().expect("released").deleted, 1);
+        world.is_clean();
+    }
+}
+
+#[test]
+fn several_are_taken_and_released_where_scripts_are_refused() {
+    let mut world = World::ready(1);
+    world.try_all();
+    assert_eq!(world.take(0), ["TAKE a b 10000"]);
+    world.say(0, NO_COMMAND);
+    let key = format!("$-1|:-2|{NO_NUMBER}");
+    assert_eq!(world.take(0)[2], "WATCH a b");
+    world.say(0, &format!("{WATCHED}{key}{key}"));
+    world.take(0);
+    world.say(0, "+OK|+QUEUED|+QUEUED|*2|+OK|+OK|");
+    drop(world.lock());
+    // And released, if scripts are forbidden in between.
+    let mut world = World::ready(1);
+    world.try_all();
+    world.say(0, ":1|");
+    let lock = world.lock();
+    world.take(0);
+    world.release(lock);
+    assert_eq!(world.take(0), ["RELEASE a b"]);
+    world.say(0, NO_COMMAND);
+    assert_eq!(
+        world.take(0),
+        ["MULTI", "EXEC", "WATCH a b", "GET a", "GET b"]
+    );
+}
+
+#[test]
+fn an_inspection_that_is_refused_as_a_script_is_asked_by_a_transaction() {
+    let mut world = World::ready(1);
+    world.engine.inspect(world.now, b"k").expect("valid");
+    world.drain();
+    world.take(0);
+    world.say(0, NO_COMMAND);
+    assert_eq!(world.take(0), ["MULTI", "GET k", "PTTL k", "EXEC"]);
+    world.say(0, "+OK|+QUEUED|+QUEUED|*2|$-1|:-2|");
+    let Event::Inspected { result, .. } = world.event() else {
+        panic!("no inspection");
+    };
+    assert!(result.expect("it was answered").free);
+}
+
+#[test]
+fn a_node_that_refuses_everything_names_the_script_and_is_asked_by_it_again() {
+    let mut world = unasked(1);
+    for _ in 0..2 {
+        world.try_once();
+        assert_eq!(world.take(0), [FIRST]);
+        world.say(0, NO_COMMAND);
+        assert_eq!(world.take(0), asked());
+        let no_way = format!("{NO_COMMAND}-ERR EXEC without MULTI|{NO_COMMAND}{NO_COMMAND}");
+        world.say(0, &format!("{UNKNOWN}{UNKNOWN}{SYNTAX}{no_way}"));
+        world.say(0, &format!("{NO_COMMAND}{NO_COMMAND}"));
+        assert_eq!(outcomes(&world.no_quorum()), [lacks("eval")]);
+        assert_eq!(
+            world.state(0),
+            NodeState::Unusable(Unusable::Permission { command: "eval" })
+        );
+        world.is_clean();
+    }
+    world.try_once();
+    world.say(0, ":1|");
+    assert_eq!(world.state(0), NodeState::Ready);
+    drop(world.lock());
+}
+
+#[test]
+fn a_node_that_has_loaded_the_scripts_again_is_asked_by_them() {
+    for loads in [false, true] {
+        let mut world = unasked(1);
+        world.try_once();
+        world.say(0, NO_COMMAND);
+        let others = format!("{UNKNOWN}{SYNTAX}{WATCHED}$-1|:-2|{NO_NUMBER}");
+        world.say(0, &format!(":0|{others}+OK|"));
+        let lock = world.lock();
+        world.take(0);
+        world.lose(0);
+        world.reconnect(0);
+        world.welcome(0);
+        world.say(0, "$11|run_id:run0|$-1|$-1|");
+        match loads {
+            true => world.say(0, &digests()),
+            false => world.say(0, &NO_COMMAND.repeat(3)),
+        }
+        world.take(0);
+        world.release(lock);
+        let way = match loads {
+            true => "EVALSHA release",
+            false => "DELIFEQ k",
+        };
+        assert_eq!(world.take(0), [way], "{loads}");
+    }
+}
+
+/// The guard reads a marker by scripts. Nobody waits for what only an operator can repair.
+#[test]
+fn a_strict_guard_says_at_once_that_it_needs_scripts() {
+    for refusal in REFUSALS {
+        let guard = crate::RestartGuard::Strict;
+        let mut world = World::with(named(3).restart_guard(guard));
+        world.unpermitted = true;
+        for node in 0..2 {
+            world.welcome(node);
+            let identity = format!("$11|run_id:run{node}|$-1|$-1|");
+            world.say(node, &format!("{identity}{}", NO_COMMAND.repeat(4)));
+            world.say(node, refusal);
+            let missing = NodeState::Unusable(Unusable::NeedsScripts);
+            assert_eq!(world.state(node), missing, "{refusal}");
+        }
+        world.acquire(&LockOptions::new(TTL));
+        let outcomes = world.refused_outright();
+        let missing = NodeOutcome::Unusable(Unusable::NeedsScripts);
+        assert_eq!(outcomes[..2], [missing; 2]);
+    }
+}

@@ -1,0 +1,137 @@
+//! Stories of what is asked about locks by transactions.
+
+use super::*;
+
+// ----- extensions -----------------------------------------------------------------------------
+
+#[test]
+fn an_extension_raises_what_ends_earlier_and_shortens_nothing() {
+    for (left, written) in [
+        (":3000|", &RAISING),
+        (":9999|", &RAISING),
+        (":10000|", &["MULTI", "PTTL k", "EXEC"]),
+        (":50000|", &["MULTI", "PTTL k", "EXEC"]),
+        (":-1|", &["MULTI", "PTTL k", "EXEC"]),
+    ] {
+        let (mut world, mut lock) = held();
+        let token = lock.token().as_bytes().to_vec();
+        world.pass(3_000 * MS);
+        world.extend(&lock);
+        assert_eq!(world.take(0), EXTENDING);
+        say_token(&mut world, WATCHED, &token, left);
+        assert_eq!(world.take(0), *written, "{left}");
+        world.say(
+            0,
+            &format!(
+                "+OK|+QUEUED|*1|{}",
+                if *written == RAISING { ":1|" } else { left }
+            ),
+        );
+        world.extended(&mut lock);
+        let end = Instant::from_millis(4_000).saturating_add(TTL - 102 * MS);
+        assert_eq!(lock.valid_until(), end);
+    }
+}
+
+#[test]
+fn an_extension_of_what_is_gone_changes_nothing() {
+    for (read, written) in [
+        ("$-1|:-2|", false),
+        ("$7|another|:5000|", false),
+        ("", true),
+    ] {
+        let (mut world, lock) = held();
+        let token = lock.token().as_bytes().to_vec();
+        world.extend(&lock);
+        world.take(0);
+        match written {
+            false => world.say(0, &format!("{WATCHED}{read}")),
+            // It ends in between.
+            true => {
+                say_token(&mut world, WATCHED, &token, ":1|");
+                world.say(0, "+OK|+QUEUED|*1|:0|");
+            }
+        }
+        let lost = world.events.iter().any(|event| {
+            matches!(
+                event,
+                Event::Extended {
+                    result: Err(ExtendError::Lost(_)),
+                    ..
+                }
+            )
+        });
+        assert!(lost, "{:?}", world.events);
+    }
+}
+
+#[test]
+fn an_extension_that_was_aborted_is_asked_again_while_it_is_wanted() {
+    let (mut world, mut lock) = held();
+    let token = lock.token().as_bytes().to_vec();
+    world.extend(&lock);
+    world.take(0);
+    say_token(&mut world, WATCHED, &token, ":3000|");
+    world.say(0, "+OK|+QUEUED|$-1|");
+    assert_eq!(world.take(0), [&RAISING[..], &EXTENDING].concat());
+    say_token(&mut world, WATCHED, &token, ":3000|");
+    world.say(0, "+OK|+QUEUED|*1|:1|");
+    world.extended(&mut lock);
+    // One that nobody waits for any more is not.
+    world.take(0);
+    let round = world.extend(&lock);
+    assert_eq!(world.take(0), EXTENDING);
+    world.cancel(round);
+    say_token(&mut world, WATCHED, &token, ":3000|");
+    assert_eq!(world.take(0), RAISING, "it was begun");
+    world.say(0, "+OK|+QUEUED|$-1|");
+    assert_eq!(world.take(0), NOTHING);
+    let load = world.engine.load();
+    assert_eq!((load.in_flight, load.unsent, load.rounds), (0, 0, 0));
+}
+
+// ----- looking --------------------------------------------------------------------------------
+
+#[test]
+fn a_lock_is_confirmed_by_one_transaction() {
+    let (mut world, mut lock) = held();
+    let token = lock.token().as_bytes().to_vec();
+    world.ask_confirm(&lock);
+    assert_eq!(world.take(0), ["MULTI", "GET k", "PTTL k", "EXEC"]);
+    say_token(&mut world, "+OK|+QUEUED|+QUEUED|*2|", &token, ":5000|");
+    world.extended(&mut lock);
+    let end = Instant::from_millis(1_000).saturating_add(Duration::from_millis(5_000 - 52));
+    assert_eq!(lock.valid_until(), end);
+    world.ask_confirm(&lock);
+    world.say(0, "+OK|+QUEUED|+QUEUED|*2|$-1|:-2|");
+    world.expired_first(&lock);
+    assert!(matches!(world.next_not_extended(), ExtendError::Lost(_)));
+}
+
+#[test]
+fn a_resource_is_inspected_by_one_transaction() {
+    for (found, is_free, is_held) in [
+        ("*2|$7|another|:5000|", false, true),
+        ("*2|$7|another|:-1|", false, true),
+        ("*2|$-1|:-2|", true, false),
+        ("*2|-WRONGTYPE Operation against a key|:-1|", false, false),
+    ] {
+        let mut world = watching(1);
+        world.engine.inspect(world.now, b"k").expect("valid");
+        world.drain();
+        assert_eq!(world.take(0), ["MULTI", "GET k", "PTTL k", "EXEC"]);
+        world.say(0, &format!("+OK|+QUEUED|+QUEUED|{found}"));
+        let Event::Inspected {
+            result: Ok(inspection),
+            ..
+        } = world.event()
+        else {
+            panic!("{found}");
+        };
+        assert_eq!(
+            (inspection.free, inspection.holder.is_some()),
+            (is_free, is_held),
+            "{found}"
+        );
+    }
+}

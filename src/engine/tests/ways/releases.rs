@@ -1,0 +1,260 @@
+//! Stories of releases by transactions.
+
+use super::*;
+
+#[test]
+fn a_release_deletes_what_has_not_changed_since_it_was_read() {
+    let (mut world, lock) = held();
+    let token = lock.token().as_bytes().to_vec();
+    world.release(lock);
+    for _ in 0..3 {
+        assert_eq!(world.take(0), RELEASING);
+        say_token(&mut world, WATCHED, &token, "");
+        assert_eq!(world.take(0), DELETING);
+        world.say(0, "+OK|+QUEUED|$-1|"); // Somebody has written to it.
+    }
+    assert_eq!(world.take(0), RELEASING);
+    assert!(world.events.is_empty());
+    // It is another's by now.
+    say_token(&mut world, WATCHED, b"another", "");
+    assert_eq!(world.take(0), NOTHING);
+    assert!(world.unlocked().is_err());
+    world.is_clean();
+}
+
+#[test]
+fn a_key_that_is_missing_is_written_to_before_its_release_is_settled() {
+    let (mut world, lock) = held();
+    let token = lock.token().as_bytes().to_vec();
+    world.release(lock);
+    world.say(0, &format!("{WATCHED}$-1|"));
+    assert_eq!(world.take(0)[4..], DELETING);
+    assert_eq!(world.claims(), 1);
+    // A `SET` that was postponed has been run.
+    world.say(0, "+OK|+QUEUED|$-1|");
+    assert_eq!(world.take(0), RELEASING);
+    say_token(&mut world, WATCHED, &token, "");
+    world.say(0, "+OK|+QUEUED|*1|:1|");
+    assert_eq!(world.unlocked().expect("released").deleted, 1);
+    world.is_clean();
+}
+
+#[test]
+fn a_lost_set_outlives_the_reading_of_anothers_token() {
+    let mut world = watching(1);
+    let round = world.try_once();
+    world.take(0);
+    world.lose(0);
+    world.cancel(round);
+    assert_eq!((world.claims(), world.owed()), (1, 1));
+    world.reconnect(0);
+    world.welcome(0);
+    assert_eq!(world.take(0)[..4], RELEASING);
+    // The `SET` may be run yet, when that other lock is over.
+    say_token(&mut world, WATCHED, b"another", "");
+    finish(&mut world, 0);
+    assert_eq!((world.claims(), world.owed()), (1, 1));
+    world.pass(250 * MS);
+    assert_eq!(world.take(0), RELEASING);
+    world.say(0, &format!("{WATCHED}$-1|"));
+    assert_eq!(world.take(0), DELETING);
+    world.say(0, "+OK|+QUEUED|*1|:0|");
+    world.is_clean();
+}
+
+#[test]
+fn one_transaction_is_open_at_a_time() {
+    let mut world = watching(1);
+    let locks = [b"a", b"b", b"c"].map(|name| {
+        let options = LockOptions::new(TTL).tries(1);
+        world.acquire_of(name, &options);
+        world.say(0, "+OK|");
+        world.lock()
+    });
+    world.take(0);
+    let tokens = locks
+        .each_ref()
+        .map(|lock| lock.token().as_bytes().to_vec());
+    for lock in locks {
+        world.release(lock);
+    }
+    assert_eq!(world.take(0), ["MULTI", "EXEC", "WATCH a", "GET a"]);
+    say_token(&mut world, WATCHED, &tokens[0], "");
+    assert_eq!(world.take(0), ["MULTI", "PEXPIRE a -1", "EXEC"]);
+    assert_eq!(world.take(0), NOTHING, "the others wait for that");
+    world.say(0, "+OK|+QUEUED|*1|:1|");
+    let batch = ["MULTI", "EXEC", "WATCH b c", "GET b", "GET c"];
+    assert_eq!(world.take(0), batch);
+    let both = [bulk(&tokens[1]), bulk(b"another")].concat();
+    world.say(0, WATCHED);
+    world.input(Input::Received {
+        node: id(0),
+        bytes: &both,
+    });
+    // Only what is ours is written to.
+    assert_eq!(world.take(0), ["MULTI", "PEXPIRE b -1", "EXEC"]);
+    world.say(0, "+OK|+QUEUED|*1|:1|");
+    assert_eq!(world.take(0), NOTHING);
+    assert_eq!(world.events.len(), 3);
+    world.is_clean();
+}
+
+/// What is sent meanwhile stands before `MULTI` or behind `EXEC`.
+#[test]
+fn a_connection_that_is_lost_in_a_transaction_leaves_the_debt_as_it_was() {
+    for executing in [false, true] {
+        let (mut world, lock) = held();
+        let token = lock.token().as_bytes().to_vec();
+        world.release(lock);
+        if executing {
+            say_token(&mut world, WATCHED, &token, "");
+        }
+        world.take(0);
+        world.lose(0);
+        assert_eq!((world.claims(), world.owed()), (1, 1));
+        world.reconnect(0);
+        world.welcome(0);
+        assert_eq!(world.take(0)[..4], RELEASING);
+        say_token(&mut world, WATCHED, &token, "");
+        assert_eq!(world.take(0), DELETING, "before the handshake is done");
+        world.say(0, "$11|run_id:run0|$-1|$-1|+OK|+QUEUED|*1|:1|");
+        world.events.clear();
+        world.is_clean();
+    }
+}
+
+#[test]
+fn where_multi_is_not_accepted_nothing_is_sent_behind_it() {
+    let (mut world, lock) = held();
+    let token = lock.token().as_bytes().to_vec();
+    world.release(lock);
+    say_token(
+        &mut world,
+        &format!("{NO_COMMAND}-ERR EXEC without MULTI|+OK|"),
+        &token,
+        "",
+    );
+    assert_eq!(world.take(0), [&RELEASING[..], &["DELIFEQ k"]].concat());
+    world.say(0, ":1|");
+    assert!(world.unlocked().is_ok());
+    world.is_clean();
+    // It was forbidden in between: whether a command behind it was run is not known.
+    let (mut world, lock) = held();
+    let token = lock.token().as_bytes().to_vec();
+    world.release(lock);
+    say_token(&mut world, WATCHED, &token, "");
+    world.say(0, NO_COMMAND);
+    assert_eq!((world.links[0], world.owed()), ("reset", 1));
+}
+
+#[test]
+fn a_command_that_is_refused_in_a_transaction_refuses_its_own_work_alone() {
+    let mut world = watching(1);
+    let locks = [b"a", b"b", b"c"].map(|name| {
+        world.acquire_of(name, &LockOptions::new(TTL).tries(1));
+        world.say(0, "+OK|");
+        world.lock()
+    });
+    let tokens = locks
+        .each_ref()
+        .map(|lock| lock.token().as_bytes().to_vec());
+    for lock in locks {
+        world.release(lock);
+    }
+    say_token(&mut world, WATCHED, &tokens[0], "");
+    world.say(0, "+OK|+QUEUED|*1|:1|");
+    world.take(0);
+    let both = [bulk(&tokens[1]), bulk(&tokens[2])].concat();
+    world.say(0, WATCHED);
+    world.input(Input::Received {
+        node: id(0),
+        bytes: &both,
+    });
+    world.say(
+        0,
+        "+OK|-NOPERM No permissions to access a key|+QUEUED|-EXECABORT Transaction discarded|",
+    );
+    assert_eq!(world.owed(), 1);
+    let again = ["MULTI", "EXEC", "WATCH c", "GET c"];
+    assert_eq!(world.take(0)[4..], again);
+    say_token(&mut world, WATCHED, &tokens[2], "");
+    world.say(0, "+OK|+QUEUED|*1|:1|");
+    assert_eq!((world.claims(), world.owed()), (1, 1));
+}
+
+/// The first refusal ends the connection, and the second is owed its release all the same.
+#[test]
+fn what_was_refused_with_another_whose_refusal_ends_the_connection_is_owed_too() {
+    let mut world = watching(1);
+    let locks = [b"a", b"b", b"c"].map(|name| {
+        world.acquire_of(name, &LockOptions::new(TTL).tries(1));
+        world.say(0, "+OK|");
+        world.lock()
+    });
+    let tokens = locks
+        .each_ref()
+        .map(|lock| lock.token().as_bytes().to_vec());
+    for lock in locks {
+        world.release(lock);
+    }
+    say_token(&mut world, WATCHED, &tokens[0], "");
+    world.say(0, "+OK|+QUEUED|*1|:1|");
+    let both = [bulk(&tokens[1]), bulk(&tokens[2])].concat();
+    world.say(0, WATCHED);
+    let node = id(0);
+    world.input(Input::Received { node, bytes: &both });
+    let read_only = "-READONLY You can't write against a read only replica.|";
+    world.say(
+        0,
+        &format!("+OK|{read_only}{read_only}-EXECABORT Transaction discarded|"),
+    );
+    assert_eq!(
+        (world.links[0], world.claims(), world.owed()),
+        ("reset", 2, 2)
+    );
+}
+
+#[test]
+fn a_watch_that_is_refused_is_asked_for_each_key_alone() {
+    let mut world = watching(1);
+    let locks = [b"a", b"b", b"c"].map(|name| {
+        world.acquire_of(name, &LockOptions::new(TTL).tries(1));
+        world.say(0, "+OK|");
+        world.lock()
+    });
+    let tokens = locks
+        .each_ref()
+        .map(|lock| lock.token().as_bytes().to_vec());
+    for lock in locks {
+        world.release(lock);
+    }
+    say_token(&mut world, WATCHED, &tokens[0], "");
+    world.say(0, "+OK|+QUEUED|*1|:1|");
+    world.take(0);
+    let no_key = "-NOPERM No permissions to access a key|";
+    world.say(0, &format!("+OK|*0|{no_key}{no_key}"));
+    say_token(&mut world, "", &tokens[2], "");
+    assert_eq!(world.take(0), ["MULTI", "EXEC", "WATCH b", "GET b"]);
+    world.say(0, &format!("+OK|*0|{no_key}{no_key}"));
+    assert_eq!(world.take(0), ["MULTI", "EXEC", "WATCH c", "GET c"]);
+    say_token(&mut world, WATCHED, &tokens[2], "");
+    world.say(0, "+OK|+QUEUED|*1|:1|");
+    assert_eq!((world.claims(), world.owed()), (1, 1));
+}
+
+/// A release takes two round trips: what is asked for behind it meets its key, and is asked again behind the
+/// second.
+#[test]
+fn a_lock_that_is_wanted_behind_its_release_is_taken_behind_its_transaction() {
+    let (mut world, lock) = held();
+    let token = lock.token().as_bytes().to_vec();
+    world.release(lock);
+    world.try_once();
+    assert_eq!(world.take(0), [&RELEASING[..], &["SET k 10000"]].concat());
+    say_token(&mut world, WATCHED, &token, "$-1|");
+    assert_eq!(world.take(0), [&DELETING[..], &["SET k 10000"]].concat());
+    world.say(0, "+OK|+QUEUED|*1|:1|+OK|");
+    assert_eq!(world.events.len(), 2);
+    world.events.remove(0);
+    drop(world.lock());
+}

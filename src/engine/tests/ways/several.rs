@@ -1,0 +1,334 @@
+//! Stories of locks on several resources that are taken by transactions.
+
+use super::*;
+use crate::engine::tests::sets::named_held;
+
+const READING: [&str; 9] = [
+    "MULTI",
+    "EXEC",
+    "WATCH a b",
+    "GET a",
+    "PTTL a",
+    "PEXPIRE a ?",
+    "GET b",
+    "PTTL b",
+    "PEXPIRE b ?",
+];
+const TAKING: [&str; 4] = ["MULTI", "SET a 10000", "SET b 10000", "EXEC"];
+const RELEASING: [&str; 5] = ["MULTI", "EXEC", "WATCH a b", "GET a", "GET b"];
+const DELETING: [&str; 4] = ["MULTI", "PEXPIRE a -1", "PEXPIRE b -1", "EXEC"];
+const TAKEN: &str = "+OK|+QUEUED|+QUEUED|*2|+OK|+OK|";
+const DELETED: &str = "+OK|+QUEUED|+QUEUED|*2|:1|:1|";
+
+/// What a node says that has neither key, to a user who may write both.
+fn free() -> String {
+    format!("{WATCHED}$-1|:-2|{NO_NUMBER}$-1|:-2|{NO_NUMBER}")
+}
+
+/// One node without scripts that was asked for both, and has taken them.
+fn taken() -> (World, Lock) {
+    let mut world = bare(1);
+    world.try_all();
+    assert_eq!(world.take(0), READING);
+    world.say(0, &free());
+    assert_eq!(world.take(0), TAKING);
+    world.say(0, TAKEN);
+    let lock = world.lock();
+    (world, lock)
+}
+
+/// Both keys have the token of `lock`, of which so much is left where that was asked.
+fn say_both(world: &mut World, token: &[u8], left: &str) {
+    say_token(world, WATCHED, token, left);
+    say_token(world, "", token, left);
+}
+
+/// Both keys are read as they are left when nothing of a lock was taken, and released.
+fn released_unread(world: &mut World) {
+    assert_eq!(world.take(0), RELEASING);
+    world.say(0, &format!("{WATCHED}$-1|$-1|"));
+    assert_eq!(world.take(0), DELETING);
+    world.say(0, "+OK|+QUEUED|+QUEUED|*2|:0|:0|");
+    world.is_clean();
+}
+
+#[test]
+fn all_are_taken_extended_and_released_by_two_round_trips_each() {
+    let (mut world, mut lock) = taken();
+    let token = lock.token().as_bytes().to_vec();
+    let until = Instant::from_millis(1_000).saturating_add(TTL - 102 * MS);
+    assert_eq!(lock.valid_until(), until);
+    world.pass(3_000 * MS);
+    world.extend(&lock);
+    let reading = [
+        "MULTI",
+        "EXEC",
+        "WATCH a b",
+        "GET a",
+        "PTTL a",
+        "GET b",
+        "PTTL b",
+    ];
+    assert_eq!(world.take(0), reading);
+    say_both(&mut world, &token, ":7000|");
+    let raising = ["MULTI", "PEXPIRE a 10000", "PEXPIRE b 10000", "EXEC"];
+    assert_eq!(world.take(0), raising);
+    world.say(0, DELETED);
+    world.extended(&mut lock);
+    world.release(lock);
+    assert_eq!(world.take(0), RELEASING);
+    say_both(&mut world, &token, "");
+    assert_eq!(world.take(0), DELETING);
+    world.say(0, DELETED);
+    assert_eq!(world.unlocked().expect("released").deleted, 1);
+    world.is_clean();
+}
+
+/// A user without scripts is asked nothing before the transaction, which asks each time what it may do.
+#[test]
+fn nothing_is_taken_while_one_is_anothers() {
+    for (a, b, held) in [
+        ("$-1|:-2|", "$7|another|:5000|", "b"),
+        ("$7|another|:5000|", "$-1|:-2|", "a"),
+        ("$7|another|:5000|", "$7|another|:5000|", "a"),
+        ("-WRONGTYPE Operation against a key|:-1|", "$-1|:-2|", "a"),
+    ] {
+        let mut world = bare(1);
+        world.try_all();
+        world.take(0);
+        world.say(0, &format!("{WATCHED}{a}{NO_NUMBER}{b}{NO_NUMBER}"));
+        assert_eq!(world.take(0), NOTHING);
+        let report = world.held_by_another();
+        assert_eq!(named_held(&report), [Some(held.as_bytes())]);
+        world.is_clean();
+    }
+}
+
+#[test]
+fn what_has_changed_since_it_was_read_is_read_again() {
+    let mut world = bare(1);
+    world.try_all();
+    for _ in 0..3 {
+        assert_eq!(world.take(0), READING);
+        world.say(0, &free());
+        assert_eq!(world.take(0), TAKING);
+        world.say(0, "+OK|+QUEUED|+QUEUED|$-1|");
+    }
+    assert_eq!(world.take(0), READING);
+    let another = format!("{WATCHED}$-1|:-2|{NO_NUMBER}$7|another|:5000|{NO_NUMBER}");
+    world.say(0, &another);
+    assert_eq!(world.take(0), NOTHING);
+    world.held_by_another();
+    world.is_clean();
+}
+
+#[test]
+fn what_the_user_could_not_release_is_not_taken() {
+    let missing = |command| NodeOutcome::Unusable(Unusable::Permission { command });
+    let no_key = "-NOPERM No permissions to access a key|";
+    for (said, outcome) in [
+        (
+            format!("{WATCHED}$-1|:-2|{NO_NUMBER}$-1|:-2|{NO_COMMAND}"),
+            missing("pexpire"),
+        ),
+        (
+            format!("+OK|*0|{NO_COMMAND}$-1|:-2|{NO_NUMBER}$-1|:-2|{NO_NUMBER}"),
+            missing("watch"),
+        ),
+        (
+            format!("{WATCHED}$-1|:-2|{NO_NUMBER}$-1|:-2|{no_key}"),
+            NodeOutcome::Unusable(Unusable::KeyPermission),
+        ),
+    ] {
+        let mut world = bare(1);
+        world.try_all();
+        world.take(0);
+        world.say(0, &said);
+        assert_eq!(world.take(0), NOTHING);
+        assert_eq!(outcomes(&world.no_quorum()), [outcome]);
+        world.is_clean();
+    }
+    // A refusal between `MULTI` and `EXEC` discards all of it.
+    let mut world = bare(1);
+    world.try_all();
+    world.say(0, &free());
+    world.take(0);
+    let refused = "-EXECABORT Transaction discarded because of previous errors.|";
+    world.say(0, &format!("+OK|+QUEUED|{NO_COMMAND}{refused}"));
+    assert_eq!(world.take(0), NOTHING);
+    assert_eq!(outcomes(&world.no_quorum()), [missing("set")]);
+    world.is_clean();
+}
+
+#[test]
+fn an_attempt_that_is_over_takes_nothing_for_which_it_has_only_read() {
+    let mut world = bare(1);
+    let round = world.try_all();
+    world.take(0);
+    world.cancel(round);
+    assert_eq!(world.claims(), 0);
+    world.say(0, &free());
+    assert_eq!(world.take(0), NOTHING);
+    world.is_clean();
+    // Nor what waits for another transaction.
+    let round = world.try_all();
+    let other = world.acquire_all(&[b"b", b"c"], &LockOptions::new(TTL).tries(1));
+    assert_eq!(world.take(0), READING);
+    world.cancel(other);
+    assert_eq!(world.claims(), 1);
+    world.cancel(round);
+    world.say(0, &free());
+    assert_eq!(world.take(0), NOTHING);
+    world.is_clean();
+}
+
+/// It is one copy more.
+#[test]
+fn a_node_that_has_only_read_when_a_majority_decides_takes_all_the_same() {
+    let mut world = bare(3);
+    world.try_all();
+    world.all_say(0..2, &free());
+    world.take_all();
+    world.all_say(0..2, TAKEN);
+    let lock = world.lock();
+    world.say(2, &free());
+    assert_eq!(world.take(2), TAKING);
+    world.say(2, TAKEN);
+    world.release(lock);
+    assert_eq!(world.take(2), RELEASING);
+}
+
+#[test]
+fn what_is_being_taken_for_an_attempt_that_is_over_is_released_behind_it() {
+    for aborted in [false, true] {
+        let mut world = bare(1);
+        let round = world.try_all();
+        world.say(0, &free());
+        world.take(0);
+        world.cancel(round);
+        assert_eq!((world.claims(), world.take(0).len()), (1, 0));
+        if aborted {
+            world.say(0, "+OK|+QUEUED|+QUEUED|$-1|");
+            released_unread(&mut world);
+            continue;
+        }
+        let token = world.tokens()[0].clone().expect("it is owed");
+        let token = token.token().as_bytes().to_vec();
+        world.say(0, TAKEN);
+        assert_eq!(world.take(0), RELEASING);
+        say_both(&mut world, &token, "");
+        assert_eq!(world.take(0), DELETING);
+        world.say(0, DELETED);
+        world.is_clean();
+    }
+}
+
+#[test]
+fn a_connection_that_is_lost_leaves_a_debt_only_where_it_was_written_to() {
+    for writing in [false, true] {
+        let mut world = bare(1);
+        world.try_all();
+        if writing {
+            world.say(0, &free());
+        }
+        world.take(0);
+        world.lose(0);
+        world.no_quorum();
+        assert_eq!(world.owed(), usize::from(writing));
+        world.reconnect(0);
+        world.welcome(0);
+        if writing {
+            assert_eq!(world.take(0)[..5], RELEASING);
+            world.say(0, &format!("{WATCHED}$-1|$-1|"));
+        }
+        finish(&mut world, 0);
+        if writing {
+            world.say(0, "+OK|+QUEUED|+QUEUED|*2|:0|:0|");
+        }
+        world.is_clean();
+    }
+}
+
+/// No server does that which executes what it has queued.
+#[test]
+fn what_was_taken_in_part_is_owed_its_release_whatever_it_was_refused_by() {
+    for (first, second) in [
+        ("*2|+OK|-OOM command not allowed|", None),
+        (
+            "*2|+OK|-NOPERM no permissions to run the 'set' command|",
+            None,
+        ),
+        ("*2|+OK|$-1|", Some("$7|another|:5000|")),
+        ("*2|+OK|$-1|", Some("-LOADING Redis is loading|:-2|")),
+    ] {
+        let mut world = bare(1);
+        world.try_all();
+        world.say(0, &free());
+        world.take(0);
+        let token = world.tokens()[0].clone().expect("it is asked for");
+        let token = token.token().as_bytes().to_vec();
+        world.say(0, &format!("+OK|+QUEUED|+QUEUED|{first}"));
+        if let Some(second) = second {
+            assert_eq!(world.take(0), READING, "it is taken once more");
+            say_token(&mut world, WATCHED, &token, &format!(":9999|{NO_NUMBER}"));
+            world.say(0, &format!("{second}{NO_NUMBER}"));
+        }
+        world.no_quorum();
+        assert_eq!(world.claims(), 1, "{first} {second:?}");
+        assert_eq!(world.take(0), RELEASING);
+    }
+}
+
+/// A node that has lost one of the keys of a lock gets it again, and the other is not shortened.
+#[test]
+fn a_key_that_ended_while_the_others_were_raised_is_taken_once_more() {
+    let mut world = bare(1);
+    world.try_all();
+    world.say(0, &free());
+    world.take(0);
+    let token = world.tokens()[0].clone().expect("it is asked for");
+    let token = token.token().as_bytes().to_vec();
+    world.say(0, "+OK|+QUEUED|+QUEUED|*2|+OK|$-1|");
+    assert_eq!(world.take(0), READING);
+    say_token(&mut world, WATCHED, &token, &format!(":9999|{NO_NUMBER}"));
+    world.say(0, &format!("$-1|:-2|{NO_NUMBER}"));
+    let taking = ["MULTI", "PEXPIRE a 10000", "SET b 10000", "EXEC"];
+    assert_eq!(world.take(0), taking);
+    world.say(0, "+OK|+QUEUED|+QUEUED|*2|:1|+OK|");
+    drop(world.lock());
+}
+
+#[test]
+fn two_that_have_a_resource_in_common_share_no_transaction() {
+    let mut world = bare(1);
+    let options = LockOptions::new(TTL).tries(1);
+    world.acquire_all(&[b"x", b"y"], &options);
+    assert_eq!(world.take(0)[2], "WATCH x y");
+    for names in [[b"a", b"b"], [b"c", b"d"], [b"b", b"e"]] {
+        world.acquire_all(&names.map(|name| &name[..]), &options);
+    }
+    world.say(0, &free());
+    world.take(0);
+    world.say(0, TAKEN);
+    drop(world.lock());
+    assert_eq!(world.take(0)[2], "WATCH a b c d");
+    let key = format!("$-1|:-2|{NO_NUMBER}");
+    world.say(0, &format!("{WATCHED}{key}{key}{key}{key}"));
+    let taking = ["SET a 10000", "SET b 10000", "SET c 10000", "SET d 10000"];
+    assert_eq!(world.take(0)[1..5], taking);
+    world.say(0, "+OK|+QUEUED|+QUEUED|+QUEUED|+QUEUED|*4|+OK|+OK|+OK|+OK|");
+    drop((world.lock_of_two(), world.lock_of_two()));
+    assert_eq!(world.take(0)[2], "WATCH b e");
+    world.say(0, &format!("{WATCHED}$7|another|:5000|{NO_NUMBER}{key}"));
+    world.held_by_another();
+}
+
+impl World {
+    /// The next of several locks that were granted in one turn.
+    fn lock_of_two(&mut self) -> Lock {
+        match self.events.remove(0) {
+            Event::Acquired { result, .. } => result.expect("granted"),
+            other => panic!("{other:?}"),
+        }
+    }
+}

@@ -1,0 +1,357 @@
+//! Durations, counted in buckets that grow with them.
+//!
+//! The first bucket is 64 ns wide. With each doubling of the durations, which takes 16 buckets, they are twice as
+//! wide; the last has all from some 52 days on. So what is read is never too low, and at most 1/16 (6.25 %) and
+//! 64 ns too high.
+//!
+//! # Guarantees
+//!
+//! * Recording takes constant time and allocates nothing. A histogram takes 5.5 kB, however much it counts.
+//! * Counts and the sum are exact.
+//!
+//! # Not here
+//!
+//! What is measured, and by which clock: see [`Stats`](crate::Stats).
+
+use alloc::boxed::Box;
+use core::fmt;
+use core::time::Duration;
+
+use crate::time::{Instant, nanos};
+
+/// Buckets to each doubling.
+const FINE_BITS: u32 = 4;
+const FINE: usize = 1 << FINE_BITS;
+
+/// The width of the first bucket: 64 ns.
+const WIDTH_BITS: u32 = 6;
+
+/// As much is added to a number of nanoseconds before its doublings are counted.
+const BASE: u64 = 1 << (FINE_BITS + WIDTH_BITS);
+
+/// The smallest sum that is in the last bucket: some 52 days.
+const LIMIT_BITS: u32 = 52;
+
+/// The last bucket.
+const LAST: usize = (LIMIT_BITS - FINE_BITS - WIDTH_BITS) as usize * FINE;
+
+/// The bits of a floating point number that do not matter.
+const DROPPED_BITS: u32 = f64::MANTISSA_DIGITS - 1 - FINE_BITS;
+
+const NANOS_PER_SECOND: u128 = 1_000_000_000;
+
+/// Counts of durations, since a handle began or since the first one that was recorded.
+///
+/// ```
+/// use core::time::Duration;
+/// use shearline::Histogram;
+///
+/// let mut histogram = Histogram::new();
+/// for micros in 1..=1_000 {
+///     histogram.record(Duration::from_micros(micros));
+/// }
+/// assert_eq!(histogram.count(), 1_000);
+/// assert_eq!(histogram.sum(), Duration::from_micros(500_500));
+/// // Half of them took no longer than 500 µs, which is read at most 6.25 % too high.
+/// let half = histogram.quantile(0.5).unwrap();
+/// assert!((500..=531).contains(&half.as_micros()));
+/// // Bounds of an exporter, in which each count includes the shorter ones.
+/// assert_eq!(histogram.within(Duration::from_millis(2)), 1_000);
+/// // The same in full.
+/// assert_eq!(histogram.buckets().map(|bucket| bucket.count).sum::<u64>(), 1_000);
+/// ```
+#[derive(Clone, Eq, PartialEq)]
+pub struct Histogram {
+    counts: Box<[u64; LAST + 1]>,
+    /// In nanoseconds.
+    sum: u128,
+}
+
+/// How many durations a [`Histogram`] has counted from the upper bound of the bucket before it, exclusive,
+/// to its own, inclusive.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct Bucket {
+    /// The longest duration that is counted here. [`Duration::MAX`] for the last bucket.
+    pub upper: Duration,
+    /// How many.
+    pub count: u64,
+}
+
+impl Histogram {
+    /// Returns a histogram that has counted nothing.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            counts: Box::new([0; LAST + 1]),
+            sum: 0,
+        }
+    }
+
+    /// Counts `duration`. More than 584 years count as that.
+    pub fn record(&mut self, duration: Duration) {
+        self.record_nanos(nanos(duration));
+    }
+
+    /// Counts the time from `since` to `now`; zero if it was not before.
+    #[inline]
+    pub(crate) fn record_since(&mut self, since: Instant, now: Instant) {
+        self.record_nanos(now.as_nanos().saturating_sub(since.as_nanos()));
+    }
+
+    #[inline]
+    pub(crate) fn record_nanos(&mut self, nanos: u64) {
+        match self.counts.get_mut(bucket(nanos)) {
+            Some(count) => *count += 1,
+            None => self.counts[LAST] += 1,
+        }
+        self.sum += u128::from(nanos);
+    }
+
+    /// Counts a duration of zero.
+    #[inline]
+    pub(crate) fn record_zero(&mut self) {
+        self.counts[0] += 1;
+    }
+
+    /// Returns how many durations were counted.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
+    /// Returns the sum of all durations, exactly.
+    #[must_use]
+    pub fn sum(&self) -> Duration {
+        let (seconds, nanos) = (self.sum / NANOS_PER_SECOND, self.sum % NANOS_PER_SECOND);
+        Duration::new(u64::try_from(seconds).unwrap_or(u64::MAX), nanos as u32)
+    }
+
+    /// Returns the duration that this share of all durations does not exceed, from 0.0 to 1.0: `0.99` asks
+    /// for the 99th percentile, and `1.0` for the longest. It is never too low, and at most 6.25 % and 64 ns
+    /// too high. `None` if nothing was counted; [`Duration::MAX`] beyond 52 days.
+    #[must_use]
+    pub fn quantile(&self, share: f64) -> Option<Duration> {
+        let total = self.count();
+        let wanted = share * total as f64;
+        let whole = wanted as u64; // A cast of less than zero, or of no number, gives zero.
+        let wanted = whole.saturating_add(u64::from((whole as f64) < wanted));
+        let wanted = wanted.clamp(1, total.max(1));
+        let mut seen = 0;
+        let mut buckets = self.buckets();
+        let reached = buckets.find(|bucket| {
+            seen += bucket.count;
+            wanted <= seen
+        });
+        reached.map(|bucket| bucket.upper)
+    }
+
+    /// Returns how many durations were surely no longer than `limit`: those in buckets that end there or
+    /// before. For exporters that want a few cumulative counts. Of durations that are shorter by less than 6.25 %
+    /// and 64 ns some may be missing.
+    #[must_use]
+    pub fn within(&self, limit: Duration) -> u64 {
+        let buckets = self.buckets();
+        let within = buckets.take_while(|bucket| bucket.upper <= limit);
+        within.map(|bucket| bucket.count).sum()
+    }
+
+    /// Returns all buckets, the empty ones included, from the shortest durations to the longest. Their bounds
+    /// are the same for every histogram.
+    pub fn buckets(&self) -> impl Iterator<Item = Bucket> {
+        let counts = self.counts.iter().enumerate();
+        counts.map(|(bucket, count)| Bucket {
+            upper: upper(bucket),
+            count: *count,
+        })
+    }
+}
+
+/// Returns the bucket of so many nanoseconds; the last one or beyond if they are in that.
+///
+/// The exponent of a floating point number, with the first bits behind its point, is what is looked for. The
+/// conversion is exact for all numbers before the last bucket. It takes one instruction where there is a sign:
+/// numbers that are negative by it are beyond the last bucket too.
+#[inline]
+fn bucket(nanos: u64) -> usize {
+    let exponent = |sum: u64| (sum as i64 as f64).to_bits() >> DROPPED_BITS;
+    exponent(nanos.wrapping_add(BASE)).wrapping_sub(exponent(BASE)) as usize
+}
+
+/// Returns the longest duration of a bucket.
+fn upper(bucket: usize) -> Duration {
+    if bucket == LAST {
+        return Duration::MAX;
+    }
+    let doublings = bucket / FINE;
+    let steps = (FINE + bucket % FINE + 1) as u64;
+    Duration::from_nanos((steps << (WIDTH_BITS as usize + doublings)) - BASE - 1)
+}
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for Histogram {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Histogram")
+            .field("count", &self.count())
+            .field("sum", &self.sum())
+            .field("p50", &self.quantile(0.5))
+            .field("p99", &self.quantile(0.99))
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+
+    use rand::rngs::StdRng;
+    use rand::{RngExt, SeedableRng};
+
+    const UPPER_MAX: u64 = (1 << LIMIT_BITS) - BASE - 1;
+
+    /// Returns how much too high a duration may be read.
+    fn slack(nanos: u64) -> u64 {
+        nanos / FINE as u64 + (1 << WIDTH_BITS)
+    }
+
+    fn read(nanos: u64) -> Duration {
+        match nanos {
+            0..=UPPER_MAX => Duration::from_nanos(nanos),
+            _ => Duration::MAX,
+        }
+    }
+
+    /// Durations of all sizes.
+    fn some(random: &mut StdRng) -> u64 {
+        random.random::<u64>() >> random.random_range(0..64)
+    }
+
+    #[test]
+    fn buckets_are_in_order_and_end_where_the_next_begins() {
+        let histogram = Histogram::new();
+        let uppers: Vec<Duration> = histogram.buckets().map(|bucket| bucket.upper).collect();
+        assert_eq!(uppers.len(), 673);
+        assert_eq!(uppers[..2], [63, 127].map(Duration::from_nanos));
+        assert_eq!(
+            uppers[15..18],
+            [1_023, 1_151, 1_279].map(Duration::from_nanos)
+        );
+        assert_eq!(
+            uppers[671..],
+            [Duration::from_nanos(UPPER_MAX), Duration::MAX]
+        );
+        for (number, upper) in uppers[..LAST].iter().enumerate() {
+            let nanos = nanos(*upper);
+            assert_eq!(
+                (bucket(nanos), bucket(nanos + 1)),
+                (number, number + 1),
+                "{upper:?}"
+            );
+        }
+        assert_eq!(bucket(0), 0);
+        assert!(LAST < bucket(u64::MAX));
+    }
+
+    #[test]
+    fn every_duration_is_read_never_too_low_and_hardly_too_high() {
+        let mut random = StdRng::seed_from_u64(1);
+        for _ in 0..100_000 {
+            let nanos = some(&mut random);
+            let shown = upper(bucket(nanos).min(LAST));
+            let most = Duration::from_nanos(nanos.saturating_add(slack(nanos)));
+            match nanos <= UPPER_MAX {
+                true => assert!(
+                    (Duration::from_nanos(nanos)..=most).contains(&shown),
+                    "{nanos}: {shown:?}"
+                ),
+                false => assert_eq!(shown, Duration::MAX, "{nanos}"),
+            }
+        }
+    }
+
+    /// The model: all durations, sorted.
+    #[test]
+    fn shares_counts_and_sums_are_those_of_the_sorted_durations() {
+        let mut random = StdRng::seed_from_u64(2);
+        for round in 0..200 {
+            let len = random.random_range(1..300);
+            let mut all: Vec<u64> = (0..len).map(|_| some(&mut random)).collect();
+            let mut histogram = Histogram::new();
+            for nanos in &all {
+                histogram.record(Duration::from_nanos(*nanos));
+            }
+            all.sort_unstable();
+            assert_eq!(histogram.count(), len as u64);
+            let sum: u128 = all.iter().copied().map(u128::from).sum();
+            assert_eq!(histogram.sum().as_nanos(), sum);
+            for share in [0.0, 0.001, 0.1, 0.5, 0.9, 0.99, 0.999, 1.0] {
+                let place = ((share * len as f64).ceil() as usize).clamp(1, len) - 1;
+                let exact = all[place];
+                let shown = histogram.quantile(share).expect("something was counted");
+                let most = read(exact.saturating_add(slack(exact)).min(UPPER_MAX));
+                match exact <= UPPER_MAX {
+                    true => assert!(
+                        (read(exact)..=most).contains(&shown),
+                        "{round}: {share} of {len}: {shown:?} for {exact}"
+                    ),
+                    false => assert_eq!(shown, Duration::MAX, "{round}"),
+                }
+            }
+            let limit = some(&mut random);
+            let surely =
+                |nanos: &&u64| nanos.saturating_add(slack(**nanos)) <= limit.min(UPPER_MAX);
+            let surely = all.iter().filter(surely);
+            let at_most = all.iter().filter(|nanos| **nanos <= limit);
+            let within = histogram.within(Duration::from_nanos(limit));
+            assert!(
+                (surely.count() as u64..=at_most.count() as u64).contains(&within),
+                "{round}: {within} within {limit}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_limit_that_is_a_bound_is_exact() {
+        let mut histogram = Histogram::new();
+        for nanos in [1_023, 1_024, 3_071, 3_072, UPPER_MAX, u64::MAX] {
+            histogram.record(Duration::from_nanos(nanos));
+        }
+        let within = |nanos| histogram.within(Duration::from_nanos(nanos));
+        assert_eq!([1_023, 3_071, UPPER_MAX].map(within), [1, 3, 5]);
+        assert_eq!(histogram.within(Duration::MAX), 6);
+    }
+
+    #[test]
+    fn the_sum_goes_beyond_what_a_duration_in_nanoseconds_holds() {
+        let mut histogram = Histogram::new();
+        for _ in 0..3 {
+            histogram.record(Duration::MAX);
+        }
+        assert_eq!(histogram.sum().as_nanos(), 3 * u128::from(u64::MAX));
+    }
+
+    #[test]
+    fn nothing_has_no_share_and_odd_shares_are_the_nearest_that_there_are() {
+        let mut histogram = Histogram::new();
+        assert_eq!(histogram.quantile(0.5), None);
+        histogram.record(Duration::ZERO);
+        histogram.record(Duration::from_nanos(64));
+        let [first, second] = [63, 127].map(|nanos| Some(Duration::from_nanos(nanos)));
+        for (share, expected) in [
+            (f64::NAN, first),
+            (f64::NEG_INFINITY, first),
+            (0.5, first),
+            (0.500_001, second),
+            (7.0, second),
+            (f64::INFINITY, second),
+        ] {
+            assert_eq!(histogram.quantile(share), expected, "{share}");
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! The command `shearline`: locks for scripts, and what operators see and do.
+//!
+//! Build it with `cargo install shearline --features cli,tls` (without `tls` it has no `rediss://`). Each
+//! command has its help (`shearline lock --help`), its manual page (`shearline man lock | man -l -`), and
+//! completions for bash, zsh and fish (`shearline completions bash`).
+//!
+//! | command | what it does |
+//! | --- | --- |
+//! | `run NAME -- COMMAND..` | Runs a command while it holds the lock. Extends the lock, and ends the command if the lock is lost. |
+//! | `lock NAME` | Takes a lock and prints it as one line of text. |
+//! | `extend LOCK` | Extends it, and prints the line that replaces the old one. |
+//! | `unlock LOCK` | Releases it. |
+//! | `status NAME` | Says who holds a lock, for how long by a majority, and which nodes disagree. |
+//! | `watch NAME` | The same in a line, and again at each change. |
+//! | `nodes [NAME]` | Says which nodes would vote for a program that begins now, and why the others would not. With a name also what the user of each node may do. |
+//! | `check` | Says by its status whether locks can be had, for monitoring. |
+//! | `reinit` | Makes the nodes a new cluster, for a strict guard (`Redlock::reinit`). |
+//! | `bench` | Measures how fast locks are taken and released on the nodes, beside plain sockets. |
+//! | `demo` | Shows the lock at work; needs no server. |
+//! | `man`, `completions` | Print the pages and scripts for your system. |
+//!
+//! # Which nodes
+//!
+//! `--node URL`, once for each, or `SHEARLINE_NODES` with the URLs separated by commas. Passwords belong into
+//! the variable: other users of the machine can read the arguments of a command. Use the same nodes in the
+//! same order everywhere: a lock that is handed on names its nodes by their places.
+//!
+//! A command meets its nodes for the first time each time it is called. So `--max-ttl` is always set, to 60 s
+//! if you do not say otherwise: a node that has not been up for as long may have forgotten a lock, and does
+//! not vote yet ([`RestartGuard`](crate::RestartGuard)). Where you know that no lock can be alive that it has
+//! forgotten, as on servers that were just installed, `--trust` has it vote at once. It is about the servers
+//! that run when the command begins: a node that is connected later is trusted if its server was up before,
+//! and waits if it was started after that. (With `--guard strict`, where trust is written on the node and
+//! holds for all clients, only nodes that are connected at the beginning are trusted.) The vote of a node is
+//! waited for 500 ms.
+//!
+//! `--without-scripts`, or `SHEARLINE_WITHOUT_SCRIPTS=true`, runs no script on the nodes
+//! ([`Builder::without_scripts`](crate::Builder::without_scripts)).
+//!
+//! # A configuration file
+//!
+//! `--config FILE`, or `SHEARLINE_CONFIG`: what would be the same in every call. An option on the command line
+//! comes first, then `SHEARLINE_NODES` and `SHEARLINE_WITHOUT_SCRIPTS`, then the file. Keys that are unknown are refused.
+//!
+//! ```toml
+//! nodes = ["rediss://10.0.0.1", "rediss://10.0.0.2", "rediss://10.0.0.3"]
+//! ca = "/etc/shearline/ca.pem"
+//! user = "locker"
+//! password-file = "/etc/shearline/password"   # for URLs without credentials
+//! max-ttl = "5m"
+//! ttl = "30s"
+//! ```
+//!
+//! Further keys are `cert`, `key`, `guard`, `cluster`, `lock-delay` and `owner`, as the options of these names,
+//! and `without-scripts`, which is `true` or `false`.
+//! A password in the file itself, or in the file of the password, that every user of the machine can read is
+//! refused: `chmod o= FILE`.
+//!
+//! # A command under a lock
+//!
+//! ```sh
+//! shearline run -w 10s --report /run/report.json report -- make report
+//! ```
+//!
+//! `shearline run --help` says what is promised of the command and all that it starts, and what is not. Its
+//! status is the command's. By that alone nobody can tell our 75 from the command's: `--report` writes one
+//! line of JSON, to a file or a descriptor, also if the configuration is wrong. (Not if the arguments cannot be
+//! parsed: nobody knows then where to.)
+//!
+//! `examples/systemd` has a unit and a timer for a job of several machines that one of them runs, and
+//! `examples/docker` an image with the command. (The image is not built by the tests.)
+//!
+//! | field of the report | |
+//! | --- | --- |
+//! | `version`, `command`, `resource` | As below; `command` is `run`. |
+//! | `outcome` | `released`; `release_unconfirmed`, too few nodes confirmed it; `lost`, while it ran or at its end; `guardian_ended`, the part that watches the command was ended; `not_started`; `held`; `no_quorum`; `interrupted`; `failed` |
+//! | `started` | Whether the command was started. |
+//! | `command_status`, `command_signal` | How the command ended; `null` if it did not, or not so. |
+//! | `status` | The status of `shearline`. |
+//!
+//! # A script that holds a lock
+//!
+//! ```sh
+//! lock=$(shearline lock -w 10s report) || exit
+//! trap 'shearline unlock "$lock"' EXIT
+//! first-step
+//! lock=$(shearline extend "$lock") || exit
+//! second-step
+//! ```
+//!
+//! Nobody extends the lock between these lines: a step that takes longer than the ttl works without it. The
+//! text ends when the lock would have ended, so go on with the line that `extend` prints. It can go to another
+//! machine, where the nodes are asked for how long the lock still lives before it is extended. Whoever has the
+//! text can release the lock: it is as secret as the access to the nodes.
+//!
+//! While `lock` waits, INT, TERM and HUP end it, and what its attempts have taken is released. A lock that
+//! cannot be printed is released too.
+//!
+//! # While a lock is waited for
+//!
+//! After a second `run` and `lock` say on stderr who holds the lock and for how long, or which nodes do not
+//! answer, and why. On a terminal they say it again whenever that changes. Elsewhere it is one line, and none
+//! with `--wait`, which ends by itself and says then what it has met. With `-q` there is none.
+//!
+//! # Exit statuses
+//!
+//! | status | word | when |
+//! | --- | --- | --- |
+//! | 0 | `done` | What was asked for is done. `status`: somebody holds the lock. `nodes`: a majority would vote. `check`: every node would, and nothing is wrong. |
+//! | 1 | `failed` | The answer is no: `status` found that nobody holds the lock, `check` that something is wrong with a node while a majority would vote. Or another failure. |
+//! | 64 | `usage` | The arguments cannot be used: a name that is too long, a ttl that is not longer than its drift, a text that is no lock. Nothing was sent. |
+//! | 69 | `no_quorum` | Too few nodes answered, or count. Trying again may help. |
+//! | 74 | `lost` | The lock was lost, or is not held any more. What it protects has to stop. |
+//! | 75 | `held` | Not taken, because another holds it. `-E` sets another status. |
+//! | 78 | `configuration` | Only an operator can repair it: no node is named, a URL is wrong, a password or permission is missing, a node belongs to another cluster. |
+//! | 126 | `not_started` | `run`: the command cannot be run. |
+//! | 127 | `not_started` | `run`: the command does not exist. |
+//! | 128 + N | `interrupted` | Ended by signal N, as shells count. |
+//!
+//! A failure is one line on stderr, which says what each node answered and what to do.
+//!
+//! # `--json`
+//!
+//! Prints one object on one line of stdout, for each state with `watch`. It begins with `version` (1) and
+//! `command`. A version may get new fields; none changes its meaning or goes away. Times are whole
+//! milliseconds (`_ms`), except for round trips. A name or label that is not UTF-8 stands in hexadecimal
+//! digits under the name with `_hex` (`resource_hex`, `owner_hex`). What is not known is `null`.
+//!
+//! | command | fields |
+//! | --- | --- |
+//! | `lock`, `extend` | `resource`; `lock`, the text; `ttl_ms`; `valid_for_ms` |
+//! | `unlock` | `resource`; `deleted`, on how many nodes the key was deleted before a majority was certain |
+//! | `status`, `watch` | `resource`; `state`: `held`, `free`, `split` (no majority has the same token) or `unknown`; `holder`, `null` or an object with `owner`, `left_ms` (`null`: no expiry) and `nodes`, how many have it; `nodes` |
+//! | each of these `nodes` | `address`; `counts`, `false` if its answer does not count; `found`: `free`, `holder`, `copy` (a token that no majority has), `other_type` or `unknown`; `left_ms` of a token; `owner` and `token` of a copy, a number that copies of one attempt share; `reason` if unknown |
+//! | `nodes`, `check` | `can_lock`; `votes` and `needed`, numbers of nodes; `nodes` |
+//! | each of these `nodes` | `address`; `votes`; `reason`, why it would not; `run_id`; `product`, such as `redis 7.0.15`; `uptime_s`, at least; `round_trip_us`; `marked_ttl_ms` and `barrier_ms`, with a strict guard; `evicts_locks`; `clock_steps`; what `nodes NAME` has tried |
+//! | what `nodes NAME` has tried | `may_lock`, whether its user may take and release the lock; `may_extend`; `missing`, what is to be permitted, or why it could not be tried; `waking`, how it tells those who wait: `push`, or `resp2` and `refused` if it does not; `releasing`, how it releases a lock: `script`, `delifeq`, `delex`, `set_ifeq` or `transaction` |
+//! | `bench` | `callers`; `failed`, locks that were not taken; `shearline` and `plain_sockets` (`null` if there were none), each with `cycles`, `per_second`, `p50_ns`, `p90_ns`, `p99_ns`, `max_ns`, `busy_percent` of a processor, `queued_percent`, the time it waited for one, and `histogram`, a list of `upper_ns`, the bound of a bucket, and its `count`; `limit`: `nodes`, `processor` or `machine`; `limited_by`, the same in words; `nodes`, each with `address`, `p50_ns` of its answers, and `decisive` if its answer completes a majority |
+//! | `reinit` | `nodes`, how many; `cluster` |
+//! | a failure of any of them | `status`; `outcome`, the word of the status; `error`, the line |
+//!
+//! # Permissions
+//!
+//! Servers tell permissions by the name of a key, so `shearline nodes lock:try` takes, extends and releases a
+//! lock of that name on each node alone, and says for each what is missing
+//! ([`permissions`](crate::manual::permissions)), how it releases a lock and whether it tells those who wait.
+//! Nothing is left. Give a name that the user may use and nobody does: a lock that is held is left alone, and
+//! is not tried.
+//!
+//! # How fast
+//!
+//! ```sh
+//! shearline bench lock:try --for 5s --callers 1
+//! ```
+//!
+//! takes and releases a lock again and again, in turns of 10 ms with plain sockets that carry the same bytes to
+//! the same nodes and wait for a majority. Nothing that takes a lock on these nodes from this machine is faster
+//! than they are. The picture has a row for each span of time: so many percent of all cycles took no longer
+//! than it says, and longer than the row above. Below it stands what limits it: the nodes and the way to them,
+//! this program, or other programs that have the processors. The locks are called `lock:try-1` and
+//! so on, and `lock:try~1` for the plain sockets. With several `--callers` each has a lock of its own, and the plain
+//! sockets carry all of them at once. There are no plain sockets beside nodes with TLS.
+//! The status is 1 if locks were not taken. It loads the nodes.
+//!
+//! # Colours
+//!
+//! On terminals; `NO_COLOR`, `CLICOLOR=0` and `TERM=dumb` switch them off, `CLICOLOR_FORCE=1` switches them on.
+//!
+//! # Monitoring
+//!
+//! `shearline check` takes no lock and waits a second at most. Status 1 is a warning: locks can be had, and
+//! a node is down, in quarantine, may evict locks, or had its clock stepped. With 69 and 78 no lock can be
+//! had. It asks as a program does that begins now: after the restart of a node it warns for as long as
+//! `--max-ttl`.

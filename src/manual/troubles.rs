@@ -1,0 +1,45 @@
+//! For three in the morning: what you see, what to look at, what to do.
+//!
+//! Look for the words of the error in the first column. An error names each node with what it said, so read
+//! to its end: the reason stands behind the address. `Redlock::nodes` shows the same of all nodes now,
+//! `Redlock::check` whether a majority would vote, and `Redlock::inspect` who holds a lock.
+//!
+//! # No lock is granted
+//!
+//! | you see | look at | do |
+//! | --- | --- | --- |
+//! | `too few nodes answered, so no lock was taken` | What stands behind each address, below. A majority is missing, so no client gets a lock; locks that are held stay valid until their end. | Bring nodes back until a majority votes. Nothing has to be restarted here: the handle connects by itself, two seconds later at most. |
+//! | .. `unreachable: connection refused` | The process on that machine, and the port in the URL. | Start the server. It votes again when it has been up for the longest ttl (`quarantined`, below). |
+//! | .. `timed out` | The server is stopped, swaps, or is far away: `latency` of the node in [`Stats::nodes`](crate::Stats::nodes), `SLOWLOG GET` on it. | Repair it. If it is only far away, set [`Builder::node_timeout`](crate::Builder::node_timeout). |
+//! | .. `it may have forgotten locks` | The node has restarted or was replaced; the text says for how long it does not vote yet. | Wait. If you know that no lock from before can be alive, call `Redlock::trust_nodes`. To shorten it for the next time: [`Builder::max_ttl`](crate::Builder::max_ttl). |
+//! | .. `it wants a password` | The URL of the node. | Put the credentials into it. |
+//! | .. `it refuses the credentials` | The user and password in the URL, `ACL LIST` on the node. | Correct them. |
+//! | .. `refused: OOM` | `INFO memory` on the node: something else fills it. | Raise its `maxmemory`, or remove other keys. Never let it evict: `maxmemory-policy noeviction`. |
+//! | .. `its user may not run` | The command that is named there. | Permit it: [`permissions`](super::permissions) has an ACL line that suffices. |
+//! | .. `it is a replica` | The URL leads to a replica, or the master has changed. | Name the master. A failover loses locks: [`operating`](super::operating). |
+//! | `another client holds the lock` | `Redlock::inspect` says who, by its label ([`Builder::owner`](crate::Builder::owner)), and for how long. | Wait for it. If its holder is dead, the lock ends by itself with its ttl. |
+//! | .. `held without an expiry` | Somebody has written the key by hand, or has run `PERSIST` on it. No time ends that. | If its holder is gone, delete the key on all nodes. |
+//! | `this handle itself holds the lock` | A lock of this program is not released: [`Stats::held`](crate::Stats::held) grows, or one thread locks twice. | Release it. A guard that was forgotten ends with its ttl, unless it is kept. |
+//!
+//! # A lock was lost
+//!
+//! | you see | look at | do |
+//! | --- | --- | --- |
+//! | `the lock was lost` | Its key is gone on a majority, or belongs to another: was it deleted, evicted, did nodes restart? | Stop the work. Then find who deletes keys: `MONITOR`, `maxmemory-policy`, `FLUSHALL`. |
+//! | `the lock was no longer held` | The same, found at the unlock; or the work took longer than the ttl: [`Stats::validity_left`](crate::Stats::validity_left) near zero. | What it protected may have overlapped: check it. Use a longer ttl, or [`LockOptions::keep`](crate::LockOptions::keep). |
+//! | `the lock had expired and cannot be extended` | The extension came too late: a stall of this program, or a pause that nobody planned. | Stop the work, and take the lock again. Extend at half of the ttl, or keep it. |
+//! | `too few nodes confirmed the lock` | The nodes that it names. The lock stands until its old end. | Extend again before that. Kept locks do so by themselves. |
+//! | [`Stats::lost`](crate::Stats::lost) grows | How many locks ended before they were released. | As above: a longer ttl, or find the stalls. |
+//!
+//! # Something is left over
+//!
+//! | you see | look at | do |
+//! | --- | --- | --- |
+//! | `too few nodes confirmed the release` | The nodes that it names; [`Stats::owed`](crate::Stats::owed), and `owed` of each node in `Redlock::nodes`. | Nothing: the releases are sent when the nodes are back, or the keys end with their ttl. |
+//! | [`Stats::waiting`](crate::Stats::waiting) grows | Who holds the lock (`Redlock::inspect`), and for how long locks are held: [`Stats::hold`](crate::Stats::hold). | Hold for less long, or split the resource. Callers that wait end by [`LockOptions::wait`](crate::LockOptions::wait). |
+//! | `too many operations or locks are open on this handle` | [`Stats::waiting`](crate::Stats::waiting), [`Stats::held`](crate::Stats::held), [`Stats::owed`](crate::Stats::owed). | Find what does not end. Locks that are held are not affected. |
+//! | a key with no holder on one node | `Redlock::inspect` names it as a copy on a minority. It excludes nobody. | Nothing: it ends with its ttl. |
+// Tried on real servers: `tests/it/troubles.rs` brings about each symptom that stands in quotes, and looks for
+// its words on this page; but for `it is a replica` (`refusal`), `its user may not run` (`permissions`), and
+// `too many operations or locks are open on this handle` (`engine::tests::bounds`). The growing `Stats` are
+// those of `tests/it/stats.rs` and `engine::tests::stats`, the copy on a minority is in `tests/it/inspect.rs`.

@@ -1,0 +1,242 @@
+//! Fencing tokens at one node: the commands, as bytes, and what is known of this connection.
+//!
+//! A lock with a fencing token is taken by a script, which raises a counter for each of its names. A node whose
+//! floor is not one of its present `run_id` refuses: see [`script::fencing`](super::script).
+//!
+//! # Guarantees
+//!
+//! * Nothing is sent to a server that does not tell its `run_id`.
+//! * The first command on a connection asks whether the user may release what it takes. Later ones are sent by
+//!   their digest.
+//!
+//! # Not here
+//!
+//! Which number is proposed, and what a majority of answers means.
+
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use crate::entry::Entry;
+use crate::error::Unusable;
+use crate::keys::ClaimKey;
+use crate::limits::COUNTER_KEPT_FOR;
+use crate::resource::{BARRIER_KEY, COUNTER_PREFIX, FLOOR_KEY, MARKER_KEY};
+use crate::resp::{Decimal, argument, command, write};
+use crate::time::Instant;
+
+use super::command::{Dialect, millis};
+use super::permission::{forbidden_to_lock, to_lock};
+use super::script::{RAISE_FENCED, SET_FLOOR, Script, TAKE_FENCED};
+use super::several::NO_MARKER;
+use super::{Command, Node, Request};
+
+/// What is known of the script that takes a lock on this connection.
+#[derive(Debug, Default)]
+pub(super) struct Fencing {
+    /// It was run: the server knows it, and the user may do what it does.
+    is_known: bool,
+}
+
+impl Fencing {
+    /// Its connection is gone.
+    pub(super) fn disconnected(&mut self) {
+        self.is_known = false;
+    }
+}
+
+impl Node {
+    /// Sends the script that takes `entry` and raises its counters to `proposal` at least.
+    ///
+    /// # Errors
+    ///
+    /// The node runs no scripts, or does not tell its `run_id`: nothing was sent.
+    pub(crate) fn send_fenced_set(
+        &mut self,
+        now: Instant,
+        claim: ClaimKey,
+        command: &mut Command,
+        entry: &Entry,
+        (life, proposal): (Duration, u64),
+    ) -> Result<(), Unusable> {
+        if self.is_without_scripts() {
+            return Err(Unusable::NeedsScripts);
+        }
+        let run_id = self.run_id().ok_or(Unusable::NoRunId)?;
+        let by_digest = self.fencing.is_known && self.takes_digests();
+        let asked: &[&str] = match by_digest {
+            true => &[],
+            false => to_lock(self.takes_digests()),
+        };
+        let marker = self.guard.marker();
+        let ttl = millis(life);
+        // For this node alone, as one that checks a marker: it names the server.
+        let bytes = command.written(Dialect::Text, Some(b""), |out| {
+            head(out, &TAKE_FENCED, by_digest, entry, marker, asked.len());
+            tail(out, ttl.as_bytes(), marker, proposal, run_id);
+            for command in asked {
+                argument(out, command.as_bytes());
+            }
+        });
+        self.send(now, Request::FencedSet { claim }, bytes);
+        Ok(())
+    }
+
+    /// Sends the script that raises the counters of `entry` to `token`, if it is there.
+    pub(crate) fn send_raise(&mut self, now: Instant, claim: ClaimKey, entry: &Entry, token: u64) {
+        let mut out = Vec::new();
+        let marker = self.guard.marker();
+        let run_id = self.run_id().unwrap_or_default();
+        head(&mut out, &RAISE_FENCED, false, entry, marker, 0);
+        tail(&mut out, b"", marker, token, run_id);
+        self.send(now, Request::Raise { claim }, &out);
+    }
+
+    /// Makes the floor one of the present `run_id`: at least `seen`, and at least `proposal` as far as the
+    /// server's clock allows. Nothing waits for the answer.
+    pub(crate) fn send_floor(&mut self, now: Instant, seen: u64, proposal: u64) {
+        let Some(run_id) = self.run_id() else {
+            return; // No lock with a token is asked for there.
+        };
+        let mut out = Vec::new();
+        let (seen, proposal) = (Decimal::new(seen), Decimal::new(proposal));
+        command(
+            &mut out,
+            &[
+                b"EVAL",
+                SET_FLOOR.text.as_bytes(),
+                b"1",
+                FLOOR_KEY,
+                run_id.as_bytes(),
+                seen.as_bytes(),
+                proposal.as_bytes(),
+            ],
+        );
+        self.send(now, Request::Floor, &out);
+    }
+
+    /// The script that takes a lock was run on this connection.
+    pub(crate) fn knows_fenced_set(&mut self) {
+        self.fencing.is_known = true;
+    }
+
+    /// The server has forgotten that script, and gets its text the next time. Returns `true` if it was sent by
+    /// its digest.
+    pub(crate) fn forgot_fenced_set(&mut self) -> bool {
+        core::mem::take(&mut self.fencing.is_known)
+    }
+}
+
+/// Returns the command that the user may not run, by this answer of [`TAKE_FENCED`].
+pub(crate) fn forbidden_to_fence(said: i64) -> Option<Unusable> {
+    forbidden_to_lock(said.checked_add(1)?)
+}
+
+/// The command up to the token, with so many arguments more than those of [`tail`].
+fn head(
+    out: &mut Vec<u8>,
+    script: &Script,
+    by_digest: bool,
+    entry: &Entry,
+    marker: Option<&[u8]>,
+    more: usize,
+) {
+    let guard: &[&[u8]] = match marker {
+        None => &[],
+        Some(_) => &[MARKER_KEY, BARRIER_KEY],
+    };
+    let keys = 2 * entry.names().len() + 1 + guard.len();
+    write::array(out, 3 + keys + 6 + more);
+    let (verb, script) = match by_digest {
+        true => (&b"EVALSHA"[..], script.sha1),
+        false => (&b"EVAL"[..], script.text),
+    };
+    argument(out, verb);
+    argument(out, script.as_bytes());
+    argument(out, Decimal::new(keys as u64).as_bytes());
+    out.extend_from_slice(entry.key_arguments());
+    for name in entry.names() {
+        let len = COUNTER_PREFIX.len() + name.len();
+        for part in [
+            b"$",
+            Decimal::new(len as u64).as_bytes(),
+            b"\r\n",
+            COUNTER_PREFIX,
+            name,
+            b"\r\n",
+        ] {
+            out.extend_from_slice(part);
+        }
+    }
+    argument(out, FLOOR_KEY);
+    for key in guard {
+        argument(out, key);
+    }
+    out.extend_from_slice(entry.token_argument());
+}
+
+/// The ttl, the marker, a number, for how long a counter is kept, and the `run_id`.
+fn tail(out: &mut Vec<u8>, ttl: &[u8], marker: Option<&[u8]>, number: u64, run_id: &str) {
+    argument(out, ttl);
+    out.extend_from_slice(marker.unwrap_or(NO_MARKER));
+    argument(out, Decimal::new(number).as_bytes());
+    argument(out, millis(COUNTER_KEPT_FOR).as_bytes());
+    argument(out, run_id.as_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::resp::{Decoder, Limits};
+    use alloc::string::{String, ToString};
+
+    /// A command without its text.
+    fn shown(out: &[u8]) -> String {
+        let mut decoder = Decoder::new(Limits::default());
+        let frame = decoder.decode(out).expect("RESP").expect("whole");
+        assert_eq!(frame.len, out.len());
+        let words = frame.value.as_items().expect("a command").iter();
+        let words = words.map(|word| word.as_bytes().expect("a bulk").escape_ascii().to_string());
+        let mut words: Vec<String> = words.collect();
+        words.remove(1);
+        words.join(" ")
+    }
+
+    #[test]
+    fn the_commands_are_what_the_servers_read() {
+        let one = Entry::new(Vec::new(), b"a\n", b"token");
+        let two = Entry::of_several(Vec::new(), [&b"a"[..], b"b"].into_iter(), b"token");
+        let mut marker = Vec::new();
+        argument(&mut marker, b"m");
+        for (entry, marker, shown_as) in [
+            (
+                &one,
+                None,
+                r"3 a\n shearline:fence:a\n shearline:floor token 10  7 86400000 r",
+            ),
+            (
+                &two,
+                Some(&marker[..]),
+                "7 a b shearline:fence:a shearline:fence:b shearline:floor shearline:marker \
+                 shearline:barrier token 10 m 7 86400000 r",
+            ),
+        ] {
+            for (by_digest, verb) in [(false, "EVAL"), (true, "EVALSHA")] {
+                let mut out = Vec::new();
+                head(&mut out, &TAKE_FENCED, by_digest, entry, marker, 0);
+                tail(&mut out, b"10", marker, 7, "r");
+                assert_eq!(shown(&out), alloc::format!("{verb} {shown_as}"));
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_forbidden_is_named() {
+        for (said, command) in [(-2, "get"), (-3, "del"), (-4, "set"), (-5, "evalsha")] {
+            let missing = Unusable::Permission { command };
+            assert_eq!(forbidden_to_fence(said), Some(missing));
+        }
+        for said in [1, 2, -1, 0, -6, i64::MAX, i64::MIN] {
+            assert_eq!(forbidden_to_fence(said), None, "{said}");
+        }
+    }
+}

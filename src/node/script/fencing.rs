@@ -1,0 +1,109 @@
+//! The scripts of fencing tokens: a counter for each name, and one floor for the whole node.
+//!
+//! The keys are the names, the counter of each name, the floor, and with a
+//! [marker](super::super::marker) check the keys of the marker and the barrier. The arguments are the token,
+//! the ttl, the marker (empty where none is checked), a number, for how many milliseconds a counter is kept,
+//! and the `run_id` of the server.
+//!
+//! * A counter that is not there reads as the floor. The floor is at least as high as every counter ever was.
+//! * The floor is `run_id:base:number`. One that is missing, or of another `run_id`, says that the node may have
+//!   lost counters: it refuses, and changes nothing.
+//! * The base is the number with which the floor of this `run_id` began. A counter below it is an old one that
+//!   came back from a disk, and reads as the base.
+//! * Counters are whole numbers below 2^53, which Lua keeps exactly, and are printed by `%.0f`.
+
+use super::{Script, end_unless_permitted};
+
+/// Puts the token into `t` and the marker into `g`, the number of names into `n` and the key of the floor into
+/// `f`.
+macro_rules! read_arguments {
+    () => {
+        "local t,g,n=ARGV[1],ARGV[3],#KEYS if g~='' then n=n-2 end \
+         local f=KEYS[n] n=(n-1)/2 "
+    };
+}
+
+/// Puts the `run_id` of the floor into `r`, its base into `o` and its number into `x`; makes `r` that of no
+/// server if it cannot be used. `counter` reads one, `raise` raises all of them.
+macro_rules! read_floor {
+    () => {
+        "local r,o,x=string.match(redis.call('get',f) or '','^(.+):(%d+):(%d+)$') \
+         if r~=ARGV[6] or tonumber(x)>9e15 then r=nil end o,x=tonumber(o),tonumber(x) \
+         local function counter(k) k=redis.call('get',k) return math.max(tonumber(k or x) or x,o) end \
+         local function raise(p) local d=string.format('%.0f',p) \
+         if p>x then redis.call('set',f,string.format('%s:%.0f:%s',r,o,d)) end \
+         for i=n+1,2*n do if counter(KEYS[i])<p then redis.call('set',KEYS[i],d,'px',ARGV[5]) end end end "
+    };
+}
+
+/// Puts whether the answer counts into `b`: see the [module](super) above.
+macro_rules! whether_it_counts {
+    () => {
+        "local b=0 if g~='' then \
+         local m=redis.pcall('get',KEYS[#KEYS-1]) b=redis.call('pttl',KEYS[#KEYS]) \
+         if m~=g then b=-1 elseif b==-1 then b=1000 elseif b<0 then b=0 else b=b+1 end end "
+    };
+}
+
+/// Takes all names, or none, and raises all their counters to one number: more than each of them, and at least
+/// the number that is proposed, which itself is at most a second ahead of the server's clock. Three integers:
+///
+/// ```text
+/// {1, b, number}   taken
+/// {i + 1, b, 0}    the i-th name is another's
+/// {-1, 0, 0}       the floor is missing or of another run_id
+/// {-i - 1, 0, 0}   the user may not run the i-th of the commands behind the run_id
+/// ```
+///
+/// Nothing was done but where it is taken; `b` says whether that counts. The key of the lock is written last:
+/// a script that fails half-way leaves counters that are too high, which do no harm.
+pub(crate) const TAKE_FENCED: Script = Script {
+    text: concat!(
+        read_arguments!(),
+        "local c=redis.acl_check_cmd if c then for i=7,#ARGV do for j=1,2*n+1 do ",
+        end_unless_permitted!("KEYS[j]", "{5-i,0,0}"),
+        " end end end ",
+        read_floor!(),
+        "if not r then return {-1,0,0} end ",
+        whether_it_counts!(),
+        "for i=1,n do local v=redis.pcall('get',KEYS[i]) \
+         if type(v)=='table' and not string.find(v.err,'WRONGTYPE',1,true) then \
+         v=redis.call('get',KEYS[i]) end \
+         if v then return {i+1,b,0} end end \
+         local w=redis.call('time') \
+         local s=math.min(tonumber(ARGV[4]),w[1]*1000000+w[2]+1000000) \
+         for i=n+1,2*n do s=math.max(s,counter(KEYS[i])+1) end \
+         if s>9e15 then return {-1,0,0} end raise(s) \
+         for i=1,n do redis.call('set',KEYS[i],t,'px',ARGV[2]) end \
+         return {1,b,s}"
+    ),
+    sha1: "acb1abae33a8568cd1d486508d6355c88ce4aa97",
+};
+
+/// Raises all counters, and the floor, to the number at least, if all names hold the token: `1`. Otherwise
+/// nothing is changed: `-1` one is another's, `0` one is not there, or the floor is missing or of another
+/// `run_id`. With a marker check also whether that counts.
+pub(crate) const RAISE_FENCED: Script = Script {
+    text: concat!(
+        read_arguments!(),
+        "local s=1 for i=1,n do local v=redis.call('get',KEYS[i]) \
+         if not v then if s==1 then s=0 end elseif v~=t then s=-1 end end ",
+        read_floor!(),
+        "if s==1 and not r then s=0 end if s==1 then raise(tonumber(ARGV[4])) end \
+         if g=='' then return s end ",
+        whether_it_counts!(),
+        "return {s,b}"
+    ),
+    sha1: "d440ef8037046a7940c75f941e57e4d86e4caad7",
+};
+
+/// Makes the floor one of this `run_id`, and not lower than it was: `1`. Arguments: the `run_id`, a number, and
+/// a second one that counts for at most a second more than the server's clock. The floor is the only key.
+pub(crate) const SET_FLOOR: Script = Script {
+    text: "local x=tonumber(string.match(redis.call('get',KEYS[1]) or '',':(%d+)$') or 0) \
+           if x>9e15 then x=0 end \
+           local w=redis.call('time') \
+           local s=math.max(x,tonumber(ARGV[2]),math.min(tonumber(ARGV[3]),w[1]*1000000+w[2]+1000000)) \
+           redis.call('set',KEYS[1],string.format('%s:%.0f:%.0f',ARGV[1],s,s)) return 1",
+    sha1: "41b00d3cd485a66d39e18a0cdabf292d516004a3",
+};

@@ -1,0 +1,345 @@
+//! One piece of work in a transaction: what it reads, what it writes, and what is answered for it.
+//!
+//! It answers what a script for the same would answer, so that nobody above knows how it was done. It may
+//! be about several names, of which each has a bit.
+
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use crate::entry::Entry;
+use crate::error::ServerError;
+use crate::limits::RESOURCES_MAX;
+use crate::node::in_flight::Request;
+use crate::node::reply::{Forbidden, Reply};
+use crate::resp::{Value, write};
+
+/// What is to be done.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Work {
+    /// Have the keys hold the token and live for so long at least, if none is another's. Not if the user
+    /// could not delete them.
+    Take(Duration),
+    /// Delete the keys that hold the token.
+    Release,
+    /// Have the keys live for so long at least, if all hold the token.
+    Extend(Duration),
+    /// Tell for how long the keys live on, if all hold the token.
+    Confirm,
+    /// Tell what is in the key, and for how long.
+    Inspect {
+        /// The next change of the key is to be told.
+        watched: bool,
+    },
+    /// Nothing: it is asked whether the user may do all of this.
+    Probe,
+}
+
+impl Work {
+    /// Returns `true` if it reads before it writes: what it reads must not change in between.
+    pub(super) const fn watches(self) -> bool {
+        match self {
+            Self::Take(_) | Self::Release | Self::Extend(_) | Self::Probe => true,
+            Self::Confirm | Self::Inspect { .. } => false,
+        }
+    }
+}
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(super) struct Job {
+    pub(super) request: Request,
+    pub(super) entry: Entry,
+    pub(super) work: Work,
+    /// It was withdrawn when it was begun: it is not done again if it is aborted.
+    pub(super) withdrawn: bool,
+    /// Some of what it takes may have been taken.
+    pub(super) may_be_done: bool,
+    /// It is taken once more, because some of it ended meanwhile.
+    pub(super) repeated: bool,
+    seen: Seen,
+    /// What it was refused by.
+    error: Option<Reply>,
+    /// What was found by an inspection, as an answer to its script.
+    shown: Option<Vec<u8>>,
+}
+
+/// What is known of the keys. A bit for each.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen {
+    ours: u64,
+    missing: u64,
+    foreign: u64,
+    /// They live for less long than is wanted.
+    short: u64,
+    /// They were written to.
+    done: u64,
+    /// What is left of the one that ends first, and one more. Zero: it was not asked.
+    above: i64,
+}
+
+const _: () = assert!(RESOURCES_MAX <= 64);
+
+/// What a key without an end answers for what is left of it.
+const FOREVER: i64 = 9_000_000_000_000_000;
+
+/// One command about one key, between `MULTI` and `EXEC`.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Step {
+    /// `SET key token NX PX ttl`.
+    Set(Duration),
+    /// `PEXPIRE key -1`.
+    Delete,
+    /// `PEXPIRE key ttl`.
+    Raise(Duration),
+    /// `GET key`.
+    Get,
+    /// `PTTL key`.
+    Left,
+}
+
+impl Job {
+    pub(super) fn new(request: Request, entry: Entry, work: Work) -> Self {
+        Self {
+            request,
+            entry,
+            work,
+            withdrawn: false,
+            may_be_done: false,
+            repeated: false,
+            seen: Seen::default(),
+            error: None,
+            shown: None,
+        }
+    }
+
+    /// Forgets what was read: it is read again.
+    pub(super) fn again(&mut self) {
+        self.seen = Seen::default();
+    }
+
+    /// It was refused by `reply`. The first refusal counts.
+    pub(super) fn refused(&mut self, reply: Reply) {
+        self.error.get_or_insert(reply);
+    }
+
+    pub(super) fn is_refused(&self) -> bool {
+        self.error.is_some()
+    }
+
+    /// Returns `true` if it takes keys that nobody has.
+    pub(super) fn takes(&self) -> bool {
+        matches!(self.work, Work::Take(_))
+    }
+
+    /// Returns `true` if it was withdrawn before it took anything: it is nobody's any more.
+    pub(super) fn is_untaken(&self) -> bool {
+        self.withdrawn && self.takes() && !self.may_be_done
+    }
+
+    /// Returns `true` if one of both would change what the other has read in the same batch.
+    pub(super) fn disturbs(&self, other: &Self) -> bool {
+        (self.takes() || other.takes()) && self.entry.meets(&other.entry)
+    }
+
+    // ----- what is read ---------------------------------------------------------------------
+
+    /// The key of this number holds `value`.
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "what is no text of the key is a refusal"
+    )]
+    pub(super) fn read(&mut self, number: u8, value: Value<'_>) {
+        let bit = 1 << number;
+        match value {
+            Value::Null => self.seen.missing |= bit,
+            Value::Bulk(text) if self.inspects() => {
+                self.seen.ours |= bit;
+                self.shown = Some(text.to_vec());
+            }
+            Value::Bulk(text) if text == self.entry.token().as_bytes() => self.seen.ours |= bit,
+            Value::Bulk(_) => self.seen.foreign |= bit,
+            _ if !self.inspects() && is_of("WRONGTYPE", value) => self.seen.foreign |= bit,
+            _ => self.refused(Reply::of(value)),
+        }
+    }
+
+    /// Returns `true` if it tells of any token, and of a key of another type by the error of the server.
+    fn inspects(&self) -> bool {
+        matches!(self.work, Work::Inspect { .. })
+    }
+
+    /// This is left of the key of this number.
+    pub(super) fn left(&mut self, number: u8, value: Value<'_>) {
+        let Some(left) = value.as_integer() else {
+            return self.refused(Reply::of(value));
+        };
+        let bit = 1 << number;
+        match left {
+            -1 => self.ends(FOREVER),
+            ..=-2 => {
+                self.seen.ours &= !bit;
+                self.seen.missing |= bit;
+            }
+            left => {
+                self.ends(left);
+                if let Work::Extend(life) | Work::Take(life) = self.work
+                    && i128::from(left) < life.as_millis() as i128
+                {
+                    self.seen.short |= bit;
+                }
+            }
+        }
+    }
+
+    fn ends(&mut self, left: i64) {
+        let above = left.saturating_add(1);
+        self.seen.above = match self.seen.above {
+            0 => above,
+            known => known.min(above),
+        };
+    }
+
+    /// Whether the user may write was asked by a command that is wrong: a complaint about that is a yes.
+    pub(super) fn may_write(&mut self, value: Value<'_>) {
+        if !is_of("ERR", value) {
+            self.refused(Reply::of(value));
+        }
+    }
+
+    // ----- what is written ------------------------------------------------------------------
+
+    /// Returns `true` if what was read is its answer already, or it was refused: it writes nothing.
+    ///
+    /// That a key is missing settles no release: what was read may be older than a `SET` that this node
+    /// postpones. A command that writes stands behind that one.
+    pub(super) fn is_answered(&self) -> bool {
+        let Seen {
+            missing, foreign, ..
+        } = self.seen;
+        self.is_refused()
+            || match self.work {
+                Work::Take(_) => foreign != 0,
+                Work::Release => self.to_delete() == 0,
+                Work::Extend(_) => (missing | foreign) != 0,
+                Work::Probe => true,
+                Work::Confirm | Work::Inspect { .. } => false,
+            }
+    }
+
+    fn to_delete(&self) -> u64 {
+        self.seen.ours | self.seen.missing
+    }
+
+    /// Hands its commands to `write`, each with the number of its key.
+    pub(super) fn steps(&self, mut write: impl FnMut(u8, Step)) {
+        for number in 0..self.entry.names().len() as u8 {
+            let bit = 1 << number;
+            match self.work {
+                Work::Take(life) if self.seen.missing & bit != 0 => {
+                    write(number, Step::Set(life));
+                }
+                Work::Release if self.to_delete() & bit != 0 => write(number, Step::Delete),
+                Work::Extend(life) | Work::Take(life) if self.seen.short & bit != 0 => {
+                    write(number, Step::Raise(life));
+                }
+                // It shows that nothing has changed since it was read.
+                Work::Extend(_) | Work::Take(_) => write(number, Step::Left),
+                Work::Confirm | Work::Inspect { .. } => {
+                    write(number, Step::Get);
+                    write(number, Step::Left);
+                }
+                Work::Release | Work::Probe => {}
+            }
+        }
+    }
+
+    /// The command `step` on the key of this number was answered by `value`.
+    pub(super) fn wrote(&mut self, number: u8, step: Step, value: Value<'_>) {
+        match step {
+            Step::Get => self.read(number, value),
+            Step::Left => self.left(number, value),
+            Step::Set(_) => self.was_set(number, Reply::of(value)),
+            Step::Delete | Step::Raise(_) => match value.as_integer() {
+                Some(1) => self.seen.done |= 1 << number,
+                Some(_) => {
+                    self.seen.ours &= !(1 << number);
+                    self.seen.missing |= 1 << number;
+                }
+                None => self.refused(Reply::of(value)),
+            },
+        }
+    }
+
+    /// A nil leaves it undone.
+    fn was_set(&mut self, number: u8, reply: Reply) {
+        if reply == Reply::Ok {
+            self.seen.done |= 1 << number;
+        } else if reply != Reply::Nil {
+            self.refused(reply);
+        }
+    }
+
+    /// Returns `true` if some of the keys that it takes were not there any more, for the first time: they ended
+    /// between the reading and the writing.
+    pub(super) fn is_to_repeat(&self) -> bool {
+        let is_lacking = self.seen.missing & !self.seen.done != 0;
+        self.takes() && is_lacking && !(self.is_refused() || self.withdrawn || self.repeated)
+    }
+
+    // ----- what is answered -----------------------------------------------------------------
+
+    /// Returns what a script would have answered.
+    pub(super) fn reply(&self) -> Reply {
+        let Seen {
+            missing,
+            foreign,
+            done,
+            above,
+            ..
+        } = self.seen;
+        let all = u64::MAX >> (64 - self.entry.names().len().clamp(1, 64));
+        let said = |yes: i64| match (foreign, missing) {
+            (0, 0) => yes,
+            (0, _) => 0,
+            _ => -1,
+        };
+        match (self.error, self.work) {
+            (None, Work::Take(_)) if !self.may_be_done => match foreign {
+                0 => Reply::Nil, // It was withdrawn.
+                _ => Reply::Integer(2 + i64::from(foreign.trailing_zeros())),
+            },
+            (None, Work::Take(_)) if foreign | missing & !done == 0 => Reply::Integer(1),
+            // It may have some of the keys. A refusal that is certain would owe them no release.
+            (_, Work::Take(_)) if self.may_be_done => Reply::Error(ServerError::from_line(b"ERR")),
+            (Some(Reply::Error(error)), _) => Reply::Error(error),
+            (Some(Reply::Forbidden(Forbidden::Key)), _) => Reply::Forbidden(Forbidden::Key),
+            (Some(Reply::Forbidden(_)), _) => Reply::Forbidden(Forbidden::Part),
+            (Some(_), _) => Reply::Other,
+            (None, Work::Take(_)) => Reply::Other,
+            (None, Work::Release) if done == all => Reply::Integer(1),
+            (None, Work::Release) if foreign != 0 => Reply::Integer(-1),
+            (None, Work::Release | Work::Probe) => Reply::Integer(0),
+            (None, Work::Extend(_)) => Reply::Integer(said(1)),
+            (None, Work::Confirm) => Reply::Integer(said(above.max(1))),
+            (None, Work::Inspect { .. }) => Reply::Pair(said(above.max(1)), 0),
+        }
+    }
+
+    /// Returns what the script of an inspection would have answered, in wire form.
+    pub(super) fn shown(&self) -> Option<Vec<u8>> {
+        let (text, Reply::Pair(above, _)) = (self.shown.as_ref()?, self.reply()) else {
+            return None;
+        };
+        let mut answer = Vec::new();
+        write::array(&mut answer, 3);
+        write::integer(&mut answer, above);
+        write::integer(&mut answer, 0);
+        write::bulk(&mut answer, text);
+        Some(answer)
+    }
+}
+
+/// Returns `true` if `value` is an error with this code, and not about a permission.
+fn is_of(code: &str, value: Value<'_>) -> bool {
+    matches!(Reply::of(value), Reply::Error(error) if error.code() == code)
+}

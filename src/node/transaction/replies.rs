@@ -1,0 +1,127 @@
+//! What the server says in a transaction, command by command.
+
+use crate::error::LinkError;
+use crate::node::phase::Trouble;
+use crate::node::reply::{Forbidden, Reply};
+use crate::resp::Value;
+
+use super::job::{Job, Step};
+use super::{BATCH_MAX, Expected, Transactions};
+
+impl Transactions {
+    /// The next of its commands was answered by `value`. Returns `true` if that was the last of a stage.
+    ///
+    /// # Errors
+    ///
+    /// Where the server stands in the transaction is not known any more.
+    #[cold]
+    #[inline(never)]
+    pub(in crate::node) fn heard(&mut self, value: Value<'_>) -> Result<bool, Trouble> {
+        let expected = self.expected.pop_front();
+        match expected.ok_or(Trouble::Link(LinkError::Protocol))? {
+            Expected::TryMulti => self.check("multi", value),
+            Expected::TryExec if matches!(value, Value::Null | Value::Array(_)) => {}
+            Expected::TryExec => self.check("exec", value),
+            Expected::Watch => self.check("watch", value),
+            Expected::Get(place, number) => {
+                self.note("get", value);
+                self.batch[place].read(number, value);
+            }
+            Expected::Left(place, number) => {
+                self.note("pttl", value);
+                self.batch[place].left(number, value);
+            }
+            Expected::TryWrite(place) => {
+                self.note("pexpire", value);
+                self.batch[place].may_write(value);
+            }
+            // It was accepted a moment ago. Whether what stood behind it was run now is not known.
+            Expected::Multi if Reply::of(value) != Reply::Ok => {
+                if self.batch.iter().any(|job| job.work.watches()) {
+                    return Err(Trouble::Link(LinkError::Protocol));
+                }
+                self.note("multi", value);
+                let reply = Reply::of(value);
+                self.batch.iter_mut().for_each(|job| job.refused(reply));
+            }
+            Expected::Multi => {}
+            Expected::Queued(place, step) => {
+                if !matches!(value, Value::Simple(b"QUEUED")) {
+                    let verb = match step {
+                        Step::Set(_) => "set",
+                        Step::Delete | Step::Raise(_) => "pexpire",
+                        Step::Get => "get",
+                        Step::Left => "pttl",
+                    };
+                    self.note(verb, value);
+                    self.batch[place].refused(Reply::of(value));
+                }
+            }
+            Expected::Exec => self.executed(value)?,
+        }
+        Ok(self.expected.is_empty())
+    }
+
+    /// Remembers that `verb` is forbidden, if `value` says so. The first that is counts.
+    fn note(&mut self, verb: &'static str, value: Value<'_>) {
+        if let Value::Error(_) = value
+            && Reply::of(value) == Reply::Forbidden(Forbidden::Command)
+            && !self.batch.iter().any(Job::is_refused)
+        {
+            self.forbidden = verb;
+        }
+    }
+
+    /// The command `verb`, which all that watch need, was answered by `value`.
+    fn check(&mut self, verb: &'static str, value: Value<'_>) {
+        let mut reply = Reply::of(value);
+        if reply == Reply::Ok {
+            return;
+        }
+        // An `EXEC` that is forbidden is an aborted one, by its code.
+        let says = |text: &[u8], line: &[u8]| line.windows(text.len()).any(|part| part == text);
+        if let Value::Error(line) = value
+            && line.starts_with(b"EXECABORT")
+            && says(b"permissions to run", line)
+        {
+            reply = Reply::Forbidden(Forbidden::Command);
+        }
+        if reply == Reply::Forbidden(Forbidden::Command) {
+            let known = self.batch.iter().any(Job::is_refused);
+            self.forbidden = if known { self.forbidden } else { verb };
+        }
+        for job in self.batch.iter_mut().filter(|job| job.work.watches()) {
+            job.refused(reply);
+        }
+    }
+
+    /// `EXEC` was answered by `value`: all was done, or nothing.
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "what no transaction is answered with ends the connection"
+    )]
+    fn executed(&mut self, value: Value<'_>) -> Result<(), Trouble> {
+        match value {
+            Value::Null => self.abort(),
+            Value::Array(items) if items.len() == self.steps.len() => {
+                for ((place, number, step), value) in self.steps.iter().zip(items.iter()) {
+                    self.batch[*place].may_be_done = true;
+                    self.batch[*place].wrote(*number, *step, value);
+                }
+                self.most = (2 * self.most).min(BATCH_MAX);
+            }
+            Value::Error(line) if line.starts_with(b"EXECABORT") => {
+                // What has a refusal of its own is refused, and the others are tried again.
+                if !self.batch.iter().any(Job::is_refused) {
+                    let reply = Reply::of(value);
+                    self.batch.iter_mut().for_each(|job| job.refused(reply));
+                }
+                self.abort();
+            }
+            // Without `MULTI` there was nothing to execute.
+            Value::Error(_) if self.batch.iter().all(Job::is_refused) => self.abort(),
+            _ => return Err(Trouble::Link(LinkError::Protocol)),
+        }
+        Ok(())
+    }
+}

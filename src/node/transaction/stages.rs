@@ -1,0 +1,173 @@
+//! The stages of a transaction: what is sent in each, and how one follows the other.
+
+use alloc::vec::Vec;
+
+use crate::node::command::millis;
+use crate::node::in_flight::Request;
+use crate::node::{Node, Work};
+use crate::resp::{argument, command, write};
+use crate::time::Instant;
+
+use super::job::{Job, Step};
+use super::{Expected, Stage};
+
+const MULTI: &[u8] = b"*1\r\n$5\r\nMULTI\r\n";
+const EXEC: &[u8] = b"*1\r\n$4\r\nEXEC\r\n";
+
+impl Node {
+    /// All commands of a stage are answered: goes on with the next.
+    #[cold]
+    #[inline(never)]
+    pub(in crate::node) fn continue_transaction(&mut self, now: Instant) {
+        let before = self.transactions.len();
+        if self.transactions.stage == Stage::Reading {
+            self.finish_answered();
+            self.execute(now);
+        } else {
+            self.finish_all();
+        }
+        for _ in self.transactions.len()..before {
+            self.in_flight.unreserve();
+        }
+        self.begin_transaction(now);
+    }
+
+    /// Begins to read for the next batch, if none is open.
+    pub(super) fn begin_transaction(&mut self, now: Instant) {
+        let busy = self.transactions.stage != Stage::Idle;
+        if busy || self.transactions.queue.is_empty() {
+            return;
+        }
+        self.transactions.begin();
+        self.transactions.stage = Stage::Reading;
+        let watched = |job: &Job| job.work.watches();
+        let batch = core::mem::take(&mut self.transactions.batch);
+        let keys = batch.iter().filter(|job| watched(job));
+        let keys: usize = keys.map(|job| job.entry.names().len()).sum();
+        if keys != 0 {
+            self.ask_in(now, Expected::TryMulti, |out| out.extend_from_slice(MULTI));
+            self.ask_in(now, Expected::TryExec, |out| out.extend_from_slice(EXEC));
+            self.ask_in(now, Expected::Watch, |out| {
+                write::array(out, 1 + keys);
+                argument(out, b"WATCH");
+                for job in batch.iter().filter(|job| watched(job)) {
+                    out.extend_from_slice(job.entry.key_arguments());
+                }
+            });
+            for (place, job) in batch.iter().enumerate().filter(|(_, job)| watched(job)) {
+                self.read_for(now, place, job);
+            }
+        }
+        self.transactions.batch = batch;
+        if keys == 0 {
+            self.execute(now);
+        }
+    }
+
+    fn read_for(&mut self, now: Instant, place: usize, job: &Job) {
+        for (number, name) in job.entry.names().enumerate() {
+            let number = number as u8;
+            self.ask_in(now, Expected::Get(place, number), |out| {
+                command(out, &[b"GET", name]);
+            });
+            if job.work != Work::Release {
+                self.ask_in(now, Expected::Left(place, number), |out| {
+                    command(out, &[b"PTTL", name]);
+                });
+            }
+            if job.work == Work::Probe || job.takes() {
+                self.ask_in(now, Expected::TryWrite(place), |out| {
+                    command(out, &[b"PEXPIRE", name, b"?"]);
+                });
+            }
+        }
+    }
+
+    /// Ends what needs not write, by what was read.
+    fn finish_answered(&mut self) {
+        let there = &mut self.transactions;
+        let mut watching = there.batch.iter().filter(|job| job.work.watches());
+        if 1 < watching.clone().count() && watching.all(Job::is_refused) {
+            // It may be about one key of many: each is asked for alone.
+            let mut batch = core::mem::take(&mut there.batch);
+            there.most = 1;
+            while let Some(job) = batch.pop() {
+                if !job.withdrawn {
+                    let job = Job::new(job.request, job.entry, job.work);
+                    there.queue.push_front(job);
+                }
+            }
+            return;
+        }
+        for job in core::mem::take(&mut there.batch) {
+            match job.is_answered() {
+                _ if job.is_untaken() => {}
+                true => there.finish(job),
+                false => there.batch.push(job),
+            }
+        }
+    }
+
+    /// Writes what the batch is to change, in one piece.
+    fn execute(&mut self, now: Instant) {
+        if self.transactions.batch.is_empty() {
+            self.transactions.stage = Stage::Idle;
+            return;
+        }
+        self.transactions.stage = Stage::Writing;
+        let batch = core::mem::take(&mut self.transactions.batch);
+        let mut steps = core::mem::take(&mut self.transactions.steps);
+        steps.clear();
+        let watched = |job: &Job| job.work == Work::Inspect { watched: true };
+        if batch.iter().any(watched) {
+            self.register(now); // All that is read until `EXEC`.
+        }
+        self.ask_in(now, Expected::Multi, |out| out.extend_from_slice(MULTI));
+        for (place, job) in batch.iter().enumerate() {
+            job.steps(|number, step| steps.push((place, number, step)));
+        }
+        for (place, number, step) in &steps {
+            let name = batch[*place].entry.names().nth(usize::from(*number));
+            let name = name.unwrap_or_default();
+            let token = batch[*place].entry.token();
+            self.ask_in(now, Expected::Queued(*place, *step), |out| match step {
+                Step::Set(life) => {
+                    let (token, life) = (token.as_bytes(), millis(*life));
+                    command(out, &[b"SET", name, token, b"NX", b"PX", life.as_bytes()]);
+                }
+                Step::Delete => command(out, &[b"PEXPIRE", name, b"-1"]),
+                Step::Raise(life) => command(out, &[b"PEXPIRE", name, millis(*life).as_bytes()]),
+                Step::Get => command(out, &[b"GET", name]),
+                Step::Left => command(out, &[b"PTTL", name]),
+            });
+        }
+        self.ask_in(now, Expected::Exec, |out| out.extend_from_slice(EXEC));
+        (self.transactions.batch, self.transactions.steps) = (batch, steps);
+    }
+
+    /// The last stage is over: what is left of the batch is done. A lock of which some keys ended meanwhile is
+    /// taken once more.
+    fn finish_all(&mut self) {
+        let there = &mut self.transactions;
+        let batch = core::mem::take(&mut there.batch).into_iter();
+        let (again, done): (Vec<_>, Vec<_>) = batch.partition(Job::is_to_repeat);
+        for mut job in again.into_iter().rev() {
+            job.again();
+            job.repeated = true;
+            there.queue.push_front(job);
+        }
+        done.into_iter().for_each(|job| there.finish(job));
+        there.stage = Stage::Idle;
+    }
+
+    /// Puts a command of the transaction that is open, which `write` writes, into the out buffer.
+    fn ask_in(&mut self, now: Instant, expected: Expected, write: impl FnOnce(&mut Vec<u8>)) {
+        if !self.batch.is_empty() {
+            self.write_batch(now);
+        }
+        let start = self.outbox.push_with(write);
+        let len = self.outbox.len_from(start);
+        self.in_flight.push(Request::Transaction, now, start, len);
+        self.transactions.expected.push_back(expected);
+    }
+}

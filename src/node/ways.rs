@@ -1,0 +1,315 @@
+//! The ways of one node to release a lock without a script, found by what it answers.
+//!
+//! A node that refuses to run a script (the user may not, or the server knows no such command) is asked
+//! without scripts from then on. One that has loaded them again in a later handshake is asked by scripts.
+//!
+//! All ways are tried at once on a token that no key has, before the first `SET` of a connection. The first
+//! that the node knows and permits is used for all that follows; what was found is remembered for what is
+//! owed when the connection is gone. No version is looked at: one who answers in place of a server may know
+//! less than that one does.
+//!
+//! | answer to a way | means |
+//! | --- | --- |
+//! | what the command answers | it may be used |
+//! | it is unknown, or forbidden to the user | it may not |
+//! | any other refusal | it passes: it is tried with the next `SET` |
+//!
+//! # Guarantees
+//!
+//! * No `SET` goes over a connection on which no way to release was shown to be permitted.
+//! * What is owed is tried by one way after the other, also where the node has refused all of them; then by
+//!   scripts again, unless the configuration forbids that.
+//! * Where scripts are run nothing of this is asked.
+//!
+//! # Not here
+//!
+//! Nodes that are asked by scripts: see [`permission`](super::permission).
+
+use crate::entry::Entry;
+use crate::error::Unusable;
+use crate::keys::ClaimKey;
+use crate::time::Instant;
+
+use super::permission::Shown;
+use super::reply::{Forbidden, Reply};
+use super::transaction::Work;
+use super::{Dialect, Node, Request};
+
+/// In the order in which they are tried.
+const ORDER: [Dialect; 4] = [
+    Dialect::DelIfEq,
+    Dialect::DelEx,
+    Dialect::SetIfEq,
+    Dialect::Watch,
+];
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(super) struct Ways {
+    /// Scripts are not used at present.
+    pub(super) on: bool,
+    /// They never are, by the configuration.
+    pub(super) never: bool,
+    /// The command that was refused when a script was to be run.
+    script_verb: &'static str,
+    /// The place of the way that is used, or tried next.
+    place: usize,
+    /// Which are unknown to the node, or forbidden.
+    refused: [bool; ORDER.len()],
+}
+
+/// What follows from a way that was refused.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Refused {
+    /// It may be permitted at another time.
+    ForNow,
+    /// There is another way.
+    UseAnother,
+    /// There is none left, and this is missing.
+    NoneLeft(Unusable),
+}
+
+impl Ways {
+    pub(super) const fn new(never: bool) -> Self {
+        Self {
+            on: never,
+            never,
+            script_verb: Dialect::Text.verb(),
+            place: 0,
+            refused: [false; ORDER.len()],
+        }
+    }
+
+    fn way(&self) -> Dialect {
+        ORDER[self.place]
+    }
+
+    fn is_none_left(&self) -> bool {
+        !self.refused.contains(&false)
+    }
+
+    /// The node refuses `way`. The next that it has not refused is used; where there is none, the next in a
+    /// circle.
+    fn refuse(&mut self, way: Dialect) {
+        let Some(place) = ORDER.iter().position(|other| *other == way) else {
+            return;
+        };
+        self.refused[place] = true;
+        if self.place == place || self.refused[self.place] {
+            let behind = (1..=ORDER.len()).map(|step| (place + step) % ORDER.len());
+            let next = behind.clone().find(|place| !self.refused[*place]);
+            self.place = next.unwrap_or((place + 1) % ORDER.len());
+        }
+    }
+
+    /// The node permits `way`, which is `used` from now on, unless a better one is.
+    fn permit(&mut self, way: Dialect, used: bool) {
+        if let Some(place) = ORDER.iter().position(|other| *other == way) {
+            self.refused[place] = false;
+            if used || place < self.place {
+                self.place = place;
+            }
+        }
+    }
+}
+
+impl Node {
+    /// Returns `true` if it is not asked to run scripts.
+    #[inline]
+    pub(crate) fn is_without_scripts(&self) -> bool {
+        self.ways.on
+    }
+
+    /// It has refused `verb`, which runs scripts: nothing is asked by scripts from now on.
+    ///
+    /// # Errors
+    ///
+    /// Its guard needs scripts.
+    #[cold]
+    pub(crate) fn scripts_refused(&mut self, verb: &'static str) -> Result<(), Unusable> {
+        if self.guard.membership().is_some() {
+            return Err(Unusable::NeedsScripts);
+        }
+        if !self.ways.on {
+            self.ways = Ways {
+                on: true,
+                script_verb: verb,
+                ..Ways::new(false)
+            };
+            self.native_refused = false;
+            self.permissions.shown = Shown::Nothing;
+            self.choose_way();
+        }
+        Ok(())
+    }
+
+    /// Scripts are run again, or are worth another try.
+    #[cold]
+    pub(super) fn use_scripts(&mut self) {
+        if self.ways.never || !self.ways.on {
+            return;
+        }
+        self.ways.on = false;
+        self.permissions.shown = Shown::Nothing;
+        if let Some(server) = self.phase.server_mut() {
+            server.identity.native_release = server.identity.native_by_version;
+        }
+    }
+
+    /// It is about to be asked again: by scripts, where it has refused all other ways.
+    #[cold]
+    pub(crate) fn reconsider_scripts(&mut self) {
+        if self.ways.is_none_left() {
+            self.use_scripts();
+        }
+    }
+
+    /// Returns what the user needs for what was refused in a transaction: a script would do instead, unless
+    /// the configuration forbids it.
+    #[cold]
+    pub(super) fn verb_of_transaction(&self) -> &'static str {
+        match self.transactions.forbidden() {
+            "watch" | "multi" | "exec" if !self.ways.never => self.ways.script_verb,
+            verb => verb,
+        }
+    }
+
+    /// The server has answered `HELLO`: locks are released in the way that was found before.
+    pub(super) fn choose_way(&mut self) {
+        if let (true, Some(server)) = (self.ways.on, self.phase.server_mut()) {
+            server.identity.native_release = Some(self.ways.way());
+        }
+    }
+
+    /// Asks in which ways a lock could be released, with the token of `entry`, which no key has yet: there
+    /// is nothing to delete. The answers come in their order, but that of a transaction at any time.
+    pub(crate) fn try_ways(&mut self, now: Instant, claim: ClaimKey, entry: &Entry) {
+        for way in ORDER {
+            if way == Dialect::Watch {
+                let request = Request::Probe { claim, way };
+                self.transact(now, request, entry, Work::Probe);
+            } else {
+                self.ask_native(now, claim, entry, way);
+            }
+        }
+    }
+
+    /// Returns the command of a release in this `dialect` for which the user needs a permission.
+    #[cold]
+    pub(crate) fn verb_of_release(&self, dialect: Dialect) -> &'static str {
+        match dialect == Dialect::Watch {
+            true => self.verb_of_transaction(),
+            false => dialect.verb(),
+        }
+    }
+
+    /// It has answered that `way` may be used. Returns `true` if that is news: there was none.
+    pub(crate) fn way_permitted(&mut self, way: Dialect) -> bool {
+        let is_news = !self.may_release();
+        self.ways.permit(way, is_news);
+        self.choose_way();
+        self.native_permitted();
+        is_news
+    }
+
+    /// It has answered `way` by `reply`, which is an error. What was shown before does not hold any more.
+    pub(crate) fn way_refused(&mut self, way: Dialect, reply: Reply) -> Refused {
+        if !is_final(way, reply) {
+            return Refused::ForNow;
+        }
+        let command = match self.ways.never {
+            true => self.verb_of_release(way),
+            false => self.ways.script_verb,
+        };
+        if self.ways.way() == way {
+            self.permissions.shown = Shown::Nothing;
+        }
+        self.ways.refuse(way);
+        self.choose_way();
+        match self.ways.is_none_left() {
+            true => Refused::NoneLeft(Unusable::Permission { command }),
+            false => Refused::UseAnother,
+        }
+    }
+}
+
+/// Returns `true` if a node that refuses `way` so does not know it, or forbids it to the user.
+fn is_final(way: Dialect, reply: Reply) -> bool {
+    match reply {
+        Reply::Forbidden(Forbidden::Command | Forbidden::Part) => true,
+        // An option that a server does not know is a syntax error, which has no code of its own.
+        Reply::Error(error) => way == Dialect::SetIfEq && error.code() == "ERR",
+        Reply::Forbidden(Forbidden::Key | Forbidden::Within)
+        | Reply::Ok
+        | Reply::Nil
+        | Reply::Integer(_)
+        | Reply::Pair(..)
+        | Reply::Fenced { .. }
+        | Reply::Other => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_way_after_the_other_is_used() {
+        let mut ways = Ways::new(true);
+        for (place, way) in ORDER.into_iter().enumerate() {
+            assert_eq!(ways.way(), way);
+            assert!(!ways.is_none_left());
+            ways.refuse(way);
+            // A second refusal, of one who has asked at the same time, changes nothing.
+            ways.refuse(way);
+            let next = ORDER[(place + 1) % ORDER.len()];
+            if place + 1 < ORDER.len() {
+                assert_eq!(ways.way(), next);
+            }
+        }
+        assert!(ways.is_none_left());
+        // What is owed goes round in a circle meanwhile.
+        let first = ways.way();
+        ways.refuse(first);
+        assert_ne!(ways.way(), first);
+    }
+
+    #[test]
+    fn a_way_that_is_permitted_is_used() {
+        let mut ways = Ways::new(true);
+        ways.refuse(Dialect::DelIfEq);
+        ways.permit(Dialect::Watch, true);
+        assert_eq!(ways.way(), Dialect::Watch);
+        ways.refuse(Dialect::DelEx);
+        assert_eq!(ways.way(), Dialect::Watch);
+        // A better one is preferred, and a worse one is not.
+        ways.permit(Dialect::SetIfEq, false);
+        assert_eq!(ways.way(), Dialect::SetIfEq);
+        ways.permit(Dialect::Watch, false);
+        assert_eq!(ways.way(), Dialect::SetIfEq);
+    }
+
+    #[test]
+    fn what_is_unknown_or_forbidden_is_refused_for_good_and_all_else_for_now() {
+        let of = |line: &str| Reply::of(crate::resp::Value::Error(line.as_bytes()));
+        for way in ORDER {
+            for (line, refused) in [
+                ("ERR unknown command 'DELIFEQ', with args beginning", true),
+                (
+                    "NOPERM User u has no permissions to run the 'x' command",
+                    true,
+                ),
+                ("NOPERM No permissions to access a key", false),
+                ("ERR syntax error", way == Dialect::SetIfEq),
+                ("BUSY Redis is busy running a script", false),
+                ("LOADING Redis is loading the dataset in memory", false),
+                (
+                    "EXECABORT Transaction discarded because of previous errors.",
+                    false,
+                ),
+            ] {
+                assert_eq!(is_final(way, of(line)), refused, "{way:?} {line}");
+            }
+        }
+    }
+}

@@ -1,0 +1,372 @@
+//! The spans and events of the feature `tracing`. [`manual::tracing`](crate::manual::tracing) has the table.
+//!
+//! An [`Operation`] is the span of one operation of a user, made by the face that begins it. A [`Tracer`]
+//! makes them, and turns the notices of the engine into events.
+//!
+//! # Guarantees
+//!
+//! * **A subscriber is code of a user**: it is called without the mutex of the engine, and by a thread that has
+//!   neither the wire nor the poll. The events of a shared handle come from its I/O thread, in the same way as
+//!   wakers are called: one that blocks delays the next events, and no call.
+//! * **Nothing is formatted, hashed or timed** when nobody listens.
+//! * **No token and no credential** is given to a subscriber, and no name of a resource unless that was asked
+//!   for.
+//!
+//! # Not here
+//!
+//! What is noticed: the engine's `notices`.
+
+mod outcome;
+#[cfg(all(test, feature = "embedded"))]
+mod tests;
+
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::task::Wake;
+use core::fmt;
+use core::future::{Future, poll_fn};
+use core::hash::BuildHasher;
+use core::pin::pin;
+use core::task::Waker;
+use core::time::Duration;
+use std::hash::RandomState;
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use tracing::dispatcher::{self, Dispatch};
+use tracing::level_filters::LevelFilter;
+use tracing::subscriber::NoSubscriber;
+use tracing::{Level, Span, debug_span, event, field};
+
+use crate::config::Config;
+use crate::driver::clock;
+use crate::engine::notices::{Notice, Queue};
+use crate::engine::{Engine, NodeId, Request};
+use crate::quorum::Lock;
+use crate::time::Instant;
+
+use outcome::Outcome;
+pub(crate) use outcome::{Dropped, Failure};
+
+/// The target of all spans and events.
+const TARGET: &str = "shearline";
+
+/// Makes the spans and events of one handle.
+#[derive(Debug)]
+pub(crate) struct Tracer(Arc<Outbox>);
+
+/// What the events of one handle need, and those that are still to be emitted.
+#[derive(Debug)]
+struct Outbox {
+    labels: Box<[Arc<str>]>,
+    shows_names: bool,
+    /// The subscriber of the thread that has built the handle, if it had one.
+    dispatch: Option<Dispatch>,
+    queue: Mutex<Queue>,
+}
+
+/// The span of an operation of a user. It ends with an outcome; if it is dropped without one, the operation was
+/// cancelled.
+#[derive(Debug)]
+pub(crate) struct Operation {
+    span: Span,
+    since: Instant,
+    is_open: bool,
+}
+
+/// How many attempts an acquisition has made, for the thread or task that waits for it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Attempts(u32);
+
+/// A resource, as spans and events show it.
+enum Shown<'a> {
+    Name(&'a [u8]),
+    Hash(&'a [u8]),
+}
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        static KEYS: OnceLock<RandomState> = OnceLock::new();
+        match self {
+            Self::Name(name) => name.escape_ascii().fmt(f),
+            Self::Hash(name) => {
+                let hash = KEYS.get_or_init(RandomState::new).hash_one(name);
+                write!(f, "{hash:016x}")
+            }
+        }
+    }
+}
+
+/// Has `engine` look at its nodes, if somebody listens.
+pub(crate) fn look(engine: &mut Engine, now: Instant) {
+    if LevelFilter::INFO <= LevelFilter::current() {
+        engine.look(now);
+    }
+}
+
+impl Tracer {
+    pub(crate) fn new(config: &Config) -> Self {
+        let dispatch = dispatcher::get_default(Dispatch::clone);
+        let labels = config.nodes().iter().map(|node| Arc::clone(node.label()));
+        Self(Arc::new(Outbox {
+            labels: labels.collect(),
+            shows_names: config.trace_resources(),
+            dispatch: Some(dispatch).filter(|dispatch| !dispatch.is::<NoSubscriber>()),
+            queue: Mutex::default(),
+        }))
+    }
+
+    // ----- operations -----------------------------------------------------------------------
+
+    pub(crate) fn acquire(&self, request: &Request<'_>) -> Operation {
+        let names = request.resources();
+        Operation::new(debug_span!(
+            target: TARGET,
+            "acquire",
+            resource = names.first().map(|name| field::display(self.0.shown(name))),
+            resources = names.len() as u64,
+            ttl_ms = millis(request.options.ttl()),
+            outcome = field::Empty,
+            granted = field::Empty,
+            attempts = field::Empty,
+            elapsed_us = field::Empty,
+        ))
+    }
+
+    pub(crate) fn extend(&self, lock: &Lock, ttl: Duration) -> Operation {
+        Operation::new(debug_span!(
+            target: TARGET,
+            "extend",
+            resource = %self.0.shown(lock.resource()),
+            ttl_ms = millis(ttl),
+            outcome = field::Empty,
+            granted = field::Empty,
+            elapsed_us = field::Empty,
+        ))
+    }
+
+    pub(crate) fn confirm(&self, lock: &Lock) -> Operation {
+        Operation::new(debug_span!(
+            target: TARGET,
+            "confirm",
+            resource = %self.0.shown(lock.resource()),
+            outcome = field::Empty,
+            granted = field::Empty,
+            elapsed_us = field::Empty,
+        ))
+    }
+
+    pub(crate) fn release(&self, lock: &Lock) -> Operation {
+        Operation::new(debug_span!(
+            target: TARGET,
+            "release",
+            resource = %self.0.shown(lock.resource()),
+            outcome = field::Empty,
+            deleted = field::Empty,
+            elapsed_us = field::Empty,
+        ))
+    }
+
+    pub(crate) fn inspect(&self, resource: &[u8]) -> Operation {
+        Operation::new(debug_span!(
+            target: TARGET,
+            "inspect",
+            resource = %self.0.shown(resource),
+            outcome = field::Empty,
+            elapsed_us = field::Empty,
+        ))
+    }
+
+    pub(crate) fn reinit(&self) -> Operation {
+        Operation::new(debug_span!(
+            target: TARGET,
+            "reinit",
+            outcome = field::Empty,
+            elapsed_us = field::Empty,
+        ))
+    }
+
+    // ----- events ---------------------------------------------------------------------------
+
+    /// Takes the notices of `engine`. Returns what emits them, if there are any: that calls the subscriber.
+    pub(crate) fn collect(&self, engine: &mut Engine) -> Option<Waker> {
+        let notices = engine.notices();
+        if notices.is_empty() {
+            return None;
+        }
+        self.0.lock().append(notices);
+        Some(Waker::from(Arc::clone(&self.0)))
+    }
+
+    /// Emits the notices of `engine` on this thread.
+    pub(crate) fn emit(&self, engine: &mut Engine) {
+        if !engine.notices().is_empty() {
+            self.0.emit(core::mem::take(engine.notices()));
+        }
+    }
+}
+
+impl Wake for Outbox {
+    fn wake(self: Arc<Self>) {
+        let notices = core::mem::take(&mut *self.lock());
+        match &self.dispatch {
+            Some(dispatch) => dispatcher::with_default(dispatch, || self.emit(notices)),
+            None => self.emit(notices),
+        }
+    }
+}
+
+impl Outbox {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn shown<'a>(&self, name: &'a [u8]) -> Shown<'a> {
+        match self.shows_names {
+            true => Shown::Name(name),
+            false => Shown::Hash(name),
+        }
+    }
+
+    fn label(&self, node: NodeId) -> &str {
+        self.labels.get(node.index()).map_or("", |label| label)
+    }
+
+    fn emit(&self, mut notices: Queue) {
+        while let Some(notice) = notices.pop() {
+            self.emit_one(&notice);
+        }
+        if notices.dropped != 0 {
+            event!(name: "dropped", target: TARGET, Level::WARN, events = notices.dropped,
+                "the subscriber was too slow, so events were dropped");
+        }
+    }
+
+    fn emit_one(&self, notice: &Notice) {
+        match notice {
+            Notice::Restart(node) => {
+                event!(name: "restart", target: TARGET, Level::INFO, node = self.label(*node),
+                    "another process answers as the node: it has restarted");
+            }
+            Notice::Quarantine(node, left) => {
+                event!(name: "quarantine", target: TARGET, Level::INFO, node = self.label(*node),
+                    left_ms = millis(*left),
+                    "the answers of the node do not count: it may have forgotten locks");
+            }
+            Notice::QuarantineEnd(node) => {
+                event!(name: "quarantine_end", target: TARGET, Level::INFO, node = self.label(*node),
+                    "the answers of the node count again");
+            }
+            Notice::ClockStep(node, steps) => {
+                event!(name: "clock_step", target: TARGET, Level::WARN, node = self.label(*node),
+                    steps = *steps,
+                    "the clock of the node was stepped: its keys may have ended early");
+            }
+            Notice::Debt(node, owed) => {
+                event!(name: "debt", target: TARGET, Level::WARN, node = self.label(*node),
+                    owed = *owed as u64,
+                    "the node is owed releases that could not be sent");
+            }
+            Notice::DebtPaid(node) => {
+                event!(name: "debt_paid", target: TARGET, Level::INFO, node = self.label(*node),
+                    "the node is owed no release any more");
+            }
+            Notice::Loss(name) => {
+                let resource = name.as_deref().map(|name| field::display(self.shown(name)));
+                event!(name: "loss", target: TARGET, Level::WARN, resource,
+                    "a lock that was held is lost");
+            }
+        }
+    }
+}
+
+impl Operation {
+    fn new(span: Span) -> Self {
+        let is_open = !span.is_disabled();
+        let since = match is_open {
+            true => clock::now(),
+            false => Instant::ZERO,
+        };
+        Self {
+            span,
+            since,
+            is_open,
+        }
+    }
+
+    /// Does `part` of the operation inside of the span.
+    pub(crate) fn enter<T>(&self, part: impl FnOnce() -> T) -> T {
+        self.span.in_scope(part)
+    }
+
+    /// Does `part` of the operation, inside of the span each time that it is polled.
+    pub(crate) async fn drive<F: Future>(&self, part: F) -> F::Output {
+        let mut part = pin!(part);
+        poll_fn(|context| self.enter(|| part.as_mut().poll(context))).await
+    }
+
+    /// Does the rest of the operation, which returns its outcome, inside of the span.
+    pub(crate) fn run<T: Outcome>(mut self, rest: impl FnOnce(&Self) -> T) -> T {
+        let outcome = self.span.in_scope(|| rest(&self));
+        if self.is_open {
+            self.end(outcome.word(), |span| outcome.record(span));
+        }
+        outcome
+    }
+
+    /// Ends the operation, which could not begin, with `error`.
+    pub(crate) fn fail<E: Failure>(mut self, error: E) -> E {
+        if self.is_open {
+            self.end(error.word(), |_| {});
+        }
+        error
+    }
+
+    /// Says how many nodes have the lock, which was extended or confirmed.
+    pub(crate) fn has(&self, lock: &Lock) {
+        if self.is_open {
+            self.span.record("granted", lock.voters().len() as u64);
+        }
+    }
+
+    /// Says how many attempts there were.
+    pub(crate) fn made(&self, attempts: Attempts) {
+        if self.is_open {
+            self.span.record("attempts", attempts.0);
+        }
+    }
+
+    fn end(&mut self, outcome: &'static str, more: impl FnOnce(&Span)) {
+        self.is_open = false;
+        let elapsed = clock::now().saturating_since(self.since);
+        more(&self.span);
+        self.span.record("outcome", outcome);
+        self.span.record("elapsed_us", micros(elapsed));
+    }
+}
+
+impl Drop for Operation {
+    fn drop(&mut self) {
+        if self.is_open {
+            self.end("cancelled", |_| {});
+        }
+    }
+}
+
+impl Attempts {
+    pub(crate) const fn new() -> Self {
+        Self(0)
+    }
+
+    /// Returns those of the acquisition whose outcome `engine` has told last.
+    pub(crate) fn of(engine: &Engine) -> Self {
+        Self(engine.attempts())
+    }
+}
+
+fn millis(span: Duration) -> u64 {
+    span.as_millis().try_into().unwrap_or(u64::MAX)
+}
+
+fn micros(span: Duration) -> u64 {
+    span.as_micros().try_into().unwrap_or(u64::MAX)
+}

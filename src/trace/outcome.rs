@@ -1,0 +1,161 @@
+//! The word for each outcome of an operation, and what else its span shows of it.
+
+use tracing::Span;
+
+use crate::engine::inspection::{InspectError, Inspection};
+use crate::error::{
+    ConfirmError, ExtendError, LockError, ReinitError, Released, Report, UnlockError,
+};
+use crate::quorum::Lock;
+use crate::shared::LockGuard;
+
+/// The outcome of an operation.
+pub(crate) trait Outcome {
+    fn word(&self) -> &'static str;
+
+    fn record(&self, span: &Span);
+}
+
+/// The outcome of a guard that was dropped: nobody waits for answers.
+#[derive(Debug)]
+pub(crate) struct Dropped;
+
+impl Outcome for Dropped {
+    fn word(&self) -> &'static str {
+        "dropped"
+    }
+
+    fn record(&self, _: &Span) {}
+}
+
+/// What an operation returns.
+pub(crate) trait Success {
+    fn record(&self, _: &Span) {}
+}
+
+/// Why it returns nothing.
+pub(crate) trait Failure {
+    fn word(&self) -> &'static str;
+
+    /// Returns what each node said, if nodes were asked.
+    fn report(&self) -> Option<&Report>;
+}
+
+impl<T: Success, E: Failure> Outcome for Result<T, E> {
+    fn word(&self) -> &'static str {
+        self.as_ref().err().map_or("ok", E::word)
+    }
+
+    fn record(&self, span: &Span) {
+        match self {
+            Ok(success) => success.record(span),
+            Err(failure) => {
+                if let Some(report) = failure.report() {
+                    span.record("granted", report.granted() as u64);
+                    span.record("attempts", report.tries());
+                }
+            }
+        }
+    }
+}
+
+impl Success for Lock {
+    fn record(&self, span: &Span) {
+        span.record("granted", self.voters().len() as u64);
+    }
+}
+
+impl Success for LockGuard {
+    fn record(&self, span: &Span) {
+        self.lock().record(span);
+    }
+}
+
+impl Success for Released {
+    fn record(&self, span: &Span) {
+        span.record("deleted", self.deleted);
+    }
+}
+
+impl Success for Inspection {}
+
+impl Success for () {}
+
+/// The words: behind `;` of the variants with a report.
+macro_rules! words {
+    ($($error:ident { $($plain:pat => $word:literal,)* ; $($reported:ident => $said:literal,)* })*) => {$(
+        impl Failure for $error {
+            fn word(&self) -> &'static str {
+                match self {
+                    $($plain => $word,)*
+                    $(Self::$reported(_) => $said,)*
+                }
+            }
+
+            fn report(&self) -> Option<&Report> {
+                match self {
+                    $($plain => None,)*
+                    $(Self::$reported(report) => Some(report),)*
+                }
+            }
+        }
+    )*};
+}
+
+words! {
+    LockError {
+        Self::Invalid(_) => "invalid",
+        Self::Saturated => "saturated",
+        Self::Forked => "forked",
+        Self::Closed => "closed",
+        ;
+        Held => "held",
+        NoQuorum => "no_quorum",
+        TooSlow => "too_slow",
+        OtherCluster => "other_cluster",
+    }
+    ExtendError {
+        Self::Expired => "expired",
+        Self::Limit => "limit",
+        Self::Invalid(_) => "invalid",
+        Self::Saturated => "saturated",
+        Self::Forked => "forked",
+        Self::Closed => "closed",
+        ;
+        Lost => "lost",
+        Unconfirmed => "unconfirmed",
+    }
+    ConfirmError {
+        Self::Expired => "expired",
+        Self::Saturated => "saturated",
+        Self::Forked => "forked",
+        Self::Closed => "closed",
+        ;
+        Lost => "lost",
+        Unconfirmed => "unconfirmed",
+    }
+    UnlockError {
+        Self::Forked => "forked",
+        Self::Closed => "closed",
+        ;
+        NotHeld => "not_held",
+        Unconfirmed => "unconfirmed",
+    }
+    InspectError {
+        Self::Invalid(_) => "invalid",
+        Self::Saturated => "saturated",
+        Self::Forked => "forked",
+        Self::Closed => "closed",
+        ;
+        NoQuorum => "no_quorum",
+    }
+    ReinitError {
+        Self::NotStrict => "not_strict",
+        Self::Saturated => "saturated",
+        Self::Forked => "forked",
+        Self::Closed => "closed",
+        ;
+        Unready => "unready",
+        Incomplete => "incomplete",
+    }
+}

@@ -1,0 +1,173 @@
+//! The configuration file.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
+
+use tempfile::TempDir;
+
+use super::json::Json;
+use super::{command, over, shearline, told};
+use crate::canary::{CANARY, Secrets};
+use crate::servers::{self, Options};
+
+/// A directory with files that only their owner may read.
+struct Files(TempDir);
+
+impl Files {
+    fn new() -> Self {
+        Self(tempfile::tempdir().expect("a directory"))
+    }
+
+    fn write(&self, name: &str, text: &str, mode: u32) -> PathBuf {
+        let path = self.0.path().join(name);
+        fs::write(&path, text).expect("a file");
+        fs::set_permissions(&path, Permissions::from_mode(mode)).expect("it is ours");
+        path
+    }
+}
+
+#[test]
+fn a_file_names_the_nodes_and_what_else_an_option_says() {
+    let (cluster, files) = (servers::three(), Files::new());
+    let urls: Vec<String> = cluster
+        .urls()
+        .iter()
+        .map(|url| format!("{url:?}"))
+        .collect();
+    let text = format!(
+        "# For all jobs of this host.\nnodes = [{}]\nguard = \"off\"\nttl = 50\nmax-ttl = \"1h\"\n\
+         owner = 'file'\n",
+        urls.join(", ")
+    );
+    let file = files.write("shearline.toml", &text, 0o600);
+    let taken = command(&[], ["lock", "report", "--json", "--config"]);
+    let taken = told({
+        let mut taken = taken;
+        taken.arg(&file);
+        taken
+    })
+    .object();
+    assert_eq!(taken.number("ttl_ms"), 50_000);
+    let mut looking = command(&[], ["status", "report", "--json"]);
+    looking.env("SHEARLINE_CONFIG", &file);
+    assert_eq!(told(looking).object().text("holder.owner"), "file");
+
+    // What is typed comes before the file.
+    let mut extending = command(
+        &[],
+        ["extend", taken.text("lock"), "--json", "--ttl", "70s"],
+    );
+    extending.env("SHEARLINE_CONFIG", &file);
+    assert_eq!(told(extending).object().number("ttl_ms"), 70_000);
+    // Commands ignore what they have no option for.
+    let mut pages = command(&[], ["man"]);
+    pages.env("SHEARLINE_CONFIG", &file);
+    told(pages).done();
+    let mut demo = command(&[], ["demo", "--seconds", "1", "--workers", "2"]);
+    demo.env("SHEARLINE_CONFIG", &file);
+    assert!(told(demo).done().contains("5 nodes in this process"));
+    // The environment comes before the file too.
+    let gone = ["redis://127.0.0.1:1".to_owned()];
+    let mut looking = command(&gone, ["status", "report"]);
+    looking.env("SHEARLINE_CONFIG", &file);
+    told(looking).failed(69);
+    let mut releasing = command(&[], ["unlock", taken.text("lock")]);
+    releasing.env("SHEARLINE_CONFIG", &file);
+    assert_eq!(told(releasing).done(), "");
+    cluster.assert_empty();
+}
+
+#[test]
+fn a_password_comes_from_a_file_of_its_own() {
+    let cluster = servers::Cluster::with(3, &Options::redis().password(CANARY));
+    let files = Files::new();
+    files.write("password", &format!("{CANARY}\n"), 0o600);
+    let urls: Vec<String> = cluster
+        .iter()
+        .map(|node| format!("{:?}", node.url_without()))
+        .collect();
+    let text = format!(
+        "nodes = [{}]\npassword-file = \"password\"\n",
+        urls.join(", ")
+    );
+    // There is no secret in it.
+    let file = files.write("shearline.toml", &text, 0o644);
+    let check = || {
+        let mut check = command(&[], ["check", "--guard", "off", "--config"]);
+        check.arg(&file);
+        told(check)
+    };
+    check().done();
+    files.write("password", &format!("{CANARY}\n"), 0o644);
+    let refused = check().failed(78);
+    assert!(refused.contains("every user can read it"), "{refused}");
+    Secrets::credentials().assert_not_in("a file that others can read", &refused);
+    fs::remove_file(files.0.path().join("password")).expect("it is there");
+    let refused = check().failed(78);
+    assert!(refused.contains("No such file"), "{refused}");
+}
+
+#[test]
+fn a_wrong_file_is_refused_and_nothing_is_done() {
+    let (cluster, files) = (servers::three(), Files::new());
+    let secret = format!("nodes = [\"redis://me:{CANARY}@127.0.0.1:1\"]\n");
+    for (text, mode, said) in [
+        (
+            "max_ttl = \"60s\"\n".to_owned(),
+            0o600,
+            "there is no setting \"max_ttl\"",
+        ),
+        (
+            "[nodes]\na = \"b\"\n".to_owned(),
+            0o600,
+            "nodes is not a text or a list of texts",
+        ),
+        (
+            "guard = \"none\"\n".to_owned(),
+            0o600,
+            "invalid value 'none' for '--guard",
+        ),
+        ("max-ttl = \"long\"\n".to_owned(), 0o600, "write it as 30s"),
+        ("guard = strict\n".to_owned(), 0o600, "shearline.toml: "),
+        (
+            "user = \"me\"\n".to_owned(),
+            0o600,
+            "user needs a password-file",
+        ),
+        (secret.clone(), 0o604, "every user can read it"),
+        (format!("{secret}{secret}"), 0o600, "shearline.toml: "),
+    ] {
+        let file = files.write("shearline.toml", &text, mode);
+        let mut taking = command(&cluster.urls(), ["lock", "report", "--guard=strict", "-n"]);
+        if text.starts_with("guard") {
+            taking = command(&cluster.urls(), ["lock", "report", "-n"]);
+        }
+        let error = told({
+            taking.arg("--config").arg(file);
+            taking
+        })
+        .failed(78);
+        assert!(error.contains(said), "{text}: {error}");
+        Secrets::credentials().assert_not_in("a wrong file", &error);
+    }
+    // The report and the object tell it too.
+    let line = "run report --report 1 --config /nowhere -- echo started";
+    let refused = over(&cluster.urls(), line);
+    let object = refused.object();
+    assert_eq!((refused.status, object.number("status")), (78, 78));
+    assert_eq!(
+        (object.text("outcome"), object.at("started")),
+        ("failed", &Json::Bool(false))
+    );
+    let refused = over(&cluster.urls(), "lock report --json --config /nowhere");
+    assert_eq!(refused.object().text("outcome"), "configuration");
+    let error = over(&cluster.urls(), "lock report --config /nowhere").failed(78);
+    assert!(error.contains("/nowhere: No such file"), "{error}");
+    // It is asked for help, not for a lock.
+    assert_eq!(
+        shearline(&cluster, "lock --help --config /nowhere").status,
+        0
+    );
+    cluster.assert_empty();
+}

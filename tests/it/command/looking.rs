@@ -1,0 +1,239 @@
+//! `status`, `watch`, `nodes`, `check` and `reinit`: what an operator sees and does.
+
+use std::io::{BufRead as _, BufReader};
+use std::os::unix::process::ExitStatusExt as _;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::json::Json;
+use super::{Going, command, fed, over, shearline};
+use crate::servers::{self, ClosedPort, Options};
+
+/// What a token of another client may be.
+const FOREIGN: &[u8] = b"\x01oreign-foreign-foreanother";
+pub(super) const MINUTE: Duration = Duration::from_secs(60);
+
+#[track_caller]
+pub(super) fn assert_narrow(text: &str) {
+    for line in text.lines() {
+        assert!(line.chars().count() <= 80, "{line:?}");
+        assert!(!line.contains(char::is_control), "{line:?}");
+    }
+}
+
+#[test]
+fn status_says_who_holds_a_lock_and_which_nodes_disagree() {
+    let cluster = servers::three();
+    let free = shearline(&cluster, "status report --guard off");
+    assert_eq!(free.status, 1);
+    assert!(free.out.starts_with("report  free\n"), "{free:?}");
+    let object = shearline(&cluster, "status report --guard off --json").object();
+    assert_eq!(
+        (object.text("state"), object.at("holder")),
+        ("free", &Json::Null)
+    );
+
+    let lock = shearline(&cluster, "lock report --trust --ttl 50s --owner billing-7").line();
+    let mut raw = cluster[0].raw();
+    raw.set_px(b"report", FOREIGN, MINUTE / 2);
+    let held = shearline(&cluster, "status report --guard off").done();
+    assert!(held.starts_with("report  held by billing-7, 4"), "{held}");
+    assert!(held.contains("s left, on 2 of 3 nodes\n"), "{held}");
+    let copy = format!(
+        "\n  {}  another token (no. 0) by another, 2",
+        address(&cluster[0])
+    );
+    assert!(held.contains(&copy), "{held}");
+    assert_narrow(&held);
+
+    let object = shearline(&cluster, "status report --guard off --json").object();
+    assert_eq!(
+        object.names(),
+        ["command", "holder", "nodes", "resource", "state", "version"]
+    );
+    assert_eq!(
+        (object.text("state"), object.text("holder.owner")),
+        ("held", "billing-7")
+    );
+    assert_eq!(object.number("holder.nodes"), 2);
+    assert!((1..50_000).contains(&object.number("holder.left_ms")));
+    assert_eq!(object.text("nodes.0.address"), address(&cluster[0]));
+    let found = (0..3).map(|node| object.text(&format!("nodes.{node}.found")).to_owned());
+    assert_eq!(found.collect::<Vec<_>>(), ["copy", "holder", "holder"]);
+    assert_eq!(object.text("nodes.0.owner"), "another");
+
+    // Two without an expiry.
+    for server in &cluster[1..] {
+        assert_eq!(server.raw().integer(&[b"PERSIST", b"report"]), 1);
+    }
+    let object = shearline(&cluster, "status report --guard off --json").object();
+    assert_eq!(object.at("holder.left_ms"), &Json::Null);
+    let held = shearline(&cluster, "status report --guard off").done();
+    assert!(
+        held.contains(" without an expiry, on 2 of 3 nodes\n"),
+        "{held}"
+    );
+
+    shearline(&cluster, &format!("unlock {lock} --trust")).done();
+    let split = shearline(&cluster, "status report --guard off");
+    assert_eq!(split.status, 1);
+    assert!(raw.del(b"report"));
+}
+
+fn address(server: &servers::Server) -> String {
+    server.address_for_clients().to_string()
+}
+
+#[test]
+fn status_does_not_guess() {
+    let cluster = servers::three();
+    let gone = [ClosedPort::new(), ClosedPort::new()];
+    let urls = [cluster.urls()[0].clone(), gone[0].url(), gone[1].url()];
+    let unknown = over(&urls, "status report --guard off").failed(69);
+    assert!(unknown.contains("too few nodes answered"), "{unknown}");
+    let unknown = over(&urls, "status report --guard off --json");
+    assert_eq!(
+        (unknown.status, unknown.object().text("outcome")),
+        (69, "no_quorum")
+    );
+    // Nodes that have just been started may have forgotten it.
+    let young = shearline(&cluster, "status report").failed(69);
+    assert!(young.contains("quarantined for "), "{young}");
+    assert!(young.contains("`--trust`"), "{young}");
+}
+
+#[test]
+fn watch_tells_each_change() {
+    let cluster = servers::three();
+    let child = command(&cluster.urls(), ["watch", "report", "--guard", "off"]).spawn();
+    let mut watching = Going(child.expect("the binary runs"));
+    let mut lines = BufReader::new(watching.0.stdout.take().expect("it is piped")).lines();
+    let mut until = |begin: &str| {
+        let line = lines.find(|line| line.as_ref().is_ok_and(|line| line.starts_with(begin)));
+        assert!(line.is_some(), "it goes on");
+    };
+    until("report  free");
+    let lock = shearline(&cluster, "lock report --trust --ttl 60s --owner me").line();
+    until("report  held by me, 5");
+    shearline(&cluster, &format!("unlock {lock} --trust")).done();
+    until("report  free");
+    kill_process(Pid::from_child(&watching.0), Signal::INT).expect("it is there");
+    let status = watching.0.wait().expect("it ends");
+    assert_eq!(status.signal(), Some(Signal::INT.as_raw()), "{status:?}");
+
+    let line = "watch report --guard off --count 1 --json";
+    let object = shearline(&cluster, line).object();
+    assert_eq!(
+        (object.text("command"), object.text("state")),
+        ("watch", "free")
+    );
+}
+
+#[test]
+fn nodes_and_check_say_who_would_vote_and_why_not() {
+    let cluster = servers::three();
+    let young = shearline(&cluster, "nodes");
+    assert_eq!(young.status, 69);
+    assert_eq!(
+        young
+            .out
+            .matches("it may have forgotten locks, and votes in")
+            .count(),
+        3
+    );
+    assert!(
+        young
+            .out
+            .ends_with("\n0 of 3 nodes would vote, 2 are needed: no lock can be taken now\n")
+    );
+    assert_narrow(&young.out);
+    let all = shearline(&cluster, "nodes --guard off").done();
+    assert_eq!(all.matches("  would vote; redis ").count(), 3, "{all}");
+    assert_eq!(all.matches("; round trip ").count(), 3, "{all}");
+    assert!(all.ends_with("\n3 of 3 nodes would vote, 2 are needed: locks can be taken\n"));
+    let good = "3 of 3 nodes would vote, 2 are needed: locks can be taken\n";
+    assert_eq!(shearline(&cluster, "check --guard off").done(), good);
+
+    // One is down: locks can be had, and monitoring tells.
+    let gone = [ClosedPort::new(), ClosedPort::new()];
+    let mut urls = cluster.urls();
+    urls[2] = gone[0].url();
+    over(&urls, "nodes --guard off").done();
+    let degraded = over(&urls, "check --guard off");
+    assert_eq!(degraded.status, 1);
+    assert!(
+        degraded
+            .out
+            .contains("would not vote: connection refused\n"),
+        "{degraded:?}"
+    );
+    assert_eq!(degraded.out.lines().count(), 2, "{degraded:?}");
+    urls[1] = gone[1].url();
+    for line in ["nodes --guard off --json", "check --guard off --json"] {
+        let bad = over(&urls, line);
+        assert_eq!(bad.status, 69);
+        let bad = bad.object();
+        assert_eq!(bad.at("can_lock"), &Json::Bool(false));
+        assert_eq!((bad.number("votes"), bad.number("needed")), (1, 2));
+        let votes = (0..3).map(|node| bad.at(&format!("nodes.{node}.votes")).clone());
+        assert_eq!(
+            votes.collect::<Vec<_>>(),
+            [true, false, false].map(Json::Bool)
+        );
+        assert_eq!(bad.text("nodes.1.reason"), "connection refused");
+        assert_eq!(bad.at("nodes.0.marked_ttl_ms"), &Json::Null);
+        assert_eq!(bad.text("nodes.0.run_id").len(), 40);
+    }
+    cluster.assert_empty();
+}
+
+#[test]
+fn a_password_that_is_missing_is_for_an_operator() {
+    let cluster = servers::Cluster::with(3, &Options::redis().password("swordfish"));
+    let urls: Vec<String> = cluster.iter().map(|server| server.url_without()).collect();
+    for line in ["lock report --trust", "status report", "unlock 00"] {
+        let said = over(&urls, line);
+        let status = if line.starts_with("unlock") { 64 } else { 78 };
+        said.failed(status);
+    }
+    let refused = over(&urls, "nodes");
+    assert_eq!(refused.status, 78);
+    let reason = "it wants a password; put credentials into the URL";
+    let in_one_line = refused.out.replace("\n    ", " ");
+    assert_eq!(in_one_line.matches(reason).count(), 3, "{in_one_line}");
+    assert_narrow(&refused.out);
+    assert_eq!(over(&urls, "check").status, 78);
+    cluster.assert_empty();
+}
+
+#[test]
+fn reinit_makes_a_new_cluster_and_nodes_show_it() {
+    let cluster = servers::three();
+    let urls = cluster.urls();
+    let asked = shearline(&cluster, "reinit").failed(64);
+    assert!(asked.contains("--yes"), "{asked}");
+    assert_eq!(fed(&cluster, "reinit", "y\n").status, 64); // Not a terminal.
+    cluster.assert_empty();
+
+    let done = over(&urls[..1], "reinit --yes --trust").done();
+    assert_eq!(done, "the cluster default now has 1 node\n");
+    // It is another cluster now: nobody gets a lock.
+    let other = shearline(&cluster, "lock report --guard strict -n").failed(78);
+    assert!(other.contains("`shearline reinit`"), "{other}");
+    let done = shearline(&cluster, "reinit --yes --json").object();
+    assert_eq!((done.number("nodes"), done.text("cluster")), (3, "default"));
+    let behind = shearline(&cluster, "nodes --guard strict --json");
+    assert_eq!(behind.status, 69);
+    let behind = behind.object();
+    assert_eq!(behind.number("nodes.2.marked_ttl_ms"), 60_000);
+    assert!((50_000..=61_000).contains(&behind.number("nodes.2.barrier_ms")));
+
+    shearline(&cluster, "reinit --yes --trust").done();
+    let free = shearline(&cluster, "nodes --guard strict").done();
+    assert_eq!(free.matches("; marker 60s\n").count(), 3, "{free}");
+    assert!(!free.contains("barrier"), "{free}");
+    let lock = shearline(&cluster, "lock report --guard strict").line();
+    shearline(&cluster, &format!("unlock {lock} --guard strict")).done();
+    cluster.assert_gone("report");
+}

@@ -1,0 +1,249 @@
+//! Dead before the next one lives: whatever is lost, nothing of the command is alive when another
+//! holds the lock.
+//!
+//! The oracle is a `flock` of the command's own, on a descriptor that all of its descendants inherit. The
+//! next holder takes the lock on another handle as soon as it may and asks for the same `flock`, without
+//! waiting: it never fails.
+//!
+//! `SHEARLINE_RUN_ROUNDS=N` plays N rounds of each loss, with every shape of a command in each.
+
+use std::env;
+use std::fs::{self, File};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use rustix::process::{Signal, kill_process};
+use shearline::{LockOptions, Redlock, RestartGuard, Retry};
+use tempfile::TempDir;
+
+use super::tool::{Tool, code, run};
+use crate::face::at;
+use crate::servers::{self, Cluster, Mischief, Proxy, Server, Way, within_patience};
+
+const TTL: Duration = Duration::from_secs(4);
+
+/// Takes the `flock`. Every descendant inherits the descriptor.
+const ALONE: &str = "exec 9>>\"$1/flock\"; flock -n 9 || exit 99; ";
+
+/// What a command does, and leaves. Each makes the file `ready`, and ends by itself after a minute.
+const SHAPES: [(&str, &str); 9] = [
+    ("plain", ": >\"$1/ready\"; exec sleep 60"),
+    (
+        "ignores TERM",
+        "trap '' TERM; : >\"$1/ready\"; sleep 60; sleep 60",
+    ),
+    (
+        "a session of its own",
+        "setsid sh -c 'trap \"\" TERM; : >\"$1/ready\"; sleep 60' sh \"$1\" & sleep 60",
+    ),
+    (
+        "forked twice",
+        "(setsid sh -c 'trap \"\" TERM; sleep 60 & : >\"$1/ready\"' sh \"$1\" &); trap '' TERM; sleep 60",
+    ),
+    (
+        "many",
+        "trap '' TERM; n=0; while [ $n -lt 100 ]; do sleep 60 & n=$((n + 1)); done; : >\"$1/ready\"; wait",
+    ),
+    (
+        "stopped",
+        "sleep 60 & kill -STOP $!; : >\"$1/ready\"; kill -STOP $$; sleep 60",
+    ),
+    (
+        "a chain that forks and exits",
+        "trap '' TERM; : >\"$1/ready\"; sh \"$1/chain\" \"$1\" & sleep 60",
+    ),
+    // The end of a process takes long that has much memory.
+    (
+        "large",
+        "dd if=/dev/zero bs=128M count=1 2>/dev/null | \
+         { head -c 1 >/dev/null; : >\"$1/ready\"; sleep 60; }",
+    ),
+    (
+        "shells in between",
+        "dash -c 'bash -c \"trap : TERM; : >\\\"$1/ready\\\"; sleep 60; sleep 60\" bash \"$1\"; sleep 60' dash \"$1\"",
+    ),
+];
+
+/// A link of the chain. It ends when the folder is gone.
+const CHAIN: &str = "[ -e \"$1/ready\" ] || exit; sleep 0.005; sh \"$0\" \"$1\" & exit";
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Loss {
+    NodesSilent,
+    ToolKilled,
+    ToolStopped,
+    GuardianKilled,
+    GuardianStopped,
+}
+
+impl Loss {
+    fn inject(self, tool: &Tool) {
+        match self {
+            // Of all commands at once.
+            Self::NodesSilent => {}
+            Self::ToolKilled => tool.signal(Signal::KILL),
+            Self::ToolStopped => tool.signal(Signal::STOP),
+            Self::GuardianKilled => kill_process(tool.guardian(), Signal::KILL).expect("it runs"),
+            Self::GuardianStopped => kill_process(tool.guardian(), Signal::STOP).expect("it runs"),
+        }
+    }
+
+    /// The status of the tool.
+    fn status(self) -> i32 {
+        match self {
+            Self::ToolKilled => 128 + 9,
+            Self::NodesSilent
+            | Self::ToolStopped
+            | Self::GuardianKilled
+            | Self::GuardianStopped => 74,
+        }
+    }
+}
+
+/// The servers. The commands reach them through proxies, the next holders directly.
+struct World {
+    cluster: Cluster,
+    proxies: Vec<Proxy>,
+    next: Redlock,
+}
+
+impl World {
+    fn new() -> Self {
+        let cluster = servers::three();
+        let proxies = cluster.iter().map(Server::address).map(Proxy::to).collect();
+        let tight = Retry::new(1, Duration::from_millis(1)..=Duration::from_millis(2));
+        // No server restarts, so nothing depends on when one was met.
+        let next = at(cluster.urls())
+            .retry(tight)
+            .restart_guard(RestartGuard::Off);
+        let next = next.build().expect("a good configuration");
+        Self {
+            cluster,
+            proxies,
+            next,
+        }
+    }
+
+    /// Silences a majority to the commands, or lets them go on.
+    fn silence(&self, silent: bool) {
+        for proxy in &self.proxies[1..] {
+            proxy.set(match silent {
+                true => Mischief::Hold(Way::ToServer),
+                false => Mischief::None,
+            });
+        }
+    }
+
+    fn start(&self, loss: Loss, shape: &(&'static str, &str)) -> Story {
+        let (shape, script) = shape;
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        let path = folder.path();
+        fs::write(path.join("chain"), CHAIN).expect("a file");
+        let name = format!("{loss:?}, {shape}");
+        let said = File::create(path.join("said")).expect("a file");
+        let urls: Vec<String> = self.proxies.iter().map(Proxy::url).collect();
+        let mut command = run(&urls, &["--ttl", "12s", &name, "--"]);
+        command
+            .args(["sh", "-c", &format!("{ALONE}{script}"), "sh"])
+            .arg(path)
+            .stdout(said.try_clone().expect("a descriptor"))
+            .stderr(said);
+        let tool = Tool::start(&mut command);
+        let ready = within_patience(|| path.join("ready").exists().then_some(()));
+        let said = || fs::read_to_string(path.join("said")).expect("a file");
+        assert!(ready.is_some(), "{name} does not run: {}", said());
+        Story { name, folder, tool }
+    }
+
+    /// Takes the lock as soon as it can be had, and starts the same command.
+    fn follow(&self, story: &Story) {
+        let name = &story.name;
+        let options = LockOptions::new(TTL).wait(Duration::from_secs(60));
+        let guard = self.next.lock_with(name, &options).expect("it is free");
+        let mut command = Command::new("sh");
+        command.args(["-c", ALONE, "sh"]).arg(story.folder.path());
+        let status = command.stdin(Stdio::null()).status().expect("a shell");
+        assert_eq!(code(status), 0, "{name}: the one before is still alive");
+        guard.unlock().expect("held");
+    }
+
+    /// One round.
+    fn play(&self, loss: Loss) {
+        let stories: Vec<Story> = thread::scope(|scope| {
+            let start = |shape| scope.spawn(move || self.start(loss, shape));
+            let starting: Vec<_> = SHAPES.iter().map(start).collect();
+            let started = starting.into_iter().map(|story| story.join());
+            started.map(|story| story.expect("it started")).collect()
+        });
+        thread::scope(|scope| {
+            for story in &stories {
+                scope.spawn(|| self.follow(story));
+            }
+            self.silence(loss == Loss::NodesSilent);
+            for story in &stories {
+                loss.inject(&story.tool);
+            }
+        });
+        for story in stories {
+            story.finish(loss);
+        }
+        self.silence(false);
+    }
+}
+
+/// A command that runs.
+struct Story {
+    name: String,
+    folder: TempDir,
+    tool: Tool,
+}
+
+impl Story {
+    fn finish(self, loss: Loss) {
+        if loss == Loss::ToolStopped {
+            self.tool.signal(Signal::CONT);
+        }
+        let (status, name) = (self.tool.wait(), self.name);
+        let said = fs::read_to_string(self.folder.path().join("said")).expect("a file");
+        assert_eq!(code(status), loss.status(), "{name}: {said}");
+    }
+}
+
+fn rounds() -> u32 {
+    let rounds = env::var("SHEARLINE_RUN_ROUNDS").ok();
+    rounds.map_or(1, |rounds| rounds.parse().expect("a number"))
+}
+
+fn play(loss: Loss) {
+    let world = World::new();
+    for _ in 0..rounds() {
+        world.play(loss);
+    }
+    world.cluster.assert_empty();
+}
+
+#[test]
+fn silent_nodes_end_the_command_in_time() {
+    play(Loss::NodesSilent);
+}
+
+#[test]
+fn a_killed_tool_ends_the_command() {
+    play(Loss::ToolKilled);
+}
+
+#[test]
+fn a_stopped_tool_ends_the_command_in_time() {
+    play(Loss::ToolStopped);
+}
+
+#[test]
+fn a_killed_guardian_ends_the_command() {
+    play(Loss::GuardianKilled);
+}
+
+#[test]
+fn a_stopped_guardian_ends_the_command() {
+    play(Loss::GuardianStopped);
+}

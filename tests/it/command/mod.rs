@@ -1,0 +1,147 @@
+//! The command, as a script or a person runs it: the built binary, its output and its exit status.
+
+mod bench;
+mod config;
+mod json;
+mod looking;
+#[cfg(target_os = "linux")]
+mod losses;
+mod pages;
+mod permits;
+mod refused;
+#[cfg(target_os = "linux")]
+mod run;
+mod scripts;
+#[cfg(target_os = "linux")]
+mod tool;
+mod waits;
+
+use std::ffi::OsStr;
+use std::io::Write as _;
+use std::process::{Child, Command, Output, Stdio};
+
+use crate::servers::{Cluster, is_without_scripts};
+use json::Json;
+
+/// What a command has said.
+#[derive(Debug)]
+struct Told {
+    status: i32,
+    out: String,
+    err: String,
+}
+
+/// The command with these arguments, and with the nodes of the cluster in its environment.
+fn command<S: AsRef<OsStr>>(urls: &[String], arguments: impl IntoIterator<Item = S>) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_shearline"));
+    command
+        .args(arguments)
+        .envs(variables(urls))
+        .env("RUST_BACKTRACE", "0")
+        .env_remove("CLICOLOR_FORCE")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+/// What the command finds in its environment.
+fn variables(urls: &[String]) -> [(&'static str, String); 2] {
+    let without = is_without_scripts().to_string();
+    [
+        ("SHEARLINE_NODES", urls.join(",")),
+        ("SHEARLINE_WITHOUT_SCRIPTS", without),
+    ]
+}
+
+/// Runs a line of words.
+#[track_caller]
+fn shearline(cluster: &Cluster, line: &str) -> Told {
+    over(&cluster.urls(), line)
+}
+
+#[track_caller]
+fn over(urls: &[String], line: &str) -> Told {
+    told(command(urls, line.split_whitespace()))
+}
+
+#[track_caller]
+fn told(mut command: Command) -> Told {
+    of(command.output().expect("the binary runs"))
+}
+
+/// Runs a line of words with this on its stdin.
+#[track_caller]
+fn fed(cluster: &Cluster, line: &str, input: &str) -> Told {
+    let mut child = command(&cluster.urls(), line.split_whitespace())
+        .stdin(Stdio::piped())
+        .spawn()
+        .expect("the binary runs");
+    let mut stdin = child.stdin.take().expect("it is piped");
+    let _ = stdin.write_all(input.as_bytes()); // Some do not read it.
+    drop(stdin);
+    of(child.wait_with_output().expect("it ends"))
+}
+
+#[track_caller]
+fn of(output: Output) -> Told {
+    let text = |bytes| String::from_utf8(bytes).expect("the output is text");
+    Told {
+        status: output.status.code().unwrap_or(-1),
+        out: text(output.stdout),
+        err: text(output.stderr),
+    }
+}
+
+impl Told {
+    /// Returns what was printed, of a command that has done what it was asked.
+    #[track_caller]
+    fn done(self) -> String {
+        assert_eq!((self.status, self.err.as_str()), (0, ""), "{self:?}");
+        self.out
+    }
+
+    /// Returns the line that was printed, without its end.
+    #[track_caller]
+    fn line(self) -> String {
+        let out = self.done();
+        let line = out.strip_suffix('\n').expect("a line");
+        assert!(!line.contains('\n'), "{out:?}");
+        line.to_owned()
+    }
+
+    /// Returns the line on stderr, of a command that fails with this status and prints nothing.
+    #[track_caller]
+    fn failed(self, status: i32) -> String {
+        assert_eq!((self.status, self.out.as_str()), (status, ""), "{self:?}");
+        let line = self.err.strip_suffix('\n').expect("a line");
+        assert!(line.starts_with("shearline: "), "{line:?}");
+        assert!(!line.contains('\n'), "{line:?}");
+        line.to_owned()
+    }
+
+    /// Returns the object that was printed, whatever the status is.
+    #[track_caller]
+    fn object(&self) -> Json {
+        let object = Json::line(&self.out);
+        assert_eq!(object.number("version"), 1);
+        let page = pages::manual();
+        for name in object.all_names() {
+            assert!(
+                page.contains(&format!("`{name}`")),
+                "{name} is not in the manual"
+            );
+        }
+        object
+    }
+}
+
+/// Kills a command that goes on, when a test ends.
+struct Going(Child);
+
+impl Drop for Going {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}

@@ -1,0 +1,178 @@
+//! What the user of a node may do: `nodes NAME`, and locks without scripts.
+
+use std::fs;
+
+use super::json::Json;
+use super::{command, over, shearline, told};
+use crate::readme::acl_line;
+use crate::servers::{self, Cluster};
+
+/// The URLs for a user who may do what these rules say, on each node others.
+fn users(cluster: &Cluster, rules: [&str; 3]) -> Vec<String> {
+    let one = |(node, rules): (&servers::Server, &str)| {
+        let mut raw = node.raw();
+        raw.run(&format!("ACL SETUSER some reset on >secret {rules}"));
+        node.url_with("some:secret")
+    };
+    cluster.iter().zip(rules).map(one).collect()
+}
+
+/// All that a user needs, from the manual, without some of it.
+fn without(rules: &[&str]) -> String {
+    let line = acl_line();
+    let all = line.split(' ').skip(5);
+    let kept: Vec<&str> = all.filter(|rule| !rules.contains(rule)).collect();
+    kept.join(" ")
+}
+
+#[test]
+fn nodes_say_what_their_users_may_do_and_how_they_do_it() {
+    let cluster = servers::three();
+    let (all, some, none) = (
+        without(&[]),
+        without(&["+pexpire", "+client|tracking"]),
+        without(&["+del"]),
+    );
+    let urls = users(&cluster, [&all, &some, &none]);
+    let said = over(&urls, "nodes lock:try --guard off");
+    assert_eq!(said.status, 0);
+    super::looking::assert_narrow(&said.out);
+    let text = said.out.replace("\n    ", " ");
+    for words in [
+        "lock:try can be taken, extended and released by a script; tells of releases\n",
+        "lock:try can be taken and released by a script, and not extended: its user may not run \
+         `pexpire`",
+        "does not tell of releases (NOPERM",
+        "would not vote; ",
+        "lock:try cannot be taken: its user may not run `del`",
+        "2 of 3 nodes would vote, 2 are needed: locks can be taken\n",
+    ] {
+        assert!(text.contains(words), "{words:?} is not in {text}");
+    }
+
+    let object = over(&urls, "nodes lock:try --guard off --json").object();
+    let column = |name: &str| {
+        let of = |node| object.at(&format!("nodes.{node}.{name}")).clone();
+        (0..3).map(of).collect::<Vec<_>>()
+    };
+    let text = |text: &str| Json::Text(text.to_owned());
+    assert_eq!(column("votes"), [true, true, false].map(Json::Bool));
+    assert_eq!(column("may_lock"), [true, true, false].map(Json::Bool));
+    assert_eq!(column("may_extend"), [true, false, false].map(Json::Bool));
+    assert_eq!(
+        column("waking"),
+        [text("push"), text("refused"), Json::Null]
+    );
+    assert_eq!(
+        column("releasing"),
+        [text("script"), text("script"), Json::Null]
+    );
+    assert_eq!(column("missing")[0], Json::Null);
+    cluster.assert_empty();
+
+    // A majority may not: an operator has to permit it.
+    let urls = users(&cluster, [&all, &none, &none]);
+    let said = over(&urls, "nodes lock:try --guard off");
+    assert_eq!(said.status, 78);
+    assert!(
+        said.out.ends_with(": repair what is named here\n"),
+        "{said:?}"
+    );
+    // Of names that the user may not use.
+    let urls = users(&cluster, [&all, &all, &all]);
+    let said = over(&urls, "nodes other --guard off");
+    assert_eq!(said.status, 78);
+    let text = said.out.replace("\n    ", " ");
+    let words = "its user may not use a key of this name";
+    assert_eq!(text.matches(words).count(), 3, "{text}");
+    cluster.assert_empty();
+}
+
+#[test]
+fn nodes_leave_a_lock_that_is_held_alone() {
+    let cluster = servers::three();
+    let lock = shearline(&cluster, "lock report --trust --ttl 60s").line();
+    let before = cluster.values("report");
+    let said = shearline(&cluster, "nodes report --guard off").done();
+    let text = said.replace("\n    ", " ");
+    let words = "report was not tried: somebody holds it";
+    assert!(2 <= text.matches(words).count(), "{text}");
+    for (before, after) in before.iter().zip(cluster.values("report")) {
+        assert!(before.is_none() || *before == after);
+    }
+    shearline(&cluster, &format!("unlock {lock} --trust")).done();
+    // Without a name nothing is tried.
+    let object = shearline(&cluster, "nodes --guard off --json").object();
+    assert_eq!(object.at("nodes.0.may_lock"), &Json::Null);
+    assert_eq!(object.at("nodes.0.releasing"), &Json::Null);
+    cluster.assert_empty();
+}
+
+#[test]
+fn an_option_a_variable_and_a_file_leave_out_scripts() {
+    let cluster = servers::three();
+    let rules = "~* +@all";
+    let urls = users(&cluster, [rules, rules, rules]);
+    let folder = tempfile::tempdir().expect("a directory");
+    let file = folder.path().join("shearline.toml");
+    fs::write(&file, "without-scripts = true\n").expect("a file");
+    // The option comes before the variable, and that before the file.
+    for (option, variable, file_is_there, left_out) in [
+        ("", "", false, false),
+        ("--without-scripts", "", false, true),
+        ("--without-scripts=true", "false", false, true),
+        ("--without-scripts=false", "true", true, false),
+        ("", "true", false, true),
+        ("", "false", true, false),
+        ("", "", true, true),
+    ] {
+        let mut nodes = command(&urls, ["nodes", "report", "--guard", "off", "--json"]);
+        nodes.args(option.split_whitespace());
+        nodes.env("SHEARLINE_WITHOUT_SCRIPTS", variable);
+        if file_is_there {
+            nodes.arg("--config").arg(&file);
+        }
+        let said = told(nodes);
+        let case = format!("{option:?} {variable:?} {file_is_there}: {said:?}");
+        assert_eq!(said.status, 0, "{case}");
+        let object = said.object();
+        let by_script = object.at("nodes.0.releasing") == &Json::Text("script".into());
+        assert_eq!(by_script, !left_out, "{case}");
+        cluster.assert_empty();
+    }
+    let line = "lock report --without-scripts --guard strict";
+    let error = over(&urls, line).failed(78);
+    assert!(error.contains("`--without-scripts`"), "{error}");
+    let mut wrong = command(&urls, ["status", "report"]);
+    wrong.env("SHEARLINE_WITHOUT_SCRIPTS", "maybe");
+    told(wrong).failed(78);
+    fs::write(&file, "without-scripts = \"true\"\n").expect("a file");
+    let mut wrong = command(&urls, ["status", "report", "--config"]);
+    wrong.arg(&file);
+    told(wrong).failed(78);
+}
+
+#[test]
+fn colours_are_for_terminals_and_for_who_wants_them() {
+    let cluster = servers::three();
+    for (force, no, coloured) in [("", "", false), ("1", "", true), ("1", "1", false)] {
+        let mut nodes = command(&cluster.urls(), ["nodes", "--guard", "off"]);
+        nodes.env("CLICOLOR_FORCE", force).env("NO_COLOR", no);
+        let said = told(nodes).done();
+        assert_eq!(
+            said.contains("\x1b[32mwould vote\x1b[0m"),
+            coloured,
+            "{said:?}"
+        );
+        let object = told({
+            let mut nodes = command(&cluster.urls(), ["nodes", "--guard", "off", "--json"]);
+            nodes.env("CLICOLOR_FORCE", force);
+            nodes
+        });
+        assert!(!object.out.contains('\x1b'), "{object:?}");
+        let mut wrong = command(&[], ["nodes"]);
+        wrong.env("CLICOLOR_FORCE", force).env("NO_COLOR", no);
+        let said = told(wrong).err;
+        assert_eq!(said.contains('\x1b'), coloured, "{said:?}");
+    }
+}

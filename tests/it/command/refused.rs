@@ -1,0 +1,172 @@
+//! Bad input: one line that says what to do, the documented status, and nothing on any node.
+
+use super::{command, fed, over, shearline, told};
+use crate::canary::{ESCAPED, Secrets, USER};
+use crate::servers;
+
+#[test]
+fn wrong_arguments_are_refused_and_leave_nothing() {
+    let cluster = servers::three();
+    let long = "x".repeat(1_025);
+    for (line, said) in [
+        ("lock", "required arguments were not provided"),
+        ("lock report --ttl soon", "write it as 30s, 500ms"),
+        ("lock report --wait -1s", "'-1'"),
+        ("lock report -n -w 3", "cannot be used with"),
+        ("lock report -E 256", "256 is not in 0..=255"),
+        (
+            "lock report --guard none",
+            "[possible values: off, observed, strict]",
+        ),
+        ("look report", "unrecognized subcommand"),
+        ("status", "required arguments were not provided"),
+        ("watch report --count 0", "0 is not in 1.."),
+        ("completions tcsh", "[possible values: bash, zsh, fish]"),
+    ] {
+        let told = shearline(&cluster, line);
+        assert_eq!(
+            (told.status, told.out.as_str()),
+            (64, ""),
+            "{line}: {told:?}"
+        );
+        assert!(told.err.contains(said), "{line}: {}", told.err);
+    }
+    for (line, said) in [
+        (
+            format!("lock {long} --guard strict"),
+            "1025 bytes, 1024 are allowed",
+        ),
+        (
+            format!("status {long} --guard strict"),
+            "1025 bytes, 1024 are allowed",
+        ),
+        (
+            format!("watch {long} --guard strict"),
+            "1025 bytes, 1024 are allowed",
+        ),
+        ("lock shearline:marker --guard strict".into(), "is reserved"),
+        (
+            "lock report --guard strict --ttl 2ms".into(),
+            "its own drift of",
+        ),
+        (
+            "lock report --guard strict --ttl 61s".into(),
+            "raise `--max-ttl`",
+        ),
+        (
+            "lock report --guard strict --ttl 59s --lock-delay 9s".into(),
+            "shorten `--lock-delay`",
+        ),
+        ("unlock lock".into(), "this is no lock"),
+        ("unlock 0".into(), "this is no lock"),
+        (
+            "extend 534c".into(),
+            "pass on what `shearline lock` printed",
+        ),
+        ("man nothing".into(), "there is no command"),
+    ] {
+        let error = shearline(&cluster, &line).failed(64);
+        assert!(error.contains(said), "{line}: {error}");
+        assert!(!error.contains("Builder"), "{line}: {error}");
+    }
+    let mut empty = command(&cluster.urls(), ["lock", "--guard", "strict"]);
+    empty.arg("");
+    let error = told(empty).failed(64);
+    assert!(error.contains("give the lock a name"), "{error}");
+    fed(&cluster, "unlock", "").failed(64);
+    fed(&cluster, "extend", "no lock\n").failed(64);
+    cluster.assert_empty();
+}
+
+/// Nothing is started either: the command would say so on stdout.
+#[test]
+#[cfg(target_os = "linux")]
+fn wrong_arguments_of_run_are_refused_and_leave_nothing() {
+    let cluster = servers::three();
+    let long = "x".repeat(1_025);
+    for (options, said) in [
+        (format!("{long} --guard strict"), "1025 bytes"),
+        (
+            "report --guard strict --ttl 61s".into(),
+            "raise `--max-ttl`",
+        ),
+        ("report --guard strict --ttl 2ms".into(), "too short"),
+        ("shearline:barrier --guard strict".into(), "is reserved"),
+    ] {
+        let error = shearline(&cluster, &format!("run {options} -- echo started")).failed(64);
+        assert!(error.contains(said), "{options}: {error}");
+    }
+    over(&[], "run report -- echo started").failed(78);
+    over(
+        &cluster.urls(),
+        "run report --config /nowhere -- echo started",
+    )
+    .failed(78);
+    cluster.assert_empty();
+}
+
+#[test]
+fn a_lock_that_was_damaged_on_its_way_is_refused() {
+    let cluster = servers::three();
+    let lock = shearline(&cluster, "lock report --trust").line();
+    let last = if lock.ends_with('0') { '1' } else { '0' };
+    let damaged = format!("{}{last}", &lock[..lock.len() - 1]);
+    let error = shearline(&cluster, &format!("unlock {damaged} --trust")).failed(64);
+    assert!(error.contains("damaged"), "{error}");
+    assert!(2 <= cluster.copies("report"), "the lock is what it was");
+    shearline(&cluster, &format!("unlock {lock} --trust")).done();
+    cluster.assert_empty();
+}
+
+#[test]
+fn a_wrong_configuration_is_refused_without_its_secrets() {
+    let none: [String; 0] = [];
+    let error = over(&none, "lock report").failed(78);
+    assert!(error.contains("no node was named"), "{error}");
+    let url = format!("redis://{USER}:{ESCAPED}@127.0.0.1:70000");
+    for arguments in [
+        vec!["lock", "report", "--node", &url],
+        vec!["nodes", "--node", &url],
+        vec!["check", "--node", "127.0.0.1:1", "--node", "127.0.0.1:1"],
+        vec![
+            "lock",
+            "report",
+            "--node",
+            "127.0.0.1:1",
+            "--max-ttl",
+            "1ms",
+        ],
+        vec![
+            "lock",
+            "report",
+            "--node",
+            "127.0.0.1:1",
+            "--cluster",
+            "two words",
+        ],
+        vec![
+            "lock",
+            "report",
+            "--node",
+            "127.0.0.1:1",
+            "--ca",
+            "/nowhere",
+        ],
+    ] {
+        let error = told(command(&none, &arguments)).failed(78);
+        Secrets::credentials().assert_not_in("an argument", &error);
+    }
+    // In a place where no URL belongs.
+    let told = told(command(&none, ["watch", "report", "--nodes", &url]));
+    assert_eq!(told.status, 64);
+    Secrets::credentials().assert_not_in("a wrong argument", &told.err);
+}
+
+/// A host that does not exist is a node that does not answer: it may exist later.
+#[test]
+fn unknown_nodes_are_no_quorum() {
+    let urls = ["127.0.0.1:1", "127.0.0.1:2", "nowhere.invalid"].map(str::to_owned);
+    let error = over(&urls, "lock report -n").failed(69);
+    assert!(error.contains("127.0.0.1:1 unreachable"), "{error}");
+    assert_eq!(over(&urls, "check").status, 69);
+}

@@ -1,0 +1,237 @@
+//! `lock`, `extend` and `unlock`: a lock that a script holds over several commands.
+
+use std::io::pipe;
+use std::os::unix::process::ExitStatusExt as _;
+use std::thread;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::{Going, command, fed, of, over, shearline, told};
+use crate::servers::{self, BRIEF, Proxy, eventually, watched};
+
+/// How far away a node is: a fifth of the time for which it is waited.
+const DISTANCE: Duration = Duration::from_millis(100);
+
+#[test]
+fn a_script_takes_extends_and_releases_a_lock() {
+    let cluster = servers::three();
+    let lock = shearline(&cluster, "lock report --trust --ttl 50s").line();
+    assert!(lock.bytes().all(|byte| byte.is_ascii_hexdigit()), "{lock}");
+    assert!(2 <= cluster.copies("report"));
+
+    let refused = shearline(&cluster, "lock report --trust -n").failed(75);
+    let held = format!("another client ({}:{}) holds", host(), std::process::id());
+    let asked_once = "another client holds the lock: ";
+    assert!(
+        refused.contains(&held) || refused.contains(asked_once),
+        "{refused}"
+    );
+    assert_eq!(shearline(&cluster, "lock report --trust -n -q").err, "");
+    shearline(&cluster, "lock report --trust -n -E 9").failed(9);
+    let waited = shearline(&cluster, "lock report --trust -w 300ms").failed(75);
+    assert!(waited.contains(", held for "), "{waited}");
+
+    let extended = shearline(&cluster, &format!("extend {lock} --trust --ttl 60s")).line();
+    assert_ne!(extended, lock);
+    let mut raws = cluster.raws();
+    let left = raws.iter_mut().map(|raw| raw.pttl(b"report"));
+    assert!(2 <= left.filter(|left| 50_000 < *left).count());
+
+    let unlocked = shearline(&cluster, &format!("unlock {extended} --trust"));
+    assert_eq!(unlocked.done(), "");
+    cluster.assert_gone("report");
+    let again = shearline(&cluster, &format!("unlock {extended} --trust")).failed(74);
+    assert!(again.contains("was no longer held"), "{again}");
+    let late = shearline(&cluster, &format!("extend {extended} --trust")).failed(74);
+    assert!(late.contains("the lock was lost"), "{late}");
+    cluster.assert_empty();
+}
+
+#[test]
+fn a_lock_comes_in_on_stdin_too() {
+    let cluster = servers::three();
+    let lock = shearline(&cluster, "lock report --trust").done();
+    let extended = fed(&cluster, "extend --trust", &lock).done();
+    assert_eq!(fed(&cluster, "unlock - --trust", &extended).done(), "");
+    cluster.assert_gone("report");
+}
+
+/// The text that `lock` has printed ends when the lock would have ended. What `extend` has printed goes on.
+#[test]
+fn a_lock_that_has_ended_is_not_extended() {
+    let cluster = servers::three();
+    let ttl = format!("{}ms", BRIEF.as_millis());
+    let lock = shearline(&cluster, &format!("lock report --trust --ttl {ttl}")).line();
+    cluster.assert_gone("report"); // By its ttl.
+    shearline(&cluster, &format!("extend {lock} --trust")).failed(74);
+    cluster.assert_empty();
+}
+
+#[test]
+fn programs_get_objects() {
+    let cluster = servers::three();
+    let taken = shearline(&cluster, "lock report --trust --ttl 50s --owner me --json").object();
+    assert_eq!(
+        taken.names(),
+        [
+            "command",
+            "lock",
+            "resource",
+            "ttl_ms",
+            "valid_for_ms",
+            "version"
+        ]
+    );
+    assert_eq!(
+        (taken.text("command"), taken.text("resource")),
+        ("lock", "report")
+    );
+    assert_eq!(taken.number("ttl_ms"), 50_000);
+    assert!((1..50_000).contains(&taken.number("valid_for_ms")));
+
+    let refused = shearline(&cluster, "lock report --trust -n -q --json");
+    assert_eq!((refused.status, refused.err.as_str()), (75, ""));
+    let refused = refused.object();
+    assert_eq!(
+        refused.names(),
+        ["command", "error", "outcome", "status", "version"]
+    );
+    assert_eq!(
+        (refused.number("status"), refused.text("outcome")),
+        (75, "held")
+    );
+    let refused = shearline(&cluster, "lock report --trust -n -E 3 --json");
+    assert_eq!((refused.status, refused.object().number("status")), (3, 3));
+
+    let lock = taken.text("lock");
+    let extended = shearline(&cluster, &format!("extend {lock} --trust --ttl 60s --json")).object();
+    assert_eq!(extended.names(), taken.names());
+    assert_eq!(extended.number("ttl_ms"), 60_000);
+    let lock = extended.text("lock");
+    let unlocked = shearline(&cluster, &format!("unlock {lock} --trust --json")).object();
+    assert_eq!(
+        unlocked.names(),
+        ["command", "deleted", "resource", "version"]
+    );
+    assert!((2..=3).contains(&unlocked.number("deleted")));
+    let again = shearline(&cluster, &format!("unlock {lock} --trust --json"));
+    assert_eq!((again.status, again.object().text("outcome")), (74, "lost"));
+    cluster.assert_empty();
+}
+
+/// A majority is enough to get a lock, and the text can only name the nodes that have answered. So the
+/// command waits a moment for the others.
+#[test]
+fn a_lock_stands_on_a_distant_node_too() {
+    let cluster = servers::three();
+    let distant = Proxy::to(cluster[2].address_for_clients());
+    distant.delay(DISTANCE);
+    let mut urls = cluster.urls();
+    urls[2] = distant.url();
+    let taking = || over(&urls, "lock report --trust").line();
+    let (lock, stood_still) = watched(&mut cluster.raws(), taking);
+    let copies = cluster.copies("report");
+    assert!(
+        copies == 3 || DISTANCE < stood_still,
+        "{copies} {stood_still:?}"
+    );
+    over(&urls, &format!("unlock {lock} --trust")).done();
+    cluster.assert_empty();
+}
+
+/// Nobody could release it later.
+#[test]
+fn a_lock_that_cannot_be_printed_is_released() {
+    let cluster = servers::three();
+    let (reader, writer) = pipe().expect("a pipe");
+    drop(reader);
+    let mut command = command(&cluster.urls(), ["lock", "report", "--trust"]);
+    let output = command.stdout(writer).output().expect("the binary runs");
+    let told = of(output);
+    assert_eq!((told.status, told.err.as_str()), (1, ""));
+    let acquired = |raw: &mut servers::Raw| raw.info("commandstats", "cmdstat_set").is_some();
+    assert!(cluster.raws().iter_mut().any(acquired));
+    cluster.assert_gone("report");
+    cluster.assert_empty();
+}
+
+#[test]
+fn a_signal_ends_the_wait_and_leaves_nothing() {
+    for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
+        let cluster = servers::three();
+        let lock = shearline(&cluster, "lock report --trust").line();
+        let tracked = |raw: &mut servers::Raw| {
+            let clients: u32 = raw.info("clients", "tracking_clients")?.parse().ok()?;
+            (clients != 0).then_some(())
+        };
+        let waiting = command(&cluster.urls(), ["lock", "report", "--trust"]).spawn();
+        let mut waiting = Going(waiting.expect("the binary runs"));
+        eventually("it waits", || cluster.raws().iter_mut().find_map(tracked));
+        kill_process(Pid::from_child(&waiting.0), signal).expect("it is there");
+        let status = waiting.0.wait().expect("it ends");
+        assert_eq!(status.signal(), Some(signal.as_raw()), "{status:?}");
+        shearline(&cluster, &format!("unlock {lock} --trust")).done();
+        cluster.assert_empty();
+    }
+}
+
+/// What it has got on a minority is released.
+#[test]
+fn a_signal_ends_an_attempt_that_too_few_answer_and_leaves_nothing() {
+    let cluster = servers::three();
+    let urls = cluster.urls();
+    for server in &cluster[1..] {
+        server.freeze();
+    }
+    let asked = |raw: &mut servers::Raw| raw.info("commandstats", "cmdstat_set").map(drop);
+    let waiting = command(&urls, ["lock", "report", "--guard", "off", "--ttl", "60s"]).spawn();
+    let mut waiting = Going(waiting.expect("the binary runs"));
+    eventually("it has asked", || asked(&mut cluster[0].raw()));
+    kill_process(Pid::from_child(&waiting.0), Signal::TERM).expect("it is there");
+    let status = waiting.0.wait().expect("it ends");
+    assert_eq!(status.signal(), Some(Signal::TERM.as_raw()), "{status:?}");
+    for server in &cluster[1..] {
+        server.thaw();
+    }
+    cluster.assert_empty();
+}
+
+#[test]
+fn who_waits_gets_the_lock_when_it_is_released() {
+    let cluster = servers::three();
+    let lock = shearline(&cluster, "lock report --trust").line();
+    let waiting = thread::scope(|scope| {
+        let waiting = scope.spawn(|| shearline(&cluster, "lock report --trust --wait 1m"));
+        shearline(&cluster, &format!("unlock {lock} --trust")).done();
+        waiting.join().expect("it ends")
+    });
+    shearline(&cluster, &format!("unlock {} --trust", waiting.line())).done();
+    cluster.assert_empty();
+}
+
+/// Names are bytes. The owner is what was said, or this host and the process for which the lock is.
+#[test]
+fn names_and_owners_are_those_of_the_script() {
+    use std::os::unix::ffi::OsStrExt as _;
+    let cluster = servers::three();
+    let name = std::ffi::OsStr::from_bytes(b"caf\xe9");
+    let mut taking = command(&cluster.urls(), ["lock", "--trust", "--json"]);
+    taking.arg(name);
+    let taken = told(taking).object();
+    assert_eq!(taken.text("resource_hex"), "636166e9");
+    let mut looking = command(&cluster.urls(), ["status", "--guard", "off", "--json"]);
+    looking.arg(name);
+    let seen = told(looking).object();
+    let parent = format!("{}:{}", host(), std::process::id());
+    assert_eq!(seen.text("holder.owner"), parent);
+    let mut looking = command(&cluster.urls(), ["status", "--guard", "off"]);
+    looking.arg(name);
+    let seen = told(looking).done();
+    assert!(seen.starts_with("caf\\xe9  held by "), "{seen}");
+}
+
+fn host() -> String {
+    let uname = rustix::system::uname();
+    uname.nodename().to_str().expect("text").to_owned()
+}

@@ -1,0 +1,94 @@
+//! A running `shearline run`, its guardian and its command.
+
+use std::fs;
+use std::io::Read;
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{Child, Command, ExitStatus};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::servers::eventually;
+
+/// The command with these options. What stands behind `--` is to be added. No server restarts in these
+/// stories, so nothing depends on when one was met.
+pub(crate) fn run(urls: &[String], options: &[&str]) -> Command {
+    super::command(urls, ["run", "--guard", "off"].iter().chain(options))
+}
+
+/// A running one. Dropping it ends it and all that it started.
+#[derive(Debug)]
+pub(crate) struct Tool(Child);
+
+impl Tool {
+    pub(crate) fn start(command: &mut Command) -> Self {
+        Self(command.spawn().expect("the binary runs"))
+    }
+
+    pub(crate) fn id(&self) -> Pid {
+        Pid::from_child(&self.0)
+    }
+
+    /// Its guardian.
+    pub(crate) fn guardian(&self) -> Pid {
+        only_child(self.id())
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(self.id(), signal).expect("our own child");
+    }
+
+    /// Waits for its end.
+    pub(crate) fn wait(mut self) -> ExitStatus {
+        self.0.wait().expect("our own child")
+    }
+
+    /// What it writes to the standard output, until all that have it have ended or closed it.
+    pub(crate) fn output(&mut self) -> String {
+        text(self.0.stdout.as_mut())
+    }
+
+    /// What it writes to the standard error, until then.
+    pub(crate) fn errors(&mut self) -> String {
+        text(self.0.stderr.as_mut())
+    }
+}
+
+impl Drop for Tool {
+    fn drop(&mut self) {
+        // A test that failed may have stopped the guardian. When the tool has ended, that ends all.
+        for guardian in children(self.id()) {
+            let _ = kill_process(guardian, Signal::CONT);
+        }
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn text(from: Option<&mut impl Read>) -> String {
+    let mut said = String::new();
+    let from = from.expect("it is piped");
+    from.read_to_string(&mut said).expect("it is text");
+    said
+}
+
+fn only_child(of: Pid) -> Pid {
+    eventually("there is one child", || match children(of)[..] {
+        [child] => Some(child),
+        _ => None,
+    })
+}
+
+fn children(of: Pid) -> Vec<Pid> {
+    let of = of.as_raw_pid();
+    let list = fs::read_to_string(format!("/proc/{of}/task/{of}/children")).unwrap_or_default();
+    let children = list.split_whitespace();
+    children
+        .filter_map(|id| Pid::from_raw(id.parse().ok()?))
+        .collect()
+}
+
+/// The status of a shell: 128 more than the signal that ended it.
+pub(crate) fn code(status: ExitStatus) -> i32 {
+    let signal = status.signal().map(|signal| 128 + signal);
+    status.code().or(signal).expect("it has ended")
+}

@@ -1,0 +1,151 @@
+//! What is said while a lock is waited for, and nodes that come while it is.
+
+use std::io::{BufRead as _, BufReader, Read};
+use std::process::{ChildStderr, Command, Stdio};
+
+use super::{Going, command, over, shearline, variables};
+use crate::servers::{self, ClosedPort, Cluster, Proxy, Raw, eventually};
+
+/// What a token of another client may be.
+const FOREIGN: &[u8] = b"\x01oreign-foreign-foreanother";
+
+/// One that goes on, and what it writes to stderr.
+fn going(mut command: Command) -> (Going, BufReader<ChildStderr>) {
+    let mut going = Going(command.spawn().expect("the binary runs"));
+    let errors = going.0.stderr.take().expect("it is piped");
+    (going, BufReader::new(errors))
+}
+
+fn line(from: &mut impl std::io::BufRead) -> String {
+    let mut line = String::new();
+    from.read_line(&mut line).expect("it is text");
+    line
+}
+
+fn rest(mut from: impl Read) -> String {
+    let mut text = String::new();
+    from.read_to_string(&mut text).expect("it is text");
+    text
+}
+
+#[test]
+fn who_waits_is_told_once_for_whom_unless_quiet_or_for_a_time() {
+    let cluster = servers::three();
+    let lock = shearline(&cluster, "lock report --trust --ttl 60s --owner me").line();
+    let run = |options: &str| {
+        let line = format!("run report --guard off {options} -- true");
+        going(command(&cluster.urls(), line.split_whitespace()))
+    };
+    let silent = ["-q", "-w 60s"].map(run);
+    let (mut told, mut errors) = run("");
+    let said = line(&mut errors);
+    let begin = "shearline: waiting for report: held by me, ";
+    assert!(said.starts_with(begin), "{said}");
+    assert!(said.ends_with(" of 3 nodes\n"), "{said}");
+    shearline(&cluster, &format!("unlock {lock} --trust")).done();
+    assert_eq!(rest(errors), "");
+    assert!(told.0.wait().expect("it ends").success());
+    for (mut going, errors) in silent {
+        assert_eq!(rest(errors), "");
+        assert!(going.0.wait().expect("it ends").success());
+    }
+    cluster.assert_empty();
+}
+
+#[test]
+fn who_waits_for_nodes_is_told_why() {
+    let cluster = servers::three();
+    let gone = [ClosedPort::new(), ClosedPort::new()];
+    let urls = [cluster.urls()[0].clone(), gone[0].url(), gone[1].url()];
+    let (_going, mut errors) = going(command(&urls, ["lock", "report", "--guard", "off"]));
+    let said = line(&mut errors);
+    let begin = "shearline: waiting for report: too few nodes answered";
+    assert!(said.starts_with(begin), "{said}");
+    assert_eq!(said.matches("connection refused").count(), 2, "{said}");
+}
+
+/// A person at a terminal sees it each time that the holder changes, and in colours.
+#[test]
+fn a_terminal_shows_each_holder() {
+    let cluster = servers::three();
+    shearline(&cluster, "lock report --trust --ttl 60s --owner me").line();
+    let line = format!(
+        "exec {} lock report --guard off",
+        env!("CARGO_BIN_EXE_shearline")
+    );
+    let mut terminal = Command::new("script");
+    terminal
+        .args(["-qec", &line, "/dev/null"])
+        .envs(variables(&cluster.urls()))
+        .env("SHELL", "/bin/sh")
+        .env("TERM", "xterm")
+        .env_remove("NO_COLOR")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped());
+    let mut terminal = Going(terminal.spawn().expect("`script` is there"));
+    let shown = terminal.0.stdout.take().expect("it is piped");
+    let mut shown = BufReader::new(shown).lines().map_while(Result::ok);
+    let mut until = |text: &str| {
+        let found = shown.find(|line| line.contains(text));
+        found.unwrap_or_else(|| panic!("{text:?} is not shown"))
+    };
+    let said = until("held");
+    assert!(said.contains("\x1b["), "{said:?}");
+    assert!(said.contains(" by me, "), "{said:?}");
+    for raw in &mut cluster.raws() {
+        raw.set_px(b"report", FOREIGN, super::looking::MINUTE);
+    }
+    until(" by another, ");
+}
+
+/// Three servers that have been up for some seconds, and URLs by which only the first is reached.
+fn one_of_three() -> (Cluster, [Proxy; 2], Vec<String>, ClosedPort) {
+    let cluster = servers::three();
+    let uptime = |raw: &mut Raw| raw.info("server", "uptime_in_seconds")?.parse::<u32>().ok();
+    eventually("they have been up for a while", || {
+        let mut uptimes = cluster.raws().into_iter().map(|mut raw| uptime(&mut raw));
+        uptimes
+            .all(|uptime| uptime.is_some_and(|uptime| 6 <= uptime))
+            .then_some(())
+    });
+    let nowhere = ClosedPort::new();
+    let proxies = [(); 2].map(|()| Proxy::to(nowhere.address()));
+    let urls = vec![
+        cluster.urls()[0].clone(),
+        proxies[0].url(),
+        proxies[1].url(),
+    ];
+    (cluster, proxies, urls, nowhere)
+}
+
+#[test]
+fn a_node_that_is_connected_later_is_trusted_if_it_was_up_before() {
+    let (cluster, proxies, urls, _nowhere) = one_of_three();
+    let line = "lock report --trust --max-ttl 1h";
+    let (mut going, mut errors) = going(command(&urls, line.split_whitespace()));
+    let said = self::line(&mut errors);
+    assert!(said.contains("too few nodes answered"), "{said}");
+    for (proxy, server) in proxies.iter().zip(&cluster[1..]) {
+        proxy.redirect(server.address_for_clients());
+    }
+    let status = eventually("it has the lock", || going.0.try_wait().expect("our child"));
+    assert!(status.success(), "{status:?}");
+    assert!(2 <= cluster.copies("report"));
+}
+
+#[test]
+fn a_server_that_was_started_later_is_not_trusted() {
+    let (mut cluster, proxies, urls, _nowhere) = one_of_three();
+    let line = "lock report --trust --max-ttl 1h -w 10s";
+    let (mut going, errors) = going(command(&urls, line.split_whitespace()));
+    let asked = |raw: &mut Raw| raw.info("commandstats", "cmdstat_set").map(drop);
+    eventually("it has begun", || asked(&mut cluster[0].raw()));
+    for (place, proxy) in proxies.iter().enumerate() {
+        cluster[place + 1].restart();
+        proxy.redirect(cluster[place + 1].address_for_clients());
+    }
+    let said = rest(errors);
+    assert_eq!(said.matches("quarantined for ").count(), 2, "{said}");
+    assert_eq!(going.0.wait().expect("it ends").code(), Some(69), "{said}");
+    assert!(over(&cluster.urls(), "status report --guard off").status == 1);
+}

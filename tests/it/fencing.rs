@@ -1,0 +1,180 @@
+//! Fencing tokens on real servers of both kinds: they rise from lock to lock, through every face and process,
+//! and a node that may have lost its counters gives none.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use shearline::{Lock, LockError, LockOptions, NodeOutcome, Redlock, RestartGuard, Unusable};
+
+use crate::executor::block_on;
+use crate::face::{over, shared};
+use crate::processes::{finish, start};
+use crate::servers::{Cluster, LONG, Options, eventually};
+
+/// How many tokens each of two processes takes.
+const TAKES: usize = 100;
+
+fn fenced() -> LockOptions {
+    LockOptions::new(LONG)
+        .wait(Duration::from_secs(60))
+        .fenced()
+}
+
+fn once() -> LockOptions {
+    LockOptions::new(LONG).tries(1).fenced()
+}
+
+fn clusters() -> [Cluster; 2] {
+    [Options::redis(), Options::valkey()].map(|options| Cluster::with(3, &options))
+}
+
+/// Three servers whose floors an operator has given.
+fn trusted(cluster: &Cluster) -> Redlock {
+    let redlock = shared(cluster);
+    redlock
+        .lock_with("f", &once())
+        .expect_err("none has a floor");
+    assert_eq!(redlock.trust_nodes().len(), 3);
+    redlock
+}
+
+#[track_caller]
+fn token(lock: &Lock) -> u64 {
+    lock.fencing_token().expect("it was asked for")
+}
+
+#[test]
+fn tokens_rise_through_every_face_and_stay_with_their_lock() {
+    for cluster in clusters() {
+        let redlock = trusted(&cluster);
+        let mut guard = redlock.lock_with("f", &fenced()).expect("free");
+        let first = guard.fencing_token().expect("it was asked for");
+        guard.extend(LONG).expect("held");
+        guard.confirm().expect("held");
+        assert_eq!(guard.fencing_token(), Some(first));
+        let lock = Lock::from_bytes(&guard.into_lock().to_bytes()).expect("whole");
+        assert_eq!(token(&lock), first);
+        let adopted = redlock.adopt(lock);
+        assert_eq!(adopted.fencing_token(), Some(first));
+        adopted.unlock().expect("held");
+
+        let plain = redlock.lock("f", LONG).expect("free");
+        assert_eq!(plain.fencing_token(), None);
+        plain.unlock().expect("held");
+
+        let mut local = over(&cluster).build_local().expect("a good configuration");
+        let lock = local.lock_with("f", &fenced()).expect("free");
+        let second = token(&lock);
+        assert!(first < second);
+        local.unlock(lock).expect("held");
+
+        let guard = block_on(redlock.lock_with_async("f", &fenced())).expect("free");
+        let third = guard.fencing_token().expect("it was asked for");
+        assert!(second < third);
+        guard.unlock().expect("held");
+
+        let all = redlock.lock_all_with(["g", "f"], &fenced()).expect("free");
+        let fourth = all.fencing_token().expect("it was asked for");
+        assert!(third < fourth);
+        all.unlock().expect("held");
+        let guard = redlock.lock_with("g", &fenced()).expect("free");
+        assert!(Some(fourth) < guard.fencing_token());
+    }
+}
+
+#[test]
+fn servers_without_a_floor_take_plain_locks_alone() {
+    for cluster in clusters() {
+        let redlock = shared(&cluster);
+        let report = match redlock.lock_with("f", &once()) {
+            Err(LockError::NoQuorum(report)) => report,
+            other => panic!("{other:?}"),
+        };
+        let missing = NodeOutcome::Unusable(Unusable::NoFloor);
+        let count = report.nodes().iter().filter(|node| node.outcome == missing);
+        assert!(2 <= count.count(), "{report:?}");
+        assert!(report.needs_operator());
+        redlock
+            .lock("f", LONG)
+            .expect("free")
+            .unlock()
+            .expect("held");
+        cluster.assert_gone("f");
+    }
+}
+
+/// Whether it has its data or not: nobody can know what it has lost. The process that asks has not seen the
+/// restart.
+#[test]
+fn a_server_that_was_restarted_gives_no_token() {
+    let on_disk = ["--appendonly", "yes", "--appendfsync", "always"];
+    for options in [Options::redis(), Options::redis().arguments(on_disk)] {
+        let mut cluster = Cluster::with(3, &options);
+        let guard = trusted(&cluster).lock_with("f", &fenced()).expect("free");
+        let first = guard.fencing_token();
+        guard.unlock().expect("held");
+        cluster.assert_gone("f");
+        cluster[1].restart();
+        cluster[2].kill();
+        let fresh = over(&cluster).restart_guard(RestartGuard::Off);
+        let fresh = fresh.build().expect("a good configuration");
+        let report = eventually("the two have said what they have", || {
+            match fresh.lock_with("f", &once()) {
+                Err(LockError::NoQuorum(report)) => Some(report),
+                other => panic!("{other:?}"),
+            }
+            .filter(|report| {
+                let missing = NodeOutcome::Unusable(Unusable::NoFloor);
+                report.nodes()[1].outcome == missing
+            })
+        });
+        drop(report);
+        // An operator knows what it has lost.
+        let status = fresh.nodes().swap_remove(1);
+        let run_id = status.run_id.expect("it says who it is");
+        fresh
+            .trust_node(status.address.as_ref(), run_id)
+            .expect("that one");
+        let guard = fresh.lock_with("f", &fenced()).expect("free");
+        assert!(first < guard.fencing_token());
+    }
+}
+
+/// The store is a file: who holds the lock reads the last token in it, and writes his own.
+#[test]
+fn two_processes_get_tokens_in_the_order_of_their_locks() {
+    for cluster in clusters() {
+        drop(trusted(&cluster));
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let file = directory.path().join("store");
+        fs::write(&file, "0").expect("the file can be written");
+        let path = file.to_str().expect("a plain path");
+        let children = [
+            start("fenced", &cluster, path),
+            start("fenced", &cluster, path),
+        ];
+        for child in children {
+            finish(child);
+        }
+        let written = fs::read_to_string(&file).expect("the store");
+        assert_eq!(written.lines().count(), 1 + 2 * TAKES);
+    }
+}
+
+/// What each of the two processes does.
+pub(crate) fn take(redlock: &Redlock, file: &Path) {
+    for _ in 0..TAKES {
+        let guard = redlock.lock_with("f", &fenced()).expect("within a minute");
+        let token = guard.fencing_token().expect("it was asked for");
+        let before = fs::read_to_string(file).expect("the store");
+        let last = before.lines().last().expect("a token");
+        assert!(
+            last.parse::<u64>().expect("a number") < token,
+            "{last} {token}"
+        );
+        fs::write(file, format!("{before}\n{token}")).expect("the file can be written");
+        assert!(guard.is_valid());
+        guard.unlock().expect("held");
+    }
+}

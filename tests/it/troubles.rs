@@ -1,0 +1,145 @@
+//! The page for three in the morning: each symptom is brought about, and its words stand there.
+
+use std::fmt::Display;
+use std::time::Duration;
+
+use shearline::{LockError, LockOptions};
+
+use crate::face::{at, await_ready, over, shared};
+use crate::servers::{self, BRIEF, Cluster, LONG, Options, PATIENCE, SILENT, eventually};
+
+const PAGE: &str = include_str!("../../src/manual/troubles.rs");
+
+/// `error` says each of these, and the page has them in quotes.
+#[track_caller]
+fn says(error: impl Display, words: &[&str]) {
+    let error = error.to_string();
+    for words in words {
+        assert!(error.contains(words), "{words:?} is not in {error:?}");
+        let quoted = format!("`{words}`");
+        assert!(PAGE.contains(&quoted), "{quoted} is not on the page");
+    }
+}
+
+const NO_QUORUM: &str = "too few nodes answered, so no lock was taken";
+
+#[test]
+fn nodes_that_are_down_or_silent_are_named() {
+    let mut cluster = servers::three();
+    let redlock = over(&cluster).node_timeout(SILENT).build().expect("valid");
+    await_ready(|| redlock.nodes());
+    cluster[0].kill();
+    cluster[1].freeze();
+    let error = eventually("both are known to be away", || {
+        let error = redlock.try_lock("k", LONG).expect_err("one of three");
+        let error = error.to_string();
+        let words = ["connection refused", "timed out"];
+        words.iter().all(|it| error.contains(it)).then_some(error)
+    });
+    cluster[1].thaw();
+    says(
+        error,
+        &[NO_QUORUM, "unreachable: connection refused", "timed out"],
+    );
+}
+
+#[test]
+fn nodes_that_have_restarted_are_named() {
+    let mut cluster = servers::three();
+    let redlock = shared(&cluster);
+    let lock = redlock.try_lock("k", LONG).expect("free");
+    lock.unlock().expect("held");
+    (0..2).for_each(|node| cluster[node].restart());
+    let error = eventually("both are in quarantine", || {
+        let error = redlock.try_lock("k", BRIEF).err()?;
+        let error = error.to_string();
+        (error.matches("quarantined for").count() == 2).then_some(error)
+    });
+    says(error, &[NO_QUORUM, "it may have forgotten locks"]);
+    redlock.trust_nodes();
+    let lock = redlock.lock("k", BRIEF).expect("they are trusted");
+    lock.unlock().expect("held");
+}
+
+#[test]
+fn wrong_credentials_are_named() {
+    let cluster = Cluster::with(3, &Options::redis().password("right"));
+    let without = cluster.iter().map(|server| server.url_without());
+    let redlock = at(without).build().expect("valid");
+    let error = redlock.try_lock("k", LONG).expect_err("no password");
+    says(error, &[NO_QUORUM, "it wants a password"]);
+    let wrong = cluster.iter().map(|server| server.url_with(":wrong"));
+    let redlock = at(wrong).build().expect("valid");
+    let error = redlock.try_lock("k", LONG).expect_err("a wrong one");
+    says(error, &[NO_QUORUM, "it refuses the credentials"]);
+}
+
+#[test]
+fn full_memory_is_named() {
+    let cluster = servers::three();
+    let redlock = shared(&cluster);
+    for raw in &mut cluster.raws() {
+        raw.run("CONFIG SET maxmemory 1");
+    }
+    let error = redlock.try_lock("k", LONG).expect_err("no memory");
+    says(error, &[NO_QUORUM, "refused: OOM"]);
+}
+
+#[test]
+fn holders_are_named() {
+    let cluster = servers::three();
+    let (redlock, other) = (shared(&cluster), shared(&cluster));
+    let lock = other.try_lock("k", LONG).expect("free");
+    let error = redlock.try_lock("k", LONG).expect_err("held");
+    says(error, &["another client holds the lock"]);
+    let error = other.try_lock("k", LONG).expect_err("held");
+    says(error, &["this handle itself holds the lock"]);
+    lock.unlock().expect("held");
+    for raw in &mut cluster.raws() {
+        raw.run("SET for-ever somebody");
+    }
+    let options = LockOptions::new(LONG).wait(Duration::from_secs(1));
+    let error = redlock.lock_with("for-ever", &options).expect_err("held");
+    assert!(matches!(error, LockError::Held(_)), "{error}");
+    says(
+        error,
+        &["another client holds the lock", "held without an expiry"],
+    );
+}
+
+#[test]
+fn a_loss_is_named() {
+    let cluster = servers::three();
+    let redlock = shared(&cluster);
+    let delete = |key: &str| {
+        cluster.raws().iter_mut().for_each(|raw| {
+            eventually("it is there", || raw.del(key.as_bytes()).then_some(()));
+        });
+    };
+    let mut lock = redlock.try_lock("k", LONG).expect("free");
+    delete("k");
+    says(lock.extend(LONG).expect_err("gone"), &["the lock was lost"]);
+    let lock = redlock.try_lock("k", LONG).expect("free");
+    delete("k");
+    let error = lock.unlock().expect_err("gone");
+    says(error, &["the lock was no longer held"]);
+    let mut lock = redlock.try_lock("k", BRIEF).expect("free");
+    assert!(lock.lost().wait(PATIENCE), "the loss is reported");
+    let error = lock.extend(LONG).expect_err("over");
+    says(error, &["the lock had expired and cannot be extended"]);
+}
+
+#[test]
+fn what_nodes_do_not_confirm_is_named() {
+    let cluster = servers::three();
+    let redlock = over(&cluster).node_timeout(SILENT).build().expect("valid");
+    await_ready(|| redlock.nodes());
+    let mut lock = redlock.try_lock("k", LONG).expect("free");
+    (0..2).for_each(|node| cluster[node].freeze());
+    let error = lock.extend(LONG).expect_err("silent");
+    says(error, &["too few nodes confirmed the lock"]);
+    let error = lock.unlock().expect_err("silent");
+    says(error, &["too few nodes confirmed the release"]);
+    (0..2).for_each(|node| cluster[node].thaw());
+    cluster.assert_gone("k");
+}
