@@ -257,8 +257,7 @@ impl Claims {
             return;
         };
         stats.end_hold(below.now, there);
-        there.wake(&mut self.boxes);
-        there.busy_mut().stage = Stage::Releasing { operation };
+        there.wake(&mut self.boxes).stage = Stage::Releasing { operation };
         let (held, timer) = (there.may_hold(), there.timer.take());
         if let Some(timer) = timer {
             below.timers.cancel(timer);
@@ -436,7 +435,10 @@ impl Claims {
             if let Some(entry) = there.entry.take() {
                 self.spares.give(entry);
             }
-            self.remove(claim);
+            if let Some(busy) = there.take_busy() {
+                self.boxes.give(busy);
+            }
+            self.discard(claim);
         }
     }
 
@@ -563,6 +565,11 @@ impl Claims {
         if let Some(busy) = self.slab.get_mut(claim.0).and_then(Claim::take_busy) {
             self.boxes.give(busy);
         }
+        self.discard(claim);
+    }
+
+    #[inline(always)]
+    fn discard(&mut self, claim: ClaimKey) {
         self.slab.discard(claim.0);
         if !self.voters.is_empty() {
             self.voters.remove(&claim);
