@@ -128,7 +128,7 @@ impl Node {
         repair: bool,
     ) -> bool {
         let dialect = self.release_dialect(repair);
-        if dialect == Dialect::Watch || entry.is_several() && self.is_without_scripts() {
+        if dialect == Dialect::Watch || self.is_without_scripts() && entry.is_several() {
             let (dialect, repair) = (Dialect::Watch, true);
             let request = Request::Release {
                 claim,
