@@ -67,13 +67,14 @@ impl Failure {
 }
 
 /// What the library calls by the name of a function, and the command by that of an option.
-const WORDS: [(&str, &str); 9] = [
+const WORDS: [(&str, &str); 10] = [
     ("`without_scripts`", "`--without-scripts`"),
     ("`Builder::max_ttl`", "`--max-ttl`"),
     ("`Builder::lock_delay`", "`--lock-delay`"),
     ("`Redlock::reinit`", "`shearline reinit`"),
     ("call `reinit` again", "run `shearline reinit` again"),
     ("`trust_nodes`", "`--trust`"),
+    ("`Redlock::trust_node`", "`--trust`"),
     ("build a new handle", "try again"),
     (
         "pass on what `Lock::to_bytes` gave",

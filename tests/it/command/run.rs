@@ -48,7 +48,7 @@ impl Run {
     fn assert(&self, outcome: &str, started: bool, command: &str, status: i32) {
         let expected = format!(
             "{{\"version\":1,\"command\":\"run\",\"resource\":\"n\",\"outcome\":\"{outcome}\",\
-             \"started\":{started},{command},\"status\":{status}}}\n"
+             \"started\":{started},{command},\"status\":{status},\"fencing_token\":null}}\n"
         );
         assert_eq!(
             (&self.report, self.code),
@@ -512,6 +512,7 @@ fn the_help_says_what_is_not_promised() {
         "Dead before the next one lives",
         "Not promised",
         "KillMode=control-group",
+        "SHEARLINE_FENCING_TOKEN",
         "126",
     ] {
         assert!(help.contains(said), "{said}: {help}");

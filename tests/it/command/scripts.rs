@@ -76,6 +76,7 @@ fn programs_get_objects() {
         taken.names(),
         [
             "command",
+            "fencing_token",
             "lock",
             "resource",
             "ttl_ms",
