@@ -132,7 +132,10 @@ fn is_free(command: &Command, arguments: &ArgMatches, option: &str) -> bool {
 
 /// Returns the file, which others may not read if there is a password in it.
 fn read(path: &Path) -> Result<String, Failure> {
-    let text = fs::read_to_string(path).map_err(|error| wrong(path, error))?;
+    let text = fs::read_to_string(path).map_err(|error| {
+        let what = format!("{error}; --config or {FILE} names it");
+        wrong(path, what)
+    })?;
     if text.contains('@') {
         keep_secret(path)?;
     }

@@ -1,6 +1,6 @@
 //! A lock that comes back in as text: an argument, or a line on stdin.
 
-use std::io::{self, Read as _};
+use std::io::{self, IsTerminal as _, Read as _};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -45,6 +45,11 @@ impl Held {
     fn read(&self) -> Result<Lock, Failure> {
         let text = match self.lock.as_deref() {
             Some(text) if text != "-" => text.to_owned(),
+            None if io::stdin().is_terminal() => {
+                return Err(Failure::usage(
+                    "no lock was given; pass on the line that `shearline lock` printed",
+                ));
+            }
             Some(_) | None => from_stdin()?,
         };
         let no_lock = || {

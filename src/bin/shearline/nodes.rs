@@ -228,7 +228,8 @@ fn reason(state: NodeState) -> Option<String> {
     Some(match state {
         NodeState::Ready => return None,
         NodeState::Quarantined { left } if !left.is_zero() => format!(
-            "it may have forgotten locks, and votes in {} (--trust, if none is alive)",
+            "it may have forgotten locks, and votes in {} (`run` and `lock` count it now with \
+             --trust, if none is alive)",
             duration::shown(left),
         ),
         NodeState::Down(reason) => reason.to_string(),

@@ -11,7 +11,7 @@ use std::task::Context;
 #[cfg(target_os = "linux")]
 use std::time::Duration;
 
-use shearline::{LockError, LockGuard, LockOptions, NodeOutcome, Redlock, Unusable};
+use shearline::{LockError, LockGuard, LockOptions, NodeOutcome, Redlock};
 
 use crate::trust::Trust;
 use crate::waiting::Waiting;
@@ -34,7 +34,7 @@ pub(crate) async fn take(
         waiting.look(context);
     });
     let taken = first.await;
-    let is_late = matches!(&taken, Err(error) if lacks_floor(error));
+    let is_late = matches!(&taken, Err(error) if may_lack_floor(error));
     if !is_late || !(has_given || trust.give_floors_now(redlock)) {
         return taken;
     }
@@ -47,12 +47,12 @@ pub(crate) async fn take(
     again.await
 }
 
-/// Returns `true` if a node has given no fencing token because it has no floor.
-fn lacks_floor(error: &LockError) -> bool {
+/// Returns `true` if a node may have given no fencing token because it has no floor.
+fn may_lack_floor(error: &LockError) -> bool {
     let LockError::NoQuorum(report) = error else {
         return false;
     };
-    let lacks = |outcome: &NodeOutcome| *outcome == NodeOutcome::Unusable(Unusable::NoFloor);
+    let lacks = |outcome: &NodeOutcome| matches!(outcome, NodeOutcome::Unusable(_));
     report.nodes().iter().any(|node| lacks(&node.outcome))
 }
 

@@ -127,9 +127,11 @@ fn a_command_that_cannot_be_run_has_the_status_of_env() {
         ("/no/such/command", 127, "No such file or directory"),
         ("/etc/passwd", 126, "Permission denied"),
         ("/", 126, "Permission denied"),
+        ("", 127, "No such file or directory"),
     ] {
         let run = Run::command(&cluster.urls(), &[], &[command]);
         run.assert("not_started", false, NO_STATUS, exit);
+        let command = if command.is_empty() { "''" } else { command };
         let line = format!("shearline: cannot run {command}: {reason}");
         assert!(run.errors.starts_with(&line), "{}", run.errors);
         assert_eq!(run.errors.lines().count(), 1, "{}", run.errors);

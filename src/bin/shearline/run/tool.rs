@@ -221,6 +221,7 @@ fn cannot_run(args: &Args, error: &io::Error) -> Failure {
         true => Status::NotFound,
         false => Status::CannotRun,
     };
-    let command = command.unwrap_or_default();
+    let command = command.filter(|it| !it.is_empty());
+    let command = command.unwrap_or("''".into());
     Failure::new(status, format_args!("cannot run {command}: {error}"))
 }
