@@ -400,9 +400,10 @@ fn a_floor_of_a_node_in_quarantine_does_not_count() {
     let mut world = in_repair();
     world.sleep(QUARANTINE / 2);
     world.acquire(&fenced());
-    world.say(0, "*3|:2|:0|:0|");
-    world.say(1, "*3|:-1|:0|:0|");
     world.say(2, "-LOADING it loads|");
+    world.say(1, "*3|:-1|:0|:0|");
+    world.say(0, "*3|:2|:0|:0|");
+    world.say(0, ":0|");
     world.take_all();
     world.greet_as(2, "run2", 1_000);
     let begin = world.now;
