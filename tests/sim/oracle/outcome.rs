@@ -462,5 +462,8 @@ impl World {
 
 /// Returns `true` if only an operator can repair it: then no later try can succeed.
 fn is_lasting(why: Unusable) -> bool {
-    !matches!(why, Unusable::TooManyClients | Unusable::Refused(_))
+    !matches!(
+        why,
+        Unusable::TooManyClients | Unusable::InRepair | Unusable::Refused(_)
+    )
 }
