@@ -392,7 +392,7 @@ impl Node {
     }
 
     /// Takes the command for `request` out of the out buffer if none of its bytes has left.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn withdraw(&mut self, request: Request) -> bool {
         let is_idle = self.outbox.is_empty() && self.batch.is_empty();
         !(is_idle && self.transactions.is_empty()) && self.withdraw_unsent(request)

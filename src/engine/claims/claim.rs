@@ -426,6 +426,8 @@ impl Claim {
 
     /// Puts its release, which is `command`, into the connection to `node`; never by digest if it is to
     /// `repair`. Returns `false` if there is no room.
+    // Inlined into the loop over the nodes of a release; the other callers are rare.
+    #[inline(always)]
     pub(super) fn pay(
         &mut self,
         node: NodeId,
