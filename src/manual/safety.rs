@@ -291,6 +291,26 @@
 //!   write on condition that the version is the same.
 //! * Redis: a script that compares and writes. Numbers of Lua are exact for every token.
 //!
+//! The write and the comparison come before the effect: a mail that was sent is not taken back by a row that did not
+//! change. `examples/fenced_store` is such a store, with a worker that is stopped for longer than its lock lasts.
+//!
+//! ## Two views of it
+//!
+//! **Martin Kleppmann** ("How to do distributed locking", 2016) asks whether a lock is there to save work or to keep
+//! data right, and finds Redlock too much for the first. For the second it is not enough: a holder that is paused
+//! after its last look at the clock writes when somebody else has the lock, and only a number that grows, checked by
+//! the store, stops that. He adds that Redlock had no such number, and that its safety rests on bounds of delays,
+//! pauses and clocks.
+//!
+//! **Salvatore Sanfilippo** ("Is Redlock safe?", 2016), whose algorithm it is, answers that a client looks at the clock
+//! after it has its majority, so that slow messages cost it the lock and nothing else. A pause after that look is a
+//! problem of every lock that ends by itself. And a store that can compare numbers in one step could compare random
+//! tokens as well, and hardly needs the lock then.
+//!
+//! Both are right about pauses, which is why there are tokens here, and why validity is computed so that it errs early.
+//! A store that refuses stale writes keeps the data right by itself. What the lock does then is to save work:
+//! without it, all compute and all but one are refused.
+//!
 //! # What the simulator does not cover
 //!
 //! * The driver: sockets, `mio`, threads, the faces. It has a model of them that does the same things

@@ -11,6 +11,7 @@ use crate::clock::{MICRO, MILLI, SECOND};
 use crate::delaying::DELAYING;
 use crate::entropy::Entropy;
 use crate::faults::Fault;
+use crate::fencing::FENCED;
 use crate::plan::{Guard, Kinds, Members, Plan};
 use crate::sets::SETS;
 use crate::theme;
@@ -20,7 +21,7 @@ use crate::watching::WATCHING;
 const FEW: u32 = 10_000;
 
 /// All that can be chosen by name.
-pub(crate) const KINDS: [Kind; 22] = [
+pub(crate) const KINDS: [Kind; 23] = [
     NARROW,
     ALONE,
     INSPECTING,
@@ -41,6 +42,7 @@ pub(crate) const KINDS: [Kind; 22] = [
     DELAYING,
     WATCHING,
     SETS,
+    FENCED,
     BARE,
     BARE_KEEPING,
 ];
@@ -364,12 +366,12 @@ mod tests {
     const SEEDS: u64 = 40;
 
     /// `INSPECTING` and `WATCHING` have tests of their own (in `oracle`), and so have the bare ones (in `bare`),
-    /// and `NARROW` (`mutations`), which only a build with mutations has.
+    /// `FENCED` (`fencing`) and `NARROW` (`mutations`), which only a build with mutations has.
     #[test]
     fn kinds_for_one_purpose_keep_their_promises() {
         let mut bad = 0;
         for kind in KINDS {
-            if [NARROW, INSPECTING, WATCHING, BARE, BARE_KEEPING]
+            if [NARROW, INSPECTING, WATCHING, FENCED, BARE, BARE_KEEPING]
                 .map(|kind| kind.name)
                 .contains(&kind.name)
             {

@@ -162,6 +162,7 @@ mod tests {
     use crate::SEEDS;
     use crate::case::{ANY, Kind};
     use crate::delaying::DELAYING;
+    use crate::fencing::FENCED;
     use crate::history::History;
     use crate::kinds::{
         CRAMPED, CROWDED, EXTENDED, FLUSHED, FORGOTTEN, INHERITED, NARROW, OUTAGES, RAISED,
@@ -196,10 +197,13 @@ mod tests {
     ];
 
     /// Breakages that stories notice, and a kind of world as well.
-    const BESIDE_STORIES: [(&str, Kind); 3] = [
+    const BESIDE_STORIES: [(&str, Kind); 6] = [
         ("SetTakenHalf", SETS),
         ("SetReleasedInPart", SETS),
         ("SetLeavesARecord", SETS),
+        ("TokenIsNotWrittenBack", FENCED),
+        ("LaterTokenCounts", FENCED),
+        ("RaisedWithoutLock", FENCED),
     ];
 
     /// The folder of the patches. Where they are applied there is a file `applied` beside them.
@@ -319,6 +323,7 @@ mod tests {
         ("RoundsKept", "memory"),
         ("LateLookCounts", "watch"),
         ("SetReleasedInPart", "set"),
+        ("TokenIsNotWrittenBack", "fence"),
         ("NeverReconnects", "liveness"),
     ];
 
@@ -335,6 +340,7 @@ mod tests {
                 "delay" => DELAYING,
                 "watch" => WATCHING,
                 "set" => SETS,
+                "fence" => FENCED,
                 "kept" | "told-early" => OUTAGES,
                 _ => ANY,
             };

@@ -121,6 +121,8 @@ pub(crate) struct Plan {
     pub(crate) watches: u32,
     /// How often a lock is kept by its engine. Most worlds have none such.
     pub(crate) keeps: u32,
+    /// How often a lock comes with a fencing token. Most worlds have none such.
+    pub(crate) fenced: u32,
     /// How often the holder of a lock asks to be told when it is at risk.
     pub(crate) alerts: u32,
     /// How often a lock may be extended.
@@ -308,6 +310,7 @@ impl Plan {
             inspects: 0,
             watches: 0,
             keeps: 0,
+            fenced: 0,
             alerts: 0,
             extensions: entropy.pick(&[None, None, Some(1), Some(3)]),
             lag: entropy.pick(&[20, 5, 100, 1_000]) * MICRO,
@@ -554,6 +557,7 @@ impl Plan {
             inspects: 0,
             watches: 0,
             keeps: 0,
+            fenced: 0,
             alerts: 0,
             extensions: None,
             lag: 20 * MICRO,
