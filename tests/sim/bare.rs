@@ -416,11 +416,19 @@ impl World {
         there.is_queueing = false;
         there.begun = None;
         let queue = std::mem::take(&mut there.queue);
+        let work = self.open_work(conn);
         if queue.is_empty() {
-            there.trial = there.trial.or(refusal(reply));
+            let trial = &mut self.conns[conn].transaction.trial;
+            *trial = trial.or(refusal(reply));
+            if let Some(code) = trial.filter(|_| !work.iter().any(Work::watches)) {
+                // It was no trial: what is only read has none.
+                for work in &work {
+                    let said = (Said::Refused(code), 0);
+                    self.piece_done(server, conn, sent, work, said, (None, None));
+                }
+            }
             return;
         }
-        let work = self.open_work(conn);
         let parts = parts(reply);
         let name = match &parts {
             Some(_) => "ExecDone",
@@ -536,7 +544,8 @@ impl World {
             &[]
         };
         let mut command = Command::about(verb, &work.key, &work.token, ttl);
-        if self.is_by_keeper(&command) {
+        let process = self.conns[conn].process;
+        if self.is_by_keeper(process, &sent.1, &command) {
             command.verb = Verb::Keep;
         }
         self.oracle.counts.sights.note("Transacted");

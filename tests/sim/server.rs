@@ -663,7 +663,8 @@ impl World {
         if transacts || self.is_probe(conn, &command) {
             command = command.unheeded();
         }
-        if self.is_by_keeper(&command) {
+        let process = self.conns[conn].process;
+        if self.is_by_keeper(process, &begun, &command) {
             command.verb = Verb::Keep;
         }
         if self.plan.is_bare() && words == [&b"INFO"[..], b"memory"] {

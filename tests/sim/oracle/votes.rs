@@ -42,6 +42,23 @@ pub(super) fn longest_validity(ttl: u64) -> Duration {
     Duration::from_millis(ttl).saturating_sub(drift(ttl))
 }
 
+/// When a request was made, also by the client's clock, and for which ttl.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asked {
+    pub(super) since: Time,
+    pub(super) begun: Instant,
+    pub(super) ttl: u64,
+}
+
+impl From<&Call> for Asked {
+    fn from(call: &Call) -> Self {
+        let Call {
+            since, begun, ttl, ..
+        } = *call;
+        Self { since, begun, ttl }
+    }
+}
+
 /// The servers of these votes. A restarted server is another.
 #[derive(Default)]
 pub(super) struct Servers {
@@ -74,7 +91,7 @@ impl World {
         let record = self.oracle.ledger.record_mut(id);
         (record.granted, record.ttl) = (self.inputs, call.ttl);
         self.check_votes(client, id, Verb::Set, call.since, until, true, Instant::MAX);
-        self.check_validity(client, id, Verb::Set, call, until);
+        self.check_validity(client, id, Verb::Set, call.into(), until);
     }
 
     /// No engine reports a lock that is over at the very time that it was given.
@@ -120,7 +137,7 @@ impl World {
         let longer = before < until;
         self.check_votes(client, id, verb, call.since, until, longer, before);
         if longer {
-            self.check_validity(client, id, verb, call, until);
+            self.check_validity(client, id, verb, call.into(), until);
         } else if until < before {
             self.object("validity", "an extension has shortened a lock");
         } else if before < call.begun.saturating_add(longest_validity(call.ttl)) {
@@ -212,7 +229,7 @@ impl World {
         client: usize,
         id: TokenId,
         verb: Verb,
-        call: &Call,
+        call: Asked,
         until: Instant,
     ) {
         let began = until.saturating_sub(longest_validity(call.ttl));
@@ -234,7 +251,7 @@ impl World {
 
     /// By the client's clock, after what an attempt has begun: the call, and the first bytes of all
     /// earlier attempts, where each was written at once.
-    pub(super) fn begun_after(&self, client: usize, id: TokenId, call: &Call) -> Instant {
+    pub(super) fn begun_after(&self, client: usize, id: TokenId, call: Asked) -> Instant {
         let there = &self.clients[client];
         let clock = self.clock_of(client);
         if there.paths.iter().any(Path::was_full) {
