@@ -164,8 +164,8 @@ mod tests {
     use crate::delaying::DELAYING;
     use crate::history::History;
     use crate::kinds::{
-        CRAMPED, CROWDED, EXTENDED, FLUSHED, FORGOTTEN, INHERITED, NARROW, OUTAGES, RAISED,
-        STEPPED, STOPPED,
+        CRAMPED, CROWDED, EXTENDED, FLUSHED, FORGOTTEN, INHERITED, KEPT_LATER, NARROW, OUTAGES,
+        RAISED, STEPPED, STOPPED,
     };
     use crate::replay::number;
     use crate::sets::SETS;
@@ -196,10 +196,12 @@ mod tests {
     ];
 
     /// Breakages that stories notice, and a kind of world as well.
-    const BESIDE_STORIES: [(&str, Kind); 3] = [
+    const BESIDE_STORIES: [(&str, Kind); 5] = [
         ("SetTakenHalf", SETS),
         ("SetReleasedInPart", SETS),
         ("SetLeavesARecord", SETS),
+        ("KeptAgainAnew", KEPT_LATER),
+        ("KeptForgetsWhatWasFound", KEPT_LATER),
     ];
 
     /// The folder of the patches. Where they are applied there is a file `applied` beside them.

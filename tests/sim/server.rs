@@ -889,7 +889,8 @@ impl World {
                 || command.verb == Verb::Time
                 || is_inspection(words)
                 || is_look(words)
-                || transacts;
+                // Also of a client that was killed: what it wanted is not known any more.
+                || self.plan.is_bare() && bare::is_of_transaction(words);
             self.talk(conn, lock, said, shut);
             if words.first() == Some(&&b"PTTL"[..]) && !transacts {
                 self.looked(conn);

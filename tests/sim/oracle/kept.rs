@@ -22,13 +22,15 @@
 //! # How extensions are told apart
 //!
 //! By the last two bits of their ttl, where engines keep locks: 2 is one by the engine, 0 one by a user, and 3
-//! the second one by a user. Near the limit of a lock its engine asks for any ttl: such a lock is neither
-//! extended by its user nor handed over.
+//! the second one by a user. But an engine that keeps a lock from when it is held, or was handed over, asks for the
+//! longest ttl that the lock was given: from then on its user asks for any other. Near the limit of a lock its
+//! engine asks for any ttl: such a lock is neither extended by its user nor handed over.
 //!
 //! # What it does not see
 //!
 //! Ends of locks that were confirmed: a confirmation may find an earlier end, when it is too late to extend
-//! it. Worlds in which a round trip may take longer than a 32nd of the validity.
+//! it. Ends of locks that are kept for less than a quarter of their validity. Of a lock that was handed over, nodes
+//! whose answer its first holder had not read. Worlds in which a round trip may take longer than a 32nd of the validity.
 
 use std::time::Duration;
 

@@ -6,8 +6,8 @@
 //! * No extension begins to leave outside of its call, which ends with its verdict, its
 //!   cancellation, the release of the lock or its hand-over; nor after a majority of yes was read.
 //! * No confirmation begins to leave outside of its call.
-//! * No extension by an engine that keeps a lock begins to leave after its holder has released it, dropped
-//!   it or handed it over, or was told of its end.
+//! * No extension by an engine that keeps a lock begins to leave after its holder (the first, or one that
+//!   it was handed to) has released it, dropped it or handed it over, or was told of its end.
 //!
 //! # What it does not see
 //!

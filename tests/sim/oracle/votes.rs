@@ -4,7 +4,7 @@
 //! extension of exactly this token. It was sent after the call began, its answer was read before
 //! the lock was reported, and over a connection that was not lost in between; for an extension,
 //! also before the old validity was over. On each of them the key lasts until the true time at
-//! which the client's clock shows the end of the validity.
+//! which the client's clock shows the end of the validity, and for the lock delay after that.
 //!
 //! No engine reports a lock whose validity is over at the time of the poll, and no user gets one
 //! that is over by then.
@@ -26,7 +26,7 @@ use shearline::{Instant, Lock};
 use super::ledger::Entry;
 use super::{Said, TokenId, Verb, token_of};
 use crate::client::Path;
-use crate::clock::{MILLI, Time};
+use crate::clock::{MILLI, NEVER, Time};
 use crate::plan::Guard;
 use crate::user::Call;
 use crate::world::World;
@@ -160,6 +160,7 @@ impl World {
     ) {
         let resource = self.oracle.ledger.record(id).resource;
         let end = self.clock_of(client).when(until);
+        let gone = (end + self.plan.lock_delay * MILLI).min(NEVER);
         // If it is reported after its end, it promises nothing.
         let excused = self.oracle.is_excused(self.now, resource) || end <= self.now;
         let record = self.oracle.ledger.record(id);
@@ -183,7 +184,7 @@ impl World {
         for (node, (cell, entry, said, named)) in said.iter().enumerate() {
             let server = self.plan.server_of(node);
             let said = *said && *named == most;
-            let lasts = self.servers[server].clock.show(end) <= cell.until;
+            let lasts = self.servers[server].clock.show(gone) <= cell.until;
             let stands = !cell.gone && (lasts || excused);
             if said {
                 yes.add(server, entry.life);
