@@ -52,6 +52,10 @@ pub const LOCK_DELAY_MAX: Duration = TTL_DEFAULT_MAX;
 /// floor of the node, which is at least as high: so this is about memory alone.
 pub const COUNTER_KEPT_FOR: Duration = Duration::from_secs(24 * 3600);
 
+/// How often a node is looked at again whose [fencing tokens](crate::LockOptions::fenced) cannot be repaired yet,
+/// because too few of the others have answered.
+pub const REPAIR_RETRY: Duration = Duration::from_secs(5);
+
 /// Largest fencing token. Scripts count in numbers that are exact up to a little more; microseconds since 1970
 /// are beyond it from the year 2255 on.
 pub const FENCING_TOKEN_MAX: u64 = 9_000_000_000_000_000;

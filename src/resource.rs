@@ -75,8 +75,9 @@ pub const MARKER_KEY: &[u8] = b"shearline:marker";
 pub const BARRIER_KEY: &[u8] = b"shearline:barrier";
 
 /// The key under which a node keeps the floor of its [fencing tokens](crate::LockOptions::fenced), in the
-/// database of the locks: which server has written it, and the largest number that it has given. No lock can
-/// have this name. Reading it does no harm; deleting it keeps the node from giving tokens.
+/// database of the locks: which server has written it, and the largest number that it has given; or that it is in
+/// repair. No lock can have this name. Reading it does no harm; deleting it keeps the node from giving tokens until it
+/// is repaired.
 pub const FLOOR_KEY: &[u8] = b"shearline:floor";
 
 /// What the keys begin with that count the [fencing tokens](crate::LockOptions::fenced) of one resource, whose

@@ -297,7 +297,10 @@ example() {
     else
         start_servers 3 || return 1
     fi
-    run_bounded 120 "$CARGO_TARGET_DIR/debug/examples/$1"
+    local binary=$CARGO_TARGET_DIR/debug/examples/$1
+    # One with dependencies of its own is a package.
+    [[ -d examples/$1/src ]] && binary=$CARGO_TARGET_DIR/debug/$1
+    run_bounded 120 "$binary"
 }
 
 # Criterion runs each bench once when it is started as a test; five servers are there for those that need
@@ -701,9 +704,9 @@ what_waits() {
     step 'tests/it on Redis 8.0 and Valkey 8.1' on_other_servers redis-8.0 valkey-8.1
     step 'TLS on Redis 8.0' tls_on redis-8.0
     step 'TLS on Valkey 8.1' tls_on valkey-8.1
-    for file in examples/*.rs examples/*/main.rs; do
+    for file in examples/*.rs examples/*/main.rs examples/*/src/main.rs; do
         [[ -e $file ]] || continue
-        name=${file#examples/} name=${name%/main.rs} name=${name%.rs}
+        name=${file#examples/} name=${name%/main.rs} name=${name%/src} name=${name%.rs}
         step "example $name" example "$name"
     done
     step 'demo' demo

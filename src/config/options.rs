@@ -286,8 +286,11 @@ impl LockOptions {
     ///
     /// * Every node has a floor for its tokens ([`FLOOR_KEY`](crate::FLOOR_KEY)), which an operator gives it once:
     ///   by `Redlock::trust_nodes` on a handle that was refused a token. A node without one is [`Unusable::NoFloor`](crate::Unusable::NoFloor) for locks
-    ///   with a token, and votes on others. A node that restarts, with its data or without, has none again, until
-    ///   an operator gives it one.
+    ///   with a token, and votes on others.
+    /// * A node that restarts, with its data or without, has none again. It is repaired from the others by any handle that
+    ///   is refused a token there and lives for longer than the longest ttl: until then it is
+    ///   [`Unusable::InRepair`](crate::Unusable::InRepair). Where a majority has restarted at once, an operator gives all of
+    ///   them floors again.
     /// * It excludes plain locks on the same resource, and they exclude it.
     /// * Every node runs a script, and its user has to be allowed the keys `shearline:*`:
     ///   [`manual::permissions`](crate::manual::permissions). On a handle

@@ -11,8 +11,8 @@ use alloc::vec::Vec;
 
 use crate::node::{
     CHECKED_ACQUIRE, CHECKED_CONFIRM, CHECKED_EXTEND, CONFIRM, CONFIRM_SEVERAL, EXTEND,
-    EXTEND_EACH, EXTEND_SEVERAL, INSPECT, JOIN, RAISE_FENCED, RELEASE, RELEASE_SEVERAL, SET_FLOOR,
-    SET_IF_PERMITTED, Script, TAKE_FENCED, TAKE_SEVERAL,
+    EXTEND_EACH, EXTEND_SEVERAL, INSPECT, JOIN, LOOK_AT_FLOOR, RAISE_FENCED, RELEASE,
+    RELEASE_SEVERAL, REPAIR_FLOOR, SET_FLOOR, SET_IF_PERMITTED, Script, TAKE_FENCED, TAKE_SEVERAL,
 };
 use crate::resp::OwnedValue;
 
@@ -40,7 +40,7 @@ struct Known {
 type Run = fn(&mut Database<'_>, Millis, &Arguments<'_>) -> Answer;
 
 /// All that the node knows. [`Scripts`] names them by their places.
-static KNOWN: [Known; 17] = [
+static KNOWN: [Known; 19] = [
     Known::new(&RELEASE, |database, now, arguments| {
         release(database, now, arguments).map(OwnedValue::Integer)
     }),
@@ -70,6 +70,8 @@ static KNOWN: [Known; 17] = [
     Known::new(&TAKE_FENCED, fencing::take),
     Known::new(&RAISE_FENCED, fencing::raise),
     Known::new(&SET_FLOOR, fencing::floor),
+    Known::new(&LOOK_AT_FLOOR, fencing::look_at_floor),
+    Known::new(&REPAIR_FLOOR, fencing::repair_floor),
 ];
 
 impl Known {

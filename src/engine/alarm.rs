@@ -17,6 +17,8 @@ pub(super) enum Alarm {
     Lines,
     /// What a node refused to release is tried again.
     Debts(NodeId),
+    /// Floors of fencing tokens that are missing may be repaired.
+    Floors,
     /// An operation has to be looked at.
     Operation(OperationKey),
     /// The time of one that waits for its turn is up.

@@ -17,7 +17,8 @@ pub(super) enum Answer {
     Nil,
     /// To the script that takes several keys: this one is there, counted from 0.
     Named(u8),
-    /// To the script that takes a lock with a fencing token: taken, with this number.
+    /// To the script that takes a lock with a fencing token: taken, with this number. To a look at a floor: it is
+    /// there, and as high.
     Counted(u64),
     /// To a `SET`: it has forgotten the script, which was not run; and what a report says of that.
     Forgotten(NodeOutcome),

@@ -486,6 +486,7 @@ impl Claims {
             | Request::Probe { .. }
             | Request::Raise { .. }
             | Request::Floor
+            | Request::LookAtFloor { .. }
             | Request::Transaction
             | Request::Batch { .. }
             | Request::Withdrawn

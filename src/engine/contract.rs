@@ -372,7 +372,8 @@ pub enum Wake {
     Expiry,
     /// A lock that is kept is to be extended, or is at risk, or is to be looked at.
     Extension,
-    /// A release that is owed is tried again, or its key is gone by now.
+    /// A release that is owed is tried again, or its key is gone by now; or a floor of fencing tokens is to be
+    /// repaired.
     Debt,
 }
 

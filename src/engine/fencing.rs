@@ -1,4 +1,4 @@
-//! Fencing tokens: which number is proposed for the next one.
+//! Fencing tokens: which number is proposed for the next one, and which nodes have lost their floor.
 //!
 //! The number is the time in microseconds, or one more than the largest that was seen, if that is larger. So the
 //! counters of all nodes jump to the same number, and one round trip is enough.
@@ -7,16 +7,26 @@
 //!
 //! * None: no token rests on what is proposed. A clock that is ahead does no lasting harm, because every node takes
 //!   a proposal for at most a second more than its own clock.
+//! * A loss that was seen is remembered until the node is known to have a floor, through any number of connections.
+//!
+//! # Not here
+//!
+//! How a floor is repaired: [`operation::repair`](super::operation::repair). It is the node that refuses while it has
+//! none; what is kept here only says when to try.
 
+use alloc::collections::BTreeMap;
 use core::time::Duration;
 
 use crate::config::LockOptions;
+use crate::error::Unusable;
 use crate::keys::NodeId;
-use crate::limits::FENCING_TOKEN_MAX;
+use crate::limits::{FENCING_TOKEN_MAX, REPAIR_RETRY};
 use crate::time::Instant;
+use crate::timer::TimerKey;
 
+use super::alarm::Alarm;
 use super::operation::acquire::Acquire;
-use super::parts::Parts;
+use super::parts::{News, Parts};
 
 /// See the [module](self).
 #[derive(Debug, Default)]
@@ -27,6 +37,21 @@ pub(super) struct Fencing {
     seen: u64,
     /// A lock with a token was asked for.
     is_used: bool,
+    /// The nodes that have no floor, as far as is known.
+    losses: BTreeMap<NodeId, Option<Loss>>,
+    /// The floors are being looked at, or about to be.
+    is_looking: bool,
+    /// When they are looked at next.
+    timer: Option<TimerKey>,
+}
+
+/// A repair of the floor of one node, that stands there.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Loss {
+    /// Under which nonce.
+    pub(super) nonce: u64,
+    /// When it was first seen to stand there: whatever was lost, it was before.
+    pub(super) since: Instant,
 }
 
 impl Fencing {
@@ -38,6 +63,30 @@ impl Fencing {
     /// A node has given this number.
     pub(super) fn saw(&mut self, number: u64) {
         self.seen = self.seen.max(number);
+    }
+
+    pub(super) fn is_used(&self) -> bool {
+        self.is_used
+    }
+
+    /// `node` has a floor.
+    pub(super) fn has_floor(&mut self, node: NodeId) {
+        self.losses.remove(&node);
+    }
+
+    /// The floor of `node` is in repair under `nonce`, as it said at `now`. Under another one than before, it has lost
+    /// its data again.
+    pub(super) fn in_repair(&mut self, now: Instant, node: NodeId, nonce: u64) {
+        let known = self.losses.entry(node).or_default();
+        if known.is_none_or(|loss| loss.nonce != nonce) {
+            *known = Some(Loss { nonce, since: now });
+        }
+    }
+
+    /// Returns the nodes whose floor is in repair.
+    pub(super) fn losses(&self) -> impl Iterator<Item = (NodeId, Loss)> {
+        let losses = self.losses.iter();
+        losses.filter_map(|(node, loss)| Some((*node, (*loss)?)))
     }
 
     /// Returns what is proposed at `now`.
@@ -80,6 +129,64 @@ impl Parts {
         let proposal = self.fencing.time(now).saturating_add(1_000_000);
         let there = self.nodes.writing_to(node);
         there.send_floor(now, seen, proposal.min(FENCING_TOKEN_MAX));
+    }
+}
+
+// ----- floors that are missing --------------------------------------------------------------
+
+impl Parts {
+    /// `node` has refused a lock with a token for lack of a floor. Returns what a report says of it.
+    #[cold]
+    pub(super) fn has_no_floor(&mut self, node: NodeId) -> Unusable {
+        let losses = &mut self.fencing.losses;
+        if !losses.contains_key(&node) {
+            losses.insert(node, None);
+            self.look_at_floors();
+        }
+        match self.fencing.losses.len() < self.nodes.quorum() {
+            true => Unusable::InRepair,
+            false => Unusable::NoFloor,
+        }
+    }
+
+    /// The timer has fired: what may be repaired by now is looked at.
+    #[cold]
+    pub(super) fn floors_due(&mut self) {
+        self.fencing.timer = None;
+        if !self.fencing.losses.is_empty() {
+            self.look_at_floors();
+        }
+    }
+
+    /// The floors of all nodes are to be looked at, soon.
+    pub(super) fn look_at_floors(&mut self) {
+        if !self.fencing.is_looking {
+            self.fencing.is_looking = true;
+            self.news.push_back(News::Floors);
+        }
+    }
+
+    /// The floors were looked at, or there is no room for that: what is still to be repaired is looked at again.
+    pub(super) fn looked_at_floors(&mut self, now: Instant) {
+        self.fencing.is_looking = false;
+        self.await_repairs(now);
+    }
+
+    /// Arms the timer for when the next repair may be due.
+    pub(super) fn await_repairs(&mut self, now: Instant) {
+        if let Some(timer) = self.fencing.timer.take() {
+            self.timers.cancel(timer);
+        }
+        let span = self.restarts.terms().span;
+        let again = now.saturating_add(REPAIR_RETRY);
+        let due = |(node, loss): (&NodeId, &Option<Loss>)| {
+            let over = loss.map(|loss| loss.since.saturating_add(span));
+            let at = over.max(self.nodes[*node].kept_until(now));
+            at.filter(|at| now < *at).unwrap_or(again)
+        };
+        if let Some(at) = self.fencing.losses.iter().map(due).min() {
+            self.fencing.timer = Some(self.timers.insert(at, Alarm::Floors));
+        }
     }
 }
 

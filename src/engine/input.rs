@@ -16,6 +16,7 @@ use super::nodes::Silence;
 use super::operation::Kind;
 use super::operation::extend::Extend;
 use super::operation::held::Verdict;
+use super::operation::repair::Repair;
 use super::parts::News;
 
 impl Engine {
@@ -245,6 +246,9 @@ impl Engine {
         let (claims, mut below) = self.parts.claims(now);
         claims.pay_debts(node, &mut below); // Those that came up meanwhile.
         self.operations.ask_late(now, node, &mut self.parts);
+        if self.parts.fencing.is_used() {
+            self.parts.look_at_floors(); // It may have lost its own.
+        }
         self.stir_all(now);
         self.regained(now);
         Ok(())
@@ -419,6 +423,7 @@ impl Engine {
                 Alarm::Silence(node) => self.silence_due(now, node),
                 Alarm::Lines => self.lines_due(now),
                 Alarm::Debts(node) => self.debts_due(now, node),
+                Alarm::Floors => self.parts.floors_due(),
                 Alarm::Operation(key) => {
                     self.operations
                         .with(now, key, &mut self.parts, |operation, cx| operation.due(cx))
@@ -449,6 +454,20 @@ impl Engine {
         self.parts.nodes[node].debt_timer = None;
         let (claims, mut below) = self.parts.claims(now);
         claims.try_debts_again(node, &mut below);
+    }
+
+    /// Looks at the floors of all nodes, and repairs those that can be repaired.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn look_at_floors(&mut self, now: Instant) {
+        let (operations, parts) = (&mut self.operations, &mut self.parts);
+        match operations.has_room_for_own(&parts.queues) {
+            true => {
+                let kind = Kind::Repair(Repair::new(parts));
+                operations.begin(now, Duration::ZERO, None, kind, parts);
+            }
+            false => parts.looked_at_floors(now),
+        }
     }
 
     // Out of line: no timer fires for a lock that is given back in time.

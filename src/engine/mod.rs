@@ -24,7 +24,7 @@
 //! | `operations`, `operation` | the operations that are open; what each of them is |
 //! | `inspection` | what an inspection returns |
 //! | `claims`, `claims::claim` | tokens, their releases and debts; one record |
-//! | `fencing` | which fencing tokens are proposed |
+//! | `fencing` | which fencing tokens are proposed, and which nodes have lost their floor |
 //! | `queues` | callers that wait for a lock: who is next, and what is believed of the nodes |
 //! | `extensions` | of locks that are kept: how many are open, which wait |
 //! | `nodes`, `nodes::probes` | connections; whether the server behind a silent one is there |

@@ -25,6 +25,7 @@ use super::contract::{Event, RoundId, Wake};
 use super::operation::acquire::{self, Acquire};
 use super::operation::held::{self, Verdict};
 use super::operation::permission::{self, missing_to_extend};
+use super::operation::repair;
 use super::operation::round::{Ballot, Round, State};
 use super::operation::{Context, Kind, Operate, Operation};
 use super::parts::Parts;
@@ -86,7 +87,8 @@ impl Operations {
             | Kind::Confirm(_)
             | Kind::Inspect(_)
             | Kind::Release(_)
-            | Kind::Reinit(_) => 0,
+            | Kind::Reinit(_)
+            | Kind::Repair(_) => 0,
         });
         places.sum()
     }
@@ -220,9 +222,11 @@ impl Operations {
         }
         #[cfg(feature = "tracing")]
         (cx.parts.notices.attempts = cx.round.tries);
-        let event = told.tell(&mut cx)?;
-        self.end(now, operation, parts);
-        Some(event)
+        let event = told.tell(&mut cx);
+        if event.is_some() || told.is_own() {
+            self.end(now, operation, parts);
+        }
+        event
     }
 
     /// Ends `operation` and frees its memory.
@@ -236,7 +240,8 @@ impl Operations {
                 | Kind::Confirm(_)
                 | Kind::Inspect(_)
                 | Kind::Release(_)
-                | Kind::Reinit(_) => None,
+                | Kind::Reinit(_)
+                | Kind::Repair(_) => None,
             };
             let ballots = core::mem::take(&mut operation.round.ballots);
             self.ballots.give(ballots);
@@ -600,13 +605,20 @@ fn learn(
             let said = held::learn(now, node, (question, claim), reply, parts)?;
             Ok(Some((operation, Answer::Question(reply, said))))
         }
+        Request::Floor => {
+            repair::floor_answered(node, reply, parts);
+            Ok(None)
+        }
+        Request::LookAtFloor { operation } => {
+            let answer = repair::look_answered(now, node, reply, parts)?;
+            Ok(Some((operation, answer)))
+        }
         Request::Why { operation } => Ok(Some((operation, Answer::Vote(missing_to_extend(reply))))),
         Request::Look { place, .. } => {
             named(node, place, parts);
             Ok(None)
         }
         Request::Handshake(_)
-        | Request::Floor
         | Request::Batch { .. }
         | Request::Transaction
         | Request::Withdrawn
@@ -632,7 +644,7 @@ fn asked_by(request: Request, parts: &Parts) -> Option<OperationKey> {
         | Request::FirstSet { claim }
         | Request::FencedSet { claim }
         | Request::Raise { claim } => parts.claims.get(claim)?.attempted_by(),
-        Request::Question { operation, .. } => Some(operation),
+        Request::Question { operation, .. } | Request::LookAtFloor { operation } => Some(operation),
         Request::Handshake(_)
         | Request::Floor
         | Request::Release { .. }

@@ -31,7 +31,7 @@ impl Engine {
         match alarm {
             Alarm::Connection(_) | Alarm::Lines => Wake::Connection,
             Alarm::Silence(_) => Wake::Silence,
-            Alarm::Debts(_) => Wake::Debt,
+            Alarm::Debts(_) | Alarm::Floors => Wake::Debt,
             Alarm::Operation(key) => self.operations.wake(key),
             Alarm::Waiter(key) => self
                 .parts
@@ -89,6 +89,10 @@ impl Engine {
                 }
                 News::Room => {
                     self.extend_waiting(now);
+                    None
+                }
+                News::Floors => {
+                    self.look_at_floors(now);
                     None
                 }
                 News::Freed => {

@@ -72,6 +72,8 @@ pub(super) enum News {
     Stirred(OperationKey),
     /// Extensions of locks that are kept can begin, which have waited for that.
     Room,
+    /// Floors of fencing tokens are to be looked at.
+    Floors,
     /// An operation that wants several resources has left some of them to others. There is nothing to tell a
     /// caller.
     Freed,

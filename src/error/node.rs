@@ -194,12 +194,21 @@ pub enum Unusable {
         "it does not tell its `run_id`, which a strict restart guard and fencing tokens need; permit `INFO`"
     )]
     NoRunId,
-    /// It may have lost the counters of its [fencing tokens](crate::LockOptions::fenced), or has never had any:
-    /// its [`FLOOR_KEY`](crate::FLOOR_KEY) is missing, or another server has written it. It takes no lock with
-    /// a token, and plain locks as before.
+    /// It may have lost the counters of its [fencing tokens](crate::LockOptions::fenced): its
+    /// [`FLOOR_KEY`](crate::FLOOR_KEY) is missing, or another server has written it. It takes no lock with a token,
+    /// and plain locks as before. It gets a floor by itself when every lock from before the loss is over, from the
+    /// floors of N - q + 1 of the other nodes (N nodes, of which q are a majority): two others of three, three of five.
     #[error(
-        "its fencing tokens have no floor: it was never used for them, or may have lost its data; \
-         `Redlock::trust_node` gives it one, if it has not lost any"
+        "its fencing tokens are in repair: it may have lost its data, and gives none before the longest lock from \
+         then is over and enough of the other nodes have said how high theirs are; that needs no operator"
+    )]
+    InRepair,
+    /// The same, and a majority of the nodes is like it: never used for tokens, or restarted at the same time. So
+    /// nobody knows which tokens there were, and none of them is repaired before an operator vouches.
+    #[error(
+        "its fencing tokens have no floor, and neither have those of too many other nodes: they were never used for \
+         tokens, or have lost their data together; `Redlock::trust_nodes` gives them one, if no token can be larger \
+         than the time"
     )]
     NoFloor,
     /// It runs no scripts, because its user may not or its server cannot, and what was asked for needs them:
@@ -259,7 +268,7 @@ impl Unusable {
             | Self::NoFloor
             | Self::NeedsScripts
             | Self::Tls(_) => true,
-            Self::TooManyClients | Self::Refused(_) => false,
+            Self::TooManyClients | Self::InRepair | Self::Refused(_) => false,
         }
     }
 }

@@ -92,7 +92,7 @@
 //! A fencing token is a number that grows with every holder, so that a store can refuse the one who comes with an
 //! older number. [`LockOptions::fenced`](crate::LockOptions::fenced) takes a lock that comes with one. Take it if the
 //! store can compare numbers and your nodes run scripts. It has a price: each node has to be given a floor by an
-//! operator, once and again after each restart ([why](super::safety#fencing-tokens)).
+//! operator once, and gives no token for a while after each restart ([why](super::safety#fencing-tokens)).
 //!
 //! # Without fencing tokens
 //!

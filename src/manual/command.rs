@@ -12,7 +12,7 @@
 //! | `unlock LOCK` | Releases it. |
 //! | `status NAME` | Says who holds a lock, for how long by a majority, and which nodes disagree. |
 //! | `watch NAME` | The same in a line, and again at each change. |
-//! | `nodes [NAME]` | Says which nodes would vote for a program that begins now, and why the others would not. With a name also what the user of each node may do. |
+//! | `nodes [NAME]` | Says which nodes would vote for a program that begins now, and why the others would not, and what the user of each node may do. |
 //! | `check` | Says by its status whether locks can be had, for monitoring. |
 //! | `reinit` | Makes the nodes a new cluster, for a strict guard (`Redlock::reinit`). |
 //! | `bench` | Measures how fast locks are taken and released on the nodes, beside plain sockets. |
@@ -52,7 +52,7 @@
 //! ```
 //!
 //! Further keys are `cert`, `key`, `guard`, `cluster`, `lock-delay` and `owner`, as the options of these names,
-//! and `without-scripts`, which is `true` or `false`.
+//! and `without-scripts` and `fenced`, which are `true` or `false`.
 //! A password in the file itself, or in the file of the password, that every user of the machine can read is
 //! refused: `chmod o= FILE`.
 //!
@@ -77,6 +77,7 @@
 //! | `started` | Whether the command was started. |
 //! | `command_status`, `command_signal` | How the command ended; `null` if it did not, or not so. |
 //! | `status` | The status of `shearline`. |
+//! | `fencing_token` | The number that the command was given for its store, `null` if there was none. |
 //!
 //! # A script that holds a lock
 //!
@@ -96,6 +97,34 @@
 //! While `lock` waits, INT, TERM and HUP end it, and what its attempts have taken is released. A lock that
 //! cannot be printed is released too.
 //!
+//! # A number for the store
+//!
+//! No lock helps against a holder that was stopped for longer than its lock lasted, and goes on then. Only the store
+//! can refuse it. With `--fenced`, `run` and `lock` take a lock that comes with a fencing token
+//! ([`LockOptions::fenced`](crate::LockOptions::fenced)): a number that is larger than that of every lock of this
+//! name before it.
+//!
+//! ```sh
+//! shearline run --fenced report -- sh -c 'make report && upload --token "$SHEARLINE_FENCING_TOKEN"'
+//!
+//! lock=$(shearline lock --fenced report) || exit
+//! upload --token "${lock#* }"
+//! lock=$(shearline extend "$lock") || exit
+//! ```
+//!
+//! `run` gives it to the command as `SHEARLINE_FENCING_TOKEN`. `lock` and `extend` print it behind the lock, after a
+//! space; `extend` and `unlock` take the whole line, or the lock alone. It stays the same until the lock is released.
+//!
+//! *The store has to compare and refuse*: it keeps the largest token that it has seen, as durably as its data, and
+//! refuses a write that comes with a smaller one, in one step with the write. In SQL:
+//! `UPDATE report SET body = ?, token = ? WHERE id = ? AND token <= ?`. No row changed: stop.
+//! ([More recipes](crate::manual::safety#what-the-store-has-to-do).) A store that only writes the number down protects nothing.
+//!
+//! The nodes have to run scripts, and each needs a floor for these numbers, which is missing on a new server and on
+//! one that has restarted: such a node gives no token, and without a majority of others the status is 78. Where you
+//! know that no node has given a larger token than the present time, which is so unless a clock was set back, `--trust`
+//! gives the nodes that are connected a floor, for all clients. Plain locks need none of this.
+//!
 //! # While a lock is waited for
 //!
 //! After a second `run` and `lock` say on stderr who holds the lock and for how long, or which nodes do not
@@ -108,11 +137,11 @@
 //! | --- | --- | --- |
 //! | 0 | `done` | What was asked for is done. `status`: somebody holds the lock. `nodes`: a majority would vote. `check`: every node would, and nothing is wrong. |
 //! | 1 | `failed` | The answer is no: `status` found that nobody holds the lock, `check` that something is wrong with a node while a majority would vote. Or another failure. |
-//! | 64 | `usage` | The arguments cannot be used: a name that is too long, a ttl that is not longer than its drift, a text that is no lock. Nothing was sent. |
+//! | 64 | `usage` | The arguments cannot be used: a name that is too long, a ttl that is not longer than its drift, a text that is no lock, `--fenced` without scripts. Nothing was sent. |
 //! | 69 | `no_quorum` | Too few nodes answered, or count. Trying again may help. |
 //! | 74 | `lost` | The lock was lost, or is not held any more. What it protects has to stop. |
 //! | 75 | `held` | Not taken, because another holds it. `-E` sets another status. |
-//! | 78 | `configuration` | Only an operator can repair it: no node is named, a URL is wrong, a password or permission is missing, a node belongs to another cluster. |
+//! | 78 | `configuration` | Only an operator can repair it: no node is named, a URL is wrong, a password or permission is missing, a node belongs to another cluster, a majority gives no fencing tokens. |
 //! | 126 | `not_started` | `run`: the command cannot be run. |
 //! | 127 | `not_started` | `run`: the command does not exist. |
 //! | 128 + N | `interrupted` | Ended by signal N, as shells count. |
@@ -128,24 +157,24 @@
 //!
 //! | command | fields |
 //! | --- | --- |
-//! | `lock`, `extend` | `resource`; `lock`, the text; `ttl_ms`; `valid_for_ms` |
+//! | `lock`, `extend` | `resource`; `lock`, the text; `ttl_ms`; `valid_for_ms`; `fencing_token`, `null` without `--fenced` |
 //! | `unlock` | `resource`; `deleted`, on how many nodes the key was deleted before a majority was certain |
 //! | `status`, `watch` | `resource`; `state`: `held`, `free`, `split` (no majority has the same token) or `unknown`; `holder`, `null` or an object with `owner`, `left_ms` (`null`: no expiry) and `nodes`, how many have it; `nodes` |
 //! | each of these `nodes` | `address`; `counts`, `false` if its answer does not count; `found`: `free`, `holder`, `copy` (a token that no majority has), `other_type` or `unknown`; `left_ms` of a token; `owner` and `token` of a copy, a number that copies of one attempt share; `reason` if unknown |
-//! | `nodes`, `check` | `can_lock`; `votes` and `needed`, numbers of nodes; `nodes` |
-//! | each of these `nodes` | `address`; `votes`; `reason`, why it would not; `run_id`; `product`, such as `redis 7.0.15`; `uptime_s`, at least; `round_trip_us`; `marked_ttl_ms` and `barrier_ms`, with a strict guard; `evicts_locks`; `clock_steps`; what `nodes NAME` has tried |
-//! | what `nodes NAME` has tried | `may_lock`, whether its user may take and release the lock; `may_extend`; `missing`, what is to be permitted, or why it could not be tried; `waking`, how it tells those who wait: `push`, or `resp2` and `refused` if it does not; `releasing`, how it releases a lock: `script`, `delifeq`, `delex`, `set_ifeq` or `transaction` |
+//! | `nodes`, `check` | `can_lock`; `votes` and `needed`, numbers of nodes; `nodes`; with `nodes` also `tried`, the name of the lock that was tried |
+//! | each of these `nodes` | `address`; `votes`; `reason`, why it would not; `run_id`; `product`, such as `redis 7.0.15`; `uptime_s`, at least; `round_trip_us`; `marked_ttl_ms` and `barrier_ms`, with a strict guard; `evicts_locks`; `clock_steps`; what `nodes` has tried |
+//! | what `nodes` has tried | `may_lock`, whether its user may take and release the lock; `may_extend`; `missing`, what is to be permitted, or why it could not be tried; `waking`, how it tells those who wait: `push`, or `resp2` and `refused` if it does not; `releasing`, how it releases a lock: `script`, `delifeq`, `delex`, `set_ifeq` or `transaction` |
 //! | `bench` | `callers`; `failed`, locks that were not taken; `shearline` and `plain_sockets` (`null` if there were none), each with `cycles`, `per_second`, `p50_ns`, `p90_ns`, `p99_ns`, `max_ns`, `busy_percent` of a processor, `queued_percent`, the time it waited for one, and `histogram`, a list of `upper_ns`, the bound of a bucket, and its `count`; `limit`: `nodes`, `processor` or `machine`; `limited_by`, the same in words; `nodes`, each with `address`, `p50_ns` of its answers, and `decisive` if its answer completes a majority |
 //! | `reinit` | `nodes`, how many; `cluster` |
 //! | a failure of any of them | `status`; `outcome`, the word of the status; `error`, the line |
 //!
 //! # Permissions
 //!
-//! Servers tell permissions by the name of a key, so `shearline nodes lock:try` takes, extends and releases a
-//! lock of that name on each node alone, and says for each what is missing
+//! `shearline nodes` takes, extends and releases a lock on each node alone, and says for each what is missing
 //! ([`permissions`](crate::manual::permissions)), how it releases a lock and whether it tells those who wait.
-//! Nothing is left. Give a name that the user may use and nobody does: a lock that is held is left alone, and
-//! is not tried.
+//! Nothing is left. Servers tell permissions by the name of a key. Without a name it is `lock:try:HOST:PID`, and
+//! the node says so if its user may not use that: give a name then that the user may use and nobody does, as in
+//! `shearline nodes report:try`. A lock that is held is left alone, and is not tried. `check` tries none.
 //!
 //! # How fast
 //!

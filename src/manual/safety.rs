@@ -225,8 +225,46 @@
 //! 5. **A node that may have lost its counters does not count.** The floor names the `run_id` of the server that has
 //!    written it. Where it is missing, or names another, the script refuses: also for a process that has never seen
 //!    the loss. A server that restarts is refused whether it has its data or not.
+//! 6. **A node that is repaired has a floor as high as every token that it confirmed before.** The next section says
+//!    why. So steps 3 and 4 hold for it again.
 //!
 //! *Not promised*: that a lock is had. An attempt may lose its keys before it is confirmed, and is tried again.
+//!
+//! ## Repair
+//!
+//! A node that has no floor is repaired from the others, by any handle that was refused a token there
+//! (`engine::operation::repair`). The handle has the node write a random number, the *mark*, in place of its floor, with
+//! the `run_id`; or finds the mark of another handle. It waits for as long as a quarantine lasts: the longest ttl and the
+//! drift. Then it asks the others for their floors. When N - q + 1 of them have one, the largest becomes the floor of the
+//! node, by a script that looks whether the mark still stands. That is two others of three nodes, three of five.
+//!
+//! Say that the node has confirmed a token T, and lost that. Why is the new floor at least T?
+//!
+//! 1. **The loss was before the mark was first seen**, and nothing was confirmed since: a node with a mark refuses. If it
+//!    loses its data once more, the mark is gone or names another `run_id`, and the wait begins again.
+//! 2. **All that counts an answer from before the loss is decided when the others are asked.** An attempt is over when
+//!    the ttl of its lock has passed, before the wait has. So each node that confirms T has done so by then, or never
+//!    does. This step alone needs clocks: those of the client that takes the lock and of the one that repairs, apart by
+//!    less than the drift; and that no client has a longer ttl than the one that repairs knows of
+//!    ([`Builder::max_ttl`](crate::Builder::max_ttl), where the marker of `Strict` does not tell).
+//! 3. **One of those that are asked has confirmed T too.** At least q - 1 of the N - 1 others have. Those that are not
+//!    asked are (N - 1) - (N - q + 1) = q - 2: too few to be all of them.
+//! 4. **It still knows T.** Its floor is at least T from when it confirmed (4 above). If it has lost that meanwhile, it
+//!    has no floor and is not asked, or was repaired itself, with a floor of at least T, by this very argument: it is
+//!    about the earlier of two repairs first.
+//!
+//! A counter that came back from a disk reads as the floor with which the repair has begun, if it is lower. The number in
+//! a floor that came back from a disk is never lowered.
+//!
+//! Handles that repair one node at once do no harm: they wait for the same mark, each from when it has seen it, and the
+//! first write takes it away. One that ends in between leaves the mark, and the next one that sees it begins to wait. A
+//! handle that lives for less than the longest ttl repairs nothing.
+//!
+//! With fewer than N - q + 1 others nothing is repaired, because the only other node that has confirmed T may be
+//! missing. If these are only away the node waits for them
+//! ([`Unusable::InRepair`](crate::Unusable::InRepair)). If a majority has no floor, as after a power failure, nobody
+//! knows, and an operator has to vouch for all ([`Unusable::NoFloor`](crate::Unusable::NoFloor)). With one node that is
+//! so after each restart; plain locks are never affected.
 //!
 //! A floor is given by an operator (`Redlock::trust_node`, `trust_nodes`, on a handle that was asked for a token
 //! before: one that uses none leaves no floor), who states by that that no older token is
@@ -235,14 +273,13 @@
 //! most. So the statement holds where no clock of a client or node was set back by more than the node was
 //! away. A node that was trusted wrongly gives tokens that are too small, and nobody notices.
 //!
-//! **There is no automatic repair yet**: a node that has restarted gives no token before an operator has trusted it,
-//! and with a majority of such nodes there are no locks with tokens
-//! ([`Unusable::NoFloor`](crate::Unusable::NoFloor)). Plain locks are not affected.
+//! | guard | what is lost is noticed by | a node gives tokens again | what tokens rest on besides |
+//! | --- | --- | --- | --- |
+//! | [`Off`](crate::RestartGuard::Off) | the floor | when it is repaired, which waits also with this guard | that nobody trusts a node wrongly; that no server goes on under its `run_id` with an older data set that has its floor; in a repair, the longest ttl and the drift |
+//! | [`Observed`](crate::RestartGuard::Observed) | the floor, and the identity | when it is repaired and no handle's quarantine is left | the same |
+//! | [`Strict`](crate::RestartGuard::Strict) | the floor and the marker, in one script | when it is repaired and its barrier is over | the same, but the longest ttl is that of all clients |
 //!
-//! | guard | what is lost is noticed by | what tokens rest on besides |
-//! | --- | --- | --- |
-//! | [`Off`](crate::RestartGuard::Off), [`Observed`](crate::RestartGuard::Observed) | the floor | that nobody trusts a node wrongly, and that no server goes on under its `run_id` with an older data set that has its floor |
-//! | [`Strict`](crate::RestartGuard::Strict) | the floor and the marker, in one script | the same |
+//! With `Off` two clients may hold one lock after a loss, as without tokens: but the tokens tell who came later.
 //!
 //! ## What the store has to do
 //!
@@ -253,6 +290,26 @@
 //! * An object store with conditional writes: the token stands in the object. Read it with its version, compare,
 //!   write on condition that the version is the same.
 //! * Redis: a script that compares and writes. Numbers of Lua are exact for every token.
+//!
+//! The write and the comparison come before the effect: a mail that was sent is not taken back by a row that did not
+//! change. `examples/fenced_store` is such a store, with a worker that is stopped for longer than its lock lasts.
+//!
+//! ## Two views of it
+//!
+//! **Martin Kleppmann** ("How to do distributed locking", 2016) asks whether a lock is there to save work or to keep
+//! data right, and finds Redlock too much for the first. For the second it is not enough: a holder that is paused
+//! after its last look at the clock writes when somebody else has the lock, and only a number that grows, checked by
+//! the store, stops that. He adds that Redlock had no such number, and that its safety rests on bounds of delays,
+//! pauses and clocks.
+//!
+//! **Salvatore Sanfilippo** ("Is Redlock safe?", 2016), whose algorithm it is, answers that a client looks at the clock
+//! after it has its majority, so that slow messages cost it the lock and nothing else. A pause after that look is a
+//! problem of every lock that ends by itself. And a store that can compare numbers in one step could compare random
+//! tokens as well, and hardly needs the lock then.
+//!
+//! Both are right about pauses, which is why there are tokens here, and why validity is computed so that it errs early.
+//! A store that refuses stale writes keeps the data right by itself. What the lock does then is to save work:
+//! without it, all compute and all but one are refused.
 //!
 //! # What the simulator does not cover
 //!

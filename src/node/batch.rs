@@ -116,6 +116,7 @@ impl Batch {
             Request::Question { .. }
             | Request::Handshake(_)
             | Request::Floor
+            | Request::LookAtFloor { .. }
             | Request::Probe { .. }
             | Request::Transaction
             | Request::Batch { .. }

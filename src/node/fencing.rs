@@ -18,15 +18,15 @@ use core::time::Duration;
 
 use crate::entry::Entry;
 use crate::error::Unusable;
-use crate::keys::ClaimKey;
+use crate::keys::{ClaimKey, OperationKey};
 use crate::limits::COUNTER_KEPT_FOR;
 use crate::resource::{BARRIER_KEY, COUNTER_PREFIX, FLOOR_KEY, MARKER_KEY};
-use crate::resp::{Decimal, argument, command, write};
+use crate::resp::{Decimal, argument, write};
 use crate::time::Instant;
 
 use super::command::{Dialect, millis};
 use super::permission::{forbidden_to_lock, to_lock};
-use super::script::{RAISE_FENCED, SET_FLOOR, Script, TAKE_FENCED};
+use super::script::{LOOK_AT_FLOOR, RAISE_FENCED, REPAIR_FLOOR, SET_FLOOR, Script, TAKE_FENCED};
 use super::several::NO_MARKER;
 use super::{Command, Node, Request};
 
@@ -97,21 +97,33 @@ impl Node {
         let Some(run_id) = self.run_id() else {
             return; // No lock with a token is asked for there.
         };
-        let mut out = Vec::new();
-        let (seen, proposal) = (Decimal::new(seen), Decimal::new(proposal));
-        command(
-            &mut out,
-            &[
-                b"EVAL",
-                SET_FLOOR.text.as_bytes(),
-                b"1",
-                FLOOR_KEY,
-                run_id.as_bytes(),
-                seen.as_bytes(),
-                proposal.as_bytes(),
-            ],
-        );
-        self.send(now, Request::Floor, &out);
+        let command = about_floor(&SET_FLOOR, run_id, &[seen, proposal]);
+        self.send(now, Request::Floor, &command);
+    }
+
+    /// Asks for the floor. One that is missing, or of another `run_id`, is in repair from then on, under
+    /// `nonce`. Returns `false` if the node cannot be asked.
+    pub(crate) fn look_at_floor(
+        &mut self,
+        now: Instant,
+        operation: OperationKey,
+        nonce: u64,
+    ) -> bool {
+        let run_id = self.run_id().filter(|_| !self.is_without_scripts());
+        let Some(run_id) = run_id else {
+            return false;
+        };
+        let command = about_floor(&LOOK_AT_FLOOR, run_id, &[nonce]);
+        self.send(now, Request::LookAtFloor { operation }, &command);
+        true
+    }
+
+    /// Makes the floor one of the present `run_id`, of at least `number`, if it is in repair under `nonce`.
+    pub(crate) fn repair_floor(&mut self, now: Instant, nonce: u64, number: u64) {
+        if let Some(run_id) = self.run_id() {
+            let command = about_floor(&REPAIR_FLOOR, run_id, &[nonce, number]);
+            self.send(now, Request::Floor, &command);
+        }
     }
 
     /// The script that takes a lock was run on this connection.
@@ -129,6 +141,25 @@ impl Node {
 /// Returns the command that the user may not run, by this answer of [`TAKE_FENCED`].
 pub(crate) fn forbidden_to_fence(said: i64) -> Option<Unusable> {
     forbidden_to_lock(said.checked_add(1)?)
+}
+
+/// A script whose only key is the floor, by its text: it is rare.
+fn about_floor(script: &Script, run_id: &str, numbers: &[u64]) -> Vec<u8> {
+    let mut out = Vec::new();
+    write::array(&mut out, 5 + numbers.len());
+    for word in [
+        b"EVAL",
+        script.text.as_bytes(),
+        b"1",
+        FLOOR_KEY,
+        run_id.as_bytes(),
+    ] {
+        argument(&mut out, word);
+    }
+    for number in numbers {
+        argument(&mut out, Decimal::new(*number).as_bytes());
+    }
+    out
 }
 
 /// The command up to the token, with so many arguments more than those of [`tail`].

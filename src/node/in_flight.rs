@@ -59,8 +59,13 @@ pub(crate) enum Request {
         /// Whose lock.
         claim: ClaimKey,
     },
-    /// The floor of fencing tokens is to be one of the present `run_id`. Nothing waits for the answer.
+    /// The floor of fencing tokens is to be one of the present `run_id`. No operation waits for the answer.
     Floor,
+    /// Whether the floor is one of the present `run_id`, and how high.
+    LookAtFloor {
+        /// Who asks.
+        operation: OperationKey,
+    },
     /// A native release before the `SET` of a claim: whether the user may run it.
     Probe {
         /// Whose token.
@@ -165,6 +170,7 @@ impl Request {
             | Self::Question { .. } => true,
             Self::Handshake(_)
             | Self::Floor
+            | Self::LookAtFloor { .. }
             | Self::Release { .. }
             | Self::Probe { .. }
             | Self::Transaction
@@ -234,6 +240,7 @@ impl Asker {
             Request::Handshake(_)
             | Request::Raise { .. }
             | Request::Floor
+            | Request::LookAtFloor { .. }
             | Request::Release { .. }
             | Request::Probe { .. }
             | Request::Transaction

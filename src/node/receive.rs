@@ -100,6 +100,7 @@ impl Node {
                 | Request::FencedSet { .. }
                 | Request::Raise { .. }
                 | Request::Floor
+                | Request::LookAtFloor { .. }
                 | Request::Probe { .. }
                 | Request::Release { .. }
                 | Request::Question { .. }

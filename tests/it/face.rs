@@ -114,17 +114,21 @@ impl Face {
         if !is_without_scripts() {
             return;
         }
+        let has_granted = |node: &NodeStatus| node.state != NodeState::Ready || 0 < node.grants;
+        let is_quiet = |node: &NodeStatus| {
+            node.state != NodeState::Ready || node.in_flight == 0 && node.owed == 0
+        };
         let asked = within_patience(|| {
-            if let Ok(lock) = self.try_lock("warm up", LONG) {
+            // Another lock would only keep the nodes busy.
+            if !self.nodes().iter().all(has_granted)
+                && let Ok(lock) = self.try_lock("warm up", LONG)
+            {
                 let _ = self.unlock(lock);
             }
             self.settle();
             let nodes = self.nodes();
-            let quiet = |node: &NodeStatus| node.in_flight == 0 && node.owed == 0;
-            let asked = |node: &NodeStatus| {
-                node.state != NodeState::Ready || 0 < node.grants && quiet(node)
-            };
-            nodes.iter().all(asked).then_some(())
+            let is_done = |node| has_granted(node) && is_quiet(node);
+            nodes.iter().all(is_done).then_some(())
         });
         asked.expect("each node that is ready grants a lock");
     }

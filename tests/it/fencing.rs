@@ -10,16 +10,20 @@ use shearline::{Lock, LockError, LockOptions, NodeOutcome, Redlock, RestartGuard
 use crate::executor::block_on;
 use crate::face::{over, shared};
 use crate::processes::{finish, start};
-use crate::servers::{Cluster, LONG, Options, eventually};
+use crate::servers::{Cluster, LONG, Options, Reply, eventually};
 
 /// How many tokens each of two processes takes.
 const TAKES: usize = 100;
 
 fn fenced() -> LockOptions {
-    LockOptions::new(LONG)
-        .wait(Duration::from_secs(60))
-        .fenced()
+    fenced_for(LONG)
 }
+
+fn fenced_for(ttl: Duration) -> LockOptions {
+    LockOptions::new(ttl).wait(Duration::from_secs(60)).fenced()
+}
+
+const IN_REPAIR: NodeOutcome = NodeOutcome::Unusable(Unusable::InRepair);
 
 fn once() -> LockOptions {
     LockOptions::new(LONG).tries(1).fenced()
@@ -124,12 +128,9 @@ fn a_server_that_was_restarted_gives_no_token() {
                 Err(LockError::NoQuorum(report)) => Some(report),
                 other => panic!("{other:?}"),
             }
-            .filter(|report| {
-                let missing = NodeOutcome::Unusable(Unusable::NoFloor);
-                report.nodes()[1].outcome == missing
-            })
+            .filter(|report| report.nodes()[1].outcome == IN_REPAIR)
         });
-        drop(report);
+        assert!(!report.needs_operator(), "{report}");
         // An operator knows what it has lost.
         let status = fresh.nodes().swap_remove(1);
         let run_id = status.run_id.expect("it says who it is");
@@ -137,6 +138,56 @@ fn a_server_that_was_restarted_gives_no_token() {
             .trust_node(status.address.as_ref(), run_id)
             .expect("that one");
         let guard = fresh.lock_with("f", &fenced()).expect("free");
+        assert!(first < guard.fencing_token());
+    }
+}
+
+/// Nobody calls the handle that repairs it.
+#[test]
+fn a_server_that_has_lost_its_data_is_repaired_from_the_others() {
+    const LONGEST: Duration = Duration::from_secs(2);
+    let of = |tries| LockOptions::new(LONGEST).tries(tries).fenced();
+    for options in [Options::redis(), Options::valkey()] {
+        let mut cluster = Cluster::with(3, &options);
+        let handle = || {
+            let builder = over(&cluster).max_ttl(LONGEST);
+            builder.build().expect("a good configuration")
+        };
+        let (witness, stranger) = (handle(), handle());
+        let refused = witness.lock_with("f", &of(1));
+        refused.expect_err("none has a floor");
+        assert_eq!(witness.trust_nodes().len(), 3);
+        let guard = witness.lock_with("f", &of(100)).expect("free");
+        let first = guard.fencing_token();
+        guard.unlock().expect("held");
+        cluster.assert_gone("f");
+
+        cluster[0].freeze();
+        cluster[1].restart();
+        let is_refused = |handle: &Redlock| match handle.lock_with("f", &of(1)) {
+            Err(LockError::NoQuorum(report)) => report.nodes()[1].outcome == IN_REPAIR,
+            other => panic!("{other:?}"),
+        };
+        for handle in [&witness, &stranger] {
+            eventually("it is refused", || is_refused(handle).then_some(()));
+        }
+        // A lock from before is over by now, and the process is new.
+        std::thread::sleep(2 * LONGEST);
+        let fresh = over(&cluster).max_ttl(LONGEST);
+        let fresh = fresh.build().expect("a good configuration");
+        eventually("it is refused", || is_refused(&fresh).then_some(()));
+        drop((stranger, fresh));
+
+        cluster[0].thaw();
+        eventually("it is repaired", || {
+            let floor = cluster[1].raw().run("GET shearline:floor");
+            let Reply::Bulk(floor) = floor else {
+                panic!("{floor:?}");
+            };
+            (!floor.contains(&b'?')).then_some(())
+        });
+        cluster[0].kill();
+        let guard = witness.lock_with("f", &fenced_for(LONGEST)).expect("free");
         assert!(first < guard.fencing_token());
     }
 }

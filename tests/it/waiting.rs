@@ -473,9 +473,9 @@ fn ten_thousand_waiters_of_one_handle_send_nothing_while_nothing_happens() {
         // Another has it: the first of them looks.
         foreign(&cluster, "foreign");
         let (before, told) = (total(&mut raws), each_looked(&mut raws));
+        let begin = Instant::now();
         let waiting = queued(&redlock, "foreign", 10_000);
         await_told(&mut raws, &told);
-        let begin = Instant::now();
         thread::sleep(Duration::from_secs(1));
         let now = total(&mut raws) - before;
         let most = 16 + 12 * (begin.elapsed().as_secs() / 2 + 1);

@@ -406,7 +406,7 @@ impl World {
     }
 
     /// Runs a command that no peer sent, with the usual password. Returns whether it ran.
-    fn command(&mut self, server: usize, words: &[&[u8]]) -> bool {
+    pub(crate) fn command(&mut self, server: usize, words: &[&[u8]]) -> bool {
         let there = &mut self.servers[server];
         let shown = there.clock.show(self.now);
         let mut session = there.store.session();

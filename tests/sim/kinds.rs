@@ -11,6 +11,7 @@ use crate::clock::{MICRO, MILLI, SECOND};
 use crate::delaying::DELAYING;
 use crate::entropy::Entropy;
 use crate::faults::Fault;
+use crate::fencing::FENCED;
 use crate::plan::{Guard, Kinds, Members, Plan};
 use crate::sets::{GUARDED_SETS, SETS};
 use crate::theme;
@@ -20,7 +21,7 @@ use crate::watching::WATCHING;
 const FEW: u32 = 10_000;
 
 /// All that can be chosen by name.
-pub(crate) const KINDS: [Kind; 24] = [
+pub(crate) const KINDS: [Kind; 25] = [
     NARROW,
     ALONE,
     INSPECTING,
@@ -43,6 +44,7 @@ pub(crate) const KINDS: [Kind; 24] = [
     WATCHING,
     SETS,
     GUARDED_SETS,
+    FENCED,
     BARE,
     BARE_KEEPING,
 ];
@@ -379,12 +381,12 @@ mod tests {
     const SEEDS: u64 = 40;
 
     /// `INSPECTING` and `WATCHING` have tests of their own (in `oracle`), and so have the bare ones (in `bare`),
-    /// and `NARROW` (`mutations`), which only a build with mutations has.
+    /// `FENCED` (`fencing`) and `NARROW` (`mutations`), which only a build with mutations has.
     #[test]
     fn kinds_for_one_purpose_keep_their_promises() {
         let mut bad = 0;
         for kind in KINDS {
-            if [NARROW, INSPECTING, WATCHING, BARE, BARE_KEEPING]
+            if [NARROW, INSPECTING, WATCHING, FENCED, BARE, BARE_KEEPING]
                 .map(|kind| kind.name)
                 .contains(&kind.name)
             {

@@ -26,6 +26,7 @@ pub(crate) mod contention;
 pub(crate) mod delaying;
 pub(crate) mod entropy;
 pub(crate) mod faults;
+pub(crate) mod fencing;
 pub(crate) mod fuzz;
 pub(crate) mod heal;
 pub(crate) mod history;

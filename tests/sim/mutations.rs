@@ -162,6 +162,7 @@ mod tests {
     use crate::SEEDS;
     use crate::case::{ANY, Kind};
     use crate::delaying::DELAYING;
+    use crate::fencing::FENCED;
     use crate::history::History;
     use crate::kinds::{
         CRAMPED, CROWDED, EXTENDED, FLUSHED, FORGOTTEN, INHERITED, KEPT_LATER, NARROW, OUTAGES,
@@ -196,12 +197,15 @@ mod tests {
     ];
 
     /// Breakages that stories notice, and a kind of world as well.
-    const BESIDE_STORIES: [(&str, Kind); 5] = [
+    const BESIDE_STORIES: [(&str, Kind); 8] = [
         ("SetTakenHalf", SETS),
         ("SetReleasedInPart", SETS),
         ("SetLeavesARecord", SETS),
         ("KeptAgainAnew", KEPT_LATER),
         ("KeptForgetsWhatWasFound", KEPT_LATER),
+        ("TokenIsNotWrittenBack", FENCED),
+        ("LaterTokenCounts", FENCED),
+        ("RaisedWithoutLock", FENCED),
     ];
 
     /// The folder of the patches. Where they are applied there is a file `applied` beside them.
@@ -321,6 +325,7 @@ mod tests {
         ("RoundsKept", "memory"),
         ("LateLookCounts", "watch"),
         ("SetReleasedInPart", "set"),
+        ("TokenIsNotWrittenBack", "fence"),
         ("NeverReconnects", "liveness"),
     ];
 
@@ -337,6 +342,7 @@ mod tests {
                 "delay" => DELAYING,
                 "watch" => WATCHING,
                 "set" => SETS,
+                "fence" => FENCED,
                 "kept" | "told-early" => OUTAGES,
                 _ => ANY,
             };

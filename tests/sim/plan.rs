@@ -124,6 +124,8 @@ pub(crate) struct Plan {
     /// How often a holder has its lock kept from now on, when it does something: one that it has got, or that
     /// was handed to it.
     pub(crate) keeps_held: u32,
+    /// How often a lock comes with a fencing token. Most worlds have none such.
+    pub(crate) fenced: u32,
     /// How often the holder of a lock asks to be told when it is at risk.
     pub(crate) alerts: u32,
     /// How often a lock may be extended.
@@ -312,6 +314,7 @@ impl Plan {
             watches: 0,
             keeps: 0,
             keeps_held: 0,
+            fenced: 0,
             alerts: 0,
             extensions: entropy.pick(&[None, None, Some(1), Some(3)]),
             lag: entropy.pick(&[20, 5, 100, 1_000]) * MICRO,
@@ -559,6 +562,7 @@ impl Plan {
             watches: 0,
             keeps: 0,
             keeps_held: 0,
+            fenced: 0,
             alerts: 0,
             extensions: None,
             lag: 20 * MICRO,

@@ -18,8 +18,8 @@ use crate::clock::{Clock, MILLI, SECOND, Time};
 use crate::faults::Fault;
 use crate::link::{Conn, FarState, Way};
 use crate::oracle::{
-    Answer, Command, Deed, Fence, Said, Token, Verb, is_fenced_set, is_inspection, millis,
-    number_in, token_of,
+    Answer, Command, Counted, Deed, Fence, Said, Token, Verb, is_fenced_set, is_inspection,
+    is_of_fencing, millis, number_in, token_of,
 };
 use crate::plan::{Kinds, Plan};
 use crate::stranger;
@@ -812,6 +812,7 @@ impl World {
         {
             self.fenced_set.extend_from_slice(text_in(&out[start..]));
         }
+        let counted = Counted::of(words, &out[start..]);
         let doubtful = there.mood == Mood::Doubtful;
         if doubtful && (is_write(words) && !transacts || is_exec) {
             out.truncate(start);
@@ -881,6 +882,7 @@ impl World {
         };
         let token = self.executed(&deed);
         self.set_executed(&deed, &set);
+        self.counted(&deed, counted);
         if deed.peer < self.plan.clients {
             self.conns[conn]
                 .answers
@@ -888,6 +890,7 @@ impl World {
             let lock = command.key.is_some()
                 || command.verb == Verb::Time
                 || is_inspection(words)
+                || is_of_fencing(words)
                 || is_look(words)
                 // Also of a client that was killed: what it wanted is not known any more.
                 || self.plan.is_bare() && bare::is_of_transaction(words);

@@ -30,6 +30,8 @@ pub(crate) struct User {
     pub(crate) takes: bool,
     /// Confirmations of locks that it has released meanwhile.
     pub(crate) let_go: Vec<RoundId>,
+    /// Its newest call has asked for a fencing token.
+    pub(crate) fenced: bool,
     /// If it wants several resources: those of its newest call, in its order.
     pub(crate) set: Vec<usize>,
 }
@@ -203,6 +205,7 @@ impl User {
             begun,
             takes: false,
             let_go: Vec::new(),
+            fenced: false,
             set: Vec::new(),
         }
     }
@@ -397,6 +400,7 @@ impl World {
         (call, keep): (&Call, Option<Duration>),
     ) {
         self.oracle.counts.locks += 1;
+        self.check_token(client, user, &lock);
         self.check_grant(client, user, &lock, call);
         let shown = self.shown(client);
         if !lock.is_valid_at(shown) {
@@ -693,6 +697,10 @@ impl World {
         let Some(run_id) = status.and_then(|status| status.run_id) else {
             return; // It has not told its identity yet.
         };
+        if self.plan.fenced != 0 && !self.would_lift(client, server, &run_id) {
+            return; // It gives tokens, or the operator does not know those that it has given.
+        }
+        let engine = &mut self.clients[client].engine;
         if engine.trust(shown, id, &run_id).is_err() {
             return; // Its handshake is not done yet.
         }
@@ -767,7 +775,8 @@ impl World {
             1 => options.wait(Duration::from_nanos(wait)),
             _ => options,
         };
-        self.keeping(options)
+        let options = self.keeping(options);
+        self.fencing(options)
     }
 
     /// Returns the options of a call whose lock is kept by its engine, perhaps.
@@ -787,6 +796,8 @@ impl World {
         let options = self.options(client, user, ttl);
         self.draw_set(client, user);
         let shown = self.shown(client);
+        self.clients[client].users[user].fenced = options.is_fenced();
+        self.tell_wall(client, shown);
         self.say(Place::Client(client), || {
             format!(
                 "wants resource {user} for {ttl:?}, {}",
@@ -855,6 +866,7 @@ impl World {
     }
 
     fn use_lock(&mut self, client: usize, user: usize, hold: Hold) {
+        self.keeps_its_token(client, &hold.lock);
         let leaves = self.clients[client].finishing || self.entropy.is_spent();
         // Not often once more.
         let rate = match hold.keep {
@@ -1227,6 +1239,7 @@ impl World {
             self.clients[client].users[user].ended = now;
             return;
         }
+        self.keeps_its_token(client, &lock);
         self.inherits_set(client, user, &lock);
         let left = lock.extensions_left();
         let hold = Hold::new(lock, self.now, (left != u32::MAX).then_some(left));

@@ -75,6 +75,8 @@ pub(crate) struct World {
     pub(crate) plan: Plan,
     pub(crate) hosts: Vec<Host>,
     pub(crate) servers: Vec<Server>,
+    /// By how many microseconds the wall clock of each machine is ahead, where there are fencing tokens.
+    pub(crate) walls: Vec<Option<i64>>,
     /// The names of the resources.
     pub(crate) names: Vec<[u8; 9]>,
     pub(crate) clients: Vec<Client>,
@@ -134,11 +136,13 @@ impl World {
                 server
             })
             .collect();
+        let walls = plan.draw_walls(&mut entropy);
         let mut world = Self {
             now: 0,
             queue: Queue::default(),
             hosts,
             servers,
+            walls,
             names: (0..plan.resources).map(resource_name).collect(),
             clients: Vec::new(),
             strangers: Vec::new(),
@@ -297,6 +301,7 @@ impl World {
                 self.snapshot();
                 self.expire_some();
                 self.look();
+                self.tend_floors();
                 self.false_steps();
                 self.at(self.now + 100 * MILLI, Event::Look);
             }

@@ -37,6 +37,16 @@ pub(crate) struct Acquire {
     #[arg(long, value_name = "LABEL")]
     owner: Option<OsString>,
 
+    /// Has the lock come with a fencing token: a number that is larger than that of every lock of this name
+    /// before it.
+    ///
+    /// Hand it to the store with each write. The store has to keep the largest that it has seen, and to refuse
+    /// a write that comes with a smaller one: then nobody does harm who was stopped for longer than his lock
+    /// lasted. The nodes have to run scripts, and need a floor for these numbers: --trust gives it to them, once
+    /// and again after a restart.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    fenced: Option<bool>,
+
     /// Keeps others out for this much longer if the lock ends without being released.
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = duration::parse)]
     lock_delay: Duration,
@@ -62,6 +72,10 @@ impl Acquire {
     /// Returns what is asked of the lock.
     pub(crate) fn options(&self) -> LockOptions {
         let options = LockOptions::new(self.ttl);
+        let options = match self.fenced {
+            Some(true) => options.fenced(),
+            Some(false) | None => options,
+        };
         match (self.no_wait, self.wait) {
             (true, _) => options.tries(1),
             (false, Some(wait)) => options.wait(wait),
@@ -92,7 +106,7 @@ impl Acquire {
 }
 
 /// Returns `host:process`, with as much of the host's name as a label has room for.
-fn host_and(process: u32) -> Vec<u8> {
+pub(crate) fn host_and(process: u32) -> Vec<u8> {
     let uname = rustix::system::uname();
     let process = format!(":{process}");
     let room = OWNER_BYTES_MAX.saturating_sub(process.len());

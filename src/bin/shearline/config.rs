@@ -33,7 +33,7 @@ const FILE: &str = "SHEARLINE_CONFIG";
 const OTHERS: u32 = 0o007;
 
 /// The keys, and the options that they stand for. A command ignores those that it does not have.
-const KEYS: [(&str, &str); 11] = [
+const KEYS: [(&str, &str); 12] = [
     ("nodes", "node"),
     ("ca", "ca"),
     ("cert", "cert"),
@@ -45,10 +45,12 @@ const KEYS: [(&str, &str); 11] = [
     ("ttl", "ttl"),
     ("lock-delay", "lock_delay"),
     ("owner", "owner"),
+    ("fenced", FENCED),
 ];
 
-/// The only one that is `true` or `false`.
+/// Those that are `true` or `false`.
 const WITHOUT_SCRIPTS: &str = "without_scripts";
+const FENCED: &str = "fenced";
 
 /// The user of all nodes whose URL names none, and the file with the password.
 const USER: &str = "user";
@@ -83,8 +85,8 @@ pub(crate) fn arguments(
     for (key, value) in table.get_ref() {
         let key = key.get_ref().to_string();
         let values = match (option_of(&key), value.get_ref()) {
-            (Some(WITHOUT_SCRIPTS), DeValue::Boolean(is)) => Some(vec![is.to_string()]),
-            (Some(WITHOUT_SCRIPTS), _) => {
+            (Some(WITHOUT_SCRIPTS | FENCED), DeValue::Boolean(is)) => Some(vec![is.to_string()]),
+            (Some(WITHOUT_SCRIPTS | FENCED), _) => {
                 return Err(wrong(path, format_args!("{key} is neither true nor false")));
             }
             (_, value) => texts(value),
@@ -130,7 +132,10 @@ fn is_free(command: &Command, arguments: &ArgMatches, option: &str) -> bool {
 
 /// Returns the file, which others may not read if there is a password in it.
 fn read(path: &Path) -> Result<String, Failure> {
-    let text = fs::read_to_string(path).map_err(|error| wrong(path, error))?;
+    let text = fs::read_to_string(path).map_err(|error| {
+        let what = format!("{error}; --config or {FILE} names it");
+        wrong(path, what)
+    })?;
     if text.contains('@') {
         keep_secret(path)?;
     }

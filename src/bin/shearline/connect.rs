@@ -46,8 +46,8 @@ pub(crate) struct Nodes {
     /// A TOML file with options that are not given here, such as nodes = ["..", ".."] and max-ttl = "60s".
     ///
     /// SHEARLINE_CONFIG may name it too. Its keys are nodes, user, password-file (for nodes without
-    /// credentials in their URL), ca, cert, key, guard, cluster, max-ttl, without-scripts, ttl, lock-delay
-    /// and owner. A file with a password that every user can read is refused.
+    /// credentials in their URL), ca, cert, key, guard, cluster, max-ttl, without-scripts, ttl, lock-delay,
+    /// owner and fenced. A file with a password that every user can read is refused.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
@@ -82,7 +82,8 @@ pub(crate) struct Nodes {
 
     /// Runs no script on the nodes: where operators forbid EVAL, or there is no Lua.
     ///
-    /// SHEARLINE_WITHOUT_SCRIPTS=true says it too. Give all clients the same. --guard strict needs scripts.
+    /// SHEARLINE_WITHOUT_SCRIPTS=true says it too. Give all clients the same. --guard strict and
+    /// --fenced need scripts.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     without_scripts: Option<bool>,
 }
@@ -97,7 +98,9 @@ pub(crate) struct Connect {
     ///
     /// For nodes that were just installed. A node that is connected later is trusted too, if its server was
     /// up before the command began. With --guard strict it is written on the nodes that are connected at the
-    /// beginning, and holds for all clients.
+    /// beginning, and holds for all clients. With --fenced it also gives nodes a floor for tokens, for all
+    /// clients: a second more than the present time. You say by that that no older token is larger, which is so
+    /// unless a clock was set back.
     #[arg(long, help_heading = "Nodes")]
     trust: bool,
 }
@@ -222,8 +225,8 @@ impl Connect {
         let nodes = settled(redlock);
         redlock.trust_nodes();
         match self.nodes.guard {
-            Guard::Off | Guard::Strict => Trust::none(),
-            Guard::Observed => Trust::later(begun, &nodes),
+            Guard::Off | Guard::Strict => Trust::given(begun, &[]),
+            Guard::Observed => Trust::given(begun, &nodes),
         }
     }
 }
@@ -250,7 +253,8 @@ pub(crate) fn settled(redlock: &Redlock) -> Vec<NodeStatus> {
     }
 }
 
-fn is_on_its_way(node: &NodeStatus) -> bool {
+/// Returns `true` if a node has neither answered nor failed yet.
+pub(crate) fn is_on_its_way(node: &NodeStatus) -> bool {
     match node.state {
         NodeState::New | NodeState::Connecting => true,
         // Its marker is being read.

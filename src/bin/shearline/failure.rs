@@ -67,13 +67,19 @@ impl Failure {
 }
 
 /// What the library calls by the name of a function, and the command by that of an option.
-const WORDS: [(&str, &str); 9] = [
+const WORDS: [(&str, &str); 12] = [
     ("`without_scripts`", "`--without-scripts`"),
     ("`Builder::max_ttl`", "`--max-ttl`"),
     ("`Builder::lock_delay`", "`--lock-delay`"),
     ("`Redlock::reinit`", "`shearline reinit`"),
     ("call `reinit` again", "run `shearline reinit` again"),
     ("`trust_nodes`", "`--trust`"),
+    ("`Redlock::trust_node`", "`--trust`"),
+    ("`Redlock::trust_nodes`", "`--trust`"),
+    (
+        "no node was named; name at least one",
+        "no node was named; give --node, or set SHEARLINE_NODES: at least one",
+    ),
     ("build a new handle", "try again"),
     (
         "pass on what `Lock::to_bytes` gave",

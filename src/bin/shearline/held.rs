@@ -1,6 +1,6 @@
 //! A lock that comes back in as text: an argument, or a line on stdin.
 
-use std::io::{self, Read as _};
+use std::io::{self, IsTerminal as _, Read as _};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -22,8 +22,8 @@ const LOOK: Duration = Duration::from_micros(500);
 /// The lock that a script has, and where it is.
 #[derive(Debug, Args)]
 pub(crate) struct Held {
-    /// The lock as `shearline lock` or `shearline extend` has printed it. Without it, or with -, it is read
-    /// from stdin.
+    /// The lock as `shearline lock` or `shearline extend` has printed it, with or without its fencing token.
+    /// Without it, or with -, it is read from stdin.
     lock: Option<String>,
 
     #[command(flatten)]
@@ -45,14 +45,29 @@ impl Held {
     fn read(&self) -> Result<Lock, Failure> {
         let text = match self.lock.as_deref() {
             Some(text) if text != "-" => text.to_owned(),
+            None if io::stdin().is_terminal() => {
+                return Err(Failure::usage(
+                    "no lock was given; pass on the line that `shearline lock` printed",
+                ));
+            }
             Some(_) | None => from_stdin()?,
         };
-        let bytes = bytes_of(text.trim()).ok_or_else(|| {
+        let no_lock = || {
             Failure::usage(
                 "this is no lock; pass on the line that `shearline lock` printed, unchanged",
             )
-        })?;
-        Ok(Lock::from_bytes(&bytes)?)
+        };
+        let (digits, token) = match text.trim().split_once(' ') {
+            Some((digits, token)) => (digits, Some(token)),
+            None => (text.trim(), None),
+        };
+        let lock = Lock::from_bytes(&bytes_of(digits).ok_or_else(no_lock)?)?;
+        // The lock knows its fencing token itself.
+        let own = lock.fencing_token().map(|token| token.to_string());
+        match token.is_none() || token == own.as_deref() {
+            true => Ok(lock),
+            false => Err(no_lock()),
+        }
     }
 }
 

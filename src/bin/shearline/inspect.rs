@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt as _;
 use std::time::Duration;
 
-use shearline::{Found, Holder, InspectedNode, Inspection, Redlock};
+use shearline::{Found, Holder, InspectError, InspectedNode, Inspection, Redlock};
 
 use crate::connect::Nodes;
 use crate::duration;
@@ -59,13 +59,24 @@ impl Subject {
 /// Inspects the lock and prints what was found.
 pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     let name = args.subject.name();
-    let told = args.subject.connect()?.inspect(name)?;
+    let told = args.subject.connect()?.inspect(name);
+    let told = told.map_err(unanswered)?;
     args.format
         .say(|| object("status", name, &told), || lines(name, &told))?;
     Ok(match told.holder() {
         Some(_) => Status::Success,
         None => Status::Failure,
     })
+}
+
+/// It says how to ask nodes that may have forgotten locks: nobody is trusted here.
+fn unanswered(error: InspectError) -> Failure {
+    let mut failure = Failure::from(error);
+    failure.message = failure.message.replace(
+        "or by `--trust` if no lock from before can be alive",
+        "and `--guard off` asks these nodes all the same",
+    );
+    failure
 }
 
 /// Returns the state in one word, for programs.

@@ -13,7 +13,7 @@ use std::time::Duration;
 /// The version of all objects.
 const VERSION: u64 = 1;
 
-/// A JSON value.
+/// A JSON value. Programs read numbers up to 2^53 exactly: none is larger.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Value {
     Null,

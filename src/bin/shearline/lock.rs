@@ -16,7 +16,7 @@ use crate::json::{Object, hex};
 use crate::output::Format;
 use crate::signals::Signals;
 use crate::status::{self, Status};
-use crate::waiting;
+use crate::taking;
 
 const EXAMPLE: &str = "\
 Example:
@@ -24,7 +24,12 @@ Example:
   trap 'shearline unlock \"$lock\"' EXIT
   first-step
   lock=$(shearline extend \"$lock\") || exit
-  second-step";
+  second-step
+
+With --fenced the line is the lock, a space, and the fencing token:
+  lock=$(shearline lock --fenced report) || exit
+  write-to-store --token \"${lock#* }\"
+extend and unlock take the whole line, so keep the quotes.";
 
 /// Takes a lock for a script, and prints it as one line of text.
 ///
@@ -58,12 +63,9 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     let signals = Signals::catch()?;
     let (redlock, mut trust) = args.connect.connect(&builder)?;
     let mut waiting = args.acquire.waiting(&redlock, name);
-    let acquiring = waiting::with(redlock.lock_with_async(name, &options), |context| {
-        trust.look(&redlock);
-        waiting.look(context);
-    });
+    let taking = taking::take((&redlock, &mut trust), name, &options, &mut waiting);
     let guard = signals
-        .wait(acquiring)?
+        .wait(taking)?
         .map_err(|error| args.acquire.failure(error))?;
     let lock = held::detached(&redlock, guard);
     let printed = signals
@@ -80,15 +82,20 @@ fn release(redlock: &Redlock, lock: Lock) {
     let _ = redlock.adopt(lock).unlock(); // If too few nodes answer, the keys end with their ttl.
 }
 
-/// Prints a lock: the text that [`extend`](crate::extend) and [`unlock`](crate::unlock) read.
+/// Prints a lock: the text that [`extend`](crate::extend) and [`unlock`](crate::unlock) read, and its fencing
+/// token behind it.
 pub(crate) fn print(command: &str, format: Format, lock: &Lock) -> Result<(), Failure> {
-    let text = hex(&lock.to_bytes());
+    let (text, token) = (hex(&lock.to_bytes()), lock.fencing_token());
     let object = || {
         Object::of(command)
             .name("resource", lock.resource())
             .with("lock", text.as_str())
             .millis("ttl", lock.ttl())
             .millis("valid_for", lock.validity())
+            .with("fencing_token", token)
     };
-    format.say(object, || text.clone())
+    format.say(object, || match token {
+        Some(token) => format!("{text} {token}"),
+        None => text.clone(),
+    })
 }

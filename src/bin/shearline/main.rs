@@ -5,7 +5,8 @@
 //! | `config` | the configuration file |
 //! | `connect` | the options that name the nodes, and the handle made of them |
 //! | `trust` | nodes that are trusted when they come |
-//! | `acquire`, `waiting` | the options of a lock that is taken, and what is said while it is waited for |
+//! | `acquire`, `taking` | the options of a lock that is taken, and how it is |
+//! | `waiting` | what is said while it is waited for |
 //! | `status`, `failure` | the exit statuses, and the line that says why |
 //! | `clock`, `duration`, `json` | the time, spans of it as people write them, and what programs read |
 //! | `output`, `signals` | what is printed, and the signals that end a wait |
@@ -43,6 +44,7 @@ mod reinit;
 mod run;
 mod signals;
 mod status;
+mod taking;
 mod trial;
 mod trust;
 mod unlock;

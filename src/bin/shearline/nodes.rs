@@ -1,9 +1,9 @@
 //! `shearline nodes` and `shearline check`: would each node vote, and is that enough?
 //!
-//! Both ask as a handle does that meets every node for the first time. Neither takes a lock of the cluster.
+//! Both ask as a handle does that meets every node for the first time. `nodes` tries a lock on each node alone,
+//! `check` none.
 
 use std::ffi::OsString;
-use std::os::unix::ffi::OsStrExt as _;
 
 use anstyle::Style;
 use shearline::engine::{NodeState, NodeStatus};
@@ -15,7 +15,7 @@ use crate::failure::{Failure, in_words_of_the_command};
 use crate::json::Object;
 use crate::output::{BAD, Format, GOOD, count, item, painted};
 use crate::status::Status;
-use crate::trial::{self, Trial};
+use crate::trial::{self, Name, Trial};
 
 /// Says which nodes would vote for a lock, and why others not.
 ///
@@ -24,14 +24,15 @@ use crate::trial::{self, Trial};
 /// --guard strict it also shows the longest ttl in the marker of each node, and its barrier; a node without
 /// a marker gets one, as from any client.
 ///
-/// With a NAME it also says what the user of each node may do with it, how the node releases a lock, and
-/// whether it tells those who wait. It takes, extends and releases a lock of that name on each node to see
-/// that, so give one that the user may use and nobody does, such as lock:test.
+/// It also says what the user of each node may do with a lock, how the node releases one, and whether it tells
+/// those who wait. To see that it takes, extends and releases a lock on each node alone. Servers tell
+/// permissions by the name, so give one that the user may use and nobody does, such as lock:test. Without it
+/// the name is lock:try:HOST:PID, and it says so if the user may not use that.
 ///
 /// The status is 0 if a majority would vote, 69 if not, and 78 if only an operator can repair it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The name of a lock that is tried on each node.
+    /// The name of the lock that is tried on each node.
     name: Option<OsString>,
 
     #[command(flatten)]
@@ -56,20 +57,19 @@ pub(crate) struct CheckArgs {
 }
 
 /// What was seen of all nodes.
-struct Seen<'a> {
+struct Seen {
     nodes: Vec<NodeStatus>,
     verdict: Result<(), CheckError>,
     /// The name that was tried on each of the nodes, and what came of it.
-    tried: Option<(&'a [u8], Vec<Trial>)>,
+    tried: Option<(Name, Vec<Trial>)>,
 }
 
 /// Prints a line for each node, and the verdict.
 pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     let mut seen = Seen::by(&args.nodes.connect()?);
-    if let Some(name) = &args.name {
-        let name = name.as_bytes();
-        seen.tried = Some((name, trial::each(&args.nodes, name)?));
-    }
+    let name = Name::of(args.name.as_deref());
+    let trials = trial::each(&args.nodes, &name)?;
+    seen.tried = Some((name, trials));
     let status = seen.status();
     args.format.say(|| seen.object("nodes"), || seen.lines())?;
     Ok(status)
@@ -91,7 +91,7 @@ pub(crate) fn check(args: &CheckArgs) -> Result<Status, Failure> {
     Ok(status)
 }
 
-impl Seen<'_> {
+impl Seen {
     fn by(redlock: &Redlock) -> Self {
         let nodes = settled(redlock);
         let verdict = redlock.check();
@@ -170,23 +170,37 @@ impl Seen<'_> {
             (false, Some(reason)) => format!("{}: {reason}", painted(BAD, "would not vote")),
         };
         text += &about(node);
-        if let (Some((name, _)), Some(trial)) = (&self.tried, self.trial(place)) {
-            let style = match trial.is_wrong() {
-                true => BAD,
-                false => Style::new(),
-            };
-            text += &format!("; {}", painted(style, trial.text(name)));
-        }
+        text += &self.tried(place);
         item(&node.address, &text)
+    }
+
+    /// Returns what was tried on a node, behind `; `.
+    fn tried(&self, place: usize) -> String {
+        let (Some((name, _)), Some(trial)) = (&self.tried, self.trial(place)) else {
+            return String::new();
+        };
+        let state = self.nodes[place].state;
+        if trial.is_void() && matches!(state, NodeState::Down(_) | NodeState::Unusable(_)) {
+            return String::new(); // The reason is there already.
+        }
+        let style = match trial.is_wrong() {
+            true => BAD,
+            false => Style::new(),
+        };
+        format!("; {}", painted(style, trial.text(name)))
     }
 
     fn object(&self, command: &str) -> Object {
         let nodes: Vec<Object> = self.places().map(|place| self.object_of(place)).collect();
-        Object::of(command)
+        let object = Object::of(command)
             .with("can_lock", self.status() == Status::Success)
             .with("votes", self.votes())
             .with("needed", self.needed())
-            .with("nodes", nodes)
+            .with("nodes", nodes);
+        match &self.tried {
+            Some((name, _)) => object.name("tried", &name.bytes),
+            None => object,
+        }
     }
 
     fn object_of(&self, place: usize) -> Object {
@@ -214,7 +228,8 @@ fn reason(state: NodeState) -> Option<String> {
     Some(match state {
         NodeState::Ready => return None,
         NodeState::Quarantined { left } if !left.is_zero() => format!(
-            "it may have forgotten locks, and votes in {} (--trust, if none is alive)",
+            "it may have forgotten locks, and votes in {} (`run` and `lock` count it now with \
+             --trust, if none is alive)",
             duration::shown(left),
         ),
         NodeState::Down(reason) => reason.to_string(),

@@ -1,8 +1,11 @@
 //! What the user of each node may do: tried with a lock on that node alone.
 //!
-//! Servers tell permissions by the name of the key, so the name is the operator's to give. The lock has no
-//! majority of the cluster, lives for seconds, and is extended and released at once.
+//! Servers tell permissions by the name of the key, so the operator gives one. If not, it is one of our own that
+//! nobody else uses; that a user may not use it says nothing. The lock has no majority of the cluster, lives
+//! for seconds, and is extended and released at once.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
 use std::time::Duration;
 use std::{iter, thread};
 
@@ -12,6 +15,7 @@ use shearline::{
     Unusable,
 };
 
+use crate::acquire::host_and;
 use crate::connect::{NODE_TIMEOUT, Nodes};
 use crate::failure::{Failure, in_words_of_the_command};
 use crate::json::Object;
@@ -20,12 +24,31 @@ use crate::output::printable;
 /// Long enough for a node that answers at the last moment, each time.
 const TTL: Duration = Duration::from_secs(5);
 
+/// The name of the lock that is tried.
+#[derive(Debug)]
+pub(crate) struct Name {
+    pub(crate) bytes: Vec<u8>,
+    is_ours: bool,
+}
+
+impl Name {
+    /// The one that was given. Without one, it begins as the locks of the manual's user do, and is that of
+    /// this process alone.
+    pub(crate) fn of(given: Option<&OsStr>) -> Self {
+        let own = || [b"lock:try:", &host_and(std::process::id())[..]].concat();
+        Self {
+            bytes: given.map_or_else(own, |name| name.as_bytes().to_vec()),
+            is_ours: given.is_none(),
+        }
+    }
+}
+
 /// Whether something is permitted.
 #[derive(Clone, Debug, Eq, PartialEq)]
 enum Verdict {
     Yes,
-    /// An operator has to permit it, and this is how.
-    No(String),
+    /// An operator has to permit it.
+    No(Unusable),
     /// It could not be tried.
     Unknown(String),
 }
@@ -40,11 +63,11 @@ pub(crate) struct Trial {
 }
 
 /// Tries the lock `name` on each of the nodes.
-pub(crate) fn each(nodes: &Nodes, name: &[u8]) -> Result<Vec<Trial>, Failure> {
+pub(crate) fn each(nodes: &Nodes, name: &Name) -> Result<Vec<Trial>, Failure> {
     let builders: Vec<Builder> = nodes.each().collect::<Result<_, _>>()?;
     let ttl = TTL.min(nodes.max_ttl());
     for builder in &builders {
-        builder.config()?.check_request(name, ttl / 2)?;
+        builder.config()?.check_request(&name.bytes, ttl / 2)?;
     }
     thread::scope(|scope| {
         let one = |builder| scope.spawn(move || Trial::of(builder, name, ttl));
@@ -57,13 +80,20 @@ pub(crate) fn each(nodes: &Nodes, name: &[u8]) -> Result<Vec<Trial>, Failure> {
 }
 
 impl Trial {
-    fn of(builder: &Builder, name: &[u8], ttl: Duration) -> Result<Self, Failure> {
-        let redlock = builder.build()?;
+    fn of(builder: &Builder, name: &Name, ttl: Duration) -> Result<Self, Failure> {
+        let trial = Self::by(&builder.build()?, &name.bytes, ttl);
+        Ok(match name.is_ours {
+            true => trial.of_our_name(name),
+            false => trial,
+        })
+    }
+
+    fn by(redlock: &Redlock, name: &[u8], ttl: Duration) -> Self {
         // Shorter than the extension: one that changes nothing needs no permission.
         let options = LockOptions::new(ttl / 2).tries(1);
         let mut guard = match redlock.lock_with(name, &options) {
             Ok(guard) => guard,
-            Err(error) => return Ok(Self::refused(&error)),
+            Err(error) => return Self::refused(&error),
         };
         // The first change is what is there now: the node is asked to tell of the next one.
         if let Ok(mut watch) = redlock.watch(name) {
@@ -79,11 +109,24 @@ impl Trial {
             Err(UnlockError::Unconfirmed(report)) => Verdict::of(&report),
             Err(error) => Verdict::Unknown(error.to_string()),
         };
-        Ok(Self {
+        Self {
             lock,
             extend,
-            ..Self::seen(&redlock)
-        })
+            ..Self::seen(redlock)
+        }
+    }
+
+    /// A user who may not use a name that nobody gave may use others.
+    fn of_our_name(mut self, name: &Name) -> Self {
+        let name = printable(&name.bytes);
+        for verdict in [&mut self.lock, &mut self.extend] {
+            if matches!(verdict, Verdict::No(Unusable::KeyPermission)) {
+                *verdict = Verdict::Unknown(format!(
+                    "its user may not use the name {name}; give a NAME that it may use"
+                ));
+            }
+        }
+        self
     }
 
     fn refused(error: &LockError) -> Self {
@@ -126,14 +169,22 @@ impl Trial {
         matches!(self.lock, Verdict::No(_))
     }
 
+    /// Returns `true` if nothing came of it.
+    pub(crate) fn is_void(&self) -> bool {
+        matches!(self.lock, Verdict::Unknown(_))
+    }
+
     /// Returns `true` if something is missing.
     pub(crate) fn is_wrong(&self) -> bool {
         self.is_denied() || matches!(self.extend, Verdict::No(_))
     }
 
     /// Returns it in words.
-    pub(crate) fn text(&self, name: &[u8]) -> String {
-        let name = printable(name);
+    pub(crate) fn text(&self, name: &Name) -> String {
+        let name = match name.is_ours {
+            true => "a lock".to_owned(),
+            false => printable(&name.bytes),
+        };
         let permitted = match (&self.lock, &self.extend) {
             (Verdict::Yes, Verdict::Yes) => {
                 format!(
@@ -141,11 +192,11 @@ impl Trial {
                     self.releasing
                 )
             }
-            (Verdict::Yes, Verdict::No(why) | Verdict::Unknown(why)) => {
-                let by = self.releasing;
+            (Verdict::Yes, extend) => {
+                let (by, why) = (self.releasing, extend.why());
                 format!("{name} can be taken and released {by}, and not extended: {why}")
             }
-            (Verdict::No(why), _) => format!("{name} cannot be taken: {why}"),
+            (Verdict::No(_), _) => format!("{name} cannot be taken: {}", self.lock.why()),
             (Verdict::Unknown(why), _) => format!("{name} was not tried: {why}"),
         };
         match self.waking == Waking::Unasked {
@@ -164,10 +215,8 @@ pub(crate) fn add_to(object: Object, trial: Option<&Trial>) -> Object {
     };
     let why = trial.and_then(|trial| {
         let mut verdicts = iter::once(&trial.lock).chain([&trial.extend]);
-        verdicts.find_map(|verdict| match verdict {
-            Verdict::Yes => None,
-            Verdict::No(why) | Verdict::Unknown(why) => Some(why.clone()),
-        })
+        let missing = verdicts.find(|verdict| **verdict != Verdict::Yes);
+        missing.map(Verdict::why)
     });
     object
         .with("may_lock", permitted(|trial| &trial.lock))
@@ -201,6 +250,15 @@ fn releasing(releasing: ReleaseWay) -> Option<&'static str> {
 }
 
 impl Verdict {
+    /// Returns what is to be permitted, or why it could not be tried.
+    fn why(&self) -> String {
+        match self {
+            Self::Yes => String::new(),
+            Self::No(missing) => in_words_of_the_command(&missing.to_string()),
+            Self::Unknown(why) => why.clone(),
+        }
+    }
+
     /// What the one node of this report has said.
     fn of(report: &Report) -> Self {
         let Some(node) = report.nodes().first() else {
@@ -212,7 +270,7 @@ impl Verdict {
             | Unusable::NoPermission),
         ) = node.outcome
         {
-            return Self::No(in_words_of_the_command(&missing.to_string()));
+            return Self::No(missing);
         }
         Self::Unknown(in_words_of_the_command(&node.outcome.to_string()))
     }

@@ -5,6 +5,9 @@
 //! trusted when it is met for the first time, if its server was up before the command began. One that was
 //! started after that may have forgotten a lock that was taken meanwhile, and waits as any other.
 //!
+//! Fencing tokens need a floor on each node, and who trusts a node gives it one: of nodes that are connected
+//! when the lock is asked for, and of those above.
+//!
 //! # Not here
 //!
 //! A strict guard: what is trusted there is written on the node, and holds for all clients. So only the
@@ -16,12 +19,15 @@ use shearline::engine::{NodeState, NodeStatus};
 use shearline::{Instant, Redlock};
 
 use crate::clock::now;
+use crate::connect::{is_on_its_way, settled};
 
 /// The nodes that are to be trusted when they come.
 #[derive(Debug)]
 pub(crate) struct Trust {
     begun: Instant,
     awaited: Vec<Arc<str>>,
+    /// The nodes are to get a floor for fencing tokens, if one is asked for.
+    gives_floors: bool,
 }
 
 impl Trust {
@@ -30,17 +36,38 @@ impl Trust {
         Self {
             begun: Instant::ZERO,
             awaited: Vec::new(),
+            gives_floors: false,
         }
     }
 
-    /// Trusts those of `nodes` that no server has answered for yet, when they come. The command has `begun`
-    /// then.
-    pub(crate) fn later(begun: Instant, nodes: &[NodeStatus]) -> Self {
+    /// The nodes were trusted by a command that has `begun` then. Those of `nodes` that no server has answered
+    /// for yet are trusted when they come.
+    pub(crate) fn given(begun: Instant, nodes: &[NodeStatus]) -> Self {
         let awaited = nodes.iter().filter(|node| is_unmet(node.state));
         Self {
             begun,
             awaited: awaited.map(|node| Arc::clone(&node.address)).collect(),
+            gives_floors: true,
         }
+    }
+
+    /// Gives the nodes floors for fencing tokens, once, when each has answered or failed. To be called from time to
+    /// time, when `redlock` was asked for a token: before, it says nothing about them. Returns `true` if it did.
+    pub(crate) fn give_floors(&mut self, redlock: &Redlock) -> bool {
+        let gives = self.gives_floors && !redlock.nodes().iter().any(is_on_its_way);
+        if gives {
+            redlock.trust_nodes();
+            self.gives_floors = false;
+        }
+        gives
+    }
+
+    /// Does the same for a lock that was refused. Waits for the nodes if it has to.
+    pub(crate) fn give_floors_now(&mut self, redlock: &Redlock) -> bool {
+        if self.gives_floors {
+            settled(redlock);
+        }
+        self.give_floors(redlock)
     }
 
     /// Trusts those that have come. To be called from time to time.

@@ -4,9 +4,9 @@
 //! and writes a line to stderr: to a terminal again whenever that changes, elsewhere once.
 
 use std::fmt;
-use std::future::{Future, poll_fn};
+use std::future::Future;
 use std::io::{self, IsTerminal as _};
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -20,10 +20,6 @@ use crate::output::{self, printable};
 /// How long it says nothing, and how long it takes until it looks again.
 const FIRST: Duration = Duration::from_secs(1);
 const AGAIN: Duration = Duration::from_secs(3);
-
-/// A wait is to look so often.
-#[cfg(target_os = "linux")]
-pub(crate) const LOOK: Duration = Duration::from_millis(50);
 
 type Looking<'a> = Pin<Box<dyn Future<Output = Result<Inspection, InspectError>> + 'a>>;
 
@@ -120,20 +116,4 @@ impl<'a> Waiting<'a> {
 
 fn say(text: impl fmt::Display) {
     output::complain(output::NOTE, text);
-}
-
-/// Waits for the future. Each time that it is polled in vain, `meanwhile` is called.
-pub(crate) async fn with<F: Future>(
-    future: F,
-    mut meanwhile: impl FnMut(&mut Context<'_>),
-) -> F::Output {
-    let mut future = pin!(future);
-    poll_fn(|context| {
-        let polled = future.as_mut().poll(context);
-        if polled.is_pending() {
-            meanwhile(context);
-        }
-        polled
-    })
-    .await
 }

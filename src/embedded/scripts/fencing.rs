@@ -226,3 +226,74 @@ pub(super) fn floor(database: &mut Database<'_>, now: Millis, arguments: &Argume
     set_floor(database, key, run_id, floor, floor);
     Ok(OwnedValue::Integer(1))
 }
+
+/// Returns the words of a floor in repair: its `run_id`, the nonce, and its number.
+fn in_repair(text: &[u8]) -> Option<[&[u8]; 3]> {
+    let mut words = text.rsplitn(3, |byte| *byte == b':');
+    let (number, nonce) = (words.next()?, words.next()?.strip_prefix(b"?")?);
+    let run_id = words.next().filter(|run_id| !run_id.is_empty())?;
+    (is_digits(number) && is_digits(nonce)).then_some([run_id, nonce, number])
+}
+
+/// Returns the number at the end of a floor. None: zero.
+fn last_number(text: &[u8]) -> f64 {
+    let place = text.iter().rposition(|byte| *byte == b':');
+    let word = place.map_or(&b""[..], |place| &text[place + 1..]);
+    let number = Some(word).filter(|word| is_digits(word));
+    number.and_then(lua_number).unwrap_or(0.0)
+}
+
+/// Does what [`LOOK_AT_FLOOR`](crate::node::LOOK_AT_FLOOR) does.
+pub(super) fn look_at_floor(
+    database: &mut Database<'_>,
+    now: Millis,
+    arguments: &Arguments<'_>,
+) -> Answer {
+    let (&[key], &[run_id, nonce]) = (arguments.keys, arguments.rest) else {
+        return Err(NO_KEY);
+    };
+    let text = arguments.read(database, now, key)?.unwrap_or_default();
+    let number = last_number(text);
+    let pair = |said, number: f64| {
+        Ok(OwnedValue::array(
+            [said, number as i64].map(OwnedValue::Integer),
+        ))
+    };
+    if number <= MOST {
+        let mut words = text.rsplitn(3, |byte| *byte == b':');
+        let is_own = words.by_ref().take(2).all(is_digits) && words.next() == Some(run_id);
+        if is_own {
+            return pair(1, number);
+        }
+        if let Some([owner, before, _]) = in_repair(text)
+            && owner == run_id
+        {
+            return pair(0, lua_number(before).ok_or(NO_NUMBER)?);
+        }
+    }
+    let number = if number <= MOST { number } else { 0.0 };
+    let [run_id, text] = [run_id, nonce].map(String::from_utf8_lossy);
+    let text = format!("{run_id}:?{text}:{number:.0}");
+    insert(database, key, text.as_bytes(), None);
+    pair(0, lua_number(nonce).ok_or(NO_NUMBER)?)
+}
+
+/// Does what [`REPAIR_FLOOR`](crate::node::REPAIR_FLOOR) does.
+pub(super) fn repair_floor(
+    database: &mut Database<'_>,
+    now: Millis,
+    arguments: &Arguments<'_>,
+) -> Answer {
+    let (&[key], &[run_id, nonce, number]) = (arguments.keys, arguments.rest) else {
+        return Err(NO_KEY);
+    };
+    let text = arguments.read(database, now, key)?.unwrap_or_default();
+    let old = in_repair(text).filter(|[owner, before, _]| *owner == run_id && *before == nonce);
+    let Some([_, _, old]) = old else {
+        return Ok(OwnedValue::Integer(0));
+    };
+    let floor = lua_number(old).ok_or(NO_NUMBER)?;
+    let floor = floor.max(lua_number(number).ok_or(NO_NUMBER)?);
+    set_floor(database, key, run_id, floor, floor);
+    Ok(OwnedValue::Integer(1))
+}

@@ -499,6 +499,9 @@ impl Operate for Acquire {
             Answer::Named(which) => return self.named(node, which, cx),
             // It is reported also of a node whose answer would not have counted.
             Answer::Withheld(outcome) => {
+                if self.fencing.is_some() {
+                    Self::left_out(outcome, cx);
+                }
                 if cx.round.asks(node) && !cx.round.awaits(node) {
                     cx.round[node].outcome = outcome;
                 }

@@ -8,6 +8,7 @@
 //! | [`inspect`] | every node what it has under a name | the token there, and a time; every node is heard |
 //! | [`release`] | every node that may hold the token to delete it | what became of the token there |
 //! | [`reinit`] | every node to join this cluster | all of them are needed |
+//! | [`repair`] | every node for its floor of fencing tokens | what a lost floor is repaired from |
 //!
 //! [`watch`] is an inspection that goes on until it finds something new.
 //!
@@ -26,6 +27,7 @@ pub(super) mod patience;
 pub(super) mod permission;
 pub(super) mod reinit;
 pub(super) mod release;
+pub(super) mod repair;
 pub(super) mod round;
 mod top_up;
 
@@ -50,6 +52,7 @@ use held::{LockQuestion, Verdict};
 use inspect::Inspect;
 use reinit::Reinit;
 use release::Release;
+use repair::Repair;
 use round::{Round, State};
 
 /// An operation with its present round.
@@ -68,6 +71,7 @@ pub(super) enum Kind {
     Inspect(Inspect),
     Release(Release),
     Reinit(Reinit),
+    Repair(Repair),
 }
 
 /// Something a user waits for.
@@ -218,6 +222,11 @@ pub(super) trait Operate {
 
     /// Returns the decided outcome for the caller. Returns `None` if it no longer stands.
     fn tell(&mut self, cx: &mut Context<'_>) -> Option<Event>;
+
+    /// Returns `true` if no caller waits for its outcome: it is over when that is certain.
+    fn is_own(&self) -> bool {
+        false
+    }
 
     // ----- what nodes say -------------------------------------------------------------------
 
@@ -376,6 +385,7 @@ impl Kind {
             Self::Inspect(operation) => operation,
             Self::Release(operation) => operation,
             Self::Reinit(operation) => operation,
+            Self::Repair(operation) => operation,
         }
     }
 
@@ -388,14 +398,22 @@ impl Kind {
     pub(super) fn held(&self) -> Option<&LockQuestion> {
         match self {
             Self::Extend(Extend { held, .. }) | Self::Confirm(Confirm { held, .. }) => Some(held),
-            Self::Acquire(_) | Self::Inspect(_) | Self::Release(_) | Self::Reinit(_) => None,
+            Self::Acquire(_)
+            | Self::Inspect(_)
+            | Self::Release(_)
+            | Self::Reinit(_)
+            | Self::Repair(_) => None,
         }
     }
 
     pub(super) fn held_mut(&mut self) -> Option<&mut LockQuestion> {
         match self {
             Self::Extend(Extend { held, .. }) | Self::Confirm(Confirm { held, .. }) => Some(held),
-            Self::Acquire(_) | Self::Inspect(_) | Self::Release(_) | Self::Reinit(_) => None,
+            Self::Acquire(_)
+            | Self::Inspect(_)
+            | Self::Release(_)
+            | Self::Reinit(_)
+            | Self::Repair(_) => None,
         }
     }
 }

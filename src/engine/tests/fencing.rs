@@ -2,6 +2,8 @@
 //! the feature `embedded` several clients over nodes that run the scripts.
 
 #[cfg(feature = "embedded")]
+mod repairs;
+#[cfg(feature = "embedded")]
 mod stores;
 
 use super::*;
@@ -171,19 +173,23 @@ fn an_answer_about_an_earlier_attempt_is_not_counted() {
     assert_eq!(token(&mut world), Some(20));
 }
 
+/// All are asked for their floors at once: in a look the nodes mark themselves.
 #[test]
 fn a_node_without_a_floor_does_not_count_and_says_so() {
     let mut world = asked();
     let missing = NodeOutcome::Unusable(Unusable::NoFloor);
     world.say(0, "*3|:-1|:0|:0|");
+    assert_eq!(world.take(0), ["LOOK run0"]);
     grants(&mut world, 1, 7);
     world.say(2, "*3|:-1|:0|:0|");
     let report = world.no_quorum();
     assert_eq!(outcomes(&report), [missing, NodeOutcome::Pending, missing]);
     assert!(report.needs_operator());
-    assert_eq!(world.take(1), ["EVALSHA release"]);
-    assert_eq!(world.take(0), NOTHING);
-    world.say(1, ":1|");
+    assert_eq!(world.take(1), ["LOOK run1", "EVALSHA release"]);
+    assert_eq!(world.take(2), ["LOOK run2"]);
+    world.say(0, "*2|:0|:5|");
+    world.say(1, "*2|:1|:7|:1|");
+    world.say(2, "*2|:0|:6|");
     world.is_clean();
     assert_eq!(world.state(0), NodeState::Ready);
     world.try_once();
@@ -286,6 +292,175 @@ fn without_scripts_there_is_no_token() {
     ));
 }
 
+const IN_REPAIR: NodeOutcome = NodeOutcome::Unusable(Unusable::InRepair);
+
+/// The longest ttl is a minute where none is known, and a hundredth and 2 ms more by any clock.
+const QUARANTINE: Duration = Duration::from_millis(60_602);
+
+/// Node 1 has refused a lock with a token, and the others have floors.
+fn in_repair() -> World {
+    let mut world = asked();
+    grants(&mut world, 0, 7);
+    world.say(1, "*3|:-1|:0|:0|");
+    grants(&mut world, 2, 7);
+    assert_eq!(token(&mut world), Some(7));
+    for sent in world.take_all() {
+        let look = sent.iter().filter(|sent| sent.starts_with("LOOK"));
+        assert_eq!(look.count(), 1, "{sent:?}");
+    }
+    // The answers to the releases and to the looks, in the order of what was sent.
+    world.say(0, "*2|:1|:7|:1|");
+    world.say(1, "*2|:0|:5|");
+    world.say(2, "*2|:1|:7|:1|");
+    world.is_clean();
+    world
+}
+
+/// What the nodes are sent when the repair is due.
+fn due(world: &mut World) -> [Vec<String>; 3] {
+    world.sleep(QUARANTINE + 10 * MS);
+    let sent = world.take_all();
+    for (node, sent) in sent.iter().enumerate() {
+        assert_eq!(*sent, [format!("LOOK run{node}")]);
+    }
+    world.say(0, "*2|:1|:8|");
+    world.say(2, "*2|:1|:9|");
+    world.say(1, "*2|:0|:5|");
+    world.take_all().try_into().expect("three nodes")
+}
+
+/// Nobody waits for it: it is due by a timer.
+#[test]
+fn a_floor_is_repaired_from_the_others_when_its_quarantine_is_over() {
+    let mut world = in_repair();
+    world.sleep(QUARANTINE - MS);
+    assert_eq!(world.take_all(), [NOTHING; 3]);
+    let mut world = in_repair();
+    let repair = vec!["REPAIR run1 5 9".to_string()];
+    assert_eq!(due(&mut world), [vec![], repair, vec![]]);
+    world.say(1, ":1|");
+    world.is_clean();
+    // It is over.
+    world.sleep(2 * QUARANTINE);
+    assert_eq!(world.take_all(), [NOTHING; 3]);
+}
+
+/// Each line: what the three say when the repair is due, and what is repaired then.
+#[test]
+fn what_is_repaired_by_what_the_nodes_say() {
+    for (said, repaired) in [
+        (
+            ["*2|:1|:8|", "*2|:0|:5|", "*2|:1|:9|"],
+            Some("REPAIR run1 5 9"),
+        ),
+        // It was marked again: it has lost its data meanwhile.
+        (["*2|:1|:8|", "*2|:0|:6|", "*2|:1|:9|"], None),
+        // Another has repaired it.
+        (["*2|:1|:8|", "*2|:1|:9|", "*2|:1|:9|"], None),
+        // Too few of the others have a floor, or say so.
+        (["*2|:1|:8|", "*2|:0|:5|", "*2|:0|:4|"], None),
+        (["*2|:1|:8|", "*2|:0|:5|", "-ERR whatever|"], None),
+        (["*2|:1|:8|", "*2|:0|:5|", ""], None),
+        (["*2|:1|:8|", "*2|:0|:5|", "*2|:1|:9000000000000001|"], None),
+        (["*2|:1|:8|", "*2|:0|:5|", "+OK|"], None),
+    ] {
+        let mut world = in_repair();
+        world.sleep(QUARANTINE + 10 * MS);
+        world.take_all();
+        for (node, said) in said.iter().enumerate() {
+            world.say(node, said);
+        }
+        world.sleep(60 * MS); // One that says nothing is not waited for.
+        let sent: Vec<String> = world.take_all().concat();
+        let repairs = sent.into_iter().filter(|sent| sent.starts_with("REPAIR"));
+        assert_eq!(
+            repairs.collect::<Vec<_>>(),
+            Vec::from_iter(repaired),
+            "{said:?}"
+        );
+    }
+}
+
+/// It may have been read before another loss: what a connection said goes with it.
+#[test]
+fn a_floor_that_was_read_over_a_lost_connection_does_not_count() {
+    let mut world = in_repair();
+    world.sleep(QUARANTINE + 10 * MS);
+    world.take_all();
+    world.say(0, "*2|:1|:8|");
+    world.lose(0);
+    world.say(2, "*2|:1|:9|");
+    world.say(1, "*2|:0|:5|");
+    assert_eq!(world.take(1), NOTHING);
+}
+
+/// It may have other data, although it is the same server.
+#[test]
+fn a_floor_of_a_node_in_quarantine_does_not_count() {
+    let mut world = in_repair();
+    world.sleep(QUARANTINE / 2);
+    world.acquire(&fenced());
+    world.say(2, "-LOADING it loads|");
+    world.say(1, "*3|:-1|:0|:0|");
+    world.say(0, "*3|:2|:0|:0|");
+    world.say(0, ":0|");
+    world.take_all();
+    world.greet_as(2, "run2", 1_000);
+    let begin = world.now;
+    let answered = |world: &mut World| {
+        let sent = world.take(0);
+        if sent.iter().any(|sent| sent.starts_with("LOOK")) {
+            world.take(1);
+            world.say(0, "*2|:1|:8|");
+            world.say(2, "*2|:1|:9|");
+            world.say(1, "*2|:0|:5|");
+        }
+        world.take(1) == ["REPAIR run1 5 9"]
+    };
+    while !answered(&mut world) {
+        world.sleep(10 * MS);
+        assert!(world.now.saturating_since(begin) < 2 * QUARANTINE);
+    }
+    let took = world.now.saturating_since(begin);
+    assert!(QUARANTINE <= took + 10 * MS, "{took:?}");
+    assert!(took < QUARANTINE + Duration::from_secs(6), "{took:?}");
+}
+
+/// The engine remembers it: the wait does not begin again.
+#[test]
+fn a_repair_that_is_owed_survives_reconnections() {
+    let mut world = in_repair();
+    world.sleep(QUARANTINE / 2);
+    world.lose(1);
+    world.greet_as(1, "run1", 1_000);
+    world.all_say(0..1, "*2|:1|:8|");
+    world.say(1, "*2|:0|:5|");
+    world.say(2, "*2|:1|:9|");
+    world.take_all();
+    world.sleep(QUARANTINE / 2 + 10 * MS);
+    world.take_all();
+    world.say(0, "*2|:1|:8|");
+    world.say(1, "*2|:0|:5|");
+    world.say(2, "*2|:1|:9|");
+    assert_eq!(world.take(1), ["REPAIR run1 5 9"]);
+}
+
+/// It waits for them, and says so: that is no lasting failure.
+#[test]
+fn who_is_refused_by_a_node_in_repair_waits_for_the_others() {
+    let mut world = in_repair();
+    world.lose(2);
+    world.acquire(&fenced());
+    world.take_all();
+    grants(&mut world, 0, 8);
+    world.say(1, "*3|:-1|:0|:0|");
+    world.sleep_until_event();
+    let report = world.no_quorum();
+    assert_eq!(outcomes(&report)[1], IN_REPAIR);
+    assert!(!report.needs_operator());
+    assert!(report.to_string().contains("in repair"), "{report}");
+}
+
 /// The operator vouches for what the engine has seen, and for the time.
 #[test]
 fn a_server_that_is_trusted_gets_a_floor() {
@@ -299,6 +474,7 @@ fn a_server_that_is_trusted_gets_a_floor() {
     world.take_all();
     world.all_say(0..3, "*3|:-1|:0|:0|");
     world.all_say(0..3, ":0|");
+    world.all_say(0..3, "*2|:0|:5|");
     world.take_all();
     assert_eq!(world.engine.trust(world.now, id(1), "run1"), Ok(false));
     world.drain();

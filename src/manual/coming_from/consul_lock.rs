@@ -43,7 +43,7 @@
 //! | if the tool itself is killed | Nothing in its source ends the command, which runs on without the lock. | A second process, the guardian, ends it; and if the guardian is killed the tool does. |
 //! | what the command leaves behind | Runs on after the release. | Is ended before the release; `--wait-all` waits for it. |
 //! | release | A write to the servers. | As for any lock; what a silent node is owed it gets only while the tool lives, and otherwise the key ends with its ttl. |
-//! | fencing | The `LockIndex` of the key, with its session, serves as one. | [`LockOptions::fenced`](crate::LockOptions::fenced), on nodes that an operator has prepared. |
+//! | fencing | The `LockIndex` of the key, with its session, serves as one. | `--fenced`: a number in `SHEARLINE_FENCING_TOKEN` ([the store has to compare it](crate::manual::command#a-number-for-the-store)), on nodes that an operator has prepared. |
 //!
 //! **If you already run Consul**, its agreement needs fewer assumptions than Redlock: no clocks and no
 //! quarantines. Come here if you want the command to be dead in time, if you have Redis and no Consul, or for the

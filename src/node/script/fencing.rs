@@ -8,6 +8,8 @@
 //! * A counter that is not there reads as the floor. The floor is at least as high as every counter ever was.
 //! * The floor is `run_id:base:number`. One that is missing, or of another `run_id`, says that the node may have
 //!   lost counters: it refuses, and changes nothing.
+//! * In repair it is `run_id:?nonce:number`: it may have lost its data, and refuses as well. The nonce is
+//!   random and new for each loss that is seen, so a repair of an earlier loss comes to nothing.
 //! * The base is the number with which the floor of this `run_id` began. A counter below it is an old one that
 //!   came back from a disk, and reads as the base.
 //! * Counters are whole numbers below 2^53, which Lua keeps exactly, and are printed by `%.0f`.
@@ -106,4 +108,28 @@ pub(crate) const SET_FLOOR: Script = Script {
            local s=math.max(x,tonumber(ARGV[2]),math.min(tonumber(ARGV[3]),w[1]*1000000+w[2]+1000000)) \
            redis.call('set',KEYS[1],string.format('%s:%.0f:%.0f',ARGV[1],s,s)) return 1",
     sha1: "41b00d3cd485a66d39e18a0cdabf292d516004a3",
+};
+
+/// Looks at the floor: `{1, number}` it is one of this `run_id`, `{0, nonce}` it is not, and is in repair under
+/// this nonce from now on, or was before. Arguments: the `run_id`, and the nonce for a repair that begins now. The
+/// floor is the only key.
+pub(crate) const LOOK_AT_FLOOR: Script = Script {
+    text: "local v=redis.call('get',KEYS[1]) or '' local \
+           r,m,n,x=string.match(v,'^(.+):(%??)(%d+):(%d+)$') x=tonumber(x or \
+           string.match(v,':(%d+)$') or 0) if x>9e15 then r,x=nil,0 end if r==ARGV[1] and m=='' \
+           then return {1,x} end if r~=ARGV[1] then n=ARGV[2] \
+           redis.call('set',KEYS[1],string.format('%s:?%s:%.0f',ARGV[1],n,x)) end return \
+           {0,tonumber(n)}",
+    sha1: "39dec04fa9f9eb62491248051a1be84da67121e1",
+};
+
+/// Ends the repair of the floor under this nonce: `1`, it is one of this `run_id` now, and not lower than the
+/// number, or than it was before. `0`: it is not in repair, or under another nonce, and nothing was done.
+/// Arguments: the `run_id`, the nonce, the number. The floor is the only key.
+pub(crate) const REPAIR_FLOOR: Script = Script {
+    text: "local r,n,x=string.match(redis.call('get',KEYS[1]) or '','^(.+):%?(%d+):(%d+)$') if \
+           r~=ARGV[1] or n~=ARGV[2] then return 0 end local \
+           s=math.max(tonumber(x),tonumber(ARGV[3])) \
+           redis.call('set',KEYS[1],string.format('%s:%.0f:%.0f',r,s,s)) return 1",
+    sha1: "2ce6090e11b40b410717a10be54dd502e35d4045",
 };

@@ -164,6 +164,10 @@ fn a_wrong_file_is_refused_and_nothing_is_done() {
     assert_eq!(refused.object().text("outcome"), "configuration");
     let error = over(&cluster.urls(), "lock report --config /nowhere").failed(78);
     assert!(error.contains("/nowhere: No such file"), "{error}");
+    assert!(
+        error.contains("; --config or SHEARLINE_CONFIG names it"),
+        "{error}"
+    );
     // It is asked for help, not for a lock.
     assert_eq!(
         shearline(&cluster, "lock --help --config /nowhere").status,

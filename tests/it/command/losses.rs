@@ -5,13 +5,19 @@
 //! next holder takes the lock on another handle as soon as it may and asks for the same `flock`, without
 //! waiting: it never fails.
 //!
-//! `SHEARLINE_RUN_ROUNDS=N` plays N rounds of each loss, with every shape of a command in each.
+//! | variable | what it sets | without it |
+//! | --- | --- | --- |
+//! | `SHEARLINE_RUN_ROUNDS` | the rounds of each loss, with every shape of a command in each | 1 |
+//! | `SHEARLINE_RUN_AT_ONCE` | how many commands run at the same time in a round | all shapes |
+//! | `SHEARLINE_RUN_MANY` | the descendants of the shape `many` | 100 |
+//! | `SHEARLINE_RUN_TTL` | the ttl of their locks, in seconds | 12 |
+//! | `SHEARLINE_RUN_SECONDS` | after this time no round begins | no limit |
 
 use std::env;
 use std::fs::{self, File};
 use std::process::{Command, Stdio};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Signal, kill_process};
 use shearline::{LockOptions, Redlock, RestartGuard, Retry};
@@ -26,8 +32,11 @@ const TTL: Duration = Duration::from_secs(4);
 /// Takes the `flock`. Every descendant inherits the descriptor.
 const ALONE: &str = "exec 9>>\"$1/flock\"; flock -n 9 || exit 99; ";
 
+/// A name, and a script.
+type Shape = (&'static str, &'static str);
+
 /// What a command does, and leaves. Each makes the file `ready`, and ends by itself after a minute.
-const SHAPES: [(&str, &str); 9] = [
+static SHAPES: [Shape; 9] = [
     ("plain", ": >\"$1/ready\"; exec sleep 60"),
     (
         "ignores TERM",
@@ -43,7 +52,7 @@ const SHAPES: [(&str, &str); 9] = [
     ),
     (
         "many",
-        "trap '' TERM; n=0; while [ $n -lt 100 ]; do sleep 60 & n=$((n + 1)); done; : >\"$1/ready\"; wait",
+        "trap '' TERM; n=0; while [ $n -lt $MANY ]; do sleep 60 & n=$((n + 1)); done; : >\"$1/ready\"; wait",
     ),
     (
         "stopped",
@@ -71,7 +80,9 @@ const CHAIN: &str = "[ -e \"$1/ready\" ] || exit; sleep 0.005; sh \"$0\" \"$1\" 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Loss {
     NodesSilent,
+    NodesStopped,
     ToolKilled,
+    /// And continued when another has held the lock.
     ToolStopped,
     GuardianKilled,
     GuardianStopped,
@@ -81,7 +92,7 @@ impl Loss {
     fn inject(self, tool: &Tool) {
         match self {
             // Of all commands at once.
-            Self::NodesSilent => {}
+            Self::NodesSilent | Self::NodesStopped => {}
             Self::ToolKilled => tool.signal(Signal::KILL),
             Self::ToolStopped => tool.signal(Signal::STOP),
             Self::GuardianKilled => kill_process(tool.guardian(), Signal::KILL).expect("it runs"),
@@ -94,6 +105,7 @@ impl Loss {
         match self {
             Self::ToolKilled => 128 + 9,
             Self::NodesSilent
+            | Self::NodesStopped
             | Self::ToolStopped
             | Self::GuardianKilled
             | Self::GuardianStopped => 74,
@@ -101,8 +113,36 @@ impl Loss {
     }
 }
 
+/// How much is played.
+#[derive(Clone, Copy, Debug)]
+struct Plan {
+    rounds: u32,
+    at_once: usize,
+    many: u32,
+    ttl: u32,
+    seconds: u64,
+}
+
+impl Plan {
+    fn new() -> Self {
+        let number = |name: &str, default| {
+            let said = env::var(format!("SHEARLINE_RUN_{name}")).ok();
+            said.map_or(default, |said| said.parse().expect("a number"))
+        };
+        let shapes = u32::try_from(SHAPES.len()).expect("few");
+        Self {
+            rounds: number("ROUNDS", 1),
+            at_once: number("AT_ONCE", shapes) as usize,
+            many: number("MANY", 100),
+            ttl: number("TTL", 12),
+            seconds: number("SECONDS", u32::MAX).into(),
+        }
+    }
+}
+
 /// The servers. The commands reach them through proxies, the next holders directly.
 struct World {
+    plan: Plan,
     cluster: Cluster,
     proxies: Vec<Proxy>,
     next: Redlock,
@@ -119,6 +159,7 @@ impl World {
             .restart_guard(RestartGuard::Off);
         let next = next.build().expect("a good configuration");
         Self {
+            plan: Plan::new(),
             cluster,
             proxies,
             next,
@@ -135,7 +176,7 @@ impl World {
         }
     }
 
-    fn start(&self, loss: Loss, shape: &(&'static str, &str)) -> Story {
+    fn start(&self, loss: Loss, shape: &Shape) -> Story {
         let (shape, script) = shape;
         let folder = tempfile::tempdir().expect("a temporary directory");
         let path = folder.path();
@@ -143,14 +184,18 @@ impl World {
         let name = format!("{loss:?}, {shape}");
         let said = File::create(path.join("said")).expect("a file");
         let urls: Vec<String> = self.proxies.iter().map(Proxy::url).collect();
-        let mut command = run(&urls, &["--ttl", "12s", &name, "--"]);
+        let ttl = self.plan.ttl.to_string();
+        let mut command = run(&urls, &["--ttl", &ttl, &name, "--"]);
         command
+            .env("MANY", self.plan.many.to_string())
             .args(["sh", "-c", &format!("{ALONE}{script}"), "sh"])
             .arg(path)
             .stdout(said.try_clone().expect("a descriptor"))
             .stderr(said);
         let tool = Tool::start(&mut command);
-        let ready = within_patience(|| path.join("ready").exists().then_some(()));
+        // A busy machine takes long to start many processes.
+        let is_ready = || within_patience(|| path.join("ready").exists().then_some(()));
+        let ready = (0..6).find_map(|_| is_ready());
         let said = || fs::read_to_string(path.join("said")).expect("a file");
         assert!(ready.is_some(), "{name} does not run: {}", said());
         Story { name, folder, tool }
@@ -168,11 +213,22 @@ impl World {
         guard.unlock().expect("held");
     }
 
-    /// One round.
-    fn play(&self, loss: Loss) {
+    /// Stops a majority until every lock has ended that is there now.
+    fn stop_nodes(&self) {
+        for server in &self.cluster[1..] {
+            server.freeze();
+        }
+        thread::sleep(Duration::from_secs(self.plan.ttl.into()));
+        for server in &self.cluster[1..] {
+            server.thaw();
+        }
+    }
+
+    /// These shapes at once.
+    fn play(&self, loss: Loss, shapes: &[&'static Shape]) {
         let stories: Vec<Story> = thread::scope(|scope| {
             let start = |shape| scope.spawn(move || self.start(loss, shape));
-            let starting: Vec<_> = SHAPES.iter().map(start).collect();
+            let starting: Vec<_> = shapes.iter().copied().map(start).collect();
             let started = starting.into_iter().map(|story| story.join());
             started.map(|story| story.expect("it started")).collect()
         });
@@ -183,6 +239,9 @@ impl World {
             self.silence(loss == Loss::NodesSilent);
             for story in &stories {
                 loss.inject(&story.tool);
+            }
+            if loss == Loss::NodesStopped {
+                self.stop_nodes();
             }
         });
         for story in stories {
@@ -210,15 +269,18 @@ impl Story {
     }
 }
 
-fn rounds() -> u32 {
-    let rounds = env::var("SHEARLINE_RUN_ROUNDS").ok();
-    rounds.map_or(1, |rounds| rounds.parse().expect("a number"))
-}
-
 fn play(loss: Loss) {
     let world = World::new();
-    for _ in 0..rounds() {
-        world.play(loss);
+    let (plan, start) = (world.plan, Instant::now());
+    let all = SHAPES.len().saturating_mul(plan.rounds as usize);
+    let all: Vec<&'static Shape> = SHAPES.iter().cycle().take(all).collect();
+    for shapes in all.chunks(plan.at_once.clamp(1, SHAPES.len())) {
+        if plan.seconds <= start.elapsed().as_secs() {
+            break;
+        }
+        world.play(loss, shapes);
+        let names: Vec<&str> = shapes.iter().map(|(name, _)| *name).collect();
+        println!("{loss:?}: {}", names.join(", "));
     }
     world.cluster.assert_empty();
 }
@@ -226,6 +288,11 @@ fn play(loss: Loss) {
 #[test]
 fn silent_nodes_end_the_command_in_time() {
     play(Loss::NodesSilent);
+}
+
+#[test]
+fn stopped_nodes_end_the_command_in_time() {
+    play(Loss::NodesStopped);
 }
 
 #[test]

@@ -2,6 +2,8 @@
 
 mod bench;
 mod config;
+#[cfg(target_os = "linux")]
+mod fenced;
 mod json;
 mod looking;
 #[cfg(target_os = "linux")]

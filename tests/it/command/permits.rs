@@ -1,4 +1,4 @@
-//! What the user of a node may do: `nodes NAME`, and locks without scripts.
+//! What the user of a node may do: `nodes`, and locks without scripts.
 
 use std::fs;
 
@@ -101,11 +101,52 @@ fn nodes_leave_a_lock_that_is_held_alone() {
         assert!(before.is_none() || *before == after);
     }
     shearline(&cluster, &format!("unlock {lock} --trust")).done();
-    // Without a name nothing is tried.
-    let object = shearline(&cluster, "nodes --guard off --json").object();
+    // `check` tries nothing.
+    let object = shearline(&cluster, "check --guard off --json").object();
     assert_eq!(object.at("nodes.0.may_lock"), &Json::Null);
     assert_eq!(object.at("nodes.0.releasing"), &Json::Null);
     cluster.assert_empty();
+}
+
+/// The name is one of its own then. That a user may not use it says nothing of the names that he needs.
+#[test]
+fn nodes_try_permissions_without_a_name_too() {
+    let cluster = servers::three();
+    let (all, some) = (without(&[]), without(&["+pexpire"]));
+    let other = all.replace("~lock:*", "~other:*");
+    let urls = users(&cluster, [&all, &some, &other]);
+    let said = over(&urls, "nodes --guard off").done();
+    super::looking::assert_narrow(&said);
+    let text = said.replace("\n    ", " ");
+    for words in [
+        "; a lock can be taken, extended and released by a script; tells of releases\n",
+        "; a lock can be taken and released by a script, and not extended: its user may not run \
+         `pexpire`",
+        "; a lock was not tried: its user may not use the name lock:try:",
+        "; give a NAME that it may use\n",
+        "3 of 3 nodes would vote, 2 are needed: locks can be taken\n",
+    ] {
+        assert!(text.contains(words), "{words:?} is not in {text}");
+    }
+    let object = over(&urls, "nodes --guard off --json").object();
+    assert!(object.text("tried").starts_with("lock:try:"), "{object:?}");
+    let may = (0..3).map(|node| object.at(&format!("nodes.{node}.may_lock")).clone());
+    let may: Vec<Json> = may.collect();
+    assert_eq!(may, [Json::Bool(true), Json::Bool(true), Json::Null]);
+    assert!(
+        object.text("nodes.2.missing").contains("give a NAME"),
+        "{object:?}"
+    );
+    cluster.assert_empty();
+
+    // What cannot be asked is told once.
+    let gone = servers::ClosedPort::new();
+    let said = over(&[gone.url()], "nodes");
+    assert_eq!(
+        said.out.matches("connection refused").count(),
+        1,
+        "{said:?}"
+    );
 }
 
 #[test]

@@ -122,7 +122,8 @@ fn a_lock_that_was_damaged_on_its_way_is_refused() {
 fn a_wrong_configuration_is_refused_without_its_secrets() {
     let none: [String; 0] = [];
     let error = over(&none, "lock report").failed(78);
-    assert!(error.contains("no node was named"), "{error}");
+    let what_to_do = "no node was named; give --node, or set SHEARLINE_NODES";
+    assert!(error.contains(what_to_do), "{error}");
     let url = format!("redis://{USER}:{ESCAPED}@127.0.0.1:70000");
     for arguments in [
         vec!["lock", "report", "--node", &url],

@@ -48,7 +48,7 @@ impl Run {
     fn assert(&self, outcome: &str, started: bool, command: &str, status: i32) {
         let expected = format!(
             "{{\"version\":1,\"command\":\"run\",\"resource\":\"n\",\"outcome\":\"{outcome}\",\
-             \"started\":{started},{command},\"status\":{status}}}\n"
+             \"started\":{started},{command},\"status\":{status},\"fencing_token\":null}}\n"
         );
         assert_eq!(
             (&self.report, self.code),
@@ -127,9 +127,11 @@ fn a_command_that_cannot_be_run_has_the_status_of_env() {
         ("/no/such/command", 127, "No such file or directory"),
         ("/etc/passwd", 126, "Permission denied"),
         ("/", 126, "Permission denied"),
+        ("", 127, "No such file or directory"),
     ] {
         let run = Run::command(&cluster.urls(), &[], &[command]);
         run.assert("not_started", false, NO_STATUS, exit);
+        let command = if command.is_empty() { "''" } else { command };
         let line = format!("shearline: cannot run {command}: {reason}");
         assert!(run.errors.starts_with(&line), "{}", run.errors);
         assert_eq!(run.errors.lines().count(), 1, "{}", run.errors);
@@ -489,11 +491,12 @@ fn a_command_in_the_foreground_of_a_terminal_reads_from_it() {
     let mut terminal = terminal.spawn().expect("`script` is there");
     let keys = terminal.stdin.as_mut().expect("it is piped");
     keys.write_all(b"typed\n").expect("it is read");
-    await_file(&path.join("line"));
-    assert_eq!(
-        fs::read_to_string(path.join("line")).expect("a file"),
-        "typed\n"
-    );
+    // The shell makes the file before it writes to it.
+    let line = eventually("it has read a line", || {
+        let line = fs::read_to_string(path.join("line")).ok()?;
+        line.ends_with('\n').then_some(line)
+    });
+    assert_eq!(line, "typed\n");
     keys.write_all(b"\x03").expect("it is read");
     let status = terminal.wait().expect("our own child");
     assert_eq!(
@@ -512,6 +515,7 @@ fn the_help_says_what_is_not_promised() {
         "Dead before the next one lives",
         "Not promised",
         "KillMode=control-group",
+        "SHEARLINE_FENCING_TOKEN",
         "126",
     ] {
         assert!(help.contains(said), "{said}: {help}");

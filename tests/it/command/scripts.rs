@@ -57,6 +57,21 @@ fn a_lock_comes_in_on_stdin_too() {
     cluster.assert_gone("report");
 }
 
+/// A person at a terminal who forgot the lock is told so. Nobody types one.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_terminal_is_not_waited_for() {
+    let mut terminal = std::process::Command::new("script");
+    let line = format!("{} unlock", env!("CARGO_BIN_EXE_shearline"));
+    terminal.args(["-qec", &line, "/dev/null"]);
+    terminal.env("SHEARLINE_NODES", "127.0.0.1:1");
+    terminal.stdin(std::process::Stdio::null());
+    let output = terminal.output().expect("`script` is there");
+    let said = String::from_utf8(output.stdout).expect("it is text");
+    assert_eq!(output.status.code(), Some(64), "{said}");
+    assert!(said.contains("no lock was given"), "{said}");
+}
+
 /// The text that `lock` has printed ends when the lock would have ended. What `extend` has printed goes on.
 #[test]
 fn a_lock_that_has_ended_is_not_extended() {
@@ -76,6 +91,7 @@ fn programs_get_objects() {
         taken.names(),
         [
             "command",
+            "fencing_token",
             "lock",
             "resource",
             "ttl_ms",

@@ -6,7 +6,8 @@
 //! it is of another cluster.
 //! # What it does not see
 //!
-//! Answers that are read after the shortest node timeout, and calls for a lock that may try again.
+//! Answers that are read after the shortest node timeout, and calls for a lock that may try again or comes with
+//! a fencing token.
 //! A node that could not be asked at all, or whose nil or error may lead to another request, counts
 //! here as one that may still answer; so does, under a guard, a node that was ever restarted or
 //! refused. Extensions and releases of locks that were handed over, where not every answer counts,
@@ -60,7 +61,7 @@ impl World {
                 call,
                 tries: Some(1),
                 ..
-            } if !self.plan.is_crowded() => {
+            } if !self.plan.is_crowded() && !self.clients[client].users[user].fenced => {
                 let [token] = self.oracle.asked[client][user % self.plan.resources][..] else {
                     return None; // No server has executed it yet, or it is behind another call's.
                 };

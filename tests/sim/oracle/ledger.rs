@@ -13,7 +13,7 @@
 
 use shearline::{BARRIER_KEY, Instant, MARKER_KEY, ServerError};
 
-use super::Deed;
+use super::{Deed, fencing};
 use crate::clock::{NEVER, Time};
 use crate::written::Place;
 
@@ -194,7 +194,7 @@ pub(crate) enum Said {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Code(u8);
 
-const CODES: [&str; 12] = [
+const CODES: [&str; 13] = [
     "?",
     "NOSCRIPT",
     "LOADING",
@@ -207,9 +207,13 @@ const CODES: [&str; 12] = [
     "WRONGTYPE",
     "MOVED",
     "NOPERM",
+    // Not an error: the node gives no fencing token.
+    "(no floor)",
 ];
 
 impl Code {
+    const NO_FLOOR: Self = Self(12);
+
     pub(crate) fn of(line: &[u8]) -> Self {
         let mut codes = CODES.iter();
         let code = codes.position(|code| line.starts_with(code.as_bytes()));
@@ -232,7 +236,7 @@ impl Code {
 
     /// Returns `true` if a server with this error has done nothing.
     pub(crate) fn is_certain(self) -> bool {
-        matches!(self.0, 2..8 | 10 | 11)
+        matches!(self.0, 2..8 | 10..=12)
     }
 
     pub(crate) fn is_no_script(self) -> bool {
@@ -317,6 +321,7 @@ impl Said {
             (Verb::Set, _) if reply == b":0\r\n" => Self::Nil,
             // Of several keys the first that is another's, counted from 2.
             (Verb::Set, _) if number_in(reply).is_some_and(|number| 1 < number) => Self::Nil,
+            (Verb::Set, b":-1") => Self::Refused(Code::NO_FLOOR),
             (Verb::Confirm, _) if number_in(reply).is_some_and(|kept| 0 < kept) => Self::One,
             // By `SET .. IFEQ`.
             (Verb::Release, _) if reply == b"+OK\r\n" => Self::One,
@@ -460,8 +465,8 @@ pub(crate) struct Command<'a> {
 impl<'a> Command<'a> {
     /// `fenced_set`: the digest of the script that is a `SET` where servers carry markers.
     pub(crate) fn of(words: &'a [&'a [u8]], fenced_set: &[u8]) -> Self {
-        if let Some(several) = Self::of_several(words) {
-            return several;
+        if let Some(known) = Self::of_fencing(words).or_else(|| Self::of_several(words)) {
+            return known;
         }
         let (verb, key, token, ttl) = match *words {
             [
@@ -510,6 +515,22 @@ impl<'a> Command<'a> {
             _ => return Self::without_key(Verb::Other),
         };
         Self::about(verb, key, token, ttl)
+    }
+
+    /// The command of a lock with a fencing token, if it is one.
+    fn of_fencing(words: &'a [&'a [u8]]) -> Option<Self> {
+        let (names, arguments) = fencing::names_and_arguments(words)?;
+        let (Some(verb), [token, ttl, ..]) = (fencing::verb_of(arguments), arguments) else {
+            return Some(Self::without_key(Verb::Other));
+        };
+        let Some(first) = names.first() else {
+            return Some(Self::without_key(Verb::Other));
+        };
+        let keys = if names.len() == 1 { &[][..] } else { names };
+        Some(Self {
+            keys,
+            ..Self::about(verb, first, token, ttl)
+        })
     }
 
     /// The command of a lock on several resources, if it is one.

@@ -29,6 +29,7 @@
 //! | memory | what is open is within its limits and in proportion | `memory` |
 //! | watch | a while after the last change a watch has told what the nodes have, and asks nothing more | `watching` |
 //! | set | a node keeps all names of a lock on several resources, or none | `sets` |
+//! | fence | fencing tokens are distinct, rise in the order of the grants and stay the same | `fencing` |
 //! | liveness | after the faults everything ends well | `liveness` |
 //!
 //! `confirm` has what each of them promises of confirmations, `inspect` of inspections. All of them judge by the `ledger` of
@@ -41,6 +42,7 @@ mod confirm;
 mod copy;
 mod delay;
 mod exclusion;
+mod fencing;
 mod inspect;
 mod kept;
 mod keys;
@@ -79,6 +81,7 @@ use crate::written::{Place, Writing};
 use ledger::{Codes, Entry};
 
 pub(crate) use exclusion::Belief;
+pub(crate) use fencing::{Counted, is_of_fencing};
 pub(crate) use inspect::{Inspecting, is_inspection};
 pub(crate) use ledger::{
     Code, Command, Fence, Ledger, Process, Reading, Said, Token, TokenId, Verb, is_confirmation,
@@ -88,7 +91,7 @@ pub(crate) use outcome::{Limits, Release};
 pub(crate) use wake::TICK;
 
 /// All oracles of the table above.
-pub(crate) const ORACLES: [&str; 25] = [
+pub(crate) const ORACLES: [&str; 26] = [
     "exclusion",
     "votes",
     "validity",
@@ -113,6 +116,7 @@ pub(crate) const ORACLES: [&str; 25] = [
     "memory",
     "watch",
     "set",
+    "fence",
     "liveness",
 ];
 
@@ -140,6 +144,7 @@ pub(crate) struct Oracle {
     /// By resource: the newest lock, which was not released.
     delayed: Vec<Option<delay::Delayed>>,
     pub(crate) ledger: Ledger,
+    pub(crate) fencing: fencing::Fencing,
     /// By resource and peer: clients, then strangers.
     pub(crate) beliefs: Vec<Vec<Option<Belief>>>,
     /// By resource: until when several may believe.
@@ -215,6 +220,10 @@ pub(crate) struct Counts {
     pub(crate) kept_ends: u64,
     /// How often a user was told that its lock is at risk.
     pub(crate) at_risk: u64,
+    /// Locks with a fencing token, counters that were raised for one, and floors that operators gave.
+    pub(crate) fenced: u64,
+    pub(crate) raised: u64,
+    pub(crate) floors: u64,
     pub(crate) kills: u64,
     /// Locks of strangers.
     pub(crate) strange: u64,
@@ -303,6 +312,9 @@ impl Counts {
         self.not_kept += other.not_kept;
         self.kept_ends += other.kept_ends;
         self.at_risk += other.at_risk;
+        self.fenced += other.fenced;
+        self.raised += other.raised;
+        self.floors += other.floors;
         self.kills += other.kills;
         self.strange += other.strange;
         self.commands += other.commands;
@@ -358,6 +370,7 @@ impl Oracle {
                 },
             delayed: vec![None; plan.resources],
             ledger: Ledger::new(plan.nodes),
+            fencing: fencing::Fencing::new(plan),
             beliefs: vec![vec![None; plan.peers()]; plan.resources],
             excused: vec![0; plan.resources],
             answered: vec![vec![0; plan.nodes]; plan.peers()],

@@ -69,7 +69,9 @@ impl World {
         if let LockError::Held(report) | LockError::NoQuorum(report) | LockError::TooSlow(report) =
             error
         {
-            if matches!(error, LockError::NoQuorum(_)) && limits.tries.is_some() {
+            // With a fencing token it may have met others before.
+            let fenced = self.clients[client].users[user].fenced;
+            if matches!(error, LockError::NoQuorum(_)) && limits.tries.is_some() && !fenced {
                 self.random_rests(report);
             }
             if report.tries() == 0 {
@@ -125,8 +127,8 @@ impl World {
             return Err("nothing here leads to it".into());
         };
         self.is_over(client, limits, report)?;
-        if self.plan.is_crowded() {
-            return Ok(());
+        if self.plan.is_crowded() || self.clients[client].users[user].fenced {
+            return Ok(()); // A grant alone is no vote for a lock with a fencing token.
         }
         let waits = limits.tries != Some(1) || report.tries() == 0;
         if self.plan.sets != 0 && waits {
@@ -460,5 +462,8 @@ impl World {
 
 /// Returns `true` if only an operator can repair it: then no later try can succeed.
 fn is_lasting(why: Unusable) -> bool {
-    !matches!(why, Unusable::TooManyClients | Unusable::Refused(_))
+    !matches!(
+        why,
+        Unusable::TooManyClients | Unusable::InRepair | Unusable::Refused(_)
+    )
 }

@@ -162,7 +162,9 @@ impl World {
                 ..
             } => {
                 due[0] = deadline.map(|deadline| ("a caller's deadline", deadline));
-                let vote = self.longest_wait(client, call);
+                // A second round trip for a fencing token has as long again.
+                let rounds = 1 + u64::from(there.users[user].fenced);
+                let vote = rounds * self.longest_wait(client, call);
                 // Only the first of a queue looks.
                 due[1] = (!self.plan.is_crowded()).then(|| match tries {
                     Some(1) => ("the end of a vote", after(call.begun, vote)),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use shearline::{Builder, LocalRedlock, Lock, LockGuard, Redlock, RestartGuard};
+use shearline::{Builder, LocalRedlock, Lock, LockGuard, LockOptions, Redlock, RestartGuard};
 
 use crate::cycle::{Caller, Futures, PAUSE, TTL};
 use crate::measure::Failure;
@@ -21,6 +21,7 @@ pub struct Local {
     /// The handle.
     pub handle: LocalRedlock,
     name: String,
+    options: LockOptions,
 }
 
 impl Local {
@@ -33,7 +34,25 @@ impl Local {
         Ok(Self {
             handle: builder.build_local()?,
             name: name.into(),
+            options: LockOptions::new(TTL),
         })
+    }
+
+    /// The same with a fencing token. No other program uses the nodes, so they are trusted.
+    ///
+    /// # Errors
+    ///
+    /// That of the builder.
+    pub fn fenced(builder: &Builder, name: &str) -> Result<Self, Failure> {
+        let mut local = Self::build(builder, name)?;
+        local.options = local.options.fenced();
+        // New nodes give no token, until the handle knows that one was asked for.
+        if let Ok(lock) = local.handle.lock_with(name, &local.options.clone().tries(1)) {
+            local.handle.unlock(lock)?;
+        } else {
+            local.handle.trust_nodes();
+        }
+        Ok(local)
     }
 
     /// The same with the strict restart guard. No other program uses the nodes, so they are
@@ -54,7 +73,7 @@ impl Caller for Local {
     type Lock = Lock;
 
     fn acquire(&mut self) -> Result<Lock, Failure> {
-        Ok(self.handle.lock(&self.name, TTL)?)
+        Ok(self.handle.lock_with(&self.name, &self.options)?)
     }
 
     fn extend(&mut self, lock: &mut Lock) -> Result<(), Failure> {

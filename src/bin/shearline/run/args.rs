@@ -27,21 +27,25 @@ Not promised:
   - this program and its guardian killed or stopped in the same moment
 --lock-delay keeps others out for longer after a loss; in a systemd unit,
 KillMode=control-group (the default) ends what is left. Only a store that
-refuses old writers helps against all of them.
+refuses old writers helps against all of them: with --fenced the command gets a
+number that grows with every holder. Hand it to the store with each write. The
+store has to keep the largest that it has seen, as durably as its data, and to
+refuse a write that comes with a smaller one.
 
 Signals: TERM, HUP, USR1, USR2 are passed on to the command, INT and QUIT too
 unless the terminal has sent them to it. While the lock is waited for, a signal
 ends the program.
 
-The command finds SHEARLINE_RESOURCE and SHEARLINE_TOKEN in its environment. Its
-status is the status of this program; if a signal ended it, the same signal ends
-this program.
+The command finds SHEARLINE_RESOURCE and SHEARLINE_TOKEN in its environment, and
+with --fenced that number as SHEARLINE_FENCING_TOKEN. Its status is the status
+of this program; if a signal ended it, the same signal ends this program.
   64   the arguments cannot be used
   69   too few nodes answered: nothing was started
   74   the lock was lost while it ran, or was not held any more at the end, or
        the guardian was ended: the command may be half done
   75   another holds the lock: nothing was started (-E gives another status)
-  78   only an operator can repair it: configuration, password, permission
+  78   only an operator can repair it: configuration, password, permission,
+       nodes that give no fencing tokens
   126  the command cannot be run
   127  the command does not exist
 --report tells them from the same statuses of the command.";
@@ -81,7 +85,7 @@ pub(crate) struct Args {
     /// Writes one line of JSON at the end: to this file, or descriptor if it is a number.
     ///
     /// Its fields: outcome (released, release_unconfirmed, lost, guardian_ended, not_started, held,
-    /// no_quorum, interrupted, failed), started, command_status, command_signal, status.
+    /// no_quorum, interrupted, failed), started, command_status, command_signal, status, fencing_token.
     #[arg(long, value_name = "FILE|FD", help_heading = "Command")]
     pub(super) report: Option<PathBuf>,
 }

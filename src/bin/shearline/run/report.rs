@@ -62,6 +62,8 @@ pub(super) struct Ending {
     pub(super) started: bool,
     /// The status of the command, if it is known.
     pub(super) command: Option<ExitStatus>,
+    /// The number that the command was given for its store.
+    pub(super) fencing_token: Option<u64>,
     /// How this program ends.
     pub(super) exit: Exit,
 }
@@ -99,6 +101,7 @@ impl Ending {
             outcome,
             started: false,
             command: None,
+            fencing_token: None,
             exit,
         }
     }
@@ -113,7 +116,8 @@ impl Ending {
             .with("started", self.started)
             .with("command_status", number(command.and_then(|it| it.code())))
             .with("command_signal", number(command.and_then(|it| it.signal())))
-            .with("status", u64::from(self.exit.code()));
+            .with("status", u64::from(self.exit.code()))
+            .with("fencing_token", self.fencing_token);
         format!("{}\n", Value::from(object))
     }
 

@@ -45,6 +45,9 @@ const PROMPTLY: Duration = Duration::from_millis(100);
 /// The longest time between two looks at the deadline.
 const TICK_MAX: Duration = Duration::from_millis(500);
 
+/// Where the command finds the number for its store.
+const FENCING_TOKEN: &str = "SHEARLINE_FENCING_TOKEN";
+
 /// What is to be run, and how.
 #[derive(Debug)]
 pub(super) struct Job<'a> {
@@ -105,6 +108,13 @@ impl<'a> Supervisor<'a> {
             .args(job.command)
             .env("SHEARLINE_RESOURCE", OsStr::from_bytes(guard.resource()))
             .env("SHEARLINE_TOKEN", hex(guard.token().as_bytes()))
+            // Not that of another lock, under which this program may run itself.
+            .env_remove(FENCING_TOKEN)
+            .envs(
+                guard
+                    .fencing_token()
+                    .map(|token| (FENCING_TOKEN, token.to_string())),
+            )
             .stdin(far)
             .process_group(0)
             .spawn()?;

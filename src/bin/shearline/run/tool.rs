@@ -22,8 +22,8 @@ use super::wait_for;
 use crate::clock::now;
 use crate::failure::Failure;
 use crate::status::Status;
+use crate::taking;
 use crate::trust::Trust;
-use crate::waiting;
 
 /// Runs the command under the lock.
 pub(super) fn run(args: &Args) -> ExitCode {
@@ -141,11 +141,8 @@ fn acquire(
 ) -> Result<Acquired, Failure> {
     let (name, options) = (args.name.as_bytes(), args.acquire.options().keep());
     let mut waiting = args.acquire.waiting(redlock, name);
-    let acquiring = redlock.lock_with_async(name, &options);
-    let mut acquiring = pin!(waiting::with(acquiring, |context| {
-        trust.look(redlock);
-        waiting.look(context);
-    }));
+    let acquiring = taking::take((redlock, trust), name, &options, &mut waiting);
+    let mut acquiring = pin!(acquiring);
     let waker = Waker::from(Arc::clone(notice));
     let broken = |error: io::Error| Failure::new(Status::Failure, error);
     let timer = Timer::new().map_err(broken)?;
@@ -159,7 +156,7 @@ fn acquire(
             return Ok(Acquired::Signal(signal));
         }
         timer
-            .set(now().saturating_add(waiting::LOOK))
+            .set(now().saturating_add(taking::LOOK))
             .map_err(broken)?;
         wait_for(&[notice.as_fd(), signals.as_fd(), timer.as_fd()]).map_err(broken)?;
     }
@@ -182,6 +179,7 @@ fn finish(args: &Args, guard: LockGuard, ended: Ended) -> Result<Ending, Failure
         outcome: Outcome::Lost,
         started: ended.started == Some(Ok(())),
         command: ended.status,
+        fencing_token: guard.fencing_token(),
         exit: Exit::Status(Status::Lost),
     };
     if !ended.all {
@@ -223,6 +221,7 @@ fn cannot_run(args: &Args, error: &io::Error) -> Failure {
         true => Status::NotFound,
         false => Status::CannotRun,
     };
-    let command = command.unwrap_or_default();
+    let command = command.filter(|it| !it.is_empty());
+    let command = command.unwrap_or("''".into());
     Failure::new(status, format_args!("cannot run {command}: {error}"))
 }

@@ -110,6 +110,20 @@ impl Acquire {
         }
     }
 
+    /// A node was left out with this `outcome`. If that is for lack of a floor, and too few nodes have one, the others
+    /// that have none are not going to be repaired either.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn left_out(outcome: NodeOutcome, cx: &mut Context<'_>) {
+        const IN_REPAIR: NodeOutcome = NodeOutcome::Unusable(Unusable::InRepair);
+        if outcome == NodeOutcome::Unusable(Unusable::NoFloor) {
+            let ballots = cx.round.ballots.iter_mut();
+            for ballot in ballots.filter(|ballot| ballot.outcome == IN_REPAIR) {
+                ballot.outcome = outcome;
+            }
+        }
+    }
+
     /// The token is known, and `node` has granted the lock: it counts, or is asked to raise its counter.
     fn settle(&mut self, node: NodeId, cx: &mut Context<'_>) {
         let Some(fencing) = self.fencing.as_ref().filter(|_| cx.round.awaits(node)) else {
@@ -152,6 +166,9 @@ pub(in crate::engine) fn set_answered(
     match reply {
         Reply::Fenced { said, number, .. } => {
             parts.nodes[node].knows_fenced_set();
+            if 0 < said {
+                parts.fencing.has_floor(node);
+            }
             match (i64::from(said), u64::try_from(number)) {
                 (1, Ok(number @ 1..=FENCING_TOKEN_MAX)) => {
                     parts.fencing.saw(number);
@@ -161,7 +178,10 @@ pub(in crate::engine) fn set_answered(
                         (operation, either(granted, Answer::Counted(number), answer))
                     }))
                 }
-                (-1, _) => withheld(now, node, key, Unusable::NoFloor, parts),
+                (-1, _) => {
+                    let why = parts.has_no_floor(node);
+                    withheld(now, node, key, why, parts)
+                }
                 (said @ ..=-2, _) => match forbidden_to_fence(said) {
                     Some(missing) => {
                         parts.nodes[node].forgot_fenced_set(); // It asks the next time too.

@@ -92,6 +92,14 @@ const THREADS: Case = Case {
     ..SOME
 };
 
+/// With a fencing token and without.
+const FENCED: Case = Case {
+    who: &[Who::Local, Who::LocalAgain, Who::LocalFenced],
+    counts_allocations: true,
+    rules: &[Rule::Ratio(P50, Who::LocalFenced, Who::Local, AtMost(1.1))],
+    ..SOME
+};
+
 /// With TLS and without.
 const TLS: Case = Case {
     who: &[
@@ -185,6 +193,17 @@ pub(crate) const CASES: &[Case] = &[
         who: &[Who::Local, Who::LocalAgain, Who::LocalStrict],
         counts_allocations: true,
         ..SOME
+    },
+    Case {
+        name: "fenced-5",
+        title: "One caller, five nodes: with a fencing token and without",
+        ..FENCED
+    },
+    Case {
+        name: "fenced-3",
+        title: "One caller, three nodes: with a fencing token and without",
+        nodes: Nodes::Servers(3),
+        ..FENCED
     },
     Case {
         name: "tls-5",

@@ -141,6 +141,7 @@ pub(crate) fn client(
             let builder = patient(urls).spin(true);
             alone(Local::build(&builder, &name)?, extending)
         }
+        Who::LocalFenced => alone(Local::fenced(&patient(urls), &name)?, extending),
         Who::LocalStrict => alone(Local::strict(&patient(urls), &name)?, extending),
         Who::Redlock | Who::RedlockFrozen | Who::RedlockTls => {
             alone(Shared::build(&patient(urls), &name)?, extending)

@@ -1,0 +1,148 @@
+//! Two workers count orders in a store. One of them is stopped for longer than its lock lasts, as a paused
+//! machine would be, and writes when it goes on.
+//!
+//! No lock can keep it from that: it saw that its lock was valid, and was stopped after that. The store has to
+//! refuse it, by its fencing token. The play is shown twice:
+//!
+//! * **without tokens** the late write is accepted, and what the other worker has written is lost;
+//! * **with tokens** the store refuses it, as the other worker came with a larger one. The late worker takes the
+//!   lock again, reads again, and both orders are there.
+//!
+//! The workers are processes, and the first is stopped by `SIGSTOP`.
+
+use std::env;
+use std::error::Error;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, ExitCode, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use shearline::{LockOptions, Redlock};
+
+use crate::store::Store;
+
+#[path = "../../nodes/mod.rs"]
+mod nodes;
+mod store;
+
+const TTL: Duration = Duration::from_secs(1);
+const COUNTER: &str = "orders";
+const FENCED: &str = "with tokens";
+const PLAIN: &str = "without tokens";
+
+fn main() -> Result<ExitCode, Box<dyn Error>> {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    if let [urls, file, resource, manner] = &arguments[..] {
+        work(urls, Path::new(file), resource, manner == FENCED)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let nodes = nodes::nodes();
+    let urls = nodes.urls.join(",");
+    give_floors(&nodes.urls)?;
+    let (plain, fenced) = (play(&urls, PLAIN)?, play(&urls, FENCED)?);
+    println!("two orders; counted without tokens: {plain}, with tokens: {fenced}");
+    Ok(match (plain, fenced) {
+        (1, 2) => ExitCode::SUCCESS,
+        _ => ExitCode::FAILURE,
+    })
+}
+
+/// Counts one order in the store, under the lock.
+fn work(urls: &str, file: &Path, resource: &str, fenced: bool) -> Result<(), Box<dyn Error>> {
+    let redlock = Redlock::connect(urls.split(','))?;
+    let store = Store::open(file)?;
+    let mut options = LockOptions::new(TTL).wait(Duration::from_secs(60));
+    if fenced {
+        options = options.fenced();
+    }
+    loop {
+        let lock = redlock.lock_with(resource, &options)?;
+        let orders = store.read(COUNTER)?;
+        if !lock.is_valid() {
+            continue; // This machine was busy for longer than the lock lasted.
+        }
+        println!("read {orders}");
+        // Anything may happen here. In the play the first worker is stopped.
+        io::stdin().read_line(&mut String::new())?;
+        let written = store.write(COUNTER, orders + 1, lock.fencing_token().unwrap_or(0))?;
+        // Whether it was still held does not matter any more: the store has decided.
+        let _ = lock.unlock();
+        if written {
+            println!("wrote {}", orders + 1);
+            return Ok(());
+        }
+        println!("was refused: another worker came with a larger token");
+    }
+}
+
+/// Stops the first worker between its reading and its writing until another has counted an order. Returns how
+/// many orders the store knows of in the end.
+fn play(urls: &str, manner: &str) -> Result<i64, Box<dyn Error>> {
+    let folder = tempfile::tempdir()?;
+    let file = folder.path().join("store.sqlite");
+    let resource = format!("{COUNTER}:{}:{manner}", std::process::id());
+    let worker = || Worker::start([urls, &file.to_string_lossy(), &resource, manner]);
+
+    let mut first = worker()?;
+    // It has the lock then.
+    let read = first.next_line()?.ok_or("it says what it has read")?;
+    println!("{manner}: the first worker {read}");
+    first.signal(Signal::STOP)?;
+    worker()?.finish(&format!("{manner}: the second worker"))?;
+    first.signal(Signal::CONT)?;
+    first.finish(&format!("{manner}: the first worker"))?;
+    Ok(Store::open(&file)?.read(COUNTER)?)
+}
+
+/// Gives every node its floor for tokens, as an operator does once for new nodes.
+fn give_floors(urls: &[String]) -> Result<(), Box<dyn Error>> {
+    let redlock = Redlock::connect(urls)?;
+    let once = LockOptions::new(TTL).tries(1).fenced();
+    let name = format!("{COUNTER}:{}", std::process::id());
+    // New nodes give no token. That a token was asked for tells the handle that floors are wanted.
+    if redlock.lock_with(&name, &once).is_err() {
+        redlock.trust_nodes();
+    }
+    Ok(())
+}
+
+/// A process that counts one order.
+struct Worker {
+    process: Child,
+    lines: BufReader<ChildStdout>,
+}
+
+impl Worker {
+    fn start(arguments: [&str; 4]) -> Result<Self, Box<dyn Error>> {
+        let mut process = Command::new(env::current_exe()?)
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let lines = process.stdout.take().ok_or("its output is piped")?;
+        let lines = BufReader::new(lines);
+        Ok(Self { process, lines })
+    }
+
+    /// Returns the next line that it says, or `None` at its end.
+    fn next_line(&mut self) -> io::Result<Option<String>> {
+        self.lines.by_ref().lines().next().transpose()
+    }
+
+    fn signal(&self, signal: Signal) -> io::Result<()> {
+        Ok(kill_process(Pid::from_child(&self.process), signal)?)
+    }
+
+    /// Lets it go on, and prints what it says until it ends.
+    fn finish(mut self, who: &str) -> Result<(), Box<dyn Error>> {
+        drop(self.process.stdin.take()); // It waits for a line, or for there being none.
+        while let Some(line) = self.next_line()? {
+            println!("{who} {line}");
+        }
+        match self.process.wait()?.success() {
+            true => Ok(()),
+            false => Err(format!("{who} has failed").into()),
+        }
+    }
+}

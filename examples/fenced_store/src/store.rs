@@ -1,0 +1,52 @@
+//! A store that knows fencing tokens: a table in SQLite.
+//!
+//! Each row keeps the largest token with which it was written, and a write with a smaller one changes
+//! nothing. Both happen in one statement, so nothing can come in between, and both are on the disk before the
+//! writer is told.
+
+use std::path::Path;
+use std::time::Duration;
+
+use rusqlite::{Connection, Result, params};
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(crate) struct Store(Connection);
+
+impl Store {
+    /// Opens the store in that file, and makes it if there is none.
+    pub(crate) fn open(file: &Path) -> Result<Self> {
+        let connection = Connection::open(file)?;
+        connection.busy_timeout(Duration::from_secs(10))?;
+        connection.execute_batch(
+            "CREATE TABLE IF NOT EXISTS counters (
+                name  TEXT PRIMARY KEY,
+                value INTEGER NOT NULL DEFAULT 0,
+                token INTEGER NOT NULL DEFAULT 0
+            )",
+        )?;
+        Ok(Self(connection))
+    }
+
+    /// Returns the value of a counter: 0 if it was never written.
+    pub(crate) fn read(&self, name: &str) -> Result<i64> {
+        let mut rows = self
+            .0
+            .prepare("SELECT value FROM counters WHERE name = ?1")?;
+        let mut rows = rows.query(params![name])?;
+        rows.next()?.map_or(Ok(0), |row| row.get(0))
+    }
+
+    /// Writes the value of a counter for the holder with this fencing token. Returns `false` if it refused
+    /// that, as one with a larger token was here before.
+    pub(crate) fn write(&self, name: &str, value: i64, token: u64) -> Result<bool> {
+        // Tokens are below 2^53.
+        let token = i64::try_from(token).unwrap_or(i64::MAX);
+        let written = self.0.execute(
+            "INSERT INTO counters (name, value, token) VALUES (?1, ?2, ?3)
+             ON CONFLICT (name) DO UPDATE SET value = ?2, token = ?3 WHERE token <= ?3",
+            params![name, value, token],
+        )?;
+        Ok(written == 1)
+    }
+}

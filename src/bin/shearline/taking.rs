@@ -1,0 +1,70 @@
+//! Taking a lock: what happens while `lock` and `run` wait for it.
+//!
+//! # Guarantees
+//!
+//! * Nodes that are trusted give fencing tokens: whoever asks for one with `--trust` is not refused because a
+//!   node that is connected has no floor.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::task::Context;
+#[cfg(target_os = "linux")]
+use std::time::Duration;
+
+use shearline::{LockError, LockGuard, LockOptions, NodeOutcome, Redlock};
+
+use crate::trust::Trust;
+use crate::waiting::Waiting;
+
+/// Who waits is to poll so often.
+#[cfg(target_os = "linux")]
+pub(crate) const LOOK: Duration = Duration::from_millis(50);
+
+/// Takes the lock. Meanwhile nodes are trusted that come, and it says for whom it waits.
+pub(crate) async fn take(
+    (redlock, trust): (&Redlock, &mut Trust),
+    name: &[u8],
+    options: &LockOptions,
+    waiting: &mut Waiting<'_>,
+) -> Result<LockGuard, LockError> {
+    let mut has_given = false;
+    let first = with(redlock.lock_with_async(name, options), |context| {
+        has_given |= options.is_fenced() && trust.give_floors(redlock);
+        trust.look(redlock);
+        waiting.look(context);
+    });
+    let taken = first.await;
+    let is_late = matches!(&taken, Err(error) if may_lack_floor(error));
+    if !is_late || !(has_given || trust.give_floors_now(redlock)) {
+        return taken;
+    }
+    // It was asked before the floors were there.
+    let again = redlock.lock_with_async(name, options);
+    let again = with(again, |context| {
+        trust.look(redlock);
+        waiting.look(context);
+    });
+    again.await
+}
+
+/// Returns `true` if a node may have given no fencing token because it has no floor.
+fn may_lack_floor(error: &LockError) -> bool {
+    let LockError::NoQuorum(report) = error else {
+        return false;
+    };
+    let lacks = |outcome: &NodeOutcome| matches!(outcome, NodeOutcome::Unusable(_));
+    report.nodes().iter().any(|node| lacks(&node.outcome))
+}
+
+/// Waits for the future. Each time that it is polled in vain, `meanwhile` is called.
+async fn with<F: Future>(future: F, mut meanwhile: impl FnMut(&mut Context<'_>)) -> F::Output {
+    let mut future = pin!(future);
+    poll_fn(|context| {
+        let polled = future.as_mut().poll(context);
+        if polled.is_pending() {
+            meanwhile(context);
+        }
+        polled
+    })
+    .await
+}

@@ -1,0 +1,197 @@
+//! Repair of fencing tokens: a node that may have lost its counters gets a floor again, from the other nodes.
+//!
+//! Every node is asked for its floor. One that has none marks itself, in the same script, with a nonce: it is in repair
+//! from then on, under this nonce or that of another handle that came first. When the mark has stood for as long as the
+//! longest lock lasts, every node is asked once more. If N - q + 1 of the others have a floor, the largest number of
+//! these becomes the floor of the node, on condition that the mark still stands.
+//!
+//! # Guarantees
+//!
+//! * No floor is repaired from numbers that were asked for before the mark had stood for that long.
+//! * Only nodes count that have a floor of their own, are not in quarantine, and are connected at the same time.
+//! * A loss of data in between, by a restart or a `FLUSHALL`, takes the mark away, or is of another `run_id`: the wait
+//!   begins again.
+//! * Several handles may repair one node: the mark is the same for all of them, and only the first write finds it.
+//!
+//! # Not here
+//!
+//! Why that is enough: [`manual::safety`](crate::manual::safety). When it begins, and what is known of losses:
+//! `engine::fencing`.
+
+use alloc::boxed::Box;
+use alloc::vec;
+use core::time::Duration;
+
+use rand::Rng;
+
+use crate::error::{LinkError, NodeOutcome};
+use crate::keys::NodeId;
+use crate::limits::FENCING_TOKEN_MAX;
+use crate::node::{Access, Reply, Trouble};
+use crate::quorum::Vote;
+use crate::time::Instant;
+
+use super::patience::Patience;
+use super::{Context, Operate};
+use crate::engine::answer::Answer;
+use crate::engine::contract::Event;
+use crate::engine::parts::Parts;
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(in crate::engine) struct Repair {
+    /// The floor of each node that has one.
+    numbers: Box<[u64]>,
+}
+
+impl Repair {
+    pub(in crate::engine) fn new(parts: &Parts) -> Self {
+        Self {
+            numbers: vec![0; parts.nodes.len()].into(),
+        }
+    }
+
+    /// Returns a number that is at least as large as every token that a node has confirmed before it was marked, if so
+    /// many others have said theirs.
+    fn number(&self, cx: &Context<'_>) -> Option<u64> {
+        let sound = cx.round.tally.yes();
+        let needed = cx.parts.nodes.len() - cx.round.tally.quorum() + 1;
+        let numbers = sound.iter().map(|node| self.numbers[node.index()]);
+        numbers.max().filter(|_| needed <= sound.len())
+    }
+
+    /// Repairs the floors whose mark had stood for long enough when this round was sent.
+    fn repair(&self, cx: &mut Context<'_>) {
+        let Some(number) = self.number(cx) else {
+            return;
+        };
+        let span = cx.parts.restarts.terms().span;
+        let (now, sent) = (cx.now, cx.round.sent);
+        let due = cx.parts.fencing.losses();
+        let due = due.filter(|(_, loss)| loss.since.saturating_add(span) <= sent);
+        for (node, loss) in due {
+            let there = cx.parts.nodes.writing_to(node);
+            if there.access() == Access::Open && there.kept_until(now).is_none() {
+                there.repair_floor(now, loss.nonce, number);
+            }
+        }
+    }
+}
+
+impl Operate for Repair {
+    /// An answer is useful at any time: it takes as long as one about a long lock may.
+    fn begin(&mut self, cx: &mut Context<'_>) {
+        let patience = Patience::for_release(Duration::MAX, &cx.parts.settings);
+        for node in cx.parts.nodes.ids() {
+            let nonce = cx.parts.random.next_u64() >> 11; // Exact in Lua.
+            let there = cx.parts.nodes.writing_to(node);
+            let asked =
+                there.access() == Access::Open && there.look_at_floor(cx.now, cx.round.key, nonce);
+            if !asked {
+                cx.round.record(node, Vote::Abstain, NodeOutcome::Pending);
+                continue;
+            }
+            let patience = patience.with(there);
+            cx.round[node].asked = true;
+            cx.round[node].deadline = cx.now.saturating_add(patience);
+            cx.round.leave_out(cx.now, node, &cx.parts.nodes);
+        }
+        self.judge(cx);
+        if cx.round.is_voting() {
+            cx.round.arm(&mut cx.parts.timers);
+        }
+    }
+
+    /// Every node is waited for.
+    fn judge(&mut self, cx: &mut Context<'_>) {
+        if cx.round.tally.open().is_empty() {
+            self.repair(cx);
+            cx.round.decide(cx.parts);
+        }
+    }
+
+    fn tell(&mut self, cx: &mut Context<'_>) -> Option<Event> {
+        cx.parts.looked_at_floors(cx.now);
+        None
+    }
+
+    fn is_own(&self) -> bool {
+        true
+    }
+
+    fn answered(&mut self, node: NodeId, answer: Answer, cx: &mut Context<'_>) {
+        let said = match answer {
+            Answer::Counted(number) => {
+                self.numbers[node.index()] = number;
+                (Vote::Yes, NodeOutcome::Granted)
+            }
+            Answer::Vote(said) => said,
+            Answer::Nil
+            | Answer::Named(_)
+            | Answer::Forgotten(_)
+            | Answer::Permitted
+            | Answer::Withheld(_)
+            | Answer::Question(..) => return,
+        };
+        self.vote(node, said, cx);
+    }
+
+    /// The floor of a node that is lost meanwhile is not known any more.
+    fn rests_on_answers(&self) -> bool {
+        true
+    }
+}
+
+// ----- what is made of answers --------------------------------------------------------------
+
+/// `node` has answered what its floor is.
+#[cold]
+#[inline(never)]
+pub(in crate::engine) fn look_answered(
+    now: Instant,
+    node: NodeId,
+    reply: Reply,
+    parts: &mut Parts,
+) -> Result<Answer, Trouble> {
+    let missing = match reply {
+        Reply::Pair(1, number) => match u64::try_from(number) {
+            Ok(number @ 0..=FENCING_TOKEN_MAX) => {
+                parts.fencing.has_floor(node);
+                return Ok(Answer::Counted(number));
+            }
+            Ok(_) | Err(_) => return Err(Trouble::Link(LinkError::Protocol)),
+        },
+        Reply::Pair(0, nonce @ 0..) => {
+            parts.fencing.in_repair(now, node, nonce.unsigned_abs());
+            parts.await_repairs(now);
+            NodeOutcome::Missing
+        }
+        Reply::Error(_) | Reply::Forbidden(_) => NodeOutcome::Pending,
+        Reply::Ok
+        | Reply::Nil
+        | Reply::Integer(_)
+        | Reply::Pair(..)
+        | Reply::Fenced { .. }
+        | Reply::Other => return Err(Trouble::Link(LinkError::Protocol)),
+    };
+    Ok(Answer::Vote((Vote::Abstain, missing)))
+}
+
+/// `node` has answered whether its floor was written, for an operator or to repair it.
+#[cold]
+#[inline(never)]
+pub(in crate::engine) fn floor_answered(node: NodeId, reply: Reply, parts: &mut Parts) {
+    match reply {
+        Reply::Integer(1) => parts.fencing.has_floor(node),
+        // It was marked again, or another has repaired it.
+        Reply::Integer(_) => parts.look_at_floors(),
+        // It is tried again.
+        Reply::Ok
+        | Reply::Nil
+        | Reply::Pair(..)
+        | Reply::Fenced { .. }
+        | Reply::Error(_)
+        | Reply::Forbidden(_)
+        | Reply::Other => {}
+    }
+}

@@ -1,0 +1,345 @@
+//! Stories of repair, over nodes that run the scripts: a token that only lost nodes have confirmed stays below
+//! every later one, or there is none.
+
+use super::super::strict::net::Net;
+use super::stores::{client, refused, take_token, trust};
+use super::*;
+use crate::config::{Builder, RestartGuard};
+use crate::embedded::Memory;
+use crate::error::Report;
+use crate::resource::FLOOR_KEY;
+
+/// How long a node is in repair at least.
+const QUARANTINE: Duration = Duration::from_millis(10_102);
+
+const NO_FLOOR: NodeOutcome = NodeOutcome::Unusable(Unusable::NoFloor);
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// What becomes of the nodes that are lost.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Becomes {
+    /// All of them are repaired.
+    Repaired,
+    /// They wait for those that are down, and are repaired then.
+    Waits,
+    /// Only an operator helps.
+    Lost,
+}
+use Becomes::{Lost, Repaired, Waits};
+
+struct Story {
+    net: Net,
+    builder: Builder,
+    nodes: usize,
+}
+
+impl Story {
+    /// Nodes with floors, a client that sees all that happens, and one whose clock is ahead.
+    fn new(nodes: usize, guard: RestartGuard) -> Self {
+        let names = (0..nodes).map(|node| format!("node{node}:6379"));
+        let builder = Config::builder()
+            .nodes(names)
+            .watch_clocks(false)
+            .max_ttl(TTL)
+            .restart_guard(guard);
+        let mut net = Net::new(nodes as u64);
+        client(&mut net, builder.clone(), Duration::ZERO);
+        client(&mut net, builder.clone(), 100 * SECOND);
+        net.pass(2 * TTL);
+        trust(&mut net, 0);
+        net.pass(2 * SECOND);
+        let mut story = Self {
+            net,
+            builder,
+            nodes,
+        };
+        take_token(&mut story.net, 0);
+        story
+    }
+
+    /// Only `reachable` nodes are, from now on.
+    fn only(&mut self, reachable: &[usize]) {
+        for node in 0..self.nodes {
+            self.net.unreachable(node, !reachable.contains(&node));
+        }
+        self.net.pass(3 * SECOND); // All have tried again to connect.
+    }
+
+    /// A token that just these nodes have confirmed, and no other has heard of: it is larger than the time.
+    fn hidden_token(&mut self, nodes: &[usize]) -> u64 {
+        self.only(nodes);
+        let token = take_token(&mut self.net, 1);
+        self.only(&Vec::from_iter(0..self.nodes));
+        token
+    }
+
+    /// A client that has seen nothing and has no clock: its tokens are what the nodes say.
+    fn stranger(&mut self) -> usize {
+        self.net.client(self.builder.clone())
+    }
+
+    fn report(&mut self, client: usize) -> Report {
+        match self.net.lock_with(client, &fenced()) {
+            Err(LockError::NoQuorum(report)) => report,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// The floor of `node`, if it gives tokens.
+    fn floor(&self, node: usize) -> Option<u64> {
+        let engine = &self.net.clients[0].engine;
+        let status = engine.node_statuses(self.net.now).nth(node);
+        let run_id = status.and_then(|status| status.run_id)?;
+        let floor = self.net.value(node, FLOOR_KEY)?;
+        let words: Vec<&str> = floor.split(':').collect();
+        let &[owner, base, number] = words.as_slice() else {
+            panic!("{floor}")
+        };
+        (owner == run_id && base.parse::<u64>().is_ok()).then(|| number.parse().expect("a number"))
+    }
+
+    fn are_sound(&self, nodes: &[usize], least: u64) -> bool {
+        nodes.iter().all(|node| Some(least) <= self.floor(*node))
+    }
+
+    fn are_in_repair(&self, nodes: &[usize]) -> bool {
+        nodes.iter().all(|node| self.floor(*node).is_none())
+    }
+}
+
+/// Each line: how many nodes, which of them lose their data together, which of the others are down then.
+#[test]
+fn what_becomes_of_nodes_that_lose_their_data() {
+    for (nodes, lost, down, becomes) in [
+        (3, &[1][..], &[][..], Repaired),
+        (3, &[0], &[2], Waits),
+        (3, &[0], &[1], Waits),
+        (3, &[0, 1], &[], Lost),
+        (3, &[0, 1, 2], &[], Lost),
+        (5, &[3], &[], Repaired),
+        (5, &[0], &[4], Repaired),
+        (5, &[0, 4], &[], Repaired),
+        (5, &[0], &[1, 2], Waits),
+        (5, &[0, 1], &[4], Waits),
+        (5, &[0, 1, 2], &[], Lost),
+        (4, &[2], &[], Repaired),
+        (4, &[2], &[0], Repaired),
+        (4, &[1, 2], &[], Repaired),
+        (4, &[1, 2], &[0], Waits),
+        (4, &[1, 2, 3], &[], Lost),
+        (2, &[0], &[], Repaired),
+        (2, &[0, 1], &[], Lost),
+        (1, &[0], &[], Lost),
+    ] {
+        for (guard, memory) in [
+            (RestartGuard::Off, Memory::Kept),
+            (RestartGuard::Observed, Memory::Lost),
+            (RestartGuard::Strict, Memory::Lost),
+        ] {
+            let mut story = Story::new(nodes, guard);
+            becomes_of(&mut story, (lost, down), memory, becomes);
+        }
+    }
+}
+
+fn becomes_of(
+    story: &mut Story,
+    (lost, down): (&[usize], &[usize]),
+    memory: Memory,
+    becomes: Becomes,
+) {
+    let all = Vec::from_iter(0..story.nodes);
+    let quorum = story.nodes / 2 + 1;
+    let others =
+        |nodes: &[usize]| Vec::from_iter(all.iter().copied().filter(|node| !nodes.contains(node)));
+    // The lost ones, and of the others those that are down first: the rest has never heard of it.
+    let mut majority = [lost, down, &others(&[lost, down].concat())].concat();
+    majority.truncate(quorum);
+    let token = story.hidden_token(&majority);
+    let reachable = others(down);
+    story.only(&reachable);
+    for node in lost {
+        story.net.restart(*node, memory);
+    }
+    story.net.pass(2 * QUARANTINE);
+    match becomes {
+        Repaired => {}
+        Waits => {
+            assert!(story.are_in_repair(lost));
+            let stranger = story.stranger();
+            let report = story.report(stranger);
+            let said = outcomes(&report);
+            assert!(said.contains(&IN_REPAIR), "{report}");
+            assert!(!report.needs_operator(), "{report}");
+            story.only(&all);
+            story.net.pass(QUARANTINE); // Those that were down may be in quarantine.
+        }
+        Lost => {
+            story.net.pass(3 * QUARANTINE);
+            assert!(story.are_in_repair(lost));
+            let stranger = story.stranger();
+            let _ = story.report(stranger); // It has not seen all of them yet.
+            let report = story.report(stranger);
+            assert!(outcomes(&report).contains(&NO_FLOOR), "{report}");
+            assert!(report.needs_operator(), "{report}");
+            trust(&mut story.net, 0);
+        }
+    }
+    assert!(story.are_sound(lost, token));
+    // The lost ones, and as few as possible of those that know the token.
+    let mut rest = [lost, &others(&majority), &others(lost)].concat();
+    rest.truncate(quorum.max(lost.len()));
+    story.only(&rest);
+    let stranger = story.stranger();
+    assert!(token < take_token(&mut story.net, stranger));
+    story.only(&all);
+    story.net.pass(2 * SECOND); // What was owed to those that were down.
+    story.net.is_clean();
+}
+
+#[test]
+fn a_node_is_repaired_when_its_quarantine_is_over_and_not_before() {
+    let mut story = Story::new(3, RestartGuard::Off);
+    let token = story.hidden_token(&[0, 1]);
+    story.net.restart(1, Memory::Lost);
+    story.net.pass(QUARANTINE - 50 * MS);
+    assert!(story.are_in_repair(&[1]));
+    story.net.pass(100 * MS);
+    assert!(story.are_sound(&[1], token));
+}
+
+/// Its process is new: nobody has seen the loss.
+#[test]
+fn a_process_that_has_not_seen_the_loss_is_refused_by_the_node() {
+    for guard in [RestartGuard::Off, RestartGuard::Observed] {
+        let mut story = Story::new(3, guard);
+        let token = story.hidden_token(&[0, 1]);
+        story.net.clients.clear();
+        story.net.restart(1, Memory::Lost);
+        story.net.pass(10 * TTL);
+        client(&mut story.net, story.builder.clone(), Duration::ZERO);
+        let stranger = story.stranger();
+        story.only(&[1, 2]);
+        assert_eq!(refused(&mut story.net, stranger)[1], IN_REPAIR);
+        story.only(&[0, 1, 2]);
+        story.net.pass(QUARANTINE + 5 * SECOND);
+        story.only(&[1, 2]);
+        assert!(token < take_token(&mut story.net, stranger));
+    }
+}
+
+/// No connection breaks, and no client sees it before it looks again.
+#[test]
+fn a_flush_in_between_begins_the_wait_again() {
+    let mut story = Story::new(3, RestartGuard::Observed);
+    let token = story.hidden_token(&[0, 1]);
+    story.net.restart(1, Memory::Lost);
+    story.net.pass(QUARANTINE / 2);
+    story.net.admin(1, "FLUSHALL");
+    story.net.pass(QUARANTINE / 2 + SECOND);
+    assert!(story.are_in_repair(&[1]));
+    story.net.pass(QUARANTINE - 2 * SECOND);
+    assert!(story.are_in_repair(&[1]));
+    story.net.pass(2 * SECOND);
+    assert!(story.are_sound(&[1], token));
+}
+
+/// The floor comes back with the data, and the mark too: both are of the server that was.
+#[test]
+fn a_restart_in_between_begins_the_wait_again() {
+    for memory in [Memory::Lost, Memory::Kept] {
+        let mut story = Story::new(3, RestartGuard::Observed);
+        let token = story.hidden_token(&[0, 1]);
+        story.net.restart(1, memory);
+        story.net.pass(QUARANTINE / 2);
+        story.net.restart(1, memory);
+        story.net.pass(QUARANTINE - SECOND);
+        assert!(story.are_in_repair(&[1]));
+        story.net.pass(2 * SECOND);
+        assert!(story.are_sound(&[1], token));
+    }
+}
+
+/// A repair that is due comes late, to a node that has lost its data again since.
+#[test]
+fn a_repair_of_an_earlier_loss_comes_to_nothing() {
+    let mut story = Story::new(3, RestartGuard::Off);
+    story.net.restart(1, Memory::Lost);
+    story.net.pass(QUARANTINE - 20 * MS);
+    story.net.hold(0, 0);
+    story.net.pass(30 * MS);
+    story.net.admin(1, "FLUSHALL");
+    let stranger = story.stranger();
+    let _ = story.net.lock_with(stranger, &fenced()); // It marks the node.
+    story.net.let_through(0, 0);
+    story.net.pass(SECOND);
+    assert!(story.are_in_repair(&[1]));
+    assert!(story.net.value(1, FLOOR_KEY).is_some());
+}
+
+/// One that has seen the mark of another waits from then on, and goes on alone.
+#[test]
+fn a_repair_outlives_the_client_that_began_it() {
+    let mut story = Story::new(3, RestartGuard::Off);
+    let token = story.hidden_token(&[0, 1]);
+    let stranger = story.stranger();
+    story.net.restart(1, Memory::Lost);
+    let _ = story.net.lock_with(stranger, &fenced());
+    let mark = story.net.value(1, FLOOR_KEY);
+    story.net.clients.drain(..2);
+    story.net.pass(QUARANTINE - SECOND);
+    assert_eq!(story.net.value(1, FLOOR_KEY), mark);
+    story.net.pass(2 * SECOND);
+    assert!(story.are_sound(&[1], token));
+}
+
+/// Both find the mark of the first, and only the first write counts.
+#[test]
+fn two_clients_that_repair_one_node_do_not_disturb_each_other() {
+    let mut story = Story::new(3, RestartGuard::Observed);
+    let token = story.hidden_token(&[0, 1]);
+    let other = client(&mut story.net, story.builder.clone(), Duration::ZERO);
+    take_token(&mut story.net, other);
+    story.net.restart(1, Memory::Lost);
+    let mark = story.net.value(1, FLOOR_KEY);
+    story.net.pass(QUARANTINE / 2);
+    assert_eq!(story.net.value(1, FLOOR_KEY), mark);
+    story.net.pass(QUARANTINE / 2 + SECOND);
+    assert!(story.are_sound(&[1], token));
+    story.only(&[1, 2]);
+    let before = take_token(&mut story.net, other);
+    assert!(token < before);
+    assert!(before < take_token(&mut story.net, 0));
+}
+
+/// One after another, for as long as there is time between them.
+#[test]
+fn all_nodes_may_restart_one_after_another() {
+    let mut story = Story::new(3, RestartGuard::Observed);
+    let mut before = 0;
+    for turn in 0..6 {
+        let token = story.hidden_token(&[turn % 3, (turn + 1) % 3]);
+        assert!(before < token);
+        before = token;
+        story.net.restart(turn % 3, Memory::Lost);
+        story.net.pass(QUARANTINE + SECOND);
+    }
+    story.only(&[1, 2]);
+    let stranger = story.stranger();
+    assert!(before < take_token(&mut story.net, stranger));
+}
+
+/// An operator need not wait.
+#[test]
+fn an_operator_ends_a_repair() {
+    let mut story = Story::new(3, RestartGuard::Observed);
+    let token = story.hidden_token(&[0, 1]);
+    story.net.restart(1, Memory::Lost);
+    story.net.pass(SECOND);
+    assert!(story.are_in_repair(&[1]));
+    trust(&mut story.net, 0);
+    assert!(story.are_sound(&[1], token));
+    story.net.pass(2 * QUARANTINE);
+    story.net.is_clean();
+}

@@ -1,0 +1,201 @@
+//! `--fenced`: the number for the store rises from holder to holder, goes with the lock, and is refused where nodes
+//! cannot give one.
+
+use std::fs;
+
+use super::json::Json;
+use super::tool::run;
+use super::{Told, command, fed, over, shearline, told};
+use crate::servers::{self, Cluster, Options};
+
+fn clusters() -> [Cluster; 2] {
+    [Options::redis(), Options::valkey()].map(|options| Cluster::with(3, &options))
+}
+
+/// Runs a command under the lock `n` that prints its number, and returns what was said and the report.
+#[track_caller]
+fn attempt(cluster: &Cluster, guard: &str, options: &[&str]) -> (Told, Json) {
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let report = folder.path().join("report");
+    let mut command = command(&cluster.urls(), ["run", "--fenced", "--guard", guard]);
+    command.args(options).arg("--report").arg(&report);
+    command.args(["n", "--", "sh", "-c", "echo \"$SHEARLINE_FENCING_TOKEN\""]);
+    let told = told(command);
+    let report = fs::read_to_string(report).expect("a report");
+    (told, Json::line(&report))
+}
+
+/// Returns the number of a run: that of the command, and of the report.
+#[track_caller]
+fn token_of_run(cluster: &Cluster, options: &[&str]) -> u64 {
+    token_with_guard(cluster, "off", options)
+}
+
+#[track_caller]
+fn token_with_guard(cluster: &Cluster, guard: &str, options: &[&str]) -> u64 {
+    let (told, report) = attempt(cluster, guard, options);
+    let token = told.line().parse().expect("a number");
+    assert_eq!(report.number("fencing_token"), token);
+    token
+}
+
+/// Nothing was started, and an operator is to repair it.
+#[track_caller]
+fn assert_refused(cluster: &Cluster) {
+    let (told, report) = attempt(cluster, "off", &[]);
+    let line = told.failed(78);
+    assert!(line.contains("have no floor"), "{line}");
+    assert!(line.contains("`--trust` gives"), "{line}");
+    assert_eq!(report.text("outcome"), "failed");
+    assert_eq!(report.at("started"), &Json::Bool(false));
+    assert_eq!(report.at("fencing_token"), &Json::Null);
+}
+
+/// Returns the lock and its number.
+#[track_caller]
+fn parts(line: &str) -> (&str, u64) {
+    let (lock, token) = line.split_once(' ').expect("two words");
+    (lock, token.parse().expect("a number"))
+}
+
+#[test]
+fn runs_one_after_the_other_get_rising_numbers() {
+    for cluster in clusters() {
+        assert_refused(&cluster);
+        cluster.assert_empty();
+        let first = token_of_run(&cluster, &["--trust"]);
+        let second = token_of_run(&cluster, &[]);
+        let third = token_of_run(&cluster, &["--trust"]);
+        let strict = token_with_guard(&cluster, "strict", &["--trust"]);
+        let observed = token_with_guard(&cluster, "observed", &["--trust"]);
+        let all = [first, second, third, strict, observed];
+        assert!(all.is_sorted_by(|one, next| one < next), "{all:?}");
+        cluster.assert_gone("n");
+    }
+}
+
+#[test]
+fn the_number_of_a_lock_goes_with_its_text() {
+    for cluster in clusters() {
+        let line = shearline(&cluster, "lock n --fenced --trust --guard off").line();
+        let (lock, token) = parts(&line);
+        assert!(lock.bytes().all(|byte| byte.is_ascii_hexdigit()), "{line}");
+        // The whole line, and the lock alone.
+        let extend =
+            |text: &str| told(command(&cluster.urls(), ["extend", text, "--guard", "off"]));
+        let extended = extend(&line).line();
+        assert_eq!(parts(&extended).1, token);
+        assert_eq!(parts(&extend(lock).line()).1, token);
+        let object = fed(&cluster, "extend - --guard off --json", &extended).object();
+        assert_eq!(object.number("fencing_token"), token);
+        for wrong in [format!("{lock} {}", token + 1), format!("{line} 1")] {
+            let said = extend(&wrong).failed(64);
+            assert!(said.contains("this is no lock"), "{said}");
+        }
+        assert_eq!(fed(&cluster, "unlock --guard off", &extended).done(), "");
+        cluster.assert_gone("n");
+
+        let second = token_of_run(&cluster, &[]);
+        assert!(token < second);
+        let plain = shearline(&cluster, "lock n --guard off").line();
+        let said = told(command(&cluster.urls(), ["unlock", &format!("{plain} 1")])).failed(64);
+        assert!(said.contains("this is no lock"), "{said}");
+        shearline(&cluster, &format!("unlock {plain} --guard off")).done();
+        let taken = shearline(&cluster, "lock n --guard off --fenced --json").object();
+        assert!(second < taken.number("fencing_token"));
+        let line = format!("unlock {} --guard off", taken.text("lock"));
+        shearline(&cluster, &line).done();
+        cluster.assert_gone("n");
+    }
+}
+
+/// A server that has restarted gives no number before an operator trusts it. The others go on as long as they
+/// are a majority.
+#[test]
+fn numbers_rise_over_restarts() {
+    for mut cluster in clusters() {
+        let first = token_of_run(&cluster, &["--trust"]);
+        cluster[1].restart();
+        let second = token_of_run(&cluster, &[]);
+        assert!(first < second, "{first} {second}");
+        cluster[1].restart();
+        cluster[2].restart();
+        assert_refused(&cluster);
+        let third = token_of_run(&cluster, &["--trust"]);
+        assert!(second < third, "{second} {third}");
+        cluster.assert_gone("n");
+    }
+}
+
+#[test]
+fn nodes_that_run_no_scripts_give_no_number() {
+    let cluster = servers::three();
+    for line in ["lock n --fenced", "run --fenced n -- echo started"] {
+        let line = line.replace("--fenced", "--fenced --without-scripts --guard off");
+        let said = shearline(&cluster, &line).failed(64);
+        assert!(said.contains("leave out `--without-scripts`"), "{said}");
+    }
+    let user = |node: &servers::Server| {
+        let mut raw = node.raw();
+        raw.run("ACL SETUSER some on >secret ~* +@all -@scripting");
+        node.url_with("some:secret")
+    };
+    let urls: Vec<String> = cluster.iter().map(user).collect();
+    for line in ["lock n --fenced", "run --fenced n -- echo started"] {
+        for options in ["--fenced --guard off", "--fenced --guard off --trust"] {
+            let said = over(&urls, &line.replace("--fenced", options)).failed(78);
+            assert!(
+                said.to_lowercase().contains("permit `eval`") || said.contains("`eval`; permit it"),
+                "{said}"
+            );
+        }
+    }
+    cluster.assert_empty();
+}
+
+#[test]
+fn a_file_asks_for_numbers_and_an_option_does_not() {
+    let cluster = servers::three();
+    let folder = tempfile::tempdir().expect("a directory");
+    let file = folder.path().join("shearline.toml");
+    let said = |text: &str, option: &[&str]| {
+        fs::write(&file, text).expect("a file");
+        let mut lock = command(&cluster.urls(), ["lock", "n", "--trust", "--config"]);
+        lock.arg(&file).args(option);
+        told(lock)
+    };
+    let release = |line: &str| {
+        told(command(&cluster.urls(), ["unlock", line, "--guard", "off"])).done();
+    };
+    for (text, option, is_fenced) in [
+        ("", &[][..], false),
+        ("fenced = true\n", &[], true),
+        ("fenced = true\n", &["--fenced=false"], false),
+        ("fenced = false\n", &["--fenced"], true),
+    ] {
+        let line = said(text, option).line();
+        assert_eq!(line.contains(' '), is_fenced, "{text} {option:?}: {line}");
+        release(&line);
+    }
+    let refused = said("fenced = \"yes\"\n", &[]).failed(78);
+    assert!(
+        refused.contains("fenced is neither true nor false"),
+        "{refused}"
+    );
+    // Commands that take no lock ignore it.
+    fs::write(&file, "fenced = true\n").expect("a file");
+    let mut looking = command(&cluster.urls(), ["check", "--guard", "off", "--config"]);
+    looking.arg(&file);
+    told(looking).done();
+}
+
+/// The command of a run inside another one would take the number of the outer lock for that of its own.
+#[test]
+fn the_number_of_another_lock_is_not_passed_on() {
+    let cluster = servers::three();
+    let mut plain = run(&cluster.urls(), &["n", "--", "sh", "-c"]);
+    plain.arg("echo \"[$SHEARLINE_FENCING_TOKEN]\"");
+    plain.env("SHEARLINE_FENCING_TOKEN", "7");
+    assert_eq!(told(plain).line(), "[]");
+    cluster.assert_empty();
+}

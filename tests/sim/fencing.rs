@@ -1,0 +1,225 @@
+//! Worlds in which locks come with fencing tokens, beside plain ones.
+//!
+//! Clients propose numbers by clocks of their own: right ones, some that are ahead or behind, or none. Counters
+//! end at any time. A node that was never used, or has restarted, gives no number until an operator trusts it:
+//! one who knows that no lock of the past is left there, and that the floor will be as high as every number that
+//! the node has ever given. `oracle::fencing` judges the tokens.
+
+use std::time::Duration;
+
+use shearline::{FLOOR_KEY, Instant, Lock, LockOptions};
+
+use crate::case::Kind;
+use crate::clock::{MICRO, MILLI, NEVER, SECOND};
+use crate::entropy::Entropy;
+use crate::faults::Fault;
+use crate::kinds::kind;
+use crate::plan::{Guard, Kinds, Plan};
+use crate::world::World;
+
+/// What servers say the time is, when their clocks show zero: so long after 1970.
+const EPOCH: Duration = Duration::from_millis(1_790_000_000_000);
+
+/// What the clocks of servers show when those of machines show nothing yet.
+const APART: Duration = Duration::from_secs(999);
+
+/// How often an operator looks for a node that gives no tokens, and how often a counter ends, in each tenth of a
+/// second.
+const LOOKS: u32 = 500_000;
+const ENDS: u32 = 100_000;
+
+/// Tokens of few resources, singly and in sets, while servers restart with and without their data, clocks are
+/// set and messages are lost.
+pub(crate) const FENCED: Kind = kind("fenced", |entropy| {
+    let nodes = entropy.pick(&[3, 3, 5, 4, 1]);
+    let clients = 2 + entropy.below(4) as usize;
+    let sets = entropy.pick(&[0, 0, 1]);
+    let ttl = entropy.pick(&[100, 300, 1_000]);
+    let plan = Plan {
+        nodes,
+        servers: nodes,
+        hosts: 1 + entropy.below(clients as u32) as usize,
+        resources: 1 + entropy.below(2) as usize + 2 * sets,
+        sets,
+        fenced: entropy.pick(&[900_000, 500_000, 1_000_000]),
+        guard: entropy.pick(&[Guard::Observed, Guard::Observed, Guard::Off]),
+        kinds: entropy.pick(&[Kinds::Redis, Kinds::Valkey, Kinds::Mixed]),
+        length: 5 * SECOND,
+        delay: entropy.pick(&[50, 500]) * MICRO,
+        delay_tail: entropy.pick(&[0, 1, 10]) * MILLI,
+        server_drift: entropy.pick(&[0, 4_000_000]),
+        client_drift: entropy.pick(&[0, 4_000_000]),
+        node_timeout: entropy.pick(&[None, Some(50)]),
+        shortest_ttl: ttl,
+        longest_ttl: ttl * entropy.pick(&[1, 3]),
+        work: entropy.pick(&[5, 50]) * MILLI,
+        rest: entropy.pick(&[5, 50]) * MILLI,
+        wait: entropy.pick(&[300, 20, 1_000]) * MILLI,
+        habits: [4, 1, 2, 1, 1, 1],
+        keeps: entropy.pick(&[0, 0, 500_000]),
+        cancels: entropy.pick(&[0, 50_000, 300_000]),
+        second_thoughts: entropy.pick(&[0, 100_000]),
+        pause: entropy.pick(&[0, 1_000]),
+        longest_pause: 300 * MILLI,
+        gap: entropy.pick(&[20, 100, 300]) * MILLI,
+        longest_fault: entropy.pick(&[10, 100, 500]) * MILLI,
+        faults: Plan::only(&[
+            Fault::Reset,
+            Fault::Dark,
+            Fault::Partition,
+            Fault::Stall,
+            Fault::Pause,
+            Fault::Slow,
+            Fault::Restart,
+            Fault::ForgetScripts,
+            Fault::Kill,
+            Fault::Suspend,
+            Fault::Jump,
+            Fault::Delete,
+            Fault::Expire,
+        ])
+        .map(|weight| weight * entropy.pick(&[0, 0, 1, 2])),
+        ..Plan::tame(clients)
+    };
+    plan.losing(entropy)
+});
+
+impl Plan {
+    /// Servers lose their data where clients know what follows from that.
+    fn losing(mut self, entropy: &mut Entropy) -> Self {
+        if self.guard == Guard::Observed {
+            self.shortest_ttl = self.shortest_ttl.min(300);
+            self.longest_ttl = self.longest_ttl.min(300);
+            self.faults[Fault::Amnesia as usize] = entropy.pick(&[1, 0, 4]);
+        }
+        self
+    }
+
+    /// Returns by how many microseconds the wall clock of each machine is ahead. `None`: it has none.
+    pub(crate) fn draw_walls(&self, entropy: &mut Entropy) -> Vec<Option<i64>> {
+        if self.fenced == 0 {
+            return Vec::new();
+        }
+        let any = entropy.below(2) == 0;
+        let draw = |_| match any {
+            true => entropy.pick(&[
+                Some(0),
+                Some(0),
+                None,
+                Some(500_000),
+                Some(-3_000_000),
+                Some(3_600_000_000),
+            ]),
+            false => None,
+        };
+        (0..self.hosts).map(draw).collect()
+    }
+}
+
+/// Returns a time since 1970 in microseconds.
+pub(crate) fn micros(since: Duration) -> u64 {
+    u64::try_from(since.as_micros()).expect("no world lasts so long")
+}
+
+impl World {
+    /// Returns the options of a call whose lock comes with a fencing token, perhaps.
+    pub(crate) fn fencing(&mut self, options: LockOptions) -> LockOptions {
+        match self.entropy.chance(self.plan.fenced) {
+            true => options.fenced(),
+            false => options,
+        }
+    }
+
+    /// Returns what the wall clock of a client says, if it has one.
+    fn wall(&self, client: usize, shown: Instant) -> Option<Duration> {
+        let ahead = (*self.walls.get(self.clients[client].host)?)?;
+        let right = EPOCH + APART + Duration::from_nanos(shown.as_nanos());
+        let by = Duration::from_micros(ahead.unsigned_abs());
+        Some(if ahead < 0 { right - by } else { right + by })
+    }
+
+    /// Returns the time of a server since 1970.
+    pub(crate) fn time_of(&self, server: usize) -> Duration {
+        let shown = self.servers[server].clock.show(self.now);
+        EPOCH + Duration::from_nanos(shown.as_nanos())
+    }
+
+    /// A client tells its engine the time.
+    pub(crate) fn tell_wall(&mut self, client: usize, shown: Instant) {
+        if let Some(since) = self.wall(client, shown) {
+            self.clients[client].engine.set_wall_clock(shown, since);
+        }
+    }
+
+    /// Ten times a second: a counter may end, and an operator may find a node that gives no tokens.
+    pub(crate) fn tend_floors(&mut self) {
+        if self.plan.fenced == 0 {
+            return;
+        }
+        let server = self.entropy.below(self.plan.servers as u32) as usize;
+        if !self.calm && self.entropy.chance(ENDS) {
+            let name = self.entropy.below(self.plan.names() as u32) as usize;
+            let key = [b"shearline:fence:", &self.names[name][..]].concat();
+            self.command(server, &[b"DEL", &key]);
+        }
+        let client = self.entropy.below(self.plan.clients as u32) as usize;
+        let there = &mut self.clients[client];
+        let ready = there.alive && there.links[server].is_some();
+        if ready && there.paths[server].ready_at < NEVER && self.entropy.chance(LOOKS) {
+            there.trusted.push(server);
+            self.wake_client(client, self.plan.lag);
+        }
+    }
+
+    /// Returns `true` if an operator of this client would trust a node with this `run_id` because of its tokens:
+    /// it has no floor, and that which it gets is as high as every number that it has given.
+    pub(crate) fn would_lift(&self, client: usize, server: usize, run_id: &str) -> bool {
+        let there = &self.servers[server];
+        let floor = there.store.get(there.clock.show(self.now), FLOOR_KEY);
+        let has_one = floor.is_some_and(|floor| floor.starts_with(run_id.as_bytes()));
+        let own = self.wall(client, self.clients[client].shown);
+        let least = own.unwrap_or_default().min(self.time_of(server)) + Duration::from_secs(1);
+        let process = self.clients[client].process;
+        !has_one
+            && self
+                .oracle
+                .fencing
+                .would_be_lifted(server, process, micros(least))
+    }
+
+    /// A user is about to do something with a lock: its token is the one that it came with.
+    pub(crate) fn keeps_its_token(&mut self, client: usize, lock: &Lock) {
+        if let Err(text) = self.oracle.same_token(lock) {
+            self.object("fence", format!("client {client}: {text}"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mutations::Chosen;
+    use crate::replay;
+    use crate::sweep::{Until, say, sweep};
+
+    /// Histories with fencing tokens.
+    const SEEDS: u64 = 150;
+
+    #[test]
+    fn worlds_keep_their_promises_of_fencing_tokens() {
+        let _none = Chosen::new(None);
+        let sweep = sweep(FENCED, 0..SEEDS, Until::Last);
+        let counts = &sweep.tally.counts;
+        let cpu = sweep.cpu.as_secs_f64();
+        say(&format!(
+            "{SEEDS} histories, {cpu:.1} s of a core, {} locks with a token, {} by a second round trip, {} \
+             times a floor",
+            counts.fenced, counts.raised, counts.floors
+        ));
+        for (seed, violation) in sweep.failures.iter().take(5) {
+            println!("{}", replay::report(FENCED, *seed, violation));
+        }
+        assert_eq!(sweep.failures.len(), 0, "oracles object");
+        assert!(SEEDS < counts.fenced && 0 < counts.raised && SEEDS < counts.floors);
+    }
+}

@@ -1,0 +1,359 @@
+//! Fence: the tokens of one resource are distinct, and rise in the order of the grants.
+//!
+//! Nothing excuses a violation: no clock that was set, no key that was deleted, no process that was stopped.
+//! A lock counts from when it is reported, also if it is over by then.
+//!
+//! * No two locks of one resource have the same token; a set has one for all its names.
+//! * The token of a lock is above that of every lock on one of its names that was reported before the first byte
+//!   of its attempt left.
+//! * On every node that has confirmed both of two locks, the one that it granted later has the larger token. A
+//!   node has confirmed a lock if it returned its token, or raised its counter to it.
+//! * A lock has a token if one was asked for, and it stays the same: in extensions, confirmations, hand-overs.
+//! * A node gives no number above its own time and a second, but for one more than the largest of all so far.
+
+use std::collections::BTreeMap;
+
+use shearline::{FLOOR_KEY, Lock};
+
+use super::ledger::{Process, Said, Token, TokenId, Verb, millis};
+use super::{Deed, Oracle, name_of, token_of};
+use crate::fencing::micros;
+use crate::plan::Plan;
+use crate::world::World;
+use crate::written::Place;
+
+/// How far a proposal may be ahead of the node's clock, in microseconds.
+const AHEAD: u64 = 1_000_000;
+
+/// What a script of fencing tokens has done.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Counted {
+    /// A lock was granted, with this number.
+    Taken(Token, u64),
+    /// The counters of a lock were raised.
+    Raised(Token, u64),
+    /// The floor was set.
+    Lifted,
+}
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(crate) struct Fencing {
+    names: Vec<Name>,
+    /// The tokens of all locks, also of those without one.
+    tokens: BTreeMap<TokenId, Option<u64>>,
+    /// What servers have counted for a lock.
+    counted: BTreeMap<(TokenId, usize), Cell>,
+    /// The largest number that each server has given, or was raised to.
+    given: Vec<u64>,
+    /// The largest of all, with those that were only a floor.
+    highest: u64,
+    /// The largest token of the locks of each process.
+    seen: BTreeMap<Process, u64>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Name {
+    by_token: BTreeMap<u64, TokenId>,
+    /// When tokens were reported, and the largest of them until then.
+    reported: Vec<(Place, u64)>,
+    /// By server: the tokens of the locks that it has confirmed, in the order of their grants.
+    confirmed: Vec<BTreeMap<u64, u64>>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Cell {
+    /// The number of the deed.
+    granted: u64,
+    number: u64,
+    raised: u64,
+}
+
+impl Counted {
+    /// `reply` is what the server has answered to `words`.
+    pub(crate) fn of(words: &[&[u8]], reply: &[u8]) -> Option<Self> {
+        let (names, arguments) = names_and_arguments(words)?;
+        let token = token_of(arguments.first()?);
+        match arguments {
+            _ if names.is_empty() => Some(Self::Lifted),
+            [_, b"", _, number, ..] => {
+                let done = matches!(reply, b":1\r\n") || reply.starts_with(b"*2\r\n:1\r\n");
+                Some(Self::Raised(token, millis(number).filter(|_| done)?))
+            }
+            _ => {
+                let lines = reply.strip_prefix(b"*3\r\n:1\r\n")?;
+                let number = lines.split(|byte| *byte == b'\n').nth(1)?;
+                let number = number.strip_prefix(b":")?.trim_ascii();
+                Some(Self::Taken(token, millis(number)?))
+            }
+        }
+    }
+}
+
+/// Returns the names of the locks and the arguments of a script of fencing tokens. That which sets a floor has
+/// no names.
+pub(crate) fn names_and_arguments<'a, 'w>(
+    words: &'w [&'a [u8]],
+) -> Option<(&'w [&'a [u8]], &'w [&'a [u8]])> {
+    let [b"EVAL" | b"EVALSHA", _, count, rest @ ..] = words else {
+        return None;
+    };
+    let (keys, arguments) = rest.split_at_checked(millis(count)? as usize)?;
+    let floor = keys.iter().position(|key| *key == FLOOR_KEY)?;
+    Some((&keys[..floor / 2], arguments))
+}
+
+/// Returns `true` for a script of fencing tokens.
+pub(crate) fn is_of_fencing(words: &[&[u8]]) -> bool {
+    names_and_arguments(words).is_some()
+}
+
+impl Fencing {
+    pub(super) fn new(plan: &Plan) -> Self {
+        let name = Name {
+            confirmed: vec![BTreeMap::new(); plan.servers],
+            ..Name::default()
+        };
+        Self {
+            names: vec![name; plan.names()],
+            tokens: BTreeMap::new(),
+            counted: BTreeMap::new(),
+            given: vec![0; plan.servers],
+            highest: 0,
+            seen: BTreeMap::new(),
+        }
+    }
+
+    /// Returns `true` if the floor that a server gets from `process` is as high as every number that it has
+    /// given: that is what the process has seen, or at least this.
+    pub(crate) fn would_be_lifted(&self, server: usize, process: Process, least: u64) -> bool {
+        let seen = self.seen.get(&process).copied().unwrap_or(0);
+        self.given[server] <= least.max(seen)
+    }
+
+    fn count(&mut self, server: usize, number: u64) {
+        self.given[server] = self.given[server].max(number);
+        self.highest = self.highest.max(number);
+    }
+
+    /// Enters a token. Returns what is wrong with it.
+    fn enter(&mut self, id: TokenId, token: u64, names: &[usize], first: Place) -> Option<String> {
+        let mut wrong = None;
+        for name in names {
+            let known = &mut self.names[*name];
+            if known.by_token.insert(token, id).is_some() {
+                wrong = Some(format!("{token} was given twice"));
+            }
+            let before = known.reported.partition_point(|(place, _)| *place < first);
+            let before = before.checked_sub(1).map(|at| known.reported[at].1);
+            if let Some(before) = before.filter(|before| token <= *before) {
+                wrong = Some(format!("{token} follows {before}"));
+            }
+            for (server, confirmed) in known.confirmed.iter_mut().enumerate() {
+                let cell = self.counted.get(&(id, server)).copied();
+                let cell = cell.filter(|cell| cell.number == token || cell.raised == token);
+                let Some(Cell { granted, .. }) = cell else {
+                    continue;
+                };
+                let before = confirmed.range(..granted).next_back();
+                let after = confirmed.range(granted..).next();
+                let fits = before.is_none_or(|(_, before)| *before < token)
+                    && after.is_none_or(|(_, after)| token < *after);
+                if !fits {
+                    wrong = Some(format!(
+                        "on server {server} {token} is between {before:?} and {after:?}"
+                    ));
+                }
+                confirmed.insert(granted, token);
+            }
+        }
+        wrong
+    }
+
+    fn report(&mut self, token: u64, names: &[usize], place: Place) {
+        for name in names {
+            let reported = &mut self.names[*name].reported;
+            let most = reported.last().map_or(0, |(_, most)| *most);
+            reported.push((place, most.max(token)));
+        }
+    }
+}
+
+impl Oracle {
+    /// Returns what is wrong with the token of a lock that was reported before.
+    pub(crate) fn same_token(&self, lock: &Lock) -> Result<(), String> {
+        let id = self.ledger.find(&token_of(&lock.token()));
+        let Some(known) = id.and_then(|id| self.fencing.tokens.get(&id)) else {
+            return Ok(()); // Its first holder was killed before it was told.
+        };
+        match (*known, lock.fencing_token()) {
+            (known, token) if known == token => Ok(()),
+            (known, token) => Err(format!("the token {known:?} has become {token:?}")),
+        }
+    }
+}
+
+impl World {
+    /// A server has run a script of fencing tokens.
+    pub(crate) fn counted(&mut self, deed: &Deed<'_>, counted: Option<Counted>) {
+        let Some(counted) = counted else {
+            return;
+        };
+        let server = deed.server;
+        let most = micros(self.time_of(server)) + AHEAD;
+        let fencing = &mut self.oracle.fencing;
+        let limit = most.max(fencing.highest + 1);
+        let cell = |token: &Token| {
+            let id = self.oracle.ledger.find(token)?;
+            Some((id, server))
+        };
+        match counted {
+            Counted::Taken(token, number) => {
+                if let Some(key) = cell(&token) {
+                    let cell = fencing.counted.entry(key).or_default();
+                    (cell.granted, cell.number) = (deed.number, number);
+                }
+                fencing.count(server, number);
+                if limit < number {
+                    let text = format!("server {server} gives {number}, and {limit} is the most");
+                    self.object("fence", text);
+                }
+            }
+            Counted::Raised(token, number) => {
+                self.oracle.counts.raised += 1;
+                if let Some(key) = cell(&token) {
+                    let cell = fencing.counted.entry(key).or_default();
+                    cell.raised = number;
+                }
+                fencing.count(server, number);
+            }
+            Counted::Lifted => {
+                self.oracle.counts.floors += 1;
+                let there = &self.servers[server];
+                let floor = there.store.get(deed.shown, FLOOR_KEY).unwrap_or_default();
+                let number = floor.rsplit(|byte| *byte == b':').next().and_then(millis);
+                fencing.highest = fencing.highest.max(number.unwrap_or(0));
+            }
+        }
+    }
+
+    /// A call has returned a lock.
+    pub(crate) fn check_token(&mut self, client: usize, user: usize, lock: &Lock) {
+        let token = lock.fencing_token();
+        if token.is_some() != self.clients[client].users[user].fenced {
+            let text = format!("client {client} got {token:?}, and had not asked so");
+            self.object("fence", text);
+        }
+        let Some(id) = self.oracle.ledger.find(&token_of(&lock.token())) else {
+            return;
+        };
+        let first = self.oracle.ledger.record(id).first;
+        self.oracle.fencing.tokens.insert(id, token);
+        let Some(token) = token else {
+            return;
+        };
+        self.oracle.counts.fenced += 1;
+        let names: Vec<usize> = lock.resources().map(name_of).collect();
+        let (process, place) = (self.clients[client].process, self.inputs);
+        let fencing = &mut self.oracle.fencing;
+        let wrong = fencing.enter(id, token, &names, first);
+        fencing.report(token, &names, place);
+        let seen = fencing.seen.entry(process).or_default();
+        *seen = token.max(*seen);
+        if let Some(wrong) = wrong {
+            self.object("fence", format!("client {client}: {wrong}"));
+        }
+    }
+}
+
+/// Returns what a script of fencing tokens is about, by its verb: nothing, but where it takes a lock.
+pub(super) fn verb_of(arguments: &[&[u8]]) -> Option<Verb> {
+    let takes = arguments.get(1).is_some_and(|ttl| !ttl.is_empty());
+    takes.then_some(Verb::Set)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fencing() -> Fencing {
+        let plan = Plan {
+            resources: 2,
+            ..Plan::tame(1)
+        };
+        Fencing::new(&plan)
+    }
+
+    /// Three locks: reported with these tokens, after those before them.
+    fn wrong(tokens: [u64; 3]) -> Option<String> {
+        let mut fencing = fencing();
+        let mut wrong = None;
+        for (id, token) in (0..).zip(tokens) {
+            let place = 10 * Place::from(id);
+            wrong = wrong.or(fencing.enter(id, token, &[0], place));
+            fencing.report(token, &[0], place + 5);
+        }
+        wrong
+    }
+
+    #[test]
+    fn tokens_are_distinct_and_rise() {
+        assert_eq!(wrong([1, 2, 3]), None);
+        for tokens in [[1, 1, 2], [2, 1, 3], [3, 4, 2]] {
+            assert!(wrong(tokens).is_some(), "{tokens:?}");
+        }
+    }
+
+    #[test]
+    fn of_locks_at_the_same_time_those_of_a_common_node_are_in_its_order() {
+        let enter = |second: u64, common: bool| {
+            let mut fencing = fencing();
+            for (id, granted, number) in [(0, 1, 5), (1, 2, second)] {
+                let server = if common { 0 } else { id as usize };
+                let cell = Cell {
+                    granted,
+                    number,
+                    raised: 0,
+                };
+                fencing.counted.insert((id, server), cell);
+            }
+            assert_eq!(fencing.enter(0, 5, &[0], 0), None);
+            fencing.report(5, &[0], 100);
+            fencing.enter(1, second, &[0, 1], 50)
+        };
+        assert!(enter(4, true).is_some());
+        assert_eq!(enter(4, false), None);
+        assert_eq!(enter(6, true), None);
+    }
+
+    #[test]
+    fn the_scripts_are_read() {
+        let words: [&[u8]; 12] = [
+            b"EVAL",
+            b"..",
+            b"3",
+            b"a",
+            b"shearline:fence:a",
+            FLOOR_KEY,
+            b"token",
+            b"10",
+            b"",
+            b"7",
+            b"86400000",
+            b"r",
+        ];
+        let token = token_of(b"token");
+        let taken = Counted::of(&words, b"*3\r\n:1\r\n:0\r\n:12\r\n");
+        assert!(matches!(taken, Some(Counted::Taken(of, 12)) if of == token));
+        assert!(Counted::of(&words, b"*3\r\n:2\r\n:0\r\n:0\r\n").is_none());
+        let mut raise = words;
+        raise[7] = b"";
+        let raised = Counted::of(&raise, b":1\r\n");
+        assert!(matches!(raised, Some(Counted::Raised(of, 7)) if of == token));
+        assert!(Counted::of(&raise, b":0\r\n").is_none());
+        assert_eq!(Said::of(Verb::Set, b"*3\r\n:1\r\n:0\r\n:12\r\n"), Said::Ok);
+        assert_eq!(Said::of(Verb::Set, b"*3\r\n:2\r\n:0\r\n:0\r\n"), Said::Nil);
+        let refused = Said::of(Verb::Set, b"*3\r\n:-1\r\n:0\r\n:0\r\n");
+        assert!(refused.is_error());
+    }
+}
