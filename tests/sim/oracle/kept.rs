@@ -370,7 +370,9 @@ impl World {
         if let Some(what) = what {
             self.object("validity", format!("client {client}: {what}, {until:?}"));
         }
-        if longer {
+        // A confirmation whose outcome is not told yet may have found an earlier end.
+        let asks = hold.confirming.is_some() || hold.unasked.is_some();
+        if longer && !asks {
             let asked = Asked {
                 since: calls.since,
                 begun: keep.begun,
