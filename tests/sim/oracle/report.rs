@@ -235,7 +235,7 @@ impl World {
         let (Some(id), Some(entry), Verb::Set) = (question.token, read, question.verb) else {
             return false;
         };
-        let begun = self.begun_after(question.client, id, question.call);
+        let begun = self.begun_after(question.client, id, question.call.into());
         entry.read_shown.saturating_since(begun) < latency
     }
 
