@@ -45,6 +45,9 @@ const PROMPTLY: Duration = Duration::from_millis(100);
 /// The longest time between two looks at the deadline.
 const TICK_MAX: Duration = Duration::from_millis(500);
 
+/// The longest time between two counts of the processes. To count 1,500 takes some 20 ms.
+const COUNT_MAX: Duration = Duration::from_secs(2);
+
 /// Where the command finds the number for its store.
 const FENCING_TOKEN: &str = "SHEARLINE_FENCING_TOKEN";
 
@@ -81,6 +84,9 @@ pub(super) struct Supervisor<'a> {
     tree: Tree,
     /// When the guardian kills all.
     until: Instant,
+    /// The most processes that were counted, and when they are counted next.
+    processes: usize,
+    next_count: Instant,
     /// When the lock was found lost.
     lost_at: Option<Instant>,
     /// Whether the terminal sends its signals to the command too.
@@ -119,7 +125,7 @@ impl<'a> Supervisor<'a> {
             .process_group(0)
             .spawn()?;
         tree.remember(Pid::from_child(&child));
-        let until = guard.valid_until().saturating_sub(margin(job.ttl));
+        let until = guard.valid_until().saturating_sub(margin(job.ttl, 0));
         let mut this = Self {
             guard,
             ttl: job.ttl,
@@ -129,6 +135,8 @@ impl<'a> Supervisor<'a> {
             timer,
             tree,
             until,
+            processes: 0,
+            next_count: Instant::ZERO,
             lost_at: None,
             in_foreground: group.is_some(),
             ended: Ended::default(),
@@ -161,6 +169,7 @@ impl<'a> Supervisor<'a> {
             self.pass_on();
             self.tree.reap();
             self.hear();
+            self.count();
             self.extend();
             look();
             if lost.as_mut().poll(&mut context).is_ready() {
@@ -198,11 +207,25 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    /// Names a later deadline to the guardian, after an extension.
+    /// Counts the processes from time to time: more of them have to be killed earlier.
+    fn count(&mut self) {
+        if self.next_count <= now() {
+            self.processes = self.processes.max(self.tree.count());
+            self.next_count = now().saturating_add((self.ttl / 8).min(COUNT_MAX));
+        }
+    }
+
+    fn margin(&self) -> Duration {
+        margin(self.ttl, self.processes)
+    }
+
+    /// Names another deadline to the guardian: a later one after an extension, an earlier one if there are more
+    /// processes.
     fn extend(&mut self) {
-        let until = self.guard.valid_until().saturating_sub(margin(self.ttl));
+        let until = self.guard.valid_until().saturating_sub(self.margin());
         // If it cannot be told, the earlier deadline stands.
-        if self.until < until && self.channel.send(Message::Extend(until)).is_ok() {
+        let is_told = until != self.until && self.channel.send(Message::Extend(until)).is_ok();
+        if is_told || until < self.until {
             self.until = until;
         }
     }
@@ -226,7 +249,7 @@ impl<'a> Supervisor<'a> {
 
     /// When the guardian has been waited for long enough.
     fn kill_at(&self) -> Instant {
-        let late = self.until.saturating_add(margin(self.ttl) / 2);
+        let late = self.until.saturating_add(self.margin() / 2);
         match self.lost_at {
             Some(lost) => late.min(lost.saturating_add(PROMPTLY)),
             None => late,

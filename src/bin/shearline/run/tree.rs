@@ -27,8 +27,10 @@ use rustix::process::{
     Pid, PidfdFlags, Signal, WaitOptions, getpid, kill_process, pidfd_open, pidfd_send_signal, wait,
 };
 
-/// How long a killed process is given before the next look at what is left.
+/// How long killed processes are given before the next look at what is left, and each of them besides: they need
+/// the processors that a look needs too.
 const PAUSE: Duration = Duration::from_millis(1);
+const PAUSE_EACH: Duration = Duration::from_micros(20);
 
 /// How many looks for new processes there are before those that were found are killed.
 const LOOKS_MAX: u32 = 64;
@@ -132,8 +134,14 @@ impl Tree {
             if 0 < refused && refused == found.len() {
                 return false;
             }
-            thread::sleep(PAUSE);
+            let all = u32::try_from(found.len()).unwrap_or(u32::MAX);
+            thread::sleep(PAUSE.saturating_add(PAUSE_EACH.saturating_mul(all)));
         }
+    }
+
+    /// Returns how many descendants there are.
+    pub(super) fn count(&self) -> usize {
+        self.descendants().len()
     }
 
     /// Stops every descendant, so that none starts another. Returns all.
