@@ -20,7 +20,8 @@
 //! What has no part in tokens is done at once: handshakes, releases that nothing precedes, and reading what a node
 //! has answered. What nobody could tell from an earlier or later time is done at one time: a key or a counter ends
 //! just before the next command runs on its node, and an attempt is given up when its client begins another. Late
-//! answers, extensions, sets and quarantines are for the worlds of [`fencing`](crate::fencing).
+//! answers, extensions, sets, quarantines and repairs are for the worlds of [`fencing`](crate::fencing): a look at a
+//! floor comes to nothing, and leaves no mark.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -366,9 +367,13 @@ impl State {
         };
         let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
         let mut reply = Vec::new();
-        self.nodes[node]
-            .store
-            .execute(session, self.now, &words, &mut reply);
+        match looks_at_floor(&words) {
+            true => reply.extend_from_slice(b"-ERR a repair takes longer than any history\r\n"),
+            false => {
+                let store = &mut self.nodes[node].store;
+                store.execute(session, self.now, &words, &mut reply);
+            }
+        }
         if let Some(Counted::Taken(_, number)) = Counted::of(&words, &reply) {
             there.seen = there.seen.max(number);
         }
@@ -538,7 +543,12 @@ impl State {
 
 fn is_of_tokens(words: &[Vec<u8>]) -> bool {
     let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
-    fencing_arguments(&words).is_some()
+    fencing_arguments(&words).is_some() && !looks_at_floor(&words)
+}
+
+/// Returns `true` for a script that is about a floor alone.
+fn looks_at_floor(words: &[&[u8]]) -> bool {
+    fencing_arguments(words).is_some_and(|(names, _)| names.is_empty())
 }
 
 /// Returns the token of the lock of a script of fencing tokens.
