@@ -1,9 +1,9 @@
 //! Worlds in which locks come with fencing tokens, beside plain ones.
 //!
 //! Clients propose numbers by clocks of their own: right ones, some that are ahead or behind, or none. Counters
-//! end at any time. A node that was never used, or has restarted, gives no number until an operator trusts it:
-//! one who knows that no lock of the past is left there, and that the floor will be as high as every number that
-//! the node has ever given. `oracle::fencing` judges the tokens.
+//! end at any time. A node that was never used, or has restarted, gives no number until it was repaired from others
+//! or an operator trusts it: one who knows that no lock of the past is left there, and that the floor will be as high
+//! as every number that the node has ever given. `oracle::fencing` judges the tokens.
 
 use std::time::Duration;
 
@@ -176,7 +176,10 @@ impl World {
     pub(crate) fn would_lift(&self, client: usize, server: usize, run_id: &str) -> bool {
         let there = &self.servers[server];
         let floor = there.store.get(there.clock.show(self.now), FLOOR_KEY);
-        let has_one = floor.is_some_and(|floor| floor.starts_with(run_id.as_bytes()));
+        let has_one = floor.is_some_and(|floor| {
+            let own = floor.strip_prefix(run_id.as_bytes());
+            own.is_some_and(|rest| !rest.starts_with(b":?")) // That is in repair.
+        });
         let own = self.wall(client, self.clients[client].shown);
         let least = own.unwrap_or_default().min(self.time_of(server)) + Duration::from_secs(1);
         let process = self.clients[client].process;

@@ -75,7 +75,8 @@ impl Counted {
         let (names, arguments) = names_and_arguments(words)?;
         let token = token_of(arguments.first()?);
         match arguments {
-            _ if names.is_empty() => Some(Self::Lifted),
+            // Two arguments: it only looks.
+            _ if names.is_empty() => (2 < arguments.len()).then_some(Self::Lifted),
             [_, b"", _, number, ..] => {
                 let done = matches!(reply, b":1\r\n") || reply.starts_with(b"*2\r\n:1\r\n");
                 Some(Self::Raised(token, millis(number).filter(|_| done)?))

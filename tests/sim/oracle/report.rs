@@ -384,7 +384,7 @@ impl World {
             Unusable::Permission { .. } | Unusable::KeyPermission => {
                 self.oracle.refused[client][node].contain_no_permission()
             }
-            Unusable::NoFloor => self.plan.fenced != 0,
+            Unusable::NoFloor | Unusable::InRepair => self.plan.fenced != 0,
             Unusable::NoPermission | Unusable::NoDatabase | Unusable::Protected | _ => false,
         }
     }
