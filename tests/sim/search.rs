@@ -655,7 +655,16 @@ mod tests {
     use crate::replay::number;
     use crate::sweep::say;
 
-    /// One attempt of each client, and everything else.
+    /// One attempt of each client, whose keys may end at any time.
+    const TWO: Bounds = Bounds {
+        attempts: [1, 1],
+        counters: [0, 0, 0],
+        breaks: 0,
+        losses: 0,
+        ends: 0,
+    };
+
+    /// The same with everything else, and nodes that have counted differently before.
     const PAIR: Bounds = Bounds {
         attempts: [1, 1],
         counters: [0, 0, 3],
@@ -664,24 +673,21 @@ mod tests {
         ends: 1,
     };
 
-    /// Three attempts, whose keys may end at any time.
     const THREE: Bounds = Bounds {
         attempts: [2, 1],
-        counters: [0, 0, 0],
-        breaks: 0,
-        losses: 0,
-        ends: 0,
+        ..TWO
     };
 
-    /// The same with one loss of data, and nodes that have counted differently before.
+    /// With one loss of data.
     const THREE_WITH_LOSS: Bounds = Bounds {
         counters: [0, 0, 3],
         losses: 1,
         ..THREE
     };
 
-    const ALL: [(&str, Bounds); 3] = [
-        ("two attempts", PAIR),
+    const ALL: [(&str, Bounds); 4] = [
+        ("two attempts", TWO),
+        ("two attempts and all else", PAIR),
         ("three attempts", THREE),
         ("three attempts and a loss", THREE_WITH_LOSS),
     ];
