@@ -9,8 +9,8 @@
 #   MUTANT=NAME SEED=17 bash tests/breakages.sh --play    one history (tests/sim/replay.rs says more)
 #
 # A patch begins with a line for each breakage in it: `Name [what notices it]: what is broken.` What
-# notices it is a kind of world of the simulator (`any`, mostly), or stories of the library
-# (`engine::tests::claims`), or of the command (`command::run`, in tests/it). The changed code is behind
+# notices it is a kind of world of the simulator (`any`, mostly), the `search` beside it, or stories of the
+# library (`engine::tests::claims`), or of the command (`command::run`, in tests/it). The changed code is behind
 # `broken!(Name)`, or `shearline::broken!(Name)` in the command (tests/breakages/broken.rs). So one build has
 # all breakages, and each does nothing until it is chosen by its name. The patches are applied to a copy of
 # the tree in the target folder, never to the tree itself. One that does not apply is a failure.
@@ -149,7 +149,7 @@ main() {
         simulator mutants every_oracle || status=1
     else
         export ROWS=${names[*]}
-        ROWS=${ROWS// /,} simulator mutants_are_noticed || status=1
+        ROWS=${ROWS// /,} simulator mutants_are_noticed mutants_of_tokens || status=1
     fi
     stories || status=1
     verdict $status

@@ -257,8 +257,7 @@ impl Claims {
             return;
         };
         stats.end_hold(below.now, there);
-        there.wake(&mut self.boxes);
-        there.busy_mut().stage = Stage::Releasing { operation };
+        there.wake(&mut self.boxes).stage = Stage::Releasing { operation };
         let (held, timer) = (there.may_hold(), there.timer.take());
         if let Some(timer) = timer {
             below.timers.cancel(timer);
@@ -321,41 +320,8 @@ impl Claims {
             return Err(Trouble::Link(LinkError::Protocol));
         };
         if let Said::Refused(error) = said {
-            let Some(there) = self.slab.get(claim.0) else {
-                return Ok(None); // How it was written is not known any more.
-            };
-            if is_by_script(there, dialect) && reply == Reply::Forbidden(Forbidden::Command) {
-                let verb = match there.is_several() {
-                    true => Dialect::Text.verb(),
-                    false => dialect.verb(),
-                };
-                if below.nodes[node].scripts_refused(verb).is_ok() {
-                    self.release_again(node, claim, below);
-                    return Ok(None);
-                }
-            }
-            let dialect = match there.is_several() {
-                _ if below.nodes[node].is_without_scripts() => dialect,
-                true => Dialect::Text,
-                false => dialect,
-            };
-            let several = there.is_several();
-            let another_way = match below.nodes[node].is_without_scripts() {
-                true => {
-                    !several && below.nodes[node].way_refused(dialect, reply) == Refused::UseAnother
-                }
-                false => find_another_way(node, dialect, error, below),
-            };
-            if another_way {
-                self.release_again(node, claim, below);
-                return Ok(None);
-            }
-            let missing = reply.missing(below.nodes[node].verb_of_release(dialect));
-            let outcome = missing.map_or(NodeOutcome::Refused(error), NodeOutcome::Unusable);
-            let operation = self.defer(node, claim, below);
-            return Ok(
-                operation.map(|operation| (operation, Answer::Vote((Vote::Abstain, outcome))))
-            );
+            let refused = self.release_refused(node, claim, dialect, (reply, error), below);
+            return Ok(refused.map(|(operation, said)| (operation, Answer::Vote(said))));
         }
         if said == Said::Foreign && dialect == Dialect::Watch && self.may_be_set_yet(node, claim) {
             let operation = self.defer(node, claim, below);
@@ -372,6 +338,53 @@ impl Claims {
             self.settle(claim, below.timers);
         }
         Ok(operation.map(|operation| (operation, Answer::Vote(said))))
+    }
+
+    /// The release of `claim` was refused by `node`: it is sent in another way, or tried again after a while.
+    /// Returns the operation that waits for it, with the vote and the outcome.
+    #[cold]
+    #[inline(never)]
+    fn release_refused(
+        &mut self,
+        node: NodeId,
+        claim: ClaimKey,
+        dialect: Dialect,
+        (reply, error): (Reply, ServerError),
+        below: &mut Below<'_>,
+    ) -> Option<(OperationKey, (Vote, NodeOutcome))> {
+        let Some(there) = self.slab.get(claim.0) else {
+            return None; // How it was written is not known any more.
+        };
+        if is_by_script(there, dialect) && reply == Reply::Forbidden(Forbidden::Command) {
+            let verb = match there.is_several() {
+                true => Dialect::Text.verb(),
+                false => dialect.verb(),
+            };
+            if below.nodes[node].scripts_refused(verb).is_ok() {
+                self.release_again(node, claim, below);
+                return None;
+            }
+        }
+        let dialect = match there.is_several() {
+            _ if below.nodes[node].is_without_scripts() => dialect,
+            true => Dialect::Text,
+            false => dialect,
+        };
+        let several = there.is_several();
+        let another_way = match below.nodes[node].is_without_scripts() {
+            true => {
+                !several && below.nodes[node].way_refused(dialect, reply) == Refused::UseAnother
+            }
+            false => find_another_way(node, dialect, error, below),
+        };
+        if another_way {
+            self.release_again(node, claim, below);
+            return None;
+        }
+        let missing = reply.missing(below.nodes[node].verb_of_release(dialect));
+        let outcome = missing.map_or(NodeOutcome::Refused(error), NodeOutcome::Unusable);
+        let operation = self.defer(node, claim, below);
+        operation.map(|operation| (operation, (Vote::Abstain, outcome)))
     }
 
     /// Returns `true` if `node` may yet run a `SET` of `claim` whose connection was lost. What a transaction has
@@ -436,7 +449,10 @@ impl Claims {
             if let Some(entry) = there.entry.take() {
                 self.spares.give(entry);
             }
-            self.remove(claim);
+            if let Some(busy) = there.take_busy() {
+                self.boxes.give(busy);
+            }
+            self.discard(claim);
         }
     }
 
@@ -564,6 +580,11 @@ impl Claims {
         if let Some(busy) = self.slab.get_mut(claim.0).and_then(Claim::take_busy) {
             self.boxes.give(busy);
         }
+        self.discard(claim);
+    }
+
+    #[inline(always)]
+    fn discard(&mut self, claim: ClaimKey) {
         self.slab.discard(claim.0);
         if !self.voters.is_empty() {
             self.voters.remove(&claim);

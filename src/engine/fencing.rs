@@ -108,13 +108,13 @@ fn micros_of(now: Instant) -> u64 {
     now.as_nanos() / 1_000
 }
 
-/// Returns `acquire` as `options` want it: with or without a fencing token.
-pub(super) fn wanted(options: &LockOptions, acquire: Acquire, parts: &mut Parts) -> Acquire {
-    if !options.is_fenced() {
-        return acquire;
+/// Has `acquire` ask for a fencing token, if `options` want one.
+#[inline]
+pub(super) fn want(options: &LockOptions, acquire: &mut Acquire, parts: &mut Parts) {
+    if options.is_fenced() {
+        parts.fencing.is_used = true;
+        acquire.fence(parts.nodes.len());
     }
-    parts.fencing.is_used = true;
-    acquire.fenced(parts.nodes.len())
 }
 
 impl Parts {

@@ -370,7 +370,9 @@ impl Engine {
         check_resource(request.resource)?;
         self.begin_acquire(now, request.options, |parts, tries| {
             let place = parts.queues.enter(request.resource, &mut parts.claims);
-            fencing::wanted(request.options, Acquire::new(request, tries, place), parts)
+            let mut acquire = Acquire::new(request, tries, place);
+            fencing::want(request.options, &mut acquire, parts);
+            acquire
         })
     }
 
@@ -393,8 +395,9 @@ impl Engine {
             let places = places.map(|name| parts.queues.enter(name, &mut parts.claims));
             let places: Box<[_]> = places.collect();
             let acquire = Acquire::new(&request, tries, places[0]);
-            let acquire = acquire.of_several(places, parts.nodes.len());
-            fencing::wanted(options, acquire, parts)
+            let mut acquire = acquire.of_several(places, parts.nodes.len());
+            fencing::want(options, &mut acquire, parts);
+            acquire
         })
     }
 

@@ -456,9 +456,7 @@ impl Nodes {
 
     /// Returns `true` if a connection is to be opened, closed or written to.
     pub(super) fn is_anything_due(&self) -> bool {
-        self.probes.is_anything_due()
-            || self.to_connect != NodeSet::EMPTY
-            || self.to_disconnect != NodeSet::EMPTY
+        !self.changes().is_empty()
             || self.to_write.iter().any(|node| self[node].is_to_write())
             || self.turns.is_any(&self.all)
     }
@@ -475,7 +473,23 @@ impl Nodes {
     }
 
     /// Returns the next connection that is to be closed or opened.
+    #[inline]
     pub(super) fn next_change(&mut self) -> Option<Output<'static>> {
+        match self.changes().is_empty() {
+            true => None,
+            false => self.take_change(),
+        }
+    }
+
+    /// Returns the nodes to which a connection is to be opened or closed.
+    fn changes(&self) -> NodeSet {
+        let probes = self.probes.to_open.union(self.probes.to_close);
+        self.to_connect.union(self.to_disconnect).union(probes)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn take_change(&mut self) -> Option<Output<'static>> {
         if let Some(node) = self.probes.to_close.take_first() {
             return Some(Output::CloseProbe { node });
         }
@@ -490,10 +504,15 @@ impl Nodes {
     }
 
     /// Returns the next node that has bytes to write. Renewals wait for the turn of their node.
+    #[inline(always)]
     pub(super) fn next_to_write(&mut self, now: Instant) -> Option<NodeId> {
-        for node in self.to_write.iter() {
-            self.turns.wait_for(node, &mut self.all);
-            if self[node].is_to_write() {
+        while let Some(node) = self.to_write.first_node() {
+            let there = &self[node];
+            let is_to_write = match there.is_to_renew() {
+                true => self.turns.writes_beside(node, &mut self.all),
+                false => there.is_to_write(),
+            };
+            if is_to_write {
                 return Some(node);
             }
             self.to_write.remove(node);

@@ -178,7 +178,7 @@ impl Operations {
         }
         let mut acquire = Acquire::opened(waiter, &kept, parts.queues.kept(waiter));
         if parts.queues.is_fenced(waiter) {
-            acquire = acquire.fenced(parts.nodes.len());
+            acquire.fence(parts.nodes.len());
         }
         let mut round = Round::new(kept.started, parts.nodes.len(), self.ballots.take());
         let until = parts.settings.tries_end(kept.started, kept.tries_allowed());

@@ -56,18 +56,19 @@ impl Engine {
         if let Some(change) = self.parts.nodes.next_change() {
             return Some(change);
         }
-        let mut node = self.parts.nodes.next_to_write(now);
-        if node.is_none() {
-            if !self.parts.news.is_empty()
-                && let Some(event) = self.next_event(now)
-            {
+        loop {
+            if let Some(node) = self.parts.nodes.next_to_write(now) {
+                return self.parts.nodes.write(now, node);
+            }
+            if self.parts.news.is_empty() {
+                return None;
+            }
+            if let Some(event) = self.next_event(now) {
                 return Some(Output::Event(event));
             }
             // Looking for an event may have caused something to be written: a lock that has run
             // out is released.
-            node = self.parts.nodes.next_to_write(now);
         }
-        self.parts.nodes.write(now, node?)
     }
 
     /// Returns the next event. Operations that were cancelled, or that try again after all, are

@@ -392,7 +392,13 @@ impl Node {
     }
 
     /// Takes the command for `request` out of the out buffer if none of its bytes has left.
+    #[inline(always)]
     pub(crate) fn withdraw(&mut self, request: Request) -> bool {
+        let is_idle = self.outbox.is_empty() && self.batch.is_empty();
+        !(is_idle && self.transactions.is_empty()) && self.withdraw_unsent(request)
+    }
+
+    fn withdraw_unsent(&mut self, request: Request) -> bool {
         if !self.batch.is_empty() && self.batch.withdraw(request) {
             return true;
         }

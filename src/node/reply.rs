@@ -208,11 +208,21 @@ impl Said {
     /// Returns the same for the answer to a release that was written in this `dialect`.
     #[inline]
     pub(crate) fn of_release(dialect: Dialect, reply: Reply) -> Option<Self> {
-        match (reply, dialect) {
-            (Reply::Ok, Dialect::SetIfEq) => Some(Self::Done),
-            // It may hold another's token too.
-            (Reply::Nil, Dialect::SetIfEq) => Some(Self::Missing),
-            _ => Self::of(reply),
+        match dialect == Dialect::SetIfEq {
+            true => Self::of_set_if_eq(reply),
+            false => Self::of(reply),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn of_set_if_eq(reply: Reply) -> Option<Self> {
+        if reply == Reply::Nil {
+            return Some(Self::Missing); // It may hold another's token too.
+        }
+        match reply == Reply::Ok {
+            true => Some(Self::Done),
+            false => Self::of(reply),
         }
     }
 

@@ -68,6 +68,8 @@ impl Node {
 
     /// Sends the `SET` of `entry`; on condition that it may be released, until that was shown on this
     /// connection. Returns `false` if only that was asked: it may be sent when that is answered.
+    // Two callers: an acquisition, and the copy for a node that has lost the key.
+    #[inline]
     pub(crate) fn send_set(
         &mut self,
         now: Instant,
@@ -128,7 +130,7 @@ impl Node {
         repair: bool,
     ) -> bool {
         let dialect = self.release_dialect(repair);
-        if dialect == Dialect::Watch || entry.is_several() && self.is_without_scripts() {
+        if dialect == Dialect::Watch || self.is_without_scripts() && entry.is_several() {
             let (dialect, repair) = (Dialect::Watch, true);
             let request = Request::Release {
                 claim,

@@ -72,9 +72,14 @@ impl NodeSet {
         old
     }
 
+    /// Returns the first node.
+    pub(crate) fn first_node(self) -> Option<NodeId> {
+        self.iter().next()
+    }
+
     /// Removes the first node and returns it.
     pub(crate) fn take_first(&mut self) -> Option<NodeId> {
-        let first = self.iter().next()?;
+        let first = self.first_node()?;
         self.remove(first);
         Some(first)
     }

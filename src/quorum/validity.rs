@@ -10,7 +10,7 @@ use core::time::Duration;
 
 use crate::delay::Delay;
 use crate::limits::LOCK_DELAY_MAX;
-use crate::time::Instant;
+use crate::time::{Instant, nanos};
 
 const BILLION: u128 = 1_000_000_000;
 
@@ -109,7 +109,16 @@ impl Drift {
     /// there, by this clock: the other direction, so the drift is added.
     #[must_use]
     pub fn gone_by(self, answered: Instant, ttl: Duration) -> Instant {
-        answered.saturating_add(ttl.saturating_add(self.of(ttl)))
+        // Asked for with every vote too: in nanoseconds, which saturate where the sum of spans would.
+        let ttl_nanos = nanos(ttl);
+        let share = match ttl_nanos.checked_mul(self.parts_per_billion) {
+            Some(product) => product.div_ceil(BILLION as u64),
+            None => nanos(self.share_of_long(ttl)),
+        };
+        let life = ttl_nanos
+            .saturating_add(share)
+            .saturating_add(nanos(self.fixed));
+        Instant::from_nanos(answered.as_nanos().saturating_add(life))
     }
 }
 

@@ -203,7 +203,7 @@ mod tests {
     use crate::sweep::{Until, say, sweep};
 
     /// Histories with fencing tokens.
-    const SEEDS: u64 = 150;
+    const SEEDS: u64 = 60;
 
     #[test]
     fn worlds_keep_their_promises_of_fencing_tokens() {

@@ -40,6 +40,7 @@ pub(crate) mod outcomes;
 pub(crate) mod plan;
 pub(crate) mod queue;
 pub(crate) mod replay;
+pub(crate) mod search;
 pub(crate) mod server;
 pub(crate) mod sets;
 pub(crate) mod sights;

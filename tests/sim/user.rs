@@ -264,6 +264,8 @@ impl World {
         // A user of another cluster gets the error at once, and would otherwise do nothing but ask.
         let least = if self.plan.is_outsider(client) {
             50 * MILLI
+        } else if self.clients[client].users[user].fenced {
+            5 * MILLI // So is one that wants a fencing token where nodes have no floor.
         } else {
             0
         };

@@ -180,12 +180,6 @@ impl Busy {
     }
 }
 
-impl Default for Busy {
-    fn default() -> Self {
-        Self::REST
-    }
-}
-
 /// Memory for what claims need that do not rest: a stack, [`POOL_MAX`] at most.
 #[derive(Debug)]
 #[expect(clippy::vec_box, reason = "each box is handed out as it is")]

@@ -116,23 +116,33 @@ impl Claim {
     /// granted it, and what is valid its holder knows.
     #[inline]
     pub(crate) fn busy(&self) -> &Busy {
-        self.busy.as_deref().unwrap_or(&Busy::REST)
+        match &self.busy {
+            Some(busy) => busy,
+            None => Self::busy_at_rest(),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn busy_at_rest() -> &'static Busy {
+        &Busy::REST
     }
 
     /// Returns the same, to be changed. It does not rest any more.
     #[inline]
     pub(crate) fn busy_mut(&mut self) -> &mut Busy {
-        if self.busy.is_none() {
-            self.wake_unpooled();
+        match self.busy {
+            Some(ref mut busy) => busy,
+            None => self.wake_unpooled(),
         }
-        self.busy.get_or_insert_default()
     }
 
     /// Few begin to be changed that were not woken before.
     #[cold]
     #[inline(never)]
-    fn wake_unpooled(&mut self) {
-        self.busy = Some(Box::new(self.rest_now()));
+    fn wake_unpooled(&mut self) -> &mut Busy {
+        let busy = Box::new(self.rest_now());
+        self.busy.insert(busy)
     }
 
     /// Returns what it needs if it rests now, and is woken.
@@ -143,10 +153,18 @@ impl Claim {
 
     /// It does not rest any more.
     #[inline]
-    pub(super) fn wake(&mut self, boxes: &mut Boxes) {
-        if self.busy.is_none() {
-            self.busy = Some(boxes.put(self.rest_now()));
+    pub(super) fn wake(&mut self, boxes: &mut Boxes) -> &mut Busy {
+        match self.busy {
+            Some(ref mut busy) => busy,
+            None => self.wake_pooled(boxes),
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn wake_pooled(&mut self, boxes: &mut Boxes) -> &mut Busy {
+        let busy = boxes.put(self.rest_now());
+        self.busy.insert(busy)
     }
 
     /// Lets it rest if nothing is open about it.
@@ -265,6 +283,7 @@ impl Claim {
 
     /// `node` says that it has the token, until `gone_by` at the latest. If it got one `SET`, that has
     /// been run, and is not run again.
+    #[inline]
     pub(crate) fn found_on(&mut self, node: NodeId, gone_by: Instant) {
         self.gone_by = self.gone_by.max(gone_by);
         let is_first = !self.twice.contains(node);
@@ -407,6 +426,8 @@ impl Claim {
 
     /// Puts its release, which is `command`, into the connection to `node`; never by digest if it is to
     /// `repair`. Returns `false` if there is no room.
+    // Inlined into the loop over the nodes of a release; the other callers are rare.
+    #[inline(always)]
     pub(super) fn pay(
         &mut self,
         node: NodeId,
@@ -447,8 +468,9 @@ impl Claim {
 
     /// Withdraws its `SET`s to nodes where no byte of them has left.
     pub(crate) fn take_back(&mut self, from: NodeSet, key: ClaimKey, below: &mut Below<'_>) {
+        let unanswered = self.busy().unanswered;
         for node in from.iter() {
-            let open = guard!(QueuedSetSentLate, self.busy().unanswered.contains(node));
+            let open = guard!(QueuedSetSentLate, unanswered.contains(node));
             if open && below.nodes[node].withdraw_set(key) {
                 self.set_withdrawn(node);
             }

@@ -54,10 +54,6 @@ impl Probes {
         self.to_open.insert(node);
         self.to_close.remove(node); // A probe that is open is closed by the next one.
     }
-
-    pub(super) fn is_anything_due(&self) -> bool {
-        self.to_open != NodeSet::EMPTY || self.to_close != NodeSet::EMPTY
-    }
 }
 
 impl Nodes {

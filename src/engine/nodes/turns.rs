@@ -47,17 +47,18 @@ impl Turns {
         }
     }
 
-    /// Lets the renewals of `node` wait that are to be written, if it is not its turn.
-    #[inline]
-    pub(super) fn wait_for(&mut self, node: NodeId, all: &mut [Node]) {
-        if self.most != 0 && all[node.index()].is_to_renew() {
-            self.queue(node, all);
-        }
-    }
-
+    /// Lets the renewals of `node` wait, which are to be written, if it is not its turn. Returns `true` if there is
+    /// something to write then.
     #[cold]
     #[inline(never)]
-    fn queue(&mut self, node: NodeId, all: &mut [Node]) {
+    pub(super) fn writes_beside(&mut self, node: NodeId, all: &mut [Node]) -> bool {
+        if self.most != 0 {
+            self.wait_for(node, all);
+        }
+        all[node.index()].is_to_write()
+    }
+
+    fn wait_for(&mut self, node: NodeId, all: &mut [Node]) {
         let waits = |node: NodeId| all[node.index()].has_waiting();
         self.waiting = self.waiting.filter(waits);
         let is_free = self.waiting.is_empty() && self.has_turn(node, all);

@@ -91,11 +91,11 @@ impl Acquire {
         }
     }
 
-    /// The same with a fencing token.
+    /// It wants a fencing token.
     #[cold]
-    pub(in crate::engine) fn fenced(mut self, nodes: usize) -> Self {
+    #[inline(never)]
+    pub(in crate::engine) fn fence(&mut self, nodes: usize) {
         self.fencing = Some(Box::new(Fencing::new(nodes)));
-        self
     }
 
     /// The same for several resources: these are their places.
@@ -407,6 +407,9 @@ impl Operate for Acquire {
             return cx.round.wait_for(node, Whose::Other, &mut cx.parts.nodes);
         }
         cx.round[node].asked = true;
+        if self.fencing.is_some() {
+            return self.ask_fenced(node, command, cx);
+        }
         let Some((key, claim)) = cx.parts.claims.keyed(self.claim).must() else {
             return true;
         };
@@ -414,20 +417,9 @@ impl Operate for Acquire {
             return true;
         };
         let there = cx.parts.nodes.writing_to(node);
-        if let Some(fencing) = &self.fencing {
-            let sent = fencing.send(cx.now, there, key, (entry, claim.life()), command);
-            if let Err(missing) = sent {
-                return !cx.round.count(
-                    cx.now,
-                    node,
-                    Vote::Abstain,
-                    NodeOutcome::Unusable(missing),
-                );
-            }
-        } else if !there.send_set(cx.now, key, command, entry, claim.life()) {
-            return true;
+        if there.send_set(cx.now, key, command, entry, claim.life()) {
+            claim.set_sent(node);
         }
-        claim.set_sent(node);
         true
     }
 
@@ -674,7 +666,11 @@ pub(in crate::engine) fn set_answered(
         Reply::Ok => {
             parts.nodes[node].grants += 1;
             claim.found_on(node, parts.settings.drift.gone_by(now, claim.life()));
-            Answer::Vote((Vote::Yes, NodeOutcome::Granted))
+            let granted = Answer::Vote((Vote::Yes, NodeOutcome::Granted));
+            if let Some(operation) = claim.attempted_by() {
+                return Ok(Some((operation, granted))); // It neither rests nor is over.
+            }
+            granted
         }
         Reply::Nil => {
             paid = claim.denied(node);

@@ -81,7 +81,7 @@ use crate::written::{Place, Writing};
 use ledger::{Codes, Entry};
 
 pub(crate) use exclusion::Belief;
-pub(crate) use fencing::{Counted, is_of_fencing};
+pub(crate) use fencing::{Counted, is_of_fencing, names_and_arguments as fencing_arguments};
 pub(crate) use inspect::{Inspecting, is_inspection};
 pub(crate) use ledger::{
     Code, Command, Fence, Ledger, Process, Reading, Said, Token, TokenId, Verb, is_confirmation,

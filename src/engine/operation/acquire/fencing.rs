@@ -20,7 +20,6 @@
 
 use alloc::boxed::Box;
 use alloc::vec;
-use core::time::Duration;
 
 use super::Acquire;
 use super::several::several_answered;
@@ -28,12 +27,12 @@ use crate::engine::answer::{Answer, Answered};
 use crate::engine::operation::patience::Patience;
 use crate::engine::operation::{Context, Operate};
 use crate::engine::parts::Parts;
-use crate::entry::Entry;
 use crate::error::{LinkError, NodeOutcome, Unusable};
+use crate::invariant::Must;
 use crate::keys::{ClaimKey, NodeId};
 use crate::limits::FENCING_TOKEN_MAX;
 use crate::node::{
-    Command, Dialect, Forbidden, Node, Reply, Said, Trouble, forbidden_to_fence, wants_the_text,
+    Command, Dialect, Forbidden, Reply, Said, Trouble, forbidden_to_fence, wants_the_text,
 };
 use crate::quorum::{NodeSet, Vote};
 use crate::time::Instant;
@@ -60,18 +59,6 @@ impl Fencing {
     pub(super) fn token(&self) -> u64 {
         self.token
     }
-
-    /// Sends the script that takes `entry` for `life`.
-    pub(super) fn send(
-        &self,
-        now: Instant,
-        node: &mut Node,
-        claim: ClaimKey,
-        (entry, life): (&Entry, Duration),
-        command: &mut Command,
-    ) -> Result<(), Unusable> {
-        node.send_fenced_set(now, claim, command, entry, (life, self.proposal))
-    }
 }
 
 impl Acquire {
@@ -83,6 +70,34 @@ impl Acquire {
             fencing.numbers.fill(0);
             fencing.token = 0;
         }
+    }
+
+    /// Sends `node` the script that takes the lock. Returns `false` if it cannot, and that counts.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn ask_fenced(
+        &self,
+        node: NodeId,
+        command: &mut Command,
+        cx: &mut Context<'_>,
+    ) -> bool {
+        let Some(fencing) = &self.fencing else {
+            return true;
+        };
+        let Some((key, claim)) = cx.parts.claims.keyed(self.claim).must() else {
+            return true;
+        };
+        let Some(entry) = claim.entry.as_ref().must() else {
+            return true;
+        };
+        let there = cx.parts.nodes.writing_to(node);
+        let terms = (claim.life(), fencing.proposal);
+        if let Err(missing) = there.send_fenced_set(cx.now, key, command, entry, terms) {
+            let outcome = NodeOutcome::Unusable(missing);
+            return !cx.round.count(cx.now, node, Vote::Abstain, outcome);
+        }
+        claim.set_sent(node);
+        true
     }
 
     /// `node` has granted the lock, and returned this number.
