@@ -120,10 +120,12 @@
 //! `UPDATE report SET body = ?, token = ? WHERE id = ? AND token <= ?`. No row changed: stop.
 //! ([More recipes](crate::manual::safety#what-the-store-has-to-do).) A store that only writes the number down protects nothing.
 //!
-//! The nodes have to run scripts, and each needs a floor for these numbers, which is missing on a new server and on
-//! one that has restarted: such a node gives no token, and without a majority of others the status is 78. Where you
-//! know that no node has given a larger token than the present time, which is so unless a clock was set back, `--trust`
-//! gives the nodes that are connected a floor, for all clients. Plain locks need none of this.
+//! The nodes have to run scripts, and each needs a floor for these numbers. New servers have none: where a majority
+//! gives no token the status is 78. Where you know that no node has given a larger token than the present time, which is
+//! so unless a clock was set back, `--trust` gives the nodes that are connected a floor, for all clients. A node that has
+//! restarted gives no token either. It gets its floor from the others, by a program or a `run --fenced` that goes on for
+//! longer than `--max-ttl` after it has met it ([why](crate::manual::safety#repair)); calls that are over sooner do not
+//! repair it. If a majority restarts before that, the status is 78 again. Plain locks need none of this.
 //!
 //! # While a lock is waited for
 //!

@@ -42,8 +42,8 @@ pub(crate) struct Acquire {
     ///
     /// Hand it to the store with each write. The store has to keep the largest that it has seen, and to refuse
     /// a write that comes with a smaller one: then nobody does harm who was stopped for longer than his lock
-    /// lasted. The nodes have to run scripts, and need a floor for these numbers: --trust gives it to them, once
-    /// and again after a restart.
+    /// lasted. The nodes have to run scripts, and need a floor for these numbers: --trust gives it to new ones. One
+    /// that restarts gets it from the others, by programs that go on for longer than --max-ttl.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     fenced: Option<bool>,
 

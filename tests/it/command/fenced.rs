@@ -62,7 +62,7 @@ fn parts(line: &str) -> (&str, u64) {
 fn runs_one_after_the_other_get_rising_numbers() {
     for cluster in clusters() {
         assert_refused(&cluster);
-        cluster.assert_empty();
+        cluster.assert_gone("n");
         let first = token_of_run(&cluster, &["--trust"]);
         let second = token_of_run(&cluster, &[]);
         let third = token_of_run(&cluster, &["--trust"]);
@@ -125,6 +125,21 @@ fn numbers_rise_over_restarts() {
         assert!(second < third, "{second} {third}");
         cluster.assert_gone("n");
     }
+}
+
+/// A run that goes on for long enough repairs a server that has restarted, so another may restart.
+#[test]
+fn a_long_run_repairs_a_server_that_has_restarted() {
+    let mut cluster = servers::three();
+    let options = ["--max-ttl", "4s", "--ttl", "4s"];
+    let first = token_of_run(&cluster, &["--trust"]);
+    cluster[1].restart();
+    let mut long = run(&cluster.urls(), &["--fenced"]);
+    long.args(options).args(["n", "--", "sleep", "7"]);
+    assert_eq!(told(long).done(), "");
+    cluster[2].restart();
+    let second = token_of_run(&cluster, &options);
+    assert!(first < second, "{first} {second}");
 }
 
 #[test]
