@@ -15,6 +15,7 @@
 //! none; what is kept here only says when to try.
 
 use alloc::collections::BTreeMap;
+use alloc::collections::btree_map::Entry;
 use core::time::Duration;
 
 use crate::config::LockOptions;
@@ -143,9 +144,8 @@ impl Parts {
     /// `node` has refused a lock with a token for lack of a floor. Returns what a report says of it.
     #[cold]
     pub(super) fn has_no_floor(&mut self, node: NodeId) -> Unusable {
-        let losses = &mut self.fencing.losses;
-        if !losses.contains_key(&node) {
-            losses.insert(node, None);
+        if let Entry::Vacant(losses) = self.fencing.losses.entry(node) {
+            losses.insert(None);
             self.look_at_floors();
         }
         match self.fencing.losses.len() < self.nodes.quorum() {
