@@ -83,6 +83,11 @@ impl Fencing {
         }
     }
 
+    /// The floor of `node` was not repaired: it is not in repair under the nonce that was known.
+    pub(super) fn was_not_repaired(&mut self, node: NodeId) {
+        self.losses.insert(node, None);
+    }
+
     /// Returns the nodes whose floor is in repair.
     pub(super) fn losses(&self) -> impl Iterator<Item = (NodeId, Loss)> {
         let losses = self.losses.iter();

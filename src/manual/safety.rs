@@ -165,7 +165,11 @@
 //! * Every call ends by its deadline, and no outcome says what the nodes did not do.
 //!   *Oracles*: settling, outcome.
 //! * A node keeps all names of a lock on several resources, or none. *Oracle*: set. Callers that name them in
-//!   different orders all get them. *Oracle*: liveness. Both in the world `sets`.
+//!   different orders all get them. *Oracle*: liveness. Both in the worlds `sets` and, with a lock delay and with
+//!   each restart guard, `guarded-sets`.
+//! * A lock that its handle keeps does not end while a majority could have extended it, and is not extended after
+//!   its holder has let it go. *Oracles*: kept, late. In the worlds `keeping`, `outages` and, where that begins when
+//!   the lock is held or was handed over, `kept-later`.
 //! * A silent node is not asked, and its connection is given up in the end. *Oracle*: silence.
 //! * The nodes are not asked more often than the work needs, only one waiter of a handle asks,
 //!   and open operations stay within their limits. *Oracles*: storm, starvation, memory.

@@ -267,7 +267,7 @@ impl Lock {
             keeping,
             self.valid_until(),
             self.ttl(),
-            self.extensions_left,
+            self.extensions_left(), // It may be kept already.
         );
         let kept = Arc::new(kept);
         self.terms = Terms::Kept(Arc::clone(&kept));

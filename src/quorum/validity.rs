@@ -171,6 +171,25 @@ mod tests {
     }
 
     #[test]
+    fn a_key_is_gone_after_its_ttl_and_the_drift_of_that() {
+        let ends = [0, 1, u64::MAX / 2, u64::MAX].map(Instant::from_nanos);
+        let bits = (0..64).flat_map(|bit| [(1 << bit) - 1, 1 << bit, (1 << bit) + 1]);
+        let ttls = bits.map(Duration::from_nanos);
+        for ttl in ttls.chain([Duration::from_nanos(u64::MAX), Duration::MAX]) {
+            for fixed in [Duration::ZERO, Duration::from_millis(2), Duration::MAX] {
+                for factor in [0.0, 1e-9, 0.01, 0.999_999_999] {
+                    let drift = Drift::new(factor, fixed).expect("a factor");
+                    for answered in ends {
+                        let life = ttl.saturating_add(drift.of(ttl));
+                        let gone_by = answered.saturating_add(life);
+                        assert_eq!(drift.gone_by(answered, ttl), gone_by, "{ttl:?} {drift:?}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
     fn a_key_lasts_longer_by_the_delay_on_the_fastest_node() {
         const MS: Duration = Duration::from_millis(1);
         let day = 24 * 3600 * 1000 * MS;

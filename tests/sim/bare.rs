@@ -6,9 +6,7 @@
 //! piece of it is judged by the oracles as if it had been a command of its own: when the answer to it is
 //! complete.
 //!
-//! Two kinds of worlds are such, and no ordinary one: some oracles do not know yet all that happens there. They
-//! object to seeds 717, 829 (a refused `MULTI`), 874 (*storm*) and 1397 (*early release*: a way to release is tried
-//! with the token of a lock that a majority has granted meanwhile) of `bare`.
+//! Kinds of worlds are such, and no ordinary one.
 //!
 //! # What it does not see
 //!
@@ -231,10 +229,9 @@ impl World {
             return true;
         }
         let ledger = &self.oracle.ledger;
+        // A majority may have granted the lock meanwhile: this is sent before its `SET` all the same.
         ledger.find(&token).is_none_or(|id| {
-            let record = ledger.record(id);
-            let unasked = record.releases == 0 && record.granted == crate::written::Place::MAX;
-            unasked && ledger.cell(id, link.node).sets == 0
+            ledger.record(id).releases == 0 && ledger.cell(id, link.node).sets == 0
         })
     }
 
@@ -416,11 +413,19 @@ impl World {
         there.is_queueing = false;
         there.begun = None;
         let queue = std::mem::take(&mut there.queue);
+        let work = self.open_work(conn);
         if queue.is_empty() {
-            there.trial = there.trial.or(refusal(reply));
+            let trial = &mut self.conns[conn].transaction.trial;
+            *trial = trial.or(refusal(reply));
+            if let Some(code) = trial.filter(|_| !work.iter().any(Work::watches)) {
+                // It was no trial: what is only read has none.
+                for work in &work {
+                    let said = (Said::Refused(code), 0);
+                    self.piece_done(server, conn, sent, work, said, (None, None));
+                }
+            }
             return;
         }
-        let work = self.open_work(conn);
         let parts = parts(reply);
         let name = match &parts {
             Some(_) => "ExecDone",
@@ -536,7 +541,8 @@ impl World {
             &[]
         };
         let mut command = Command::about(verb, &work.key, &work.token, ttl);
-        if self.is_by_keeper(&command) {
+        let process = self.conns[conn].process;
+        if self.is_by_keeper(process, &sent.1, &command) {
             command.verb = Verb::Keep;
         }
         self.oracle.counts.sights.note("Transacted");

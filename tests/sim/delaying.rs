@@ -9,7 +9,7 @@ use crate::plan::{Guard, Plan};
 
 /// The delay, in milliseconds. It adds 200 to each ttl: oracles tell extensions apart by the remainder of
 /// their ttl by four.
-const DELAY: u64 = 198;
+pub(crate) const DELAY: u64 = 198;
 
 /// Keys live for longer than locks are valid.
 pub(crate) const DELAYING: Kind = kind("delaying", |entropy| {
@@ -55,7 +55,7 @@ pub(crate) const DELAYING: Kind = kind("delaying", |entropy| {
 
 impl Plan {
     /// In two worlds of three servers forget their locks, and clients know that or the servers say so.
-    fn forgetting(mut self, entropy: &mut Entropy) -> Self {
+    pub(crate) fn forgetting(mut self, entropy: &mut Entropy) -> Self {
         match entropy.below(3) {
             1 => {
                 self.guard = Guard::Observed;

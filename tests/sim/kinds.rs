@@ -13,7 +13,7 @@ use crate::entropy::Entropy;
 use crate::faults::Fault;
 use crate::fencing::FENCED;
 use crate::plan::{Guard, Kinds, Members, Plan};
-use crate::sets::SETS;
+use crate::sets::{GUARDED_SETS, SETS};
 use crate::theme;
 use crate::watching::WATCHING;
 
@@ -21,11 +21,12 @@ use crate::watching::WATCHING;
 const FEW: u32 = 10_000;
 
 /// All that can be chosen by name.
-pub(crate) const KINDS: [Kind; 23] = [
+pub(crate) const KINDS: [Kind; 25] = [
     NARROW,
     ALONE,
     INSPECTING,
     KEEPING,
+    KEPT_LATER,
     OUTAGES,
     STEPPED,
     RAISED,
@@ -42,6 +43,7 @@ pub(crate) const KINDS: [Kind; 23] = [
     DELAYING,
     WATCHING,
     SETS,
+    GUARDED_SETS,
     FENCED,
     BARE,
     BARE_KEEPING,
@@ -87,6 +89,19 @@ pub(crate) const KEEPING: Kind = kind("keeping", |entropy| {
         shortest_work: entropy.pick(&[0, 1]) * plan.longest_ttl * MILLI / 2,
         work: ttls * plan.longest_ttl * MILLI,
         rest: plan.rest.min(50 * MILLI),
+        ..plan
+    }
+});
+
+/// Engines keep locks that are held already, or were handed over. They are extended by their users before and
+/// beside that, and handed over again.
+pub(crate) const KEPT_LATER: Kind = kind("kept-later", |entropy| {
+    let plan = (KEEPING.draw)(entropy);
+    Plan {
+        keeps: entropy.pick(&[0, 300_000]),
+        keeps_held: entropy.pick(&[300_000, 700_000]),
+        hosts: entropy.pick(&[1, plan.hosts]),
+        habits: [2, 1, 2, 3, 3, 1],
         ..plan
     }
 });

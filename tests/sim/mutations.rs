@@ -165,8 +165,8 @@ pub(crate) mod tests {
     use crate::fencing::FENCED;
     use crate::history::History;
     use crate::kinds::{
-        CRAMPED, CROWDED, EXTENDED, FLUSHED, FORGOTTEN, INHERITED, NARROW, OUTAGES, RAISED,
-        STEPPED, STOPPED,
+        CRAMPED, CROWDED, EXTENDED, FLUSHED, FORGOTTEN, INHERITED, KEPT_LATER, NARROW, OUTAGES,
+        RAISED, STEPPED, STOPPED,
     };
     use crate::replay::number;
     use crate::sets::SETS;
@@ -197,10 +197,12 @@ pub(crate) mod tests {
     ];
 
     /// Breakages that stories notice, and a kind of world as well.
-    const BESIDE_STORIES: [(&str, Kind); 6] = [
+    const BESIDE_STORIES: [(&str, Kind); 8] = [
         ("SetTakenHalf", SETS),
         ("SetReleasedInPart", SETS),
         ("SetLeavesARecord", SETS),
+        ("KeptAgainAnew", KEPT_LATER),
+        ("KeptForgetsWhatWasFound", KEPT_LATER),
         ("TokenIsNotWrittenBack", FENCED),
         ("LaterTokenCounts", FENCED),
         ("RaisedWithoutLock", FENCED),

@@ -121,6 +121,9 @@ pub(crate) struct Plan {
     pub(crate) watches: u32,
     /// How often a lock is kept by its engine. Most worlds have none such.
     pub(crate) keeps: u32,
+    /// How often a holder has its lock kept from now on, when it does something: one that it has got, or that
+    /// was handed to it.
+    pub(crate) keeps_held: u32,
     /// How often a lock comes with a fencing token. Most worlds have none such.
     pub(crate) fenced: u32,
     /// How often the holder of a lock asks to be told when it is at risk.
@@ -310,6 +313,7 @@ impl Plan {
             inspects: 0,
             watches: 0,
             keeps: 0,
+            keeps_held: 0,
             fenced: 0,
             alerts: 0,
             extensions: entropy.pick(&[None, None, Some(1), Some(3)]),
@@ -557,6 +561,7 @@ impl Plan {
             inspects: 0,
             watches: 0,
             keeps: 0,
+            keeps_held: 0,
             fenced: 0,
             alerts: 0,
             extensions: None,
@@ -640,6 +645,11 @@ impl Plan {
     /// Returns which resource a user of a client wants. The first ones want one each.
     pub(crate) fn resource_of(&self, user: usize) -> usize {
         user % self.resources
+    }
+
+    /// Returns `true` if engines extend some locks by themselves.
+    pub(crate) fn has_kept_locks(&self) -> bool {
+        self.keeps != 0 || self.keeps_held != 0
     }
 
     /// How many resources have a name of their own.

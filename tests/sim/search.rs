@@ -20,7 +20,8 @@
 //! What has no part in tokens is done at once: handshakes, releases that nothing precedes, and reading what a node
 //! has answered. What nobody could tell from an earlier or later time is done at one time: a key or a counter ends
 //! just before the next command runs on its node, and an attempt is given up when its client begins another. Late
-//! answers, extensions, sets and quarantines are for the worlds of [`fencing`](crate::fencing).
+//! answers, extensions, sets, quarantines and repairs are for the worlds of [`fencing`](crate::fencing): a look at a
+//! floor comes to nothing, and leaves no mark.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -366,9 +367,13 @@ impl State {
         };
         let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
         let mut reply = Vec::new();
-        self.nodes[node]
-            .store
-            .execute(session, self.now, &words, &mut reply);
+        match looks_at_floor(&words) {
+            true => reply.extend_from_slice(b"-ERR a repair takes longer than any history\r\n"),
+            false => {
+                let store = &mut self.nodes[node].store;
+                store.execute(session, self.now, &words, &mut reply);
+            }
+        }
         if let Some(Counted::Taken(_, number)) = Counted::of(&words, &reply) {
             there.seen = there.seen.max(number);
         }
@@ -538,7 +543,12 @@ impl State {
 
 fn is_of_tokens(words: &[Vec<u8>]) -> bool {
     let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
-    fencing_arguments(&words).is_some()
+    fencing_arguments(&words).is_some() && !looks_at_floor(&words)
+}
+
+/// Returns `true` for a script that is about a floor alone.
+fn looks_at_floor(words: &[&[u8]]) -> bool {
+    fencing_arguments(words).is_some_and(|(names, _)| names.is_empty())
 }
 
 /// Returns the token of the lock of a script of fencing tokens.
@@ -645,7 +655,16 @@ mod tests {
     use crate::replay::number;
     use crate::sweep::say;
 
-    /// One attempt of each client, and everything else.
+    /// One attempt of each client, whose keys may end at any time.
+    const TWO: Bounds = Bounds {
+        attempts: [1, 1],
+        counters: [0, 0, 0],
+        breaks: 0,
+        losses: 0,
+        ends: 0,
+    };
+
+    /// The same with everything else, and nodes that have counted differently before.
     const PAIR: Bounds = Bounds {
         attempts: [1, 1],
         counters: [0, 0, 3],
@@ -654,24 +673,21 @@ mod tests {
         ends: 1,
     };
 
-    /// Three attempts, whose keys may end at any time.
     const THREE: Bounds = Bounds {
         attempts: [2, 1],
-        counters: [0, 0, 0],
-        breaks: 0,
-        losses: 0,
-        ends: 0,
+        ..TWO
     };
 
-    /// The same with one loss of data, and nodes that have counted differently before.
+    /// With one loss of data.
     const THREE_WITH_LOSS: Bounds = Bounds {
         counters: [0, 0, 3],
         losses: 1,
         ..THREE
     };
 
-    const ALL: [(&str, Bounds); 3] = [
-        ("two attempts", PAIR),
+    const ALL: [(&str, Bounds); 4] = [
+        ("two attempts", TWO),
+        ("two attempts and all else", PAIR),
         ("three attempts", THREE),
         ("three attempts and a loss", THREE_WITH_LOSS),
     ];

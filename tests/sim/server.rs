@@ -663,7 +663,8 @@ impl World {
         if transacts || self.is_probe(conn, &command) {
             command = command.unheeded();
         }
-        if self.is_by_keeper(&command) {
+        let process = self.conns[conn].process;
+        if self.is_by_keeper(process, &begun, &command) {
             command.verb = Verb::Keep;
         }
         if self.plan.is_bare() && words == [&b"INFO"[..], b"memory"] {
@@ -891,7 +892,8 @@ impl World {
                 || is_inspection(words)
                 || is_of_fencing(words)
                 || is_look(words)
-                || transacts;
+                // Also of a client that was killed: what it wanted is not known any more.
+                || self.plan.is_bare() && bare::is_of_transaction(words);
             self.talk(conn, lock, said, shut);
             if words.first() == Some(&&b"PTTL"[..]) && !transacts {
                 self.looked(conn);

@@ -7,7 +7,7 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Sights([u64; NAMES.len()]);
 
-const NAMES: [&str; 25] = [
+const NAMES: [&str; 26] = [
     // A confirmation succeeded; with an earlier end; for an unknown end.
     "Confirmed",
     "Shortened",
@@ -49,10 +49,12 @@ const NAMES: [&str; 25] = [
     "Full",
     // Several extensions came in one command: only where engines keep locks.
     "ExtendedTogether",
+    // A holder has asked to have its lock kept from then on.
+    "KeptFromNowOn",
 ];
 
 /// The last ones, which are seen only in worlds of one kind or in one build.
-const UNUSUAL: usize = 8;
+const UNUSUAL: usize = 9;
 
 impl Sights {
     pub(crate) fn note(&mut self, name: &str) {

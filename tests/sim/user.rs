@@ -113,11 +113,11 @@ pub(crate) struct Alert {
 /// What is known of a lock that its engine keeps.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Keep {
-    /// The round of the call that brought it.
-    pub(crate) round: RoundId,
     pub(crate) ttl: u64,
     /// No extension lasts longer.
     pub(crate) limit: Instant,
+    /// Since when by true time.
+    pub(crate) since: Time,
     /// The end that its holder was told last.
     pub(crate) end: Instant,
     /// When its client had last looked at its timers before an extension was reported to it, or the grant.
@@ -307,7 +307,7 @@ impl World {
         for resource in self.names_of(client, user) {
             self.believe(client, resource, belief);
         }
-        self.delays(client, self.plan.resource_of(user), &hold.lock);
+        self.delays(client, &self.names_of(client, user), &hold.lock);
     }
 
     // ----- what users are told ------------------------------------------------------------------
@@ -415,7 +415,7 @@ impl World {
         self.starvation(client, self.plan.resource_of(user));
         self.overtakes(client, self.plan.resource_of(user));
         let mut hold = Hold::new(lock, self.now, self.plan.extensions);
-        hold.keep = keep.map(|most| self.begins_keeping(client, &hold.lock, call, most));
+        hold.keep = keep.map(|most| self.begins_keeping(client, &hold.lock, most));
         self.ask_for_alert(client, &mut hold);
         self.hold_belief(client, user, &hold);
         let next = self.work();
@@ -854,10 +854,10 @@ impl World {
     fn ttl(&mut self, client: usize, user: usize) -> Duration {
         let ttl = self.plan.draw_ttl(client, &mut self.entropy);
         // The last bits tell extensions by an engine and by its users apart.
-        let ttl = if self.plan.keeps == 0 {
-            ttl
-        } else {
+        let ttl = if self.plan.has_kept_locks() {
             (ttl & !3) - 2
+        } else {
+            ttl
         };
         let takes = self.clients[client].users[user].takes;
         Duration::from_millis(if takes {
@@ -869,8 +869,18 @@ impl World {
 
     fn use_lock(&mut self, client: usize, user: usize, hold: Hold) {
         self.keeps_its_token(client, &hold.lock);
+        let leaves = self.clients[client].finishing || self.entropy.is_spent();
+        // Not often once more.
+        let rate = match hold.keep {
+            Some(_) => self.plan.keeps_held / 8,
+            None => self.plan.keeps_held,
+        };
+        if !leaves && self.entropy.chance(rate) {
+            self.keep_from_now_on(client, user, hold);
+            return;
+        }
         let mut habit = self.habit(client, &hold);
-        if self.is_limited(&hold) && (habit == 2 || habit == 3) {
+        if self.is_limited(client, &hold) && (habit == 2 || habit == 3) {
             habit = 4; // All extensions are those of its engine.
         }
         match habit {
@@ -894,6 +904,32 @@ impl World {
                 self.set_task(client, user, Task::Holding(hold), next);
             }
         }
+    }
+
+    /// Has a lock kept that is held, perhaps up to a limit; also one that is kept already. A second extension by
+    /// its user may be open.
+    fn keep_from_now_on(&mut self, client: usize, user: usize, mut hold: Hold) {
+        let most = self.entropy.span(20 * self.plan.longest_ttl * MILLI);
+        let ttl = hold.lock.ttl().as_millis() as u64;
+        let most = match (self.entropy.below(3), hold.beside) {
+            // All extensions are those of its engine then.
+            (2, None) => Duration::from_nanos(most),
+            _ => Duration::MAX,
+        };
+        if hold.beside.is_none_or(|beside| beside.ttl != ttl) {
+            let shown = self.shown(client);
+            self.say(Place::Client(client), || {
+                format!("keeps resource {user} from now on, for {most:?}")
+            });
+            let engine = &mut self.clients[client].engine;
+            let begun = engine.keep(shown, &mut hold.lock, most);
+            self.check_keeping_begun(client, &hold, &begun);
+            if begun.is_ok() {
+                self.keeps_from_now_on(client, &mut hold, most);
+            }
+        }
+        let next = self.work();
+        self.set_task(client, user, Task::Holding(hold), next);
     }
 
     /// A user wants to be told when its lock is at risk, perhaps: when a quarter of the ttl is left, mostly.
@@ -994,6 +1030,7 @@ impl World {
 
     /// A lock that is released is no longer confirmed or extended: the engine ends such calls.
     fn let_go(&mut self, client: usize, user: usize, hold: &Hold) {
+        self.keeps_no_more(client, hold);
         if let Some(call) = hold.beside {
             self.extend_ended(client, user, Verb::Beside);
             self.clients[client].users[user].let_go.push(call.round);
@@ -1045,13 +1082,17 @@ impl World {
         verb: Verb,
     ) -> Option<Call> {
         let even = self.ttl(client, user).as_millis() as u64 & !1;
-        // In worlds in which engines keep locks, it is no multiple of four.
-        let even = if self.plan.keeps == 0 {
-            even
-        } else {
+        // In worlds in which engines keep locks, it is a multiple of four.
+        let mut even = if self.plan.has_kept_locks() {
             even & !3
+        } else {
+            even
         };
-        let ttl = Duration::from_millis(even - u64::from(verb == Verb::Beside));
+        let odd = u64::from(verb == Verb::Beside);
+        while self.looks_kept(client, hold, even - odd) {
+            even += 4;
+        }
+        let ttl = Duration::from_millis(even - odd);
         let shown = self.shown(client);
         self.say(Place::Client(client), || {
             format!("extends resource {user} by {ttl:?}")

@@ -183,8 +183,8 @@ pub(in crate::engine) fn look_answered(
 pub(in crate::engine) fn floor_answered(node: NodeId, reply: Reply, parts: &mut Parts) {
     match reply {
         Reply::Integer(1) => parts.fencing.has_floor(node),
-        // It was marked again, or another has repaired it.
-        Reply::Integer(_) => parts.look_at_floors(),
+        // It was marked again, or another has repaired it: which, the next look tells.
+        Reply::Integer(_) => parts.fencing.was_not_repaired(node),
         // It is tried again.
         Reply::Ok
         | Reply::Nil

@@ -99,7 +99,7 @@ impl World {
             && let Some((verb, call)) = meanwhile()
         {
             self.check_votes(client, id, verb, call.since, until, true, before);
-            self.check_validity(client, id, verb, &call, until);
+            self.check_validity(client, id, verb, (&call).into(), until);
             return;
         }
         if yes < quorum || keep < quorum && !kept_before {

@@ -37,12 +37,14 @@ impl Oracle {
 
 impl World {
     /// A client believes from now on that it holds `lock`, until its present end.
-    pub(crate) fn delays(&mut self, client: usize, resource: usize, lock: &Lock) {
+    pub(crate) fn delays(&mut self, client: usize, resources: &[usize], lock: &Lock) {
         let token = token_of(&lock.token());
         let end = self.clock_of(client).when(lock.valid_until());
         let until = (end + self.plan.lock_delay * MILLI).min(NEVER);
-        self.begins(resource, Some(token));
-        self.oracle.delayed[resource] = Some(Delayed { token, until });
+        for resource in resources {
+            self.begins(*resource, Some(token));
+            self.oracle.delayed[*resource] = Some(Delayed { token, until });
+        }
     }
 
     /// Checks that a release is not the work of an engine which has found that the lock is lost.

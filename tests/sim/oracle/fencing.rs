@@ -25,6 +25,9 @@ use crate::written::Place;
 /// How far a proposal may be ahead of the node's clock, in microseconds.
 const AHEAD: u64 = 1_000_000;
 
+/// How the script begins that ends a repair.
+const REPAIR: &[u8] = b"local r,n,x=";
+
 /// What a script of fencing tokens has done.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Counted {
@@ -32,8 +35,8 @@ pub(crate) enum Counted {
     Taken(Token, u64),
     /// The counters of a lock were raised.
     Raised(Token, u64),
-    /// The floor was set.
-    Lifted,
+    /// The floor was set by an operator, or repaired.
+    Lifted { repaired: bool },
 }
 
 /// See the [module](self).
@@ -75,7 +78,11 @@ impl Counted {
         let (names, arguments) = names_and_arguments(words)?;
         let token = token_of(arguments.first()?);
         match arguments {
-            _ if names.is_empty() => Some(Self::Lifted),
+            _ if names.is_empty() => {
+                let script = words.get(1).copied().unwrap_or_default();
+                let repaired = script.starts_with(REPAIR);
+                (reply == b":1\r\n").then_some(Self::Lifted { repaired })
+            }
             [_, b"", _, number, ..] => {
                 let done = matches!(reply, b":1\r\n") || reply.starts_with(b"*2\r\n:1\r\n");
                 Some(Self::Raised(token, millis(number).filter(|_| done)?))
@@ -227,8 +234,9 @@ impl World {
                 }
                 fencing.count(server, number);
             }
-            Counted::Lifted => {
+            Counted::Lifted { repaired } => {
                 self.oracle.counts.floors += 1;
+                self.oracle.counts.repaired += u64::from(repaired);
                 let there = &self.servers[server];
                 let floor = there.store.get(deed.shown, FLOOR_KEY).unwrap_or_default();
                 let number = floor.rsplit(|byte| *byte == b':').next().and_then(millis);

@@ -22,27 +22,31 @@
 //! # How extensions are told apart
 //!
 //! By the last two bits of their ttl, where engines keep locks: 2 is one by the engine, 0 one by a user, and 3
-//! the second one by a user. Near the limit of a lock its engine asks for any ttl: such a lock is neither
-//! extended by its user nor handed over.
+//! the second one by a user. But an engine that keeps a lock from when it is held, or was handed over, asks for the
+//! longest ttl that the lock was given: from then on its user asks for any other. Near the limit of a lock its
+//! engine asks for any ttl: such a lock is neither extended by its user nor handed over.
 //!
 //! # What it does not see
 //!
 //! Ends of locks that were confirmed: a confirmation may find an earlier end, when it is too late to extend
-//! it. Worlds in which a round trip may take longer than a 32nd of the validity.
+//! it. Ends of locks that are kept for less than a quarter of their validity. Of a lock that was handed over, nodes
+//! whose answer its first holder had not read. Worlds in which a round trip may take longer than a 32nd of the validity.
 
 use std::time::Duration;
 
 use shearline::{ExtendError, Instant, Lock, LockId};
 
-use super::votes::{Servers, drift, longest_validity};
+use super::ledger::{Keeper, Process};
+use super::votes::{Asked, Servers, drift, longest_validity};
 use super::{Command, Deed, Said, TICK, TokenId, Verb, millis, token_of};
 use crate::clock::{MILLI, NEVER, Time};
 use crate::faults::Fault;
 use crate::mutations::is_narrow;
+use crate::plan::Guard;
 use crate::server::Mood;
-use crate::user::{Call, Hold, Keep};
+use crate::user::{Hold, Keep};
 use crate::world::World;
-use crate::written::Place;
+use crate::written::{Place, Writing};
 
 /// No vote takes less.
 const SOON: Duration = Duration::from_millis(5);
@@ -52,47 +56,168 @@ const LEAST_DRIFT: Duration = Duration::from_millis(2);
 
 impl World {
     /// A client has got a lock that its engine keeps for as long as `most`.
-    pub(crate) fn begins_keeping(
-        &mut self,
-        client: usize,
-        lock: &Lock,
-        call: &Call,
-        most: Duration,
-    ) -> Keep {
+    pub(crate) fn begins_keeping(&mut self, client: usize, lock: &Lock, most: Duration) -> Keep {
         let ttl = lock.ttl().as_millis() as u64;
         let sent = lock.valid_until().saturating_sub(longest_validity(ttl));
-        if let Some(id) = self.oracle.ledger.find(&token_of(&lock.token())) {
-            let place = self.clients[client].turn_place;
-            let record = self.oracle.ledger.record_mut(id);
-            record.limited = most < Duration::MAX;
-            let spell = &mut self.oracle.calls[client][record.resource].keep.spell;
-            (spell.to, spell.before) = (spell.to.min(self.inputs), place);
-        }
+        let limit = sent.saturating_add(most);
+        self.is_kept_since(client, lock, 0, limit);
         Keep {
-            round: call.round,
             ttl,
-            limit: sent.saturating_add(most),
+            limit,
+            since: self.now,
             end: lock.valid_until(),
             begun: self.clients[client].ticked,
         }
     }
 
-    /// Returns `true` if a lock is kept up to a limit.
-    pub(crate) fn is_limited(&self, hold: &Hold) -> bool {
-        hold.keep.is_some_and(|keep| keep.limit < Instant::MAX)
+    /// The engine of a client keeps `lock` from now on, which it held before, for as long as `most`.
+    pub(crate) fn keeps_from_now_on(&mut self, client: usize, hold: &mut Hold, most: Duration) {
+        let (place, shown) = (self.inputs, self.clients[client].shown);
+        let limit = shown.saturating_add(most);
+        let before = hold.keep;
+        if before.is_none() {
+            self.is_kept_since(client, &hold.lock, place, limit);
+        } else {
+            self.note_keeper(client, &hold.lock, place, limit);
+        }
+        let begun = before.map_or(self.clients[client].ticked, |keep| keep.begun);
+        hold.keep = Some(Keep {
+            ttl: hold.lock.ttl().as_millis() as u64,
+            limit,
+            since: self.now,
+            end: hold.lock.valid_until(),
+            begun,
+        });
+        if let Some(asked) = &mut hold.confirming {
+            asked.overtaken = true;
+        }
     }
 
-    /// Returns `true` if a command is an extension by an engine that keeps the lock.
-    pub(crate) fn is_by_keeper(&self, command: &Command<'_>) -> bool {
-        if self.plan.keeps == 0 || !matches!(command.verb, Verb::Extend | Verb::Beside) {
+    /// An engine was asked to keep a lock that is held, and has answered.
+    pub(crate) fn check_keeping_begun(
+        &mut self,
+        client: usize,
+        hold: &Hold,
+        begun: &Result<(), ExtendError>,
+    ) {
+        let valid = hold.lock.is_valid_at(self.clients[client].shown) && !hold.told;
+        let ttl = hold.lock.ttl().as_millis() as u64;
+        let is_guarded = matches!(self.plan.guard, Guard::Observed | Guard::Strict);
+        let too_long = is_guarded && self.plan.max_ttl_of(client) < ttl;
+        let fits = match begun {
+            Ok(()) => valid && !too_long && hold.extensions != Some(0),
+            Err(ExtendError::Expired) => !valid,
+            Err(ExtendError::Limit) => hold.extensions == Some(0),
+            Err(ExtendError::Invalid(_)) => too_long,
+            Err(_) => false,
+        };
+        self.oracle.counts.sights.note("KeptFromNowOn");
+        if !fits {
+            let text =
+                format!("client {client} was told {begun:?} of {hold:?}, which is to be kept");
+            self.object("outcome", text);
+        }
+    }
+
+    /// Extensions by the engine of a client are those of `lock` that leave from `since` on.
+    fn is_kept_since(&mut self, client: usize, lock: &Lock, since: Place, limit: Instant) {
+        self.note_keeper(client, lock, since, limit);
+        if let Some(id) = self.oracle.ledger.find(&token_of(&lock.token())) {
+            let place = self.clients[client].turn_place;
+            let resource = self.oracle.ledger.record(id).resource;
+            let spell = &mut self.oracle.calls[client][resource].keep.spell;
+            (spell.to, spell.before) = (spell.to.min(self.inputs), place);
+        }
+    }
+
+    fn note_keeper(&mut self, client: usize, lock: &Lock, since: Place, limit: Instant) {
+        if let Some(id) = self.oracle.ledger.find(&token_of(&lock.token())) {
+            let keeper = Keeper {
+                by: self.clients[client].process,
+                since,
+                life: lock.ttl().as_millis() as u64 + self.plan.added(),
+                limit,
+                over: Place::MAX,
+            };
+            self.oracle.ledger.record_mut(id).keepers.push(keeper);
+        }
+    }
+
+    /// A holder lets a lock go, or was told of its end: its engine keeps it no more.
+    pub(crate) fn keeps_no_more(&mut self, client: usize, hold: &Hold) {
+        if let Some(id) = self.oracle.ledger.find(&token_of(&hold.lock.token())) {
+            self.keeper_is_over(client, id);
+        }
+    }
+
+    fn keeper_is_over(&mut self, client: usize, id: TokenId) {
+        let (process, place) = (self.clients[client].process, self.inputs);
+        let keepers = &mut self.oracle.ledger.record_mut(id).keepers;
+        for keeper in keepers.iter_mut().filter(|keeper| keeper.by == process) {
+            keeper.over = keeper.over.min(place);
+        }
+    }
+
+    /// Returns the latest of the limits that have held since `asked`: an extension that is under way when another is
+    /// set has the one before.
+    fn limit_since(&self, client: usize, id: TokenId, asked: Place) -> Instant {
+        let mut latest = Instant::ZERO;
+        let process = self.clients[client].process;
+        for keeper in self.oracle.ledger.record(id).keepers_in(process) {
+            latest = latest.max(keeper.limit);
+            if keeper.since < asked {
+                break; // All others were replaced before.
+            }
+        }
+        latest
+    }
+
+    /// Returns `true` if a lock is kept up to a limit, or was.
+    pub(crate) fn is_limited(&self, client: usize, hold: &Hold) -> bool {
+        self.kept_lives(client, hold).any(|(_, limited)| limited)
+    }
+
+    /// Returns `true` if an extension of `ttl` would look like one by the engine that keeps the lock.
+    pub(crate) fn looks_kept(&self, client: usize, hold: &Hold, ttl: u64) -> bool {
+        let life = ttl + self.plan.added();
+        self.kept_lives(client, hold)
+            .any(|(other, _)| other == life)
+    }
+
+    /// Returns what the engine of a client asks for when it extends a lock, and has asked for, and whether it
+    /// has a limit.
+    fn kept_lives(&self, client: usize, hold: &Hold) -> impl Iterator<Item = (u64, bool)> {
+        let id = self.oracle.ledger.find(&token_of(&hold.lock.token()));
+        let record = id.map(|id| self.oracle.ledger.record(id));
+        let process = self.clients[client].process;
+        let keepers = record
+            .into_iter()
+            .flat_map(move |record| record.keepers_in(process));
+        keepers.map(|keeper| (keeper.life, keeper.limit < Instant::MAX))
+    }
+
+    /// Returns `true` if a command that left a process is an extension by its engine, which keeps the lock.
+    pub(crate) fn is_by_keeper(
+        &self,
+        process: Process,
+        begun: &Writing,
+        command: &Command<'_>,
+    ) -> bool {
+        if !self.plan.has_kept_locks() || !matches!(command.verb, Verb::Extend | Verb::Beside) {
             return false;
         }
         let id = command
             .token
             .and_then(|token| self.oracle.ledger.find(&token));
-        let limited = id.is_some_and(|id| self.oracle.ledger.record(id).limited);
         let ttl = command.ttl.and_then(millis).unwrap_or(0);
-        limited || ttl % 4 == 2
+        let keeps = |keeper: &Keeper| {
+            keeper.since <= begun.place && (keeper.limit < Instant::MAX || keeper.life == ttl)
+        };
+        let known = id.is_some_and(|id| {
+            let mut keepers = self.oracle.ledger.record(id).keepers_in(process);
+            keepers.any(keeps)
+        });
+        known || ttl % 4 == 2
     }
 
     /// A server has executed an extension by an engine that keeps the lock: perhaps the first of a new
@@ -123,19 +248,19 @@ impl World {
         }
         let is_new = calls.spell.to < Place::MAX;
         if !is_new && in_turn && calls.spell.from <= turn && turn < deed.begun.place {
-            calls
-                .next
-                .get_or_insert((deed.begun.place, deed.sent, shown));
+            calls.next.get_or_insert((deed.begun, deed.sent, shown));
         }
         if is_new {
             calls.spell.from = deed.begun.place;
             calls.spell.to = Place::MAX;
+            calls.asked = deed.begun.asked;
             (calls.since, calls.begun) = (deed.sent, shown);
             calls.within = keep.end;
             let life = deed.command.ttl.and_then(millis).unwrap_or(0);
             calls.ttl = life.saturating_sub(self.plan.added());
         }
         calls.spell.from = calls.spell.from.min(deed.begun.place);
+        calls.asked = calls.asked.min(deed.begun.asked);
         calls.since = calls.since.min(deed.sent);
         calls.begun = calls.begun.min(shown);
         self.oracle.ledger.record_mut(id).keeps += u32::from(is_new);
@@ -187,9 +312,10 @@ impl World {
         let resource = self.plan.resource_of(user);
         let calls = &mut self.oracle.calls[client][resource].keep;
         (calls.spell.to, calls.spell.before) = (calls.spell.to.min(place), turn);
-        let next = calls.next.take().filter(|(place, ..)| turn < *place);
-        if let Some((from, since, begun)) = next {
-            (calls.spell.from, calls.spell.to) = (from, Place::MAX);
+        let next = calls.next.take().filter(|(begun, ..)| turn < begun.place);
+        if let Some((Writing { place, asked, .. }, since, begun)) = next {
+            (calls.spell.from, calls.spell.to) = (place, Place::MAX);
+            calls.asked = asked;
             (calls.since, calls.begun) = (since, begun);
         }
         let begun = self.clients[client].ticked;
@@ -231,7 +357,8 @@ impl World {
         }
         let longer = keep.end < until;
         self.check_votes(client, id, Verb::Keep, calls.since, until, longer, keep.end);
-        let what = if keep.limit < until.saturating_add(LEAST_DRIFT) {
+        let limit = self.limit_since(client, id, calls.asked);
+        let what = if limit < until.saturating_add(LEAST_DRIFT) {
             Some("an extension lasts longer than the limit")
         } else if until < keep.end && !hold.asked {
             Some("an extension by its engine has shortened a lock")
@@ -243,16 +370,15 @@ impl World {
         if let Some(what) = what {
             self.object("validity", format!("client {client}: {what}, {until:?}"));
         }
-        if longer {
-            let call = Call {
-                ends: Instant::MAX,
-                number: 0,
-                round: keep.round,
+        // A confirmation whose outcome is not told yet may have found an earlier end.
+        let asks = hold.confirming.is_some() || hold.unasked.is_some();
+        if longer && !asks {
+            let asked = Asked {
                 since: calls.since,
                 begun: keep.begun,
                 ttl: calls.ttl,
             };
-            self.check_validity(client, id, Verb::Keep, &call, until);
+            self.check_validity(client, id, Verb::Keep, asked, until);
         }
     }
 
@@ -283,6 +409,7 @@ impl World {
         for (node, cell) in self.oracle.ledger.cells(id).iter().enumerate() {
             let entry = cell.asked(Verb::Keep);
             let counts = self.is_vote(client, node, entry, calls.since)
+                && self.stands_on(id, node)
                 && self.clients[client].paths[node].lost_at < calls.since
                 && entry.read_shown < within
                 && !self.may_not_count(node);
@@ -362,7 +489,6 @@ impl World {
         let Some(hold) = self.clients[client].users[user].task.hold() else {
             return;
         };
-        let place = self.inputs;
         let Some(id) = self.oracle.ledger.find(&token_of(&hold.lock.token())) else {
             return;
         };
@@ -370,8 +496,7 @@ impl World {
             return;
         };
         let ended = self.could_be_extended(client, hold, keep, id);
-        let record = self.oracle.ledger.record_mut(id);
-        record.over = record.over.min(place);
+        self.keeper_is_over(client, id);
         let Some(well) = ended else {
             return;
         };
@@ -404,7 +529,8 @@ impl World {
         let has_run = there.stopped_until < from
             && host.asleep_until < from
             && clock.since() < from
-            && there.turn_began <= self.now;
+            && there.turn_began <= self.now
+            && keep.since < from;
         let misses =
             self.misses_it(client, id, Verb::Keep) || self.other_misses_it(client, id, Verb::Keep);
         let judged = is_near && is_quick && has_run && !misses && !is_narrow();
@@ -442,8 +568,18 @@ impl World {
         let has_it = self.has_all(self.plan.server_of(node), id)
             && cell.set.said == Said::Ok
             && cell.set.executed < from
+            && self.stands_on(id, node)
             && cell.lacking.is_none();
         runs && is_connected && is_open && has_it && !self.may_not_count(node)
+    }
+
+    /// Returns `true` if the yes of a node counts. Of a lock that was handed over it does only if the node was
+    /// known to have it.
+    fn stands_on(&self, id: TokenId, node: usize) -> bool {
+        let record = self.oracle.ledger.record(id);
+        let cell = self.oracle.ledger.cell(id, node);
+        let known = cell.set.said == Said::Ok && cell.set.read_place <= record.ended;
+        record.heirs.is_empty() || known && record.doubted & 1 << node == 0
     }
 
     // ----- faults ---------------------------------------------------------------------------

@@ -6,8 +6,8 @@
 //! * No extension begins to leave outside of its call, which ends with its verdict, its
 //!   cancellation, the release of the lock or its hand-over; nor after a majority of yes was read.
 //! * No confirmation begins to leave outside of its call.
-//! * No extension by an engine that keeps a lock begins to leave after its holder has released it, dropped
-//!   it or handed it over, or was told of its end.
+//! * No extension by an engine that keeps a lock begins to leave after its holder (the first, or one that
+//!   it was handed to) has released it, dropped it or handed it over, or was told of its end.
 //!
 //! # What it does not see
 //!
@@ -27,7 +27,7 @@ use crate::clock::{MILLI, NEVER, Time};
 use crate::plan::Guard;
 use crate::user::{Call, Hold};
 use crate::world::World;
-use crate::written::Place;
+use crate::written::{Place, Writing};
 
 /// No vote takes less.
 const SOON: Duration = Duration::from_millis(5);
@@ -63,9 +63,11 @@ pub(super) struct Extending {
     pub(super) begun: Instant,
     pub(super) within: Instant,
     pub(super) ttl: u64,
-    /// By an engine that keeps the lock: what may be the first of the next round, in a turn in which this one
-    /// was not reported yet. Its place, when it was sent, and the same by the client's clock.
-    pub(super) next: Option<(Place, Time, Instant)>,
+    /// By an engine that keeps the lock: no byte of it was asked for before.
+    pub(super) asked: Place,
+    /// By the same: what may be the first of the next round, in a turn in which this one was not reported yet.
+    /// How it left, when it was sent, and the same by the client's clock.
+    pub(super) next: Option<(Writing, Time, Instant)>,
 }
 
 impl Calls {
@@ -308,7 +310,10 @@ impl World {
         let calls = self.oracle.calls[deed.peer][record.resource].of(deed.command.verb);
         let place = deed.begun.place;
         if deed.command.verb == Verb::Keep {
-            if record.owner == deed.process && record.ended.min(record.over) < first_place(deed) {
+            let first = first_place(deed);
+            let mut keepers = record.keepers_in(deed.process);
+            let newest = keepers.find(|keeper| keeper.since <= first);
+            if newest.is_some_and(|keeper| keeper.over < first) {
                 return Some("an extension of a kept lock that is over");
             }
         } else if calls.spell.is_left_by(deed) {

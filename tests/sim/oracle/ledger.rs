@@ -72,9 +72,21 @@ pub(crate) struct Record {
     /// Its engine keeps it: how often it has begun an extension, and how often one has succeeded.
     pub(crate) keeps: u32,
     pub(crate) kept: u32,
-    /// It is kept up to a limit: all its extensions are those of its engine.
-    pub(crate) limited: bool,
-    /// When its end was reported to its first holder.
+    /// By whom, in their order: one for each time that it was begun.
+    pub(crate) keepers: Vec<Keeper>,
+}
+
+/// A process whose engine keeps a lock.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Keeper {
+    pub(crate) by: Process,
+    /// No extension by this engine left before.
+    pub(crate) since: Place,
+    /// For how many milliseconds each of them asks.
+    pub(crate) life: u64,
+    /// Up to a limit, if it is not [`Instant::MAX`]: then all extensions are those of this engine.
+    pub(crate) limit: Instant,
+    /// When its holder let it go, or its end was reported.
     pub(crate) over: Place,
 }
 
@@ -255,6 +267,12 @@ impl Codes {
 impl Record {
     pub(crate) fn token(&self) -> &Token {
         &self.token
+    }
+
+    /// Returns those who keep it in this process, the newest first.
+    pub(crate) fn keepers_in(&self, process: Process) -> impl Iterator<Item = &Keeper> {
+        let keepers = self.keepers.iter().rev();
+        keepers.filter(move |keeper| keeper.by == process)
     }
 
     /// Returns `true` if a `SET` whose first byte left at `place` is a copy of a lock that is held.
@@ -648,8 +666,7 @@ impl Ledger {
             releases: 0,
             keeps: 0,
             kept: 0,
-            limited: false,
-            over: Place::MAX,
+            keepers: Vec::new(),
         });
         self.cells.push(vec![Cell::EMPTY; self.nodes].into());
         self.places[place] = self.records.len() as TokenId;

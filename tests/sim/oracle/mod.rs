@@ -220,10 +220,12 @@ pub(crate) struct Counts {
     pub(crate) kept_ends: u64,
     /// How often a user was told that its lock is at risk.
     pub(crate) at_risk: u64,
-    /// Locks with a fencing token, counters that were raised for one, and floors that operators gave.
+    /// Locks with a fencing token, counters that were raised for one, and floors that were set; those of them that
+    /// were repaired.
     pub(crate) fenced: u64,
     pub(crate) raised: u64,
     pub(crate) floors: u64,
+    pub(crate) repaired: u64,
     pub(crate) kills: u64,
     /// Locks of strangers.
     pub(crate) strange: u64,
@@ -315,6 +317,7 @@ impl Counts {
         self.fenced += other.fenced;
         self.raised += other.raised;
         self.floors += other.floors;
+        self.repaired += other.repaired;
         self.kills += other.kills;
         self.strange += other.strange;
         self.commands += other.commands;

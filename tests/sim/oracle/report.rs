@@ -235,7 +235,7 @@ impl World {
         let (Some(id), Some(entry), Verb::Set) = (question.token, read, question.verb) else {
             return false;
         };
-        let begun = self.begun_after(question.client, id, question.call);
+        let begun = self.begun_after(question.client, id, question.call.into());
         entry.read_shown.saturating_since(begun) < latency
     }
 
@@ -384,7 +384,7 @@ impl World {
             Unusable::Permission { .. } | Unusable::KeyPermission => {
                 self.oracle.refused[client][node].contain_no_permission()
             }
-            Unusable::NoFloor => self.plan.fenced != 0,
+            Unusable::NoFloor | Unusable::InRepair => self.plan.fenced != 0,
             Unusable::NoPermission | Unusable::NoDatabase | Unusable::Protected | _ => false,
         }
     }

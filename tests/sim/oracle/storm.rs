@@ -251,7 +251,8 @@ impl World {
         let stopped = u32::from(self.clients[deed.peer].in_turn);
         let ledger = &mut self.oracle.ledger;
         let record = ledger.record(id);
-        let ends = 1 + stopped + record.kept + record.extends + record.confirms;
+        let begun = record.keepers.len() as u32;
+        let ends = begun.max(1) + stopped + record.kept + record.extends + record.confirms;
         let cell = ledger.cell_mut(id, deed.node);
         cell.keeps += 1;
         (2 * TRIES_MAX * ends < cell.keeps).then_some("more tries to keep a lock than there may be")

@@ -4,7 +4,7 @@
 //! extension of exactly this token. It was sent after the call began, its answer was read before
 //! the lock was reported, and over a connection that was not lost in between; for an extension,
 //! also before the old validity was over. On each of them the key lasts until the true time at
-//! which the client's clock shows the end of the validity.
+//! which the client's clock shows the end of the validity, and for the lock delay after that.
 //!
 //! No engine reports a lock whose validity is over at the time of the poll, and no user gets one
 //! that is over by then.
@@ -26,7 +26,7 @@ use shearline::{Instant, Lock};
 use super::ledger::Entry;
 use super::{Said, TokenId, Verb, token_of};
 use crate::client::Path;
-use crate::clock::{MILLI, Time};
+use crate::clock::{MILLI, NEVER, Time};
 use crate::plan::Guard;
 use crate::user::Call;
 use crate::world::World;
@@ -40,6 +40,23 @@ pub(super) fn drift(ttl: u64) -> Duration {
 /// How long a lock of `ttl` may be trusted at most.
 pub(super) fn longest_validity(ttl: u64) -> Duration {
     Duration::from_millis(ttl).saturating_sub(drift(ttl))
+}
+
+/// When a request was made, also by the client's clock, and for which ttl.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asked {
+    pub(super) since: Time,
+    pub(super) begun: Instant,
+    pub(super) ttl: u64,
+}
+
+impl From<&Call> for Asked {
+    fn from(call: &Call) -> Self {
+        let Call {
+            since, begun, ttl, ..
+        } = *call;
+        Self { since, begun, ttl }
+    }
 }
 
 /// The servers of these votes. A restarted server is another.
@@ -74,7 +91,7 @@ impl World {
         let record = self.oracle.ledger.record_mut(id);
         (record.granted, record.ttl) = (self.inputs, call.ttl);
         self.check_votes(client, id, Verb::Set, call.since, until, true, Instant::MAX);
-        self.check_validity(client, id, Verb::Set, call, until);
+        self.check_validity(client, id, Verb::Set, call.into(), until);
     }
 
     /// No engine reports a lock that is over at the very time that it was given.
@@ -120,7 +137,7 @@ impl World {
         let longer = before < until;
         self.check_votes(client, id, verb, call.since, until, longer, before);
         if longer {
-            self.check_validity(client, id, verb, call, until);
+            self.check_validity(client, id, verb, call.into(), until);
         } else if until < before {
             self.object("validity", "an extension has shortened a lock");
         } else if before < call.begun.saturating_add(longest_validity(call.ttl)) {
@@ -143,6 +160,7 @@ impl World {
     ) {
         let resource = self.oracle.ledger.record(id).resource;
         let end = self.clock_of(client).when(until);
+        let gone = (end + self.plan.lock_delay * MILLI).min(NEVER);
         // If it is reported after its end, it promises nothing.
         let excused = self.oracle.is_excused(self.now, resource) || end <= self.now;
         let record = self.oracle.ledger.record(id);
@@ -166,7 +184,7 @@ impl World {
         for (node, (cell, entry, said, named)) in said.iter().enumerate() {
             let server = self.plan.server_of(node);
             let said = *said && *named == most;
-            let lasts = self.servers[server].clock.show(end) <= cell.until;
+            let lasts = self.servers[server].clock.show(gone) <= cell.until;
             let stands = !cell.gone && (lasts || excused);
             if said {
                 yes.add(server, entry.life);
@@ -212,7 +230,7 @@ impl World {
         client: usize,
         id: TokenId,
         verb: Verb,
-        call: &Call,
+        call: Asked,
         until: Instant,
     ) {
         let began = until.saturating_sub(longest_validity(call.ttl));
@@ -234,7 +252,7 @@ impl World {
 
     /// By the client's clock, after what an attempt has begun: the call, and the first bytes of all
     /// earlier attempts, where each was written at once.
-    pub(super) fn begun_after(&self, client: usize, id: TokenId, call: &Call) -> Instant {
+    pub(super) fn begun_after(&self, client: usize, id: TokenId, call: Asked) -> Instant {
         let there = &self.clients[client];
         let clock = self.clock_of(client);
         if there.paths.iter().any(Path::was_full) {

@@ -87,6 +87,25 @@ fn a_lock_that_was_taken_without_it_is_kept_from_now_on_and_up_to_its_limit() {
     ));
 }
 
+#[test]
+fn a_lock_that_is_kept_again_has_no_more_extensions_than_before() {
+    let (mut world, mut lock) = World::keeping(3, kept().extensions(2));
+    for left in [1, 0] {
+        world
+            .begins_to_keep(&mut lock, Duration::MAX)
+            .expect("one is left");
+        world.sleep_until_sent(0);
+        world.take_all();
+        world.all_say(0..3, ":1|");
+        world.was_kept(&lock);
+        assert_eq!(lock.extensions_left(), left);
+    }
+    let refused = world.begins_to_keep(&mut lock, Duration::MAX);
+    assert!(matches!(refused, Err(ExtendError::Limit)), "{refused:?}");
+    world.sleep(VALIDITY - MS);
+    assert_eq!(world.take_all().concat(), NOTHING);
+}
+
 /// It comes from another clock: how long it lives is not known before it was confirmed.
 #[test]
 fn a_lock_without_a_known_end_is_kept_when_it_was_confirmed() {
