@@ -372,9 +372,10 @@ pub enum Wake {
     Expiry,
     /// A lock that is kept is to be extended, or is at risk, or is to be looked at.
     Extension,
-    /// A release that is owed is tried again, or its key is gone by now; or a floor of fencing tokens is to be
-    /// repaired.
+    /// A release that is owed is tried again, or its key is gone by now.
     Debt,
+    /// A node that has no floor for its fencing tokens may be repaired.
+    Repair,
 }
 
 /// The state of one node, for an operator.

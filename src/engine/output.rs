@@ -31,7 +31,8 @@ impl Engine {
         match alarm {
             Alarm::Connection(_) | Alarm::Lines => Wake::Connection,
             Alarm::Silence(_) => Wake::Silence,
-            Alarm::Debts(_) | Alarm::Floors => Wake::Debt,
+            Alarm::Debts(_) => Wake::Debt,
+            Alarm::Floors => Wake::Repair,
             Alarm::Operation(key) => self.operations.wake(key),
             Alarm::Waiter(key) => self
                 .parts

@@ -1,7 +1,7 @@
 //! Memory: what an engine has open is within its limits and in proportion to its calls.
 //!
 //! * As many rounds as calls are open: none is forgotten, none outlives its caller. One more for each lock
-//!   that the engine keeps.
+//!   that the engine keeps, and one where nodes may have to be repaired for fencing tokens.
 //! * As many claims as locks are held and attempts are open; any other has a release in flight or
 //!   owed somewhere.
 //! * No more releases are owed to a node than there are claims, and no more bytes wait than the
@@ -85,6 +85,7 @@ impl World {
             open.add(&user.task);
             open.calls += user.let_go.len();
         }
+        open.kept += usize::from(self.plan.fenced != 0); // It may look at floors.
         let nodes = self.plan.nodes;
         let operators = (0..nodes).map(|node| self.asked_by_operators(client, node));
         let what = too_much(&load, &open, nodes).or(beyond_limits(&load, nodes, operators.sum()));
