@@ -648,12 +648,10 @@ fn way_to(states: &[(u32, u8)], mut at: usize) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Instant;
-
     use super::*;
     use crate::mutations::Chosen;
     use crate::replay::number;
-    use crate::sweep::say;
+    use crate::sweep::{real_time, say};
 
     /// One attempt of each client, whose keys may end at any time.
     const TWO: Bounds = Bounds {
@@ -696,7 +694,7 @@ mod tests {
     const STATES: u64 = 3_000;
 
     fn look(name: &str, bounds: Bounds, most: u64) -> Found {
-        let begun = Instant::now();
+        let begun = real_time();
         let found = search(bounds, most as usize);
         say(&format!(
             "{name}: {} states, {} steps, {} moves at most, {:.1} s, {}",

@@ -77,7 +77,7 @@ pub(crate) fn sweep(kind: Kind, seeds: Range<u64>, until: Until) -> Sweep {
     clippy::disallowed_methods,
     reason = "how long a sweep takes is no part of any world"
 )]
-fn real_time() -> Instant {
+pub(crate) fn real_time() -> Instant {
     Instant::now()
 }
 

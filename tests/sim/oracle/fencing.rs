@@ -97,11 +97,14 @@ impl Counted {
     }
 }
 
+/// Words of a command.
+type Words<'a, 'w> = &'w [&'a [u8]];
+
 /// Returns the names of the locks and the arguments of a script of fencing tokens. That which sets a floor has
 /// no names.
 pub(crate) fn names_and_arguments<'a, 'w>(
-    words: &'w [&'a [u8]],
-) -> Option<(&'w [&'a [u8]], &'w [&'a [u8]])> {
+    words: Words<'a, 'w>,
+) -> Option<(Words<'a, 'w>, Words<'a, 'w>)> {
     let [b"EVAL" | b"EVALSHA", _, count, rest @ ..] = words else {
         return None;
     };
