@@ -196,10 +196,22 @@ fn what_arrives_while_a_record_is_read_is_not_forgotten() {
     more.send(()).unwrap();
     assert_ne!(world.wait(PATIENCE), 0);
     world.take();
-    world.service();
     let mut rest = vec![7; 6];
     rest.extend(b"+OK\r\n");
-    assert_eq!(world.take(), [received(&rest)]);
+    let mut read = Vec::new();
+    while read.len() < rest.len() {
+        world.service();
+        for said in world.take() {
+            let Said::Received(bytes) = said else {
+                panic!("{said:?}")
+            };
+            read.extend_from_slice(&bytes);
+        }
+        // The event may have been that of the six bytes: another follows then.
+        let is_whole = read.len() == rest.len() || world.link.has_more();
+        assert!(is_whole || world.wait(PATIENCE) != 0, "forgotten: {read:?}");
+    }
+    assert_eq!(read, rest);
     pair.close();
     serving.join().unwrap();
 }
