@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 
 use shearline::{FLOOR_KEY, Lock};
 
-use super::ledger::{Process, Said, Token, TokenId, Verb, millis};
+use super::ledger::{Process, Token, TokenId, Verb, millis};
 use super::{Deed, Oracle, name_of, token_of};
 use crate::fencing::micros;
 use crate::plan::Plan;
@@ -286,6 +286,7 @@ pub(super) fn verb_of(arguments: &[&[u8]]) -> Option<Verb> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::oracle::ledger::Said;
 
     fn fencing() -> Fencing {
         let plan = Plan {

@@ -47,10 +47,7 @@ impl Local {
         let mut local = Self::build(builder, name)?;
         local.options = local.options.fenced();
         // New nodes give no token, until the handle knows that one was asked for.
-        if let Ok(lock) = local
-            .handle
-            .lock_with(name, &local.options.clone().tries(1))
-        {
+        if let Ok(lock) = local.handle.lock_with(name, &local.options.tries(1)) {
             local.handle.unlock(lock)?;
         } else {
             local.handle.trust_nodes();
