@@ -598,6 +598,7 @@ mod tests {
                 "DelIfEq",
                 "DelEx",
                 "SetIfEq",
+                "CopiedLate",
             ] {
                 let (_, times) = sights
                     .all()

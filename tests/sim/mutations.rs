@@ -160,6 +160,7 @@ pub(crate) mod tests {
 
     use super::{Chosen, DRIVERS, ORACLES};
     use crate::SEEDS;
+    use crate::bare::BARE;
     use crate::case::{ANY, Kind};
     use crate::delaying::DELAYING;
     use crate::fencing::FENCED;
@@ -197,7 +198,13 @@ pub(crate) mod tests {
     ];
 
     /// Breakages that stories notice, and a kind of world as well.
-    const BESIDE_STORIES: [(&str, Kind); 8] = [
+    const BESIDE_STORIES: [(&str, Kind); 14] = [
+        ("TransactionsOverlap", BARE),
+        ("AbortedIsDone", BARE),
+        ("MissingIsSettled", BARE),
+        ("TransactionShortens", BARE),
+        ("ReadSettlesLostSet", BARE),
+        ("PassingRefusalIsFinal", BARE),
         ("SetTakenHalf", SETS),
         ("SetReleasedInPart", SETS),
         ("SetLeavesARecord", SETS),
