@@ -29,7 +29,8 @@ impl World {
         if deed.command.verb != Verb::Set || self.plan.clients <= deed.peer || !copy {
             return false;
         }
-        let is_first = self.plan.is_bare() && self.oracle.ledger.cell(id, deed.node).sets == 1;
+        let cell = self.oracle.ledger.cell(id, deed.node);
+        let is_first = self.plan.is_bare() && cell.sets == 0 && !cell.copied;
         self.oracle.ledger.record_mut(id).copies += u32::from(!is_first);
         self.oracle.ledger.cell_mut(id, deed.node).copied = true;
         if is_first {
