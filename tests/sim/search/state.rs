@@ -1,0 +1,492 @@
+//! A state of the search: what may happen in it, what follows, and its fingerprint.
+//!
+//! What an engine keeps is in the number of a summary ([`engine`](super::engine)), with what is on its way. The rest
+//! is what the nodes keep, and which tokens were reported.
+//!
+//! # Guarantees
+//!
+//! * The fingerprint is the same for states that differ in the names of nodes or clients alone. It has one word for
+//!   each node, with all that is about that node, and these are sorted.
+//! * A lock of an attempt that neither asks nor counts any more is the lock of anybody.
+
+use super::engine::{Engines, Step, Told};
+use super::node::{ATTEMPTS, Command, FOREIGN, Floor, Kind, NONE, Node, Nodes, holder};
+use super::repair::Repairs;
+use super::{Bounds, CLIENTS, NODES};
+
+/// How many tokens may be reported.
+const TOLD: usize = 4;
+
+/// What happens next.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Move {
+    Begin(usize),
+    /// A node runs the next command of a client, which hears of it.
+    Run(usize, usize),
+    /// The same, after its key has ended.
+    RunFree(usize, usize),
+    /// The same, after its counter has ended; where it is to take the lock, its key too.
+    RunEnded(usize, usize),
+    /// The same, and the connection breaks before its answer arrives.
+    RunUnheard(usize, usize),
+    Break(usize, usize),
+    /// A node loses its data in a restart, and is marked.
+    Lose(usize),
+    /// The same without a restart: its connections stand.
+    Flush(usize),
+    /// All attempts from before the loss are over. What was lost is repaired.
+    Repair,
+    /// The same, but a node is not heard of.
+    RepairUnheard(usize),
+}
+
+impl Move {
+    const PLACES: usize = CLIENTS * NODES;
+
+    pub(super) fn to_byte(self) -> u8 {
+        let (kind, client, node) = match self {
+            Self::Begin(client) => (0, client, 0),
+            Self::Run(client, node) => (1, client, node),
+            Self::RunFree(client, node) => (2, client, node),
+            Self::RunEnded(client, node) => (3, client, node),
+            Self::RunUnheard(client, node) => (4, client, node),
+            Self::Break(client, node) => (5, client, node),
+            Self::Lose(node) => (6, 0, node),
+            Self::Repair => (7, 0, 0),
+            Self::RepairUnheard(node) => (8, 0, node),
+            Self::Flush(node) => (9, 0, node),
+        };
+        (kind * Self::PLACES + client * NODES + node) as u8
+    }
+
+    pub(super) fn of_byte(byte: u8) -> Self {
+        let (kind, place) = (
+            usize::from(byte) / Self::PLACES,
+            usize::from(byte) % Self::PLACES,
+        );
+        let (client, node) = (place / NODES, place % NODES);
+        match kind {
+            0 => Self::Begin(client),
+            1 => Self::Run(client, node),
+            2 => Self::RunFree(client, node),
+            3 => Self::RunEnded(client, node),
+            4 => Self::RunUnheard(client, node),
+            5 => Self::Break(client, node),
+            6 => Self::Lose(node),
+            7 => Self::Repair,
+            8 => Self::RepairUnheard(node),
+            _ => Self::Flush(node),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Client {
+    /// The summary of what it has heard.
+    class: u32,
+    /// The largest token that was reported before its present attempt.
+    before: u8,
+    /// Its present attempt is from before a loss that is not repaired.
+    is_old: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct State {
+    nodes: [Node; NODES],
+    clients: [Client; CLIENTS],
+    /// The tokens that were reported, the largest first, and zeros.
+    told: [u8; TOLD],
+    breaks: u8,
+    losses: u8,
+    ends: u8,
+    deaf: u8,
+}
+
+/// What is known of the world beside its present state.
+pub(super) struct World {
+    bounds: Bounds,
+    engines: Engines,
+    nodes: Nodes,
+    repairs: Repairs,
+}
+
+impl World {
+    pub(super) fn new(bounds: Bounds) -> Self {
+        Self {
+            bounds,
+            engines: Engines::new(bounds.nodes),
+            nodes: Nodes::default(),
+            repairs: Repairs::default(),
+        }
+    }
+
+    /// Returns how many histories of an engine were played, of how many kinds they are, and two of one kind that do
+    /// not go on alike.
+    pub(super) fn played(&self) -> (usize, usize, Option<String>) {
+        let Engines {
+            played,
+            classes,
+            unlike,
+            ..
+        } = &self.engines;
+        (*played, classes.len(), unlike.clone())
+    }
+
+    pub(super) fn first(&self) -> State {
+        let node = |node: usize| Node {
+            holder: NONE,
+            counter: NONE,
+            floor: Floor {
+                kind: Kind::Own,
+                base: 0,
+                number: self.bounds.counters[node],
+            },
+        };
+        let client = Client {
+            class: 0,
+            before: 0,
+            is_old: false,
+        };
+        let Bounds {
+            breaks,
+            losses,
+            ends,
+            deaf,
+            ..
+        } = self.bounds;
+        State {
+            nodes: std::array::from_fn(node),
+            clients: [client; CLIENTS],
+            told: [0; TOLD],
+            breaks,
+            losses,
+            ends,
+            deaf,
+        }
+    }
+
+    // ----- what may happen ------------------------------------------------------------------
+
+    pub(super) fn moves(&self, state: &State, moves: &mut Vec<Move>) {
+        moves.clear();
+        let is_lost = |node: &Node| node.floor.kind != Kind::Own;
+        if state.nodes.iter().any(is_lost) {
+            moves.push(Move::Repair);
+            if 0 < state.deaf {
+                moves.extend((0..self.bounds.nodes).map(Move::RepairUnheard));
+            }
+        }
+        if 0 < state.losses {
+            moves.extend((0..self.bounds.nodes).map(Move::Lose));
+            moves.extend((0..self.bounds.nodes).map(Move::Flush));
+        }
+        for client in 0..CLIENTS {
+            let summary = &self.engines.class(state.clients[client].class).summary;
+            if summary.begun < self.bounds.attempts[client] {
+                moves.push(Move::Begin(client));
+            }
+            for node in 0..self.bounds.nodes {
+                let next = summary.columns[node].up.front();
+                if 0 < state.breaks && (summary.is_open || next.is_some()) {
+                    moves.push(Move::Break(client, node));
+                }
+                if let Some(next) = next {
+                    self.runs(state, client, node, *next, moves);
+                }
+            }
+        }
+    }
+
+    /// In which ways a node may run this command.
+    fn runs(
+        &self,
+        state: &State,
+        client: usize,
+        node: usize,
+        command: Command,
+        moves: &mut Vec<Move>,
+    ) {
+        let Node {
+            holder: held,
+            counter,
+            ..
+        } = state.nodes[node];
+        moves.push(Move::Run(client, node));
+        if held != NONE {
+            moves.push(Move::RunFree(client, node));
+        }
+        // Nothing is done where another has the lock: that is as if it had not arrived.
+        let does = match command {
+            Command::Raise { attempt, .. } => held == holder(client, attempt),
+            Command::Take { .. } => true,
+            Command::Release { .. } | Command::Look | Command::Aside => false,
+        };
+        if does && 0 < state.ends && counter != NONE {
+            moves.push(Move::RunEnded(client, node));
+        }
+        if does && 0 < state.breaks {
+            moves.push(Move::RunUnheard(client, node));
+        }
+    }
+
+    /// Returns what is wrong, if anything is.
+    pub(super) fn go(&mut self, state: &mut State, step: Move) -> Option<String> {
+        let wrong = match step {
+            Move::Begin(client) => self.begin(state, client),
+            Move::Run(client, node) => self.run(state, client, node),
+            Move::RunFree(client, node) => {
+                state.nodes[node].holder = NONE;
+                self.run(state, client, node)
+            }
+            Move::RunEnded(client, node) => {
+                state.ends -= 1;
+                state.nodes[node].counter = NONE;
+                self.free_to_take(state, client, node);
+                self.run(state, client, node)
+            }
+            Move::RunUnheard(client, node) => {
+                state.breaks -= 1;
+                self.free_to_take(state, client, node);
+                let command = self.next(state, client, node);
+                let (there, wording) = (&mut state.nodes[node], &self.engines.wording);
+                (*there, _) = self.nodes.run(wording, *there, client, command);
+                self.tell(state, client, Told::Cut(node as u8, false))
+            }
+            Move::Break(client, node) => {
+                state.breaks -= 1;
+                self.tell(state, client, Told::Cut(node as u8, false))
+            }
+            Move::Lose(node) => {
+                self.lose(state, node, self.bounds.counters[node]);
+                self.restarted(state, node)
+            }
+            Move::Flush(node) => {
+                self.lose(state, node, 0);
+                None
+            }
+            Move::Repair => self.repair(state, None),
+            Move::RepairUnheard(node) => {
+                state.deaf -= 1;
+                self.repair(state, Some(node))
+            }
+        };
+        self.settle(state);
+        wrong
+    }
+
+    fn next(&self, state: &State, client: usize, node: usize) -> Command {
+        let summary = &self.engines.class(state.clients[client].class).summary;
+        let next = summary.columns[node].up.front();
+        *next.expect("a command is on its way")
+    }
+
+    /// Where the lock is to be taken, it is free.
+    fn free_to_take(&self, state: &mut State, client: usize, node: usize) {
+        if let Command::Take { .. } = self.next(state, client, node) {
+            state.nodes[node].holder = NONE;
+        }
+    }
+
+    /// It gives up the attempt before, if that is open.
+    fn begin(&mut self, state: &mut State, client: usize) -> Option<String> {
+        let given_up = self.give_up(state, client);
+        let there = &mut state.clients[client];
+        there.before = state.told[0];
+        there.is_old = false;
+        given_up.or(self.tell(state, client, Told::Begin))
+    }
+
+    fn give_up(&mut self, state: &mut State, client: usize) -> Option<String> {
+        let class = self.engines.class(state.clients[client].class);
+        match class.summary.is_open {
+            true => self.tell(state, client, Told::GiveUp),
+            false => None,
+        }
+    }
+
+    /// A node runs the next command, and the client reads the answer.
+    fn run(&mut self, state: &mut State, client: usize, node: usize) -> Option<String> {
+        let command = self.next(state, client, node);
+        let (there, wording) = (&mut state.nodes[node], &self.engines.wording);
+        let (after, reply) = self.nodes.run(wording, *there, client, command);
+        *there = after;
+        self.tell(state, client, Told::Answer(node as u8, reply))
+    }
+
+    /// Tells a client something, and runs what has no part in tokens.
+    fn tell(&mut self, state: &mut State, client: usize, told: Told) -> Option<String> {
+        let Step { class, token } = self.engines.tell(state.clients[client].class, told);
+        state.clients[client].class = class;
+        let wrong = token.and_then(|token| report(state, client, token));
+        let columns = &self.engines.class(class).summary.columns;
+        let next = columns.iter().position(|column| {
+            matches!(
+                column.up.front(),
+                Some(Command::Release { .. } | Command::Look | Command::Aside)
+            )
+        });
+        match next {
+            Some(node) => wrong.or(self.run(state, client, node)),
+            None => wrong,
+        }
+    }
+
+    /// It has the floor that it had in the beginning, or none.
+    fn lose(&mut self, state: &mut State, node: usize, number: u8) {
+        state.losses -= 1;
+        let was_marked = state.nodes[node].floor.kind != Kind::Own;
+        state.nodes[node] = Node {
+            holder: NONE,
+            counter: NONE,
+            floor: Floor {
+                kind: Kind::Lost,
+                base: 0,
+                number,
+            },
+        };
+        // One that was marked is not looked at before it is to be repaired.
+        if !was_marked {
+            let floors = state.nodes.map(|node| node.floor);
+            self.set_floors(state, |repairs, nodes| repairs.mark(floors, nodes));
+        }
+    }
+
+    fn restarted(&mut self, state: &mut State, node: usize) -> Option<String> {
+        let mut wrong = None;
+        for client in 0..CLIENTS {
+            wrong = wrong.or(self.tell(state, client, Told::Cut(node as u8, true)));
+        }
+        wrong
+    }
+
+    fn repair(&mut self, state: &mut State, deaf: Option<usize>) -> Option<String> {
+        let mut wrong = None;
+        for client in 0..CLIENTS {
+            if state.clients[client].is_old {
+                wrong = wrong.or(self.give_up(state, client));
+                state.clients[client].is_old = false;
+            }
+        }
+        let floors = state.nodes.map(|node| node.floor);
+        self.set_floors(state, |repairs, nodes| repairs.repair(floors, nodes, deaf));
+        wrong
+    }
+
+    /// What was begun before a node is marked is old.
+    fn set_floors(
+        &mut self,
+        state: &mut State,
+        floors: impl FnOnce(&mut Repairs, usize) -> [Floor; NODES],
+    ) {
+        let after = floors(&mut self.repairs, self.bounds.nodes);
+        for (node, floor) in state.nodes.iter_mut().zip(after).take(self.bounds.nodes) {
+            if node.floor.kind == Kind::Lost && floor.kind == Kind::Marked {
+                for client in &mut state.clients {
+                    client.is_old = true;
+                }
+            }
+            node.floor = floor;
+        }
+    }
+
+    /// Forgets what makes no difference any more.
+    fn settle(&self, state: &mut State) {
+        let is_lost = |node: &Node| node.floor.kind != Kind::Own;
+        let any_lost = state.nodes.iter().any(is_lost);
+        for client in &mut state.clients {
+            let is_open = self.engines.class(client.class).summary.is_open;
+            client.is_old &= is_open && any_lost;
+            client.before = if is_open { client.before } else { 0 };
+        }
+        let clients = state.clients;
+        for (place, node) in state.nodes.iter_mut().enumerate() {
+            if node.holder < FOREIGN {
+                let (client, attempt) = (node.holder / ATTEMPTS, node.holder % ATTEMPTS);
+                let class = self.engines.class(clients[usize::from(client)].class);
+                let summary = &class.summary;
+                let is_open = summary.is_open && attempt + 1 == summary.begun;
+                let asks = |command: &Command| {
+                    let (Command::Take { attempt: of, .. }
+                    | Command::Raise { attempt: of, .. }
+                    | Command::Release { attempt: of }) = *command
+                    else {
+                        return false;
+                    };
+                    of == attempt
+                };
+                if !is_open && !summary.columns[place].up.iter().any(asks) {
+                    node.holder = FOREIGN;
+                }
+            }
+        }
+    }
+
+    // ----- what it is -----------------------------------------------------------------------
+
+    /// Returns the same number for states that go on alike.
+    pub(super) fn fingerprint(&self, state: &State) -> u64 {
+        let [one, other] = self.bounds.attempts;
+        let by_name = self.hash_by(state, [0, 1]);
+        match one == other {
+            true => by_name.min(self.hash_by(state, [1, 0])),
+            false => by_name,
+        }
+    }
+
+    /// The same with the clients in this order.
+    fn hash_by(&self, state: &State, clients: [usize; CLIENTS]) -> u64 {
+        let classes = clients.map(|client| self.engines.class(state.clients[client].class));
+        let mut words = [0; NODES];
+        for (place, word) in words.iter_mut().enumerate().take(self.bounds.nodes) {
+            let Node {
+                holder,
+                counter,
+                floor,
+            } = state.nodes[place];
+            let holder = match holder < FOREIGN && clients[0] != 0 {
+                true => (1 - holder / ATTEMPTS) * ATTEMPTS + holder % ATTEMPTS,
+                false => holder,
+            };
+            // What it would have after a loss.
+            let lost = match state.losses {
+                0 => 0,
+                _ => self.bounds.counters[place],
+            };
+            let Floor { kind, base, number } = floor;
+            let node = u64::from_le_bytes([holder, counter, kind as u8, base, number, lost, 0, 0]);
+            let [one, other] = classes.map(|class| class.columns[place]);
+            *word = mixed(mixed(mixed(1, node), one), other);
+        }
+        let words = &mut words[..self.bounds.nodes];
+        words.sort_unstable();
+        let mut hash = words.iter().fold(2, |hash, word| mixed(hash, *word));
+        for (client, class) in clients.into_iter().zip(classes) {
+            let Client { before, is_old, .. } = state.clients[client];
+            let attempts = self.bounds.attempts[client];
+            let own = u64::from_le_bytes([before, u8::from(is_old), attempts, 0, 0, 0, 0, 0]);
+            hash = mixed(mixed(hash, own), class.hash);
+        }
+        let told = u32::from_le_bytes(state.told);
+        let left = u32::from_le_bytes([state.breaks, state.losses, state.ends, state.deaf]);
+        mixed(mixed(hash, u64::from(told)), u64::from(left))
+    }
+}
+
+/// A lock is reported with this token. Returns what is wrong with it.
+fn report(state: &mut State, client: usize, token: u8) -> Option<String> {
+    let before = state.clients[client].before;
+    let wrong = match state.told.contains(&token) {
+        true => Some(format!("{token} was given twice")),
+        false => (token <= before).then(|| format!("{token} follows {before}")),
+    };
+    state.told[TOLD - 1] = token;
+    state.told.sort_unstable_by(|one, other| other.cmp(one));
+    wrong
+}
+
+fn mixed(hash: u64, word: u64) -> u64 {
+    let mut mixed = hash.rotate_left(25).wrapping_add(0x9e37_79b9_7f4a_7c15) ^ word;
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}

@@ -1,0 +1,167 @@
+//! The searches of the ordinary run, and what each breakage of tokens is found by.
+
+use super::{Bounds, Found, search};
+use crate::mutations::Chosen;
+use crate::replay::number;
+use crate::sweep::{real_time, say};
+
+/// One attempt of each client, whose keys may end at any time.
+const TWO: Bounds = Bounds {
+    nodes: 3,
+    attempts: [1, 1],
+    counters: [0; 5],
+    breaks: 0,
+    losses: 0,
+    ends: 0,
+    deaf: 0,
+};
+
+/// A counter ends as well.
+const ENDED: Bounds = Bounds { ends: 1, ..TWO };
+
+/// A node loses its data, and is repaired.
+const LOSS: Bounds = Bounds {
+    losses: 1,
+    deaf: 1,
+    ..TWO
+};
+
+/// The same with everything else, and nodes that have counted differently before.
+const PAIR: Bounds = Bounds {
+    counters: [0, 0, 3, 0, 0],
+    breaks: 1,
+    ends: 1,
+    ..LOSS
+};
+
+/// A node loses its data twice, or two do.
+const LOSSES: Bounds = Bounds { losses: 2, ..TWO };
+
+const THREE: Bounds = Bounds {
+    attempts: [2, 1],
+    ..TWO
+};
+
+const THREE_APART: Bounds = Bounds {
+    counters: [0, 0, 3, 0, 0],
+    ..THREE
+};
+
+const THREE_WITH_LOSS: Bounds = Bounds {
+    losses: 1,
+    ..THREE_APART
+};
+
+const THREE_WITH_BREAK: Bounds = Bounds {
+    breaks: 1,
+    ..THREE_APART
+};
+
+const THREE_WITH_ALL: Bounds = Bounds {
+    attempts: [2, 1],
+    ..PAIR
+};
+
+const FIVE: Bounds = Bounds {
+    nodes: 5,
+    counters: [0, 4, 0, 2, 0],
+    ..TWO
+};
+
+const FIVE_WITH_LOSS: Bounds = Bounds {
+    counters: [0; 5],
+    losses: 1,
+    ..FIVE
+};
+
+/// And whether the ordinary run looks at all states.
+const ALL: [(&str, Bounds, bool); 12] = [
+    ("two attempts", TWO, true),
+    ("two attempts and an end", ENDED, true),
+    ("two attempts and a loss", LOSS, true),
+    ("two attempts and two losses", LOSSES, false),
+    ("two attempts and all else", PAIR, false),
+    ("three attempts", THREE, true),
+    ("three attempts, nodes apart", THREE_APART, true),
+    ("three attempts and a loss", THREE_WITH_LOSS, false),
+    ("three attempts and a break", THREE_WITH_BREAK, false),
+    ("three attempts and all else", THREE_WITH_ALL, false),
+    ("five nodes", FIVE, false),
+    ("five nodes and a loss", FIVE_WITH_LOSS, false),
+];
+
+/// States of each that the ordinary run looks at.
+const STATES: u64 = 80_000;
+
+fn look(name: &str, bounds: Bounds, most: u64) -> Found {
+    let begun = real_time();
+    let found = search(bounds, most as usize);
+    say(&format!(
+        "{name}: {} states, {} steps, {} moves at most, {} histories of {} kinds, {:.1} s, {}",
+        found.states,
+        found.steps,
+        found.depth,
+        found.played,
+        found.classes,
+        begun.elapsed().as_secs_f64(),
+        match (&found.violation, found.all) {
+            (Some((way, wrong)), _) => format!("{wrong}: {way:?}"),
+            (None, true) => "there are no others".to_owned(),
+            (None, false) => "there are others".to_owned(),
+        }
+    ));
+    found
+}
+
+/// `STATES` looks further, by hand, and `WORLD` at one of them.
+#[test]
+fn no_order_of_events_gives_a_wrong_token() {
+    let _none = Chosen::new(None);
+    let most = number("STATES").unwrap_or(STATES);
+    for (name, bounds, to_the_end) in ALL {
+        if std::env::var("WORLD").is_ok_and(|world| world != name) {
+            continue;
+        }
+        let found = look(name, bounds, most);
+        assert!(found.violation.is_none());
+        assert_eq!(found.unlike, None, "histories of one kind");
+        assert!(
+            found.all || !to_the_end || most < STATES,
+            "there are others"
+        );
+    }
+}
+
+/// What makes tokens wrong, and where that is found soonest.
+#[cfg(shearline_mutants)]
+const FOUND: [(&str, &str, Bounds); 12] = [
+    ("TokenIsNotWrittenBack", "two attempts", TWO),
+    ("RaisedUnconditionally", "two attempts", TWO),
+    ("RaisedWithoutLock", "two attempts", TWO),
+    ("TokenSeenOnce", "two attempts", TWO),
+    ("LaterTokenCounts", "two attempts", TWO),
+    ("FloorNotLifted", "two attempts and an end", ENDED),
+    ("FloorOfAnyRun", "two attempts and a loss", LOSS),
+    ("LostFloorIsZero", "two attempts and a loss", LOSS),
+    ("LostFloorIsZero", "five nodes and a loss", FIVE_WITH_LOSS),
+    ("RepairedFloorLow", "two attempts and a loss", LOSS),
+    ("RepairedWithoutQuarantine", "two attempts and a loss", LOSS),
+    ("RepairedWithoutMajority", "two attempts and a loss", LOSS),
+];
+
+#[cfg(shearline_mutants)]
+#[test]
+fn mutants_of_tokens_are_found_by_the_search() {
+    let most = number("STATES").unwrap_or(1_000_000);
+    let missed: Vec<_> = FOUND
+        .into_iter()
+        .filter(|(mutant, ..)| crate::mutations::tests::is_asked_for(mutant))
+        .filter(|(mutant, name, bounds)| {
+            let _chosen = Chosen::new(Some(mutant));
+            let name = format!("{mutant}, {name}");
+            look(&name, *bounds, most).violation.is_none()
+        })
+        .map(|(mutant, name, _)| (mutant, name))
+        .collect();
+    assert!(missed.is_empty(), "not found: {missed:?}");
+}
