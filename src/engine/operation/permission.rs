@@ -202,12 +202,13 @@ pub(in crate::engine) fn way_answered(
 }
 
 /// `node` has shown how locks are released when the attempt of the claim of `key` was over. Where that lock is
-/// held it gets a copy.
+/// held it gets a copy, unless an extension has found it lacking: then it gets one after the next, as any other.
 #[cold]
 fn granted_without(now: Instant, node: NodeId, key: ClaimKey, entry: &Entry, parts: &mut Parts) {
     let held = parts.claims.get(key).filter(|claim| {
         let has_left = claim.kept.as_ref().is_some_and(|kept| kept.has_ended());
-        claim.is_held() && !claim.is_adopted() && !has_left
+        let is_missed = claim.busy().lacking.contains(node);
+        claim.is_held() && !claim.is_adopted() && !has_left && !is_missed
     });
     if let Some(end) = held.map(Claim::valid_until) {
         copy_late(now, node, (key, entry), end, parts);

@@ -11,7 +11,7 @@
 //! a node that is kept from voting gets a copy too, which counts when its quarantine is over.
 //!
 //! A node without scripts may show in which way it releases when a majority has granted the lock already. It
-//! gets its first copy then, under the same name and token, which no `SET` has brought there before.
+//! gets its first copy then, if no extension has found it lacking meanwhile.
 //!
 //! # Not here
 //!

@@ -45,7 +45,7 @@ fn a_node_that_shows_its_way_before_the_lock_is_returned_gets_a_copy() {
     world.say(0, "+OK|");
     world.say_undrained(1, "+OK|");
     world.say(2, &only_watches(NO_NUMBER));
-    world.lock();
+    drop(world.lock());
     assert_eq!(world.take(2), ["SET k 10000"]);
 }
 
@@ -70,4 +70,35 @@ fn a_node_that_shows_its_way_when_the_lock_is_over_gets_no_copy() {
         );
         assert_eq!(world.take(2), NOTHING, "{end}");
     }
+}
+
+/// Two of three extend the lock, and the last says first that it lacks it. Returns what that was sent then.
+fn extend_by_two(world: &mut World, lock: &mut Lock) -> Vec<String> {
+    let token = lock.token().as_bytes().to_vec();
+    world.extend(lock);
+    world.say(2, &format!("{WATCHED}$-1|:-2|"));
+    world.take_all();
+    for node in 0..2 {
+        let line = |text: &str| text.replace('|', "\r\n").into_bytes();
+        let bytes = [line(WATCHED), bulk(&token), line(":3000|")].concat();
+        let (there, bytes) = (id(node), &bytes[..]);
+        world.input(Input::Received { node: there, bytes });
+        world.say(node, "+OK|+QUEUED|*1|:1|");
+    }
+    world.extended(lock);
+    world.take(2)
+}
+
+/// A copy may have been denied or lost there: it gets another when a majority without it has confirmed the lock.
+#[test]
+fn a_node_that_an_extension_has_found_lacking_gets_no_copy_before_the_next() {
+    let (mut world, mut lock) = granted_by_two();
+    world.lose(2);
+    world.reconnect(2);
+    greet(&mut world, 2);
+    assert_eq!(extend_by_two(&mut world, &mut lock), NOTHING);
+    assert_eq!(extend_by_two(&mut world, &mut lock), asked());
+    world.say(2, &only_watches(NO_NUMBER));
+    assert_eq!(world.take(2), NOTHING);
+    assert_eq!(extend_by_two(&mut world, &mut lock), ["SET k 10000"]);
 }
