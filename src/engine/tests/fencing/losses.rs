@@ -1,6 +1,6 @@
 //! Histories of losses, drawn at random: nodes that forget all, or come back as another server, or are away, answers
-//! that come late, clients that end. No client has a clock, so tokens are what the nodes say: one that rests on a
-//! floor that is too low is seen.
+//! that come late. Each lock is asked for by a client that has seen nothing and has no clock, so tokens are what the
+//! nodes say: one that rests on a floor that is too low is seen. One client stays, and repairs.
 
 use super::super::strict::net::Net;
 use super::*;
@@ -12,16 +12,25 @@ use alloc::collections::BTreeSet;
 
 const TTL: Duration = Duration::from_secs(1);
 
-const CLIENTS: usize = 3;
+/// The first one repairs.
+const CLIENTS: usize = 4;
+
+const KEYS: [&str; 3] = [
+    "shearline:floor",
+    "shearline:fence:k",
+    "shearline:fence:other",
+];
 
 struct History {
     net: Net,
-    nodes: usize,
     builder: Builder,
     random: StdRng,
     /// What each client has asked for, and the largest token when it did.
-    open: Vec<Option<(RoundId, u64)>>,
-    held: Vec<Vec<Lock>>,
+    open: [Option<(RoundId, u64)>; CLIENTS],
+    /// Whose floor each node had when it was restarted.
+    before: Vec<String>,
+    /// What each node had a while ago, as its disk has it.
+    on_disk: Vec<[Option<String>; KEYS.len()]>,
     tokens: BTreeSet<u64>,
     name: String,
 }
@@ -38,17 +47,18 @@ impl History {
             net.client(builder.clone());
         }
         net.pass(3 * TTL);
-        let _ = net.lock_with(0, &once()); // None has a floor.
+        let refused = net.lock_with(0, &LockOptions::new(TTL).tries(1).fenced());
+        refused.expect_err("none has a floor");
         let now = net.now;
         assert_eq!(net.clients[0].engine.trust_all(now).len(), nodes);
         net.pump();
         Self {
             net,
-            nodes,
             builder,
             random: StdRng::from_seed([seed; 32]),
-            open: vec![None; CLIENTS],
-            held: (0..CLIENTS).map(|_| Vec::new()).collect(),
+            open: [None; CLIENTS],
+            before: vec![String::new(); nodes],
+            on_disk: vec![[const { None }; KEYS.len()]; nodes],
             tokens: BTreeSet::new(),
             name: format!("history {seed} of {nodes} nodes, {guard:?}"),
         }
@@ -58,63 +68,95 @@ impl History {
         self.random.next_u32() as usize % end
     }
 
-    /// The nodes whose floor is not known to be theirs.
-    fn unsound(&self) -> usize {
-        let engine = &self.net.clients[0].engine;
-        let statuses = engine.node_statuses(self.net.now).enumerate();
-        let is_sound = |node: usize, run_id: Option<String>| {
-            let floor = self.net.value(node, FLOOR_KEY).unwrap_or_default();
-            let run_id = run_id.unwrap_or_else(|| "unknown".into());
-            floor.starts_with(&run_id) && !floor.contains('?')
-        };
-        statuses
-            .filter(|(node, status)| !is_sound(*node, status.run_id.clone()))
-            .count()
+    fn nodes(&self) -> usize {
+        self.before.len()
     }
 
-    fn may_lose(&mut self) -> bool {
-        self.unsound() + 1 < self.nodes / 2 + 1 || self.below(3_000) == 0
+    fn owner(&self, node: usize) -> String {
+        let floor = self.net.value(node, FLOOR_KEY).unwrap_or_default();
+        floor.split(':').next().unwrap_or_default().into()
     }
 
-    /// All is well for a while.
-    fn heal(&mut self) {
-        for node in 0..self.nodes {
-            self.net.unreachable(node, false);
-            for client in 0..CLIENTS {
-                self.net.let_through(client, node);
-            }
-        }
-        self.pass(7 * TTL);
+    fn is_sound(&self, node: usize) -> bool {
+        let floor = self.net.value(node, FLOOR_KEY).unwrap_or_default();
+        !floor.is_empty() && !floor.contains('?') && self.owner(node) != self.before[node]
     }
 
     fn step(&mut self) {
-        let (node, client) = (self.below(self.nodes), self.below(CLIENTS));
-        match self.below(36) {
-            0 if self.may_lose() => self.net.admin(node, "FLUSHALL"),
-            1 if self.may_lose() => self.net.restart(node, Memory::Lost),
-            2 if self.may_lose() => self.net.restart(node, Memory::Kept),
-            3 if self.may_lose() => self.net.admin(node, "DEL shearline:floor"),
-            4 => self.net.admin(node, "DEL shearline:fence:k"),
-            5 => self.net.admin(node, "DEL k"),
-            6 => self.net.unreachable(node, true),
-            7..10 => self.net.unreachable(node, false),
-            10 | 11 => self.net.hold(client, node),
-            12..15 => self.net.let_through(client, node),
-            15 => self.net.reconnect(node),
-            16 => self.replace(client),
-            17 => {
-                if let Some(lock) = self.held[client].pop() {
-                    self.net.release(client, lock);
-                }
+        match self.below(17) {
+            0..3 => self.part(),
+            3 => (0..self.nodes()).for_each(|node| self.net.unreachable(node, false)),
+            4 | 5 => self.lose(),
+            6 => {
+                let (node, client) = (self.below(self.nodes()), self.below(CLIENTS));
+                self.net.hold(client, node);
             }
-            18 => {
-                let long = self.below(1_500) as u32;
+            7 | 8 => self.let_all_through(),
+            9 => {
+                let long = self.below(2_500) as u32;
                 self.pass(long * MS);
             }
-            _ => self.ask(client),
+            10 => {
+                let node = self.below(self.nodes());
+                self.net.admin(node, "DEL shearline:fence:k");
+            }
+            11 => self.save(),
+            _ => self.ask(),
         }
-        let span = 1 + self.below(4) as u32;
+        let span = self.below(4) as u32;
         self.pass(span * 10 * MS);
+    }
+
+    /// Some nodes are away, and the others a majority.
+    fn part(&mut self) {
+        let mut away = (self.nodes() - 1) / 2;
+        for node in 0..self.nodes() {
+            let is_away = away != 0 && self.below(2) == 0;
+            away -= usize::from(is_away);
+            self.net.unreachable(node, is_away);
+        }
+    }
+
+    /// One more node is not sound, if it can be repaired.
+    fn lose(&mut self) {
+        let node = self.below(self.nodes());
+        let others = (0..self.nodes()).filter(|other| *other != node && self.is_sound(*other));
+        let quorum = self.nodes() / 2 + 1;
+        if others.count() < self.nodes() - quorum + 1 {
+            return;
+        }
+        match self.below(5) {
+            0 => self.net.admin(node, "FLUSHALL"),
+            1 => self.net.admin(node, "DEL shearline:floor"),
+            2 => self.restart(node, Memory::Lost),
+            3 => self.restart(node, Memory::Kept),
+            _ => {
+                for (key, value) in KEYS.iter().zip(self.on_disk[node].clone()) {
+                    match value {
+                        Some(value) => self.net.set(node, key.as_bytes(), value.as_bytes()),
+                        None => self.net.admin(node, &format!("DEL {key}")),
+                    }
+                }
+                self.restart(node, Memory::Kept);
+            }
+        }
+    }
+
+    fn restart(&mut self, node: usize, memory: Memory) {
+        self.before[node] = self.owner(node);
+        self.net.restart(node, memory);
+    }
+
+    /// A node writes to its disk.
+    fn save(&mut self) {
+        let node = self.below(self.nodes());
+        self.on_disk[node] = KEYS.map(|key| self.net.value(node, key.as_bytes()));
+    }
+
+    fn let_all_through(&mut self) {
+        for client in 0..CLIENTS {
+            (0..self.nodes()).for_each(|node| self.net.let_through(client, node));
+        }
     }
 
     fn pass(&mut self, span: Duration) {
@@ -127,13 +169,14 @@ impl History {
         }
     }
 
-    /// Asks for a lock, unless the client has.
-    fn ask(&mut self, client: usize) {
-        if self.open[client].is_some() {
-            return;
-        }
+    /// A process ends, and another begins, which asks for a lock.
+    fn ask(&mut self) {
+        let client = 1 + self.below(CLIENTS - 1);
+        self.net.client(self.builder.clone());
+        self.net.clients.swap_remove(client);
         let names: [&[u8]; 2] = [b"k", b"other"];
-        let options = once();
+        let ttl = [30 * MS, TTL][self.below(2)];
+        let options = LockOptions::new(ttl).tries(1).fenced();
         let request = match self.below(4) {
             0 => Request::all(&names, &options),
             _ => Request::new(b"k", &options),
@@ -144,18 +187,9 @@ impl History {
         self.open[client] = round.map(|round| (round, before));
     }
 
-    /// A process ends, and another begins.
-    fn replace(&mut self, client: usize) {
-        self.open[client] = None;
-        self.held[client].clear();
-        let last = self.net.client(self.builder.clone());
-        self.net.clients.swap_remove(client);
-        assert_eq!(last, CLIENTS);
-    }
-
     /// Each lock has a token that no other has had, and a larger one than all that were there when it was asked for.
     fn listen(&mut self) {
-        for client in 0..CLIENTS {
+        for client in 1..CLIENTS {
             while let Some(event) = self.net.event(client) {
                 let Event::Acquired { round, result } = event else {
                     continue;
@@ -170,15 +204,11 @@ impl History {
                         is_new && before < token,
                         "{name}: {before}, {token} at {now:?}"
                     );
-                    self.held[client].push(lock);
+                    self.net.release(client, lock);
                 }
             }
         }
     }
-}
-
-fn once() -> LockOptions {
-    LockOptions::new(TTL).tries(1).fenced()
 }
 
 /// So many histories for each number of nodes and each guard.
@@ -195,13 +225,10 @@ fn tokens_are_in_order_whatever_is_lost() {
                 RestartGuard::Strict,
             ] {
                 let mut history = History::new(seed, nodes, guard);
-                for _ in 0..16 {
-                    (0..25).for_each(|_| history.step());
-                    history.heal();
-                }
+                (0..400).for_each(|_| history.step());
                 tokens += history.tokens.len();
             }
         }
     }
-    assert!(300 * usize::from(HISTORIES) < tokens, "{tokens}");
+    assert!(500 * usize::from(HISTORIES) < tokens, "{tokens}");
 }
