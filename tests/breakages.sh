@@ -87,7 +87,7 @@ story_binary() {
 # The stories have to fail with each, and to pass without it. Those of `command` are about the command, on
 # real servers.
 stories() {
-    local name filter said status=0 binary library='' command=''
+    local name filter said binary library='' command=''
     while read -r name filter; do
         asked_for "$name" || continue
         if [[ $filter == command::* ]]; then
@@ -96,31 +96,42 @@ stories() {
         else
             binary=${library:=$(story_binary --lib --features embedded,tls)}
         fi
-        [[ -n $binary ]] || return 1
-        if ! "$binary" "$filter" >/dev/null 2>&1 </dev/null; then
-            said="FAILED: $filter fails without it" status=1
-        elif said=$(SHEARLINE_MUTANT=$name "$binary" "$filter" 2>&1 </dev/null); then
-            said="NOT NOTICED by $filter" status=1
-        else
-            said=$(sed -nE 's/^test (.*) \.\.\. FAILED$/\1/p' <<<"$said" | head -n 1)
-            [[ -n $said ]] || said="NOT NOTICED: the process ended" status=1
-        fi
+        [[ -n $binary ]] || { unnoticed+=("all stories from $name on") && return; }
+        said=$(told_with "$name" "$binary" "$filter") || unnoticed+=("$name ($said)")
         printf '%-28s                 %s\n' "$name" "$said"
     done < <(told_by_stories)
-    return $status
+}
+
+# told_with NAME BINARY FILTER: prints which story failed with the breakage, or why that is no proof.
+told_with() {
+    local without with
+    if ! without=$("$2" "$3" 2>&1 </dev/null); then
+        tail -n 60 <<<"$without" >&2
+        echo "FAILED: $3 fails without it" && return 1
+    fi
+    if with=$(SHEARLINE_MUTANT=$1 "$2" "$3" 2>&1 </dev/null); then
+        echo "NOT NOTICED by $3" && return 1
+    fi
+    with=$(sed -nE 's/^test (.*) \.\.\. FAILED$/\1/p' <<<"$with" | head -n 1)
+    echo "${with:-NOT NOTICED: the process ended}"
+    [[ -n $with ]]
 }
 
 asked_for() {
     ((${#names[@]} == 0)) || [[ " ${names[*]} " == *" $1 "* ]]
 }
 
+# What failed, for the last line.
+unnoticed=()
+
 verdict() {
-    if (($1 == 0)); then
+    if ((${#unnoticed[@]} == 0)); then
         echo "verdict: good, all are noticed, in $SECONDS s"
     else
+        printf 'not noticed: %s\n' "${unnoticed[@]}"
         echo "verdict: FAILED, after $SECONDS s"
+        exit 1
     fi
-    exit "$1"
 }
 
 names=()
@@ -128,7 +139,6 @@ names=()
 # In a function, so that all of this file is read before anything runs: an edit does not change a run
 # that is under way.
 main() {
-    local status=0
     case ${1-} in
         --apply)
             apply
@@ -144,15 +154,16 @@ main() {
             ;;
     esac
     names=("$@")
-    apply || verdict 1
+    apply || { unnoticed+=('a patch that does not apply'); verdict; }
     if ((${#names[@]} == 0)); then
-        simulator mutants every_oracle || status=1
+        simulator mutants every_oracle || unnoticed+=('what the simulator said above')
     else
         export ROWS=${names[*]}
-        ROWS=${ROWS// /,} simulator mutants_are_noticed mutants_of_tokens || status=1
+        ROWS=${ROWS// /,} simulator mutants_are_noticed mutants_of_tokens ||
+            unnoticed+=('what the simulator said above')
     fi
-    stories || status=1
-    verdict $status
+    stories
+    verdict
 }
 
 main "$@"

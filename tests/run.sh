@@ -27,7 +27,8 @@ mkdir -p "$tools" "$logs"
 # step NAME COMMAND...: runs the command with its output in a log, and writes the result, as
 # `passed failed name`, into the list of results.
 step() {
-    local name=$1 log=$logs/${1//[^a-zA-Z0-9]/-}.log status good bad begin=$SECONDS cpu=0 said=ok
+    local name=$1 log status good bad begin=$SECONDS cpu=0 said=ok
+    log=$(log_of "$name")
     shift
     printf '%s ...\n' "$name"
     cpu_seconds "$log.times"
@@ -44,6 +45,11 @@ step() {
     fi
     printf '%s %s, %d s (%d s cpu)\n' "$name" $said $((SECONDS - begin)) $((cpu - before))
     echo "$good $bad $name" >>"$logs/results"
+}
+
+# log_of STEP: the file of its output.
+log_of() {
+    echo "$logs/${1//[^a-zA-Z0-9]/-}.log"
 }
 
 # cpu_seconds FILE: sets `cpu` to the processor time of the ended children of this shell. (A lane is a
@@ -68,8 +74,14 @@ tally() {
 
 # digest LOG: prints the failures of a test run, and always the end of the log.
 digest() {
-    grep -nE '^(error|warning: unused|test .* (FAILED|ignored))|panicked at' "$1" | head -n 25
+    causes "$1"
+    grep -n 'panicked at' "$1" | tail -n 10
     tail -n 40 "$1"
+}
+
+# causes LOG: prints the lines that name what failed.
+causes() {
+    grep -nE '^(error|warning: unused|test .* (FAILED|ignored)|not noticed: )' "$1" | tail -n 20
 }
 
 lanes=()
@@ -380,7 +392,7 @@ simulator() {
 
 # told STEP: prints the summary of a step of the simulator.
 told() {
-    grep -aE '^[A-Za-z0-9-]+ +([0-9.]+ s|engine::)|histories|inputs|faults|locks|patches|guards' "$logs/${1//[^a-zA-Z0-9]/-}.log" |
+    grep -aE '^[A-Za-z0-9-]+ +([0-9.]+ s|engine::)|histories|inputs|faults|locks|patches|guards' "$(log_of "$1")" |
         grep -v 'to go$' | sed 's/^/    | /'
 }
 
@@ -650,7 +662,8 @@ valkey-9.0 valkey::locks_work_on_valkey_without_lua  Lua is no module there, and
 TABLE
         SHEARLINE_REDIS_SERVER=$tools/servers/$1 SHEARLINE_VALKEY_SERVER=$tools/servers/$2 all_but \
             truth_table:: unlock:: extend:: confirm:: inspect:: waiting:: strict:: restart:: guard:: \
-            permissions:: refusal:: readme:: auth:: scripts:: replies:: valkey:: keep:: delay:: watch::
+            permissions:: refusal:: readme:: auth:: scripts:: replies:: valkey:: keep:: delay:: watch:: \
+            embedded::the_store_answers_as_a_valkey_does embedded::the_node_answers_as_a_valkey_does
 }
 
 # tls_on SERVER: what is told of TLS, with this server. (The others of PyPI are built without.)
@@ -754,7 +767,6 @@ what_is_checked() {
 }
 
 main() {
-    local names
     what_is_needed
     export SHEARLINE_VALKEY_SERVER=${SHEARLINE_VALKEY_SERVER:-$tools/valkey-server}
     step 'format' formatting
@@ -773,13 +785,18 @@ main() {
 }
 
 verdict() {
-    local passed failed names
+    local passed failed good bad name names=''
     read -r passed failed < <(awk '{ good += $1; bad += $2 } END { print good + 0, bad + 0 }' \
         "$logs/results")
+    # Once more at the end, where nobody has to look for it.
+    while read -r good bad name; do
+        ((bad == 0)) && continue
+        names+="$name; "
+        printf '%s FAILED:\n%s\n' "$name" "$(causes "$(log_of "$name")" | sed 's/^/    | /')"
+    done <"$logs/results"
     if ((failed == 0)); then
         echo "verdict: good, in $SECONDS s"
     else
-        names=$(awk '$2 > 0 { sub(/^[0-9]+ [0-9]+ /, ""); printf "%s; ", $0 }' "$logs/results")
         echo "verdict: FAILED in ${names%; }, after $SECONDS s"
     fi
     echo "$passed passed, $failed failed"

@@ -300,8 +300,8 @@ impl Builder {
     /// * [`RestartGuard::Strict`] needs scripts, so the two together are an
     ///   [error](ConfigError::StrictWithoutScripts). A node that is found to run none is
     ///   [unusable](crate::Unusable::NeedsScripts) to it.
-    /// * The first lock over new connections may stand on a bare majority: a node that is slower than that to
-    ///   say how it releases gets no copy before the lock is extended.
+    /// * The first lock over new connections may stand on a bare majority for a moment: a node that is slower
+    ///   than that to say how it releases gets its copy when it has said so.
     /// * A key under the name of a lock whose value is longer than 64 KiB ends the connection when it is read.
     /// * A single try (`try_lock`) right behind a release of the same resource by this handle may come before a
     ///   transaction has released it, and find too few nodes.

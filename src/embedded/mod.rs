@@ -10,9 +10,9 @@
 //! It knows the commands and the scripts that this library uses, and a few more that tests use. It
 //! answers them byte for byte as `redis-server` 7.0.15 does, errors included: a test sends the same
 //! random commands to both (`tests/it/embedded.rs`). Pushes are the server's too, and those of a
-//! Valkey where that is the [`Flavour`]: 9.0 and 9.1 were held against their servers in the same
-//! way, 8.1 was not. One [`Flavour`] is a server of a service, or behind a proxy, that knows neither `CLIENT` nor
-//! `INFO`, and one is a Redis 8.4 **from its documentation alone**: `DELEX`, `SET .. IFEQ` and
+//! Valkey where that is the [`Flavour`]: 8.1, 9.0 and 9.1 are held against their servers in the same
+//! way. (But for `AUTH` on 8.1.1, which does not answer a refused one behind other commands.) One [`Flavour`] is
+//! a server of a service, or behind a proxy, that knows neither `CLIENT` nor `INFO`, and one is a Redis 8.4 **from its documentation alone**: `DELEX`, `SET .. IFEQ` and
 //! `MSETEX` of Redis were not compared with a server. A node can be told to refuse commands
 //! ([`Options::refuse`]): scripts, for one, as a user without `+@scripting` is refused them.
 //!

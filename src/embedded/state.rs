@@ -36,8 +36,7 @@ pub enum Flavour {
     /// A Valkey 9.0: it has `SET .. IFEQ` and `DELIFEQ`, and a script after `CLIENT CACHING YES` registers the keys that
     /// it reads, where Redis registers all that were named. Its error texts are those of Redis here.
     Valkey,
-    /// A Valkey 8.1: it has `SET .. IFEQ`, and no `DELIFEQ`. Else as [`Valkey`](Self::Valkey). It was not
-    /// compared with a server command by command, as the others are.
+    /// A Valkey 8.1: it has `SET .. IFEQ`, and no `DELIFEQ`. Else as [`Valkey`](Self::Valkey).
     Valkey81,
     /// A Valkey 9.1: it has `MSETEX` too. Else as [`Valkey`](Self::Valkey).
     Valkey91,

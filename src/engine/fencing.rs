@@ -36,12 +36,16 @@ pub(super) struct Fencing {
     ahead: u64,
     /// The largest number that a node has given.
     seen: u64,
+    /// The largest floor that a node has said. Nothing is proposed from it: it may be far above the counters.
+    highest: u64,
     /// A lock with a token was asked for.
     is_used: bool,
     /// The nodes that have no floor, as far as is known.
     losses: BTreeMap<NodeId, Option<Loss>>,
-    /// The floors are being looked at, or about to be.
+    /// The floors are being looked at.
     is_looking: bool,
+    /// They are to be looked at, as soon as that is over.
+    is_to_look: bool,
     /// When they are looked at next.
     timer: Option<TimerKey>,
 }
@@ -75,6 +79,12 @@ impl Fencing {
         self.losses.remove(&node);
     }
 
+    /// `node` has a floor, which is this high.
+    pub(super) fn said_floor(&mut self, node: NodeId, number: u64) {
+        self.highest = self.highest.max(number);
+        self.has_floor(node);
+    }
+
     /// The floor of `node` is in repair under `nonce`, as it said at `now`. Under another one than before, it has lost
     /// its data again.
     pub(super) fn in_repair(&mut self, now: Instant, node: NodeId, nonce: u64) {
@@ -84,9 +94,12 @@ impl Fencing {
         }
     }
 
-    /// The floor of `node` was not repaired: it is not in repair under the nonce that was known.
+    /// The floor of `node` was not repaired: it is not in repair under the nonce that was known. If it has said since
+    /// that it has a floor, it was repaired before.
     pub(super) fn was_not_repaired(&mut self, node: NodeId) {
-        self.losses.insert(node, None);
+        if let Some(known) = self.losses.get_mut(&node) {
+            *known = None;
+        }
     }
 
     /// Returns the nodes whose floor is in repair.
@@ -131,7 +144,7 @@ impl Parts {
         if !self.fencing.is_used || !self.nodes[node].is_ready() {
             return;
         }
-        let seen = self.fencing.seen;
+        let seen = self.fencing.seen.max(self.fencing.highest);
         let proposal = self.fencing.time(now).saturating_add(1_000_000);
         let there = self.nodes.writing_to(node);
         there.send_floor(now, seen, proposal.min(FENCING_TOKEN_MAX));
@@ -163,17 +176,33 @@ impl Parts {
         }
     }
 
-    /// The floors of all nodes are to be looked at, soon.
-    pub(super) fn look_at_floors(&mut self) {
+    /// The floors of all nodes are to be looked at, soon; unless that is under way.
+    fn look_at_floors(&mut self) {
         if !self.fencing.is_looking {
-            self.fencing.is_looking = true;
+            self.floors_changed();
+        }
+    }
+
+    /// The floors of all nodes are to be looked at, also by one look more than that which is under way: a node has come
+    /// that was not asked.
+    pub(super) fn floors_changed(&mut self) {
+        let wanted = core::mem::replace(&mut self.fencing.is_to_look, true);
+        if !wanted && !self.fencing.is_looking {
             self.news.push_back(News::Floors);
         }
+    }
+
+    /// The floors are being looked at from now on.
+    pub(super) fn looking_at_floors(&mut self) {
+        (self.fencing.is_looking, self.fencing.is_to_look) = (true, false);
     }
 
     /// The floors were looked at, or there is no room for that: what is still to be repaired is looked at again.
     pub(super) fn looked_at_floors(&mut self, now: Instant) {
         self.fencing.is_looking = false;
+        if self.fencing.is_to_look {
+            self.news.push_back(News::Floors);
+        }
         self.await_repairs(now);
     }
 

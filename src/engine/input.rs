@@ -247,7 +247,7 @@ impl Engine {
         claims.pay_debts(node, &mut below); // Those that came up meanwhile.
         self.operations.ask_late(now, node, &mut self.parts);
         if self.parts.fencing.is_used() {
-            self.parts.look_at_floors(); // It may have lost its own.
+            self.parts.floors_changed(); // It may have lost its own.
         }
         self.stir_all(now);
         self.regained(now);
@@ -461,6 +461,7 @@ impl Engine {
     #[inline(never)]
     pub(super) fn look_at_floors(&mut self, now: Instant) {
         let (operations, parts) = (&mut self.operations, &mut self.parts);
+        parts.looking_at_floors();
         match operations.has_room_for_own(&parts.queues) {
             true => {
                 let kind = Kind::Repair(Repair::new(parts));

@@ -473,7 +473,7 @@ impl Operations {
         parts: &mut Parts,
     ) -> Result<bool, Trouble> {
         let was_unusable = parts.nodes[node].missing_permission().is_some();
-        let answered = permission::way_answered(node, claim, (way, reply), parts)?;
+        let answered = permission::way_answered(now, node, claim, (way, reply), parts)?;
         if let Some((operation, answer)) = answered {
             self.with(now, operation, parts, |operation, cx| {
                 operation.answered(node, answer, cx);

@@ -211,6 +211,16 @@ pub enum Unusable {
          than the time"
     )]
     NoFloor,
+    /// It has given the largest [fencing token](crate::limits::FENCING_TOKEN_MAX) that there is. Somebody has written
+    /// to its keys, or two clocks were wrong by centuries. To begin again, end all that use tokens, delete
+    /// [`FLOOR_KEY`](crate::FLOOR_KEY) and the keys that begin with `shearline:fence:` on every node, have the store
+    /// forget the tokens that it has seen, and give floors (`Redlock::trust_nodes`).
+    #[error(
+        "it has given the largest fencing token that there is: a clock was wrong, or its keys were written to; \
+         delete `shearline:floor` and `shearline:fence:*` on all nodes, have the store begin again with smaller tokens, \
+         and call `Redlock::trust_nodes`"
+    )]
+    NoMoreTokens,
     /// It runs no scripts, because its user may not or its server cannot, and what was asked for needs them:
     /// [`RestartGuard::Strict`](crate::RestartGuard) or a [fencing token](crate::LockOptions::fenced). Other locks are had there without scripts.
     #[error(
@@ -266,6 +276,7 @@ impl Unusable {
             | Self::OtherCluster { .. }
             | Self::NoRunId
             | Self::NoFloor
+            | Self::NoMoreTokens
             | Self::NeedsScripts
             | Self::Tls(_) => true,
             Self::TooManyClients | Self::InRepair | Self::Refused(_) => false,

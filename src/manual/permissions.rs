@@ -69,19 +69,27 @@
 //!
 //! A lock is taken by `SET .. NX PX`, as with scripts. It is confirmed and inspected by `GET` and `PTTL` between
 //! `MULTI` and `EXEC`, and waiters are woken as with scripts. It is extended by `WATCH`, `GET` and `PTTL`, then
-//! `MULTI`, `PEXPIRE`, `EXEC`: two round trips. How it is released depends on the server:
+//! `MULTI`, `PEXPIRE`, `EXEC`: two round trips.
+//!
+//! `SET .. IFEQ token GET PX` would extend it in one, and is not used: it sets the end whatever that was. One
+//! that is executed late would shorten what a later extension has reached, and so would one by another holder of
+//! a lock that was handed over.
+//!
+//! How it is released depends on the server:
 //!
 //! | server | a lock is released by | round trips | was run without scripts |
 //! | --- | --- | --- | --- |
-//! | Redis 6.2, 8.0 | `WATCH`, `GET`; `MULTI`, `PEXPIRE`, `EXEC` | 2 | the life of a lock (the test above) |
+//! | Redis 6.2, 8.0 | `WATCH`, `GET`; `MULTI`, `PEXPIRE`, `EXEC` | 2 | the life of a lock (the test above), and of a set |
 //! | Redis 7.0 | the same | 2 | all |
 //! | Redis 8.4 | `DELEX .. IFEQ` | 1 | not on a server: its documentation says so |
 //! | Valkey 8.1 | `SET .. IFEQ .. PXAT 1` | 1 | all |
-//! | Valkey 9.0 | `DELIFEQ` | 1 | no; with scripts it is released in the same way |
+//! | Valkey 9.0 | `DELIFEQ` | 1 | the life of a lock, and of a set |
 //! | Valkey 9.1 | `DELIFEQ` | 1 | all |
 //!
-//! "All" are the tests on real servers but for those that `tests/run.sh` lists, each with the reason. The release
-//! by a transaction sets an expiry of the past: the server deletes the key at once.
+//! "All" are the tests on real servers but for those that `tests/run.sh` lists, each with the reason; the life of a
+//! lock and of a set is run while a node forbids one command after the other
+//! (`permissions::taken_away::a_node_that_forbids_one_command_after_the_other_ends_no_lock`). The release by a
+//! transaction sets an expiry of the past: the server deletes the key at once.
 //!
 //! What the server's processor does for it, in microseconds without the network: `usec_per_call` of
 //! `INFO commandstats` on one Valkey 9.1.2, added up over the commands of each way (what `EXEC` runs is in

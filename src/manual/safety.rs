@@ -272,10 +272,15 @@
 //!
 //! A floor is given by an operator (`Redlock::trust_node`, `trust_nodes`, on a handle that was asked for a token
 //! before: one that uses none leaves no floor), who states by that that no older token is
-//! larger than the floor: the largest token that this handle has seen, and a second more than the present time. Tokens
-//! are proposed from the time in microseconds, and a node takes a proposal for a second more than its own clock at
-//! most. So the statement holds where no clock of a client or node was set back by more than the node was
+//! larger than the floor: the largest token and floor that this handle has seen, and a second more than the present
+//! time. Tokens are proposed from the time in microseconds, and a node takes a proposal, and the time of an operator,
+//! for a second more than its own clock at most. So the statement holds where no clock of a client or node was set
+//! back, or is behind those of the others, by more than the node was
 //! away. A node that was trusted wrongly gives tokens that are too small, and nobody notices.
+//!
+//! A counter that is no number, and a floor that no script could have written, read as missing. The largest token is 9 * 10^15, which
+//! the time reaches in 2255. A node that has given it refuses
+//! ([`Unusable::NoMoreTokens`](crate::Unusable::NoMoreTokens)).
 //!
 //! | guard | what is lost is noticed by | a node gives tokens again | what tokens rest on besides |
 //! | --- | --- | --- | --- |

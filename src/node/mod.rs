@@ -237,6 +237,7 @@ impl Node {
         self.clock.disconnected();
         self.permissions.shown = Shown::Nothing;
         self.fencing.disconnected();
+        self.ways.disconnected();
         self.guard.disconnected();
         lost
     }

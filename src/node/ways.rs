@@ -25,6 +25,8 @@
 //!
 //! Nodes that are asked by scripts: see [`permission`](super::permission).
 
+use alloc::vec::Vec;
+
 use crate::entry::Entry;
 use crate::error::Unusable;
 use crate::keys::ClaimKey;
@@ -56,6 +58,8 @@ pub(super) struct Ways {
     place: usize,
     /// Which are unknown to the node, or forbidden.
     refused: [bool; ORDER.len()],
+    /// The locks with whose tokens they are tried, until one is permitted or all are answered.
+    tried_with: Vec<(ClaimKey, Entry)>,
 }
 
 /// What follows from a way that was refused.
@@ -77,11 +81,17 @@ impl Ways {
             script_verb: Dialect::Text.verb(),
             place: 0,
             refused: [false; ORDER.len()],
+            tried_with: Vec::new(),
         }
     }
 
     fn way(&self) -> Dialect {
         ORDER[self.place]
+    }
+
+    /// The connection is gone: nothing is answered any more.
+    pub(super) fn disconnected(&mut self) {
+        self.tried_with.clear();
     }
 
     fn is_none_left(&self) -> bool {
@@ -184,6 +194,7 @@ impl Node {
     /// Asks in which ways a lock could be released, with the token of `entry`, which no key has yet: there
     /// is nothing to delete. The answers come in their order, but that of a transaction at any time.
     pub(crate) fn try_ways(&mut self, now: Instant, claim: ClaimKey, entry: &Entry) {
+        self.ways.tried_with.push((claim, entry.clone()));
         for way in ORDER {
             if way == Dialect::Watch {
                 let request = Request::Probe { claim, way };
@@ -192,6 +203,14 @@ impl Node {
                 self.ask_native(now, claim, entry, way);
             }
         }
+    }
+
+    /// Returns name and token of the lock of `claim` with which ways are tried, once.
+    #[cold]
+    pub(crate) fn take_tried(&mut self, claim: ClaimKey) -> Option<Entry> {
+        let tried = &mut self.ways.tried_with;
+        let place = tried.iter().position(|(other, _)| *other == claim)?;
+        Some(tried.remove(place).1)
     }
 
     /// Returns the command of a release in this `dialect` for which the user needs a permission.

@@ -20,14 +20,14 @@ fn demo(arguments: &[&str]) -> Command {
     command
 }
 
-fn run(arguments: &[&str]) -> (Output, String) {
+pub(crate) fn run(arguments: &[&str]) -> (Output, String) {
     let output = demo(arguments).output().expect("the binary runs");
     let text = String::from_utf8(output.stdout.clone()).expect("the output is text");
     (output, text)
 }
 
 #[track_caller]
-fn assert_good(output: &Output, text: &str, nodes: usize) {
+pub(crate) fn assert_good(output: &Output, text: &str, nodes: usize) {
     assert!(output.status.success(), "{output:?}");
     assert!(output.stderr.is_empty(), "{output:?}");
     assert!(

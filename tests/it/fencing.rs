@@ -192,6 +192,54 @@ fn a_server_that_has_lost_its_data_is_repaired_from_the_others() {
     }
 }
 
+/// Somebody else has written to them.
+#[test]
+fn counters_and_floors_of_others_lower_no_token() {
+    for cluster in clusters() {
+        let redlock = trusted(&cluster);
+        let write = |command: &str| {
+            for node in 0..3 {
+                cluster[node].raw().run(command);
+            }
+        };
+        let take = || {
+            let guard = redlock.lock_with("f", &fenced()).expect("free");
+            let token = guard.fencing_token().expect("it was asked for");
+            guard.unlock().expect("held");
+            token
+        };
+        // Far above the time, so that nothing is hidden by that.
+        write("SET shearline:fence:f 2000000000000000");
+        let mut last = take();
+        assert!(2_000_000_000_000_000 < last);
+        for text in ["nan", "inf", "-5", "abc", "1e300", "99999999999999999999"] {
+            write(&format!("SET shearline:fence:f {text}"));
+            let token = take();
+            assert!(last < token, "{text}: {last} {token}");
+            last = token;
+        }
+        for key in ["shearline:fence:f", "shearline:floor"] {
+            write(&format!("DEL {key}"));
+            write(&format!("RPUSH {key} x"));
+            let report = match redlock.lock_with("f", &once()) {
+                Err(LockError::NoQuorum(report)) => report,
+                other => panic!("{other:?}"),
+            };
+            let is_named = |outcome| matches!(outcome, NodeOutcome::Refused(error) if error.code() == "WRONGTYPE");
+            let named = report.nodes().iter().filter(|node| is_named(node.outcome));
+            assert!(2 <= named.count(), "{report}");
+            let plain = redlock.lock("f", LONG).expect("free");
+            plain.unlock().expect("held");
+            write(&format!("DEL {key}"));
+        }
+        redlock
+            .lock_with("f", &once())
+            .expect_err("none has a floor");
+        assert_eq!(redlock.trust_nodes().len(), 3);
+        assert!(last < take());
+    }
+}
+
 /// The store is a file: who holds the lock reads the last token in it, and writes his own.
 #[test]
 fn two_processes_get_tokens_in_the_order_of_their_locks() {

@@ -91,6 +91,8 @@ pub(crate) struct Transaction {
     pub(crate) tries: Option<Token>,
     /// How the first command of it left, behind the empty transaction.
     begun: Option<(Time, Writing)>,
+    /// The keys that it does not see: it overtakes their `SET`.
+    unseen: Vec<Vec<u8>>,
 }
 
 impl Transaction {
@@ -284,6 +286,9 @@ impl World {
         out: &mut Vec<u8>,
     ) {
         let start = out.len();
+        if self.plan.switches.watches_elsewhere && words[0] == b"WATCH" {
+            self.conns[conn].transaction.unseen = self.overtaken(conn);
+        }
         if words[0] == b"EXEC" {
             let shown = self.servers[server].clock.show(self.now);
             let mut queue = std::mem::take(&mut self.conns[conn].transaction.queue);
@@ -292,10 +297,22 @@ impl World {
             }
             self.conns[conn].transaction.queue = queue;
         }
-        self.execute(server, conn, sent, words, out);
+        let unseen = &self.conns[conn].transaction.unseen;
+        match *words {
+            [verb @ (b"GET" | b"PEXPIRE"), key, ref rest @ ..]
+                if unseen.iter().any(|k| k == key) =>
+            {
+                let words = [&[verb, b"?"], rest].concat();
+                self.execute(server, conn, sent, &words, out);
+            }
+            _ => self.execute(server, conn, sent, words, out),
+        }
         let reply = out[start..].to_vec();
         // What is done was asked for when all of it began.
-        let watches = words[0] != b"MULTI" || self.open_work(conn).iter().any(Work::watches);
+        // Of a client that has lost the connection only that is known, and what was read.
+        let watches = words[0] != b"MULTI"
+            || self.conns[conn].transaction.is_to_write
+            || self.open_work(conn).iter().any(Work::watches);
         let begun = &mut self.conns[conn].transaction.begun;
         let sent = match words[0] {
             b"WATCH" => *begun.insert(sent),
@@ -322,6 +339,15 @@ impl World {
             }
             _ => self.reads_on(server, conn, sent, words, &reply),
         }
+    }
+
+    /// Returns the keys that are to be deleted, and were set by what was read together with that.
+    fn overtaken(&self, conn: usize) -> Vec<Vec<u8>> {
+        let together = &self.conns[conn].written.together;
+        let work = self.open_work(conn).into_iter();
+        let work = work.filter(|work| work.what == "release");
+        let work = work.filter(|work| together.contains(&token_of(&work.token)));
+        work.map(|work| work.key).collect()
     }
 
     fn multi_begins(&mut self, conn: usize, reply: &[u8]) {
@@ -598,6 +624,7 @@ mod tests {
                 "DelIfEq",
                 "DelEx",
                 "SetIfEq",
+                "CopiedLate",
             ] {
                 let (_, times) = sights
                     .all()

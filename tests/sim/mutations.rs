@@ -9,14 +9,15 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use crate::bare::BARE;
 use crate::case::{ANY, Kind};
 use crate::entropy::Entropy;
 use crate::kinds::{ASLEEP, GIVEN_UP, NARROW, kind};
 use crate::oracle::ORACLES;
-use crate::plan::{Plan, Switches};
+use crate::plan::{Kinds, Plan, Switches};
 
 /// What a driver could do wrong.
-pub(crate) const DRIVERS: [Kind; 5] = [
+pub(crate) const DRIVERS: [Kind; 6] = [
     kind("monotonic-clock", |entropy| {
         wrong(ASLEEP, entropy, |switches| switches.monotonic = true)
     }),
@@ -31,6 +32,10 @@ pub(crate) const DRIVERS: [Kind; 5] = [
     }),
     kind("release-overtakes", |entropy| {
         wrong(ANY, entropy, |switches| switches.overtakes = true)
+    }),
+    kind("watch-elsewhere", |entropy| Plan {
+        kinds: Kinds::Redis, // Nothing else releases there.
+        ..wrong(BARE, entropy, |switches| switches.watches_elsewhere = true)
     }),
 ];
 
@@ -160,6 +165,7 @@ pub(crate) mod tests {
 
     use super::{Chosen, DRIVERS, ORACLES};
     use crate::SEEDS;
+    use crate::bare::BARE;
     use crate::case::{ANY, Kind};
     use crate::delaying::DELAYING;
     use crate::fencing::FENCED;
@@ -197,7 +203,12 @@ pub(crate) mod tests {
     ];
 
     /// Breakages that stories notice, and a kind of world as well.
-    const BESIDE_STORIES: [(&str, Kind); 8] = [
+    const BESIDE_STORIES: [(&str, Kind); 13] = [
+        ("TransactionsOverlap", BARE),
+        ("AbortedIsDone", BARE),
+        ("MissingIsSettled", BARE),
+        ("TransactionShortens", BARE),
+        ("PassingRefusalIsFinal", BARE),
         ("SetTakenHalf", SETS),
         ("SetReleasedInPart", SETS),
         ("SetLeavesARecord", SETS),

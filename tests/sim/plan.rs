@@ -213,6 +213,9 @@ pub(crate) struct Switches {
     /// Drivers send releases over a connection of their own and merge the answers: the releases
     /// overtake their `SET`s.
     pub(crate) overtakes: bool,
+    /// Drivers watch and delete keys over a connection of their own: a transaction overtakes a `SET` that was
+    /// read together with its `WATCH`.
+    pub(crate) watches_elsewhere: bool,
     /// From when on servers do not tell their identity.
     pub(crate) secretive_from: Time,
 }
@@ -229,6 +232,7 @@ impl Default for Switches {
             polite: false,
             keeps_probes: false,
             overtakes: false,
+            watches_elsewhere: false,
             secretive_from: NEVER,
         }
     }

@@ -706,7 +706,9 @@ impl World {
         }
         let there = &mut self.servers[server];
         let link = &mut self.conns[conn];
-        let overtakes = self.plan.switches.overtakes && link.written.overtakes(&command);
+        let switches = &self.plan.switches;
+        let elsewhere = switches.overtakes || switches.watches_elsewhere;
+        let overtakes = elsewhere && link.written.overtakes(&command);
         // It ran before its `SET`, and found nothing.
         let refusal = refusal.or(overtakes.then_some(b":0\r\n"));
         match (refusal, &mut link.far.session) {

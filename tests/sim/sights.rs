@@ -7,7 +7,7 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Sights([u64; NAMES.len()]);
 
-const NAMES: [&str; 26] = [
+const NAMES: [&str; 27] = [
     // A confirmation succeeded; with an earlier end; for an unknown end.
     "Confirmed",
     "Shortened",
@@ -37,10 +37,11 @@ const NAMES: [&str; 26] = [
     "Pushed",
     // A call for a lock was refused, and had asked no node.
     "Unattempted",
-    // Without scripts: a release by `SET .. IFEQ`, a piece of a transaction that was answered, and
-    // transactions that were run, aborted by a change, and refused.
+    // Without scripts: a release by `SET .. IFEQ`, a piece of a transaction that was answered, a lock that was
+    // sent to a node when it was held already, and transactions that were run, aborted by a change, and refused.
     "SetIfEq",
     "Transacted",
+    "CopiedLate",
     "ExecDone",
     "ExecAborted",
     "ExecRefused",

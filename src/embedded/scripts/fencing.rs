@@ -79,10 +79,10 @@ impl<'a> Fenced<'a> {
         let (last, base) = (number(), number());
         let is_own = words.next() == Some(self.run_id);
         let floor = last.zip(base).map(|(number, base)| Floor { base, number });
-        Ok(floor.filter(|floor| is_own && floor.number <= MOST))
+        Ok(floor.filter(|floor| is_own && floor.number.max(floor.base) <= MOST))
     }
 
-    /// Returns the number of a counter.
+    /// Returns the number of a counter. One that is no number, or too large, reads as the floor.
     fn counter(
         floor: &Floor,
         database: &mut Database<'_>,
@@ -91,8 +91,9 @@ impl<'a> Fenced<'a> {
         key: &[u8],
     ) -> Result<f64, Refusal> {
         let text = arguments.read(database, now, key)?;
-        let number = text.and_then(lua_number).unwrap_or(floor.number);
-        Ok(number.max(floor.base))
+        let number = text.and_then(lua_number);
+        let number = number.filter(|number| (0.0..=MOST).contains(number));
+        Ok(number.unwrap_or(floor.number).max(floor.base))
     }
 
     /// Raises all counters, and the floor, to `number` at least.
@@ -171,7 +172,7 @@ pub(super) fn take(database: &mut Database<'_>, now: Millis, arguments: &Argumen
         number = number.max(counter + 1.0);
     }
     if MOST < number {
-        return Ok(said([-1, 0, 0]));
+        return Ok(said([-1, 0, 1]));
     }
     fenced.raise(&floor, database, now, arguments, number)?;
     for key in fenced.names {
@@ -243,6 +244,14 @@ fn last_number(text: &[u8]) -> f64 {
     number.and_then(lua_number).unwrap_or(0.0)
 }
 
+/// Returns the base of a floor, or its nonce. None: zero.
+fn number_before(text: &[u8]) -> f64 {
+    let word = text.rsplitn(3, |byte| *byte == b':').nth(1);
+    let word = word.map(|word| word.strip_prefix(b"?").unwrap_or(word));
+    let number = word.filter(|word| is_digits(word));
+    number.and_then(lua_number).unwrap_or(0.0)
+}
+
 /// Does what [`LOOK_AT_FLOOR`](crate::node::LOOK_AT_FLOOR) does.
 pub(super) fn look_at_floor(
     database: &mut Database<'_>,
@@ -259,7 +268,7 @@ pub(super) fn look_at_floor(
             [said, number as i64].map(OwnedValue::Integer),
         ))
     };
-    if number <= MOST {
+    if number.max(number_before(text)) <= MOST {
         let mut words = text.rsplitn(3, |byte| *byte == b':');
         let is_own = words.by_ref().take(2).all(is_digits) && words.next() == Some(run_id);
         if is_own {

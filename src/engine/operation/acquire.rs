@@ -28,6 +28,7 @@ use crate::time::Instant;
 
 use super::patience::Patience;
 use super::round::{Ballot, Round, State};
+use super::top_up::copy_late;
 use super::{Context, Operate};
 use crate::engine::answer::{Answer, Answered, unusable};
 use crate::engine::check::is_out_of_reach;
@@ -250,6 +251,16 @@ impl Acquire {
         match self.several {
             None => self.rest_until(until, refusal, cx),
             Some(_) => self.rest_several(until, refusal, cx),
+        }
+    }
+
+    /// A majority has granted the lock before `node` showed how it is released: it gets a copy.
+    #[cold]
+    fn granted_without(&self, node: NodeId, end: Instant, cx: &mut Context<'_>) {
+        let claim = cx.parts.claims.keyed(self.claim);
+        let tried = claim.and_then(|(key, claim)| Some((key, claim.entry.clone()?)));
+        if let Some((key, entry)) = tried {
+            copy_late(cx.now, node, (key, &entry), end, cx.parts);
         }
     }
 
@@ -485,6 +496,8 @@ impl Operate for Acquire {
                 let in_time = cx.round.awaits(node) || cx.now < cx.round[node].deadline;
                 if cx.round.asks(node) && in_time {
                     self.ask_now(node, cx);
+                } else if let Verdict::Granted(_, end) = self.verdict {
+                    self.granted_without(node, end, cx);
                 }
                 return;
             }

@@ -19,6 +19,7 @@ use crate::time::Instant;
 
 use super::Context;
 use super::acquire::set_answered;
+use super::top_up::copy_late;
 use crate::engine::answer::{Answer, Answered};
 use crate::engine::claims::claim::Claim;
 use crate::engine::parts::Parts;
@@ -155,6 +156,7 @@ pub(in crate::engine) fn native_answered(
 /// `claim`, which may be over. Its `SET` is sent when the first way is permitted, and withheld when the last
 /// is not.
 pub(in crate::engine) fn way_answered(
+    now: Instant,
     node: NodeId,
     claim: ClaimKey,
     (way, reply): (Dialect, Reply),
@@ -162,6 +164,8 @@ pub(in crate::engine) fn way_answered(
 ) -> Answered {
     let there = parts.nodes.writing_to(node);
     let said = Said::of_release(way, reply).ok_or(Trouble::Link(LinkError::Protocol))?;
+    let is_permitted = matches!(said, Said::Done | Said::Missing | Said::Foreign);
+    let tried = (is_permitted || way == Dialect::Watch).then(|| there.take_tried(claim));
     if !there.is_without_scripts() {
         return Ok(None); // Scripts are tried again meanwhile.
     }
@@ -172,6 +176,9 @@ pub(in crate::engine) fn way_answered(
     let answer = match said {
         Said::Done | Said::Missing | Said::Foreign => {
             there.way_permitted(way);
+            if let (None, Some(entry)) = (operation, tried.flatten()) {
+                granted_without(now, node, claim, &entry, parts);
+            }
             Answer::Permitted
         }
         Said::Refused(_) if !is_last => {
@@ -192,6 +199,20 @@ pub(in crate::engine) fn way_answered(
         },
     };
     Ok(operation.map(|operation| (operation, answer)))
+}
+
+/// `node` has shown how locks are released when the attempt of the claim of `key` was over. Where that lock is
+/// held it gets a copy, unless an extension has found it lacking: then it gets one after the next, as any other.
+#[cold]
+fn granted_without(now: Instant, node: NodeId, key: ClaimKey, entry: &Entry, parts: &mut Parts) {
+    let held = parts.claims.get(key).filter(|claim| {
+        let has_left = claim.kept.as_ref().is_some_and(|kept| kept.has_ended());
+        let is_missed = claim.busy().lacking.contains(node);
+        claim.is_held() && !claim.is_adopted() && !has_left && !is_missed
+    });
+    if let Some(end) = held.map(Claim::valid_until) {
+        copy_late(now, node, (key, entry), end, parts);
+    }
 }
 
 // ----- extensions ---------------------------------------------------------------------------

@@ -83,7 +83,7 @@ impl Operate for Repair {
     fn begin(&mut self, cx: &mut Context<'_>) {
         let patience = Patience::for_release(Duration::MAX, &cx.parts.settings);
         for node in cx.parts.nodes.ids() {
-            let nonce = cx.parts.random.next_u64() >> 11; // Exact in Lua.
+            let nonce = cx.parts.random.next_u64() >> 12; // No larger than a token.
             let there = cx.parts.nodes.writing_to(node);
             let asked =
                 there.access() == Access::Open && there.look_at_floor(cx.now, cx.round.key, nonce);
@@ -156,7 +156,7 @@ pub(in crate::engine) fn look_answered(
     let missing = match reply {
         Reply::Pair(1, number) => match u64::try_from(number) {
             Ok(number @ 0..=FENCING_TOKEN_MAX) => {
-                parts.fencing.has_floor(node);
+                parts.fencing.said_floor(node, number);
                 return Ok(Answer::Counted(number));
             }
             Ok(_) | Err(_) => return Err(Trouble::Link(LinkError::Protocol)),

@@ -10,20 +10,71 @@
 //! sent in that round: it may have been lost since the round was begun. A nil to it is not a vote, and
 //! a node that is kept from voting gets a copy too, which counts when its quarantine is over.
 //!
+//! A node without scripts may show in which way it releases when a majority has granted the lock already. It
+//! gets its first copy then, if no extension has found it lacking meanwhile.
+//!
 //! # Not here
 //!
 //! Locks that were adopted: the previous owner may still release a copy that it had no answer
 //! about. Locks that were written down for another process while an extension by the engine was under way:
 //! that process may have released them. And locks that are not extended: they end as they are.
 
+use core::time::Duration;
+
+use crate::entry::Entry;
+use crate::keys::{ClaimKey, NodeId};
 use crate::node::Access;
-use crate::quorum::{Majority, NodeSet};
+use crate::quorum::{Drift, Majority, NodeSet};
 use crate::time::Instant;
 
 use super::Context;
 use super::held::LockQuestion;
 use crate::engine::claims::claim::Claim;
+use crate::engine::parts::Parts;
 use crate::engine::restarts::whole;
+
+/// Returns for how long a copy at `now` of a lock until `end` lives. Rounded up: one that expires before the
+/// others is useless.
+fn life_of_copy(
+    now: Instant,
+    end: Instant,
+    entry: &Entry,
+    longest: Duration,
+    drift: Drift,
+) -> Duration {
+    let left = end.saturating_since(now);
+    let ttl = left.saturating_add(drift.of(entry.delay().ttl(longest)));
+    whole(entry.delay().life(ttl))
+}
+
+/// `node` has shown how locks are released when the lock of `key`, which ends at `end`, was granted without
+/// it: it gets a copy, if it was sent none.
+#[cold]
+pub(super) fn copy_late(
+    now: Instant,
+    node: NodeId,
+    (key, entry): (ClaimKey, &Entry),
+    end: Instant,
+    parts: &mut Parts,
+) {
+    let drift = parts.settings.drift;
+    let Some(claim) = parts.claims.wake(key) else {
+        return; // It is over.
+    };
+    let there = parts.nodes.writing_to(node);
+    let wanted = now < end && !claim.may_hold().contains(node);
+    if wanted && there.access() == Access::Open {
+        let life = life_of_copy(now, end, entry, claim.life(), drift);
+        let mut command = parts.claims.command();
+        let sent = there.send_set(now, key, &mut command, entry, life);
+        parts.claims.sent(command);
+        if let Some(claim) = parts.claims.get_mut(key).filter(|_| sent) {
+            claim.set_sent(node);
+        }
+        parts.tell_watches(entry.resource());
+    }
+    parts.claims.rest(key);
+}
 
 impl LockQuestion {
     /// `majority` has confirmed an extension until `end`: the nodes that lacked the key before it
@@ -48,10 +99,7 @@ impl LockQuestion {
         let claim = self.claim_in(&mut cx.parts.claims);
         let stands = |claim: &Claim| claim.is_held() && !claim.is_adopted();
         if let Some((key, claim)) = claim.filter(|(_, claim)| stands(claim)) {
-            let left = end.saturating_since(cx.now);
-            let ttl = left.saturating_add(drift.of(self.entry.delay().ttl(claim.life())));
-            // Rounded up: a copy that expires before the others is useless.
-            let life = whole(self.entry.delay().life(ttl));
+            let life = life_of_copy(cx.now, end, &self.entry, claim.life(), drift);
             let nodes = nodes.filter(|node| claim.busy().lacking.contains(node));
             for node in nodes.without(claim.busy().unanswered).iter() {
                 let there = cx.parts.nodes.writing_to(node);

@@ -101,6 +101,10 @@ impl Chaos {
             0 => options.keep(),
             _ => options,
         };
+        let options = match self.below(3) {
+            0 => options.fenced(),
+            _ => options,
+        };
         let resources: [&[&[u8]]; 5] = [
             &[b"ka"],
             &[b"ka"],
@@ -197,6 +201,17 @@ impl Chaos {
                 return halves[self.asked[node].1 % 2 * 2..][..2].concat();
             }
             "SET" => self.one_of(&["+OK|", "+OK|", "_|", "_|", "-OOM no|", "-ERR no|"]),
+            "by" => self.fenced_reply(),
+            "TAKE" if asked.split(' ').count() == 3 => self.fenced_reply(),
+            "RAISE" => self.one_of(&[":1|", ":1|", ":0|", ":-1|", "-OOM no|", "-NOSCRIPT no|"]),
+            "LOOK" => self.one_of(&[
+                "*2|:1|:9|",
+                "*2|:1|:0|",
+                "*2|:0|:5|",
+                "*2|:0|:6|",
+                "-OOM no|",
+            ]),
+            "REPAIR" | "FLOOR" => self.one_of(&[":1|", ":0|", "-OOM no|"]),
             "TAKE" => self.one_of(&[":1|", ":1|", ":1|", ":2|", ":3|", "-OOM no|", "-ERR no|"]),
             "RELEASE" | "EXTEND" => self.one_of(&[":1|", ":1|", ":0|", ":-1|", "-BUSY no|"]),
             "PTTL" => self.one_of(&[":-2|", ":-1|", ":1|", ":100|", ":9000|", "-NOPERM no|"]),
@@ -212,6 +227,25 @@ impl Chaos {
             other => panic!("{other}"),
         };
         said.into()
+    }
+
+    /// What a node says of a lock with a fencing token.
+    fn fenced_reply(&mut self) -> &'static str {
+        let said = [
+            "*3|:1|:0|:7|",
+            "*3|:1|:0|:7|",
+            "*3|:1|:0|:9|",
+            "*3|:1|:0|:8|",
+            "*3|:2|:0|:0|",
+            "*3|:3|:0|:0|",
+            "*3|:-1|:0|:0|",
+            "*3|:-1|:0|:1|",
+            "*3|:-2|:0|:0|",
+            "-NOSCRIPT no|",
+            "-OOM no|",
+            "-ERR no|",
+        ];
+        said[self.below(said.len())]
     }
 
     /// Takes what was told, and looks at the queues.

@@ -2,6 +2,7 @@
 
 mod detected;
 mod held;
+mod late;
 mod releases;
 mod several;
 

@@ -26,12 +26,14 @@ macro_rules! read_arguments {
 }
 
 /// Puts the `run_id` of the floor into `r`, its base into `o` and its number into `x`; makes `r` that of no
-/// server if it cannot be used. `counter` reads one, `raise` raises all of them.
+/// server if it cannot be used. `counter` reads one, `raise` raises all of them. A counter that is no
+/// number, or too large for one of ours, reads as the floor.
 macro_rules! read_floor {
     () => {
-        "local r,o,x=string.match(redis.call('get',f) or '','^(.+):(%d+):(%d+)$') \
-         if r~=ARGV[6] or tonumber(x)>9e15 then r=nil end o,x=tonumber(o),tonumber(x) \
-         local function counter(k) k=redis.call('get',k) return math.max(tonumber(k or x) or x,o) end \
+        "local r,o,x=string.match(redis.call('get',f) or '','^(.+):(%d+):(%d+)$') o,x=tonumber(o),tonumber(x) \
+         if r~=ARGV[6] or math.max(o,x)>9e15 then r=nil end \
+         local function counter(k) k=tonumber(redis.call('get',k) or x) \
+         if not (k and k>=0 and k<=9e15) then k=x end return math.max(k,o) end \
          local function raise(p) local d=string.format('%.0f',p) \
          if p>x then redis.call('set',f,string.format('%s:%.0f:%s',r,o,d)) end \
          for i=n+1,2*n do if counter(KEYS[i])<p then redis.call('set',KEYS[i],d,'px',ARGV[5]) end end end "
@@ -54,6 +56,7 @@ macro_rules! whether_it_counts {
 /// {1, b, number}   taken
 /// {i + 1, b, 0}    the i-th name is another's
 /// {-1, 0, 0}       the floor is missing or of another run_id
+/// {-1, 0, 1}       there is no larger number
 /// {-i - 1, 0, 0}   the user may not run the i-th of the commands behind the run_id
 /// ```
 ///
@@ -75,11 +78,11 @@ pub(crate) const TAKE_FENCED: Script = Script {
          local w=redis.call('time') \
          local s=math.min(tonumber(ARGV[4]),w[1]*1000000+w[2]+1000000) \
          for i=n+1,2*n do s=math.max(s,counter(KEYS[i])+1) end \
-         if s>9e15 then return {-1,0,0} end raise(s) \
+         if s>9e15 then return {-1,0,1} end raise(s) \
          for i=1,n do redis.call('set',KEYS[i],t,'px',ARGV[2]) end \
          return {1,b,s}"
     ),
-    sha1: "acb1abae33a8568cd1d486508d6355c88ce4aa97",
+    sha1: "063199f7d1750bd3fc24937833bff10032867ebb",
 };
 
 /// Raises all counters, and the floor, to the number at least, if all names hold the token: `1`. Otherwise
@@ -96,7 +99,7 @@ pub(crate) const RAISE_FENCED: Script = Script {
         whether_it_counts!(),
         "return {s,b}"
     ),
-    sha1: "d440ef8037046a7940c75f941e57e4d86e4caad7",
+    sha1: "0fc1d3d36ae83a03a1a0d4a3ba35ff9742b05fbe",
 };
 
 /// Makes the floor one of this `run_id`, and not lower than it was: `1`. Arguments: the `run_id`, a number, and
@@ -116,11 +119,12 @@ pub(crate) const SET_FLOOR: Script = Script {
 pub(crate) const LOOK_AT_FLOOR: Script = Script {
     text: "local v=redis.call('get',KEYS[1]) or '' local \
            r,m,n,x=string.match(v,'^(.+):(%??)(%d+):(%d+)$') x=tonumber(x or \
-           string.match(v,':(%d+)$') or 0) if x>9e15 then r,x=nil,0 end if r==ARGV[1] and m=='' \
+           string.match(v,':(%d+)$') or 0) if tonumber(n or 0)>9e15 then r=nil end \
+           if x>9e15 then r,x=nil,0 end if r==ARGV[1] and m=='' \
            then return {1,x} end if r~=ARGV[1] then n=ARGV[2] \
            redis.call('set',KEYS[1],string.format('%s:?%s:%.0f',ARGV[1],n,x)) end return \
            {0,tonumber(n)}",
-    sha1: "39dec04fa9f9eb62491248051a1be84da67121e1",
+    sha1: "9c87c1eb40af6ce1f518b8faefe13843ba4cc932",
 };
 
 /// Ends the repair of the floor under this nonce: `1`, it is one of this `run_id` now, and not lower than the

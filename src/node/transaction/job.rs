@@ -117,6 +117,12 @@ impl Job {
         self.seen = Seen::default();
     }
 
+    /// Forgets also what it was refused by: it is asked for alone.
+    pub(super) fn alone(&mut self) {
+        self.again();
+        self.error = None;
+    }
+
     /// It was refused by `reply`. The first refusal counts.
     pub(super) fn refused(&mut self, reply: Reply) {
         self.error.get_or_insert(reply);

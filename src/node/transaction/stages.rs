@@ -91,10 +91,12 @@ impl Node {
             // It may be about one key of many: each is asked for alone.
             let mut batch = core::mem::take(&mut there.batch);
             there.most = 1;
-            while let Some(job) = batch.pop() {
+            while let Some(mut job) = batch.pop() {
                 if !job.withdrawn {
-                    let job = Job::new(job.request, job.entry, job.work);
+                    job.alone();
                     there.queue.push_front(job);
+                } else if job.takes() && !job.is_untaken() {
+                    there.finish(job); // Some of it is owed its release.
                 }
             }
             return;

@@ -317,7 +317,8 @@ impl Commands {
             27..31 => self.fenced(),
             31 => self.script_command(),
             32 => self.hello(),
-            33 => self.auth(),
+            // A Valkey 8.1 does not answer a refused one that stands behind other commands.
+            33 if self.flavour != Flavour::Valkey81 => self.auth(),
             34 => self.client(),
             35 => self.select(),
             36 => self.flush(),

@@ -7,6 +7,8 @@
 //! * It expires when the others do, a drift and a millisecond later at most: counted from the
 //!   newest answer that made the majority.
 //! * A node gets no more of them than there were extensions.
+//! * Without scripts a node gets its first `SET` of a token also while the lock is held, and without an
+//!   extension: it had not shown before how it releases. That ends when the others do.
 //!
 //! # What it does not see
 //!
@@ -27,13 +29,41 @@ impl World {
         if deed.command.verb != Verb::Set || self.plan.clients <= deed.peer || !copy {
             return false;
         }
-        self.oracle.ledger.record_mut(id).copies += 1;
+        let cell = self.oracle.ledger.cell(id, deed.node);
+        let is_first = self.plan.is_bare() && cell.sets == 0 && !cell.copied;
+        self.oracle.ledger.record_mut(id).copies += u32::from(!is_first);
         self.oracle.ledger.cell_mut(id, deed.node).copied = true;
-        if let Some(what) = self.copy_fault(deed, id) {
+        if is_first {
+            self.oracle.counts.sights.note("CopiedLate");
+        }
+        let fault = match is_first {
+            true => self.first_fault(deed, id),
+            false => self.copy_fault(deed, id),
+        };
+        if let Some(what) = fault {
             let text = format!("client {} sends node {} {what}", deed.peer, deed.node);
             self.object("copy", text);
         }
         true
+    }
+
+    /// Returns what is wrong with the first `SET` that a node gets, while the lock is held.
+    fn first_fault(&self, deed: &Deed<'_>, id: TokenId) -> Option<&'static str> {
+        let record = self.oracle.ledger.record(id);
+        if record.owner != deed.process || record.ended <= deed.begun.asked {
+            return Some("a copy of a lock that was let go");
+        }
+        let ttl = deed.command.ttl.and_then(super::ledger::millis)?;
+        let clock = self.clock_of(deed.peer);
+        let is_extended = record.extends + record.keeps != 0;
+        if is_extended || record.sent < clock.since() {
+            return None; // Its end is not known here.
+        }
+        let passed = clock
+            .show(deed.sent)
+            .saturating_since(clock.show(record.sent));
+        let longest = record.ttl * MILLI + self.plan.added_time() + MILLI;
+        (longest < ttl * MILLI + passed.as_nanos() as u64).then_some("a copy that lasts too long")
     }
 
     fn copy_fault(&self, deed: &Deed<'_>, id: TokenId) -> Option<&'static str> {

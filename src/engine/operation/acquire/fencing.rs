@@ -193,6 +193,7 @@ pub(in crate::engine) fn set_answered(
                         (operation, either(granted, Answer::Counted(number), answer))
                     }))
                 }
+                (-1, Ok(1..)) => withheld(now, node, key, Unusable::NoMoreTokens, parts),
                 (-1, _) => {
                     let why = parts.has_no_floor(node);
                     withheld(now, node, key, why, parts)

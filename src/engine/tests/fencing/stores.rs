@@ -4,6 +4,8 @@ use super::super::strict::net::Net;
 use super::*;
 use crate::config::{Builder, RestartGuard};
 use crate::embedded::Memory;
+use crate::limits::FENCING_TOKEN_MAX;
+use crate::resource::FLOOR_KEY;
 
 const COUNTER: &[u8] = b"shearline:fence:k";
 
@@ -194,6 +196,82 @@ fn a_counter_that_has_ended_reads_as_the_floor() {
     let without_clock = net.client(observed());
     let second = take_token(&mut net, without_clock);
     assert_eq!(second, first + 1);
+}
+
+#[test]
+fn a_counter_that_is_no_number_reads_as_the_floor() {
+    for text in ["nan", "inf", "-5", "abc", "1e300", "99999999999999999999"] {
+        let mut net = net(1);
+        let first = take_token(&mut net, 0);
+        for node in 0..3 {
+            net.set(node, COUNTER, text.as_bytes());
+        }
+        let without_clock = net.client(observed());
+        assert_eq!(take_token(&mut net, without_clock), first + 1, "{text}");
+        assert_eq!(number(&net, 0), first + 1, "{text}");
+    }
+}
+
+/// Whoever begins again says so, by deleting what the nodes have.
+#[test]
+fn behind_the_largest_token_there_is_none() {
+    const USED_UP: NodeOutcome = NodeOutcome::Unusable(Unusable::NoMoreTokens);
+    let mut net = net(1);
+    for node in 0..3 {
+        set_number(&mut net, node, FENCING_TOKEN_MAX - 1);
+    }
+    assert_eq!(take_token(&mut net, 0), FENCING_TOKEN_MAX);
+    let report = match net.lock_with(0, &fenced()) {
+        Err(LockError::NoQuorum(report)) => report,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(outcomes(&report)[..2], [USED_UP; 2], "{report}");
+    assert!(report.needs_operator());
+    net.clients.clear();
+    for node in 0..3 {
+        net.admin(node, "DEL shearline:fence:k shearline:floor");
+    }
+    let again = client(&mut net, observed(), Duration::ZERO);
+    net.pass(2 * TTL);
+    trust(&mut net, again);
+    assert_eq!(take_token(&mut net, again), micros(&net) + 1_000_001);
+}
+
+/// The text is no floor and no mark.
+#[test]
+fn a_floor_that_somebody_else_has_written_is_repaired() {
+    for text in [
+        "",
+        "abc",
+        "1:2",
+        ":1:2",
+        "RUN:1",
+        "RUN:1:99999999999999999",
+        "RUN:99999999999999999:5",
+        "RUN:?5",
+        "RUN:?99999999999999999999:5",
+        "RUN:?5:99999999999999999",
+        "RUN:?-1:5",
+        "RUN:5:-1",
+    ] {
+        let mut net = net(1);
+        let first = take_token(&mut net, 0);
+        let statuses = net.clients[0].engine.node_statuses(net.now);
+        let run_id = statuses.flat_map(|status| status.run_id).nth(1);
+        let floor = text.replace("RUN", &run_id.expect("it says who it is"));
+        net.set(1, FLOOR_KEY, floor.as_bytes());
+        net.admin(1, "DEL shearline:fence:k");
+        net.unreachable(0, true);
+        let in_repair = NodeOutcome::Unusable(Unusable::InRepair);
+        assert_eq!(refused(&mut net, 0)[1], in_repair, "{text}");
+        net.unreachable(0, false);
+        net.pass(2 * TTL);
+        let floor = net.value(1, FLOOR_KEY).expect("it was repaired");
+        let number = floor.rsplit(':').next().expect("a word");
+        assert!(first <= number.parse().expect("a number"), "{text}");
+        net.unreachable(2, true);
+        assert!(first < take_token(&mut net, 0), "{text}");
+    }
 }
 
 #[test]

@@ -279,6 +279,37 @@ fn what_was_taken_in_part_is_owed_its_release_whatever_it_was_refused_by() {
     }
 }
 
+/// It shares a transaction when it is taken once more, and all of that is refused: each is asked for alone.
+#[test]
+fn what_was_taken_in_part_is_owed_its_release_also_when_it_is_asked_for_alone() {
+    for cancelled in [false, true] {
+        let mut world = bare(1);
+        let round = world.try_all();
+        world.say(0, &free());
+        world.take(0);
+        world.acquire_all(&[b"c", b"d"], &LockOptions::new(TTL).tries(1));
+        world.say(0, "+OK|+QUEUED|+QUEUED|*2|+OK|$-1|");
+        assert_eq!(world.take(0)[2], "WATCH a b c d");
+        if cancelled {
+            world.cancel(round);
+        }
+        let refused = format!("+OK|*0|{NO_COMMAND}");
+        let key = format!("$-1|:-2|{NO_NUMBER}");
+        world.say(0, &format!("{refused}{key}{key}{key}{key}"));
+        if !cancelled {
+            assert_eq!(world.take(0), READING);
+            world.say(0, &format!("{refused}{key}{key}"));
+        }
+        assert_eq!(world.take(0)[2], "WATCH c d");
+        world.say(0, &format!("{refused}{key}{key}"));
+        assert_eq!(world.claims(), 1);
+        assert_eq!(world.take(0)[..5], RELEASING, "cancelled: {cancelled}");
+        world.say(0, &format!("{WATCHED}$-1|$-1|"));
+        world.say(0, "+OK|+QUEUED|+QUEUED|*2|:1|:0|");
+        assert_eq!(world.claims(), 0, "cancelled: {cancelled}");
+    }
+}
+
 /// A node that has lost one of the keys of a lock gets it again, and the other is not shortened.
 #[test]
 fn a_key_that_ended_while_the_others_were_raised_is_taken_once_more() {

@@ -1,0 +1,104 @@
+//! Stories of a node that shows in which way it releases when a majority has granted the lock already.
+
+use super::*;
+use crate::quorum::Drift;
+
+/// Three nodes that are tried with one lock. Two have granted it, and the last has not shown its way.
+fn granted_by_two() -> (World, Lock) {
+    let mut world = bare(3);
+    world.try_once();
+    world.take_all();
+    for node in 0..2 {
+        world.say(node, &only_watches(NO_NUMBER));
+        assert_eq!(world.take(node), ["SET k 10000"]);
+        world.say(node, "+OK|");
+    }
+    let lock = world.lock();
+    (world, lock)
+}
+
+#[test]
+fn a_node_that_shows_its_way_when_the_lock_is_held_gets_a_copy() {
+    let (mut world, lock) = granted_by_two();
+    world.pass(1_000 * MS);
+    world.say(2, &only_watches(NO_NUMBER));
+    // It ends with the others: what is rounded up is less than a millisecond.
+    let left = lock.valid_until().saturating_since(world.now) + Drift::default().of(TTL);
+    assert_eq!(world.take(2), [format!("SET k {}", left.as_millis())]);
+    assert_eq!(left.as_millis(), 9_000);
+    world.say(2, "+OK|");
+    world.take_all();
+    world.release(lock);
+    assert_eq!(world.take_all(), vec![RELEASING; 3], "on all three");
+}
+
+/// Also where its answer comes in the turn in which the majority has granted.
+#[test]
+fn a_node_that_shows_its_way_before_the_lock_is_returned_gets_a_copy() {
+    let mut world = bare(3);
+    world.try_once();
+    world.take_all();
+    for node in 0..2 {
+        world.say(node, &only_watches(NO_NUMBER));
+        world.take(node);
+    }
+    world.say(0, "+OK|");
+    world.say_undrained(1, "+OK|");
+    world.say(2, &only_watches(NO_NUMBER));
+    drop(world.lock());
+    assert_eq!(world.take(2), ["SET k 10000"]);
+}
+
+#[test]
+fn a_node_that_shows_its_way_when_the_lock_is_over_gets_no_copy() {
+    for end in ["released", "handed over", "expired", "refused"] {
+        let (mut world, lock) = granted_by_two();
+        match end {
+            "released" => world.release(lock),
+            "handed over" => drop(world.detach(lock)),
+            "expired" => world.pass(TTL),
+            _ => world.release(lock),
+        }
+        world.drain();
+        world.take_all();
+        world.say(
+            2,
+            &only_watches(match end {
+                "refused" => NO_COMMAND,
+                _ => NO_NUMBER,
+            }),
+        );
+        assert_eq!(world.take(2), NOTHING, "{end}");
+    }
+}
+
+/// Two of three extend the lock, and the last says first that it lacks it. Returns what that was sent then.
+fn extend_by_two(world: &mut World, lock: &mut Lock) -> Vec<String> {
+    let token = lock.token().as_bytes().to_vec();
+    world.extend(lock);
+    world.say(2, &format!("{WATCHED}$-1|:-2|"));
+    world.take_all();
+    for node in 0..2 {
+        let line = |text: &str| text.replace('|', "\r\n").into_bytes();
+        let bytes = [line(WATCHED), bulk(&token), line(":3000|")].concat();
+        let (there, bytes) = (id(node), &bytes[..]);
+        world.input(Input::Received { node: there, bytes });
+        world.say(node, "+OK|+QUEUED|*1|:1|");
+    }
+    world.extended(lock);
+    world.take(2)
+}
+
+/// A copy may have been denied or lost there: it gets another when a majority without it has confirmed the lock.
+#[test]
+fn a_node_that_an_extension_has_found_lacking_gets_no_copy_before_the_next() {
+    let (mut world, mut lock) = granted_by_two();
+    world.lose(2);
+    world.reconnect(2);
+    greet(&mut world, 2);
+    assert_eq!(extend_by_two(&mut world, &mut lock), NOTHING);
+    assert_eq!(extend_by_two(&mut world, &mut lock), asked());
+    world.say(2, &only_watches(NO_NUMBER));
+    assert_eq!(world.take(2), NOTHING);
+    assert_eq!(extend_by_two(&mut world, &mut lock), ["SET k 10000"]);
+}
