@@ -662,7 +662,7 @@ valkey-9.0 valkey::locks_work_on_valkey_without_lua  Lua is no module there, and
 TABLE
         SHEARLINE_REDIS_SERVER=$tools/servers/$1 SHEARLINE_VALKEY_SERVER=$tools/servers/$2 all_but \
             truth_table:: unlock:: extend:: confirm:: inspect:: waiting:: strict:: restart:: guard:: \
-            permissions:: refusal:: readme:: auth:: scripts:: replies:: valkey:: keep:: delay:: watch:: \
+            permissions:: refusal:: readme:: auth:: scripts:: replies:: valkey:: keep:: delay:: watch:: fencing:: \
             embedded::the_store_answers_as_a_valkey_does embedded::the_node_answers_as_a_valkey_does
 }
 

@@ -34,6 +34,7 @@
 //! | `confirm` gives a lock no more time than a majority keeps it: the q-th largest remaining time, counted from before the request, less the drift. It never revives a lock that is known to be over. | As for exclusion. | `engine::tests::confirm::what_a_majority_keeps_counts_from_before_the_send`, `engine::tests::confirm::what_was_told_to_be_over_is_not_revived_by_a_confirmation`, `confirm::a_lock_from_before_the_last_boot_is_valid_again` |
 //! | `inspect` changes nothing. It names a holder only if a majority of the nodes had its token, and gives it no more time than a majority keeps it, counted from before the question, less the drift. | As for `confirm`. | `inspect::an_inspection_says_who_holds_a_resource_and_which_nodes_disagree`, `engine::tests::inspect::a_majority_with_the_same_token_holds_it_for_as_long_as_a_majority_keeps_it`, `engine::tests::inspect::a_quarantined_node_is_shown_and_is_no_part_of_a_majority` |
 //! | A node whose wall clock was stepped does not vote until every lock that it may have expired early is over. | The step is detected: it is larger than 10 ms, is not taken back, and was more than a second ago or falls before the first request after a pause. The node allows `TIME`. | `clocks::stepped_clocks_make_two_holders_only_without_the_watch`, `engine::tests::clocks::a_node_whose_clock_was_stepped_is_not_counted_in_that_very_round` |
+//! | Of two locks on one resource with [fencing tokens](crate::LockOptions::fenced) the later one has the larger token, whatever clocks do ([`safety`](super::safety#fencing-tokens)). The token stays the same through extensions, confirmations and hand-overs. A node that may have lost its counters gives none before it is repaired from the others. | The nodes run scripts. Nobody trusts a node wrongly, and no server goes on under its `run_id` with an older data set that has its floor. In a repair: no client has a longer ttl than the one that repairs knows of, and the clocks of both run within the drift. | `fencing::tokens_rise_through_every_face_and_stay_with_their_lock`, `fencing::a_server_that_was_restarted_gives_no_token`, `fencing::a_server_that_has_lost_its_data_is_repaired_from_the_others`, `fencing::two_processes_get_tokens_in_the_order_of_their_locks` |
 //! | A lock that is extended again and again gets its copy back on a node that lost it. | The node is reachable at two extensions. | `guard::a_forgotten_copy_is_restored_by_the_extensions` |
 //! | One server has one vote, however many addresses it has. | The node allows `INFO`. | `addresses::one_server_under_two_addresses_has_one_vote` |
 //! | No byte from a node causes a panic or takes memory without bound. | Nothing. | `resp::tests::corpus::the_fuzz_bodies_hold_on_random_input`, `engine::tests::connections::garbage_costs_the_node_its_connection_and_nothing_else` |
@@ -101,8 +102,9 @@
 //!   ([`Lock::is_valid_at`](crate::Lock::is_valid_at)) and its effect can act after its lock has
 //!   ended. So can a write that is late on the network. No lock with an expiry can prevent this; only
 //!   the storage can, by refusing a stale writer. Keep the ttl well above the time that the work
-//!   takes, and check the validity right before each effect. Use the lock to save work, and something
-//!   else to save the data: [`choosing`](super::choosing#without-fencing-tokens) says what.
+//!   takes, and check the validity right before each effect. Use the lock to save work, and
+//!   [fencing tokens](crate::LockOptions::fenced), or something else, to save the data:
+//!   [`choosing`](super::choosing#without-fencing-tokens) says what.
 //! * **Anything if nodes forget and no client can detect it**: keys that are deleted or evicted; a
 //!   restart before a handle without `max_ttl` was first connected; and, unless the guard is
 //!   [`RestartGuard::Strict`](crate::RestartGuard::Strict), `FLUSHALL`, or a master that becomes a

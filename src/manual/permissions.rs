@@ -12,11 +12,13 @@
 //! ACL SETUSER locker ~shearline:* +config|get
 //! ```
 //!
-//! For [fencing tokens](crate::LockOptions::fenced) it needs `~shearline:*` alone besides the first line.
+//! For [fencing tokens](crate::LockOptions::fenced) it needs `~shearline:*` alone besides the first line; `+info` and
+//! `+time`, which plain locks can do without, it needs then.
 //!
-//! Tests hold both lines against real servers, whole and with each word taken out
+//! Tests hold these lines against real servers, whole and with each word taken out
 //! (`readme::the_acl_line_suffices_and_is_the_least`, `readme::the_acl_line_suffices_on_valkey`,
-//! `readme::the_acl_line_of_a_strict_guard_suffices_and_is_the_least`), and `tests/run.sh` runs the
+//! `readme::the_acl_line_of_a_strict_guard_suffices_and_is_the_least`,
+//! `readme::the_acl_line_of_fencing_tokens_suffices_and_is_the_least`), and `tests/run.sh` runs the
 //! tests on real servers once more with a user that has the first line and no other permission.
 //!
 //! | word | why it is there | without it |
@@ -26,8 +28,8 @@
 //! | `+get`, `+del`, `+eval`, `+evalsha` | Release a lock. The script runs `get` and `del`, and servers check those too. | No lock: a user who may not release a lock gets none. |
 //! | `+pttl`, `+pexpire` | Extend a lock. `+pttl` also confirms and inspects one, and says to those who wait when it ends. | Locks, but no extension. |
 //! | `+script\|load` | Loads the scripts, so that only their digests are sent. | Scripts are sent as text. |
-//! | `+info` | Asks a node which server it is. | No restart is noticed, and two addresses of one server have two votes. With `Strict`: no lock. |
-//! | `+time` | Watches the clock of the node ([`Builder::watch_clocks`](crate::Builder::watch_clocks)). | No clock is watched. |
+//! | `+info` | Asks a node which server it is. | No restart is noticed, and two addresses of one server have two votes. With `Strict`: no lock. No fencing token. |
+//! | `+time` | Watches the clock of the node ([`Builder::watch_clocks`](crate::Builder::watch_clocks)). | No clock is watched. No fencing token: a node says by its clock what may be proposed. |
 //! | `+client\|tracking`, `+client\|caching` | Let a node tell those who wait that a lock was released ([`manual::waiting`](crate::manual::waiting)). | They look from time to time: [`Waking::Refused`](crate::Waking::Refused). |
 //! | `~shearline:*` | The marker and the barrier of `Strict`; the counters and the floor of fencing tokens. | No lock with `Strict`, and none with a fencing token. |
 //! | `+config\|get` | Asks a node with `Strict` whether it loses nothing in a restart. | A restarted node always waits. |

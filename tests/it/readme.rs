@@ -5,7 +5,7 @@ use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use shearline::{LocalRedlock, RestartGuard};
+use shearline::{LocalRedlock, LockOptions, RestartGuard};
 
 use crate::face::at;
 use crate::servers::{LONG, Options, Raw, Server};
@@ -132,6 +132,30 @@ fn the_acl_line_of_a_strict_guard_suffices_and_is_the_least() {
     }
 }
 
+/// Fencing tokens need the keys of the strict guard's line, and can do without neither `INFO` nor `TIME`.
+#[test]
+fn the_acl_line_of_fencing_tokens_suffices_and_is_the_least() {
+    let dispensable = ["+script|load", "+client|tracking", "+client|caching"];
+    for options in [Options::redis(), Options::valkey()] {
+        let server = Server::with(&options);
+        let line = acl_line();
+        let more = strict_acl_line();
+        let keys = more.split(' ').find(|word| word.starts_with('~'));
+        let line = format!("{line} {}", keys.expect("keys of our own"));
+        fenced_tried(&server, &line).expect("it suffices");
+        for left_out in line.split(' ').filter(|word| word.starts_with(['+', '~'])) {
+            let words: Vec<&str> = line.split(' ').filter(|word| *word != left_out).collect();
+            let tried = fenced_tried(&server, &words.join(" "));
+            let fine = dispensable.contains(&left_out);
+            assert_eq!(
+                tried.is_ok(),
+                fine,
+                "{options:?} without {left_out}: {tried:?}"
+            );
+        }
+    }
+}
+
 /// Where no scripts are used, because the handle was told so or finds it out. What is tried is the life of a lock.
 #[test]
 fn the_acl_line_without_scripts_suffices_and_is_the_least() {
@@ -177,6 +201,33 @@ fn strictly_tried(server: &Server, acl: &str, more: &str) -> Result<(), Box<dyn 
     let mut local = strict.restart_guard(RestartGuard::Strict).build_local()?;
     local.trust_nodes();
     live(&mut local, &mut admin)
+}
+
+/// The same with fencing tokens, of a node that the user himself has given a floor.
+fn fenced_tried(server: &Server, acl: &str) -> Result<(), Box<dyn Error>> {
+    let mut admin = server.raw();
+    forget(&mut admin);
+    admin.run(acl);
+    let url = server.url_with(&format!("locker:{PASSWORD}"));
+    let mut local = at([url]).build_local()?;
+    let options = LockOptions::new(LONG / 2).tries(1).fenced();
+    local
+        .lock_with("lock:acl", &options)
+        .expect_err("it has no floor");
+    local.trust_nodes();
+    let mut last = None;
+    for scripts_are_known in [true, false] {
+        let mut lock = local.lock_with("lock:acl", &options)?;
+        if !scripts_are_known {
+            admin.run("SCRIPT FLUSH");
+        }
+        local.extend(&mut lock, LONG)?;
+        local.confirm(&mut lock)?;
+        assert!(last < lock.fencing_token());
+        last = lock.fencing_token();
+        local.unlock(lock)?;
+    }
+    Ok(())
 }
 
 /// The life of a lock, once with the scripts known to the server and once after they were flushed.

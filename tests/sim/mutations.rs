@@ -203,7 +203,7 @@ pub(crate) mod tests {
     ];
 
     /// Breakages that stories notice, and a kind of world as well.
-    const BESIDE_STORIES: [(&str, Kind); 13] = [
+    const BESIDE_STORIES: [(&str, Kind); 11] = [
         ("TransactionsOverlap", BARE),
         ("AbortedIsDone", BARE),
         ("MissingIsSettled", BARE),
@@ -215,8 +215,6 @@ pub(crate) mod tests {
         ("KeptAgainAnew", KEPT_LATER),
         ("KeptForgetsWhatWasFound", KEPT_LATER),
         ("TokenIsNotWrittenBack", FENCED),
-        ("LaterTokenCounts", FENCED),
-        ("RaisedWithoutLock", FENCED),
     ];
 
     /// The folder of the patches. Where they are applied there is a file `applied` beside them.
