@@ -103,9 +103,9 @@
 //!
 //! So scripts cost the server more than any other way, and `WATCH` costs a round trip instead.
 //!
-//! What that is worth when two cores have nothing else to do than 32 threads, each with a lock of its own, and
-//! three servers: medians of seven turns of 0.8 s, one run of 24 November 2026 on another machine of that kind.
-//! The server's time is all of it, the network included.
+//! What that is worth to 32 threads, each with a lock of its own, on three servers: medians of seven turns of
+//! 0.8 s, one run of 24 November 2026 on two cores, at a load of 2 to 7 by this run itself. The server's time is
+//! all of it, the network included.
 //!
 //! | servers | released by | extended by | cycles a second | with an extension | a server's time for a cycle | with an extension |
 //! | --- | --- | --- | --- | --- | --- | --- |
