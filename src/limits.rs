@@ -48,9 +48,14 @@ pub const TTL_HARD_MAX: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 /// milliseconds in each lock.
 pub const LOCK_DELAY_MAX: Duration = TTL_DEFAULT_MAX;
 
-/// How long a node keeps the counter of a resource after its last fencing token. One that is gone reads as the
-/// floor of the node, which is at least as high: so this is about memory alone.
+/// How long a node keeps the counter of a resource after its last fencing token, unless
+/// [`Builder::counter_ttl`](crate::Builder::counter_ttl) says otherwise. One that is gone reads as the floor of the
+/// node, which is at least as high: so this is about memory alone.
 pub const COUNTER_KEPT_FOR: Duration = Duration::from_secs(24 * 3600);
+
+/// The shortest time for which a node keeps such a counter. One that is gone before the next lock is taken saves
+/// nothing worth mentioning, and its successor may cost a second round trip.
+pub const COUNTER_TTL_MIN: Duration = Duration::from_secs(1);
 
 /// How often a node is looked at again whose [fencing tokens](crate::LockOptions::fenced) cannot be repaired yet,
 /// because too few of the others have answered.

@@ -8,8 +8,8 @@ use core::time::Duration;
 use super::{Config, NodeConfig, RestartGuard, Retry, Settings};
 use crate::error::ConfigError;
 use crate::limits::{
-    CLIENT_NAME_BYTES_MAX, CLUSTER_BYTES_MAX, DEAD_AFTER_MIN, NODE_TIMEOUT_MIN, NODES_MAX,
-    OWNER_BYTES_MAX, TTL_HARD_MAX, TTL_MIN,
+    CLIENT_NAME_BYTES_MAX, CLUSTER_BYTES_MAX, COUNTER_TTL_MIN, DEAD_AFTER_MIN, NODE_TIMEOUT_MIN,
+    NODES_MAX, OWNER_BYTES_MAX, TTL_HARD_MAX, TTL_MIN,
 };
 use crate::quorum::Drift;
 
@@ -192,6 +192,34 @@ impl Builder {
     /// ```
     pub fn lock_delay(mut self, delay: Duration) -> Self {
         self.settings.lock_delay = delay;
+        self
+    }
+
+    /// Sets for how long a node keeps the counter of a resource after its last
+    /// [fencing token](crate::LockOptions::fenced). Default: a day
+    /// ([`COUNTER_KEPT_FOR`](crate::limits::COUNTER_KEPT_FOR)).
+    ///
+    /// This is about the memory of the nodes alone, where locks have very many different names. A counter that has
+    /// ended reads as the floor of its node, which is at least as high, so tokens rise all the same. Clients may have
+    /// different times: the one that takes a lock decides how long its counter lives. From a second
+    /// ([`COUNTER_TTL_MIN`](crate::limits::COUNTER_TTL_MIN)) to 100 years.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use shearline::Config;
+    ///
+    /// let hour = Duration::from_secs(3600); // Millions of orders, each of which is locked once.
+    /// let config = Config::builder()
+    ///     .nodes(["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"])
+    ///     .counter_ttl(hour)
+    ///     .config()?;
+    /// assert_eq!(config.counter_ttl(), hour);
+    /// # Ok::<(), shearline::ConfigError>(())
+    /// ```
+    pub fn counter_ttl(mut self, ttl: Duration) -> Self {
+        let is_right = (COUNTER_TTL_MIN..=TTL_HARD_MAX).contains(&ttl);
+        self.check(is_right, ConfigError::CounterTtl(ttl));
+        self.settings.counter_ttl = ttl;
         self
     }
 
@@ -477,6 +505,7 @@ mod tests {
         assert_eq!(config.retry(), &retry);
         assert_eq!(config.max_ttl(), None);
         assert_eq!(config.lock_delay(), Duration::ZERO);
+        assert_eq!(config.counter_ttl(), Duration::from_secs(24 * 3600));
         assert_eq!(config.ttl_limit(), Duration::from_secs(30 * 24 * 3600));
         assert_eq!(config.restart_guard(), RestartGuard::Observed);
         assert_eq!(config.cluster(), "default");
@@ -498,6 +527,7 @@ mod tests {
             .retry(Retry::new(1, MS..=MS))
             .max_ttl(9000 * MS)
             .lock_delay(700 * MS)
+            .counter_ttl(5000 * MS)
             .restart_guard(RestartGuard::Strict)
             .cluster("till")
             .watch_clocks(false)
@@ -514,6 +544,7 @@ mod tests {
         assert_eq!(config.retry(), &Retry::new(1, MS..=MS));
         assert_eq!(config.max_ttl(), Some(9000 * MS));
         assert_eq!(config.lock_delay(), 700 * MS);
+        assert_eq!(config.counter_ttl(), 5000 * MS);
         assert_eq!(config.ttl_limit(), 9000 * MS);
         assert_eq!(config.restart_guard(), RestartGuard::Strict);
         assert_eq!(config.cluster(), "till");
@@ -659,6 +690,11 @@ mod tests {
                 one().max_ttl(TTL_HARD_MAX).lock_delay(31 * day),
                 ConfigError::LockDelayTooLong(31 * day),
             ),
+            (
+                one().counter_ttl(999 * MS),
+                ConfigError::CounterTtl(999 * MS),
+            ),
+            (one().counter_ttl(hard), ConfigError::CounterTtl(hard)),
             (one().retry(Retry::new(0, MS..=MS)), ConfigError::Retry),
             (one().retry(Retry::new(1, 2 * MS..=MS)), ConfigError::Retry),
             (
@@ -710,6 +746,8 @@ mod tests {
             one().max_ttl(TTL_HARD_MAX),
             one().max_ttl(second).lock_delay(987 * MS),
             one().max_ttl(TTL_HARD_MAX).lock_delay(LOCK_DELAY_MAX),
+            one().counter_ttl(second),
+            one().counter_ttl(TTL_HARD_MAX),
             one()
                 .max_ttl(second)
                 .drift(0.0, second - Duration::from_nanos(1)),
@@ -741,6 +779,11 @@ mod tests {
                 one().max_ttl(Duration::ZERO),
                 "a longest ttl (`Builder::max_ttl`) of 0s is not between 4 ms and 36500 days; set the longest \
                  that any client of these nodes uses, or leave it out",
+            ),
+            (
+                one().counter_ttl(Duration::ZERO),
+                "counters of fencing tokens that are kept for 0s (`Builder::counter_ttl`) are not kept for 1s to \
+                 36500 days; set a time within that, or leave it out",
             ),
             (
                 one().lock_delay(31 * 24 * 3600 * 1000 * MS),

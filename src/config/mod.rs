@@ -22,7 +22,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::delay::Delay;
-use crate::limits::{TTL_ASSUMED_MAX, TTL_DEFAULT_MAX};
+use crate::limits::{COUNTER_KEPT_FOR, TTL_ASSUMED_MAX, TTL_DEFAULT_MAX};
 use crate::quorum::Drift;
 
 pub use builder::Builder;
@@ -62,6 +62,7 @@ struct Settings {
     retry: Retry,
     max_ttl: Option<Duration>,
     lock_delay: Duration,
+    counter_ttl: Duration,
     restart_guard: RestartGuard,
     cluster: String,
     watch_clocks: bool,
@@ -86,6 +87,7 @@ impl Default for Settings {
             retry: Retry::default(),
             max_ttl: None,
             lock_delay: Duration::ZERO,
+            counter_ttl: COUNTER_KEPT_FOR,
             restart_guard: RestartGuard::default(),
             cluster: String::from("default"),
             watch_clocks: true,
@@ -191,6 +193,12 @@ impl Config {
     #[must_use]
     pub fn lock_delay(&self) -> Duration {
         self.settings.lock_delay
+    }
+
+    /// Returns for how long a node keeps the counter of a resource after its last fencing token.
+    #[must_use]
+    pub fn counter_ttl(&self) -> Duration {
+        self.settings.counter_ttl
     }
 
     /// Returns what the lock delay adds to each ttl.

@@ -5,8 +5,8 @@ use core::time::Duration;
 
 use super::span::Span;
 use crate::limits::{
-    CLIENT_NAME_BYTES_MAX, CLUSTER_BYTES_MAX, CREDENTIAL_BYTES_MAX, DEAD_AFTER_MIN, LOCK_DELAY_MAX,
-    NODES_MAX, OWNER_BYTES_MAX, TTL_HARD_MAX, UNIX_PATH_BYTES_MAX,
+    CLIENT_NAME_BYTES_MAX, CLUSTER_BYTES_MAX, COUNTER_TTL_MIN, CREDENTIAL_BYTES_MAX,
+    DEAD_AFTER_MIN, LOCK_DELAY_MAX, NODES_MAX, OWNER_BYTES_MAX, TTL_HARD_MAX, UNIX_PATH_BYTES_MAX,
 };
 
 /// Why a configuration cannot be used.
@@ -90,6 +90,12 @@ pub enum ConfigError {
         /// The longest ttl, with the delay.
         maximum: Duration,
     },
+    /// The counters of fencing tokens are kept for less than a second, or longer than the hard limit.
+    #[error(
+        "counters of fencing tokens that are kept for {} (`Builder::counter_ttl`) are not kept for {} to {}; \
+         set a time within that, or leave it out", Span(*.0), Span(COUNTER_TTL_MIN), Span(TTL_HARD_MAX)
+    )]
+    CounterTtl(Duration),
     /// TLS was set up ([`Builder::tls`](crate::Builder)), and no node has a `rediss://` URL: nothing would
     /// be encrypted.
     #[error("TLS was set up, and no node uses it; write rediss:// in the URLs of those that do")]

@@ -14,6 +14,7 @@
 //! | longest ttl | 30 days | A lock that is held longer should be extended from time to time, so that it ends soon after its holder dies. | [`max_ttl`](crate::Builder::max_ttl) |
 //! | longest ttl with markers, and how long a restarted node does not vote at least | 60 s | A node that may have forgotten its locks does not count for this long. | [`max_ttl`](crate::Builder::max_ttl) |
 //! | lock delay | none | A holder that is killed or released has nothing left to stop. | [`lock_delay`](crate::Builder::lock_delay) |
+//! | counters of fencing tokens | a day | Each takes memory of the nodes; one that has ended reads as the floor of its node. | [`counter_ttl`](crate::Builder::counter_ttl) |
 //! | name of the cluster | `default` | It is written into the markers of [`RestartGuard::Strict`](crate::RestartGuard::Strict). | [`cluster`](crate::Builder::cluster) |
 //! | client name | `shearline` | `CLIENT LIST` shows it. | [`client_name`](crate::Builder::client_name) |
 //! | owner label | none | Every client that may read the keys can read it. | [`owner`](crate::Builder::owner) |

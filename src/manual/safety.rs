@@ -223,7 +223,7 @@
 //!    therefore before it granted B. Its grant of B returned more than that. B's token is at least what each node
 //!    that confirms it has returned: one that returned more than the token does not confirm.
 //! 4. **What a node has counted it does not forget.** A counter ends a day after it was raised
-//!    ([`COUNTER_KEPT_FOR`](crate::limits::COUNTER_KEPT_FOR)). One that is missing reads as the *floor* of the node
+//!    ([`Builder::counter_ttl`](crate::Builder::counter_ttl)). One that is missing reads as the *floor* of the node
 //!    ([`FLOOR_KEY`](crate::FLOOR_KEY)), which every raise of a counter raises too. So memory does not grow with the
 //!    number of names that were ever used.
 //! 5. **A node that may have lost its counters does not count.** The floor names the `run_id` of the server that has

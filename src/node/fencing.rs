@@ -19,7 +19,6 @@ use core::time::Duration;
 use crate::entry::Entry;
 use crate::error::Unusable;
 use crate::keys::{ClaimKey, OperationKey};
-use crate::limits::COUNTER_KEPT_FOR;
 use crate::resource::{BARRIER_KEY, COUNTER_PREFIX, FLOOR_KEY, MARKER_KEY};
 use crate::resp::{Decimal, argument, write};
 use crate::time::Instant;
@@ -31,13 +30,22 @@ use super::several::NO_MARKER;
 use super::{Command, Node, Request};
 
 /// What is known of the script that takes a lock on this connection.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Fencing {
+    /// For how long a counter lives after its last token.
+    kept_for: Duration,
     /// It was run: the server knows it, and the user may do what it does.
     is_known: bool,
 }
 
 impl Fencing {
+    pub(super) fn new(kept_for: Duration) -> Self {
+        Self {
+            kept_for,
+            is_known: false,
+        }
+    }
+
     /// Its connection is gone.
     pub(super) fn disconnected(&mut self) {
         self.is_known = false;
@@ -68,11 +76,17 @@ impl Node {
             false => to_lock(self.takes_digests()),
         };
         let marker = self.guard.marker();
-        let ttl = millis(life);
+        let (ttl, kept) = (millis(life), millis(self.fencing.kept_for));
         // For this node alone, as one that checks a marker: it names the server.
         let bytes = command.written(Dialect::Text, Some(b""), |out| {
             head(out, &TAKE_FENCED, by_digest, entry, marker, asked.len());
-            tail(out, ttl.as_bytes(), marker, proposal, run_id);
+            tail(
+                out,
+                [ttl.as_bytes(), kept.as_bytes()],
+                marker,
+                proposal,
+                run_id,
+            );
             for command in asked {
                 argument(out, command.as_bytes());
             }
@@ -87,7 +101,8 @@ impl Node {
         let marker = self.guard.marker();
         let run_id = self.run_id().unwrap_or_default();
         head(&mut out, &RAISE_FENCED, false, entry, marker, 0);
-        tail(&mut out, b"", marker, token, run_id);
+        let kept = millis(self.fencing.kept_for);
+        tail(&mut out, [b"", kept.as_bytes()], marker, token, run_id);
         self.send(now, Request::Raise { claim }, &out);
     }
 
@@ -206,11 +221,17 @@ fn head(
 }
 
 /// The ttl, the marker, a number, for how long a counter is kept, and the `run_id`.
-fn tail(out: &mut Vec<u8>, ttl: &[u8], marker: Option<&[u8]>, number: u64, run_id: &str) {
+fn tail(
+    out: &mut Vec<u8>,
+    [ttl, kept]: [&[u8]; 2],
+    marker: Option<&[u8]>,
+    number: u64,
+    run_id: &str,
+) {
     argument(out, ttl);
     out.extend_from_slice(marker.unwrap_or(NO_MARKER));
     argument(out, Decimal::new(number).as_bytes());
-    argument(out, millis(COUNTER_KEPT_FOR).as_bytes());
+    argument(out, kept);
     argument(out, run_id.as_bytes());
 }
 
@@ -254,7 +275,7 @@ mod tests {
             for (by_digest, verb) in [(false, "EVAL"), (true, "EVALSHA")] {
                 let mut out = Vec::new();
                 head(&mut out, &TAKE_FENCED, by_digest, entry, marker, 0);
-                tail(&mut out, b"10", marker, 7, "r");
+                tail(&mut out, [b"10", b"86400000"], marker, 7, "r");
                 assert_eq!(shown(&out), alloc::format!("{verb} {shown_as}"));
             }
         }

@@ -186,7 +186,7 @@ impl Node {
             guard: Guard::new(config),
             clock: Clock::new(config.watch_clocks()),
             permissions: Permissions::default(),
-            fencing: Fencing::default(),
+            fencing: Fencing::new(config.counter_ttl()),
             waiting: Late::default(),
             backoff: Backoff::default(),
             tried_at: Instant::ZERO,
