@@ -105,6 +105,19 @@
 //!
 //! So scripts cost the server more than any other way, and `WATCH` costs a round trip instead.
 //!
+//! What that is worth to 32 threads, each with a lock of its own, on three servers: medians of seven turns of
+//! 0.8 s, one run of 24 November 2026 on two cores, at a load of 2 to 7 by this run itself. The server's time is
+//! all of it, the network included.
+//!
+//! | servers | released by | extended by | cycles a second | with an extension | a server's time for a cycle | with an extension |
+//! | --- | --- | --- | --- | --- | --- | --- |
+//! | Valkey 9.1 | `DELIFEQ` | script | 33,900 | 19,500 | 4.8 us | 12.6 us |
+//! | Valkey 9.1 | script | script | 23,200 | 18,300 | 7.5 us | 15.0 us |
+//! | Valkey 9.1 | `DELIFEQ` | `WATCH` | 35,500 | 16,700 | 4.7 us | 12.9 us |
+//! | Valkey 9.1 | `SET .. IFEQ` | `WATCH` | 29,900 | 17,800 | 4.7 us | 13.3 us |
+//! | Redis 7.0 | script | script | 28,900 | 21,100 | 6.4 us | 12.7 us |
+//! | Redis 7.0 | `WATCH` | `WATCH` | 22,900 | 15,900 | 6.8 us | 13.1 us |
+//!
 //! What a server can do is found by what it answers, not by its version. A user who may not run `+watch`,
 //! `+multi` and `+exec` gets locks only where there is another way to release them, and can extend none. A
 //! node where there is no way is [`Unusable::Permission`](crate::Unusable::Permission); it names the command that
@@ -113,7 +126,8 @@
 //! Locks on several resources are taken by `WATCH`, `GET`, `PTTL`; `MULTI`, `SET`, `EXEC`, and extended and
 //! released as one lock is by a transaction. Before anything is taken each key is asked whether the user may
 //! delete it, by a `PEXPIRE` with a ttl that is no number. What changes between the reading and the writing is
-//! read again.
+//! read again. `MSETEX` is not used: it would save a round trip, does not say which of the keys is another's, and
+//! is another command for which to ask what a user may.
 //!
 //! [`RestartGuard::Strict`](crate::RestartGuard::Strict) and fencing tokens need scripts: a node without them is
 //! [`Unusable::NeedsScripts`](crate::Unusable::NeedsScripts), and a call fails at once where such nodes are a
