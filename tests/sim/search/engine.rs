@@ -56,6 +56,8 @@ pub(super) struct Summary {
     seen: u8,
     /// The largest number of the first majority of the present attempt.
     token: u8,
+    /// The floors are looked at once more when they have been looked at: a node has come meanwhile.
+    is_to_look: bool,
     pub(super) columns: [Column; NODES],
 }
 
@@ -168,10 +170,11 @@ impl Engines {
             is_open,
             seen,
             token,
+            is_to_look,
             ..
         } = summary;
         self.classes.push(Class {
-            hash: super::hash_of(&(begun, is_open, seen, token)),
+            hash: super::hash_of(&(begun, is_open, seen, token, is_to_look)),
             columns: std::array::from_fn(|node| super::hash_of(&summary.columns[node])),
             summary: summary.clone(),
             history: history.to_vec(),
@@ -197,8 +200,14 @@ impl Summary {
                 column.up.clear();
                 column.is_cut = next.is_open;
                 column.runs += u8::from(has_restarted);
+                next.is_to_look = 0 < next.begun;
             }
         }
+        let looks = did
+            .sent
+            .iter()
+            .any(|(_, command)| *command == Command::Look);
+        next.is_to_look &= !looks;
         if did.is_over {
             next.close();
         }
@@ -325,8 +334,8 @@ impl Playing {
                 self.engine.handle(now, Input::Received { node, bytes });
             }
             Told::Cut(node, has_restarted) => {
-                // A connection that has lasted is opened again at once.
-                self.now = now.saturating_add(Duration::from_secs(2));
+                // A connection that has lasted for a second is opened again at once.
+                self.now = now.saturating_add(Duration::from_secs(1));
                 let now = self.now;
                 let link = &mut self.links[usize::from(node)];
                 link.up = 0;

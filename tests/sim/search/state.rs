@@ -17,6 +17,9 @@ use super::{Bounds, CLIENTS, NODES};
 /// How many tokens may be reported.
 const TOLD: usize = 4;
 
+/// How many commands without a part in tokens may follow one move.
+const AT_ONCE: usize = 100;
+
 /// What happens next.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Move {
@@ -306,29 +309,41 @@ impl World {
 
     /// A node runs the next command, and the client reads the answer.
     fn run(&mut self, state: &mut State, client: usize, node: usize) -> Option<String> {
+        let told = self.answer(state, client, node);
+        self.tell(state, client, told)
+    }
+
+    fn answer(&mut self, state: &mut State, client: usize, node: usize) -> Told {
         let command = self.next(state, client, node);
         let (there, wording) = (&mut state.nodes[node], &self.engines.wording);
         let (after, reply) = self.nodes.run(wording, *there, client, command);
         *there = after;
-        self.tell(state, client, Told::Answer(node as u8, reply))
+        Told::Answer(node as u8, reply)
     }
 
     /// Tells a client something, and runs what has no part in tokens.
-    fn tell(&mut self, state: &mut State, client: usize, told: Told) -> Option<String> {
-        let Step { class, token } = self.engines.tell(state.clients[client].class, told);
-        state.clients[client].class = class;
-        let wrong = token.and_then(|token| report(state, client, token));
-        let columns = &self.engines.class(class).summary.columns;
-        let next = columns.iter().position(|column| {
-            matches!(
-                column.up.front(),
-                Some(Command::Release { .. } | Command::Look | Command::Aside)
-            )
-        });
-        match next {
-            Some(node) => wrong.or(self.run(state, client, node)),
-            None => wrong,
+    fn tell(&mut self, state: &mut State, client: usize, mut told: Told) -> Option<String> {
+        let mut wrong = None;
+        for _ in 0..AT_ONCE {
+            let Step { class, token } = self.engines.tell(state.clients[client].class, told);
+            state.clients[client].class = class;
+            wrong = wrong.or(token.and_then(|token| report(state, client, token)));
+            let columns = &self.engines.class(class).summary.columns;
+            let next = columns.iter().position(|column| {
+                matches!(
+                    column.up.front(),
+                    Some(Command::Release { .. } | Command::Look | Command::Aside)
+                )
+            });
+            match next {
+                Some(node) => told = self.answer(state, client, node),
+                None => return wrong,
+            }
         }
+        panic!(
+            "client {client} is never at rest: {:?}",
+            self.engines.class(state.clients[client].class).summary
+        )
     }
 
     /// It has the floor that it had in the beginning, or none.
