@@ -67,6 +67,12 @@
 //! line of JSON, to a file or a descriptor, also if the configuration is wrong. (Not if the arguments cannot be
 //! parsed: nobody knows then where to.)
 //!
+//! The two processes that watch over the command run before other programs where they may (nice −20, which takes root or
+//! `CAP_SYS_NICE`): a machine is at its busiest when many processes have to be ended, and each of these needs a processor
+//! to end. They sleep until then. The command keeps the priority that you gave it. Where they may not, and the machine is
+//! busy, ask for a longer `--ttl` for commands that start hundreds of processes: a quarter of it is the longest time that
+//! is taken for their end.
+//!
 //! `examples/systemd` has a unit and a timer for a job of several machines that one of them runs, and
 //! `examples/docker` an image with the command. (The image is not built by the tests.)
 //!

@@ -8,6 +8,7 @@
 //! | `acquire`, `taking` | the options of a lock that is taken, and how it is |
 //! | `waiting` | what is said while it is waited for |
 //! | `status`, `failure` | the exit statuses, and the line that says why |
+//! | `mistyped` | that line for arguments that cannot be used |
 //! | `clock`, `duration`, `json` | the time, spans of it as people write them, and what programs read |
 //! | `output`, `signals` | what is printed, and the signals that end a wait |
 //! | `run` | a command that runs while a lock is held |
@@ -37,6 +38,7 @@ mod held;
 mod inspect;
 mod json;
 mod lock;
+mod mistyped;
 mod nodes;
 mod output;
 mod pages;
@@ -56,7 +58,6 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
 
-use clap::error::{ContextKind, ContextValue};
 use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use failure::Failure;
@@ -94,7 +95,7 @@ fn main() -> ExitCode {
     }
     let matches = match Cli::command().try_get_matches() {
         Ok(matches) => matches,
-        Err(error) => return refused(error),
+        Err(error) => return mistyped::end(error),
     };
     // What was typed is good, so it is known to whom a mistake in the file is to be told.
     let typed = Cli::from_arg_matches(&matches);
@@ -131,9 +132,7 @@ fn with_file(mut matches: ArgMatches) -> Result<Cli, Failure> {
 
 /// The arguments were good before the file was read: the mistake is in the file.
 fn in_file(path: &Path, error: clap::Error) -> Failure {
-    let text = without_credentials(error).to_string();
-    let line = text.lines().next().unwrap_or_default();
-    let line = line.strip_prefix("error: ").unwrap_or(line);
+    let line = mistyped::line(error);
     let status = Status::Configuration;
     Failure::new(status, format_args!("{}: {line}", path.display()))
 }
@@ -190,32 +189,6 @@ fn end(command: &Command, result: Result<Status, Failure>) -> ExitCode {
         let _ = signal_hook::low_level::emulate_default_handler(number.into());
     }
     failure.report()
-}
-
-/// Prints the help that was asked for, or what is wrong with the arguments.
-fn refused(error: clap::Error) -> ExitCode {
-    let error = without_credentials(error);
-    let _ = error.print(); // A terminal that is gone does not change the status.
-    match error.use_stderr() {
-        true => Status::Usage.into(),
-        false => ExitCode::SUCCESS,
-    }
-}
-
-/// The message about an unknown argument would repeat it. If it may be the URL of a node, there may be
-/// a password in it.
-fn without_credentials(mut error: clap::Error) -> clap::Error {
-    let may_hold_some = |value: &ContextValue| value.to_string().contains('@');
-    let kinds: Vec<ContextKind> = error
-        .context()
-        .filter(|(_, value)| may_hold_some(value))
-        .map(|(kind, _)| kind)
-        .collect();
-    for kind in kinds {
-        let instead = "not shown, it may hold a password";
-        error.insert(kind, ContextValue::String(instead.into()));
-    }
-    error
 }
 
 #[cfg(test)]

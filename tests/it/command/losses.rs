@@ -11,6 +11,7 @@
 //! | `SHEARLINE_RUN_AT_ONCE` | how many commands run at the same time in a round | all shapes |
 //! | `SHEARLINE_RUN_MANY` | the descendants of the shape `many` | 100 |
 //! | `SHEARLINE_RUN_TTL` | the ttl of their locks, in seconds | 12 |
+//! | `SHEARLINE_RUN_SHAPE` | the only shape, such as `many` | all of them |
 //! | `SHEARLINE_RUN_SECONDS` | after this time no round begins | no limit |
 
 use std::env;
@@ -272,8 +273,12 @@ impl Story {
 fn play(loss: Loss) {
     let world = World::new();
     let (plan, start) = (world.plan, Instant::now());
+    let only = env::var("SHEARLINE_RUN_SHAPE").ok();
+    let is_played = |(name, _): &&Shape| only.as_deref().is_none_or(|only| only == *name);
+    let played: Vec<&'static Shape> = SHAPES.iter().filter(is_played).collect();
+    assert!(!played.is_empty(), "there is no such shape: {only:?}");
     let all = SHAPES.len().saturating_mul(plan.rounds as usize);
-    let all: Vec<&'static Shape> = SHAPES.iter().cycle().take(all).collect();
+    let all: Vec<&'static Shape> = played.into_iter().cycle().take(all).collect();
     for shapes in all.chunks(plan.at_once.clamp(1, SHAPES.len())) {
         if plan.seconds <= start.elapsed().as_secs() {
             break;

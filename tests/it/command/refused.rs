@@ -9,27 +9,61 @@ fn wrong_arguments_are_refused_and_leave_nothing() {
     let cluster = servers::three();
     let long = "x".repeat(1_025);
     for (line, said) in [
-        ("lock", "required arguments were not provided"),
-        ("lock report --ttl soon", "write it as 30s, 500ms"),
-        ("lock report --wait -1s", "'-1'"),
-        ("lock report -n -w 3", "cannot be used with"),
-        ("lock report -E 256", "256 is not in 0..=255"),
+        (
+            "lock",
+            "the following required arguments were not provided: <NAME>; usage: shearline lock <NAME>; \
+             see `shearline lock --help`",
+        ),
+        (
+            "lock report --ttl soon",
+            "invalid value 'soon' for '--ttl <TIME>': write it as 30s, 500ms, 2m, 1h, 1d or as seconds: 30, 0.5; \
+             see `shearline lock --help`",
+        ),
+        (
+            "lock report --wait -1s",
+            "unexpected argument '-1' found; see `shearline lock --help`",
+        ),
+        (
+            "lock report -n -w 3",
+            "the argument '--no-wait' cannot be used with '--wait <TIME>'; see `shearline lock --help`",
+        ),
+        (
+            "lock report -E 256",
+            "invalid value '256' for '--conflict-status <N>': 256 is not in 0..=255; see `shearline lock --help`",
+        ),
         (
             "lock report --guard none",
-            "[possible values: off, observed, strict]",
+            "invalid value 'none' for '--guard <GUARD>' [possible values: off, observed, strict]; \
+             see `shearline lock --help`",
         ),
-        ("look report", "unrecognized subcommand"),
-        ("status", "required arguments were not provided"),
+        (
+            "lock report once",
+            "unexpected argument 'once' found; see `shearline lock --help`",
+        ),
+        ("look report", "unrecognized subcommand 'look'"),
+        ("--what", "unexpected argument '--what' found"),
+        (
+            "status",
+            "the following required arguments were not provided: <NAME>",
+        ),
         ("watch report --count 0", "0 is not in 1.."),
-        ("completions tcsh", "[possible values: bash, zsh, fish]"),
+        (
+            "completions tcsh",
+            "invalid value 'tcsh' for '<SHELL>' [possible values: bash, zsh, fish]; \
+             see `shearline completions --help`",
+        ),
+        (
+            "nodes --node 127.0.0.1:1 --max-ttl -",
+            "see `shearline nodes --help`",
+        ),
+        (
+            "bench lock:try --callers none",
+            "see `shearline bench --help`",
+        ),
     ] {
-        let told = shearline(&cluster, line);
-        assert_eq!(
-            (told.status, told.out.as_str()),
-            (64, ""),
-            "{line}: {told:?}"
-        );
-        assert!(told.err.contains(said), "{line}: {}", told.err);
+        let error = shearline(&cluster, line).failed(64);
+        assert!(error.contains(said), "{line}: {error}");
+        assert!(error.contains("; see `shearline "), "{line}: {error}");
     }
     for (line, said) in [
         (
@@ -96,6 +130,36 @@ fn wrong_arguments_of_run_are_refused_and_leave_nothing() {
         let error = shearline(&cluster, &format!("run {options} -- echo started")).failed(64);
         assert!(error.contains(said), "{options}: {error}");
     }
+    for (line, said) in [
+        (
+            "run",
+            "not provided: <NAME> <COMMAND>...; usage: shearline run <NAME> -- <COMMAND>...; see `shearline run --help`",
+        ),
+        (
+            "run report",
+            "not provided: <COMMAND>...; usage: shearline run <NAME> -- <COMMAND>...; see `shearline run --help`",
+        ),
+        ("run report --", "not provided: <COMMAND>...; usage: "),
+        (
+            "run report echo started",
+            "unexpected argument 'echo' found",
+        ),
+        (
+            "run --once report -- echo started",
+            "unexpected argument '--once' found",
+        ),
+        (
+            "run report --at-least soon -- echo started",
+            "invalid value 'soon' for '--at-least <TIME>': write it as 30s",
+        ),
+    ] {
+        let error = shearline(&cluster, line).failed(64);
+        assert!(error.contains(said), "{line}: {error}");
+        assert!(
+            error.ends_with("see `shearline run --help`"),
+            "{line}: {error}"
+        );
+    }
     over(&[], "run report -- echo started").failed(78);
     over(
         &cluster.urls(),
@@ -158,9 +222,8 @@ fn a_wrong_configuration_is_refused_without_its_secrets() {
         Secrets::credentials().assert_not_in("an argument", &error);
     }
     // In a place where no URL belongs.
-    let told = told(command(&none, ["watch", "report", "--nodes", &url]));
-    assert_eq!(told.status, 64);
-    Secrets::credentials().assert_not_in("a wrong argument", &told.err);
+    let error = told(command(&none, ["watch", "report", "--nodes", &url])).failed(64);
+    Secrets::credentials().assert_not_in("a wrong argument", &error);
 }
 
 /// A host that does not exist is a node that does not answer: it may exist later.

@@ -225,6 +225,7 @@ fn arguments_that_cannot_be_used_start_nothing() {
         let errors = String::from_utf8_lossy(&output.stderr);
         assert_eq!(code(output.status), exit, "{options:?}: {errors}");
         assert!(errors.contains(said), "{options:?}: {errors}");
+        assert_eq!(errors.lines().count(), 1, "{options:?}: {errors}");
         assert!(output.stdout.is_empty(), "{options:?}");
     }
     let run = Run::of(&[], &[], "echo started");
@@ -248,6 +249,27 @@ fn the_command_has_our_input_and_finds_the_lock_in_its_environment() {
     let token: String = token.iter().map(|byte| format!("{byte:02x}")).collect();
     assert_eq!(tool.output(), format!("input\nn\n{token}\n"));
     assert_eq!(code(tool.wait()), 0);
+    cluster.assert_empty();
+}
+
+/// Those who watch over it run before others, and may open more files, where that is permitted. It does not.
+#[test]
+fn the_command_has_our_priority_and_limits() {
+    let cluster = three();
+    let script = "nice; ulimit -Sn; exec \"$0\" run --guard off n -- sh -c 'nice; ulimit -Sn'";
+    let mut command = Command::new("nice");
+    command
+        .args(["-n", "1", "sh", "-c"])
+        .arg(format!("ulimit -Sn 200; {script}"))
+        .arg(env!("CARGO_BIN_EXE_shearline"))
+        .envs(variables(&cluster.urls()));
+    let output = command.output().expect("a shell");
+    let said = String::from_utf8(output.stdout).expect("it is text");
+    let lines: Vec<&str> = said.lines().collect();
+    let [before, "200", inside, "200"] = lines[..] else {
+        panic!("{said:?}");
+    };
+    assert_eq!(before, inside);
     cluster.assert_empty();
 }
 

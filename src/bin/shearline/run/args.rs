@@ -23,8 +23,10 @@ seconds later, before the lock is released.
 Not promised:
   - work handed to another daemon or machine (docker run, systemd-run, at, ssh)
   - programs of another user (sudo): they are waited for, not ended
-  - a pause of the whole machine or container, or one so busy that a fifth of
-    the ttl is too short to kill all processes (a hundred die in 20 ms)
+  - a pause of the whole machine or container, or one so busy that a quarter of
+    the ttl is too short to end all processes: 1,500 take a quarter of a second,
+    and several seconds beside many other programs if this one may not set
+    priorities (it does where it may: as root)
   - this program and its guardian killed or stopped in the same moment
 --lock-delay keeps others out for longer after a loss; in a systemd unit,
 KillMode=control-group (the default) ends what is left. Only a store that

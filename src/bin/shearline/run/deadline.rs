@@ -9,6 +9,9 @@
 //! a quarter of the    margin before      half of it    end of validity
 //! ttl is left
 //! ```
+//!
+//! The margin grows with the number of the processes, and on a busy machine. They are asked to end a sixteenth of the
+//! ttl before it in any case.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -27,18 +30,57 @@ pub(super) const TTL_MIN: Duration = Duration::from_secs(2);
 const MARGIN_MIN: Duration = Duration::from_millis(250);
 const MARGIN_MAX: Duration = Duration::from_secs(2);
 
-/// What each further process takes. To kill 1,500 takes some 150 ms, and 2 s were seen where twenty other
+/// What each further process takes at least. To kill 1,500 takes some 250 ms, and 2 s were seen where twenty other
 /// programs wanted the two processors.
 const MARGIN_EACH: Duration = Duration::from_millis(2);
 const FEW: usize = 100;
 
-/// Returns how long before the end of the validity the guardian kills so many processes. The tool waits half as
-/// long for it. It is later than the request to end in any case.
-pub(super) fn margin(ttl: Duration, processes: usize) -> Duration {
-    let least = (ttl / 8).clamp(MARGIN_MIN, MARGIN_MAX);
-    let further = u32::try_from(processes.saturating_sub(FEW)).unwrap_or(u32::MAX);
-    let wanted = least.saturating_add(MARGIN_EACH.saturating_mul(further));
-    wanted.min(ttl / 16 * 3).max(least)
+/// How often a process has to get a processor to die. How long that takes is seen by how late this one is woken.
+const MARGIN_TURNS: u32 = 4;
+
+/// How many looks at all processes their end takes: to stop them, to kill them, to see that none is left, and as much
+/// again for them to die.
+const MARGIN_LOOKS: u32 = 8;
+
+/// What is known of the processes of a command.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Crowd {
+    /// The most that were counted.
+    pub(super) processes: usize,
+    /// How long it took to count them: long on a busy machine.
+    pub(super) look: Duration,
+    /// How late a timer has woken this process.
+    pub(super) late: Duration,
+}
+
+impl Crowd {
+    /// Takes in a count. A machine that was busy is believed to be for a while.
+    pub(super) fn counted(&mut self, processes: usize, look: Duration) {
+        self.processes = self.processes.max(processes);
+        self.look = look.max(self.look / 4 * 3);
+        self.late = self.late / 4 * 3;
+    }
+
+    /// Takes in that a timer was so late.
+    pub(super) fn woken(&mut self, late: Duration) {
+        self.late = self.late.max(late);
+    }
+
+    /// Returns how long before the end of the validity the guardian kills them. The tool waits half as long for it.
+    pub(super) fn margin(&self, ttl: Duration) -> Duration {
+        let least = (ttl / 8).clamp(MARGIN_MIN, MARGIN_MAX);
+        let further = u32::try_from(self.processes.saturating_sub(FEW)).unwrap_or(u32::MAX);
+        let each = MARGIN_EACH.max(self.late.saturating_mul(MARGIN_TURNS));
+        let wanted = least
+            .saturating_add(each.saturating_mul(further))
+            .saturating_add(self.look.saturating_mul(MARGIN_LOOKS));
+        wanted.min(ttl / 4).max(least)
+    }
+}
+
+/// Returns how long before they are killed they are asked to end, at the latest.
+pub(super) fn warning(ttl: Duration) -> Duration {
+    ttl / 16
 }
 
 /// A descriptor that is readable from a time on.
@@ -80,24 +122,65 @@ impl AsFd for Timer {
 mod tests {
     use super::*;
 
+    fn margin(ttl: Duration, processes: usize, look: u64) -> Duration {
+        let look = Duration::from_millis(look);
+        let crowd = Crowd {
+            processes,
+            look,
+            late: Duration::ZERO,
+        };
+        crowd.margin(ttl)
+    }
+
     #[test]
-    fn the_margin_is_at_least_a_quarter_of_a_second_and_less_than_what_is_left_at_risk() {
-        for (seconds, processes, millis) in [
-            (2, 0, 250),
-            (4, FEW, 500),
-            (30, FEW, 2000),
-            (3600, FEW, 2000),
-            (2, 1_500, 375),
-            (4, FEW + 1, 502),
-            (12, 1_500, 2250),
-            (30, 1_500, 4800),
-            (3600, 1_500, 4800),
-            (3600, usize::MAX, 675_000),
+    fn the_margin_is_at_least_a_quarter_of_a_second_and_at_most_a_quarter_of_the_ttl() {
+        for (seconds, processes, look, millis) in [
+            (2, 0, 0, 250),
+            (4, FEW, 0, 500),
+            (30, FEW, 0, 2000),
+            (3600, FEW, 0, 2000),
+            (2, 1_500, 0, 500),
+            (4, FEW + 1, 0, 502),
+            (12, 1_500, 0, 3000),
+            (30, 1_500, 0, 4800),
+            (30, 1_500, 100, 5600),
+            (30, 1_500, 1_000, 7500),
+            (30, 1, 10, 2080),
+            (3600, 1_500, 0, 4800),
+            (3600, usize::MAX, 0, 900_000),
+            (3600, 0, u64::MAX, 900_000),
         ] {
             let ttl = Duration::from_secs(seconds);
-            assert_eq!(margin(ttl, processes), Duration::from_millis(millis));
-            assert!(margin(ttl, processes) < ttl / 4);
+            let expected = Duration::from_millis(millis);
+            assert_eq!(
+                margin(ttl, processes, look),
+                expected,
+                "{seconds} {processes} {look}"
+            );
+            // An extension that comes at half of the validity is in time.
+            assert!(margin(ttl, processes, look) + warning(ttl) < ttl / 8 * 3);
         }
-        assert!(margin(TTL_MIN, usize::MAX) < TTL_MIN / 4);
+        let most = margin(TTL_MIN, usize::MAX, u64::MAX);
+        assert!(most + warning(TTL_MIN) < TTL_MIN / 8 * 3);
+    }
+
+    #[test]
+    fn a_busy_machine_is_believed_to_be_for_a_while() {
+        let mut crowd = Crowd::default();
+        let millis = Duration::from_millis;
+        crowd.counted(7, millis(64));
+        crowd.counted(3, millis(1));
+        assert_eq!((crowd.processes, crowd.look), (7, millis(48)));
+        crowd.counted(9, millis(50));
+        assert_eq!((crowd.processes, crowd.look), (9, millis(50)));
+        crowd.woken(millis(4));
+        crowd.woken(millis(2));
+        assert_eq!(crowd.late, millis(4));
+        crowd.counted(1_500, Duration::ZERO);
+        assert_eq!(crowd.late, millis(3));
+        // Each process beyond a hundred takes four turns of three milliseconds.
+        crowd.look = Duration::ZERO;
+        let margin = crowd.margin(Duration::from_secs(3600));
+        assert_eq!(margin, millis(2_000 + 1_400 * 12));
     }
 }

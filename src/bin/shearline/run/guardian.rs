@@ -26,7 +26,7 @@ use super::args::GuardianArgs;
 use super::channel::{Channel, Message, Received};
 use super::deadline::Timer;
 use super::signals::Signals;
-use super::tree::{Child, Tree};
+use super::tree::{Child, Tree, go_first};
 use super::{itself, wait_for};
 use crate::clock::now;
 
@@ -89,6 +89,7 @@ impl Guardian {
         }
         let (trampoline, child) = spawn(args, stdin)?;
         tree.remember(child);
+        go_first();
         Ok(Self {
             channel,
             signals,
@@ -103,7 +104,7 @@ impl Guardian {
     fn run(mut self) -> io::Result<()> {
         let watched = self.watch();
         // Programs of another user may be left. The tool inherits them.
-        self.tree.end();
+        self.tree.end(None);
         self.see_started()?;
         self.see_ended(false);
         watched
@@ -165,7 +166,7 @@ impl Guardian {
         self.phase = Phase::Leaving(None);
         if any_left && !self.waits_for_all {
             self.phase = Phase::Leaving(Some(now().saturating_add(GRACE)));
-            self.tree.signal(Signal::TERM);
+            self.tree.signal(Signal::TERM, self.until);
         }
     }
 
@@ -176,7 +177,7 @@ impl Guardian {
                 Received::Nothing => return Ok(false),
                 Received::Closed | Received::Message(Message::End, _) => return Ok(true),
                 Received::Message(Message::Extend(until), _) => self.until = until,
-                Received::Message(Message::Risk, _) => self.tree.signal(Signal::TERM),
+                Received::Message(Message::Risk, _) => self.tree.signal(Signal::TERM, self.until),
                 Received::Message(Message::Signal(signal), _) => self.pass_on(signal),
                 Received::Message(..) => return Err(io::ErrorKind::InvalidData.into()),
             }
@@ -189,7 +190,7 @@ impl Guardian {
         };
         match self.phase {
             Phase::Starting(_) | Phase::Running => self.tree.signal_child(signal),
-            Phase::Leaving(_) => self.tree.signal(signal),
+            Phase::Leaving(_) => self.tree.signal(signal, self.until),
         }
     }
 
@@ -197,7 +198,7 @@ impl Guardian {
     fn hurry(&mut self) {
         if let Phase::Leaving(Some(kill)) = self.phase
             && kill <= now()
-            && !self.tree.end()
+            && !self.tree.end(None)
         {
             // Programs of another user: the lock is kept while they run, and they are tried again.
             self.phase = Phase::Leaving(Some(now().saturating_add(AGAIN)));

@@ -6,7 +6,7 @@
 //! | `supervisor` | what the tool does while the command runs |
 //! | `guardian` | the parent of the command, which ends it if the tool cannot |
 //! | `trampoline` | the process that becomes the command |
-//! | `tree` | finding and ending descendants |
+//! | `processes`, `tree` | finding descendants, and ending them |
 //! | `channel` | the socketpairs between them |
 //! | `deadline`, `signals`, `notice` | what is waited for: times, signals, futures |
 //! | `report` | how it ended |
@@ -31,6 +31,8 @@ mod deadline;
 mod guardian;
 #[cfg(target_os = "linux")]
 mod notice;
+#[cfg(target_os = "linux")]
+mod processes;
 #[cfg(target_os = "linux")]
 mod report;
 #[cfg(target_os = "linux")]

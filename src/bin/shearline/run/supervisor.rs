@@ -31,10 +31,10 @@ use rustix::termios::tcgetpgrp;
 use shearline::{Instant, LockGuard};
 
 use super::channel::{Channel, Message, Received};
-use super::deadline::{Timer, margin};
+use super::deadline::{Crowd, Timer, warning};
 use super::notice::Notice;
 use super::signals::{self, Signals};
-use super::tree::{Child, Tree};
+use super::tree::{Child, Tree, go_first};
 use super::{itself, wait_for};
 use crate::clock::now;
 use crate::json::hex;
@@ -82,10 +82,11 @@ pub(super) struct Supervisor<'a> {
     channel: Channel,
     timer: Timer,
     tree: Tree,
+    guardian: Pid,
     /// When the guardian kills all.
     until: Instant,
-    /// The most processes that were counted, and when they are counted next.
-    processes: usize,
+    /// Its processes, and when they are counted next.
+    crowd: Crowd,
     next_count: Instant,
     /// When the lock was found lost.
     lost_at: Option<Instant>,
@@ -124,8 +125,11 @@ impl<'a> Supervisor<'a> {
             .stdin(far)
             .process_group(0)
             .spawn()?;
-        tree.remember(Pid::from_child(&child));
-        let until = guard.valid_until().saturating_sub(margin(job.ttl, 0));
+        let guardian = Pid::from_child(&child);
+        tree.remember(guardian);
+        go_first();
+        let margin = Crowd::default().margin(job.ttl);
+        let until = guard.valid_until().saturating_sub(margin);
         let mut this = Self {
             guard,
             ttl: job.ttl,
@@ -134,8 +138,9 @@ impl<'a> Supervisor<'a> {
             channel,
             timer,
             tree,
+            guardian,
             until,
-            processes: 0,
+            crowd: Crowd::default(),
             next_count: Instant::ZERO,
             lost_at: None,
             in_foreground: group.is_some(),
@@ -143,7 +148,7 @@ impl<'a> Supervisor<'a> {
         };
         let start = Message::Start(until);
         if let Err(error) = this.channel.send_with(start, io::stdin().as_fd()) {
-            this.tree.end();
+            this.tree.end(None);
             return Err(error);
         }
         Ok(this)
@@ -152,7 +157,7 @@ impl<'a> Supervisor<'a> {
     /// Returns when the command and all that it started have ended. Twice a second at least, `look` is called.
     pub(super) fn run(mut self, look: impl FnMut()) -> io::Result<Ended> {
         let watched = self.watch(look);
-        self.ended.all = self.tree.end();
+        self.ended.all = self.tree.end(Some(self.guardian));
         self.hear();
         watched.map(|()| self.ended)
     }
@@ -174,21 +179,32 @@ impl<'a> Supervisor<'a> {
             look();
             if lost.as_mut().poll(&mut context).is_ready() {
                 self.end();
-            } else if at_risk.as_mut().poll(&mut context).is_ready() {
+            } else if self.warn_at() <= now() || at_risk.as_mut().poll(&mut context).is_ready() {
                 self.warn();
             }
             if self.tree.child() != Child::Running || self.kill_at() <= now() {
                 return Ok(());
             }
             let tick = now().saturating_add((self.ttl / 16).min(TICK_MAX));
-            self.timer.set(tick.min(self.kill_at()))?;
-            wait_for(&[
-                self.channel.as_fd(),
-                self.signals.as_fd(),
-                self.notice.as_fd(),
-                self.timer.as_fd(),
-            ])?;
+            let next = match self.ended.for_lock {
+                true => self.kill_at(),
+                false => self.warn_at(),
+            };
+            self.wait(tick.min(next))?;
         }
+    }
+
+    /// Sleeps until something happens, at most until a time, and notes how late it was.
+    fn wait(&mut self, until: Instant) -> io::Result<()> {
+        self.timer.set(until)?;
+        wait_for(&[
+            self.channel.as_fd(),
+            self.signals.as_fd(),
+            self.notice.as_fd(),
+            self.timer.as_fd(),
+        ])?;
+        self.crowd.woken(now().saturating_since(until));
+        Ok(())
     }
 
     /// Takes in what the guardian said.
@@ -210,13 +226,15 @@ impl<'a> Supervisor<'a> {
     /// Counts the processes from time to time: more of them have to be killed earlier.
     fn count(&mut self) {
         if self.next_count <= now() {
-            self.processes = self.processes.max(self.tree.count());
+            let start = now();
+            let processes = self.tree.count();
+            self.crowd.counted(processes, now().saturating_since(start));
             self.next_count = now().saturating_add((self.ttl / 8).min(COUNT_MAX));
         }
     }
 
     fn margin(&self) -> Duration {
-        margin(self.ttl, self.processes)
+        self.crowd.margin(self.ttl)
     }
 
     /// Names another deadline to the guardian: a later one after an extension, an earlier one if there are more
@@ -245,6 +263,11 @@ impl<'a> Supervisor<'a> {
             self.lost_at = Some(now());
             let _ = self.channel.send(Message::End);
         }
+    }
+
+    /// When all processes are asked to end at the latest.
+    fn warn_at(&self) -> Instant {
+        self.until.saturating_sub(warning(self.ttl))
     }
 
     /// When the guardian has been waited for long enough.

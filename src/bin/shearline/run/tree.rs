@@ -9,14 +9,14 @@
 //! * No process is signalled that is not a descendant: a number that was given to another process in
 //!   the meantime is recognised (where the kernel has pidfds, Linux 5.3).
 //! * Groups and sessions do not matter, and a process that forks while it is being ended does not get
-//!   away: all are stopped first, until a look finds no new one.
+//!   away: all are stopped first, until a look finds no new one. From then on none of them does anything, however
+//!   long the machine takes to end them.
 //!
 //! # Not here
 //!
 //! Processes that this one may not signal (programs of another user). They are left.
 
-use std::collections::{HashMap, HashSet};
-use std::fs;
+use std::collections::HashSet;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
 use std::thread;
@@ -24,16 +24,54 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::process::{
-    Pid, PidfdFlags, Signal, WaitOptions, getpid, kill_process, pidfd_open, pidfd_send_signal, wait,
+    Pid, Resource, Rlimit, Signal, WaitOptions, getpid, getrlimit, kill_process,
+    setpriority_process, setrlimit, wait,
 };
+use shearline::Instant;
+
+use super::processes::{Process, Processes, Reached, wait_for_one};
+use crate::clock::now;
 
 /// How long killed processes are given before the next look at what is left, and each of them besides: they need
 /// the processors that a look needs too.
 const PAUSE: Duration = Duration::from_millis(1);
 const PAUSE_EACH: Duration = Duration::from_micros(20);
 
-/// How many looks for new processes there are before those that were found are killed.
+/// Looks for new processes before those that were found are killed: at least two, at most so many, and none after
+/// this time.
+const LOOKS_MIN: u32 = 2;
 const LOOKS_MAX: u32 = 64;
+const LOOKS_END: Duration = Duration::from_millis(250);
+
+/// How many die at the same time. Processes of the same program give back the same files, one after the other: where
+/// a thousand and more wait in line for that (a lock of the kernel that is handed from one to the next, each of which
+/// has to get a processor first), their end takes 20 s beside other programs, in place of a quarter of a second.
+const AT_ONCE: usize = 64;
+
+/// If none of them has ended in this time, others are killed besides.
+const STALLED: Duration = Duration::from_millis(500);
+
+/// After this time all that are left are killed once more.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// The most urgent that a process can be.
+const FIRST: i32 = -20;
+
+/// Makes this thread one that runs before others, where that is permitted, and gives it room for one descriptor per
+/// process. What this process has started already does not inherit it.
+///
+/// A machine is at its busiest when many processes have to be ended.
+pub(super) fn go_first() {
+    // Only root, mostly, is permitted to do so.
+    let _ = setpriority_process(None, FIRST);
+    let limit = getrlimit(Resource::Nofile);
+    let all = Rlimit {
+        current: limit.maximum,
+        maximum: limit.maximum,
+    };
+    // Without it the numbers of processes are used once there is no room.
+    let _ = setrlimit(Resource::Nofile, all);
+}
 
 /// What is known of the child that matters.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -81,13 +119,15 @@ impl Tree {
         }
     }
 
-    /// Sends a signal to every descendant, and lets those that are stopped receive it.
-    pub(super) fn signal(&self, signal: Signal) {
-        let descendants = self.descendants();
-        let known: HashSet<Pid> = descendants.iter().copied().collect();
-        for pid in descendants {
-            self.send(pid, &[signal, Signal::CONT], &known);
-        }
+    /// Sends a signal to every descendant, and lets those that are stopped receive it. Ends at the time that is
+    /// named, whether all have it or not.
+    pub(super) fn signal(&self, signal: Signal, until: Instant) {
+        let mut met = Met::default();
+        self.look(&mut met, Depth::All, |process| {
+            process.send(signal);
+            process.send(Signal::CONT);
+            now() < until
+        });
     }
 
     /// Waits for every process that has ended. Returns `false` if no descendant is left.
@@ -120,22 +160,19 @@ impl Tree {
 
     /// Kills every descendant and waits for its end. Returns `false` if all that are left may not be
     /// signalled by this process.
-    pub(super) fn end(&mut self) -> bool {
+    ///
+    /// `last` is a child that may be doing the same: it is left to do so until all others are killed.
+    pub(super) fn end(&mut self, last: Option<Pid>) -> bool {
         loop {
-            let found = self.stop();
-            let mut refused = 0;
-            for pid in &found {
-                refused +=
-                    usize::from(self.send(*pid, &[Signal::KILL], &found) == Reached::Refused);
-            }
-            if !self.reap() {
+            let mut met = Met::default();
+            self.stop(&mut met, last);
+            met.kill(last);
+            if !self.wait_for_dead(&mut met) {
                 return true;
             }
-            if 0 < refused && refused == found.len() {
+            if 0 < met.refused && met.refused == met.processes.len() {
                 return false;
             }
-            let all = u32::try_from(found.len()).unwrap_or(u32::MAX);
-            thread::sleep(PAUSE.saturating_add(PAUSE_EACH.saturating_mul(all)));
         }
     }
 
@@ -144,42 +181,73 @@ impl Tree {
         self.descendants().len()
     }
 
-    /// Stops every descendant, so that none starts another. Returns all.
-    fn stop(&mut self) -> HashSet<Pid> {
-        let mut known = HashSet::new();
-        for _ in 0..LOOKS_MAX {
-            let found = self.descendants();
-            let new: Vec<Pid> = found.into_iter().filter(|pid| known.insert(*pid)).collect();
-            if new.is_empty() {
+    /// Stops every descendant, so that none starts another.
+    fn stop(&self, met: &mut Met, last: Option<Pid>) {
+        let end = now().saturating_add(LOOKS_END);
+        for look in 1..=LOOKS_MAX {
+            let before = met.processes.len();
+            self.look(met, Depth::All, |process| {
+                if Some(process.pid) != last {
+                    process.send(Signal::STOP);
+                }
+                true
+            });
+            if LOOKS_MIN <= look && (met.processes.len() == before || end <= now()) {
                 break;
             }
-            for pid in new {
-                self.send(pid, &[Signal::STOP], &known);
-            }
-            self.reap();
         }
-        known
     }
 
-    /// Sends signals to a process if it is still a child of this one or of a known one.
-    fn send(&self, pid: Pid, signals: &[Signal], known: &HashSet<Pid>) -> Reached {
-        let process = match pidfd_open(pid, PidfdFlags::empty()) {
-            Ok(process) => Some(process),
-            Err(Errno::SRCH) => return Reached::No,
-            Err(_) => None, // An old kernel.
-        };
-        let parent = parent(pid);
-        if !parent.is_some_and(|parent| parent == self.root || known.contains(&parent)) {
-            return Reached::No;
+    /// Waits for those that were killed, for a while, and kills what was started before its parent was. Returns
+    /// `false` if no descendant is left.
+    fn wait_for_dead(&mut self, met: &mut Met) -> bool {
+        let end = now().saturating_add(AGAIN);
+        let mut depth = Depth::All;
+        loop {
+            let before = met.processes.len();
+            self.look(met, depth, |process| {
+                process.send(Signal::KILL);
+                true
+            });
+            let is_any_left = self.reap();
+            if !is_any_left || end <= now() {
+                return is_any_left;
+            }
+            // The children of a process that has ended are children of this one.
+            depth = match met.processes.len() == before {
+                true => Depth::Children,
+                false => Depth::All,
+            };
+            let all = u32::try_from(met.processes.len()).unwrap_or(u32::MAX);
+            thread::sleep(PAUSE.saturating_add(PAUSE_EACH.saturating_mul(all)));
         }
-        let send = |signal| match &process {
-            Some(process) => pidfd_send_signal(process, signal),
-            None => kill_process(pid, signal),
-        };
-        match signals.iter().try_for_each(|signal| send(*signal)) {
-            Ok(()) => Reached::Yes,
-            Err(Errno::PERM) => Reached::Refused,
-            Err(_) => Reached::No,
+    }
+
+    /// Meets the descendants that were not met yet, parents first, until one is not to be followed by another. Some
+    /// that are just being started may be missing.
+    fn look(&self, met: &mut Met, depth: Depth, mut meet: impl FnMut(&Process) -> bool) {
+        let processes = Processes::look();
+        let mut seen = HashSet::new();
+        let mut parents = vec![self.root];
+        let mut next = 0;
+        while let Some(parent) = parents.get(next).copied() {
+            next += 1;
+            let mut children = processes.children(parent);
+            children.retain(|pid| !self.strangers.contains(pid) && seen.insert(*pid));
+            let (known, new): (Vec<Pid>, Vec<Pid>) = children
+                .into_iter()
+                .partition(|pid| met.numbers.contains(pid));
+            if depth == Depth::All {
+                parents.extend(known);
+            }
+            for process in processes.open(parent, &new) {
+                let goes_on = meet(&process);
+                parents.push(process.pid);
+                met.add(process);
+                if !goes_on {
+                    return;
+                }
+            }
         }
     }
 
@@ -200,104 +268,55 @@ impl Tree {
     }
 }
 
-/// Whether a signal reached its process.
+/// Where a look looks for new processes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Reached {
-    Yes,
-    /// It has ended.
-    No,
-    /// It is of another user.
-    Refused,
+enum Depth {
+    All,
+    /// Among the children of this process, and below those that are new.
+    Children,
 }
 
-/// Where the children of a process are read.
-#[derive(Debug)]
-enum Processes {
-    /// In `/proc/PID/task/*/children`.
-    Listed,
-    /// This kernel has no such file: the parents of all processes were read instead.
-    ByParent(HashMap<Pid, Vec<Pid>>),
+/// The descendants that were met, parents first.
+#[derive(Debug, Default)]
+struct Met {
+    processes: Vec<Process>,
+    numbers: HashSet<Pid>,
+    refused: usize,
 }
 
-impl Processes {
-    fn look() -> Self {
-        let own = getpid().as_raw_pid();
-        match fs::exists(format!("/proc/self/task/{own}/children")) {
-            Ok(true) => Self::Listed,
-            Ok(false) | Err(_) => Self::ByParent(by_parent()),
-        }
+impl Met {
+    fn add(&mut self, process: Process) {
+        self.numbers.insert(process.pid);
+        self.processes.push(process);
     }
 
-    fn children(&self, of: Pid) -> Vec<Pid> {
-        match self {
-            Self::Listed => listed(of),
-            Self::ByParent(children) => children.get(&of).cloned().unwrap_or_default(),
+    /// Kills all of them, a few at a time, and waits for their ends. No number is that of another process yet: no
+    /// parent goes on, and this one has not waited for a child.
+    fn kill(&mut self, last: Option<Pid>) {
+        let is_last = |process: &&Process| Some(process.pid) == last;
+        let (last, others): (Vec<_>, Vec<_>) = self.processes.iter().partition(is_last);
+        let mut next = others.into_iter().chain(last);
+        let mut dying: Vec<&Process> = Vec::new();
+        let mut room = AT_ONCE;
+        loop {
+            while dying.len() < room
+                && let Some(process) = next.next()
+            {
+                // To die, a process needs the processor too.
+                let _ = setpriority_process(Some(process.pid), FIRST);
+                match process.send(Signal::KILL) {
+                    Reached::Yes => dying.push(process),
+                    Reached::No => {}
+                    Reached::Refused => self.refused += 1,
+                }
+            }
+            if dying.is_empty() {
+                return;
+            }
+            if !wait_for_one(&mut dying, STALLED) {
+                // These may wait for a device that does not answer.
+                room = room.saturating_mul(2);
+            }
         }
-    }
-}
-
-/// Each thread has its own list.
-fn listed(of: Pid) -> Vec<Pid> {
-    let mut children = Vec::new();
-    let threads = fs::read_dir(format!("/proc/{}/task", of.as_raw_pid()));
-    for thread in threads.into_iter().flatten().flatten() {
-        let list = fs::read_to_string(thread.path().join("children")).unwrap_or_default();
-        children.extend(list.split_whitespace().filter_map(pid));
-    }
-    children
-}
-
-fn by_parent() -> HashMap<Pid, Vec<Pid>> {
-    let mut children = HashMap::<Pid, Vec<Pid>>::new();
-    for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
-        if let Some(process) = entry.file_name().to_str().and_then(pid)
-            && let Some(parent) = parent(process)
-        {
-            children.entry(parent).or_default().push(process);
-        }
-    }
-    children
-}
-
-/// Returns the parent of a process that has not ended.
-fn parent(of: Pid) -> Option<Pid> {
-    let stat = fs::read_to_string(format!("/proc/{}/stat", of.as_raw_pid())).ok()?;
-    // The name of the program stands in parentheses and may hold anything. State and parent follow.
-    stat.rsplit_once(") ")?.1.split(' ').nth(1).and_then(pid)
-}
-
-fn pid(text: &str) -> Option<Pid> {
-    Pid::from_raw(text.parse().ok()?)
-}
-
-#[cfg(test)]
-mod tests {
-    use std::process::Command;
-
-    use super::*;
-
-    /// Both ways of looking find the child and the grandchild of a shell.
-    #[test]
-    fn the_descendants_are_found_by_lists_and_by_parents() {
-        let mut shell = Command::new("sh")
-            .args(["-c", "sleep 1000 & echo; read line; kill $!; wait"])
-            .stdin(std::process::Stdio::piped())
-            .stdout(std::process::Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut line = [0];
-        std::io::Read::read_exact(shell.stdout.as_mut().unwrap(), &mut line).unwrap();
-        let process = Pid::from_child(&shell);
-        let parents = Processes::ByParent(by_parent());
-        for processes in [Processes::Listed, parents] {
-            assert!(processes.children(getpid()).contains(&process));
-            let [sleep] = processes.children(process)[..] else {
-                panic!("one child: {processes:?}");
-            };
-            assert_eq!(parent(sleep), Some(process));
-        }
-        drop(shell.stdin.take());
-        shell.wait().unwrap();
-        assert_eq!(parent(process), None);
     }
 }

@@ -1,0 +1,76 @@
+//! Arguments that cannot be used: one line that says what is wrong and where to read on.
+//!
+//! The words are those of `clap`, which spreads them over several lines.
+
+use std::env;
+use std::process::ExitCode;
+
+use clap::CommandFactory as _;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+
+use crate::Cli;
+use crate::failure::Failure;
+use crate::status::Status;
+
+/// Prints the help that was asked for, or what is wrong with the arguments, and returns the status.
+pub(crate) fn end(error: clap::Error) -> ExitCode {
+    let is_page = matches!(
+        error.kind(),
+        ErrorKind::DisplayHelp
+            | ErrorKind::DisplayVersion
+            | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+    );
+    if is_page {
+        let _ = error.print(); // A terminal that is gone does not change the status.
+        return match error.use_stderr() {
+            true => Status::Usage.into(),
+            false => ExitCode::SUCCESS,
+        };
+    }
+    let line = line(error);
+    let page = command().map_or_else(String::new, |command| format!("{command} "));
+    Failure::usage(format_args!("{line}; see `shearline {page}--help`")).report()
+}
+
+/// Returns what is wrong in one line.
+pub(crate) fn line(error: clap::Error) -> String {
+    let kind = error.kind();
+    let text = without_credentials(error).to_string();
+    let parts = text.split("\n\n").filter_map(|part| {
+        let part = part.trim();
+        // The tip to pass it as a value: no option of ours is one.
+        let is_kept = !part.starts_with("For more information")
+            && !part.starts_with("tip: to pass")
+            && (!part.starts_with("Usage: ") || kind == ErrorKind::MissingRequiredArgument);
+        let words: Vec<&str> = part.split_whitespace().collect();
+        (is_kept && !words.is_empty()).then(|| words.join(" "))
+    });
+    let parts: Vec<String> = parts.collect();
+    let line = parts.join("; ").replace("; Usage: ", "; usage: ");
+    line.strip_prefix("error: ")
+        .map(str::to_owned)
+        .unwrap_or(line)
+}
+
+/// Returns the command that was typed, if it exists.
+fn command() -> Option<String> {
+    let typed = env::args_os().nth(1)?.into_string().ok()?;
+    Cli::command().find_subcommand(&typed)?;
+    Some(typed)
+}
+
+/// The message about an unknown argument would repeat it. If it may be the URL of a node, there may be
+/// a password in it.
+fn without_credentials(mut error: clap::Error) -> clap::Error {
+    let may_hold_some = |value: &ContextValue| value.to_string().contains('@');
+    let kinds: Vec<ContextKind> = error
+        .context()
+        .filter(|(_, value)| may_hold_some(value))
+        .map(|(kind, _)| kind)
+        .collect();
+    for kind in kinds {
+        let instead = "not shown, it may hold a password";
+        error.insert(kind, ContextValue::String(instead.into()));
+    }
+    error
+}

@@ -1,0 +1,211 @@
+//! Which processes there are, and whose children, as `/proc` tells.
+//!
+//! # Guarantees
+//!
+//! * A look changes nothing, and needs no permission.
+//! * A [`Process`] that is a child of the named parent stays that process: its number may be given to another one,
+//!   signals go to the one that was meant (where the kernel has pidfds, Linux 5.3).
+//!
+//! # Not here
+//!
+//! That a look is whole: a process that is started or loses its parent meanwhile may be missing. Who has to find all
+//! looks again.
+
+use std::collections::{HashMap, HashSet};
+use std::fs;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use rustix::process::{
+    Pid, PidfdFlags, Signal, getpid, kill_process, pidfd_open, pidfd_send_signal,
+};
+use rustix::time::Timespec;
+
+/// A process that was a child of the one that was asked for.
+#[derive(Debug)]
+pub(super) struct Process {
+    pub(super) pid: Pid,
+    /// None on an old kernel, and where too many files are open.
+    handle: Option<OwnedFd>,
+}
+
+/// Whether a signal reached its process.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Reached {
+    Yes,
+    /// It has ended.
+    No,
+    /// It is of another user.
+    Refused,
+}
+
+impl Process {
+    /// Returns `None` if there is none of this number.
+    fn open(pid: Pid) -> Option<Self> {
+        match pidfd_open(pid, PidfdFlags::empty()) {
+            Ok(handle) => Some(Self {
+                pid,
+                handle: Some(handle),
+            }),
+            Err(Errno::SRCH) => None,
+            Err(_) => Some(Self { pid, handle: None }),
+        }
+    }
+
+    pub(super) fn send(&self, signal: Signal) -> Reached {
+        let sent = match &self.handle {
+            Some(handle) => pidfd_send_signal(handle, signal),
+            None => kill_process(self.pid, signal),
+        };
+        match sent {
+            Ok(()) => Reached::Yes,
+            Err(Errno::PERM) => Reached::Refused,
+            Err(_) => Reached::No,
+        }
+    }
+}
+
+/// Waits until one of these has ended, and takes out those that have, and those of which it cannot be seen. Returns
+/// `false` if none has in that time.
+pub(super) fn wait_for_one(dying: &mut Vec<&Process>, at_most: Duration) -> bool {
+    let before = dying.len();
+    dying.retain(|process| process.handle.is_some());
+    if dying.len() < before {
+        return true;
+    }
+    let handles = dying.iter().filter_map(|process| process.handle.as_ref());
+    let mut fds: Vec<PollFd<'_>> = handles.map(|it| PollFd::new(it, PollFlags::IN)).collect();
+    let timeout = Timespec::try_from(at_most).ok();
+    if !matches!(poll(&mut fds, timeout.as_ref()), Ok(1..)) {
+        return false;
+    }
+    let mut fds = fds.iter();
+    dying.retain(|_| fds.next().is_some_and(|fd| fd.revents().is_empty()));
+    true
+}
+
+/// Where the children of a process are read.
+#[derive(Debug)]
+pub(super) enum Processes {
+    /// In `/proc/PID/task/*/children`.
+    Listed,
+    /// This kernel has no such file: the parents of all processes were read instead.
+    ByParent(HashMap<Pid, Vec<Pid>>),
+}
+
+impl Processes {
+    pub(super) fn look() -> Self {
+        let own = getpid().as_raw_pid();
+        match fs::exists(format!("/proc/self/task/{own}/children")) {
+            Ok(true) => Self::Listed,
+            Ok(false) | Err(_) => Self::ByParent(by_parent()),
+        }
+    }
+
+    /// Returns the numbers of the children of a process.
+    pub(super) fn children(&self, of: Pid) -> Vec<Pid> {
+        match self {
+            Self::Listed => listed(of),
+            Self::ByParent(children) => children.get(&of).cloned().unwrap_or_default(),
+        }
+    }
+
+    /// Returns the processes of these numbers that are children of that process now.
+    pub(super) fn open(&self, of: Pid, children: &[Pid]) -> Vec<Process> {
+        let opened = children.iter().filter_map(|pid| Process::open(*pid));
+        let mut opened: Vec<Process> = opened.collect();
+        // A number may have become that of another process until it was opened, but not since.
+        match self {
+            Self::Listed if opened.is_empty() => {}
+            Self::Listed => {
+                let still: HashSet<Pid> = listed(of).into_iter().collect();
+                opened.retain(|process| still.contains(&process.pid));
+            }
+            Self::ByParent(_) => opened.retain(|process| parent(process.pid) == Some(of)),
+        }
+        opened
+    }
+}
+
+/// The links of `/proc/PID/task` where there is one thread: one link for each, and two as each folder has them.
+const LINKS_OF_ONE: u64 = 3;
+
+/// Each thread has its own list. Nearly all processes have one thread, which costs the fewest looks.
+fn listed(of: Pid) -> Vec<Pid> {
+    let of = of.as_raw_pid();
+    let threads = format!("/proc/{of}/task");
+    match fs::metadata(&threads) {
+        Ok(folder) if folder.nlink() == LINKS_OF_ONE => {
+            return listed_in(format!("{threads}/{of}/children"));
+        }
+        Ok(_) => {}
+        Err(_) => return Vec::new(), // It has ended.
+    }
+    let threads = fs::read_dir(threads).into_iter().flatten().flatten();
+    let lists = threads.map(|thread| listed_in(thread.path().join("children")));
+    lists.flatten().collect()
+}
+
+fn listed_in(file: impl AsRef<Path>) -> Vec<Pid> {
+    let list = fs::read_to_string(file).unwrap_or_default();
+    list.split_whitespace().filter_map(pid).collect()
+}
+
+fn by_parent() -> HashMap<Pid, Vec<Pid>> {
+    let mut children = HashMap::<Pid, Vec<Pid>>::new();
+    for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
+        if let Some(process) = entry.file_name().to_str().and_then(pid)
+            && let Some(parent) = parent(process)
+        {
+            children.entry(parent).or_default().push(process);
+        }
+    }
+    children
+}
+
+/// Returns the parent of a process that has not ended.
+fn parent(of: Pid) -> Option<Pid> {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", of.as_raw_pid())).ok()?;
+    // The name of the program stands in parentheses and may hold anything. State and parent follow.
+    stat.rsplit_once(") ")?.1.split(' ').nth(1).and_then(pid)
+}
+
+fn pid(text: &str) -> Option<Pid> {
+    Pid::from_raw(text.parse().ok()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    /// Both ways of looking find the child and the grandchild of a shell.
+    #[test]
+    fn the_descendants_are_found_by_lists_and_by_parents() {
+        let mut shell = Command::new("sh")
+            .args(["-c", "sleep 1000 & echo; read line; kill $!; wait"])
+            .stdin(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = [0];
+        std::io::Read::read_exact(shell.stdout.as_mut().unwrap(), &mut line).unwrap();
+        let process = Pid::from_child(&shell);
+        let parents = Processes::ByParent(by_parent());
+        for processes in [Processes::Listed, parents] {
+            assert!(processes.children(getpid()).contains(&process));
+            let [sleep] = processes.children(process)[..] else {
+                panic!("one child: {processes:?}");
+            };
+            assert_eq!(parent(sleep), Some(process));
+        }
+        drop(shell.stdin.take());
+        shell.wait().unwrap();
+        assert_eq!(parent(process), None);
+    }
+}
