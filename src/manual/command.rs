@@ -4,6 +4,10 @@
 //! command has its help (`shearline lock --help`), its manual page (`shearline man lock | man -l -`), and
 //! completions for bash, zsh and fish (`shearline completions bash`).
 //!
+//! A binary that needs nothing of the system (4 MB): `rustup target add x86_64-unknown-linux-musl`, then
+//! `cargo install shearline --features cli --target x86_64-unknown-linux-musl`. (With `tls` it needs a C compiler for
+//! musl too, such as that of `musl-tools`; that was not tried.)
+//!
 //! | command | what it does |
 //! | --- | --- |
 //! | `run NAME -- COMMAND..` | Runs a command while it holds the lock. Extends the lock, and ends the command if the lock is lost. |
