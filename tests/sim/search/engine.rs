@@ -328,7 +328,11 @@ impl Playing {
                 let node = link.id.expect("it is connected");
                 let bytes = match reply {
                     Reply::Aside => link.aside(now),
-                    _ => reply.to_bytes(),
+                    Reply::Granted(_)
+                    | Reply::Held
+                    | Reply::NoFloor
+                    | Reply::Said(_)
+                    | Reply::Error => reply.to_bytes(),
                 };
                 let bytes = &bytes[..];
                 self.engine.handle(now, Input::Received { node, bytes });
@@ -369,7 +373,7 @@ impl Playing {
                     let link = &mut self.links[node.index()];
                     link.id = Some(node);
                     link.session = link.store.session();
-                    link.commands = Box::new(Inbox::new(Limits::DEFAULT));
+                    *link.commands = Inbox::new(Limits::DEFAULT);
                     self.engine.handle(now, Input::Connected { node });
                 }
                 Some(Output::Transmit { node, mut bytes }) => {

@@ -244,7 +244,9 @@ impl Nodes {
         *done.or_insert_with(|| match command {
             Command::Look => (node, Reply::Error),
             Command::Aside => (node, Reply::Aside),
-            _ => execute(wording, node, client, command),
+            Command::Take { .. } | Command::Raise { .. } | Command::Release { .. } => {
+                execute(wording, node, client, command)
+            }
         })
     }
 }

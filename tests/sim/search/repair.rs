@@ -177,7 +177,7 @@ impl Witness {
                     let place = &mut self.places[node.index()];
                     place.session = place.store.session();
                     place.link = Some(node);
-                    place.commands = Box::new(Inbox::new(Limits::DEFAULT));
+                    *place.commands = Inbox::new(Limits::DEFAULT);
                     self.engine.handle(self.now, Input::Connected { node });
                 }
                 Some(Output::Transmit { node, mut bytes }) => {
