@@ -461,8 +461,10 @@ impl World {
         self.oracle.counts.sights.note(name);
         let Some(parts) = parts.filter(|parts| parts.len() == queue.len()) else {
             let refused = queue.iter().any(|queued| queued.refused.is_some());
-            if reply.starts_with(b"-EXECABORT") && refused {
-                self.refused_pieces(server, conn, sent, (&work, &queue));
+            if reply.starts_with(b"-EXECABORT") {
+                // Where none of them was refused, it was `EXEC` itself: that stands for each.
+                let own = refusal(reply).filter(|_| !refused);
+                self.refused_pieces(server, conn, sent, (&work, &queue), own);
             } else if name == "ExecRefused" {
                 self.unasked(server, conn, sent, &queue); // The answer was lost, or is none.
             }
@@ -510,13 +512,15 @@ impl World {
         conn: usize,
         sent: (Time, Writing),
         (work, queue): (&[Work], &[Queued]),
+        all: Option<Code>,
     ) {
         let mut commands = queue.iter().peekable();
         for work in work {
             let count = if work.what == "confirm" { 2 } else { 1 };
             let own = (0..count).filter_map(|_| commands.next_if(|queued| queued.key == work.key));
             let own: Vec<_> = own.collect();
-            if let Some(code) = own.iter().find_map(|queued| queued.refused) {
+            let refused = own.iter().find_map(|queued| queued.refused);
+            if let Some(code) = refused.or(all).filter(|_| !own.is_empty()) {
                 let before = own[0].before;
                 let said = (Said::Refused(code), 0);
                 self.piece_done(server, conn, sent, work, said, (before, before));

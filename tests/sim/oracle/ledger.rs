@@ -194,7 +194,7 @@ pub(crate) enum Said {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Code(u8);
 
-const CODES: [&str; 13] = [
+const CODES: [&str; 14] = [
     "?",
     "NOSCRIPT",
     "LOADING",
@@ -209,6 +209,7 @@ const CODES: [&str; 13] = [
     "NOPERM",
     // Not an error: the node gives no fencing token.
     "(no floor)",
+    "EXECABORT",
 ];
 
 impl Code {
