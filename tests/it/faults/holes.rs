@@ -14,7 +14,8 @@ use shearline::{NodeState, Redlock, UnlockError};
 use crate::face::{Face, Held, Which};
 use crate::namespaces::{Namespaces, PROBE, run, story_to_play};
 use crate::servers::{
-    Cluster, LONG, Link, Options, Raw, Reply, STOOD_STILL_MAX, Weather, eventually, longest_stop,
+    Cluster, LONG, Link, Options, Raw, Reply, STOOD_STILL_MAX, Weather, encrypted, eventually,
+    longest_stop,
 };
 
 const OWN: Namespaces = Namespaces {
@@ -24,6 +25,10 @@ const OWN: Namespaces = Namespaces {
 
 /// How long the first lock after a hole may take, with six round trips of a few microseconds.
 const BOUND: Duration = Duration::from_millis(310);
+
+/// The same over TLS: handshakes take processor time, of client and servers, which are slow where tests
+/// are built and busy. TCP's next try comes later than this behind the longer holes.
+const BOUND_OVER_TLS: Duration = Duration::from_secs(1);
 
 /// The lengths of holes in milliseconds, and how often each is played: a busy machine may delay
 /// one. If something stood still meanwhile, the hole is repeated.
@@ -123,8 +128,12 @@ fn behind(name: &str, hole: Duration, times: usize) {
         released_once(&cluster, node, raw);
     }
     println!("{name}: shared {:?}, local {:?}", took[0], took[1]);
+    let bound = match encrypted::is_usual() {
+        true => BOUND_OVER_TLS,
+        false => BOUND,
+    };
     for took in took {
-        assert!(took.iter().min() < Some(&BOUND), "{name}: {took:?}");
+        assert!(took.iter().min() < Some(&bound), "{name}: {took:?}");
     }
 }
 

@@ -38,6 +38,11 @@ static USUAL: LazyLock<Option<Arc<Encryption>>> = LazyLock::new(|| {
     })
 });
 
+/// Returns `true` if every server has TLS.
+pub(crate) fn is_usual() -> bool {
+    USUAL.is_some()
+}
+
 impl Encryption {
     /// Writes the files to `directory`.
     pub(crate) fn new(directory: &Path, ca: &str, issued: &Issued) -> Self {
