@@ -299,7 +299,10 @@ impl fmt::Display for Report {
         f.write_str(")")?;
         match self.tries() {
             0 | 1 => {}
-            tries => write!(f, " after {tries} tries in {:?}", self.elapsed())?,
+            tries => {
+                let span = Span(self.elapsed()).in_millis();
+                write!(f, " after {tries} tries in {span}")?;
+            }
         }
         if let Some(left) = self.held_for() {
             write!(f, ", held for {} more", Span(left).rounded_up())?;
@@ -424,12 +427,12 @@ mod tests {
             nodes.into(),
             2,
             3,
-            Duration::from_millis(400),
+            Duration::from_nanos(3_001_110_840),
         );
         assert_eq!(
             format!("{}", LockError::NoQuorum(report)),
             "too few nodes answered, so no lock was taken: 1 of the 2 votes needed (a:1 granted, \
-             b:2 unreachable: connection refused, c:3 timed out) after 3 tries in 400ms; check the \
+             b:2 unreachable: connection refused, c:3 timed out) after 3 tries in 3.001s; check the \
              nodes named here"
         );
     }

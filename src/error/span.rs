@@ -13,6 +13,12 @@ impl Span {
         let more = u64::from(self.0.subsec_nanos() != 0);
         Self(Duration::from_secs(self.0.as_secs().saturating_add(more)))
     }
+
+    /// Leaves out what is less than a millisecond: nobody reads nine digits.
+    pub(super) fn in_millis(self) -> Self {
+        let beyond = Duration::from_nanos(u64::from(self.0.subsec_nanos() % 1_000_000));
+        Self(self.0.saturating_sub(beyond))
+    }
 }
 
 impl fmt::Display for Span {

@@ -10,9 +10,9 @@ use alloc::vec::Vec;
 use core::ops::{Index, IndexMut};
 use core::time::Duration;
 
-use crate::error::{NodeOutcome, NodeReport, Report};
+use crate::error::{LinkError, NodeOutcome, NodeReport, Report};
 use crate::keys::{NodeId, OperationKey};
-use crate::node::Whose;
+use crate::node::{Access, Whose};
 use crate::quorum::{NodeSet, Tally, Vote};
 use crate::slab::Key;
 use crate::time::Instant;
@@ -361,6 +361,21 @@ impl Round {
     /// Returns what each node said, for an error.
     pub(crate) fn report(&self, now: Instant, labels: &[Arc<str>]) -> Report {
         self.report_by(now, labels, Ballot::said)
+    }
+
+    /// No question was put to a node whose connection is being opened again: why the one before failed says
+    /// more than that it has not answered.
+    pub(crate) fn explain(&mut self, nodes: &Nodes) {
+        for node in nodes.ids() {
+            let ballot = &mut self[node];
+            let says_nothing = match ballot.cause().0 {
+                NodeOutcome::Pending => !ballot.asked,
+                outcome => outcome == NodeOutcome::Unreachable(LinkError::NotYet),
+            };
+            if says_nothing && matches!(nodes[node].access(), Access::Handshake { first: false }) {
+                ballot.outcome = nodes[node].trouble().outcome();
+            }
+        }
     }
 
     /// Returns what each node said by `said`, for an error.
