@@ -12,7 +12,7 @@ use core::time::Duration;
 
 use crate::error::{LinkError, NodeOutcome, NodeReport, Report};
 use crate::keys::{NodeId, OperationKey};
-use crate::node::{Access, Whose};
+use crate::node::{Trouble, Whose};
 use crate::quorum::{NodeSet, Tally, Vote};
 use crate::slab::Key;
 use crate::time::Instant;
@@ -363,17 +363,20 @@ impl Round {
         self.report_by(now, labels, Ballot::said)
     }
 
-    /// No question was put to a node whose connection is being opened again: why the one before failed says
-    /// more than that it has not answered.
+    /// No question was put to a node whose connection is being opened again: why the last one failed says more
+    /// than that it has not answered.
     pub(crate) fn explain(&mut self, nodes: &Nodes) {
         for node in nodes.ids() {
             let ballot = &mut self[node];
-            let says_nothing = match ballot.cause().0 {
-                NodeOutcome::Pending => !ballot.asked,
-                outcome => outcome == NodeOutcome::Unreachable(LinkError::NotYet),
-            };
-            if says_nothing && matches!(nodes[node].access(), Access::Handshake { first: false }) {
-                ballot.outcome = nodes[node].trouble().outcome();
+            let cause = ballot.cause().0;
+            let is_open = cause == NodeOutcome::Pending && !ballot.asked;
+            let says_nothing = is_open || cause == NodeOutcome::Unreachable(LinkError::NotYet);
+            let trouble = nodes[node].trouble();
+            if says_nothing
+                && !nodes[node].is_ready()
+                && trouble != Trouble::Link(LinkError::NotYet)
+            {
+                ballot.outcome = trouble.outcome();
             }
         }
     }
