@@ -5,15 +5,23 @@ mod config;
 #[cfg(target_os = "linux")]
 mod fenced;
 mod json;
+#[cfg(target_os = "linux")]
+mod left;
 mod looking;
 #[cfg(target_os = "linux")]
 mod losses;
+#[cfg(target_os = "linux")]
+mod lost;
 mod pages;
 mod permits;
 mod refused;
 #[cfg(target_os = "linux")]
 mod run;
 mod scripts;
+#[cfg(target_os = "linux")]
+mod signals;
+#[cfg(target_os = "linux")]
+mod terminal;
 #[cfg(target_os = "linux")]
 mod tool;
 mod waits;

@@ -2,12 +2,13 @@
 
 use std::fs;
 use std::io::Read;
-use std::os::unix::process::ExitStatusExt as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::servers::eventually;
+use crate::servers::{Cluster, eventually};
 
 /// The command with these options. What stands behind `--` is to be added. No server restarts in these
 /// stories, so nothing depends on when one was met.
@@ -91,4 +92,30 @@ fn children(of: Pid) -> Vec<Pid> {
 pub(crate) fn code(status: ExitStatus) -> i32 {
     let signal = status.signal().map(|signal| 128 + signal);
     status.code().or(signal).expect("it has ended")
+}
+
+/// Starts `sh -c SCRIPT sh FOLDER` under the lock `n`, and waits until it has made the file `ready`.
+pub(crate) fn started(cluster: &Cluster, options: &[&str], script: &str, folder: &Path) -> Tool {
+    let mut command = run(&cluster.urls(), options);
+    command
+        .args(["n", "--", "sh", "-c", script, "sh"])
+        .arg(folder);
+    // A group that is not in the foreground of a terminal, wherever the tests run.
+    let tool = Tool::start(command.process_group(0));
+    await_file(&folder.join("ready"));
+    tool
+}
+
+#[track_caller]
+pub(crate) fn await_file(path: &Path) {
+    eventually(&format!("{path:?} is there"), || {
+        path.exists().then_some(())
+    });
+}
+
+/// Returns `true` if no process has the `flock` of this folder.
+pub(crate) fn is_free(folder: &Path) -> bool {
+    let mut flock = Command::new("flock");
+    flock.arg("-n").arg(folder.join("flock")).arg("true");
+    flock.status().expect("it is there").success()
 }

@@ -1,0 +1,70 @@
+//! A lock that is lost while the command of `shearline run` runs, once for each way. `losses` has them all at once.
+
+use std::fs;
+
+use rustix::process::Signal;
+
+use super::tool::{Tool, await_file, code, is_free, run, started};
+use crate::servers::{Mischief, Proxy, Server, Way, eventually, three};
+
+/// A majority says that the lock is gone: the command is killed at once, not at the end of the ttl.
+#[test]
+fn a_lock_that_is_taken_away_ends_the_command() {
+    let cluster = three();
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let script = "trap '' TERM; : >$1/ready; exec sleep 1000";
+    let mut tool = started(&cluster, &["--ttl", "4s"], script, folder.path());
+    // A majority is enough to begin.
+    eventually("all nodes have it", || {
+        (cluster.copies("n") == 3).then_some(())
+    });
+    for raw in &mut cluster.raws()[1..] {
+        assert!(raw.del(b"n"));
+    }
+    let errors = tool.errors();
+    assert_eq!(
+        errors,
+        "shearline: lost the lock n: the command was ended\n"
+    );
+    assert_eq!(code(tool.wait()), 74);
+    cluster.assert_empty();
+}
+
+/// It does not wait for the deadline, which is half a minute away.
+#[test]
+fn a_killed_tool_ends_the_command_at_once() {
+    let cluster = three();
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let script = "exec 9>>$1/flock; flock 9; trap '' TERM; setsid sleep 60 & : >$1/ready; wait";
+    let tool = started(&cluster, &[], script, folder.path());
+    tool.signal(Signal::KILL);
+    eventually("nothing is left", || is_free(folder.path()).then_some(()));
+    assert_eq!(code(tool.wait()), 128 + 9);
+    assert!(2 <= cluster.copies("n"), "nobody released the lock");
+}
+
+/// At risk, every process gets the chance to end by itself.
+#[test]
+fn processes_are_asked_to_end_before_they_are_killed() {
+    let cluster = three();
+    let proxies: Vec<Proxy> = cluster.iter().map(Server::address).map(Proxy::to).collect();
+    let urls: Vec<String> = proxies.iter().map(Proxy::url).collect();
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let path = folder.path();
+    let asked = "trap ': >$1/asked; exit' TERM; : >$1/ready; while :; do sleep 0.02; done";
+    fs::write(path.join("asked.sh"), asked).expect("a file");
+    let script = "trap '' TERM; exec >&- 2>&-; (trap - TERM; exec setsid sh $1/asked.sh $1) & \
+                  sleep 60; sleep 60";
+    let mut command = run(&urls, &["--ttl", "4s", "n", "--", "sh", "-c", script, "sh"]);
+    let mut tool = Tool::start(command.arg(path));
+    await_file(&path.join("ready"));
+    for proxy in &proxies[1..] {
+        proxy.set(Mischief::Hold(Way::ToServer));
+    }
+    assert_eq!(
+        tool.errors(),
+        "shearline: lost the lock n: the command was ended\n"
+    );
+    assert_eq!(code(tool.wait()), 74);
+    assert!(path.join("asked").exists());
+}

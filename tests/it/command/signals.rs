@@ -1,0 +1,79 @@
+//! Signals that `shearline run` gets: passed on to the command, or the end of a wait.
+
+use std::fs;
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::Command;
+
+use rustix::process::{Pid, Signal};
+
+use super::tool::{Tool, code, run, started};
+use super::variables;
+use crate::face::shared;
+use crate::servers::{LONG, eventually, three};
+
+#[test]
+fn signals_are_passed_on() {
+    let cluster = three();
+    for (signal, name) in [
+        (Signal::TERM, "TERM"),
+        (Signal::HUP, "HUP"),
+        (Signal::USR1, "USR1"),
+        (Signal::USR2, "USR2"),
+        (Signal::INT, "INT"),
+        (Signal::QUIT, "QUIT"),
+    ] {
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        let script =
+            format!("trap 'echo {name}; exit 7' {name}; : >$1/ready; while :; do sleep 0.02; done");
+        let mut tool = started(&cluster, &[], &script, folder.path());
+        tool.signal(signal);
+        assert_eq!(tool.output(), format!("{name}\n"));
+        assert_eq!(code(tool.wait()), 7);
+    }
+    cluster.assert_empty();
+}
+
+#[test]
+fn a_signal_ends_the_wait_for_the_lock() {
+    let cluster = three();
+    let guard = shared(&cluster).try_lock("n", LONG).expect("free");
+    let value = cluster.values("n");
+    for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
+        let mut command = run(&cluster.urls(), &["--report", "1", "n", "--", "true"]);
+        let mut tool = Tool::start(&mut command);
+        // It handles signals when it waits, and the end of children is the last that it prepares for.
+        eventually("it handles signals", || {
+            handles(tool.id(), Signal::CHILD).then_some(())
+        });
+        tool.signal(signal);
+        assert!(tool.output().contains("\"interrupted\",\"started\":false"));
+        assert_eq!(tool.wait().signal(), Some(signal.as_raw()));
+    }
+    assert_eq!(cluster.values("n"), value);
+    guard.unlock().expect("held");
+    cluster.assert_empty();
+}
+
+fn handles(process: Pid, signal: Signal) -> bool {
+    let path = format!("/proc/{}/status", process.as_raw_pid());
+    let status = fs::read_to_string(path).expect("it runs");
+    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+    let caught = u64::from_str_radix(caught.expect("Linux").trim(), 16).expect("bits");
+    caught & 1 << (signal.as_raw() - 1) != 0
+}
+
+/// What was started with HUP ignored ignores it (`nohup`).
+#[test]
+fn an_ignored_signal_stays_ignored() {
+    let cluster = three();
+    let mut command = Command::new("sh");
+    command
+        .args([
+            "-c",
+            "trap '' HUP; exec \"$0\" run --guard off n -- sh -c 'kill -HUP $$; exit 6'",
+        ])
+        .arg(env!("CARGO_BIN_EXE_shearline"))
+        .envs(variables(&cluster.urls()));
+    assert_eq!(code(command.status().expect("a shell")), 6);
+    cluster.assert_empty();
+}
