@@ -1,11 +1,14 @@
 //! A lock that is lost while the command of `shearline run` runs, once for each way. `losses` has them all at once.
 
 use std::fs;
+use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
+use shearline::LockOptions;
 
 use super::tool::{Tool, await_file, code, is_free, run, started};
-use crate::servers::{Mischief, Proxy, Server, Way, eventually, three};
+use crate::face::shared;
+use crate::servers::{LONG, Mischief, Proxy, Server, Way, eventually, three};
 
 /// A majority says that the lock is gone: the command is killed at once, not at the end of the ttl.
 #[test]
@@ -67,4 +70,35 @@ fn processes_are_asked_to_end_before_they_are_killed() {
     );
     assert_eq!(code(tool.wait()), 74);
     assert!(path.join("asked").exists());
+}
+
+/// A lock that is not released keeps others out until its end, and for the delay after that.
+#[test]
+fn after_a_loss_the_next_holder_waits_for_the_lock_delay() {
+    let cluster = three();
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let script = "exec 9>>$1/flock; flock 9; : >$1/ready; exec sleep 60";
+    let options = ["--ttl", "4s", "--lock-delay", "8s"];
+    let tool = started(&cluster, &options, script, folder.path());
+    eventually("all nodes have it", || {
+        (cluster.copies("n") == 3).then_some(())
+    });
+    tool.signal(Signal::KILL);
+    assert_eq!(code(tool.wait()), 128 + 9);
+    // Nobody extends it now. Two nodes of three are needed, so the second that is free decides.
+    let killed = Instant::now();
+    let mut left: Vec<i64> = cluster
+        .raws()
+        .iter_mut()
+        .map(|raw| raw.pttl(b"n"))
+        .collect();
+    left.sort_unstable();
+    assert!(4_000 < left[1], "longer than the ttl: {left:?}");
+    let options = LockOptions::new(LONG).wait(Duration::from_secs(60));
+    let next = shared(&cluster).lock_with("n", &options).expect("it ends");
+    let waited = i64::try_from(killed.elapsed().as_millis()).expect("a minute");
+    assert!(left[1] <= waited + 1, "{left:?} {waited}");
+    assert!(is_free(folder.path()), "nothing is left");
+    next.unlock().expect("held");
+    cluster.assert_empty();
 }

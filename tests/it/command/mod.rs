@@ -4,6 +4,8 @@ mod bench;
 mod config;
 #[cfg(target_os = "linux")]
 mod fenced;
+#[cfg(target_os = "linux")]
+mod foreign;
 mod json;
 #[cfg(target_os = "linux")]
 mod left;

@@ -38,8 +38,17 @@ impl Tool {
         kill_process(self.id(), signal).expect("our own child");
     }
 
+    pub(crate) fn is_running(&mut self) -> bool {
+        self.0.try_wait().expect("our own child").is_none()
+    }
+
     /// Waits for its end.
     pub(crate) fn wait(mut self) -> ExitStatus {
+        self.end()
+    }
+
+    /// Waits for its end, where more is asked of it afterwards.
+    pub(crate) fn end(&mut self) -> ExitStatus {
         self.0.wait().expect("our own child")
     }
 
