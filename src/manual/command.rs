@@ -77,6 +77,11 @@
 //! busy, ask for a longer `--ttl` for commands that start hundreds of processes: a quarter of it is the longest time that
 //! is taken for their end.
 //!
+//! In the foreground of a terminal the command reads from it, and gets the signals of its keys once. So INT and QUIT
+//! that another process sends to `shearline` there are not passed on: send TERM. In the background, and without a
+//! terminal, they are. Ctrl-Z stops both, and nobody extends the lock then. `fg` goes on if the ttl is not over. If it is,
+//! the command was killed in time, and the status is 74.
+//!
 //! `examples/systemd` has a unit and a timer for a job of several machines that one of them runs, and
 //! `examples/docker` an image with the command. (The image is not built by the tests.)
 //!

@@ -119,7 +119,7 @@ fn what_is_left_of_another_user_is_waited_for() {
 #[test]
 fn after_a_loss_programs_of_another_user_run_on_and_that_is_said() {
     let cluster = three();
-    let Some(mut story) = Story::start(&cluster, &[], "sleep 60") else {
+    let Some(mut story) = Story::start(&cluster, &["--ttl", "4s"], "sleep 60") else {
         return;
     };
     eventually("all nodes have it", || {
