@@ -183,7 +183,7 @@
 //! | what `nodes` has tried | `may_lock`, whether its user may take and release the lock; `may_extend`; `missing`, what is to be permitted, or why it could not be tried; `waking`, how it tells those who wait: `push`, or `resp2` and `refused` if it does not; `releasing`, how it releases a lock: `script`, `delifeq`, `delex`, `set_ifeq` or `transaction` |
 //! | `bench` | `callers`; `failed`, locks that were not taken; `shearline` and `plain_sockets` (`null` if there were none), each with `cycles`, `per_second`, `p50_ns`, `p90_ns`, `p99_ns`, `max_ns`, `busy_percent` of a processor, `queued_percent`, the time it waited for one, and `histogram`, a list of `upper_ns`, the bound of a bucket, and its `count`; `limit`: `nodes`, `processor` or `machine`; `limited_by`, the same in words; `nodes`, each with `address`, `p50_ns` of its answers, and `decisive` if its answer completes a majority |
 //! | `reinit` | `nodes`, how many; `cluster` |
-//! | a failure of any of them | `status`; `outcome`, the word of the status; `error`, the line |
+//! | a failure of any of them, also of its arguments | `status`; `outcome`, the word of the status; `error`, the line |
 //!
 //! # Permissions
 //!

@@ -29,6 +29,32 @@ pub(super) fn manual() -> String {
     fs::read_to_string(path).expect("it is there")
 }
 
+/// Returns the rows of the manual with the fields of the objects that this command prints.
+pub(super) fn fields_of(command: &str) -> String {
+    let page = manual();
+    if command == "run" {
+        return between(&page, "//! | field of the report |", "//!\n").to_owned();
+    }
+    let table = between(&page, "//! # `--json`\n", "\n//! # ");
+    let mut is_ours = false;
+    let rows = table.lines().filter(|line| line.starts_with("//! | "));
+    let rows = rows.filter(|row| {
+        let subject = row.split(" | ").nth(1).unwrap_or_default();
+        // These rows are about a field of the row above.
+        if !subject.contains("each of these") && !subject.contains("has tried") {
+            let is_failure = subject.contains("a failure of any of them");
+            is_ours = is_failure || subject.contains(&format!("`{command}`"));
+        }
+        is_ours
+    });
+    rows.collect()
+}
+
+fn between<'a>(text: &'a str, begin: &str, end: &str) -> &'a str {
+    let (_, rest) = text.split_once(begin).expect("its begin");
+    rest.split_once(end).expect("its end").0
+}
+
 /// What the table of the help says of each status stands in the manual, with a word for programs.
 #[test]
 fn the_manual_has_every_command_and_every_status() {

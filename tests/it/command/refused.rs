@@ -112,6 +112,24 @@ fn wrong_arguments_are_refused_and_leave_nothing() {
     cluster.assert_empty();
 }
 
+/// A program that reads objects gets one also if it has mistyped something else.
+#[test]
+fn programs_get_an_object_for_wrong_arguments() {
+    for line in [
+        "lock report --json --what",
+        "lock --json",
+        "check --json once",
+    ] {
+        let said = over(&[], line);
+        assert_eq!(said.status, 64, "{said:?}");
+        let object = said.object();
+        assert_eq!(object.text("outcome"), "usage");
+        assert_eq!(said.err, format!("shearline: {}\n", object.text("error")));
+    }
+    over(&[], "lock report --what -- --json").failed(64);
+    over(&[], "run --json report -- true").failed(64);
+}
+
 /// Nothing is started either: the command would say so on stdout.
 #[test]
 #[cfg(target_os = "linux")]

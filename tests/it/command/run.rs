@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 
 use shearline::limits::RESOURCE_BYTES_MAX;
 
+use super::json::Json;
 use super::tool::{Tool, code, run};
-use super::variables;
+use super::{assert_documented, variables};
 use crate::face::shared;
 use crate::servers::{ClosedPort, LONG, eventually, three};
 
@@ -52,6 +53,7 @@ impl Run {
             "{}",
             self.errors
         );
+        assert_documented(&Json::line(&self.report));
     }
 }
 
