@@ -57,6 +57,10 @@ fn wrong_arguments_are_refused_and_leave_nothing() {
             "see `shearline nodes --help`",
         ),
         (
+            "bench lock:try --for 0",
+            "invalid value '0' for '--for <TIME>': it has to be longer than 0s; see `shearline bench --help`",
+        ),
+        (
             "bench lock:try --callers none",
             "see `shearline bench --help`",
         ),

@@ -193,7 +193,11 @@ fn arguments_that_cannot_be_used_start_nothing() {
         (&["n", "echo"], 64, "echo"),
         (&[&long, "--", "echo"], 64, "name"),
         (&["--node", "x://y", "n", "--", "echo"], 78, "node"),
-        (&["--report", "77", "n", "--", "echo"], 64, "report"),
+        (
+            &["--report", "77", "n", "--", "echo"],
+            64,
+            "Bad file descriptor (os error 9); give --report a file that can be written",
+        ),
         (
             &["--report", "/no/such/file", "n", "--", "echo"],
             64,
