@@ -3,8 +3,9 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use rustix::process::Signal;
+use rustix::process::{Signal, kill_process};
 use shearline::LockOptions;
+use tempfile::TempDir;
 
 use super::tool::{Tool, await_file, code, is_free, run, started};
 use crate::face::shared;
@@ -100,5 +101,85 @@ fn after_a_loss_the_next_holder_waits_for_the_lock_delay() {
     assert!(left[1] <= waited + 1, "{left:?} {waited}");
     assert!(is_free(folder.path()), "nothing is left");
     next.unlock().expect("held");
+    cluster.assert_empty();
+}
+
+/// A run of a command that ends with status 5 when it is told to.
+struct Ordered {
+    tool: Tool,
+    folder: TempDir,
+}
+
+impl Ordered {
+    fn start(urls: &[String]) -> Self {
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        let path = folder.path();
+        let script = ": >$1/ready; while ! [ -e $1/end ]; do sleep 0.02; done; exit 5";
+        // Nobody extends the lock before half of this is over.
+        let mut command = run(urls, &["--ttl", "60s", "--report"]);
+        command.arg(path.join("report"));
+        command
+            .args(["n", "--", "sh", "-c", script, "sh"])
+            .arg(path);
+        let tool = Tool::start(&mut command);
+        await_file(&path.join("ready"));
+        Self { tool, folder }
+    }
+
+    fn end_command(&self) {
+        fs::write(self.folder.path().join("end"), "").expect("a file");
+    }
+
+    #[track_caller]
+    fn assert(mut self, outcome: &str, command_status: &str, status: i32, said: &str) {
+        assert_eq!(self.tool.errors(), said);
+        assert_eq!(code(self.tool.end()), status);
+        let report = fs::read_to_string(self.folder.path().join("report")).expect("a report");
+        let expected = format!(
+            "{{\"version\":1,\"command\":\"run\",\"resource\":\"n\",\"outcome\":\"{outcome}\",\"started\":true,\
+             \"command_status\":{command_status},\"command_signal\":null,\"status\":{status},\
+             \"fencing_token\":null}}\n"
+        );
+        assert_eq!(report, expected);
+    }
+}
+
+#[test]
+fn a_lock_that_is_gone_at_the_end_was_lost() {
+    let cluster = three();
+    let run = Ordered::start(&cluster.urls());
+    eventually("all nodes have it", || {
+        (cluster.copies("n") == 3).then_some(())
+    });
+    for raw in &mut cluster.raws() {
+        assert!(raw.del(b"n"));
+    }
+    run.end_command();
+    let said = "shearline: the lock n was not held any more at the end\n";
+    run.assert("lost", "5", 74, said);
+    cluster.assert_empty();
+}
+
+/// The command has ended while the lock was held: its status counts.
+#[test]
+fn a_release_that_too_few_nodes_confirm_is_reported() {
+    let cluster = three();
+    let proxies: Vec<Proxy> = cluster.iter().map(Server::address).map(Proxy::to).collect();
+    let urls: Vec<String> = proxies.iter().map(Proxy::url).collect();
+    let run = Ordered::start(&urls);
+    for proxy in &proxies[1..] {
+        proxy.set(Mischief::Hold(Way::ToServer));
+    }
+    run.end_command();
+    run.assert("release_unconfirmed", "5", 5, "");
+}
+
+#[test]
+fn a_guardian_that_is_killed_is_reported() {
+    let cluster = three();
+    let run = Ordered::start(&cluster.urls());
+    kill_process(run.tool.guardian(), Signal::KILL).expect("it runs");
+    let said = "shearline: the command was killed, because its guardian had ended or was stopped\n";
+    run.assert("guardian_ended", "null", 74, said);
     cluster.assert_empty();
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::Command;
 
-use rustix::process::{Pid, Signal};
+use rustix::process::{Pid, Signal, getpgid, kill_process_group};
 
 use super::tool::{Tool, code, run, started};
 use super::variables;
@@ -30,6 +30,28 @@ fn signals_are_passed_on() {
         assert_eq!(tool.output(), format!("{name}\n"));
         assert_eq!(code(tool.wait()), 7);
     }
+    cluster.assert_empty();
+}
+
+/// Without a terminal, tool, guardian and command are groups of their own: a signal to the group of the tool reaches the
+/// command once, by the tool.
+#[test]
+fn without_a_terminal_the_command_has_a_group_of_its_own() {
+    let cluster = three();
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let script = "trap 'echo INT >>$1/ints' INT; echo $$ >$1/command; : >$1/ready
+        while ! [ -e $1/ints ]; do sleep 0.02; done; sleep 0.2; exit 7";
+    let tool = started(&cluster, &[], script, folder.path());
+    let command = fs::read_to_string(folder.path().join("command")).expect("a number");
+    let command = Pid::from_raw(command.trim().parse().expect("a number"));
+    let group = |process| getpgid(process).expect("it runs");
+    assert_eq!(Some(group(command)), command);
+    assert_eq!(group(Some(tool.guardian())), tool.guardian());
+    assert_eq!(group(Some(tool.id())), tool.id());
+    kill_process_group(tool.id(), Signal::INT).expect("it runs");
+    assert_eq!(code(tool.wait()), 7);
+    let ints = fs::read_to_string(folder.path().join("ints")).expect("a file");
+    assert_eq!(ints, "INT\n");
     cluster.assert_empty();
 }
 

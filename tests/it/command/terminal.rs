@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, getpgid, kill_process};
 use shearline::LockOptions;
 use tempfile::TempDir;
 
@@ -98,6 +98,11 @@ impl Terminal {
     }
 
     #[track_caller]
+    fn group(&self, file: &str) -> Pid {
+        getpgid(Some(self.process(file))).expect("it runs")
+    }
+
+    #[track_caller]
     fn assert_stopped(&self, file: &str, expected: bool) {
         let process = self.process(file);
         eventually(&format!("{file} is stopped: {expected}"), || {
@@ -173,6 +178,9 @@ fn ctrl_z_stops_the_command_and_fg_continues_it() {
     assert_eq!(terminal.line("stopped"), STOPPED);
     terminal.assert_stopped("tool", true);
     terminal.assert_stopped("command", true);
+    // The keys of the terminal are for the group of the tool and its command.
+    assert_eq!(terminal.group("command"), terminal.process("tool"));
+    assert_eq!(terminal.group("guardian"), terminal.process("guardian"));
     // It ends the command if this takes too long.
     assert!(!is_stopped(terminal.process("guardian")));
     assert!(2 <= cluster.copies("n"));
