@@ -375,7 +375,7 @@ mod tests {
         let (mut alive, inherited) = pipe().unwrap();
         let mut shell = Command::new("sh");
         shell.args(["-c", FAMILIES]).stdin(Stdio::null());
-        shell.stdout(inherited).spawn().unwrap();
+        let mut child = shell.stdout(inherited).spawn().unwrap();
         drop(shell);
         let mut dots = [0; 4];
         alive.read_exact(&mut dots).unwrap();
@@ -386,5 +386,6 @@ mod tests {
         let left = alive.read(&mut dots);
         assert!(matches!(left, Ok(0)), "somebody is alive: {left:?}");
         assert!(!tree.reap());
+        assert!(child.wait().is_err(), "the tree has waited for it");
     }
 }
