@@ -23,11 +23,13 @@ const CTRL_Z: &[u8] = b"\x1a";
 /// 128 + TSTP, as a shell shows it.
 const STOPPED: &str = "148";
 
-/// A command that says who it is and that it has begun, counts INT, and ends when it is told to.
+/// A command that says who it is and that it has begun, counts INT, and ends when it is told to. It starts no other
+/// program meanwhile: a shell that waits for the start of one is not seen as stopped.
 const COMMAND: &str = "exec 9>>\"$1/flock\"; flock -n 9 || exit 99
+    mkfifo \"$1/end\"; exec 8<>\"$1/end\"
     trap 'echo INT >>\"$1/ints\"; exit 9' INT
     echo $$ >\"$1/command\"; echo $PPID >\"$1/guardian\"; : >\"$1/ready\"
-    while ! [ -e \"$1/end\" ]; do sleep 0.02; done; exit 8";
+    read line <&8; exit 8";
 
 /// A job in the foreground. The shell goes on when it is stopped, and continues it then.
 const STOPPED_AND_CONTINUED: &str = "set -m
@@ -79,7 +81,7 @@ impl Terminal {
 
     /// Lets the script, or the command, go on.
     fn make(&self, file: &str) {
-        fs::write(self.path().join(file), "").expect("a file");
+        fs::write(self.path().join(file), "\n").expect("a file");
     }
 
     /// Returns the line in this file when it is whole.
