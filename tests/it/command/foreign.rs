@@ -1,8 +1,9 @@
 //! Programs of another user below the command of `shearline run`: it cannot end them. What the command leaves of them
 //! is waited for while the lock is kept; after a loss they run on, and that is said.
 //!
-//! The command is that of a user without rights, and its foreign program that of root. So only root can play these
-//! stories; elsewhere each says that it was not run, past the capture of the test harness.
+//! The command is that of a user without rights, and its foreign program that of root, started by a copy of `setpriv`
+//! that is root for everybody. So only root can play these stories, and only where such a file works; elsewhere each says
+//! that it was not run, past the capture of the test harness.
 
 use std::fs::{self, Permissions};
 use std::io::Write as _;
@@ -13,7 +14,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use rustix::process::{Pid, geteuid, test_kill_process};
+use rustix::process::{Pid, test_kill_process};
 use tempfile::TempDir;
 
 use super::tool::{Tool, await_file, code};
@@ -38,20 +39,16 @@ struct Story {
 impl Story {
     /// Returns `None` where it cannot be played.
     fn start(cluster: &Cluster, options: &[&str], script: &str) -> Option<Self> {
-        if !geteuid().is_root() {
-            let message = b"\nNOT RUN, this is not root: command::foreign\n";
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        let path = folder.path();
+        if !is_root_for_nobody(path) {
+            let message = b"\nNOT RUN, nobody becomes root here: command::foreign\n";
             let written = std::io::stderr().write_all(message);
             written.expect("the standard error");
             return None;
         }
-        let folder = tempfile::tempdir().expect("a temporary directory");
-        let path = folder.path();
-        chown(path, Some(NOBODY), Some(NOBODY)).expect("we are root");
         let shearline = path.join("shearline");
         fs::copy(env!("CARGO_BIN_EXE_shearline"), &shearline).expect("room for it");
-        let setpriv = path.join("setpriv");
-        fs::copy("/usr/bin/setpriv", &setpriv).expect("util-linux is here");
-        fs::set_permissions(&setpriv, Permissions::from_mode(0o4755)).expect("it is ours");
         let mut command = Command::new(shearline);
         command
             .args(["run", "--guard", "off", "--report"])
@@ -96,6 +93,18 @@ impl Story {
         let expected = format!("\"outcome\":\"{outcome}\"");
         assert!(report.contains(&expected), "{report}");
     }
+}
+
+/// Puts `setpriv` into the folder, and returns `true` if another user becomes root by it.
+fn is_root_for_nobody(folder: &Path) -> bool {
+    let setpriv = folder.join("setpriv");
+    let copied = chown(folder, Some(NOBODY), Some(NOBODY))
+        .and_then(|()| fs::copy("/usr/bin/setpriv", &setpriv))
+        .and_then(|_| fs::set_permissions(&setpriv, Permissions::from_mode(0o4755)));
+    let mut becoming = Command::new(setpriv);
+    becoming.args(["--reuid=0", "--regid=0", "--clear-groups", "true"]);
+    let became = becoming.uid(NOBODY).gid(NOBODY).current_dir("/").status();
+    copied.is_ok() && became.is_ok_and(|status| status.success())
 }
 
 #[test]

@@ -3,6 +3,8 @@
 mod bench;
 mod config;
 #[cfg(target_os = "linux")]
+mod container;
+#[cfg(target_os = "linux")]
 mod fenced;
 #[cfg(target_os = "linux")]
 mod foreign;

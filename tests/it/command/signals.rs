@@ -6,7 +6,7 @@ use std::process::Command;
 
 use rustix::process::{Pid, Signal, getpgid, kill_process_group};
 
-use super::tool::{Tool, code, run, started};
+use super::tool::{Tool, code, handles, run, started};
 use super::variables;
 use crate::face::shared;
 use crate::servers::{LONG, eventually, three};
@@ -74,14 +74,6 @@ fn a_signal_ends_the_wait_for_the_lock() {
     assert_eq!(cluster.values("n"), value);
     guard.unlock().expect("held");
     cluster.assert_empty();
-}
-
-fn handles(process: Pid, signal: Signal) -> bool {
-    let path = format!("/proc/{}/status", process.as_raw_pid());
-    let status = fs::read_to_string(path).expect("it runs");
-    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
-    let caught = u64::from_str_radix(caught.expect("Linux").trim(), 16).expect("bits");
-    caught & 1 << (signal.as_raw() - 1) != 0
 }
 
 /// What was started with HUP ignored ignores it (`nohup`).

@@ -31,6 +31,11 @@ impl Tool {
 
     /// Its guardian.
     pub(crate) fn guardian(&self) -> Pid {
+        self.child()
+    }
+
+    /// Its only child.
+    pub(crate) fn child(&self) -> Pid {
         only_child(self.id())
     }
 
@@ -127,4 +132,13 @@ pub(crate) fn is_free(folder: &Path) -> bool {
     let mut flock = Command::new("flock");
     flock.arg("-n").arg(folder.join("flock")).arg("true");
     flock.status().expect("it is there").success()
+}
+
+/// Returns `true` if the process handles this signal.
+pub(crate) fn handles(process: Pid, signal: Signal) -> bool {
+    let path = format!("/proc/{}/status", process.as_raw_pid());
+    let status = fs::read_to_string(path).expect("it runs");
+    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+    let caught = u64::from_str_radix(caught.expect("Linux").trim(), 16).expect("bits");
+    caught & 1 << (signal.as_raw() - 1) != 0
 }
