@@ -80,7 +80,9 @@
 //! In the foreground of a terminal the command reads from it, and gets the signals of its keys once. So INT and QUIT
 //! that another process sends to `shearline` there are not passed on: send TERM. In the background, and without a
 //! terminal, they are. Ctrl-Z stops both, and nobody extends the lock then. `fg` goes on if the ttl is not over. If it is,
-//! the command was killed in time, and the status is 74.
+//! the command was killed in time, and the status is 74. A run that was started in the background stays there: if its
+//! command reads from the terminal it is stopped, as any job, but `fg` does not continue it. Give it another input
+//! (`</dev/null`). What asks it to end (TERM, HUP, INT, QUIT) reaches a stopped command too: it is continued for that.
 //!
 //! `examples/systemd` has a unit and a timer for a job of several machines that one of them runs, and
 //! `examples/docker` an image with the command. (The image is not built by the tests.)

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use rustix::process::{Pid, Signal, getpgid, kill_process_group};
 
-use super::tool::{Tool, code, handles, run, started};
+use super::tool::{Tool, code, handles, is_stopped, run, started};
 use super::variables;
 use crate::face::shared;
 use crate::servers::{LONG, eventually, three};
@@ -52,6 +52,31 @@ fn without_a_terminal_the_command_has_a_group_of_its_own() {
     assert_eq!(code(tool.wait()), 7);
     let ints = fs::read_to_string(folder.path().join("ints")).expect("a file");
     assert_eq!(ints, "INT\n");
+    cluster.assert_empty();
+}
+
+/// As shells do: what is stopped is continued, to receive what asks it to end.
+#[test]
+fn a_command_that_is_stopped_can_be_ended() {
+    let cluster = three();
+    for (signal, name) in [
+        (Signal::TERM, "TERM"),
+        (Signal::HUP, "HUP"),
+        (Signal::INT, "INT"),
+        (Signal::QUIT, "QUIT"),
+    ] {
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        let script = format!(
+            "trap 'exit 7' {name}; echo $$ >$1/command; : >$1/ready; kill -STOP $$; \
+             while :; do sleep 0.02; done"
+        );
+        let tool = started(&cluster, &[], &script, folder.path());
+        let command = fs::read_to_string(folder.path().join("command")).expect("a number");
+        let command = Pid::from_raw(command.trim().parse().expect("a number")).expect("a process");
+        eventually("it is stopped", || is_stopped(command).then_some(()));
+        tool.signal(signal);
+        assert_eq!(code(tool.wait()), 7, "{name}");
+    }
     cluster.assert_empty();
 }
 

@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, getpgid, kill_process};
 use shearline::LockOptions;
 use tempfile::TempDir;
 
-use super::tool::{await_file, is_free};
+use super::tool::{await_file, is_free, is_stopped};
 use super::variables;
 use crate::face::shared;
 use crate::servers::{Cluster, LONG, eventually, three};
@@ -124,13 +124,6 @@ impl Drop for Terminal {
         let _ = self.shell.kill();
         let _ = self.shell.wait();
     }
-}
-
-fn is_stopped(process: Pid) -> bool {
-    let path = format!("/proc/{}/stat", process.as_raw_pid());
-    let stat = fs::read_to_string(path).expect("it has not ended");
-    let (_, state) = stat.rsplit_once(") ").expect("a state");
-    state.starts_with('T')
 }
 
 /// In the foreground of a terminal the command reads from it, and gets its signals once.

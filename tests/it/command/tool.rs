@@ -142,3 +142,10 @@ pub(crate) fn handles(process: Pid, signal: Signal) -> bool {
     let caught = u64::from_str_radix(caught.expect("Linux").trim(), 16).expect("bits");
     caught & 1 << (signal.as_raw() - 1) != 0
 }
+
+pub(crate) fn is_stopped(process: Pid) -> bool {
+    let path = format!("/proc/{}/stat", process.as_raw_pid());
+    let stat = fs::read_to_string(path).expect("it has not ended");
+    let (_, state) = stat.rsplit_once(") ").expect("a state");
+    state.starts_with('T')
+}
