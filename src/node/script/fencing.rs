@@ -72,7 +72,8 @@ macro_rules! whether_it_counts {
 /// {i + 1, b, 0}    the i-th name is another's
 /// {-1, 0, 0}       the floor is missing or of another run_id
 /// {-1, 0, 1}       there is no larger number
-/// {-i - 1, 0, 0}   the user may not run the i-th of the commands behind the run_id
+/// {-2, 0, 0}       the user may not run `TIME`
+/// {-i - 2, 0, 0}   the user may not run the i-th of the commands behind the run_id
 /// ```
 ///
 /// Nothing was done but where it is taken; `b` says whether that counts. The key of the lock is written last:
@@ -80,8 +81,9 @@ macro_rules! whether_it_counts {
 pub(crate) const TAKE_FENCED: Script = Script {
     text: concat!(
         read_arguments!(),
-        "local c=redis.acl_check_cmd if c then for i=7,#ARGV do for j=1,2*n+1 do ",
-        end_unless_permitted!("KEYS[j]", "{5-i,0,0}"),
+        "local c=redis.acl_check_cmd if c and ARGV[7] then if not c('time') then return {-2,0,0} end \
+         for i=7,#ARGV do for j=1,2*n+1 do ",
+        end_unless_permitted!("KEYS[j]", "{4-i,0,0}"),
         " end end end ",
         read_floor!(),
         "if not r then return {-1,0,0} end ",
@@ -101,7 +103,7 @@ pub(crate) const TAKE_FENCED: Script = Script {
          for i=1,n do call('set',KEYS[i],t,'px',ARGV[2]) end \
          return {1,b,s}"
     ),
-    sha1: "f4bac64b8f182192c0eb94dac795af43434cbd5f",
+    sha1: "4270ee43d2d3531ee5396efb5305e328bcda5788",
 };
 
 /// Raises all counters, and the floor, to the number at least, if all names hold the token: `1`. Otherwise
