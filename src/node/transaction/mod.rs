@@ -135,10 +135,14 @@ impl Transactions {
         self.len() == 0
     }
 
-    /// Returns what the transaction that is open is to do.
+    /// Returns what the transaction that is open is to do, and in how many steps, by what was read.
     #[cfg(feature = "embedded")]
-    pub(super) fn open(&self) -> impl Iterator<Item = (Work, &Entry)> {
-        self.batch.iter().map(|job| (job.work, &job.entry))
+    pub(super) fn open(&self) -> impl Iterator<Item = (Work, &Entry, usize)> {
+        self.batch.iter().map(|job| {
+            let mut steps = 0;
+            job.steps(|_, _| steps += 1);
+            (job.work, &job.entry, steps)
+        })
     }
 
     /// Returns the command that was forbidden last, as ACL rules name it.
@@ -254,9 +258,9 @@ impl Node {
         self.begin_transaction(now);
     }
 
-    /// Returns what the transaction that is open is to do, for the simulator.
+    /// Returns what the transaction that is open is to do, and in how many steps, for the simulator.
     #[cfg(feature = "embedded")]
-    pub(crate) fn open_work(&self) -> impl Iterator<Item = (Work, &Entry)> {
+    pub(crate) fn open_work(&self) -> impl Iterator<Item = (Work, &Entry, usize)> {
         self.transactions.open()
     }
 

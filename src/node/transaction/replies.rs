@@ -48,7 +48,10 @@ impl Transactions {
             Expected::Multi => {}
             Expected::Queued(place, step) => {
                 let queued = matches!(value, Value::Simple(b"QUEUED"));
-                if let (false, Step::SetAll(_)) = (queued, step) {
+                if let Step::SetAll(_) = step
+                    && !queued
+                    && refuses_for_good(Reply::of(value))
+                {
                     self.sets_all = Some(false);
                     self.batch[place].read_first();
                 } else if !queued {
@@ -75,7 +78,7 @@ impl Transactions {
         if !self.batch[place].is_refused() {
             self.sets_all = match reply {
                 Reply::Error(error) if error.code() == "ERR" => Some(true),
-                Reply::Forbidden(Forbidden::Command | Forbidden::Part) => Some(false),
+                _ if refuses_for_good(reply) => Some(false),
                 _ => None,
             };
         }
@@ -125,7 +128,9 @@ impl Transactions {
             Value::Array(items) if items.len() == self.steps.len() => {
                 for ((place, number, step), value) in self.steps.iter().zip(items.iter()) {
                     self.batch[*place].wrote(*number, *step, value);
-                    if let (Step::SetAll(_), None) = (step, value.as_integer()) {
+                    if let Step::SetAll(_) = step
+                        && refuses_for_good(Reply::of(value))
+                    {
                         self.sets_all = Some(false);
                     }
                 }
@@ -145,5 +150,19 @@ impl Transactions {
             _ => return Err(Trouble::Link(LinkError::Protocol)),
         }
         Ok(())
+    }
+}
+
+/// Returns `true` if a server that refuses a command so does not know it, or forbids it to the user.
+fn refuses_for_good(reply: Reply) -> bool {
+    match reply {
+        Reply::Error(error) => error.code() == "ERR",
+        Reply::Forbidden(by) => by == Forbidden::Command,
+        Reply::Ok
+        | Reply::Nil
+        | Reply::Integer(_)
+        | Reply::Pair(..)
+        | Reply::Fenced { .. }
+        | Reply::Other => false,
     }
 }
