@@ -300,8 +300,8 @@ impl fmt::Display for Report {
         match self.tries() {
             0 | 1 => {}
             tries => {
-                let span = Span(self.elapsed()).in_millis();
-                write!(f, " after {tries} tries in {span}")?;
+                let elapsed = Span(self.elapsed()).rounded_to_millis();
+                write!(f, " after {tries} tries in {elapsed}")?;
             }
         }
         if let Some(left) = self.held_for() {
@@ -427,12 +427,12 @@ mod tests {
             nodes.into(),
             2,
             3,
-            Duration::from_nanos(3_001_110_840),
+            Duration::from_millis(400),
         );
         assert_eq!(
             format!("{}", LockError::NoQuorum(report)),
             "too few nodes answered, so no lock was taken: 1 of the 2 votes needed (a:1 granted, \
-             b:2 unreachable: connection refused, c:3 timed out) after 3 tries in 3.001s; check the \
+             b:2 unreachable: connection refused, c:3 timed out) after 3 tries in 400ms; check the \
              nodes named here"
         );
     }

@@ -14,10 +14,17 @@ impl Span {
         Self(Duration::from_secs(self.0.as_secs().saturating_add(more)))
     }
 
-    /// Leaves out what is less than a millisecond: nobody reads nine digits.
+    /// Leaves out what is less than a millisecond, where more than there is would be promised otherwise.
     pub(crate) fn in_millis(self) -> Self {
         let beyond = Duration::from_nanos(u64::from(self.0.subsec_nanos() % 1_000_000));
         Self(self.0.saturating_sub(beyond))
+    }
+
+    /// Rounds up to whole milliseconds.
+    pub(super) fn rounded_to_millis(self) -> Self {
+        let finer = self.0.subsec_nanos() % 1_000_000;
+        let more = if finer == 0 { 0 } else { 1_000_000 - finer };
+        Self(self.0.saturating_add(Duration::from_nanos(more.into())))
     }
 }
 
