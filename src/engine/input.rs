@@ -237,6 +237,9 @@ impl Engine {
         // Who it was is remembered under every name.
         self.begin_quarantine(now, node);
         if let Some(twin) = self.parts.nodes.twin_of(node) {
+            if self.parts.nodes[node].hold_handshake() {
+                return Ok(()); // What it is owed is paid over this connection.
+            }
             return Err(Trouble::Unusable(Unusable::SameServer(twin.index() as u8)));
         }
         self.parts

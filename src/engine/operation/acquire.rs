@@ -193,7 +193,8 @@ impl Acquire {
     }
 
     /// Sends the `SET` to `node` once more: it was not run, or met a key of our own, whose `release` goes
-    /// before it. That is done once, and while `node` is waited for. Returns `true` if it was done.
+    /// before it. That is done once, and while `node` is waited for; once more where the release was not
+    /// written yet. Returns `true` if it was done.
     fn ask_again(&mut self, node: NodeId, release: bool, cx: &mut Context<'_>) -> bool {
         let Some((key, claim)) = cx.parts.claims.keyed(self.claim).must() else {
             return false;
@@ -206,8 +207,13 @@ impl Acquire {
             claims.try_debts_again(node, &mut below);
         }
         let open = cx.parts.nodes[node].access() == Access::Open;
-        if open && let Some(claim) = cx.parts.claims.get_mut(key).must() {
-            claim.busy_mut().resent.insert(node);
+        if open && let Some(claim) = cx.parts.claims.get(key).must() {
+            let (claims, entry) = (&cx.parts.claims, claim.entry.as_ref());
+            let before =
+                entry.is_some_and(|entry| claims.is_to_release(node, entry, &cx.parts.nodes));
+            if !before && let Some(claim) = cx.parts.claims.get_mut(key) {
+                claim.busy_mut().resent.insert(node);
+            }
             self.ask_one(node, cx);
         }
         open

@@ -258,3 +258,82 @@ fn a_lock_that_is_wanted_behind_its_release_is_taken_behind_its_transaction() {
     world.events.remove(0);
     drop(world.lock());
 }
+
+/// Its release waits for that of another lock. A `SET` that has met its key is sent again until it stands behind
+/// the release.
+#[test]
+fn a_lock_that_is_wanted_behind_a_release_that_waits_is_taken_behind_its_transaction() {
+    let mut world = watching(1);
+    let locks = [b"a", b"k"].map(|name| {
+        world.acquire_of(name, &LockOptions::new(TTL).tries(1));
+        world.say(0, "+OK|");
+        world.lock()
+    });
+    world.take(0);
+    let tokens = locks
+        .each_ref()
+        .map(|lock| lock.token().as_bytes().to_vec());
+    for lock in locks {
+        world.release(lock);
+    }
+    world.try_once();
+    assert_eq!(world.take(0)[3..], ["GET a", "SET k 10000"]);
+    say_token(&mut world, WATCHED, &tokens[0], "$-1|");
+    assert_eq!(
+        world.take(0),
+        ["MULTI", "PEXPIRE a -1", "EXEC", "SET k 10000"]
+    );
+    world.say(0, "+OK|+QUEUED|*1|:1|$-1|");
+    assert_eq!(world.take(0), [&RELEASING[..], &["SET k 10000"]].concat());
+    say_token(&mut world, WATCHED, &tokens[1], "$-1|");
+    assert_eq!(world.take(0), [&DELETING[..], &["SET k 10000"]].concat());
+    world.say(0, "+OK|+QUEUED|*1|:1|+OK|");
+    assert_eq!(world.events.len(), 3);
+    world.events.drain(..2);
+    drop(world.lock());
+}
+
+/// A connection that ends with its handshake, because another name of the server votes, pays what is owed before.
+#[test]
+fn what_is_owed_under_another_name_of_a_server_is_paid_before_its_connection_is_given_up() {
+    let mut world = World::with(named(3).without_scripts(true));
+    world.unpermitted = true;
+    world.welcome(1);
+    world.take(1);
+    finish(&mut world, 1);
+    world.engine.parts.nodes[id(1)].way_permitted(crate::node::Dialect::Watch);
+    let round = world.try_once();
+    assert_eq!(world.take(1), ["SET k 10000"]);
+    world.lose(1);
+    world.cancel(round);
+    assert_eq!((world.claims(), world.owed()), (1, 1));
+    let token = world.tokens()[0]
+        .as_ref()
+        .expect("a name")
+        .token()
+        .as_bytes()
+        .to_vec();
+    // The same server, under the name that votes from now on.
+    world.welcome(0);
+    world.take(0);
+    world.say(0, "$11|run_id:run1|$-1|$-1|");
+    assert_eq!(world.state(0), NodeState::Ready);
+    world.reconnect(1);
+    world.welcome(1);
+    assert_eq!(world.take(1)[..4], RELEASING);
+    let read = [WATCHED.replace('|', "\r\n").into_bytes(), bulk(&token)].concat();
+    let read = [
+        read,
+        "$11|run_id:run1|$-1|$-1|".replace('|', "\r\n").into_bytes(),
+    ]
+    .concat();
+    world.input(Input::Received {
+        node: id(1),
+        bytes: &read,
+    });
+    assert_eq!(world.take(1), DELETING);
+    world.say(1, "+OK|+QUEUED|*1|:1|");
+    assert_eq!((world.claims(), world.owed()), (0, 0));
+    let twin = NodeState::Unusable(Unusable::SameServer(0));
+    assert_eq!(world.state(1), twin);
+}
