@@ -196,22 +196,26 @@ impl Acquire {
     /// before it. That is done once, and while `node` is waited for; once more where the release was not
     /// written yet. Returns `true` if it was done.
     fn ask_again(&mut self, node: NodeId, release: bool, cx: &mut Context<'_>) -> bool {
-        let Some((key, claim)) = cx.parts.claims.keyed(self.claim).must() else {
+        let claim = self
+            .claim
+            .and_then(|key| Some((key, cx.parts.claims.get(key)?)));
+        let Some((key, claim)) = claim.must() else {
             return false;
         };
         if claim.busy().resent.contains(node) || !cx.round.awaits(node) {
             return false;
         }
+        let entry = claim.entry.as_ref();
+        let (claims, nodes) = (&cx.parts.claims, &cx.parts.nodes);
+        let before = entry.is_some_and(|entry| claims.is_to_release(node, entry, nodes));
+        let is_last = !(release && before);
         if release {
             let (claims, mut below) = cx.parts.claims(cx.now);
             claims.try_debts_again(node, &mut below);
         }
         let open = cx.parts.nodes[node].access() == Access::Open;
-        if open && let Some(claim) = cx.parts.claims.get(key).must() {
-            let (claims, entry) = (&cx.parts.claims, claim.entry.as_ref());
-            let before =
-                entry.is_some_and(|entry| claims.is_to_release(node, entry, &cx.parts.nodes));
-            if !before && let Some(claim) = cx.parts.claims.get_mut(key) {
+        if open && let Some(claim) = cx.parts.claims.get_mut(key).must() {
+            if is_last {
                 claim.busy_mut().resent.insert(node);
             }
             self.ask_one(node, cx);
