@@ -324,6 +324,9 @@ impl Claims {
             return Ok(refused.map(|(operation, said)| (operation, Answer::Vote(said))));
         }
         if said == Said::Foreign && dialect == Dialect::Watch && self.may_be_set_yet(node, claim) {
+            if let Some(there) = self.slab.get_mut(claim.0) {
+                there.busy_mut().behind.insert(node);
+            }
             let operation = self.defer(node, claim, below);
             return Ok(operation.map(|operation| (operation, Answer::Vote(said.vote()))));
         }
@@ -468,13 +471,14 @@ impl Claims {
     }
 
     /// Returns `true` if `node` is owed a release of `claim`, or has not answered it, and it is for the resource
-    /// of `entry`.
+    /// of `entry`. Not where the key was another's when that was looked at.
     fn owes(&self, node: NodeId, claim: ClaimKey, entry: &Entry) -> bool {
         self.slab.get(claim.0).is_some_and(|claim| {
-            let open = claim.busy().releasing.contains(node) || claim.busy().owed.contains(node);
+            let busy = claim.busy();
+            let open = busy.releasing.union(busy.owed).without(busy.behind);
             let other = claim.entry.as_ref();
             let meets = other.is_some_and(|other| other.meets(entry));
-            open && !guard!(AnyKeyIsOurs, !meets)
+            open.contains(node) && !guard!(AnyKeyIsOurs, !meets)
         })
     }
 

@@ -259,6 +259,45 @@ fn a_lock_that_is_wanted_behind_its_release_is_taken_behind_its_transaction() {
     drop(world.lock());
 }
 
+/// What is owed for it is tried again for as long as the other holds the lock, and hides that from nobody.
+#[test]
+fn a_lost_set_behind_the_lock_of_another_hides_that_lock_from_nobody() {
+    let mut world = watching(1);
+    let round = world.try_once();
+    world.lose(0);
+    world.cancel(round);
+    world.take(0);
+    world.reconnect(0);
+    world.welcome(0);
+    world.take(0);
+    say_token(&mut world, WATCHED, b"another", "");
+    finish(&mut world, 0);
+    world.events.clear();
+    world.engine.parts.nodes[id(0)].way_permitted(crate::node::Dialect::Watch);
+    for releasing in [false, true] {
+        if releasing {
+            world.pass(250 * MS);
+            assert_eq!(world.take(0), RELEASING);
+        }
+        world.try_once();
+        assert_eq!(world.take(0), ["SET k 10000"]);
+        match releasing {
+            true => say_token(&mut world, WATCHED, b"another", "$-1|"),
+            false => world.say(0, "$-1|"),
+        }
+        let event = world.events.remove(0);
+        let held = matches!(
+            event,
+            Event::Acquired {
+                result: Err(LockError::Held(_)),
+                ..
+            }
+        );
+        assert!(held, "{event:?}");
+        assert_eq!((world.claims(), world.owed()), (1, 1));
+    }
+}
+
 /// Its release waits for that of another lock. A `SET` that has met its key is sent again until it stands behind
 /// the release.
 #[test]
