@@ -155,7 +155,10 @@ impl Node {
 
 /// Returns the command that the user may not run, by this answer of [`TAKE_FENCED`].
 pub(crate) fn forbidden_to_fence(said: i64) -> Option<Unusable> {
-    forbidden_to_lock(said.checked_add(1)?)
+    match said {
+        -2 => Some(Unusable::Permission { command: "time" }),
+        _ => forbidden_to_lock(said.checked_add(2)?),
+    }
 }
 
 /// A script whose only key is the floor, by its text: it is rare.
@@ -283,11 +286,12 @@ mod tests {
 
     #[test]
     fn what_is_forbidden_is_named() {
-        for (said, command) in [(-2, "get"), (-3, "del"), (-4, "set"), (-5, "evalsha")] {
+        let commands = ["time", "get", "del", "set", "evalsha"];
+        for (said, command) in (2..).map(|said: i64| -said).zip(commands) {
             let missing = Unusable::Permission { command };
             assert_eq!(forbidden_to_fence(said), Some(missing));
         }
-        for said in [1, 2, -1, 0, -6, i64::MAX, i64::MIN] {
+        for said in [1, 2, -1, 0, -7, i64::MAX, i64::MIN] {
             assert_eq!(forbidden_to_fence(said), None, "{said}");
         }
     }

@@ -87,6 +87,28 @@ fn tokens_rise_through_every_face_and_stay_with_their_lock() {
     }
 }
 
+/// The text of the script goes to each connection once. After that its digest does.
+#[test]
+fn a_later_lock_with_a_token_sends_a_digest() {
+    for cluster in clusters() {
+        let redlock = trusted(&cluster);
+        eventually("no server gets a text", || {
+            for raw in &mut cluster.raws() {
+                raw.run("CONFIG RESETSTAT");
+            }
+            let guard = redlock.lock_with("d", &fenced()).expect("free");
+            guard.unlock().expect("held");
+            let mut raws = cluster.raws();
+            let mut asked = |command| {
+                raws.iter_mut()
+                    .filter_map(|raw| raw.info("commandstats", command))
+                    .count()
+            };
+            (asked("cmdstat_evalsha") == 3 && asked("cmdstat_eval") == 0).then_some(())
+        });
+    }
+}
+
 #[test]
 fn servers_without_a_floor_take_plain_locks_alone() {
     for cluster in clusters() {

@@ -30,6 +30,19 @@ const LOOKS: u32 = 500_000;
 const SELDOM: u32 = 20_000;
 const ENDS: u32 = 100_000;
 
+/// How often the wall clock of a machine is set, forward or back, in each tenth of a second.
+const SETS: u32 = 20_000;
+
+/// By how many microseconds wall clocks are ahead.
+const WALLS: [Option<i64>; 6] = [
+    Some(0),
+    Some(0),
+    None,
+    Some(500_000),
+    Some(-3_000_000),
+    Some(3_600_000_000),
+];
+
 /// Tokens of few resources, singly and in sets, while servers restart with and without their data, clocks are
 /// set and messages are lost.
 pub(crate) const FENCED: Kind = kind("fenced", |entropy| {
@@ -83,7 +96,10 @@ pub(crate) const FENCED: Kind = kind("fenced", |entropy| {
         .map(|weight| weight * entropy.pick(&[0, 0, 1, 2])),
         ..Plan::tame(clients)
     };
-    plan.losing(entropy)
+    match entropy.below(4) {
+        0 => plan.marked(entropy),
+        _ => plan.losing(entropy),
+    }
 });
 
 impl Plan {
@@ -103,17 +119,7 @@ impl Plan {
             return Vec::new();
         }
         let any = entropy.below(2) == 0;
-        let draw = |_| match any {
-            true => entropy.pick(&[
-                Some(0),
-                Some(0),
-                None,
-                Some(500_000),
-                Some(-3_000_000),
-                Some(3_600_000_000),
-            ]),
-            false => None,
-        };
+        let draw = |_| any.then(|| entropy.pick(&WALLS)).flatten();
         (0..self.hosts).map(draw).collect()
     }
 }
@@ -153,7 +159,7 @@ impl World {
         }
     }
 
-    /// Ten times a second: a counter may end, and an operator may find a node that gives no tokens.
+    /// Ten times a second: a counter may end, a clock may be set, and an operator may find a node that gives no tokens.
     pub(crate) fn tend_floors(&mut self) {
         if self.plan.fenced == 0 {
             return;
@@ -163,6 +169,12 @@ impl World {
             let name = self.entropy.below(self.plan.names() as u32) as usize;
             let key = [b"shearline:fence:", &self.names[name][..]].concat();
             self.command(server, &[b"DEL", &key]);
+        }
+        if self.entropy.chance(SETS) {
+            let host = self.entropy.below(self.walls.len() as u32) as usize;
+            let ahead = self.entropy.pick(&WALLS);
+            // One without a clock gets none.
+            self.walls[host] = self.walls[host].and(ahead);
         }
         let client = self.entropy.below(self.plan.clients as u32) as usize;
         let floors = (0..self.plan.servers).filter(|server| self.has_floor(*server));

@@ -786,7 +786,13 @@ impl World {
         let link = &mut self.conns[conn];
         let done = Said::of(command.verb, &out[start..]);
         let is_exec = transacts && words[0] == b"EXEC" && link.transaction.has_queued();
-        let left = left_in(&out[start..], 2).filter(|_| !transacts);
+        // Without a floor a server does not look at its marker.
+        let looked = is_of_fencing(words) && !out[start..].starts_with(b"*3\r\n:-");
+        let parts = match self.plan.is_marked() && command.verb == Verb::Set && looked {
+            true => 3,
+            false => 2,
+        };
+        let left = left_in(&out[start..], parts).filter(|_| !transacts);
         let fence = match (left, there.fence(shown)) {
             (None, _) => Fence::None,
             (Some(0), Some(longest)) => Fence::Open(longest),

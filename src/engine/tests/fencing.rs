@@ -202,8 +202,9 @@ fn a_node_without_a_floor_does_not_count_and_says_so() {
 #[test]
 fn what_a_user_may_not_do_is_named_and_nothing_is_owed() {
     for (said, missing) in [
-        ("*3|:-2|:0|:0|", Unusable::Permission { command: "get" }),
-        ("*3|:-5|:0|:0|", Unusable::Permission { command: "evalsha" }),
+        ("*3|:-2|:0|:0|", Unusable::Permission { command: "time" }),
+        ("*3|:-3|:0|:0|", Unusable::Permission { command: "get" }),
+        ("*3|:-6|:0|:0|", Unusable::Permission { command: "evalsha" }),
         (
             "-NOPERM this user has no permissions to run the 'eval' command|",
             Unusable::Permission { command: "eval" },

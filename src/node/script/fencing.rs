@@ -20,23 +20,38 @@ use super::{Script, end_unless_permitted};
 /// `f`.
 macro_rules! read_arguments {
     () => {
-        "local t,g,n=ARGV[1],ARGV[3],#KEYS if g~='' then n=n-2 end \
+        "local call,t,g,n=redis.call,ARGV[1],ARGV[3],#KEYS if g~='' then n=n-2 end \
          local f=KEYS[n] n=(n-1)/2 "
     };
 }
 
-/// Puts the `run_id` of the floor into `r`, its base into `o` and its number into `x`; makes `r` that of no
-/// server if it cannot be used. `counter` reads one, `raise` raises all of them. A counter that is no
-/// number, or too large for one of ours, reads as the floor.
+/// Puts the floor into `r`, `o` and `x`: its `run_id`, its base as text, and its number; and the base as a number
+/// into `l`. Makes `r` that of no server if it cannot be used.
+///
+/// Numbers are made into text nowhere but where one changes: `%.0f` costs a server as much as a `SET`.
 macro_rules! read_floor {
     () => {
-        "local r,o,x=string.match(redis.call('get',f) or '','^(.+):(%d+):(%d+)$') o,x=tonumber(o),tonumber(x) \
-         if r~=ARGV[6] or math.max(o,x)>9e15 then r=nil end \
-         local function counter(k) k=tonumber(redis.call('get',k) or x) \
-         if not (k and k>=0 and k<=9e15) then k=x end return math.max(k,o) end \
-         local function raise(p) local d=string.format('%.0f',p) \
-         if p>x then redis.call('set',f,string.format('%s:%.0f:%s',r,o,d)) end \
-         for i=n+1,2*n do if counter(KEYS[i])<p then redis.call('set',KEYS[i],d,'px',ARGV[5]) end end end "
+        "local r,o,x=string.match(call('get',f) or '','^([^:]+):(%d+):(%d+)$') \
+         local l=tonumber(o) x=tonumber(x) if r~=ARGV[6] or l>9e15 or x>9e15 then r=nil end "
+    };
+}
+
+/// Puts the counter with this key into `k`. One that is no number, or too large for one of ours, reads as the
+/// floor.
+macro_rules! read_counter {
+    ($key:literal) => {
+        concat!(
+            "local k=tonumber(call('get',",
+            $key,
+            ") or x) if not (k and k>=0 and k<=9e15) then k=x end if k<l then k=l end "
+        )
+    };
+}
+
+/// Raises the floor to the number `s`, which is `d` as text, if it is lower.
+macro_rules! lift_floor {
+    () => {
+        "if s>x then call('set',f,r..':'..o..':'..d) end "
     };
 }
 
@@ -44,7 +59,7 @@ macro_rules! read_floor {
 macro_rules! whether_it_counts {
     () => {
         "local b=0 if g~='' then \
-         local m=redis.pcall('get',KEYS[#KEYS-1]) b=redis.call('pttl',KEYS[#KEYS]) \
+         local m=redis.pcall('get',KEYS[#KEYS-1]) b=call('pttl',KEYS[#KEYS]) \
          if m~=g then b=-1 elseif b==-1 then b=1000 elseif b<0 then b=0 else b=b+1 end end "
     };
 }
@@ -57,7 +72,8 @@ macro_rules! whether_it_counts {
 /// {i + 1, b, 0}    the i-th name is another's
 /// {-1, 0, 0}       the floor is missing or of another run_id
 /// {-1, 0, 1}       there is no larger number
-/// {-i - 1, 0, 0}   the user may not run the i-th of the commands behind the run_id
+/// {-2, 0, 0}       the user may not run `TIME`
+/// {-i - 2, 0, 0}   the user may not run the i-th of the commands behind the run_id
 /// ```
 ///
 /// Nothing was done but where it is taken; `b` says whether that counts. The key of the lock is written last:
@@ -65,24 +81,29 @@ macro_rules! whether_it_counts {
 pub(crate) const TAKE_FENCED: Script = Script {
     text: concat!(
         read_arguments!(),
-        "local c=redis.acl_check_cmd if c then for i=7,#ARGV do for j=1,2*n+1 do ",
-        end_unless_permitted!("KEYS[j]", "{5-i,0,0}"),
+        "local c=redis.acl_check_cmd if c and ARGV[7] then if not c('time') then return {-2,0,0} end \
+         for i=7,#ARGV do for j=1,2*n+1 do ",
+        end_unless_permitted!("KEYS[j]", "{4-i,0,0}"),
         " end end end ",
         read_floor!(),
         "if not r then return {-1,0,0} end ",
         whether_it_counts!(),
         "for i=1,n do local v=redis.pcall('get',KEYS[i]) \
          if type(v)=='table' and not string.find(v.err,'WRONGTYPE',1,true) then \
-         v=redis.call('get',KEYS[i]) end \
+         v=call('get',KEYS[i]) end \
          if v then return {i+1,b,0} end end \
-         local w=redis.call('time') \
-         local s=math.min(tonumber(ARGV[4]),w[1]*1000000+w[2]+1000000) \
-         for i=n+1,2*n do s=math.max(s,counter(KEYS[i])+1) end \
-         if s>9e15 then return {-1,0,1} end raise(s) \
-         for i=1,n do redis.call('set',KEYS[i],t,'px',ARGV[2]) end \
+         local p,w=tonumber(ARGV[4]),call('time') \
+         local s=w[1]*1000000+w[2]+1000000 if p<s then s=p end \
+         for i=n+1,2*n do ",
+        read_counter!("KEYS[i]"),
+        "if k>=s then s=k+1 end end if s>9e15 then return {-1,0,1} end \
+         local d=s==p and ARGV[4] or string.format('%.0f',s) ",
+        lift_floor!(),
+        "for i=n+1,2*n do call('set',KEYS[i],d,'px',ARGV[5]) end \
+         for i=1,n do call('set',KEYS[i],t,'px',ARGV[2]) end \
          return {1,b,s}"
     ),
-    sha1: "063199f7d1750bd3fc24937833bff10032867ebb",
+    sha1: "4270ee43d2d3531ee5396efb5305e328bcda5788",
 };
 
 /// Raises all counters, and the floor, to the number at least, if all names hold the token: `1`. Otherwise
@@ -91,15 +112,18 @@ pub(crate) const TAKE_FENCED: Script = Script {
 pub(crate) const RAISE_FENCED: Script = Script {
     text: concat!(
         read_arguments!(),
-        "local s=1 for i=1,n do local v=redis.call('get',KEYS[i]) \
-         if not v then if s==1 then s=0 end elseif v~=t then s=-1 end end ",
+        "local y=1 for i=1,n do local v=call('get',KEYS[i]) \
+         if not v then if y==1 then y=0 end elseif v~=t then y=-1 end end ",
         read_floor!(),
-        "if s==1 and not r then s=0 end if s==1 then raise(tonumber(ARGV[4])) end \
-         if g=='' then return s end ",
+        "if y==1 and not r then y=0 end if y==1 then local d,s=ARGV[4],tonumber(ARGV[4]) ",
+        lift_floor!(),
+        "for i=n+1,2*n do ",
+        read_counter!("KEYS[i]"),
+        "if k<s then call('set',KEYS[i],d,'px',ARGV[5]) end end end if g=='' then return y end ",
         whether_it_counts!(),
-        "return {s,b}"
+        "return {y,b}"
     ),
-    sha1: "0fc1d3d36ae83a03a1a0d4a3ba35ff9742b05fbe",
+    sha1: "abc76174ca67a0b02bc44461e9ea6f9062f71b0e",
 };
 
 /// Makes the floor one of this `run_id`, and not lower than it was: `1`. Arguments: the `run_id`, a number, and
