@@ -201,6 +201,10 @@ impl Engine {
             }
             self.heard(now, node, heard)?;
         }
+        let there = &self.parts.nodes[node];
+        if there.is_ready() && there.waiting.len() != 0 {
+            self.operations.ask_behind(now, node, &mut self.parts);
+        }
         Ok(())
     }
 
