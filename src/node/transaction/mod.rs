@@ -156,6 +156,15 @@ impl Transactions {
         all.any(|job| matches!(job.request, Request::Release { claim, .. } if same(claim)))
     }
 
+    /// Returns `true` if a release of a claim for which `same` holds is not written yet: what is sent now stands
+    /// before it.
+    pub(super) fn is_to_release(&self, same: impl Fn(ClaimKey) -> bool) -> bool {
+        let is_written = self.stage == Stage::Writing;
+        let begun = self.batch.iter().filter(|_| !is_written);
+        let mut all = self.queue.iter().chain(begun);
+        all.any(|job| matches!(job.request, Request::Release { claim, .. } if same(claim)))
+    }
+
     /// Takes the work of `request` out again, if it was not begun.
     #[cold]
     fn withdraw(&mut self, request: Request) -> bool {
