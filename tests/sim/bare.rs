@@ -833,7 +833,7 @@ mod tests {
     #[test]
     fn sets_without_scripts_keep_their_promises() {
         let _chosen = Chosen::in_world(None, BARE_SETS);
-        let most = replay::number("SEEDS").unwrap_or(60);
+        let most = replay::number("SEEDS").unwrap_or(40);
         let sweep = sweep(BARE_SETS, 0..most, Until::Last);
         say(&format!("{}: {}", BARE_SETS.name, sweep.summary()));
         for (seed, violation) in sweep.failures.iter().take(5) {

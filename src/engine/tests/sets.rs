@@ -383,9 +383,10 @@ fn a_missing_permission_is_named_and_nothing_is_left() {
     let no_eval = "-NOPERM no permissions to run the 'eval' command|";
     let no_multi = "-NOPERM no permissions to run the 'multi' command|-ERR EXEC without MULTI|+OK|";
     let key = "$-1|:-2|-ERR value is not an integer|";
+    let no_msetex = "-ERR unknown command 'MSETEX', with args beginning with: |";
     for (answers, command) in [
         (vec![":-2|"], "del"),
-        (vec![no_eval, no_multi, key, key], "eval"),
+        (vec![no_eval, no_multi, key, key, no_msetex], "eval"),
     ] {
         let mut world = World::ready(1);
         world.try_all();

@@ -21,7 +21,8 @@
 //! * Nothing is changed that was another's when it was read, or has been changed since: nothing stands
 //!   between `MULTI` and `EXEC` but what a batch writes, and an `EXEC` that was aborted has done nothing.
 //! * `MULTI` is sent with commands behind it only after an empty one was accepted in the same batch: where
-//!   it is refused, these would be run at once.
+//!   it is refused, these would be run at once. With `MSETEX` it is sent after one was accepted on the same
+//!   connection: where it is refused all the same, the connection is given up, and what may be set is owed.
 //! * What was aborted is done again until it is done, refused or withdrawn, or the connection is gone.
 //! * Of a lock on several resources all keys are taken or none, and none that the user could not release. It
 //!   shares no batch with other work on one of its keys: what one of both has read would be changed by the

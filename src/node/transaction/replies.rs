@@ -79,12 +79,13 @@ impl Transactions {
     )]
     fn may_set_all(&mut self, place: usize, value: Value<'_>) {
         let reply = Reply::of(value);
-        if !self.batch[place].is_refused() {
-            self.sets_all = match reply {
-                Reply::Error(error) if error.code() == "ERR" => Some(true),
-                _ if refuses_for_good(reply) => Some(false),
-                _ => None,
-            };
+        if self.batch[place].is_refused() {
+            return;
+        }
+        // It says what is wrong with it.
+        let permits = matches!(reply, Reply::Error(error) if error.code() == "ERR");
+        if permits || refuses_for_good(reply) {
+            self.sets_all = Some(permits);
         }
     }
 
