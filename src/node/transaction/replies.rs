@@ -73,10 +73,6 @@ impl Transactions {
 
     /// Whether the user may take several keys by one command was asked by one that is wrong. A refusal for now, or
     /// for these keys, tells nothing.
-    #[expect(
-        clippy::wildcard_enum_match_arm,
-        reason = "what neither permits nor forbids it tells nothing"
-    )]
     fn may_set_all(&mut self, place: usize, value: Value<'_>) {
         let reply = Reply::of(value);
         if self.batch[place].is_refused() {
