@@ -1,6 +1,7 @@
 //! Stories of fencing tokens: what is asked of nodes and what their answers are worth, byte by byte; and with
 //! the feature `embedded` several clients over nodes that run the scripts.
 
+mod digests;
 mod floors;
 #[cfg(feature = "embedded")]
 mod losses;

@@ -223,9 +223,8 @@ pub(in crate::engine) fn set_answered(
             withheld(now, node, key, missing, parts)
         }
         Reply::Error(error) if wants_the_text(error) => {
-            let again = parts.nodes[node].forgot_fenced_set();
-            let outcome = NodeOutcome::Refused(error);
-            let said = either(again, Answer::Forgotten(outcome), Answer::Withheld(outcome));
+            parts.nodes[node].forgot_fenced_set(); // Others may have been told so before.
+            let said = Answer::Forgotten(NodeOutcome::Refused(error));
             not_taken(now, node, key, said, parts)
         }
         Reply::Error(_) | Reply::Forbidden(Forbidden::Within) => {
