@@ -108,6 +108,7 @@ impl Acquire {
             return;
         };
         fencing.numbers[node.index()] = number;
+        cx.round.granted(cx.now, node);
         if fencing.token != 0 {
             self.settle(node, cx);
             return;
@@ -160,6 +161,7 @@ impl Acquire {
             let patience = Patience::for_vote(cx.round.ttl, &cx.parts.settings);
             let there = cx.parts.nodes.writing_to(node);
             cx.round[node].deadline = cx.now.saturating_add(patience.with(there));
+            cx.round[node].outcome = NodeOutcome::Pending;
             there.send_raise(cx.now, claim, entry, token);
             cx.round.arm(&mut cx.parts.timers);
         }
