@@ -626,7 +626,17 @@ drops::a_future_that_was_never_polled_sends_nothing  counts SETs, and one asks f
 endings::no_program_that_drops_its_locks_and_ends_leaves_a_key  what takes two round trips may leave one, as the manual says
 guard::a_forgotten_copy_is_restored_by_the_extensions  its first lock is to be on all nodes
 valkey::locks_work_on_valkey_without_lua  removes a module that only one of the servers has
-command::  each takes its first lock over new connections, which may stand on a bare majority
+command::fenced::  fencing tokens need scripts
+command::permits::  has users of its own
+command::refused::wrong_arguments  asks for a strict guard, which needs scripts
+command::looking::reinit_makes_a_new_cluster_and_nodes_show_it  the same
+command::run::  a program that ends may leave a key that takes two round trips; command_without_scripts has it by one
+command::losses::  the same
+command::scripts::  the same
+command::bench::  the same
+command::config::a_file_names_the_nodes_and_what_else_an_option_says  the same
+command::refused::a_lock_that_was_damaged_on_its_way_is_refused  the same
+command::waits::who_waits_is_told_once_for_whom_unless_quiet_or_for_a_time  the same
 stalls::a_majority_that_stalls_at_every_extension_and_release_does_not_prolong_the_next_one  a local handle releases in its turns, and has none
 stats::  counts locks, and each handle takes some before the story begins
 threads::a_thread_can_lock_again_right_after_a_drop  a single try may come before a transaction has released it
@@ -643,6 +653,19 @@ soak::  takes long, and sends nothing that others do not
 demo::  takes long
 embedded::  is about a server that has no users
 harness::  is about the tests' own means
+TABLE
+}
+
+# command_without_scripts USER SERVER: the command once more, where locks are released by one round trip without
+# scripts.
+command_without_scripts() {
+    SHEARLINE_TEST_USER=$1 SHEARLINE_REDIS_SERVER=$2 SHEARLINE_VALKEY_SERVER=$2 all_but command:: <<'TABLE'
+command::fenced::  fencing tokens need scripts
+command::permits::  has users of its own
+command::refused::wrong_arguments  asks for a strict guard, which needs scripts
+command::looking::reinit_makes_a_new_cluster_and_nodes_show_it  the same
+command::looking::nodes_and_check_say_who_would_vote_and_why_not  its text is that of a Redis
+command::scripts::a_lock_stands_on_a_distant_node_too  a program may end before a distant node has released
 TABLE
 }
 
@@ -713,6 +736,10 @@ what_waits() {
         "${SHEARLINE_REDIS_SERVER:-redis-server}" "${SHEARLINE_VALKEY_SERVER:-$tools/valkey-server}"
     step 'tests/it without scripts on Valkey 8.1' without_scripts found-no-scripts \
         "$tools"/servers/valkey-8.1{,}
+    step 'the command without scripts on Valkey 9.1' command_without_scripts no-scripts \
+        "${SHEARLINE_VALKEY_SERVER:-$tools/valkey-server}"
+    step 'the command without scripts on Valkey 8.1' command_without_scripts found-no-scripts \
+        "$tools/servers/valkey-8.1"
     step 'tests/it on Redis 6.2 and Valkey 9.0' on_other_servers redis-6.2 valkey-9.0
     step 'tests/it on Redis 8.0 and Valkey 8.1' on_other_servers redis-8.0 valkey-8.1
     step 'TLS on Redis 8.0' tls_on redis-8.0

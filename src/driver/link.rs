@@ -56,8 +56,8 @@ pub(super) struct Link {
     /// Which of the addresses of a name is tried first: the one that last worked, or the one after
     /// that which last timed out.
     first: usize,
-    /// That address has worked.
-    first_works: bool,
+    /// That address, if it has worked.
+    works: Option<SocketAddr>,
     /// The address of the last connection, or of the last attempt to open one.
     last: Option<SocketAddr>,
 }
@@ -97,7 +97,7 @@ impl Link {
             ready: Ready::default(),
             lookup: None,
             first: 0,
-            first_works: false,
+            works: None,
             last: None,
         }
     }
@@ -232,7 +232,7 @@ impl Link {
         match core::mem::replace(&mut self.state, State::Idle) {
             State::Idle | State::Resolving => {}
             State::Connecting(opening) => {
-                (self.first, self.first_works) = (opening.abort(registry), false);
+                (self.first, self.works) = (opening.abort(registry), None);
                 self.forget_sessions();
             }
             State::Up { socket, .. } => socket.abort(registry),
@@ -298,7 +298,13 @@ impl Link {
 
     fn connect(&mut self, addresses: Addresses, tools: &mut Tools<'_>) -> Result<(), LinkError> {
         let opener = self.opener(tools.registry);
-        let opening = Opening::begin(addresses, self.first, self.first_works, &opener)?;
+        if let Some(works) = self.works {
+            // The name may have changed. Nothing is known of what stands in the same place by now.
+            let place = addresses.iter().position(|address| *address == works);
+            self.works = place.and(self.works);
+            self.first = place.unwrap_or(0);
+        }
+        let opening = Opening::begin(addresses, self.first, self.works.is_some(), &opener)?;
         self.ready = Ready::default();
         self.last = opening.latest;
         self.state = State::Connecting(opening);
@@ -322,7 +328,7 @@ impl Link {
         opening.abort(tools.registry);
         match result {
             Ok(attempt) => {
-                (self.first, self.first_works) = (attempt.place, true);
+                (self.first, self.works) = (attempt.place, Some(attempt.address));
                 self.last = Some(attempt.address);
                 self.connected(attempt.socket, tools);
             }

@@ -324,6 +324,9 @@ impl Claims {
             return Ok(refused.map(|(operation, said)| (operation, Answer::Vote(said))));
         }
         if said == Said::Foreign && dialect == Dialect::Watch && self.may_be_set_yet(node, claim) {
+            if let Some(there) = self.slab.get_mut(claim.0) {
+                there.busy_mut().behind.insert(node);
+            }
             let operation = self.defer(node, claim, below);
             return Ok(operation.map(|operation| (operation, Answer::Vote(said.vote()))));
         }
@@ -459,14 +462,23 @@ impl Claims {
     /// Returns `true` if a release for the resource of `entry` is under repair on `node`. A debt that
     /// time has ended may still stand in the node's list.
     pub(super) fn is_releasing(&self, node: NodeId, entry: &Entry, nodes: &Nodes) -> bool {
-        nodes[node].is_repairing(|other| {
-            self.slab.get(other.0).is_some_and(|other| {
-                let open =
-                    other.busy().releasing.contains(node) || other.busy().owed.contains(node);
-                let other = other.entry.as_ref();
-                let meets = other.is_some_and(|other| other.meets(entry));
-                open && !guard!(AnyKeyIsOurs, !meets)
-            })
+        nodes[node].is_repairing(|other| self.owes(node, other, entry))
+    }
+
+    /// Returns `true` if such a release is not written yet: what is sent to `node` now stands before it.
+    pub(super) fn is_to_release(&self, node: NodeId, entry: &Entry, nodes: &Nodes) -> bool {
+        nodes[node].is_to_release(|other| self.owes(node, other, entry))
+    }
+
+    /// Returns `true` if `node` is owed a release of `claim`, or has not answered it, and it is for the resource
+    /// of `entry`. Not where the key was another's when that was looked at.
+    fn owes(&self, node: NodeId, claim: ClaimKey, entry: &Entry) -> bool {
+        self.slab.get(claim.0).is_some_and(|claim| {
+            let busy = claim.busy();
+            let open = busy.releasing.union(busy.owed).without(busy.behind);
+            let other = claim.entry.as_ref();
+            let meets = other.is_some_and(|other| other.meets(entry));
+            open.contains(node) && !guard!(AnyKeyIsOurs, !meets)
         })
     }
 

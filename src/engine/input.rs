@@ -201,6 +201,10 @@ impl Engine {
             }
             self.heard(now, node, heard)?;
         }
+        let there = &self.parts.nodes[node];
+        if there.is_ready() && there.waiting.len() != 0 {
+            self.operations.ask_behind(now, node, &mut self.parts);
+        }
         Ok(())
     }
 
@@ -237,6 +241,9 @@ impl Engine {
         // Who it was is remembered under every name.
         self.begin_quarantine(now, node);
         if let Some(twin) = self.parts.nodes.twin_of(node) {
+            if self.parts.nodes[node].hold_handshake() {
+                return Ok(()); // What it is owed is paid over this connection.
+            }
             return Err(Trouble::Unusable(Unusable::SameServer(twin.index() as u8)));
         }
         self.parts

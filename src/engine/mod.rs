@@ -205,16 +205,25 @@ impl Engine {
 
     /// Returns what the transaction that is open at `node` is to do, in its order: for the simulator, whose
     /// oracles have to know for which lock a server runs a command that names none. Each is what it does, the
-    /// resource, the token, and the ttl of what is taken or extended in milliseconds.
+    /// resources, the token, the ttl of what is taken or extended in milliseconds, and by how many commands
+    /// between `MULTI` and `EXEC`.
     #[cfg(feature = "embedded")]
     #[doc(hidden)]
     #[must_use]
-    pub fn open_work(&self, node: NodeId) -> Vec<(&'static str, Vec<u8>, Vec<u8>, u64)> {
+    #[expect(clippy::type_complexity, reason = "it is no part of the interface")]
+    pub fn open_work(
+        &self,
+        node: NodeId,
+    ) -> Vec<(&'static str, Vec<Vec<u8>>, Vec<u8>, u64, usize)> {
         use crate::node::Work;
         let work = self.parts.nodes.get(node).into_iter();
         let work = work.flat_map(Node::open_work);
-        work.map(|(work, entry)| {
+        work.map(|(work, entry, steps)| {
+            let names: Vec<Vec<u8>> = entry.names().map(<[u8]>::to_vec).collect();
             let (what, ttl) = match work {
+                Work::Take(life) if names.len() < steps => {
+                    ("take at once", life.as_millis() as u64)
+                }
                 Work::Take(life) => ("take", life.as_millis() as u64),
                 Work::Release => ("release", 0),
                 Work::Extend(life) => ("extend", life.as_millis() as u64),
@@ -223,7 +232,7 @@ impl Engine {
                 Work::Probe => ("probe", 0),
             };
             let token = entry.token().as_bytes().to_vec();
-            (what, entry.resource().to_vec(), token, ttl)
+            (what, names, token, ttl, steps)
         })
         .collect()
     }

@@ -559,6 +559,21 @@ impl Operations {
             });
         }
     }
+
+    /// A transaction at `node` has gone on: asks again what was to stand behind its releases.
+    #[cold]
+    pub(super) fn ask_behind(&mut self, now: Instant, node: NodeId, parts: &mut Parts) {
+        for _ in 0..parts.nodes[node].waiting.len() {
+            let Some(key) = parts.nodes[node].waiting.pop() else {
+                break; // The connection was given up meanwhile.
+            };
+            self.with(now, key, parts, |operation, cx| {
+                if cx.round.awaits(node) && cx.round[node].asked {
+                    operation.ask_behind(node, cx);
+                }
+            });
+        }
+    }
 }
 
 /// `node` has answered `request`. Claims and nodes learn from that, whether or not the operation that

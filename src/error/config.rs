@@ -101,7 +101,7 @@ pub enum ConfigError {
     #[error("TLS was set up, and no node uses it; write rediss:// in the URLs of those that do")]
     TlsUnused,
     /// The owner label is too long.
-    #[error("the owner label has {0} bytes, {OWNER_BYTES_MAX} are allowed")]
+    #[error("the owner label has {0} bytes, {OWNER_BYTES_MAX} are allowed; shorten it")]
     OwnerTooLong(usize),
     /// The name of the cluster is empty, too long, or has characters that are not printable.
     #[error(

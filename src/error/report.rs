@@ -299,7 +299,10 @@ impl fmt::Display for Report {
         f.write_str(")")?;
         match self.tries() {
             0 | 1 => {}
-            tries => write!(f, " after {tries} tries in {:?}", self.elapsed())?,
+            tries => {
+                let elapsed = Span(self.elapsed()).rounded_to_millis();
+                write!(f, " after {tries} tries in {elapsed}")?;
+            }
         }
         if let Some(left) = self.held_for() {
             write!(f, ", held for {} more", Span(left).rounded_up())?;

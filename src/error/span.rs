@@ -13,6 +13,13 @@ impl Span {
         let more = u64::from(self.0.subsec_nanos() != 0);
         Self(Duration::from_secs(self.0.as_secs().saturating_add(more)))
     }
+
+    /// Rounds up to whole milliseconds.
+    pub(super) fn rounded_to_millis(self) -> Self {
+        let finer = self.0.subsec_nanos() % 1_000_000;
+        let more = if finer == 0 { 0 } else { 1_000_000 - finer };
+        Self(self.0.saturating_add(Duration::from_nanos(more.into())))
+    }
 }
 
 impl fmt::Display for Span {

@@ -77,6 +77,13 @@
 //! busy, ask for a longer `--ttl` for commands that start hundreds of processes: a quarter of it is the longest time that
 //! is taken for their end.
 //!
+//! In the foreground of a terminal the command reads from it, and gets the signals of its keys once. So INT and QUIT
+//! that another process sends to `shearline` there are not passed on: send TERM. In the background, and without a
+//! terminal, they are. Ctrl-Z stops both, and nobody extends the lock then. `fg` goes on if the ttl is not over. If it is,
+//! the command was killed in time, and the status is 74. A run that was started in the background stays there: if its
+//! command reads from the terminal it is stopped, as any job, but `fg` does not continue it. Give it another input
+//! (`</dev/null`). What asks it to end (TERM, HUP, INT, QUIT) reaches a stopped command too: it is continued for that.
+//!
 //! `examples/systemd` has a unit and a timer for a job of several machines that one of them runs, and
 //! `examples/docker` an image with the command. (The image is not built by the tests.)
 //!
@@ -178,7 +185,7 @@
 //! | what `nodes` has tried | `may_lock`, whether its user may take and release the lock; `may_extend`; `missing`, what is to be permitted, or why it could not be tried; `waking`, how it tells those who wait: `push`, or `resp2` and `refused` if it does not; `releasing`, how it releases a lock: `script`, `delifeq`, `delex`, `set_ifeq` or `transaction` |
 //! | `bench` | `callers`; `failed`, locks that were not taken; `shearline` and `plain_sockets` (`null` if there were none), each with `cycles`, `per_second`, `p50_ns`, `p90_ns`, `p99_ns`, `max_ns`, `busy_percent` of a processor, `queued_percent`, the time it waited for one, and `histogram`, a list of `upper_ns`, the bound of a bucket, and its `count`; `limit`: `nodes`, `processor` or `machine`; `limited_by`, the same in words; `nodes`, each with `address`, `p50_ns` of its answers, and `decisive` if its answer completes a majority |
 //! | `reinit` | `nodes`, how many; `cluster` |
-//! | a failure of any of them | `status`; `outcome`, the word of the status; `error`, the line |
+//! | a failure of any of them, also of its arguments | `status`; `outcome`, the word of the status; `error`, the line |
 //!
 //! # Permissions
 //!

@@ -63,7 +63,8 @@
 //! ACL SETUSER locker on >secret ~lock:* +set +get +pttl +pexpire +watch +multi +exec +info +time +client|tracking +client|caching
 //! ```
 //!
-//! and `+delifeq` or `+delex` where locks are to be released in one round trip and the server has that. A test
+//! and, where the server has that, `+delifeq` or `+delex` for locks that are released in one round trip, and
+//! `+msetex` for several that are taken in one. A test
 //! holds the line against a real server, whole and with each word taken out
 //! (`readme::the_acl_line_without_scripts_suffices_and_is_the_least`), and `tests/run.sh` runs the tests on real
 //! servers once more with a user that may do everything but run scripts: by handles that are told so on Redis 7.0
@@ -126,8 +127,11 @@
 //! Locks on several resources are taken by `WATCH`, `GET`, `PTTL`; `MULTI`, `SET`, `EXEC`, and extended and
 //! released as one lock is by a transaction. Before anything is taken each key is asked whether the user may
 //! delete it, by a `PEXPIRE` with a ttl that is no number. What changes between the reading and the writing is
-//! read again. `MSETEX` is not used: it would save a round trip, does not say which of the keys is another's, and
-//! is another command for which to ask what a user may.
+//! read again. On a server that has `MSETEX` (Valkey 9.1, and Redis 8.4 by its documentation), and for a user who may
+//! run it (`+msetex`), they are taken by one round trip from the second on over a connection: by `MULTI`, that
+//! `PEXPIRE` for each key, `MSETEX .. NX PX`, a `GET` for each, `EXEC`. The first one asks whether it may be run. A
+//! refusal (`:0`) names no key: the reads behind it do. A key that a node has lost is set by a transaction that reads
+//! before, as is everything where `MSETEX` is refused later.
 //!
 //! [`RestartGuard::Strict`](crate::RestartGuard::Strict) and fencing tokens need scripts: a node without them is
 //! [`Unusable::NeedsScripts`](crate::Unusable::NeedsScripts), and a call fails at once where such nodes are a

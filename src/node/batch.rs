@@ -341,7 +341,8 @@ impl Node {
     /// Returns the next answer to a batch, to one of its renewals.
     pub(crate) fn next_in_batch(&mut self, now: Instant) -> Option<Heard> {
         let Some(reply) = self.batch.answers.pop_front() else {
-            return self.next_transacted();
+            let done = self.next_transacted();
+            return done.or_else(|| self.finish_later(now));
         };
         let sent = self.in_flight.pop().must()?;
         Some(self.answered(now, &sent, reply))

@@ -1,4 +1,5 @@
-//! The operations whose question to one node waits for its handshake.
+//! The operations whose question to one node waits for its handshake, or behind it until the release of a key
+//! of our own is written.
 //!
 //! Two queues, each with a bound of its own: questions about locks that are held are asked first, and no
 //! number of others takes their room.

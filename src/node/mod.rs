@@ -498,6 +498,12 @@ impl Node {
             || self.transactions.is_releasing(&same)
     }
 
+    /// Returns `true` if such a release is not even written yet, because it takes two round trips or waits for
+    /// others.
+    pub(crate) fn is_to_release(&self, same: impl Fn(ClaimKey) -> bool) -> bool {
+        self.transactions.is_to_release(&same)
+    }
+
     fn teach_scripts(&mut self, now: Instant) {
         let questions = self.guard.questions().iter();
         for step in questions.filter(|step| matches!(step, Step::Load(_))) {

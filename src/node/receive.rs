@@ -166,6 +166,25 @@ impl Node {
         Some(Heard::Admitted)
     }
 
+    /// Its handshake is not over before the releases are answered that wait for a transaction: its connection
+    /// ends with it. Returns `false` if there are none.
+    pub(crate) fn hold_handshake(&mut self) -> bool {
+        let waits = !self.transactions.is_empty();
+        if waits && let Phase::Ready { server, .. } = &mut self.phase {
+            self.phase = Phase::Handshake(core::mem::take(server));
+        }
+        waits
+    }
+
+    /// All that was transacted is answered: ends a handshake that was held for that.
+    #[cold]
+    pub(super) fn finish_later(&mut self, now: Instant) -> Option<Heard> {
+        match self.transactions.is_empty() {
+            true => self.finish_handshake(now),
+            false => None,
+        }
+    }
+
     fn finish_handshake(&mut self, now: Instant) -> Option<Heard> {
         let Phase::Handshake(server) = &mut self.phase else {
             return None;

@@ -1,5 +1,7 @@
 //! Locks on several resources at once: all of them or none, on servers of both kinds.
 
+pub(crate) mod msetex;
+
 use std::thread;
 use std::time::{Duration, Instant};
 

@@ -5,7 +5,7 @@
 //! oracle hears them. Here is a world for each such meeting. `mutations` says which breakage is looked for
 //! in which; without any, no oracle objects to these worlds either.
 
-use crate::bare::{BARE, BARE_KEEPING};
+use crate::bare::{BARE, BARE_KEEPING, BARE_SETS};
 use crate::case::Kind;
 use crate::clock::{MICRO, MILLI, SECOND};
 use crate::delaying::DELAYING;
@@ -21,7 +21,7 @@ use crate::watching::WATCHING;
 const FEW: u32 = 10_000;
 
 /// All that can be chosen by name.
-pub(crate) const KINDS: [Kind; 25] = [
+pub(crate) const KINDS: [Kind; 26] = [
     NARROW,
     ALONE,
     INSPECTING,
@@ -47,6 +47,7 @@ pub(crate) const KINDS: [Kind; 25] = [
     FENCED,
     BARE,
     BARE_KEEPING,
+    BARE_SETS,
 ];
 
 pub(crate) const fn kind(name: &'static str, draw: fn(&mut Entropy) -> Plan) -> Kind {
@@ -386,9 +387,17 @@ mod tests {
     fn kinds_for_one_purpose_keep_their_promises() {
         let mut bad = 0;
         for kind in KINDS {
-            if [NARROW, INSPECTING, WATCHING, FENCED, BARE, BARE_KEEPING]
-                .map(|kind| kind.name)
-                .contains(&kind.name)
+            if [
+                NARROW,
+                INSPECTING,
+                WATCHING,
+                FENCED,
+                BARE,
+                BARE_KEEPING,
+                BARE_SETS,
+            ]
+            .map(|kind| kind.name)
+            .contains(&kind.name)
             {
                 continue;
             }

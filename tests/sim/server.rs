@@ -18,8 +18,8 @@ use crate::clock::{Clock, MILLI, SECOND, Time};
 use crate::faults::Fault;
 use crate::link::{Conn, FarState, Way};
 use crate::oracle::{
-    Answer, Command, Counted, Deed, Fence, Said, Token, Verb, is_fenced_set, is_inspection,
-    is_of_fencing, millis, number_in, token_of,
+    Answer, Command, Counted, Deed, Fence, Said, SetBefore, Token, Verb, is_fenced_set,
+    is_inspection, is_of_fencing, millis, number_in, token_of,
 };
 use crate::plan::{Kinds, Plan};
 use crate::stranger;
@@ -231,7 +231,7 @@ impl Mood {
         let around = is(&[b"MULTI", b"EXEC", b"WATCH"]);
         match self {
             Self::Fine | Self::Doubtful | Self::Garbled | Self::Locked => None,
-            Self::Cluster if verb.is_of_locks() || is(&[b"WATCH", b"GET", b"PEXPIRE"]) => {
+            Self::Cluster if verb.is_of_locks() || is(&[b"WATCH", b"GET", b"PEXPIRE", b"MSETEX"]) => {
                 Some(b"-MOVED 3999 127.0.0.1:6381\r\n")
             }
             Self::Cluster => None,
@@ -250,14 +250,14 @@ impl Mood {
                 Some(b"-READONLY You can't write against a read only replica. script: x\r\n")
             }
             Self::ReadOnly | Self::Replica
-                if set || is(&[b"SET", b"DELIFEQ", b"DELEX", b"DEL", b"PEXPIRE"]) =>
+                if set || is(&[b"SET", b"MSETEX", b"DELIFEQ", b"DELEX", b"DEL", b"PEXPIRE"]) =>
             {
                 Some(b"-READONLY You can't write against a read only replica.\r\n")
             }
-            Self::OutOfMemory if set || is(&[b"SET"]) => {
+            Self::OutOfMemory if set || is(&[b"SET", b"MSETEX"]) => {
                 Some(b"-OOM command not allowed when used memory > 'maxmemory'.\r\n")
             }
-            Self::DiskFull if set || is(&[b"PEXPIRE"]) || (is_write(words) && present) => Some(
+            Self::DiskFull if set || is(&[b"PEXPIRE", b"MSETEX"]) || (is_write(words) && present) => Some(
                 b"-MISCONF Redis is configured to save RDB snapshots, but it's currently unable to \
                   persist to disk.\r\n",
             ),
@@ -341,8 +341,8 @@ fn replace(out: &mut Vec<u8>, start: usize, (from, to): (&[u8], &[u8])) -> bool 
 
 /// Scripts count, whatever they do.
 fn is_write(words: &[&[u8]]) -> bool {
-    const WRITES: [&[u8]; 7] = [
-        b"SET", b"EVAL", b"EVALSHA", b"DELIFEQ", b"DELEX", b"DEL", b"PEXPIRE",
+    const WRITES: [&[u8]; 8] = [
+        b"SET", b"MSETEX", b"EVAL", b"EVALSHA", b"DELIFEQ", b"DELEX", b"DEL", b"PEXPIRE",
     ];
     words.first().is_some_and(|verb| WRITES.contains(verb))
 }
@@ -921,6 +921,7 @@ impl World {
         conn: usize,
         (sent, begun): (Time, Writing),
         piece: &bare::Done<'_>,
+        names: &SetBefore,
     ) {
         let there = &self.servers[server];
         let link = &self.conns[conn];
@@ -958,6 +959,7 @@ impl World {
             open: None,
         };
         let token = self.executed(&deed);
+        self.set_executed(&deed, names);
         let answer = Answer { token, ..answer };
         self.conns[conn].answers.push_back(answer);
     }

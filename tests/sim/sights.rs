@@ -7,7 +7,7 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Sights([u64; NAMES.len()]);
 
-const NAMES: [&str; 27] = [
+const NAMES: [&str; 30] = [
     // A confirmation succeeded; with an earlier end; for an unknown end.
     "Confirmed",
     "Shortened",
@@ -45,6 +45,11 @@ const NAMES: [&str; 27] = [
     "ExecDone",
     "ExecAborted",
     "ExecRefused",
+    // Without scripts, several resources were taken by one command, were not because one was another's, and were
+    // taken by commands that each take one.
+    "TakenAtOnce",
+    "RefusedAtOnce",
+    "TakenByReading",
     // With narrow bounds: a call was refused for lack of room, and a node was not asked.
     "Saturated",
     "Full",
@@ -55,7 +60,7 @@ const NAMES: [&str; 27] = [
 ];
 
 /// The last ones, which are seen only in worlds of one kind or in one build.
-const UNUSUAL: usize = 10;
+const UNUSUAL: usize = 13;
 
 impl Sights {
     pub(crate) fn note(&mut self, name: &str) {

@@ -18,6 +18,9 @@ use crate::waiting::{Talk, Waiting};
 #[command(next_help_heading = "Lock")]
 pub(crate) struct Acquire {
     /// How long the lock lives if it is not extended.
+    ///
+    /// A TIME is 30s, 500ms, 2m, 1h or 1d, or a number of seconds: 30, 0.5. `run` extends the lock, and needs 2s
+    /// at least; nobody extends that of `lock`.
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration::parse)]
     ttl: Duration,
 

@@ -80,7 +80,7 @@ pub(crate) fn arguments(
     arguments: &ArgMatches,
 ) -> Result<Vec<OsString>, Failure> {
     let text = read(path)?;
-    let table = DeTable::parse(&text).map_err(|error| wrong(path, error.message()))?;
+    let table = DeTable::parse(&text).map_err(|error| not_toml(path, &text, &error))?;
     let mut settings = Vec::new();
     for (key, value) in table.get_ref() {
         let key = key.get_ref().to_string();
@@ -101,7 +101,10 @@ pub(crate) fn arguments(
             if key == USER || key == PASSWORD_FILE {
                 continue;
             }
-            return Err(wrong(path, format_args!("there is no setting {key:?}")));
+            let known: Vec<&str> = KEYS.iter().map(|(name, _)| *name).collect();
+            let known = format!("{}, {USER}, {PASSWORD_FILE}", known.join(", "));
+            let what = format_args!("there is no setting {key:?}; there are {known}");
+            return Err(wrong(path, what));
         };
         if !is_free(command, arguments, option) {
             continue;
@@ -155,6 +158,14 @@ fn keep_secret(path: &Path) -> Result<(), Failure> {
     }
 }
 
+/// The message of the parser repeats nothing of the file, which may hold a password.
+fn not_toml(path: &Path, text: &str, error: &toml::de::Error) -> Failure {
+    let before = error.span().and_then(|span| text.get(..span.start));
+    let line = before.map_or(1, |before| before.matches('\n').count() + 1);
+    let what = format_args!("line {line} is not TOML: {}", error.message());
+    wrong(path, what)
+}
+
 fn wrong(path: &Path, what: impl std::fmt::Display) -> Failure {
     Failure::new(
         Status::Configuration,
@@ -187,8 +198,12 @@ fn credentials(path: &Path, settings: &[(String, Vec<String>)]) -> Result<String
         };
     };
     let file = path.parent().unwrap_or(Path::new("")).join(file);
+    let unread = |error| {
+        let what = format!("{error}; {PASSWORD_FILE} in {} names it", path.display());
+        wrong(&file, what)
+    };
+    let password = fs::read_to_string(&file).map_err(unread)?;
     keep_secret(&file)?;
-    let password = fs::read_to_string(&file).map_err(|error| wrong(&file, error))?;
     let user = one(USER).map_or("", String::as_str);
     Ok(format!(
         "{}:{}@",

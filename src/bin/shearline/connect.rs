@@ -76,7 +76,8 @@ pub(crate) struct Nodes {
 
     /// The longest ttl that any client of these nodes uses, lock delay included.
     ///
-    /// A node that has not been up for as long does not vote. Give all clients the same.
+    /// A node that has not been up for as long does not vote. Give all clients the same. A TIME is 30s, 500ms, 2m,
+    /// 1h or 1d, or a number of seconds: 30, 0.5.
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration::parse)]
     max_ttl: Duration,
 
@@ -99,8 +100,8 @@ pub(crate) struct Connect {
     /// For nodes that were just installed. A node that is connected later is trusted too, if its server was
     /// up before the command began. With --guard strict it is written on the nodes that are connected at the
     /// beginning, and holds for all clients. With --fenced it also gives nodes a floor for tokens, for all
-    /// clients: a second more than the present time. You say by that that no older token is larger, which is so
-    /// unless a clock was set back.
+    /// clients: a second more than the present time. Then no older token must be larger, which is so unless a
+    /// clock was set back.
     #[arg(long, help_heading = "Nodes")]
     trust: bool,
 }

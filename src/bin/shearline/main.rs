@@ -63,10 +63,24 @@ use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _, Parser, Subcomm
 use failure::Failure;
 use status::Status;
 
+/// What a reader of the long help begins with.
+const BEGIN: &str = "\
+Begin with:
+  export SHEARLINE_NODES=redis://10.0.0.1,redis://10.0.0.2,redis://10.0.0.3
+  shearline nodes
+  shearline run report -- make report
+
+Environment:
+  SHEARLINE_NODES            the URLs of the nodes, separated by commas
+  SHEARLINE_CONFIG           a configuration file: --config
+  SHEARLINE_WITHOUT_SCRIPTS  true or false: --without-scripts
+  NO_COLOR, CLICOLOR_FORCE   no colours, or colours into a pipe too";
+
 /// A distributed lock over N independent Redis or Valkey masters.
 #[derive(Debug, Parser)]
 #[command(version, arg_required_else_help = true, max_term_width = 80)]
-#[command(after_help = status::TABLE, disable_help_subcommand = true)]
+#[command(after_help = status::TABLE, after_long_help = format!("{BEGIN}\n\n{}", status::TABLE))]
+#[command(disable_help_subcommand = true)]
 struct Cli {
     #[command(subcommand)]
     command: Command,

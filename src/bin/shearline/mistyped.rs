@@ -10,6 +10,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use crate::Cli;
 use crate::failure::Failure;
+use crate::output;
 use crate::status::Status;
 
 /// Prints the help that was asked for, or what is wrong with the arguments, and returns the status.
@@ -29,7 +30,21 @@ pub(crate) fn end(error: clap::Error) -> ExitCode {
     }
     let line = line(error);
     let page = command().map_or_else(String::new, |command| format!("{command} "));
-    Failure::usage(format_args!("{line}; see `shearline {page}--help`")).report()
+    let failure = Failure::usage(format_args!("{line}; see `shearline {page}--help`"));
+    if let Some(name) = wants_object() {
+        let _ = output::say(failure.object(&name)); // The status tells it too.
+    }
+    failure.report()
+}
+
+/// Returns the name of the command that was typed, if a program wants an object of it.
+fn wants_object() -> Option<String> {
+    let typed = command()?;
+    let all = Cli::command();
+    let mut arguments = all.find_subcommand(&typed)?.get_arguments();
+    let knows_json = arguments.any(|argument| argument.get_long() == Some("json"));
+    let mut words = env::args_os().take_while(|word| word != "--");
+    (knows_json && words.any(|word| word == "--json")).then_some(typed)
 }
 
 /// Returns what is wrong in one line.

@@ -20,7 +20,7 @@ use crate::trial::{self, Name, Trial};
 /// Says which nodes would vote for a lock, and why others not.
 ///
 /// It asks as a program does that begins now: a node that has not been up for --max-ttl does not vote yet.
-/// Programs that have known the nodes for longer may count it already; they see theirs with `nodes()`. With
+/// Programs that have known the nodes for longer may count it already; `Redlock::nodes` shows theirs. With
 /// --guard strict it also shows the longest ttl in the marker of each node, and its barrier; a node without
 /// a marker gets one, as from any client.
 ///

@@ -61,8 +61,48 @@ pub(crate) fn man(mut all: Command, args: &ManArgs) -> Result<Status, Failure> {
         }
     };
     let mut text = Vec::new();
-    Man::new(page).render(&mut text).map_err(unwritten)?;
+    render(page, &mut text).map_err(unwritten)?;
     written(&text)
+}
+
+/// Renders the sections of a page. The synopsis is the usage line of the help. What stands below the options there has
+/// tables and lists in it that are laid out already, 80 columns wide: it is not filled, and not indented.
+fn render(mut page: Command, to: &mut Vec<u8>) -> io::Result<()> {
+    let usage = page.render_usage().to_string();
+    let usage = usage.trim_start_matches("Usage: ");
+    let notes = page.get_after_long_help().or(page.get_after_help());
+    let notes = notes.map(ToString::to_string);
+    let (has_commands, has_version) = (page.has_subcommands(), page.get_version().is_some());
+    let man = Man::new(page).source(concat!("shearline ", env!("CARGO_PKG_VERSION")));
+    man.render_title(to)?;
+    man.render_name_section(to)?;
+    writeln!(to, ".SH SYNOPSIS\n{}", as_roff(usage))?;
+    man.render_description_section(to)?;
+    man.render_options_section(to)?;
+    if has_commands {
+        man.render_subcommands_section(to)?;
+    }
+    if let Some(notes) = notes {
+        writeln!(to, ".SH NOTES\n.nf\n.in 0")?;
+        for line in notes.lines() {
+            writeln!(to, "{}", as_roff(line))?;
+        }
+        writeln!(to, ".in\n.fi")?;
+    }
+    if has_version {
+        man.render_version_section(to)?;
+    }
+    Ok(())
+}
+
+/// Returns a line of text such that it is shown as it is, and can be copied from the page.
+fn as_roff(line: &str) -> String {
+    let line = line.replace('\\', "\\e").replace('-', "\\-");
+    let line = line.replace('\'', "\\(aq").replace('`', "\\(ga");
+    match line.starts_with('.') {
+        true => format!("\\&{line}"),
+        false => line,
+    }
 }
 
 /// Prints completions.

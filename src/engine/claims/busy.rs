@@ -40,6 +40,8 @@ pub(crate) struct Busy {
     /// The nodes where the answer to a `SET` was lost: the connection ended, or an error did not say
     /// whether it was run. They may run it yet, also after they have answered other questions.
     pub(crate) lost: NodeSet,
+    /// Those of them where its release has read the token of another, and is tried again: a nil is due to that.
+    pub(crate) behind: NodeSet,
     /// The nodes where its expiry is not known, because an extension is unanswered, or was when its
     /// connection was lost.
     pub(crate) unknown: NodeSet,
@@ -165,6 +167,7 @@ impl Busy {
             granted: NodeSet::EMPTY,
             unanswered: NodeSet::EMPTY,
             lost: NodeSet::EMPTY,
+            behind: NodeSet::EMPTY,
             unknown: NodeSet::EMPTY,
             releasing: NodeSet::EMPTY,
             owed: NodeSet::EMPTY,

@@ -193,13 +193,23 @@ impl Acquire {
     }
 
     /// Sends the `SET` to `node` once more: it was not run, or met a key of our own, whose `release` goes
-    /// before it. That is done once, and while `node` is waited for. Returns `true` if it was done.
+    /// before it. That is done once, and while `node` is waited for. Where the release is not written yet, the
+    /// `SET` waits for that. Returns `true` if it was done or waits.
     fn ask_again(&mut self, node: NodeId, release: bool, cx: &mut Context<'_>) -> bool {
-        let Some((key, claim)) = cx.parts.claims.keyed(self.claim).must() else {
+        let claim = self
+            .claim
+            .and_then(|key| Some((key, cx.parts.claims.get(key)?)));
+        let Some((key, claim)) = claim.must() else {
             return false;
         };
         if claim.busy().resent.contains(node) || !cx.round.awaits(node) {
             return false;
+        }
+        let entry = claim.entry.as_ref();
+        let (claims, nodes) = (&cx.parts.claims, &cx.parts.nodes);
+        let before = entry.is_some_and(|entry| claims.is_to_release(node, entry, nodes));
+        if release && before {
+            return cx.round.wait_for(node, Whose::Other, &mut cx.parts.nodes);
         }
         if release {
             let (claims, mut below) = cx.parts.claims(cx.now);
@@ -520,6 +530,13 @@ impl Operate for Acquire {
 
     fn ask_late(&mut self, node: NodeId, cx: &mut Context<'_>) {
         self.ask_now(node, cx);
+    }
+
+    fn ask_behind(&mut self, node: NodeId, cx: &mut Context<'_>) {
+        let claim = self.claim.and_then(|key| cx.parts.claims.get(key));
+        if claim.is_some_and(|claim| !claim.busy().unanswered.contains(node)) {
+            let _ = self.ask_again(node, true, cx);
+        }
     }
 
     /// No lock is taken where a node is another cluster's.

@@ -308,6 +308,11 @@ pub(super) trait Operate {
         self.ask_one(node, cx);
     }
 
+    /// Asks `node`, which may have been sent by now what its question waited for.
+    fn ask_behind(&mut self, node: NodeId, cx: &mut Context<'_>) {
+        let _ = (node, cx);
+    }
+
     /// Counts what `node` has said.
     #[inline]
     fn vote(&mut self, node: NodeId, (vote, outcome): (Vote, NodeOutcome), cx: &mut Context<'_>) {

@@ -441,6 +441,13 @@ fn shown(value: Value<'_>) -> String {
             format!("{verb} {script}")
         }
         "SCRIPT" => "SCRIPT LOAD".to_string(),
+        verb @ "MSETEX" => {
+            let ends = words.len() - 3;
+            let keys = words[2..ends].iter().step_by(2).map(String::as_str);
+            let shown: Vec<&str> = [verb].into_iter().chain(keys).collect();
+            assert_eq!(words[ends..ends + 2], ["NX", "PX"]);
+            format!("{} {}", shown.join(" "), words[ends + 2])
+        }
         verb @ ("DELIFEQ" | "DELEX") => format!("{verb} {}", words[1]),
         _ => words.join(" "),
     }

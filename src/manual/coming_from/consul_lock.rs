@@ -17,6 +17,9 @@
 //! shearline run -w 10s report -- make report
 //! ```
 //!
+//! (`cargo install shearline --features cli` installs it. A server that was started less than a minute ago may have
+//! forgotten a lock, and does not vote yet; `--trust` says that none has. [More](crate::manual::command#which-nodes))
+//!
 //! | there | here |
 //! | --- | --- |
 //! | `-http-addr`, `CONSUL_HTTP_ADDR` | `--node`, `SHEARLINE_NODES`, `--config` |
@@ -37,7 +40,7 @@
 //! | | `consul lock` | here |
 //! | --- | --- | --- |
 //! | who decides | The servers of Consul agree on every change (Raft); their disks remember it. | A majority of independent Redis or Valkey masters, and clocks that run alike ([`guarantees`](crate::manual::guarantees)). |
-//! | ttl | The session has 15 s and is renewed at half of that. Consul may end it later than that, never before. It also ends when the health check of the agent's machine fails. | `--ttl`, 30 s by default, extended at half of what is valid. Nothing else ends it. |
+//! | ttl | The session has 15 s and is renewed at half of that. Consul may end it later than that, never before. It also ends when the health check of the agent's machine fails. | `--ttl`, 30 s by default, extended at half of what is valid. It ends earlier only if a majority of the nodes has lost its key. |
 //! | lock delay | 15 s: after a session was lost nobody gets the lock for so long. | `--lock-delay`, none by default. |
 //! | if the lock is lost | TERM to the command, KILL to it 5 s later. Its children are left to themselves. | TERM when less than a quarter of the ttl is left, KILL shortly before the end, for the command and all that it started: it is dead before another can have the lock. |
 //! | if the tool itself is killed | Nothing in its source ends the command, which runs on without the lock. | A second process, the guardian, ends it; and if the guardian is killed the tool does. |

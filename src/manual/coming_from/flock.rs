@@ -19,6 +19,9 @@
 //! shearline run -w 10 report -- make report
 //! ```
 //!
+//! (`cargo install shearline --features cli` installs it. A server that was started less than a minute ago may have
+//! forgotten a lock, and does not vote yet; `--trust` says that none has. [More](crate::manual::command#which-nodes))
+//!
 //! And where a script locks a part of itself, there:
 //!
 //! ```sh
@@ -59,6 +62,7 @@
 //! | if the lock is lost | It cannot be. | It can: nodes fail, the machine stands still. Then `run` ends the command and all that it started before another can have the lock. |
 //! | what the command leaves behind | Keeps the lock. | Is ended before the release; `--wait-all` waits for it, and keeps the lock meanwhile. |
 //! | status | That of the command, 128 + N after a signal. | That of the command. After a signal, `shearline` ends by the same signal, which shells show as 128 + N. |
+//! | Ctrl-Z | Stops the command, which keeps the lock. | Stops the command and `shearline`. If that lasts longer than the ttl, the lock is lost and the command is killed. |
 //! | locking twice | A second `flock` of the same file by a child waits for its parent: for ever, without `-n` or `-w`. | The same. |
 //! | who waits longest | No order. | No order between machines. |
 //!

@@ -77,4 +77,4 @@
 //! | fencing tokens | None. | [`LockOptions::fenced`](crate::LockOptions::fenced), on nodes that an operator has prepared. |
 //! | locking twice | Fails after its tries. | Waits, and ends as [`Held`](crate::LockError::Held): [`is_held_here`](crate::Report::is_held_here) says why. |
 //! | cluster, Sentinel | Each "node" may be one of these. | Refused; [`hosted`](crate::manual::hosted) says why. |
-//! | a node that restarts empty | Votes at once. | Does not vote for [`max_ttl`](crate::Builder::max_ttl). |
+//! | a node that restarts empty | Votes at once. | Does not vote for [`max_ttl`](crate::Builder::max_ttl), 60 s if that is not set. |

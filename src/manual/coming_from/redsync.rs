@@ -45,7 +45,7 @@
 //! | `Lock`, `LockContext`, `TryLock` | `lock`, `lock_with` and [`LockOptions::wait`](crate::LockOptions::wait), `try_lock`; each also with `_async`. Dropping the future cancels it. |
 //! | `Unlock() (bool, error)` | `unlock()`, or the drop of the guard |
 //! | `Extend() (bool, error)` | `extend(ttl)`, [`LockOptions::keep`](crate::LockOptions::keep) |
-//! | `Until()`, `Value()` | `validity()`, `token()` |
+//! | `Until()`, `Value()` | `valid_until()` or `validity()`, what is left; `token()` |
 //! | `Valid()` | `is_valid()` asks nobody; `confirm()` asks the nodes |
 //! | `WithExpiry` (8 s), `WithTries` (32), `WithRetryDelay` (50 to 250 ms) | the `ttl` of the call; [`Builder::retry`](crate::Builder::retry) (5 s, 50 to 250 ms) |
 //! | `WithDriftFactor` (0.01) | [`Builder::drift`](crate::Builder::drift) (1 % and 2 ms) |
@@ -54,7 +54,8 @@
 //! | `WithValue`, to unlock elsewhere | `into_lock`, `Lock::to_bytes`, `Redlock::adopt` |
 //! | `WithGenValueFunc` | [`Builder::owner`](crate::Builder::owner) adds a label to the random bytes |
 //! | `ErrTaken`, `ErrFailed` and what it joins | [`LockError::Held`](crate::LockError::Held), [`NoQuorum`](crate::LockError::NoQuorum), [`TooSlow`](crate::LockError::TooSlow), each with what every node said |
-//! | `ErrLockAlreadyExpired`, `ErrExtendFailed` | [`UnlockError::NotHeld`](crate::UnlockError::NotHeld), [`ExtendError::Expired`](crate::ExtendError::Expired) |
+//! | `ErrLockAlreadyExpired` | [`UnlockError::NotHeld`](crate::UnlockError::NotHeld) |
+//! | `ErrExtendFailed` | [`ExtendError`](crate::ExtendError): `Expired`, `Lost`, or `Unconfirmed`, after which the lock stands until its old end |
 //!
 //! # What differs in meaning
 //!
@@ -72,4 +73,4 @@
 //! | loss | You ask `Until()`. | `lost()` and `at_risk()`, futures and waits. |
 //! | fencing tokens | None. | [`LockOptions::fenced`](crate::LockOptions::fenced), on nodes that an operator has prepared. |
 //! | locking twice | Fails after its tries. | Waits, and ends as [`Held`](crate::LockError::Held): [`is_held_here`](crate::Report::is_held_here) says why. |
-//! | a node that restarts empty | Votes at once. | Does not vote for [`max_ttl`](crate::Builder::max_ttl). |
+//! | a node that restarts empty | Votes at once. | Does not vote for [`max_ttl`](crate::Builder::max_ttl), 60 s if that is not set. |

@@ -56,6 +56,10 @@ pub(super) struct Job {
     pub(super) may_be_done: bool,
     /// It is taken once more, because some of it ended meanwhile.
     pub(super) repeated: bool,
+    /// Its keys are taken by one `MSETEX`, and not read before.
+    at_once: bool,
+    /// `MSETEX` was refused, or has found some of the keys: they are read first from now on.
+    reads_first: bool,
     seen: Seen,
     /// What it was refused by.
     error: Option<Reply>,
@@ -87,6 +91,10 @@ const FOREVER: i64 = 9_000_000_000_000_000;
 pub(super) enum Step {
     /// `SET key token NX PX ttl`.
     Set(Duration),
+    /// `MSETEX` of all keys, `NX PX ttl`: all of them, or none.
+    SetAll(Duration),
+    /// A `PEXPIRE` that cannot be run: nothing is run where the user may not write the key.
+    TryWrite,
     /// `PEXPIRE key -1`.
     Delete,
     /// `PEXPIRE key ttl`.
@@ -106,10 +114,32 @@ impl Job {
             withdrawn: false,
             may_be_done: false,
             repeated: false,
+            at_once: false,
+            reads_first: false,
             seen: Seen::default(),
             error: None,
             shown: None,
         }
+    }
+
+    /// It is begun. What it takes is taken by `MSETEX` if that is `known` to be permitted.
+    pub(super) fn begin(&mut self, known: bool) {
+        self.at_once = known && self.takes() && !self.reads_first;
+    }
+
+    /// Returns `true` if its keys are watched and read before they are written.
+    pub(super) fn is_to_read(&self) -> bool {
+        self.work.watches() && !self.at_once
+    }
+
+    /// `MSETEX` was refused, and has done nothing.
+    pub(super) fn read_first(&mut self) {
+        self.reads_first = true;
+    }
+
+    /// Returns `true` if it is done otherwise next time, because `MSETEX` was refused.
+    pub(super) fn is_to_change(&self) -> bool {
+        self.at_once && self.reads_first
     }
 
     /// Forgets what was read: it is read again.
@@ -238,7 +268,16 @@ impl Job {
 
     /// Hands its commands to `write`, each with the number of its key.
     pub(super) fn steps(&self, mut write: impl FnMut(u8, Step)) {
-        for number in 0..self.entry.names().len() as u8 {
+        let numbers = 0..self.entry.names().len() as u8;
+        if let (true, Work::Take(life)) = (self.at_once, self.work) {
+            numbers
+                .clone()
+                .for_each(|number| write(number, Step::TryWrite));
+            write(0, Step::SetAll(life));
+            numbers.for_each(|number| write(number, Step::Get)); // Whose they are.
+            return;
+        }
+        for number in numbers {
             let bit = 1 << number;
             match self.work {
                 Work::Take(life) if self.seen.missing & bit != 0 => {
@@ -261,9 +300,17 @@ impl Job {
 
     /// The command `step` on the key of this number was answered by `value`.
     pub(super) fn wrote(&mut self, number: u8, step: Step, value: Value<'_>) {
+        // What is taken by `MSETEX` is all taken, or nothing is: the steps around it take nothing.
+        let took = matches!(step, Step::SetAll(_)) && value.as_integer() != Some(0);
+        self.may_be_done |= took || !self.at_once;
         match step {
             Step::Get => self.read(number, value),
             Step::Left => self.left(number, value),
+            Step::TryWrite => self.may_write(value),
+            Step::SetAll(_) => match value.as_integer() {
+                Some(1) => self.seen.done = self.all(),
+                _ => self.reads_first = true,
+            },
             Step::Set(_) => self.was_set(number, Reply::of(value)),
             Step::Delete | Step::Raise(_) => match value.as_integer() {
                 Some(1) => self.seen.done |= 1 << number,
@@ -286,10 +333,24 @@ impl Job {
     }
 
     /// Returns `true` if some of the keys that it takes were not there any more, for the first time: they ended
-    /// between the reading and the writing.
+    /// between the reading and the writing. Or if `MSETEX` has met none but its own.
     pub(super) fn is_to_repeat(&self) -> bool {
-        let is_lacking = self.seen.missing & !self.seen.done != 0;
-        self.takes() && is_lacking && !(self.is_refused() || self.withdrawn || self.repeated)
+        let is_lacking = match self.is_to_change() {
+            true => self.seen.foreign == 0,
+            false => self.seen.missing & !self.seen.done != 0 && !self.repeated,
+        };
+        self.takes() && is_lacking && !(self.is_refused() || self.withdrawn)
+    }
+
+    /// It is done once more.
+    pub(super) fn repeat(&mut self) {
+        self.repeated |= !self.is_to_change();
+        self.again();
+    }
+
+    /// Returns the bits of all keys.
+    fn all(&self) -> u64 {
+        u64::MAX >> (64 - self.entry.names().len().clamp(1, 64))
     }
 
     // ----- what is answered -----------------------------------------------------------------
@@ -303,7 +364,7 @@ impl Job {
             above,
             ..
         } = self.seen;
-        let all = u64::MAX >> (64 - self.entry.names().len().clamp(1, 64));
+        let all = self.all();
         let said = |yes: i64| match (foreign, missing) {
             (0, 0) => yes,
             (0, _) => 0,

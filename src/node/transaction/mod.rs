@@ -11,6 +11,10 @@
 //! command that changes a key: it deletes one whose time is past. What a lock on several resources takes is
 //! `SET`, each key in the same transaction.
 //!
+//! Where the node knows `MSETEX` and permits it, that takes all keys in one transaction, and they are not read
+//! before. This is asked with the first such lock on a connection. What `MSETEX` has not taken, without a key that
+//! is another's, is read, as is all that follows where it is refused.
+//!
 //! # Guarantees
 //!
 //! * One transaction is open at a time on a connection: `EXEC` ends all watches of it, also those of another.
@@ -65,6 +69,8 @@ pub(super) struct Transactions {
     /// How much work the next batch may have: less after one that was aborted.
     most: usize,
     done: VecDeque<Done>,
+    /// The user may run `MSETEX`, or may not, as far as that was asked on this connection.
+    sets_all: Option<bool>,
     /// Which command was forbidden last.
     forbidden: &'static str,
 }
@@ -88,6 +94,8 @@ enum Expected {
     Left(usize, u8),
     /// A `PEXPIRE` that cannot be run.
     TryWrite(usize),
+    /// An `MSETEX` that cannot be run.
+    TrySetAll(usize),
     Multi,
     Queued(usize, Step),
     Exec,
@@ -111,6 +119,7 @@ impl Default for Transactions {
             steps: Vec::new(),
             most: BATCH_MAX,
             done: VecDeque::new(),
+            sets_all: None,
             forbidden: "watch",
         }
     }
@@ -126,10 +135,14 @@ impl Transactions {
         self.len() == 0
     }
 
-    /// Returns what the transaction that is open is to do.
+    /// Returns what the transaction that is open is to do, and in how many steps, by what was read.
     #[cfg(feature = "embedded")]
-    pub(super) fn open(&self) -> impl Iterator<Item = (Work, &Entry)> {
-        self.batch.iter().map(|job| (job.work, &job.entry))
+    pub(super) fn open(&self) -> impl Iterator<Item = (Work, &Entry, usize)> {
+        self.batch.iter().map(|job| {
+            let mut steps = 0;
+            job.steps(|_, _| steps += 1);
+            (job.work, &job.entry, steps)
+        })
     }
 
     /// Returns the command that was forbidden last, as ACL rules name it.
@@ -140,6 +153,15 @@ impl Transactions {
     /// Returns `true` if a release of a claim for which `same` holds is not done.
     pub(super) fn is_releasing(&self, same: impl Fn(ClaimKey) -> bool) -> bool {
         let mut all = self.queue.iter().chain(&self.batch);
+        all.any(|job| matches!(job.request, Request::Release { claim, .. } if same(claim)))
+    }
+
+    /// Returns `true` if a release of a claim for which `same` holds is not written yet: what is sent now stands
+    /// before it.
+    pub(super) fn is_to_release(&self, same: impl Fn(ClaimKey) -> bool) -> bool {
+        let is_written = self.stage == Stage::Writing;
+        let begun = self.batch.iter().filter(|_| !is_written);
+        let mut all = self.queue.iter().chain(begun);
         all.any(|job| matches!(job.request, Request::Release { claim, .. } if same(claim)))
     }
 
@@ -182,6 +204,7 @@ impl Transactions {
         let may_be_done = self.stage == Stage::Writing;
         self.stage = Stage::Idle;
         self.expected.clear();
+        self.sets_all = None;
         // What was not handed out before the connection was given up.
         let done = self.done.drain(..).map(|done| (done.request, true));
         let gone = move |job: &Job| !may_be_done && job.is_untaken();
@@ -205,6 +228,8 @@ impl Transactions {
             keys += job.entry.names().len();
             self.batch.extend(self.queue.pop_front());
         }
+        let known = self.sets_all == Some(true);
+        self.batch.iter_mut().for_each(|job| job.begin(known));
     }
 
     /// Puts what was not done back in front of all that waits. Less of it is tried at once.
@@ -242,9 +267,9 @@ impl Node {
         self.begin_transaction(now);
     }
 
-    /// Returns what the transaction that is open is to do, for the simulator.
+    /// Returns what the transaction that is open is to do, and in how many steps, for the simulator.
     #[cfg(feature = "embedded")]
-    pub(crate) fn open_work(&self) -> impl Iterator<Item = (Work, &Entry)> {
+    pub(crate) fn open_work(&self) -> impl Iterator<Item = (Work, &Entry, usize)> {
         self.transactions.open()
     }
 

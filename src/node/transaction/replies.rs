@@ -35,6 +35,7 @@ impl Transactions {
                 self.note("pexpire", value);
                 self.batch[place].may_write(value);
             }
+            Expected::TrySetAll(place) => self.may_set_all(place, value),
             // It was accepted a moment ago. Whether what stood behind it was run now is not known.
             Expected::Multi if Reply::of(value) != Reply::Ok => {
                 if self.batch.iter().any(|job| job.work.watches()) {
@@ -46,10 +47,18 @@ impl Transactions {
             }
             Expected::Multi => {}
             Expected::Queued(place, step) => {
-                if !matches!(value, Value::Simple(b"QUEUED")) {
+                let queued = matches!(value, Value::Simple(b"QUEUED"));
+                if let Step::SetAll(_) = step
+                    && !queued
+                    && refuses_for_good(Reply::of(value))
+                {
+                    self.sets_all = Some(false);
+                    self.batch[place].read_first();
+                } else if !queued {
                     let verb = match step {
                         Step::Set(_) => "set",
-                        Step::Delete | Step::Raise(_) => "pexpire",
+                        Step::SetAll(_) => "msetex",
+                        Step::Delete | Step::Raise(_) | Step::TryWrite => "pexpire",
                         Step::Get => "get",
                         Step::Left => "pttl",
                     };
@@ -60,6 +69,23 @@ impl Transactions {
             Expected::Exec => self.executed(value)?,
         }
         Ok(self.expected.is_empty())
+    }
+
+    /// Whether the user may take several keys by one command was asked by one that is wrong. A refusal for now, or
+    /// for these keys, tells nothing.
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "what neither permits nor forbids it tells nothing"
+    )]
+    fn may_set_all(&mut self, place: usize, value: Value<'_>) {
+        let reply = Reply::of(value);
+        if !self.batch[place].is_refused() {
+            self.sets_all = match reply {
+                Reply::Error(error) if error.code() == "ERR" => Some(true),
+                _ if refuses_for_good(reply) => Some(false),
+                _ => None,
+            };
+        }
     }
 
     /// Remembers that `verb` is forbidden, if `value` says so. The first that is counts.
@@ -105,14 +131,19 @@ impl Transactions {
             Value::Null => self.abort(),
             Value::Array(items) if items.len() == self.steps.len() => {
                 for ((place, number, step), value) in self.steps.iter().zip(items.iter()) {
-                    self.batch[*place].may_be_done = true;
                     self.batch[*place].wrote(*number, *step, value);
+                    if let Step::SetAll(_) = step
+                        && refuses_for_good(Reply::of(value))
+                    {
+                        self.sets_all = Some(false);
+                    }
                 }
                 self.most = (2 * self.most).min(BATCH_MAX);
             }
             Value::Error(line) if line.starts_with(b"EXECABORT") => {
                 // What has a refusal of its own is refused, and the others are tried again.
-                if !self.batch.iter().any(Job::is_refused) {
+                let known = |job: &Job| job.is_refused() || job.is_to_change();
+                if !self.batch.iter().any(known) {
                     let reply = Reply::of(value);
                     self.batch.iter_mut().for_each(|job| job.refused(reply));
                 }
@@ -123,5 +154,19 @@ impl Transactions {
             _ => return Err(Trouble::Link(LinkError::Protocol)),
         }
         Ok(())
+    }
+}
+
+/// Returns `true` if a server that refuses a command so does not know it, or forbids it to the user.
+fn refuses_for_good(reply: Reply) -> bool {
+    match reply {
+        Reply::Error(error) => error.code() == "ERR",
+        Reply::Forbidden(by) => by == Forbidden::Command,
+        Reply::Ok
+        | Reply::Nil
+        | Reply::Integer(_)
+        | Reply::Pair(..)
+        | Reply::Fenced { .. }
+        | Reply::Other => false,
     }
 }

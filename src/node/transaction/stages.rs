@@ -2,10 +2,11 @@
 
 use alloc::vec::Vec;
 
+use crate::entry::Entry;
 use crate::node::command::millis;
 use crate::node::in_flight::Request;
 use crate::node::{Node, Work};
-use crate::resp::{argument, command, write};
+use crate::resp::{Decimal, argument, command, write};
 use crate::time::Instant;
 
 use super::job::{Job, Step};
@@ -40,7 +41,7 @@ impl Node {
         }
         self.transactions.begin();
         self.transactions.stage = Stage::Reading;
-        let watched = |job: &Job| job.work.watches();
+        let watched = Job::is_to_read;
         let batch = core::mem::take(&mut self.transactions.batch);
         let keys = batch.iter().filter(|job| watched(job));
         let keys: usize = keys.map(|job| job.entry.names().len()).sum();
@@ -80,6 +81,11 @@ impl Node {
                     command(out, &[b"PEXPIRE", name, b"?"]);
                 });
             }
+        }
+        if job.takes() && self.transactions.sets_all.is_none() {
+            self.ask_in(now, Expected::TrySetAll(place), |out| {
+                set_all(out, &job.entry, b"?");
+            });
         }
     }
 
@@ -137,6 +143,8 @@ impl Node {
                     let (token, life) = (token.as_bytes(), millis(*life));
                     command(out, &[b"SET", name, token, b"NX", b"PX", life.as_bytes()]);
                 }
+                Step::SetAll(life) => set_all(out, &batch[*place].entry, millis(*life).as_bytes()),
+                Step::TryWrite => command(out, &[b"PEXPIRE", name, b"?"]),
                 Step::Delete => command(out, &[b"PEXPIRE", name, b"-1"]),
                 Step::Raise(life) => command(out, &[b"PEXPIRE", name, millis(*life).as_bytes()]),
                 Step::Get => command(out, &[b"GET", name]),
@@ -154,8 +162,7 @@ impl Node {
         let batch = core::mem::take(&mut there.batch).into_iter();
         let (again, done): (Vec<_>, Vec<_>) = batch.partition(Job::is_to_repeat);
         for mut job in again.into_iter().rev() {
-            job.again();
-            job.repeated = true;
+            job.repeat();
             there.queue.push_front(job);
         }
         done.into_iter().for_each(|job| there.finish(job));
@@ -171,5 +178,20 @@ impl Node {
         let len = self.outbox.len_from(start);
         self.in_flight.push(Request::Transaction, now, start, len);
         self.transactions.expected.push_back(expected);
+    }
+}
+
+/// Writes the command that takes all keys of `entry` for `life`, or none.
+fn set_all(out: &mut Vec<u8>, entry: &Entry, life: &[u8]) {
+    let count = entry.names().len();
+    write::array(out, 5 + 2 * count);
+    argument(out, b"MSETEX");
+    argument(out, Decimal::new(count as u64).as_bytes());
+    for name in entry.names() {
+        argument(out, name);
+        out.extend_from_slice(entry.token_argument());
+    }
+    for word in [b"NX", b"PX", life] {
+        argument(out, word);
     }
 }

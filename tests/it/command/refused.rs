@@ -57,6 +57,10 @@ fn wrong_arguments_are_refused_and_leave_nothing() {
             "see `shearline nodes --help`",
         ),
         (
+            "bench lock:try --for 0",
+            "invalid value '0' for '--for <TIME>': it has to be longer than 0s; see `shearline bench --help`",
+        ),
+        (
             "bench lock:try --callers none",
             "see `shearline bench --help`",
         ),
@@ -110,6 +114,24 @@ fn wrong_arguments_are_refused_and_leave_nothing() {
     fed(&cluster, "unlock", "").failed(64);
     fed(&cluster, "extend", "no lock\n").failed(64);
     cluster.assert_empty();
+}
+
+/// A program that reads objects gets one also if it has mistyped something else.
+#[test]
+fn programs_get_an_object_for_wrong_arguments() {
+    for line in [
+        "lock report --json --what",
+        "lock --json",
+        "check --json once",
+    ] {
+        let said = over(&[], line);
+        assert_eq!(said.status, 64, "{said:?}");
+        let object = said.object();
+        assert_eq!(object.text("outcome"), "usage");
+        assert_eq!(said.err, format!("shearline: {}\n", object.text("error")));
+    }
+    over(&[], "lock report --what -- --json").failed(64);
+    over(&[], "run --json report -- true").failed(64);
 }
 
 /// Nothing is started either: the command would say so on stdout.

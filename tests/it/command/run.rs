@@ -1,19 +1,16 @@
-//! `shearline run`: statuses, reports, signals, standard input, what is left behind.
+//! `shearline run`: statuses, reports, arguments, and what the command finds.
 
 use std::fs::{self, File};
-use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
-use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process, test_kill_process};
-use shearline::LockOptions;
 use shearline::limits::RESOURCE_BYTES_MAX;
 
+use super::json::Json;
 use super::tool::{Tool, code, run};
-use super::variables;
+use super::{assert_documented, variables};
 use crate::face::shared;
-use crate::servers::{ClosedPort, Cluster, LONG, Mischief, Proxy, Server, Way, eventually, three};
+use crate::servers::{ClosedPort, LONG, eventually, three};
 
 /// Runs `sh -c SCRIPT sh FOLDER` under the lock `n`, to its end.
 struct Run {
@@ -56,6 +53,7 @@ impl Run {
             "{}",
             self.errors
         );
+        assert_documented(&Json::line(&self.report));
     }
 }
 
@@ -67,25 +65,6 @@ fn status(status: i32) -> String {
 
 fn signal(signal: i32) -> String {
     format!("\"command_status\":null,\"command_signal\":{signal}")
-}
-
-/// Starts `sh -c SCRIPT sh FOLDER` under the lock `n`, and waits until it has made the file `ready`.
-fn started(cluster: &Cluster, options: &[&str], script: &str, folder: &Path) -> Tool {
-    let mut command = run(&cluster.urls(), options);
-    command
-        .args(["n", "--", "sh", "-c", script, "sh"])
-        .arg(folder);
-    // A group that is not in the foreground of a terminal, wherever the tests run.
-    let tool = Tool::start(command.process_group(0));
-    await_file(&folder.join("ready"));
-    tool
-}
-
-#[track_caller]
-fn await_file(path: &Path) {
-    eventually(&format!("{path:?} is there"), || {
-        path.exists().then_some(())
-    });
 }
 
 #[test]
@@ -214,7 +193,11 @@ fn arguments_that_cannot_be_used_start_nothing() {
         (&["n", "echo"], 64, "echo"),
         (&[&long, "--", "echo"], 64, "name"),
         (&["--node", "x://y", "n", "--", "echo"], 78, "node"),
-        (&["--report", "77", "n", "--", "echo"], 64, "report"),
+        (
+            &["--report", "77", "n", "--", "echo"],
+            64,
+            "Bad file descriptor (os error 9); give --report a file that can be written",
+        ),
         (
             &["--report", "/no/such/file", "n", "--", "echo"],
             64,
@@ -274,258 +257,12 @@ fn the_command_has_our_priority_and_limits() {
 }
 
 #[test]
-fn signals_are_passed_on() {
-    let cluster = three();
-    for (signal, name) in [
-        (Signal::TERM, "TERM"),
-        (Signal::HUP, "HUP"),
-        (Signal::USR1, "USR1"),
-        (Signal::USR2, "USR2"),
-        (Signal::INT, "INT"),
-        (Signal::QUIT, "QUIT"),
-    ] {
-        let folder = tempfile::tempdir().expect("a temporary directory");
-        let script =
-            format!("trap 'echo {name}; exit 7' {name}; : >$1/ready; while :; do sleep 0.02; done");
-        let mut tool = started(&cluster, &[], &script, folder.path());
-        tool.signal(signal);
-        assert_eq!(tool.output(), format!("{name}\n"));
-        assert_eq!(code(tool.wait()), 7);
-    }
-    cluster.assert_empty();
-}
-
-#[test]
-fn a_signal_ends_the_wait_for_the_lock() {
-    let cluster = three();
-    let guard = shared(&cluster).try_lock("n", LONG).expect("free");
-    let value = cluster.values("n");
-    for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
-        let mut command = run(&cluster.urls(), &["--report", "1", "n", "--", "true"]);
-        let mut tool = Tool::start(&mut command);
-        // It handles signals when it waits, and the end of children is the last that it prepares for.
-        eventually("it handles signals", || {
-            handles(tool.id(), Signal::CHILD).then_some(())
-        });
-        tool.signal(signal);
-        assert!(tool.output().contains("\"interrupted\",\"started\":false"));
-        assert_eq!(tool.wait().signal(), Some(signal.as_raw()));
-    }
-    assert_eq!(cluster.values("n"), value);
-    guard.unlock().expect("held");
-    cluster.assert_empty();
-}
-
-fn handles(process: Pid, signal: Signal) -> bool {
-    let path = format!("/proc/{}/status", process.as_raw_pid());
-    let status = fs::read_to_string(path).expect("it runs");
-    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
-    let caught = u64::from_str_radix(caught.expect("Linux").trim(), 16).expect("bits");
-    caught & 1 << (signal.as_raw() - 1) != 0
-}
-
-/// What was started with HUP ignored ignores it (`nohup`).
-#[test]
-fn an_ignored_signal_stays_ignored() {
-    let cluster = three();
-    let mut command = Command::new("sh");
-    command
-        .args([
-            "-c",
-            "trap '' HUP; exec \"$0\" run --guard off n -- sh -c 'kill -HUP $$; exit 6'",
-        ])
-        .arg(env!("CARGO_BIN_EXE_shearline"))
-        .envs(variables(&cluster.urls()));
-    assert_eq!(code(command.status().expect("a shell")), 6);
-    cluster.assert_empty();
-}
-
-/// What is left behind is asked to end, then killed, and only then the lock is released.
-#[test]
-fn what_the_command_leaves_behind_is_ended() {
-    let cluster = three();
-    let leaves = |trap: &str| {
-        let folder = tempfile::tempdir().expect("a temporary directory");
-        let script = format!(
-            "exec 9>>$1/flock; flock 9;
-            (trap '{trap}' TERM; : >$1/trap; while :; do sleep 0.02; done) >&- &
-            while ! [ -e $1/trap ]; do sleep 0.02; done; : >$1/ready; exit 5"
-        );
-        let tool = started(&cluster, &[], &script, folder.path());
-        assert_eq!(code(tool.wait()), 5);
-        assert!(is_free(folder.path()), "nothing is left");
-        cluster.assert_empty();
-        folder
-    };
-    assert!(leaves(": >$1/asked; exit").path().join("asked").exists());
-    leaves("");
-}
-
-/// Whoever takes the lock next finds nothing of the command, also if that ignores what it is asked.
-#[test]
-fn the_lock_is_released_when_nothing_is_left() {
-    let cluster = three();
-    let folder = tempfile::tempdir().expect("a temporary directory");
-    let script = "exec 9>>$1/flock; flock 9;
-        (trap '' TERM; : >$1/trap; while :; do sleep 0.02; done) >&- &
-        while ! [ -e $1/trap ]; do sleep 0.02; done; : >$1/ready; exit 5";
-    let tool = started(&cluster, &[], script, folder.path());
-    let options = LockOptions::new(LONG).wait(Duration::from_secs(60));
-    let guard = shared(&cluster).lock_with("n", &options).expect("it ends");
-    assert!(is_free(folder.path()), "nothing is left");
-    guard.unlock().expect("held");
-    assert_eq!(code(tool.wait()), 5);
-    cluster.assert_empty();
-}
-
-#[test]
-fn with_wait_all_what_the_command_leaves_behind_is_waited_for() {
-    let cluster = three();
-    let folder = tempfile::tempdir().expect("a temporary directory");
-    let script = "(: >$1/ready; sleep 0.3; : >$1/done) & exit 5";
-    let tool = started(&cluster, &["--wait-all"], script, folder.path());
-    assert_eq!(code(tool.wait()), 5);
-    assert!(folder.path().join("done").exists());
-    cluster.assert_empty();
-}
-
-#[test]
 fn the_lock_is_kept_for_at_least_so_long() {
     let cluster = three();
     let start = Instant::now();
     let run = Run::of(&cluster.urls(), &["--at-least", "1.2s"], "exit 4");
     assert!(Duration::from_millis(1200) <= start.elapsed());
     run.assert("released", true, &status(4), 4);
-    cluster.assert_empty();
-}
-
-/// A majority says that the lock is gone: the command is killed at once, not at the end of the ttl.
-#[test]
-fn a_lock_that_is_taken_away_ends_the_command() {
-    let cluster = three();
-    let folder = tempfile::tempdir().expect("a temporary directory");
-    let script = "trap '' TERM; : >$1/ready; exec sleep 1000";
-    let mut tool = started(&cluster, &["--ttl", "4s"], script, folder.path());
-    // A majority is enough to begin.
-    eventually("all nodes have it", || {
-        (cluster.copies("n") == 3).then_some(())
-    });
-    for raw in &mut cluster.raws()[1..] {
-        assert!(raw.del(b"n"));
-    }
-    let errors = tool.errors();
-    assert_eq!(
-        errors,
-        "shearline: lost the lock n: the command was ended\n"
-    );
-    assert_eq!(code(tool.wait()), 74);
-    cluster.assert_empty();
-}
-
-/// It does not wait for the deadline, which is half a minute away.
-#[test]
-fn a_killed_tool_ends_the_command_at_once() {
-    let cluster = three();
-    let folder = tempfile::tempdir().expect("a temporary directory");
-    let script = "exec 9>>$1/flock; flock 9; trap '' TERM; setsid sleep 60 & : >$1/ready; wait";
-    let tool = started(&cluster, &[], script, folder.path());
-    tool.signal(Signal::KILL);
-    eventually("nothing is left", || is_free(folder.path()).then_some(()));
-    assert_eq!(code(tool.wait()), 128 + 9);
-    assert!(2 <= cluster.copies("n"), "nobody released the lock");
-}
-
-/// At risk, every process gets the chance to end by itself.
-#[test]
-fn processes_are_asked_to_end_before_they_are_killed() {
-    let cluster = three();
-    let proxies: Vec<Proxy> = cluster.iter().map(Server::address).map(Proxy::to).collect();
-    let urls: Vec<String> = proxies.iter().map(Proxy::url).collect();
-    let folder = tempfile::tempdir().expect("a temporary directory");
-    let path = folder.path();
-    let asked = "trap ': >$1/asked; exit' TERM; : >$1/ready; while :; do sleep 0.02; done";
-    fs::write(path.join("asked.sh"), asked).expect("a file");
-    let script = "trap '' TERM; exec >&- 2>&-; (trap - TERM; exec setsid sh $1/asked.sh $1) & \
-                  sleep 60; sleep 60";
-    let mut command = run(&urls, &["--ttl", "4s", "n", "--", "sh", "-c", script, "sh"]);
-    let mut tool = Tool::start(command.arg(path));
-    await_file(&path.join("ready"));
-    for proxy in &proxies[1..] {
-        proxy.set(Mischief::Hold(Way::ToServer));
-    }
-    assert_eq!(
-        tool.errors(),
-        "shearline: lost the lock n: the command was ended\n"
-    );
-    assert_eq!(code(tool.wait()), 74);
-    assert!(path.join("asked").exists());
-}
-
-fn is_free(folder: &Path) -> bool {
-    let mut flock = Command::new("flock");
-    flock.arg("-n").arg(folder.join("flock")).arg("true");
-    flock.status().expect("it is there").success()
-}
-
-/// The children that the process had before it became the tool are none of its business.
-#[test]
-fn children_from_before_are_left_alone() {
-    let cluster = three();
-    let mut command = Command::new("sh");
-    command
-        .args([
-            "-c",
-            "sleep 60 >&- & echo $!; exec \"$0\" run --guard off n -- sh -c 'sleep 60 & exit 6'",
-        ])
-        .arg(env!("CARGO_BIN_EXE_shearline"))
-        .envs(variables(&cluster.urls()))
-        .stdout(Stdio::piped());
-    let mut tool = Tool::start(&mut command);
-    let stranger = tool.output();
-    let stranger = Pid::from_raw(stranger.trim().parse().expect("a number")).expect("a process");
-    assert_eq!(code(tool.wait()), 6);
-    test_kill_process(stranger).expect("it runs");
-    kill_process(stranger, Signal::KILL).expect("it runs");
-    cluster.assert_empty();
-}
-
-/// In the foreground of a terminal the command reads from it, and gets its signals once.
-#[test]
-fn a_command_in_the_foreground_of_a_terminal_reads_from_it() {
-    use std::io::Write as _;
-    let cluster = three();
-    let folder = tempfile::tempdir().expect("a temporary directory");
-    let path = folder.path();
-    let script = "trap 'echo INT >>\"$1/ints\"' INT; read line; echo \"$line\" >\"$1/line\"; \
-                  while ! [ -e \"$1/ints\" ]; do sleep 0.02; done; sleep 0.2; exit 8";
-    fs::write(path.join("script"), script).expect("a file");
-    let shearline = env!("CARGO_BIN_EXE_shearline");
-    let line = format!(
-        "exec {shearline} run --guard off n -- sh {0}/script {0}",
-        path.display()
-    );
-    let mut terminal = Command::new("script");
-    terminal
-        .args(["-qec", &line, "/dev/null"])
-        .envs(variables(&cluster.urls()))
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null());
-    let mut terminal = terminal.spawn().expect("`script` is there");
-    let keys = terminal.stdin.as_mut().expect("it is piped");
-    keys.write_all(b"typed\n").expect("it is read");
-    // The shell makes the file before it writes to it.
-    let line = eventually("it has read a line", || {
-        let line = fs::read_to_string(path.join("line")).ok()?;
-        line.ends_with('\n').then_some(line)
-    });
-    assert_eq!(line, "typed\n");
-    keys.write_all(b"\x03").expect("it is read");
-    let status = terminal.wait().expect("our own child");
-    assert_eq!(
-        fs::read_to_string(path.join("ints")).expect("a file"),
-        "INT\n"
-    );
-    assert_eq!(code(status), 8);
     cluster.assert_empty();
 }
 

@@ -2,12 +2,13 @@
 
 use std::fs;
 use std::io::Read;
-use std::os::unix::process::ExitStatusExt as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::servers::eventually;
+use crate::servers::{Cluster, eventually};
 
 /// The command with these options. What stands behind `--` is to be added. No server restarts in these
 /// stories, so nothing depends on when one was met.
@@ -30,6 +31,11 @@ impl Tool {
 
     /// Its guardian.
     pub(crate) fn guardian(&self) -> Pid {
+        self.child()
+    }
+
+    /// Its only child.
+    pub(crate) fn child(&self) -> Pid {
         only_child(self.id())
     }
 
@@ -37,8 +43,17 @@ impl Tool {
         kill_process(self.id(), signal).expect("our own child");
     }
 
+    pub(crate) fn is_running(&mut self) -> bool {
+        self.0.try_wait().expect("our own child").is_none()
+    }
+
     /// Waits for its end.
     pub(crate) fn wait(mut self) -> ExitStatus {
+        self.end()
+    }
+
+    /// Waits for its end, where more is asked of it afterwards.
+    pub(crate) fn end(&mut self) -> ExitStatus {
         self.0.wait().expect("our own child")
     }
 
@@ -91,4 +106,46 @@ fn children(of: Pid) -> Vec<Pid> {
 pub(crate) fn code(status: ExitStatus) -> i32 {
     let signal = status.signal().map(|signal| 128 + signal);
     status.code().or(signal).expect("it has ended")
+}
+
+/// Starts `sh -c SCRIPT sh FOLDER` under the lock `n`, and waits until it has made the file `ready`.
+pub(crate) fn started(cluster: &Cluster, options: &[&str], script: &str, folder: &Path) -> Tool {
+    let mut command = run(&cluster.urls(), options);
+    command
+        .args(["n", "--", "sh", "-c", script, "sh"])
+        .arg(folder);
+    // A group that is not in the foreground of a terminal, wherever the tests run.
+    let tool = Tool::start(command.process_group(0));
+    await_file(&folder.join("ready"));
+    tool
+}
+
+#[track_caller]
+pub(crate) fn await_file(path: &Path) {
+    eventually(&format!("{path:?} is there"), || {
+        path.exists().then_some(())
+    });
+}
+
+/// Returns `true` if no process has the `flock` of this folder.
+pub(crate) fn is_free(folder: &Path) -> bool {
+    let mut flock = Command::new("flock");
+    flock.arg("-n").arg(folder.join("flock")).arg("true");
+    flock.status().expect("it is there").success()
+}
+
+/// Returns `true` if the process handles this signal.
+pub(crate) fn handles(process: Pid, signal: Signal) -> bool {
+    let path = format!("/proc/{}/status", process.as_raw_pid());
+    let status = fs::read_to_string(path).expect("it runs");
+    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+    let caught = u64::from_str_radix(caught.expect("Linux").trim(), 16).expect("bits");
+    caught & 1 << (signal.as_raw() - 1) != 0
+}
+
+pub(crate) fn is_stopped(process: Pid) -> bool {
+    let path = format!("/proc/{}/stat", process.as_raw_pid());
+    let stat = fs::read_to_string(path).expect("it has not ended");
+    let (_, state) = stat.rsplit_once(") ").expect("a state");
+    state.starts_with('T')
 }

@@ -2,13 +2,15 @@
 //! that, each is extended and given back, and no key is left when all is permitted again.
 
 use super::*;
+use crate::sets::msetex::has_it;
 
 /// What a lock may be taken, kept and released by, in an order in which each way is the last for a while.
-const COMMANDS: [&str; 12] = [
+const COMMANDS: [&str; 13] = [
     "script|load",
     "evalsha",
     "eval",
     "delifeq",
+    "msetex",
     "pttl",
     "pexpire",
     "get",
@@ -23,11 +25,14 @@ const COMMANDS: [&str; 12] = [
 const ALL: &str = "~lock:* +set +get +del +pttl +pexpire +eval +evalsha +script|load +watch +multi +exec \
     +info +time +client|tracking +client|caching";
 
-fn all(native: bool) -> String {
-    match native {
-        true => format!("{ALL} +delifeq"),
-        false => ALL.to_owned(),
-    }
+fn all(cluster: &Cluster, native: bool) -> String {
+    let several = has_it(&mut cluster[0].raw());
+    let more = [(native, " +delifeq"), (several, " +msetex")];
+    let more = more.into_iter().filter(|(has, _)| *has);
+    [ALL]
+        .into_iter()
+        .chain(more.map(|(_, rule)| rule))
+        .collect()
 }
 
 /// Forbids these commands to the user of these tests on the first node.
@@ -51,7 +56,7 @@ fn a_node_that_forbids_one_command_after_the_other_ends_no_lock() {
             (Which::Shared, false),
             (Which::Local, false),
         ] {
-            permit(&cluster, &all(native));
+            permit(&cluster, &all(&cluster, native));
             let urls = cluster.iter().map(|server| server.url_with("some:secret"));
             let mut face = which.build(at(urls).without_scripts(!scripts));
             let said = format!("{which:?}, scripts: {scripts}, native: {native}");
@@ -60,7 +65,7 @@ fn a_node_that_forbids_one_command_after_the_other_ends_no_lock() {
                 let mut both = face
                     .try_lock_all(["lock:b", "lock:c"], LONG / 2)
                     .expect("two suffice");
-                forbid(&cluster, &all(native), &COMMANDS[..=place]);
+                forbid(&cluster, &all(&cluster, native), &COMMANDS[..=place]);
                 for held in [&mut lock, &mut both] {
                     face.extend(held, LONG)
                         .unwrap_or_else(|error| panic!("{said}, without {command}: {error}"));
@@ -84,7 +89,7 @@ fn a_node_that_forbids_one_command_after_the_other_ends_no_lock() {
                     });
                 }
             }
-            permit(&cluster, &all(native));
+            permit(&cluster, &all(&cluster, native));
             for key in ["lock:a", "lock:b", "lock:c"] {
                 face.assert_gone(&cluster, key);
             }

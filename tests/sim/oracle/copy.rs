@@ -56,7 +56,8 @@ impl World {
         let ttl = deed.command.ttl.and_then(super::ledger::millis)?;
         let clock = self.clock_of(deed.peer);
         let is_extended = record.extends + record.keeps != 0;
-        if is_extended || record.sent < clock.since() {
+        // For how long it is set was said when it was asked for, before it waited for a transaction.
+        if is_extended || deed.transacted || record.sent < clock.since() {
             return None; // Its end is not known here.
         }
         let passed = clock
@@ -145,6 +146,7 @@ impl World {
         if clock.since() <= deed.sent && ttl * MILLI < shortest {
             return Some("a copy that ends before the lock and its delay");
         }
-        (longest + MILLI < ttl * MILLI).then_some("a copy that lasts too long")
+        let is_long = !deed.transacted && longest + MILLI < ttl * MILLI;
+        is_long.then_some("a copy that lasts too long")
     }
 }

@@ -256,7 +256,7 @@ impl World {
     }
 
     fn late_set(&mut self, deed: &Deed<'_>, id: TokenId) -> Option<&'static str> {
-        let place = deed.begun.place;
+        let place = first_place(deed);
         let record = self.oracle.ledger.record_mut(id);
         record.first = record.first.min(place);
         let (resource, first) = (record.resource, record.first);

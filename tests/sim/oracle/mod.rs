@@ -88,6 +88,7 @@ pub(crate) use ledger::{
     is_fenced_set, millis, number_in, token_of,
 };
 pub(crate) use outcome::{Limits, Release};
+pub(crate) use sets::SetBefore;
 pub(crate) use wake::TICK;
 
 /// All oracles of the table above.

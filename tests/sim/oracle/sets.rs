@@ -35,6 +35,15 @@ impl SetBefore {
         *self.held.get(number)?
     }
 
+    /// Returns the first token that is another one.
+    pub(crate) fn first_other(&self, token: &Token) -> Option<Token> {
+        self.held
+            .iter()
+            .flatten()
+            .find(|held| *held != token)
+            .copied()
+    }
+
     fn count(&self, token: Option<Token>) -> usize {
         self.held.iter().filter(|held| **held == token).count()
     }

@@ -255,7 +255,9 @@ impl World {
     pub(super) fn begun_after(&self, client: usize, id: TokenId, call: Asked) -> Instant {
         let there = &self.clients[client];
         let clock = self.clock_of(client);
-        if there.paths.iter().any(Path::was_full) {
+        // Without scripts what takes several waits until no transaction is open.
+        let waits = self.plan.is_bare() && self.plan.sets != 0;
+        if waits || there.paths.iter().any(Path::was_full) {
             return call.begun;
         }
         let ledger = &self.oracle.ledger;

@@ -54,7 +54,7 @@ pub(crate) struct Args {
     name: Option<OsString>,
 
     /// How long it takes.
-    #[arg(long = "for", value_name = "TIME", default_value = "5s", value_parser = duration::parse)]
+    #[arg(long = "for", value_name = "TIME", default_value = "5s", value_parser = duration::parse_some)]
     time: Duration,
 
     /// How many take and release locks at the same time, each a lock of its own.

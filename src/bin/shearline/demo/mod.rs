@@ -42,7 +42,7 @@ use text::Line;
 use verdict::Verdict;
 use workers::Workers;
 
-use crate::output::wrapped;
+use crate::output::{self, wrapped};
 use crate::status::Status;
 
 pub(crate) use args::Args;
@@ -72,7 +72,7 @@ pub(crate) fn run(args: &Args) -> ExitCode {
         Err(error) => {
             // The reader of the output has closed it.
             if !is_broken_pipe(&*error) {
-                eprintln!("shearline demo: {error}");
+                output::complain(output::BAD, &error);
             }
             match error.downcast_ref::<BuildError>() {
                 Some(BuildError::Config(_) | BuildError::Tls(_)) => Status::Configuration.into(),

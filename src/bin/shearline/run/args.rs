@@ -22,7 +22,9 @@ seconds later, before the lock is released.
 
 Not promised:
   - work handed to another daemon or machine (docker run, systemd-run, at, ssh)
-  - programs of another user (sudo): they are waited for, not ended
+  - programs of another user (sudo): they are not ended. Of what the command
+    leaves behind they are waited for, and the lock is kept meanwhile. After a
+    loss they run on
   - a pause of the whole machine or container, or one so busy that a quarter of
     the ttl is too short to end all processes: 1,500 take a quarter of a second,
     and several seconds beside many other programs if this one may not set
@@ -36,12 +38,15 @@ store has to keep the largest that it has seen, as durably as its data, and to
 refuse a write that comes with a smaller one.
 
 Signals: TERM, HUP, USR1, USR2 are passed on to the command, INT and QUIT too
-unless the terminal has sent them to it. While the lock is waited for, a signal
-ends the program.
+except in the foreground of a terminal, which sends them to the command itself.
+Ctrl-Z stops both. If they are stopped for longer than the ttl, the lock is lost
+and the command is killed. While the lock is waited for, a signal ends this
+program.
 
 The command finds SHEARLINE_RESOURCE and SHEARLINE_TOKEN in its environment, and
 with --fenced that number as SHEARLINE_FENCING_TOKEN. Its status is the status
-of this program; if a signal ended it, the same signal ends this program.
+of this program; if a signal ended it, the same signal ends this program. Else:
+  1    another failure, which is said on stderr
   64   the arguments cannot be used
   69   too few nodes answered: nothing was started
   74   the lock was lost while it ran, or was not held any more at the end, or
@@ -51,6 +56,7 @@ of this program; if a signal ended it, the same signal ends this program.
        nodes that give no fencing tokens
   126  the command cannot be run
   127  the command does not exist
+  128+N  signal N ended the command, or the wait for the lock, as shells count
 --report tells them from the same statuses of the command.";
 
 /// Runs a command while a lock is held.
@@ -87,8 +93,9 @@ pub(crate) struct Args {
 
     /// Writes one line of JSON at the end: to this file, or descriptor if it is a number.
     ///
-    /// Its fields: outcome (released, release_unconfirmed, lost, guardian_ended, not_started, held,
-    /// no_quorum, interrupted, failed), started, command_status, command_signal, status, fencing_token.
+    /// Its fields: version, command, resource, outcome (released, release_unconfirmed, lost,
+    /// guardian_ended, not_started, held, no_quorum, interrupted, failed), started, command_status,
+    /// command_signal, status, fencing_token.
     #[arg(long, value_name = "FILE|FD", help_heading = "Command")]
     pub(super) report: Option<PathBuf>,
 }

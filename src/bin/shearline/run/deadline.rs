@@ -26,20 +26,21 @@ use shearline::Instant;
 /// The shortest ttl that leaves room for the margin behind the request to end.
 pub(super) const TTL_MIN: Duration = Duration::from_secs(2);
 
-/// What is left for the end of a hundred processes.
+/// The margin for up to [`FEW`] processes: an eighth of the ttl, between these.
 const MARGIN_MIN: Duration = Duration::from_millis(250);
 const MARGIN_MAX: Duration = Duration::from_secs(2);
 
-/// What each further process takes at least. To kill 1,500 takes some 250 ms, and 2 s were seen where twenty other
-/// programs wanted the two processors.
+/// What each process beyond these takes at least. To kill 1,500 takes some 250 ms, and 2 s were seen where twenty
+/// other programs wanted the two processors.
 const MARGIN_EACH: Duration = Duration::from_millis(2);
 const FEW: usize = 100;
 
-/// How often a process has to get a processor to die. How long that takes is seen by how late this one is woken.
+/// How often a process has to get a processor until it is dead. How late this process is woken shows how long it takes
+/// to get one.
 const MARGIN_TURNS: u32 = 4;
 
-/// How many looks at all processes their end takes: to stop them, to kill them, to see that none is left, and as much
-/// again for them to die.
+/// How many times as long as one count of all processes their end takes: some four looks to stop them, kill them and
+/// see that none is left, and the same time again for them to die.
 const MARGIN_LOOKS: u32 = 8;
 
 /// What is known of the processes of a command.
@@ -54,14 +55,15 @@ pub(super) struct Crowd {
 }
 
 impl Crowd {
-    /// Takes in a count. A machine that was busy is believed to be for a while.
+    /// Remembers a count and how long it took. Of an earlier time that was longer, and of how late this process was
+    /// woken, three quarters are kept at each count: after a busy moment the margin becomes shorter step by step.
     pub(super) fn counted(&mut self, processes: usize, look: Duration) {
         self.processes = self.processes.max(processes);
         self.look = look.max(self.look / 4 * 3);
         self.late = self.late / 4 * 3;
     }
 
-    /// Takes in that a timer was so late.
+    /// Remembers how late a timer has woken this process, if that is later than before.
     pub(super) fn woken(&mut self, late: Duration) {
         self.late = self.late.max(late);
     }
@@ -165,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_busy_machine_is_believed_to_be_for_a_while() {
+    fn a_busy_moment_is_forgotten_step_by_step() {
         let mut crowd = Crowd::default();
         let millis = Duration::from_millis;
         crowd.counted(7, millis(64));

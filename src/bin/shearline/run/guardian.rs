@@ -25,7 +25,7 @@ use shearline::Instant;
 use super::args::GuardianArgs;
 use super::channel::{Channel, Message, Received};
 use super::deadline::Timer;
-use super::signals::Signals;
+use super::signals::{self, Signals};
 use super::tree::{Child, Tree, go_first};
 use super::{itself, wait_for};
 use crate::clock::now;
@@ -189,7 +189,14 @@ impl Guardian {
             return;
         };
         match self.phase {
-            Phase::Starting(_) | Phase::Running => self.tree.signal_child(signal),
+            Phase::Starting(_) | Phase::Running => {
+                self.tree.signal_child(signal);
+                // A command that is stopped, because it read from a terminal in the background for example, would
+                // never receive it. Shells do the same.
+                if self.tree.child() == Child::Stopped && signals::asks_for_end(signal) {
+                    self.tree.signal_child(Signal::CONT);
+                }
+            }
             Phase::Leaving(_) => self.tree.signal(signal, self.until),
         }
     }

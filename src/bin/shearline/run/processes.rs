@@ -88,21 +88,40 @@ pub(super) fn wait_for_one(dying: &mut Vec<&Process>, at_most: Duration) -> bool
     true
 }
 
+/// What the kernel tells of the children of a process.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Told {
+    /// A list of them, in `/proc/PID/task/*/children`.
+    Children,
+    /// Only the parent of each process: a kernel without those files (`CONFIG_PROC_CHILDREN`).
+    Parents,
+}
+
+impl Told {
+    /// Returns what this kernel tells.
+    pub(super) fn here() -> Self {
+        let own = getpid().as_raw_pid();
+        match fs::exists(format!("/proc/self/task/{own}/children")) {
+            Ok(true) => Self::Children,
+            Ok(false) | Err(_) => Self::Parents,
+        }
+    }
+}
+
 /// Where the children of a process are read.
 #[derive(Debug)]
 pub(super) enum Processes {
     /// In `/proc/PID/task/*/children`.
     Listed,
-    /// This kernel has no such file: the parents of all processes were read instead.
+    /// The parents of all processes were read instead.
     ByParent(HashMap<Pid, Vec<Pid>>),
 }
 
 impl Processes {
-    pub(super) fn look() -> Self {
-        let own = getpid().as_raw_pid();
-        match fs::exists(format!("/proc/self/task/{own}/children")) {
-            Ok(true) => Self::Listed,
-            Ok(false) | Err(_) => Self::ByParent(by_parent()),
+    pub(super) fn look(told: Told) -> Self {
+        match told {
+            Told::Children => Self::Listed,
+            Told::Parents => Self::ByParent(by_parent()),
         }
     }
 
@@ -196,8 +215,8 @@ mod tests {
         let mut line = [0];
         std::io::Read::read_exact(shell.stdout.as_mut().unwrap(), &mut line).unwrap();
         let process = Pid::from_child(&shell);
-        let parents = Processes::ByParent(by_parent());
-        for processes in [Processes::Listed, parents] {
+        for told in [Told::Children, Told::Parents] {
+            let processes = Processes::look(told);
             assert!(processes.children(getpid()).contains(&process));
             let [sleep] = processes.children(process)[..] else {
                 panic!("one child: {processes:?}");

@@ -10,6 +10,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
+use rustix::process::Signal;
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::{flag, low_level};
 
@@ -19,6 +20,11 @@ pub(super) const PASSED_ON: [i32; 6] = [SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGIN
 /// Returns `true` if the terminal sends this signal to all processes of the group in its foreground.
 pub(super) fn is_of_terminal(signal: i32) -> bool {
     matches!(signal, SIGINT | SIGQUIT)
+}
+
+/// Returns `true` if who sends this signal wants the command to end.
+pub(super) fn asks_for_end(signal: Signal) -> bool {
+    [Signal::TERM, Signal::HUP, Signal::INT, Signal::QUIT].contains(&signal)
 }
 
 /// The signals that arrived, and a descriptor that is readable when there are new ones.

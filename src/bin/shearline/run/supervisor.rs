@@ -90,8 +90,8 @@ pub(super) struct Supervisor<'a> {
     next_count: Instant,
     /// When the lock was found lost.
     lost_at: Option<Instant>,
-    /// Whether the terminal sends its signals to the command too.
-    in_foreground: bool,
+    /// Whether the command is in the group of this process, so that a terminal sends its signals to both.
+    shares_group: bool,
     ended: Ended,
 }
 
@@ -143,7 +143,7 @@ impl<'a> Supervisor<'a> {
             crowd: Crowd::default(),
             next_count: Instant::ZERO,
             lost_at: None,
-            in_foreground: group.is_some(),
+            shares_group: group.is_some(),
             ended: Ended::default(),
         };
         let start = Message::Start(until);
@@ -279,10 +279,12 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    /// Passes signals on to the command, unless the terminal has sent them to it.
+    /// Passes signals on to the command, unless the terminal has sent them to it: it sends them to the group in its
+    /// foreground, which may have changed since the start (`bg`, `fg`).
     fn pass_on(&self) {
         for signal in self.signals.take() {
-            if !(self.in_foreground && signals::is_of_terminal(signal)) {
+            let may_be_of_terminal = self.shares_group && signals::is_of_terminal(signal);
+            if !(may_be_of_terminal && foreground_group().is_some()) {
                 // A guardian that is stopped, or has ended, is noticed elsewhere.
                 let _ = self.channel.send(Message::Signal(signal));
             }

@@ -40,7 +40,11 @@ fn reported(args: &Args, attempt: impl FnOnce() -> Result<Ending, Failure>) -> E
     let report = match args.report.as_deref().map(Report::open).transpose() {
         Ok(report) => report,
         Err(error) => {
-            return Failure::usage(format!("cannot write the report: {error}")).report();
+            let error = format!(
+                "cannot write the report: {error}; give --report a file that can be written, or the number of \
+                 an open descriptor"
+            );
+            return Failure::usage(error).report();
         }
     };
     let ending = attempt().unwrap_or_else(|failure| failed(&failure));

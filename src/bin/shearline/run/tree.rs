@@ -29,7 +29,7 @@ use rustix::process::{
 };
 use shearline::Instant;
 
-use super::processes::{Process, Processes, Reached, wait_for_one};
+use super::processes::{Process, Processes, Reached, Told, wait_for_one};
 use crate::clock::now;
 
 /// How long killed processes are given before the next look at what is left, and each of them besides: they need
@@ -37,8 +37,8 @@ use crate::clock::now;
 const PAUSE: Duration = Duration::from_millis(1);
 const PAUSE_EACH: Duration = Duration::from_micros(20);
 
-/// Looks for new processes before those that were found are killed: at least two, at most so many, and none after
-/// this time.
+/// How often new processes are looked for before those that were found are killed: until a look finds none, at least
+/// twice, at most 64 times, and no more when 250 ms are over.
 const LOOKS_MIN: u32 = 2;
 const LOOKS_MAX: u32 = 64;
 const LOOKS_END: Duration = Duration::from_millis(250);
@@ -85,6 +85,7 @@ pub(super) enum Child {
 #[derive(Debug)]
 pub(super) struct Tree {
     root: Pid,
+    told: Told,
     /// Children from before this program was started in the process (`exec`), and their descendants.
     strangers: HashSet<Pid>,
     child: Option<(Pid, Child)>,
@@ -93,10 +94,17 @@ pub(super) struct Tree {
 impl Tree {
     /// The descendants from now on.
     pub(super) fn new() -> Self {
+        Self::with(Told::here())
+    }
+
+    /// The same where the kernel tells this of them.
+    fn with(told: Told) -> Self {
         let root = getpid();
+        let children = Processes::look(told).children(root);
         Self {
             root,
-            strangers: Processes::look().children(root).into_iter().collect(),
+            told,
+            strangers: children.into_iter().collect(),
             child: None,
         }
     }
@@ -198,8 +206,8 @@ impl Tree {
         }
     }
 
-    /// Waits for those that were killed, for a while, and kills what was started before its parent was. Returns
-    /// `false` if no descendant is left.
+    /// Waits for those that were killed, for [`AGAIN`] at most, and kills what they had started before they were
+    /// stopped and no look has found yet. Returns `false` if no descendant is left.
     fn wait_for_dead(&mut self, met: &mut Met) -> bool {
         let end = now().saturating_add(AGAIN);
         let mut depth = Depth::All;
@@ -226,7 +234,7 @@ impl Tree {
     /// Meets the descendants that were not met yet, parents first, until one is not to be followed by another. Some
     /// that are just being started may be missing.
     fn look(&self, met: &mut Met, depth: Depth, mut meet: impl FnMut(&Process) -> bool) {
-        let processes = Processes::look();
+        let processes = Processes::look(self.told);
         let mut seen = HashSet::new();
         let mut parents = vec![self.root];
         let mut next = 0;
@@ -254,7 +262,7 @@ impl Tree {
     /// Returns all descendants that a look finds, parents first. Some that are just being started may
     /// be missing.
     fn descendants(&self) -> Vec<Pid> {
-        let processes = Processes::look();
+        let processes = Processes::look(self.told);
         let mut found = processes.children(self.root);
         found.retain(|pid| !self.strangers.contains(pid));
         let mut seen: HashSet<Pid> = found.iter().copied().collect();
@@ -318,5 +326,66 @@ impl Met {
                 room = room.saturating_mul(2);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::env;
+    use std::io::{Read as _, pipe};
+    use std::process::{Command, Stdio};
+
+    use rustix::io::ioctl_fionbio;
+    use rustix::process::set_child_subreaper;
+
+    use super::*;
+
+    /// What the kernel tells, for the process that has the story to itself.
+    const TOLD: &str = "SHEARLINE_TEST_TOLD";
+
+    /// Four families, three of them of orphans: each prints a dot. They end by themselves after a minute.
+    const FAMILIES: &str = "
+        (setsid sh -c 'printf .; sleep 60; :' &)
+        setsid sh -c '(trap \"\" TERM; sleep 60 & printf .; sleep 60; :) & exit'
+        chain() { sleep 0.005; chain & exit; }; (printf .; chain) &
+        printf .; exec sleep 60";
+
+    /// In a process of its own, because it ends all children: those of other tests too.
+    #[test]
+    fn orphans_are_found_and_ended_by_lists_and_by_parents() {
+        match env::var(TOLD).as_deref() {
+            Ok("children") => end_families(Told::Children),
+            Ok(_) => end_families(Told::Parents),
+            Err(_) => ["children", "parents"].into_iter().for_each(play_alone),
+        }
+    }
+
+    fn play_alone(told: &str) {
+        let name = "run::tree::tests::orphans_are_found_and_ended_by_lists_and_by_parents";
+        let mut alone = Command::new(env::current_exe().unwrap());
+        let output = alone.args(["--exact", name]).env(TOLD, told).output();
+        let said = String::from_utf8(output.unwrap().stdout).unwrap();
+        assert!(said.contains("test result: ok. 1 passed"), "{told}: {said}");
+    }
+
+    /// The oracle is a pipe that all of them inherit: its end is read only when none of them is alive.
+    fn end_families(told: Told) {
+        set_child_subreaper(Some(getpid())).unwrap();
+        let mut tree = Tree::with(told);
+        let (mut alive, inherited) = pipe().unwrap();
+        let mut shell = Command::new("sh");
+        shell.args(["-c", FAMILIES]).stdin(Stdio::null());
+        let mut child = shell.stdout(inherited).spawn().unwrap();
+        drop(shell);
+        let mut dots = [0; 4];
+        alive.read_exact(&mut dots).unwrap();
+        assert_eq!(&dots, b"....");
+        assert!(tree.reap());
+        assert!(tree.end(None));
+        ioctl_fionbio(&alive, true).unwrap();
+        let left = alive.read(&mut dots);
+        assert!(matches!(left, Ok(0)), "somebody is alive: {left:?}");
+        assert!(!tree.reap());
+        assert!(child.wait().is_err(), "the tree has waited for it");
     }
 }

@@ -110,3 +110,26 @@ fn the_attempt_fails_when_both_have_failed() {
     assert_eq!(tried(&mut world, &[silent, good]), [good, silent]);
     assert_eq!(world.turn_until(&Connected), [Connected]);
 }
+
+/// What is known of an address says nothing of the one that stands in its place by now.
+#[test]
+fn a_name_that_has_changed_is_connected_to_as_one_that_is_new() {
+    let (_full, silent, _filling) = silent_6();
+    let (old, new) = (listener(), listener());
+    let (old, good) = (old.local_addr().unwrap(), new.local_addr().unwrap());
+    let mut world = World::new(&name("both", 1));
+    assert_eq!(tried(&mut world, &[old]), [old]);
+    close(&mut world);
+    let _kept = TcpListener::bind(old);
+    assert_eq!(tried(&mut world, &[good]), [good]);
+    assert_eq!(world.turn_until(&Connected), [Connected]);
+    close(&mut world);
+    let newer = listener();
+    let newer = newer.local_addr().unwrap();
+    assert_eq!(tried(&mut world, &[silent, newer]), [silent, newer]);
+    assert_eq!(world.turn_until(&Connected), [Connected]);
+    // One that has moved within the answer is tried alone.
+    close(&mut world);
+    assert_eq!(tried(&mut world, &[newer, silent]), [newer]);
+    close(&mut world);
+}

@@ -135,7 +135,7 @@ fn several_are_taken_and_released_where_scripts_are_refused() {
     world.say(0, NO_COMMAND);
     let key = format!("$-1|:-2|{NO_NUMBER}");
     assert_eq!(world.take(0)[2], "WATCH a b");
-    world.say(0, &format!("{WATCHED}{key}{key}"));
+    world.say(0, &format!("{WATCHED}{key}{key}{UNKNOWN}"));
     world.take(0);
     world.say(0, "+OK|+QUEUED|+QUEUED|*2|+OK|+OK|");
     drop(world.lock());

@@ -258,3 +258,118 @@ fn a_lock_that_is_wanted_behind_its_release_is_taken_behind_its_transaction() {
     world.events.remove(0);
     drop(world.lock());
 }
+
+/// What is owed for it is tried again for as long as the other holds the lock, and hides that from nobody.
+#[test]
+fn a_lost_set_behind_the_lock_of_another_hides_that_lock_from_nobody() {
+    let mut world = watching(1);
+    let round = world.try_once();
+    world.lose(0);
+    world.cancel(round);
+    world.take(0);
+    world.reconnect(0);
+    world.welcome(0);
+    world.take(0);
+    say_token(&mut world, WATCHED, b"another", "");
+    finish(&mut world, 0);
+    world.events.clear();
+    world.engine.parts.nodes[id(0)].way_permitted(crate::node::Dialect::Watch);
+    for releasing in [false, true] {
+        if releasing {
+            world.pass(250 * MS);
+            assert_eq!(world.take(0), RELEASING);
+        }
+        world.try_once();
+        assert_eq!(world.take(0), ["SET k 10000"]);
+        match releasing {
+            true => say_token(&mut world, WATCHED, b"another", "$-1|"),
+            false => world.say(0, "$-1|"),
+        }
+        let event = world.events.remove(0);
+        let held = matches!(
+            event,
+            Event::Acquired {
+                result: Err(LockError::Held(_)),
+                ..
+            }
+        );
+        assert!(held, "{event:?}");
+        assert_eq!((world.claims(), world.owed()), (1, 1));
+    }
+}
+
+/// Its release waits for that of another lock. A `SET` that has met its key is sent again when that release is
+/// written.
+#[test]
+fn a_lock_that_is_wanted_behind_a_release_that_waits_is_taken_behind_its_transaction() {
+    let mut world = watching(1);
+    let locks = [b"a", b"k"].map(|name| {
+        world.acquire_of(name, &LockOptions::new(TTL).tries(1));
+        world.say(0, "+OK|");
+        world.lock()
+    });
+    world.take(0);
+    let tokens = locks
+        .each_ref()
+        .map(|lock| lock.token().as_bytes().to_vec());
+    for lock in locks {
+        world.release(lock);
+    }
+    world.try_once();
+    assert_eq!(world.take(0)[3..], ["GET a", "SET k 10000"]);
+    say_token(&mut world, WATCHED, &tokens[0], "$-1|");
+    assert_eq!(world.take(0), ["MULTI", "PEXPIRE a -1", "EXEC"]);
+    world.say(0, "+OK|+QUEUED|*1|:1|");
+    assert_eq!(world.take(0), RELEASING);
+    say_token(&mut world, WATCHED, &tokens[1], "");
+    assert_eq!(world.take(0), [&DELETING[..], &["SET k 10000"]].concat());
+    world.say(0, "+OK|+QUEUED|*1|:1|+OK|");
+    assert_eq!(world.events.len(), 3);
+    world.events.drain(..2);
+    drop(world.lock());
+}
+
+/// A connection that ends with its handshake, because another name of the server votes, pays what is owed before.
+#[test]
+fn what_is_owed_under_another_name_of_a_server_is_paid_before_its_connection_is_given_up() {
+    let mut world = World::with(named(3).without_scripts(true));
+    world.unpermitted = true;
+    world.welcome(1);
+    world.take(1);
+    finish(&mut world, 1);
+    world.engine.parts.nodes[id(1)].way_permitted(crate::node::Dialect::Watch);
+    let round = world.try_once();
+    assert_eq!(world.take(1), ["SET k 10000"]);
+    world.lose(1);
+    world.cancel(round);
+    assert_eq!((world.claims(), world.owed()), (1, 1));
+    let token = world.tokens()[0]
+        .as_ref()
+        .expect("a name")
+        .token()
+        .as_bytes()
+        .to_vec();
+    // The same server, under the name that votes from now on.
+    world.welcome(0);
+    world.take(0);
+    world.say(0, "$11|run_id:run1|$-1|$-1|");
+    assert_eq!(world.state(0), NodeState::Ready);
+    world.reconnect(1);
+    world.welcome(1);
+    assert_eq!(world.take(1)[..4], RELEASING);
+    let read = [WATCHED.replace('|', "\r\n").into_bytes(), bulk(&token)].concat();
+    let read = [
+        read,
+        "$11|run_id:run1|$-1|$-1|".replace('|', "\r\n").into_bytes(),
+    ]
+    .concat();
+    world.input(Input::Received {
+        node: id(1),
+        bytes: &read,
+    });
+    assert_eq!(world.take(1), DELETING);
+    world.say(1, "+OK|+QUEUED|*1|:1|");
+    assert_eq!((world.claims(), world.owed()), (0, 0));
+    let twin = NodeState::Unusable(Unusable::SameServer(0));
+    assert_eq!(world.state(1), twin);
+}

@@ -1,9 +1,12 @@
 //! Stories of locks on several resources that are taken by transactions.
 
+mod at_once;
+
 use super::*;
 use crate::engine::tests::sets::named_held;
 
-const READING: [&str; 9] = [
+/// What is asked again: not whether `MSETEX` is known.
+const AGAIN: [&str; 9] = [
     "MULTI",
     "EXEC",
     "WATCH a b",
@@ -14,6 +17,18 @@ const READING: [&str; 9] = [
     "PTTL b",
     "PEXPIRE b ?",
 ];
+const READING: [&str; 10] = [
+    AGAIN[0],
+    AGAIN[1],
+    AGAIN[2],
+    AGAIN[3],
+    AGAIN[4],
+    AGAIN[5],
+    AGAIN[6],
+    AGAIN[7],
+    AGAIN[8],
+    "MSETEX a b ?",
+];
 const TAKING: [&str; 4] = ["MULTI", "SET a 10000", "SET b 10000", "EXEC"];
 const RELEASING: [&str; 5] = ["MULTI", "EXEC", "WATCH a b", "GET a", "GET b"];
 const DELETING: [&str; 4] = ["MULTI", "PEXPIRE a -1", "PEXPIRE b -1", "EXEC"];
@@ -21,8 +36,13 @@ const TAKEN: &str = "+OK|+QUEUED|+QUEUED|*2|+OK|+OK|";
 const DELETED: &str = "+OK|+QUEUED|+QUEUED|*2|:1|:1|";
 
 /// What a node says that has neither key, to a user who may write both.
-fn free() -> String {
+fn free_again() -> String {
     format!("{WATCHED}$-1|:-2|{NO_NUMBER}$-1|:-2|{NO_NUMBER}")
+}
+
+/// The same from one that has no `MSETEX`.
+fn free() -> String {
+    free_again() + UNKNOWN
 }
 
 /// One node without scripts that was asked for both, and has taken them.
@@ -96,7 +116,10 @@ fn nothing_is_taken_while_one_is_anothers() {
         let mut world = bare(1);
         world.try_all();
         world.take(0);
-        world.say(0, &format!("{WATCHED}{a}{NO_NUMBER}{b}{NO_NUMBER}"));
+        world.say(
+            0,
+            &format!("{WATCHED}{a}{NO_NUMBER}{b}{NO_NUMBER}{UNKNOWN}"),
+        );
         assert_eq!(world.take(0), NOTHING);
         let report = world.held_by_another();
         assert_eq!(named_held(&report), [Some(held.as_bytes())]);
@@ -108,13 +131,17 @@ fn nothing_is_taken_while_one_is_anothers() {
 fn what_has_changed_since_it_was_read_is_read_again() {
     let mut world = bare(1);
     world.try_all();
+    assert_eq!(world.take(0), READING);
+    world.say(0, &free());
     for _ in 0..3 {
-        assert_eq!(world.take(0), READING);
-        world.say(0, &free());
         assert_eq!(world.take(0), TAKING);
         world.say(0, "+OK|+QUEUED|+QUEUED|$-1|");
+        assert_eq!(world.take(0), AGAIN);
+        world.say(0, &free_again());
     }
-    assert_eq!(world.take(0), READING);
+    assert_eq!(world.take(0), TAKING);
+    world.say(0, "+OK|+QUEUED|+QUEUED|$-1|");
+    assert_eq!(world.take(0), AGAIN);
     let another = format!("{WATCHED}$-1|:-2|{NO_NUMBER}$7|another|:5000|{NO_NUMBER}");
     world.say(0, &another);
     assert_eq!(world.take(0), NOTHING);
@@ -128,15 +155,15 @@ fn what_the_user_could_not_release_is_not_taken() {
     let no_key = "-NOPERM No permissions to access a key|";
     for (said, outcome) in [
         (
-            format!("{WATCHED}$-1|:-2|{NO_NUMBER}$-1|:-2|{NO_COMMAND}"),
+            format!("{WATCHED}$-1|:-2|{NO_NUMBER}$-1|:-2|{NO_COMMAND}{UNKNOWN}"),
             missing("pexpire"),
         ),
         (
-            format!("+OK|*0|{NO_COMMAND}$-1|:-2|{NO_NUMBER}$-1|:-2|{NO_NUMBER}"),
+            format!("+OK|*0|{NO_COMMAND}$-1|:-2|{NO_NUMBER}$-1|:-2|{NO_NUMBER}{UNKNOWN}"),
             missing("watch"),
         ),
         (
-            format!("{WATCHED}$-1|:-2|{NO_NUMBER}$-1|:-2|{no_key}"),
+            format!("{WATCHED}$-1|:-2|{NO_NUMBER}$-1|:-2|{no_key}{UNKNOWN}"),
             NodeOutcome::Unusable(Unusable::KeyPermission),
         ),
     ] {
@@ -173,11 +200,11 @@ fn an_attempt_that_is_over_takes_nothing_for_which_it_has_only_read() {
     // Nor what waits for another transaction.
     let round = world.try_all();
     let other = world.acquire_all(&[b"b", b"c"], &LockOptions::new(TTL).tries(1));
-    assert_eq!(world.take(0), READING);
+    assert_eq!(world.take(0), AGAIN);
     world.cancel(other);
     assert_eq!(world.claims(), 1);
     world.cancel(round);
-    world.say(0, &free());
+    world.say(0, &free_again());
     assert_eq!(world.take(0), NOTHING);
     world.is_clean();
 }
@@ -269,7 +296,7 @@ fn what_was_taken_in_part_is_owed_its_release_whatever_it_was_refused_by() {
         let token = token.token().as_bytes().to_vec();
         world.say(0, &format!("+OK|+QUEUED|+QUEUED|{first}"));
         if let Some(second) = second {
-            assert_eq!(world.take(0), READING, "it is taken once more");
+            assert_eq!(world.take(0), AGAIN, "it is taken once more");
             say_token(&mut world, WATCHED, &token, &format!(":9999|{NO_NUMBER}"));
             world.say(0, &format!("{second}{NO_NUMBER}"));
         }
@@ -297,7 +324,7 @@ fn what_was_taken_in_part_is_owed_its_release_also_when_it_is_asked_for_alone() 
         let key = format!("$-1|:-2|{NO_NUMBER}");
         world.say(0, &format!("{refused}{key}{key}{key}{key}"));
         if !cancelled {
-            assert_eq!(world.take(0), READING);
+            assert_eq!(world.take(0), AGAIN);
             world.say(0, &format!("{refused}{key}{key}"));
         }
         assert_eq!(world.take(0)[2], "WATCH c d");
@@ -320,7 +347,7 @@ fn a_key_that_ended_while_the_others_were_raised_is_taken_once_more() {
     let token = world.tokens()[0].clone().expect("it is asked for");
     let token = token.token().as_bytes().to_vec();
     world.say(0, "+OK|+QUEUED|+QUEUED|*2|+OK|$-1|");
-    assert_eq!(world.take(0), READING);
+    assert_eq!(world.take(0), AGAIN);
     say_token(&mut world, WATCHED, &token, &format!(":9999|{NO_NUMBER}"));
     world.say(0, &format!("$-1|:-2|{NO_NUMBER}"));
     let taking = ["MULTI", "PEXPIRE a 10000", "SET b 10000", "EXEC"];

@@ -1,0 +1,290 @@
+//! Stories of nodes that have `MSETEX`: all keys are taken by one command, and none is read before.
+
+use super::*;
+use crate::engine::RoundId;
+
+const AT_ONCE: [&str; 7] = [
+    "MULTI",
+    "PEXPIRE a ?",
+    "PEXPIRE b ?",
+    "MSETEX a b 10000",
+    "GET a",
+    "GET b",
+    "EXEC",
+];
+const QUEUED: &str = "+OK|+QUEUED|+QUEUED|+QUEUED|+QUEUED|+QUEUED|*5|";
+const ABORTED: &str = "-EXECABORT Transaction discarded because of previous errors.|";
+
+/// What precedes the answers to `GET`, if `MSETEX` was answered by `said`.
+fn executed(said: &str) -> String {
+    format!("{QUEUED}{NO_NUMBER}{NO_NUMBER}{said}")
+}
+
+/// One node of which it was found that it has `MSETEX`, when a lock was taken and released.
+fn known() -> World {
+    let mut world = bare(1);
+    world.try_all();
+    assert_eq!(world.take(0), READING);
+    world.say(0, &(free_again() + NO_NUMBER));
+    assert_eq!(world.take(0), TAKING, "it was read already");
+    world.say(0, TAKEN);
+    let lock = world.lock();
+    released(&mut world, lock);
+    world
+}
+
+fn released(world: &mut World, lock: Lock) {
+    let token = lock.token().as_bytes().to_vec();
+    world.release(lock);
+    assert_eq!(world.take(0), RELEASING);
+    say_both(world, &token, "");
+    assert_eq!(world.take(0), DELETING);
+    world.say(0, DELETED);
+    assert_eq!(world.unlocked().expect("released").deleted, 1);
+    world.is_clean();
+}
+
+/// Asks for both. Returns the token.
+fn asked(world: &mut World) -> (RoundId, Vec<u8>) {
+    let operation = world.try_all();
+    assert_eq!(world.take(0), AT_ONCE);
+    let tokens = world.tokens();
+    let token = tokens[0].as_ref().expect("it is asked for");
+    (operation, token.token().as_bytes().to_vec())
+}
+
+#[test]
+fn all_are_taken_by_one_round_trip() {
+    let mut world = known();
+    for _ in 0..2 {
+        let (_, token) = asked(&mut world);
+        say_token(&mut world, &executed(":1|"), &token, "");
+        say_token(&mut world, "", &token, "");
+        let lock = world.lock();
+        assert_eq!(lock.token().as_bytes(), token);
+        released(&mut world, lock);
+    }
+    // It is asked again over the next connection.
+    world.lose(0);
+    world.reconnect(0);
+    greet(&mut world, 0);
+    world.try_all();
+    assert_eq!(world.take(0), READING);
+}
+
+/// What was not taken is owed nothing.
+#[test]
+fn nothing_is_taken_and_nothing_owed_where_one_is_anothers() {
+    for (a, b, held) in [
+        ("$-1|", "$7|another|", "b"),
+        ("$7|another|", "$-1|", "a"),
+        ("-WRONGTYPE Operation against a key|", "$-1|", "a"),
+    ] {
+        let mut world = known();
+        asked(&mut world);
+        world.say(0, &format!("{}{a}{b}", executed(":0|")));
+        assert_eq!(world.take(0), NOTHING);
+        let report = world.held_by_another();
+        assert_eq!(named_held(&report), [Some(held.as_bytes())]);
+        world.is_clean();
+    }
+}
+
+/// As a copy does that meets a part of the lock: the missing key alone is set.
+#[test]
+fn what_meets_its_own_keys_is_read_and_the_missing_ones_are_set() {
+    let mut world = known();
+    let (_, token) = asked(&mut world);
+    say_token(&mut world, &executed(":0|"), &token, "$-1|");
+    assert_eq!(world.take(0), AGAIN);
+    say_token(&mut world, WATCHED, &token, &format!(":9999|{NO_NUMBER}"));
+    world.say(0, &format!("$-1|:-2|{NO_NUMBER}"));
+    let taking = ["MULTI", "PEXPIRE a 10000", "SET b 10000", "EXEC"];
+    assert_eq!(world.take(0), taking);
+    world.say(0, "+OK|+QUEUED|+QUEUED|*2|:1|+OK|");
+    let lock = world.lock();
+    released(&mut world, lock);
+}
+
+#[test]
+fn a_node_that_refuses_it_later_is_read_first_from_then_on() {
+    for refusal in [UNKNOWN, NO_COMMAND, "-ERR syntax error|"] {
+        let mut world = known();
+        asked(&mut world);
+        world.say(0, &format!("+OK|+QUEUED|+QUEUED|{refusal}"));
+        world.say(0, &format!("+QUEUED|+QUEUED|{ABORTED}"));
+        for _ in 0..2 {
+            assert_eq!(world.take(0), AGAIN, "{refusal}");
+            world.say(0, &free_again());
+            assert_eq!(world.take(0), TAKING);
+            world.say(0, TAKEN);
+            let lock = world.lock();
+            released(&mut world, lock);
+            world.try_all();
+        }
+    }
+}
+
+/// An answer that only a server gives which executes what it has queued. Whether it has set anything is not known.
+#[test]
+fn a_node_that_fails_at_it_is_read_first_and_owed_the_release() {
+    for is_free in [true, false] {
+        let mut world = known();
+        asked(&mut world);
+        world.say(0, &format!("{}$-1|$-1|", executed("-ERR syntax error|")));
+        assert_eq!(world.take(0), AGAIN);
+        if is_free {
+            world.say(0, &free_again());
+            assert_eq!(world.take(0), TAKING);
+            world.say(0, TAKEN);
+            let lock = world.lock();
+            released(&mut world, lock);
+        } else {
+            let another = format!("$7|another|:5000|{NO_NUMBER}");
+            world.say(0, &format!("{WATCHED}{another}{another}"));
+            world.no_quorum();
+            assert_eq!(
+                (world.claims(), world.take(0)),
+                (1, RELEASING.map(String::from).to_vec())
+            );
+        }
+    }
+}
+
+/// A user is asked about each key, in the same transaction: it is not run then.
+#[test]
+fn no_key_is_taken_that_the_user_could_not_release() {
+    let mut world = known();
+    asked(&mut world);
+    let no_key = "-NOPERM No permissions to access a key|";
+    world.say(
+        0,
+        &format!("+OK|+QUEUED|{no_key}+QUEUED|+QUEUED|+QUEUED|{ABORTED}"),
+    );
+    assert_eq!(world.take(0), NOTHING);
+    let outcome = NodeOutcome::Unusable(Unusable::KeyPermission);
+    assert_eq!(outcomes(&world.no_quorum()), [outcome]);
+    world.is_clean();
+    // That was about the key: others are taken in the same way.
+    asked(&mut world);
+}
+
+/// `MULTI` was permitted a moment ago. What stood behind it may have been run at once.
+#[test]
+fn a_transaction_that_is_refused_when_it_is_begun_leaves_a_debt() {
+    let mut world = known();
+    asked(&mut world);
+    world.say(0, NO_COMMAND);
+    world.no_quorum();
+    assert_eq!(world.owed(), 1);
+}
+
+#[test]
+fn a_connection_that_is_lost_leaves_a_debt_of_all_names() {
+    let mut world = known();
+    asked(&mut world);
+    world.lose(0);
+    world.no_quorum();
+    assert_eq!(world.owed(), 1);
+    world.reconnect(0);
+    world.welcome(0);
+    assert_eq!(world.take(0)[..5], RELEASING);
+    world.say(0, &format!("{WATCHED}$-1|$-1|"));
+    finish(&mut world, 0);
+    let rest = world.take(0);
+    assert_eq!(rest[rest.len() - 4..], DELETING, "also what was not seen");
+    world.say(0, "+OK|+QUEUED|+QUEUED|*2|:0|:0|");
+    world.is_clean();
+}
+
+#[test]
+fn what_is_being_taken_for_an_attempt_that_is_over_is_released() {
+    for is_taken in [true, false] {
+        let mut world = known();
+        let (operation, token) = asked(&mut world);
+        world.cancel(operation);
+        assert_eq!((world.claims(), world.take(0).len()), (1, 0));
+        if is_taken {
+            say_token(&mut world, &executed(":1|"), &token, "");
+            say_token(&mut world, "", &token, "");
+            assert_eq!(world.take(0), RELEASING);
+            say_both(&mut world, &token, "");
+            assert_eq!(world.take(0), DELETING);
+            world.say(0, DELETED);
+            world.is_clean();
+        } else {
+            world.say(0, &format!("{}$-1|$7|another|", executed(":0|")));
+            assert_eq!(world.take(0), RELEASING);
+            world.say(0, &format!("{WATCHED}$-1|$7|another|"));
+            assert_eq!(world.take(0), ["MULTI", "PEXPIRE a -1", "EXEC"]);
+            world.say(0, "+OK|+QUEUED|*1|:0|");
+            world.is_clean();
+        }
+    }
+}
+
+/// What waits while others are read is not taken if nobody wants it any more.
+#[test]
+fn what_waits_beside_what_is_read_is_given_up_untaken() {
+    let mut world = known();
+    let options = LockOptions::new(TTL).tries(1);
+    let lock = taken_at_once(&mut world);
+    let other = world.acquire_all(&[b"x", b"y"], &options);
+    assert_eq!(world.take(0)[3], "MSETEX x y 10000");
+    world.release(lock);
+    let waiting = world.acquire_all(&[b"c", b"d"], &options);
+    world.cancel(other);
+    world.say(0, &format!("{}$7|another|$-1|", executed(":0|")));
+    assert_eq!(
+        world.take(0)[2],
+        "WATCH a b x y",
+        "releases alone are read for"
+    );
+    world.cancel(waiting);
+    world.say(0, &format!("{WATCHED}$-1|$-1|$7|another|$-1|"));
+    let written = world.take(0);
+    assert!(
+        !written.iter().any(|command| command.contains('c')),
+        "{written:?}"
+    );
+}
+
+fn taken_at_once(world: &mut World) -> Lock {
+    let (_, token) = asked(world);
+    say_token(world, &executed(":1|"), &token, "");
+    say_token(world, "", &token, "");
+    world.lock()
+}
+
+/// An `EXEC` that was aborted for the sake of others says nothing about it.
+#[test]
+fn an_aborted_transaction_is_done_again_in_the_same_way() {
+    let mut world = known();
+    asked(&mut world);
+    for _ in 0..3 {
+        world.say(0, "+OK|+QUEUED|+QUEUED|+QUEUED|+QUEUED|+QUEUED|$-1|");
+        assert_eq!(world.take(0), AT_ONCE);
+    }
+}
+
+/// A user who may not run it is asked once on a connection.
+#[test]
+fn a_refusal_for_now_tells_nothing_and_a_refusal_of_the_command_all() {
+    for (said, asks_again) in [
+        (NO_COMMAND, false),
+        (UNKNOWN, false),
+        ("-BUSY Redis is busy running a script|", true),
+        ("-NOPERM No permissions to access a key|", true),
+    ] {
+        let mut world = bare(1);
+        world.try_all();
+        world.take(0);
+        world.say(0, &(free_again() + said));
+        world.take(0);
+        world.say(0, TAKEN);
+        let lock = world.lock();
+        released(&mut world, lock);
+        world.try_all();
+        assert_eq!(world.take(0).len(), 9 + usize::from(asks_again), "{said}");
+    }
+}

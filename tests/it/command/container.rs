@@ -1,0 +1,123 @@
+//! `shearline run` as the first process of a container, such as that of `examples/docker`: the kernel keeps every signal
+//! from it that it does not handle, and it cannot end by one.
+
+use std::fs;
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+
+use rustix::process::{Signal, kill_process};
+
+use super::tool::{Tool, await_file, code, handles};
+use super::variables;
+use crate::face::shared;
+use crate::servers::{Cluster, LONG, eventually, three};
+
+/// A container as far as it matters here: its own processes, and a `/proc` that shows them.
+const CONTAINER: [&str; 4] = ["--pid", "--mount-proc", "--fork", "--kill-child"];
+
+fn container() -> Command {
+    let root = rustix::process::geteuid().is_root();
+    let mut container = Command::new("unshare");
+    container.args(CONTAINER);
+    container.args((!root).then_some("--map-root-user"));
+    container.stdin(Stdio::null()).stdout(Stdio::piped());
+    container
+}
+
+/// If the system gives none, a story says that it was not run, past the capture of the test harness.
+fn can_be_had() -> bool {
+    let probe = container().arg("true").output();
+    if probe.as_ref().is_ok_and(|output| output.status.success()) {
+        return true;
+    }
+    let message = format!("\nNOT RUN, no containers here: command::container: {probe:?}\n");
+    let written = std::io::stderr().write_all(message.as_bytes());
+    written.expect("the standard error");
+    false
+}
+
+/// Runs this under the lock `n` as the first process of a container.
+fn start(cluster: &Cluster, options: &[&str], command: &[&str]) -> Tool {
+    let mut container = container();
+    container
+        .args([env!("CARGO_BIN_EXE_shearline"), "run", "--guard", "off"])
+        .args(options)
+        .args(["n", "--"])
+        .args(command)
+        .envs(variables(&cluster.urls()));
+    Tool::start(&mut container)
+}
+
+#[test]
+fn the_first_process_of_a_container_has_the_status_of_the_command() {
+    if !can_be_had() {
+        return;
+    }
+    let cluster = three();
+    for (script, expected) in [
+        (
+            "exit 3",
+            "\"command_status\":3,\"command_signal\":null,\"status\":3,",
+        ),
+        (
+            "kill -KILL $$",
+            "\"command_status\":null,\"command_signal\":9,\"status\":137,",
+        ),
+        (
+            "(sleep 60 &); exit 4",
+            "\"command_status\":4,\"command_signal\":null,\"status\":4,",
+        ),
+    ] {
+        let mut tool = start(&cluster, &["--report", "1"], &["sh", "-c", script]);
+        let report = tool.output();
+        assert!(report.contains("\"outcome\":\"released\","), "{report}");
+        assert!(report.contains(expected), "{script}: {report}");
+        let status = format!("\"status\":{},", code(tool.wait()));
+        assert!(expected.ends_with(&status), "{script}: {status}");
+        cluster.assert_empty();
+    }
+}
+
+/// As `docker stop` asks it to end.
+#[test]
+fn term_reaches_the_command_in_a_container() {
+    if !can_be_had() {
+        return;
+    }
+    let cluster = three();
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let ready = folder.path().join("ready");
+    let script = "trap 'exit 7' TERM; : >$1; while :; do sleep 0.02; done";
+    let path = ready.to_str().expect("a plain path");
+    let tool = start(&cluster, &[], &["sh", "-c", script, "sh", path]);
+    await_file(&ready);
+    kill_process(tool.child(), Signal::TERM).expect("it runs");
+    assert_eq!(code(tool.wait()), 7);
+    cluster.assert_empty();
+}
+
+/// It ends by a status: 128 and the signal.
+#[test]
+fn term_ends_the_wait_in_a_container() {
+    if !can_be_had() {
+        return;
+    }
+    let cluster = three();
+    let guard = shared(&cluster).try_lock("n", LONG).expect("free");
+    let value = cluster.values("n");
+    let mut tool = start(&cluster, &["--report", "1"], &["true"]);
+    let first = tool.child();
+    eventually("it handles signals", || {
+        let name = fs::read_to_string(format!("/proc/{}/comm", first.as_raw_pid())).ok()?;
+        (name == "shearline\n" && handles(first, Signal::CHILD)).then_some(())
+    });
+    kill_process(first, Signal::TERM).expect("it runs");
+    let report = tool.output();
+    let expected = "\"outcome\":\"interrupted\",\"started\":false,";
+    assert!(report.contains(expected), "{report}");
+    assert!(report.contains("\"status\":143,"), "{report}");
+    assert_eq!(code(tool.wait()), 143);
+    assert_eq!(cluster.values("n"), value);
+    guard.unlock().expect("held");
+    cluster.assert_empty();
+}

@@ -1,0 +1,148 @@
+//! Programs of another user below the command of `shearline run`: it cannot end them. What the command leaves of them
+//! is waited for while the lock is kept; after a loss they run on, and that is said.
+//!
+//! The command is that of a user without rights, and its foreign program that of root, started by a copy of `setpriv`
+//! that is root for everybody. So only root can play these stories, and only where such a file works; elsewhere each says
+//! that it was not run, past the capture of the test harness.
+
+use std::fs::{self, Permissions};
+use std::io::Write as _;
+use std::os::unix::fs::{PermissionsExt as _, chown};
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use rustix::process::{Pid, test_kill_process};
+use tempfile::TempDir;
+
+use super::tool::{Tool, await_file, code};
+use super::variables;
+use crate::servers::{Cluster, eventually, three};
+
+/// A user without rights: `nobody`.
+const NOBODY: u32 = 65_534;
+
+/// Starts a program of root, which runs until `end` is there or the folder is gone, and waits until it has begun.
+const BEGIN: &str = "\"$1/setpriv\" --reuid=0 --regid=0 --clear-groups sh -c '
+        echo $$ >\"$1/root\"; while [ -e \"$1/root\" ] && ! [ -e \"$1/end\" ]; do sleep 0.02; done
+    ' sh \"$1\" >&- 2>&- &
+    while ! [ -s \"$1/root\" ]; do sleep 0.02; done; : >\"$1/ready\"; ";
+
+/// A run of a script by [`NOBODY`], and its folder.
+struct Story {
+    tool: Tool,
+    folder: TempDir,
+}
+
+impl Story {
+    /// Returns `None` where it cannot be played.
+    fn start(cluster: &Cluster, options: &[&str], script: &str) -> Option<Self> {
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        let path = folder.path();
+        if !is_root_for_nobody(path) {
+            let message = b"\nNOT RUN, nobody becomes root here: command::foreign\n";
+            let written = std::io::stderr().write_all(message);
+            written.expect("the standard error");
+            return None;
+        }
+        let shearline = path.join("shearline");
+        fs::copy(env!("CARGO_BIN_EXE_shearline"), &shearline).expect("room for it");
+        let mut command = Command::new(shearline);
+        command
+            .args(["run", "--guard", "off", "--report"])
+            .arg(path.join("report"))
+            .args(options)
+            .args(["n", "--", "sh", "-c", &format!("{BEGIN}{script}"), "sh"])
+            .arg(path)
+            .envs(variables(&cluster.urls()))
+            .current_dir("/")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0)
+            .gid(NOBODY)
+            .uid(NOBODY);
+        let tool = Tool::start(&mut command);
+        await_file(&path.join("ready"));
+        Some(Self { tool, folder })
+    }
+
+    fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// The program of root.
+    fn foreign(&self) -> Pid {
+        let id = fs::read_to_string(self.path().join("root")).expect("it has begun");
+        Pid::from_raw(id.trim().parse().expect("a number")).expect("a process")
+    }
+
+    fn assert_foreign_runs(&self) {
+        test_kill_process(self.foreign()).expect("it runs");
+    }
+
+    fn end_foreign(&self) {
+        fs::write(self.path().join("end"), "").expect("a file");
+    }
+
+    #[track_caller]
+    fn assert_outcome(&self, outcome: &str) {
+        let report = fs::read_to_string(self.path().join("report")).expect("a report");
+        let expected = format!("\"outcome\":\"{outcome}\"");
+        assert!(report.contains(&expected), "{report}");
+    }
+}
+
+/// Puts `setpriv` into the folder, and returns `true` if another user becomes root by it.
+fn is_root_for_nobody(folder: &Path) -> bool {
+    let setpriv = folder.join("setpriv");
+    let copied = chown(folder, Some(NOBODY), Some(NOBODY))
+        .and_then(|()| fs::copy("/usr/bin/setpriv", &setpriv))
+        .and_then(|_| fs::set_permissions(&setpriv, Permissions::from_mode(0o4755)));
+    let mut becoming = Command::new(setpriv);
+    becoming.args(["--reuid=0", "--regid=0", "--clear-groups", "true"]);
+    let became = becoming.uid(NOBODY).gid(NOBODY).current_dir("/").status();
+    copied.is_ok() && became.is_ok_and(|status| status.success())
+}
+
+#[test]
+fn what_is_left_of_another_user_is_waited_for() {
+    let cluster = three();
+    let Some(mut story) = Story::start(&cluster, &[], "exit 5") else {
+        return;
+    };
+    // Longer than what is left is given to end.
+    thread::sleep(Duration::from_secs(3));
+    story.assert_foreign_runs();
+    assert!(story.tool.is_running());
+    assert!(2 <= cluster.copies("n"), "the lock is kept");
+    story.end_foreign();
+    assert_eq!(story.tool.errors(), "");
+    assert_eq!(code(story.tool.end()), 5);
+    story.assert_outcome("released");
+    cluster.assert_empty();
+}
+
+#[test]
+fn after_a_loss_programs_of_another_user_run_on_and_that_is_said() {
+    let cluster = three();
+    let Some(mut story) = Story::start(&cluster, &["--ttl", "4s"], "sleep 60") else {
+        return;
+    };
+    eventually("all nodes have it", || {
+        (cluster.copies("n") == 3).then_some(())
+    });
+    for raw in &mut cluster.raws()[1..] {
+        assert!(raw.del(b"n"));
+    }
+    assert_eq!(
+        story.tool.errors(),
+        "shearline: programs of another user still run, and the lock ends by itself\n"
+    );
+    assert_eq!(code(story.tool.end()), 74);
+    story.assert_outcome("lost");
+    story.assert_foreign_runs();
+    story.end_foreign();
+}

@@ -1,0 +1,83 @@
+//! What the command of `shearline run` leaves behind: it is ended before the lock is released.
+
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+use shearline::LockOptions;
+
+use super::tool::{Tool, code, is_free, started};
+use super::variables;
+use crate::face::shared;
+use crate::servers::{LONG, three};
+
+/// What is left behind is asked to end, then killed, and only then the lock is released.
+#[test]
+fn what_the_command_leaves_behind_is_ended() {
+    let cluster = three();
+    let leaves = |trap: &str| {
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        let script = format!(
+            "exec 9>>$1/flock; flock 9;
+            (trap '{trap}' TERM; : >$1/trap; while :; do sleep 0.02; done) >&- &
+            while ! [ -e $1/trap ]; do sleep 0.02; done; : >$1/ready; exit 5"
+        );
+        let tool = started(&cluster, &[], &script, folder.path());
+        assert_eq!(code(tool.wait()), 5);
+        assert!(is_free(folder.path()), "nothing is left");
+        cluster.assert_empty();
+        folder
+    };
+    assert!(leaves(": >$1/asked; exit").path().join("asked").exists());
+    leaves("");
+}
+
+/// Whoever takes the lock next finds nothing of the command, also if that ignores what it is asked.
+#[test]
+fn the_lock_is_released_when_nothing_is_left() {
+    let cluster = three();
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let script = "exec 9>>$1/flock; flock 9;
+        (trap '' TERM; : >$1/trap; while :; do sleep 0.02; done) >&- &
+        while ! [ -e $1/trap ]; do sleep 0.02; done; : >$1/ready; exit 5";
+    let tool = started(&cluster, &[], script, folder.path());
+    let options = LockOptions::new(LONG).wait(Duration::from_secs(60));
+    let guard = shared(&cluster).lock_with("n", &options).expect("it ends");
+    assert!(is_free(folder.path()), "nothing is left");
+    guard.unlock().expect("held");
+    assert_eq!(code(tool.wait()), 5);
+    cluster.assert_empty();
+}
+
+#[test]
+fn with_wait_all_what_the_command_leaves_behind_is_waited_for() {
+    let cluster = three();
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let script = "(: >$1/ready; sleep 0.3; : >$1/done) & exit 5";
+    let tool = started(&cluster, &["--wait-all"], script, folder.path());
+    assert_eq!(code(tool.wait()), 5);
+    assert!(folder.path().join("done").exists());
+    cluster.assert_empty();
+}
+
+/// The children that the process had before it became the tool are none of its business.
+#[test]
+fn children_from_before_are_left_alone() {
+    let cluster = three();
+    let mut command = Command::new("sh");
+    command
+        .args([
+            "-c",
+            "sleep 60 >&- & echo $!; exec \"$0\" run --guard off n -- sh -c 'sleep 60 & exit 6'",
+        ])
+        .arg(env!("CARGO_BIN_EXE_shearline"))
+        .envs(variables(&cluster.urls()))
+        .stdout(Stdio::piped());
+    let mut tool = Tool::start(&mut command);
+    let stranger = tool.output();
+    let stranger = Pid::from_raw(stranger.trim().parse().expect("a number")).expect("a process");
+    assert_eq!(code(tool.wait()), 6);
+    test_kill_process(stranger).expect("it runs");
+    kill_process(stranger, Signal::KILL).expect("it runs");
+    cluster.assert_empty();
+}

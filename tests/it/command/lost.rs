@@ -1,0 +1,185 @@
+//! A lock that is lost while the command of `shearline run` runs, once for each way. `losses` has them all at once.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Signal, kill_process};
+use shearline::LockOptions;
+use tempfile::TempDir;
+
+use super::tool::{Tool, await_file, code, is_free, run, started};
+use crate::face::shared;
+use crate::servers::{LONG, Mischief, Proxy, Server, Way, eventually, three};
+
+/// A majority says that the lock is gone: the command is killed at once, not at the end of the ttl.
+#[test]
+fn a_lock_that_is_taken_away_ends_the_command() {
+    let cluster = three();
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let script = "trap '' TERM; : >$1/ready; exec sleep 1000";
+    let mut tool = started(&cluster, &["--ttl", "4s"], script, folder.path());
+    // A majority is enough to begin.
+    eventually("all nodes have it", || {
+        (cluster.copies("n") == 3).then_some(())
+    });
+    for raw in &mut cluster.raws()[1..] {
+        assert!(raw.del(b"n"));
+    }
+    let errors = tool.errors();
+    assert_eq!(
+        errors,
+        "shearline: lost the lock n: the command was ended\n"
+    );
+    assert_eq!(code(tool.wait()), 74);
+    cluster.assert_empty();
+}
+
+/// It does not wait for the deadline, which is half a minute away.
+#[test]
+fn a_killed_tool_ends_the_command_at_once() {
+    let cluster = three();
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let script = "exec 9>>$1/flock; flock 9; trap '' TERM; setsid sleep 60 & : >$1/ready; wait";
+    let tool = started(&cluster, &[], script, folder.path());
+    tool.signal(Signal::KILL);
+    eventually("nothing is left", || is_free(folder.path()).then_some(()));
+    assert_eq!(code(tool.wait()), 128 + 9);
+    assert!(2 <= cluster.copies("n"), "nobody released the lock");
+}
+
+/// At risk, every process gets the chance to end by itself.
+#[test]
+fn processes_are_asked_to_end_before_they_are_killed() {
+    let cluster = three();
+    let proxies: Vec<Proxy> = cluster.iter().map(Server::address).map(Proxy::to).collect();
+    let urls: Vec<String> = proxies.iter().map(Proxy::url).collect();
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let path = folder.path();
+    let asked = "trap ': >$1/asked; exit' TERM; : >$1/ready; while :; do sleep 0.02; done";
+    fs::write(path.join("asked.sh"), asked).expect("a file");
+    let script = "trap '' TERM; exec >&- 2>&-; (trap - TERM; exec setsid sh $1/asked.sh $1) & \
+                  sleep 60; sleep 60";
+    let mut command = run(&urls, &["--ttl", "4s", "n", "--", "sh", "-c", script, "sh"]);
+    let mut tool = Tool::start(command.arg(path));
+    await_file(&path.join("ready"));
+    for proxy in &proxies[1..] {
+        proxy.set(Mischief::Hold(Way::ToServer));
+    }
+    assert_eq!(
+        tool.errors(),
+        "shearline: lost the lock n: the command was ended\n"
+    );
+    assert_eq!(code(tool.wait()), 74);
+    assert!(path.join("asked").exists());
+}
+
+/// A lock that is not released keeps others out until its end, and for the delay after that.
+#[test]
+fn after_a_loss_the_next_holder_waits_for_the_lock_delay() {
+    let cluster = three();
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let script = "exec 9>>$1/flock; flock 9; : >$1/ready; exec sleep 60";
+    let options = ["--ttl", "4s", "--lock-delay", "8s"];
+    let tool = started(&cluster, &options, script, folder.path());
+    eventually("all nodes have it", || {
+        (cluster.copies("n") == 3).then_some(())
+    });
+    tool.signal(Signal::KILL);
+    assert_eq!(code(tool.wait()), 128 + 9);
+    // Nobody extends it now. Two nodes of three are needed, so the second that is free decides.
+    let killed = Instant::now();
+    let mut left: Vec<i64> = cluster
+        .raws()
+        .iter_mut()
+        .map(|raw| raw.pttl(b"n"))
+        .collect();
+    left.sort_unstable();
+    assert!(4_000 < left[1], "longer than the ttl: {left:?}");
+    let options = LockOptions::new(LONG).wait(Duration::from_secs(60));
+    let next = shared(&cluster).lock_with("n", &options).expect("it ends");
+    let waited = i64::try_from(killed.elapsed().as_millis()).expect("a minute");
+    assert!(left[1] <= waited + 1, "{left:?} {waited}");
+    assert!(is_free(folder.path()), "nothing is left");
+    next.unlock().expect("held");
+    cluster.assert_empty();
+}
+
+/// A run of a command that ends with status 5 when it is told to.
+struct Ordered {
+    tool: Tool,
+    folder: TempDir,
+}
+
+impl Ordered {
+    fn start(urls: &[String]) -> Self {
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        let path = folder.path();
+        let script = ": >$1/ready; while ! [ -e $1/end ]; do sleep 0.02; done; exit 5";
+        // Nobody extends the lock before half of this is over.
+        let mut command = run(urls, &["--ttl", "60s", "--report"]);
+        command.arg(path.join("report"));
+        command
+            .args(["n", "--", "sh", "-c", script, "sh"])
+            .arg(path);
+        let tool = Tool::start(&mut command);
+        await_file(&path.join("ready"));
+        Self { tool, folder }
+    }
+
+    fn end_command(&self) {
+        fs::write(self.folder.path().join("end"), "").expect("a file");
+    }
+
+    #[track_caller]
+    fn assert(mut self, outcome: &str, command_status: &str, status: i32, said: &str) {
+        assert_eq!(self.tool.errors(), said);
+        assert_eq!(code(self.tool.end()), status);
+        let report = fs::read_to_string(self.folder.path().join("report")).expect("a report");
+        let expected = format!(
+            "{{\"version\":1,\"command\":\"run\",\"resource\":\"n\",\"outcome\":\"{outcome}\",\"started\":true,\
+             \"command_status\":{command_status},\"command_signal\":null,\"status\":{status},\
+             \"fencing_token\":null}}\n"
+        );
+        assert_eq!(report, expected);
+    }
+}
+
+#[test]
+fn a_lock_that_is_gone_at_the_end_was_lost() {
+    let cluster = three();
+    let run = Ordered::start(&cluster.urls());
+    eventually("all nodes have it", || {
+        (cluster.copies("n") == 3).then_some(())
+    });
+    for raw in &mut cluster.raws() {
+        assert!(raw.del(b"n"));
+    }
+    run.end_command();
+    let said = "shearline: the lock n was not held any more at the end\n";
+    run.assert("lost", "5", 74, said);
+    cluster.assert_empty();
+}
+
+/// The command has ended while the lock was held: its status counts.
+#[test]
+fn a_release_that_too_few_nodes_confirm_is_reported() {
+    let cluster = three();
+    let proxies: Vec<Proxy> = cluster.iter().map(Server::address).map(Proxy::to).collect();
+    let urls: Vec<String> = proxies.iter().map(Proxy::url).collect();
+    let run = Ordered::start(&urls);
+    for proxy in &proxies[1..] {
+        proxy.set(Mischief::Hold(Way::ToServer));
+    }
+    run.end_command();
+    run.assert("release_unconfirmed", "5", 5, "");
+}
+
+#[test]
+fn a_guardian_that_is_killed_is_reported() {
+    let cluster = three();
+    let run = Ordered::start(&cluster.urls());
+    kill_process(run.tool.guardian(), Signal::KILL).expect("it runs");
+    let said = "shearline: the command was killed, because its guardian had ended or was stopped\n";
+    run.assert("guardian_ended", "null", 74, said);
+    cluster.assert_empty();
+}

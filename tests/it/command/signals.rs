@@ -1,0 +1,118 @@
+//! Signals that `shearline run` gets: passed on to the command, or the end of a wait.
+
+use std::fs;
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::Command;
+
+use rustix::process::{Pid, Signal, getpgid, kill_process_group};
+
+use super::tool::{Tool, code, handles, is_stopped, run, started};
+use super::variables;
+use crate::face::shared;
+use crate::servers::{LONG, eventually, three};
+
+#[test]
+fn signals_are_passed_on() {
+    let cluster = three();
+    for (signal, name) in [
+        (Signal::TERM, "TERM"),
+        (Signal::HUP, "HUP"),
+        (Signal::USR1, "USR1"),
+        (Signal::USR2, "USR2"),
+        (Signal::INT, "INT"),
+        (Signal::QUIT, "QUIT"),
+    ] {
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        let script =
+            format!("trap 'echo {name}; exit 7' {name}; : >$1/ready; while :; do sleep 0.02; done");
+        let mut tool = started(&cluster, &[], &script, folder.path());
+        tool.signal(signal);
+        assert_eq!(tool.output(), format!("{name}\n"));
+        assert_eq!(code(tool.wait()), 7);
+    }
+    cluster.assert_empty();
+}
+
+/// Without a terminal, tool, guardian and command are groups of their own: a signal to the group of the tool reaches the
+/// command once, by the tool.
+#[test]
+fn without_a_terminal_the_command_has_a_group_of_its_own() {
+    let cluster = three();
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let script = "trap 'echo INT >>$1/ints' INT; echo $$ >$1/command; : >$1/ready
+        while ! [ -e $1/ints ]; do sleep 0.02; done; sleep 0.2; exit 7";
+    let tool = started(&cluster, &[], script, folder.path());
+    let command = fs::read_to_string(folder.path().join("command")).expect("a number");
+    let command = Pid::from_raw(command.trim().parse().expect("a number"));
+    let group = |process| getpgid(process).expect("it runs");
+    assert_eq!(Some(group(command)), command);
+    assert_eq!(group(Some(tool.guardian())), tool.guardian());
+    assert_eq!(group(Some(tool.id())), tool.id());
+    kill_process_group(tool.id(), Signal::INT).expect("it runs");
+    assert_eq!(code(tool.wait()), 7);
+    let ints = fs::read_to_string(folder.path().join("ints")).expect("a file");
+    assert_eq!(ints, "INT\n");
+    cluster.assert_empty();
+}
+
+/// As shells do: what is stopped is continued, to receive what asks it to end.
+#[test]
+fn a_command_that_is_stopped_can_be_ended() {
+    let cluster = three();
+    for (signal, name) in [
+        (Signal::TERM, "TERM"),
+        (Signal::HUP, "HUP"),
+        (Signal::INT, "INT"),
+        (Signal::QUIT, "QUIT"),
+    ] {
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        let script = format!(
+            "trap 'exit 7' {name}; echo $$ >$1/command; : >$1/ready; kill -STOP $$; \
+             while :; do sleep 0.02; done"
+        );
+        let tool = started(&cluster, &[], &script, folder.path());
+        let command = fs::read_to_string(folder.path().join("command")).expect("a number");
+        let command = Pid::from_raw(command.trim().parse().expect("a number")).expect("a process");
+        eventually("it is stopped", || is_stopped(command).then_some(()));
+        tool.signal(signal);
+        assert_eq!(code(tool.wait()), 7, "{name}");
+    }
+    cluster.assert_empty();
+}
+
+#[test]
+fn a_signal_ends_the_wait_for_the_lock() {
+    let cluster = three();
+    let guard = shared(&cluster).try_lock("n", LONG).expect("free");
+    let value = cluster.values("n");
+    for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
+        let mut command = run(&cluster.urls(), &["--report", "1", "n", "--", "true"]);
+        let mut tool = Tool::start(&mut command);
+        // It handles signals when it waits, and the end of children is the last that it prepares for.
+        eventually("it handles signals", || {
+            handles(tool.id(), Signal::CHILD).then_some(())
+        });
+        tool.signal(signal);
+        assert!(tool.output().contains("\"interrupted\",\"started\":false"));
+        assert_eq!(tool.wait().signal(), Some(signal.as_raw()));
+    }
+    assert_eq!(cluster.values("n"), value);
+    guard.unlock().expect("held");
+    cluster.assert_empty();
+}
+
+/// What was started with HUP ignored ignores it (`nohup`).
+#[test]
+fn an_ignored_signal_stays_ignored() {
+    let cluster = three();
+    let mut command = Command::new("sh");
+    command
+        .args([
+            "-c",
+            "trap '' HUP; exec \"$0\" run --guard off n -- sh -c 'kill -HUP $$; exit 6'",
+        ])
+        .arg(env!("CARGO_BIN_EXE_shearline"))
+        .envs(variables(&cluster.urls()));
+    assert_eq!(code(command.status().expect("a shell")), 6);
+    cluster.assert_empty();
+}

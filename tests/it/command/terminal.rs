@@ -1,0 +1,228 @@
+//! `shearline run` at a terminal: the command reads from it, and gets its signals once. Ctrl-Z stops both, and what is
+//! stopped for too long has lost the lock.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, getpgid, kill_process};
+use shearline::LockOptions;
+use tempfile::TempDir;
+
+use super::tool::{await_file, is_free, is_stopped};
+use super::variables;
+use crate::face::shared;
+use crate::servers::{Cluster, LONG, eventually, three};
+
+/// The keys that a terminal turns into signals.
+const CTRL_C: &[u8] = b"\x03";
+const CTRL_Z: &[u8] = b"\x1a";
+
+/// 128 + TSTP, as a shell shows it.
+const STOPPED: &str = "148";
+
+/// A command that says who it is and that it has begun, counts INT, and ends when it is told to. It starts no other
+/// program meanwhile: a shell that waits for the start of one is not seen as stopped.
+const COMMAND: &str = "exec 9>>\"$1/flock\"; flock -n 9 || exit 99
+    mkfifo \"$1/end\"; exec 8<>\"$1/end\"
+    trap 'echo INT >>\"$1/ints\"; exit 9' INT
+    echo $$ >\"$1/command\"; echo $PPID >\"$1/guardian\"; : >\"$1/ready\"
+    read line <&8; exit 8";
+
+/// A job in the foreground. The shell goes on when it is stopped, and continues it then.
+const STOPPED_AND_CONTINUED: &str = "set -m
+    JOB
+    echo $? >\"$1/stopped\"
+    while ! [ -e \"$1/go\" ]; do sleep 0.02; done
+    fg
+    echo $? >\"$1/ended\"";
+
+/// A shell at a terminal, and a folder for what is said.
+struct Terminal {
+    folder: TempDir,
+    shell: Child,
+}
+
+impl Terminal {
+    /// Starts a shell that does what the script says. `JOB` in it is a run of [`COMMAND`] with these options, and `$1`
+    /// the folder.
+    fn start(cluster: &Cluster, options: &str, script: &str) -> Self {
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        let path = folder.path();
+        let shearline = env!("CARGO_BIN_EXE_shearline");
+        let job = format!(
+            "sh -c 'echo $$ >\"$1/tool\"; \
+             exec {shearline} run --guard off {options} n -- sh \"$1/run\" \"$1\"' sh \"$1\" 2>>\"$1/said\""
+        );
+        fs::write(path.join("run"), COMMAND).expect("a file");
+        fs::write(path.join("script"), script.replace("JOB", &job)).expect("a file");
+        let line = format!("exec sh {0}/script {0}", path.display());
+        let mut terminal = Command::new("script");
+        terminal
+            .args(["-qec", &line, "/dev/null"])
+            .envs(variables(&cluster.urls()))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null());
+        let shell = terminal.spawn().expect("`script` is there");
+        await_file(&path.join("ready"));
+        Self { folder, shell }
+    }
+
+    fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    fn press(&mut self, keys: &[u8]) {
+        let input = self.shell.stdin.as_mut().expect("it is piped");
+        input.write_all(keys).expect("it is read");
+    }
+
+    /// Lets the script, or the command, go on.
+    fn make(&self, file: &str) {
+        fs::write(self.path().join(file), "\n").expect("a file");
+    }
+
+    /// Returns the line in this file when it is whole.
+    #[track_caller]
+    fn line(&self, file: &str) -> String {
+        eventually(&format!("{file} is written"), || {
+            let line = fs::read_to_string(self.path().join(file)).ok()?;
+            line.strip_suffix('\n').map(str::to_owned)
+        })
+    }
+
+    #[track_caller]
+    fn process(&self, file: &str) -> Pid {
+        let id = self.line(file).parse().expect("a number");
+        Pid::from_raw(id).expect("a process")
+    }
+
+    #[track_caller]
+    fn group(&self, file: &str) -> Pid {
+        getpgid(Some(self.process(file))).expect("it runs")
+    }
+
+    #[track_caller]
+    fn assert_stopped(&self, file: &str, expected: bool) {
+        let process = self.process(file);
+        eventually(&format!("{file} is stopped: {expected}"), || {
+            (is_stopped(process) == expected).then_some(())
+        });
+    }
+
+    /// Returns what `run` has said.
+    fn errors(&self) -> String {
+        fs::read_to_string(self.path().join("said")).expect("the shell has made it")
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        // The shell has ended, or ends with its terminal: so does all that it has started.
+        let _ = self.shell.kill();
+        let _ = self.shell.wait();
+    }
+}
+
+/// In the foreground of a terminal the command reads from it, and gets its signals once.
+#[test]
+fn a_command_in_the_foreground_of_a_terminal_reads_from_it() {
+    let cluster = three();
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let path = folder.path();
+    let script = "trap 'echo INT >>\"$1/ints\"' INT; read line; echo \"$line\" >\"$1/line\"; \
+                  while ! [ -e \"$1/ints\" ]; do sleep 0.02; done; sleep 0.2; exit 8";
+    fs::write(path.join("script"), script).expect("a file");
+    let shearline = env!("CARGO_BIN_EXE_shearline");
+    let line = format!(
+        "exec {shearline} run --guard off n -- sh {0}/script {0}",
+        path.display()
+    );
+    let mut terminal = Command::new("script");
+    terminal
+        .args(["-qec", &line, "/dev/null"])
+        .envs(variables(&cluster.urls()))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null());
+    let mut terminal = terminal.spawn().expect("`script` is there");
+    let keys = terminal.stdin.as_mut().expect("it is piped");
+    keys.write_all(b"typed\n").expect("it is read");
+    // The shell makes the file before it writes to it.
+    let line = eventually("it has read a line", || {
+        let line = fs::read_to_string(path.join("line")).ok()?;
+        line.ends_with('\n').then_some(line)
+    });
+    assert_eq!(line, "typed\n");
+    keys.write_all(CTRL_C).expect("it is read");
+    let status = terminal.wait().expect("our own child");
+    assert_eq!(
+        fs::read_to_string(path.join("ints")).expect("a file"),
+        "INT\n"
+    );
+    assert_eq!(status.code(), Some(8));
+    cluster.assert_empty();
+}
+
+#[test]
+fn ctrl_z_stops_the_command_and_fg_continues_it() {
+    let cluster = three();
+    let mut terminal = Terminal::start(&cluster, "--ttl 60s", STOPPED_AND_CONTINUED);
+    terminal.press(CTRL_Z);
+    assert_eq!(terminal.line("stopped"), STOPPED);
+    terminal.assert_stopped("tool", true);
+    terminal.assert_stopped("command", true);
+    // The keys of the terminal are for the group of the tool and its command.
+    assert_eq!(terminal.group("command"), terminal.process("tool"));
+    assert_eq!(terminal.group("guardian"), terminal.process("guardian"));
+    // It ends the command if this takes too long.
+    assert!(!is_stopped(terminal.process("guardian")));
+    assert!(2 <= cluster.copies("n"));
+    assert!(!is_free(terminal.path()), "the command is alive");
+    terminal.make("go");
+    terminal.assert_stopped("tool", false);
+    terminal.assert_stopped("command", false);
+    terminal.make("end");
+    assert_eq!(terminal.line("ended"), "8");
+    assert_eq!(terminal.errors(), "");
+    cluster.assert_empty();
+}
+
+#[test]
+fn who_is_stopped_for_longer_than_the_ttl_has_lost_the_lock() {
+    let cluster = three();
+    let mut terminal = Terminal::start(&cluster, "--ttl 4s", STOPPED_AND_CONTINUED);
+    terminal.press(CTRL_Z);
+    assert_eq!(terminal.line("stopped"), STOPPED);
+    let options = LockOptions::new(LONG).wait(Duration::from_secs(60));
+    let next = shared(&cluster).lock_with("n", &options).expect("it ends");
+    assert!(is_free(terminal.path()), "the command has ended before");
+    terminal.make("go");
+    assert_eq!(terminal.line("ended"), "74");
+    let lost = "shearline: lost the lock n: the command was ended\n";
+    assert_eq!(terminal.errors(), lost);
+    next.unlock().expect("held");
+    cluster.assert_empty();
+}
+
+/// No terminal sends INT to a group in the background, so what others send to the tool is passed on.
+#[test]
+fn a_job_that_went_to_the_background_gets_int_from_others() {
+    let cluster = three();
+    let script = "set -m
+        JOB
+        echo $? >\"$1/stopped\"
+        bg
+        : >\"$1/background\"
+        wait %1
+        echo $? >\"$1/ended\"";
+    let mut terminal = Terminal::start(&cluster, "--ttl 60s", script);
+    terminal.press(CTRL_Z);
+    assert_eq!(terminal.line("stopped"), STOPPED);
+    await_file(&terminal.path().join("background"));
+    kill_process(terminal.process("tool"), Signal::INT).expect("it runs");
+    assert_eq!(terminal.line("ended"), "9");
+    assert_eq!(terminal.line("ints"), "INT");
+    cluster.assert_empty();
+}

@@ -1,0 +1,119 @@
+//! Sets of handles that use no scripts: by `MSETEX` where a server has it, by `WATCH` on the others, also if both
+//! kinds are in one cluster.
+
+use shearline::NodeStatus;
+
+use super::*;
+use crate::face::at;
+use crate::servers::{Raw, Reply};
+
+/// How often a server was asked for several keys at once, but for the question whether it could be.
+fn calls(raw: &mut Raw) -> u64 {
+    let stat = raw.info("commandstats", "cmdstat_msetex");
+    let field = |name: &str| -> u64 {
+        let words = stat.as_deref().unwrap_or_default().split(',');
+        let number = words.filter_map(|word| word.strip_prefix(name)?.strip_prefix('='));
+        number
+            .map(|number| number.parse::<u64>().expect("a number"))
+            .sum()
+    };
+    field("calls") - field("failed_calls")
+}
+
+/// Returns `true` if the server has `MSETEX`.
+pub(crate) fn has_it(raw: &mut Raw) -> bool {
+    match raw.try_command(&[b"MSETEX", b"1", b"k", b"v", b"PX", b"0"]) {
+        Ok(Reply::Error(line)) => !line.starts_with("ERR unknown command"),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Waits until nothing is asked of any node: what a node has not begun when a majority grants is not begun at all.
+#[track_caller]
+fn all_are_quiet(face: &mut Face) {
+    eventually("every node has answered", || {
+        face.settle();
+        let nodes = face.nodes();
+        let is_quiet = |node: &NodeStatus| node.in_flight == 0 && node.owed == 0;
+        nodes.iter().all(is_quiet).then_some(())
+    });
+}
+
+/// Waits until every node has both, or neither.
+#[track_caller]
+fn both_are(face: &mut Face, raws: &mut [Raw], keys: &[String; 2], there: bool) {
+    eventually("every node has both, or neither", || {
+        face.settle();
+        let mut all = raws.iter_mut().flat_map(|raw| {
+            let exists = keys.each_ref().map(|key| raw.exists(key.as_bytes()));
+            exists.into_iter()
+        });
+        all.all(|exists| exists == there).then_some(())
+    });
+}
+
+#[test]
+fn a_set_is_taken_by_one_command_where_a_server_has_that() {
+    let [redis, valkey] = clusters();
+    let mixed = [&redis[0], &valkey[0], &valkey[1]];
+    let of = |cluster: &Cluster| (cluster.urls(), cluster.raws());
+    let mixed = (
+        mixed.map(|server| server.url()).to_vec(),
+        mixed.map(|server| server.raw()).into(),
+    );
+    for (urls, mut raws) in [of(&redis), of(&valkey), mixed] {
+        let has_it: Vec<bool> = raws.iter_mut().map(has_it).collect();
+        for which in Which::BOTH {
+            let mut face = which.build(at(&urls).without_scripts(true));
+            let keys = keys(which, ["one", "two"]);
+            for place in 0..3 {
+                all_are_quiet(&mut face);
+                let before: Vec<u64> = raws.iter_mut().map(calls).collect();
+                let lock = face.try_lock_all(&keys, LONG).expect("free");
+                both_are(&mut face, &mut raws, &keys, true);
+                if place != 0 {
+                    // The first one asks whether there is such a command.
+                    for (node, raw) in raws.iter_mut().enumerate() {
+                        let more = u64::from(has_it[node]);
+                        assert_eq!(calls(raw), before[node] + more, "node {node}");
+                    }
+                }
+                // It is excluded, and excludes.
+                let report = held(face.try_lock_all(["free", &keys[1]], LONG));
+                assert_eq!(report.held_resource(), Some(keys[1].as_bytes()));
+                face.unlock(lock).expect("held");
+                both_are(&mut face, &mut raws, &keys, false);
+            }
+            for raw in &mut raws {
+                assert!(!raw.exists(b"free"));
+            }
+        }
+    }
+}
+
+/// A key that a node has lost is set again when the lock is extended, and the other one stays.
+#[test]
+fn a_key_that_was_lost_is_set_again() {
+    for cluster in clusters() {
+        for which in Which::BOTH {
+            let mut face = which.build(over(&cluster).without_scripts(true));
+            let keys = keys(which, ["stays", "lost"]);
+            for _ in 0..2 {
+                all_are_quiet(&mut face);
+                let mut lock = take_on_all(&cluster, &mut face, &keys, LONG / 2);
+                assert_eq!(cluster[1].raw().integer(&[b"DEL", keys[1].as_bytes()]), 1);
+                // It is set by an extension to which its node says that it has lost it, before others decide.
+                eventually("it is there again", || {
+                    face.extend(&mut lock, LONG).expect("two have both");
+                    (cluster.copies(&keys[1]) == 3).then_some(())
+                });
+                let token = Some(lock.token());
+                for key in &keys {
+                    assert_eq!(cluster.values(key), vec![token.clone(); 3]);
+                }
+                face.unlock(lock).expect("held");
+                is_free(&cluster, &mut face, &keys);
+            }
+        }
+    }
+}
