@@ -374,11 +374,13 @@ impl Claims {
             false => dialect,
         };
         let several = there.is_several();
-        let another_way = match below.nodes[node].is_without_scripts() {
-            true => {
-                !several && below.nodes[node].way_refused(dialect, reply) == Refused::UseAnother
+        let another_way = match (below.nodes[node].is_without_scripts(), several) {
+            (true, true) => {
+                below.nodes[node].several_refused(reply);
+                false
             }
-            false => find_another_way(node, dialect, error, below),
+            (true, false) => below.nodes[node].way_refused(dialect, reply) == Refused::UseAnother,
+            (false, _) => find_another_way(node, dialect, error, below),
         };
         if another_way {
             self.release_again(node, claim, below);

@@ -10,7 +10,7 @@ use core::fmt;
 use core::mem::discriminant;
 use core::time::Duration;
 
-use crate::error::{InvalidRequest, NodeOutcome, Report, Shown};
+use crate::error::{InvalidRequest, NodeOutcome, Report, Shown, Span};
 use crate::time::Instant;
 
 /// Who holds a resource, as a majority of the nodes says, and what each node has.
@@ -214,7 +214,8 @@ impl fmt::Display for Inspection {
 impl fmt::Display for Holder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (owner, left) = (Owner(&self.owner), Left(self.valid_for));
-        write!(f, "held{owner} by {} nodes{left}", self.nodes)
+        let nodes = if self.nodes == 1 { "node" } else { "nodes" };
+        write!(f, "held{owner} by {} {nodes}{left}", self.nodes)
     }
 }
 
@@ -262,7 +263,7 @@ impl fmt::Display for Left {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Duration::MAX => f.write_str(" without an expiry"),
-            left => write!(f, ", {left:?} left"),
+            left => write!(f, ", {} left", Span(left).in_millis()),
         }
     }
 }

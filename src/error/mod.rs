@@ -23,4 +23,5 @@ pub use operation::{ConfirmError, ExtendError, InvalidRequest, LockError, Releas
 pub use operator::{CheckError, ReinitError, TrustError};
 pub use report::{NodeOutcome, NodeReport, Report};
 pub(crate) use shown::Shown;
+pub(crate) use span::Span;
 pub use tls::{Day, TlsError, TlsFailure, TlsPart, TlsProblem};

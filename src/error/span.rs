@@ -5,13 +5,19 @@ use core::time::Duration;
 
 /// A span of time as people say it: `30 days`, `1 h 30 min`, `1.5 s`.
 #[derive(Clone, Copy)]
-pub(super) struct Span(pub(super) Duration);
+pub(crate) struct Span(pub(crate) Duration);
 
 impl Span {
     /// Rounds up to whole seconds.
     pub(super) fn rounded_up(self) -> Self {
         let more = u64::from(self.0.subsec_nanos() != 0);
         Self(Duration::from_secs(self.0.as_secs().saturating_add(more)))
+    }
+
+    /// Leaves out what is less than a millisecond, where more than there is would be promised otherwise.
+    pub(crate) fn in_millis(self) -> Self {
+        let beyond = Duration::from_nanos(u64::from(self.0.subsec_nanos() % 1_000_000));
+        Self(self.0.saturating_sub(beyond))
     }
 
     /// Rounds up to whole milliseconds.
@@ -79,6 +85,9 @@ mod tests {
         assert_eq!(format!("{}", Span(Duration::from_millis(1_500))), "1.5s");
         let up = Span(Duration::from_millis(1_500)).rounded_up();
         assert_eq!(format!("{up}"), "2s");
+        let millis = |nanos| format!("{}", Span(Duration::from_nanos(nanos)).in_millis());
+        assert_eq!(millis(3_001_110_840), "3.001s");
+        assert_eq!(millis(999_999), "0s");
         let invalid = InvalidRequest::TtlTooLong {
             ttl: Duration::from_secs(31 * 86_400),
             maximum: Duration::from_secs(30 * 86_400),

@@ -176,8 +176,8 @@ pub enum TlsFailure {
     ClientCertificateMissing,
     /// The node refuses the certificate of this client, with this alert of TLS.
     #[error(
-        "it refuses the client certificate (TLS alert {0}); use one of an authority that it trusts, \
-         and that is not over"
+        "it refuses the client certificate (TLS alert {0}); use one for clients, of an authority that \
+         it trusts, and that is not over"
     )]
     ClientCertificateRefused(u8),
     /// What answers there does not speak TLS.

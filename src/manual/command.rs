@@ -36,7 +36,8 @@
 //! that run when the command begins: a node that is connected later is trusted if its server was up before,
 //! and waits if it was started after that. (With `--guard strict`, where trust is written on the node and
 //! holds for all clients, only nodes that are connected at the beginning are trusted.) The vote of a node is
-//! waited for 500 ms.
+//! waited for 500 ms. Nodes that do not answer are waited for longer, up to a second, and two more with `--trust`:
+//! `--wait` begins after that.
 //!
 //! `--without-scripts`, or `SHEARLINE_WITHOUT_SCRIPTS=true`, runs no script on the nodes
 //! ([`Builder::without_scripts`](crate::Builder::without_scripts)).

@@ -9,7 +9,7 @@
 //! | connect timeout | 1 s | For the connection and the handshake on it. | [`connect_timeout`](crate::Builder::connect_timeout) |
 //! | building | a majority is ready, and the others have answered or 50 ms have passed; the connect timeout at the latest | The first lock should not wait; a dead node should not delay the start. | |
 //! | giving a connection up | 30 s of silence | While it is kept, the commands sent on it have an order. | [`dead_after`](crate::Builder::dead_after) |
-//! | reconnecting | at once, then 50 ms to 2 s, doubling | A restarted node comes back soon; a dead one costs one attempt in two seconds. | |
+//! | reconnecting | at once, then 50 ms to 2 s, doubling; after 250 ms already where a call lacks a majority | A restarted node comes back soon; a dead one costs one attempt in two seconds, or four a second while somebody needs it. | |
 //! | shutdown timeout | 50 ms | For the answers to the last releases, when the last handle is dropped. | [`shutdown_timeout`](crate::Builder::shutdown_timeout) |
 //! | longest ttl | 30 days | A lock that is held longer should be extended from time to time, so that it ends soon after its holder dies. | [`max_ttl`](crate::Builder::max_ttl) |
 //! | longest ttl with markers, and how long a restarted node does not vote at least | 60 s | A node that may have forgotten its locks does not count for this long. | [`max_ttl`](crate::Builder::max_ttl) |

@@ -63,8 +63,9 @@
 //! ACL SETUSER locker on >secret ~lock:* +set +get +pttl +pexpire +watch +multi +exec +info +time +client|tracking +client|caching
 //! ```
 //!
-//! and, where the server has that, `+delifeq` or `+delex` for locks that are released in one round trip, and
-//! `+msetex` for several that are taken in one. A test
+//! A Valkey releases locks by it in one round trip, and a Redis in two. With `+delifeq` a Valkey 9 uses that, which
+//! is the same number; with `+delex` a Redis 8.4 needs one. With `+msetex`, where the server has that, several locks
+//! are taken in one. A test
 //! holds the line against a real server, whole and with each word taken out
 //! (`readme::the_acl_line_without_scripts_suffices_and_is_the_least`), and `tests/run.sh` runs the tests on real
 //! servers once more with a user that may do everything but run scripts: by handles that are told so on Redis 7.0
@@ -86,8 +87,8 @@
 //! | Redis 7.0 | the same | 2 | all |
 //! | Redis 8.4 | `DELEX .. IFEQ` | 1 | not on a server: its documentation says so |
 //! | Valkey 8.1 | `SET .. IFEQ .. PXAT 1` | 1 | all |
-//! | Valkey 9.0 | `DELIFEQ` | 1 | the life of a lock, and of a set |
-//! | Valkey 9.1 | `DELIFEQ` | 1 | all |
+//! | Valkey 9.0 | `DELIFEQ`; `SET .. IFEQ` without `+delifeq` | 1 | the life of a lock, and of a set |
+//! | Valkey 9.1 | the same | 1 | all |
 //!
 //! "All" are the tests on real servers but for those that `tests/run.sh` lists, each with the reason; the life of a
 //! lock and of a set is run while a node forbids one command after the other

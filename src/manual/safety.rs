@@ -295,7 +295,12 @@
 //! It keeps the largest token that it has seen, and refuses a write with a smaller one. It has to compare and write in
 //! one step, and to keep the number as durably as the data.
 //!
-//! * SQL: a column, and `UPDATE account SET value = ?, token = ? WHERE id = ? AND token <= ?`. No row changed: stale.
+//! * SQL: a column `token BIGINT NOT NULL DEFAULT 0` in each row that is protected (a token has up to 53 bits, and
+//!   `NULL` compares with nothing), and `UPDATE account SET value = ?, token = ? WHERE id = ? AND token <= ?`. No row
+//!   changed: stale, or there is no such row. A row that may be new: `INSERT INTO account (id, value, token) VALUES
+//!   (?, ?, ?) ON CONFLICT (id) DO UPDATE SET value = excluded.value, token = excluded.token WHERE account.token <=
+//!   excluded.token`. Every writer has to come with a token, and what is computed from a row has to be read after the
+//!   lock was taken. Several rows: one transaction, rolled back if one of them has refused.
 //! * An object store with conditional writes: the token stands in the object. Read it with its version, compare,
 //!   write on condition that the version is the same.
 //! * Redis: a script that compares and writes. Numbers of Lua are exact for every token.

@@ -28,13 +28,15 @@
 //!
 //! # An authority of your own
 //!
-//! Usually the nodes have certificates of an authority that you run yourself. For each node:
+//! Usually the nodes have certificates of an authority that you run yourself:
 //!
 //! ```text
+//! # Once. Keep ca.key to yourself; ca.pem goes to every node and client.
 //! openssl ecparam -genkey -name prime256v1 -noout -out ca.key
 //! openssl req -x509 -new -key ca.key -days 3650 -subj '/CN=locks' -out ca.pem \
 //!     -addext 'basicConstraints=critical,CA:TRUE' -addext 'keyUsage=critical,keyCertSign'
 //!
+//! # For each node, with its name and address.
 //! openssl ecparam -genkey -name prime256v1 -noout -out db1.key
 //! openssl req -new -key db1.key -subj '/CN=db1.example' -out db1.csr
 //! printf 'subjectAltName=DNS:db1.example,IP:10.0.0.1\nextendedKeyUsage=serverAuth' > db1.ext
@@ -96,8 +98,8 @@
 //! | `UnknownAuthority` | `ca` is not the authority of this node, or is missing. |
 //! | `WrongName` | `subjectAltName` lacks the host of the URL. Is it the right server? Then `name`. |
 //! | `BadCertificate` | It is a client's certificate (`extendedKeyUsage`), malformed, or signed with SHA-1 or a short RSA key. |
-//! | `ClientCertificateMissing`, `ClientCertificateRefused` | `cert` and `key`; `tls-ca-cert-file` of the server. The number is the alert: 48 is an unknown authority, 45 an expired certificate. |
-//! | `NotTls` | The port. A plain port of Redis says nothing at all to a TLS client: that is [`LinkError::ConnectTimeout`](crate::LinkError::ConnectTimeout). |
+//! | `ClientCertificateMissing`, `ClientCertificateRefused` | `cert` and `key`; `tls-ca-cert-file` of the server. The number is the alert: 48 is an unknown authority, 45 an expired certificate, 43 one that is not for clients (`extendedKeyUsage`). |
+//! | `NotTls` | The port. A plain port of Redis says nothing at all to a TLS client: that is [`LinkError::ConnectTimeout`](crate::LinkError::ConnectTimeout), `no answer within the connect timeout`. |
 //! | `NothingInCommon` | `tls-protocols`, `tls-ciphers` and `tls-ciphersuites` of the server. |
 //! | `Alert` | The log of the server. With TLS 1.2 a missing client certificate is 40. |
 //! | `Setting` | The file, see above. |

@@ -11,6 +11,8 @@
 //! | `too few nodes answered, so no lock was taken` | What stands behind each address, below. A majority is missing, so no client gets a lock; locks that are held stay valid until their end. | Bring nodes back until a majority votes. Nothing has to be restarted here: the handle connects by itself, two seconds later at most. |
 //! | .. `unreachable: connection refused` | The process on that machine, and the port in the URL. | Start the server. It votes again when it has been up for the longest ttl (`quarantined`, below). |
 //! | .. `timed out` | The server is stopped, swaps, or is far away: `latency` of the node in [`Stats::nodes`](crate::Stats::nodes), `SLOWLOG GET` on it. | Repair it. If it is only far away, set [`Builder::node_timeout`](crate::Builder::node_timeout). |
+//! | .. `no answer within the connect timeout` | The way to the machine (a firewall), and whether the server is stopped. With `rediss://` the port: one without TLS says nothing. | Repair the way, or name the port that has TLS. |
+//! | .. `connection reset in the handshake` | The port: one with TLS does this to `redis://`. | `rediss://`. [`tls`](super::tls) says what errors about certificates mean. |
 //! | .. `it may have forgotten locks` | The node has restarted or was replaced; the text says for how long it does not vote yet. | Wait. If you know that no lock from before can be alive, call `Redlock::trust_nodes`. To shorten it for the next time: [`Builder::max_ttl`](crate::Builder::max_ttl). |
 //! | .. `it wants a password` | The URL of the node. | Put the credentials into it. |
 //! | .. `it refuses the credentials` | The user and password in the URL, `ACL LIST` on the node. | Correct them. |

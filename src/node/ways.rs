@@ -58,6 +58,8 @@ pub(super) struct Ways {
     place: usize,
     /// Which are unknown to the node, or forbidden.
     refused: [bool; ORDER.len()],
+    /// The only one for a lock on several resources was refused.
+    several_refused: bool,
     /// The locks with whose tokens they are tried, until one is permitted or all are answered.
     tried_with: Vec<(ClaimKey, Entry)>,
 }
@@ -81,6 +83,7 @@ impl Ways {
             script_verb: Dialect::Text.verb(),
             place: 0,
             refused: [false; ORDER.len()],
+            several_refused: false,
             tried_with: Vec::new(),
         }
     }
@@ -166,12 +169,19 @@ impl Node {
         }
     }
 
-    /// It is about to be asked again: by scripts, where it has refused all other ways.
+    /// It is about to be asked again: by scripts, where it has refused all other ways, or the only one for a
+    /// lock on several resources.
     #[cold]
     pub(crate) fn reconsider_scripts(&mut self) {
-        if self.ways.is_none_left() {
+        if self.ways.is_none_left() || self.ways.several_refused {
             self.use_scripts();
         }
+    }
+
+    /// It has refused the transaction that releases a lock on several resources by `reply`.
+    #[cold]
+    pub(crate) fn several_refused(&mut self, reply: Reply) {
+        self.ways.several_refused |= is_final(Dialect::Watch, reply);
     }
 
     /// Returns what the user needs for what was refused in a transaction: a script would do instead, unless

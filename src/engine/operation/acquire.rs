@@ -479,6 +479,7 @@ impl Operate for Acquire {
                     Refusal::Held => LockError::Held(self.report_held(cx)),
                     // With what they said in earlier attempts, if that says more.
                     Refusal::NoQuorum => {
+                        cx.round.explain(&cx.parts.nodes);
                         let labels = cx.parts.nodes.labels();
                         LockError::NoQuorum(cx.round.report_by(cx.now, labels, Ballot::cause))
                     }

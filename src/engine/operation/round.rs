@@ -10,9 +10,9 @@ use alloc::vec::Vec;
 use core::ops::{Index, IndexMut};
 use core::time::Duration;
 
-use crate::error::{NodeOutcome, NodeReport, Report};
+use crate::error::{LinkError, NodeOutcome, NodeReport, Report};
 use crate::keys::{NodeId, OperationKey};
-use crate::node::Whose;
+use crate::node::{Trouble, Whose};
 use crate::quorum::{NodeSet, Tally, Vote};
 use crate::slab::Key;
 use crate::time::Instant;
@@ -369,6 +369,24 @@ impl Round {
     /// Returns what each node said, for an error.
     pub(crate) fn report(&self, now: Instant, labels: &[Arc<str>]) -> Report {
         self.report_by(now, labels, Ballot::said)
+    }
+
+    /// No question was put to a node whose connection is being opened again: why the last one failed says more
+    /// than that it has not answered.
+    pub(crate) fn explain(&mut self, nodes: &Nodes) {
+        for node in nodes.ids() {
+            let ballot = &mut self[node];
+            let cause = ballot.cause().0;
+            let is_open = cause == NodeOutcome::Pending && !ballot.asked;
+            let says_nothing = is_open || cause == NodeOutcome::Unreachable(LinkError::NotYet);
+            let trouble = nodes[node].trouble();
+            if says_nothing
+                && !nodes[node].is_ready()
+                && trouble != Trouble::Link(LinkError::NotYet)
+            {
+                ballot.outcome = trouble.outcome();
+            }
+        }
     }
 
     /// Returns what each node said by `said`, for an error.

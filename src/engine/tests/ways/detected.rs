@@ -154,6 +154,29 @@ fn several_are_taken_and_released_where_scripts_are_refused() {
     );
 }
 
+/// What is owed is asked by a script again, which may be permitted by then.
+#[test]
+fn a_release_of_several_that_is_refused_in_both_ways_is_asked_by_script_again() {
+    let mut world = World::ready(1);
+    world.try_all();
+    world.say(0, ":1|");
+    let lock = world.lock();
+    world.take(0);
+    world.release(lock);
+    let no_watch = "-NOPERM this user has no permissions to run the 'watch' command|";
+    for round in 0..3 {
+        assert_eq!(world.take(0), ["RELEASE a b"], "{round}");
+        world.say(0, NO_COMMAND);
+        assert_eq!(world.take(0)[2], "WATCH a b");
+        world.say(0, &format!("+OK|*0|{no_watch}$-1|$-1|"));
+        assert_eq!(world.owed(), 1);
+        world.pass(Duration::from_secs(2));
+    }
+    assert_eq!(world.take(0), ["RELEASE a b"]);
+    world.say(0, ":1|");
+    assert_eq!((world.claims(), world.owed()), (0, 0));
+}
+
 #[test]
 fn an_inspection_that_is_refused_as_a_script_is_asked_by_a_transaction() {
     let mut world = World::ready(1);
