@@ -4,6 +4,7 @@
 //! arguments that the library never sends.
 
 mod fencing;
+mod number;
 mod several;
 
 use alloc::format;
@@ -15,6 +16,8 @@ use crate::node::{
     RELEASE_SEVERAL, REPAIR_FLOOR, SET_FLOOR, SET_IF_PERMITTED, Script, TAKE_FENCED, TAKE_SEVERAL,
 };
 use crate::resp::OwnedValue;
+
+use number::lua_number;
 
 use super::call::{Call, flags, integer, is_flush_mode, ok};
 use super::keyspace::{Database, Entry, Millis, Value};
@@ -480,9 +483,4 @@ fn inspect(database: &mut Database<'_>, now: Millis, arguments: &Arguments<'_>) 
         OwnedValue::Integer(counts),
         OwnedValue::bulk(&token[..token.len().min(85)]),
     ]))
-}
-
-/// Lua's `tonumber`, but for hexadecimal numbers.
-fn lua_number(text: &[u8]) -> Option<f64> {
-    core::str::from_utf8(text).ok()?.trim_ascii().parse().ok()
 }

@@ -13,6 +13,7 @@
 mod commands;
 mod locks;
 mod peers;
+mod tokens;
 mod tracking;
 
 use shearline::embedded::Flavour::{self, Redis, Valkey, Valkey81, Valkey91};

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use super::{Arguments, NO_KEY, NO_NUMBER, barrier_left, insert, lua_number};
 use crate::embedded::keyspace::{Database, Millis};
 use crate::embedded::refusal::{Answer, Refusal};
-use crate::embedded::strings::expiry;
+use crate::embedded::strings::set_in;
 use crate::resp::OwnedValue;
 
 /// Scripts use no larger number.
@@ -24,6 +24,7 @@ struct Fenced<'a> {
     ttl: &'a [u8],
     marker: &'a [u8],
     number: f64,
+    number_text: &'a [u8],
     kept: &'a [u8],
     run_id: &'a [u8],
 }
@@ -31,12 +32,14 @@ struct Fenced<'a> {
 /// The floor of the node, if it is of this `run_id`.
 struct Floor {
     base: f64,
+    /// The same as it stands there.
+    base_text: Vec<u8>,
     number: f64,
 }
 
 impl<'a> Fenced<'a> {
     fn of(arguments: &Arguments<'a>) -> Result<Self, Refusal> {
-        let &[token, ttl, marker, number, kept, run_id, ..] = arguments.rest else {
+        let &[token, ttl, marker, number_text, kept, run_id, ..] = arguments.rest else {
             return Err(NO_KEY);
         };
         let (keys, guard) = match (marker, arguments.keys) {
@@ -54,7 +57,8 @@ impl<'a> Fenced<'a> {
             token,
             ttl,
             marker,
-            number: lua_number(number).ok_or(NO_NUMBER)?,
+            number: lua_number(number_text).ok_or(NO_NUMBER)?,
+            number_text,
             kept,
             run_id,
         })
@@ -70,15 +74,16 @@ impl<'a> Fenced<'a> {
             .read(database, now, self.floor)?
             .unwrap_or_default();
         let mut words = text.rsplitn(3, |byte| *byte == b':');
-        let mut number = || {
-            words
-                .next()
-                .filter(|word| is_digits(word))
-                .and_then(lua_number)
-        };
-        let (last, base) = (number(), number());
+        let mut digits = || words.next().filter(|word| is_digits(word));
+        let (last, base_text) = (digits(), digits());
         let is_own = words.next() == Some(self.run_id);
-        let floor = last.zip(base).map(|(number, base)| Floor { base, number });
+        let floor = last.zip(base_text).and_then(|(number, base)| {
+            Some(Floor {
+                base: lua_number(base)?,
+                base_text: base.to_vec(),
+                number: lua_number(number)?,
+            })
+        });
         Ok(floor.filter(|floor| is_own && floor.number.max(floor.base) <= MOST))
     }
 
@@ -105,13 +110,17 @@ impl<'a> Fenced<'a> {
         arguments: &Arguments<'_>,
         number: f64,
     ) -> Result<(), Refusal> {
+        let text = match number == self.number {
+            true => self.number_text.to_vec(),
+            false => format!("{number:.0}").into_bytes(),
+        };
         if floor.number < number {
-            set_floor(database, self.floor, self.run_id, floor.base, number);
+            let words = [self.run_id, &floor.base_text, &text];
+            insert(database, self.floor, &words.join(&b':'), None);
         }
         for key in self.counters {
             if Self::counter(floor, database, now, arguments, key)? < number {
-                let end = expiry(self.kept, now)?;
-                insert(database, key, format!("{number:.0}").as_bytes(), Some(end));
+                set_in(database, now, key, &text, &[b"px", self.kept])?;
             }
         }
         Ok(())
@@ -134,9 +143,10 @@ impl<'a> Fenced<'a> {
     }
 }
 
-fn set_floor(database: &mut Database<'_>, key: &[u8], run_id: &[u8], base: f64, number: f64) {
+/// The floor of this `run_id` begins with `number`.
+fn set_floor(database: &mut Database<'_>, key: &[u8], run_id: &[u8], number: f64) {
     let run_id = String::from_utf8_lossy(run_id);
-    let text = format!("{run_id}:{base:.0}:{number:.0}");
+    let text = format!("{run_id}:{number:.0}:{number:.0}");
     insert(database, key, text.as_bytes(), None);
 }
 
@@ -176,8 +186,7 @@ pub(super) fn take(database: &mut Database<'_>, now: Millis, arguments: &Argumen
     }
     fenced.raise(&floor, database, now, arguments, number)?;
     for key in fenced.names {
-        let end = expiry(fenced.ttl, now)?;
-        insert(database, key, fenced.token, Some(end));
+        set_in(database, now, key, fenced.token, &[b"px", fenced.ttl])?;
     }
     Ok(said([1, counts, number as i64]))
 }
@@ -213,18 +222,11 @@ pub(super) fn floor(database: &mut Database<'_>, now: Millis, arguments: &Argume
         return Err(NO_KEY);
     };
     let number = |word: &[u8]| lua_number(word).ok_or(NO_NUMBER);
-    let old: Vec<u8> = arguments
-        .read(database, now, key)?
-        .unwrap_or_default()
-        .to_vec();
-    let old = old
-        .rsplit(|byte| *byte == b':')
-        .next()
-        .filter(|word| is_digits(word));
-    let old = old.and_then(lua_number).filter(|old| *old <= MOST);
+    let text = arguments.read(database, now, key)?.unwrap_or_default();
+    let old = Some(last_number(text)).filter(|old| *old <= MOST);
     let floor = old.unwrap_or(0.0).max(number(seen)?);
     let floor = floor.max(number(proposal)?.min(latest(now)));
-    set_floor(database, key, run_id, floor, floor);
+    set_floor(database, key, run_id, floor);
     Ok(OwnedValue::Integer(1))
 }
 
@@ -303,6 +305,6 @@ pub(super) fn repair_floor(
     };
     let floor = lua_number(old).ok_or(NO_NUMBER)?;
     let floor = floor.max(lua_number(number).ok_or(NO_NUMBER)?);
-    set_floor(database, key, run_id, floor, floor);
+    set_floor(database, key, run_id, floor);
     Ok(OwnedValue::Integer(1))
 }

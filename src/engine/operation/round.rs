@@ -317,6 +317,14 @@ impl Round {
         counts
     }
 
+    /// `node` has granted the lock, and may vote when the others have answered, however long these may take. That is
+    /// what is reported of it.
+    pub(crate) fn granted(&mut self, now: Instant, node: NodeId) {
+        self[node].outcome = NodeOutcome::Granted;
+        self[node].latency = Some(now.saturating_since(self.sent));
+        self[node].deadline = Instant::MAX;
+    }
+
     /// Ends the wait for every node whose time is up at `now`.
     pub(crate) fn time_out(
         &mut self,
@@ -337,7 +345,7 @@ impl Round {
     /// Ends the wait for every node: the caller's time is up.
     pub(crate) fn close(&mut self) {
         for node in self.tally.open().iter() {
-            self.record(node, Vote::Abstain, NodeOutcome::Pending);
+            self.record(node, Vote::Abstain, self[node].outcome);
         }
     }
 

@@ -1,11 +1,13 @@
 //! Stories of fencing tokens: what is asked of nodes and what their answers are worth, byte by byte; and with
 //! the feature `embedded` several clients over nodes that run the scripts.
 
+mod digests;
 mod floors;
 #[cfg(feature = "embedded")]
 mod losses;
 #[cfg(feature = "embedded")]
 mod repairs;
+mod reports;
 #[cfg(feature = "embedded")]
 mod stores;
 
@@ -186,7 +188,7 @@ fn a_node_without_a_floor_does_not_count_and_says_so() {
     grants(&mut world, 1, 7);
     world.say(2, "*3|:-1|:0|:0|");
     let report = world.no_quorum();
-    assert_eq!(outcomes(&report), [missing, NodeOutcome::Pending, missing]);
+    assert_eq!(outcomes(&report), [missing, NodeOutcome::Granted, missing]);
     assert!(report.needs_operator());
     assert_eq!(world.take(1), ["LOOK run1", "EVALSHA release"]);
     assert_eq!(world.take(2), ["LOOK run2"]);

@@ -108,6 +108,7 @@ impl Acquire {
             return;
         };
         fencing.numbers[node.index()] = number;
+        cx.round.granted(cx.now, node);
         if fencing.token != 0 {
             self.settle(node, cx);
             return;
@@ -160,6 +161,7 @@ impl Acquire {
             let patience = Patience::for_vote(cx.round.ttl, &cx.parts.settings);
             let there = cx.parts.nodes.writing_to(node);
             cx.round[node].deadline = cx.now.saturating_add(patience.with(there));
+            cx.round[node].outcome = NodeOutcome::Pending;
             there.send_raise(cx.now, claim, entry, token);
             cx.round.arm(&mut cx.parts.timers);
         }
@@ -223,9 +225,8 @@ pub(in crate::engine) fn set_answered(
             withheld(now, node, key, missing, parts)
         }
         Reply::Error(error) if wants_the_text(error) => {
-            let again = parts.nodes[node].forgot_fenced_set();
-            let outcome = NodeOutcome::Refused(error);
-            let said = either(again, Answer::Forgotten(outcome), Answer::Withheld(outcome));
+            parts.nodes[node].forgot_fenced_set(); // Others may have been told so before.
+            let said = Answer::Forgotten(NodeOutcome::Refused(error));
             not_taken(now, node, key, said, parts)
         }
         Reply::Error(_) | Reply::Forbidden(Forbidden::Within) => {

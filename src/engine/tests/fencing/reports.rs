@@ -1,0 +1,71 @@
+//! Stories of a node that has granted the lock while the token is not known: it waits for the others, and is
+//! reported as what it is.
+
+use super::*;
+
+const GRANTED: NodeOutcome = NodeOutcome::Granted;
+const TIMED_OUT: NodeOutcome = NodeOutcome::TimedOut;
+
+#[test]
+fn a_node_that_has_granted_is_reported_so_where_the_others_are_silent() {
+    let mut world = asked();
+    grants(&mut world, 0, 7);
+    world.sleep_until_event();
+    let report = world.no_quorum();
+    assert_eq!(outcomes(&report), [GRANTED, TIMED_OUT, TIMED_OUT]);
+    assert!(report.nodes()[0].latency.is_some());
+}
+
+#[test]
+fn a_node_that_has_granted_is_reported_so_where_the_lock_is_held() {
+    let mut world = asked();
+    grants(&mut world, 0, 7);
+    world.say(1, "*3|:2|:0|:0|");
+    world.say(2, "*3|:2|:0|:0|");
+    match world.acquired() {
+        Err(LockError::Held(report)) => {
+            let held = NodeOutcome::Held;
+            assert_eq!(outcomes(&report), [GRANTED, held, held]);
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_node_that_has_granted_is_reported_so_at_the_deadline_of_the_caller() {
+    let mut world = timed();
+    world.acquire(&LockOptions::new(TTL).wait(5 * MS).fenced());
+    world.take_all();
+    grants(&mut world, 1, 7);
+    world.sleep_until_event();
+    let pending = NodeOutcome::Pending;
+    assert_eq!(outcomes(&world.no_quorum()), [pending, GRANTED, pending]);
+}
+
+/// It was asked for something else, and has not answered that.
+#[test]
+fn a_node_that_has_not_raised_its_counter_is_silent() {
+    let mut world = asked();
+    grants(&mut world, 0, 7);
+    grants(&mut world, 1, 9);
+    assert_eq!(world.take(0), ["RAISE k 9"]);
+    world.sleep_until_event();
+    let report = world.no_quorum();
+    assert_eq!(outcomes(&report), [TIMED_OUT, GRANTED, TIMED_OUT]);
+}
+
+/// Each node has a time of its own: that of one whose first handshake is under way is longer.
+#[test]
+fn a_node_that_has_granted_waits_for_the_others_beyond_its_own_time() {
+    let mut world = World::new(3);
+    world.greet_as(0, "run0", 1_000);
+    world.acquire(&fenced());
+    world.take_all();
+    grants(&mut world, 0, 7);
+    world.sleep(100 * MS);
+    assert!(world.events.is_empty());
+    world.greet_as(1, "run1", 1_000);
+    assert_eq!(world.take(1), ["TAKE k 1", "LOOK run1"]);
+    grants(&mut world, 1, 7);
+    assert_eq!(token(&mut world), Some(7));
+}
