@@ -574,6 +574,7 @@ faults::packets::  takes long, and is about what happens to packets
 faults::places::  takes long, and is about where no server is
 faults::process::  takes long, and restart:: and frozen:: ask the same of the servers
 secrets::  has users of its own
+sets::msetex::  uses no scripts, which needs other permissions
 soak::  takes long, and sends nothing that others do not
 embedded::  is about a server that has no users
 harness::  is about the tests' own means

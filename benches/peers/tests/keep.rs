@@ -23,7 +23,7 @@ fn it_runs_and_is_printed_in_plain_text() {
     for row in [
         "| 100 | ",
         "| 100 | 4s | ",
-        "| 10000 | 2s | 2s | ",
+        "| 2000 | 2s | 2s | ",
         "| `Redlock` | ",
         "| bare loop | ",
     ] {

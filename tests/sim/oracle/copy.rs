@@ -30,7 +30,9 @@ impl World {
             return false;
         }
         let cell = self.oracle.ledger.cell(id, deed.node);
-        let is_first = self.plan.is_bare() && cell.sets == 0 && !cell.copied;
+        // A transaction that was aborted has set nothing, and is done once more.
+        let again = !cell.copied || deed.transacted;
+        let is_first = self.plan.is_bare() && cell.sets == 0 && again;
         self.oracle.ledger.record_mut(id).copies += u32::from(!is_first);
         self.oracle.ledger.cell_mut(id, deed.node).copied = true;
         if is_first {

@@ -95,7 +95,7 @@ impl Plan {
                 rounds: rounds.min(2),
                 ttl: Duration::from_secs(2),
                 turn: Duration::from_millis(800),
-                stopped: 10_000,
+                stopped: 2_000,
                 pause: Duration::from_secs(2),
                 idle: (4_000, Duration::from_secs(4)),
                 look: Duration::from_secs(1),
