@@ -142,6 +142,8 @@ fn the_acl_line_of_fencing_tokens_suffices_and_is_the_least() {
         let more = strict_acl_line();
         let keys = more.split(' ').find(|word| word.starts_with('~'));
         let line = format!("{line} {}", keys.expect("keys of our own"));
+        let asks: &[&[u8]] = &[b"EVAL", b"return redis.acl_check_cmd and 1 or 0", b"0"];
+        let asks = server.raw().integer(asks) == 1;
         fenced_tried(&server, &line).expect("it suffices");
         for left_out in line.split(' ').filter(|word| word.starts_with(['+', '~'])) {
             let words: Vec<&str> = line.split(' ').filter(|word| *word != left_out).collect();
@@ -152,8 +154,8 @@ fn the_acl_line_of_fencing_tokens_suffices_and_is_the_least() {
                 fine,
                 "{options:?} without {left_out}: {tried:?}"
             );
-            // Within a script.
-            if let (Err(error), "+time" | "+get" | "+set") = (&tried, left_out) {
+            // Within a script. A Redis 6.2 cannot ask there.
+            if asks && let (Err(error), "+time" | "+get" | "+set") = (&tried, left_out) {
                 let named = format!("may not run `{}`", &left_out[1..]);
                 assert!(error.to_string().contains(&named), "{error}");
             }
