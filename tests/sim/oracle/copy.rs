@@ -30,9 +30,7 @@ impl World {
             return false;
         }
         let cell = self.oracle.ledger.cell(id, deed.node);
-        // A transaction that was aborted has set nothing, and is done once more.
-        let again = !cell.copied || deed.transacted;
-        let is_first = self.plan.is_bare() && cell.sets == 0 && again;
+        let is_first = self.plan.is_bare() && cell.sets == 0 && !cell.copied;
         self.oracle.ledger.record_mut(id).copies += u32::from(!is_first);
         self.oracle.ledger.cell_mut(id, deed.node).copied = true;
         if is_first {
