@@ -264,7 +264,7 @@ impl Acquire {
         }
     }
 
-    /// A majority has granted the lock before `node` showed how it is released: it gets a copy.
+    /// A majority has granted the lock before `node` got its `SET`: it gets a copy.
     #[cold]
     fn granted_without(&self, node: NodeId, end: Instant, cx: &mut Context<'_>) {
         let claim = cx.parts.claims.keyed(self.claim);
@@ -279,7 +279,30 @@ impl Acquire {
         cx.round.stop_resting(cx.parts);
         cx.round.decide(cx.parts);
         let all = cx.parts.nodes.set();
-        self.withdraw(all, cx);
+        let withdrawn = self.take_back(all, cx);
+        if let (false, &Verdict::Granted(_, end)) = (withdrawn.is_empty(), &self.verdict) {
+            self.copy_withdrawn(withdrawn, end, cx);
+        }
+    }
+
+    /// Withdraws its `SET`s to those of `nodes` where no byte of them has left. Returns where that was so.
+    fn take_back(&mut self, nodes: NodeSet, cx: &mut Context<'_>) -> NodeSet {
+        let (claims, mut below) = cx.parts.claims(cx.now);
+        match claims.keyed(self.claim) {
+            Some((key, claim)) => claim.take_back(nodes, key, &mut below),
+            None => NodeSet::EMPTY,
+        }
+    }
+
+    /// A majority has granted the lock before a `SET` could leave for `nodes`. Those that had to show first how it
+    /// is released get a copy.
+    #[cold]
+    fn copy_withdrawn(&self, nodes: NodeSet, end: Instant, cx: &mut Context<'_>) {
+        for node in nodes.iter() {
+            if cx.parts.nodes[node].is_without_scripts() {
+                self.granted_without(node, end, cx);
+            }
+        }
     }
 
     /// Ends `operation`, which it is. Returns the operation whose turn it is then.
@@ -561,10 +584,7 @@ impl Operate for Acquire {
     }
 
     fn withdraw(&mut self, nodes: NodeSet, cx: &mut Context<'_>) {
-        let (claims, mut below) = cx.parts.claims(cx.now);
-        if let Some((key, claim)) = claims.keyed(self.claim) {
-            claim.take_back(nodes, key, &mut below);
-        }
+        self.take_back(nodes, cx);
     }
 
     fn rests_on_answers(&self) -> bool {
