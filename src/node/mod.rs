@@ -439,7 +439,7 @@ impl Node {
             return false;
         }
         self.withdraw(Request::Set { claim })
-            || self.withdraw(Request::FirstSet { claim })
+            || self.withdraw_first_set(claim)
             || self.withdraw(Request::FencedSet { claim })
     }
 

@@ -105,6 +105,7 @@ impl Node {
                 return true;
             }
         }
+        self.try_with(claim, entry);
         let mut command = Vec::new();
         let marker = self.guard.marker();
         let (token, ttl) = (entry.token(), millis(ttl));
@@ -112,6 +113,15 @@ impl Node {
         set_if_permitted(&mut command, entry, set, marker, self.to_lock());
         self.send(now, Request::FirstSet { claim }, &command);
         true
+    }
+
+    /// Takes it out again if none of its bytes has left.
+    pub(super) fn withdraw_first_set(&mut self, claim: ClaimKey) -> bool {
+        let withdrawn = self.withdraw(Request::FirstSet { claim });
+        if withdrawn {
+            self.take_tried(claim);
+        }
+        withdrawn
     }
 
     /// Asks whether it could be released by the native command, with its own token, which no key

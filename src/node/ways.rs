@@ -26,6 +26,7 @@
 //! Nodes that are asked by scripts: see [`permission`](super::permission).
 
 use alloc::vec::Vec;
+use core::mem;
 
 use crate::entry::Entry;
 use crate::error::Unusable;
@@ -60,7 +61,8 @@ pub(super) struct Ways {
     refused: [bool; ORDER.len()],
     /// The only one for a lock on several resources was refused.
     several_refused: bool,
-    /// The locks with whose tokens they are tried, until one is permitted or all are answered.
+    /// The locks with whose tokens they are tried, until one is permitted or all are answered; and those whose `SET`
+    /// is the first on the connection, until that is answered: their entries are elsewhere when they are held.
     tried_with: Vec<(ClaimKey, Entry)>,
 }
 
@@ -147,6 +149,7 @@ impl Node {
             self.ways = Ways {
                 on: true,
                 script_verb: verb,
+                tried_with: mem::take(&mut self.ways.tried_with),
                 ..Ways::new(false)
             };
             self.native_refused = false;
@@ -204,7 +207,7 @@ impl Node {
     /// Asks in which ways a lock could be released, with the token of `entry`, which no key has yet: there
     /// is nothing to delete. The answers come in their order, but that of a transaction at any time.
     pub(crate) fn try_ways(&mut self, now: Instant, claim: ClaimKey, entry: &Entry) {
-        self.ways.tried_with.push((claim, entry.clone()));
+        self.try_with(claim, entry);
         for way in ORDER {
             if way == Dialect::Watch {
                 let request = Request::Probe { claim, way };
@@ -213,6 +216,11 @@ impl Node {
                 self.ask_native(now, claim, entry, way);
             }
         }
+    }
+
+    /// Keeps name and token of the lock of `claim`, with which ways are tried, now or if scripts are refused.
+    pub(super) fn try_with(&mut self, claim: ClaimKey, entry: &Entry) {
+        self.ways.tried_with.push((claim, entry.clone()));
     }
 
     /// Returns name and token of the lock of `claim` with which ways are tried, once.

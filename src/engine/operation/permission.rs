@@ -9,6 +9,7 @@
 
 use crate::entry::Entry;
 use crate::error::{LinkError, NodeOutcome, ServerError, Unusable};
+use crate::invariant::Must as _;
 use crate::keys::{ClaimKey, NodeId, OperationKey};
 use crate::node::{
     Access, Dialect, Forbidden, Question, Refused, Reply, Said, Trouble, forbidden_to_extend,
@@ -35,6 +36,7 @@ pub(in crate::engine) fn first_set_answered(
     reply: Reply,
     parts: &mut Parts,
 ) -> Answered {
+    let tried = parts.nodes[node].take_tried(claim);
     if parts
         .claims
         .get(claim)
@@ -46,7 +48,7 @@ pub(in crate::engine) fn first_set_answered(
         return set_answered(now, node, claim, reply, parts); // Its script asks each time.
     }
     if reply == Reply::Forbidden(Forbidden::Command) {
-        return Ok(scripts_refused(now, node, claim, parts));
+        return Ok(scripts_refused(now, node, (claim, tried), parts));
     }
     if let Some(missing) = missing_by(reply, forbidden_to_lock) {
         return Ok(withheld(now, node, claim, missing, parts));
@@ -70,7 +72,7 @@ pub(in crate::engine) fn first_set_answered(
 fn scripts_refused(
     now: Instant,
     node: NodeId,
-    key: ClaimKey,
+    (key, tried): (ClaimKey, Option<Entry>),
     parts: &mut Parts,
 ) -> Option<(OperationKey, Answer)> {
     let there = parts.nodes.writing_to(node);
@@ -80,8 +82,8 @@ fn scripts_refused(
     let claim = parts.claims.get_mut(key)?; // It may be over.
     claim.busy_mut().unanswered.remove(node);
     let paid = claim.denied(node);
-    if let Some(entry) = &claim.entry {
-        there.try_ways(now, key, entry);
+    if let Some(entry) = tried.must() {
+        there.try_ways(now, key, &entry);
     }
     if paid {
         return parts.not_owed(node, key);

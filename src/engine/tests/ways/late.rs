@@ -69,6 +69,47 @@ fn a_node_that_shows_its_way_just_before_the_majority_grants_gets_a_copy() {
     assert_eq!(world.take_all(), vec![RELEASING; 3], "on all three");
 }
 
+/// It refuses the script by which the others have granted the lock, when that was handed to its owner.
+#[test]
+fn a_node_that_refuses_scripts_when_the_lock_is_held_gets_a_copy() {
+    let mut world = World::new(3);
+    world.unpermitted = true;
+    (0..3).for_each(|node| world.greet(node));
+    world.try_once();
+    world.take_all();
+    world.all_say(0..2, ":1|");
+    let lock = world.lock();
+    world.say(2, NO_COMMAND);
+    assert_eq!(world.take(2), asked());
+    world.say(2, &only_watches(NO_NUMBER));
+    assert_eq!(world.take(2), ["SET k 10000"]);
+    world.say(2, "+OK|");
+    world.release(lock);
+    assert_eq!(world.take(2), RELEASING);
+}
+
+/// Two locks were asked for in that way before it said so.
+#[test]
+fn a_node_that_refuses_two_scripts_when_the_locks_are_held_gets_copies_of_both() {
+    let mut world = World::new(3);
+    world.unpermitted = true;
+    (0..3).for_each(|node| world.greet(node));
+    world.try_once();
+    world.acquire_of(b"l", &LockOptions::new(TTL).tries(1));
+    world.take_all();
+    world.all_say(0..2, ":1|");
+    let first = world.lock();
+    world.all_say(0..2, ":1|");
+    let second = world.lock();
+    world.say(2, &NO_COMMAND.repeat(2));
+    world.take(2);
+    world.say(2, &only_watches(NO_NUMBER));
+    assert_eq!(world.take(2).last().unwrap(), "SET k 10000");
+    world.say(2, &only_watches(NO_NUMBER));
+    assert_eq!(world.take(2), ["SET l 10000"]);
+    drop((first, second));
+}
+
 #[test]
 fn a_node_that_shows_its_way_when_the_lock_is_over_gets_no_copy() {
     for end in ["released", "handed over", "expired", "refused"] {
