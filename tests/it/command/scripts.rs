@@ -83,6 +83,17 @@ fn a_lock_that_has_ended_is_not_extended() {
     cluster.assert_empty();
 }
 
+/// A program repeats it by itself. This one has ended, so its user has to.
+#[test]
+fn a_release_that_too_few_confirm_is_to_be_repeated() {
+    let mut cluster = servers::three();
+    let lock = shearline(&cluster, "lock report --guard off").line();
+    (0..2).for_each(|node| cluster[node].kill());
+    let error = shearline(&cluster, &format!("unlock {lock} --guard off")).failed(69);
+    let what_to_do = "; repeat it, or the keys end with their ttl; check the nodes named here";
+    assert!(error.contains(what_to_do), "{error}");
+}
+
 #[test]
 fn programs_get_objects() {
     let cluster = servers::three();
