@@ -103,9 +103,12 @@
 //! lock=$(shearline lock -w 10s report) || exit
 //! trap 'shearline unlock "$lock"' EXIT
 //! first-step
-//! lock=$(shearline extend "$lock") || exit
+//! next=$(shearline extend "$lock") || exit
+//! lock=$next
 //! second-step
 //! ```
+//!
+//! (An `extend` that fails prints nothing: `lock` has to stay what it is, for the `unlock`.)
 //!
 //! Nobody extends the lock between these lines: a step that takes longer than the ttl works without it. The
 //! text ends when the lock would have ended, so go on with the line that `extend` prints. It can go to another
@@ -127,7 +130,8 @@
 //!
 //! lock=$(shearline lock --fenced report) || exit
 //! upload --token "${lock#* }"
-//! lock=$(shearline extend "$lock") || exit
+//! next=$(shearline extend "$lock") || exit
+//! lock=$next
 //! ```
 //!
 //! `run` gives it to the command as `SHEARLINE_FENCING_TOKEN`. `lock` and `extend` print it behind the lock, after a

@@ -1,13 +1,16 @@
 //! `lock`, `extend` and `unlock`: a lock that a script holds over several commands.
 
+use std::fs;
 use std::io::pipe;
 use std::os::unix::process::ExitStatusExt as _;
+use std::path::Path;
+use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::{Going, command, fed, of, over, shearline, told};
+use super::{Going, command, fed, of, over, shearline, told, variables};
 use crate::servers::{self, BRIEF, Proxy, eventually, watched};
 
 /// How far away a node is: a fifth of the time for which it is waited.
@@ -92,6 +95,36 @@ fn a_release_that_too_few_confirm_is_to_be_repeated() {
     let error = shearline(&cluster, &format!("unlock {lock} --guard off")).failed(69);
     let what_to_do = "; repeat it, or the keys end with their ttl; check the nodes named here";
     assert!(error.contains(what_to_do), "{error}");
+}
+
+/// The script of the help, where an extension fails: the lock is released all the same.
+#[test]
+fn the_example_releases_a_lock_that_it_cannot_extend() {
+    let (cluster, folder) = (servers::three(), tempfile::tempdir().expect("a directory"));
+    let help = over(&[], "lock --help").done();
+    let (_, example) = help.split_once("\nExample:\n").expect("an example");
+    let (example, _) = example.split_once("\n\n").expect("its end");
+    let script = example.replace("first-step", "SHEARLINE_CONFIG=$1");
+    let script = script.replace("second-step", "echo second");
+    let binary = Path::new(env!("CARGO_BIN_EXE_shearline"));
+    let path = std::env::var("PATH").expect("a path");
+    let path = format!("{}:{path}", binary.parent().expect("a folder").display());
+    for (ttl, status, out) in [("60s", 0, "second\n"), ("61s", 64, "")] {
+        let file = folder.path().join(ttl);
+        fs::write(&file, format!("guard = \"off\"\nttl = \"{ttl}\"\n")).expect("a file");
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &script, "sh"]).arg(&file);
+        shell.envs(variables(&cluster.urls())).env("PATH", &path);
+        shell.env("SHEARLINE_CONFIG", folder.path().join("60s"));
+        let said = of(shell.output().expect("a shell"));
+        assert_eq!((said.status, said.out.as_str()), (status, out), "{said:?}");
+        assert_eq!(
+            said.err.contains("raise `--max-ttl`"),
+            status == 64,
+            "{said:?}"
+        );
+        cluster.assert_empty();
+    }
 }
 
 #[test]
