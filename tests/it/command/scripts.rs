@@ -64,7 +64,7 @@ fn a_lock_comes_in_on_stdin_too() {
 #[test]
 #[cfg(target_os = "linux")]
 fn a_terminal_is_not_waited_for() {
-    let mut terminal = std::process::Command::new("script");
+    let mut terminal = Command::new("script");
     let line = format!("{} unlock", env!("CARGO_BIN_EXE_shearline"));
     terminal.args(["-qec", &line, "/dev/null"]);
     terminal.env("SHEARLINE_NODES", "127.0.0.1:1");
