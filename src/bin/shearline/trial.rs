@@ -285,9 +285,9 @@ impl Verdict {
             return Self::No(missing);
         }
         let why = in_words_of_the_command(&node.outcome.to_string());
-        match node.outcome {
-            NodeOutcome::Refused(_) => Self::Refused(why),
-            _ => Self::Unknown(why),
+        match matches!(node.outcome, NodeOutcome::Refused(_)) {
+            true => Self::Refused(why),
+            false => Self::Unknown(why),
         }
     }
 }

@@ -205,6 +205,16 @@ fn a_lock_that_was_damaged_on_its_way_is_refused() {
     let error = shearline(&cluster, &format!("unlock {damaged} --trust")).failed(64);
     assert!(error.contains("damaged"), "{error}");
     assert!(2 <= cluster.copies("report"), "the lock is what it was");
+    // In a place where it does not belong.
+    for line in [
+        format!("unlock {lock} {lock}"),
+        format!("extend {lock} --ttl {lock}"),
+        lock.clone(),
+    ] {
+        let error = shearline(&cluster, &line).failed(64);
+        assert!(error.contains("not shown, it may hold a lock"), "{error}");
+        assert!(!error.contains(&lock), "{error}");
+    }
     shearline(&cluster, &format!("unlock {lock} --trust")).done();
     cluster.assert_empty();
 }
