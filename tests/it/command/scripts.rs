@@ -4,14 +4,14 @@ use std::fs;
 use std::io::pipe;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::{Going, command, fed, of, over, shearline, told, variables};
-use crate::servers::{self, BRIEF, Proxy, eventually, watched};
+use crate::servers::{self, BRIEF, Cluster, Proxy, eventually, watched};
 
 /// How far away a node is: a fifth of the time for which it is waited.
 const DISTANCE: Duration = Duration::from_millis(100);
@@ -216,18 +216,23 @@ fn a_lock_that_cannot_be_printed_is_released() {
     cluster.assert_empty();
 }
 
+/// Returns when somebody waits for a lock.
+fn await_waiter(cluster: &Cluster) {
+    let tracked = |raw: &mut servers::Raw| {
+        let clients: u32 = raw.info("clients", "tracking_clients")?.parse().ok()?;
+        (clients != 0).then_some(())
+    };
+    eventually("it waits", || cluster.raws().iter_mut().find_map(tracked));
+}
+
 #[test]
 fn a_signal_ends_the_wait_and_leaves_nothing() {
     for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
         let cluster = servers::three();
         let lock = shearline(&cluster, "lock report --trust").line();
-        let tracked = |raw: &mut servers::Raw| {
-            let clients: u32 = raw.info("clients", "tracking_clients")?.parse().ok()?;
-            (clients != 0).then_some(())
-        };
         let waiting = command(&cluster.urls(), ["lock", "report", "--trust"]).spawn();
         let mut waiting = Going(waiting.expect("the binary runs"));
-        eventually("it waits", || cluster.raws().iter_mut().find_map(tracked));
+        await_waiter(&cluster);
         kill_process(Pid::from_child(&waiting.0), signal).expect("it is there");
         let status = waiting.0.wait().expect("it ends");
         assert_eq!(status.signal(), Some(signal.as_raw()), "{status:?}");
@@ -237,6 +242,26 @@ fn a_signal_ends_the_wait_and_leaves_nothing() {
 }
 
 /// What it has got on a minority is released.
+/// As `nohup` does it.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_signal_that_is_ignored_does_not_end_the_wait() {
+    let cluster = servers::three();
+    let lock = shearline(&cluster, "lock report --trust").line();
+    let mut waiting = Command::new("sh");
+    let script = "trap '' HUP; exec \"$0\" lock report --trust";
+    waiting.args(["-c", script, env!("CARGO_BIN_EXE_shearline")]);
+    waiting
+        .envs(variables(&cluster.urls()))
+        .stdout(Stdio::piped());
+    let mut waiting = Going(waiting.spawn().expect("a shell"));
+    await_waiter(&cluster);
+    kill_process(Pid::from_child(&waiting.0), Signal::HUP).expect("it is there");
+    shearline(&cluster, &format!("unlock {lock} --trust")).done();
+    let status = waiting.0.wait().expect("it ends");
+    assert!(status.success(), "{status:?}");
+}
+
 #[test]
 fn a_signal_ends_an_attempt_that_too_few_answer_and_leaves_nothing() {
     let cluster = servers::three();
