@@ -22,6 +22,8 @@ set -u -o pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$PWD/target}
 export CARGO_TERM_COLOR=never
+# For the stories of the command; `tests/run.sh` puts it there.
+export SHEARLINE_VALKEY_SERVER=${SHEARLINE_VALKEY_SERVER:-$PWD/target/tools/valkey-server}
 copy=$CARGO_TARGET_DIR/breakages
 patches=(tests/breakages/*.patch)
 

@@ -92,7 +92,7 @@
 //! | --- | --- |
 //! | `version`, `command`, `resource` | As below; `command` is `run`. |
 //! | `outcome` | `released`; `release_unconfirmed`, too few nodes confirmed it; `lost`, while it ran or at its end; `guardian_ended`, the part that watches the command was ended; `not_started`; `held`; `no_quorum`; `interrupted`; `failed` |
-//! | `started` | Whether the command was started. |
+//! | `started` | `false` if nothing of the command has run. |
 //! | `command_status`, `command_signal` | How the command ended; `null` if it did not, or not so. |
 //! | `status` | The status of `shearline`. |
 //! | `fencing_token` | The number that the command was given for its store, `null` if there was none. |

@@ -358,6 +358,11 @@ impl Node {
             || self.outbox.len() >= OUT_BYTES_MAX / 2
     }
 
+    /// Returns `true` if what is sent now has to wait until earlier bytes have left.
+    pub(crate) fn is_blocked(&self) -> bool {
+        self.outbox.is_blocked()
+    }
+
     fn has_room_for_question(&self) -> bool {
         self.in_flight.reserved() + self.batch.len() + 2 <= IN_FLIGHT_MAX / 2
             && self.unsent() + COMMAND_BYTES_MAX <= OUT_BYTES_MAX / 2

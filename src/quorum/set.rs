@@ -101,7 +101,7 @@ impl NodeSet {
     }
 
     /// Returns the nodes of the set for which `is` holds.
-    pub(crate) fn filter(self, is: impl Fn(NodeId) -> bool) -> Self {
+    pub(crate) fn filter(self, mut is: impl FnMut(NodeId) -> bool) -> Self {
         let mut rest = Self::EMPTY;
         for node in self.iter().filter(|node| is(*node)) {
             rest.insert(node);

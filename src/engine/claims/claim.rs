@@ -466,15 +466,22 @@ impl Claim {
         }
     }
 
-    /// Withdraws its `SET`s to nodes where no byte of them has left.
-    pub(crate) fn take_back(&mut self, from: NodeSet, key: ClaimKey, below: &mut Below<'_>) {
+    /// Withdraws its `SET`s to nodes where no byte of them has left. Returns these.
+    pub(crate) fn take_back(
+        &mut self,
+        from: NodeSet,
+        key: ClaimKey,
+        below: &mut Below<'_>,
+    ) -> NodeSet {
         let unanswered = self.busy().unanswered;
-        for node in from.iter() {
+        let withdrawn = from.filter(|node| {
             let open = guard!(QueuedSetSentLate, unanswered.contains(node));
-            if open && below.nodes[node].withdraw_set(key) {
-                self.set_withdrawn(node);
-            }
+            open && below.nodes[node].withdraw_set(key)
+        });
+        for node in withdrawn.iter() {
+            self.set_withdrawn(node);
         }
+        withdrawn
     }
 
     /// Arms the timer for the end of its lock, which is held from now on, or for what is due before that.

@@ -4,6 +4,7 @@
 //! the same `SET .. NX PX` goes to all nodes at once, a majority decides, and an attempt that fails
 //! releases what it locked, waits a random time, and begins again with a fresh token.
 
+mod answers;
 pub(in crate::engine) mod fencing;
 mod several;
 mod turns;
@@ -16,13 +17,11 @@ use rand::Rng;
 use rand::rngs::StdRng;
 
 use crate::entry::Entry;
-use crate::error::{LinkError, LockError, NodeOutcome, Report, Unusable};
+use crate::error::{LockError, NodeOutcome, Report};
 use crate::invariant::Must;
 use crate::keys::{ClaimKey, NodeId, OperationKey, PlaceKey, WaiterKey};
 use crate::limits::{TOKEN_BYTES_MAX, TOKEN_RANDOM_BYTES};
-use crate::node::{
-    Access, Command, Forbidden, Reply, Trouble, Whose, refuses_for_certain, wants_the_text,
-};
+use crate::node::{Access, Command, Whose};
 use crate::quorum::{Acquisition, Keeping, Lock, Majority, NodeSet, Vote};
 use crate::time::Instant;
 
@@ -30,14 +29,15 @@ use super::patience::Patience;
 use super::round::{Ballot, Round, State};
 use super::top_up::copy_late;
 use super::{Context, Operate};
-use crate::engine::answer::{Answer, Answered, unusable};
+use crate::engine::answer::Answer;
 use crate::engine::check::is_out_of_reach;
 use crate::engine::contract::{Event, Request, RoundId};
 use crate::engine::parts::Parts;
 use crate::engine::queues::{Refusal, Waiter};
 use crate::engine::settings::SHORTEST_REST;
+pub(in crate::engine) use answers::set_answered;
 use fencing::Fencing;
-use several::{Several, several_answered};
+use several::Several;
 use waiting::why_at_last;
 
 /// See the [module](self).
@@ -264,7 +264,7 @@ impl Acquire {
         }
     }
 
-    /// A majority has granted the lock before `node` showed how it is released: it gets a copy.
+    /// A majority has granted the lock before `node` got its `SET`: it gets a copy.
     #[cold]
     fn granted_without(&self, node: NodeId, end: Instant, cx: &mut Context<'_>) {
         let claim = cx.parts.claims.keyed(self.claim);
@@ -279,7 +279,30 @@ impl Acquire {
         cx.round.stop_resting(cx.parts);
         cx.round.decide(cx.parts);
         let all = cx.parts.nodes.set();
-        self.withdraw(all, cx);
+        let withdrawn = self.take_back(all, cx);
+        if let (false, &Verdict::Granted(_, end)) = (withdrawn.is_empty(), &self.verdict) {
+            self.copy_withdrawn(withdrawn, end, cx);
+        }
+    }
+
+    /// Withdraws its `SET`s to those of `nodes` where no byte of them has left. Returns where that was so.
+    fn take_back(&mut self, nodes: NodeSet, cx: &mut Context<'_>) -> NodeSet {
+        let (claims, mut below) = cx.parts.claims(cx.now);
+        match claims.keyed(self.claim) {
+            Some((key, claim)) => claim.take_back(nodes, key, &mut below),
+            None => NodeSet::EMPTY,
+        }
+    }
+
+    /// A majority has granted the lock before a `SET` could leave for `nodes`. Those that had to show first how it
+    /// is released get a copy.
+    #[cold]
+    fn copy_withdrawn(&self, nodes: NodeSet, end: Instant, cx: &mut Context<'_>) {
+        for node in nodes.iter() {
+            if cx.parts.nodes[node].is_without_scripts() {
+                self.granted_without(node, end, cx);
+            }
+        }
     }
 
     /// Ends `operation`, which it is. Returns the operation whose turn it is then.
@@ -561,10 +584,7 @@ impl Operate for Acquire {
     }
 
     fn withdraw(&mut self, nodes: NodeSet, cx: &mut Context<'_>) {
-        let (claims, mut below) = cx.parts.claims(cx.now);
-        if let Some((key, claim)) = claims.keyed(self.claim) {
-            claim.take_back(nodes, key, &mut below);
-        }
+        self.take_back(nodes, cx);
     }
 
     fn rests_on_answers(&self) -> bool {
@@ -675,104 +695,6 @@ fn with_fresh_token(random: &mut StdRng, owner: &[u8], make: impl FnOnce(&[u8]) 
     let len = TOKEN_RANDOM_BYTES + owner.len();
     token[TOKEN_RANDOM_BYTES..len].copy_from_slice(owner);
     make(&token[..len])
-}
-
-// ----- what is made of answers --------------------------------------------------------------
-
-/// `node` has answered the `SET` of the claim of `key`, which learns from it. Returns what is left for the
-/// operation, if its attempt is still under way.
-pub(in crate::engine) fn set_answered(
-    now: Instant,
-    node: NodeId,
-    key: ClaimKey,
-    reply: Reply,
-    parts: &mut Parts,
-) -> Answered {
-    let Some(claim) = parts.claims.get_mut(key) else {
-        return Ok(None); // It is over.
-    };
-    claim.busy_mut().unanswered.remove(node);
-    let mut paid = false;
-    let answer = match reply {
-        Reply::Ok => {
-            parts.nodes[node].grants += 1;
-            claim.found_on(node, parts.settings.drift.gone_by(now, claim.life()));
-            let granted = Answer::Vote((Vote::Yes, NodeOutcome::Granted));
-            if let Some(operation) = claim.attempted_by() {
-                return Ok(Some((operation, granted))); // It neither rests nor is over.
-            }
-            granted
-        }
-        Reply::Nil => {
-            paid = claim.denied(node);
-            Answer::Nil
-        }
-        Reply::Error(error) => {
-            match guard!(ErrorIsDenial, !refuses_for_certain(error)) {
-                true => claim.set_lost(node),
-                false => paid = claim.denied(node),
-            }
-            let outcome = NodeOutcome::Refused(error);
-            if wants_the_text(error) && parts.nodes[node].sets_by_script() {
-                parts.nodes.writing_to(node).forgot_scripts(now);
-                Answer::Forgotten(outcome)
-            } else {
-                Answer::Vote((Vote::Abstain, outcome))
-            }
-        }
-        Reply::Forbidden(Forbidden::Command)
-            if claim.is_for_several() || parts.nodes[node].sets_by_script() =>
-        {
-            paid = claim.denied(node);
-            let there = &mut parts.nodes[node];
-            let verb = there.verb_of_set(claim.is_for_several());
-            match there.scripts_refused(verb) {
-                Ok(()) => {
-                    let missing = Unusable::Permission { command: verb };
-                    Answer::Forgotten(NodeOutcome::Unusable(missing))
-                }
-                Err(missing) => {
-                    there.forbidden(missing);
-                    Answer::Vote(unusable(missing))
-                }
-            }
-        }
-        Reply::Forbidden(Forbidden::Command | Forbidden::Key | Forbidden::Part) => {
-            paid = claim.denied(node);
-            let there = &mut parts.nodes[node];
-            let several = claim.is_for_several();
-            let verb = there.verb_of_set(several);
-            let missing = reply.missing(verb);
-            let missing = missing.unwrap_or(Unusable::NoPermission);
-            if !several || there.native_release().is_none() {
-                there.forbidden(missing);
-            }
-            Answer::Vote(unusable(missing))
-        }
-        // A script. What it had called before stays done.
-        Reply::Forbidden(Forbidden::Within) => {
-            claim.set_lost(node);
-            Answer::Vote(unusable(Unusable::NoPermission))
-        }
-        Reply::Integer(said) if claim.is_for_several() => {
-            return several_answered(now, node, key, said, parts);
-        }
-        Reply::Integer(_) | Reply::Pair(..) | Reply::Fenced { .. } | Reply::Other => {
-            claim.set_lost(node);
-            return Err(Trouble::Link(LinkError::Protocol));
-        }
-    };
-    let (operation, over) = (claim.attempted_by(), claim.is_over());
-    if claim.kept.is_some() {
-        parts.claims.rest(key);
-    }
-    if paid {
-        return Ok(parts.not_owed(node, key));
-    }
-    if over {
-        parts.claims.settle(key, &mut parts.timers);
-    }
-    Ok(operation.map(|operation| (operation, answer)))
 }
 
 /// Returns why too few nodes answered: too many are down, or too many are so far away that their

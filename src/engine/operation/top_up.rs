@@ -63,7 +63,8 @@ pub(super) fn copy_late(
     };
     let there = parts.nodes.writing_to(node);
     let wanted = now < end && !claim.may_hold().contains(node);
-    if wanted && there.access() == Access::Open {
+    // Behind what has to wait it would come late, and last longer than those of the others.
+    if wanted && there.access() == Access::Open && !there.is_blocked() {
         let life = life_of_copy(now, end, entry, claim.life(), drift);
         let mut command = parts.claims.command();
         let sent = there.send_set(now, key, &mut command, entry, life);

@@ -37,7 +37,7 @@ pub(super) enum Message {
     Risk,
     /// The lock is lost: kill every process.
     End,
-    /// The command runs.
+    /// The command runs from now on, unless [`NotStarted`](Self::NotStarted) follows.
     Started,
     /// The command could not be run, with this error of the system.
     NotStarted(i32),

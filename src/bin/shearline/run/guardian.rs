@@ -13,7 +13,7 @@
 //! and inherits the processes.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd as _;
 use std::os::unix::process::CommandExt as _;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -87,9 +87,12 @@ impl Guardian {
                 "the lock ended before the command was started",
             ));
         }
-        let (trampoline, child) = spawn(args, stdin)?;
+        let (trampoline, child) = spawn(args)?;
         tree.remember(child);
         go_first();
+        // Before it can be so: a guardian that is killed says no more.
+        let _ = channel.send(Message::Started);
+        trampoline.send_with(Message::Start(Instant::ZERO), stdin.as_fd())?;
         Ok(Self {
             channel,
             signals,
@@ -147,12 +150,11 @@ impl Guardian {
         let Phase::Starting(trampoline) = &self.phase else {
             return Ok(());
         };
-        let said = match trampoline.try_receive()? {
+        match trampoline.try_receive()? {
             Received::Nothing => return Ok(()),
-            Received::Message(Message::NotStarted(error), _) => Message::NotStarted(error),
-            Received::Message(..) | Received::Closed => Message::Started,
-        };
-        self.tell(said);
+            Received::Message(error, _) => self.tell(error),
+            Received::Closed => {}
+        }
         self.phase = Phase::Running;
         Ok(())
     }
@@ -218,8 +220,8 @@ impl Guardian {
     }
 }
 
-/// Starts the trampoline. The standard input of the command goes to it.
-fn spawn(args: &GuardianArgs, stdin: OwnedFd) -> io::Result<(Channel, Pid)> {
+/// Starts the trampoline, which waits for the standard input of the command.
+fn spawn(args: &GuardianArgs) -> io::Result<(Channel, Pid)> {
     let (channel, far) = Channel::pair()?;
     // The death signal comes when the thread ends that started the child: this is the only one.
     let child = itself("trampoline")
@@ -229,6 +231,5 @@ fn spawn(args: &GuardianArgs, stdin: OwnedFd) -> io::Result<(Channel, Pid)> {
         .stdin(far)
         .process_group(args.group)
         .spawn()?;
-    channel.send_with(Message::Start(Instant::ZERO), stdin.as_fd())?;
     Ok((channel, Pid::from_child(&child)))
 }

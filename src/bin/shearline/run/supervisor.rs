@@ -62,7 +62,7 @@ pub(super) struct Job<'a> {
 /// What became of the command.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Ended {
-    /// Whether it ran; the error of the system if it could not be run.
+    /// Whether it may have run; the error of the system if it could not be run.
     pub(super) started: Option<Result<(), i32>>,
     /// Its status, if it is known.
     pub(super) status: Option<ExitStatus>,

@@ -49,6 +49,26 @@ fn a_node_that_shows_its_way_before_the_lock_is_returned_gets_a_copy() {
     assert_eq!(world.take(2), ["SET k 10000"]);
 }
 
+/// Its `SET` has not left yet when the majority grants: it is withdrawn, and the copy goes in its place.
+#[test]
+fn a_node_that_shows_its_way_just_before_the_majority_grants_gets_a_copy() {
+    let mut world = bare(3);
+    world.try_once();
+    world.take_all();
+    for node in 0..2 {
+        world.say(node, &only_watches(NO_NUMBER));
+        world.take(node);
+    }
+    world.say(0, "+OK|");
+    world.say_undrained(2, &only_watches(NO_NUMBER));
+    world.say(1, "+OK|");
+    let lock = world.lock();
+    assert_eq!(world.take(2), ["SET k 10000"]);
+    world.say(2, "+OK|");
+    world.release(lock);
+    assert_eq!(world.take_all(), vec![RELEASING; 3], "on all three");
+}
+
 #[test]
 fn a_node_that_shows_its_way_when_the_lock_is_over_gets_no_copy() {
     for end in ["released", "handed over", "expired", "refused"] {

@@ -1,0 +1,125 @@
+//! What a node has answered to the `SET` of a lock, and what follows from that.
+//!
+//! # Guarantees
+//!
+//! * Whether the node may have the key is known to the claim from then on, also when the attempt is over.
+//!
+//! # Not here
+//!
+//! Answers of the script that gives a fencing token: [`super::fencing`].
+
+use super::several::several_answered;
+use crate::engine::answer::{Answer, Answered, unusable};
+use crate::engine::claims::claim::Claim;
+use crate::engine::parts::Parts;
+use crate::error::{LinkError, NodeOutcome, Unusable};
+use crate::keys::{ClaimKey, NodeId};
+use crate::node::{Forbidden, Node, Reply, Trouble, refuses_for_certain, wants_the_text};
+use crate::quorum::Vote;
+use crate::time::Instant;
+
+/// `node` has answered the `SET` of the claim of `key`, which learns from it. Returns what is left for the
+/// operation, if its attempt is still under way.
+pub(in crate::engine) fn set_answered(
+    now: Instant,
+    node: NodeId,
+    key: ClaimKey,
+    reply: Reply,
+    parts: &mut Parts,
+) -> Answered {
+    let Some(claim) = parts.claims.get_mut(key) else {
+        return Ok(None); // It is over.
+    };
+    claim.busy_mut().unanswered.remove(node);
+    let mut paid = false;
+    let answer = match reply {
+        Reply::Ok => {
+            parts.nodes[node].grants += 1;
+            claim.found_on(node, parts.settings.drift.gone_by(now, claim.life()));
+            let granted = Answer::Vote((Vote::Yes, NodeOutcome::Granted));
+            if let Some(operation) = claim.attempted_by() {
+                return Ok(Some((operation, granted))); // It neither rests nor is over.
+            }
+            granted
+        }
+        Reply::Nil => {
+            paid = claim.denied(node);
+            Answer::Nil
+        }
+        Reply::Error(error) => {
+            match guard!(ErrorIsDenial, !refuses_for_certain(error)) {
+                true => claim.set_lost(node),
+                false => paid = claim.denied(node),
+            }
+            let outcome = NodeOutcome::Refused(error);
+            if wants_the_text(error) && parts.nodes[node].sets_by_script() {
+                parts.nodes.writing_to(node).forgot_scripts(now);
+                Answer::Forgotten(outcome)
+            } else {
+                Answer::Vote((Vote::Abstain, outcome))
+            }
+        }
+        Reply::Forbidden(forbidden) => {
+            let there = &mut parts.nodes[node];
+            let (answer, was_owed) = set_forbidden(node, claim, forbidden, there);
+            paid = was_owed;
+            answer
+        }
+        Reply::Integer(said) if claim.is_for_several() => {
+            return several_answered(now, node, key, said, parts);
+        }
+        Reply::Integer(_) | Reply::Pair(..) | Reply::Fenced { .. } | Reply::Other => {
+            claim.set_lost(node);
+            return Err(Trouble::Link(LinkError::Protocol));
+        }
+    };
+    let (operation, over) = (claim.attempted_by(), claim.is_over());
+    if claim.kept.is_some() {
+        parts.claims.rest(key);
+    }
+    if paid {
+        return Ok(parts.not_owed(node, key));
+    }
+    if over {
+        parts.claims.settle(key, &mut parts.timers);
+    }
+    Ok(operation.map(|operation| (operation, answer)))
+}
+
+/// `node` has refused the `SET` of `claim` because of what is `forbidden`. Returns what is left for the operation,
+/// and whether a release was owed there that is owed no more.
+#[cold]
+fn set_forbidden(
+    node: NodeId,
+    claim: &mut Claim,
+    forbidden: Forbidden,
+    there: &mut Node,
+) -> (Answer, bool) {
+    if forbidden == Forbidden::Within {
+        // A script. What it had called before stays done.
+        claim.set_lost(node);
+        return (Answer::Vote(unusable(Unusable::NoPermission)), false);
+    }
+    let paid = claim.denied(node);
+    let several = claim.is_for_several();
+    let verb = there.verb_of_set(several);
+    if forbidden == Forbidden::Command && (several || there.sets_by_script()) {
+        let answer = match there.scripts_refused(verb) {
+            Ok(()) => {
+                let missing = Unusable::Permission { command: verb };
+                Answer::Forgotten(NodeOutcome::Unusable(missing))
+            }
+            Err(missing) => {
+                there.forbidden(missing);
+                Answer::Vote(unusable(missing))
+            }
+        };
+        return (answer, paid);
+    }
+    let missing = Reply::Forbidden(forbidden).missing(verb);
+    let missing = missing.unwrap_or(Unusable::NoPermission);
+    if !several || there.native_release().is_none() {
+        there.forbidden(missing);
+    }
+    (Answer::Vote(unusable(missing)), paid)
+}
