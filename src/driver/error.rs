@@ -20,7 +20,9 @@ pub enum BuildError {
     #[error(transparent)]
     Tls(TlsError),
     /// The operating system refused what an event loop needs: a descriptor, or random bytes.
-    #[error("no event loop could be made ({0}); look at the limit of open files (`ulimit -n`)")]
+    #[error(
+        "no event loop could be made ({0}); look at the limits of open files and of threads (`ulimit -n`, `ulimit -u`)"
+    )]
     Io(#[source] io::Error),
 }
 

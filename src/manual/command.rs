@@ -103,9 +103,14 @@
 //! lock=$(shearline lock -w 10s report) || exit
 //! trap 'shearline unlock "$lock"' EXIT
 //! first-step
-//! lock=$(shearline extend "$lock") || exit
+//! next=$(shearline extend "$lock") || exit
+//! lock=$next
 //! second-step
 //! ```
+//!
+//! (An `extend` that fails prints nothing: `lock` has to stay what it is, for the `unlock`. And a plain `sh`, such as
+//! `dash`, does not run the trap when a signal ends the script, as `bash` does: there add
+//! `trap 'exit 130' INT; trap 'exit 143' TERM; trap 'exit 129' HUP`. Without it the lock ends with its ttl.)
 //!
 //! Nobody extends the lock between these lines: a step that takes longer than the ttl works without it. The
 //! text ends when the lock would have ended, so go on with the line that `extend` prints. It can go to another
@@ -127,7 +132,8 @@
 //!
 //! lock=$(shearline lock --fenced report) || exit
 //! upload --token "${lock#* }"
-//! lock=$(shearline extend "$lock") || exit
+//! next=$(shearline extend "$lock") || exit
+//! lock=$next
 //! ```
 //!
 //! `run` gives it to the command as `SHEARLINE_FENCING_TOKEN`. `lock` and `extend` print it behind the lock, after a

@@ -2,7 +2,8 @@
 //!
 //! Look for the words of the error in the first column. An error names each node with what it said, so read
 //! to its end: the reason stands behind the address. `Redlock::nodes` shows the same of all nodes now,
-//! `Redlock::check` whether a majority would vote, and `Redlock::inspect` who holds a lock.
+//! `Redlock::check` whether a majority would vote, and `Redlock::inspect` who holds a lock. From a shell these are
+//! `shearline nodes`, `shearline check` and `shearline status NAME`; `run` and `lock` have `--trust`.
 //!
 //! # No lock is granted
 //!
@@ -41,7 +42,19 @@
 //! | [`Stats::waiting`](crate::Stats::waiting) grows | Who holds the lock (`Redlock::inspect`), and for how long locks are held: [`Stats::hold`](crate::Stats::hold). | Hold for less long, or split the resource. Callers that wait end by [`LockOptions::wait`](crate::LockOptions::wait). |
 //! | `too many operations or locks are open on this handle` | [`Stats::waiting`](crate::Stats::waiting), [`Stats::held`](crate::Stats::held), [`Stats::owed`](crate::Stats::owed). | Find what does not end. Locks that are held are not affected. |
 //! | a key with no holder on one node | `Redlock::inspect` names it as a copy on a minority. It excludes nobody. | Nothing: it ends with its ttl. |
+//!
+//! # `shearline run` has ended
+//!
+//! | you see | look at | do |
+//! | --- | --- | --- |
+//! | status 74, `lost the lock NAME: the command was ended` | The nodes (`shearline nodes`), and whether this machine, or `shearline` itself, was stopped for longer than the ttl. | Nobody else had the lock while the command ran. See what it left half done, and start it again; with a longer `--ttl` if it was a stall. |
+//! | status 74, `the lock NAME was not held any more at the end` | Who deletes keys: `MONITOR`, `maxmemory-policy`, `FLUSHALL`. | What the command did may have overlapped: check it. |
+//! | status 74, `the command was killed, because its guardian had ended or was stopped` | Who kills processes: `dmesg` for the system that was out of memory. | As with the first. |
+//! | status 137, and the lock is still held | `shearline status NAME`: the label, which has the number of the process by default, is that of the one that was killed. | Nothing: its command was ended with it, and the lock ends with its ttl. |
+//! | a status that may be the command's or that of `shearline` | The line of `--report`: its `outcome` is `released` or `release_unconfirmed` if it is the command's. | Give `--report FILE` in every job. |
+//! | each machine has done the job, one after the other | It takes less time than the clocks differ. | `--no-wait --at-least 10s`, as in `examples/systemd`. |
 // Tried on real servers: `tests/it/troubles.rs` brings about each symptom that stands in quotes, and looks for
 // its words on this page; but for `it is a replica` (`refusal`), `its user may not run` (`permissions`), and
 // `too many operations or locks are open on this handle` (`engine::tests::bounds`). The growing `Stats` are
 // those of `tests/it/stats.rs` and `engine::tests::stats`, the copy on a minority is in `tests/it/inspect.rs`.
+// What a run says at its end is in `tests/it/command/lost.rs`.

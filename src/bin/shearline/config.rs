@@ -177,11 +177,12 @@ fn texts(value: &DeValue<'_>) -> Option<Vec<String>> {
     match value {
         DeValue::String(text) => Some(vec![text.to_string()]),
         DeValue::Integer(number) => Some(vec![number.to_string()]),
+        DeValue::Float(number) => Some(vec![number.to_string()]),
         DeValue::Array(values) => {
             let texts = values.iter().map(|value| texts(value.get_ref()));
             Some(texts.collect::<Option<Vec<_>>>()?.concat())
         }
-        DeValue::Float(_) | DeValue::Boolean(_) | DeValue::Datetime(_) | DeValue::Table(_) => None,
+        DeValue::Boolean(_) | DeValue::Datetime(_) | DeValue::Table(_) => None,
     }
 }
 

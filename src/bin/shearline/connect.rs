@@ -171,7 +171,8 @@ impl Nodes {
         if !self.node.is_empty() {
             return self.node.clone();
         }
-        let listed = env::var(NODES).unwrap_or_default();
+        let listed = env::var_os(NODES).unwrap_or_default();
+        let listed = listed.to_string_lossy(); // What is no text is refused as a URL.
         let urls = listed.split(',').map(str::trim);
         urls.filter(|url| !url.is_empty())
             .map(str::to_owned)

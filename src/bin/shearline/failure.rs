@@ -27,7 +27,7 @@ pub(crate) struct Failure {
 
 impl Failure {
     pub(crate) fn new(status: Status, message: impl fmt::Display) -> Self {
-        let message = in_words_of_the_command(&message.to_string());
+        let message = without_controls(&in_words_of_the_command(&message.to_string()));
         Self {
             status,
             message,
@@ -67,7 +67,7 @@ impl Failure {
 }
 
 /// What the library calls by the name of a function, and the command by that of an option.
-const WORDS: [(&str, &str); 12] = [
+const WORDS: [(&str, &str); 13] = [
     ("`without_scripts`", "`--without-scripts`"),
     ("`Builder::max_ttl`", "`--max-ttl`"),
     ("`Builder::lock_delay`", "`--lock-delay`"),
@@ -85,6 +85,11 @@ const WORDS: [(&str, &str); 12] = [
         "pass on what `Lock::to_bytes` gave",
         "pass on what `shearline lock` printed",
     ),
+    // A program repeats it while it lives; this one ends.
+    (
+        "it is repeated until they do or the keys have expired, check the nodes",
+        "repeat it, or the keys end with their ttl; check the nodes",
+    ),
     (
         "the manual (`shearline::manual::permissions`)",
         "the manual (src/manual/permissions.rs)",
@@ -99,6 +104,18 @@ pub(crate) fn in_words_of_the_command(text: &str) -> String {
     }
     // A terminal, and a log, show one line.
     line.replace('\n', " ")
+}
+
+/// Returns `text` with its control characters as escapes: a terminal obeys them, and they can hide the line.
+fn without_controls(text: &str) -> String {
+    let mut out = String::new();
+    for character in text.chars() {
+        match character.is_control() {
+            true => out.extend(character.escape_default()),
+            false => out.push(character),
+        }
+    }
+    out
 }
 
 /// The status of an operation for which too few nodes answered.

@@ -6,11 +6,11 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt as _;
 use std::time::Duration;
 
-use shearline::{Found, Holder, InspectError, InspectedNode, Inspection, Redlock};
+use shearline::{Found, Holder, InspectError, InspectedNode, Inspection, NodeOutcome, Redlock};
 
 use crate::connect::Nodes;
 use crate::duration;
-use crate::failure::Failure;
+use crate::failure::{Failure, in_words_of_the_command};
 use crate::json::Object;
 use crate::output::{BAD, DOUBTFUL, Format, GOOD, count, item, painted, printable};
 use crate::status::Status;
@@ -107,7 +107,10 @@ pub(crate) fn state(told: &Inspection) -> String {
             count(told.nodes().len(), "node"),
         ),
         (None, "free") => painted(GOOD, "free"),
-        (None, "unknown") => format!("{}: too few nodes answer", painted(BAD, "not known")),
+        (None, "unknown") => format!(
+            "{}: too few nodes answer; `shearline nodes` says why",
+            painted(BAD, "not known")
+        ),
         (None, _) => "held by nobody: no majority has the same token".to_owned(),
     }
 }
@@ -126,17 +129,21 @@ fn lines(name: &[u8], told: &Inspection) -> String {
                 let (by, left) = (by(owner), left(*span));
                 format!("another token (no. {token}){by}, {left}: it has no majority")
             }
-            Found::Unknown(outcome) => format!("not known: {outcome}"),
+            Found::Unknown(outcome) => format!("not known: {}", why(outcome)),
             Found::Free | Found::OtherType | _ => node.found.to_string(),
         };
         let counts = match node.counts || matches!(node.found, Found::Unknown(_)) {
             true => "",
             false => "; it does not count, because it may have forgotten locks",
         };
-        lines += "\n  ";
-        lines += &item(&node.address, &format!("{found}{counts}")).replace('\n', "\n  ");
+        lines += "\n";
+        lines += &item(&format!("  {}", node.address), &format!("{found}{counts}"));
     }
     lines
+}
+
+fn why(outcome: &NodeOutcome) -> String {
+    in_words_of_the_command(&outcome.to_string())
 }
 
 fn by(owner: &[u8]) -> String {
@@ -180,9 +187,7 @@ fn node_object(node: &InspectedNode) -> Object {
             with_left(object.with("token", *token), *left)
         }
         Found::OtherType => object.with("found", "other_type"),
-        Found::Unknown(outcome) => object
-            .with("found", "unknown")
-            .with("reason", outcome.to_string()),
+        Found::Unknown(outcome) => object.with("found", "unknown").with("reason", why(outcome)),
         _ => object.with("found", "unknown"),
     }
 }

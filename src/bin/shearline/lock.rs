@@ -23,7 +23,8 @@ Example:
   lock=$(shearline lock -w 10s report) || exit
   trap 'shearline unlock \"$lock\"' EXIT
   first-step
-  lock=$(shearline extend \"$lock\") || exit
+  next=$(shearline extend \"$lock\") || exit
+  lock=$next
   second-step
 
 With --fenced the line is the lock, a space, and the fencing token:

@@ -198,7 +198,10 @@ fn end(command: &Command, result: Result<Status, Failure>) -> ExitCode {
     if let Some(name) = command.prints_object() {
         let _ = output::say(failure.object(name)); // The status tells it too.
     }
-    if let Status::Signal(number) = failure.status {
+    // The first process of a container ends by no signal of its own.
+    if let Status::Signal(number) = failure.status
+        && std::process::id() != 1
+    {
         // Ends by the signal, so that a shell that waits for this command ends too.
         let _ = signal_hook::low_level::emulate_default_handler(number.into());
     }

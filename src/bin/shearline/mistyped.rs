@@ -74,18 +74,24 @@ fn command() -> Option<String> {
     Some(typed)
 }
 
+/// What the text of a lock begins with.
+const LOCK: &str = "53484c4b";
+
 /// The message about an unknown argument would repeat it. If it may be the URL of a node, there may be
-/// a password in it.
+/// a password in it, and whoever has the text of a lock can release it.
 fn without_credentials(mut error: clap::Error) -> clap::Error {
-    let may_hold_some = |value: &ContextValue| value.to_string().contains('@');
-    let kinds: Vec<ContextKind> = error
+    let secret_of = |value: &ContextValue| match value.to_string() {
+        text if text.contains('@') => Some("a password"),
+        text if text.contains(LOCK) => Some("a lock"),
+        _ => None,
+    };
+    let secrets: Vec<(ContextKind, &str)> = error
         .context()
-        .filter(|(_, value)| may_hold_some(value))
-        .map(|(kind, _)| kind)
+        .filter_map(|(kind, value)| Some((kind, secret_of(value)?)))
         .collect();
-    for kind in kinds {
-        let instead = "not shown, it may hold a password";
-        error.insert(kind, ContextValue::String(instead.into()));
+    for (kind, secret) in secrets {
+        let instead = format!("not shown, it may hold {secret}");
+        error.insert(kind, ContextValue::String(instead));
     }
     error
 }

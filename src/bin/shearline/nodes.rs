@@ -112,7 +112,10 @@ impl Seen {
 
     fn status(&self) -> Status {
         match &self.verdict {
-            Ok(()) if self.votes() < self.needed() => Status::Configuration,
+            Ok(()) if self.votes() < self.needed() && self.needs_operator() => {
+                Status::Configuration
+            }
+            Ok(()) if self.votes() < self.needed() => Status::NoQuorum,
             Ok(()) => Status::Success,
             Err(error) => Failure::from(error.clone()).status,
         }
@@ -141,8 +144,16 @@ impl Seen {
     }
 
     fn would_vote(&self, place: usize) -> bool {
-        let is_denied = self.trial(place).is_some_and(Trial::is_denied);
-        self.nodes[place].state == NodeState::Ready && !is_denied
+        let trial = self.trial(place);
+        let is_refused = trial.is_some_and(|it| it.is_denied() || it.refusal().is_some());
+        self.nodes[place].state == NodeState::Ready && !is_refused
+    }
+
+    /// Returns `true` if so many users lack a permission that waiting does not help.
+    fn needs_operator(&self) -> bool {
+        let is_denied = |place: &usize| self.trial(*place).is_some_and(Trial::is_denied);
+        let denied = self.places().filter(is_denied).count();
+        self.nodes.len() - denied < self.needed()
     }
 
     fn is_wrong(&self, place: usize) -> bool {
@@ -207,10 +218,11 @@ impl Seen {
         let node = &self.nodes[place];
         let micros =
             |trip: std::time::Duration| u64::try_from(trip.as_micros()).unwrap_or(u64::MAX);
+        let refusal = || Some(self.trial(place)?.refusal()?.to_owned());
         let object = Object::new()
             .with("address", &*node.address)
             .with("votes", self.would_vote(place))
-            .with("reason", reason(node.state))
+            .with("reason", reason(node.state).or_else(refusal))
             .with("run_id", node.run_id.clone())
             .with("product", node.product.clone())
             .with("uptime_s", node.uptime.map(|uptime| uptime.as_secs()))

@@ -2,6 +2,7 @@
 
 use std::io::{self, Write as _};
 
+use clap::builder::PossibleValuesParser;
 use clap::{Command, ValueEnum};
 use clap_complete::Shell;
 use clap_mangen::Man;
@@ -23,9 +24,13 @@ pub(crate) struct ManArgs {
 /// Where they are looked for.
 const PLACES: &str = "\
 Install them once:
+  mkdir -p ~/.local/share/bash-completion/completions
   shearline completions bash \\
     > ~/.local/share/bash-completion/completions/shearline
+
   shearline completions zsh > DIR/_shearline     # with a DIR of your $fpath
+
+  mkdir -p ~/.config/fish/completions
   shearline completions fish > ~/.config/fish/completions/shearline.fish";
 
 /// Prints the completions for bash, zsh or fish.
@@ -106,7 +111,8 @@ fn as_roff(line: &str) -> String {
 }
 
 /// Prints completions.
-pub(crate) fn completions(mut all: Command, args: &CompletionsArgs) -> Result<Status, Failure> {
+pub(crate) fn completions(all: Command, args: &CompletionsArgs) -> Result<Status, Failure> {
+    let mut all = with_names(all);
     let shell = match args.shell {
         For::Bash => Shell::Bash,
         For::Zsh => Shell::Zsh,
@@ -114,7 +120,53 @@ pub(crate) fn completions(mut all: Command, args: &CompletionsArgs) -> Result<St
     };
     let mut text = Vec::new();
     clap_complete::generate(shell, &mut all, "shearline", &mut text);
+    if shell == Shell::Fish {
+        text.extend(for_fish(&all).bytes());
+    }
     written(&text)
+}
+
+/// Those that have a page: shells complete them behind `man`.
+const PAGES: [&str; 13] = [
+    "run",
+    "lock",
+    "extend",
+    "unlock",
+    "status",
+    "watch",
+    "nodes",
+    "check",
+    "reinit",
+    "bench",
+    "demo",
+    "man",
+    "completions",
+];
+
+fn with_names(all: Command) -> Command {
+    all.mut_subcommand("man", |man| {
+        man.mut_arg("command", |it| {
+            it.value_parser(PossibleValuesParser::new(PAGES))
+        })
+    })
+}
+
+/// What `clap_complete` leaves out for fish: the values of arguments that are no options.
+fn for_fish(all: &Command) -> String {
+    let mut lines = String::new();
+    for command in all.get_subcommands() {
+        let arguments = command.get_positionals();
+        let values = arguments.flat_map(|it| it.get_possible_values());
+        let values: Vec<String> = values.map(|it| it.get_name().to_owned()).collect();
+        if !values.is_empty() {
+            lines += &format!(
+                "complete -c shearline -n \"__fish_shearline_using_subcommand {}\" -f -a \"{}\"\n",
+                command.get_name(),
+                values.join(" ")
+            );
+        }
+    }
+    lines
 }
 
 fn written(text: &[u8]) -> Result<Status, Failure> {
@@ -122,4 +174,18 @@ fn written(text: &[u8]) -> Result<Status, Failure> {
     let done = stdout.write_all(text).and_then(|()| stdout.flush());
     done.map_err(unwritten)?;
     Ok(Status::Success)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::PAGES;
+
+    #[test]
+    fn every_command_has_a_page() {
+        let all = crate::Cli::command();
+        let names = all.get_subcommands().map(clap::Command::get_name);
+        assert!(names.eq(PAGES));
+    }
 }

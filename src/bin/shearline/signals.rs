@@ -2,7 +2,9 @@
 //!
 //! A command that dies at once would leave what its last attempt has written on the nodes until it
 //! expires. So the wait ends, what was taken is released, and then the command ends by that signal.
+//! A signal that was ignored when the program was started stays ignored (`nohup`).
 
+use std::fs;
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
@@ -27,7 +29,10 @@ impl Signals {
     /// Catches the signals from now on.
     pub(crate) fn catch() -> Result<Self, Failure> {
         let last = Arc::new(AtomicUsize::new(0));
-        for signal in [SIGHUP, SIGINT, SIGTERM] {
+        for signal in [SIGHUP, SIGINT, SIGTERM]
+            .into_iter()
+            .filter(|signal| !is_ignored(*signal))
+        {
             let number = usize::try_from(signal).unwrap_or_default();
             let caught = signal_hook::flag::register_usize(signal, Arc::clone(&last), number);
             caught
@@ -66,4 +71,14 @@ impl Wake for Unpark {
     fn wake(self: Arc<Self>) {
         self.0.unpark();
     }
+}
+
+/// Returns `true` if the signal is ignored: before a handler is registered, if this process was started so.
+pub(crate) fn is_ignored(signal: i32) -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let bits = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let bits = bits.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok());
+    let place = u32::try_from(signal - 1).ok();
+    let bit = place.and_then(|place| 1_u64.checked_shl(place));
+    bits.unwrap_or_default() & bit.unwrap_or_default() != 0
 }

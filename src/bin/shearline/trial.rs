@@ -49,6 +49,8 @@ enum Verdict {
     Yes,
     /// An operator has to permit it.
     No(Unusable),
+    /// The node refuses it, as it would refuse any client: its memory is full, for example.
+    Refused(String),
     /// It could not be tried.
     Unknown(String),
 }
@@ -169,6 +171,14 @@ impl Trial {
         matches!(self.lock, Verdict::No(_))
     }
 
+    /// Returns why the node refuses what it was asked, if that is not about permissions.
+    pub(crate) fn refusal(&self) -> Option<&str> {
+        match &self.lock {
+            Verdict::Refused(why) => Some(why),
+            Verdict::Yes | Verdict::No(_) | Verdict::Unknown(_) => None,
+        }
+    }
+
     /// Returns `true` if nothing came of it.
     pub(crate) fn is_void(&self) -> bool {
         matches!(self.lock, Verdict::Unknown(_))
@@ -176,7 +186,7 @@ impl Trial {
 
     /// Returns `true` if something is missing.
     pub(crate) fn is_wrong(&self) -> bool {
-        self.is_denied() || matches!(self.extend, Verdict::No(_))
+        self.is_denied() || self.refusal().is_some() || matches!(self.extend, Verdict::No(_))
     }
 
     /// Returns it in words.
@@ -196,7 +206,9 @@ impl Trial {
                 let (by, why) = (self.releasing, extend.why());
                 format!("{name} can be taken and released {by}, and not extended: {why}")
             }
-            (Verdict::No(_), _) => format!("{name} cannot be taken: {}", self.lock.why()),
+            (Verdict::No(_) | Verdict::Refused(_), _) => {
+                format!("{name} cannot be taken: {}", self.lock.why())
+            }
             (Verdict::Unknown(why), _) => format!("{name} was not tried: {why}"),
         };
         match self.waking == Waking::Unasked {
@@ -211,7 +223,7 @@ pub(crate) fn add_to(object: Object, trial: Option<&Trial>) -> Object {
     let permitted = |verdict: fn(&Trial) -> &Verdict| match verdict(trial?) {
         Verdict::Yes => Some(true),
         Verdict::No(_) => Some(false),
-        Verdict::Unknown(_) => None,
+        Verdict::Refused(_) | Verdict::Unknown(_) => None,
     };
     let why = trial.and_then(|trial| {
         let mut verdicts = iter::once(&trial.lock).chain([&trial.extend]);
@@ -255,7 +267,7 @@ impl Verdict {
         match self {
             Self::Yes => String::new(),
             Self::No(missing) => in_words_of_the_command(&missing.to_string()),
-            Self::Unknown(why) => why.clone(),
+            Self::Refused(why) | Self::Unknown(why) => why.clone(),
         }
     }
 
@@ -272,6 +284,10 @@ impl Verdict {
         {
             return Self::No(missing);
         }
-        Self::Unknown(in_words_of_the_command(&node.outcome.to_string()))
+        let why = in_words_of_the_command(&node.outcome.to_string());
+        match matches!(node.outcome, NodeOutcome::Refused(_)) {
+            true => Self::Refused(why),
+            false => Self::Unknown(why),
+        }
     }
 }

@@ -36,7 +36,8 @@
 //! lock=$(shearline lock -n report) || exit
 //! trap 'shearline unlock "$lock"' EXIT
 //! first-step                     # must take less than the ttl (30 s), or:
-//! lock=$(shearline extend "$lock") || exit
+//! next=$(shearline extend "$lock") || exit
+//! lock=$next
 //! ```
 //!
 //! | there | here |

@@ -78,6 +78,18 @@ fn a_file_names_the_nodes_and_what_else_an_option_says() {
     cluster.assert_empty();
 }
 
+/// As on the command line: seconds may have a fraction.
+#[test]
+fn a_time_is_a_number_of_seconds_too() {
+    let (cluster, files) = (servers::three(), Files::new());
+    let file = files.write("shearline.toml", "ttl = 7.5\nguard = \"off\"\n", 0o600);
+    let mut taking = command(&cluster.urls(), ["lock", "report", "--json"]);
+    taking.env("SHEARLINE_CONFIG", &file);
+    let taken = told(taking).object();
+    assert_eq!(taken.number("ttl_ms"), 7_500);
+    shearline(&cluster, &format!("unlock {}", taken.text("lock"))).done();
+}
+
 #[test]
 fn a_password_comes_from_a_file_of_its_own() {
     let cluster = servers::Cluster::with(3, &Options::redis().password(CANARY));

@@ -38,14 +38,17 @@ fn can_be_had() -> bool {
 
 /// Runs this under the lock `n` as the first process of a container.
 fn start(cluster: &Cluster, options: &[&str], command: &[&str]) -> Tool {
+    let mut container = of_command(cluster, "run");
+    container.args(options).args(["n", "--"]).args(command);
+    Tool::start(&mut container)
+}
+
+fn of_command(cluster: &Cluster, command: &str) -> Command {
     let mut container = container();
     container
-        .args([env!("CARGO_BIN_EXE_shearline"), "run", "--guard", "off"])
-        .args(options)
-        .args(["n", "--"])
-        .args(command)
+        .args([env!("CARGO_BIN_EXE_shearline"), command, "--guard", "off"])
         .envs(variables(&cluster.urls()));
-    Tool::start(&mut container)
+    container
 }
 
 #[test]
@@ -106,12 +109,7 @@ fn term_ends_the_wait_in_a_container() {
     let guard = shared(&cluster).try_lock("n", LONG).expect("free");
     let value = cluster.values("n");
     let mut tool = start(&cluster, &["--report", "1"], &["true"]);
-    let first = tool.child();
-    eventually("it handles signals", || {
-        let name = fs::read_to_string(format!("/proc/{}/comm", first.as_raw_pid())).ok()?;
-        (name == "shearline\n" && handles(first, Signal::CHILD)).then_some(())
-    });
-    kill_process(first, Signal::TERM).expect("it runs");
+    terminate(&tool, Signal::CHILD);
     let report = tool.output();
     let expected = "\"outcome\":\"interrupted\",\"started\":false,";
     assert!(report.contains(expected), "{report}");
@@ -120,4 +118,32 @@ fn term_ends_the_wait_in_a_container() {
     assert_eq!(cluster.values("n"), value);
     guard.unlock().expect("held");
     cluster.assert_empty();
+}
+
+#[test]
+fn term_ends_the_wait_of_other_commands_in_a_container() {
+    if !can_be_had() {
+        return;
+    }
+    let cluster = three();
+    let guard = shared(&cluster).try_lock("n", LONG).expect("free");
+    let value = cluster.values("n");
+    for command in ["lock", "watch"] {
+        let tool = Tool::start(of_command(&cluster, command).arg("n"));
+        terminate(&tool, Signal::TERM);
+        assert_eq!(code(tool.wait()), 143, "{command}");
+    }
+    assert_eq!(cluster.values("n"), value);
+    guard.unlock().expect("held");
+    cluster.assert_empty();
+}
+
+/// Asks the first process to end, when it handles this signal.
+fn terminate(tool: &Tool, handled: Signal) {
+    let first = tool.child();
+    eventually("it handles signals", || {
+        let name = fs::read_to_string(format!("/proc/{}/comm", first.as_raw_pid())).ok()?;
+        (name == "shearline\n" && handles(first, handled)).then_some(())
+    });
+    kill_process(first, Signal::TERM).expect("it runs");
 }

@@ -239,4 +239,21 @@ fn reinit_makes_a_new_cluster_and_nodes_show_it() {
     let lock = shearline(&cluster, "lock report --guard strict").line();
     shearline(&cluster, &format!("unlock {lock} --guard strict")).done();
     cluster.assert_gone("report");
+
+    // The others do not need that node to know who holds it.
+    over(&urls[2..], "reinit --yes --trust").done();
+    let said = shearline(&cluster, "status report --guard strict");
+    assert_eq!(said.status, 1, "{said:?}");
+    assert_narrow(&said.out);
+    let words = said.out.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.ends_with("or see `shearline reinit`"), "{words}");
+    let said = shearline(&cluster, "status report --guard strict --json").object();
+    let reason = said.text("nodes.2.reason");
+    assert!(reason.ends_with("or see `shearline reinit`"), "{reason}");
+    let said = shearline(
+        &cluster,
+        "watch report --guard strict --cluster other --count 1",
+    )
+    .line();
+    assert!(said.ends_with("; `shearline nodes` says why"), "{said}");
 }

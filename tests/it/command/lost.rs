@@ -30,6 +30,7 @@ fn a_lock_that_is_taken_away_ends_the_command() {
         errors,
         "shearline: lost the lock n: the command was ended\n"
     );
+    assert_in_troubles("shearline: lost the lock n: the command was ended\n");
     assert_eq!(code(tool.wait()), 74);
     cluster.assert_empty();
 }
@@ -141,7 +142,18 @@ impl Ordered {
              \"fencing_token\":null}}\n"
         );
         assert_eq!(report, expected);
+        assert_in_troubles(said);
     }
+}
+
+/// What a run says at its end stands on the page for three in the morning.
+#[track_caller]
+fn assert_in_troubles(said: &str) {
+    let words = said.trim_start_matches("shearline: ").trim_end();
+    let row = format!("`{}`", words.replace("lock n", "lock NAME"));
+    let is_there =
+        said.is_empty() || include_str!("../../../src/manual/troubles.rs").contains(&row);
+    assert!(is_there, "{row}");
 }
 
 #[test]

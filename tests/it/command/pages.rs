@@ -152,6 +152,22 @@ fn without_colours(line: &str) -> String {
     first + &others.collect::<String>()
 }
 
+/// Also those of arguments that are no options: a shell, and a command that has a page.
+#[test]
+fn shells_complete_values() {
+    let names = COMMANDS.join(" ");
+    let script = said("completions fish");
+    for (command, values) in [("man", names.as_str()), ("completions", "bash zsh fish")] {
+        let line = format!(
+            "\ncomplete -c shearline -n \"__fish_shearline_using_subcommand {command}\" -f -a \"{values}\"\n"
+        );
+        assert!(script.contains(&line), "{line}");
+    }
+    let script = said("completions zsh");
+    assert!(script.contains(&format!(":({names})'")), "{script}");
+    assert!(script.contains(":(bash zsh fish)'"), "{script}");
+}
+
 /// The tables and lists of the help stand in the manual page line by line.
 #[test]
 fn manual_pages_keep_what_is_laid_out() {
@@ -192,6 +208,11 @@ fn shells_complete_the_commands() {
         assert!(script.contains("max-ttl"), "{shell}");
     }
     let script = said("completions bash");
+    let asked = "COMP_WORDS=(shearline man lo) COMP_CWORD=2; _shearline shearline lo man; echo \"${COMPREPLY[@]}\"";
+    let asked = Command::new("bash")
+        .args(["-c", &format!("{script}\n{asked}")])
+        .output();
+    assert_eq!(asked.expect("bash is here").stdout, b"lock\n");
     let parsed = Command::new("bash").args(["-n", "-c", &script]).status();
     assert!(
         parsed

@@ -88,6 +88,35 @@ fn nodes_say_what_their_users_may_do_and_how_they_do_it() {
     cluster.assert_empty();
 }
 
+/// It would refuse any client: it does not vote, whatever its user may do.
+#[test]
+fn nodes_say_which_of_them_refuse_a_lock() {
+    let cluster = servers::three();
+    for (refusing, status) in [(1, 0), (2, 69)] {
+        cluster[refusing - 1].raw().run("CONFIG SET maxmemory 1");
+        let said = shearline(&cluster, "nodes lock:try --guard off");
+        assert_eq!(said.status, status, "{said:?}");
+        let text = said.out.replace("\n    ", " ");
+        let words = "lock:try cannot be taken: refused: OOM";
+        assert_eq!(text.matches(words).count(), refusing, "{text}");
+        assert_eq!(text.matches("would not vote").count(), refusing, "{text}");
+        let end = format!("\n{} of 3 nodes would vote, 2 are needed: ", 3 - refusing);
+        assert!(text.contains(&end), "{text}");
+        let said = shearline(&cluster, "nodes lock:try --guard off --json");
+        let object = said.object();
+        assert_eq!(said.status, status);
+        assert_eq!(object.at("can_lock"), &Json::Bool(status == 0));
+        assert_eq!(object.at("nodes.0.votes"), &Json::Bool(false));
+        assert_eq!(object.at("nodes.0.may_lock"), &Json::Null);
+        for field in ["nodes.0.reason", "nodes.0.missing"] {
+            assert!(object.text(field).starts_with("refused: OOM"), "{object:?}");
+        }
+    }
+    // As `lock` finds.
+    shearline(&cluster, "lock report --guard off -n").failed(69);
+    cluster.assert_empty();
+}
+
 #[test]
 fn nodes_leave_a_lock_that_is_held_alone() {
     let cluster = servers::three();

@@ -1,5 +1,10 @@
 //! Bad input: one line that says what to do, the documented status, and nothing on any node.
 
+#[cfg(target_os = "linux")]
+use std::ffi::OsStr;
+#[cfg(target_os = "linux")]
+use std::os::unix::ffi::OsStrExt as _;
+
 use super::{command, fed, over, shearline, told};
 use crate::canary::{ESCAPED, Secrets, USER};
 use crate::servers;
@@ -200,6 +205,16 @@ fn a_lock_that_was_damaged_on_its_way_is_refused() {
     let error = shearline(&cluster, &format!("unlock {damaged} --trust")).failed(64);
     assert!(error.contains("damaged"), "{error}");
     assert!(2 <= cluster.copies("report"), "the lock is what it was");
+    // In a place where it does not belong.
+    for line in [
+        format!("unlock {lock} {lock}"),
+        format!("extend {lock} --ttl {lock}"),
+        lock.clone(),
+    ] {
+        let error = shearline(&cluster, &line).failed(64);
+        assert!(error.contains("not shown, it may hold a lock"), "{error}");
+        assert!(!error.contains(&lock), "{error}");
+    }
     shearline(&cluster, &format!("unlock {lock} --trust")).done();
     cluster.assert_empty();
 }
@@ -246,6 +261,32 @@ fn a_wrong_configuration_is_refused_without_its_secrets() {
     // In a place where no URL belongs.
     let error = told(command(&none, ["watch", "report", "--nodes", &url])).failed(64);
     Secrets::credentials().assert_not_in("a wrong argument", &error);
+}
+
+/// A terminal obeys escapes, and overwrites what stands before a carriage return. In a variable that is no text, nothing
+/// is left out either.
+#[test]
+#[cfg(target_os = "linux")]
+fn what_was_typed_is_shown_without_control_characters() {
+    let cluster = servers::three();
+    let typed = "/no\u{1b}[2K\rwhere";
+    let shown = "/no\\u{1b}[2K\\rwhere: No such file";
+    let run = ["run", "report", "--guard=off", "--", typed];
+    for (arguments, status) in [
+        (run.as_slice(), 127),
+        (["check", "--config", typed].as_slice(), 78),
+    ] {
+        let mut colourful = command(&cluster.urls(), arguments);
+        colourful.env("CLICOLOR_FORCE", "1");
+        let said = told(colourful);
+        assert_eq!(said.status, status, "{said:?}");
+        assert!(said.err.contains(shown), "{said:?}");
+    }
+    cluster.assert_empty();
+    let mut looking = command(&[], ["check"]);
+    looking.env("SHEARLINE_NODES", OsStr::from_bytes(b"127.0.0.\xff"));
+    let error = told(looking).failed(78);
+    assert!(error.contains("the URL of node 0"), "{error}");
 }
 
 /// A host that does not exist is a node that does not answer: it may exist later.

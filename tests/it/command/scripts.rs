@@ -1,14 +1,17 @@
 //! `lock`, `extend` and `unlock`: a lock that a script holds over several commands.
 
+use std::fs;
 use std::io::pipe;
 use std::os::unix::process::ExitStatusExt as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::{Going, command, fed, of, over, shearline, told};
-use crate::servers::{self, BRIEF, Proxy, eventually, watched};
+use super::{Going, command, fed, of, over, shearline, told, variables};
+use crate::servers::{self, BRIEF, Cluster, Proxy, eventually, watched};
 
 /// How far away a node is: a fifth of the time for which it is waited.
 const DISTANCE: Duration = Duration::from_millis(100);
@@ -61,7 +64,7 @@ fn a_lock_comes_in_on_stdin_too() {
 #[test]
 #[cfg(target_os = "linux")]
 fn a_terminal_is_not_waited_for() {
-    let mut terminal = std::process::Command::new("script");
+    let mut terminal = Command::new("script");
     let line = format!("{} unlock", env!("CARGO_BIN_EXE_shearline"));
     terminal.args(["-qec", &line, "/dev/null"]);
     terminal.env("SHEARLINE_NODES", "127.0.0.1:1");
@@ -81,6 +84,47 @@ fn a_lock_that_has_ended_is_not_extended() {
     cluster.assert_gone("report"); // By its ttl.
     shearline(&cluster, &format!("extend {lock} --trust")).failed(74);
     cluster.assert_empty();
+}
+
+/// A program repeats it by itself. This one has ended, so its user has to.
+#[test]
+fn a_release_that_too_few_confirm_is_to_be_repeated() {
+    let mut cluster = servers::three();
+    let lock = shearline(&cluster, "lock report --guard off").line();
+    (0..2).for_each(|node| cluster[node].kill());
+    let error = shearline(&cluster, &format!("unlock {lock} --guard off")).failed(69);
+    let what_to_do = "; repeat it, or the keys end with their ttl; check the nodes named here";
+    assert!(error.contains(what_to_do), "{error}");
+}
+
+/// The script of the help, where an extension fails: the lock is released all the same.
+#[test]
+fn the_example_releases_a_lock_that_it_cannot_extend() {
+    let (cluster, folder) = (servers::three(), tempfile::tempdir().expect("a directory"));
+    let help = over(&[], "lock --help").done();
+    let (_, example) = help.split_once("\nExample:\n").expect("an example");
+    let (example, _) = example.split_once("\n\n").expect("its end");
+    let script = example.replace("first-step", "SHEARLINE_CONFIG=$1");
+    let script = script.replace("second-step", "echo second");
+    let binary = Path::new(env!("CARGO_BIN_EXE_shearline"));
+    let path = std::env::var("PATH").expect("a path");
+    let path = format!("{}:{path}", binary.parent().expect("a folder").display());
+    for (ttl, status, out) in [("60s", 0, "second\n"), ("61s", 64, "")] {
+        let file = folder.path().join(ttl);
+        fs::write(&file, format!("guard = \"off\"\nttl = \"{ttl}\"\n")).expect("a file");
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &script, "sh"]).arg(&file);
+        shell.envs(variables(&cluster.urls())).env("PATH", &path);
+        shell.env("SHEARLINE_CONFIG", folder.path().join("60s"));
+        let said = of(shell.output().expect("a shell"));
+        assert_eq!((said.status, said.out.as_str()), (status, out), "{said:?}");
+        assert_eq!(
+            said.err.contains("raise `--max-ttl`"),
+            status == 64,
+            "{said:?}"
+        );
+        cluster.assert_empty();
+    }
 }
 
 #[test]
@@ -172,18 +216,23 @@ fn a_lock_that_cannot_be_printed_is_released() {
     cluster.assert_empty();
 }
 
+/// Returns when somebody waits for a lock.
+fn await_waiter(cluster: &Cluster) {
+    let tracked = |raw: &mut servers::Raw| {
+        let clients: u32 = raw.info("clients", "tracking_clients")?.parse().ok()?;
+        (clients != 0).then_some(())
+    };
+    eventually("it waits", || cluster.raws().iter_mut().find_map(tracked));
+}
+
 #[test]
 fn a_signal_ends_the_wait_and_leaves_nothing() {
     for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
         let cluster = servers::three();
         let lock = shearline(&cluster, "lock report --trust").line();
-        let tracked = |raw: &mut servers::Raw| {
-            let clients: u32 = raw.info("clients", "tracking_clients")?.parse().ok()?;
-            (clients != 0).then_some(())
-        };
         let waiting = command(&cluster.urls(), ["lock", "report", "--trust"]).spawn();
         let mut waiting = Going(waiting.expect("the binary runs"));
-        eventually("it waits", || cluster.raws().iter_mut().find_map(tracked));
+        await_waiter(&cluster);
         kill_process(Pid::from_child(&waiting.0), signal).expect("it is there");
         let status = waiting.0.wait().expect("it ends");
         assert_eq!(status.signal(), Some(signal.as_raw()), "{status:?}");
@@ -193,6 +242,26 @@ fn a_signal_ends_the_wait_and_leaves_nothing() {
 }
 
 /// What it has got on a minority is released.
+/// As `nohup` does it.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_signal_that_is_ignored_does_not_end_the_wait() {
+    let cluster = servers::three();
+    let lock = shearline(&cluster, "lock report --trust").line();
+    let mut waiting = Command::new("sh");
+    let script = "trap '' HUP; exec \"$0\" lock report --trust";
+    waiting.args(["-c", script, env!("CARGO_BIN_EXE_shearline")]);
+    waiting
+        .envs(variables(&cluster.urls()))
+        .stdout(Stdio::piped());
+    let mut waiting = Going(waiting.spawn().expect("a shell"));
+    await_waiter(&cluster);
+    kill_process(Pid::from_child(&waiting.0), Signal::HUP).expect("it is there");
+    shearline(&cluster, &format!("unlock {lock} --trust")).done();
+    let status = waiting.0.wait().expect("it ends");
+    assert!(status.success(), "{status:?}");
+}
+
 #[test]
 fn a_signal_ends_an_attempt_that_too_few_answer_and_leaves_nothing() {
     let cluster = servers::three();

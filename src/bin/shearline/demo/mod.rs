@@ -43,6 +43,7 @@ use verdict::Verdict;
 use workers::Workers;
 
 use crate::output::{self, wrapped};
+use crate::signals::is_ignored;
 use crate::status::Status;
 
 pub(crate) use args::Args;
@@ -120,7 +121,10 @@ fn on_interrupt() -> io::Result<Arc<AtomicBool>> {
         signal_hook::consts::SIGINT,
         signal_hook::consts::SIGTERM,
         signal_hook::consts::SIGHUP,
-    ] {
+    ]
+    .into_iter()
+    .filter(|signal| !is_ignored(*signal))
+    {
         signal_hook::flag::register(signal, Arc::clone(&flag))?;
     }
     Ok(flag)

@@ -29,7 +29,8 @@ Not promised:
     the ttl is too short to end all processes: 1,500 take a quarter of a second,
     and several seconds beside many other programs if this one may not set
     priorities (it does where it may: as root)
-  - this program and its guardian killed or stopped in the same moment
+  - this program and its guardian killed or stopped in the same moment, or the
+    guardian while this program is stopped already
 --lock-delay keeps others out for longer after a loss; in a systemd unit,
 KillMode=control-group (the default) ends what is left. Only a store that
 refuses old writers helps against all of them: with --fenced the command gets a

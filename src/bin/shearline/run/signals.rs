@@ -3,7 +3,6 @@
 //! A signal that was ignored when the program was started stays ignored (`nohup`), in the command
 //! too: a handler would give it the default action there.
 
-use std::fs;
 use std::io::{self, Read as _};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
@@ -13,6 +12,8 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use rustix::process::Signal;
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::{flag, low_level};
+
+use crate::signals::is_ignored;
 
 /// The signals that ask for an end or mean something to the command.
 pub(super) const PASSED_ON: [i32; 6] = [SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGINT, SIGQUIT];
@@ -39,12 +40,8 @@ impl Signals {
     pub(super) fn catch() -> io::Result<Self> {
         let (arrived, sender) = UnixStream::pair()?;
         arrived.set_nonblocking(true)?;
-        let ignored = ignored();
         let mut flags = Vec::new();
-        for signal in PASSED_ON
-            .into_iter()
-            .filter(|signal| ignored & bit(*signal) == 0)
-        {
+        for signal in PASSED_ON.into_iter().filter(|signal| !is_ignored(*signal)) {
             let flag = Arc::new(AtomicBool::new(false));
             // In this order: the flag is set when the byte comes.
             flag::register(signal, Arc::clone(&flag))?;
@@ -69,19 +66,4 @@ impl AsFd for Signals {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.arrived.as_fd()
     }
-}
-
-/// Returns the bits of the signals that this process was started to ignore.
-fn ignored() -> u64 {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let bits = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    let bits = bits.map(|bits| u64::from_str_radix(bits.trim(), 16));
-    bits.and_then(Result::ok).unwrap_or_default()
-}
-
-fn bit(signal: i32) -> u64 {
-    let place = u32::try_from(signal - 1).ok();
-    place
-        .and_then(|place| 1_u64.checked_shl(place))
-        .unwrap_or_default()
 }
