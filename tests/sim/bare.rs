@@ -20,7 +20,7 @@ use shearline::embedded::{Flavour, Refused, SCRIPTS, Store};
 use crate::clock::Time;
 use crate::entropy::Entropy;
 use crate::kinds::kind;
-use crate::oracle::{Code, Command, Said, SetBefore, Token, Verb, millis, token_of};
+use crate::oracle::{Code, Command, Said, SetBefore, Token, Verb, millis, name_of, token_of};
 use crate::plan::{Guard, Kinds, Plan};
 use crate::sets::SETS;
 use crate::world::World;
@@ -110,14 +110,52 @@ pub(crate) struct Transaction {
     begun: Option<(Time, Writing)>,
     /// The keys that it does not see: it overtakes their `SET`.
     unseen: Vec<Vec<u8>>,
-    /// What the names of each piece held before `EXEC`, where there are several.
-    before: Vec<SetBefore>,
+    /// What all keys held before `EXEC`.
+    held: Holdings,
+    /// What `EXEC` came to, whatever its client was told.
+    pub(crate) ran: Vec<u8>,
 }
 
 impl Transaction {
     /// Returns `true` if something stands between `MULTI` and `EXEC`, and `EXEC` is to run it.
     pub(crate) fn has_queued(&self) -> bool {
         self.queue.iter().any(|queued| queued.refused.is_none())
+    }
+}
+
+/// What the keys hold while a transaction is executed, command by command. By the numbers of the resources.
+#[derive(Clone, Debug, Default)]
+struct Holdings(Vec<Option<Token>>);
+
+impl Holdings {
+    fn of(&self, key: &[u8]) -> Option<Token> {
+        self.0.get(name_of(key)).copied().flatten()
+    }
+
+    fn put(&mut self, key: &[u8], token: Option<Token>) {
+        if let Some(held) = self.0.get_mut(name_of(key)) {
+            *held = token;
+        }
+    }
+
+    /// The next command was answered so.
+    fn go_on(&mut self, queued: &Queued, reply: &[u8]) {
+        match (&queued.verb[..], &queued.set) {
+            (b"DELETE", _) if integer(reply) == Some(1) => self.put(&queued.key, None),
+            (_, Some((token, keys))) if queued.has_set(reply) => {
+                keys.iter()
+                    .for_each(|key| self.put(key, Some(token_of(token))));
+            }
+            _ => {}
+        }
+    }
+
+    /// Returns what these keys hold, if there are several.
+    fn of_all(&self, keys: &[Vec<u8>]) -> SetBefore {
+        match keys {
+            [] | [_] => SetBefore::default(),
+            keys => SetBefore::of(keys.iter().map(|key| (name_of(key), self.of(key)))),
+        }
     }
 }
 
@@ -158,6 +196,23 @@ impl Queued {
             ttl: ttl.and_then(|ttl| millis(ttl)).unwrap_or(0),
             refused,
             before: None,
+        }
+    }
+
+    /// It takes its keys, and was answered so.
+    fn has_set(&self, reply: &[u8]) -> bool {
+        match &self.verb[..] {
+            b"MSETEX" => integer(reply) == Some(1),
+            _ => self.set.is_some() && reply == b"+OK\r\n",
+        }
+    }
+
+    /// What it did to the key of a lock if it was answered so, where nobody is known who has asked for it.
+    fn deed(&self, reply: &[u8]) -> Option<&'static str> {
+        match &self.verb[..] {
+            b"DELETE" => (integer(reply) == Some(1)).then_some("release"),
+            b"PEXPIRE" => (self.ttl != 0 && integer(reply) == Some(1)).then_some("extend"),
+            _ => self.has_set(reply).then_some("take"),
         }
     }
 }
@@ -419,18 +474,13 @@ impl World {
             self.conns[conn].transaction.unseen = self.overtaken(conn);
         }
         if words[0] == b"EXEC" {
-            let shown = self.servers[server].clock.show(self.now);
-            let mut queue = std::mem::take(&mut self.conns[conn].transaction.queue);
-            for queued in &mut queue {
-                queued.before = self.servers[server].token_at(shown, &queued.key);
+            let held = self.holdings(server);
+            let there = &mut self.conns[conn].transaction;
+            for queued in &mut there.queue {
+                queued.before = held.of(&queued.key);
             }
-            self.conns[conn].transaction.queue = queue;
-            let work = self.open_work(conn);
-            let before = work.iter().map(|work| {
-                let names: Vec<&[u8]> = work.names.iter().map(Vec::as_slice).collect();
-                self.set_before(server, shown, &work.command(Verb::Other, &names, &[]))
-            });
-            self.conns[conn].transaction.before = before.collect();
+            there.held = held;
+            there.ran.clear();
         }
         let unseen = &self.conns[conn].transaction.unseen;
         match *words {
@@ -445,9 +495,15 @@ impl World {
         let reply = out[start..].to_vec();
         // What is done was asked for when all of it began.
         // Of a client that has lost the connection only that is known, and what was read.
+        let work = self.open_work(conn);
+        let there = &mut self.conns[conn].transaction;
         let watches = words[0] != b"MULTI"
-            || self.conns[conn].transaction.is_to_write
-            || self.open_work(conn).iter().any(Work::watches);
+            || match &work[..] {
+                [] => there.is_to_write,
+                work => work.iter().any(Work::watches),
+            };
+        // What was read for may have been given up, and then this is another transaction.
+        there.is_to_write &= watches;
         let begun = &mut self.conns[conn].transaction.begun;
         let sent = match words[0] {
             b"WATCH" => *begun.insert(sent),
@@ -465,6 +521,17 @@ impl World {
             }
             _ => self.reads_on(server, conn, sent, words, &reply),
         }
+    }
+
+    /// Returns what all keys hold on a server.
+    fn holdings(&self, server: usize) -> Holdings {
+        let shown = self.servers[server].clock.show(self.now);
+        let names = self.names.iter();
+        Holdings(
+            names
+                .map(|name| self.servers[server].token_at(shown, name))
+                .collect(),
+        )
     }
 
     /// Returns the keys that are to be deleted, and were set by what was read together with that.
@@ -530,7 +597,12 @@ impl World {
             // Only whether it may be run is asked, unless `MULTI` was refused a moment ago.
             if integer(reply) == Some(1) {
                 let queued = [Queued::of(words, None)];
-                self.unasked(server, conn, sent, &queued);
+                let mut held = self.holdings(server);
+                for (_, keys) in queued.iter().filter_map(|queued| queued.set.as_ref()) {
+                    keys.iter().for_each(|key| held.put(key, None)); // It takes what nobody has.
+                }
+                let ran = [b"*1\r\n", reply].concat();
+                self.unasked(server, conn, sent, (&queued, &ran), held);
             }
             return;
         }
@@ -584,7 +656,11 @@ impl World {
         let there = &mut self.conns[conn].transaction;
         there.is_queueing = false;
         there.begun = None;
-        let queue = std::mem::take(&mut there.queue);
+        let (queue, ran) = (
+            std::mem::take(&mut there.queue),
+            std::mem::take(&mut there.ran),
+        );
+        let mut held = std::mem::take(&mut there.held);
         let work = self.open_work(conn);
         if queue.is_empty() {
             let trial = &mut self.conns[conn].transaction.trial;
@@ -612,34 +688,44 @@ impl World {
                 let own = refusal(reply).filter(|_| !refused);
                 self.refused_pieces(server, conn, sent, (&work, &queue), own);
             } else if name == "ExecRefused" {
-                self.unasked(server, conn, sent, &queue); // The answer was lost, or is none.
+                self.unasked(server, conn, sent, (&queue, &ran), held); // The answer was lost, or is none.
             }
             return;
         };
         if work.iter().map(|work| work.steps).sum::<usize>() != queue.len() {
-            return self.unasked(server, conn, sent, &queue);
+            return self.unasked(server, conn, sent, (&queue, reply), held);
         }
         let commands: Vec<_> = queue.iter().zip(parts).collect();
-        let (mut rest, all) = (
-            &commands[..],
-            std::mem::take(&mut self.conns[conn].transaction.before),
-        );
-        for (work, names) in work.iter().zip(&all) {
+        let mut rest = &commands[..];
+        for work in &work {
             let (own, behind) = rest.split_at(work.steps);
             rest = behind;
-            let (Some(said), [(first, _), ..]) = (work.said(own), own) else {
+            let before = held.clone();
+            own.iter()
+                .for_each(|(queued, reply)| held.go_on(queued, reply));
+            let Some(said) = work.said(own) else {
                 continue;
             };
-            let shown = self.servers[server].clock.show(self.now);
-            let mut both = (first.before, first.before);
-            if 1 < work.names.len() {
-                let foreign = names.first_other(&token_of(&work.token));
-                let found = foreign.filter(|_| said.0 == Said::Nil);
-                both = (found, found);
-            } else if said.0 == Said::One && work.what == "release" {
-                both.1 = self.servers[server].token_at(shown, &work.names[0]);
-            }
-            self.piece_done_of(server, conn, sent, work, said, both, names);
+            let (was, is) = (before.of(&work.names[0]), held.of(&work.names[0]));
+            let both = before.of_all(&work.names);
+            let found = both.first_other(&token_of(&work.token));
+            let found = found.filter(|_| said.0 == Said::Nil);
+            let of_one = match (work.names.len(), said.0, work.what) {
+                (1, Said::One, "release") => (was, is),
+                (1, ..) => (was, was),
+                _ => (found, found),
+            };
+            let names = (both, held.of_all(&work.names));
+            self.piece_done_of(server, conn, sent, work, said, of_one, names);
+        }
+        self.are_held(server, &held);
+    }
+
+    /// The keys hold what they should, by all that a transaction was answered.
+    fn are_held(&mut self, server: usize, held: &Holdings) {
+        if self.holdings(server).0 != held.0 {
+            let text = format!("server {server} has other keys than its answers say");
+            self.object("set", text);
         }
     }
 
@@ -674,52 +760,79 @@ impl World {
         }
     }
 
-    /// Nobody waits for the answer any more: the keys that were changed had an owner all the same.
-    fn unasked(&mut self, server: usize, conn: usize, sent: (Time, Writing), queue: &[Queued]) {
-        let shown = self.servers[server].clock.show(self.now);
-        let writes = |queued: &&Queued| match &queued.verb[..] {
-            b"DELETE" => true,
-            verb => verb == b"PEXPIRE" && queued.ttl != 0,
+    /// Nobody waits for the answer any more, or it was lost: the keys that were changed had an owner all the same.
+    /// What is done for one lock is one piece, as it was asked for.
+    fn unasked(
+        &mut self,
+        server: usize,
+        conn: usize,
+        sent: (Time, Writing),
+        (queue, reply): (&[Queued], &[u8]),
+        mut held: Holdings,
+    ) {
+        let Some(parts) = parts(reply).filter(|parts| parts.len() == queue.len()) else {
+            return; // It was not run.
         };
-        for queued in queue.iter().filter(writes) {
-            let after = self.servers[server].token_at(shown, &queued.key);
-            let deletes = queued.verb == b"DELETE";
-            if let Some(token) = queued
-                .before
-                .filter(|_| deletes == (queued.before != after))
-            {
-                let work = Work {
-                    what: if deletes { "release" } else { "extend" },
-                    names: vec![queued.key.clone()],
-                    token: token.to_vec(),
-                    ttl: queued.ttl,
-                    steps: 1,
-                };
-                let both = (queued.before, after);
-                self.piece_done(server, conn, sent, &work, (Said::One, 0), both);
-            }
-        }
-        let mut taken: Vec<Work> = Vec::new();
-        for (queued, (token, names)) in queue.iter().filter_map(|q| Some((q, q.set.as_ref()?))) {
-            match taken.iter_mut().find(|work| work.token == *token) {
-                Some(work) => work.names.extend_from_slice(names),
-                None => taken.push(Work {
-                    what: "take",
-                    names: names.clone(),
-                    token: token.clone(),
-                    ttl: queued.ttl,
-                    steps: 1,
-                }),
-            }
-        }
-        for work in taken {
-            let is_ours = |name: &Vec<u8>| {
-                self.servers[server].token_at(shown, name) == Some(token_of(&work.token))
+        let mut pieces: Vec<(Work, Holdings, Holdings)> = Vec::new();
+        for (queued, reply) in queue.iter().zip(parts) {
+            let before = held.clone();
+            held.go_on(queued, reply);
+            let (owner, key) = (before.of(&queued.key), &queued.key);
+            let (Some(what), Some(token)) = (queued.deed(reply), match &queued.set {
+                Some((token, _)) => Some(token.clone()),
+                None => owner.map(|token| token.to_vec()),
+            }) else {
+                continue;
             };
-            if work.names.iter().all(is_ours) {
-                self.piece_done(server, conn, sent, &work, (Said::Ok, 0), (None, None));
+            let names = match &queued.set {
+                Some((_, keys)) => &keys[..],
+                None => std::slice::from_ref(key),
+            };
+            match pieces.last_mut() {
+                Some((work, _, after))
+                    if work.what == what
+                        && token_of(&work.token) == token_of(&token)
+                        && work.ttl == queued.ttl =>
+                {
+                    work.names.extend_from_slice(names);
+                    *after = held.clone();
+                }
+                _ => {
+                    let work = Work {
+                        what,
+                        names: names.to_vec(),
+                        token,
+                        ttl: queued.ttl,
+                        steps: 1,
+                    };
+                    pieces.push((work, before, held.clone()));
+                }
             }
         }
+        for (mut work, before, after) in pieces {
+            let token = token_of(&work.token);
+            if let Some(id) = self.oracle.ledger.find(&token) {
+                let names = &self.oracle.ledger.record(id).names;
+                if !names.is_empty() {
+                    work.names = names.iter().map(|name| self.names[*name].to_vec()).collect();
+                }
+            }
+            let all = work.names.iter().all(|name| after.of(name) == Some(token));
+            let said = match work.what {
+                "take" if !all => continue, // Of some of its names.
+                "take" => Said::Ok,
+                "extend" if !all => Said::Zero,
+                _ => Said::One,
+            };
+            let (was, is) = (before.of(&work.names[0]), after.of(&work.names[0]));
+            let of_one = match (work.names.len(), work.what) {
+                (1, "release" | "extend") => (was, is),
+                _ => (None, None),
+            };
+            let names = (before.of_all(&work.names), after.of_all(&work.names));
+            self.piece_done_of(server, conn, sent, &work, (said, 0), of_one, names);
+        }
+        self.are_held(server, &held);
     }
 
     /// A server has done a piece of a transaction, or refused it.
@@ -732,10 +845,11 @@ impl World {
         said: (Said, u64),
         both: (Option<Token>, Option<Token>),
     ) {
-        self.piece_done_of(server, conn, sent, work, said, both, &SetBefore::default());
+        let names = (SetBefore::default(), SetBefore::default());
+        self.piece_done_of(server, conn, sent, work, said, both, names);
     }
 
-    /// The same where `names` is what its names held before.
+    /// The same where `names` is what its names held before and after, if there are several.
     #[expect(clippy::too_many_arguments, reason = "each is another thing")]
     fn piece_done_of(
         &mut self,
@@ -745,7 +859,7 @@ impl World {
         work: &Work,
         (said, kept): (Said, u64),
         (before, after): (Option<Token>, Option<Token>),
-        names: &SetBefore,
+        names: (SetBefore, SetBefore),
     ) {
         let Some(verb) = work.verb() else {
             return;
@@ -778,7 +892,7 @@ impl World {
             before,
             after,
         };
-        self.answered_in_part(server, conn, sent, &done, names);
+        self.answered_in_part(server, conn, sent, &done, &names);
     }
 }
 

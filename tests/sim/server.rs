@@ -821,6 +821,9 @@ impl World {
             self.fenced_set.extend_from_slice(text_in(&out[start..]));
         }
         let counted = Counted::of(words, &out[start..]);
+        if is_exec {
+            link.transaction.ran = out[start..].to_vec();
+        }
         let doubtful = there.mood == Mood::Doubtful;
         if doubtful && (is_write(words) && !transacts || is_exec) {
             out.truncate(start);
@@ -889,7 +892,7 @@ impl World {
             open,
         };
         let token = self.executed(&deed);
-        self.set_executed(&deed, &set);
+        self.set_executed(&deed, &set, None);
         self.counted(&deed, counted);
         if deed.peer < self.plan.clients {
             self.conns[conn]
@@ -921,7 +924,7 @@ impl World {
         conn: usize,
         (sent, begun): (Time, Writing),
         piece: &bare::Done<'_>,
-        names: &SetBefore,
+        names: &(SetBefore, SetBefore),
     ) {
         let there = &self.servers[server];
         let link = &self.conns[conn];
@@ -959,7 +962,7 @@ impl World {
             open: None,
         };
         let token = self.executed(&deed);
-        self.set_executed(&deed, names);
+        self.set_executed(&deed, &names.0, Some(&names.1));
         let answer = Answer { token, ..answer };
         self.conns[conn].answers.push_back(answer);
     }

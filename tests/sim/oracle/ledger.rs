@@ -48,8 +48,11 @@ pub(crate) struct Record {
     pub(crate) names: Vec<usize>,
     /// When the first command that set it was sent.
     pub(crate) sent: Time,
-    /// The place of the first byte of any command that set it.
+    /// The place of the first byte of any command that set it; in a transaction the earliest at which it can have
+    /// been asked for.
     pub(crate) first: Place,
+    /// The same, and that of the first byte also in a transaction.
+    pub(crate) begun: Place,
     /// When its holder released it, or learned that it was lost.
     pub(crate) ended: Place,
     /// When its lock was returned.
@@ -655,6 +658,7 @@ impl Ledger {
             names: Vec::new(),
             sent,
             first: Place::MAX,
+            begun: Place::MAX,
             ended: Place::MAX,
             granted: Place::MAX,
             copies: 0,
