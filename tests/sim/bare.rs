@@ -110,16 +110,80 @@ pub(crate) struct Transaction {
     begun: Option<(Time, Writing)>,
     /// The keys that it does not see: it overtakes their `SET`.
     unseen: Vec<Vec<u8>>,
+    /// The key that was read just now: what is left of it is asked then, and by nobody who waits.
+    got: Option<Vec<u8>>,
     /// What all keys held before `EXEC`.
     held: Holdings,
     /// What `EXEC` came to, whatever its client was told.
     pub(crate) ran: Vec<u8>,
+    /// What is taken or released and not answered yet, and when it was asked for, or begun first: it waits until no
+    /// transaction is open, and is done again where it was aborted.
+    begun_first: Vec<(Begun, (Time, Writing))>,
 }
 
 impl Transaction {
     /// Returns `true` if something stands between `MULTI` and `EXEC`, and `EXEC` is to run it.
     pub(crate) fn has_queued(&self) -> bool {
         self.queue.iter().any(|queued| queued.refused.is_none())
+    }
+
+    /// All of this is begun, or begun again.
+    fn begins(&mut self, work: &[Work], sent: (Time, Writing)) {
+        for (place, one) in work.iter().enumerate() {
+            let Some(what) = Begun::of(one) else {
+                continue;
+            };
+            let same = |other: &&Work| Begun::of(other) == Some(what);
+            let here = work[..=place].iter().filter(same).count();
+            let known = self.begun_first.iter().filter(|(other, _)| *other == what);
+            if known.count() < here {
+                self.begun_first.push((what, sent));
+            }
+        }
+    }
+
+    /// These tokens wait to be taken, and those of `open` are being taken. What is gone was given up, or is
+    /// answered.
+    fn waits(&mut self, waiting: &[Token], open: &[Token], sent: (Time, Writing)) {
+        self.begun_first.retain(|(begun, _)| {
+            !begun.takes || waiting.contains(&begun.token) || open.contains(&begun.token)
+        });
+        for token in waiting {
+            let begun = Begun {
+                takes: true,
+                token: *token,
+            };
+            if !self.begun_first.iter().any(|(other, _)| *other == begun) {
+                self.begun_first.push((begun, sent));
+            }
+        }
+    }
+
+    /// It is answered. Returns when it was begun first, if that is known.
+    fn ends(&mut self, work: &Work) -> Option<(Time, Writing)> {
+        let what = Begun::of(work)?;
+        let place = self
+            .begun_first
+            .iter()
+            .position(|(other, _)| *other == what)?;
+        Some(self.begun_first.remove(place).1)
+    }
+}
+
+/// What is taken, or released.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+struct Begun {
+    takes: bool,
+    token: Token,
+}
+
+impl Begun {
+    fn of(work: &Work) -> Option<Self> {
+        let verb = work.verb()?;
+        [Verb::Set, Verb::Release].contains(&verb).then(|| Self {
+            takes: verb == Verb::Set,
+            token: token_of(&work.token),
+        })
     }
 }
 
@@ -431,6 +495,23 @@ impl World {
         }
     }
 
+    /// Returns `true` if a command of this connection is one by which a waiter looks at a key. What is read for a
+    /// transaction is none, also where its client has lost the connection since: it reads the key before.
+    pub(crate) fn is_look_of_waiter(&mut self, conn: usize, words: &[&[u8]]) -> bool {
+        let got = &mut self.conns[conn].transaction.got;
+        match *words {
+            [b"GET", key] => {
+                *got = Some(key.to_vec());
+                false
+            }
+            [b"PTTL", key] => got.take().as_deref() != Some(key),
+            _ => {
+                *got = None;
+                false
+            }
+        }
+    }
+
     /// Returns `true` if a command of this connection belongs to a transaction.
     pub(crate) fn is_transacting(&self, conn: usize, words: &[&[u8]]) -> bool {
         let link = &self.conns[conn];
@@ -440,6 +521,19 @@ impl World {
         self.plan.is_bare()
             && link.peer < self.plan.clients
             && (is_of_transaction(words) && (open || begins) || queues && is_set(words))
+    }
+
+    /// What waits to be taken over a connection was asked for by now.
+    pub(crate) fn asked_to_take(&mut self, client: usize, conn: usize, sent: (Time, Writing)) {
+        let Some(id) = self.conns[conn].id else {
+            return;
+        };
+        let waiting = self.clients[client].engine.waiting_to_take(id);
+        let waiting: Vec<Token> = waiting.iter().map(|token| token_of(token)).collect();
+        let open = self.open_work(conn);
+        let open: Vec<Token> = open.iter().map(|work| token_of(&work.token)).collect();
+        let there = &mut self.conns[conn].transaction;
+        there.waits(&waiting, &open, sent);
     }
 
     /// Returns what a client wants to be done by the transaction that is open over a connection.
@@ -628,6 +722,7 @@ impl World {
             self.conns[conn].transaction.reading = Some(reading);
             return;
         }
+        self.conns[conn].transaction.begins(&reading.work, sent);
         let mut all_refused = reading.shown.iter().all(|seen| seen.refused.is_some());
         all_refused &= reading.others == 0 || reading.refused;
         if all_refused && 1 < reading.work.len() + reading.others {
@@ -674,6 +769,7 @@ impl World {
             }
             return;
         }
+        self.conns[conn].transaction.begins(&work, sent);
         let parts = parts(reply);
         let name = match &parts {
             Some(_) => "ExecDone",
@@ -778,10 +874,13 @@ impl World {
             let before = held.clone();
             held.go_on(queued, reply);
             let (owner, key) = (before.of(&queued.key), &queued.key);
-            let (Some(what), Some(token)) = (queued.deed(reply), match &queued.set {
-                Some((token, _)) => Some(token.clone()),
-                None => owner.map(|token| token.to_vec()),
-            }) else {
+            let (Some(what), Some(token)) = (
+                queued.deed(reply),
+                match &queued.set {
+                    Some((token, _)) => Some(token.clone()),
+                    None => owner.map(|token| token.to_vec()),
+                },
+            ) else {
                 continue;
             };
             let names = match &queued.set {
@@ -814,7 +913,10 @@ impl World {
             if let Some(id) = self.oracle.ledger.find(&token) {
                 let names = &self.oracle.ledger.record(id).names;
                 if !names.is_empty() {
-                    work.names = names.iter().map(|name| self.names[*name].to_vec()).collect();
+                    work.names = names
+                        .iter()
+                        .map(|name| self.names[*name].to_vec())
+                        .collect();
                 }
             }
             let all = work.names.iter().all(|name| after.of(name) == Some(token));
@@ -864,6 +966,8 @@ impl World {
         let Some(verb) = work.verb() else {
             return;
         };
+        let first = self.conns[conn].transaction.ends(work);
+        let sent = first.unwrap_or(sent);
         let ttl = work.ttl.to_string();
         let ttl = if [Verb::Extend, Verb::Set].contains(&verb) {
             ttl.as_bytes()

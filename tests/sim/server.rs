@@ -906,7 +906,7 @@ impl World {
                 // Also of a client that was killed: what it wanted is not known any more.
                 || self.plan.is_bare() && bare::is_of_transaction(words);
             self.talk(conn, lock, said, shut);
-            if words.first() == Some(&&b"PTTL"[..]) && !transacts {
+            if self.is_look_of_waiter(conn, words) && !transacts {
                 self.looked(conn);
             }
             self.asked_for_time(conn, command.verb);

@@ -146,6 +146,13 @@ impl Transactions {
         })
     }
 
+    /// Returns what waits to be taken.
+    #[cfg(feature = "embedded")]
+    pub(super) fn waiting(&self) -> impl Iterator<Item = &Entry> {
+        let takes = self.queue.iter().filter(|job| job.takes());
+        takes.map(|job| &job.entry)
+    }
+
     /// Returns the command that was forbidden last, as ACL rules name it.
     pub(super) const fn forbidden(&self) -> &'static str {
         self.forbidden
@@ -272,6 +279,12 @@ impl Node {
     #[cfg(feature = "embedded")]
     pub(crate) fn open_work(&self) -> impl Iterator<Item = (Work, &Entry, usize)> {
         self.transactions.open()
+    }
+
+    /// Returns what waits to be taken until no transaction is open, for the simulator.
+    #[cfg(feature = "embedded")]
+    pub(crate) fn waiting_to_take(&self) -> impl Iterator<Item = &Entry> {
+        self.transactions.waiting()
     }
 
     /// Takes the work of `request` out again, if it was not begun.

@@ -60,8 +60,9 @@ impl World {
         if is_extended || deed.transacted || record.sent < clock.since() {
             return None; // Its end is not known here.
         }
+        // By the time of the turn in which it was asked for: its client may be stopped before it writes.
         let passed = clock
-            .show(deed.sent)
+            .show(deed.begun.since)
             .saturating_since(clock.show(record.sent));
         let longest = record.ttl * MILLI + self.plan.added_time() + MILLI;
         (longest < ttl * MILLI + passed.as_nanos() as u64).then_some("a copy that lasts too long")

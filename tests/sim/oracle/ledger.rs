@@ -139,6 +139,8 @@ pub(crate) struct Releases {
     pub(crate) conns: u32,
     pub(crate) conn: usize,
     pub(crate) first: Time,
+    /// How often a key of the client's own had been in the way there before.
+    pub(crate) met_own: u64,
     /// When it was last read that the key is not there.
     pub(crate) denied: Time,
 }
@@ -771,6 +773,7 @@ impl Cell {
             conns: 0,
             conn: 0,
             first: 0,
+            met_own: 0,
             denied: 0,
         },
     };

@@ -181,6 +181,8 @@ pub(crate) struct Oracle {
     /// How often others had set a key when the present call began, by client and resource.
     sets: storm::Sets,
     sets_before: Vec<Vec<u64>>,
+    /// How often a key of a client's own was in the way of its `SET`, by node.
+    met_own: Vec<Vec<u64>>,
     /// How many resources stand for several.
     several: usize,
     /// By client and node.
@@ -394,6 +396,7 @@ impl Oracle {
             shut_out: vec![NEVER; plan.peers()],
             sets: storm::Sets::new(plan.peers(), plan.resources),
             sets_before: vec![vec![0; plan.resources]; plan.peers()],
+            met_own: vec![vec![0; plan.nodes]; plan.peers()],
             several: plan.sets,
             looks: vec![vec![storm::Looks::default(); plan.nodes]; plan.peers()],
             waiting: queue::Waiting::new(plan.clients, plan.resources),
