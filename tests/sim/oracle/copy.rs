@@ -8,7 +8,8 @@
 //!   newest answer that made the majority.
 //! * A node gets no more of them than there were extensions.
 //! * Without scripts a node gets its first `SET` of a token also while the lock is held, and without an
-//!   extension: it had not shown before how it releases. That ends when the others do.
+//!   extension: it had not shown before how it releases. That ends when the others do, by the time of the turn in
+//!   which it was asked for.
 //!
 //! # What it does not see
 //!
