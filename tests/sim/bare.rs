@@ -417,6 +417,50 @@ pub(crate) struct Done<'a> {
     pub(crate) after: Option<Token>,
 }
 
+/// Returns what these commands did by their answers, with what the keys held before each piece and behind it, and
+/// takes `held` from before them all to behind them all. Commands in a row for one lock are one piece.
+fn pieces_of(
+    commands: &[(&Queued, &[u8])],
+    held: &mut Holdings,
+) -> Vec<(Work, Holdings, Holdings)> {
+    let mut pieces: Vec<(Work, Holdings, Holdings)> = Vec::new();
+    for (queued, reply) in commands {
+        let before = held.clone();
+        held.go_on(queued, reply);
+        let (token, names) = match &queued.set {
+            Some((token, keys)) => (Some(token.clone()), &keys[..]),
+            None => {
+                let owner = before.of(&queued.key).map(|token| token.to_vec());
+                (owner, std::slice::from_ref(&queued.key))
+            }
+        };
+        let (Some(what), Some(token)) = (queued.deed(reply), token) else {
+            continue;
+        };
+        let is_of = |work: &Work| {
+            let same = token_of(&work.token) == token_of(&token);
+            same && work.what == what && work.ttl == queued.ttl
+        };
+        match pieces.last_mut().filter(|(work, ..)| is_of(work)) {
+            Some((work, _, after)) => {
+                work.names.extend_from_slice(names);
+                *after = held.clone();
+            }
+            None => {
+                let work = Work {
+                    what,
+                    names: names.to_vec(),
+                    token,
+                    ttl: queued.ttl,
+                    steps: 1,
+                };
+                pieces.push((work, before, held.clone()));
+            }
+        }
+    }
+    pieces
+}
+
 fn refusal(reply: &[u8]) -> Option<Code> {
     reply.strip_prefix(b"-").map(Code::of)
 }
@@ -798,7 +842,7 @@ impl World {
             let before = held.clone();
             own.iter()
                 .for_each(|(queued, reply)| held.go_on(queued, reply));
-            let Some(said) = work.said(own) else {
+            let Some(said) = work.said(own).filter(|_| !own.is_empty()) else {
                 continue;
             };
             let (was, is) = (before.of(&work.names[0]), held.of(&work.names[0]));
@@ -868,45 +912,8 @@ impl World {
         let Some(parts) = parts(reply).filter(|parts| parts.len() == queue.len()) else {
             return; // It was not run.
         };
-        let mut pieces: Vec<(Work, Holdings, Holdings)> = Vec::new();
-        for (queued, reply) in queue.iter().zip(parts) {
-            let before = held.clone();
-            held.go_on(queued, reply);
-            let (owner, key) = (before.of(&queued.key), &queued.key);
-            let (Some(what), Some(token)) = (
-                queued.deed(reply),
-                match &queued.set {
-                    Some((token, _)) => Some(token.clone()),
-                    None => owner.map(|token| token.to_vec()),
-                },
-            ) else {
-                continue;
-            };
-            let names = match &queued.set {
-                Some((_, keys)) => &keys[..],
-                None => std::slice::from_ref(key),
-            };
-            match pieces.last_mut() {
-                Some((work, _, after))
-                    if work.what == what
-                        && token_of(&work.token) == token_of(&token)
-                        && work.ttl == queued.ttl =>
-                {
-                    work.names.extend_from_slice(names);
-                    *after = held.clone();
-                }
-                _ => {
-                    let work = Work {
-                        what,
-                        names: names.to_vec(),
-                        token,
-                        ttl: queued.ttl,
-                        steps: 1,
-                    };
-                    pieces.push((work, before, held.clone()));
-                }
-            }
-        }
+        let commands: Vec<_> = queue.iter().zip(parts).collect();
+        let pieces = pieces_of(&commands, &mut held);
         for (mut work, before, after) in pieces {
             let token = token_of(&work.token);
             if let Some(id) = self.oracle.ledger.find(&token) {
