@@ -6,8 +6,8 @@
 //! piece of it is judged by the oracles as if it had been a command of its own: when the answer to it is
 //! complete, and by what each command before it in the same transaction has left of the keys.
 //!
-//! What is taken was asked for when it began to wait for its transaction, and what was aborted when it was begun
-//! first.
+//! What was aborted and is done again was begun when it was begun first. A copy that waits for its transaction was
+//! asked for when it began to wait.
 //!
 //! Kinds of worlds are such, and no ordinary one.
 //!
@@ -117,7 +117,7 @@ pub(crate) struct Transaction {
     pub(crate) ran: Vec<u8>,
     /// What is taken or released and not answered yet, and when it was asked for, or begun first: it waits until no
     /// transaction is open, and is done again where it was aborted.
-    begun_first: Vec<(Begun, (Time, Writing))>,
+    begun_first: Vec<Begun>,
 }
 
 impl Transaction {
@@ -129,60 +129,70 @@ impl Transaction {
     /// All of this is begun, or begun again.
     fn begins(&mut self, work: &[Work], sent: (Time, Writing)) {
         for (place, one) in work.iter().enumerate() {
-            let Some(what) = Begun::of(one) else {
+            let Some(what) = Begun::of(one, sent) else {
                 continue;
             };
-            let same = |other: &&Work| Begun::of(other) == Some(what);
+            let same = |other: &&Work| Begun::of(other, sent).is_some_and(|it| it.is(&what));
             let here = work[..=place].iter().filter(same).count();
-            let known = self.begun_first.iter().filter(|(other, _)| *other == what);
-            if known.count() < here {
-                self.begun_first.push((what, sent));
+            let mut known = self.begun_first.iter_mut().filter(|it| it.is(&what));
+            match known.nth(here - 1) {
+                Some(it) => it.sent = it.sent.or(what.sent),
+                None => self.begun_first.push(what),
             }
         }
     }
 
     /// These tokens wait to be taken, and those of `open` are being taken. What is gone was given up, or is
     /// answered.
-    fn waits(&mut self, waiting: &[Token], open: &[Token], sent: (Time, Writing)) {
-        self.begun_first.retain(|(begun, _)| {
-            !begun.takes || waiting.contains(&begun.token) || open.contains(&begun.token)
-        });
+    fn waits(&mut self, waiting: &[Token], open: &[Token], wanted: Writing) {
+        self.begun_first
+            .retain(|it| !it.takes || waiting.contains(&it.token) || open.contains(&it.token));
         for token in waiting {
-            let begun = Begun {
+            let what = Begun {
                 takes: true,
                 token: *token,
+                wanted,
+                sent: None,
             };
-            if !self.begun_first.iter().any(|(other, _)| *other == begun) {
-                self.begun_first.push((begun, sent));
+            if !self.begun_first.iter().any(|it| it.is(&what)) {
+                self.begun_first.push(what);
             }
         }
     }
 
-    /// It is answered. Returns when it was begun first, if that is known.
-    fn ends(&mut self, work: &Work) -> Option<(Time, Writing)> {
-        let what = Begun::of(work)?;
-        let place = self
-            .begun_first
-            .iter()
-            .position(|(other, _)| *other == what)?;
-        Some(self.begun_first.remove(place).1)
+    /// It is answered, in what was `sent` then. Returns when it was begun first, and when it was asked for.
+    fn ends(&mut self, work: &Work, sent: (Time, Writing)) -> ((Time, Writing), Writing) {
+        let what = Begun::of(work, sent);
+        let place = what.and_then(|what| self.begun_first.iter().position(|it| it.is(&what)));
+        let known = place.map(|place| self.begun_first.remove(place));
+        known.map_or((sent, sent.1), |it| (it.sent.unwrap_or(sent), it.wanted))
     }
 }
 
 /// What is taken, or released.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug)]
 struct Begun {
     takes: bool,
     token: Token,
+    /// When it was asked for, or begun if that was at once.
+    wanted: Writing,
+    /// When it was begun first.
+    sent: Option<(Time, Writing)>,
 }
 
 impl Begun {
-    fn of(work: &Work) -> Option<Self> {
+    fn of(work: &Work, sent: (Time, Writing)) -> Option<Self> {
         let verb = work.verb()?;
         [Verb::Set, Verb::Release].contains(&verb).then(|| Self {
             takes: verb == Verb::Set,
             token: token_of(&work.token),
+            wanted: sent.1,
+            sent: Some(sent),
         })
+    }
+
+    fn is(&self, other: &Self) -> bool {
+        (self.takes, self.token) == (other.takes, other.token)
     }
 }
 
@@ -567,7 +577,7 @@ impl World {
     }
 
     /// What waits to be taken over a connection was asked for by now.
-    pub(crate) fn asked_to_take(&mut self, client: usize, conn: usize, sent: (Time, Writing)) {
+    pub(crate) fn asked_to_take(&mut self, client: usize, conn: usize, wanted: Writing) {
         let Some(id) = self.conns[conn].id else {
             return;
         };
@@ -576,7 +586,7 @@ impl World {
         let open = self.open_work(conn);
         let open: Vec<Token> = open.iter().map(|work| token_of(&work.token)).collect();
         let there = &mut self.conns[conn].transaction;
-        there.waits(&waiting, &open, sent);
+        there.waits(&waiting, &open, wanted);
     }
 
     /// Returns what a client wants to be done by the transaction that is open over a connection.
@@ -972,8 +982,7 @@ impl World {
         let Some(verb) = work.verb() else {
             return;
         };
-        let first = self.conns[conn].transaction.ends(work);
-        let sent = first.unwrap_or(sent);
+        let (sent, wanted) = self.conns[conn].transaction.ends(work, sent);
         let ttl = work.ttl.to_string();
         let ttl = if [Verb::Extend, Verb::Set].contains(&verb) {
             ttl.as_bytes()
@@ -1002,7 +1011,7 @@ impl World {
             before,
             after,
         };
-        self.answered_in_part(server, conn, sent, &done, &names);
+        self.answered_in_part(server, conn, (sent, wanted), &done, &names);
     }
 }
 

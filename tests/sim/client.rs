@@ -901,7 +901,7 @@ impl World {
                 ticked: there.ticked,
                 ..Writing::default()
             };
-            self.asked_to_take(client, conn, (self.now, writing));
+            self.asked_to_take(client, conn, writing);
         }
     }
 

@@ -26,7 +26,7 @@
 //! * What was aborted is done again until it is done, refused or withdrawn, or the connection is gone.
 //! * Of a lock on several resources all keys are taken or none, and none that the user could not release. It
 //!   shares no batch with other work on one of its keys: what one of both has read would be changed by the
-//!   other.
+//!   other. Neither do two extensions of one lock.
 //!
 //! # Not here
 //!
@@ -231,7 +231,10 @@ impl Transactions {
         while let Some(job) = self.queue.front()
             && self.batch.len() < self.most
             && (keys == 0 || keys + job.entry.names().len() <= KEYS_MAX)
-            && !self.batch.iter().any(|other| other.disturbs(job))
+            && !self
+                .batch
+                .iter()
+                .any(|other| other.disturbs(job) || other.extends_too(job))
         {
             keys += job.entry.names().len();
             self.batch.extend(self.queue.pop_front());

@@ -261,6 +261,8 @@ pub(crate) struct Deed<'a> {
     pub(crate) sent: Time,
     /// How its first byte left.
     pub(crate) begun: Writing,
+    /// When it was asked for, if it waited for a transaction; `begun` otherwise.
+    pub(crate) wanted: Writing,
     /// By the server's clock.
     pub(crate) shown: Instant,
     pub(crate) command: Command<'a>,
@@ -529,6 +531,7 @@ impl World {
             self.early_release(deed, id);
             self.keep_executed(deed, id);
             self.enter(deed, id);
+            self.lasts(deed, id);
             let copy = self.copy(deed, id);
             self.late(deed, id, copy);
             self.order(deed, id, copy);
