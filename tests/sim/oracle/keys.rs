@@ -93,8 +93,8 @@ impl World {
         }
     }
 
-    /// A server that has said yes keeps each key for as long as it was asked to, unless a command behind that in the
-    /// same transaction has deleted it.
+    /// A server that has said yes keeps each key for as long as it was asked to, in a transaction from when that was
+    /// sent, unless a command behind that in the same transaction has deleted it.
     pub(super) fn lasts(&mut self, deed: &Deed<'_>, id: TokenId) {
         let given = match (deed.command.verb, deed.done) {
             (Verb::Set, Said::Ok) | (Verb::Extend | Verb::Beside | Verb::Keep, Said::One) => {
@@ -102,7 +102,14 @@ impl World {
             }
             _ => None,
         };
-        let Some(end) = given.and_then(|ttl| super::end_of(deed.shown, ttl)) else {
+        // A transaction may find that a key lives for so long already: that was read after it was sent.
+        let clock = &self.servers[deed.server].clock;
+        let since = match deed.transacted {
+            true if deed.sent < clock.since() => return,
+            true => clock.show(deed.sent),
+            false => deed.shown,
+        };
+        let Some(end) = given.and_then(|ttl| super::end_of(since, ttl)) else {
             return;
         };
         let last = end.saturating_sub(std::time::Duration::from_nanos(1));
