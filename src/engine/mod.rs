@@ -237,6 +237,19 @@ impl Engine {
         .collect()
     }
 
+    /// Returns the tokens of what waits until no transaction is open at `node`, and is to be taken then: for the
+    /// simulator, whose oracles have to know when it was asked for.
+    #[cfg(feature = "embedded")]
+    #[doc(hidden)]
+    #[must_use]
+    pub fn waiting_to_take(&self, node: NodeId) -> Vec<Vec<u8>> {
+        let node = self.parts.nodes.get(node).into_iter();
+        let entries = node.flat_map(Node::waiting_to_take);
+        entries
+            .map(|entry| entry.token().as_bytes().to_vec())
+            .collect()
+    }
+
     /// Returns how every node stands at `now`, in the order of the configuration.
     pub fn node_statuses(&self, now: Instant) -> impl Iterator<Item = NodeStatus> {
         self.parts.nodes.statuses(now)

@@ -625,6 +625,7 @@ impl World {
                 if self.poll(client) {
                     Stage::Poll
                 } else {
+                    self.note_waiting(client);
                     self.clients[client].flushed = self.inputs;
                     Stage::Tell
                 }
@@ -881,6 +882,27 @@ impl World {
         let written = &mut self.conns[conn].written;
         written.wrote(len, len == bytes.len(), writing);
         len
+    }
+
+    /// What is to be taken waits until no transaction is open: it was asked for in this turn, if not before.
+    fn note_waiting(&mut self, client: usize) {
+        if !self.plan.is_bare() || self.plan.sets == 0 {
+            return;
+        }
+        for node in 0..self.plan.nodes {
+            let Some(conn) = self.clients[client].links[node] else {
+                continue;
+            };
+            let there = &self.clients[client];
+            let writing = Writing {
+                place: self.inputs,
+                asked: there.flushed,
+                since: there.turn_began,
+                ticked: there.ticked,
+                ..Writing::default()
+            };
+            self.asked_to_take(client, conn, writing);
+        }
     }
 
     fn connect(&mut self, client: usize, node: NodeId) {

@@ -382,8 +382,7 @@ mod tests {
     const SEEDS: u64 = 40;
 
     /// `INSPECTING` and `WATCHING` have tests of their own (in `oracle`), and so have the bare ones (in `bare`),
-    /// `FENCED` (`fencing`) and `NARROW` (`mutations`), which only a build with mutations has. `BARE_SETS` has none
-    /// yet: it is played by hand.
+    /// `FENCED` (`fencing`) and `NARROW` (`mutations`), which only a build with mutations has.
     #[test]
     fn kinds_for_one_purpose_keep_their_promises() {
         let mut bad = 0;

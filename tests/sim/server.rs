@@ -821,6 +821,9 @@ impl World {
             self.fenced_set.extend_from_slice(text_in(&out[start..]));
         }
         let counted = Counted::of(words, &out[start..]);
+        if is_exec {
+            link.transaction.ran = out[start..].to_vec();
+        }
         let doubtful = there.mood == Mood::Doubtful;
         if doubtful && (is_write(words) && !transacts || is_exec) {
             out.truncate(start);
@@ -865,6 +868,7 @@ impl World {
             life: there.starts,
             sent,
             begun,
+            wanted: begun,
             shown,
             command,
             transacted: false,
@@ -889,7 +893,7 @@ impl World {
             open,
         };
         let token = self.executed(&deed);
-        self.set_executed(&deed, &set);
+        self.set_executed(&deed, &set, None);
         self.counted(&deed, counted);
         if deed.peer < self.plan.clients {
             self.conns[conn]
@@ -903,7 +907,7 @@ impl World {
                 // Also of a client that was killed: what it wanted is not known any more.
                 || self.plan.is_bare() && bare::is_of_transaction(words);
             self.talk(conn, lock, said, shut);
-            if words.first() == Some(&&b"PTTL"[..]) && !transacts {
+            if self.is_look_of_waiter(conn, words) && !transacts {
                 self.looked(conn);
             }
             self.asked_for_time(conn, command.verb);
@@ -919,9 +923,9 @@ impl World {
         &mut self,
         server: usize,
         conn: usize,
-        (sent, begun): (Time, Writing),
+        ((sent, begun), wanted): ((Time, Writing), Writing),
         piece: &bare::Done<'_>,
-        names: &SetBefore,
+        names: &(SetBefore, SetBefore),
     ) {
         let there = &self.servers[server];
         let link = &self.conns[conn];
@@ -935,6 +939,7 @@ impl World {
             life: there.starts,
             sent,
             begun,
+            wanted,
             shown: there.clock.show(self.now),
             command: piece.command,
             transacted: true,
@@ -959,7 +964,7 @@ impl World {
             open: None,
         };
         let token = self.executed(&deed);
-        self.set_executed(&deed, names);
+        self.set_executed(&deed, &names.0, Some(&names.1));
         let answer = Answer { token, ..answer };
         self.conns[conn].answers.push_back(answer);
     }

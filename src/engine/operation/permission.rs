@@ -178,7 +178,10 @@ pub(in crate::engine) fn way_answered(
     let answer = match said {
         Said::Done | Said::Missing | Said::Foreign => {
             there.way_permitted(way);
-            if let (None, Some(entry)) = (operation, tried.flatten()) {
+            let Some(entry) = tried.flatten() else {
+                return Ok(None); // Its `SET` was sent when another way was permitted.
+            };
+            if operation.is_none() {
                 granted_without(now, node, claim, &entry, parts);
             }
             Answer::Permitted

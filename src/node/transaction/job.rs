@@ -177,6 +177,13 @@ impl Job {
         (self.takes() || other.takes()) && self.entry.meets(&other.entry)
     }
 
+    /// Returns `true` if both extend one lock. By what both have read, the one for less time would shorten what the
+    /// other has just raised.
+    pub(super) fn extends_too(&self, other: &Self) -> bool {
+        let both = matches!((self.work, other.work), (Work::Extend(_), Work::Extend(_)));
+        both && self.entry.token() == other.entry.token()
+    }
+
     // ----- what is read ---------------------------------------------------------------------
 
     /// The key of this number holds `value`.

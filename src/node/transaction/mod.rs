@@ -26,7 +26,7 @@
 //! * What was aborted is done again until it is done, refused or withdrawn, or the connection is gone.
 //! * Of a lock on several resources all keys are taken or none, and none that the user could not release. It
 //!   shares no batch with other work on one of its keys: what one of both has read would be changed by the
-//!   other.
+//!   other. Neither do two extensions of one lock.
 //!
 //! # Not here
 //!
@@ -146,6 +146,13 @@ impl Transactions {
         })
     }
 
+    /// Returns what waits to be taken.
+    #[cfg(feature = "embedded")]
+    pub(super) fn waiting(&self) -> impl Iterator<Item = &Entry> {
+        let takes = self.queue.iter().filter(|job| job.takes());
+        takes.map(|job| &job.entry)
+    }
+
     /// Returns the command that was forbidden last, as ACL rules name it.
     pub(super) const fn forbidden(&self) -> &'static str {
         self.forbidden
@@ -224,7 +231,10 @@ impl Transactions {
         while let Some(job) = self.queue.front()
             && self.batch.len() < self.most
             && (keys == 0 || keys + job.entry.names().len() <= KEYS_MAX)
-            && !self.batch.iter().any(|other| other.disturbs(job))
+            && !self
+                .batch
+                .iter()
+                .any(|other| other.disturbs(job) || other.extends_too(job))
         {
             keys += job.entry.names().len();
             self.batch.extend(self.queue.pop_front());
@@ -272,6 +282,12 @@ impl Node {
     #[cfg(feature = "embedded")]
     pub(crate) fn open_work(&self) -> impl Iterator<Item = (Work, &Entry, usize)> {
         self.transactions.open()
+    }
+
+    /// Returns what waits to be taken until no transaction is open, for the simulator.
+    #[cfg(feature = "embedded")]
+    pub(crate) fn waiting_to_take(&self) -> impl Iterator<Item = &Entry> {
+        self.transactions.waiting()
     }
 
     /// Takes the work of `request` out again, if it was not begun.

@@ -8,7 +8,8 @@
 //!   newest answer that made the majority.
 //! * A node gets no more of them than there were extensions.
 //! * Without scripts a node gets its first `SET` of a token also while the lock is held, and without an
-//!   extension: it had not shown before how it releases. That ends when the others do.
+//!   extension: it had not shown before how it releases. That ends when the others do, by the time of the turn in
+//!   which it was asked for.
 //!
 //! # What it does not see
 //!
@@ -60,8 +61,9 @@ impl World {
         if is_extended || deed.transacted || record.sent < clock.since() {
             return None; // Its end is not known here.
         }
+        // By the time of the turn in which it was asked for: its client may be stopped before it writes.
         let passed = clock
-            .show(deed.sent)
+            .show(deed.wanted.since)
             .saturating_since(clock.show(record.sent));
         let longest = record.ttl * MILLI + self.plan.added_time() + MILLI;
         (longest < ttl * MILLI + passed.as_nanos() as u64).then_some("a copy that lasts too long")
@@ -89,10 +91,10 @@ impl World {
         let record = self.oracle.ledger.record(id);
         let alive = self.clients[deed.peer].process == deed.process;
         let calls = self.oracle.calls[deed.peer][record.resource].of(verb);
-        if !alive || !record.heirs.is_empty() || deed.begun.asked < calls.spell.from {
+        if !alive || !record.heirs.is_empty() || deed.wanted.asked < calls.spell.from {
             return None; // From an extension before the newest, or before the new holder's.
         }
-        if calls.spell.to < deed.begun.asked {
+        if calls.spell.to < deed.wanted.asked {
             return Some("a copy outside of any extension");
         }
         let cell = self.oracle.ledger.cell(id, deed.node);
@@ -120,7 +122,7 @@ impl World {
             let counts = node != deed.node
                 && entry.answers(deed.process, calls.since)
                 && entry.said == super::Said::One
-                && entry.read_place <= deed.begun.place
+                && entry.read_place <= deed.wanted.place
                 && (excused || !quarantine.silences(deed.peer, node, entry));
             if counts {
                 yes.push((entry.read_shown, self.plan.server_of(node), entry.life));

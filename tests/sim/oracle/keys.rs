@@ -6,13 +6,13 @@
 //!   lock and does not know of its end. An extension that fails releases nothing.
 //! * *expiry*: a key is gone at the latest when the ttl of its newest `SET` or extension has passed
 //!   on its server's clock since that was *executed*. So a process that is killed leaves keys for
-//!   one ttl and not longer.
+//!   one ttl and not longer. And a server that has said yes keeps each key for as long as it was asked to.
 //!
 //! # What it does not see
 //!
 //! Keys that an operator has made. The keys of a killed process need not be gone any sooner.
 
-use super::{Deed, TokenId, Verb};
+use super::{Deed, Said, TokenId, Verb};
 use crate::user::{Hold, Task};
 use crate::world::World;
 
@@ -90,6 +90,44 @@ impl World {
                     self.object("expiry", text);
                 }
             }
+        }
+    }
+
+    /// A server that has said yes keeps each key for as long as it was asked to, in a transaction from when that was
+    /// sent, unless a command behind that in the same transaction has deleted it.
+    pub(super) fn lasts(&mut self, deed: &Deed<'_>, id: TokenId) {
+        let given = match (deed.command.verb, deed.done) {
+            (Verb::Set, Said::Ok) | (Verb::Extend | Verb::Beside | Verb::Keep, Said::One) => {
+                deed.command.ttl
+            }
+            _ => None,
+        };
+        // A transaction may find that a key lives for so long already: that was read after it was sent.
+        let clock = &self.servers[deed.server].clock;
+        let since = match deed.transacted {
+            true if deed.sent < clock.since() => return,
+            true => clock.show(deed.sent),
+            false => deed.shown,
+        };
+        let Some(end) = given.and_then(|ttl| super::end_of(since, ttl)) else {
+            return;
+        };
+        let last = end.saturating_sub(std::time::Duration::from_nanos(1));
+        let record = self.oracle.ledger.record(id);
+        let (token, names) = (*record.token(), &record.names[..]);
+        let names = match names {
+            [] => std::slice::from_ref(&record.resource),
+            names => names,
+        };
+        let server = &self.servers[deed.server];
+        let ends = names.iter().any(|name| {
+            let name = &self.names[*name];
+            let at = |shown| server.token_at(shown, name) == Some(token);
+            at(deed.shown) && !at(last)
+        });
+        if ends {
+            let text = format!("server {} keeps a key for less than it said", deed.server);
+            self.object("expiry", text);
         }
     }
 

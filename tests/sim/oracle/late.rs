@@ -141,6 +141,11 @@ impl Spell {
         }
     }
 
+    /// Returns `true` if all from one place to another is outside of both calls.
+    fn misses_all(&self, from: Place, to: Place) -> bool {
+        self.to < from || self.before < from && to < self.from
+    }
+
     /// Returns `true` if `place` is outside of both calls.
     fn misses(&self, place: Place) -> bool {
         self.to < place || self.before < place && place < self.from
@@ -256,16 +261,19 @@ impl World {
     }
 
     fn late_set(&mut self, deed: &Deed<'_>, id: TokenId) -> Option<&'static str> {
-        let place = first_place(deed);
+        // Of a transaction it was asked for between both.
+        let (place, written) = (first_place(deed), deed.begun.place);
         let record = self.oracle.ledger.record_mut(id);
         record.first = record.first.min(place);
-        let (resource, first) = (record.resource, record.first);
+        record.begun = record.begun.min(written);
+        let (resource, begun) = (record.resource, record.begun);
         let newest = self.oracle.newest[deed.peer][resource].filter(|newest| *newest != id);
-        let newest = newest.map(|newest| self.oracle.ledger.record(newest).first);
+        let newest = newest.map(|newest| self.oracle.ledger.record(newest));
         let call = self.oracle.calls[deed.peer][resource].acquire;
-        if call.misses(place) || first < call.from && call.from <= place {
+        let is_behind = newest.is_some_and(|newest| begun < newest.first && newest.begun < place);
+        if call.misses_all(place, written) || begun < call.from && call.from <= place {
             Some("a SET outside of its call")
-        } else if newest.is_some_and(|newest| first < newest && newest < place) {
+        } else if is_behind {
             Some("a SET behind that of a later attempt")
         } else if self.is_beyond_vote(deed, id) {
             Some("a SET whose vote is over")

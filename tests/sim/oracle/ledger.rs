@@ -48,8 +48,11 @@ pub(crate) struct Record {
     pub(crate) names: Vec<usize>,
     /// When the first command that set it was sent.
     pub(crate) sent: Time,
-    /// The place of the first byte of any command that set it.
+    /// The place of the first byte of any command that set it; in a transaction the earliest at which it can have
+    /// been asked for.
     pub(crate) first: Place,
+    /// The same, and that of the first byte also in a transaction.
+    pub(crate) begun: Place,
     /// When its holder released it, or learned that it was lost.
     pub(crate) ended: Place,
     /// When its lock was returned.
@@ -136,6 +139,8 @@ pub(crate) struct Releases {
     pub(crate) conns: u32,
     pub(crate) conn: usize,
     pub(crate) first: Time,
+    /// How often a key of the client's own had been in the way there before.
+    pub(crate) met_own: u64,
     /// When it was last read that the key is not there.
     pub(crate) denied: Time,
 }
@@ -655,6 +660,7 @@ impl Ledger {
             names: Vec::new(),
             sent,
             first: Place::MAX,
+            begun: Place::MAX,
             ended: Place::MAX,
             granted: Place::MAX,
             copies: 0,
@@ -767,6 +773,7 @@ impl Cell {
             conns: 0,
             conn: 0,
             first: 0,
+            met_own: 0,
             denied: 0,
         },
     };

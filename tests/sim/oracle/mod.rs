@@ -181,6 +181,8 @@ pub(crate) struct Oracle {
     /// How often others had set a key when the present call began, by client and resource.
     sets: storm::Sets,
     sets_before: Vec<Vec<u64>>,
+    /// How often a key of a client's own was in the way of its `SET`, by node.
+    met_own: Vec<Vec<u64>>,
     /// How many resources stand for several.
     several: usize,
     /// By client and node.
@@ -259,6 +261,8 @@ pub(crate) struct Deed<'a> {
     pub(crate) sent: Time,
     /// How its first byte left.
     pub(crate) begun: Writing,
+    /// When it was asked for, if it waited for a transaction; `begun` otherwise.
+    pub(crate) wanted: Writing,
     /// By the server's clock.
     pub(crate) shown: Instant,
     pub(crate) command: Command<'a>,
@@ -394,6 +398,7 @@ impl Oracle {
             shut_out: vec![NEVER; plan.peers()],
             sets: storm::Sets::new(plan.peers(), plan.resources),
             sets_before: vec![vec![0; plan.resources]; plan.peers()],
+            met_own: vec![vec![0; plan.nodes]; plan.peers()],
             several: plan.sets,
             looks: vec![vec![storm::Looks::default(); plan.nodes]; plan.peers()],
             waiting: queue::Waiting::new(plan.clients, plan.resources),
@@ -526,6 +531,7 @@ impl World {
             self.early_release(deed, id);
             self.keep_executed(deed, id);
             self.enter(deed, id);
+            self.lasts(deed, id);
             let copy = self.copy(deed, id);
             self.late(deed, id, copy);
             self.order(deed, id, copy);

@@ -25,6 +25,11 @@ pub(crate) struct SetBefore {
 }
 
 impl SetBefore {
+    pub(crate) fn of(all: impl Iterator<Item = (usize, Option<Token>)>) -> Self {
+        let (names, held) = all.unzip();
+        Self { names, held }
+    }
+
     pub(crate) fn is_any_there(&self) -> bool {
         self.held.iter().any(Option::is_some)
     }
@@ -81,8 +86,13 @@ impl World {
         }
     }
 
-    /// It has executed it.
-    pub(crate) fn set_executed(&mut self, deed: &Deed<'_>, before: &SetBefore) {
+    /// It has executed it. `after`: what the names hold then, if other commands have followed.
+    pub(crate) fn set_executed(
+        &mut self,
+        deed: &Deed<'_>,
+        before: &SetBefore,
+        after: Option<&SetBefore>,
+    ) {
         if before.names.is_empty() {
             return;
         }
@@ -93,7 +103,11 @@ impl World {
                 record.names.clone_from(&before.names);
             }
         }
-        let after = self.set_now(deed.server, deed.shown, before.names.clone());
+        let now = || self.set_now(deed.server, deed.shown, before.names.clone());
+        let now = after.is_none().then(now);
+        let Some(after) = after.or(now.as_ref()) else {
+            unreachable!("there is one of both");
+        };
         if !deed.command.keys.is_empty() {
             for (before, after) in before.held.iter().zip(&after.held) {
                 self.foreign_key(&Deed {

@@ -3,7 +3,8 @@
 //! * A `SET` is sent to a node once, and once more behind a release of the client's own, or as text
 //!   to a server that has forgotten the script; [`copy`](super::copy) counts copies of held locks.
 //! * A release is sent once for every call that asks for it, as often over every later connection,
-//!   and once more for every refusal; repeats after refusals are no faster than four a second.
+//!   and once more for every refusal; repeats after refusals are no faster than four a second, but for one
+//!   for each `SET` of the same client that a key of its own was in the way of.
 //! * None is sent over a connection on which the server has denied the `SET`, once that is read;
 //!   unless the lock was copied there, because an earlier copy also denies a later one.
 //! * An extension is sent once for every call, and once more to a server that has forgotten the
@@ -116,6 +117,9 @@ impl World {
         if deed.peer >= self.plan.clients {
             return;
         }
+        if deed.command.verb == Verb::Set && deed.said == Said::Nil && self.is_own_key(deed) {
+            self.oracle.met_own[deed.peer][deed.node] += 1;
+        }
         self.oracle.lock_commands[deed.peer] += 1;
         self.oracle.counts.asked += 1;
         let what = match deed.command.verb {
@@ -130,6 +134,14 @@ impl World {
             let text = format!("client {}, node {}: {what}", deed.peer, deed.node);
             self.object("storm", text);
         }
+    }
+
+    /// What was in the way of a `SET` is a key of the same client.
+    fn is_own_key(&self, deed: &Deed<'_>) -> bool {
+        let found = deed
+            .before
+            .and_then(|token| self.oracle.ledger.find(&token));
+        found.is_some_and(|found| self.oracle.ledger.record(found).owner == deed.process)
     }
 
     fn sets(&mut self, deed: &Deed<'_>, id: TokenId) -> Option<&'static str> {
@@ -269,14 +281,17 @@ impl World {
         // of its turn may be about to learn of a loss, which causes another.
         let stopped = u32::from(self.clients[deed.peer].in_turn);
         let calls = ledger.record(id).releases.max(1) + stopped;
+        let met_own = self.oracle.met_own[deed.peer][deed.node];
         let releases = &mut ledger.cell_mut(id, deed.node).releases;
         if releases.count == 0 {
             releases.first = self.now;
+            releases.met_own = met_own;
         }
         if releases.conns == 0 || releases.conn != deed.conn {
             releases.conns += 1;
             releases.conn = deed.conn;
         }
+        let again = met_own.saturating_sub(releases.met_own); // By another heir.
         let Releases {
             count,
             refused,
@@ -298,8 +313,9 @@ impl World {
                 releases.refusals.add(code);
             }
         }
-        // Over each connection natively and by script.
-        let tries = u64::from(calls) * (2 + 2 * u64::from(conns) + (self.now - first) / TRY_AGAIN);
+        // Over each connection natively and by script, and before each `SET` that is sent again.
+        let tries = 2 + 2 * u64::from(conns) + (self.now - first) / TRY_AGAIN + again;
+        let tries = u64::from(calls) * tries;
         if calls * conns + refused + repairs < count + 1 {
             Some("a release that was under way already")
         } else if tries < u64::from(refused) {

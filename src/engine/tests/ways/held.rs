@@ -33,6 +33,25 @@ fn an_extension_raises_what_ends_earlier_and_shortens_nothing() {
     }
 }
 
+/// Both have waited until no transaction was open. What the second has read has to be what the first has left.
+#[test]
+fn an_extension_that_waits_beside_a_longer_one_shortens_nothing() {
+    let (mut world, lock) = held();
+    let token = lock.token().as_bytes().to_vec();
+    world.ask_confirm(&lock);
+    world.extend_for(&lock, TTL);
+    world.extend_for(&lock, TTL / 2);
+    assert_eq!(world.take(0), ["MULTI", "GET k", "PTTL k", "EXEC"]);
+    say_token(&mut world, "+OK|+QUEUED|+QUEUED|*2|", &token, ":3000|");
+    assert_eq!(world.take(0), EXTENDING);
+    say_token(&mut world, WATCHED, &token, ":3000|");
+    assert_eq!(world.take(0), RAISING);
+    world.say(0, "+OK|+QUEUED|*1|:1|");
+    assert_eq!(world.take(0), EXTENDING);
+    say_token(&mut world, WATCHED, &token, ":10000|");
+    assert_eq!(world.take(0), ["MULTI", "PTTL k", "EXEC"]);
+}
+
 #[test]
 fn an_extension_of_what_is_gone_changes_nothing() {
     for (read, written) in [
