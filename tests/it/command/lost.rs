@@ -60,7 +60,10 @@ fn processes_are_asked_to_end_before_they_are_killed() {
     fs::write(path.join("asked.sh"), asked).expect("a file");
     let script = "trap '' TERM; exec >&- 2>&-; (trap - TERM; exec setsid sh $1/asked.sh $1) & \
                   sleep 60; sleep 60";
-    let mut command = run(&urls, &["--ttl", "12s", "n", "--", "sh", "-c", script, "sh"]);
+    let mut command = run(
+        &urls,
+        &["--ttl", "12s", "n", "--", "sh", "-c", script, "sh"],
+    );
     let mut tool = Tool::start(command.arg(path));
     await_file(&path.join("ready"));
     for proxy in &proxies[1..] {

@@ -8,8 +8,8 @@
 //!   newest answer that made the majority.
 //! * A node gets no more of them than there were extensions.
 //! * Without scripts a node gets its first `SET` of a token also while the lock is held, and without an
-//!   extension: it had not shown before how it releases. That ends when the others do, by the time of the turn in
-//!   which it was asked for.
+//!   extension: the node had not shown before how it releases, or the `SET` had not left. So is one that is sent
+//!   again. That ends when the others do, by the time of the turn in which it was asked for.
 //!
 //! # What it does not see
 //!
@@ -31,7 +31,10 @@ impl World {
             return false;
         }
         let cell = self.oracle.ledger.cell(id, deed.node);
-        let is_first = self.plan.is_bare() && cell.sets == 0 && !cell.copied;
+        // One that met a key of its own client, or a refusal, is sent again.
+        let is_again =
+            cell.sets == 1 && (cell.met_own || matches!(cell.set.said, super::Said::Refused(_)));
+        let is_first = self.plan.is_bare() && !cell.copied && (cell.sets == 0 || is_again);
         self.oracle.ledger.record_mut(id).copies += u32::from(!is_first);
         self.oracle.ledger.cell_mut(id, deed.node).copied = true;
         if is_first {

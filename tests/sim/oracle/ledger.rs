@@ -114,6 +114,8 @@ pub(crate) struct Cell {
     pub(crate) blocked_by: Option<TokenId>,
     /// It was sent there again while its lock was held.
     pub(crate) copied: bool,
+    /// A `SET` of it met a key of the same client there, or for several names any.
+    pub(crate) met_own: bool,
     /// How many commands there were, to count them.
     pub(crate) sets: u32,
     /// Over which connection the last `SET` came, and how many commands had come before it there.
@@ -759,6 +761,7 @@ impl Cell {
         gone: false,
         blocked_by: None,
         copied: false,
+        met_own: false,
         sets: 0,
         set_over: (0, 0),
         astray: false,

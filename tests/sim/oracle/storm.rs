@@ -117,7 +117,11 @@ impl World {
         if deed.peer >= self.plan.clients {
             return;
         }
-        if deed.command.verb == Verb::Set && deed.said == Said::Nil && self.is_own_key(deed) {
+        let met = deed.command.verb == Verb::Set && deed.said == Said::Nil;
+        if met && (self.is_own_key(deed) || !deed.command.keys.is_empty()) {
+            self.oracle.ledger.cell_mut(id, deed.node).met_own = true;
+        }
+        if met && self.is_own_key(deed) {
             self.oracle.met_own[deed.peer][deed.node] += 1;
         }
         self.oracle.lock_commands[deed.peer] += 1;
