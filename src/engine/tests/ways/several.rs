@@ -356,25 +356,6 @@ fn a_key_that_ended_while_the_others_were_raised_is_taken_once_more() {
     drop(world.lock());
 }
 
-/// A transaction is open when ways to release are tried: that by another one is shown late.
-#[test]
-fn a_way_that_is_shown_behind_the_answer_to_a_set_sends_none_again() {
-    let mut world = bare(3);
-    world.try_all();
-    world.take_all();
-    world.try_once();
-    assert_eq!(world.take(0), ["DELIFEQ k", "DELEX k", "SET k IFEQ"]);
-    world.say(0, &free());
-    assert_eq!(world.take(0), TAKING);
-    world.say(0, &format!(":0|{UNKNOWN}$-1|"));
-    assert_eq!(world.take(0), ["SET k 10000"]);
-    world.say(0, TAKEN);
-    assert_eq!(world.take(0), TRYING);
-    world.say(0, "$-1|"); // It is another's.
-    world.say(0, &format!("{WATCHED}$-1|:-2|{NO_NUMBER}"));
-    assert_eq!(world.take(0), NOTHING);
-}
-
 #[test]
 fn two_that_have_a_resource_in_common_share_no_transaction() {
     let mut world = bare(1);
