@@ -14,7 +14,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use rustix::process::{Pid, test_kill_process};
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use tempfile::TempDir;
 
 use super::tool::{Tool, await_file, code};
@@ -37,8 +37,12 @@ struct Story {
 }
 
 impl Story {
-    /// Returns `None` where it cannot be played.
+    /// Begins with [`BEGIN`]. Returns `None` where it cannot be played.
     fn start(cluster: &Cluster, options: &[&str], script: &str) -> Option<Self> {
+        Self::with(cluster, options, &format!("{BEGIN}{script}"))
+    }
+
+    fn with(cluster: &Cluster, options: &[&str], script: &str) -> Option<Self> {
         let folder = tempfile::tempdir().expect("a temporary directory");
         let path = folder.path();
         if !is_root_for_nobody(path) {
@@ -54,7 +58,7 @@ impl Story {
             .args(["run", "--guard", "off", "--report"])
             .arg(path.join("report"))
             .args(options)
-            .args(["n", "--", "sh", "-c", &format!("{BEGIN}{script}"), "sh"])
+            .args(["n", "--", "sh", "-c", script, "sh"])
             .arg(path)
             .envs(variables(&cluster.urls()))
             .current_dir("/")
@@ -145,4 +149,75 @@ fn after_a_loss_programs_of_another_user_run_on_and_that_is_said() {
     story.assert_outcome("lost");
     story.assert_foreign_runs();
     story.end_foreign();
+}
+
+/// A process that may be killed stays, dead, when its parent is of another user and does not wait for it.
+#[test]
+fn after_a_loss_dead_children_of_other_users_do_not_keep_it_from_ending() {
+    let cluster = three();
+    let script = "\"$1/setpriv\" --reuid=0 --regid=0 --clear-groups sh -c '
+            setpriv --reuid=65534 --regid=65534 --clear-groups sleep 60 & echo $! >\"$1/child\"
+            echo $$ >\"$1/root\"; exec sleep 60
+        ' sh \"$1\" >&- 2>&- &
+        while ! [ -s \"$1/root\" ] || [ $(cat /proc/$(cat \"$1/child\")/comm) != sleep ]; do sleep 0.02; done
+        : >\"$1/ready\"; sleep 60";
+    let Some(mut story) = Story::with(&cluster, &["--ttl", "4s"], script) else {
+        return;
+    };
+    eventually("all nodes have it", || {
+        (cluster.copies("n") == 3).then_some(())
+    });
+    for raw in &mut cluster.raws()[1..] {
+        assert!(raw.del(b"n"));
+    }
+    assert_eq!(
+        story.tool.errors(),
+        "shearline: programs of another user still run, and the lock ends by itself\n"
+    );
+    assert_eq!(code(story.tool.end()), 74);
+    story.assert_foreign_runs();
+    kill_process(story.foreign(), Signal::KILL).expect("it runs");
+}
+
+/// The last process that is started becomes the command.
+#[test]
+fn a_command_for_which_there_is_no_process_was_not_started() {
+    let cluster = three();
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let path = folder.path();
+    if !is_root_for_nobody(path) {
+        let message = b"\nNOT RUN, only root has users to spare: command::foreign\n";
+        let written = std::io::stderr().write_all(message);
+        written.expect("the standard error");
+        return;
+    }
+    let shearline = path.join("shearline");
+    fs::copy(env!("CARGO_BIN_EXE_shearline"), &shearline).expect("room for it");
+    // A user without processes each time.
+    let mut attempts = (61_232..61_240).zip(2_u32..).map(|(user, processes)| {
+        let mut command = Command::new("prlimit");
+        command
+            .arg(format!("--nproc={processes}"))
+            .arg(&shearline)
+            .args(["run", "--guard", "off", "--report", "1", "n", "--", "true"])
+            .envs(variables(&cluster.urls()))
+            .current_dir("/")
+            .stdin(Stdio::null())
+            .gid(user)
+            .uid(user);
+        let output = command.output().expect("prlimit is there");
+        let text = |bytes| String::from_utf8(bytes).expect("text");
+        (
+            code(output.status),
+            text(output.stdout),
+            text(output.stderr),
+        )
+    });
+    let refused: Vec<_> = attempts.by_ref().take_while(|it| it.0 != 0).collect();
+    let (status, report, said) = refused.last().expect("two are not enough");
+    let expected = "shearline: cannot run true: Resource temporarily unavailable (os error 11)\n";
+    assert_eq!((*status, said.as_str()), (126, expected));
+    assert!(report.contains("\"outcome\":\"not_started\",\"started\":false,"));
+    assert!(refused.len() < 8, "eight are enough");
+    cluster.assert_empty();
 }

@@ -124,7 +124,10 @@ impl<'a> Supervisor<'a> {
             )
             .stdin(far)
             .process_group(0)
-            .spawn()?;
+            .spawn()
+            .map_err(|error| {
+                io::Error::new(error.kind(), format!("cannot start the guardian: {error}"))
+            })?;
         let guardian = Pid::from_child(&child);
         tree.remember(guardian);
         go_first();
@@ -173,6 +176,7 @@ impl<'a> Supervisor<'a> {
             self.notice.clear();
             self.pass_on();
             self.tree.reap();
+            self.tree.spare_orphans();
             self.hear();
             self.count();
             self.extend();
