@@ -49,10 +49,11 @@ fn a_killed_tool_ends_the_command_at_once() {
 
 /// A session with a shell that has a job in a group of its own, and 130 processes that wait for the end of another one:
 /// more than die at the same time. A shell's death continues its jobs that are stopped (HUP, CONT).
-const SESSION: &str = "mkfifo $1/pipe
+const SESSION: &str = "mkfifo $1/pipe $1/other
     for n in {1..130}; do (exec 8<$1/pipe; echo >>$1/waiting; read -r line <&8; : >$1/woken) & done
-    set -m; (trap ': >$1/continued' HUP; : >$1/job; while :; do sleep 0.02; done) & set +m
-    sleep 60 >$1/pipe &
+    exec 7<>$1/other; set -m
+    sh -c 'trap \": >$1/continued\" HUP; : >$1/job; read line <&7' sh $1 &
+    set +m; sleep 60 >$1/pipe &
     while ! [ -e $1/job ] || [ $(wc -l <$1/waiting) -lt 130 ]; do sleep 0.02; done
     : >$1/ready; wait";
 

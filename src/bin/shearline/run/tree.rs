@@ -317,14 +317,12 @@ impl Met {
     /// Kills all of them, children first, and waits for their ends. No number is that of another process yet: no
     /// parent goes on, and this one has not waited for a child.
     fn kill(&self, last: Option<Pid>) {
-        let is_last = |process: &&Process| Some(process.pid) == last;
-        let (last, others): (Vec<_>, Vec<_>) = self.processes.iter().rev().partition(is_last);
         let kill = |process: &&Process| {
             // To die, a process needs the processor too.
             let _ = setpriority_process(Some(process.pid), FIRST);
             process.send(Signal::KILL) == Reached::Yes
         };
-        let all = others.into_iter().chain(last);
+        let all = children_first(&self.processes, |process| Some(process.pid) == last);
         kill_in_turn(all, kill, |dying| wait_for_one(dying, STALLED));
     }
 
@@ -334,6 +332,12 @@ impl Met {
         let mut left = self.processes.iter().filter(alive).peekable();
         left.peek().is_some() && left.all(|process| process.send(Signal::KILL) == Reached::Refused)
     }
+}
+
+/// Returns what was met parents first in the order in which it is killed.
+fn children_first<P>(met: &[P], is_last: impl Fn(&P) -> bool) -> impl Iterator<Item = &P> {
+    let (last, others): (Vec<_>, Vec<_>) = met.iter().rev().partition(|it| is_last(it));
+    others.into_iter().chain(last)
 }
 
 /// Kills all of these, [`AT_ONCE`] at the same time: another one when one of them has ended. Returns when all have, or
@@ -392,7 +396,13 @@ mod tests {
         printf .; exec sleep 60";
 
     #[test]
-    fn at_most_64_die_at_the_same_time() {
+    fn children_die_before_their_parents_and_the_guardian_last() {
+        let order = children_first(&[1, 2, 3, 4, 5], |it| *it == 2);
+        assert_eq!(Vec::from_iter(order), [&5, &4, &3, &1, &2]);
+    }
+
+    #[test]
+    fn only_so_many_die_at_the_same_time() {
         let (mut killed, mut dying) = (Vec::new(), Vec::new());
         // Every tenth has ended before.
         let kill = |process: &u32| {
