@@ -47,7 +47,7 @@ impl Story {
         let path = folder.path();
         if !is_root_for_nobody(path) {
             let message = b"\nNOT RUN, nobody becomes root here: command::foreign\n";
-            let written = std::io::stderr().write_all(message);
+            let written = io::stderr().write_all(message);
             written.expect("the standard error");
             return None;
         }
@@ -197,7 +197,7 @@ fn a_command_for_which_there_is_no_process_was_not_started() {
     let path = folder.path();
     if !is_root_for_nobody(path) {
         let message = b"\nNOT RUN, only root has users to spare: command::foreign\n";
-        let written = std::io::stderr().write_all(message);
+        let written = io::stderr().write_all(message);
         written.expect("the standard error");
         return;
     }
