@@ -100,7 +100,11 @@ impl Guardian {
         go_first();
         // Before it can be so: a guardian that is killed says no more.
         let _ = channel.send(Message::Started);
-        trampoline.send_with(Message::Start(Instant::ZERO), stdin.as_fd())?;
+        match trampoline.send_with(Message::Start(Instant::ZERO), stdin.as_fd()) {
+            // A signal has ended it already, Ctrl-C for example. That is the end of the command.
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => return Err(error),
+            Ok(()) | Err(_) => {}
+        }
         Ok(Some(Self {
             channel,
             signals,
