@@ -10,10 +10,11 @@
 #
 # A patch begins with a line for each breakage in it: `Name [what notices it]: what is broken.` What
 # notices it is a kind of world of the simulator (`any`, mostly), the `search` beside it, or stories of the
-# library (`engine::tests::claims`), or of the command (`command::run`, in tests/it). The changed code is behind
-# `broken!(Name)`, or `shearline::broken!(Name)` in the command (tests/breakages/broken.rs). So one build has
-# all breakages, and each does nothing until it is chosen by its name. The patches are applied to a copy of
-# the tree in the target folder, never to the tree itself. One that does not apply is a failure.
+# library (`engine::tests::claims`), or of the command (`command::run` in tests/it, `run::tree` beside its
+# code). The changed code is behind `broken!(Name)`, or `shearline::broken!(Name)` in the command
+# (tests/breakages/broken.rs). So one build has all breakages, and each does nothing until it is chosen by
+# its name. The patches are applied to a copy of the tree in the target folder, never to the tree itself.
+# One that does not apply is a failure.
 #
 # To write one, change `src` and put the line in front of `git diff -U1 src`. One that does not apply any
 # more is mended by hand: it has little context on purpose.
@@ -81,7 +82,7 @@ told_by_stories() {
 story_binary() {
     local binary
     binary=$(in_copy cargo test --no-run "$@" 2>&1 | tee "$copy/stories.log" |
-        sed -nE 's/^ *Executable .*(src\/lib|tests\/it\/main)\.rs \((.*)\)$/\2/p')
+        sed -nE 's/^ *Executable .*(src\/lib|src\/bin\/shearline\/main|tests\/it\/main)\.rs \((.*)\)$/\2/p')
     [[ -n $binary ]] || { cat "$copy/stories.log" >&2; return 1; }
     echo "$binary"
 }
@@ -89,12 +90,14 @@ story_binary() {
 # The stories have to fail with each, and to pass without it. Those of `command` are about the command, on
 # real servers.
 stories() {
-    local name filter said binary library='' command=''
+    local name filter said binary library='' command='' inside=''
     while read -r name filter; do
         asked_for "$name" || continue
         if [[ $filter == command::* ]]; then
             # Elsewhere: the command that it builds would replace the one that other tests run.
             binary=${command:=$(CARGO_TARGET_DIR=$copy/command story_binary --test it --features cli)}
+        elif [[ $filter == run::* ]]; then
+            binary=${inside:=$(CARGO_TARGET_DIR=$copy/command story_binary --bin shearline --features cli)}
         else
             binary=${library:=$(story_binary --lib --features embedded,tls)}
         fi

@@ -6,7 +6,7 @@
 //! that it was not run, past the capture of the test harness.
 
 use std::fs::{self, Permissions};
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
@@ -14,7 +14,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use rustix::process::{Pid, test_kill_process};
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use tempfile::TempDir;
 
 use super::tool::{Tool, await_file, code};
@@ -37,24 +37,28 @@ struct Story {
 }
 
 impl Story {
-    /// Returns `None` where it cannot be played.
+    /// Begins with [`BEGIN`]. Returns `None` where it cannot be played.
     fn start(cluster: &Cluster, options: &[&str], script: &str) -> Option<Self> {
+        Self::with(cluster, options, &format!("{BEGIN}{script}"))
+    }
+
+    fn with(cluster: &Cluster, options: &[&str], script: &str) -> Option<Self> {
         let folder = tempfile::tempdir().expect("a temporary directory");
         let path = folder.path();
         if !is_root_for_nobody(path) {
             let message = b"\nNOT RUN, nobody becomes root here: command::foreign\n";
-            let written = std::io::stderr().write_all(message);
+            let written = io::stderr().write_all(message);
             written.expect("the standard error");
             return None;
         }
         let shearline = path.join("shearline");
-        fs::copy(env!("CARGO_BIN_EXE_shearline"), &shearline).expect("room for it");
+        copy(env!("CARGO_BIN_EXE_shearline"), &shearline).expect("room for it");
         let mut command = Command::new(shearline);
         command
             .args(["run", "--guard", "off", "--report"])
             .arg(path.join("report"))
             .args(options)
-            .args(["n", "--", "sh", "-c", &format!("{BEGIN}{script}"), "sh"])
+            .args(["n", "--", "sh", "-c", script, "sh"])
             .arg(path)
             .envs(variables(&cluster.urls()))
             .current_dir("/")
@@ -95,12 +99,22 @@ impl Story {
     }
 }
 
+/// Copies a program. By another process: one that a test starts meanwhile would have the copy open for writing, and such
+/// a file cannot be run.
+fn copy(from: &str, to: &Path) -> io::Result<()> {
+    let status = Command::new("cp").arg(from).arg(to).status()?;
+    match status.success() {
+        true => Ok(()),
+        false => Err(io::Error::other("it cannot be copied")),
+    }
+}
+
 /// Puts `setpriv` into the folder, and returns `true` if another user becomes root by it.
 fn is_root_for_nobody(folder: &Path) -> bool {
     let setpriv = folder.join("setpriv");
     let copied = chown(folder, Some(NOBODY), Some(NOBODY))
-        .and_then(|()| fs::copy("/usr/bin/setpriv", &setpriv))
-        .and_then(|_| fs::set_permissions(&setpriv, Permissions::from_mode(0o4755)));
+        .and_then(|()| copy("/usr/bin/setpriv", &setpriv))
+        .and_then(|()| fs::set_permissions(&setpriv, Permissions::from_mode(0o4755)));
     let mut becoming = Command::new(setpriv);
     becoming.args(["--reuid=0", "--regid=0", "--clear-groups", "true"]);
     let became = becoming.uid(NOBODY).gid(NOBODY).current_dir("/").status();
@@ -145,4 +159,75 @@ fn after_a_loss_programs_of_another_user_run_on_and_that_is_said() {
     story.assert_outcome("lost");
     story.assert_foreign_runs();
     story.end_foreign();
+}
+
+/// A process that may be killed stays, dead, when its parent is of another user and does not wait for it.
+#[test]
+fn after_a_loss_dead_children_of_other_users_do_not_keep_it_from_ending() {
+    let cluster = three();
+    let script = "\"$1/setpriv\" --reuid=0 --regid=0 --clear-groups sh -c '
+            setpriv --reuid=65534 --regid=65534 --clear-groups sleep 60 & echo $! >\"$1/child\"
+            echo $$ >\"$1/root\"; exec sleep 60
+        ' sh \"$1\" >&- 2>&- &
+        while ! [ -s \"$1/root\" ] || [ $(cat /proc/$(cat \"$1/child\")/comm) != sleep ]; do sleep 0.02; done
+        : >\"$1/ready\"; sleep 60";
+    let Some(mut story) = Story::with(&cluster, &["--ttl", "4s"], script) else {
+        return;
+    };
+    eventually("all nodes have it", || {
+        (cluster.copies("n") == 3).then_some(())
+    });
+    for raw in &mut cluster.raws()[1..] {
+        assert!(raw.del(b"n"));
+    }
+    assert_eq!(
+        story.tool.errors(),
+        "shearline: programs of another user still run, and the lock ends by itself\n"
+    );
+    assert_eq!(code(story.tool.end()), 74);
+    story.assert_foreign_runs();
+    kill_process(story.foreign(), Signal::KILL).expect("it runs");
+}
+
+/// Too few processes for the tool, its guardian and the command: how many threads it needs meanwhile differs.
+#[test]
+fn a_command_for_which_there_is_no_process_was_not_started() {
+    let cluster = three();
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let path = folder.path();
+    if !is_root_for_nobody(path) {
+        let message = b"\nNOT RUN, only root has users to spare: command::foreign\n";
+        let written = io::stderr().write_all(message);
+        written.expect("the standard error");
+        return;
+    }
+    let shearline = path.join("shearline");
+    copy(env!("CARGO_BIN_EXE_shearline"), &shearline).expect("room for it");
+    // A user without processes each time.
+    for user in 61_230..61_245 {
+        let mut command = Command::new("prlimit");
+        command
+            .arg(format!("--nproc={}", 2 + user % 5))
+            .arg(&shearline)
+            .args(["run", "--guard", "off", "--report", "1", "n", "--", "true"])
+            .envs(variables(&cluster.urls()))
+            .current_dir("/")
+            .stdin(Stdio::null())
+            .gid(user)
+            .uid(user);
+        let output = command.output().expect("prlimit is there");
+        let text = |bytes| String::from_utf8(bytes).expect("text");
+        let (report, said) = (text(output.stdout), text(output.stderr));
+        match code(output.status) {
+            0 => assert_eq!(said, ""),
+            1 | 78 => assert!(report.contains("\"outcome\":\"failed\",\"started\":false")),
+            126 => {
+                let why = "Resource temporarily unavailable (os error 11)";
+                assert_eq!(said, format!("shearline: cannot run true: {why}\n"));
+                assert!(report.contains("\"outcome\":\"not_started\",\"started\":false"));
+            }
+            other => panic!("{other}: {said}{report}"),
+        }
+    }
+    cluster.assert_empty();
 }

@@ -1,15 +1,16 @@
 //! What the command of `shearline run` leaves behind: it is ended before the lock is released.
 
+use std::fs;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use shearline::LockOptions;
 
-use super::tool::{Tool, code, is_free, started};
+use super::tool::{Tool, await_file, code, is_free, started};
 use super::variables;
 use crate::face::shared;
-use crate::servers::{LONG, three};
+use crate::servers::{LONG, eventually, three};
 
 /// What is left behind is asked to end, then killed, and only then the lock is released.
 #[test]
@@ -79,5 +80,41 @@ fn children_from_before_are_left_alone() {
     assert_eq!(code(tool.wait()), 6);
     test_kill_process(stranger).expect("it runs");
     kill_process(stranger, Signal::KILL).expect("it runs");
+    cluster.assert_empty();
+}
+
+/// Nor are those that come to it when such a child ends.
+#[test]
+fn orphans_of_children_from_before_are_left_alone() {
+    let cluster = three();
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let path = folder.path();
+    let child = "echo $$ >$1/child; while ! [ -e $1/ready ]; do sleep 0.02; done
+        sleep 60 >&- 2>&- & echo $! >$1/orphan";
+    let script = "trap 'exit 6' USR1; : >$1/ready; while :; do sleep 0.02; done";
+    let mut command = Command::new("sh");
+    command
+        .args([
+            "-c",
+            "sh -c \"$3\" sh \"$1\" & exec \"$0\" run --guard off n -- sh -c \"$2\" sh \"$1\"",
+            env!("CARGO_BIN_EXE_shearline"),
+        ])
+        .arg(path)
+        .args([script, child])
+        .envs(variables(&cluster.urls()));
+    let tool = Tool::start(&mut command);
+    await_file(&path.join("orphan"));
+    let process = |file| {
+        let id = fs::read_to_string(path.join(file)).expect("a file");
+        Pid::from_raw(id.trim().parse().expect("a number")).expect("a process")
+    };
+    eventually("the tool has waited for the child", || {
+        test_kill_process(process("child")).is_err().then_some(())
+    });
+    // It looks at what that leads to before it takes a signal.
+    tool.signal(Signal::USR1);
+    assert_eq!(code(tool.wait()), 6);
+    test_kill_process(process("orphan")).expect("it runs");
+    kill_process(process("orphan"), Signal::KILL).expect("it runs");
     cluster.assert_empty();
 }

@@ -48,6 +48,33 @@ fn a_killed_tool_ends_the_command_at_once() {
     assert!(2 <= cluster.copies("n"), "nobody released the lock");
 }
 
+/// A session with a shell that has a job in a group of its own, and 130 processes that wait for the end of another one:
+/// more than die at the same time. A shell's death continues its jobs that are stopped (HUP, CONT).
+const SESSION: &str = "mkfifo $1/pipe $1/other
+    for n in {1..130}; do (exec 8<$1/pipe; echo >>$1/waiting; read -r line <&8; : >$1/woken) & done
+    exec 7<>$1/other; set -m
+    sh -c 'trap \": >$1/continued\" HUP; : >$1/job; read line <&7' sh $1 &
+    set +m; sleep 60 >$1/pipe &
+    while ! [ -e $1/job ] || [ $(wc -l <$1/waiting) -lt 130 ]; do sleep 0.02; done
+    : >$1/ready; wait";
+
+/// All are stopped before the first is killed, and killed in an order in which nothing continues them.
+#[test]
+fn from_the_first_that_is_killed_none_does_anything() {
+    let cluster = three();
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let path = folder.path();
+    fs::write(path.join("session"), SESSION).expect("a file");
+    let script = "exec 9>>$1/flock; flock 9; setsid -w bash $1/session $1";
+    let tool = started(&cluster, &["--ttl", "60s"], script, path);
+    tool.signal(Signal::KILL);
+    eventually("nothing is left", || is_free(path).then_some(()));
+    assert_eq!(code(tool.wait()), 128 + 9);
+    for file in ["woken", "continued"] {
+        assert!(!path.join(file).exists(), "{file}");
+    }
+}
+
 /// At risk, every process gets the chance to end by itself.
 #[test]
 fn processes_are_asked_to_end_before_they_are_killed() {

@@ -5,13 +5,14 @@ use std::fs;
 use std::io::Write as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::thread;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, getpgid, kill_process};
 use shearline::LockOptions;
 use tempfile::TempDir;
 
-use super::tool::{await_file, is_free, is_stopped};
+use super::tool::{await_file, handles, is_free, is_stopped};
 use super::variables;
 use crate::face::shared;
 use crate::servers::{Cluster, LONG, eventually, three};
@@ -162,6 +163,40 @@ fn a_command_in_the_foreground_of_a_terminal_reads_from_it() {
         "INT\n"
     );
     assert_eq!(status.code(), Some(8));
+    cluster.assert_empty();
+}
+
+/// The terminal sends it to those who are there, which are others from one moment to the next: the tool, the guardian, or
+/// what becomes the command.
+#[test]
+fn ctrl_c_ends_the_command_also_while_it_is_being_started() {
+    let cluster = three();
+    let shearline = env!("CARGO_BIN_EXE_shearline");
+    for moment in 0..16 {
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        let file = folder.path().join("tool");
+        let line = format!(
+            "echo $$ >{}; exec {shearline} run --guard off n -- sleep 10",
+            file.display()
+        );
+        let mut terminal = Command::new("script");
+        terminal
+            .args(["-qec", &line, "/dev/null"])
+            .envs(variables(&cluster.urls()))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null());
+        let mut terminal = terminal.spawn().expect("`script` is there");
+        let tool = eventually("it handles signals", || {
+            let id = fs::read_to_string(&file).ok()?;
+            let tool = Pid::from_raw(id.strip_suffix('\n')?.parse().expect("a number"))?;
+            handles(tool, Signal::CHILD).then_some(tool)
+        });
+        thread::sleep(Duration::from_millis(2 * moment));
+        let keys = terminal.stdin.as_mut().expect("it is piped");
+        keys.write_all(CTRL_C).expect("it is read");
+        let status = terminal.wait().expect("our own child");
+        assert_eq!(status.code(), Some(128 + 2), "{tool:?}, {moment}");
+    }
     cluster.assert_empty();
 }
 

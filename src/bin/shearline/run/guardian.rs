@@ -38,7 +38,8 @@ const AGAIN: Duration = Duration::from_millis(100);
 
 /// Guards one command. The status says nothing: the tool was told all.
 pub(super) fn guard(args: &GuardianArgs) -> ExitCode {
-    match Guardian::start(args).and_then(Guardian::run) {
+    let guarded = Guardian::start(args).and_then(|guardian| guardian.map_or(Ok(()), Guardian::run));
+    match guarded {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("shearline run: the guardian failed: {error}");
@@ -71,7 +72,8 @@ struct Guardian {
 }
 
 impl Guardian {
-    fn start(args: &GuardianArgs) -> io::Result<Self> {
+    /// Starts the command. Returns `None` if that cannot be, of which the tool was told.
+    fn start(args: &GuardianArgs) -> io::Result<Option<Self>> {
         let channel = Channel::from_stdin()?;
         set_name(c"shearline")?; // Of its file it would be `exe`.
         // Before there is a child. Signals for everyone, by a service manager for example, are passed
@@ -87,13 +89,23 @@ impl Guardian {
                 "the lock ended before the command was started",
             ));
         }
-        let (trampoline, child) = spawn(args)?;
+        let (trampoline, child) = match spawn(args) {
+            Ok(started) => started,
+            Err(error) => {
+                let number = error.raw_os_error().ok_or(error)?;
+                return channel.send(Message::NotStarted(number)).map(|()| None);
+            }
+        };
         tree.remember(child);
         go_first();
         // Before it can be so: a guardian that is killed says no more.
         let _ = channel.send(Message::Started);
-        trampoline.send_with(Message::Start(Instant::ZERO), stdin.as_fd())?;
-        Ok(Self {
+        match trampoline.send_with(Message::Start(Instant::ZERO), stdin.as_fd()) {
+            // A signal has ended it already, Ctrl-C for example. That is the end of the command.
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => return Err(error),
+            Ok(()) | Err(_) => {}
+        }
+        Ok(Some(Self {
             channel,
             signals,
             timer: Timer::new()?,
@@ -101,7 +113,7 @@ impl Guardian {
             phase: Phase::Starting(trampoline),
             until,
             waits_for_all: args.wait_all,
-        })
+        }))
     }
 
     fn run(mut self) -> io::Result<()> {

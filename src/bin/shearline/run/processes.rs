@@ -45,7 +45,7 @@ pub(super) enum Reached {
 
 impl Process {
     /// Returns `None` if there is none of this number.
-    fn open(pid: Pid) -> Option<Self> {
+    pub(super) fn open(pid: Pid) -> Option<Self> {
         match pidfd_open(pid, PidfdFlags::empty()) {
             Ok(handle) => Some(Self {
                 pid,
@@ -66,6 +66,15 @@ impl Process {
             Err(Errno::PERM) => Reached::Refused,
             Err(_) => Reached::No,
         }
+    }
+
+    /// Returns `true` if it has ended, also if its parent has not waited for it yet.
+    pub(super) fn has_ended(&self) -> bool {
+        let Some(handle) = &self.handle else {
+            return matches!(state(self.pid).as_deref(), None | Some("Z" | "X"));
+        };
+        let mut handle = [PollFd::new(handle, PollFlags::IN)];
+        matches!(poll(&mut handle, Some(&Timespec::default())), Ok(1..))
     }
 }
 
@@ -188,9 +197,19 @@ fn by_parent() -> HashMap<Pid, Vec<Pid>> {
 
 /// Returns the parent of a process that has not ended.
 fn parent(of: Pid) -> Option<Pid> {
+    stat(of)?.split(' ').nth(1).and_then(pid)
+}
+
+/// Returns the letter of the state of a process.
+fn state(of: Pid) -> Option<String> {
+    stat(of)?.split(' ').next().map(str::to_owned)
+}
+
+/// Returns what `/proc` tells of a process: its state, its parent and more.
+fn stat(of: Pid) -> Option<String> {
     let stat = fs::read_to_string(format!("/proc/{}/stat", of.as_raw_pid())).ok()?;
-    // The name of the program stands in parentheses and may hold anything. State and parent follow.
-    stat.rsplit_once(") ")?.1.split(' ').nth(1).and_then(pid)
+    // The name of the program stands in parentheses and may hold anything.
+    Some(stat.rsplit_once(") ")?.1.to_owned())
 }
 
 fn pid(text: &str) -> Option<Pid> {

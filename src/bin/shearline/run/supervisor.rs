@@ -66,6 +66,8 @@ pub(super) struct Ended {
     pub(super) started: Option<Result<(), i32>>,
     /// Its status, if it is known.
     pub(super) status: Option<ExitStatus>,
+    /// A signal of the terminal that may have ended the guardian before the command was there.
+    pub(super) early: Option<i32>,
     /// Whether it was asked to end, or killed, because of the lock.
     pub(super) for_lock: bool,
     /// Whether nothing is left of it. What is left is of another user.
@@ -124,7 +126,10 @@ impl<'a> Supervisor<'a> {
             )
             .stdin(far)
             .process_group(0)
-            .spawn()?;
+            .spawn()
+            .map_err(|error| {
+                io::Error::new(error.kind(), format!("cannot start the guardian: {error}"))
+            })?;
         let guardian = Pid::from_child(&child);
         tree.remember(guardian);
         go_first();
@@ -147,11 +152,14 @@ impl<'a> Supervisor<'a> {
             ended: Ended::default(),
         };
         let start = Message::Start(until);
-        if let Err(error) = this.channel.send_with(start, io::stdin().as_fd()) {
-            this.tree.end(None);
-            return Err(error);
+        match this.channel.send_with(start, io::stdin().as_fd()) {
+            // That the guardian has ended already is noticed elsewhere.
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+                this.tree.end(None);
+                Err(error)
+            }
+            Ok(()) | Err(_) => Ok(this),
         }
-        Ok(this)
     }
 
     /// Returns when the command and all that it started have ended. Twice a second at least, `look` is called.
@@ -171,9 +179,12 @@ impl<'a> Supervisor<'a> {
         loop {
             // Before the looks at what they announce.
             self.notice.clear();
-            self.pass_on();
-            self.tree.reap();
+            // In this order: what came before the command was started is passed on.
+            let is_early = self.ended.started.is_none();
             self.hear();
+            self.pass_on(is_early);
+            self.tree.reap();
+            self.tree.spare_orphans();
             self.count();
             self.extend();
             look();
@@ -280,11 +291,15 @@ impl<'a> Supervisor<'a> {
     }
 
     /// Passes signals on to the command, unless the terminal has sent them to it: it sends them to the group in its
-    /// foreground, which may have changed since the start (`bg`, `fg`).
-    fn pass_on(&self) {
+    /// foreground, which may have changed since the start (`bg`, `fg`). An early one has come when the command may
+    /// not have been there.
+    fn pass_on(&mut self, is_early: bool) {
         for signal in self.signals.take() {
             let may_be_of_terminal = self.shares_group && signals::is_of_terminal(signal);
-            if !(may_be_of_terminal && foreground_group().is_some()) {
+            if is_early && may_be_of_terminal {
+                self.ended.early = Some(signal);
+            }
+            if is_early || !(may_be_of_terminal && foreground_group().is_some()) {
                 // A guardian that is stopped, or has ended, is noticed elsewhere.
                 let _ = self.channel.send(Message::Signal(signal));
             }

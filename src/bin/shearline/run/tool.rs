@@ -153,8 +153,14 @@ fn acquire(
     loop {
         notice.clear();
         if let Poll::Ready(result) = acquiring.as_mut().poll(&mut Context::from_waker(&waker)) {
-            let result = result.map(Acquired::Lock);
-            return result.map_err(|error| args.acquire.failure(error));
+            let guard = result.map_err(|error| args.acquire.failure(error))?;
+            // The command is not there yet: nobody else ends for it.
+            let Some(signal) = signals.take().next() else {
+                return Ok(Acquired::Lock(guard));
+            };
+            // If no majority confirms that, the lock ends by itself.
+            let _ = guard.unlock();
+            return Ok(Acquired::Signal(signal));
         }
         if let Some(signal) = signals.take().next() {
             return Ok(Acquired::Signal(signal));
@@ -204,7 +210,16 @@ fn finish(args: &Args, guard: LockGuard, ended: Ended) -> Result<Ending, Failure
             ));
         }
         (_, None) => {
-            say("the command was killed, because its guardian had ended or was stopped");
+            if let (false, Some(signal)) = (ending.started, ended.early) {
+                return Ok(Ending::before(Outcome::Interrupted, Exit::by(signal)));
+            }
+            let what = match ending.started {
+                true => "killed",
+                false => "not started",
+            };
+            say(format_args!(
+                "the command was {what}, because its guardian had ended or was stopped"
+            ));
             ending.outcome = Outcome::GuardianEnded;
         }
         (released, Some(status)) => {

@@ -10,7 +10,8 @@
 //!   the meantime is recognised (where the kernel has pidfds, Linux 5.3).
 //! * Groups and sessions do not matter, and a process that forks while it is being ended does not get
 //!   away: all are stopped first, until a look finds no new one. From then on none of them does anything, however
-//!   long the machine takes to end them.
+//!   long the machine takes to end them. So children are killed before their parents: the kernel continues the jobs
+//!   that are stopped when their shell dies.
 //!
 //! # Not here
 //!
@@ -48,7 +49,7 @@ const LOOKS_END: Duration = Duration::from_millis(250);
 /// has to get a processor first), their end takes 20 s beside other programs, in place of a quarter of a second.
 const AT_ONCE: usize = 64;
 
-/// If none of them has ended in this time, others are killed besides.
+/// If none of them has ended in this time, others are killed besides, and when all are, new ones are looked for.
 const STALLED: Duration = Duration::from_millis(500);
 
 /// After this time all that are left are killed once more.
@@ -86,8 +87,9 @@ pub(super) enum Child {
 pub(super) struct Tree {
     root: Pid,
     told: Told,
-    /// Children from before this program was started in the process (`exec`), and their descendants.
+    /// Children from before this program was started in the process (`exec`), and those that came to it from them.
     strangers: HashSet<Pid>,
+    began_with_strangers: bool,
     child: Option<(Pid, Child)>,
 }
 
@@ -104,6 +106,7 @@ impl Tree {
         Self {
             root,
             told,
+            began_with_strangers: !children.is_empty(),
             strangers: children.into_iter().collect(),
             child: None,
         }
@@ -117,6 +120,20 @@ impl Tree {
     /// What is known of that child since the last [`reap`](Self::reap).
     pub(super) fn child(&self) -> Child {
         self.child.map_or(Child::Running, |(_, state)| state)
+    }
+
+    /// Counts the other children as strangers. The remembered one has to be a child subreaper: while it lives no
+    /// process of the command comes to this one, so who did is an orphan of a stranger.
+    pub(super) fn spare_orphans(&mut self) {
+        let Some((heir, _)) = self.child.filter(|_| self.began_with_strangers) else {
+            return;
+        };
+        let mut children = Processes::look(self.told).children(self.root);
+        children.retain(|pid| *pid != heir);
+        // In this order: its processes come to this one before its end is seen.
+        if Process::open(heir).is_some_and(|heir| !heir.has_ended()) {
+            self.strangers.extend(children);
+        }
     }
 
     /// Sends a signal to the remembered child if it has not ended.
@@ -178,7 +195,7 @@ impl Tree {
             if !self.wait_for_dead(&mut met) {
                 return true;
             }
-            if 0 < met.refused && met.refused == met.processes.len() {
+            if met.are_of_others() {
                 return false;
             }
         }
@@ -289,7 +306,6 @@ enum Depth {
 struct Met {
     processes: Vec<Process>,
     numbers: HashSet<Pid>,
-    refused: usize,
 }
 
 impl Met {
@@ -298,33 +314,62 @@ impl Met {
         self.processes.push(process);
     }
 
-    /// Kills all of them, a few at a time, and waits for their ends. No number is that of another process yet: no
+    /// Kills all of them, children first, and waits for their ends. No number is that of another process yet: no
     /// parent goes on, and this one has not waited for a child.
-    fn kill(&mut self, last: Option<Pid>) {
-        let is_last = |process: &&Process| Some(process.pid) == last;
-        let (last, others): (Vec<_>, Vec<_>) = self.processes.iter().partition(is_last);
-        let mut next = others.into_iter().chain(last);
-        let mut dying: Vec<&Process> = Vec::new();
-        let mut room = AT_ONCE;
-        loop {
-            while dying.len() < room
-                && let Some(process) = next.next()
-            {
-                // To die, a process needs the processor too.
-                let _ = setpriority_process(Some(process.pid), FIRST);
-                match process.send(Signal::KILL) {
-                    Reached::Yes => dying.push(process),
-                    Reached::No => {}
-                    Reached::Refused => self.refused += 1,
-                }
+    fn kill(&self, last: Option<Pid>) {
+        let kill = |process: &&Process| {
+            // To die, a process needs the processor too.
+            let _ = setpriority_process(Some(process.pid), FIRST);
+            process.send(Signal::KILL) == Reached::Yes
+        };
+        let all = children_first(&self.processes, |process| Some(process.pid) == last);
+        kill_in_turn(all, kill, |dying| wait_for_one(dying, STALLED));
+    }
+
+    /// Returns `true` if some have not ended, and this process may signal none of those.
+    fn are_of_others(&self) -> bool {
+        let alive = |process: &&Process| !process.has_ended();
+        let mut left = self.processes.iter().filter(alive).peekable();
+        left.peek().is_some() && left.all(|process| process.send(Signal::KILL) == Reached::Refused)
+    }
+}
+
+/// Returns what was met parents first in the order in which it is killed.
+fn children_first<P>(met: &[P], is_last: impl Fn(&P) -> bool) -> impl Iterator<Item = &P> {
+    let (last, others): (Vec<_>, Vec<_>) = met.iter().rev().partition(|it| is_last(it));
+    others.into_iter().chain(last)
+}
+
+/// Kills all of these, [`AT_ONCE`] at the same time: another one when one of them has ended. Returns when all have, or
+/// all are killed and none of them ends.
+///
+/// `kill` returns `false` if there is nothing to wait for. `wait` waits until one of these has ended and takes those out
+/// that have, or returns `false` if that takes too long.
+fn kill_in_turn<P>(
+    all: impl Iterator<Item = P>,
+    mut kill: impl FnMut(&P) -> bool,
+    mut wait: impl FnMut(&mut Vec<P>) -> bool,
+) {
+    let mut next = all.peekable();
+    let mut dying = Vec::new();
+    let mut room = AT_ONCE;
+    loop {
+        while dying.len() < room
+            && let Some(process) = next.next()
+        {
+            if kill(&process) {
+                dying.push(process);
             }
-            if dying.is_empty() {
+        }
+        if dying.is_empty() {
+            return;
+        }
+        if !wait(&mut dying) {
+            if next.peek().is_none() {
                 return;
             }
-            if !wait_for_one(&mut dying, STALLED) {
-                // These may wait for a device that does not answer.
-                room = room.saturating_mul(2);
-            }
+            // These may wait for a device that does not answer.
+            room = room.saturating_mul(2);
         }
     }
 }
@@ -349,6 +394,44 @@ mod tests {
         setsid sh -c '(trap \"\" TERM; sleep 60 & printf .; sleep 60; :) & exit'
         chain() { sleep 0.005; chain & exit; }; (printf .; chain) &
         printf .; exec sleep 60";
+
+    #[test]
+    fn children_die_before_their_parents_and_the_guardian_last() {
+        let order = children_first(&[1, 2, 3, 4, 5], |it| *it == 2);
+        assert_eq!(Vec::from_iter(order), [&5, &4, &3, &1, &2]);
+    }
+
+    #[test]
+    fn only_so_many_die_at_the_same_time() {
+        let (mut killed, mut dying) = (Vec::new(), Vec::new());
+        // Every tenth has ended before.
+        let kill = |process: &u32| {
+            killed.push(*process);
+            process % 10 != 3
+        };
+        kill_in_turn(0..150, kill, |now: &mut Vec<u32>| {
+            dying.push(now.len());
+            now.remove(0);
+            true
+        });
+        assert_eq!(killed, Vec::from_iter(0..150));
+        let expected = std::iter::repeat_n(64, 135 - 64).chain((1..=64).rev());
+        assert_eq!(dying, Vec::from_iter(expected));
+    }
+
+    #[test]
+    fn processes_that_do_not_die_do_not_keep_the_others_alive() {
+        let (mut killed, mut dying) = (0, Vec::new());
+        let kill = |_: &u32| {
+            killed += 1;
+            true
+        };
+        kill_in_turn(0..150, kill, |now: &mut Vec<u32>| {
+            dying.push(now.len());
+            false
+        });
+        assert_eq!((killed, dying), (150, vec![64, 128, 150]));
+    }
 
     /// In a process of its own, because it ends all children: those of other tests too.
     #[test]
