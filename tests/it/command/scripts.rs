@@ -68,7 +68,7 @@ fn a_terminal_is_not_waited_for() {
     let line = format!("{} unlock", env!("CARGO_BIN_EXE_shearline"));
     terminal.args(["-qec", &line, "/dev/null"]);
     terminal.env("SHEARLINE_NODES", "127.0.0.1:1");
-    terminal.stdin(std::process::Stdio::null());
+    terminal.stdin(Stdio::null());
     let output = terminal.output().expect("`script` is there");
     let said = String::from_utf8(output.stdout).expect("it is text");
     assert_eq!(output.status.code(), Some(64), "{said}");
