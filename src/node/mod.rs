@@ -70,7 +70,7 @@ use handshake::{Credentials, Server, Step, Taught};
 use in_flight::InFlight;
 use late::Late;
 use outbox::Outbox;
-use permission::{Permissions, Shown};
+use permission::Permissions;
 use phase::Phase;
 use pulse::Pulse;
 use transaction::Transactions;
@@ -235,7 +235,7 @@ impl Node {
         self.pulse.heard();
         self.pushes = 0;
         self.clock.disconnected();
-        self.permissions.shown = Shown::Nothing;
+        self.permissions.disconnected();
         self.fencing.disconnected();
         self.ways.disconnected();
         self.guard.disconnected();

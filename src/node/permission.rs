@@ -23,6 +23,7 @@
 //! Permissions that are taken away later, and names that are treated otherwise than the first: then
 //! the refusal of the command itself shows it.
 
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::time::Duration;
 
@@ -52,6 +53,17 @@ pub(super) struct Permissions {
     pub(super) shown: Shown,
     /// What was missing when it was asked for last, on this connection or an earlier one.
     missing: Option<Unusable>,
+    /// The locks whose `SET`s by scripts are not answered, in their order: those that are held have their entries
+    /// elsewhere.
+    asked_with: VecDeque<(ClaimKey, Entry)>,
+}
+
+impl Permissions {
+    /// The connection is gone: nothing is answered any more, and nothing is shown on the next one.
+    pub(super) fn disconnected(&mut self) {
+        self.shown = Shown::Nothing;
+        self.asked_with.clear();
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -105,7 +117,8 @@ impl Node {
                 return true;
             }
         }
-        self.try_with(claim, entry);
+        let asked_with = &mut self.permissions.asked_with;
+        asked_with.push_back((claim, entry.clone()));
         let mut command = Vec::new();
         let marker = self.guard.marker();
         let (token, ttl) = (entry.token(), millis(ttl));
@@ -119,9 +132,17 @@ impl Node {
     pub(super) fn withdraw_first_set(&mut self, claim: ClaimKey) -> bool {
         let withdrawn = self.withdraw(Request::FirstSet { claim });
         if withdrawn {
-            self.take_tried(claim);
+            self.take_asked(claim);
         }
         withdrawn
+    }
+
+    /// Returns name and token of the lock of `claim`, whose first `SET` is answered, or withdrawn.
+    #[cold]
+    pub(crate) fn take_asked(&mut self, claim: ClaimKey) -> Option<Entry> {
+        let asked = &mut self.permissions.asked_with;
+        let place = asked.iter().position(|(other, _)| *other == claim)?;
+        Some(asked.remove(place)?.1)
     }
 
     /// Asks whether it could be released by the native command, with its own token, which no key

@@ -25,8 +25,7 @@
 //!
 //! Nodes that are asked by scripts: see [`permission`](super::permission).
 
-use alloc::vec::Vec;
-use core::mem;
+use alloc::collections::VecDeque;
 
 use crate::entry::Entry;
 use crate::error::Unusable;
@@ -61,9 +60,8 @@ pub(super) struct Ways {
     refused: [bool; ORDER.len()],
     /// The only one for a lock on several resources was refused.
     several_refused: bool,
-    /// The locks with whose tokens they are tried, until one is permitted or all are answered; and those whose `SET`
-    /// is the first on the connection, until that is answered: their entries are elsewhere when they are held.
-    tried_with: Vec<(ClaimKey, Entry)>,
+    /// The locks with whose tokens they are tried, until one is permitted or all are answered.
+    tried_with: VecDeque<(ClaimKey, Entry)>,
 }
 
 /// What follows from a way that was refused.
@@ -86,7 +84,7 @@ impl Ways {
             place: 0,
             refused: [false; ORDER.len()],
             several_refused: false,
-            tried_with: Vec::new(),
+            tried_with: VecDeque::new(),
         }
     }
 
@@ -149,7 +147,6 @@ impl Node {
             self.ways = Ways {
                 on: true,
                 script_verb: verb,
-                tried_with: mem::take(&mut self.ways.tried_with),
                 ..Ways::new(false)
             };
             self.native_refused = false;
@@ -207,7 +204,7 @@ impl Node {
     /// Asks in which ways a lock could be released, with the token of `entry`, which no key has yet: there
     /// is nothing to delete. The answers come in their order, but that of a transaction at any time.
     pub(crate) fn try_ways(&mut self, now: Instant, claim: ClaimKey, entry: &Entry) {
-        self.try_with(claim, entry);
+        self.ways.tried_with.push_back((claim, entry.clone()));
         for way in ORDER {
             if way == Dialect::Watch {
                 let request = Request::Probe { claim, way };
@@ -218,17 +215,12 @@ impl Node {
         }
     }
 
-    /// Keeps name and token of the lock of `claim`, with which ways are tried, now or if scripts are refused.
-    pub(super) fn try_with(&mut self, claim: ClaimKey, entry: &Entry) {
-        self.ways.tried_with.push((claim, entry.clone()));
-    }
-
     /// Returns name and token of the lock of `claim` with which ways are tried, once.
     #[cold]
     pub(crate) fn take_tried(&mut self, claim: ClaimKey) -> Option<Entry> {
         let tried = &mut self.ways.tried_with;
         let place = tried.iter().position(|(other, _)| *other == claim)?;
-        Some(tried.remove(place).1)
+        Some(tried.remove(place)?.1)
     }
 
     /// Returns the command of a release in this `dialect` for which the user needs a permission.

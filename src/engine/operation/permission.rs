@@ -36,7 +36,7 @@ pub(in crate::engine) fn first_set_answered(
     reply: Reply,
     parts: &mut Parts,
 ) -> Answered {
-    let tried = parts.nodes[node].take_tried(claim);
+    let asked_with = parts.nodes[node].take_asked(claim);
     if parts
         .claims
         .get(claim)
@@ -48,7 +48,7 @@ pub(in crate::engine) fn first_set_answered(
         return set_answered(now, node, claim, reply, parts); // Its script asks each time.
     }
     if reply == Reply::Forbidden(Forbidden::Command) {
-        return Ok(scripts_refused(now, node, (claim, tried), parts));
+        return Ok(scripts_refused(now, node, (claim, asked_with), parts));
     }
     if let Some(missing) = missing_by(reply, forbidden_to_lock) {
         return Ok(withheld(now, node, claim, missing, parts));
@@ -72,7 +72,7 @@ pub(in crate::engine) fn first_set_answered(
 fn scripts_refused(
     now: Instant,
     node: NodeId,
-    (key, tried): (ClaimKey, Option<Entry>),
+    (key, asked_with): (ClaimKey, Option<Entry>),
     parts: &mut Parts,
 ) -> Option<(OperationKey, Answer)> {
     let there = parts.nodes.writing_to(node);
@@ -82,7 +82,7 @@ fn scripts_refused(
     let claim = parts.claims.get_mut(key)?; // It may be over.
     claim.busy_mut().unanswered.remove(node);
     let paid = claim.denied(node);
-    if let Some(entry) = tried.must() {
+    if let Some(entry) = asked_with.must() {
         there.try_ways(now, key, &entry);
     }
     if paid {

@@ -167,6 +167,9 @@ impl<'a> Supervisor<'a> {
         let watched = self.watch(look);
         self.ended.all = self.tree.end(Some(self.guardian));
         self.hear();
+        if self.ended.started.is_none() {
+            self.pass_on(true); // What came in the turn in which the guardian ended.
+        }
         watched.map(|()| self.ended)
     }
 
