@@ -634,6 +634,7 @@ command::looking::reinit_makes_a_new_cluster_and_nodes_show_it  the same
 command::run::  a program that ends may leave a key that takes two round trips; command_without_scripts has it by one
 command::losses::  the same
 command::scripts::  the same
+command::terminal::ctrl_c_ends_the_command_also_while_it_is_being_started  the same
 command::bench::  the same
 command::config::a_file_names_the_nodes_and_what_else_an_option_says  the same
 command::refused::a_lock_that_was_damaged_on_its_way_is_refused  the same
