@@ -201,7 +201,7 @@ fn parent(of: Pid) -> Option<Pid> {
 }
 
 /// Returns the letter of the state of a process.
-fn state(of: Pid) -> Option<String> {
+pub(super) fn state(of: Pid) -> Option<String> {
     stat(of)?.split(' ').next().map(str::to_owned)
 }
 

@@ -377,12 +377,13 @@ fn kill_in_turn<P>(
 #[cfg(test)]
 mod tests {
     use std::env;
-    use std::io::{Read as _, pipe};
-    use std::process::{Command, Stdio};
+    use std::io::{PipeReader, Read as _, pipe};
+    use std::process::{self, Command, Stdio};
 
     use rustix::io::ioctl_fionbio;
     use rustix::process::set_child_subreaper;
 
+    use super::super::processes::state;
     use super::*;
 
     /// What the kernel tells, for the process that has the story to itself.
@@ -433,42 +434,84 @@ mod tests {
         assert_eq!((killed, dying), (150, vec![64, 128, 150]));
     }
 
-    /// In a process of its own, because it ends all children: those of other tests too.
-    #[test]
-    fn orphans_are_found_and_ended_by_lists_and_by_parents() {
+    /// Plays this story in processes of its own, one for each way of looking: it ends all children, those of other
+    /// tests too.
+    fn alone(name: &str, play: impl FnOnce(Families)) {
         match env::var(TOLD).as_deref() {
-            Ok("children") => end_families(Told::Children),
-            Ok(_) => end_families(Told::Parents),
-            Err(_) => ["children", "parents"].into_iter().for_each(play_alone),
+            Ok("children") => return play(Families::start(Told::Children)),
+            Ok(_) => return play(Families::start(Told::Parents)),
+            Err(_) => {}
+        }
+        let name = format!("run::tree::tests::{name}");
+        for told in ["children", "parents"] {
+            let mut alone = Command::new(env::current_exe().unwrap());
+            let output = alone.args(["--exact", &name]).env(TOLD, told).output();
+            let said = String::from_utf8(output.unwrap().stdout).unwrap();
+            assert!(said.contains("test result: ok. 1 passed"), "{told}: {said}");
         }
     }
 
-    fn play_alone(told: &str) {
-        let name = "run::tree::tests::orphans_are_found_and_ended_by_lists_and_by_parents";
-        let mut alone = Command::new(env::current_exe().unwrap());
-        let output = alone.args(["--exact", name]).env(TOLD, told).output();
-        let said = String::from_utf8(output.unwrap().stdout).unwrap();
-        assert!(said.contains("test result: ok. 1 passed"), "{told}: {said}");
+    /// [`FAMILIES`] that have all begun.
+    struct Families {
+        tree: Tree,
+        shell: process::Child,
+        /// A pipe that all of them inherit: its end is read only when none of them is alive.
+        alive: PipeReader,
     }
 
-    /// The oracle is a pipe that all of them inherit: its end is read only when none of them is alive.
-    fn end_families(told: Told) {
-        set_child_subreaper(Some(getpid())).unwrap();
-        let mut tree = Tree::with(told);
-        let (mut alive, inherited) = pipe().unwrap();
-        let mut shell = Command::new("sh");
-        shell.args(["-c", FAMILIES]).stdin(Stdio::null());
-        let mut child = shell.stdout(inherited).spawn().unwrap();
-        drop(shell);
-        let mut dots = [0; 4];
-        alive.read_exact(&mut dots).unwrap();
-        assert_eq!(&dots, b"....");
-        assert!(tree.reap());
-        assert!(tree.end(None));
-        ioctl_fionbio(&alive, true).unwrap();
-        let left = alive.read(&mut dots);
-        assert!(matches!(left, Ok(0)), "somebody is alive: {left:?}");
-        assert!(!tree.reap());
-        assert!(child.wait().is_err(), "the tree has waited for it");
+    impl Families {
+        fn start(told: Told) -> Self {
+            set_child_subreaper(Some(getpid())).unwrap();
+            let mut tree = Tree::with(told);
+            let (mut alive, inherited) = pipe().unwrap();
+            let mut shell = Command::new("sh");
+            shell.args(["-c", FAMILIES]).stdin(Stdio::null());
+            let child = shell.stdout(inherited).spawn().unwrap();
+            let mut dots = [0; 4];
+            alive.read_exact(&mut dots).unwrap();
+            assert_eq!(&dots, b"....");
+            assert!(tree.reap());
+            Self {
+                tree,
+                shell: child,
+                alive,
+            }
+        }
+
+        fn assert_ended(mut self) {
+            ioctl_fionbio(&self.alive, true).unwrap();
+            let left = self.alive.read(&mut [0]);
+            assert!(matches!(left, Ok(0)), "somebody is alive: {left:?}");
+            assert!(!self.tree.reap());
+            assert!(self.shell.wait().is_err(), "the tree has waited for it");
+        }
+    }
+
+    #[test]
+    fn orphans_are_found_and_ended_by_lists_and_by_parents() {
+        alone(
+            "orphans_are_found_and_ended_by_lists_and_by_parents",
+            |mut families| {
+                assert!(families.tree.end(None));
+                families.assert_ended();
+            },
+        );
+    }
+
+    #[test]
+    fn none_goes_on_that_was_stopped() {
+        alone("none_goes_on_that_was_stopped", |mut families| {
+            let mut met = Met::default();
+            families.tree.stop(&mut met, None);
+            let goes_on = |it: &&Process| !matches!(state(it.pid).as_deref(), Some("T" | "Z"));
+            // The kernel stops a process that runs elsewhere at the end of its turn.
+            let end = now().saturating_add(Duration::from_secs(20));
+            while let Some(process) = met.processes.iter().find(goes_on) {
+                assert!(now() < end, "{process:?} {:?}", state(process.pid));
+                thread::sleep(PAUSE);
+            }
+            assert!(families.tree.end(None));
+            families.assert_ended();
+        });
     }
 }
