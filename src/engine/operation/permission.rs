@@ -179,7 +179,7 @@ pub(in crate::engine) fn way_answered(
         Said::Done | Said::Missing | Said::Foreign => {
             there.way_permitted(way);
             let Some(entry) = tried.flatten() else {
-                return Ok(None); // Its `SET` was sent when another way was permitted.
+                return Ok(None); // The answer about another way has settled what becomes of its `SET`.
             };
             if operation.is_none() {
                 granted_without(now, node, claim, &entry, parts);

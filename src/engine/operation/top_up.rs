@@ -10,8 +10,9 @@
 //! sent in that round: it may have been lost since the round was begun. A nil to it is not a vote, and
 //! a node that is kept from voting gets a copy too, which counts when its quarantine is over.
 //!
-//! A node without scripts may show in which way it releases when a majority has granted the lock already. It
-//! gets its first copy then, if no extension has found it lacking meanwhile.
+//! A node without scripts may show in which way it releases when a majority has granted the lock already, or
+//! its `SET` may not have left by then. It gets its first copy at once, if no extension has found it lacking
+//! meanwhile.
 //!
 //! # Not here
 //!

@@ -57,6 +57,13 @@ const THREE_WITH_BREAK: Bounds = Bounds {
     ..THREE_APART
 };
 
+/// Keys end, a message is lost with its connection, and a node loses its data, at any time.
+const THREE_WITH_BOTH: Bounds = Bounds {
+    losses: 1,
+    breaks: 1,
+    ..THREE
+};
+
 const THREE_WITH_ALL: Bounds = Bounds {
     attempts: [2, 1],
     ..PAIR
@@ -75,7 +82,7 @@ const FIVE_WITH_LOSS: Bounds = Bounds {
 };
 
 /// And whether the ordinary run looks at all states.
-const ALL: [(&str, Bounds, bool); 12] = [
+const ALL: [(&str, Bounds, bool); 13] = [
     ("two attempts", TWO, true),
     ("two attempts and an end", ENDED, true),
     ("two attempts and a loss", LOSS, true),
@@ -85,6 +92,7 @@ const ALL: [(&str, Bounds, bool); 12] = [
     ("three attempts, nodes apart", THREE_APART, true),
     ("three attempts and a loss", THREE_WITH_LOSS, false),
     ("three attempts and a break", THREE_WITH_BREAK, false),
+    ("three attempts, a loss and a break", THREE_WITH_BOTH, false),
     ("three attempts and all else", THREE_WITH_ALL, false),
     ("five nodes", FIVE, false),
     ("five nodes and a loss", FIVE_WITH_LOSS, false),
