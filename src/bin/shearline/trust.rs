@@ -14,6 +14,7 @@
 //! nodes that are connected when the command begins are trusted.
 
 use std::sync::Arc;
+use std::thread;
 
 use shearline::engine::{NodeState, NodeStatus};
 use shearline::{Instant, Redlock};
@@ -70,7 +71,7 @@ impl Trust {
         self.give_floors(redlock)
     }
 
-    /// Trusts those that have come. To be called from time to time.
+    /// Trusts those that have come, without waiting for what they say to it. To be called from time to time.
     pub(crate) fn look(&mut self, redlock: &Redlock) {
         if self.awaited.is_empty() {
             return;
@@ -85,12 +86,20 @@ impl Trust {
             };
             if let (Some(run_id), true) = (&node.run_id, node.uptime.is_some_and(|up| since <= up))
             {
-                // If another server has come to the address meanwhile, that is not trusted.
-                let _ = redlock.trust_node(address, run_id);
+                trust_elsewhere(redlock, address, run_id);
             }
             false
         });
     }
+}
+
+/// Trusts a node on another thread: this one may have a command to end in time. If another server has come to the
+/// address meanwhile, that is not trusted.
+fn trust_elsewhere(redlock: &Redlock, address: &Arc<str>, run_id: &str) {
+    let (redlock, address, run_id) = (redlock.clone(), Arc::clone(address), run_id.to_owned());
+    let trust = move || redlock.trust_node(address, run_id);
+    // Without a thread the node is one that is not trusted.
+    let _ = thread::Builder::new().spawn(trust);
 }
 
 /// Returns `true` if no server has answered there yet.
