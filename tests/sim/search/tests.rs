@@ -64,6 +64,11 @@ const THREE_WITH_BOTH: Bounds = Bounds {
     ..THREE
 };
 
+const APART_WITH_BOTH: Bounds = Bounds {
+    counters: THREE_APART.counters,
+    ..THREE_WITH_BOTH
+};
+
 const THREE_WITH_ALL: Bounds = Bounds {
     attempts: [2, 1],
     ..PAIR
@@ -82,7 +87,7 @@ const FIVE_WITH_LOSS: Bounds = Bounds {
 };
 
 /// And whether the ordinary run looks at all states.
-const ALL: [(&str, Bounds, bool); 13] = [
+const ALL: [(&str, Bounds, bool); 14] = [
     ("two attempts", TWO, true),
     ("two attempts and an end", ENDED, true),
     ("two attempts and a loss", LOSS, true),
@@ -93,6 +98,11 @@ const ALL: [(&str, Bounds, bool); 13] = [
     ("three attempts and a loss", THREE_WITH_LOSS, false),
     ("three attempts and a break", THREE_WITH_BREAK, false),
     ("three attempts, a loss and a break", THREE_WITH_BOTH, false),
+    (
+        "three attempts, a loss and a break, nodes apart",
+        APART_WITH_BOTH,
+        false,
+    ),
     ("three attempts and all else", THREE_WITH_ALL, false),
     ("five nodes", FIVE, false),
     ("five nodes and a loss", FIVE_WITH_LOSS, false),
