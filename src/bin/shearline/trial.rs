@@ -216,9 +216,9 @@ impl Trial {
             false => printable(&name.bytes),
         };
         // A lock with a fencing token does not show how one without is released.
-        let by = match self.releasing {
-            ReleaseWay::Unasked => String::new(),
-            way => format!(" {way}"),
+        let by = match releasing(self.releasing) {
+            None => String::new(),
+            Some(_) => format!(" {}", self.releasing),
         };
         let permitted = match (&self.lock, &self.extend) {
             (Verdict::Yes, Verdict::Yes) => {
