@@ -612,6 +612,7 @@ without_scripts() {
     SHEARLINE_TEST_USER=$1 SHEARLINE_REDIS_SERVER=$2 SHEARLINE_VALKEY_SERVER=$3 all_but <<'TABLE'
 strict::  a strict guard needs scripts
 fencing::  fencing tokens need scripts
+troubles::nodes_that_give_no_fencing_tokens_are_named  the same
 inspect::with_a_strict_guard_nodes_that_do_not_vote_are_shown_and_do_not_count  a strict guard needs scripts
 keep::a_guard_is_kept_with_the_strict_guard_while_a_node_is_stopped  a strict guard needs scripts
 waiting::guards::a_strict_guard_keeps_a_restarted_node_out_while_a_caller_waits  a strict guard needs scripts

@@ -290,7 +290,10 @@ impl LockOptions {
     /// * A node that restarts, with its data or without, has none again. It is repaired from the others by any handle that
     ///   is refused a token there and lives for longer than the longest ttl: until then it is
     ///   [`Unusable::InRepair`](crate::Unusable::InRepair). Where a majority has restarted at once, an operator gives all of
-    ///   them floors again.
+    ///   them floors again. [`manual::operating`](crate::manual::operating#nodes-that-give-fencing-tokens) says how,
+    ///   and how to see which nodes have one.
+    /// * A repair waits for the longest ttl. So every client sets [`Builder::max_ttl`](crate::Builder::max_ttl): where
+    ///   it is not set, a repair waits for 60 s, and no ttl may be longer.
     /// * It excludes plain locks on the same resource, and they exclude it.
     /// * Every node runs a script, and its user has to be allowed the keys `shearline:*`:
     ///   [`manual::permissions`](crate::manual::permissions). On a handle

@@ -200,7 +200,8 @@ pub enum Unusable {
     /// floors of N - q + 1 of the other nodes (N nodes, of which q are a majority): two others of three, three of five.
     #[error(
         "its fencing tokens are in repair: it may have lost its data, and gives none before the longest lock from \
-         then is over and enough of the other nodes have said how high theirs are; that needs no operator"
+         then is over and enough of the other nodes have said how high theirs are; that needs no operator, but a program \
+         that goes on for so long"
     )]
     InRepair,
     /// The same, and a majority of the nodes is like it: never used for tokens, or restarted at the same time. So

@@ -149,7 +149,9 @@
 //! so unless a clock was set back, `--trust` gives the nodes that are connected a floor, for all clients. A node that has
 //! restarted gives no token either. It gets its floor from the others, by a program or a `run --fenced` that goes on for
 //! longer than `--max-ttl` after it has met it ([why](crate::manual::safety#repair)); calls that are over sooner do not
-//! repair it. If a majority restarts before that, the status is 78 again. Plain locks need none of this.
+//! repair it. If a majority restarts before that, the status is 78 again. Plain locks need none of this, so `nodes`
+//! and `check` do not tell: `shearline nodes --fenced` says which nodes give tokens. The first floors are given by
+//! `shearline run --fenced --trust NAME -- true` ([operating](crate::manual::operating#nodes-that-give-fencing-tokens)).
 //!
 //! # While a lock is waited for
 //!

@@ -11,7 +11,8 @@ use super::{Dialect, Node};
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum ReleaseWay {
-    /// No lock was taken on this connection, or nothing permits its release.
+    /// No lock was taken on this connection, or nothing permits its release. Locks on several resources, and those
+    /// with a [fencing token](crate::LockOptions::fenced), do not show it.
     #[default]
     Unasked,
     /// By a script: `EVALSHA` or `EVAL`.

@@ -385,8 +385,11 @@ impl fmt::Debug for Lock {
             true => lock.field("resources", &Names(self)),
             false => lock.field("resource", &Name(self.resource())),
         };
-        lock.field("token", &self.token())
-            .field("valid_until", &self.valid_until())
+        lock.field("token", &self.token());
+        if let Some(token) = self.fencing_token() {
+            lock.field("fencing_token", &token);
+        }
+        lock.field("valid_until", &self.valid_until())
             .finish_non_exhaustive()
     }
 }

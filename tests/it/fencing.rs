@@ -57,6 +57,11 @@ fn tokens_rise_through_every_face_and_stay_with_their_lock() {
         guard.extend(LONG).expect("held");
         guard.confirm().expect("held");
         assert_eq!(guard.fencing_token(), Some(first));
+        let shown = format!("{guard:?}");
+        assert!(
+            shown.contains(&format!(", fencing_token: {first}, ")),
+            "{shown}"
+        );
         let lock = Lock::from_bytes(&guard.into_lock().to_bytes()).expect("whole");
         assert_eq!(token(&lock), first);
         let adopted = redlock.adopt(lock);
@@ -65,6 +70,7 @@ fn tokens_rise_through_every_face_and_stay_with_their_lock() {
 
         let plain = redlock.lock("f", LONG).expect("free");
         assert_eq!(plain.fencing_token(), None);
+        assert!(!format!("{plain:?}").contains("fencing_token"));
         plain.unlock().expect("held");
 
         let mut local = over(&cluster).build_local().expect("a good configuration");

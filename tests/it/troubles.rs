@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::time::Duration;
 
-use shearline::{LockError, LockOptions};
+use shearline::{LockError, LockOptions, RestartGuard};
 
 use crate::face::{at, await_ready, over, shared};
 use crate::servers::{self, BRIEF, Cluster, LONG, Options, PATIENCE, SILENT, eventually};
@@ -59,6 +59,30 @@ fn nodes_that_have_restarted_are_named() {
     redlock.trust_nodes();
     let lock = redlock.lock("k", BRIEF).expect("they are trusted");
     lock.unlock().expect("held");
+}
+
+#[test]
+fn nodes_that_give_no_fencing_tokens_are_named() {
+    let mut cluster = servers::three();
+    let redlock = over(&cluster).restart_guard(RestartGuard::Off);
+    let redlock = redlock.build().expect("valid");
+    await_ready(|| redlock.nodes());
+    let once = LockOptions::new(LONG).tries(1).fenced();
+    let refused = |words: &str| {
+        eventually("no token", || {
+            let error = redlock.lock_with("k", &once).err()?.to_string();
+            error.contains(words).then_some(error)
+        })
+    };
+    let words = "its fencing tokens have no floor";
+    says(refused(words), &[NO_QUORUM, words]);
+    redlock.trust_nodes();
+    let lock = redlock.lock_with("k", &once).expect("they have floors");
+    lock.unlock().expect("held");
+    cluster[0].kill();
+    cluster[1].restart();
+    let words = "its fencing tokens are in repair";
+    says(refused(words), &[NO_QUORUM, words]);
 }
 
 #[test]

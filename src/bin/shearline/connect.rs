@@ -99,9 +99,9 @@ pub(crate) struct Connect {
     ///
     /// For nodes that were just installed. A node that is connected later is trusted too, if its server was
     /// up before the command began. With --guard strict it is written on the nodes that are connected at the
-    /// beginning, and holds for all clients. With --fenced it also gives nodes a floor for tokens, for all
-    /// clients: a second more than the present time. Then no older token must be larger, which is so unless a
-    /// clock was set back.
+    /// beginning, and holds for all clients. With --fenced, of `run` and `lock`, it also gives nodes a floor for
+    /// tokens, for all clients: a second more than the present time. Then no older token must be larger, which is
+    /// so unless a clock was set back.
     #[arg(long, help_heading = "Nodes")]
     trust: bool,
 }

@@ -29,11 +29,17 @@ use crate::trial::{self, Name, Trial};
 /// permissions by the name, so give one that the user may use and nobody does, such as lock:test. Without it
 /// the name is lock:try:HOST:PID, and it says so if the user may not use that.
 ///
+/// With --fenced the lock is one with a fencing token, and a node that gives none would not vote for it.
+///
 /// The status is 0 if a majority would vote, 69 if not, and 78 if only an operator can repair it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The name of the lock that is tried on each node.
     name: Option<OsString>,
+
+    /// Tries a lock with a fencing token. A node that is new or has restarted gives none.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    fenced: Option<bool>,
 
     #[command(flatten)]
     nodes: Nodes,
@@ -68,7 +74,7 @@ struct Seen {
 pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     let mut seen = Seen::by(&args.nodes.connect()?);
     let name = Name::of(args.name.as_deref());
-    let trials = trial::each(&args.nodes, &name)?;
+    let trials = trial::each(&args.nodes, &name, args.fenced == Some(true))?;
     seen.tried = Some((name, trials));
     let status = seen.status();
     args.format.say(|| seen.object("nodes"), || seen.lines())?;

@@ -10,9 +10,10 @@ use std::time::Duration;
 use std::{iter, thread};
 
 use shearline::engine::{ReleaseWay, Waking};
+use shearline::limits::COUNTER_TTL_MIN;
 use shearline::{
-    Builder, ExtendError, LockError, LockOptions, NodeOutcome, Redlock, Report, UnlockError,
-    Unusable,
+    Builder, ExtendError, InvalidRequest, LockError, LockOptions, NodeOutcome, Redlock, Report,
+    UnlockError, Unusable,
 };
 
 use crate::acquire::host_and;
@@ -23,6 +24,11 @@ use crate::output::printable;
 
 /// Long enough for a node that answers at the last moment, each time.
 const TTL: Duration = Duration::from_secs(5);
+
+/// What is said of a node that has no floor. It was asked alone, so it knows nothing of the others.
+const NO_TOKEN: &str = "it gives no fencing tokens, because it is new or has restarted; a program or a `run \
+    --fenced` that goes on for longer than --max-ttl repairs it, if enough of the others give some; if a majority \
+    gives none, `run --fenced --trust` has them begin";
 
 /// The name of the lock that is tried.
 #[derive(Debug)]
@@ -64,15 +70,30 @@ pub(crate) struct Trial {
     releasing: ReleaseWay,
 }
 
-/// Tries the lock `name` on each of the nodes.
-pub(crate) fn each(nodes: &Nodes, name: &Name) -> Result<Vec<Trial>, Failure> {
-    let builders: Vec<Builder> = nodes.each().collect::<Result<_, _>>()?;
+/// Tries the lock `name` on each of the nodes, with a fencing token if that is wanted.
+pub(crate) fn each(nodes: &Nodes, name: &Name, is_fenced: bool) -> Result<Vec<Trial>, Failure> {
+    // Of a name that nobody uses, so its counter is not needed.
+    let builders = nodes
+        .each()
+        .map(|builder| Ok(builder?.counter_ttl(COUNTER_TTL_MIN)));
+    let builders: Vec<Builder> = builders.collect::<Result<_, Failure>>()?;
     let ttl = TTL.min(nodes.max_ttl());
+    // Shorter than the extension: one that changes nothing needs no permission.
+    let options = LockOptions::new(ttl / 2).tries(1);
+    let options = match is_fenced {
+        true => options.fenced(),
+        false => options,
+    };
     for builder in &builders {
-        builder.config()?.check_request(&name.bytes, ttl / 2)?;
+        let config = builder.config()?;
+        config.check_request(&name.bytes, ttl / 2)?;
+        if is_fenced && config.without_scripts() {
+            return Err(InvalidRequest::FencedWithoutScripts.into());
+        }
     }
     thread::scope(|scope| {
-        let one = |builder| scope.spawn(move || Trial::of(builder, name, ttl));
+        let options = &options;
+        let one = |builder| scope.spawn(move || Trial::of(builder, name, (options, ttl)));
         let trials: Vec<_> = builders.iter().map(one).collect();
         let trials = trials.into_iter().map(|trial| trial.join());
         trials
@@ -82,18 +103,17 @@ pub(crate) fn each(nodes: &Nodes, name: &Name) -> Result<Vec<Trial>, Failure> {
 }
 
 impl Trial {
-    fn of(builder: &Builder, name: &Name, ttl: Duration) -> Result<Self, Failure> {
-        let trial = Self::by(&builder.build()?, &name.bytes, ttl);
+    fn of(builder: &Builder, name: &Name, how: (&LockOptions, Duration)) -> Result<Self, Failure> {
+        let trial = Self::by(&builder.build()?, &name.bytes, how);
         Ok(match name.is_ours {
             true => trial.of_our_name(name),
             false => trial,
         })
     }
 
-    fn by(redlock: &Redlock, name: &[u8], ttl: Duration) -> Self {
-        // Shorter than the extension: one that changes nothing needs no permission.
-        let options = LockOptions::new(ttl / 2).tries(1);
-        let mut guard = match redlock.lock_with(name, &options) {
+    /// Takes the lock with these options, and extends it by the ttl.
+    fn by(redlock: &Redlock, name: &[u8], (options, ttl): (&LockOptions, Duration)) -> Self {
+        let mut guard = match redlock.lock_with(name, options) {
             Ok(guard) => guard,
             Err(error) => return Self::refused(&error),
         };
@@ -195,16 +215,18 @@ impl Trial {
             true => "a lock".to_owned(),
             false => printable(&name.bytes),
         };
+        // A lock with a fencing token does not show how one without is released.
+        let by = match releasing(self.releasing) {
+            None => String::new(),
+            Some(_) => format!(" {}", self.releasing),
+        };
         let permitted = match (&self.lock, &self.extend) {
             (Verdict::Yes, Verdict::Yes) => {
-                format!(
-                    "{name} can be taken, extended and released {}",
-                    self.releasing
-                )
+                format!("{name} can be taken, extended and released{by}")
             }
             (Verdict::Yes, extend) => {
-                let (by, why) = (self.releasing, extend.why());
-                format!("{name} can be taken and released {by}, and not extended: {why}")
+                let why = extend.why();
+                format!("{name} can be taken and released{by}, and not extended: {why}")
             }
             (Verdict::No(_) | Verdict::Refused(_), _) => {
                 format!("{name} cannot be taken: {}", self.lock.why())
@@ -266,6 +288,7 @@ impl Verdict {
     fn why(&self) -> String {
         match self {
             Self::Yes => String::new(),
+            Self::No(missing) if lacks_floor(*missing) => NO_TOKEN.to_owned(),
             Self::No(missing) => in_words_of_the_command(&missing.to_string()),
             Self::Refused(why) | Self::Unknown(why) => why.clone(),
         }
@@ -279,7 +302,11 @@ impl Verdict {
         if let NodeOutcome::Unusable(
             missing @ (Unusable::Permission { .. }
             | Unusable::KeyPermission
-            | Unusable::NoPermission),
+            | Unusable::NoPermission
+            | Unusable::NeedsScripts
+            | Unusable::NoMoreTokens
+            | Unusable::NoFloor
+            | Unusable::InRepair),
         ) = node.outcome
         {
             return Self::No(missing);
@@ -290,4 +317,8 @@ impl Verdict {
             false => Self::Unknown(why),
         }
     }
+}
+
+fn lacks_floor(missing: Unusable) -> bool {
+    matches!(missing, Unusable::NoFloor | Unusable::InRepair)
 }

@@ -142,6 +142,47 @@ fn a_long_run_repairs_a_server_that_has_restarted() {
     assert!(first < second, "{first} {second}");
 }
 
+/// A node without a floor is as good as any other for locks without a number: only `nodes --fenced` tells.
+#[test]
+fn nodes_says_which_nodes_give_no_number() {
+    for mut cluster in clusters() {
+        // How many give a number, and the status.
+        let assert_given = |cluster: &Cluster, votes: u64, status: i32| {
+            let said = shearline(cluster, "nodes --fenced --guard off --json");
+            assert_eq!((said.status, said.err.as_str()), (status, ""), "{said:?}");
+            let object = Json::line(&said.out);
+            assert_eq!(object.number("votes"), votes, "{object:?}");
+            let all = shearline(cluster, "nodes --guard off --json").object();
+            assert_eq!(all.number("votes"), 3, "{all:?}");
+            let all = shearline(cluster, "check --guard off --json").object();
+            assert_eq!(all.number("votes"), 3, "{all:?}");
+            object
+        };
+        assert_given(&cluster, 0, 78);
+        token_of_run(&cluster, &["--trust"]);
+        assert_given(&cluster, 3, 0);
+        cluster[1].restart();
+        let object = assert_given(&cluster, 2, 0);
+        assert_eq!(object.at("nodes.1.may_lock"), &Json::Bool(false));
+        let why = object.text("nodes.1.missing");
+        assert!(
+            why.contains("no fencing tokens, because it is new"),
+            "{why}"
+        );
+        assert_eq!(object.at("nodes.0.missing"), &Json::Null);
+        cluster[2].restart();
+        assert_given(&cluster, 1, 78);
+        let text = shearline(&cluster, "nodes --fenced --guard off").out;
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let text = words.join(" ");
+        assert!(text.contains("a lock cannot be taken: it gives"), "{text}");
+        assert!(text.contains("extended and released; tells"), "{text}");
+        let line = "nodes --fenced --guard off --without-scripts";
+        let said = shearline(&cluster, line).failed(64);
+        assert!(said.contains("scripts"), "{said}");
+    }
+}
+
 #[test]
 fn nodes_that_run_no_scripts_give_no_number() {
     let cluster = servers::three();
@@ -197,7 +238,11 @@ fn a_file_asks_for_numbers_and_an_option_does_not() {
         refused.contains("fenced is neither true nor false"),
         "{refused}"
     );
-    // Commands that take no lock ignore it.
+    // `nodes` tries such a lock then. Commands that take no lock ignore it.
+    let mut trial = command(&cluster.urls(), ["nodes", "--guard", "off", "--config"]);
+    fs::write(&file, "fenced = true\n").expect("a file");
+    trial.arg(&file).arg("--json");
+    assert_eq!(told(trial).object().number("votes"), 3);
     fs::write(&file, "fenced = true\n").expect("a file");
     let mut looking = command(&cluster.urls(), ["check", "--guard", "off", "--config"]);
     looking.arg(&file);
