@@ -5,7 +5,9 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use shearline::{Lock, LockError, LockOptions, NodeOutcome, Redlock, RestartGuard, Unusable};
+use shearline::{
+    Lock, LockError, LockOptions, NodeOutcome, Redlock, RestartGuard, TrustError, Unusable,
+};
 
 use crate::executor::block_on;
 use crate::face::{over, shared};
@@ -161,6 +163,41 @@ fn a_server_that_was_restarted_gives_no_token() {
             .expect("that one");
         let guard = fresh.lock_with("f", &fenced()).expect("free");
         assert!(first < guard.fencing_token());
+    }
+}
+
+/// The middle server is full: it takes no floor, and who gives one is told so.
+#[test]
+fn who_trusts_a_server_that_takes_no_floor_is_told_so() {
+    for cluster in clusters() {
+        let redlock = shared(&cluster);
+        let mut local = over(&cluster).build_local().expect("a good configuration");
+        let refused = redlock.lock_with("f", &once());
+        refused.expect_err("none has a floor");
+        local.lock_with("f", &once()).expect_err("none has a floor");
+        cluster.raws()[1].run("CONFIG SET maxmemory 1");
+        let run_ids: Vec<String> = (redlock.nodes().into_iter())
+            .map(|node| node.run_id.expect("it says who it is"))
+            .collect();
+        let address = &*redlock.nodes()[1].address;
+        let without = |error: TrustError| match error {
+            TrustError::NoFloor {
+                outcome: NodeOutcome::Refused(error),
+            } => error.code() == "OOM",
+            _ => false,
+        };
+        let told = redlock.trust_node(address, &run_ids[1]);
+        assert!(told.is_err_and(without));
+        let told = local.trust_node(address, &run_ids[1]);
+        assert!(told.is_err_and(without));
+        let others = [run_ids[0].clone(), run_ids[2].clone()];
+        assert_eq!(redlock.trust_nodes(), others);
+        assert_eq!(local.trust_nodes(), others);
+        cluster.raws()[1].run("CONFIG SET maxmemory 0");
+        assert_eq!(redlock.trust_node(address, &run_ids[1]), Ok(false));
+        assert_eq!(local.trust_nodes(), run_ids);
+        let guard = redlock.lock_with("f", &fenced()).expect("free");
+        guard.unlock().expect("held");
     }
 }
 

@@ -362,6 +362,7 @@ impl World {
                 }
             }
             Told::Reinitialised { round, result } => self.reinitialised(client, round, &result),
+            Told::FloorsGiven { .. } => {} // What it has brought shows in what is granted.
             Told::Confirmed { .. } | _ => {
                 self.object("outcome", format!("client {client} was told something new"));
             }
