@@ -1,6 +1,7 @@
 //! Stories of floors: when they are looked at, what an answer about one is worth, and what an operator gives.
 
 use super::*;
+use crate::config::RestartGuard;
 use crate::error::{ServerError, TrustError};
 
 /// Its handshake was not done when the others were asked.
@@ -183,4 +184,40 @@ fn without_a_token_no_floor_is_waited_for() {
     world.drain();
     assert_eq!(world.take_all(), [NOTHING; 3]);
     assert_eq!(told(&mut world), None);
+}
+
+/// With markers an operator may trust it before its handshake is done.
+#[test]
+fn a_node_that_is_trusted_in_its_handshake_gets_its_floor_behind_it() {
+    let strict = named(3).max_ttl(Duration::from_secs(20));
+    let mut world = World::with(strict.restart_guard(RestartGuard::Strict));
+    let round = world.acquire(&fenced());
+    world.cancel(round);
+    world.welcome(0);
+    world.take(0);
+    world.say(0, "$10|run_id:abc|$-1|$-1|-NOPERM no CONFIG|$-1|$-1|$-1|");
+    world.take(0); // It is asked to join.
+    assert_eq!(world.engine.trust(world.now, id(0), "abc"), Ok(true));
+    world.drain();
+    let sent = world.take(0);
+    assert_eq!(sent.len(), 1, "it is asked to join once more: {sent:?}");
+    assert_eq!(told(&mut world), None);
+    let joined = "*3|:1|:0|$25|1 abc 20000 3 2 1 default|";
+    world.say(0, &[joined, joined].concat());
+    assert_eq!(world.state(0), NodeState::Ready);
+    let sent = world.take(0);
+    assert!(
+        sent.iter().any(|sent| sent.starts_with("FLOOR abc")),
+        "{sent:?}"
+    );
+    assert_eq!(told(&mut world), None, "it has not answered");
+    for sent in sent {
+        let answer = if sent.starts_with("FLOOR") {
+            ":1|"
+        } else {
+            "*2|:1|:7|"
+        };
+        world.say(0, answer);
+    }
+    assert_eq!(told(&mut world), Some(vec![]));
 }
