@@ -3,9 +3,12 @@
 //! Clients propose numbers by clocks of their own: right ones, some that are ahead or behind, or none. The clocks of
 //! servers are set back, set right again, and set forward. That excuses nothing here: keys and counters may end at any
 //! time, and the numbers that a server takes need not follow its clock. Where keys end early, exclusion is excused, as
-//! for every clock that jumps. Counters end at any time. A node that was never used, or has restarted, gives no number until it is repaired from the
-//! others, or an operator trusts it: one who knows that no lock of the past is left there, and that the floor will
-//! be as high as every number that the node has ever given. `oracle::fencing` judges the tokens.
+//! for every clock that jumps. One world in four has a strict guard.
+//!
+//! Counters end at any time. A node that was never used, or has restarted, gives no number until it is repaired from
+//! the others, or an operator trusts it: one who knows that no lock of the past is left there, and that the floor will
+//! be as high as every number that the node has ever given. Where he counts on the time for that he sees to it that the
+//! clock is not set back any more. `oracle::fencing` judges the tokens.
 
 use std::time::Duration;
 
@@ -209,7 +212,7 @@ impl World {
         if self.servers[server].behind != 0 {
             return self.set_right(server);
         }
-        if self.entropy.below(3) == 0 {
+        if self.entropy.below(3) == 0 || self.servers[server].vouched {
             let by = self.entropy.pick(&FORWARD);
             self.say(Place::Server(server), || "is set forward".into());
             return self.jump(server, by);
@@ -240,22 +243,21 @@ impl World {
 
     /// Returns `true` if an operator of this client would trust a node with this `run_id` because of its tokens:
     /// it has no floor, and that which it gets is as high as every number that it has given.
-    pub(crate) fn would_lift(&self, client: usize, server: usize, run_id: &str) -> bool {
+    pub(crate) fn would_lift(&mut self, client: usize, server: usize, run_id: &str) -> bool {
         let there = &self.servers[server];
         let floor = there.store.get(there.clock.show(self.now), FLOOR_KEY);
         let has_one = floor.is_some_and(|floor| floor.starts_with(run_id.as_bytes()))
             && self.has_floor(server);
         let own = self.wall(client, self.clients[client].shown);
         let least = own.unwrap_or_default().min(self.time_of(server)) + Duration::from_secs(1);
-        // Its clock may be set back before it takes the time of the operator.
-        let is_set = self.plan.clock_steps != 0 && !self.calm;
-        let least = if is_set { Duration::ZERO } else { least };
         let process = self.clients[client].process;
-        !has_one
-            && self
-                .oracle
-                .fencing
-                .would_be_lifted(server, process, micros(least))
+        let lifts = |least| {
+            let fencing = &self.oracle.fencing;
+            fencing.would_be_lifted(server, process, micros(least))
+        };
+        let (by_time, by_tokens) = (lifts(least), lifts(Duration::ZERO));
+        self.servers[server].vouched |= !has_one && by_time && !by_tokens;
+        !has_one && by_time
     }
 
     /// A user is about to do something with a lock: its token is the one that it came with.

@@ -80,6 +80,8 @@ pub(crate) struct Server {
     pub(crate) jumped: Time,
     /// How far its clock is set back.
     pub(crate) behind: Time,
+    /// An operator has vouched that it is not set back any more.
+    pub(crate) vouched: bool,
     /// It has followed another.
     pub(crate) followed: bool,
     /// It has sent an invalid reply.
@@ -162,6 +164,7 @@ impl Server {
             jumps: 0,
             jumped: 0,
             behind: 0,
+            vouched: false,
             followed: false,
             uttered: false,
             killed_at: 0,
