@@ -26,8 +26,8 @@ use crate::engine::inspection::{InspectError, Inspection};
 use crate::engine::stats::Stats;
 use crate::engine::{Engine, Event, NodeStatus, NotProlonged, Request, RoundId, prolong};
 use crate::error::{
-    CheckError, ConfirmError, ExtendError, LockError, ReinitError, Released, Report, TrustError,
-    UnlockError,
+    CheckError, ConfirmError, ExtendError, LinkError, LockError, NodeOutcome, ReinitError,
+    Released, Report, TrustError, UnlockError,
 };
 use crate::quorum::Lock;
 use crate::time::Instant;
@@ -417,6 +417,7 @@ impl LocalRedlock {
     ///
     /// # Errors
     ///
+    /// [`TrustError::NoFloor`]: the node is trusted, but may have no floor for fencing tokens. Any other
     /// [`TrustError`]: nothing was changed.
     pub fn trust_node(
         &mut self,
@@ -425,7 +426,12 @@ impl LocalRedlock {
     ) -> Result<bool, TrustError> {
         let mut call = self.begin()?;
         call.catch_up();
-        call.driver.trust_node(address.as_ref(), run_id.as_ref())
+        let engine = &mut call.driver.engine;
+        let (kept, round) = clock::trust(engine, address.as_ref(), run_id.as_ref())?;
+        match call.floors(round) {
+            Ok(floors) => clock::check_floor(floors).map(|()| kept),
+            Err(outcome) => Err(TrustError::NoFloor { outcome }),
+        }
     }
 
     /// Does [`trust_node`](Self::trust_node) for all servers that are connected now. Returns their
@@ -435,7 +441,11 @@ impl LocalRedlock {
             return Vec::new();
         };
         call.catch_up();
-        call.driver.ask(clock::trust_all)
+        let (trusted, round) = clock::trust_all(&mut call.driver.engine);
+        match call.floors(round) {
+            Ok(floors) => clock::with_floors(trusted, floors),
+            Err(_) => Vec::new(),
+        }
     }
 
     /// Writes the marker of this cluster to every node, whatever marker is there. See
@@ -591,6 +601,18 @@ impl Call<'_> {
     fn outcome(&mut self, round: RoundId) -> io::Result<Event> {
         self.driver.flush();
         self.outcome_by(round, |call| call.turn(None))
+    }
+
+    /// Waits for what became of floors for fencing tokens, if nodes were to get some. Fails if the system cannot wait.
+    fn floors(&mut self, round: Option<RoundId>) -> Result<Option<Event>, NodeOutcome> {
+        let failed = |error: io::Error| {
+            let errno = error.raw_os_error().unwrap_or_default();
+            NodeOutcome::Unreachable(LinkError::Os(errno))
+        };
+        match round {
+            None => Ok(None),
+            Some(round) => self.outcome(round).map(Some).map_err(failed),
+        }
     }
 
     /// Does the rest of [`Self::outcome`]. A turn that fails may have brought the outcome.

@@ -18,8 +18,8 @@ use std::vec::Vec;
 
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::engine::{Engine, NodeId, Request, RoundId};
-use crate::error::{LockError, TrustError};
+use crate::engine::{Engine, Event, NodeId, Request, RoundId};
+use crate::error::{LockError, NodeOutcome, TrustError};
 use crate::time::Instant;
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -49,16 +49,48 @@ pub(crate) fn acquire(
 }
 
 /// Trusts the server behind `node`: its floor for fencing tokens follows the present time.
-pub(crate) fn trust(engine: &mut Engine, node: NodeId, run_id: &str) -> Result<bool, TrustError> {
+/// Returns also the round that says whether it has got one, if it was to.
+pub(crate) fn trust(
+    engine: &mut Engine,
+    address: &str,
+    run_id: &str,
+) -> Result<(bool, Option<RoundId>), TrustError> {
+    let node = engine.node_at(address).ok_or(TrustError::UnknownNode)?;
     let now = now();
     set_wall_clock(engine, now);
-    engine.trust(now, node, run_id)
+    engine.trust_for(now, node, run_id)
 }
 
-/// The same for all servers that are connected at `now`.
-pub(crate) fn trust_all(engine: &mut Engine, now: Instant) -> Vec<String> {
+/// The same for all servers that are connected now.
+pub(crate) fn trust_all(engine: &mut Engine) -> (Vec<(NodeId, String)>, Option<RoundId>) {
+    let now = now();
     set_wall_clock(engine, now);
-    engine.trust_all(now)
+    engine.trust_all_for(now)
+}
+
+/// Returns why the node that was trusted by `trust_node` has got no floor, if it was to get one, by what became of
+/// those that were to get one.
+pub(crate) fn check_floor(floors: Option<Event>) -> Result<(), TrustError> {
+    match without_floors(floors).first() {
+        Some((_, outcome)) => Err(TrustError::NoFloor { outcome: *outcome }),
+        None => Ok(()),
+    }
+}
+
+/// Returns the run_ids of those that have all that they were to get.
+pub(crate) fn with_floors(trusted: Vec<(NodeId, String)>, floors: Option<Event>) -> Vec<String> {
+    let without = without_floors(floors);
+    let has_none = |node: NodeId| without.iter().any(|(other, _)| *other == node);
+    let trusted = trusted.into_iter().filter(|(node, _)| !has_none(*node));
+    trusted.map(|(_, run_id)| run_id).collect()
+}
+
+fn without_floors(floors: Option<Event>) -> Vec<(NodeId, NodeOutcome)> {
+    match floors {
+        None => Vec::new(),
+        Some(Event::FloorsGiven { without, .. }) => without,
+        Some(_) => unreachable!("the outcome of giving floors is that of another operation"),
+    }
 }
 
 /// Tells the engine what time it is by a clock that others have too.

@@ -421,20 +421,22 @@ impl Driver {
 
     /// Asserts that no lock is alive that the server with this `run_id`, connected as the node at
     /// `address`, may have forgotten: its votes count from now on. Returns `true` if it was kept from
-    /// voting. See [`Redlock::trust_node`](crate::Redlock::trust_node), also for the errors.
+    /// voting. See [`Redlock::trust_node`](crate::Redlock::trust_node), also for the errors. Whether the node has got a
+    /// floor for fencing tokens, if it is to get one, comes as an [`Event::FloorsGiven`].
     ///
     /// # Errors
     ///
     /// [`TrustError`]: nothing was changed.
     pub fn trust_node(&mut self, address: &str, run_id: &str) -> Result<bool, TrustError> {
-        self.begin()?.trust_node(address, run_id)
+        let (kept, _) = clock::trust(&mut self.begin()?.engine, address, run_id)?;
+        Ok(kept)
     }
 
     /// Does [`trust_node`](Self::trust_node) for all servers that are connected now. Returns their
     /// run_ids. See [`Redlock::trust_nodes`](crate::Redlock::trust_nodes).
     pub fn trust_nodes(&mut self) -> Vec<String> {
         match self.begin() {
-            Ok(mut inner) => inner.ask(clock::trust_all),
+            Ok(mut inner) => clock::with_floors(clock::trust_all(&mut inner.engine).0, None),
             Err(_) => Vec::new(),
         }
     }

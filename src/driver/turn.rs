@@ -18,7 +18,6 @@ use super::ready::Readying;
 use super::wire::Wire;
 use crate::config::Config;
 use crate::engine::{Engine, Event, Input};
-use crate::error::TrustError;
 use crate::time::Instant;
 use crate::trace;
 
@@ -83,12 +82,6 @@ impl Loop {
     /// Calls the engine with the present time.
     pub(crate) fn ask<T>(&mut self, ask: impl FnOnce(&mut Engine, Instant) -> T) -> T {
         ask(&mut self.engine, clock::now())
-    }
-
-    pub(crate) fn trust_node(&mut self, address: &str, run_id: &str) -> Result<bool, TrustError> {
-        let node = self.engine.node_at(address);
-        let node = node.ok_or(TrustError::UnknownNode)?;
-        clock::trust(&mut self.engine, node, run_id)
     }
 
     // ----- bytes ----------------------------------------------------------------------------

@@ -515,7 +515,7 @@ impl Claims {
             Request::Question { .. }
             | Request::Probe { .. }
             | Request::Raise { .. }
-            | Request::Floor
+            | Request::Floor { .. }
             | Request::LookAtFloor { .. }
             | Request::Transaction
             | Request::Batch { .. }

@@ -20,7 +20,7 @@ use core::time::Duration;
 
 use crate::config::LockOptions;
 use crate::error::Unusable;
-use crate::keys::NodeId;
+use crate::keys::{NodeId, OperationKey};
 use crate::limits::{FENCING_TOKEN_MAX, REPAIR_RETRY};
 use crate::time::Instant;
 use crate::timer::TimerKey;
@@ -137,17 +137,18 @@ pub(super) fn want(options: &LockOptions, acquire: &mut Acquire, parts: &mut Par
 }
 
 impl Parts {
-    /// An operator trusts `node`: it gets a floor, if this engine was asked for a token. Who uses none says nothing
-    /// about tokens, and leaves no key behind. The second that nodes allow a clock to be ahead is added: a
-    /// token may have been proposed by such a clock.
-    pub(super) fn set_floor(&mut self, now: Instant, node: NodeId) {
-        if !self.fencing.is_used || !self.nodes[node].is_ready() {
-            return;
-        }
+    /// Gives `node` a floor, for `operation`. The second that nodes allow a clock to be ahead is added: a
+    /// token may have been proposed by such a clock. Returns `false` if the node cannot be asked.
+    pub(super) fn set_floor(
+        &mut self,
+        now: Instant,
+        node: NodeId,
+        operation: OperationKey,
+    ) -> bool {
         let seen = self.fencing.seen.max(self.fencing.highest);
         let proposal = self.fencing.time(now).saturating_add(1_000_000);
         let there = self.nodes.writing_to(node);
-        there.send_floor(now, seen, proposal.min(FENCING_TOKEN_MAX));
+        there.send_floor(now, operation, [seen, proposal.min(FENCING_TOKEN_MAX)])
     }
 }
 

@@ -94,7 +94,7 @@ use crate::keys::ClaimKey;
 use crate::limits::WATCHES_MAX;
 #[cfg(feature = "std")]
 use crate::node::Node;
-use crate::quorum::{Keeping, Lock, LockId};
+use crate::quorum::{Keeping, Lock, LockId, NodeSet};
 use crate::resource::{check_resource, check_resources};
 use crate::time::Instant;
 
@@ -103,6 +103,7 @@ use operation::Kind;
 use operation::acquire::Acquire;
 use operation::confirm::Confirm;
 use operation::extend::Extend;
+use operation::floors::GiveFloors;
 use operation::held::Verdict;
 use operation::inspect::Inspect;
 use operation::inspect::watch::Watch;
@@ -746,7 +747,8 @@ impl Engine {
     /// If this engine was asked for a lock with a fencing token ([`LockOptions::fenced`]) before, the node gets a
     /// floor for these: at least the largest that this engine
     /// has seen, and the present time by [`set_wall_clock`](Self::set_wall_clock). If it has lost its data, an
-    /// older token may be larger than that where clocks have been set back.
+    /// older token may be larger than that where clocks have been set back. Whether the node has written it comes as an
+    /// [`Event::FloorsGiven`], a connect timeout later at most.
     ///
     /// With [`RestartGuard::Strict`](crate::RestartGuard::Strict) the barrier on the node is
     /// deleted too, for all clients. If a handshake is under way, that becomes part of it.
@@ -756,24 +758,61 @@ impl Engine {
     /// [`TrustError::UnknownNode`], [`TrustError::NotConnected`], [`TrustError::Changed`],
     /// [`TrustError::NoRunId`], [`TrustError::OtherCluster`]: nothing was changed.
     pub fn trust(&mut self, now: Instant, node: NodeId, run_id: &str) -> Result<bool, TrustError> {
+        self.trust_for(now, node, run_id).map(|(kept, _)| kept)
+    }
+
+    /// The same, with the round whose outcome says whether the node has got a floor, if it was to get one.
+    pub(crate) fn trust_for(
+        &mut self,
+        now: Instant,
+        node: NodeId,
+        run_id: &str,
+    ) -> Result<(bool, Option<RoundId>), TrustError> {
         let longest = self.parts.restarts.longest();
         let kept = self.parts.nodes.trust(now, node, run_id, longest)?;
-        self.parts.set_floor(now, node);
+        let round = self.give_floors(now, NodeSet::of(node));
         self.stir_all(now);
-        Ok(kept)
+        Ok((kept, round))
     }
 
     /// Does [`trust`](Self::trust) for the servers that are connected now. Returns their run_ids.
     pub fn trust_all(&mut self, now: Instant) -> Vec<String> {
-        let mut trusted = Vec::new();
+        let (trusted, _) = self.trust_all_for(now);
+        trusted.into_iter().map(|(_, run_id)| run_id).collect()
+    }
+
+    /// The same, with the nodes, and the round whose outcome says which of them have got no floor.
+    pub(crate) fn trust_all_for(
+        &mut self,
+        now: Instant,
+    ) -> (Vec<(NodeId, String)>, Option<RoundId>) {
+        let longest = self.parts.restarts.longest();
+        let (mut trusted, mut nodes) = (Vec::new(), NodeSet::EMPTY);
         for node in self.parts.nodes.ids() {
             if let Some(run_id) = self.parts.nodes[node].run_id().map(String::from)
-                && self.trust(now, node, &run_id).is_ok()
+                && self.parts.nodes.trust(now, node, &run_id, longest).is_ok()
             {
-                trusted.push(run_id);
+                nodes.insert(node);
+                trusted.push((node, run_id));
+                self.stir_all(now);
             }
         }
-        trusted
+        let round = self.give_floors(now, nodes);
+        (trusted, round)
+    }
+
+    /// An operator trusts `nodes`: each gets a floor, if this engine was asked for a token. Who uses none says nothing
+    /// about tokens, and leaves no key behind.
+    ///
+    /// No bound of operations refuses it: a node with much in flight is not asked, and it is over then.
+    fn give_floors(&mut self, now: Instant, nodes: NodeSet) -> Option<RoundId> {
+        let parts = &mut self.parts;
+        let kind = Kind::GiveFloors(GiveFloors::new(nodes));
+        let begins = parts.fencing.is_used() && !nodes.is_empty();
+        begins.then(|| {
+            self.operations
+                .begin(now, Duration::ZERO, None, kind, parts)
+        })
     }
 }
 

@@ -23,6 +23,7 @@ use super::answer::{Answer, Answered};
 use super::claims::busy::Questions;
 use super::contract::{Event, RoundId, Wake};
 use super::operation::acquire::{self, Acquire};
+use super::operation::floors;
 use super::operation::held::{self, Verdict};
 use super::operation::permission::{self, missing_to_extend};
 use super::operation::repair;
@@ -88,7 +89,8 @@ impl Operations {
             | Kind::Inspect(_)
             | Kind::Release(_)
             | Kind::Reinit(_)
-            | Kind::Repair(_) => 0,
+            | Kind::Repair(_)
+            | Kind::GiveFloors(_) => 0,
         });
         places.sum()
     }
@@ -241,7 +243,8 @@ impl Operations {
                 | Kind::Inspect(_)
                 | Kind::Release(_)
                 | Kind::Reinit(_)
-                | Kind::Repair(_) => None,
+                | Kind::Repair(_)
+                | Kind::GiveFloors(_) => None,
             };
             let ballots = core::mem::take(&mut operation.round.ballots);
             self.ballots.give(ballots);
@@ -620,9 +623,9 @@ fn learn(
             let said = held::learn(now, node, (question, claim), reply, parts)?;
             Ok(Some((operation, Answer::Question(reply, said))))
         }
-        Request::Floor => {
+        Request::Floor { operation } => {
             repair::floor_answered(node, reply, parts);
-            Ok(None)
+            Ok(operation.map(|operation| (operation, Answer::Vote(floors::given(reply)))))
         }
         Request::LookAtFloor { operation } => {
             let answer = repair::look_answered(now, node, reply, parts)?;
@@ -661,7 +664,7 @@ fn asked_by(request: Request, parts: &Parts) -> Option<OperationKey> {
         | Request::Raise { claim } => parts.claims.get(claim)?.attempted_by(),
         Request::Question { operation, .. } | Request::LookAtFloor { operation } => Some(operation),
         Request::Handshake(_)
-        | Request::Floor
+        | Request::Floor { .. }
         | Request::Release { .. }
         | Request::Probe { .. }
         | Request::Transaction

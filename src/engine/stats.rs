@@ -179,7 +179,11 @@ impl Stats {
             Kind::Acquire(_) => self.acquisitions.cancelled += 1,
             Kind::Extend(_) => self.extensions.cancelled += 1,
             Kind::Release(_) => self.releases.unwatched += 1,
-            Kind::Confirm(_) | Kind::Inspect(_) | Kind::Reinit(_) | Kind::Repair(_) => {}
+            Kind::Confirm(_)
+            | Kind::Inspect(_)
+            | Kind::Reinit(_)
+            | Kind::Repair(_)
+            | Kind::GiveFloors(_) => {}
         }
     }
 

@@ -2,7 +2,7 @@
 
 use alloc::string::String;
 
-use super::Report;
+use super::{NodeOutcome, Report};
 
 /// Why no lock can be had now: what `Redlock::check` and `LocalRedlock::check` find.
 ///
@@ -26,7 +26,8 @@ pub enum CheckError {
     Closed,
 }
 
-/// Why a node was not trusted: what `trust_node` answers. Nothing was changed.
+/// Why a node was not trusted, or has got no floor: what `trust_node` answers. Nothing was changed, unless it is
+/// [`NoFloor`](Self::NoFloor).
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TrustError {
@@ -52,6 +53,15 @@ pub enum TrustError {
     /// The node belongs to another cluster, and is never trusted.
     #[error("the node belongs to another cluster and is not trusted; see `Redlock::reinit`")]
     OtherCluster,
+    /// The node is trusted, but has not said that it wrote a floor for
+    /// [fencing tokens](crate::LockOptions::fenced), which this handle was asked for before. It may have written it.
+    #[error(
+        "the node is trusted, but may have no floor for fencing tokens: {outcome}; mend that, then trust it again"
+    )]
+    NoFloor {
+        /// What it has answered, or why not.
+        outcome: NodeOutcome,
+    },
     /// The handle was made before a `fork`, in the parent process.
     #[error("the handle belongs to the parent process; build a handle after the fork")]
     Forked,

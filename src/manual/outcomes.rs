@@ -135,13 +135,14 @@
 //! # Trust
 //!
 //! `Redlock::trust_node` returns `true` if the node was kept from voting. It changes nothing where it
-//! fails.
+//! fails, but for `NoFloor`.
 //!
 //! | outcome | meaning | what to do |
 //! | --- | --- | --- |
 //! | [`UnknownNode`](crate::TrustError::UnknownNode) | No node is configured by this address. | Take the address from `Redlock::nodes`. |
 //! | [`NotConnected`](crate::TrustError::NotConnected) | There is no connection to the node now. | Try again when there is one. |
 //! | [`Changed`](crate::TrustError::Changed) | Another server answers there than the one you saw. | Check whether that one may have forgotten a lock. |
+//! | [`NoFloor`](crate::TrustError::NoFloor) | The handle was asked for fencing tokens. The node is trusted, and may have no floor for them. | Repair what the error names, then trust the node again. |
 //! | [`NoRunId`](crate::TrustError::NoRunId) | The node does not say which server it is. | Permit `INFO`. |
 //! | [`OtherCluster`](crate::TrustError::OtherCluster) | The node belongs to another cluster. | Call `Redlock::reinit`. |
 //!

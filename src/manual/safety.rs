@@ -282,7 +282,8 @@
 //! time. Tokens are proposed from the time in microseconds, and a node takes a proposal, and the time of an operator,
 //! for a second more than its own clock at most. So the statement holds where no clock of a client or node was set
 //! back, or is behind those of the others, by more than the node was
-//! away. A node that was trusted wrongly gives tokens that are too small, and nobody notices.
+//! away. A node that was trusted wrongly gives tokens that are too small, and nobody notices. One that has not said
+//! that it wrote its floor is named ([`TrustError::NoFloor`](crate::TrustError::NoFloor)).
 //!
 //! A counter that is no number, and a floor that no script could have written, read as missing. The largest token is 9 * 10^15, which
 //! the time reaches in 2255. A node that has given it refuses

@@ -115,7 +115,7 @@ impl Batch {
             }
             Request::Question { .. }
             | Request::Handshake(_)
-            | Request::Floor
+            | Request::Floor { .. }
             | Request::LookAtFloor { .. }
             | Request::Probe { .. }
             | Request::Transaction

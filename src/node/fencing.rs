@@ -107,13 +107,20 @@ impl Node {
     }
 
     /// Makes the floor one of the present `run_id`: at least `seen`, and at least `proposal` as far as the
-    /// server's clock allows. Nothing waits for the answer.
-    pub(crate) fn send_floor(&mut self, now: Instant, seen: u64, proposal: u64) {
+    /// server's clock allows. `operation` waits for the answer. Returns `false` if it is not known which `run_id`.
+    pub(crate) fn send_floor(
+        &mut self,
+        now: Instant,
+        operation: OperationKey,
+        [seen, proposal]: [u64; 2],
+    ) -> bool {
         let Some(run_id) = self.run_id() else {
-            return; // No lock with a token is asked for there.
+            return false; // No lock with a token is asked for there.
         };
         let command = about_floor(&SET_FLOOR, run_id, &[seen, proposal]);
-        self.send(now, Request::Floor, &command);
+        let operation = Some(operation);
+        self.send(now, Request::Floor { operation }, &command);
+        true
     }
 
     /// Asks for the floor. One that is missing, or of another `run_id`, is in repair from then on, under
@@ -137,7 +144,7 @@ impl Node {
     pub(crate) fn repair_floor(&mut self, now: Instant, nonce: u64, number: u64) {
         if let Some(run_id) = self.run_id() {
             let command = about_floor(&REPAIR_FLOOR, run_id, &[nonce, number]);
-            self.send(now, Request::Floor, &command);
+            self.send(now, Request::Floor { operation: None }, &command);
         }
     }
 

@@ -59,8 +59,11 @@ pub(crate) enum Request {
         /// Whose lock.
         claim: ClaimKey,
     },
-    /// The floor of fencing tokens is to be one of the present `run_id`. No operation waits for the answer.
-    Floor,
+    /// The floor of fencing tokens is to be one of the present `run_id`.
+    Floor {
+        /// Who waits for the answer: nobody, if it is repaired.
+        operation: Option<OperationKey>,
+    },
     /// Whether the floor is one of the present `run_id`, and how high.
     LookAtFloor {
         /// Who asks.
@@ -169,7 +172,7 @@ impl Request {
             | Self::Raise { .. }
             | Self::Question { .. } => true,
             Self::Handshake(_)
-            | Self::Floor
+            | Self::Floor { .. }
             | Self::LookAtFloor { .. }
             | Self::Release { .. }
             | Self::Probe { .. }
@@ -239,7 +242,7 @@ impl Asker {
             Request::Question { operation, .. } => Some(Self::Operation(operation)),
             Request::Handshake(_)
             | Request::Raise { .. }
-            | Request::Floor
+            | Request::Floor { .. }
             | Request::LookAtFloor { .. }
             | Request::Release { .. }
             | Request::Probe { .. }

@@ -99,7 +99,7 @@ impl Node {
                 | Request::FirstSet { .. }
                 | Request::FencedSet { .. }
                 | Request::Raise { .. }
-                | Request::Floor
+                | Request::Floor { .. }
                 | Request::LookAtFloor { .. }
                 | Request::Probe { .. }
                 | Request::Release { .. }

@@ -5,12 +5,13 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::time::Duration;
 
+use super::callers::WaitsAs;
 use super::slot::{Outcome, Slot};
 use super::{Redlock, Watch};
 use crate::driver::{Refusal, clock};
 use crate::engine::inspection::{InspectError, Inspection};
 use crate::engine::stats::Stats;
-use crate::engine::{self, Engine, Event, NodeStatus};
+use crate::engine::{self, Engine, Event, NodeStatus, RoundId};
 use crate::error::{CheckError, ReinitError, TrustError};
 
 impl Redlock {
@@ -194,7 +195,8 @@ impl Redlock {
     /// If this handle was asked for a lock with a [fencing token](crate::LockOptions::fenced) before (which was
     /// refused, then), it also gives the node a floor for tokens, for all clients: at least the present time, and the
     /// largest token that this handle has seen. That is what you vouch for: no older
-    /// token of the node is larger. A user without the keys `shearline:*` leaves no floor.
+    /// token of the node is larger. The call waits for the node then, a connect timeout at most. A user needs the keys
+    /// `shearline:*` for it.
     ///
     /// With [`RestartGuard::Strict`](crate::RestartGuard) it is written to the node, and holds for all
     /// clients: the marker is updated without a barrier, and a standing barrier is removed. Other
@@ -202,7 +204,8 @@ impl Redlock {
     ///
     /// # Errors
     ///
-    /// Nothing was changed. [`TrustError::Changed`]: another server answers there now, and the error
+    /// [`TrustError::NoFloor`]: the node is trusted, but has not said that it wrote a floor for tokens. Otherwise
+    /// nothing was changed. [`TrustError::Changed`]: another server answers there now, and the error
     /// names it. [`TrustError::NotConnected`]: it may restart again before it is connected.
     /// [`TrustError::UnknownNode`], [`TrustError::NoRunId`]; [`TrustError::OtherCluster`]: see
     /// [`reinit`](Self::reinit). [`TrustError::Forked`], [`TrustError::Closed`].
@@ -222,15 +225,14 @@ impl Redlock {
         address: impl AsRef<str>,
         run_id: impl AsRef<str>,
     ) -> Result<bool, TrustError> {
-        self.change(|engine| {
-            let node = engine.node_at(address.as_ref());
-            let node = node.ok_or(TrustError::UnknownNode)?;
-            clock::trust(engine, node, run_id.as_ref())
-        })?
+        let trust = |engine: &mut Engine| clock::trust(engine, address.as_ref(), run_id.as_ref());
+        let (kept, floors) = self.trust(trust)?;
+        clock::check_floor(floors).map(|()| kept)
     }
 
     /// Does [`trust_node`](Self::trust_node) for all servers that are connected now. Returns their
-    /// run_ids. It says nothing about nodes that are connected later.
+    /// run_ids. It says nothing about nodes that are connected later. One that is to get a floor for fencing tokens
+    /// and has not said that it wrote it is left out, although it is trusted.
     ///
     /// Call it for nodes that no client has used for locks yet. With
     /// [`RestartGuard::Strict`](crate::RestartGuard) such nodes have no marker, as after a `FLUSHALL`,
@@ -250,18 +252,32 @@ impl Redlock {
     /// # Ok::<(), shearline::BuildError>(())
     /// ```
     pub fn trust_nodes(&self) -> Vec<String> {
-        let trusted = self.change(|engine| clock::trust_all(engine, clock::now()));
-        trusted.unwrap_or_default()
+        let trust = |engine: &mut Engine| Ok::<_, Refusal>(clock::trust_all(engine));
+        match self.trust(trust) {
+            Ok((trusted, floors)) => clock::with_floors(trusted, floors),
+            Err(_) => Vec::new(),
+        }
     }
 
-    /// Changes something of the engine, and writes what that wants written.
-    fn change<T>(&self, change: impl FnOnce(&mut Engine) -> T) -> Result<T, Refusal> {
+    /// Has the engine `trust` nodes, writes what that wants written, and waits for what became of floors for fencing
+    /// tokens, if the nodes were to get some.
+    fn trust<T, E: From<Refusal>>(
+        &self,
+        trust: impl FnOnce(&mut Engine) -> Result<(T, Option<RoundId>), E>,
+    ) -> Result<(T, Option<Event>), E> {
         let shared = self.shared();
         shared.check_process()?;
         let mut section = shared.enter()?;
-        let result = change(&mut section.engine);
-        shared.flush(section);
-        Ok(result)
+        let trusted = trust(&mut section.engine);
+        let Ok((trusted, Some(round))) = trusted else {
+            shared.flush(section);
+            return trusted.map(|(trusted, _)| (trusted, None));
+        };
+        let slot = Arc::new(Slot::new());
+        let begun: Result<_, Refusal> = section.begin(&slot, WaitsAs::Thread, |_, _| Ok(round));
+        let outcome = shared.wait_for(section, &slot, begun?, None);
+        let outcome = outcome.expect("it is waited for without end");
+        Ok((trusted, Some(outcome.event()?)))
     }
 
     /// Writes the marker of this cluster to every node, whatever marker is there: after a change of the

@@ -83,6 +83,8 @@ pub(crate) struct Client {
     /// An operator has called `reinit`.
     pub(crate) to_reinit: bool,
     pub(crate) reinit: Option<Call>,
+    /// How often an operator has given floors, and was not told whether the nodes have got them.
+    pub(crate) floors: usize,
     /// It has asked who holds a resource.
     pub(crate) inspecting: Option<Inspecting>,
     /// It watches a resource.
@@ -395,6 +397,7 @@ impl Client {
             trusted: Vec::new(),
             to_reinit: false,
             reinit: None,
+            floors: 0,
             inspecting: None,
             watching: None,
         }

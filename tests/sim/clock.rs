@@ -12,7 +12,7 @@ pub(crate) const SECOND: Time = 1_000_000_000;
 /// A time that never comes in this world; far enough below the largest number to be added to.
 pub(crate) const NEVER: Time = Time::MAX / 4;
 
-/// A clock that runs a little fast or slow. It never runs backwards.
+/// A clock that runs a little fast or slow. It never runs backwards, unless it is set back.
 #[derive(Clone, Debug)]
 pub(crate) struct Clock {
     /// The time that it showed at `since`.
@@ -75,6 +75,12 @@ impl Clock {
     /// Sets it forward at `time`.
     pub(crate) fn jump(&mut self, time: Time, by: u64) {
         self.base = self.show(time).as_nanos() + by;
+        self.since = time;
+    }
+
+    /// Sets it back at `time`, not before its zero.
+    pub(crate) fn set_back(&mut self, time: Time, by: u64) {
+        self.base = self.show(time).as_nanos().saturating_sub(by);
         self.since = time;
     }
 }

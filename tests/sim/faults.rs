@@ -292,13 +292,7 @@ impl World {
                 let mood = self.entropy.pick(&MOODS);
                 self.vex(server, mood, span);
             }
-            Fault::Jump => {
-                there.clock.jump(self.now, span);
-                there.jumps += 1;
-                there.jumped += span;
-                self.oracle.jumped(server, self.now);
-                self.suspend_exclusion(None, 0);
-            }
+            Fault::Jump => self.jump(server, span),
             Fault::Stall => {
                 there.stalled = true;
                 self.at(self.now + span, over);
@@ -331,6 +325,16 @@ impl World {
             | Fault::Trust
             | Fault::Reinit => {}
         }
+    }
+
+    /// The clock of a server is set forward: keys end early.
+    pub(crate) fn jump(&mut self, server: usize, by: Time) {
+        let there = &mut self.servers[server];
+        there.clock.jump(self.now, by);
+        there.jumps += 1;
+        there.jumped += by;
+        self.oracle.jumped(server, self.now);
+        self.suspend_exclusion(None, 0);
     }
 
     /// Returns the server behind a node, or one that forgets.

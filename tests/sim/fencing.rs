@@ -1,20 +1,26 @@
 //! Worlds in which locks come with fencing tokens, beside plain ones.
 //!
-//! Clients propose numbers by clocks of their own: right ones, some that are ahead or behind, or none. Counters
-//! end at any time. A node that was never used, or has restarted, gives no number until it is repaired from the
-//! others, or an operator trusts it: one who knows that no lock of the past is left there, and that the floor will
-//! be as high as every number that the node has ever given. `oracle::fencing` judges the tokens.
+//! Clients propose numbers by clocks of their own: right ones, some that are ahead or behind, or none. The clocks of
+//! servers are set back, set right again, and set forward. That excuses nothing here: keys and counters may end at any
+//! time, and the numbers that a server takes need not follow its clock. Where keys end early, exclusion is excused, as
+//! for every clock that jumps. One world in four has a strict guard.
+//!
+//! Counters end at any time. A node that was never used, or has restarted, gives no number until it is repaired from
+//! the others, or an operator trusts it: one who knows that no lock of the past is left there, and that the floor will
+//! be as high as every number that the node has ever given. Where he counts on the time for that he sees to it that the
+//! clock is not set back any more. `oracle::fencing` judges the tokens.
 
 use std::time::Duration;
 
 use shearline::{FLOOR_KEY, Instant, Lock, LockOptions};
 
 use crate::case::Kind;
-use crate::clock::{MICRO, MILLI, NEVER, SECOND};
+use crate::clock::{MICRO, MILLI, NEVER, SECOND, Time};
 use crate::entropy::Entropy;
 use crate::faults::Fault;
 use crate::kinds::kind;
 use crate::plan::{Guard, Kinds, Plan};
+use crate::trace::Place;
 use crate::world::World;
 
 /// What servers say the time is, when their clocks show zero: so long after 1970.
@@ -32,6 +38,12 @@ const ENDS: u32 = 100_000;
 
 /// How often the wall clock of a machine is set, forward or back, in each tenth of a second.
 const SETS: u32 = 20_000;
+
+/// How far the clock of a server is set back, until it is set right again.
+const BACK: [Time; 4] = [20 * MILLI, 300 * MILLI, 3 * SECOND, 60 * SECOND];
+
+/// How far it is set forward.
+const FORWARD: [Time; 3] = [300 * MILLI, 3 * SECOND, 60 * SECOND];
 
 /// By how many microseconds wall clocks are ahead.
 const WALLS: [Option<i64>; 6] = [
@@ -57,6 +69,7 @@ pub(crate) const FENCED: Kind = kind("fenced", |entropy| {
         resources: 1 + entropy.below(2) as usize + 2 * sets,
         sets,
         fenced: entropy.pick(&[900_000, 500_000, 1_000_000]),
+        clock_steps: entropy.pick(&[0, 0, 20_000, 100_000]),
         guard: entropy.pick(&[Guard::Observed, Guard::Observed, Guard::Off]),
         kinds: entropy.pick(&[Kinds::Redis, Kinds::Valkey, Kinds::Mixed]),
         length: 5 * SECOND,
@@ -176,6 +189,9 @@ impl World {
             // One without a clock gets none.
             self.walls[host] = self.walls[host].and(ahead);
         }
+        if !self.calm && self.entropy.chance(self.plan.clock_steps) {
+            self.set_clock(server);
+        }
         let client = self.entropy.below(self.plan.clients as u32) as usize;
         let floors = (0..self.plan.servers).filter(|server| self.has_floor(*server));
         let looks = match self.plan.servers < 2 * floors.count() {
@@ -190,6 +206,34 @@ impl World {
         }
     }
 
+    /// The clock of a server is set back, set right again, or set forward. While it is behind keys live longer, and none
+    /// is kept beyond the true end of its ttl once it is right.
+    fn set_clock(&mut self, server: usize) {
+        if self.servers[server].behind != 0 {
+            return self.set_right(server);
+        }
+        if self.entropy.below(3) == 0 || self.servers[server].vouched {
+            let by = self.entropy.pick(&FORWARD);
+            self.say(Place::Server(server), || "is set forward".into());
+            return self.jump(server, by);
+        }
+        let by = self.entropy.pick(&BACK);
+        self.say(Place::Server(server), || "is set back".into());
+        let there = &mut self.servers[server];
+        there.clock.set_back(self.now, by);
+        there.jumps += 1;
+        there.behind = by;
+    }
+
+    /// The clock of a server that was set back is set right.
+    pub(crate) fn set_right(&mut self, server: usize) {
+        let behind = std::mem::take(&mut self.servers[server].behind);
+        if behind != 0 {
+            self.say(Place::Server(server), || "is set right".into());
+            self.jump(server, behind);
+        }
+    }
+
     /// Returns `true` if the server has a floor, perhaps of an earlier start, that is not in repair.
     fn has_floor(&self, server: usize) -> bool {
         let there = &self.servers[server];
@@ -199,7 +243,7 @@ impl World {
 
     /// Returns `true` if an operator of this client would trust a node with this `run_id` because of its tokens:
     /// it has no floor, and that which it gets is as high as every number that it has given.
-    pub(crate) fn would_lift(&self, client: usize, server: usize, run_id: &str) -> bool {
+    pub(crate) fn would_lift(&mut self, client: usize, server: usize, run_id: &str) -> bool {
         let there = &self.servers[server];
         let floor = there.store.get(there.clock.show(self.now), FLOOR_KEY);
         let has_one = floor.is_some_and(|floor| floor.starts_with(run_id.as_bytes()))
@@ -207,11 +251,13 @@ impl World {
         let own = self.wall(client, self.clients[client].shown);
         let least = own.unwrap_or_default().min(self.time_of(server)) + Duration::from_secs(1);
         let process = self.clients[client].process;
-        !has_one
-            && self
-                .oracle
-                .fencing
-                .would_be_lifted(server, process, micros(least))
+        let lifts = |least| {
+            let fencing = &self.oracle.fencing;
+            fencing.would_be_lifted(server, process, micros(least))
+        };
+        let (by_time, by_tokens) = (lifts(least), lifts(Duration::ZERO));
+        self.servers[server].vouched |= !has_one && by_time && !by_tokens;
+        !has_one && by_time
     }
 
     /// A user is about to do something with a lock: its token is the one that it came with.
@@ -239,9 +285,14 @@ mod tests {
         let counts = &sweep.tally.counts;
         let cpu = sweep.cpu.as_secs_f64();
         say(&format!(
-            "{SEEDS} histories, {cpu:.1} s of a core, {} locks with a token, {} by a second round trip, {} \
-             times a floor, of which {} were repaired",
-            counts.fenced, counts.raised, counts.floors, counts.repaired
+            "{SEEDS} histories, {cpu:.1} s of a core, {} locks with a token, {} of them with a strict guard, {} while a \
+             clock of a server was set back; {} by a second round trip, {} times a floor, of which {} were repaired",
+            counts.fenced,
+            counts.fenced_strict,
+            counts.fenced_behind,
+            counts.raised,
+            counts.floors,
+            counts.repaired
         ));
         for (seed, violation) in sweep.failures.iter().take(5) {
             println!("{}", replay::report(FENCED, *seed, violation));
@@ -249,5 +300,6 @@ mod tests {
         assert_eq!(sweep.failures.len(), 0, "oracles object");
         assert!(SEEDS < counts.fenced && 0 < counts.raised && SEEDS < counts.floors);
         assert!(0 < counts.repaired);
+        assert!(SEEDS < counts.fenced_strict && SEEDS < counts.fenced_behind);
     }
 }

@@ -99,6 +99,7 @@ impl World {
             }
         }
         for server in 0..self.plan.servers {
+            self.set_right(server);
             self.start(server, false);
             let number = self.servers[server].mood_number;
             self.cheer(server, number);

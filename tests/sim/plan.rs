@@ -126,6 +126,8 @@ pub(crate) struct Plan {
     pub(crate) keeps_held: u32,
     /// How often a lock comes with a fencing token. Most worlds have none such.
     pub(crate) fenced: u32,
+    /// How often the clock of a server is set back or forward, in each tenth of a second. Most worlds set none.
+    pub(crate) clock_steps: u32,
     /// How often the holder of a lock asks to be told when it is at risk.
     pub(crate) alerts: u32,
     /// How often a lock may be extended.
@@ -319,6 +321,7 @@ impl Plan {
             keeps: 0,
             keeps_held: 0,
             fenced: 0,
+            clock_steps: 0,
             alerts: 0,
             extensions: entropy.pick(&[None, None, Some(1), Some(3)]),
             lag: entropy.pick(&[20, 5, 100, 1_000]) * MICRO,
@@ -567,6 +570,7 @@ impl Plan {
             keeps: 0,
             keeps_held: 0,
             fenced: 0,
+            clock_steps: 0,
             alerts: 0,
             extensions: None,
             lag: 20 * MICRO,

@@ -78,6 +78,10 @@ pub(crate) struct Server {
     /// How often its clock was set forward, and by how much.
     pub(crate) jumps: u32,
     pub(crate) jumped: Time,
+    /// How far its clock is set back.
+    pub(crate) behind: Time,
+    /// An operator has vouched that it is not set back any more.
+    pub(crate) vouched: bool,
     /// It has followed another.
     pub(crate) followed: bool,
     /// It has sent an invalid reply.
@@ -159,6 +163,8 @@ impl Server {
             fenced: false,
             jumps: 0,
             jumped: 0,
+            behind: 0,
+            vouched: false,
             followed: false,
             uttered: false,
             killed_at: 0,

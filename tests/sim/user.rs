@@ -362,6 +362,10 @@ impl World {
                 }
             }
             Told::Reinitialised { round, result } => self.reinitialised(client, round, &result),
+            Told::FloorsGiven { .. } => match self.clients[client].floors.checked_sub(1) {
+                Some(floors) => self.clients[client].floors = floors,
+                None => self.object("outcome", format!("client {client} has given no floor")),
+            },
             Told::Confirmed { .. } | _ => {
                 self.object("outcome", format!("client {client} was told something new"));
             }
@@ -703,9 +707,12 @@ impl World {
             return; // It gives tokens, or the operator does not know those that it has given.
         }
         let engine = &mut self.clients[client].engine;
+        let rounds = engine.load().rounds;
         if engine.trust(shown, id, &run_id).is_err() {
             return; // Its handshake is not done yet.
         }
+        let begun = engine.load().rounds - rounds;
+        self.clients[client].floors += begun;
         self.say(Place::Client(client), || format!("trusts node {node}"));
         self.oracle.trusts(client, server);
         if let Some(conn) = link {

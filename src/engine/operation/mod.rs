@@ -8,6 +8,7 @@
 //! | [`inspect`] | every node what it has under a name | the token there, and a time; every node is heard |
 //! | [`release`] | every node that may hold the token to delete it | what became of the token there |
 //! | [`reinit`] | every node to join this cluster | all of them are needed |
+//! | [`floors`] | nodes that an operator trusts to write a floor of fencing tokens | all of them are heard |
 //! | [`repair`] | every node for its floor of fencing tokens | what a lost floor is repaired from |
 //!
 //! [`watch`] is an inspection that goes on until it finds something new.
@@ -21,6 +22,7 @@
 pub(super) mod acquire;
 pub(super) mod confirm;
 pub(super) mod extend;
+pub(super) mod floors;
 pub(super) mod held;
 pub(super) mod inspect;
 pub(super) mod patience;
@@ -30,6 +32,8 @@ pub(super) mod release;
 pub(super) mod repair;
 pub(super) mod round;
 mod top_up;
+
+use alloc::vec::Vec;
 
 use crate::error::{
     ConfirmError, ExtendError, LockError, NodeOutcome, ReinitError, Released, Report, UnlockError,
@@ -48,6 +52,7 @@ use super::parts::Parts;
 use acquire::Acquire;
 use confirm::Confirm;
 use extend::Extend;
+use floors::GiveFloors;
 use held::{LockQuestion, Verdict};
 use inspect::Inspect;
 use reinit::Reinit;
@@ -72,6 +77,7 @@ pub(super) enum Kind {
     Release(Release),
     Reinit(Reinit),
     Repair(Repair),
+    GiveFloors(GiveFloors),
 }
 
 /// Something a user waits for.
@@ -123,6 +129,14 @@ pub enum Event {
         /// Whether every node is of this cluster now.
         result: Result<(), ReinitError>,
     },
+    /// Nodes were [trusted](crate::engine::Engine::trust) by an engine that was asked for a fencing token before, so
+    /// each was to get a floor.
+    FloorsGiven {
+        /// Of which round.
+        round: RoundId,
+        /// The nodes that have not said that they wrote it, and why: empty if all did.
+        without: Vec<(NodeId, NodeOutcome)>,
+    },
     /// The engine has extended a lock that it [keeps](crate::LockOptions::keep), or has tried to. There
     /// is nothing to be applied: the lock shows its end already.
     Kept {
@@ -158,7 +172,8 @@ impl Event {
             | Self::Confirmed { round, .. }
             | Self::Inspected { round, .. }
             | Self::Released { round, .. }
-            | Self::Reinitialised { round, .. } => Some(*round),
+            | Self::Reinitialised { round, .. }
+            | Self::FloorsGiven { round, .. } => Some(*round),
             Self::Kept { .. } | Self::AtRisk { .. } | Self::Expired { .. } => None,
         }
     }
@@ -391,6 +406,7 @@ impl Kind {
             Self::Release(operation) => operation,
             Self::Reinit(operation) => operation,
             Self::Repair(operation) => operation,
+            Self::GiveFloors(operation) => operation,
         }
     }
 
@@ -407,7 +423,8 @@ impl Kind {
             | Self::Inspect(_)
             | Self::Release(_)
             | Self::Reinit(_)
-            | Self::Repair(_) => None,
+            | Self::Repair(_)
+            | Self::GiveFloors(_) => None,
         }
     }
 
@@ -418,7 +435,8 @@ impl Kind {
             | Self::Inspect(_)
             | Self::Release(_)
             | Self::Reinit(_)
-            | Self::Repair(_) => None,
+            | Self::Repair(_)
+            | Self::GiveFloors(_) => None,
         }
     }
 }

@@ -18,7 +18,7 @@ use shearline::{FLOOR_KEY, Lock};
 use super::ledger::{Process, Token, TokenId, Verb, millis};
 use super::{Deed, Oracle, name_of, token_of};
 use crate::fencing::micros;
-use crate::plan::Plan;
+use crate::plan::{Guard, Plan};
 use crate::world::World;
 use crate::written::Place;
 
@@ -263,7 +263,11 @@ impl World {
         let Some(token) = token else {
             return;
         };
-        self.oracle.counts.fenced += 1;
+        let behind = self.servers.iter().any(|server| server.behind != 0);
+        let counts = &mut self.oracle.counts;
+        counts.fenced += 1;
+        counts.fenced_strict += u64::from(self.plan.guard == Guard::Strict);
+        counts.fenced_behind += u64::from(behind);
         let names: Vec<usize> = lock.resources().map(name_of).collect();
         let (process, place) = (self.clients[client].process, self.inputs);
         let fencing = &mut self.oracle.fencing;

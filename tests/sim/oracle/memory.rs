@@ -78,6 +78,7 @@ impl World {
         let load = self.clients[client].engine.load();
         let mut open = Open::default();
         open.calls += usize::from(self.clients[client].reinit.is_some());
+        open.calls += self.clients[client].floors;
         open.calls += usize::from(self.clients[client].inspecting.is_some());
         let watching = self.clients[client].watching.as_ref();
         open.calls += usize::from(watching.is_some_and(|watching| watching.round.is_some()));

@@ -223,9 +223,13 @@ pub(crate) struct Counts {
     pub(crate) kept_ends: u64,
     /// How often a user was told that its lock is at risk.
     pub(crate) at_risk: u64,
-    /// Locks with a fencing token, counters that were raised for one, and floors that were set; those of them that
-    /// were repaired.
+    /// Locks with a fencing token; those of them whose servers carry markers, and those while a server's clock is set
+    /// back.
     pub(crate) fenced: u64,
+    pub(crate) fenced_strict: u64,
+    pub(crate) fenced_behind: u64,
+    /// Counters that were raised for one, and floors that were set; those of them that
+    /// were repaired.
     pub(crate) raised: u64,
     pub(crate) floors: u64,
     pub(crate) repaired: u64,
@@ -320,6 +324,8 @@ impl Counts {
         self.kept_ends += other.kept_ends;
         self.at_risk += other.at_risk;
         self.fenced += other.fenced;
+        self.fenced_strict += other.fenced_strict;
+        self.fenced_behind += other.fenced_behind;
         self.raised += other.raised;
         self.floors += other.floors;
         self.repaired += other.repaired;

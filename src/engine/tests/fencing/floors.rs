@@ -1,6 +1,8 @@
 //! Stories of floors: when they are looked at, what an answer about one is worth, and what an operator gives.
 
 use super::*;
+use crate::config::RestartGuard;
+use crate::error::{ServerError, TrustError};
 
 /// Its handshake was not done when the others were asked.
 #[test]
@@ -67,4 +69,155 @@ fn a_floor_that_is_given_is_as_high_as_those_of_the_others() {
     world.say(1, ":1|");
     world.acquire(&fenced());
     assert_eq!(world.take(2), [format!("by digest TAKE k {time}")]);
+}
+
+// ----- floors that an operator gives --------------------------------------------------------
+
+/// The engine was asked for a token, which no node has given: none has a floor.
+fn without_floors() -> World {
+    let mut world = timed();
+    let round = world.acquire(&fenced());
+    world.cancel(round);
+    world.take_all();
+    world.all_say(0..3, "*3|:-1|:0|:0|");
+    world.all_say(0..3, ":0|");
+    world.all_say(0..3, "*2|:0|:5|");
+    world.take_all();
+    world.is_clean();
+    world
+}
+
+/// Returns which nodes have got no floor, and why, if that was said.
+fn told(world: &mut World) -> Option<Vec<(NodeId, NodeOutcome)>> {
+    match world.events.pop() {
+        Some(Event::FloorsGiven { without, .. }) => Some(without),
+        None => None,
+        Some(other) => panic!("{other:?}"),
+    }
+}
+
+/// Each line: what the node says, and why it has got no floor.
+#[test]
+fn who_trusts_a_node_is_told_whether_it_has_got_a_floor() {
+    for (said, why) in [
+        (":1|", None),
+        (
+            "-OOM command not allowed when used memory > 'maxmemory'.|",
+            Some(NodeOutcome::Refused(ServerError::from_line(b"OOM"))),
+        ),
+        (
+            "-NOPERM No permissions to access a key|",
+            Some(NodeOutcome::Unusable(Unusable::KeyPermission)),
+        ),
+        (
+            "-NOPERM this user has no permissions to run the 'eval' command|",
+            Some(NodeOutcome::Unusable(Unusable::Permission {
+                command: "eval",
+            })),
+        ),
+        ("+OK|", Some(NodeOutcome::Unreachable(LinkError::Protocol))),
+    ] {
+        let mut world = without_floors();
+        assert_eq!(world.engine.trust(world.now, id(1), "run1"), Ok(false));
+        world.drain();
+        assert!(world.take(1)[0].starts_with("FLOOR run1"));
+        assert_eq!(told(&mut world), None, "it has not answered");
+        world.say(1, said);
+        let why = why.map(|why| (id(1), why));
+        assert_eq!(told(&mut world), Some(Vec::from_iter(why)), "{said}");
+        assert_eq!(world.state(1), NodeState::Ready);
+        world.is_clean();
+    }
+}
+
+#[test]
+fn a_floor_is_not_given_where_the_connection_is_lost_before_the_answer() {
+    let mut world = without_floors();
+    assert_eq!(world.engine.trust(world.now, id(1), "run1"), Ok(false));
+    world.drain();
+    world.lose_for(1, LinkError::Reset);
+    let lost = NodeOutcome::Unreachable(LinkError::Reset);
+    assert_eq!(told(&mut world), Some(vec![(id(1), lost)]));
+}
+
+#[test]
+fn a_floor_is_waited_for_as_long_as_for_a_connection() {
+    let mut world = without_floors();
+    let begun = world.now;
+    assert_eq!(world.engine.trust(world.now, id(1), "run1"), Ok(false));
+    world.drain();
+    world.sleep_until_event();
+    let without = told(&mut world).expect("its time is up");
+    assert_eq!(without.len(), 1);
+    assert_eq!(without[0].0, id(1));
+    assert!(world.now.saturating_since(begun) <= Duration::from_millis(1_002));
+    // It may come late.
+    world.say(1, ":1|");
+    assert_eq!(told(&mut world), None);
+}
+
+/// It is not trusted either.
+#[test]
+fn a_node_that_is_not_connected_is_given_no_floor() {
+    let mut world = without_floors();
+    world.lose(1);
+    let away = Err(TrustError::NotConnected);
+    assert_eq!(world.engine.trust(world.now, id(1), "run1"), away);
+    world.drain();
+    assert_eq!(told(&mut world), None);
+    // All that are connected are told of at once, those without a floor by name.
+    assert_eq!(world.engine.trust_all(world.now), ["run0", "run2"]);
+    world.drain();
+    world.say(2, ":1|");
+    assert_eq!(told(&mut world), None);
+    world.say(0, "-ERR whatever|");
+    let refused = NodeOutcome::Refused(ServerError::from_line(b"ERR"));
+    assert_eq!(told(&mut world), Some(vec![(id(0), refused)]));
+    world.is_clean();
+}
+
+/// Who uses no tokens gives none, and waits for nothing.
+#[test]
+fn without_a_token_no_floor_is_waited_for() {
+    let mut world = timed();
+    assert_eq!(world.engine.trust_all(world.now).len(), 3);
+    world.drain();
+    assert_eq!(world.take_all(), [NOTHING; 3]);
+    assert_eq!(told(&mut world), None);
+}
+
+/// With markers an operator may trust it before its handshake is done.
+#[test]
+fn a_node_that_is_trusted_in_its_handshake_gets_its_floor_behind_it() {
+    let strict = named(3).max_ttl(Duration::from_secs(20));
+    let mut world = World::with(strict.restart_guard(RestartGuard::Strict));
+    let round = world.acquire(&fenced());
+    world.cancel(round);
+    world.welcome(0);
+    world.take(0);
+    world.say(0, "$10|run_id:abc|$-1|$-1|-NOPERM no CONFIG|$-1|$-1|$-1|");
+    world.take(0); // It is asked to join.
+    assert_eq!(world.engine.trust(world.now, id(0), "abc"), Ok(true));
+    world.drain();
+    let sent = world.take(0);
+    assert_eq!(sent.len(), 1, "it is asked to join once more: {sent:?}");
+    assert_eq!(told(&mut world), None);
+    let joined = "*3|:1|:0|$25|1 abc 20000 3 2 1 default|";
+    world.say(0, &[joined, joined].concat());
+    assert_eq!(world.state(0), NodeState::Ready);
+    let sent = world.take(0);
+    assert!(
+        sent.iter().any(|sent| sent.starts_with("FLOOR abc")),
+        "{sent:?}"
+    );
+    assert_eq!(told(&mut world), None, "it has not answered");
+    for sent in sent {
+        let answer = if sent.starts_with("FLOOR") {
+            ":1|"
+        } else {
+            "*2|:1|:7|"
+        };
+        world.say(0, answer);
+    }
+    assert_eq!(told(&mut world), Some(vec![]));
 }

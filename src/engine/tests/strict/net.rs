@@ -112,6 +112,7 @@ impl Net {
                 Output::Connect { node } => inputs.push((node.index(), None)),
                 Output::Disconnect { node } => links[node.index()].cut(),
                 Output::Probe { .. } | Output::CloseProbe { .. } => {}
+                Output::Event(Event::FloorsGiven { .. }) => {} // It shows in what is granted.
                 Output::Event(event) => events.push_back(event),
                 Output::Transmit { node, bytes } => {
                     links[node.index()].run(&mut nodes[node.index()], *now, bytes);

@@ -1,0 +1,110 @@
+//! Giving floors of fencing tokens: nodes that an operator trusts get one each, and he is told which did not.
+//!
+//! A node whose handshake is under way is asked when that is done. All that are trusted are waited for, a connect
+//! timeout at most.
+//!
+//! # Guarantees
+//!
+//! * A node is told to have a floor only if it has answered that it wrote one. One that has not answered may have
+//!   written it all the same.
+//!
+//! # Not here
+//!
+//! How high the floor is, and when an operator gives one: `engine::fencing`.
+
+use alloc::vec::Vec;
+
+use crate::error::{LinkError, NodeOutcome, Unusable};
+use crate::keys::NodeId;
+use crate::node::{Access, Command, Reply, Whose};
+use crate::quorum::{NodeSet, Vote};
+
+use super::{Context, Operate};
+use crate::engine::contract::{Event, RoundId};
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(in crate::engine) struct GiveFloors {
+    trusted: NodeSet,
+}
+
+impl GiveFloors {
+    pub(in crate::engine) const fn new(trusted: NodeSet) -> Self {
+        Self { trusted }
+    }
+}
+
+impl Operate for GiveFloors {
+    fn begin(&mut self, cx: &mut Context<'_>) {
+        let deadline = cx.now.saturating_add(cx.parts.settings.connect_timeout);
+        for node in cx.parts.nodes.ids() {
+            if self.trusted.contains(node) {
+                cx.round[node].deadline = deadline;
+            } else {
+                cx.round.record(node, Vote::Abstain, NodeOutcome::Pending);
+            }
+        }
+        self.ask_all(cx);
+        if cx.round.is_voting() {
+            cx.round.arm(&mut cx.parts.timers);
+        }
+    }
+
+    fn ask(&mut self, node: NodeId, _command: &mut Command, cx: &mut Context<'_>) -> bool {
+        if !cx.round.awaits(node) {
+            return true; // It is not one that is trusted.
+        }
+        let why = match cx.parts.nodes[node].access() {
+            Access::Open if cx.parts.set_floor(cx.now, node, cx.round.key) => {
+                cx.round[node].asked = true;
+                return true;
+            }
+            Access::Open => NodeOutcome::Unusable(Unusable::NoRunId),
+            Access::Handshake { .. } => {
+                return cx.round.wait_for(node, Whose::Other, &mut cx.parts.nodes);
+            }
+            Access::Shut(outcome) => outcome,
+        };
+        cx.round.record(node, Vote::Abstain, why);
+        false
+    }
+
+    /// A node in quarantine gets one too.
+    fn ask_late(&mut self, node: NodeId, cx: &mut Context<'_>) {
+        self.ask_one(node, cx);
+    }
+
+    fn judge(&mut self, cx: &mut Context<'_>) {
+        if cx.round.tally.open().is_empty() {
+            cx.round.decide(cx.parts);
+        }
+    }
+
+    fn tell(&mut self, cx: &mut Context<'_>) -> Option<Event> {
+        let without = self.trusted.without(cx.round.tally.yes());
+        let without = without.iter().map(|node| (node, cx.round[node].outcome));
+        Some(Event::FloorsGiven {
+            round: RoundId(cx.round.key),
+            without: without.collect::<Vec<_>>(),
+        })
+    }
+}
+
+/// Returns what a node says by this answer to an operator who gives it a floor.
+pub(in crate::engine) fn given(reply: Reply) -> (Vote, NodeOutcome) {
+    let why = match reply {
+        Reply::Integer(1) => return (Vote::Yes, NodeOutcome::Granted),
+        Reply::Error(error) => NodeOutcome::Refused(error),
+        Reply::Forbidden(_) => {
+            let missing = reply.missing("eval").unwrap_or(Unusable::NoPermission);
+            NodeOutcome::Unusable(missing)
+        }
+        Reply::Ok
+        | Reply::Nil
+        | Reply::Integer(_)
+        | Reply::Pair(..)
+        | Reply::Fenced { .. }
+        | Reply::Other => NodeOutcome::Unreachable(LinkError::Protocol),
+    };
+    (Vote::Abstain, why)
+}
