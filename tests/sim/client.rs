@@ -884,9 +884,9 @@ impl World {
         len
     }
 
-    /// What is to be taken waits until no transaction is open: it was asked for in this turn, if not before.
+    /// What waits until no transaction is open was asked for in this turn, if not before.
     fn note_waiting(&mut self, client: usize) {
-        if !self.plan.is_bare() || self.plan.sets == 0 {
+        if !self.plan.is_bare() {
             return;
         }
         for node in 0..self.plan.nodes {
@@ -901,7 +901,7 @@ impl World {
                 ticked: there.ticked,
                 ..Writing::default()
             };
-            self.asked_to_take(client, conn, writing);
+            self.asked_to_wait(client, conn, writing);
         }
     }
 
