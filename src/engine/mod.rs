@@ -234,15 +234,10 @@ impl Engine {
     /// has asked for it. For the simulator, whose oracles have to know when that was.
     #[cfg(feature = "embedded")]
     #[doc(hidden)]
-    #[must_use]
-    pub fn waiting_work(&self, node: NodeId) -> Vec<(&'static str, Vec<u8>, u64)> {
+    pub fn waiting_work(&self, node: NodeId) -> impl Iterator<Item = (&'static str, &[u8], u64)> {
         let node = self.parts.nodes.get(node).into_iter();
         let work = node.flat_map(Node::waiting_work);
-        work.map(|(work, entry, asker)| {
-            let token = entry.token().as_bytes().to_vec();
-            (work.name(), token, asker)
-        })
-        .collect()
+        work.map(|(work, entry, asker)| (work.name(), entry.token().as_bytes(), asker))
     }
 
     /// Returns how every node stands at `now`, in the order of the configuration.

@@ -26,7 +26,7 @@ use crate::oracle::{Code, Command, Said, SetBefore, Token, Verb, millis, name_of
 use crate::plan::{Guard, Kinds, Plan};
 use crate::sets::SETS;
 use crate::world::World;
-use crate::written::Writing;
+use crate::written::{Place, Writing};
 
 use crate::begun::AskedFor;
 use crate::case::Kind;
@@ -518,7 +518,17 @@ impl World {
         let Some(id) = self.conns[conn].id else {
             return;
         };
+        let ledger = &self.oracle.ledger;
+        // What an attempt has left that failed is released once: it is known who has asked for that.
+        let was_held = |token: &[u8]| {
+            let id = ledger.find(&token_of(token));
+            id.is_some_and(|id| ledger.record(id).granted < Place::MAX)
+        };
         let waiting = self.clients[client].engine.waiting_work(id);
+        let waiting = waiting.filter(|(what, token, _)| *what != "release" || was_held(token));
+        let waiting: Vec<_> = waiting
+            .map(|(what, token, asker)| (what, token_of(token), asker))
+            .collect();
         if waiting.is_empty() && self.conns[conn].transaction.asked.is_empty() {
             return;
         }

@@ -12,6 +12,8 @@
 //!
 //! Of what was asked for and is begun in one write it is known when that was written: this is the same turn.
 
+use std::collections::BTreeSet;
+
 use crate::bare::Work;
 use crate::clock::Time;
 use crate::oracle::{Token, Verb, token_of};
@@ -59,7 +61,7 @@ impl AskedFor {
     /// not later than `now`.
     pub(crate) fn waits(
         &mut self,
-        waiting: &[(&'static str, Vec<u8>, u64)],
+        waiting: &[(&'static str, Token, u64)],
         open: &[Work],
         (wanted, now): (Writing, Time),
     ) {
@@ -76,27 +78,25 @@ impl AskedFor {
                 };
                 Some(Asked {
                     what,
-                    token: token_of(token),
+                    token: *token,
                     asker: *asker,
                     wanted: Writing { since, ..wanted },
                     sent: None,
                 })
             })
             .collect();
-        let begun = |it: &Asked| {
-            let mut begun = open
-                .iter()
-                .filter_map(|work| Asked::of(work, (0, Writing::default())));
-            begun.any(|other| other.is(it))
-        };
-        self.0.retain(|it| {
-            it.what == Verb::Release || waiting.iter().any(|other| other.is(it)) || begun(it)
-        });
-        for what in waiting {
-            if !self.0.iter().any(|it| it.is(&what)) {
-                self.0.push(what);
-            }
-        }
+        let never = (0, Writing::default());
+        let begun = open.iter().filter_map(|work| Asked::of(work, never));
+        let all: BTreeSet<_> = waiting
+            .iter()
+            .copied()
+            .chain(begun)
+            .map(Asked::key)
+            .collect();
+        self.0.retain(|it| all.contains(&it.key()));
+        let known: BTreeSet<_> = self.0.iter().map(|it| it.key()).collect();
+        let new = waiting.into_iter().filter(|it| !known.contains(&it.key()));
+        self.0.extend(new);
     }
 
     /// It is answered, in what was `sent` then. Returns when it was begun first, and when it was asked for.
@@ -128,6 +128,10 @@ impl Asked {
                 wanted: sent.1,
                 sent: Some(sent),
             })
+    }
+
+    fn key(self) -> (u8, Token, u64) {
+        (self.what as u8, self.token, self.asker)
     }
 
     fn is(&self, other: &Self) -> bool {
