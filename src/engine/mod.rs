@@ -206,8 +206,8 @@ impl Engine {
 
     /// Returns what the transaction that is open at `node` is to do, in its order: for the simulator, whose
     /// oracles have to know for which lock a server runs a command that names none. Each is what it does, the
-    /// resources, the token, the ttl of what is taken or extended in milliseconds, and by how many commands
-    /// between `MULTI` and `EXEC`.
+    /// resources, the token, the ttl of what is taken or extended in milliseconds, by how many commands
+    /// between `MULTI` and `EXEC`, a number of who has asked for it, and whether that one wants it still.
     #[cfg(feature = "embedded")]
     #[doc(hidden)]
     #[must_use]
@@ -215,40 +215,30 @@ impl Engine {
     pub fn open_work(
         &self,
         node: NodeId,
-    ) -> Vec<(&'static str, Vec<Vec<u8>>, Vec<u8>, u64, usize)> {
-        use crate::node::Work;
+    ) -> Vec<(&'static str, Vec<Vec<u8>>, Vec<u8>, u64, usize, (u64, bool))> {
         let work = self.parts.nodes.get(node).into_iter();
         let work = work.flat_map(Node::open_work);
-        work.map(|(work, entry, steps)| {
+        work.map(|(work, entry, steps, asker)| {
             let names: Vec<Vec<u8>> = entry.names().map(<[u8]>::to_vec).collect();
-            let (what, ttl) = match work {
-                Work::Take(life) if names.len() < steps => {
-                    ("take at once", life.as_millis() as u64)
-                }
-                Work::Take(life) => ("take", life.as_millis() as u64),
-                Work::Release => ("release", 0),
-                Work::Extend(life) => ("extend", life.as_millis() as u64),
-                Work::Confirm => ("confirm", 0),
-                Work::Inspect { .. } => ("inspect", 0),
-                Work::Probe => ("probe", 0),
+            let what = match work.name() {
+                "take" if names.len() < steps => "take at once",
+                name => name,
             };
+            let ttl = work.life().map_or(0, |life| life.as_millis() as u64);
             let token = entry.token().as_bytes().to_vec();
-            (what, names, token, ttl, steps)
+            (what, names, token, ttl, steps, asker)
         })
         .collect()
     }
 
-    /// Returns the tokens of what waits until no transaction is open at `node`, and is to be taken then: for the
-    /// simulator, whose oracles have to know when it was asked for.
+    /// Returns what waits until no transaction is open at `node`: what it is to do, the token, and a number of who
+    /// has asked for it. For the simulator, whose oracles have to know when that was.
     #[cfg(feature = "embedded")]
     #[doc(hidden)]
-    #[must_use]
-    pub fn waiting_to_take(&self, node: NodeId) -> Vec<Vec<u8>> {
+    pub fn waiting_work(&self, node: NodeId) -> impl Iterator<Item = (&'static str, &[u8], u64)> {
         let node = self.parts.nodes.get(node).into_iter();
-        let entries = node.flat_map(Node::waiting_to_take);
-        entries
-            .map(|entry| entry.token().as_bytes().to_vec())
-            .collect()
+        let work = node.flat_map(Node::waiting_work);
+        work.map(|(work, entry, asker)| (work.name(), entry.token().as_bytes(), asker))
     }
 
     /// Returns how every node stands at `now`, in the order of the configuration.

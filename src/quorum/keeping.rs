@@ -232,6 +232,13 @@ impl Kept {
         self.valid_until.fetch_min(end.as_nanos(), Ordering::AcqRel);
     }
 
+    /// A majority had it until `end` at the latest, because it was extended by `ttl` or confirmed, and that was
+    /// reported as over first.
+    pub(crate) fn tell_late(&self, end: Instant, ttl: Duration) {
+        self.ttl.fetch_max(nanos(ttl), Ordering::AcqRel);
+        self.ends_by(end);
+    }
+
     fn extended(&self, end: Instant, ttl: Duration) {
         self.ttl.fetch_max(nanos(ttl), Ordering::AcqRel);
         self.valid_until.fetch_max(end.as_nanos(), Ordering::AcqRel);

@@ -6,8 +6,7 @@
 //! piece of it is judged by the oracles as if it had been a command of its own: when the answer to it is
 //! complete, and by what each command before it in the same transaction has left of the keys.
 //!
-//! What was aborted and is done again was begun when it was begun first. A copy that waits for its transaction was
-//! asked for when it began to wait.
+//! What waits for a transaction was asked for when it began to wait: [`begun`](crate::begun) says when that was.
 //!
 //! Kinds of worlds are such, and no ordinary one.
 //!
@@ -27,8 +26,9 @@ use crate::oracle::{Code, Command, Said, SetBefore, Token, Verb, millis, name_of
 use crate::plan::{Guard, Kinds, Plan};
 use crate::sets::SETS;
 use crate::world::World;
-use crate::written::Writing;
+use crate::written::{Place, Writing};
 
+use crate::begun::AskedFor;
 use crate::case::Kind;
 
 /// Ordinary worlds, all of them without scripts.
@@ -115,84 +115,14 @@ pub(crate) struct Transaction {
     held: Holdings,
     /// What `EXEC` came to, whatever its client was told.
     pub(crate) ran: Vec<u8>,
-    /// What is taken or released and not answered yet, and when it was asked for, or begun first: it waits until no
-    /// transaction is open, and is done again where it was aborted.
-    begun_first: Vec<Begun>,
+    /// What is not answered yet, and when it was asked for.
+    asked: AskedFor,
 }
 
 impl Transaction {
     /// Returns `true` if something stands between `MULTI` and `EXEC`, and `EXEC` is to run it.
     pub(crate) fn has_queued(&self) -> bool {
         self.queue.iter().any(|queued| queued.refused.is_none())
-    }
-
-    /// All of this is begun, or begun again.
-    fn begins(&mut self, work: &[Work], sent: (Time, Writing)) {
-        for (place, one) in work.iter().enumerate() {
-            let Some(what) = Begun::of(one, sent) else {
-                continue;
-            };
-            let same = |other: &&Work| Begun::of(other, sent).is_some_and(|it| it.is(&what));
-            let here = work[..=place].iter().filter(same).count();
-            let mut known = self.begun_first.iter_mut().filter(|it| it.is(&what));
-            match known.nth(here - 1) {
-                Some(it) => it.sent = it.sent.or(what.sent),
-                None => self.begun_first.push(what),
-            }
-        }
-    }
-
-    /// These tokens wait to be taken, and those of `open` are being taken. What is gone was given up, or is
-    /// answered.
-    fn waits(&mut self, waiting: &[Token], open: &[Token], wanted: Writing) {
-        self.begun_first
-            .retain(|it| !it.takes || waiting.contains(&it.token) || open.contains(&it.token));
-        for token in waiting {
-            let what = Begun {
-                takes: true,
-                token: *token,
-                wanted,
-                sent: None,
-            };
-            if !self.begun_first.iter().any(|it| it.is(&what)) {
-                self.begun_first.push(what);
-            }
-        }
-    }
-
-    /// It is answered, in what was `sent` then. Returns when it was begun first, and when it was asked for.
-    fn ends(&mut self, work: &Work, sent: (Time, Writing)) -> ((Time, Writing), Writing) {
-        let what = Begun::of(work, sent);
-        let place = what.and_then(|what| self.begun_first.iter().position(|it| it.is(&what)));
-        let known = place.map(|place| self.begun_first.remove(place));
-        known.map_or((sent, sent.1), |it| (it.sent.unwrap_or(sent), it.wanted))
-    }
-}
-
-/// What is taken, or released.
-#[derive(Clone, Copy, Debug)]
-struct Begun {
-    takes: bool,
-    token: Token,
-    /// When it was asked for, or begun if that was at once.
-    wanted: Writing,
-    /// When it was begun first.
-    sent: Option<(Time, Writing)>,
-}
-
-impl Begun {
-    fn of(work: &Work, sent: (Time, Writing)) -> Option<Self> {
-        let verb = work.verb()?;
-        [Verb::Set, Verb::Release].contains(&verb).then(|| Self {
-            takes: verb == Verb::Set,
-            token: token_of(&work.token),
-            wanted: sent.1,
-            sent: Some(sent),
-        })
-    }
-
-    fn is(&self, other: &Self) -> bool {
-        (self.takes, self.token) == (other.takes, other.token)
     }
 }
 
@@ -314,13 +244,17 @@ struct Seen {
 
 /// A piece of a transaction.
 #[derive(Clone, Debug)]
-struct Work {
+pub(crate) struct Work {
     what: &'static str,
     names: Vec<Vec<u8>>,
-    token: Vec<u8>,
+    pub(crate) token: Vec<u8>,
     ttl: u64,
     /// Between `MULTI` and `EXEC`.
     steps: usize,
+    /// A number of who has asked for it, or 0 if that is not known.
+    pub(crate) asker: u64,
+    /// That one wants it no more: it was decided without this, and is done because it was begun.
+    is_over: bool,
 }
 
 impl Work {
@@ -341,7 +275,7 @@ impl Work {
         }
     }
 
-    fn verb(&self) -> Option<Verb> {
+    pub(crate) fn verb(&self) -> Option<Verb> {
         match self.what {
             "release" => Some(Verb::Release),
             "extend" => Some(Verb::Extend),
@@ -425,6 +359,7 @@ pub(crate) struct Done<'a> {
     pub(crate) kept: u64,
     pub(crate) before: Option<Token>,
     pub(crate) after: Option<Token>,
+    pub(crate) is_over: bool,
 }
 
 /// Returns what these commands did by their answers, with what the keys held before each piece and behind it, and
@@ -463,6 +398,8 @@ fn pieces_of(
                     token,
                     ttl: queued.ttl,
                     steps: 1,
+                    asker: 0,
+                    is_over: false,
                 };
                 pieces.push((work, before, held.clone()));
             }
@@ -576,17 +513,28 @@ impl World {
             && (is_of_transaction(words) && (open || begins) || queues && is_set(words))
     }
 
-    /// What waits to be taken over a connection was asked for by now.
-    pub(crate) fn asked_to_take(&mut self, client: usize, conn: usize, wanted: Writing) {
+    /// What waits over a connection until no transaction is open was asked for by now.
+    pub(crate) fn asked_to_wait(&mut self, client: usize, conn: usize, wanted: Writing) {
         let Some(id) = self.conns[conn].id else {
             return;
         };
-        let waiting = self.clients[client].engine.waiting_to_take(id);
-        let waiting: Vec<Token> = waiting.iter().map(|token| token_of(token)).collect();
-        let open = self.open_work(conn);
-        let open: Vec<Token> = open.iter().map(|work| token_of(&work.token)).collect();
+        let ledger = &self.oracle.ledger;
+        // What an attempt has left that failed is released once: it is known who has asked for that.
+        let was_held = |token: &[u8]| {
+            let id = ledger.find(&token_of(token));
+            id.is_some_and(|id| ledger.record(id).granted < Place::MAX)
+        };
+        let waiting = self.clients[client].engine.waiting_work(id);
+        let waiting = waiting.filter(|(what, token, _)| *what != "release" || was_held(token));
+        let waiting: Vec<_> = waiting
+            .map(|(what, token, asker)| (what, token_of(token), asker))
+            .collect();
+        if waiting.is_empty() && self.conns[conn].transaction.asked.is_empty() {
+            return;
+        }
+        let (open, now) = (self.open_work(conn), self.now);
         let there = &mut self.conns[conn].transaction;
-        there.waits(&waiting, &open, wanted);
+        there.asked.waits(&waiting, &open, (wanted, now));
     }
 
     /// Returns what a client wants to be done by the transaction that is open over a connection.
@@ -597,12 +545,14 @@ impl World {
             client.alive && client.process == link.process && client.links[link.node] == Some(conn);
         let id = link.id.filter(|_| present);
         let work = id.into_iter().flat_map(|id| client.engine.open_work(id));
-        work.map(|(what, names, token, ttl, steps)| Work {
+        work.map(|(what, names, token, ttl, steps, (asker, wanted))| Work {
             what,
             names,
             token,
             ttl,
             steps,
+            asker,
+            is_over: !wanted,
         })
         .collect()
     }
@@ -775,7 +725,10 @@ impl World {
             self.conns[conn].transaction.reading = Some(reading);
             return;
         }
-        self.conns[conn].transaction.begins(&reading.work, sent);
+        self.conns[conn]
+            .transaction
+            .asked
+            .begins(&reading.work, sent);
         let mut all_refused = reading.shown.iter().all(|seen| seen.refused.is_some());
         all_refused &= reading.others == 0 || reading.refused;
         if all_refused && 1 < reading.work.len() + reading.others {
@@ -822,7 +775,7 @@ impl World {
             }
             return;
         }
-        self.conns[conn].transaction.begins(&work, sent);
+        self.conns[conn].transaction.asked.begins(&work, sent);
         let parts = parts(reply);
         let name = match &parts {
             Some(_) => "ExecDone",
@@ -982,7 +935,7 @@ impl World {
         let Some(verb) = work.verb() else {
             return;
         };
-        let (sent, wanted) = self.conns[conn].transaction.ends(work, sent);
+        let (sent, wanted) = self.conns[conn].transaction.asked.ends(work, sent);
         let ttl = work.ttl.to_string();
         let ttl = if [Verb::Extend, Verb::Set].contains(&verb) {
             ttl.as_bytes()
@@ -992,7 +945,7 @@ impl World {
         let all: Vec<&[u8]> = work.names.iter().map(Vec::as_slice).collect();
         let mut command = work.command(verb, &all, ttl);
         let process = self.conns[conn].process;
-        if self.is_by_keeper(process, &sent.1, &command) {
+        if self.is_by_keeper(process, &wanted, &command) {
             command.verb = Verb::Keep;
         }
         self.oracle.counts.sights.note("Transacted");
@@ -1010,6 +963,7 @@ impl World {
             kept,
             before,
             after,
+            is_over: work.is_over,
         };
         self.answered_in_part(server, conn, (sent, wanted), &done, &names);
     }

@@ -887,10 +887,11 @@ impl World {
         len
     }
 
-    /// What is to be taken waits until no transaction is open: it was asked for in this turn, if not before.
+    /// What waits until no transaction is open was asked for in this turn, if not before.
     fn note_waiting(&mut self, client: usize) {
-        if !self.plan.is_bare() || self.plan.sets == 0 {
-            return;
+        let judged = self.plan.sets != 0 || self.plan.has_kept_locks();
+        if !self.plan.is_bare() || !judged {
+            return; // Much may wait in other worlds, and nothing is judged by how long.
         }
         for node in 0..self.plan.nodes {
             let Some(conn) = self.clients[client].links[node] else {
@@ -904,7 +905,7 @@ impl World {
                 ticked: there.ticked,
                 ..Writing::default()
             };
-            self.asked_to_take(client, conn, writing);
+            self.asked_to_wait(client, conn, writing);
         }
     }
 

@@ -19,6 +19,7 @@
 
 pub(crate) mod assumptions;
 pub(crate) mod bare;
+pub(crate) mod begun;
 pub(crate) mod case;
 pub(crate) mod client;
 pub(crate) mod clock;

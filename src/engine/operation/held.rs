@@ -399,7 +399,7 @@ impl LockQuestion {
                 // What was reported as over meanwhile is not revived, and what was found since stands.
                 match claim.is_held() {
                     true => kept.tell(exact, valid_until, cx.round.ttl),
-                    false => kept.ends_by(valid_until),
+                    false => kept.tell_late(valid_until, cx.round.ttl),
                 }
                 kept.ends_by(claim.valid_until());
                 is_told = true;

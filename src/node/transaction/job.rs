@@ -42,6 +42,28 @@ impl Work {
             Self::Confirm | Self::Inspect { .. } => false,
         }
     }
+
+    /// Returns its name, for the simulator.
+    #[cfg(feature = "embedded")]
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Take(_) => "take",
+            Self::Release => "release",
+            Self::Extend(_) => "extend",
+            Self::Confirm => "confirm",
+            Self::Inspect { .. } => "inspect",
+            Self::Probe => "probe",
+        }
+    }
+
+    /// Returns for how long keys are to live at least, if it is to change that. For the simulator.
+    #[cfg(feature = "embedded")]
+    pub(crate) const fn life(self) -> Option<Duration> {
+        match self {
+            Self::Take(life) | Self::Extend(life) => Some(life),
+            Self::Release | Self::Confirm | Self::Inspect { .. } | Self::Probe => None,
+        }
+    }
 }
 
 /// See the [module](self).
@@ -160,6 +182,21 @@ impl Job {
 
     pub(super) fn is_refused(&self) -> bool {
         self.error.is_some()
+    }
+
+    /// Returns a number that tells who has asked for it from others who have asked for the same: another operation,
+    /// or another claim. For the simulator.
+    #[cfg(feature = "embedded")]
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "the others ask for nothing that is told apart"
+    )]
+    pub(super) fn asker(&self) -> u64 {
+        match self.request {
+            Request::Question { operation, .. } => operation.0.to_bits(),
+            Request::Set { claim } | Request::Release { claim, .. } => claim.0.to_bits(),
+            _ => 0,
+        }
     }
 
     /// Returns `true` if it takes keys that nobody has.

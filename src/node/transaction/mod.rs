@@ -136,21 +136,22 @@ impl Transactions {
         self.len() == 0
     }
 
-    /// Returns what the transaction that is open is to do, and in how many steps, by what was read.
+    /// Returns what the transaction that is open is to do, in how many steps, by what was read, who has asked for it,
+    /// and whether that one wants it still.
     #[cfg(feature = "embedded")]
-    pub(super) fn open(&self) -> impl Iterator<Item = (Work, &Entry, usize)> {
+    pub(super) fn open(&self) -> impl Iterator<Item = (Work, &Entry, usize, (u64, bool))> {
         self.batch.iter().map(|job| {
             let mut steps = 0;
             job.steps(|_, _| steps += 1);
-            (job.work, &job.entry, steps)
+            (job.work, &job.entry, steps, (job.asker(), !job.withdrawn))
         })
     }
 
-    /// Returns what waits to be taken.
+    /// Returns what waits, and who has asked for it.
     #[cfg(feature = "embedded")]
-    pub(super) fn waiting(&self) -> impl Iterator<Item = &Entry> {
-        let takes = self.queue.iter().filter(|job| job.takes());
-        takes.map(|job| &job.entry)
+    pub(super) fn waiting(&self) -> impl Iterator<Item = (Work, &Entry, u64)> {
+        let queue = self.queue.iter();
+        queue.map(|job| (job.work, &job.entry, job.asker()))
     }
 
     /// Returns the command that was forbidden last, as ACL rules name it.
@@ -278,15 +279,16 @@ impl Node {
         self.begin_transaction(now);
     }
 
-    /// Returns what the transaction that is open is to do, and in how many steps, for the simulator.
+    /// Returns what the transaction that is open is to do, in how many steps, who has asked for it, and whether that
+    /// one wants it still. For the simulator.
     #[cfg(feature = "embedded")]
-    pub(crate) fn open_work(&self) -> impl Iterator<Item = (Work, &Entry, usize)> {
+    pub(crate) fn open_work(&self) -> impl Iterator<Item = (Work, &Entry, usize, (u64, bool))> {
         self.transactions.open()
     }
 
-    /// Returns what waits to be taken until no transaction is open, for the simulator.
+    /// Returns what waits until no transaction is open, and who has asked for it, for the simulator.
     #[cfg(feature = "embedded")]
-    pub(crate) fn waiting_to_take(&self) -> impl Iterator<Item = &Entry> {
+    pub(crate) fn waiting_work(&self) -> impl Iterator<Item = (Work, &Entry, u64)> {
         self.transactions.waiting()
     }
 

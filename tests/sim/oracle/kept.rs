@@ -26,6 +26,9 @@
 //! longest ttl that the lock was given: from then on its user asks for any other. Near the limit of a lock its
 //! engine asks for any ttl: such a lock is neither extended by its user nor handed over.
 //!
+//! Without scripts an extension may wait for a transaction, and be done when the round that has asked for it was
+//! decided without it, or reported: it belongs to no later one.
+//!
 //! # What it does not see
 //!
 //! Ends of locks that were confirmed: a confirmation may find an earlier end, when it is too late to extend
@@ -241,27 +244,29 @@ impl World {
             return;
         };
         let (in_turn, turn) = (there.in_turn, there.turn_place);
-        let shown = self.clock_of(deed.peer).show(deed.sent);
+        // What waits for a transaction is begun when others have been answered, or all was reported.
+        let (begun, since) = deed.asked();
+        let shown = self.clock_of(deed.peer).show(since);
         let calls = &mut self.oracle.calls[deed.peer][resource].keep;
-        if deed.begun.place <= calls.spell.before {
-            return; // Of a round that was reported.
+        if deed.is_over || begun.place <= calls.spell.before {
+            return; // Of a round that was decided, or reported.
         }
         let is_new = calls.spell.to < Place::MAX;
-        if !is_new && in_turn && calls.spell.from <= turn && turn < deed.begun.place {
-            calls.next.get_or_insert((deed.begun, deed.sent, shown));
+        if !is_new && in_turn && calls.spell.from <= turn && turn < begun.place {
+            calls.next.get_or_insert((begun, since, shown));
         }
         if is_new {
-            calls.spell.from = deed.begun.place;
+            calls.spell.from = begun.place;
             calls.spell.to = Place::MAX;
-            calls.asked = deed.begun.asked;
-            (calls.since, calls.begun) = (deed.sent, shown);
+            calls.asked = begun.asked;
+            (calls.since, calls.begun) = (since, shown);
             calls.within = keep.end;
             let life = deed.command.ttl.and_then(millis).unwrap_or(0);
             calls.ttl = life.saturating_sub(self.plan.added());
         }
-        calls.spell.from = calls.spell.from.min(deed.begun.place);
-        calls.asked = calls.asked.min(deed.begun.asked);
-        calls.since = calls.since.min(deed.sent);
+        calls.spell.from = calls.spell.from.min(begun.place);
+        calls.asked = calls.asked.min(begun.asked);
+        calls.since = calls.since.min(since);
         calls.begun = calls.begun.min(shown);
         self.oracle.ledger.record_mut(id).keeps += u32::from(is_new);
     }

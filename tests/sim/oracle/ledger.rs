@@ -156,6 +156,8 @@ pub(crate) struct Entry {
     /// Which life of the server executed it.
     pub(crate) life: u32,
     pub(crate) sent: Time,
+    /// It was asked for by then: long before it was sent, if it waited for a transaction.
+    pub(crate) asked: Time,
     pub(crate) said: Said,
     pub(crate) fence: Fence,
     /// For how many milliseconds the node keeps the key, if it was asked.
@@ -372,6 +374,7 @@ impl Entry {
         by: Process::MAX,
         life: 0,
         sent: 0,
+        asked: 0,
         said: Said::Nothing,
         fence: Fence::None,
         kept: 0,
@@ -397,6 +400,7 @@ impl Entry {
             by: deed.process,
             life: deed.life,
             sent: deed.sent,
+            asked: deed.asked().1,
             said: deed.said,
             fence: deed.fence,
             kept: deed.kept,

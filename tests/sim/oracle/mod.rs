@@ -272,6 +272,8 @@ pub(crate) struct Deed<'a> {
     pub(crate) command: Command<'a>,
     /// It was done in a transaction, which is not one command.
     pub(crate) transacted: bool,
+    /// Who has asked for it wants it no more: it was begun before.
+    pub(crate) is_over: bool,
     /// What the server did, in the words of an answer, and what it answered.
     pub(crate) done: Said,
     pub(crate) said: Said,
@@ -282,6 +284,16 @@ pub(crate) struct Deed<'a> {
     /// What the key held before and after.
     pub(crate) before: Option<Token>,
     pub(crate) after: Option<Token>,
+}
+
+impl Deed<'_> {
+    /// Returns how what waited for a transaction was asked for, and how anything else left; and when.
+    pub(crate) fn asked(&self) -> (Writing, Time) {
+        match self.transacted && self.wanted.place < self.begun.place {
+            true => (self.wanted, self.wanted.since),
+            false => (self.begun, self.sent),
+        }
+    }
 }
 
 /// An answer on its way to a client.
@@ -573,7 +585,7 @@ impl World {
         );
         let stale = asks && alive && {
             let calls = &oracle.calls[deed.peer][record.resource];
-            deed.begun.place < calls.asked_at(verb)
+            deed.asked().0.place < calls.asked_at(verb)
         };
         if verb == Verb::Set || *holder == process && !stale {
             oracle.ledger.executed(id, node, verb, entry);

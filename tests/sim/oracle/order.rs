@@ -8,7 +8,9 @@
 //!   resource, but for copies of a lock that is held, and where the server had forgotten the
 //!   script.
 //!
-//! * Every command about a lock follows the selection of its database.
+//! * Every command about a lock follows the selection of its database, and none but a release goes to a server that
+//!   has said in the handshake that it is a replica: what is owed is sent before it says so. A transaction is judged
+//!   as a whole.
 //! * A client sends to a node only over a connection that was opened after the one before had
 //!   ended. Two connections that overlap have no order.
 //!
@@ -30,10 +32,12 @@ impl World {
         if self.plan.clients <= deed.peer {
             return;
         }
+        // Between `MULTI` and `EXEC`: what it is a part of is judged when that is done. It may be a release.
+        let is_step = link.transaction.is_queueing && !deed.transacted;
         if link.database != self.plan.database && link.garbage.is_none() {
             let text = format!("client {} asks database {}", deed.peer, link.database);
             self.object("order", text);
-        } else if link.turned_down && deed.command.verb != Verb::Release {
+        } else if link.turned_down && deed.command.verb != Verb::Release && !is_step {
             let text = format!("client {} asks node {}, a replica", deed.peer, deed.node);
             self.object("votes", text);
         }

@@ -8,6 +8,9 @@
 //! valid at the call. A client of another cluster gets *other cluster* and nothing else from the
 //! first node on that has said so, with the name of such a node, and no other client ever gets it.
 //!
+//! Without scripts a release may wait for a transaction behind another of the same token, which the engine has asked
+//! for when the lock was lost: the answer to that one is not the answer to the caller's.
+//!
 //! # What it does not see
 //!
 //! If an attempt is not the first of its call it is not known when it began, so its *too slow* is
@@ -391,7 +394,7 @@ impl World {
                 releases.refused > 0 || releases.are_mixed_up()
             });
             let early = entry.read < there.turn_began && entry.read_shown < soon;
-            waited_for && early && !refused
+            waited_for && early && !refused && call.since <= entry.asked
         };
         let before = self.answers_to(client, call, release, surely);
         // The lock was lost just before, and its remaining copies released: that answer counts too.

@@ -139,7 +139,11 @@ impl World {
         let cell = question.token.map(|id| self.oracle.ledger.cell(id, node));
         let entry = cell.map(|cell| question.entry(cell));
         let by = self.clients[question.client].process;
+        // Of a release that was asked for before, and waited for a transaction, the answer is another's.
+        let own =
+            |entry: &&Entry| question.verb != Verb::Release || question.call.since <= entry.asked;
         let asked = entry.filter(|entry| entry.answers(by, question.call.since));
+        let asked = asked.filter(own);
         // The answer to a script that the node has forgotten is still to come, and so is that to a
         // release whose command the node refuses.
         let again =

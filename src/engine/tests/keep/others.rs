@@ -137,6 +137,27 @@ fn a_kept_lock_that_is_found_to_end_now_shows_that() {
     assert_eq!(lock.valid_until(), found);
 }
 
+/// The program stands still from the answer to a caller's extension until that has ended: the lock is over, and its
+/// keys were given what the caller has asked for all the same. Its release is owed for as long.
+#[test]
+fn a_kept_lock_that_has_ended_shows_for_how_long_it_was_extended_last() {
+    let builder = named(1).node_timeout(4 * SECOND);
+    let mut world = World::with(builder).greeted();
+    let mut lock = world.kept_lock(b"k", kept());
+    world.extend_for(&lock, 3 * TTL);
+    world.take(0);
+    world.say_undrained(0, ":1|");
+    world.now = world.now.saturating_add(3 * TTL);
+    world.engine.handle(world.now, Input::Tick);
+    world.drain();
+    let extended = world.events.remove(0);
+    world.expired(&lock);
+    world.events.push(extended);
+    world.extended(&mut lock);
+    assert!(!lock.is_valid_at(world.now));
+    assert_eq!(lock.ttl(), 3 * TTL);
+}
+
 /// A lock that has left its engine is extended and confirmed as any other: its end is its own.
 #[test]
 fn a_lock_that_was_kept_and_has_left_its_engine_shows_what_others_find() {

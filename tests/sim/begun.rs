@@ -1,0 +1,141 @@
+//! When what waits for a transaction was asked for, and when it was begun.
+//!
+//! Over one connection one transaction is open at a time, and what is asked for meanwhile waits. So a server executes
+//! it long after it was asked for, perhaps behind what its client has asked for later; and after an outcome that
+//! was reported without it. The oracles judge it by when it was asked for:
+//!
+//! * What is taken or released was begun when it was begun first, also where that was aborted.
+//! * An extension belongs to the call, or to the round of an engine that keeps the lock, in which it was asked for.
+//! * A release answers who has asked for it, and nobody who wants the same later.
+//!
+//! # What it does not see
+//!
+//! Of what was asked for and is begun in one write it is known when that was written: this is the same turn.
+
+use std::collections::BTreeSet;
+
+use crate::bare::Work;
+use crate::clock::Time;
+use crate::oracle::{Token, Verb, token_of};
+use crate::written::Writing;
+
+/// What is not answered yet over a connection.
+#[derive(Debug, Default)]
+pub(crate) struct AskedFor(Vec<Asked>);
+
+/// What is taken, released or extended.
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    what: Verb,
+    token: Token,
+    /// A number of who has asked for it, or 0 if that is not known.
+    asker: u64,
+    /// When it was asked for, or begun if that was at once.
+    wanted: Writing,
+    /// When it was begun first.
+    sent: Option<(Time, Writing)>,
+}
+
+impl AskedFor {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// All of this is begun, or begun again.
+    pub(crate) fn begins(&mut self, work: &[Work], sent: (Time, Writing)) {
+        for (place, one) in work.iter().enumerate() {
+            let Some(what) = Asked::of(one, sent) else {
+                continue;
+            };
+            let same = |other: &&Work| Asked::of(other, sent).is_some_and(|it| it.is(&what));
+            let here = work[..=place].iter().filter(same).count();
+            let mut known = self.0.iter_mut().filter(|it| it.is(&what));
+            match known.nth(here - 1) {
+                Some(it) => it.sent = it.sent.or(what.sent),
+                None => self.0.push(what),
+            }
+        }
+    }
+
+    /// This waits, and `open` is being done. What is gone was given up, or is answered. It was `wanted` in this turn, and
+    /// not later than `now`.
+    pub(crate) fn waits(
+        &mut self,
+        waiting: &[(&'static str, Token, u64)],
+        open: &[Work],
+        (wanted, now): (Writing, Time),
+    ) {
+        let waiting: Vec<Asked> = waiting
+            .iter()
+            .filter_map(|(what, token, asker)| {
+                let (what, since) = match *what {
+                    "take" => (Verb::Set, wanted.since),
+                    // Much may have happened in this turn before: its client may have been stopped, and have asked
+                    // for another release of the same token.
+                    "extend" => (Verb::Extend, now),
+                    "release" => (Verb::Release, now),
+                    _ => return None,
+                };
+                Some(Asked {
+                    what,
+                    token: *token,
+                    asker: *asker,
+                    wanted: Writing { since, ..wanted },
+                    sent: None,
+                })
+            })
+            .collect();
+        let never = (0, Writing::default());
+        let begun = open.iter().filter_map(|work| Asked::of(work, never));
+        let all: BTreeSet<_> = waiting
+            .iter()
+            .copied()
+            .chain(begun)
+            .map(Asked::key)
+            .collect();
+        self.0.retain(|it| all.contains(&it.key()));
+        let known: BTreeSet<_> = self.0.iter().map(|it| it.key()).collect();
+        let new = waiting.into_iter().filter(|it| !known.contains(&it.key()));
+        self.0.extend(new);
+    }
+
+    /// It is answered, in what was `sent` then. Returns when it was begun first, and when it was asked for.
+    pub(crate) fn ends(
+        &mut self,
+        work: &Work,
+        sent: (Time, Writing),
+    ) -> ((Time, Writing), Writing) {
+        let what = Asked::of(work, sent);
+        let place = what.and_then(|what| self.0.iter().position(|it| it.is(&what)));
+        let known = place.map(|place| self.0.remove(place));
+        known.map_or((sent, sent.1), |it| {
+            // Each try of an extension asks for the ttl anew.
+            let first = it.sent.filter(|_| it.what != Verb::Extend);
+            (first.unwrap_or(sent), it.wanted)
+        })
+    }
+}
+
+impl Asked {
+    fn of(work: &Work, sent: (Time, Writing)) -> Option<Self> {
+        let what = work.verb()?;
+        [Verb::Set, Verb::Release, Verb::Extend]
+            .contains(&what)
+            .then(|| Self {
+                what,
+                token: token_of(&work.token),
+                asker: work.asker,
+                wanted: sent.1,
+                sent: Some(sent),
+            })
+    }
+
+    fn key(self) -> (u8, Token, u64) {
+        (self.what as u8, self.token, self.asker)
+    }
+
+    fn is(&self, other: &Self) -> bool {
+        let same = (self.what, self.token) == (other.what, other.token);
+        same && (self.asker == other.asker || self.asker == 0 || other.asker == 0)
+    }
+}
