@@ -127,8 +127,7 @@ impl Builder {
     /// refuses longer ones on this handle. The [lock delay](Self::lock_delay) of a client is part of
     /// its ttls here.
     ///
-    /// If it is not set, ttls up to 30 days are accepted, and up to 60 s of locks with a
-    /// [fencing token](crate::LockOptions::fenced). It is also how long a restarted node is
+    /// If it is not set, ttls up to 30 days are accepted. It is also how long a restarted node is
     /// kept from voting by the [`RestartGuard`], which assumes 60 s and the lock delay of this handle
     /// if nothing is set, and how long a node has to be up when it is met for the first time: after all
     /// nodes were started at once, no lock can be had for so long (and up to three seconds more: servers

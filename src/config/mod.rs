@@ -181,8 +181,8 @@ impl Config {
     }
 
     /// Returns the longest ttl that this handle accepts: [`Self::max_ttl`] if set, otherwise 30
-    /// days, or 60 s with [`RestartGuard::Strict`] and for locks with a
-    /// [fencing token](LockOptions::fenced). A [lock delay](Self::lock_delay) counts as part of each ttl here.
+    /// days, or 60 s with [`RestartGuard::Strict`]. A [lock delay](Self::lock_delay) counts as part
+    /// of each ttl here.
     #[must_use]
     pub fn ttl_limit(&self) -> Duration {
         self.settings.ttl_limit()
@@ -193,12 +193,6 @@ impl Config {
     #[must_use]
     pub fn lock_delay(&self) -> Duration {
         self.settings.lock_delay
-    }
-
-    /// Returns how long a node keeps the key of a lock at most that a client without markers may have taken.
-    pub(crate) fn assumed_ttl(&self) -> Duration {
-        let assumed = self.delay().life(TTL_ASSUMED_MAX);
-        self.settings.max_ttl.unwrap_or(assumed)
     }
 
     /// Returns for how long a node keeps the counter of a resource after its last fencing token.

@@ -292,9 +292,8 @@ impl LockOptions {
     ///   [`Unusable::InRepair`](crate::Unusable::InRepair). Where a majority has restarted at once, an operator gives all of
     ///   them floors again. [`manual::operating`](crate::manual::operating#nodes-that-give-fencing-tokens) says how,
     ///   and how to see which nodes have one.
-    /// * A repair waits for the longest ttl that a client may ask for: [`Builder::max_ttl`](crate::Builder::max_ttl),
-    ///   which is the same in every client, or 60 s. A longer ttl with a token is
-    ///   [`InvalidRequest::TtlTooLong`](crate::InvalidRequest::TtlTooLong). An extension may be longer: it gives no token.
+    /// * A repair waits for the longest ttl. So every client sets [`Builder::max_ttl`](crate::Builder::max_ttl): where
+    ///   it is not set, a repair waits for 60 s, and no ttl may be longer.
     /// * It excludes plain locks on the same resource, and they exclude it.
     /// * Every node runs a script, and its user has to be allowed the keys `shearline:*`:
     ///   [`manual::permissions`](crate::manual::permissions). On a handle

@@ -425,8 +425,8 @@ impl Engine {
         let parts = &mut self.parts;
         let delay = parts.settings.delay;
         let ttl = parts.settings.check_ttl(options.ttl(), delay)?;
-        if options.is_fenced() {
-            parts.settings.check_fenced(ttl, delay)?;
+        if options.is_fenced() && parts.settings.without_scripts {
+            return Err(InvalidRequest::FencedWithoutScripts.into());
         }
         let tries_allowed = options.tries_allowed(&parts.settings.retry);
         if tries_allowed == Some(0) {

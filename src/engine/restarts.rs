@@ -8,6 +8,7 @@ use core::time::Duration;
 
 use crate::config::{Config, RestartGuard};
 use crate::error::ReinitError;
+use crate::limits::TTL_ASSUMED_MAX;
 use crate::node::{Terms, whole_millis};
 use crate::quorum::Drift;
 
@@ -31,7 +32,10 @@ impl Restarts {
             drift: config.drift(),
             longest: match guard {
                 RestartGuard::Strict => whole(config.ttl_limit()),
-                RestartGuard::Off | RestartGuard::Observed => config.assumed_ttl(),
+                RestartGuard::Off | RestartGuard::Observed => {
+                    let assumed = config.delay().life(TTL_ASSUMED_MAX);
+                    config.max_ttl().unwrap_or(assumed)
+                }
             },
             known: config.max_ttl().is_some(),
             limit: config.ttl_limit(),

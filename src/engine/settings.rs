@@ -25,13 +25,11 @@ pub(super) struct Settings {
     pub(super) connect_timeout: Duration,
     /// The longest that a key may live.
     pub(super) ttl_limit: Duration,
-    /// The longest that one may live that comes with a fencing token.
-    fenced_limit: Duration,
     /// What this engine's own locks have.
     pub(super) delay: Delay,
     pub(super) retry: Retry,
     /// No node is asked to run a script.
-    without_scripts: bool,
+    pub(super) without_scripts: bool,
 }
 
 impl Settings {
@@ -42,7 +40,6 @@ impl Settings {
             node_timeout: config.node_timeout(),
             connect_timeout: config.connect_timeout(),
             ttl_limit: config.ttl_limit(),
-            fenced_limit: config.ttl_limit().min(config.assumed_ttl()),
             delay: config.delay(),
             retry: *config.retry(),
             without_scripts: config.without_scripts(),
@@ -65,20 +62,6 @@ impl Settings {
             return Err(InvalidRequest::TtlTooShort { ttl, drift });
         }
         Ok(whole)
-    }
-
-    /// Returns an error if no lock with this `ttl` and `delay` can come with a fencing token. Who repairs a node waits
-    /// until every attempt from before is over, and knows of no longer ttl than what is configured.
-    #[cold]
-    pub(super) fn check_fenced(&self, ttl: Duration, delay: Delay) -> Result<(), InvalidRequest> {
-        if self.without_scripts {
-            return Err(InvalidRequest::FencedWithoutScripts);
-        }
-        let maximum = delay.ttl(self.fenced_limit);
-        match ttl <= maximum {
-            true => Ok(()),
-            false => Err(too_long(ttl, maximum, delay)),
-        }
     }
 
     /// Returns when a call that was made at `started` has waited for others for as long as so many tries

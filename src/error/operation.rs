@@ -267,8 +267,7 @@ pub enum InvalidRequest {
     TtlTooLong {
         /// The ttl asked for.
         ttl: Duration,
-        /// The longest that is allowed: [`Config::ttl_limit`](crate::Config::ttl_limit), or less with a fencing
-        /// token.
+        /// The longest that is allowed: [`Config::ttl_limit`](crate::Config::ttl_limit).
         maximum: Duration,
     },
     /// The ttl is longer than what the [lock delay](crate::Builder::lock_delay), of this handle or of a

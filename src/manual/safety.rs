@@ -255,8 +255,7 @@
 //!    the ttl of its lock has passed, before the wait has. So each node that confirms T has done so by then, or never
 //!    does. This step alone needs clocks: those of the client that takes the lock and of the one that repairs, apart by
 //!    less than the drift; and that no client has a longer ttl than the one that repairs knows of
-//!    ([`Builder::max_ttl`](crate::Builder::max_ttl), where the marker of `Strict` does not tell; where it is not set
-//!    nobody gets a token for more than 60 s).
+//!    ([`Builder::max_ttl`](crate::Builder::max_ttl), where the marker of `Strict` does not tell).
 //! 3. **One of those that are asked has confirmed T too.** At least q - 1 of the N - 1 others have. Those that are not
 //!    asked are (N - 1) - (N - q + 1) = q - 2: too few to be all of them.
 //! 4. **It still knows T.** Its floor is at least T from when it confirmed (4 above). If it has lost that meanwhile, it

@@ -298,40 +298,6 @@ fn without_scripts_there_is_no_token() {
     ));
 }
 
-/// A repair waits for no longer one: of a client that nobody knows of it could count an answer from before the loss.
-#[test]
-fn no_token_comes_with_a_longer_ttl_than_a_repair_waits_for() {
-    let minute = Duration::from_secs(60);
-    for (builder, longest) in [
-        (named(3), minute),
-        (
-            named(3).restart_guard(crate::RestartGuard::Observed),
-            minute,
-        ),
-        (named(3).lock_delay(minute), minute),
-        (named(3).max_ttl(5 * minute), 5 * minute),
-        (named(3).max_ttl(TTL / 2), TTL / 2),
-    ] {
-        let mut world = World::with(builder);
-        let mut ask = |ttl: Duration| {
-            let options = LockOptions::new(ttl).fenced();
-            let request = Request::new(b"k", &options);
-            world.engine.acquire(world.now, &request).map(drop)
-        };
-        let asked = longest + Duration::from_nanos(1_000_000);
-        let refused = ask(asked).expect_err("a repair would not wait for it");
-        let LockError::Invalid(
-            InvalidRequest::TtlTooLong { ttl, maximum }
-            | InvalidRequest::TtlWithDelayTooLong { ttl, maximum },
-        ) = refused
-        else {
-            panic!("{refused}");
-        };
-        assert_eq!((ttl, maximum), (asked, longest));
-        ask(longest).expect("a repair waits for it");
-    }
-}
-
 const IN_REPAIR: NodeOutcome = NodeOutcome::Unusable(Unusable::InRepair);
 
 /// The longest ttl is a minute where none is known, and a hundredth and 2 ms more by any clock.
