@@ -292,8 +292,9 @@ impl LockOptions {
     ///   [`Unusable::InRepair`](crate::Unusable::InRepair). Where a majority has restarted at once, an operator gives all of
     ///   them floors again. [`manual::operating`](crate::manual::operating#nodes-that-give-fencing-tokens) says how,
     ///   and how to see which nodes have one.
-    /// * A repair waits for the longest ttl. So every client sets [`Builder::max_ttl`](crate::Builder::max_ttl): where
-    ///   it is not set, a repair waits for 60 s, and no ttl may be longer.
+    /// * A repair waits for the longest ttl, so that every attempt from before the loss is over: for
+    ///   [`Builder::max_ttl`](crate::Builder::max_ttl), or 60 s where it is not set. Set it in every client if any asks
+    ///   for a token with a longer ttl: a handle cannot know what others ask for.
     /// * It excludes plain locks on the same resource, and they exclude it.
     /// * Every node runs a script, and its user has to be allowed the keys `shearline:*`:
     ///   [`manual::permissions`](crate::manual::permissions). On a handle
