@@ -432,8 +432,9 @@ impl Driver {
         Ok(kept)
     }
 
-    /// Does [`trust_node`](Self::trust_node) for all servers that are connected now. Returns their
-    /// run_ids. See [`Redlock::trust_nodes`](crate::Redlock::trust_nodes).
+    /// Does [`trust_node`](Self::trust_node) for all servers that are connected now. Returns the
+    /// run_ids of all of them: which have got no floor comes as an [`Event::FloorsGiven`]. See
+    /// [`Redlock::trust_nodes`](crate::Redlock::trust_nodes).
     pub fn trust_nodes(&mut self) -> Vec<String> {
         match self.begin() {
             Ok(mut inner) => clock::with_floors(clock::trust_all(&mut inner.engine).0, None),

@@ -29,7 +29,8 @@ use crate::trial::{self, Name, Trial};
 /// permissions by the name, so give one that the user may use and nobody does, such as lock:test. Without it
 /// the name is lock:try:HOST:PID, and it says so if the user may not use that.
 ///
-/// With --fenced the lock is one with a fencing token, and a node that gives none would not vote for it.
+/// With --fenced the lock is one with a fencing token, and a node that gives none would not vote for it. A node
+/// that has lost its floor for tokens notes that it is to be repaired.
 ///
 /// The status is 0 if a majority would vote, 69 if not, and 78 if only an operator can repair it.
 #[derive(Debug, clap::Args)]
@@ -155,10 +156,17 @@ impl Seen {
         self.nodes[place].state == NodeState::Ready && !is_refused
     }
 
-    /// Returns `true` if so many users lack a permission that waiting does not help.
+    /// Returns `true` if so many users lack a permission, or so many nodes a floor, that waiting does not help.
     fn needs_operator(&self) -> bool {
-        let is_denied = |place: &usize| self.trial(*place).is_some_and(Trial::is_denied);
-        let denied = self.places().filter(is_denied).count();
+        let count = |what: fn(&Trial) -> bool| {
+            let places = self.places();
+            let such = places.filter(|place| self.trial(*place).is_some_and(what));
+            such.count()
+        };
+        let without_floor = count(Trial::lacks_floor);
+        // Fewer are repaired from the others.
+        let are_repaired = without_floor < self.needed();
+        let denied = count(Trial::is_denied) - if are_repaired { without_floor } else { 0 };
         self.nodes.len() - denied < self.needed()
     }
 

@@ -35,7 +35,7 @@ pub(crate) async fn take(
     });
     let taken = first.await;
     let is_late = matches!(&taken, Err(error) if may_lack_floor(error));
-    if !is_late || !(has_given || trust.give_floors_now(redlock)) {
+    if !is_late || !trust.give_floors_now(redlock, has_given) {
         return taken;
     }
     // It was asked before the floors were there.

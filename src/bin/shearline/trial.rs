@@ -30,6 +30,10 @@ const NO_TOKEN: &str = "it gives no fencing tokens, because it is new or has res
     --fenced` that goes on for longer than --max-ttl repairs it, if enough of the others give some; if a majority \
     gives none, `run --fenced --trust` has them begin";
 
+/// What is said of a node that refuses the keys of a lock with a fencing token. It does not say which.
+const NO_KEYS: &str = "its user may not use a key of this name, or none of those of fencing tokens; permit them \
+    (`ACL SETUSER .. ~lock:* ~shearline:*` for names that begin with `lock:`)";
+
 /// The name of the lock that is tried.
 #[derive(Debug)]
 pub(crate) struct Name {
@@ -53,8 +57,8 @@ impl Name {
 #[derive(Clone, Debug, Eq, PartialEq)]
 enum Verdict {
     Yes,
-    /// An operator has to permit it.
-    No(Unusable),
+    /// An operator has to permit it, or to repair what is named, in words.
+    No(Unusable, String),
     /// The node refuses it, as it would refuse any client: its memory is full, for example.
     Refused(String),
     /// It could not be tried.
@@ -106,7 +110,7 @@ impl Trial {
     fn of(builder: &Builder, name: &Name, how: (&LockOptions, Duration)) -> Result<Self, Failure> {
         let trial = Self::by(&builder.build()?, &name.bytes, how);
         Ok(match name.is_ours {
-            true => trial.of_our_name(name),
+            true => trial.of_our_name(name, how.0.is_fenced()),
             false => trial,
         })
     }
@@ -115,7 +119,7 @@ impl Trial {
     fn by(redlock: &Redlock, name: &[u8], (options, ttl): (&LockOptions, Duration)) -> Self {
         let mut guard = match redlock.lock_with(name, options) {
             Ok(guard) => guard,
-            Err(error) => return Self::refused(&error),
+            Err(error) => return Self::refused(&error, options.is_fenced()),
         };
         // The first change is what is there now: the node is asked to tell of the next one.
         if let Ok(mut watch) = redlock.watch(name) {
@@ -123,12 +127,12 @@ impl Trial {
         }
         let extend = match guard.extend(ttl) {
             Ok(()) => Verdict::Yes,
-            Err(ExtendError::Unconfirmed(report)) => Verdict::of(&report),
+            Err(ExtendError::Unconfirmed(report)) => Verdict::of(&report, false),
             Err(error) => Verdict::Unknown(error.to_string()),
         };
         let lock = match guard.unlock() {
             Ok(_) => Verdict::Yes,
-            Err(UnlockError::Unconfirmed(report)) => Verdict::of(&report),
+            Err(UnlockError::Unconfirmed(report)) => Verdict::of(&report, false),
             Err(error) => Verdict::Unknown(error.to_string()),
         };
         Self {
@@ -138,22 +142,29 @@ impl Trial {
         }
     }
 
-    /// A user who may not use a name that nobody gave may use others.
-    fn of_our_name(mut self, name: &Name) -> Self {
+    /// A user who may not use a name that nobody gave may use others. If the lock comes with a fencing token it may also
+    /// be that he may use none of the keys of these.
+    fn of_our_name(mut self, name: &Name, is_fenced: bool) -> Self {
         let name = printable(&name.bytes);
         for verdict in [&mut self.lock, &mut self.extend] {
-            if matches!(verdict, Verdict::No(Unusable::KeyPermission)) {
-                *verdict = Verdict::Unknown(format!(
-                    "its user may not use the name {name}; give a NAME that it may use"
-                ));
+            if matches!(verdict, Verdict::No(Unusable::KeyPermission, _)) {
+                *verdict = match is_fenced {
+                    true => Verdict::Refused(format!(
+                        "its user may not use the name {name}, or none of the keys shearline:* of fencing tokens; \
+                         give a NAME that it may use"
+                    )),
+                    false => Verdict::Unknown(format!(
+                        "its user may not use the name {name}; give a NAME that it may use"
+                    )),
+                };
             }
         }
         self
     }
 
-    fn refused(error: &LockError) -> Self {
+    fn refused(error: &LockError, is_fenced: bool) -> Self {
         let verdict = if let LockError::NoQuorum(report) | LockError::TooSlow(report) = error {
-            Verdict::of(report)
+            Verdict::of(report, is_fenced)
         } else if matches!(error, LockError::Held(_)) {
             Verdict::Unknown("somebody holds it; give a name that nobody uses".to_owned())
         } else {
@@ -188,14 +199,22 @@ impl Trial {
 
     /// Returns `true` if no lock can be taken before an operator permits it.
     pub(crate) fn is_denied(&self) -> bool {
-        matches!(self.lock, Verdict::No(_))
+        matches!(self.lock, Verdict::No(..))
+    }
+
+    /// Returns `true` if the node gives no fencing token before it is repaired, which enough others may do.
+    pub(crate) fn lacks_floor(&self) -> bool {
+        matches!(
+            self.lock,
+            Verdict::No(Unusable::NoFloor | Unusable::InRepair, _)
+        )
     }
 
     /// Returns why the node refuses what it was asked, if that is not about permissions.
     pub(crate) fn refusal(&self) -> Option<&str> {
         match &self.lock {
             Verdict::Refused(why) => Some(why),
-            Verdict::Yes | Verdict::No(_) | Verdict::Unknown(_) => None,
+            Verdict::Yes | Verdict::No(..) | Verdict::Unknown(_) => None,
         }
     }
 
@@ -206,7 +225,7 @@ impl Trial {
 
     /// Returns `true` if something is missing.
     pub(crate) fn is_wrong(&self) -> bool {
-        self.is_denied() || self.refusal().is_some() || matches!(self.extend, Verdict::No(_))
+        self.is_denied() || self.refusal().is_some() || matches!(self.extend, Verdict::No(..))
     }
 
     /// Returns it in words.
@@ -228,7 +247,7 @@ impl Trial {
                 let why = extend.why();
                 format!("{name} can be taken and released{by}, and not extended: {why}")
             }
-            (Verdict::No(_) | Verdict::Refused(_), _) => {
+            (Verdict::No(..) | Verdict::Refused(_), _) => {
                 format!("{name} cannot be taken: {}", self.lock.why())
             }
             (Verdict::Unknown(why), _) => format!("{name} was not tried: {why}"),
@@ -244,7 +263,7 @@ impl Trial {
 pub(crate) fn add_to(object: Object, trial: Option<&Trial>) -> Object {
     let permitted = |verdict: fn(&Trial) -> &Verdict| match verdict(trial?) {
         Verdict::Yes => Some(true),
-        Verdict::No(_) => Some(false),
+        Verdict::No(..) => Some(false),
         Verdict::Refused(_) | Verdict::Unknown(_) => None,
     };
     let why = trial.and_then(|trial| {
@@ -288,14 +307,12 @@ impl Verdict {
     fn why(&self) -> String {
         match self {
             Self::Yes => String::new(),
-            Self::No(missing) if lacks_floor(*missing) => NO_TOKEN.to_owned(),
-            Self::No(missing) => in_words_of_the_command(&missing.to_string()),
-            Self::Refused(why) | Self::Unknown(why) => why.clone(),
+            Self::No(_, why) | Self::Refused(why) | Self::Unknown(why) => why.clone(),
         }
     }
 
-    /// What the one node of this report has said.
-    fn of(report: &Report) -> Self {
+    /// What the one node of this report has said, of a lock with a fencing token or of one without.
+    fn of(report: &Report, is_fenced: bool) -> Self {
         let Some(node) = report.nodes().first() else {
             return Self::Unknown(report.to_string());
         };
@@ -304,12 +321,20 @@ impl Verdict {
             | Unusable::KeyPermission
             | Unusable::NoPermission
             | Unusable::NeedsScripts
+            | Unusable::NoRunId
             | Unusable::NoMoreTokens
             | Unusable::NoFloor
             | Unusable::InRepair),
         ) = node.outcome
         {
-            return Self::No(missing);
+            let why = if matches!(missing, Unusable::NoFloor | Unusable::InRepair) {
+                NO_TOKEN.to_owned()
+            } else if is_fenced && missing == Unusable::KeyPermission {
+                NO_KEYS.to_owned()
+            } else {
+                in_words_of_the_command(&missing.to_string())
+            };
+            return Self::No(missing, why);
         }
         let why = in_words_of_the_command(&node.outcome.to_string());
         match matches!(node.outcome, NodeOutcome::Refused(_)) {
@@ -317,8 +342,4 @@ impl Verdict {
             false => Self::Unknown(why),
         }
     }
-}
-
-fn lacks_floor(missing: Unusable) -> bool {
-    matches!(missing, Unusable::NoFloor | Unusable::InRepair)
 }

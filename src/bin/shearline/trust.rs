@@ -14,7 +14,7 @@
 //! nodes that are connected when the command begins are trusted.
 
 use std::sync::Arc;
-use std::thread;
+use std::thread::{self, JoinHandle};
 
 use shearline::engine::{NodeState, NodeStatus};
 use shearline::{Instant, Redlock};
@@ -29,6 +29,9 @@ pub(crate) struct Trust {
     awaited: Vec<Arc<str>>,
     /// The nodes are to get a floor for fencing tokens, if one is asked for.
     gives_floors: bool,
+    /// They wait for nodes: who takes a lock, or runs a command, does not. Each has a handle, so they end before the
+    /// last one is dropped.
+    threads: Vec<JoinHandle<()>>,
 }
 
 impl Trust {
@@ -38,6 +41,7 @@ impl Trust {
             begun: Instant::ZERO,
             awaited: Vec::new(),
             gives_floors: false,
+            threads: Vec::new(),
         }
     }
 
@@ -49,26 +53,30 @@ impl Trust {
             begun,
             awaited: awaited.map(|node| Arc::clone(&node.address)).collect(),
             gives_floors: true,
+            threads: Vec::new(),
         }
     }
 
     /// Gives the nodes floors for fencing tokens, once, when each has answered or failed. To be called from time to
-    /// time, when `redlock` was asked for a token: before, it says nothing about them. Returns `true` if it did.
+    /// time, when `redlock` was asked for a token: before, it says nothing about them. Does not wait for what they
+    /// say to it. Returns `true` if it does.
     pub(crate) fn give_floors(&mut self, redlock: &Redlock) -> bool {
         let gives = self.gives_floors && !redlock.nodes().iter().any(is_on_its_way);
-        if gives {
-            redlock.trust_nodes();
-            self.gives_floors = false;
-        }
-        gives
+        let begins = gives && self.elsewhere(redlock, |redlock| drop(redlock.trust_nodes()));
+        self.gives_floors &= !begins;
+        begins
     }
 
-    /// Does the same for a lock that was refused. Waits for the nodes if it has to.
-    pub(crate) fn give_floors_now(&mut self, redlock: &Redlock) -> bool {
-        if self.gives_floors {
+    /// Does the same for a lock that was refused, and waits for the nodes. Returns `true` if they were given floors
+    /// now or before.
+    pub(crate) fn give_floors_now(&mut self, redlock: &Redlock, were_given: bool) -> bool {
+        self.wait();
+        let gives = std::mem::take(&mut self.gives_floors);
+        if gives {
             settled(redlock);
+            redlock.trust_nodes();
         }
-        self.give_floors(redlock)
+        gives || were_given
     }
 
     /// Trusts those that have come, without waiting for what they say to it. To be called from time to time.
@@ -79,6 +87,7 @@ impl Trust {
         let nodes = redlock.nodes();
         // Read after the uptimes: a server seems to have been started too late rather than too early.
         let since = now().saturating_since(self.begun);
+        let mut met = Vec::new();
         self.awaited.retain(|address| {
             let node = nodes.iter().find(|node| node.address == *address);
             let Some(node) = node.filter(|node| !is_unmet(node.state)) else {
@@ -86,20 +95,43 @@ impl Trust {
             };
             if let (Some(run_id), true) = (&node.run_id, node.uptime.is_some_and(|up| since <= up))
             {
-                trust_elsewhere(redlock, address, run_id);
+                met.push((Arc::clone(address), run_id.clone()));
             }
             false
         });
+        for (address, run_id) in met {
+            // If another server has come to the address meanwhile, that is not trusted.
+            self.elsewhere(redlock, |redlock| {
+                drop(redlock.trust_node(address, run_id));
+            });
+        }
+    }
+
+    /// Trusts nodes on another thread. Returns `false` if there can be none.
+    fn elsewhere(
+        &mut self,
+        redlock: &Redlock,
+        trust: impl FnOnce(&Redlock) + Send + 'static,
+    ) -> bool {
+        let redlock = redlock.clone();
+        let thread = thread::Builder::new().spawn(move || trust(&redlock));
+        let begins = thread.is_ok();
+        self.threads.extend(thread);
+        begins
+    }
+
+    /// Waits until all that are being trusted have answered, a connect timeout at most.
+    fn wait(&mut self) {
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
     }
 }
 
-/// Trusts a node on another thread: this one may have a command to end in time. If another server has come to the
-/// address meanwhile, that is not trusted.
-fn trust_elsewhere(redlock: &Redlock, address: &Arc<str>, run_id: &str) {
-    let (redlock, address, run_id) = (redlock.clone(), Arc::clone(address), run_id.to_owned());
-    let trust = move || redlock.trust_node(address, run_id);
-    // Without a thread the node is one that is not trusted.
-    let _ = thread::Builder::new().spawn(trust);
+impl Drop for Trust {
+    fn drop(&mut self) {
+        self.wait();
+    }
 }
 
 /// Returns `true` if no server has answered there yet.

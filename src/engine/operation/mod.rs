@@ -130,7 +130,7 @@ pub enum Event {
         result: Result<(), ReinitError>,
     },
     /// Nodes were [trusted](crate::engine::Engine::trust) by an engine that was asked for a fencing token before, so
-    /// each was to get a floor.
+    /// each was to get a floor. Its round is one of which no call has told.
     FloorsGiven {
         /// Of which round.
         round: RoundId,

@@ -4,6 +4,7 @@
 use std::fs;
 
 use super::json::Json;
+use super::permits::users;
 use super::tool::run;
 use super::{Told, command, fed, over, shearline, told};
 use crate::servers::{self, Cluster, Options};
@@ -180,6 +181,52 @@ fn nodes_says_which_nodes_give_no_number() {
         let line = "nodes --fenced --guard off --without-scripts";
         let said = shearline(&cluster, line).failed(64);
         assert!(said.contains("scripts"), "{said}");
+    }
+}
+
+/// Plain locks need neither the keys of fencing tokens nor the `run_id`.
+#[test]
+fn nodes_says_which_users_may_not_have_a_number() {
+    let cluster = servers::three();
+    token_of_run(&cluster, &["--trust"]);
+    let rules = [
+        "~lock:* ~shearline:* &* +@all",
+        "~lock:* &* +@all",
+        "~lock:* ~shearline:* &* +@all -info",
+    ];
+    let urls = users(&cluster, rules);
+    assert_eq!(over(&urls, "nodes --guard off").status, 0);
+    for (name, status, why) in [
+        ("", 69, "or none of the keys shearline:* of fencing tokens;"),
+        (
+            "lock:try",
+            78,
+            "or none of those of fencing tokens; permit them",
+        ),
+    ] {
+        let line = format!("nodes {name} --fenced --guard off");
+        let said = over(&urls, &line);
+        assert_eq!(said.status, status, "{said:?}");
+        let words: Vec<&str> = said.out.split_whitespace().collect();
+        let text = words.join(" ");
+        assert!(text.contains("1 of 3 nodes would vote"), "{text}");
+        assert!(text.contains(why), "{text}");
+        assert!(
+            text.contains("fencing tokens need; permit `INFO`"),
+            "{text}"
+        );
+    }
+}
+
+/// Two nodes of four are enough to repair the others.
+#[test]
+fn nodes_asks_for_no_operator_where_floors_are_repaired() {
+    let mut cluster = Cluster::with(4, &Options::redis());
+    token_of_run(&cluster, &["--trust"]);
+    for (node, status) in [(0, 0), (1, 69), (2, 78)] {
+        cluster[node].restart();
+        let said = shearline(&cluster, "nodes --fenced --guard off");
+        assert_eq!(said.status, status, "{node} {said:?}");
     }
 }
 

@@ -8,7 +8,7 @@ use crate::readme::acl_line;
 use crate::servers::{self, Cluster};
 
 /// The URLs for a user who may do what these rules say, on each node others.
-fn users(cluster: &Cluster, rules: [&str; 3]) -> Vec<String> {
+pub(super) fn users(cluster: &Cluster, rules: [&str; 3]) -> Vec<String> {
     let one = |(node, rules): (&servers::Server, &str)| {
         let mut raw = node.raw();
         raw.run(&format!("ACL SETUSER some reset on >secret {rules}"));

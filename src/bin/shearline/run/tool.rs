@@ -98,7 +98,7 @@ fn attempt(args: &Args) -> Result<Ending, Failure> {
     let guard = match acquire(args, (&redlock, &mut trust), &signals, &notice)? {
         Acquired::Lock(guard) => guard,
         Acquired::Signal(signal) => {
-            drop(redlock);
+            drop((trust, redlock)); // In this order: it has handles too.
             return Ok(Ending::before(Outcome::Interrupted, Exit::by(signal)));
         }
     };
