@@ -118,7 +118,7 @@
 //!   # Ok::<(), Box<dyn std::error::Error>>(())
 //!   ```
 //! * **One node restarts.** The others go on, and a handle that is refused a token there repairs it when the longest
-//!   ttl and the drift have passed. With a [`max_ttl`](crate::Builder::max_ttl) of 1 s, and some programs that are
+//!   ttl that it knows of and the drift have passed. With a [`max_ttl`](crate::Builder::max_ttl) of 1 s, and some programs that are
 //!   stopped now and then, half of 564 nodes were repaired within 1.1 s, and the slowest in 3.1 s. Restart the next
 //!   one after that.
 //! * **Only short programs.** A node is repaired by a handle that goes on for longer than `max_ttl`. Where each
@@ -130,8 +130,8 @@
 //!   have floors: two majorities of different lists may share no node. `trust_nodes` never lowers one.
 //! * **Which nodes have a floor** `shearline nodes --fenced` says. `GET shearline:floor` shows `run_id:number:number`
 //!   then, with the `run_id` of `INFO server`, and `run_id:?number:number` while the node is in repair. Without
-//!   `--fenced`, `nodes` and `check` tell nothing of it, and neither do `Redlock::nodes` and `Redlock::check`: other
-//!   locks are had all the same.
+//!   `--fenced`, or `fenced = true` in its file, `nodes` tells nothing of it. `check`, `Redlock::nodes` and
+//!   `Redlock::check` never do: other locks are had all the same.
 //!
 //! # What to watch
 //!
