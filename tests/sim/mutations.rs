@@ -203,7 +203,7 @@ pub(crate) mod tests {
     ];
 
     /// Breakages that stories notice, and a kind of world as well.
-    const BESIDE_STORIES: [(&str, Kind); 11] = [
+    const BESIDE_STORIES: [(&str, Kind); 10] = [
         ("TransactionsOverlap", BARE),
         ("AbortedIsDone", BARE),
         ("MissingIsSettled", BARE),
@@ -213,7 +213,6 @@ pub(crate) mod tests {
         ("SetReleasedInPart", SETS),
         ("SetLeavesARecord", SETS),
         ("KeptAgainAnew", KEPT_LATER),
-        ("KeptForgetsWhatWasFound", KEPT_LATER),
         ("TokenIsNotWrittenBack", FENCED),
     ];
 
