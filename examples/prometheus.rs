@@ -184,6 +184,14 @@ fn text(stats: &Stats) -> Result<String, fmt::Error> {
         lost,
         stats.lost,
     )?;
+    let twice = "Fencing tokens that took a second round trip.";
+    single(
+        &mut page,
+        "shearline_second_round_trips_total",
+        "counter",
+        twice,
+        stats.second_round_trips,
+    )?;
     for (name, help, value) in [
         ("waiting", "Callers that wait for a lock.", stats.waiting),
         ("held", "Locks that are held.", stats.held),

@@ -48,9 +48,10 @@ enum Shape {
     },
     /// The buffer tells more, and has no other bytes. Nothing is known of a lock that is as common as the other.
     ///
-    /// One with a fencing token is of this shape too, also with a single name. The token is behind the rest.
+    /// One with room for a fencing token is of this shape too, also with a single name. The room is behind the rest, and
+    /// zero until the token is known.
     Several {
-        /// With [`FENCED`] in it, if there is a fencing token.
+        /// With [`FENCED`] in it, if there is room for a fencing token.
         names: u8,
         /// How many bytes of the buffer are the token in wire form.
         token_len: u8,
@@ -89,7 +90,7 @@ impl Default for Shape {
 const _: () = assert!(size_of::<Shape>() == 4);
 #[cfg(target_pointer_width = "64")]
 const _: () = assert!(size_of::<Body>() == 24);
-/// In the number of names of an entry: a fencing token is behind the rest, in so many bytes.
+/// In the number of names of an entry: there is room for a fencing token behind the rest, of so many bytes.
 const FENCED: u8 = 0x80;
 const FENCING_BYTES: usize = 8;
 
@@ -133,55 +134,57 @@ impl Entry {
         resources: impl Iterator<Item = &'a [u8]>,
         token: &[u8],
     ) -> Self {
-        let token = &token[..token.len().min(TOKEN_BYTES_MAX)];
-        let mut names = 0_u8;
-        let entry = spare.into().write(|buffer| {
-            for resource in resources.take(RESOURCES_MAX) {
-                let resource = &resource[..resource.len().min(RESOURCE_BYTES_MAX)];
-                argument(buffer, resource);
-                names += 1;
-            }
-            let keys_len = buffer.len();
-            argument(buffer, token);
-            let token_len = (buffer.len() - keys_len) as u8;
-            Shape::Several { names, token_len }
-        });
-        match names {
+        let entry = spare.into().write_all(resources, token, &[]);
+        match entry.names().len() {
             1 => Self::new(Vec::new(), entry.resource(), token),
             _ => entry,
         }
     }
 
-    /// Returns it with this fencing token, in a buffer of its own.
+    /// Does the same for one resource or several, with room for a fencing token.
     #[cold]
-    pub(crate) fn fenced(&self, token: u64) -> Self {
-        let keys = self.key_arguments();
-        let names = self.names().len() as u8 | FENCED;
-        let token_len = self.token_argument().len() as u8;
-        let buffer = [keys, self.token_argument(), &token.to_be_bytes()].concat();
-        Self(Arc::new(Body {
-            buffer: buffer.into_boxed_slice(),
-            shape: Shape::Several { names, token_len },
-            delay: self.delay(),
-        }))
+    pub(crate) fn to_be_fenced<'a>(
+        spare: impl Into<Spare>,
+        resources: impl Iterator<Item = &'a [u8]>,
+        token: &[u8],
+    ) -> Self {
+        spare
+            .into()
+            .write_all(resources, token, &[0; FENCING_BYTES])
+    }
+
+    /// Returns it with this fencing token. Copies it if it has no room for one, or somebody else reads it.
+    #[cold]
+    pub(crate) fn fenced(self, token: u64) -> Self {
+        let mut entry = match self.has_room() {
+            true => self,
+            false => Self::to_be_fenced(Vec::new(), self.names(), self.token().as_bytes())
+                .delayed(self.delay()),
+        };
+        if let Some(room) = Arc::make_mut(&mut entry.0).buffer.last_chunk_mut() {
+            *room = token.to_be_bytes();
+        }
+        entry
+    }
+
+    /// Returns `true` if there is room for a fencing token.
+    fn has_room(&self) -> bool {
+        matches!(self.0.shape, Shape::Several { names, .. } if names & FENCED != 0)
     }
 
     /// Returns its fencing token, if it has one.
     pub(crate) fn fencing_token(&self) -> Option<u64> {
-        match self.0.shape {
-            Shape::Several { names, .. } if names & FENCED != 0 => {
-                Some(u64::from_be_bytes(*self.0.buffer.last_chunk()?))
-            }
-            Shape::One { .. } | Shape::Several { .. } => None,
-        }
+        let room = self.0.buffer.last_chunk().filter(|_| self.has_room());
+        room.map(|room| u64::from_be_bytes(*room))
+            .filter(|token| *token != 0)
     }
 
     /// Returns the keys and the token of one that is of the other shape.
     fn wire(&self) -> &[u8] {
         let buffer = &self.0.buffer;
-        match self.fencing_token() {
-            Some(_) => &buffer[..buffer.len() - FENCING_BYTES],
-            None => buffer,
+        match self.has_room() {
+            true => &buffer[..buffer.len() - FENCING_BYTES],
+            false => buffer,
         }
     }
 
@@ -331,6 +334,29 @@ impl Spare {
         body.buffer = buffer.into_boxed_slice();
         body.delay = Delay::default();
         Entry(self.0)
+    }
+
+    /// Returns the entry of these `resources` and this `token`, with this `room` behind them.
+    fn write_all<'a>(
+        self,
+        resources: impl Iterator<Item = &'a [u8]>,
+        token: &[u8],
+        room: &[u8],
+    ) -> Entry {
+        let token = &token[..token.len().min(TOKEN_BYTES_MAX)];
+        let mut names = if room.is_empty() { 0 } else { FENCED };
+        self.write(|buffer| {
+            for resource in resources.take(RESOURCES_MAX) {
+                let resource = &resource[..resource.len().min(RESOURCE_BYTES_MAX)];
+                argument(buffer, resource);
+                names += 1;
+            }
+            let keys_len = buffer.len();
+            argument(buffer, token);
+            let token_len = (buffer.len() - keys_len) as u8;
+            buffer.extend_from_slice(room);
+            Shape::Several { names, token_len }
+        })
     }
 }
 
@@ -487,7 +513,7 @@ mod tests {
             let entry = entry.delayed(delay);
             assert_eq!(entry.fencing_token(), None);
             for token in [1, 0x0d0a_2431, u64::MAX] {
-                let fenced = entry.fenced(token);
+                let fenced = entry.clone().fenced(token);
                 assert_eq!((&fenced, fenced.fencing_token()), (&entry, Some(token)));
                 assert_eq!(fenced.is_several(), 1 < names.len());
                 assert_eq!(fenced.names().collect::<Vec<_>>(), names);
@@ -498,7 +524,8 @@ mod tests {
                 assert_eq!(fenced.token_argument(), entry.token_argument());
                 assert_eq!(fenced.arguments(), entry.arguments());
                 assert_eq!(fenced.delay(), delay);
-                assert_eq!(fenced.fenced(2).fencing_token(), Some(2));
+                assert_eq!(fenced.clone().fenced(2).fencing_token(), Some(2));
+                assert_eq!(fenced.fencing_token(), Some(token));
             }
         }
         let spare = Entry::new(Vec::new(), b"a", b"t").fenced(1).into_spare();

@@ -302,7 +302,8 @@ impl LockOptions {
     ///   [`InvalidRequest::FencedWithoutScripts`](crate::InvalidRequest::FencedWithoutScripts).
     ///
     /// Costs a script in place of a `SET`, and a second round trip within the same call, counted against the
-    /// validity, if the nodes of the majority did not return the same number: rarely, unless many ask at once.
+    /// validity, if no majority returns the same number: rarely, also where many ask at once
+    /// ([`Stats::second_round_trips`](crate::Stats::second_round_trips)). Allocates nothing more.
     ///
     /// ```no_run
     /// # use std::time::Duration;

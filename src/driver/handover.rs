@@ -340,7 +340,7 @@ mod tests {
             for token in [1, FENCING_TOKEN_MAX] {
                 let plain = on_several(names, added);
                 let went = Lock::transferred(
-                    plain.entry().fenced(token),
+                    plain.entry().clone().fenced(token),
                     plain.valid_until(),
                     plain.ttl(),
                     plain.voters(),

@@ -20,6 +20,8 @@ pub(super) enum Answer {
     /// To the script that takes a lock with a fencing token: taken, with this number. To a look at a floor: it is
     /// there, and as high.
     Counted(u64),
+    /// To the script that raises counters: done.
+    Raised,
     /// To a `SET`: it has forgotten the script, which was not run; and what a report says of that.
     Forgotten(NodeOutcome),
     /// The `SET` may be sent: its lock may be released there.

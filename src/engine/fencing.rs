@@ -14,19 +14,21 @@
 //! How a floor is repaired: [`operation::repair`](super::operation::repair). It is the node that refuses while it has
 //! none; what is kept here only says when to try.
 
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::collections::btree_map::Entry;
+use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::config::LockOptions;
 use crate::error::Unusable;
 use crate::keys::{NodeId, OperationKey};
-use crate::limits::{FENCING_TOKEN_MAX, REPAIR_RETRY};
+use crate::limits::{FENCING_TOKEN_MAX, POOL_MAX, REPAIR_RETRY};
 use crate::time::Instant;
 use crate::timer::TimerKey;
 
 use super::alarm::Alarm;
-use super::operation::acquire::Acquire;
+use super::operation::acquire::{self, Acquire};
 use super::parts::{News, Parts};
 
 /// See the [module](self).
@@ -48,6 +50,8 @@ pub(super) struct Fencing {
     is_to_look: bool,
     /// When they are looked at next.
     timer: Option<TimerKey>,
+    /// What acquisitions that have ended do not need any more.
+    spares: Vec<Box<acquire::fencing::Fencing>>,
 }
 
 /// A repair of the floor of one node, that stands there.
@@ -68,6 +72,18 @@ impl Fencing {
     /// A node has given this number.
     pub(super) fn saw(&mut self, number: u64) {
         self.seen = self.seen.max(number);
+    }
+
+    /// Returns what an acquisition has used that has ended, for another one.
+    pub(super) fn take_spare(&mut self) -> Option<Box<acquire::fencing::Fencing>> {
+        self.spares.pop()
+    }
+
+    /// Keeps it for the next [`Fencing::take_spare`].
+    pub(super) fn give_spare(&mut self, spare: Box<acquire::fencing::Fencing>) {
+        if self.spares.len() < POOL_MAX {
+            self.spares.push(spare);
+        }
     }
 
     pub(super) fn is_used(&self) -> bool {
@@ -132,7 +148,7 @@ fn micros_of(now: Instant) -> u64 {
 pub(super) fn want(options: &LockOptions, acquire: &mut Acquire, parts: &mut Parts) {
     if options.is_fenced() {
         parts.fencing.is_used = true;
-        acquire.fence(parts.nodes.len());
+        acquire.fence(parts);
     }
 }
 

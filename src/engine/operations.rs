@@ -180,7 +180,7 @@ impl Operations {
         }
         let mut acquire = Acquire::opened(waiter, &kept, parts.queues.kept(waiter));
         if parts.queues.is_fenced(waiter) {
-            acquire.fence(parts.nodes.len());
+            acquire.fence(parts);
         }
         let mut round = Round::new(kept.started, parts.nodes.len(), self.ballots.take());
         let until = parts.settings.tries_end(kept.started, kept.tries_allowed());

@@ -211,9 +211,10 @@
 //! is part of the argument: keys may end at any instant.
 //!
 //! Each node counts for each resource. A node that grants the lock raises its counter first, in the same script,
-//! by one at least, and returns it. The token is the largest number of a majority. A node *confirms* it by having
-//! returned just that number, or by raising its counter to it later, in a script that looks whether the key still
-//! holds the token of the lock. The lock is taken when a majority has confirmed.
+//! by one at least, and returns it. A node *confirms* a number by having returned just that one, or by raising its
+//! counter to it later, in a script that looks whether the key still holds the token of the lock. The number that a
+//! majority has confirmed first is the token, and then the lock is taken. Where the first majority has returned different
+//! numbers, those with smaller ones are asked to raise their counters to the largest.
 //!
 //! 1. **Each node that confirms had the key while its counter was as high as the token.** Either the grant made it
 //!    so, or the second script did, which looked for the key. (`engine::operation::acquire::fencing`)
@@ -221,7 +222,8 @@
 //!    lock A first, and B's later.
 //! 3. **So B has the larger token.** The counter of that node was as high as A's token while it had A's key (1),
 //!    therefore before it granted B. Its grant of B returned more than that. B's token is at least what each node
-//!    that confirms it has returned: one that returned more than the token does not confirm.
+//!    that confirms it has returned: one that returned more than the token does not confirm, and its number does not
+//!    matter.
 //! 4. **What a node has counted it does not forget.** A counter ends a day after it was raised
 //!    ([`Builder::counter_ttl`](crate::Builder::counter_ttl)). One that is missing reads as the *floor* of the node
 //!    ([`FLOOR_KEY`](crate::FLOOR_KEY)), which every raise of a counter raises too. So memory does not grow with the

@@ -95,8 +95,9 @@ impl Acquire {
     /// It wants a fencing token.
     #[cold]
     #[inline(never)]
-    pub(in crate::engine) fn fence(&mut self, nodes: usize) {
-        self.fencing = Some(Box::new(Fencing::new(nodes)));
+    pub(in crate::engine) fn fence(&mut self, parts: &mut Parts) {
+        let spare = parts.fencing.take_spare();
+        self.fencing = Some(spare.unwrap_or_else(|| Box::new(Fencing::new(parts.nodes.len()))));
     }
 
     /// The same for several resources: these are their places.
@@ -136,17 +137,14 @@ impl Acquire {
     /// One attempt, of a round that is new: the same bytes to every node, before any answer is read.
     fn ask_nodes(&mut self, cx: &mut Context<'_>) {
         let parts = &mut *cx.parts;
-        let entry = match self.several {
-            None => self.fresh_entry(parts),
-            Some(_) => self.fresh_entry_of_several(parts),
+        let entry = match (&self.several, &self.fencing) {
+            (None, None) => self.fresh_entry(parts),
+            (Some(_), _) | (None, Some(_)) => self.fresh_entry_of_several(cx.now, parts),
         };
         let delay = parts.settings.delay;
         let life = delay.life(cx.round.ttl);
         let entry = entry.delayed(delay);
         self.claim = Some(cx.parts.claims.attempt(cx.round.key, entry, life));
-        if self.fencing.is_some() {
-            self.begin_fencing(cx);
-        }
         cx.parts.nodes.reconnect_early(cx.now, &mut cx.parts.timers);
         prepare_ballots(cx);
         if !self.refuse_for_other_cluster(cx) {
@@ -375,8 +373,9 @@ impl Acquire {
         let id = parts.claims.lock_id(key);
         let claim = parts.claims.get_mut(key).must()?;
         let mut entry = claim.entry.take().must()?;
-        if let Some(fencing) = &self.fencing {
+        if let Some(fencing) = self.fencing.take() {
             entry = entry.fenced(fencing.token());
+            parts.fencing.give_spare(fencing);
         }
         claim.ends(valid_until);
         claim.begin_hold(cx.now);
@@ -547,6 +546,7 @@ impl Operate for Acquire {
                 (Vote::Abstain, outcome)
             }
             Answer::Counted(number) => return self.counted(node, number, cx),
+            Answer::Raised => return self.raised(node, cx),
             Answer::Question(..) => return,
         };
         self.vote(node, said, cx);

@@ -504,6 +504,7 @@ impl<T: AboutHeld> Operate for T {
             Answer::Nil
             | Answer::Named(_)
             | Answer::Counted(_)
+            | Answer::Raised
             | Answer::Forgotten(_)
             | Answer::Permitted
             | Answer::Withheld(_) => return,

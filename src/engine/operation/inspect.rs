@@ -333,6 +333,7 @@ impl Operate for Inspect {
             Answer::Nil
             | Answer::Named(_)
             | Answer::Counted(_)
+            | Answer::Raised
             | Answer::Forgotten(_)
             | Answer::Permitted
             | Answer::Withheld(_) => return,

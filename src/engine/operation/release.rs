@@ -80,6 +80,7 @@ impl Operate for Release {
             Answer::Nil
             | Answer::Named(_)
             | Answer::Counted(_)
+            | Answer::Raised
             | Answer::Forgotten(_)
             | Answer::Permitted
             | Answer::Question(..) => {}

@@ -128,6 +128,7 @@ impl Operate for Repair {
             Answer::Vote(said) => said,
             Answer::Nil
             | Answer::Named(_)
+            | Answer::Raised
             | Answer::Forgotten(_)
             | Answer::Permitted
             | Answer::Withheld(_)

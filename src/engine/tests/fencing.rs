@@ -25,7 +25,11 @@ fn fenced() -> LockOptions {
 
 /// Three nodes that have greeted, and the time.
 fn timed() -> World {
-    let mut world = World::ready(3);
+    timed_of(3)
+}
+
+fn timed_of(nodes: usize) -> World {
+    let mut world = World::ready(nodes);
     let since = SINCE_1970 + Duration::from_nanos(world.now.as_nanos());
     world.engine.set_wall_clock(world.now, since);
     world
@@ -37,7 +41,11 @@ fn grants(world: &mut World, node: usize, number: u64) {
 }
 
 fn asked() -> World {
-    let mut world = timed();
+    asked_of(3)
+}
+
+fn asked_of(nodes: usize) -> World {
+    let mut world = timed_of(nodes);
     world.acquire(&fenced());
     for sent in world.take_all() {
         assert_eq!(sent, [format!("TAKE k {PROPOSED}")]);
@@ -94,6 +102,48 @@ fn a_third_node_that_returns_the_token_makes_the_second_round_trip_needless() {
     grants(&mut world, 1, 9);
     grants(&mut world, 2, 9);
     assert_eq!(token(&mut world), Some(9));
+    assert_eq!(world.engine.stats().second_round_trips, 0);
+}
+
+#[test]
+fn a_number_that_a_majority_returns_is_the_token_though_another_node_has_counted_further() {
+    let mut world = asked_of(5);
+    grants(&mut world, 0, 7);
+    grants(&mut world, 1, 9);
+    grants(&mut world, 2, 7);
+    let raise = || vec!["RAISE k 9".to_string()];
+    assert_eq!(world.take_all(), [raise(), vec![], raise(), vec![], vec![]]);
+    grants(&mut world, 3, 7);
+    let lock = world.lock();
+    assert_eq!(lock.fencing_token(), Some(7));
+    // Of those that have returned it. What they say to the other question comes too late.
+    assert_eq!(
+        lock.voters()
+            .iter()
+            .map(|node| node.index())
+            .collect::<Vec<_>>(),
+        [0, 2, 3]
+    );
+    world.say(0, ":1|");
+    world.say(2, ":1|");
+    assert_eq!(world.engine.stats().second_round_trips, 0);
+    world.give_back(lock);
+}
+
+/// Two have counted to seven and two to nine: no majority has counted to either.
+#[test]
+fn numbers_that_differ_are_not_added_up() {
+    let mut world = asked_of(5);
+    grants(&mut world, 0, 7);
+    grants(&mut world, 1, 9);
+    grants(&mut world, 2, 7);
+    world.say(0, ":1|");
+    grants(&mut world, 3, 7);
+    assert!(world.events.is_empty());
+    assert_eq!(world.take(3), ["RAISE k 9"]);
+    world.say(3, ":1|");
+    assert_eq!(token(&mut world), Some(9));
+    assert_eq!(world.engine.stats().second_round_trips, 1);
 }
 
 /// It may have given that number's predecessor to another lock, with a token above this one.

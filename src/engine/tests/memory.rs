@@ -35,3 +35,22 @@ fn a_refused_confirmation_gives_its_buffer_back() {
     after.sort_unstable();
     assert_eq!(after[0], after[2]);
 }
+
+#[test]
+fn a_lock_with_a_fencing_token_uses_the_buffer_of_the_one_before() {
+    let mut world = World::ready(3);
+    let options = LockOptions::new(TTL).tries(1).fenced();
+    let buffers = [0; 3].map(|_: usize| {
+        world.acquire(&options);
+        world.drain();
+        (0..3).for_each(|node| world.say(node, "*3|:1|:0|:7|"));
+        let lock = world.lock();
+        assert_eq!(lock.fencing_token(), Some(7));
+        let buffer = lock.entry().arguments().as_ptr();
+        world.give_back(lock);
+        world.drain();
+        (0..3).for_each(|node| world.say(node, ":1|"));
+        buffer
+    });
+    assert_eq!(buffers, [buffers[0]; 3]);
+}

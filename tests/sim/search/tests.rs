@@ -150,12 +150,13 @@ fn no_order_of_events_gives_a_wrong_token() {
 
 /// What makes tokens wrong, and where that is found soonest.
 #[cfg(shearline_mutants)]
-const FOUND: [(&str, &str, Bounds); 12] = [
+const FOUND: [(&str, &str, Bounds); 13] = [
     ("TokenIsNotWrittenBack", "two attempts", TWO),
     ("RaisedUnconditionally", "two attempts", TWO),
     ("RaisedWithoutLock", "two attempts", TWO),
     ("TokenSeenOnce", "two attempts", TWO),
     ("LaterTokenCounts", "two attempts", TWO),
+    ("RaisedCountsTwice", "five nodes", FIVE),
     ("FloorNotLifted", "two attempts and an end", ENDED),
     ("FloorOfAnyRun", "two attempts and a loss", LOSS),
     ("LostFloorIsZero", "two attempts and a loss", LOSS),

@@ -1,13 +1,14 @@
 //! Taking a lock with a fencing token: what is different from one without.
 //!
-//! Each node that grants the lock raises a counter and returns it. The token is the largest of the numbers of a
-//! majority. A node counts when its counter is known to have been that high while it had the key:
+//! Each node that grants the lock raises a counter and returns it. A number is the token when a majority is known to
+//! have counted just so far while they had the key. There are two ways, and what comes first decides:
 //!
-//! * it has returned the token itself: one round trip is enough where all of a majority did;
-//! * or it was asked to raise its counter to the token, had the key still, and said so.
+//! * They have returned it: one round trip is enough.
+//! * They were asked to raise their counters to it, had the key still, and said so. They are asked when the first
+//!   majority has returned different numbers: for the largest of these.
 //!
-//! A node that grants the lock later, with a larger number, does not count: the token of another lock that it gave
-//! before may be larger than this one.
+//! A node with a larger number does not count: the token of another lock that it gave before may be larger than this
+//! one.
 //!
 //! # Guarantees
 //!
@@ -34,15 +35,17 @@ use crate::limits::FENCING_TOKEN_MAX;
 use crate::node::{
     Command, Dialect, Forbidden, Reply, Said, Trouble, forbidden_to_fence, wants_the_text,
 };
-use crate::quorum::{NodeSet, Vote};
+use crate::quorum::Vote;
 use crate::time::Instant;
 
 /// What is kept of an acquisition with a fencing token besides.
 #[derive(Debug)]
 pub(in crate::engine) struct Fencing {
     proposal: u64,
-    /// The number that each node has returned in the present attempt. Zero: none.
+    /// To which number each node is known to have counted in the present attempt, while it had the key. Zero: none.
     numbers: Box<[u64]>,
+    /// To which number nodes with smaller ones are asked to raise their counters. Zero: no node is.
+    raised_to: u64,
     /// The token of the present attempt. Zero: it is not known yet.
     token: u64,
 }
@@ -52,6 +55,7 @@ impl Fencing {
         Self {
             proposal: 0,
             numbers: vec![0; nodes].into(),
+            raised_to: 0,
             token: 0,
         }
     }
@@ -59,19 +63,16 @@ impl Fencing {
     pub(super) fn token(&self) -> u64 {
         self.token
     }
+
+    /// Another attempt begins, with this proposal.
+    pub(super) fn begin(&mut self, proposal: u64) {
+        self.proposal = proposal;
+        self.numbers.fill(0);
+        (self.raised_to, self.token) = (0, 0);
+    }
 }
 
 impl Acquire {
-    /// Another attempt begins.
-    #[cold]
-    pub(super) fn begin_fencing(&mut self, cx: &Context<'_>) {
-        if let Some(fencing) = &mut self.fencing {
-            fencing.proposal = cx.parts.fencing.propose(cx.now);
-            fencing.numbers.fill(0);
-            fencing.token = 0;
-        }
-    }
-
     /// Sends `node` the script that takes the lock. Returns `false` if it cannot, and that counts.
     #[cold]
     #[inline(never)]
@@ -109,20 +110,38 @@ impl Acquire {
         };
         fencing.numbers[node.index()] = number;
         cx.round.granted(cx.now, node);
-        if fencing.token != 0 {
-            self.settle(node, cx);
-            return;
+        let (open, quorum) = (cx.round.tally.open(), cx.round.tally.quorum());
+        let granted = open.filter(|node| fencing.numbers[node.index()] != 0);
+        let same = granted.filter(|node| fencing.numbers[node.index()] == number);
+        if quorum <= same.len() {
+            fencing.token = number;
+            for node in same.iter() {
+                self.vote(node, (Vote::Yes, NodeOutcome::Granted), cx);
+            }
+        } else if fencing.raised_to != 0 {
+            self.raise(node, cx);
+        } else if quorum <= granted.len() {
+            let numbers = granted.iter().map(|node| fencing.numbers[node.index()]);
+            fencing.raised_to = numbers.max().unwrap_or(0);
+            for node in granted.iter() {
+                self.raise(node, cx);
+            }
         }
-        let round = &cx.round;
-        let granted = |node: &NodeId| fencing.numbers[node.index()] != 0 && round.awaits(*node);
-        let granted: NodeSet = round.tally.open().filter(|node| granted(&node));
-        if granted.len() < round.tally.quorum() {
-            return;
-        }
-        let numbers = granted.iter().map(|node| fencing.numbers[node.index()]);
-        fencing.token = numbers.max().unwrap_or(0);
-        for node in granted.iter() {
-            self.settle(node, cx);
+    }
+
+    /// `node` has raised its counter as it was asked to, and has the key.
+    #[cold]
+    pub(super) fn raised(&mut self, node: NodeId, cx: &mut Context<'_>) {
+        let token_of = |acquire: &Self| {
+            acquire
+                .fencing
+                .as_ref()
+                .map_or(0, |fencing| fencing.token())
+        };
+        let raised_to = self.fencing.as_ref().map(|fencing| fencing.raised_to);
+        if let Some(number) = raised_to.filter(|_| token_of(self) == 0) {
+            self.counted(node, number, cx);
+            cx.parts.stats.second_round_trips += u64::from(token_of(self) != 0);
         }
     }
 
@@ -140,29 +159,27 @@ impl Acquire {
         }
     }
 
-    /// The token is known, and `node` has granted the lock: it counts, or is asked to raise its counter.
-    fn settle(&mut self, node: NodeId, cx: &mut Context<'_>) {
+    /// `node` has granted the lock, but there is no majority for its number: it is asked to raise its counter if that is
+    /// smaller than another's, and does not count if it is larger.
+    fn raise(&mut self, node: NodeId, cx: &mut Context<'_>) {
         let Some(fencing) = self.fencing.as_ref().filter(|_| cx.round.awaits(node)) else {
             return; // The outcome is certain.
         };
-        let (number, token) = (fencing.numbers[node.index()], fencing.token);
-        if number == token {
-            return self.vote(node, (Vote::Yes, NodeOutcome::Granted), cx);
-        }
-        if token < number {
-            return self.vote(node, (Vote::Abstain, NodeOutcome::Granted), cx);
+        let (number, raised_to) = (fencing.numbers[node.index()], fencing.raised_to);
+        if raised_to < number {
+            self.vote(node, (Vote::Abstain, NodeOutcome::Granted), cx);
         }
         let claim = self
             .claim
             .and_then(|key| Some((key, cx.parts.claims.get(key)?)));
         let entry = claim.and_then(|(key, claim)| Some((key, claim.entry.as_ref()?)));
-        if let Some((claim, entry)) = entry {
+        if let Some((claim, entry)) = entry.filter(|_| number < raised_to) {
             // It has the time of another answer for it.
             let patience = Patience::for_vote(cx.round.ttl, &cx.parts.settings);
             let there = cx.parts.nodes.writing_to(node);
             cx.round[node].deadline = cx.now.saturating_add(patience.with(there));
             cx.round[node].outcome = NodeOutcome::Pending;
-            there.send_raise(cx.now, claim, entry, token);
+            there.send_raise(cx.now, claim, entry, raised_to);
             cx.round.arm(&mut cx.parts.timers);
         }
     }
@@ -284,12 +301,13 @@ fn is_for_several(key: ClaimKey, parts: &Parts) -> bool {
 #[inline(never)]
 pub(in crate::engine) fn raise_answered(key: ClaimKey, reply: Reply, parts: &Parts) -> Answered {
     let said = Said::of(reply).ok_or(Trouble::Link(LinkError::Protocol))?;
-    let vote = match said {
-        Said::Missing => (Vote::Abstain, NodeOutcome::Missing), // Nobody has it there.
-        Said::Done | Said::Foreign | Said::Refused(_) => said.vote(),
+    let said = match said {
+        Said::Done => Answer::Raised,
+        Said::Missing => Answer::Vote((Vote::Abstain, NodeOutcome::Missing)), // Nobody has it there.
+        Said::Foreign | Said::Refused(_) => Answer::Vote(said.vote()),
     };
     let claim = parts.claims.get(key);
     // It is about its present attempt alone.
     let operation = claim.and_then(|claim| claim.attempted_by());
-    Ok(operation.map(|operation| (operation, Answer::Vote(vote))))
+    Ok(operation.map(|operation| (operation, said)))
 }

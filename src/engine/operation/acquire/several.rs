@@ -73,18 +73,26 @@ impl Acquire {
             })
     }
 
-    /// All resources with a fresh token.
+    /// All resources with a fresh token, and with room for a fencing token if one is wanted: another attempt begins.
     #[cold]
     #[inline(never)]
-    pub(super) fn fresh_entry_of_several(&mut self, parts: &mut Parts) -> Entry {
+    pub(super) fn fresh_entry_of_several(&mut self, now: Instant, parts: &mut Parts) -> Entry {
         if let Some(several) = &mut self.several {
             several.held.fill(0);
         }
+        if let Some(fencing) = &mut self.fencing {
+            fencing.begin(parts.fencing.propose(now));
+        }
         let spare = parts.claims.spares.take();
         let names = self.places().iter().map(|place| parts.queues.name(*place));
-        with_fresh_token(&mut parts.random, &parts.settings.owner, |token| {
-            Entry::of_several(spare, names, token)
-        })
+        with_fresh_token(
+            &mut parts.random,
+            &parts.settings.owner,
+            |token| match self.fencing {
+                None => Entry::of_several(spare, names, token),
+                Some(_) => Entry::to_be_fenced(spare, names, token),
+            },
+        )
     }
 
     /// `node` says that this one of the resources is another's, counted from 0.
