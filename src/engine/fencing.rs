@@ -51,6 +51,7 @@ pub(super) struct Fencing {
     /// When they are looked at next.
     timer: Option<TimerKey>,
     /// What acquisitions that have ended do not need any more.
+    #[expect(clippy::vec_box, reason = "it is the boxes that are used again")]
     spares: Vec<Box<acquire::fencing::Fencing>>,
 }
 
