@@ -51,7 +51,10 @@ pub(super) struct Fencing {
     /// When they are looked at next.
     timer: Option<TimerKey>,
     /// What acquisitions that have ended do not need any more.
-    #[expect(clippy::vec_box, reason = "it is the boxes that are used again")]
+    #[expect(
+        clippy::vec_box,
+        reason = "the box goes on to the next one, nothing is copied"
+    )]
     spares: Vec<Box<acquire::fencing::Fencing>>,
 }
 

@@ -223,6 +223,7 @@ impl World {
         there.clock.set_back(self.now, by);
         there.jumps += 1;
         there.behind = by;
+        there.was_behind = true;
     }
 
     /// The clock of a server that was set back is set right.

@@ -80,6 +80,8 @@ pub(crate) struct Server {
     pub(crate) jumped: Time,
     /// How far its clock is set back.
     pub(crate) behind: Time,
+    /// It was set back at some time.
+    pub(crate) was_behind: bool,
     /// An operator has vouched that it is not set back any more.
     pub(crate) vouched: bool,
     /// It has followed another.
@@ -164,6 +166,7 @@ impl Server {
             jumps: 0,
             jumped: 0,
             behind: 0,
+            was_behind: false,
             vouched: false,
             followed: false,
             uttered: false,

@@ -58,8 +58,8 @@ impl Trust {
     }
 
     /// Gives the nodes floors for fencing tokens, once, when each has answered or failed. To be called from time to
-    /// time, when `redlock` was asked for a token: before, it says nothing about them. Does not wait for what they
-    /// say to it. Returns `true` if it does.
+    /// time, when `redlock` was asked for a token: before, it says nothing about them. Returns `true` if this call gives
+    /// them, and does not wait for what they say to it.
     pub(crate) fn give_floors(&mut self, redlock: &Redlock) -> bool {
         let gives = self.gives_floors && !redlock.nodes().iter().any(is_on_its_way);
         let begins = gives && self.elsewhere(redlock, |redlock| drop(redlock.trust_nodes()));

@@ -53,6 +53,20 @@ fn asked_of(nodes: usize) -> World {
     world
 }
 
+/// The engine was asked for a token, which no node has given: none has a floor.
+fn without_floors() -> World {
+    let mut world = timed();
+    let round = world.acquire(&fenced());
+    world.cancel(round);
+    world.take_all();
+    world.all_say(0..3, "*3|:-1|:0|:0|");
+    world.all_say(0..3, ":0|");
+    world.all_say(0..3, "*2|:0|:5|");
+    world.take_all();
+    world.is_clean();
+    world
+}
+
 fn token(world: &mut World) -> Option<u64> {
     let lock = world.lock();
     let token = lock.fencing_token();
@@ -560,18 +574,7 @@ fn who_is_refused_by_a_node_in_repair_waits_for_the_others() {
 /// The operator vouches for what the engine has seen, and for the time.
 #[test]
 fn a_server_that_is_trusted_gets_a_floor() {
-    let mut world = timed();
-    // One who uses no tokens says nothing about them.
-    assert_eq!(world.engine.trust(world.now, id(1), "run1"), Ok(false));
-    world.drain();
-    assert_eq!(world.take(1), NOTHING);
-    let round = world.acquire(&fenced());
-    world.cancel(round);
-    world.take_all();
-    world.all_say(0..3, "*3|:-1|:0|:0|");
-    world.all_say(0..3, ":0|");
-    world.all_say(0..3, "*2|:0|:5|");
-    world.take_all();
+    let mut world = without_floors();
     assert_eq!(world.engine.trust(world.now, id(1), "run1"), Ok(false));
     world.drain();
     let proposed = PROPOSED + 1_000_000;

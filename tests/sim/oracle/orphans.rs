@@ -91,9 +91,9 @@ impl World {
     }
 
     /// Returns `true` if all possible holders have released it, and the server has answered them
-    /// since.
+    /// since. While the clock of the server is set back it keeps also what is not owed to it any more: the ttl is over.
     fn is_orphan(&self, server: usize, id: TokenId) -> bool {
-        if self.oracle.revenants.contains(&(server, id)) {
+        if self.oracle.revenants.contains(&(server, id)) || self.servers[server].behind != 0 {
             return false;
         }
         let record = self.oracle.ledger.record(id);

@@ -21,6 +21,7 @@
 
 use alloc::boxed::Box;
 use alloc::vec;
+use core::cmp::Ordering;
 
 use super::Acquire;
 use super::several::several_answered;
@@ -197,23 +198,28 @@ impl Acquire {
         let Some(fencing) = self.fencing.as_ref().filter(|_| cx.round.awaits(node)) else {
             return; // The outcome is certain.
         };
-        let (number, raised_to) = (fencing.numbers[node.index()], fencing.raised_to);
-        if raised_to < number {
-            self.vote(node, (Vote::Abstain, NodeOutcome::Granted), cx);
+        let raised_to = fencing.raised_to;
+        match fencing.numbers[node.index()].cmp(&raised_to) {
+            Ordering::Less => self.ask_to_raise(node, raised_to, cx),
+            Ordering::Equal => {} // It waits for others.
+            Ordering::Greater => self.vote(node, (Vote::Abstain, NodeOutcome::Granted), cx),
         }
-        let claim = self
-            .claim
-            .and_then(|key| Some((key, cx.parts.claims.get(key)?)));
-        let entry = claim.and_then(|(key, claim)| Some((key, claim.entry.as_ref()?)));
-        if let Some((claim, entry)) = entry.filter(|_| number < raised_to) {
-            // It has the time of another answer for it.
-            let patience = Patience::for_vote(cx.round.ttl, &cx.parts.settings);
-            let there = cx.parts.nodes.writing_to(node);
-            cx.round[node].deadline = cx.now.saturating_add(patience.with(there));
-            cx.round[node].outcome = NodeOutcome::Pending;
-            there.send_raise(cx.now, claim, entry, raised_to);
-            cx.round.arm(&mut cx.parts.timers);
-        }
+    }
+
+    /// Asks `node` to raise its counter, if it has the key. It has the time of another answer for it.
+    fn ask_to_raise(&self, node: NodeId, raised_to: u64, cx: &mut Context<'_>) {
+        let Some((key, claim)) = cx.parts.claims.keyed(self.claim).must() else {
+            return;
+        };
+        let Some(entry) = claim.entry.as_ref().must() else {
+            return;
+        };
+        let patience = Patience::for_vote(cx.round.ttl, &cx.parts.settings);
+        let there = cx.parts.nodes.writing_to(node);
+        cx.round[node].deadline = cx.now.saturating_add(patience.with(there));
+        cx.round[node].outcome = NodeOutcome::Pending;
+        there.send_raise(cx.now, key, entry, raised_to);
+        cx.round.arm(&mut cx.parts.timers);
     }
 }
 

@@ -73,20 +73,6 @@ fn a_floor_that_is_given_is_as_high_as_those_of_the_others() {
 
 // ----- floors that an operator gives --------------------------------------------------------
 
-/// The engine was asked for a token, which no node has given: none has a floor.
-fn without_floors() -> World {
-    let mut world = timed();
-    let round = world.acquire(&fenced());
-    world.cancel(round);
-    world.take_all();
-    world.all_say(0..3, "*3|:-1|:0|:0|");
-    world.all_say(0..3, ":0|");
-    world.all_say(0..3, "*2|:0|:5|");
-    world.take_all();
-    world.is_clean();
-    world
-}
-
 /// Returns which nodes have got no floor, and why, if that was said.
 fn told(world: &mut World) -> Option<Vec<(NodeId, NodeOutcome)>> {
     match world.events.pop() {
