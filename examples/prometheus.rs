@@ -184,7 +184,7 @@ fn text(stats: &Stats) -> Result<String, fmt::Error> {
         lost,
         stats.lost,
     )?;
-    let twice = "Fencing tokens that took a second round trip.";
+    let twice = "Locks whose fencing token took a second round trip.";
     single(
         &mut page,
         "shearline_second_round_trips_total",

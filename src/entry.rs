@@ -512,6 +512,20 @@ mod tests {
             let entry = Entry::of_several(Vec::new(), names.iter().copied(), b"token");
             let entry = entry.delayed(delay);
             assert_eq!(entry.fencing_token(), None);
+            // As it stands while its token is not known, and if it never is.
+            let room = Entry::to_be_fenced(vec![9; 300], names.iter().copied(), b"token");
+            let room = room.delayed(delay);
+            assert_eq!((&room, room.fencing_token()), (&entry, None));
+            assert_eq!(room.arguments(), entry.arguments());
+            assert_eq!(room.key_arguments(), entry.key_arguments());
+            assert_eq!(room.token_argument(), entry.token_argument());
+            assert_eq!(room.token().as_bytes(), b"token");
+            // Who reads it meanwhile sees no token come.
+            let reader = room.clone();
+            assert_eq!(room.fenced(5).fencing_token(), Some(5));
+            assert_eq!(reader.fencing_token(), None);
+            let plain = Entry::new(reader.into_spare().expect("nobody else"), b"k", b"t");
+            assert_eq!(plain, Entry::new(Vec::new(), b"k", b"t"));
             for token in [1, 0x0d0a_2431, u64::MAX] {
                 let fenced = entry.clone().fenced(token);
                 assert_eq!((&fenced, fenced.fencing_token()), (&entry, Some(token)));

@@ -303,7 +303,8 @@ impl LockOptions {
     ///
     /// Costs a script in place of a `SET`, and a second round trip within the same call, counted against the
     /// validity, if no majority returns the same number: rarely, also where many ask at once
-    /// ([`Stats::second_round_trips`](crate::Stats::second_round_trips)). Allocates nothing more.
+    /// ([`Stats::second_round_trips`](crate::Stats::second_round_trips)). Without that it allocates nothing more in steady
+    /// locking of one name, or of names of one length.
     ///
     /// ```no_run
     /// # use std::time::Duration;

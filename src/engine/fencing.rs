@@ -90,6 +90,12 @@ impl Fencing {
         }
     }
 
+    /// Returns how many wait to be used again.
+    #[cfg(test)]
+    pub(super) fn spares(&self) -> usize {
+        self.spares.len()
+    }
+
     pub(super) fn is_used(&self) -> bool {
         self.is_used
     }

@@ -53,8 +53,8 @@ pub struct Stats {
     /// Locks that ended before they were released: their validity ran out, or a majority of the nodes did
     /// not have them any more. Each of them is a holder that was told to stop.
     pub lost: u64,
-    /// Fencing tokens that took a second round trip, because nodes had counted to different numbers before. Where these
-    /// are many of those that were acquired, many clients want the same locks at once.
+    /// Locks whose fencing token took a second round trip, because nodes had counted to different numbers before. Where
+    /// these are many of those that were acquired, many clients want the same locks at once.
     pub second_round_trips: u64,
     /// Now: callers whose acquisition asks no node, because it waits for its turn, for another holder, or
     /// for its next attempt.

@@ -309,6 +309,9 @@ impl Acquire {
         operation: OperationKey,
         parts: &mut Parts,
     ) -> Option<OperationKey> {
+        if let Some(fencing) = self.fencing.take() {
+            parts.fencing.give_spare(fencing);
+        }
         let (queues, buffers) = (&mut parts.queues, &mut parts.claims.buffers);
         match (&self.verdict, self.waiter) {
             (Verdict::HandedOut, None) => None,
@@ -373,9 +376,9 @@ impl Acquire {
         let id = parts.claims.lock_id(key);
         let claim = parts.claims.get_mut(key).must()?;
         let mut entry = claim.entry.take().must()?;
-        if let Some(fencing) = self.fencing.take() {
+        if let Some(fencing) = &self.fencing {
             entry = entry.fenced(fencing.token());
-            parts.fencing.give_spare(fencing);
+            parts.stats.second_round_trips += u64::from(fencing.took_second());
         }
         claim.ends(valid_until);
         claim.begin_hold(cx.now);

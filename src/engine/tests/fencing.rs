@@ -144,11 +144,25 @@ fn a_number_that_a_majority_returns_is_the_token_though_another_node_has_counted
     world.give_back(lock);
 }
 
+/// It had the key when it had counted to seven, and when it had counted to nine.
+#[test]
+fn a_node_that_has_raised_its_counter_counts_for_what_it_has_returned_too() {
+    let mut world = asked_of(5);
+    grants(&mut world, 0, 7);
+    grants(&mut world, 1, 9);
+    grants(&mut world, 2, 7);
+    world.say(0, ":1|");
+    assert!(world.events.is_empty());
+    grants(&mut world, 3, 7);
+    assert_eq!(token(&mut world), Some(7));
+    assert_eq!(world.engine.stats().second_round_trips, 0);
+}
+
 /// Two have counted to seven and two to nine: no majority has counted to either.
 #[test]
 fn numbers_that_differ_are_not_added_up() {
     let mut world = asked_of(5);
-    grants(&mut world, 0, 7);
+    grants(&mut world, 0, 6);
     grants(&mut world, 1, 9);
     grants(&mut world, 2, 7);
     world.say(0, ":1|");
@@ -158,6 +172,32 @@ fn numbers_that_differ_are_not_added_up() {
     world.say(3, ":1|");
     assert_eq!(token(&mut world), Some(9));
     assert_eq!(world.engine.stats().second_round_trips, 1);
+}
+
+#[test]
+fn a_token_took_a_second_round_trip_also_if_the_last_that_was_needed_returns_it() {
+    let mut world = asked_of(5);
+    grants(&mut world, 0, 7);
+    grants(&mut world, 1, 9);
+    grants(&mut world, 2, 7);
+    world.say(0, ":1|");
+    grants(&mut world, 3, 9);
+    assert_eq!(token(&mut world), Some(9));
+    assert_eq!(world.engine.stats().second_round_trips, 1);
+}
+
+#[test]
+fn a_token_that_comes_too_late_is_not_counted() {
+    let mut world = timed();
+    let ttl = Duration::from_millis(10);
+    world.acquire(&LockOptions::new(ttl).tries(1).fenced());
+    grants(&mut world, 0, 7);
+    world.wait(7 * MS);
+    grants(&mut world, 1, 9);
+    world.wait(MS);
+    world.say(0, ":1|");
+    assert!(matches!(world.refusal(), LockError::TooSlow(_)));
+    assert_eq!(world.engine.stats().second_round_trips, 0);
 }
 
 /// It may have given that number's predecessor to another lock, with a token above this one.

@@ -54,3 +54,22 @@ fn a_lock_with_a_fencing_token_uses_the_buffer_of_the_one_before() {
     });
     assert_eq!(buffers, [buffers[0]; 3]);
 }
+
+/// Also of one that was refused, or has waited for its turn.
+#[test]
+fn what_a_fenced_acquisition_needs_is_used_again_however_it_ends() {
+    let mut world = World::ready(3);
+    let spares = |world: &World| world.engine.parts.fencing.spares();
+    world.acquire(&LockOptions::new(TTL).tries(1).fenced());
+    (0..2).for_each(|node| world.say(node, "*3|:2|:0|:0|"));
+    world.held_by_another();
+    assert_eq!(spares(&world), 1);
+    let waits = LockOptions::new(TTL).wait(TTL).fenced();
+    world.acquire(&waits);
+    (0..3).for_each(|node| world.say(node, "*3|:1|:0|:7|"));
+    let lock = world.lock();
+    assert_eq!(spares(&world), 1);
+    world.acquire(&waits);
+    assert_eq!(spares(&world), 1);
+    world.give_back(lock);
+}

@@ -156,7 +156,7 @@ const FOUND: [(&str, &str, Bounds); 13] = [
     ("RaisedWithoutLock", "two attempts", TWO),
     ("TokenSeenOnce", "two attempts", TWO),
     ("LaterTokenCounts", "two attempts", TWO),
-    ("RaisedCountsTwice", "five nodes", FIVE),
+    ("LargestCountsForLess", "five nodes", FIVE),
     ("FloorNotLifted", "two attempts and an end", ENDED),
     ("FloorOfAnyRun", "two attempts and a loss", LOSS),
     ("LostFloorIsZero", "two attempts and a loss", LOSS),

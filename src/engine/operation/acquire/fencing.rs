@@ -36,19 +36,23 @@ use crate::limits::FENCING_TOKEN_MAX;
 use crate::node::{
     Command, Dialect, Forbidden, Reply, Said, Trouble, forbidden_to_fence, wants_the_text,
 };
-use crate::quorum::Vote;
+use crate::quorum::{NodeSet, Vote};
 use crate::time::Instant;
 
 /// What is kept of an acquisition with a fencing token besides.
 #[derive(Debug)]
 pub(in crate::engine) struct Fencing {
     proposal: u64,
-    /// To which number each node is known to have counted in the present attempt, while it had the key. Zero: none.
+    /// The number that each node has returned in the present attempt. Zero: none.
     numbers: Box<[u64]>,
     /// To which number nodes with smaller ones are asked to raise their counters. Zero: no node is.
     raised_to: u64,
+    /// The nodes that have done so, and had the key still.
+    raised: NodeSet,
     /// The token of the present attempt. Zero: it is not known yet.
     token: u64,
+    /// Fewer than a majority have returned it: it took a second round trip.
+    took_second: bool,
 }
 
 impl Fencing {
@@ -57,7 +61,9 @@ impl Fencing {
             proposal: 0,
             numbers: vec![0; nodes].into(),
             raised_to: 0,
+            raised: NodeSet::EMPTY,
             token: 0,
+            took_second: false,
         }
     }
 
@@ -65,11 +71,23 @@ impl Fencing {
         self.token
     }
 
+    pub(super) fn took_second(&self) -> bool {
+        self.took_second
+    }
+
     /// Another attempt begins, with this proposal.
     pub(super) fn begin(&mut self, proposal: u64) {
         self.proposal = proposal;
         self.numbers.fill(0);
-        (self.raised_to, self.token) = (0, 0);
+        (self.raised_to, self.raised) = (0, NodeSet::EMPTY);
+        (self.token, self.took_second) = (0, false);
+    }
+
+    /// Returns `true` if `node` is known to have counted to just this number, while it had the key. One that has raised
+    /// its counter has counted to two.
+    fn confirms(&self, node: NodeId, number: u64) -> bool {
+        let raised = number == self.raised_to && self.raised.contains(node);
+        self.numbers[node.index()] == number || raised
     }
 }
 
@@ -111,17 +129,17 @@ impl Acquire {
         };
         fencing.numbers[node.index()] = number;
         cx.round.granted(cx.now, node);
-        let (open, quorum) = (cx.round.tally.open(), cx.round.tally.quorum());
-        let granted = open.filter(|node| fencing.numbers[node.index()] != 0);
-        let same = granted.filter(|node| fencing.numbers[node.index()] == number);
-        if quorum <= same.len() {
-            fencing.token = number;
-            for node in same.iter() {
-                self.vote(node, (Vote::Yes, NodeOutcome::Granted), cx);
-            }
-        } else if fencing.raised_to != 0 {
+        if self.decided(number, cx) {
+            return;
+        }
+        let Some(fencing) = self.fencing.as_mut().must() else {
+            return;
+        };
+        let granted = cx.round.tally.open();
+        let granted = granted.filter(|node| fencing.numbers[node.index()] != 0);
+        if fencing.raised_to != 0 {
             self.raise(node, cx);
-        } else if quorum <= granted.len() {
+        } else if cx.round.tally.quorum() <= granted.len() {
             let numbers = granted.iter().map(|node| fencing.numbers[node.index()]);
             fencing.raised_to = numbers.max().unwrap_or(0);
             for node in granted.iter() {
@@ -133,19 +151,31 @@ impl Acquire {
     /// `node` has raised its counter as it was asked to, and has the key.
     #[cold]
     pub(super) fn raised(&mut self, node: NodeId, cx: &mut Context<'_>) {
-        if let Some(&Fencing {
-            raised_to,
-            token: 0,
-            ..
-        }) = self.fencing.as_deref()
-        {
-            self.counted(node, raised_to, cx);
-            let is_known = self
-                .fencing
-                .as_ref()
-                .is_some_and(|fencing| fencing.token != 0);
-            cx.parts.stats.second_round_trips += u64::from(is_known);
+        let Some(fencing) = self.fencing.as_mut().filter(|_| cx.round.awaits(node)) else {
+            return;
+        };
+        fencing.raised.insert(node);
+        cx.round.granted(cx.now, node);
+        let number = fencing.raised_to;
+        _ = self.decided(number, cx);
+    }
+
+    /// Returns `true` if this number is the token: a majority confirms it. Their votes are counted then.
+    fn decided(&mut self, number: u64, cx: &mut Context<'_>) -> bool {
+        let Some(fencing) = self.fencing.as_mut().must() else {
+            return false;
+        };
+        let (open, quorum) = (cx.round.tally.open(), cx.round.tally.quorum());
+        let same = open.filter(|node| fencing.confirms(node, number));
+        if same.len() < quorum {
+            return false;
         }
+        let returned = same.filter(|node| fencing.numbers[node.index()] == number);
+        (fencing.token, fencing.took_second) = (number, returned.len() < quorum);
+        for node in same.iter() {
+            self.vote(node, (Vote::Yes, NodeOutcome::Granted), cx);
+        }
+        true
     }
 
     /// A node was left out with this `outcome`. If that is for lack of a floor, and too few nodes have one, the others

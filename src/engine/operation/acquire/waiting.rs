@@ -56,9 +56,10 @@ impl Acquire {
             cx.parts.queues.keep(waiter, self.keep);
         }
         if let Some(waiter) = self.waiter
-            && self.fencing.is_some()
+            && let Some(fencing) = self.fencing.take()
         {
             cx.parts.queues.fence(waiter);
+            cx.parts.fencing.give_spare(fencing);
         }
     }
 
