@@ -141,8 +141,9 @@
 //!
 //! *The store has to compare and refuse*: it keeps the largest token that it has seen, as durably as its data, and
 //! refuses a write that comes with a smaller one, in one step with the write. In SQL:
-//! `UPDATE report SET body = ?, token = ? WHERE id = ? AND token <= ?`. No row changed: stop.
-//! ([More recipes](crate::manual::safety#what-the-store-has-to-do).) A store that only writes the number down protects nothing.
+//! `UPDATE report SET body = ?, token = ? WHERE id = ? AND token <= ?`. No row changed: stop. A read that the write is
+//! computed from has to bring the token too ([why, and more
+//! recipes](crate::manual::safety#what-the-store-has-to-do)). A store that only writes the number down protects nothing.
 //!
 //! The nodes have to run scripts, and each needs a floor for these numbers. New servers have none: where a majority
 //! gives no token the status is 78. Where you know that no node has given a larger token than the present time, which is

@@ -105,8 +105,9 @@
 //! again, whatever the restart guard is and with its data too, and gives none before it is repaired.
 //! [`safety`](super::safety#repair) says why.
 //!
-//! * **First use.** From a shell: `shearline run --fenced --trust NAME -- true`, once. Or from a program that the
-//!   operator runs once, and not at each start of a service: it states that no token is larger than the present time.
+//! * **First use.** From a shell: `shearline run --fenced --trust NAME -- true`, once (with a `--ttl` of its own if your
+//!   `--max-ttl` is below 30 s). Or from a program that the operator runs once, and not at each start of a service: it
+//!   states that no token is larger than the present time.
 //!
 //!   ```no_run
 //!   # use std::time::Duration;
@@ -131,7 +132,10 @@
 //! * **Which nodes have a floor** `shearline nodes --fenced` says. `GET shearline:floor` shows `run_id:number:number`
 //!   then, with the `run_id` of `INFO server`, and `run_id:?number:number` while the node is in repair. Without
 //!   `--fenced`, or `fenced = true` in its file, `nodes` tells nothing of it. `check`, `Redlock::nodes` and
-//!   `Redlock::check` never do: other locks are had all the same.
+//!   `Redlock::check` never do: other locks are had all the same. The status of `nodes --fenced`
+//!   is 0 as long as a majority gives tokens: to be told of the first node that gives none, compare `votes` of
+//!   `shearline nodes --fenced --json` with the number of nodes. After a restart of a majority the errors of programs
+//!   name the quarantine first, and the missing floors when it is over.
 //!
 //! # What to watch
 //!

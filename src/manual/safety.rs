@@ -303,15 +303,22 @@
 //! It keeps the largest token that it has seen, and refuses a write with a smaller one. It has to compare and write in
 //! one step, and to keep the number as durably as the data.
 //!
+//! **A read that a write is computed from has to bring the token too**, and the store to keep it, if it is the largest,
+//! before it answers. Otherwise the store hears of a new holder only when he writes: what an older one writes
+//! between that read and that write is accepted, and then overwritten by a value that was computed without it. Writes
+//! that replace everything need no such read.
+//!
 //! * SQL: a column `token BIGINT NOT NULL DEFAULT 0` in each row that is protected (a token has up to 53 bits, and
 //!   `NULL` compares with nothing), and `UPDATE account SET value = ?, token = ? WHERE id = ? AND token <= ?`. No row
 //!   changed: stale, or there is no such row. A row that may be new: `INSERT INTO account (id, value, token) VALUES
 //!   (?, ?, ?) ON CONFLICT (id) DO UPDATE SET value = excluded.value, token = excluded.token WHERE account.token <=
-//!   excluded.token`. Every writer has to come with a token, and what is computed from a row has to be read after the
-//!   lock was taken. Several rows: one transaction, rolled back if one of them has refused.
+//!   excluded.token`. Every writer has to come with a token. What is computed from a row is read after the lock was
+//!   taken, by `UPDATE account SET token = ? WHERE id = ? AND token <= ? RETURNING value` (no row: stale), and written as
+//!   above. Several rows: one transaction, rolled back if one of them has refused.
 //! * An object store with conditional writes: the token stands in the object. Read it with its version, compare,
-//!   write on condition that the version is the same.
-//! * Redis: a script that compares and writes. Numbers of Lua are exact for every token.
+//!   write on condition that the version is the same. What is computed from it is computed from that same reading.
+//! * Redis: a script that compares and writes, and one that compares, keeps the token and reads. Numbers of Lua are
+//!   exact for every token.
 //!
 //! The write and the comparison come before the effect: a mail that was sent is not taken back by a row that did not
 //! change. `examples/fenced_store` is such a store, with a worker that is stopped for longer than its lock lasts.
@@ -330,7 +337,7 @@
 //! tokens as well, and hardly needs the lock then.
 //!
 //! Both are right about pauses, which is why there are tokens here, and why validity is computed so that it errs early.
-//! A store that refuses stale writes keeps the data right by itself. What the lock does then is to save work:
+//! A store that refuses stale holders keeps the data right by itself. What the lock does then is to save work:
 //! without it, all compute and all but one are refused.
 //!
 //! # What the simulator does not cover

@@ -134,8 +134,9 @@ impl Lock {
     /// larger than that of every lock on the same resource before it. Of a lock on several resources it is
     /// larger than that of every lock before it on any of them.
     ///
-    /// Hand it to the store with each write. The store keeps the largest that it has seen, and refuses what
-    /// comes with a smaller one: a holder that was stopped for longer than its lock lasted does no harm then.
+    /// Hand it to the store with each write, and with each read that a write is computed from. The store keeps the
+    /// largest that it has seen, and refuses what comes with a smaller one: a holder that was stopped for longer than
+    /// its lock lasted does no harm then. [`manual::safety`](crate::manual::safety#what-the-store-has-to-do) has recipes.
     ///
     /// It stays the same for as long as the lock is held: extended, kept, confirmed, handed over, as bytes.
     #[must_use]

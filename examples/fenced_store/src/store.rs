@@ -29,6 +29,10 @@ impl Store {
     }
 
     /// Returns the value of a counter: 0 if it was never written.
+    ///
+    /// The reader brings no token here, so what an older holder writes between this and the write of the newer is
+    /// accepted, and then overwritten. A store that counts in earnest raises the token here already: see the manual,
+    /// page `safety`.
     pub(crate) fn read(&self, name: &str) -> Result<i64> {
         let mut rows = self
             .0
