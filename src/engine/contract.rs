@@ -423,6 +423,9 @@ pub struct NodeStatus {
     /// [`RestartGuard::Strict`](crate::RestartGuard) counts its answers. `None` if this handle knows of
     /// none.
     pub barrier: Option<Duration>,
+    /// It has given this handle no [fencing token](crate::LockOptions::fenced), because it has no floor, and is not known
+    /// to have one since. `false` also where no token was asked for.
+    pub lacks_floor: bool,
 }
 
 /// One line for an operator: the address, the state, and what is out of the ordinary.
@@ -444,6 +447,9 @@ impl fmt::Display for NodeStatus {
         }
         if self.evicts_locks {
             f.write_str(", may evict locks")?;
+        }
+        if self.lacks_floor {
+            f.write_str(", no floor for fencing tokens")?;
         }
         if matches!(self.waking, Waking::Resp2 | Waking::Refused(_)) {
             write!(f, ", {}", self.waking)?;
@@ -496,13 +502,14 @@ mod tests {
             uptime: None,
             marked_ttl: None,
             barrier: None,
+            lacks_floor: owed != 0,
         };
         let left = Duration::from_millis(4_200);
         for (status, line) in [
             (status(NodeState::Ready, 210, 0), "ready, round trip 210µs"),
             (
                 status(NodeState::Suspect, 0, 3),
-                "silent, 3 releases owed, may evict locks",
+                "silent, 3 releases owed, may evict locks, no floor for fencing tokens",
             ),
             (
                 status(NodeState::Quarantined { left }, 0, 0),

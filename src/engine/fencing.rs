@@ -100,6 +100,11 @@ impl Fencing {
         self.is_used
     }
 
+    /// Returns `true` if `node` has no floor, as far as is known.
+    pub(super) fn lacks_floor(&self, node: NodeId) -> bool {
+        self.losses.contains_key(&node)
+    }
+
     /// `node` has a floor.
     pub(super) fn has_floor(&mut self, node: NodeId) {
         self.losses.remove(&node);

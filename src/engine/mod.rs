@@ -243,7 +243,8 @@ impl Engine {
 
     /// Returns how every node stands at `now`, in the order of the configuration.
     pub fn node_statuses(&self, now: Instant) -> impl Iterator<Item = NodeStatus> {
-        self.parts.nodes.statuses(now)
+        let Parts { nodes, fencing, .. } = &self.parts;
+        nodes.statuses(now, |node| fencing.lacks_floor(node))
     }
 
     /// Checks whether a majority of the nodes would vote at `now`. Costs an allocation and no I/O.

@@ -125,9 +125,14 @@ impl Nodes {
         Some(NodeId::new(node))
     }
 
-    pub(super) fn statuses(&self, now: Instant) -> impl Iterator<Item = NodeStatus> {
-        let nodes = self.labels.iter().zip(&self.all);
-        nodes.map(move |(label, node)| NodeStatus {
+    /// Returns how each stands at `now`. Whether it lacks a floor `lacks_floor` knows.
+    pub(super) fn statuses(
+        &self,
+        now: Instant,
+        lacks_floor: impl Fn(NodeId) -> bool,
+    ) -> impl Iterator<Item = NodeStatus> {
+        let nodes = self.ids().zip(&self.labels).zip(&self.all);
+        nodes.map(move |((id, label), node)| NodeStatus {
             address: Arc::clone(label),
             state: node.state(now),
             run_id: node.run_id().map(Into::into),
@@ -147,6 +152,7 @@ impl Nodes {
             uptime: node.uptime(now),
             marked_ttl: node.marked_ttl(),
             barrier: node.barrier(now),
+            lacks_floor: lacks_floor(id),
         })
     }
 

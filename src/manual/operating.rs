@@ -131,8 +131,9 @@
 //!   have floors: two majorities of different lists may share no node. `trust_nodes` never lowers one.
 //! * **Which nodes have a floor** `shearline nodes --fenced` says. `GET shearline:floor` shows `run_id:number:number`
 //!   then, with the `run_id` of `INFO server`, and `run_id:?number:number` while the node is in repair. Without
-//!   `--fenced`, or `fenced = true` in its file, `nodes` tells nothing of it. `check`, `Redlock::nodes` and
-//!   `Redlock::check` never do: other locks are had all the same. The status of `nodes --fenced`
+//!   `--fenced`, or `fenced = true` in its file, `nodes` tells nothing of it. `check` and `Redlock::check` never do:
+//!   other locks are had all the same. A service sees from its own handle which node has given it no token
+//!   ([`NodeStatus::lacks_floor`](crate::NodeStatus::lacks_floor)). The status of `nodes --fenced`
 //!   is 0 as long as a majority gives tokens: to be told of the first node that gives none, compare `votes` of
 //!   `shearline nodes --fenced --json` with the number of nodes. After a restart of a majority the errors of programs
 //!   name the quarantine first, and the missing floors when it is over.

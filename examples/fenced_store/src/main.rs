@@ -28,6 +28,8 @@ mod store;
 
 const TTL: Duration = Duration::from_secs(1);
 const COUNTER: &str = "orders";
+/// For a read after which no worker writes.
+const LARGEST: u64 = u64::MAX;
 const FENCED: &str = "with tokens";
 const PLAIN: &str = "without tokens";
 
@@ -58,14 +60,17 @@ fn work(urls: &str, file: &Path, resource: &str, fenced: bool) -> Result<(), Box
     }
     loop {
         let lock = redlock.lock_with(resource, &options)?;
-        let orders = store.read(COUNTER)?;
+        let token = lock.fencing_token().unwrap_or(0);
+        let Some(orders) = store.read(COUNTER, token)? else {
+            continue; // Another worker came with a larger token.
+        };
         if !lock.is_valid() {
             continue; // This machine was busy for longer than the lock lasted.
         }
         println!("read {orders}");
         // Anything may happen here. In the play the first worker is stopped.
         io::stdin().read_line(&mut String::new())?;
-        let written = store.write(COUNTER, orders + 1, lock.fencing_token().unwrap_or(0))?;
+        let written = store.write(COUNTER, orders + 1, token)?;
         // Whether it was still held does not matter any more: the store has decided.
         let _ = lock.unlock();
         if written {
@@ -92,7 +97,8 @@ fn play(urls: &str, manner: &str) -> Result<i64, Box<dyn Error>> {
     worker()?.finish(&format!("{manner}: the second worker"))?;
     first.signal(Signal::CONT)?;
     first.finish(&format!("{manner}: the first worker"))?;
-    Ok(Store::open(&file)?.read(COUNTER)?)
+    let orders = Store::open(&file)?.read(COUNTER, LARGEST)?;
+    Ok(orders.ok_or("no token is larger")?)
 }
 
 /// Gives every node its floor for tokens, as an operator does once for new nodes.

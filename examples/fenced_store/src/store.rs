@@ -7,7 +7,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use rusqlite::{Connection, Result, params};
+use rusqlite::{Connection, OptionalExtension, Result, params};
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -28,29 +28,33 @@ impl Store {
         Ok(Self(connection))
     }
 
-    /// Returns the value of a counter: 0 if it was never written.
+    /// Returns the value of a counter, 0 if it was never written, for the holder with this fencing token: what
+    /// comes with a smaller one is refused from now on. Returns `None` if it refused that itself.
     ///
-    /// The reader brings no token here, so what an older holder writes between this and the write of the newer is
-    /// accepted, and then overwritten. A store that counts in earnest raises the token here already: see the manual,
-    /// page `safety`.
-    pub(crate) fn read(&self, name: &str) -> Result<i64> {
-        let mut rows = self
-            .0
-            .prepare("SELECT value FROM counters WHERE name = ?1")?;
-        let mut rows = rows.query(params![name])?;
-        rows.next()?.map_or(Ok(0), |row| row.get(0))
+    /// Without the token here, what an older holder writes between this and the write of the newer would be
+    /// accepted, and then overwritten by a value that was computed without it.
+    pub(crate) fn read(&self, name: &str, token: u64) -> Result<Option<i64>> {
+        let mut row = self.0.prepare(
+            "INSERT INTO counters (name, token) VALUES (?1, ?2)
+             ON CONFLICT (name) DO UPDATE SET token = ?2 WHERE token <= ?2 RETURNING value",
+        )?;
+        row.query_row(params![name, number(token)], |row| row.get(0))
+            .optional()
     }
 
     /// Writes the value of a counter for the holder with this fencing token. Returns `false` if it refused
     /// that, as one with a larger token was here before.
     pub(crate) fn write(&self, name: &str, value: i64, token: u64) -> Result<bool> {
-        // Tokens are below 2^53.
-        let token = i64::try_from(token).unwrap_or(i64::MAX);
         let written = self.0.execute(
             "INSERT INTO counters (name, value, token) VALUES (?1, ?2, ?3)
              ON CONFLICT (name) DO UPDATE SET value = ?2, token = ?3 WHERE token <= ?3",
-            params![name, value, token],
+            params![name, value, number(token)],
         )?;
         Ok(written == 1)
     }
+}
+
+/// Returns a fencing token as the database keeps it. Tokens are below 2^53.
+fn number(token: u64) -> i64 {
+    i64::try_from(token).unwrap_or(i64::MAX)
 }

@@ -43,9 +43,9 @@ pub(crate) struct Acquire {
     /// Has the lock come with a fencing token: a number that is larger than that of every lock of this name
     /// before it.
     ///
-    /// Hand it to the store with each write. The store has to keep the largest that it has seen, and to refuse
-    /// a write that comes with a smaller one: then nobody does harm who was stopped for longer than his lock
-    /// lasted. The nodes have to run scripts, and need a floor for these numbers: --trust gives it to new ones. One
+    /// Hand it to the store with each write, and with each read that a write is computed from. The store has to keep
+    /// the largest that it has seen, and to refuse what comes with a smaller one: then nobody does harm who was
+    /// stopped for longer than his lock lasted. The nodes have to run scripts, and need a floor for these numbers: --trust gives it to new ones. One
     /// that restarts gets it from the others, by programs that go on for longer than --max-ttl.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     fenced: Option<bool>,

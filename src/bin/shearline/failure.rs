@@ -67,7 +67,7 @@ impl Failure {
 }
 
 /// What the library calls by the name of a function, and the command by that of an option.
-const WORDS: [(&str, &str); 13] = [
+const WORDS: [(&str, &str); 14] = [
     ("`without_scripts`", "`--without-scripts`"),
     ("`Builder::max_ttl`", "`--max-ttl`"),
     ("`Builder::lock_delay`", "`--lock-delay`"),
@@ -81,6 +81,10 @@ const WORDS: [(&str, &str); 13] = [
         "no node was named; give --node, or set SHEARLINE_NODES: at least one",
     ),
     ("build a new handle", "try again"),
+    (
+        "ask for a shorter one and extend it",
+        "give a shorter `--ttl`",
+    ),
     (
         "pass on what `Lock::to_bytes` gave",
         "pass on what `shearline lock` printed",

@@ -213,7 +213,9 @@ impl Trial {
     /// Returns why the node refuses what it was asked, if that is not about permissions.
     pub(crate) fn refusal(&self) -> Option<&str> {
         match &self.lock {
-            Verdict::Refused(why) => Some(why),
+            Verdict::Refused(why) | Verdict::No(Unusable::NoFloor | Unusable::InRepair, why) => {
+                Some(why)
+            }
             Verdict::Yes | Verdict::No(..) | Verdict::Unknown(_) => None,
         }
     }

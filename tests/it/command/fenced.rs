@@ -170,7 +170,9 @@ fn nodes_says_which_nodes_give_no_number() {
             why.contains("no fencing tokens, because it is new"),
             "{why}"
         );
+        assert_eq!(object.text("nodes.1.reason"), why);
         assert_eq!(object.at("nodes.0.missing"), &Json::Null);
+        assert_eq!(object.at("nodes.0.reason"), &Json::Null);
         cluster[2].restart();
         assert_given(&cluster, 1, 78);
         let text = shearline(&cluster, "nodes --fenced --guard off").out;

@@ -82,6 +82,12 @@ fn told(world: &mut World) -> Option<Vec<(NodeId, NodeOutcome)>> {
     }
 }
 
+/// Returns which nodes lack a floor, as their statuses say.
+fn lacking(world: &World) -> Vec<bool> {
+    let statuses = world.engine.node_statuses(world.now);
+    statuses.map(|status| status.lacks_floor).collect()
+}
+
 /// Each line: what the node says, and why it has got no floor.
 #[test]
 fn who_trusts_a_node_is_told_whether_it_has_got_a_floor() {
@@ -104,11 +110,13 @@ fn who_trusts_a_node_is_told_whether_it_has_got_a_floor() {
         ("+OK|", Some(NodeOutcome::Unreachable(LinkError::Protocol))),
     ] {
         let mut world = without_floors();
+        assert_eq!(lacking(&world), [true; 3]);
         assert_eq!(world.engine.trust(world.now, id(1), "run1"), Ok(false));
         world.drain();
         assert!(world.take(1)[0].starts_with("FLOOR run1"));
         assert_eq!(told(&mut world), None, "it has not answered");
         world.say(1, said);
+        assert_eq!(lacking(&world), [true, why.is_some(), true]);
         let why = why.map(|why| (id(1), why));
         assert_eq!(told(&mut world), Some(Vec::from_iter(why)), "{said}");
         assert_eq!(world.state(1), NodeState::Ready);
