@@ -36,7 +36,7 @@ KillMode=control-group (the default) ends what is left. Only a store that
 refuses old writers helps against all of them: with --fenced the command gets a
 number that grows with every holder. Hand it to the store with each write, and
 each read that a write is computed from. The store has to keep the largest that
-it has seen, as durably as its data, and to refuse what comes with a smaller one.
+it has seen, as durably as its data, and to refuse whatever comes with less.
 
 Signals: TERM, HUP, USR1, USR2 are passed on to the command, INT and QUIT too
 except in the foreground of a terminal, which sends them to the command itself.
