@@ -238,7 +238,7 @@
 //!
 //! *Searched*: this engine in every order of events of a small world (`tests/sim/search`): three nodes, two clients, three
 //! attempts, keys that end at any time, a connection that is lost with its messages, a node that loses its data and is
-//! repaired. No token was wrong in any of 8,863,041 states, and 26,995,779 with nodes that had counted differently
+//! repaired. No token was wrong in any of 8,811,426 states, and 26,847,041 with nodes that had counted differently
 //! before. Each step above that is left out on purpose gives a wrong token there within 40,000 states.
 //!
 //! ## Repair
