@@ -550,7 +550,7 @@ all_but() {
         grep -q "^$name.*: test$" <<<"$all" || { echo "there is no such test"; status=1; }
         skipped+=(--skip "$name")
     done
-    run_built 600 tests/it/main.rs --show-output "${skipped[@]}" "$@" || status=1
+    run_built 1500 tests/it/main.rs --show-output "${skipped[@]}" "$@" || status=1
     return $status
 }
 
@@ -732,7 +732,7 @@ what_is_needed() {
 what_waits() {
     local file name
     # With the output of passing tests, so that the last step can search it.
-    step 'tests/it' run_built 600 tests/it/main.rs --show-output
+    step 'tests/it' run_built 1500 tests/it/main.rs --show-output
     step 'tests/it with the permissions of the manual' under_the_acl_line
     step 'tests/it over TLS' over_tls
     step 'tests/it without scripts on Redis 7.0 and Valkey 9.1' without_scripts no-scripts \
@@ -771,7 +771,7 @@ what_is_optimised() {
 }
 
 what_is_checked() {
-    step 'unit tests with all features' run_built 600 '(src|examples)/.*' --show-output
+    step 'unit tests with all features' run_built 1500 '(src|examples)/.*' --show-output
     step 'tests/differential' run_built 600 tests/differential/main.rs --show-output
     step 'clippy with all features' \
         cargo clippy --workspace --all-targets --all-features -- -D warnings
