@@ -85,8 +85,8 @@
 //! clients, with the same [`max_ttl`](crate::Builder::max_ttl) (60 s if none is set).
 //!
 //! * **First use.** The nodes have no markers, which looks like a `FLUSHALL`: no client gets a lock
-//!   for `max_ttl`. If no client holds a lock yet, call `Redlock::trust_nodes` once, from any client, and
-//!   start the others then: one that has seen a barrier asks again when that has run out.
+//!   for `max_ttl`. If no client holds a lock yet, call `Redlock::trust_nodes` once, from any client. The
+//!   others get locks within a second or two, also calls that wait already.
 //! * **The longest ttl.** It is the same for all clients. If one client has a longer one, all wait for
 //!   it. Only `Redlock::reinit` makes it shorter.
 //! * **Another number of nodes, or another name** ([`Builder::cluster`](crate::Builder::cluster)).

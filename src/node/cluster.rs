@@ -26,6 +26,12 @@ impl Node {
         self.guard.kept_until(now, self.is_ready())
     }
 
+    /// Returns until when it is not asked what checks the marker, because the answer would not count, if it is
+    /// not at `now`.
+    pub(crate) fn unasked_until(&self, now: Instant) -> Option<Instant> {
+        self.guard.unasked_until(now, self.is_ready())
+    }
+
     /// Asks it to join its cluster, if there are markers, with this longest ttl.
     ///
     /// # Errors

@@ -158,6 +158,14 @@ impl Guard {
         self.until(now).max(barrier)
     }
 
+    /// Returns until when it is not asked what checks the marker, because the answer would not count, if it is
+    /// not at `now`.
+    pub(super) fn unasked_until(&self, now: Instant, ready: bool) -> Option<Instant> {
+        let membership = self.membership();
+        let barrier = membership.and_then(|there| there.unasked_until(now, ready));
+        self.until(now).max(barrier)
+    }
+
     /// Returns whether the answer of a server whose handshake is done counts. `stale`: it was asked
     /// under an older marker.
     // Inlined: see the caller for single answers.

@@ -24,6 +24,9 @@ use super::marker::{Cluster, Marker, UNREADABLE, whole_millis};
 use super::phase::Trouble;
 use super::reply::{Forbidden, Reply, three};
 
+/// For how long it is not asked because of a barrier: another client may have ended that, for an operator.
+const BELIEVED: Duration = Duration::from_secs(1);
+
 /// See the [module](self). Only with a strict guard.
 #[derive(Debug, Default)]
 pub(crate) struct Membership {
@@ -41,6 +44,8 @@ pub(crate) struct Membership {
     pub(super) mode: Mode,
     /// Until when its barrier stands, by its last answer.
     pub(super) barrier: Option<Instant>,
+    /// When it gave that answer.
+    answered: Instant,
     /// Why it belongs to another cluster, if its last answer said so.
     pub(super) other: Option<Unusable>,
 }
@@ -158,7 +163,7 @@ impl Membership {
         self.other = None;
         // The last of several answers counts: it was executed last.
         if self.open == 0 {
-            self.barrier = barrier(now, left);
+            self.said(now, left);
             self.joined = true;
         }
         Ok(())
@@ -196,7 +201,7 @@ impl Membership {
             }
             return (said, Some(NodeOutcome::Quarantined { until: now }));
         }
-        self.barrier = barrier(now, left);
+        self.said(now, left);
         let outcome = self.barrier.map(|until| NodeOutcome::Quarantined { until });
         (said, outcome)
     }
@@ -210,6 +215,24 @@ impl Membership {
             true => Some(barrier.unwrap_or(now)),
             false => barrier,
         }
+    }
+
+    /// Returns the same for questions whose answer says whether it counts: such a one is asked a second after
+    /// the last answer again.
+    pub(super) fn unasked_until(&self, now: Instant, ready: bool) -> Option<Instant> {
+        let until = self.until(now, ready)?;
+        let again = self.answered.saturating_add(BELIEVED);
+        match ready && !self.joined {
+            true => Some(until),
+            false => Some(until.min(again)).filter(|until| now < *until),
+        }
+    }
+
+    /// It says that its barrier stands for so many milliseconds.
+    fn said(&mut self, now: Instant, left: i64) {
+        let left = Duration::from_millis(u64::try_from(left).unwrap_or_default());
+        self.barrier = guard!(BarrierIgnored, !left.is_zero()).then(|| now.saturating_add(left));
+        self.answered = now;
     }
 
     /// Trusts the node: its barrier is over. Questions from now on check the known marker, if it
@@ -227,12 +250,6 @@ impl Membership {
         self.joined &= !falls;
         falls
     }
-}
-
-/// Returns what `left` milliseconds of a barrier come to.
-fn barrier(now: Instant, left: i64) -> Option<Instant> {
-    let left = Duration::from_millis(u64::try_from(left).unwrap_or_default());
-    guard!(BarrierIgnored, !left.is_zero()).then(|| now.saturating_add(left))
 }
 
 /// Returns the answer that the plain command would have given.

@@ -293,16 +293,23 @@ impl Node {
         }
     }
 
-    /// Returns from when on its votes count, as far as is known at `now`: [`Instant::MAX`] while it
+    /// Returns `true` if its votes count at `now`, as far as is known.
+    pub(crate) fn counts(&self, now: Instant) -> bool {
+        self.serves() && self.kept_until(now).is_none()
+    }
+
+    /// Returns from when on its votes may count, as far as is known at `now`: [`Instant::MAX`] while it
     /// cannot be asked.
-    pub(crate) fn counts_from(&self, now: Instant) -> Instant {
-        match self.is_ready() && !self.is_suspect() && self.missing_permission().is_none() {
-            true => match self.kept_until(now) {
-                Some(until) if until <= now => Instant::MAX, // Its end is not known.
-                until => until.unwrap_or(Instant::ZERO),
-            },
-            false => Instant::MAX,
+    pub(crate) fn may_count_from(&self, now: Instant) -> Instant {
+        match self.unasked_until(now) {
+            _ if !self.serves() => Instant::MAX,
+            Some(until) if until <= now => Instant::MAX, // Its end is not known.
+            until => until.unwrap_or(Instant::ZERO),
         }
+    }
+
+    fn serves(&self) -> bool {
+        self.is_ready() && !self.is_suspect() && self.missing_permission().is_none()
     }
 
     pub(crate) fn trouble(&self) -> Trouble {

@@ -200,7 +200,8 @@ impl Redlock {
     ///
     /// With [`RestartGuard::Strict`](crate::RestartGuard) it is written to the node, and holds for all
     /// clients: the marker is updated without a barrier, and a standing barrier is removed. Other
-    /// handles see that when the barrier that they know of has run out.
+    /// handles see that when they next ask the node: a second after they last heard of the barrier at the latest,
+    /// if they are asked for locks.
     ///
     /// # Errors
     ///

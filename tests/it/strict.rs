@@ -117,7 +117,7 @@ fn a_node_that_writes_every_lock_to_disk_votes_at_once_when_it_is_back() {
 }
 
 /// The handle that asks first writes the marker again. The others find the new marker, and the
-/// barrier.
+/// barrier; and that an operator has ended it.
 #[test]
 fn every_handle_detects_a_flush() {
     let mut cluster = servers::three();
@@ -130,6 +130,9 @@ fn every_handle_detects_a_flush() {
     assert_eq!(faces[0].trust_all(), 2, "those that are connected");
     let lock = faces[0].try_lock("a", LONG).expect("two vote");
     faces[0].unlock(lock).expect("held");
+    // The other asks whether the barrier still stands, long before it would have ended.
+    let lock = faces[1].lock("a", LONG).expect("two vote");
+    faces[1].unlock(lock).expect("held");
 }
 
 #[test]

@@ -356,7 +356,7 @@ impl Acquire {
         let Some((waiting, _)) = parts.queues.waiting(place) else {
             return report;
         };
-        let counts = |node| parts.nodes[node].counts_from(cx.now) <= cx.now;
+        let counts = |node| parts.nodes[node].counts(cx.now);
         let until = waiting.belief.free_at(|_| Instant::ZERO);
         match waiting.belief.is_permanent(counts) {
             true => report.held_for_ever(waiting.holder.label(counts)),

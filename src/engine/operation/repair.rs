@@ -94,7 +94,7 @@ impl Operate for Repair {
             let patience = patience.with(there);
             cx.round[node].asked = true;
             cx.round[node].deadline = cx.now.saturating_add(patience);
-            cx.round.leave_out(cx.now, node, &cx.parts.nodes);
+            cx.round.leave_out_unchecked(cx.now, node, &cx.parts.nodes);
         }
         self.judge(cx);
         if cx.round.is_voting() {

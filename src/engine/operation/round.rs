@@ -275,8 +275,16 @@ impl Round {
         self.timer = None;
     }
 
-    /// The answer of `node` to what is about to be asked does not count, if it is in quarantine.
+    /// The answer of `node` to what is about to be asked does not count, as far as is known. What was heard of a
+    /// barrier is known for a second: the answer itself says whether it stands.
     pub(crate) fn leave_out(&mut self, now: Instant, node: NodeId, nodes: &Nodes) {
+        if nodes[node].unasked_until(now).is_some() {
+            self.leave_out_unchecked(now, node, nodes);
+        }
+    }
+
+    /// The answer of `node` to a question that checks no marker does not count, if it is in quarantine.
+    pub(crate) fn leave_out_unchecked(&mut self, now: Instant, node: NodeId, nodes: &Nodes) {
         if let Some(until) = nodes[node].kept_until(now) {
             self.record(node, Vote::Abstain, NodeOutcome::Quarantined { until });
         }

@@ -4,6 +4,7 @@
 mod chance;
 mod clusters;
 mod durable;
+mod elsewhere;
 mod markers;
 mod names;
 pub(super) mod net;
@@ -55,7 +56,7 @@ fn trusted(clients: usize) -> Net {
     assert_eq!(net.trust_all(0), 3);
     net.pump();
     for client in 1..clients {
-        // The others were told of barriers that are gone. What they know runs out.
+        // The others were told of barriers that are gone, and would ask in a second.
         assert_eq!(net.trust_all(client), 3);
     }
     net.pump();

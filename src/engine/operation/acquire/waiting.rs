@@ -184,7 +184,7 @@ impl Acquire {
     fn next(&self, cx: &mut Context<'_>) -> Option<Next> {
         let now = cx.now;
         let (waiting, _, mut pace, nodes) = self.waiting(cx)?;
-        Some(waiting.next(&mut pace, |node| nodes[node].counts_from(now)))
+        Some(waiting.next(&mut pace, |node| nodes[node].may_count_from(now)))
     }
 
     /// Returns what it waits for, the resource, what its decision rests on, and the nodes.
