@@ -1,7 +1,11 @@
 //! What each node answered: the part that most errors share.
 
 use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::{String, ToString};
 use alloc::sync::Arc;
+use alloc::vec;
+use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
 
@@ -268,6 +272,43 @@ impl Report {
             .filter(|node| predicate(&node.outcome))
             .count()
     }
+
+    /// Writes what each node said, once for all that said the same: `a:1 and c:3 each timed out, b:2 held`.
+    fn write_nodes(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut said: Vec<(String, Vec<&str>)> = Vec::new();
+        for node in self.nodes() {
+            let words = self.words_of(node);
+            match said.iter_mut().find(|(others, _)| *others == words) {
+                Some((_, addresses)) => addresses.push(&node.address),
+                None => said.push((words, vec![&node.address])),
+            }
+        }
+        for (index, (words, addresses)) in said.iter().enumerate() {
+            let comma = if index == 0 { "" } else { ", " };
+            match addresses.split_last() {
+                Some((last, [])) => write!(f, "{comma}{last} {words}")?,
+                Some((last, rest)) => {
+                    write!(f, "{comma}{} and {last} each {words}", rest.join(", "))?
+                }
+                None => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn words_of(&self, node: &NodeReport) -> String {
+        let said = match node.outcome {
+            NodeOutcome::Quarantined { until } if self.0.now < until => {
+                let left = Span(until.saturating_since(self.0.now)).rounded_up();
+                format!("quarantined for {left} more: it may have forgotten locks")
+            }
+            outcome => outcome.to_string(),
+        };
+        match &node.resource {
+            Some(resource) => format!("{said} ({})", Shown(resource)),
+            None => said,
+        }
+    }
 }
 
 impl fmt::Display for Report {
@@ -278,24 +319,7 @@ impl fmt::Display for Report {
             self.granted(),
             self.quorum()
         )?;
-        for (index, node) in self.nodes().iter().enumerate() {
-            let comma = if index == 0 { "" } else { ", " };
-            write!(f, "{comma}{} ", node.address)?;
-            if let NodeOutcome::Quarantined { until } = node.outcome
-                && self.0.now < until
-            {
-                let left = Span(until.saturating_since(self.0.now)).rounded_up();
-                write!(
-                    f,
-                    "quarantined for {left} more: it may have forgotten locks"
-                )?;
-            } else {
-                write!(f, "{}", node.outcome)?;
-            }
-            if let Some(resource) = &node.resource {
-                write!(f, " ({})", Shown(resource))?;
-            }
-        }
+        self.write_nodes(f)?;
         f.write_str(")")?;
         match self.tries() {
             0 | 1 => {}
@@ -411,8 +435,6 @@ const _: () = assert!(size_of::<Report>() == size_of::<usize>());
 mod tests {
     use super::*;
     use crate::error::LockError;
-    use alloc::format;
-    use alloc::vec;
 
     #[test]
     fn a_report_reads_as_a_sentence() {
@@ -435,6 +457,29 @@ mod tests {
              b:2 unreachable: connection refused, c:3 timed out) after 3 tries in 400ms; check the \
              nodes named here"
         );
+    }
+
+    #[test]
+    fn nodes_that_said_the_same_are_named_together() {
+        const REFUSED: NodeOutcome = NodeOutcome::Unreachable(LinkError::Refused);
+        const HELD: NodeOutcome = NodeOutcome::Held;
+        for (outcomes, text) in [
+            ([HELD; 3], "a:1, b:2 and c:3 each held"),
+            (
+                [HELD, REFUSED, HELD],
+                "a:1 and c:3 each held, b:2 unreachable: connection refused",
+            ),
+            (
+                [REFUSED, HELD, HELD],
+                "a:1 unreachable: connection refused, b:2 and c:3 each held",
+            ),
+        ] {
+            let nodes = ["a:1", "b:2", "c:3"].into_iter().zip(outcomes);
+            let nodes = nodes.map(|(address, said)| NodeReport::new(address.into(), said, None));
+            let report = Report::new(Instant::ZERO, nodes.collect(), 2, 1, Duration::ZERO);
+            let text = format!("0 of the 2 votes needed ({text})");
+            assert_eq!(report.to_string(), text);
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::time::Duration;
 
-use shearline::{LockError, LockOptions, RestartGuard};
+use shearline::{LockError, LockOptions, NodeOutcome, NodeReport, RestartGuard};
 
 use crate::face::{at, await_ready, over, shared};
 use crate::servers::{self, BRIEF, Cluster, LONG, Options, PATIENCE, SILENT, eventually};
@@ -51,9 +51,11 @@ fn nodes_that_have_restarted_are_named() {
     lock.unlock().expect("held");
     (0..2).for_each(|node| cluster[node].restart());
     let error = eventually("both are in quarantine", || {
-        let error = redlock.try_lock("k", BRIEF).err()?;
-        let error = error.to_string();
-        (error.matches("quarantined for").count() == 2).then_some(error)
+        let Err(LockError::NoQuorum(report)) = redlock.try_lock("k", BRIEF) else {
+            return None;
+        };
+        let kept = |node: &&NodeReport| matches!(node.outcome, NodeOutcome::Quarantined { .. });
+        (report.nodes().iter().filter(kept).count() == 2).then(|| LockError::NoQuorum(report))
     });
     says(error, &[NO_QUORUM, "it may have forgotten locks"]);
     redlock.trust_nodes();

