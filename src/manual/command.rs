@@ -6,7 +6,7 @@
 //!
 //! A binary that needs nothing of the system (4 MB): `rustup target add x86_64-unknown-linux-musl`, then
 //! `cargo install shearline --features cli --target x86_64-unknown-linux-musl`. (With `tls` it needs a C compiler for
-//! musl too, such as that of `musl-tools`; that was not tried.)
+//! musl too, such as that of `musl-tools`.)
 //!
 //! | command | what it does |
 //! | --- | --- |

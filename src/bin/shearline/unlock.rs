@@ -1,5 +1,6 @@
 //! `shearline unlock`: releases a lock that a script holds.
 
+use crate::connect::settled;
 use crate::failure::Failure;
 use crate::held::Held;
 use crate::json::Object;
@@ -11,7 +12,8 @@ use crate::status::{self, Status};
 /// Status 74 means that the lock was not held any more: what it protected may have overlapped with another's
 /// work. With 69 too few nodes have answered: try again, or the lock ends with its ttl.
 ///
-/// The nodes have to be those of the lock, in the same order.
+/// The nodes have to be those of the lock, in the same order. One that cannot be reached yet is waited for, a second
+/// at most.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = status::TABLE)]
 pub(crate) struct Args {
@@ -31,7 +33,10 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
         // It is released in any case. The nodes know better than an old text whether it still lives.
         let _ = guard.confirm();
     }
-    let released = guard.unlock()?;
+    let released = guard.unlock();
+    // A node that is on its way is owed the release too, and this process ends.
+    settled(&redlock);
+    let released = released?;
     if args.format.json {
         let object = Object::of("unlock").name("resource", &resource);
         crate::output::say(object.with("deleted", u64::from(released.deleted)))?;

@@ -97,6 +97,19 @@ fn a_release_that_too_few_confirm_is_to_be_repeated() {
     assert!(error.contains(what_to_do), "{error}");
 }
 
+/// The process of `unlock` ends with it, so it waits for a node that is on its way. A majority is there long before.
+#[test]
+fn a_node_that_is_reached_late_is_told_of_the_release() {
+    let cluster = servers::three();
+    let lock = shearline(&cluster, "lock report --guard off").line();
+    let proxy = Proxy::to(cluster[0].address_for_clients());
+    proxy.delay(DISTANCE * 2);
+    let mut urls = cluster.urls();
+    urls[0] = proxy.url();
+    over(&urls, &format!("unlock {lock} --guard off")).done();
+    cluster.assert_empty();
+}
+
 /// The script of the help, where an extension fails: the lock is released all the same.
 #[test]
 fn the_example_releases_a_lock_that_it_cannot_extend() {
