@@ -89,6 +89,17 @@ impl Fencing {
         let raised = number == self.raised_to && self.raised.contains(node);
         self.numbers[node.index()] == number || raised
     }
+
+    /// Makes `number` the token if a majority of nodes confirms it, of those that are `open` yet. Returns these nodes.
+    fn decide(&mut self, number: u64, open: NodeSet, quorum: usize) -> Option<NodeSet> {
+        let same = open.filter(|node| self.confirms(node, number));
+        if same.len() < quorum {
+            return None;
+        }
+        let returned = same.filter(|node| self.numbers[node.index()] == number);
+        (self.token, self.took_second) = (number, returned.len() < quorum);
+        Some(same)
+    }
 }
 
 impl Acquire {
@@ -129,17 +140,15 @@ impl Acquire {
         };
         fencing.numbers[node.index()] = number;
         cx.round.granted(cx.now, node);
-        if self.decided(number, cx) {
+        let (open, quorum) = (cx.round.tally.open(), cx.round.tally.quorum());
+        if let Some(nodes) = fencing.decide(number, open, quorum) {
+            self.vote_yes(nodes, cx);
             return;
         }
-        let Some(fencing) = self.fencing.as_mut().must() else {
-            return;
-        };
-        let granted = cx.round.tally.open();
-        let granted = granted.filter(|node| fencing.numbers[node.index()] != 0);
+        let granted = open.filter(|node| fencing.numbers[node.index()] != 0);
         if fencing.raised_to != 0 {
             self.raise(node, cx);
-        } else if cx.round.tally.quorum() <= granted.len() {
+        } else if quorum <= granted.len() {
             let numbers = granted.iter().map(|node| fencing.numbers[node.index()]);
             fencing.raised_to = numbers.max().unwrap_or(0);
             for node in granted.iter() {
@@ -156,26 +165,17 @@ impl Acquire {
         };
         fencing.raised.insert(node);
         cx.round.granted(cx.now, node);
-        let number = fencing.raised_to;
-        _ = self.decided(number, cx);
+        let (open, quorum) = (cx.round.tally.open(), cx.round.tally.quorum());
+        if let Some(nodes) = fencing.decide(fencing.raised_to, open, quorum) {
+            self.vote_yes(nodes, cx);
+        }
     }
 
-    /// Returns `true` if this number is the token: a majority confirms it. Their votes are counted then.
-    fn decided(&mut self, number: u64, cx: &mut Context<'_>) -> bool {
-        let Some(fencing) = self.fencing.as_mut().must() else {
-            return false;
-        };
-        let (open, quorum) = (cx.round.tally.open(), cx.round.tally.quorum());
-        let same = open.filter(|node| fencing.confirms(node, number));
-        if same.len() < quorum {
-            return false;
-        }
-        let returned = same.filter(|node| fencing.numbers[node.index()] == number);
-        (fencing.token, fencing.took_second) = (number, returned.len() < quorum);
-        for node in same.iter() {
+    /// These nodes confirm the token: their votes count.
+    fn vote_yes(&mut self, nodes: NodeSet, cx: &mut Context<'_>) {
+        for node in nodes.iter() {
             self.vote(node, (Vote::Yes, NodeOutcome::Granted), cx);
         }
-        true
     }
 
     /// A node was left out with this `outcome`. If that is for lack of a floor, and too few nodes have one, the others
