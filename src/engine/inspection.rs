@@ -10,7 +10,7 @@ use core::fmt;
 use core::mem::discriminant;
 use core::time::Duration;
 
-use crate::error::{InvalidRequest, NodeOutcome, Report, Shown, Span};
+use crate::error::{EndsBy, InvalidRequest, NodeOutcome, Report, Shown, Span};
 use crate::time::Instant;
 
 /// Who holds a resource, as a majority of the nodes says, and what each node has.
@@ -109,7 +109,7 @@ impl InspectedNode {
 pub enum InspectError {
     /// Too few nodes answered, or too many of the answers do not count. In the report `granted` stands
     /// for an answer that counts.
-    #[error("too few nodes answered to know who holds the lock: {0}; check the nodes named here")]
+    #[error("too few nodes answered to know who holds the lock: {0}{ends}; check the nodes named here", ends = EndsBy(.0))]
     NoQuorum(Report),
     /// The request can never succeed as written; nothing was sent.
     #[error("{0}")]

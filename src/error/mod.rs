@@ -21,6 +21,7 @@ pub use config::{ConfigError, UrlProblem};
 pub use node::{LinkError, ServerError, Unusable};
 pub use operation::{ConfirmError, ExtendError, InvalidRequest, LockError, Released, UnlockError};
 pub use operator::{CheckError, ReinitError, TrustError};
+pub(crate) use report::EndsBy;
 pub use report::{NodeOutcome, NodeReport, Report};
 pub(crate) use shown::Shown;
 pub(crate) use span::Span;

@@ -4,7 +4,7 @@ use core::fmt;
 use core::time::Duration;
 
 use super::span::Span;
-use super::{Report, Shown};
+use super::{EndsBy, Report, Shown};
 use crate::limits::{RESOURCE_BYTES_MAX, RESOURCES_MAX};
 
 /// Why a lock was not taken.
@@ -20,7 +20,7 @@ pub enum LockError {
     #[error("{held}: {0}; {advice}", held = IsHeld(.0), advice = advice(.0))]
     Held(Report),
     /// Too few nodes answered to know. The lock may be free.
-    #[error("too few nodes answered, so no lock was taken: {0}; check the nodes named here")]
+    #[error("too few nodes answered, so no lock was taken: {0}{ends}; check the nodes named here", ends = EndsBy(.0))]
     NoQuorum(Report),
     /// A majority granted the lock too late for any of its validity to be left, or is too far away
     /// to answer within half of so short a ttl. What was granted is released.
@@ -98,6 +98,14 @@ fn advice(report: &Report) -> &'static str {
     }
 }
 
+/// Returns what to do before the end of a lock that too few nodes confirm.
+fn before_the_end<'a>(report: &Report, again: &'a str) -> &'a str {
+    match report.has_quarantine() {
+        true => "and a quarantine mostly lasts longer: end the work",
+        false => again,
+    }
+}
+
 /// Said of an extension and of a confirmation.
 const FORKED: &str = "the lock belongs to the parent process, so nothing was sent; take a lock of your \
                       own with a handle built after the fork";
@@ -116,8 +124,8 @@ pub enum ExtendError {
     Lost(Report),
     /// Too few nodes answered. The lock stands until its old deadline.
     #[error(
-        "too few nodes confirmed the lock: {0}; it stands until its old deadline, extend again \
-         before that"
+        "too few nodes confirmed the lock: {0}; it stands until its old deadline, {advice} before that",
+        advice = before_the_end(.0, "extend again")
     )]
     Unconfirmed(Report),
     /// The lock was taken with a limit of extensions, and the limit is reached.
@@ -315,8 +323,8 @@ pub enum ConfirmError {
     Lost(Report),
     /// Too few nodes answered. The lock stands until its old deadline.
     #[error(
-        "too few nodes confirmed the lock: {0}; it stands until its old deadline, confirm it again \
-         before that"
+        "too few nodes confirmed the lock: {0}; it stands until its old deadline, {advice} before that",
+        advice = before_the_end(.0, "confirm it again")
     )]
     Unconfirmed(Report),
     /// A bound of this handle is reached; nothing was sent, and the lock is as it was.

@@ -2,7 +2,7 @@
 
 use alloc::string::String;
 
-use super::{NodeOutcome, Report};
+use super::{EndsBy, NodeOutcome, Report};
 
 /// Why no lock can be had now: what `Redlock::check` and `LocalRedlock::check` find.
 ///
@@ -16,7 +16,7 @@ pub enum CheckError {
     #[error("every lock is refused: {0}; repair what is named here")]
     Unusable(Report),
     /// Too few nodes vote now, and that may pass: they are down, silent or in quarantine.
-    #[error("too few nodes vote now: {0}; check the nodes named here")]
+    #[error("too few nodes vote now: {0}{ends}; check the nodes named here", ends = EndsBy(.0))]
     NoQuorum(Report),
     /// The handle was made before a `fork`, in the parent process.
     #[error("the handle belongs to the parent process; build a handle after the fork")]

@@ -266,6 +266,11 @@ impl Report {
         self.count(|outcome| matches!(outcome, NodeOutcome::Granted))
     }
 
+    /// Returns `true` if a node is in quarantine.
+    pub(super) fn has_quarantine(&self) -> bool {
+        self.count(|outcome| matches!(outcome, NodeOutcome::Quarantined { .. })) != 0
+    }
+
     fn count(&self, predicate: impl Fn(&NodeOutcome) -> bool) -> usize {
         self.nodes()
             .iter()
@@ -334,13 +339,20 @@ impl fmt::Display for Report {
         if self.never_expires() {
             f.write_str(", held without an expiry")?;
         }
-        let quarantined =
-            |outcome: &NodeOutcome| matches!(outcome, NodeOutcome::Quarantined { .. });
-        match self.count(quarantined) {
-            0 => Ok(()),
-            _ => f.write_str(
+        Ok(())
+    }
+}
+
+/// What ends a quarantine, if a node is in one.
+pub(crate) struct EndsBy<'a>(pub(crate) &'a Report);
+
+impl fmt::Display for EndsBy<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.has_quarantine() {
+            true => f.write_str(
                 "; a quarantine ends by itself, or by `trust_nodes` if no lock from before can be alive",
             ),
+            false => Ok(()),
         }
     }
 }
@@ -405,7 +417,8 @@ pub enum NodeOutcome {
     },
     /// It cannot serve as a node, for a reason that an operator has to repair.
     Unusable(Unusable),
-    /// It had not answered yet when the others had decided.
+    /// It had not answered yet when the others had decided, or was not asked for that reason. Nothing is wrong
+    /// with it.
     Pending,
 }
 
@@ -423,7 +436,7 @@ impl fmt::Display for NodeOutcome {
             Self::Unreachable(error) => write!(f, "unreachable: {error}"),
             Self::Quarantined { .. } => f.write_str("quarantined: it may have forgotten locks"),
             Self::Unusable(reason) => write!(f, "unusable: {reason}"),
-            Self::Pending => f.write_str("pending"),
+            Self::Pending => f.write_str("not waited for"),
         }
     }
 }
@@ -434,7 +447,7 @@ const _: () = assert!(size_of::<Report>() == size_of::<usize>());
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::LockError;
+    use crate::error::{ExtendError, LockError};
 
     #[test]
     fn a_report_reads_as_a_sentence() {
@@ -558,7 +571,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quarantine_says_how_long_it_lasts_and_what_ends_it() {
+    fn a_quarantine_says_how_long_it_lasts_and_what_to_do() {
         let nodes = vec![
             NodeReport::new(
                 "a:1".into(),
@@ -578,8 +591,14 @@ mod tests {
         assert_eq!(
             format!("{report}"),
             "0 of the 2 votes needed (a:1 quarantined for 41s more: it may have forgotten locks, \
-             b:2 refused: OOM (its memory is full: raise its `maxmemory`, or remove other keys)); \
-             a quarantine ends by itself, or by `trust_nodes` if no lock from before can be alive"
+             b:2 refused: OOM (its memory is full: raise its `maxmemory`, or remove other keys))"
         );
+        let taken = LockError::NoQuorum(report.clone()).to_string();
+        let ends = "; a quarantine ends by itself, or by `trust_nodes` if no lock from before can be alive; check";
+        assert!(taken.contains(ends), "{taken}");
+        // Who extends has a lock from before.
+        let extended = ExtendError::Unconfirmed(report).to_string();
+        let ends = "; it stands until its old deadline, and a quarantine mostly lasts longer: end the work before that";
+        assert!(extended.ends_with(ends), "{extended}");
     }
 }

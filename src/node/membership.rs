@@ -181,6 +181,8 @@ impl Membership {
     ) -> (Reply, Option<NodeOutcome>) {
         let (said, left) = match reply {
             Reply::Pair(said, left) => (plain(request, said), left),
+            // Refused before the marker was looked at.
+            Reply::Fenced { said: ..=0, .. } => return (reply, self.behind_barrier(now)),
             Reply::Fenced { left, .. } => (reply, i64::from(left)),
             // The key of the lock is of another type. An error does not tell whether it counts.
             Reply::Error(error) if error.code() == "WRONGTYPE" && !request.is_set() => {
@@ -202,8 +204,13 @@ impl Membership {
             return (said, Some(NodeOutcome::Quarantined { until: now }));
         }
         self.said(now, left);
-        let outcome = self.barrier.map(|until| NodeOutcome::Quarantined { until });
-        (said, outcome)
+        (said, self.behind_barrier(now))
+    }
+
+    /// Returns that it is in quarantine, if a barrier is known to stand.
+    fn behind_barrier(&self, now: Instant) -> Option<NodeOutcome> {
+        let until = self.barrier.filter(|until| now < *until)?;
+        Some(NodeOutcome::Quarantined { until })
     }
 
     /// Returns until when its answers do not count, if they do not at `now`. Where that is not

@@ -12,7 +12,7 @@ use crate::status::{self, Status};
 /// Status 74 means that the lock was not held any more: what it protected may have overlapped with another's
 /// work. With 69 too few nodes have answered: try again, or the lock ends with its ttl.
 ///
-/// The nodes have to be those of the lock, in the same order. One that cannot be reached yet is waited for, a second
+/// The nodes have to be those of the lock, in the same order. One that has not answered yet is waited for, a second
 /// at most.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = status::TABLE)]

@@ -241,7 +241,7 @@ impl Operate for Inspect {
         for node in cx.parts.nodes.ids() {
             let patience = patience.with(&mut cx.parts.nodes[node]);
             cx.round[node].deadline = cx.now.saturating_add(patience);
-            cx.round.leave_out_unchecked(cx.now, node, &cx.parts.nodes);
+            cx.round.leave_out(cx.now, node, &cx.parts.nodes);
         }
         self.pending = cx.parts.nodes.set();
         self.ask_all(cx);

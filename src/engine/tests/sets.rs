@@ -127,7 +127,10 @@ fn a_refusal_says_which_resource_is_held_and_what_was_taken_is_given_back() {
         text.starts_with("another client holds the lock on b: 1 of the 2"),
         "{text}"
     );
-    assert!(text.contains("node1:6379 held (b)"), "{text}");
+    assert!(
+        text.contains("node1:6379 and node2:6379 each held (b)"),
+        "{text}"
+    );
     assert_eq!(world.take(0), RELEASE);
     assert_eq!(world.take(1), NOTHING, "it has nothing of it");
     world.say(0, ":1|");

@@ -17,6 +17,12 @@ fn trusted_by_another() -> Net {
     net
 }
 
+/// Puts a barrier of a minute on `node`.
+fn bar(net: &mut Net, node: usize) {
+    net.set(node, BARRIER_KEY, b"1");
+    net.admin(node, "PEXPIRE shearline:barrier 60000");
+}
+
 #[test]
 fn a_handle_asks_again_a_second_after_it_saw_a_barrier() {
     let mut net = trusted_by_another();
@@ -39,23 +45,20 @@ fn a_call_that_waits_gets_its_lock_when_the_barriers_are_ended() {
     net.release(0, lock);
 }
 
-/// What it waits for at first is the end of another's lock.
+/// One node is free, one is behind a barrier, and one has the key of another.
 #[test]
-fn a_call_that_waits_for_a_holder_asks_behind_his_barriers_too() {
+fn a_call_that_waits_for_a_holder_asks_behind_barriers_too() {
     let mut net = trusted(2);
-    let lock = net.try_lock(1, TTL).expect("three vote");
-    let wait = LockOptions::new(TTL).wait(LONGEST);
-    net.acquire_with(0, b"k", &wait);
-    net.pass(SECOND);
-    for node in 0..3 {
-        net.set(node, BARRIER_KEY, b"1");
-        net.admin(node, "PEXPIRE shearline:barrier 60000");
-    }
-    net.release(1, lock);
-    net.pass(SECOND);
-    assert!(net.event(0).is_none(), "they do not count");
+    net.set_px(2, b"k", b"other", LONGEST);
+    bar(&mut net, 1);
+    net.acquire_with(0, b"k", &LockOptions::new(TTL).wait(LONGEST));
+    net.pass(SECOND * 3);
+    assert!(net.event(0).is_none(), "one votes");
+    assert!(net.kept_until(0, 1).is_some());
+    let before = net.now;
     assert_eq!(net.trust_all(1), 3);
-    let lock = net.acquired(0).1.expect("they do again");
+    let lock = net.acquired(0).1.expect("two vote");
+    assert!(net.now.saturating_since(before) < SECOND * 2);
     net.release(0, lock);
 }
 
@@ -63,13 +66,31 @@ fn a_call_that_waits_for_a_holder_asks_behind_his_barriers_too() {
 fn an_extension_counts_when_the_barriers_are_ended() {
     let mut net = trusted(2);
     let mut lock = net.try_lock(0, LONGEST).expect("three vote");
-    for node in 0..3 {
-        net.set(node, BARRIER_KEY, b"1");
-        net.admin(node, "PEXPIRE shearline:barrier 60000");
-    }
+    (0..3).for_each(|node| bar(&mut net, node));
     assert!(net.extend(0, &mut lock, LONGEST).is_err());
     assert_eq!(net.trust_all(1), 3);
     net.pass(SECOND);
     net.extend(0, &mut lock, LONGEST).expect("they count again");
     net.release(0, lock);
+}
+
+/// Only an operator can give floors, and no wait ends that. What is refused for that says nothing of the barriers.
+#[test]
+fn a_call_for_a_token_behind_barriers_fails_for_lack_of_floors() {
+    let mut net = Net::new(3);
+    net.client(builder(3).max_ttl(LONGEST));
+    net.pump();
+    let known = net.kept_until(0, 1);
+    net.pass(SECOND);
+    let wait = LockOptions::new(TTL).wait(LONGEST).fenced();
+    let report = refusal(net.lock_with(0, &wait));
+    assert!(report.needs_operator(), "{report}");
+    assert_eq!(net.kept_until(0, 1), known, "the barrier still stands");
+}
+
+#[test]
+fn who_looks_is_told_when_the_barriers_are_ended() {
+    let mut net = trusted_by_another();
+    net.pass(SECOND);
+    net.inspect(0).expect("the barriers are gone");
 }

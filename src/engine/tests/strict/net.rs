@@ -371,6 +371,17 @@ impl Net {
         .map(|extension| assert!(extension.apply(lock)))
     }
 
+    pub(in super::super) fn inspect(
+        &mut self,
+        client: usize,
+    ) -> Result<crate::Inspection, crate::InspectError> {
+        self.clients[client].engine.inspect(self.now, b"k")?;
+        match self.outcome(client) {
+            Event::Inspected { result, .. } => result,
+            other => panic!("{other:?}"),
+        }
+    }
+
     /// With nobody waiting.
     pub(in super::super) fn release(&mut self, client: usize, lock: Lock) {
         self.clients[client].engine.give_back(self.now, lock);
