@@ -198,12 +198,19 @@ fn finish(args: &Args, guard: LockGuard, ended: Ended) -> Result<Ending, Failure
         say("programs of another user still run, and the lock ends by itself");
         return Ok(ending);
     }
+    let extended = guard.health().last_report;
     let released = guard.unlock();
     if let Some(Err(error)) = ended.started {
         return Err(cannot_run(args, &io::Error::from_raw_os_error(error)));
     }
     match (released, ended.status) {
-        _ if ended.for_lock => say(format_args!("lost the lock {name}: the command was ended")),
+        _ if ended.for_lock => {
+            let got = extended.map(|report| format!("; its last extension got {report}"));
+            let got = got.unwrap_or_default();
+            say(format_args!(
+                "lost the lock {name}: the command was ended{got}"
+            ));
+        }
         (Err(UnlockError::NotHeld(_)), _) => {
             say(format_args!(
                 "the lock {name} was not held any more at the end"
