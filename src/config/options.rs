@@ -203,6 +203,9 @@ impl LockOptions {
 
     /// Gives up `wait` after the call. Lifts the limit of tries, unless [`tries`](Self::tries) is
     /// set too: then whichever is reached first ends it. Zero means one try.
+    ///
+    /// A call does not wait for what only an operator can repair ([`Report::needs_operator`](crate::Report::needs_operator)):
+    /// it fails at once. A program that calls again pauses in between.
     pub const fn wait(mut self, wait: Duration) -> Self {
         self.wait = Some(wait);
         self

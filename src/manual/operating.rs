@@ -30,7 +30,8 @@
 //!    ([`RestartGuard::Observed`](crate::RestartGuard::Observed), the default), for
 //!    [`max_ttl`](crate::Builder::max_ttl). After all nodes have been started at once, no client gets
 //!    a lock before that time has passed, unless `Redlock::trust_nodes` is called. Of three nodes
-//!    restart one at a time, `max_ttl` apart (60 s by default): two in quarantine leave no majority.
+//!    restart one at a time, `max_ttl` (60 s by default) and five seconds apart: two in quarantine leave no majority.
+//!    (A program that has just begun, such as a command, knows the age of a node only to two seconds.)
 //! 2. **The nodes say it themselves**
 //!    ([`RestartGuard::Strict`](crate::RestartGuard::Strict)): see [below](#nodes-that-carry-markers).
 //! 3. **The nodes write every lock to disk before they answer**, and the guard is off
@@ -86,9 +87,12 @@
 //!
 //! * **First use.** The nodes have no markers, which looks like a `FLUSHALL`: no client gets a lock
 //!   for `max_ttl`. If no client holds a lock yet, call `Redlock::trust_nodes` once, from any client. The
-//!   others get locks within a second or two, also calls that wait already.
+//!   others get locks within a second or two, also calls that wait already. (A call for a fencing token does not wait
+//!   where the nodes have no floors, [below](#nodes-that-give-fencing-tokens).)
 //! * **The longest ttl.** It is the same for all clients. If one client has a longer one, all wait for
-//!   it. Only `Redlock::reinit` makes it shorter.
+//!   it: no lock is taken or extended before that time has passed, so those that are held end with their ttl. Only
+//!   `Redlock::reinit` makes it shorter. The command takes what the markers say where it is given no `--max-ttl`.
+//! * **`FLUSHALL`** on a majority does the same: no lock is taken or extended for the longest ttl.
 //! * **Another number of nodes, or another name** ([`Builder::cluster`](crate::Builder::cluster)).
 //!   Stop the old clients, or let them be refused. Call `Redlock::reinit` with the new configuration
 //!   until it is `Ok`. Start the new clients. No client gets a lock for the longest ttl of both.
@@ -107,7 +111,7 @@
 //! [`safety`](super::safety#repair) says why.
 //!
 //! * **First use.** From a shell: `shearline run --fenced --trust NAME -- true`, once (with a `--ttl` of its own if your
-//!   `--max-ttl` is below 30 s). Or from a program that the operator runs once, and not at each start of a service: it
+//!   `--max-ttl` is below 30 s, and `lock` instead of `run` if it is below 2 s). Or from a program that the operator runs once, and not at each start of a service: it
 //!   states that no token is larger than the present time.
 //!
 //!   ```no_run

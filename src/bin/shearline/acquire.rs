@@ -25,6 +25,8 @@ pub(crate) struct Acquire {
     ttl: Duration,
 
     /// Gives up after this time. Without it, it waits for as long as it takes.
+    ///
+    /// What only an operator can repair, such as a wrong password, is not waited for.
     #[arg(short, long, value_name = "TIME", value_parser = duration::parse)]
     wait: Option<Duration>,
 

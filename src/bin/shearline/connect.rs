@@ -9,6 +9,7 @@ use std::{env, thread};
 
 use clap::{Args, ValueEnum};
 use shearline::engine::{NodeState, NodeStatus};
+use shearline::limits::TTL_MIN;
 use shearline::{Builder, Instant, Redlock, RestartGuard};
 
 use crate::clock;
@@ -26,6 +27,9 @@ const WITHOUT_SCRIPTS: &str = "SHEARLINE_WITHOUT_SCRIPTS";
 /// How long the vote of a node is waited for. A command that just begins does not know yet how fast its
 /// nodes are, and its user would rather wait for half a second than be refused.
 pub(crate) const NODE_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// The longest ttl of any client, where neither an option nor a marker says otherwise.
+const MAX_TTL: Duration = Duration::from_secs(60);
 
 /// How long the connections to the nodes are waited for, and how often they are looked at.
 const SETTLING: Duration = Duration::from_secs(1);
@@ -74,12 +78,13 @@ pub(crate) struct Nodes {
     #[arg(long, value_name = "NAME", default_value = "default")]
     cluster: String,
 
-    /// The longest ttl that any client of these nodes uses, lock delay included.
+    /// The longest ttl that any client of these nodes uses, lock delay included. [default: 60s]
     ///
     /// A node that has not been up for as long does not vote. Give all clients the same. A TIME is 30s, 500ms, 2m,
-    /// 1h or 1d, or a number of seconds: 30, 0.5.
-    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration::parse)]
-    max_ttl: Duration,
+    /// 1h or 1d, or a number of seconds: 30, 0.5. With --guard strict the default is what the markers of the nodes
+    /// say: with a longer one no client would get a lock before that time has passed.
+    #[arg(long, value_name = "TIME", value_parser = duration::parse)]
+    max_ttl: Option<Duration>,
 
     /// Runs no script on the nodes: where operators forbid EVAL, or there is no Lua.
     ///
@@ -135,7 +140,7 @@ impl Nodes {
             .without_scripts(self.is_without_scripts()?)
             .restart_guard(self.guard.into())
             .cluster(&self.cluster)
-            .max_ttl(self.max_ttl)
+            .max_ttl(self.max_ttl())
             .node_timeout(NODE_TIMEOUT);
         let builder = self.with_tls(builder);
         builder.config()?; // The first mistake, before anything is done.
@@ -144,12 +149,28 @@ impl Nodes {
 
     /// Returns a handle that has tried every node once.
     pub(crate) fn connect(&self) -> Result<Redlock, Failure> {
-        Ok(self.builder()?.build()?)
+        Ok(self.as_marked(self.builder()?)?.build()?)
     }
 
-    /// Returns the longest ttl of any client.
-    pub(crate) const fn max_ttl(&self) -> Duration {
-        self.max_ttl
+    /// Returns the longest ttl of any client, if no marker says otherwise.
+    pub(crate) fn max_ttl(&self) -> Duration {
+        self.max_ttl.unwrap_or(MAX_TTL)
+    }
+
+    /// Sets the longest ttl to that of the markers, where none is given and there are any.
+    ///
+    /// They are read by a handle with the shortest ttl there is: who joins with a longer one than a marker has raises
+    /// it, and no client gets a lock before that time has passed.
+    pub(crate) fn as_marked(&self, builder: Builder) -> Result<Builder, Failure> {
+        if self.guard != Guard::Strict || self.max_ttl.is_some() {
+            return Ok(builder);
+        }
+        let nodes = settled(&self.builder()?.max_ttl(TTL_MIN).build()?);
+        let marked = nodes.iter().filter_map(|node| node.marked_ttl).max();
+        Ok(match marked.filter(|ttl| TTL_MIN < *ttl) {
+            Some(ttl) => builder.max_ttl(ttl),
+            None => builder,
+        })
     }
 
     fn is_without_scripts(&self) -> Result<bool, Failure> {
@@ -205,7 +226,7 @@ impl Connect {
     }
 
     /// Returns the longest ttl of any client.
-    pub(crate) const fn max_ttl(&self) -> Duration {
+    pub(crate) fn max_ttl(&self) -> Duration {
         self.nodes.max_ttl()
     }
 
@@ -213,7 +234,7 @@ impl Connect {
     /// that come later.
     pub(crate) fn connect(&self, builder: &Builder) -> Result<(Redlock, Trust), Failure> {
         let begun = clock::now();
-        let redlock = builder.build()?;
+        let redlock = self.nodes.as_marked(builder.clone())?.build()?;
         let trust = self.trust_if_asked(&redlock, begun);
         Ok((redlock, trust))
     }

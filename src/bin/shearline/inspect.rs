@@ -52,7 +52,7 @@ impl Subject {
         builder
             .config()?
             .check_request(self.name(), self.nodes.max_ttl())?;
-        Ok(builder.build()?)
+        Ok(self.nodes.as_marked(builder)?.build()?)
     }
 }
 

@@ -257,3 +257,30 @@ fn reinit_makes_a_new_cluster_and_nodes_show_it() {
     .line();
     assert!(said.ends_with("; `shearline nodes` says why"), "{said}");
 }
+
+/// With a longer ttl than the markers have no client would get a lock before that has passed. So the default is theirs.
+#[test]
+fn the_markers_say_the_longest_ttl_where_no_option_does() {
+    let cluster = servers::three();
+    let lock = "lock other --guard strict --max-ttl 20s --ttl 20s --trust";
+    shearline(&cluster, lock).line();
+    for (line, status) in [
+        ("status other", 0),
+        ("watch other --count 1", 0),
+        ("check", 0),
+        ("nodes", 0),
+        ("lock report -n --ttl 5s", 0),
+    ] {
+        let said = shearline(&cluster, &format!("{line} --guard strict"));
+        assert_eq!(said.status, status, "{line}: {said:?}");
+    }
+    let too_long = shearline(&cluster, "lock third -n --ttl 21s --guard strict").failed(64);
+    assert!(too_long.contains("20s"), "{too_long}");
+    let nodes = shearline(&cluster, "nodes --guard strict --json").object();
+    for node in 0..3 {
+        assert_eq!(nodes.number(&format!("nodes.{node}.marked_ttl_ms")), 20_000);
+    }
+    // Whoever gives a longer one means it.
+    let raised = shearline(&cluster, "check --guard strict --max-ttl 30s");
+    assert_eq!(raised.status, 69, "{raised:?}");
+}
