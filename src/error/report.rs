@@ -302,12 +302,13 @@ impl Report {
     }
 
     fn words_of(&self, node: &NodeReport) -> String {
-        let said = match node.outcome {
-            NodeOutcome::Quarantined { until } if self.0.now < until => {
-                let left = Span(until.saturating_since(self.0.now)).rounded_up();
-                format!("quarantined for {left} more: it may have forgotten locks")
-            }
-            outcome => outcome.to_string(),
+        let said = if let NodeOutcome::Quarantined { until } = node.outcome
+            && self.0.now < until
+        {
+            let left = Span(until.saturating_since(self.0.now)).rounded_up();
+            format!("quarantined for {left} more: it may have forgotten locks")
+        } else {
+            node.outcome.to_string()
         };
         match &node.resource {
             Some(resource) => format!("{said} ({})", Shown(resource)),

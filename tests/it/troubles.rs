@@ -55,7 +55,8 @@ fn nodes_that_have_restarted_are_named() {
             return None;
         };
         let kept = |node: &&NodeReport| matches!(node.outcome, NodeOutcome::Quarantined { .. });
-        (report.nodes().iter().filter(kept).count() == 2).then(|| LockError::NoQuorum(report))
+        let both = report.nodes().iter().filter(kept).count() == 2;
+        both.then_some(LockError::NoQuorum(report))
     });
     says(error, &[NO_QUORUM, "it may have forgotten locks"]);
     redlock.trust_nodes();
