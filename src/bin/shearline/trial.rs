@@ -28,7 +28,7 @@ const TTL: Duration = Duration::from_secs(5);
 /// What is said of a node that has no floor. It was asked alone, so it knows nothing of the others.
 const NO_TOKEN: &str = "it gives no fencing tokens, because it is new or has restarted; a program or a `run \
     --fenced` that goes on for longer than --max-ttl repairs it, if enough of the others give some; if a majority \
-    gives none, `run --fenced --trust` has them begin";
+    gives none, `run --fenced --trust` gives them floors";
 
 /// What is said of a node that refuses the keys of a lock with a fencing token. It does not say which.
 const NO_KEYS: &str = "its user may not use a key of this name, or none of those of fencing tokens; permit them \
