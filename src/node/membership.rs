@@ -224,8 +224,8 @@ impl Membership {
         }
     }
 
-    /// Returns the same for questions whose answer says whether it counts: such a one is asked a second after
-    /// the last answer again.
+    /// Returns until when it is not asked a question whose answer says itself whether it counts, if it is not at
+    /// `now`. Of a barrier it is asked a second after its last answer.
     pub(super) fn unasked_until(&self, now: Instant, ready: bool) -> Option<Instant> {
         let until = self.until(now, ready)?;
         let again = self.answered.saturating_add(BELIEVED);

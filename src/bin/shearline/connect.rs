@@ -9,7 +9,6 @@ use std::{env, thread};
 
 use clap::{Args, ValueEnum};
 use shearline::engine::{NodeState, NodeStatus};
-use shearline::limits::TTL_MIN;
 use shearline::{Builder, Instant, Redlock, RestartGuard};
 
 use crate::clock;
@@ -30,6 +29,10 @@ pub(crate) const NODE_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The longest ttl of any client, where neither an option nor a marker says otherwise.
 const MAX_TTL: Duration = Duration::from_secs(60);
+
+/// That of a handle that only reads the markers. Not shorter: where a node has restarted its barrier is in proportion,
+/// with what a drift is at least.
+const TO_READ: Duration = Duration::from_millis(100);
 
 /// How long the connections to the nodes are waited for, and how often they are looked at.
 const SETTLING: Duration = Duration::from_secs(1);
@@ -159,15 +162,15 @@ impl Nodes {
 
     /// Sets the longest ttl to that of the markers, where none is given and there are any.
     ///
-    /// They are read by a handle with the shortest ttl there is: who joins with a longer one than a marker has raises
-    /// it, and no client gets a lock before that time has passed.
+    /// They are read by a handle with a ttl shorter than any: who joins with a longer one than a marker has raises it,
+    /// and no client gets a lock before that time has passed.
     pub(crate) fn as_marked(&self, builder: Builder) -> Result<Builder, Failure> {
         if self.guard != Guard::Strict || self.max_ttl.is_some() {
             return Ok(builder);
         }
-        let nodes = settled(&self.builder()?.max_ttl(TTL_MIN).build()?);
+        let nodes = settled(&self.builder()?.max_ttl(TO_READ).build()?);
         let marked = nodes.iter().filter_map(|node| node.marked_ttl).max();
-        Ok(match marked.filter(|ttl| TTL_MIN < *ttl) {
+        Ok(match marked.filter(|ttl| TO_READ < *ttl) {
             Some(ttl) => builder.max_ttl(ttl),
             None => builder,
         })

@@ -275,8 +275,8 @@ impl Round {
         self.timer = None;
     }
 
-    /// The answer of `node` to what is about to be asked does not count, as far as is known. What was heard of a
-    /// barrier is known for a second: the answer itself says whether it stands.
+    /// The answer of `node` to what is about to be asked does not count, as far as is known. Whether a barrier still
+    /// stands that was heard of a second ago the answer itself says.
     pub(crate) fn leave_out(&mut self, now: Instant, node: NodeId, nodes: &Nodes) {
         if nodes[node].unasked_until(now).is_some() {
             self.leave_out_unchecked(now, node, nodes);
