@@ -632,6 +632,7 @@ command::fenced::  fencing tokens need scripts
 command::permits::  has users of its own
 command::refused::wrong_arguments  asks for a strict guard, which needs scripts
 command::looking::reinit_makes_a_new_cluster_and_nodes_show_it  the same
+command::looking::the_markers_say_the_longest_ttl_where_no_option_does  the same
 command::run::  a program that ends may leave a key that takes two round trips; command_without_scripts has it by one
 command::losses::  the same
 command::scripts::  the same
@@ -667,6 +668,7 @@ command::fenced::  fencing tokens need scripts
 command::permits::  has users of its own
 command::refused::wrong_arguments  asks for a strict guard, which needs scripts
 command::looking::reinit_makes_a_new_cluster_and_nodes_show_it  the same
+command::looking::the_markers_say_the_longest_ttl_where_no_option_does  the same
 command::looking::nodes_and_check_say_who_would_vote_and_why_not  its text is that of a Redis
 command::scripts::a_lock_stands_on_a_distant_node_too  a program may end before a distant node has released
 TABLE
