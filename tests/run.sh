@@ -671,6 +671,7 @@ command::looking::reinit_makes_a_new_cluster_and_nodes_show_it  the same
 command::looking::the_markers_say_the_longest_ttl_where_no_option_does  the same
 command::looking::nodes_and_check_say_who_would_vote_and_why_not  its text is that of a Redis
 command::scripts::a_lock_stands_on_a_distant_node_too  a program may end before a distant node has released
+command::scripts::a_node_that_is_reached_late_is_told_of_the_release  the same
 TABLE
 }
 
