@@ -224,8 +224,8 @@ impl Membership {
         }
     }
 
-    /// Returns until when it is not asked a question whose answer says itself whether it counts, if it is not at
-    /// `now`. Of a barrier it is asked a second after its last answer.
+    /// Returns until when it is not asked what checks the marker, if it is not at `now`. Behind a barrier it is asked
+    /// again a second after its last answer.
     pub(super) fn unasked_until(&self, now: Instant, ready: bool) -> Option<Instant> {
         let until = self.until(now, ready)?;
         let again = self.answered.saturating_add(BELIEVED);

@@ -30,8 +30,8 @@ pub(crate) const NODE_TIMEOUT: Duration = Duration::from_millis(500);
 /// The longest ttl of any client, where neither an option nor a marker says otherwise.
 const MAX_TTL: Duration = Duration::from_secs(60);
 
-/// That of a handle that only reads the markers. Not shorter: where a node has restarted its barrier is in proportion,
-/// with what a drift is at least.
+/// The longest ttl of a handle that only reads the markers. If it joins a node that has restarted, the barrier there is
+/// a little too long, for the constant part of the drift: with a shorter ttl by more.
 const TO_READ: Duration = Duration::from_millis(100);
 
 /// How long the connections to the nodes are waited for, and how often they are looked at.

@@ -275,8 +275,8 @@ impl Round {
         self.timer = None;
     }
 
-    /// The answer of `node` to what is about to be asked does not count, as far as is known. Whether a barrier still
-    /// stands that was heard of a second ago the answer itself says.
+    /// The answer of `node` to what is about to be asked does not count, as far as is known. A node behind a barrier
+    /// is asked again after a second: its answer says whether the barrier still stands.
     pub(crate) fn leave_out(&mut self, now: Instant, node: NodeId, nodes: &Nodes) {
         if nodes[node].unasked_until(now).is_some() {
             self.leave_out_unchecked(now, node, nodes);
