@@ -1,13 +1,15 @@
-//! The two faces that each story uses, [`Redlock`] and [`LocalRedlock`], behind one type.
+//! The faces that each story uses behind one type: [`Redlock`], its futures, [`LocalRedlock`] and [`Driver`].
 
 use std::time::Duration;
 
+use shearline::engine::{Event, RoundId};
 use shearline::{
-    Builder, CheckError, ConfirmError, ExtendError, InspectError, Inspection, LocalRedlock, Lock,
-    LockError, LockGuard, LockOptions, NodeState, NodeStatus, Redlock, ReinitError, Released,
-    Report, UnlockError,
+    Builder, CheckError, ConfirmError, Driver, ExtendError, InspectError, Inspection, Instant,
+    LocalRedlock, Lock, LockError, LockGuard, LockOptions, NodeState, NodeStatus, Redlock,
+    ReinitError, Released, Report, UnlockError,
 };
 
+use crate::executor::block_on;
 use crate::servers::{Cluster, LONG, eventually, is_without_scripts, permitted, within_patience};
 
 /// Which face.
@@ -15,20 +17,30 @@ use crate::servers::{Cluster, LONG, eventually, is_without_scripts, permitted, w
 pub(crate) enum Which {
     Shared,
     Local,
+    Future,
+    Driver,
 }
 
 impl Which {
+    /// Those whose calls block.
     pub(crate) const BOTH: [Self; 2] = [Self::Shared, Self::Local];
+
+    pub(crate) const ALL: [Self; 4] = [Self::Shared, Self::Local, Self::Future, Self::Driver];
 
     /// Builds the face, and waits for the nodes that are slower than the majority.
     #[track_caller]
     pub(crate) fn build(self, builder: Builder) -> Face {
         let builder = permitted(builder);
+        let why = "a good configuration";
         let mut face = match self {
-            Self::Shared => Face::Shared(builder.build().expect("a good configuration")),
-            Self::Local => Face::Local(Box::new(
-                builder.build_local().expect("a good configuration"),
-            )),
+            Self::Shared => Face::Shared(builder.build().expect(why)),
+            Self::Future => Face::Future(builder.build().expect(why)),
+            Self::Local => Face::Local(Box::new(builder.build_local().expect(why))),
+            Self::Driver => {
+                let mut driver = builder.build_driver().expect(why);
+                driver.wait_until_ready().expect("the loop turns");
+                Face::Driver(Box::new(driver))
+            }
         };
         await_met(|| {
             face.settle();
@@ -96,10 +108,12 @@ pub(crate) fn await_ready(mut nodes: impl FnMut() -> Vec<NodeStatus>) {
 #[derive(Debug)]
 pub(crate) enum Face {
     Shared(Redlock),
+    Future(Redlock),
     Local(Box<LocalRedlock>),
+    Driver(Box<Driver>),
 }
 
-/// A lock of either face.
+/// A lock of any face.
 #[derive(Debug)]
 #[must_use]
 pub(crate) enum Held {
@@ -133,6 +147,7 @@ impl Face {
         asked.expect("each node that is ready grants a lock");
     }
 
+    /// Makes one attempt.
     pub(crate) fn try_lock(
         &mut self,
         resource: impl AsRef<[u8]>,
@@ -140,7 +155,11 @@ impl Face {
     ) -> Result<Held, LockError> {
         match self {
             Self::Shared(redlock) => redlock.try_lock(resource, ttl).map(Held::Guard),
+            Self::Future(redlock) => {
+                block_on(redlock.try_lock_async(resource, ttl)).map(Held::Guard)
+            }
             Self::Local(local) => local.try_lock(resource, ttl).map(Held::Lock),
+            Self::Driver(_) => self.lock_with(resource, &LockOptions::new(ttl).tries(1)),
         }
     }
 
@@ -152,6 +171,7 @@ impl Face {
         match self {
             Self::Shared(redlock) => redlock.lock(resource, ttl).map(Held::Guard),
             Self::Local(local) => local.lock(resource, ttl).map(Held::Lock),
+            Self::Future(_) | Self::Driver(_) => self.lock_with(resource, &LockOptions::new(ttl)),
         }
     }
 
@@ -162,7 +182,14 @@ impl Face {
     ) -> Result<Held, LockError> {
         match self {
             Self::Shared(redlock) => redlock.lock_with(resource, options).map(Held::Guard),
+            Self::Future(redlock) => {
+                block_on(redlock.lock_with_async(resource, options)).map(Held::Guard)
+            }
             Self::Local(local) => local.lock_with(resource, options).map(Held::Lock),
+            Self::Driver(driver) => {
+                let round = driver.acquire(resource.as_ref(), options)?;
+                acquired(driver, round).map(Held::Lock)
+            }
         }
     }
 
@@ -173,11 +200,20 @@ impl Face {
     ) -> Result<Held, LockError> {
         match self {
             Self::Shared(redlock) => redlock.lock_all_with(resources, options).map(Held::Guard),
+            Self::Future(redlock) => {
+                block_on(redlock.lock_all_with_async(resources, options)).map(Held::Guard)
+            }
             Self::Local(local) => local.lock_all_with(resources, options).map(Held::Lock),
+            Self::Driver(driver) => {
+                let resources: Vec<_> = resources.into_iter().collect();
+                let resources: Vec<&[u8]> = resources.iter().map(AsRef::as_ref).collect();
+                let round = driver.acquire_all(&resources, options)?;
+                acquired(driver, round).map(Held::Lock)
+            }
         }
     }
 
-    /// One attempt.
+    /// Makes one attempt.
     pub(crate) fn try_lock_all(
         &mut self,
         resources: impl IntoIterator<Item = impl AsRef<[u8]>>,
@@ -186,22 +222,49 @@ impl Face {
         match self {
             Self::Shared(redlock) => redlock.try_lock_all(resources, ttl).map(Held::Guard),
             Self::Local(local) => local.try_lock_all(resources, ttl).map(Held::Lock),
+            Self::Future(_) | Self::Driver(_) => {
+                self.lock_all_with(resources, &LockOptions::new(ttl).tries(1))
+            }
         }
     }
 
     pub(crate) fn extend(&mut self, held: &mut Held, ttl: Duration) -> Result<(), ExtendError> {
         match (self, held) {
-            (Self::Shared(_), Held::Guard(guard)) => guard.extend(ttl).map(drop),
-            (Self::Local(local), Held::Lock(lock)) => local.extend(lock, ttl).map(drop),
-            _ => panic!("a lock of the other face"),
+            (Self::Shared(_), Held::Guard(guard)) => guard.extend(ttl),
+            (Self::Future(_), Held::Guard(guard)) => block_on(guard.extend_async(ttl)),
+            (Self::Local(local), Held::Lock(lock)) => local.extend(lock, ttl),
+            (Self::Driver(driver), Held::Lock(lock)) => {
+                let round = driver.extend(lock, ttl)?;
+                let extension = told(driver, |event| match event {
+                    Event::Extended { round: of, result } if of == round => Some(result),
+                    _ => None,
+                })?;
+                extension
+                    .apply(lock)
+                    .then_some(())
+                    .ok_or(ExtendError::Expired)
+            }
+            _ => panic!("a lock of another face"),
         }
     }
 
     pub(crate) fn confirm(&mut self, held: &mut Held) -> Result<(), ConfirmError> {
         match (self, held) {
             (Self::Shared(_), Held::Guard(guard)) => guard.confirm(),
+            (Self::Future(_), Held::Guard(guard)) => block_on(guard.confirm_async()),
             (Self::Local(local), Held::Lock(lock)) => local.confirm(lock),
-            _ => panic!("a lock of the other face"),
+            (Self::Driver(driver), Held::Lock(lock)) => {
+                let round = driver.confirm(lock)?;
+                let extension = told(driver, |event| match event {
+                    Event::Confirmed { round: of, result } if of == round => Some(result),
+                    _ => None,
+                })?;
+                extension
+                    .apply(lock)
+                    .then_some(())
+                    .ok_or(ConfirmError::Expired)
+            }
+            _ => panic!("a lock of another face"),
         }
     }
 
@@ -211,33 +274,88 @@ impl Face {
     ) -> Result<Inspection, InspectError> {
         match self {
             Self::Shared(redlock) => redlock.inspect(resource),
+            Self::Future(redlock) => block_on(redlock.inspect_async(resource)),
             Self::Local(local) => local.inspect(resource),
+            Self::Driver(driver) => {
+                let round = driver.inspect(resource.as_ref())?;
+                told(driver, |event| match event {
+                    Event::Inspected { round: of, result } if of == round => Some(result),
+                    _ => None,
+                })
+            }
         }
     }
 
     pub(crate) fn unlock(&mut self, held: Held) -> Result<Released, UnlockError> {
         match (self, held) {
             (Self::Shared(_), Held::Guard(guard)) => guard.unlock(),
+            (Self::Future(_), Held::Guard(guard)) => block_on(guard.unlock_async()),
             (Self::Local(local), Held::Lock(lock)) => local.unlock(lock),
-            _ => panic!("a lock of the other face"),
+            (Self::Driver(driver), Held::Lock(lock)) => {
+                let round = driver.release(lock)?;
+                told(driver, |event| match event {
+                    Event::Released { round: of, result } if of == round => Some(result),
+                    _ => None,
+                })
+            }
+            _ => panic!("a lock of another face"),
+        }
+    }
+
+    /// Takes a lock over that another process or face has written down.
+    pub(crate) fn adopt(&mut self, lock: Lock) -> Held {
+        match self {
+            Self::Shared(redlock) | Self::Future(redlock) => Held::Guard(redlock.adopt(lock)),
+            Self::Local(local) => Held::Lock(local.adopt(lock)),
+            Self::Driver(driver) => Held::Lock(driver.adopt(lock)),
+        }
+    }
+
+    /// Gives a lock out of its hands, for another process or face.
+    pub(crate) fn detach(&mut self, held: Held) -> Lock {
+        match (self, held) {
+            (Self::Shared(_) | Self::Future(_), Held::Guard(guard)) => guard.into_lock(),
+            (Self::Local(local), Held::Lock(lock)) => local.detach(lock),
+            (Self::Driver(driver), Held::Lock(lock)) => driver.detach(lock),
+            _ => panic!("a lock of another face"),
+        }
+    }
+
+    /// Keeps a lock from now on, up to `most` from now.
+    pub(crate) fn keep_for(&mut self, held: &mut Held, most: Duration) -> Result<(), ExtendError> {
+        match (self, held) {
+            (_, Held::Guard(guard)) => guard.keep_for(most),
+            (Self::Local(local), Held::Lock(lock)) => local.keep_for(lock, most),
+            (Self::Driver(driver), Held::Lock(lock)) => driver.keep_for(lock, most),
+            _ => panic!("a lock of another face"),
         }
     }
 
     pub(crate) fn nodes(&self) -> Vec<NodeStatus> {
         match self {
-            Self::Shared(redlock) => redlock.nodes(),
+            Self::Shared(redlock) | Self::Future(redlock) => redlock.nodes(),
             Self::Local(local) => local.nodes(),
+            Self::Driver(driver) => driver.nodes(),
         }
     }
 
     pub(crate) fn check(&mut self) -> Result<(), CheckError> {
         match self {
-            Self::Shared(redlock) => redlock.check(),
+            Self::Shared(redlock) | Self::Future(redlock) => redlock.check(),
             Self::Local(local) => local.check(),
+            Self::Driver(_) => panic!("it has no such call"),
         }
     }
 
-    /// Waits until every node is ready, driving the local face meanwhile.
+    /// The shared handle, also where its futures are used.
+    pub(crate) fn into_shared(self) -> Redlock {
+        match self {
+            Self::Shared(redlock) | Self::Future(redlock) => redlock,
+            other => panic!("a face of one thread: {other:?}"),
+        }
+    }
+
+    /// Waits until every node is ready, driving a face without a thread meanwhile.
     #[track_caller]
     pub(crate) fn await_ready(&mut self) {
         await_ready(|| {
@@ -252,9 +370,13 @@ impl Face {
             let Some(run_id) = &node.run_id else {
                 continue; // It is not connected.
             };
+            let address = &*node.address;
             let trusted = match self {
-                Self::Shared(redlock) => redlock.trust_node(&*node.address, run_id),
-                Self::Local(local) => local.trust_node(&*node.address, run_id),
+                Self::Shared(redlock) | Self::Future(redlock) => {
+                    redlock.trust_node(address, run_id)
+                }
+                Self::Local(local) => local.trust_node(address, run_id),
+                Self::Driver(driver) => driver.trust_node(address, run_id),
             };
             drop(trusted); // The server may have ended in between.
         }
@@ -263,30 +385,63 @@ impl Face {
     /// Makes the nodes a new cluster.
     pub(crate) fn reinit(&mut self) -> Result<(), ReinitError> {
         match self {
-            Self::Shared(redlock) => redlock.reinit(),
+            Self::Shared(redlock) | Self::Future(redlock) => redlock.reinit(),
             Self::Local(local) => local.reinit(),
+            Self::Driver(driver) => {
+                let round = driver.reinit()?;
+                told(driver, |event| match event {
+                    Event::Reinitialised { round: of, result } if of == round => Some(result),
+                    _ => None,
+                })
+            }
         }
     }
 
     /// Trusts all connected nodes. Returns how many there are.
     pub(crate) fn trust_all(&mut self) -> usize {
         match self {
-            Self::Shared(redlock) => redlock.trust_nodes().len(),
+            Self::Shared(redlock) | Self::Future(redlock) => redlock.trust_nodes().len(),
             Self::Local(local) => local.trust_nodes().len(),
+            Self::Driver(driver) => driver.trust_nodes().len(),
         }
     }
 
-    /// Lets stragglers, reconnections and owed releases make progress. The shared handle has a
-    /// thread for that; the local one is driven here.
+    /// Lets stragglers, reconnections, owed releases and extensions of kept locks make progress. The shared
+    /// handle has a thread for that; the others are driven here.
     pub(crate) fn settle(&mut self) {
-        if let Self::Local(local) = self {
-            local
-                .poll(Some(Duration::from_millis(1)))
-                .expect("the loop turns");
+        let a_moment = Some(Duration::from_millis(1));
+        match self {
+            Self::Shared(_) | Self::Future(_) => {}
+            Self::Local(local) => drop(local.poll(a_moment).expect("the loop turns")),
+            Self::Driver(driver) => {
+                driver.turn(a_moment).expect("the loop turns");
+                while driver.poll_event().is_some() {}
+            }
         }
     }
 
-    /// Waits until no node has `key`, driving the local face meanwhile. The ttl of the key has to
+    /// Waits until each node has `key`, all of them with the same token.
+    #[track_caller]
+    pub(crate) fn await_copies(&mut self, cluster: &Cluster, key: impl AsRef<[u8]>) {
+        eventually("each node has it", || {
+            self.settle();
+            let values = cluster.values(&key);
+            let same = values.windows(2).all(|two| two[0] == two[1]);
+            (same && values[0].is_some()).then_some(())
+        });
+    }
+
+    /// Waits until nothing is owed and every answer is read.
+    #[track_caller]
+    pub(crate) fn await_quiet(&mut self) {
+        eventually("nothing is owed", || {
+            self.settle();
+            let open = |node: &NodeStatus| node.in_flight + node.owed != 0;
+            (!self.nodes().iter().any(open)).then_some(())
+        });
+    }
+
+    /// Waits until no node has `key`, driving a face without a thread meanwhile. The ttl of the key has to
     /// be much longer than the wait.
     #[track_caller]
     pub(crate) fn assert_gone(&mut self, cluster: &Cluster, key: impl AsRef<[u8]>) {
@@ -298,6 +453,25 @@ impl Face {
             raws.iter_mut().all(|raw| !raw.exists(key)).then_some(())
         });
     }
+}
+
+/// Turns the driver until it tells the event that `is` looks for.
+fn told<T>(driver: &mut Driver, is: impl Fn(Event) -> Option<T>) -> T {
+    loop {
+        while let Some(event) = driver.poll_event() {
+            if let Some(told) = is(event) {
+                return told;
+            }
+        }
+        driver.turn(None).expect("the loop turns");
+    }
+}
+
+fn acquired(driver: &mut Driver, round: RoundId) -> Result<Lock, LockError> {
+    told(driver, |event| match event {
+        Event::Acquired { round: of, result } if of == round => Some(result),
+        _ => None,
+    })
 }
 
 impl Held {
@@ -312,6 +486,13 @@ impl Held {
         match self {
             Self::Guard(guard) => guard.validity(),
             Self::Lock(lock) => lock.validity(),
+        }
+    }
+
+    pub(crate) fn valid_until(&self) -> Instant {
+        match self {
+            Self::Guard(guard) => guard.valid_until(),
+            Self::Lock(lock) => lock.valid_until(),
         }
     }
 

@@ -1,18 +1,15 @@
-//! A majority that stops again and again, with default settings: the cost of a call does not grow.
+//! A majority that stops again and again, with default settings: each call ends while the nodes are stopped.
+//!
+//! That the cost of a call does not grow is told by `engine::tests::patience`.
 
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use shearline::{ExtendError, Redlock, UnlockError};
 
+use crate::effort::times;
 use crate::face::{Face, Held, Which, no_quorum};
-use crate::servers::{self, Cluster, LONG};
-
-/// The most that an attempt, an extension or a release may take while a majority is silent.
-const BOUND: Duration = Duration::from_millis(300);
-
-/// More than the answers by which a round trip is measured.
-const STALLS: usize = 40;
+use crate::servers::{self, Cluster, LONG, eventually};
 
 /// Longer than the usual node timeout, and than the silence that makes a node suspect.
 const STALL: Duration = Duration::from_millis(150);
@@ -21,15 +18,12 @@ const STALL: Duration = Duration::from_millis(150);
 fn a_majority_that_stalls_at_every_attempt_does_not_prolong_the_next_one() {
     let cluster = servers::three();
     let mut faces = Which::BOTH.map(|which| which.build(Redlock::builder().nodes(cluster.urls())));
-    let mut took = Vec::new();
-    for turn in 0..STALLS {
+    // More than the answers by which a round trip is measured, in the long run.
+    for turn in 0..times(6, 40) {
         stalled(&cluster, &mut faces, |face| {
-            let start = Instant::now();
             no_quorum(face.try_lock(format!("attempt:{turn}"), LONG));
-            took.push(start.elapsed());
         });
     }
-    assert_bounded(&took);
     cluster.assert_empty();
 }
 
@@ -37,34 +31,28 @@ fn a_majority_that_stalls_at_every_attempt_does_not_prolong_the_next_one() {
 fn a_majority_that_stalls_at_every_extension_and_release_does_not_prolong_the_next_one() {
     let cluster = servers::three();
     let mut faces = Which::BOTH.map(|which| which.build(Redlock::builder().nodes(cluster.urls())));
-    let (mut extending, mut releasing) = (Vec::new(), Vec::new());
-    for turn in 0..STALLS / 4 {
+    for turn in 0..times(4, 10) {
         let mut locks: Vec<Held> = Vec::new();
         for face in &mut faces {
             let key = format!("held:{turn}:{}", locks.len());
-            locks.push(face.lock(key, LONG).expect("free"));
+            // With the default timeouts a busy machine may need another attempt.
+            locks.push(eventually("it is free", || face.lock(&key, LONG).ok()));
         }
         let mut locks = locks.into_iter();
         stalled(&cluster, &mut faces, |face| {
             let mut lock = locks.next().expect("one for each face");
-            let start = Instant::now();
             let extended = face.extend(&mut lock, LONG);
-            extending.push(start.elapsed());
             assert!(
                 matches!(extended, Err(ExtendError::Unconfirmed(_))),
                 "{extended:?}"
             );
-            let start = Instant::now();
             let released = face.unlock(lock);
-            releasing.push(start.elapsed());
             assert!(
                 matches!(released, Err(UnlockError::Unconfirmed(_))),
                 "{released:?}"
             );
         });
     }
-    assert_bounded(&extending);
-    assert_bounded(&releasing);
     cluster.assert_empty();
 }
 
@@ -82,17 +70,5 @@ fn stalled(cluster: &Cluster, faces: &mut [Face], mut call: impl FnMut(&mut Face
     }
     for face in faces {
         face.await_ready();
-    }
-}
-
-/// Of six calls in a row one is within the bound: a busy machine may have delayed the others.
-#[track_caller]
-fn assert_bounded(took: &[Duration]) {
-    for (turn, calls) in took.chunks_exact(6).enumerate() {
-        assert!(
-            calls.iter().min() < Some(&BOUND),
-            "from call {}: {took:?}",
-            6 * turn
-        );
     }
 }

@@ -45,9 +45,7 @@ fn an_observed_restart_keeps_a_node_out_while_a_caller_waits() {
 /// is a majority of the nodes, but not of those that vote. The third loses it later.
 fn restarted_while_one_waits(builder: fn(&Cluster) -> Builder) {
     for mut cluster in clusters() {
-        let Face::Shared(redlock) = Which::Shared.build(builder(&cluster)) else {
-            panic!("it was asked for");
-        };
+        let redlock = Which::Shared.build(builder(&cluster)).into_shared();
         await_ready(|| redlock.nodes());
         foreign(&cluster, "key");
         thread::scope(|scope| {
@@ -60,16 +58,11 @@ fn restarted_while_one_waits(builder: fn(&Cluster) -> Builder) {
             let state = redlock.nodes()[0].state;
             assert!(matches!(state, NodeState::Quarantined { .. }), "{state:?}");
             let sets = |raws: &mut [Raw]| [calls(&mut raws[1], "set"), calls(&mut raws[2], "set")];
-            let before = (sets(&mut raws), looks(&mut raws));
+            let before = sets(&mut raws);
             assert!(raws[1].del(b"key"));
-            let begin = Instant::now();
             thread::sleep(Duration::from_millis(500));
             assert!(!waiting.is_finished(), "one vote of three");
-            let looked = looks(&mut raws) - before.1;
-            assert_eq!(sets(&mut raws), before.0, "it is not believed free");
-            // Each node is looked at every 50 ms at the most.
-            let most = 3 * (2 + begin.elapsed().as_millis() as u64 / 50);
-            assert!(looked <= most, "it looked {looked} times");
+            assert_eq!(sets(&mut raws), before, "it is not believed free");
             assert!(raws[2].del(b"key"));
             let lock = waiting.join().expect("no panic").expect("two of three");
             assert_eq!(raws[2].get(b"key").as_deref(), Some(&lock.token()[..]));

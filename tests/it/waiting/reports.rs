@@ -9,9 +9,7 @@ use crate::face::await_ready;
 
 /// A handle over the nodes of `cluster`, all of which are there.
 fn shared(cluster: &Cluster, configure: fn(Builder) -> Builder) -> Redlock {
-    let Face::Shared(redlock) = Which::Shared.build(configure(quiet(cluster))) else {
-        panic!("it was asked for");
-    };
+    let redlock = Which::Shared.build(configure(quiet(cluster))).into_shared();
     await_ready(|| redlock.nodes());
     redlock
 }

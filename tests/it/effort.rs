@@ -1,0 +1,29 @@
+//! How much a story tries: little in the short run, much in the long one; and how long its locks last.
+
+use std::env;
+use std::time::Duration;
+
+/// Returns `true` in the long run (`SHEARLINE_TEST_LONG=1`), which repeats stories more often.
+pub(crate) fn is_long() -> bool {
+    env::var_os("SHEARLINE_TEST_LONG").is_some_and(|value| value == "1")
+}
+
+/// How often something is done: `few` times in the short run, `many` times in the long one.
+pub(crate) fn times(few: usize, many: usize) -> usize {
+    if is_long() { many } else { few }
+}
+
+/// Ttls of a story in which a lock has to be held to its end, or to an extension. The longest outlasts every
+/// stop of a busy machine.
+const TTLS_MS: [u64; 7] = [500, 1_000, 2_000, 4_000, 8_000, 16_000, 32_000];
+
+/// Tells `story` with longer and longer ttls until it returns a value. It returns `None` if the lock was over
+/// before the story was, because the machine stood still for so long: that shows nothing.
+#[track_caller]
+pub(crate) fn with_a_ttl_that_lasts<T>(story: impl FnMut(Duration) -> Option<T>) -> T {
+    let told = TTLS_MS
+        .map(Duration::from_millis)
+        .into_iter()
+        .find_map(story);
+    told.expect("one of these locks lasts until the end of the story")
+}
