@@ -37,13 +37,13 @@ mod auth;
 #[cfg(feature = "embedded")]
 mod clocks;
 mod confirm;
+mod contract;
 mod deadlines;
 mod delay;
 mod drops;
 #[cfg(feature = "embedded")]
 mod embedded;
 mod endings;
-mod extend;
 mod faults;
 mod fencing;
 mod fork;
@@ -59,6 +59,7 @@ mod processes;
 mod refusal;
 mod replies;
 mod restart;
+mod scene;
 mod scripts;
 mod secrets;
 mod set_waits;

@@ -3,7 +3,7 @@
 use crate::canary::{ESCAPED, PASSWORD};
 use crate::face::{Which, at, over};
 use crate::servers::{Cluster, LONG, Options, Server};
-use crate::{confirm, frozen, inspect, names, restart, scripts, truth_table};
+use crate::{frozen, names, restart, scripts, truth_table};
 
 fn cluster(count: usize) -> Cluster {
     Cluster::with(count, &Options::valkey())
@@ -48,16 +48,6 @@ fn locks_work_on_valkey_without_lua() {
 #[test]
 fn flushed_scripts_are_sent_again_on_valkey() {
     scripts::story(&cluster(3));
-}
-
-#[test]
-fn a_lock_is_confirmed_on_valkey() {
-    confirm::story(&cluster(3));
-}
-
-#[test]
-fn a_resource_is_inspected_on_valkey() {
-    inspect::story(&cluster(3));
 }
 
 #[test]

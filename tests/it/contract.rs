@@ -1,0 +1,434 @@
+//! What a lock promises, by every face, on servers of both kinds: each row here is a story of the engine
+//! (`engine::tests::extend`, `confirm`, `inspect`, `release`, `handover`) that is told once more over the wire.
+//!
+//! `restart`, `scripts`, `sets` and `deadlines` have the rows about servers that restart, forget scripts or stand
+//! still, and about several names.
+
+use std::thread;
+use std::time::Duration;
+
+use shearline::{
+    ConfirmError, ExtendError, Found, InspectError, Inspection, Lock, NodeOutcome, Report,
+    UnlockError,
+};
+
+use crate::face::{Face, Held, Which, no_quorum, over, shared};
+use crate::scene::{FOREIGN, Scene, clusters, freeze, thaw};
+use crate::servers::{self, LONG, eventually};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// As long as it takes to get a lock, and not much longer.
+const SHORT: Duration = Duration::from_millis(300);
+
+// ----- extensions -----------------------------------------------------------------------------
+
+#[test]
+fn an_extension_raises_the_expiry_on_every_node() {
+    Scene::each(|scene| {
+        let mut lock = scene.take(MINUTE / 2);
+        scene.face.extend(&mut lock, LONG).expect("held");
+        assert!(MINUTE < lock.validity() && lock.validity() < LONG);
+        for node in 0..3 {
+            eventually("the expiry is raised", || {
+                scene.face.settle();
+                (60_000 < scene.pttl(node)).then_some(())
+            });
+        }
+        scene.face.unlock(lock).expect("held");
+        scene.await_gone();
+    });
+}
+
+#[test]
+fn an_extension_never_shortens() {
+    Scene::each(|scene| {
+        let mut lock = scene.take(LONG);
+        let extended = scene.face.extend(&mut lock, Duration::from_secs(1));
+        extended.expect("what remains is longer");
+        assert!(MINUTE < lock.validity());
+        for node in 0..3 {
+            let pttl = scene.pttl(node);
+            assert!(60_000 < pttl, "{pttl}");
+        }
+        scene.face.unlock(lock).expect("held");
+        scene.await_gone();
+    });
+}
+
+#[test]
+fn a_lock_that_has_expired_is_not_revived_and_the_next_one_is_not_touched() {
+    Scene::each(|scene| {
+        // A lock that comes too late is none.
+        let mut lock = eventually("it is taken in time", || {
+            scene.face.try_lock(&scene.key, SHORT).ok()
+        });
+        let mut next = Which::Shared.build(over(scene.cluster));
+        let guard = eventually("it expires", || next.try_lock(&scene.key, LONG).ok());
+        let result = scene.face.extend(&mut lock, LONG);
+        assert!(matches!(result, Err(ExtendError::Expired)), "{result:?}");
+        let result = scene.face.confirm(&mut lock);
+        assert!(matches!(result, Err(ConfirmError::Expired)), "{result:?}");
+        assert_eq!(lock.validity(), Duration::ZERO);
+        let result = scene.face.unlock(lock);
+        assert!(matches!(result, Err(UnlockError::NotHeld(_))), "{result:?}");
+        next.unlock(guard).expect("still held by the next one");
+        scene.await_gone();
+    });
+}
+
+// ----- a majority that has lost it --------------------------------------------------------------
+
+/// What asks the nodes for a lock that they have lost. Returns what they said.
+type Asking = fn(&mut Face, &mut Option<Held>) -> Report;
+
+/// The last one is the release. To most ways of releasing a stranger's key is a missing one.
+const ASKING: [Asking; 3] = [
+    |face, lock| match face.extend(lock.as_mut().expect("a lock"), 2 * LONG) {
+        Err(ExtendError::Lost(report)) => report,
+        other => panic!("a majority lost it, but: {other:?}"),
+    },
+    |face, lock| match face.confirm(lock.as_mut().expect("a lock")) {
+        Err(ConfirmError::Lost(report)) => report,
+        other => panic!("a majority lost it, but: {other:?}"),
+    },
+    |face, lock| match face.unlock(lock.take().expect("a lock")) {
+        Err(UnlockError::NotHeld(report)) => report,
+        other => panic!("a majority lost it, but: {other:?}"),
+    },
+];
+
+/// It is released where it is left, and what is a stranger's is not touched.
+#[test]
+fn a_lock_that_a_majority_misses_is_lost() {
+    Scene::each(|scene| {
+        for (ask, is_stolen) in ASKING
+            .into_iter()
+            .flat_map(|ask| [(ask, true), (ask, false)])
+        {
+            let mut lock = Some(scene.take(LONG));
+            let signal = match &lock {
+                Some(Held::Guard(guard)) => Some(guard.lost()),
+                _ => None,
+            };
+            scene.lose(0);
+            scene.lose(1);
+            if is_stolen {
+                scene.steal(0);
+                scene.steal(1);
+            }
+            let report = ask(&mut scene.face, &mut lock);
+            let outcome = if is_stolen {
+                NodeOutcome::Held
+            } else {
+                NodeOutcome::Missing
+            };
+            let said = report.nodes().iter().filter(|node| node.outcome == outcome);
+            assert_eq!(said.count(), 2, "{report}");
+            if let Some(mut lock) = lock {
+                if let Some(signal) = signal {
+                    assert!(signal.wait(LONG) && !lock.is_valid());
+                }
+                let again = scene.face.extend(&mut lock, LONG);
+                assert!(matches!(again, Err(ExtendError::Expired)), "{again:?}");
+                let again = scene.face.confirm(&mut lock);
+                assert!(matches!(again, Err(ConfirmError::Expired)), "{again:?}");
+            }
+            let foreign = is_stolen.then_some(FOREIGN);
+            scene.await_values([foreign, foreign, None]);
+            assert!(scene.pttl(0) <= 120_000, "its expiry was raised");
+            scene.clear();
+        }
+    });
+}
+
+#[test]
+fn one_foreign_node_of_three_does_not_end_a_lock() {
+    Scene::each(|scene| {
+        let mut lock = scene.take(MINUTE);
+        scene.steal(0);
+        scene.face.extend(&mut lock, LONG).expect("two of three");
+        assert_eq!(scene.face.unlock(lock).expect("two of three").deleted, 2);
+        scene.await_values([Some(FOREIGN), None, None]);
+        scene.clear();
+    });
+}
+
+// ----- confirmations and inspections --------------------------------------------------------------
+
+#[test]
+fn a_confirmation_finds_how_long_a_majority_keeps_the_lock() {
+    Scene::each(|scene| {
+        let mut lock = scene.take(LONG);
+        scene.face.confirm(&mut lock).expect("held");
+        assert!(MINUTE < lock.validity() && lock.validity() < LONG);
+        // One copy that ends earlier shortens nothing. Two copies without an expiry prolong
+        // nothing.
+        scene.expire(0, "30000");
+        for server in &scene.cluster[1..] {
+            let command = [&b"PERSIST"[..], scene.key.as_bytes()];
+            assert_eq!(server.raw().integer(&command), 1);
+        }
+        scene.face.confirm(&mut lock).expect("held");
+        assert!(MINUTE < lock.validity() && lock.validity() < LONG);
+        // A majority that ends earlier ends the lock earlier.
+        scene.expire(1, "30000");
+        scene.face.confirm(&mut lock).expect("held");
+        assert!(lock.is_valid() && lock.validity() < MINUTE / 2);
+        scene.face.extend(&mut lock, LONG).expect("held");
+        assert!(MINUTE < lock.validity());
+        scene.face.unlock(lock).expect("held");
+        scene.await_gone();
+    });
+}
+
+#[test]
+fn a_lock_from_before_the_last_boot_is_valid_again_if_a_majority_has_it() {
+    Scene::each(|scene| {
+        let lock = scene.take(LONG);
+        let lock = from_another_boot(scene.face.detach(lock));
+        let mut lock = scene.face.adopt(lock);
+        if let Held::Guard(guard) = &lock {
+            assert!(!guard.lost().wait(Duration::ZERO), "the end is not known");
+        }
+        let result = scene.face.extend(&mut lock, LONG);
+        assert!(matches!(result, Err(ExtendError::Expired)), "{result:?}");
+        scene.face.confirm(&mut lock).expect("a majority has it");
+        assert!(MINUTE < lock.validity() && lock.validity() < LONG);
+        scene.face.extend(&mut lock, 2 * LONG).expect("held");
+        let lock = from_another_boot(scene.face.detach(lock));
+        let mut lock = scene.face.adopt(lock);
+        scene.clear();
+        let result = scene.face.confirm(&mut lock);
+        assert!(matches!(result, Err(ConfirmError::Lost(_))), "{result:?}");
+    });
+}
+
+/// The lock as it was written down before the last boot: under another boot id, with a matching checksum (FNV-1a).
+#[track_caller]
+fn from_another_boot(lock: Lock) -> Lock {
+    let lock = Lock::from_bytes(&under_another_boot(lock.to_bytes())).expect("whole");
+    assert!(!lock.is_valid());
+    lock
+}
+
+pub(crate) fn under_another_boot(mut bytes: Vec<u8>) -> Vec<u8> {
+    const BOOT_ID: usize = 6;
+    bytes[BOOT_ID] ^= 1;
+    bytes.truncate(bytes.len() - 8);
+    let sum = bytes.iter().fold(0xcbf2_9ce4_8422_2325_u64, |sum, byte| {
+        (sum ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    });
+    bytes.extend_from_slice(&sum.to_be_bytes());
+    bytes
+}
+
+/// What a token of another client may be.
+const OTHERS: &[u8] = b"\x01oreign-foreign-foreanother";
+
+#[test]
+fn an_inspection_says_who_holds_a_resource_and_which_nodes_disagree() {
+    for cluster in clusters() {
+        for which in Which::ALL {
+            let builder = over(&cluster).owner("billing-7");
+            inspected(&mut Scene::new(&cluster, which, builder));
+        }
+    }
+}
+
+fn inspected(scene: &mut Scene<'_>) {
+    let key = scene.key.clone();
+    let told = scene.face.inspect(&key).expect("all answer");
+    assert!(told.is_free() && told.holder().is_none());
+    assert_eq!(found(&told), [Found::Free, Found::Free, Found::Free]);
+
+    let lock = scene.take(LONG);
+    let told = scene.face.inspect(&key).expect("all answer");
+    assert_held(&told, b"billing-7", 3);
+    // Another handle is told the same.
+    let other = shared(scene.cluster).inspect(&key).expect("all answer");
+    assert_held(&other, b"billing-7", 3);
+
+    // One node has lost it, or has another's.
+    scene.lose(0);
+    let told = scene.face.inspect(&key).expect("all answer");
+    assert_held(&told, b"billing-7", 2);
+    assert_eq!(found(&told)[0], Found::Free);
+    let mut first = scene.cluster[0].raw();
+    first.set_px(key.as_bytes(), OTHERS, MINUTE / 2);
+    let told = scene.face.inspect(&key).expect("all answer");
+    assert_held(&told, b"billing-7", 2);
+    let Found::Copy { owner, token, left } = &found(&told)[0] else {
+        panic!("it has another token: {told}");
+    };
+    assert_eq!((&**owner, *token), (&b"another"[..], 0));
+    assert!(!left.is_zero() && *left <= MINUTE / 2);
+
+    // Two without an expiry.
+    for server in &scene.cluster[1..] {
+        let command = [&b"PERSIST"[..], key.as_bytes()];
+        assert_eq!(server.raw().integer(&command), 1);
+    }
+    let told = scene.face.inspect(&key).expect("all answer");
+    assert_eq!(told.holder().expect("held").valid_for, Duration::MAX);
+
+    // Nothing was changed by any of that.
+    let token = lock.token();
+    scene.await_values([Some(OTHERS), Some(&token), Some(&token)]);
+    assert_eq!(scene.pttl(1), -1);
+
+    // One key that no lock can be, and the lock is gone.
+    drop(scene.face.unlock(lock));
+    scene.lose(0);
+    scene.await_gone();
+    let command = [&b"LPUSH"[..], key.as_bytes(), b"x"];
+    assert_eq!(scene.cluster[1].raw().integer(&command), 1);
+    let told = scene.face.inspect(&key).expect("all answer");
+    assert!(told.is_free());
+    assert_eq!(found(&told)[1], Found::OtherType);
+    scene.lose(1);
+}
+
+#[track_caller]
+pub(crate) fn assert_held(told: &Inspection, owner: &[u8], nodes: usize) {
+    let holder = told.holder().expect("held");
+    assert_eq!((&*holder.owner, holder.nodes), (owner, nodes), "{told}");
+    assert!(
+        MINUTE < holder.valid_for && holder.valid_for < LONG,
+        "{told}"
+    );
+    let same = found(told).into_iter();
+    let same = same.filter(|found| matches!(found, Found::Holder { left } if MINUTE < *left));
+    assert_eq!(same.count(), nodes, "{told}");
+    assert!(!told.is_free());
+}
+
+pub(crate) fn found(told: &Inspection) -> Vec<Found> {
+    told.nodes().iter().map(|node| node.found.clone()).collect()
+}
+
+// ----- handing over -----------------------------------------------------------------------------
+
+/// From each face to the next, as bytes: the lock stays while none has it, and is whole in the end.
+#[test]
+fn a_lock_that_is_detached_stays_until_a_face_adopts_it() {
+    for cluster in clusters() {
+        let mut faces = Which::ALL.map(|which| which.build(over(&cluster)));
+        let mut held = faces[0].try_lock("handed on", LONG).expect("free");
+        for from in 0..faces.len() {
+            let token = held.token();
+            let bytes = faces[from].detach(held).to_bytes();
+            let to = &mut faces[(from + 1) % Which::ALL.len()];
+            assert!(to.try_lock("handed on", LONG).is_err(), "it is held");
+            // What that has taken on a third node it releases.
+            eventually("its copies alone are there", || {
+                to.settle();
+                let copies: Vec<_> = cluster.values("handed on").into_iter().flatten().collect();
+                let ours = copies.iter().all(|copy| *copy == token);
+                (2 <= copies.len() && ours).then_some(())
+            });
+            held = to.adopt(Lock::from_bytes(&bytes).expect("a lock"));
+            assert!(held.is_valid(), "the same boot, the same clock");
+            to.extend(&mut held, LONG).expect("held");
+        }
+        faces[0].unlock(held).expect("held");
+        faces[0].assert_gone(&cluster, "handed on");
+    }
+}
+
+// ----- a silent majority ------------------------------------------------------------------------
+
+/// The node timeout: what a busy machine needs longer for is asked again.
+const TIMEOUT: Duration = Duration::from_millis(500);
+
+/// Each outcome says that too few answered, and changes nothing. What was released stays owed.
+#[test]
+fn a_silent_majority_leaves_every_lock_as_it_was() {
+    let cluster = servers::three();
+    let mut scenes = Which::ALL.map(|which| {
+        let mut scene = Scene::new(&cluster, which, over(&cluster).node_timeout(TIMEOUT));
+        let locks = [0, 1].map(|number| {
+            scene.key = which.key(&format!("silent:{number}"));
+            scene.take(LONG)
+        });
+        (scene, locks)
+    });
+    freeze(&cluster[2..]);
+    thread::scope(|scope| {
+        for (scene, [first, _]) in &mut scenes {
+            scope.spawn(|| asked_of_two_of_three(&mut scene.face, first));
+        }
+    });
+    freeze(&cluster[1..2]);
+    let scenes = thread::scope(|scope| {
+        let silent =
+            scenes.map(|(scene, locks)| scope.spawn(|| asked_of_one_of_three(scene, locks)));
+        silent.map(|silent| silent.join().expect("it said so"))
+    });
+    thaw(&cluster[1..]);
+    for (mut scene, mut lock) in scenes {
+        eventually("they answer again", || {
+            match scene.face.extend(&mut lock, 2 * LONG) {
+                Ok(()) => Some(()),
+                Err(ExtendError::Unconfirmed(_)) => None,
+                other => panic!("{other:?}"),
+            }
+        });
+        let result = scene.face.unlock(lock);
+        assert!(
+            matches!(result, Ok(_) | Err(UnlockError::Unconfirmed(_))),
+            "{result:?}"
+        );
+        for number in [0, 1] {
+            scene.key = scene.which.key(&format!("silent:{number}"));
+            scene.await_gone();
+        }
+    }
+    cluster.assert_empty();
+}
+
+/// Two are enough.
+fn asked_of_two_of_three(face: &mut Face, lock: &mut Held) {
+    eventually("it is confirmed", || match face.confirm(lock) {
+        Ok(()) => Some(()),
+        Err(ConfirmError::Unconfirmed(_)) => None,
+        other => panic!("two of three: {other:?}"),
+    });
+    let told = eventually("it is inspected", || match face.inspect("nobody's") {
+        Ok(told) => Some(told),
+        Err(InspectError::NoQuorum(_)) => None,
+        other => panic!("two of three: {other:?}"),
+    });
+    assert!(told.is_free());
+    assert!(matches!(found(&told)[2], Found::Unknown(_)), "{told}");
+}
+
+/// Returns a lock that stands.
+fn asked_of_one_of_three(mut scene: Scene<'_>, locks: [Held; 2]) -> (Scene<'_>, Held) {
+    let (face, [mut lock, other]) = (&mut scene.face, locks);
+    let until = lock.valid_until();
+    let result = face.extend(&mut lock, 2 * LONG);
+    let Err(ExtendError::Unconfirmed(report)) = result else {
+        panic!("{result:?}");
+    };
+    assert_eq!((report.nodes().len(), report.quorum()), (3, 2));
+    let result = face.confirm(&mut lock);
+    assert!(
+        matches!(result, Err(ConfirmError::Unconfirmed(_))),
+        "{result:?}"
+    );
+    assert!(lock.is_valid() && lock.valid_until() == until, "it stands");
+    let key = scene.which.key("nobody's");
+    let result = face.inspect(&key);
+    assert!(
+        matches!(result, Err(InspectError::NoQuorum(_))),
+        "{result:?}"
+    );
+    no_quorum(face.try_lock(&key, LONG));
+    let result = face.unlock(other);
+    assert!(
+        matches!(result, Err(UnlockError::Unconfirmed(_))),
+        "{result:?}"
+    );
+    (scene, lock)
+}

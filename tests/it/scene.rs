@@ -1,0 +1,111 @@
+//! A story's stage: three servers, one of the faces, and a key that no other face uses.
+
+use std::time::Duration;
+
+use shearline::{Builder, LockError};
+
+use crate::face::{Face, Held, Which, over};
+use crate::servers::{Cluster, LONG, Options, Server, eventually};
+
+/// The token of another client.
+pub(crate) const FOREIGN: &[u8] = b"foreign";
+
+/// Three servers of each kind.
+pub(crate) fn clusters() -> impl Iterator<Item = Cluster> {
+    let kinds = [Options::redis(), Options::valkey()].into_iter();
+    kinds.map(|options| Cluster::with(3, &options))
+}
+
+pub(crate) struct Scene<'a> {
+    pub(crate) cluster: &'a Cluster,
+    pub(crate) which: Which,
+    pub(crate) face: Face,
+    pub(crate) key: String,
+}
+
+impl<'a> Scene<'a> {
+    pub(crate) fn new(cluster: &'a Cluster, which: Which, builder: Builder) -> Self {
+        let mut face = which.build(builder);
+        face.await_ready();
+        let key = which.key("story");
+        Self {
+            cluster,
+            which,
+            face,
+            key,
+        }
+    }
+
+    /// Tells `story` of every face on servers of both kinds.
+    pub(crate) fn each(story: impl Fn(&mut Scene<'_>)) {
+        for cluster in clusters() {
+            for which in Which::ALL {
+                story(&mut Scene::new(&cluster, which, over(&cluster)));
+            }
+        }
+    }
+
+    /// Takes the lock on every node. What a busy machine is too slow for is tried again.
+    #[track_caller]
+    pub(crate) fn take(&mut self, ttl: Duration) -> Held {
+        let lock = eventually("it is taken", || match self.face.try_lock(&self.key, ttl) {
+            Ok(lock) => Some(lock),
+            Err(LockError::NoQuorum(_) | LockError::TooSlow(_)) => None,
+            Err(error) => panic!("{:?}: {error}", self.which),
+        });
+        self.face.await_copies(self.cluster, &self.key);
+        lock
+    }
+
+    /// A node loses the key.
+    pub(crate) fn lose(&self, node: usize) {
+        assert!(self.cluster[node].raw().del(self.key.as_bytes()));
+    }
+
+    /// A node has another client's token.
+    pub(crate) fn steal(&self, node: usize) {
+        let mut raw = self.cluster[node].raw();
+        raw.set_px(self.key.as_bytes(), FOREIGN, LONG);
+    }
+
+    /// Changes the expiry of the key on a node.
+    pub(crate) fn expire(&self, node: usize, millis: &str) {
+        let command = [b"PEXPIRE", self.key.as_bytes(), millis.as_bytes()];
+        assert_eq!(self.cluster[node].raw().integer(&command), 1);
+    }
+
+    pub(crate) fn pttl(&self, node: usize) -> i64 {
+        self.cluster[node].raw().pttl(self.key.as_bytes())
+    }
+
+    /// Waits until the nodes have these values.
+    #[track_caller]
+    pub(crate) fn await_values(&mut self, values: [Option<&[u8]>; 3]) {
+        eventually(&format!("the nodes have {values:?}"), || {
+            self.face.settle();
+            let now = self.cluster.values(&self.key);
+            let now = now.iter().map(Option::as_deref);
+            now.eq(values).then_some(())
+        });
+    }
+
+    #[track_caller]
+    pub(crate) fn await_gone(&mut self) {
+        self.face.assert_gone(self.cluster, &self.key);
+    }
+
+    /// Lets another client have no key there for the next story.
+    pub(crate) fn clear(&self) {
+        for raw in &mut self.cluster.raws() {
+            raw.del(self.key.as_bytes());
+        }
+    }
+}
+
+pub(crate) fn freeze(servers: &[Server]) {
+    servers.iter().for_each(Server::freeze);
+}
+
+pub(crate) fn thaw(servers: &[Server]) {
+    servers.iter().for_each(Server::thaw);
+}
