@@ -118,13 +118,14 @@ fn a_lock_that_a_majority_misses_is_lost() {
                 scene.steal(1);
             }
             let report = ask(&mut scene.face, &mut lock);
-            let outcome = if is_stolen {
-                NodeOutcome::Held
-            } else {
-                NodeOutcome::Missing
+            let said = |outcome| {
+                let nodes = report.nodes().iter();
+                nodes.filter(|node| node.outcome == outcome).count()
             };
-            let said = report.nodes().iter().filter(|node| node.outcome == outcome);
-            assert_eq!(said.count(), 2, "{report}");
+            let (held, missing) = (said(NodeOutcome::Held), said(NodeOutcome::Missing));
+            assert_eq!(held + missing, 2, "{report}");
+            assert!(held == 0 || is_stolen, "{report}");
+            assert!(missing == 0 || !is_stolen || lock.is_none(), "{report}");
             if let Some(mut lock) = lock {
                 if let Some(signal) = signal {
                     assert!(signal.wait(LONG) && !lock.is_valid());

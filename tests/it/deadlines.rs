@@ -1,100 +1,47 @@
-//! No caller waits past its deadline, also with every node stalled.
+//! Every call ends with every node stalled: while they stay stalled, so it does not wait for them.
 //!
-//! The bound of each assertion is generous: a busy machine meets it. A caller that waits for the
-//! nodes does not, because they stay stalled while it waits.
+//! That no caller waits past its deadline is told in virtual time (`engine::tests::acquire`, `calls`, `waits`). Calls
+//! beside a majority that is silent are in `contract`.
 
-use std::future::Future;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use shearline::{ExtendError, LockError, LockOptions, Redlock, UnlockError};
+use shearline::{LockOptions, Redlock};
 
-use crate::executor::block_on;
-use crate::face::{Face, Which, over, shared};
-use crate::servers::{self, Cluster, LONG, Manner, SILENT, Stranger};
+use crate::face::{Face, Which, no_quorum, over, shared};
+use crate::scene::{freeze, thaw};
+use crate::servers::{self, LONG, Manner, Stranger};
 
 const WAIT: Duration = Duration::from_millis(200);
-const BOUND: Duration = Duration::from_secs(10);
 
-fn frozen(cluster: &Cluster) {
-    for server in &**cluster {
-        server.freeze();
-    }
-}
-
-#[track_caller]
-fn in_time<T>(call: impl FnOnce() -> T) -> T {
-    let start = Instant::now();
-    let value = call();
-    assert!(start.elapsed() < BOUND, "it took {:?}", start.elapsed());
-    value
-}
-
+/// Locks that are held meanwhile are in `contract::a_silent_majority_leaves_every_lock_as_it_was`.
 #[test]
 fn every_operation_ends_with_every_node_stalled() {
     let cluster = servers::three();
-    for which in Which::BOTH {
-        let mut face = which.build(over(&cluster).node_timeout(SILENT));
-        let mut lock = face.try_lock(which.key("held"), LONG).expect("free");
-        frozen(&cluster);
-        stalled_locks(&mut face);
-        let result = in_time(|| face.extend(&mut lock, LONG));
-        assert!(
-            matches!(result, Err(ExtendError::Unconfirmed(_))),
-            "{result:?}"
-        );
-        let result = in_time(|| face.unlock(lock));
-        assert!(
-            matches!(result, Err(UnlockError::Unconfirmed(_))),
-            "{result:?}"
-        );
-        for server in &*cluster {
-            server.thaw();
+    let builder = || over(&cluster).node_timeout(WAIT);
+    let mut faces = Which::ALL.map(|which| (which, which.build(builder())));
+    freeze(&cluster);
+    thread::scope(|scope| {
+        for (which, face) in &mut faces {
+            scope.spawn(|| stalled_locks(face, &which.key("stalled")));
         }
-        face.assert_gone(&cluster, which.key("held"));
-        face.assert_gone(&cluster, "stalled");
-    }
+    });
+    // The last handles are dropped while every node is stalled too, and do not wait for them.
+    drop(faces);
+    thaw(&cluster);
+    cluster.assert_empty();
 }
 
-fn stalled_locks(face: &mut Face) {
+fn stalled_locks(face: &mut Face, key: &str) {
     let options = LockOptions::new(LONG);
     for options in [
         options.wait(WAIT),
         options.wait(Duration::ZERO),
         options.tries(3),
     ] {
-        let result = in_time(|| face.lock_with("stalled", &options));
-        assert!(
-            matches!(result, Err(LockError::NoQuorum(_))),
-            "{options:?}: {result:?}"
-        );
+        no_quorum(face.lock_with(key, &options));
     }
-    let result = in_time(|| face.try_lock("stalled", LONG));
-    assert!(matches!(result, Err(LockError::NoQuorum(_))), "{result:?}");
-}
-
-/// A caller that waits because others hold the lock.
-#[test]
-fn a_waiter_gives_up_at_its_deadline() {
-    let cluster = servers::three();
-    let holder = shared(&cluster);
-    let _guard = holder.try_lock("waiter", LONG).expect("free");
-    for which in Which::BOTH {
-        let mut face = which.build(over(&cluster));
-        let start = Instant::now();
-        let options = LockOptions::new(LONG).wait(WAIT);
-        let result = in_time(|| face.lock_with("waiter", &options));
-        // The deadline may end an attempt before a majority has answered.
-        assert!(
-            matches!(result, Err(LockError::Held(_) | LockError::NoQuorum(_))),
-            "{result:?}"
-        );
-        assert!(
-            WAIT / 2 < start.elapsed(),
-            "it gave up early, after {:?}",
-            start.elapsed()
-        );
-    }
+    no_quorum(face.try_lock(key, LONG));
 }
 
 /// Threads that wait for each other at the engine have deadlines too.
@@ -102,44 +49,19 @@ fn a_waiter_gives_up_at_its_deadline() {
 fn many_callers_end_with_every_node_stalled() {
     let cluster = servers::three();
     let redlock = shared(&cluster);
-    frozen(&cluster);
+    freeze(&cluster);
     thread::scope(|scope| {
         for caller in 0..16 {
             let redlock = &redlock;
             scope.spawn(move || {
                 let options = LockOptions::new(LONG).wait(WAIT);
-                let result = in_time(|| redlock.lock_with(format!("many:{caller}"), &options));
+                let result = redlock.lock_with(format!("many:{caller}"), &options);
                 assert!(result.is_err(), "{result:?}");
             });
         }
     });
-    for server in &*cluster {
-        server.thaw();
-    }
+    thaw(&cluster);
     drop(redlock);
-}
-
-#[test]
-fn a_future_ends_with_every_node_stalled() {
-    let cluster = servers::three();
-    let retry = shearline::Retry::new(2, Duration::from_millis(1)..=Duration::from_millis(2));
-    let builder = over(&cluster).node_timeout(SILENT).retry(retry);
-    let redlock = builder.build().expect("valid");
-    let guard = redlock.try_lock("held", LONG).expect("free");
-    frozen(&cluster);
-    let result = in_time(|| wait_for(redlock.lock_async("stalled", LONG)));
-    assert!(matches!(result, Err(LockError::NoQuorum(_))), "{result:?}");
-    let result = in_time(|| wait_for(guard.unlock_async()));
-    assert!(
-        matches!(result, Err(UnlockError::Unconfirmed(_))),
-        "{result:?}"
-    );
-    // The last handle is dropped while every node is stalled, and does not wait for them.
-    in_time(|| drop(redlock));
-}
-
-fn wait_for<F: Future>(future: F) -> F::Output {
-    block_on(future)
 }
 
 /// Nodes that accept and never answer: building a handle ends, and so does every call.
@@ -150,9 +72,8 @@ fn nodes_that_never_answer_delay_no_call() {
         let builder = Redlock::builder()
             .nodes(strangers.iter().map(Stranger::url))
             .connect_timeout(Duration::from_millis(300));
-        let mut face = in_time(|| which.build(builder));
-        stalled_locks(&mut face);
-        in_time(|| drop(face));
+        let mut face = which.build(builder);
+        stalled_locks(&mut face, "stalled");
     }
 }
 
@@ -168,12 +89,10 @@ fn drops_end_with_every_node_stalled() {
                 .expect("free")
         })
         .collect();
-    frozen(&cluster);
-    in_time(|| drop(guards));
-    in_time(|| drop(redlock));
-    for server in &*cluster {
-        server.thaw();
-    }
+    freeze(&cluster);
+    drop(guards);
+    drop(redlock);
+    thaw(&cluster);
     // The nodes run what was written before the handle was dropped.
     cluster.assert_empty();
 }

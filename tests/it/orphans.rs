@@ -1,8 +1,8 @@
 //! No attempt leaves a key behind, however it ends and whatever a node does meanwhile.
 //!
-//! There are six ways to end, and a hundred attempts of each are begun together. While they run,
-//! one or two nodes of five are stopped, or their connections cut, at one of three moments; so
-//! often that there are a thousand trials of each. When all nodes go on and every command is
+//! There are six ways to end, and up to a hundred attempts of each are begun together. While they run,
+//! one or two nodes of five are stopped, or their connections cut, at one of three moments; in the
+//! long run so often that there are a thousand trials of each. When all nodes go on and every command is
 //! answered, each node has exactly the right keys. Eight other locks use the same connections all
 //! the time and stay held.
 
@@ -16,6 +16,7 @@ use shearline::{
     Acquiring, LockError, LockGuard, LockOptions, NodeState, Redlock, RestartGuard, Retry,
 };
 
+use crate::effort::times;
 use crate::executor::{all, block_on};
 use crate::face::{Face, Which};
 use crate::servers::{
@@ -24,14 +25,20 @@ use crate::servers::{
 };
 
 /// Attempts of one kind that are under way together.
-const TOGETHER: usize = 100;
+fn together() -> usize {
+    times(40, 100)
+}
 
-/// How often nodes are stopped: a thousand trials of each kind for each moment.
-const TIMES: usize = 10;
+/// How often nodes are stopped: with each of two fates, one victim or two.
+fn stops() -> usize {
+    times(4, 10)
+}
 
-/// How often connections are cut: a thousand trials of each kind for all moments. A connection that
-/// was cut soon after it was made is made again only after a while.
-const CUTS: usize = 4;
+/// How often connections are cut. A connection that was cut soon after it was made is made again only after a
+/// while.
+fn cuts() -> usize {
+    times(1, 4)
+}
 
 /// Longer than a story takes: no call waits for a stopped node, and no node becomes suspect.
 const NODE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -121,7 +128,7 @@ impl Field {
         for &node in &STRANGERS {
             let mut raw = cluster[node].raw();
             for way in Way::ALL.iter().filter(|way| way.is_refused()) {
-                for number in 0..TOGETHER {
+                for number in 0..together() {
                     raw.set_px(way.key(number).as_bytes(), b"foreign", 10 * LONG);
                 }
             }
@@ -183,7 +190,7 @@ impl Field {
         for (node, raw) in self.cluster.raws().iter_mut().enumerate() {
             let refused = Way::ALL.iter().filter(|way| way.is_refused()).count();
             let foreign = match STRANGERS.contains(&node) {
-                true => refused * TOGETHER,
+                true => refused * together(),
                 false => 0,
             };
             let expected = i64::try_from(own + foreign).expect("a small number");
@@ -242,8 +249,7 @@ impl Trial {
     }
 }
 
-/// A thousand trials of each kind for each moment.
-fn story(options: &Options, victims: &[usize], fates: &[Fate], moments: &[Moment], times: usize) {
+fn story(options: &Options, victims: &[usize], fates: &[Fate], moments: &[Moment], often: usize) {
     let field = Field::new(options);
     let redlock = field.builder().build().expect("a good configuration");
     let nodes = || redlock.nodes();
@@ -255,7 +261,7 @@ fn story(options: &Options, victims: &[usize], fates: &[Fate], moments: &[Moment
         .collect();
     field.assert_tidy(OTHERS, nodes, "with the others");
     for &moment in moments {
-        for time in 0..times {
+        for time in 0..often {
             let fate = fates[time % fates.len()];
             let what = format!("{victims:?} {fate:?} {moment:?}");
             window(&field, &redlock, victims, fate, moment);
@@ -272,7 +278,7 @@ fn story(options: &Options, victims: &[usize], fates: &[Fate], moments: &[Moment
 }
 
 fn window(field: &Field, redlock: &Redlock, victims: &[usize], fate: Fate, moment: Moment) {
-    let mut trials: Vec<Trial> = (0..TOGETHER)
+    let mut trials: Vec<Trial> = (0..together())
         .flat_map(|number| Way::ALL.map(|way| Trial::new(redlock, way, number)))
         .collect();
     if fate == Fate::Cut && moment == Moment::Reply {
@@ -299,18 +305,18 @@ const STOPPED: [Fate; 2] = [Fate::Stopped, Fate::StoppedWithoutScripts];
 
 #[test]
 fn one_stopped_node_of_five_keeps_no_key() {
-    story(&Options::redis(), &[1], &STOPPED, &Moment::ALL, TIMES);
+    story(&Options::redis(), &[1], &STOPPED, &Moment::ALL, stops());
 }
 
 #[test]
 fn two_stopped_nodes_of_five_keep_no_key() {
-    story(&Options::redis(), &[1, 3], &STOPPED, &Moment::ALL, TIMES);
+    story(&Options::redis(), &[1, 3], &STOPPED, &Moment::ALL, stops());
 }
 
 /// Valkey has its own command for a release, which `SCRIPT FLUSH` does not affect.
 #[test]
 fn two_stopped_valkey_nodes_of_five_keep_no_key() {
-    story(&Options::valkey(), &[1, 3], &STOPPED, &Moment::ALL, TIMES);
+    story(&Options::valkey(), &[1, 3], &STOPPED, &Moment::ALL, stops());
 }
 
 #[test]
@@ -319,7 +325,7 @@ fn nodes_whose_connections_are_cut_keep_no_key() {
         for victims in [&[1][..], &[1, 3]] {
             for moment in Moment::ALL {
                 scope.spawn(move || {
-                    story(&Options::redis(), victims, &[Fate::Cut], &[moment], CUTS);
+                    story(&Options::redis(), victims, &[Fate::Cut], &[moment], cuts());
                 });
             }
         }
@@ -351,7 +357,7 @@ fn one_after_the_other(moment: Moment) {
     let Face::Local(mut local) = face else {
         unreachable!("it was made here")
     };
-    for time in 0..TIMES {
+    for time in 0..stops() {
         let victims = &[1, 3][..=time % 2];
         let fate = STOPPED[time / 2 % 2];
         if moment == Moment::Set {
@@ -360,7 +366,7 @@ fn one_after_the_other(moment: Moment) {
         let mut held = Vec::new();
         for (way, number) in WAYS
             .iter()
-            .flat_map(|way| (0..TOGETHER).map(move |n| (way, n)))
+            .flat_map(|way| (0..together()).map(move |n| (way, n)))
         {
             let result = local.lock_with(way.key(number), &way.options());
             match result {
@@ -392,9 +398,9 @@ fn three_stopped_nodes_of_five_keep_no_key_of_calls_past_their_deadline() {
     let redlock = field.builder().build().expect("a good configuration");
     field.assert_tidy(0, || redlock.nodes(), "in the beginning");
     let options = LockOptions::new(LONG).wait(Duration::from_millis(10));
-    for time in 0..TIMES {
+    for time in 0..stops() {
         field.strike(&STRANGERS, STOPPED[time % 2]);
-        let attempts = (0..TOGETHER).map(|number| {
+        let attempts = (0..together()).map(|number| {
             let future = redlock.lock_with_async(format!("late:{number}"), &options);
             async {
                 let result = future.await;
