@@ -237,6 +237,7 @@ fn lost_and_repaired(mut cluster: Cluster) {
     let handle = |cluster: &Cluster| {
         // One of two that answer is stopped below: each attempt waits for so long.
         let builder = over(cluster).max_ttl(LONGEST).node_timeout(LONGEST / 4);
+        let builder = builder.connect_timeout(LONGEST / 2);
         builder.build().expect("a good configuration")
     };
     let (witness, stranger) = (handle(&cluster), handle(&cluster));

@@ -2,8 +2,24 @@
 
 use shearline::{RestartGuard, UnlockError};
 
-use crate::face::{Face, Which, over};
+use crate::face::{Face, Held, Which, over};
 use crate::servers::{self, Cluster, LONG, Options, eventually};
+
+/// A face, its key and its lock.
+type Holder = (Face, String, Held);
+
+/// A lock of every face, on all nodes.
+fn holders(cluster: &Cluster, guard: RestartGuard) -> Vec<Holder> {
+    let holders = Which::ALL.map(|which| {
+        let mut face = which.build(over(cluster).restart_guard(guard));
+        face.await_ready();
+        let key = which.key("restarts");
+        let lock = face.try_lock(&key, LONG).expect("free");
+        face.await_copies(cluster, &key);
+        (face, key, lock)
+    });
+    holders.into()
+}
 
 #[test]
 fn a_lock_outlives_a_node_that_is_killed_and_restarted() {
@@ -12,16 +28,9 @@ fn a_lock_outlives_a_node_that_is_killed_and_restarted() {
 
 /// Two nodes of three still have the key; the third has forgotten it and gets no copy.
 pub(crate) fn story(cluster: &mut Cluster) {
-    for which in Which::BOTH {
-        let key = which.key("restarted");
-        let mut face = which.build(over(cluster));
-        face.await_ready();
-        let lock = face.try_lock(&key, LONG).expect("free");
-        eventually("all three have it", || {
-            face.settle();
-            (cluster.copies(&key) == 3).then_some(())
-        });
-        cluster[0].restart();
+    let holders = holders(cluster, RestartGuard::Observed);
+    cluster[0].restart();
+    for (mut face, key, lock) in holders {
         assert_eq!(cluster.copies(&key), 2);
         assert_eq!(face.unlock(lock).expect("two of three").deleted, 2);
         face.assert_gone(cluster, &key);
@@ -32,20 +41,18 @@ pub(crate) fn story(cluster: &mut Cluster) {
 #[test]
 fn a_node_that_stays_dead_costs_nothing() {
     let mut cluster = servers::three();
-    for which in Which::BOTH {
-        let key = which.key("dead");
-        let mut face = which.build(over(&cluster).restart_guard(RestartGuard::Off));
-        let mut lock = face.try_lock(&key, LONG).expect("free");
-        eventually("all three have it", || {
-            face.settle();
-            (cluster.copies(&key) == 3).then_some(())
-        });
-        cluster[1].kill();
+    let mut holders = holders(&cluster, RestartGuard::Off);
+    cluster[1].kill();
+    let mut faces = Vec::new();
+    for (mut face, key, mut lock) in holders.drain(..) {
         face.extend(&mut lock, LONG).expect("two of three");
         face.unlock(lock).expect("two of three");
         let lock = face.try_lock(&key, LONG).expect("two of three");
         face.unlock(lock).expect("two of three");
-        cluster[1].restart();
+        faces.push((face, key));
+    }
+    cluster[1].restart();
+    for (mut face, key) in faces {
         face.assert_gone(&cluster, &key);
     }
 }
@@ -56,58 +63,33 @@ fn a_node_that_stays_dead_costs_nothing() {
 fn a_release_owed_to_a_dead_node_is_paid_when_it_is_back() {
     let persistent = Options::redis().arguments(["--appendonly", "yes", "--appendfsync", "always"]);
     let mut cluster = Cluster::with(3, &persistent);
-    for which in Which::BOTH {
-        let key = which.key("owed");
-        let mut face = which.build(over(&cluster).restart_guard(RestartGuard::Off));
-        face.await_ready();
-        let lock = face.try_lock(&key, LONG).expect("free");
-        eventually("all three have it", || {
-            face.settle();
-            (cluster.copies(&key) == 3).then_some(())
-        });
-        cluster[2].kill();
+    let holders = holders(&cluster, RestartGuard::Off);
+    cluster[2].kill();
+    let mut faces = Vec::new();
+    for (mut face, key, lock) in holders {
         assert_eq!(face.unlock(lock).expect("two of three").deleted, 2);
-        cluster[2].restart();
+        faces.push((face, key));
+    }
+    cluster[2].restart();
+    for (mut face, key) in faces {
         face.assert_gone(&cluster, &key);
     }
 }
 
-/// A lock that a majority has forgotten was not held to the end.
+/// A lock that a majority has forgotten was not held to the end; and each face connects to all nodes again.
 #[test]
 fn an_unlock_reports_a_majority_that_restarted_empty() {
     let mut cluster = servers::five();
-    for which in Which::BOTH {
-        let (key, probe) = (which.key("forgotten"), which.key("probe"));
-        let mut face = which.build(over(&cluster).restart_guard(RestartGuard::Off));
-        let lock = face.try_lock(&key, LONG).expect("free");
-        for server in &mut cluster[..3] {
-            server.restart();
-        }
+    let holders = holders(&cluster, RestartGuard::Off);
+    for server in &mut cluster[..3] {
+        server.restart();
+    }
+    for (mut face, key, lock) in holders {
         // Nodes that are not connected again would be missing from the votes, which is another
         // story.
-        on_all_nodes(&mut face, &cluster, &probe);
+        on_all_nodes(&mut face, &cluster, "probe");
         let result = face.unlock(lock);
         assert!(matches!(result, Err(UnlockError::NotHeld(_))), "{result:?}");
-        face.assert_gone(&cluster, &key);
-    }
-}
-
-/// Every node is killed and restarted: the handle connects to all of them again.
-#[test]
-fn a_handle_finds_all_nodes_again() {
-    let mut cluster = servers::three();
-    for which in Which::BOTH {
-        let key = which.key("again");
-        let builder = over(&cluster).restart_guard(RestartGuard::Off);
-        let mut face = which.build(builder);
-        for server in &mut *cluster {
-            server.kill();
-        }
-        assert!(face.try_lock(&key, LONG).is_err(), "no node is there");
-        for server in &mut *cluster {
-            server.restart();
-        }
-        on_all_nodes(&mut face, &cluster, &key);
         face.assert_gone(&cluster, &key);
     }
 }

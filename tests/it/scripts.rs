@@ -9,7 +9,7 @@ fn scripts_flushed_between_lock_and_unlock_are_sent_again() {
 }
 
 pub(crate) fn story(cluster: &Cluster) {
-    for which in Which::BOTH {
+    for which in Which::ALL {
         let key = which.key("flushed");
         let mut face = which.build(over(cluster));
         let mut lock = face.try_lock(&key, LONG / 2).expect("free");
@@ -30,15 +30,12 @@ pub(crate) fn story(cluster: &Cluster) {
 #[test]
 fn a_release_reaches_a_silent_node_whose_scripts_were_flushed() {
     let cluster = Cluster::with(3, &Options::redis());
-    for which in Which::BOTH {
+    for which in Which::ALL {
         let key = which.key("silent");
         let mut face = which.build(over(&cluster));
         face.await_ready();
         let lock = face.try_lock(&key, LONG).expect("free");
-        eventually("all three have it", || {
-            face.settle();
-            (cluster.copies(&key) == 3).then_some(())
-        });
+        face.await_copies(&cluster, &key);
         flush(&cluster);
         cluster[2].freeze();
         assert_eq!(face.unlock(lock).expect("two of three").deleted, 2);
@@ -51,7 +48,7 @@ fn a_release_reaches_a_silent_node_whose_scripts_were_flushed() {
 #[test]
 fn a_refused_attempt_is_released_although_the_scripts_were_flushed() {
     let cluster = servers::three();
-    for which in Which::BOTH {
+    for which in Which::ALL {
         let key = which.key("refused");
         let mut face = which.build(over(&cluster));
         for server in &cluster[..2] {

@@ -36,17 +36,9 @@ fn take_on_all(cluster: &Cluster, face: &mut Face, keys: &[String], ttl: Duratio
     face.await_ready();
     let lock = face.try_lock_all(keys, ttl).expect("free");
     for key in keys {
-        all_have(cluster, face, key, 3);
+        face.await_copies(cluster, key);
     }
     lock
-}
-
-#[track_caller]
-fn all_have(cluster: &Cluster, face: &mut Face, key: &str, copies: usize) {
-    eventually("the nodes have it", || {
-        face.settle();
-        (cluster.copies(key) == copies).then_some(())
-    });
 }
 
 #[track_caller]
@@ -102,7 +94,7 @@ fn a_plain_lock_on_one_name_keeps_a_set_out_and_leaves_the_others_free() {
             await_ready(|| plain.nodes());
             Face::Shared(plain.clone()).ask_all();
             let single = plain.try_lock(&keys[1], LONG).expect("free");
-            all_have(&cluster, &mut face, &keys[1], 3);
+            face.await_copies(&cluster, &keys[1]);
             let report = held(face.try_lock_all(&keys, LONG));
             assert_eq!(report.held_resource(), Some(keys[1].as_bytes()));
             for node in report.nodes() {

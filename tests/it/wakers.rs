@@ -12,7 +12,10 @@ use shearline::{LockGuard, Redlock, Retry};
 
 use crate::executor::{all, block_on};
 use crate::face::over;
-use crate::servers::{self, BRIEF, Cluster, LONG, eventually};
+use crate::servers::{self, Cluster, LONG, eventually};
+
+/// The ttl of a lock whose end is waited for.
+const BRIEF: Duration = Duration::from_millis(500);
 
 /// A waker that does not return before its gate is opened.
 #[derive(Default)]
@@ -48,10 +51,7 @@ fn handle(cluster: &Cluster) -> Redlock {
 
 /// All work of others with the handle ends, while the waker still blocks.
 fn others_go_on(redlock: &Redlock, held: LockGuard) {
-    let lost = {
-        let short = redlock.try_lock("short", BRIEF);
-        short.expect("free")
-    };
+    let lost = { eventually("it is free", || redlock.try_lock("short", BRIEF).ok()) };
     let (signal, done) = (lost.lost(), Arc::new(AtomicBool::new(false)));
     let work = {
         let (redlock, done) = (redlock.clone(), Arc::clone(&done));
@@ -130,8 +130,7 @@ fn a_lost_signal_whose_waker_blocks_does_not_delay_the_call_that_delivers_it() {
         .lock()
         .expect("no thread panics while it holds this");
     let waker = Waker::from(Arc::clone(&blocks));
-    let short = redlock.try_lock("signal", BRIEF);
-    let short = short.expect("free");
+    let short = eventually("it is free", || redlock.try_lock("signal", BRIEF).ok());
     let mut signal = pin!(short.lost());
     let polled = signal.as_mut().poll(&mut Context::from_waker(&waker));
     assert!(polled.is_pending(), "it is held");

@@ -1,8 +1,6 @@
 //! Sets of handles that use no scripts: by `MSETEX` where a server has it, by `WATCH` on the others, also if both
 //! kinds are in one cluster.
 
-use shearline::NodeStatus;
-
 use super::*;
 use crate::face::at;
 use crate::servers::{Raw, Reply};
@@ -26,17 +24,6 @@ pub(crate) fn has_it(raw: &mut Raw) -> bool {
         Ok(Reply::Error(line)) => !line.starts_with("ERR unknown command"),
         other => panic!("{other:?}"),
     }
-}
-
-/// Waits until nothing is asked of any node: what a node has not begun when a majority grants is not begun at all.
-#[track_caller]
-fn all_are_quiet(face: &mut Face) {
-    eventually("every node has answered", || {
-        face.settle();
-        let nodes = face.nodes();
-        let is_quiet = |node: &NodeStatus| node.in_flight == 0 && node.owed == 0;
-        nodes.iter().all(is_quiet).then_some(())
-    });
 }
 
 /// Waits until every node has both, or neither.
@@ -67,7 +54,8 @@ fn a_set_is_taken_by_one_command_where_a_server_has_that() {
             let mut face = which.build(at(&urls).without_scripts(true));
             let keys = keys(which, ["one", "two"]);
             for place in 0..3 {
-                all_are_quiet(&mut face);
+                // What a node has not begun when a majority grants is not begun at all.
+                face.await_quiet();
                 let before: Vec<u64> = raws.iter_mut().map(calls).collect();
                 let lock = face.try_lock_all(&keys, LONG).expect("free");
                 both_are(&mut face, &mut raws, &keys, true);
@@ -99,7 +87,8 @@ fn a_key_that_was_lost_is_set_again() {
             let mut face = which.build(over(&cluster).without_scripts(true));
             let keys = keys(which, ["stays", "lost"]);
             for _ in 0..2 {
-                all_are_quiet(&mut face);
+                // What a node has not begun when a majority grants is not begun at all.
+                face.await_quiet();
                 let mut lock = take_on_all(&cluster, &mut face, &keys, LONG / 2);
                 assert_eq!(cluster[1].raw().integer(&[b"DEL", keys[1].as_bytes()]), 1);
                 // It is set by an extension to which its node says that it has lost it, before others decide.
