@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use shearline::{LockError, LockGuard, Redlock};
 
-use crate::executor::{all, block_on};
-use crate::face::{over, shared};
+use crate::executor::block_on;
+use crate::face::shared;
 use crate::scene::{freeze, thaw};
 use crate::servers::{self, LONG, PATIENCE, eventually};
 
@@ -97,32 +97,6 @@ fn a_future_keeps_the_handle_alive() {
     assert_eq!(guard.resource(), b"alone");
     drop(guard);
     cluster.assert_gone("alone");
-}
-
-/// Sixty-four futures on one thread, on eight keys: each key is held by one at a time.
-#[test]
-fn many_futures_lock_on_one_thread() {
-    let cluster = servers::five();
-    let redlock = over(&cluster)
-        .retry(shearline::Retry::new(
-            10_000,
-            Duration::from_millis(1)..=Duration::from_millis(5),
-        ))
-        .build()
-        .expect("valid");
-    let inside = std::array::from_fn::<_, 8, _>(|_| std::cell::Cell::new(false));
-    let (redlock, inside) = (&redlock, &inside);
-    let tasks = (0..64).map(|task| async move {
-        let guard = redlock
-            .lock_async(format!("task:{}", task % 8), LONG)
-            .await
-            .expect("its turn");
-        assert!(!inside[task % 8].replace(true), "two holders at once");
-        inside[task % 8].set(false);
-        guard.unlock_async().await.expect("held");
-    });
-    block_on(all(tasks));
-    cluster.assert_empty();
 }
 
 /// A timer reports the loss: no node answers.

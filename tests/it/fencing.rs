@@ -6,9 +6,7 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use shearline::{
-    Lock, LockError, LockOptions, NodeOutcome, Redlock, RestartGuard, TrustError, Unusable,
-};
+use shearline::{Lock, LockError, LockOptions, NodeOutcome, Redlock, RestartGuard, Unusable};
 
 use crate::effort::times;
 use crate::executor::block_on;
@@ -99,49 +97,6 @@ fn tokens_rise_through_every_face_and_stay_with_their_lock() {
     }
 }
 
-/// The text of the script goes to each connection once. After that its digest does.
-#[test]
-fn a_later_lock_with_a_token_sends_a_digest() {
-    for cluster in clusters() {
-        let redlock = trusted(&cluster);
-        eventually("no server gets a text", || {
-            for raw in &mut cluster.raws() {
-                raw.run("CONFIG RESETSTAT");
-            }
-            let guard = redlock.lock_with("d", &fenced()).expect("free");
-            guard.unlock().expect("held");
-            let mut raws = cluster.raws();
-            let mut asked = |command| {
-                raws.iter_mut()
-                    .filter_map(|raw| raw.info("commandstats", command))
-                    .count()
-            };
-            (asked("cmdstat_evalsha") == 3 && asked("cmdstat_eval") == 0).then_some(())
-        });
-    }
-}
-
-#[test]
-fn servers_without_a_floor_take_plain_locks_alone() {
-    for cluster in clusters() {
-        let redlock = shared(&cluster);
-        let report = match redlock.lock_with("f", &once()) {
-            Err(LockError::NoQuorum(report)) => report,
-            other => panic!("{other:?}"),
-        };
-        let missing = NodeOutcome::Unusable(Unusable::NoFloor);
-        let count = report.nodes().iter().filter(|node| node.outcome == missing);
-        assert!(2 <= count.count(), "{report:?}");
-        assert!(report.needs_operator());
-        redlock
-            .lock("f", LONG)
-            .expect("free")
-            .unlock()
-            .expect("held");
-        cluster.assert_gone("f");
-    }
-}
-
 /// Whether it has its data or not: nobody can know what it has lost. The process that asks has not seen the
 /// restart.
 #[test]
@@ -173,50 +128,6 @@ fn a_server_that_was_restarted_gives_no_token() {
             .expect("that one");
         let guard = fresh.lock_with("f", &fenced()).expect("free");
         assert!(first < guard.fencing_token());
-    }
-}
-
-/// The middle server is full: it takes no floor, and who gives one is told so.
-#[test]
-fn who_trusts_a_server_that_takes_no_floor_is_told_so() {
-    for cluster in clusters() {
-        let redlock = shared(&cluster);
-        let mut local = over(&cluster).build_local().expect("a good configuration");
-        let refused = redlock.lock_with("f", &once());
-        refused.expect_err("none has a floor");
-        local.lock_with("f", &once()).expect_err("none has a floor");
-        cluster.raws()[1].run("CONFIG SET maxmemory 1");
-        let run_ids = eventually("all say who they are", || {
-            let nodes = redlock.nodes().into_iter();
-            nodes.map(|node| node.run_id).collect::<Option<Vec<_>>>()
-        });
-        let address = &*redlock.nodes()[1].address;
-        // On a busy machine a node may seem to be silent for a moment, and is named for that.
-        let is_full = |told: Result<bool, TrustError>| match told {
-            Err(TrustError::NoFloor {
-                outcome: NodeOutcome::Refused(error),
-            }) => {
-                assert_eq!(error.code(), "OOM");
-                Some(())
-            }
-            Err(_) => None,
-            Ok(_) => panic!("it has no floor"),
-        };
-        let run_id = &run_ids[1];
-        let why = "it says that it is full";
-        eventually(why, || is_full(redlock.trust_node(address, run_id)));
-        eventually(why, || is_full(local.trust_node(address, run_id)));
-        let others = [run_ids[0].clone(), run_ids[2].clone()];
-        let why = "the others have floors";
-        eventually(why, || (redlock.trust_nodes() == others).then_some(()));
-        eventually(why, || (local.trust_nodes() == others).then_some(()));
-        cluster.raws()[1].run("CONFIG SET maxmemory 0");
-        let why = "it has a floor";
-        eventually(why, || redlock.trust_node(address, run_id).ok());
-        let why = "all have floors";
-        eventually(why, || (local.trust_nodes() == run_ids).then_some(()));
-        let guard = redlock.lock_with("f", &fenced()).expect("free");
-        guard.unlock().expect("held");
     }
 }
 

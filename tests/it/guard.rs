@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use shearline::{
     Builder, LockError, LockGuard, LockOptions, NodeOutcome, NodeState, NodeStatus, Redlock,
-    RestartGuard, Retry, TrustError,
+    RestartGuard, Retry,
 };
 
 use crate::effort::times;
@@ -70,36 +70,6 @@ fn a_node_that_forgot_does_not_vote_before_every_lock_is_over() {
     let patient = LockOptions::new(BRIEF).wait(servers::LONG);
     let lock = redlock.lock_with("a", &patient);
     drop(lock.expect("two vote in the end"));
-}
-
-#[test]
-fn a_node_that_has_just_started_votes_at_once_if_an_operator_trusts_it() {
-    let cluster = servers::three();
-    let redlock = over(cluster.urls(), LONG).build().expect("built");
-    eventually("all are met", || {
-        let all = (0..3).all(|node| quarantined(&redlock, node));
-        all.then_some(())
-    });
-    for (node, url) in cluster.urls().iter().enumerate() {
-        let run_id = cluster[node]
-            .raw()
-            .info("server", "run_id")
-            .expect("reported");
-        assert_eq!(redlock.nodes()[node].run_id.as_ref(), Some(&run_id));
-        assert_eq!(
-            redlock.trust_node(url, &run_id),
-            Ok(true),
-            "it was kept out"
-        );
-        assert_eq!(redlock.trust_node(url, &run_id), Ok(false), "it is not");
-        let other = "0123456789012345678901234567890123456789";
-        let changed = Err(TrustError::Changed { run_id });
-        assert_eq!(redlock.trust_node(url, other), changed);
-    }
-    let unknown = redlock.trust_node("10.0.0.1:6379", "0123");
-    assert_eq!(unknown, Err(TrustError::UnknownNode));
-    let lock = redlock.try_lock("a", LONG).expect("three vote");
-    lock.unlock().expect("held");
 }
 
 #[test]

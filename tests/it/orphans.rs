@@ -332,65 +332,6 @@ fn nodes_whose_connections_are_cut_keep_no_key() {
     });
 }
 
-/// The same without a second thread, one after another: without futures and guards.
-#[test]
-fn stopped_nodes_keep_no_key_of_a_single_thread() {
-    thread::scope(|scope| {
-        for moment in [Moment::Set, Moment::Release] {
-            scope.spawn(move || one_after_the_other(moment));
-        }
-    });
-}
-
-fn one_after_the_other(moment: Moment) {
-    const WAYS: [Way; 4] = [
-        Way::Released,
-        Way::Refused,
-        Way::TriesExhausted,
-        Way::DeadlinePassed,
-    ];
-    let field = Field::new(&Options::redis());
-    let at_once = Retry::new(32, Duration::ZERO..=Duration::from_micros(100));
-    let local = field.builder().retry(at_once).build_local();
-    let mut face = Face::Local(Box::new(local.expect("a good configuration")));
-    face.ask_all();
-    let Face::Local(mut local) = face else {
-        unreachable!("it was made here")
-    };
-    for time in 0..stops() {
-        let victims = &[1, 3][..=time % 2];
-        let fate = STOPPED[time / 2 % 2];
-        if moment == Moment::Set {
-            field.strike(victims, fate);
-        }
-        let mut held = Vec::new();
-        for (way, number) in WAYS
-            .iter()
-            .flat_map(|way| (0..together()).map(move |n| (way, n)))
-        {
-            let result = local.lock_with(way.key(number), &way.options());
-            match result {
-                Ok(lock) if !way.is_refused() => held.push(lock),
-                Err(LockError::Held(_) | LockError::NoQuorum(_)) if way.is_refused() => {}
-                result => panic!("{way:?}: {result:?}"),
-            }
-        }
-        if moment == Moment::Release {
-            field.strike(victims, fate);
-        }
-        for lock in held {
-            local.unlock(lock).expect("a majority");
-        }
-        field.heal(victims, fate);
-        let nodes = || {
-            let turned = local.poll(Some(Duration::from_millis(1)));
-            turned.expect("the loop turns");
-            local.nodes()
-        };
-        field.assert_tidy(0, nodes, &format!("{victims:?} {fate:?} {moment:?}"));
-    }
-}
-
 /// The answers come after the callers' deadlines, from a majority.
 #[test]
 fn three_stopped_nodes_of_five_keep_no_key_of_calls_past_their_deadline() {

@@ -1,4 +1,4 @@
-//! Locks on several resources at once: all of them or none, on servers of both kinds.
+//! Locks on several resources at once: all of them or none, by every face, on servers of both kinds.
 
 pub(crate) mod msetex;
 
@@ -10,6 +10,7 @@ use shearline::{
 
 use crate::face::{Face, Held, Which, await_ready, over, shared};
 use crate::processes::{finish, hex, start, unhex};
+use crate::scene::FOREIGN;
 use crate::servers::{self, Cluster, LONG, Options, eventually};
 use crate::strict::{strict, trusting};
 
@@ -20,6 +21,17 @@ fn clusters() -> [Cluster; 2] {
 /// The keys of a story for one of the faces.
 fn keys<const N: usize>(which: Which, names: [&str; N]) -> [String; N] {
     names.map(|name| which.key(name))
+}
+
+/// Tells `story` of every face on servers of both kinds, with keys of its own.
+fn each<const N: usize>(names: [&str; N], story: impl Fn(&Cluster, &mut Face, [String; N])) {
+    for cluster in clusters() {
+        for which in Which::ALL {
+            let mut face = which.build(over(&cluster));
+            face.await_ready();
+            story(&cluster, &mut face, keys(which, names));
+        }
+    }
 }
 
 #[track_caller]
@@ -33,7 +45,6 @@ fn held(result: Result<Held, LockError>) -> Report {
 /// Takes all of `keys`, and waits until every node has them.
 #[track_caller]
 fn take_on_all(cluster: &Cluster, face: &mut Face, keys: &[String], ttl: Duration) -> Held {
-    face.await_ready();
     let lock = face.try_lock_all(keys, ttl).expect("free");
     for key in keys {
         face.await_copies(cluster, key);
@@ -48,198 +59,170 @@ fn is_free(cluster: &Cluster, face: &mut Face, keys: &[String]) {
     }
 }
 
+fn lose(cluster: &Cluster, node: usize, key: &str) {
+    assert!(cluster[node].raw().del(key.as_bytes()));
+}
+
+fn steal(cluster: &Cluster, node: usize, key: &str) {
+    cluster[node].raw().set_px(key.as_bytes(), FOREIGN, LONG);
+}
+
 #[test]
 fn a_set_is_taken_extended_confirmed_and_released_as_a_whole() {
-    for cluster in clusters() {
-        for which in Which::ALL {
-            let mut face = which.build(over(&cluster));
-            let keys = keys(which, ["b", "a", "c"]);
-            let mut lock = take_on_all(&cluster, &mut face, &keys, LONG / 2);
-            let token = Some(lock.token());
-            for key in &keys {
-                assert_eq!(cluster.values(key), vec![token.clone(); 3]);
-            }
-            face.extend(&mut lock, LONG).expect("held");
-            assert!(LONG / 2 < lock.validity());
-            eventually("every name lives as long", || {
-                face.settle();
-                let mut left = keys.iter().flat_map(|key| {
-                    let raws = cluster.raws().into_iter();
-                    raws.map(|mut raw| raw.pttl(key.as_bytes()))
-                });
-                let least = (LONG / 2).as_millis() as i64;
-                left.all(|left| least < left).then_some(())
-            });
-            // The name that ends first ends the set.
-            for raw in &mut cluster.raws() {
-                let shorten = [b"PEXPIRE", keys[1].as_bytes(), b"30000"];
-                assert_eq!(raw.integer(&shorten), 1);
-            }
-            face.confirm(&mut lock).expect("held");
-            assert!(lock.validity() < LONG / 4);
-            face.unlock(lock).expect("held");
-            is_free(&cluster, &mut face, &keys);
+    each(["b", "a", "c"], |cluster, face, keys| {
+        let mut lock = take_on_all(cluster, face, &keys, LONG / 2);
+        let token = Some(lock.token());
+        for key in &keys {
+            assert_eq!(cluster.values(key), vec![token.clone(); 3]);
         }
-    }
+        face.extend(&mut lock, LONG).expect("held");
+        assert!(LONG / 2 < lock.validity());
+        eventually("every name lives as long", || {
+            face.settle();
+            let mut left = keys.iter().flat_map(|key| {
+                let raws = cluster.raws().into_iter();
+                raws.map(|mut raw| raw.pttl(key.as_bytes()))
+            });
+            let least = (LONG / 2).as_millis() as i64;
+            left.all(|left| least < left).then_some(())
+        });
+        // The name that ends first ends the set.
+        for raw in &mut cluster.raws() {
+            let shorten = [b"PEXPIRE", keys[1].as_bytes(), b"30000"];
+            assert_eq!(raw.integer(&shorten), 1);
+        }
+        face.confirm(&mut lock).expect("held");
+        assert!(lock.validity() < LONG / 4);
+        face.unlock(lock).expect("held");
+        is_free(cluster, face, &keys);
+    });
 }
 
 #[test]
 fn a_plain_lock_on_one_name_keeps_a_set_out_and_leaves_the_others_free() {
-    for cluster in clusters() {
-        for which in Which::ALL {
-            let mut face = which.build(over(&cluster));
-            let keys = keys(which, ["x", "y", "z"]);
-            let plain = Redlock::builder().nodes(cluster.urls()).owner("plain");
-            let plain = plain.build().expect("a good configuration");
-            await_ready(|| plain.nodes());
-            Face::Shared(plain.clone()).ask_all();
-            let single = plain.try_lock(&keys[1], LONG).expect("free");
-            face.await_copies(&cluster, &keys[1]);
-            let report = held(face.try_lock_all(&keys, LONG));
-            assert_eq!(report.held_resource(), Some(keys[1].as_bytes()));
-            for node in report.nodes() {
-                match node.outcome {
-                    NodeOutcome::Held => {
-                        assert_eq!(node.resource.as_deref(), Some(keys[1].as_bytes()));
-                    }
-                    NodeOutcome::Pending => assert_eq!(node.resource, None),
-                    other => panic!("{other:?}"),
+    each(["x", "y", "z"], |cluster, face, keys| {
+        let plain = over(cluster).owner("plain").build();
+        let plain = plain.expect("a good configuration");
+        await_ready(|| plain.nodes());
+        Face::Shared(plain.clone()).ask_all();
+        let single = plain.try_lock(&keys[1], LONG).expect("free");
+        face.await_copies(cluster, &keys[1]);
+        let report = held(face.try_lock_all(&keys, LONG));
+        assert_eq!(report.held_resource(), Some(keys[1].as_bytes()));
+        for node in report.nodes() {
+            match node.outcome {
+                NodeOutcome::Held => {
+                    assert_eq!(node.resource.as_deref(), Some(keys[1].as_bytes()));
                 }
+                NodeOutcome::Pending => assert_eq!(node.resource, None),
+                other => panic!("{other:?}"),
             }
-            // Nothing of it is left.
-            for key in [&keys[0], &keys[2]] {
-                assert_eq!(cluster.copies(key), 0);
-            }
-            single.unlock().expect("held");
-            let lock = face
-                .lock_all_with(&keys, &LockOptions::new(LONG))
-                .expect("free");
-            for key in &keys {
-                assert!(matches!(plain.try_lock(key, LONG), Err(LockError::Held(_))));
-            }
-            face.unlock(lock).expect("held");
-            is_free(&cluster, &mut face, &keys);
-            plain
-                .try_lock(&keys[2], LONG)
-                .expect("free")
-                .unlock()
-                .expect("held");
         }
-    }
+        // Nothing of it is left.
+        for key in [&keys[0], &keys[2]] {
+            assert_eq!(cluster.copies(key), 0);
+        }
+        single.unlock().expect("held");
+        let options = LockOptions::new(LONG);
+        let lock = face.lock_all_with(&keys, &options).expect("free");
+        for key in &keys {
+            assert!(matches!(plain.try_lock(key, LONG), Err(LockError::Held(_))));
+        }
+        face.unlock(lock).expect("held");
+        is_free(cluster, face, &keys);
+        let single = plain.try_lock(&keys[2], LONG).expect("free");
+        single.unlock().expect("held");
+    });
 }
 
 #[test]
 fn as_many_and_as_long_names_as_there_may_be() {
-    for cluster in clusters() {
-        for which in Which::ALL {
-            let mut face = which.build(over(&cluster));
-            let names: Vec<Vec<u8>> = (0..limits::RESOURCES_MAX)
-                .map(|at| {
-                    let mut name = which.key(&format!("{at}\r\n\0")).into_bytes();
-                    name.resize(limits::RESOURCE_BYTES_MAX, b'.');
-                    name
-                })
-                .collect();
-            let mut lock = face.try_lock_all(&names, LONG / 2).expect("free");
-            face.extend(&mut lock, LONG).expect("held");
-            face.confirm(&mut lock).expect("held");
-            for name in [&names[0], &names[63]] {
-                assert!(2 <= cluster.copies(name));
-            }
-            face.unlock(lock).expect("held");
-            for name in &names {
-                face.assert_gone(&cluster, name);
-            }
+    each([""], |cluster, face, [own]| {
+        let names: Vec<Vec<u8>> = (0..limits::RESOURCES_MAX)
+            .map(|at| {
+                let mut name = format!("{own}{at}\r\n\0").into_bytes();
+                name.resize(limits::RESOURCE_BYTES_MAX, b'.');
+                name
+            })
+            .collect();
+        let mut lock = face.try_lock_all(&names, LONG / 2).expect("free");
+        face.extend(&mut lock, LONG).expect("held");
+        face.confirm(&mut lock).expect("held");
+        for name in [&names[0], &names[63]] {
+            assert!(2 <= cluster.copies(name));
         }
-    }
+        face.unlock(lock).expect("held");
+        for name in &names {
+            face.assert_gone(cluster, name);
+        }
+    });
 }
 
 #[test]
 fn a_node_that_has_lost_one_name_gets_it_again_and_counts_again() {
-    for cluster in clusters() {
-        for which in Which::ALL {
-            let mut face = which.build(over(&cluster));
-            face.await_ready();
-            let keys = keys(which, ["kept", "lost"]);
-            let mut lock = take_on_all(&cluster, &mut face, &keys, LONG / 2);
-            assert!(cluster[2].raw().del(keys[1].as_bytes()));
-            eventually("it has all again", || {
-                face.extend(&mut lock, LONG / 2).expect("two of three");
-                face.settle();
-                cluster[2].raw().exists(keys[1].as_bytes()).then_some(())
-            });
-            assert_eq!(cluster[2].raw().get(keys[1].as_bytes()), Some(lock.token()));
-            cluster[0].freeze();
-            face.extend(&mut lock, LONG).expect("the two others");
-            cluster[0].thaw();
-            face.unlock(lock).expect("held");
-            is_free(&cluster, &mut face, &keys);
-        }
-    }
+    each(["kept", "lost"], |cluster, face, keys| {
+        let mut lock = take_on_all(cluster, face, &keys, LONG / 2);
+        lose(cluster, 2, &keys[1]);
+        eventually("it has all again", || {
+            face.extend(&mut lock, LONG / 2).expect("two of three");
+            face.settle();
+            cluster[2].raw().exists(keys[1].as_bytes()).then_some(())
+        });
+        assert_eq!(cluster[2].raw().get(keys[1].as_bytes()), Some(lock.token()));
+        cluster[0].freeze();
+        face.extend(&mut lock, LONG).expect("the two others");
+        cluster[0].thaw();
+        face.unlock(lock).expect("held");
+        is_free(cluster, face, &keys);
+    });
 }
 
 #[test]
 fn a_name_that_is_another_s_is_never_written_over() {
-    for cluster in clusters() {
-        for which in Which::ALL {
-            let mut face = which.build(over(&cluster));
-            face.await_ready();
-            let keys = keys(which, ["ours", "theirs"]);
-            let mut lock = take_on_all(&cluster, &mut face, &keys, LONG);
-            cluster[2]
-                .raw()
-                .set_px(keys[1].as_bytes(), b"foreign", LONG);
-            assert!(cluster[2].raw().del(keys[0].as_bytes()));
-            for _ in 0..4 {
-                face.extend(&mut lock, LONG).expect("two of three");
-                face.settle();
-            }
-            face.unlock(lock).expect("held by two");
-            let foreign = Some(b"foreign".to_vec());
-            eventually("ours are gone", || {
-                face.settle();
-                let ours = cluster.copies(&keys[0]) == 0;
-                (ours && cluster.values(&keys[1]) == [None, None, foreign.clone()]).then_some(())
-            });
-            assert!(cluster[2].raw().del(keys[1].as_bytes()));
+    each(["ours", "theirs"], |cluster, face, keys| {
+        let mut lock = take_on_all(cluster, face, &keys, LONG);
+        steal(cluster, 2, &keys[1]);
+        lose(cluster, 2, &keys[0]);
+        for _ in 0..4 {
+            face.extend(&mut lock, LONG).expect("two of three");
+            face.settle();
         }
-    }
+        face.unlock(lock).expect("held by two");
+        let theirs = [None, None, Some(FOREIGN.to_vec())];
+        eventually("ours are gone", || {
+            face.settle();
+            let ours = cluster.copies(&keys[0]) == 0;
+            (ours && cluster.values(&keys[1]) == theirs).then_some(())
+        });
+        lose(cluster, 2, &keys[1]);
+    });
 }
 
 #[test]
 fn a_set_of_which_one_name_was_stolen_was_not_held() {
-    for cluster in clusters() {
-        for which in Which::ALL {
-            let mut face = which.build(over(&cluster));
-            face.await_ready();
-            let keys = keys(which, ["one", "stolen", "list"]);
-            let mut lock = take_on_all(&cluster, &mut face, &keys, LONG);
-            cluster[0]
-                .raw()
-                .set_px(keys[1].as_bytes(), b"foreign", LONG);
-            assert!(cluster[1].raw().del(keys[2].as_bytes()));
-            cluster[1].raw().run(&format!("RPUSH {} x", keys[2]));
-            let result = face.extend(&mut lock, LONG);
-            assert!(matches!(&result, Err(ExtendError::Lost(_))), "{result:?}");
-            let result = face.unlock(lock);
-            assert!(
-                matches!(&result, Err(UnlockError::NotHeld(_))),
-                "{result:?}"
-            );
-            eventually("what was ours is gone", || {
-                face.settle();
-                let ours = cluster.copies(&keys[0]) == 0;
-                (ours && cluster[0].raw().keys() + cluster[1].raw().keys() == 2).then_some(())
-            });
-            assert_eq!(
-                cluster[0].raw().get(keys[1].as_bytes()),
-                Some(b"foreign".to_vec())
-            );
-            for raw in &mut cluster.raws() {
-                raw.run("FLUSHALL");
-            }
+    each(["one", "stolen", "list"], |cluster, face, keys| {
+        let mut lock = take_on_all(cluster, face, &keys, LONG);
+        steal(cluster, 0, &keys[1]);
+        lose(cluster, 1, &keys[2]);
+        cluster[1].raw().run(&format!("RPUSH {} x", keys[2]));
+        let result = face.extend(&mut lock, LONG);
+        assert!(matches!(&result, Err(ExtendError::Lost(_))), "{result:?}");
+        let result = face.unlock(lock);
+        assert!(
+            matches!(&result, Err(UnlockError::NotHeld(_))),
+            "{result:?}"
+        );
+        eventually("what was ours is gone", || {
+            face.settle();
+            let ours = cluster.copies(&keys[0]) == 0;
+            (ours && cluster[0].raw().keys() + cluster[1].raw().keys() == 2).then_some(())
+        });
+        let stolen = cluster[0].raw().get(keys[1].as_bytes());
+        assert_eq!(stolen.as_deref(), Some(FOREIGN));
+        for raw in &mut cluster.raws() {
+            raw.run("FLUSHALL");
         }
-    }
+    });
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use shearline::{LockError, LockOptions, NodeStats, Stats};
 
-use crate::face::{await_ready, over, shared};
+use crate::face::{await_ready, over};
 use crate::servers::{self, LONG, SILENT, eventually};
 
 /// Acquired and held; released, unconfirmed and unwatched.
@@ -79,32 +79,4 @@ fn each_call_is_counted_once_for_all_clones_of_a_handle() {
     let stated: Vec<_> = redlock.nodes().into_iter().map(|n| n.address).collect();
     let counted: Vec<_> = redlock.stats().nodes.iter().map(addresses).collect();
     assert_eq!(counted, stated);
-}
-
-/// A lock that a majority has forgotten is lost, once.
-#[test]
-fn a_loss_and_the_extensions_before_it_are_counted() {
-    let cluster = servers::three();
-    let redlock = shared(&cluster);
-    let mut lock = redlock.try_lock("k", LONG).expect("free");
-    lock.extend(LONG).expect("held");
-    eventually("all three have it", || {
-        (cluster.copies("k") == 3).then_some(())
-    });
-    for raw in &mut cluster.raws() {
-        assert!(raw.del(b"k"));
-    }
-    lock.extend(LONG).expect_err("gone");
-    let stats = redlock.stats();
-    assert_eq!(
-        (stats.extensions.extended, stats.extensions.lost, stats.lost),
-        (1, 1, 1)
-    );
-    assert_eq!((stats.held, stats.hold.count()), (0, 1));
-    drop(lock);
-    // A local handle counts for itself.
-    let mut local = over(&cluster).build_local().expect("valid");
-    let lock = local.try_lock("k", LONG).expect("free");
-    local.unlock(lock).expect("held");
-    assert_eq!(counts(&local.stats()), ([1, 0], [1, 0, 0]));
 }

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use shearline::{
-    BARRIER_KEY, Builder, LockError, MARKER_KEY, NodeOutcome, NodeState, NodeStatus, ReinitError,
-    RestartGuard, Unusable,
+    BARRIER_KEY, Builder, LockError, NodeOutcome, NodeState, NodeStatus, ReinitError, RestartGuard,
+    Unusable,
 };
 
 use crate::face::{Face, Which, at, no_quorum, over};
@@ -67,19 +67,6 @@ fn unused_nodes_wait_unless_an_operator_trusts_them() {
             face.confirm(&mut lock).expect("held");
             face.unlock(lock).expect("held");
             face.assert_gone(&cluster, "a");
-        }
-    }
-}
-
-#[test]
-fn a_barrier_ends_by_itself() {
-    let cluster = servers::three();
-    for which in Which::BOTH {
-        let mut face = which.build(strict(&cluster, SHORT).cluster("short"));
-        let lock = face.lock("a", SHORT).expect("it waits as for any lock");
-        drop(face.unlock(lock)); // On a slow machine it may be over.
-        for raw in &mut cluster.raws() {
-            raw.del(MARKER_KEY);
         }
     }
 }
@@ -185,15 +172,6 @@ fn another_membership_gets_no_lock_until_it_reinitialises_the_nodes() {
             old.settle();
             matches!(old.try_lock("a", SHORT), Err(LockError::OtherCluster(_))).then_some(())
         });
-    }
-}
-
-#[test]
-fn a_guard_without_markers_has_nothing_to_reinitialise() {
-    let cluster = servers::three();
-    for which in Which::BOTH {
-        let mut face = which.build(over(&cluster));
-        assert!(matches!(face.reinit(), Err(ReinitError::NotStrict)));
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::canary::{ESCAPED, PASSWORD};
 use crate::face::{Which, at, over};
 use crate::servers::{Cluster, LONG, Options, Server};
-use crate::{frozen, names, restart, scripts, truth_table};
+use crate::{frozen, names, restart, truth_table};
 
 fn cluster(count: usize) -> Cluster {
     Cluster::with(count, &Options::valkey())
@@ -12,20 +12,6 @@ fn cluster(count: usize) -> Cluster {
 #[test]
 fn the_truth_table_holds_on_valkey() {
     truth_table::story(&cluster(5), 3..=5);
-}
-
-#[test]
-fn locks_are_taken_extended_and_released_on_valkey() {
-    let cluster = cluster(5);
-    for which in Which::BOTH {
-        let key = which.key("cycle");
-        let mut face = which.build(over(&cluster));
-        let mut lock = face.try_lock(&key, LONG / 2).expect("free");
-        assert!(face.try_lock(&key, LONG).is_err(), "it is held");
-        face.extend(&mut lock, LONG).expect("held");
-        face.unlock(lock).expect("held");
-        face.assert_gone(&cluster, &key);
-    }
 }
 
 /// Without its Lua module locks can be had too.
@@ -43,11 +29,6 @@ fn locks_work_on_valkey_without_lua() {
         face.unlock(lock).expect("held");
         face.assert_gone(&cluster, &key);
     }
-}
-
-#[test]
-fn flushed_scripts_are_sent_again_on_valkey() {
-    scripts::story(&cluster(3));
 }
 
 #[test]

@@ -174,15 +174,6 @@ fn a_waiter_is_woken_when_a_foreign_client_deletes_the_key() {
 }
 
 #[test]
-fn a_waiter_is_woken_when_a_majority_of_the_keys_is_deleted() {
-    woken(0, foreign, |(), raws, key| {
-        for raw in &mut raws[1..] {
-            assert!(raw.del(key.as_bytes()));
-        }
-    });
-}
-
-#[test]
 fn a_waiter_is_woken_by_flushall() {
     woken(0, foreign, |(), raws, _| {
         for raw in raws {

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use shearline::engine::Event;
-use shearline::{Found, InspectError, Inspection, Redlock, Watch};
+use shearline::{Found, Inspection, Redlock, Watch};
 
 use crate::executor::block_on;
 use crate::face::{Face, await_ready, over};
@@ -203,69 +203,44 @@ fn servers_that_speak_only_resp2_are_looked_at_from_time_to_time() {
 
 #[test]
 fn a_task_and_an_event_loop_are_told_the_same() {
-    for cluster in clusters() {
-        let redlock = quiet(&cluster);
-        let mut raws = cluster.raws();
-        let refused = redlock.watch("").expect_err("no name");
-        assert!(matches!(refused, InspectError::Invalid(_)), "{refused:?}");
-        let mut watch = redlock.watch("k").expect("asked");
-        let told = block_on(watch.changed()).expect("the present state");
-        assert!(is_free(&told));
-        // A future that is dropped loses nothing.
-        {
-            let mut changed = pin!(watch.changed());
-            let mut context = Context::from_waker(Waker::noop());
-            assert!(matches!(changed.as_mut().poll(&mut context), Poll::Pending));
-        }
-        let mut driver = over(&cluster).build_driver().expect("valid");
-        driver.wait_until_ready().expect("a majority is there");
-        let mut known = None;
-        let mut next = |known: &mut Option<Inspection>| {
-            let round = driver.watch(b"k", known.as_ref()).expect("asked");
-            loop {
-                driver.turn(None).expect("it turns");
-                if let Some(Event::Inspected { round: of, result }) = driver.poll_event() {
-                    assert_eq!(of, round);
-                    *known = Some(result.expect("a state"));
-                    break;
-                }
-            }
-        };
-        next(&mut known);
-        for raw in &mut raws {
-            raw.set_px(b"k", FOREIGN, LONG);
-        }
-        while !known
-            .as_ref()
-            .is_some_and(|told| is_held_by(told, b"another"))
-        {
-            next(&mut known);
-        }
-        while !is_held_by(&block_on(watch.changed()).expect("it changes"), b"another") {}
-        drop(redlock); // The watch is a handle.
-        for raw in &mut raws {
-            assert!(raw.del(b"k"));
-        }
-        until(&mut watch, is_free);
-    }
-}
-
-#[test]
-fn a_handle_has_so_many_watches_and_room_for_another_when_one_is_dropped() {
     let cluster = Cluster::with(3, &Options::redis());
     let redlock = quiet(&cluster);
-    let watches: Vec<Watch> = (0..shearline::limits::WATCHES_MAX)
-        .map(|name| redlock.watch(name.to_string()).expect("there is room"))
-        .collect();
-    let refused = redlock.watch("k").expect_err("one too many");
-    assert!(matches!(refused, InspectError::Saturated), "{refused:?}");
-    // Locks are not refused for that.
-    redlock
-        .try_lock("k", LONG)
-        .expect("free")
-        .unlock()
-        .expect("held");
-    drop(watches);
-    let mut watch = redlock.watch("k").expect("there is room");
-    assert!(is_free(&watch.next(MINUTE).expect("the present state")));
+    let mut raws = cluster.raws();
+    let mut watch = redlock.watch("k").expect("asked");
+    assert!(is_free(
+        &block_on(watch.changed()).expect("the present state")
+    ));
+    // A future that is dropped loses nothing.
+    {
+        let mut changed = pin!(watch.changed());
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(matches!(changed.as_mut().poll(&mut context), Poll::Pending));
+    }
+    let mut driver = over(&cluster).build_driver().expect("valid");
+    driver.wait_until_ready().expect("a majority is there");
+    for raw in &mut raws {
+        raw.set_px(b"k", FOREIGN, LONG);
+    }
+    let mut known: Option<Inspection> = None;
+    let is_told = |known: &Option<Inspection>| {
+        known
+            .as_ref()
+            .is_some_and(|told| is_held_by(told, b"another"))
+    };
+    while !is_told(&known) {
+        let round = driver.watch(b"k", known.as_ref()).expect("asked");
+        known = loop {
+            driver.turn(None).expect("it turns");
+            if let Some(Event::Inspected { round: of, result }) = driver.poll_event() {
+                assert_eq!(of, round);
+                break Some(result.expect("a state"));
+            }
+        };
+    }
+    while !is_held_by(&block_on(watch.changed()).expect("it changes"), b"another") {}
+    drop(redlock); // The watch is a handle.
+    for raw in &mut raws {
+        assert!(raw.del(b"k"));
+    }
+    until(&mut watch, is_free);
 }
