@@ -8,7 +8,7 @@ use shearline::embedded::EmbeddedNode;
 use shearline::{NodeOutcome, NodeState, Redlock};
 
 use crate::face::{await_ready, held, no_quorum, shared};
-use crate::servers::{self, LONG, PATIENCE, eventually};
+use crate::servers::{self, LONG, eventually};
 
 /// A node is asked for its time at most once in this period (`engine::tests::clocks`).
 const EVERY: Duration = Duration::from_secs(1);
@@ -35,13 +35,16 @@ fn a_regular_clock_is_read_again_and_again_and_causes_no_quarantine() {
     }
 }
 
+/// Longer than a node stands still.
+const CALM: Duration = Duration::from_secs(20);
+
 #[test]
 fn stepped_clocks_make_two_holders_only_without_the_watch() {
     for watch in [false, true] {
         let nodes = [(); 3].map(|()| EmbeddedNode::spawn().expect("a node"));
         let [one, other] = [(); 2].map(|()| {
             let builder = Redlock::builder().nodes(nodes.iter().map(EmbeddedNode::url));
-            let builder = builder.node_timeout(PATIENCE).watch_clocks(watch);
+            let builder = builder.node_timeout(CALM).watch_clocks(watch);
             let handle = builder.build().expect("valid");
             // A client that connects after the step cannot detect it.
             await_ready(|| handle.nodes());

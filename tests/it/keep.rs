@@ -20,10 +20,10 @@ fn outlives_its_end(face: &mut Face, held: Held, key: &str, contender: &Redlock)
     let (first, given) = (held.valid_until(), held.validity());
     let begin = Instant::now();
     // The keys have ended when the drift is over too.
-    let is_over = |begin: Instant| given + given / 8 < begin.elapsed();
+    let is_over = || given + given / 8 < begin.elapsed();
     loop {
         face.settle();
-        let may_be_over = is_over(begin);
+        let may_be_over = is_over();
         match contender.try_lock(key, LONG) {
             Ok(second) => {
                 assert!(!held.is_valid(), "two holders of {key}: {held:?}");
@@ -229,11 +229,12 @@ fn a_kept_lock_is_at_risk_when_no_node_answers_and_recovers() {
         let health = guard.health();
         let is_late = ttl / 4 + Duration::from_millis(2) < health.validity;
         cluster.iter().for_each(Server::thaw);
-        // An extension that the servers had already run may have come in between.
-        if lost.is_lost() || is_late {
+        // An extension that the servers had already run may have come in between, or the first one may not have
+        // failed yet.
+        if lost.is_lost() || is_late || health.failures == 0 {
             return None;
         }
-        assert!(health.failures != 0 && health.last_report.is_some());
+        assert!(health.last_report.is_some());
         eventually("it is extended again, or over", || {
             let is_well = guard.health().failures == 0 && !guard.at_risk().is_at_risk();
             (is_well || lost.is_lost()).then_some(())

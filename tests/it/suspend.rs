@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use rustix::time::{ClockId, clock_gettime};
 use shearline::engine::Event;
-use shearline::{Driver, ExtendError, Lock, LockOptions};
+use shearline::{Driver, ExtendError, LocalRedlock, Lock, LockOptions, NodeState};
 
 use crate::face::{at, over};
 use crate::namespaces::{Namespaces, PROBE, story_to_play};
@@ -76,6 +76,8 @@ fn suspend() {
         let host_sleep = driver.until_deadline().expect("a lock is held");
         assert!(sleep <= SLEEP_MAX && host_sleep <= SLEEP_MAX);
         assert!(lock.is_valid() && driven.is_valid());
+        // An answer that is still to come would be an hour late.
+        await_answers(&mut local, &mut driver);
 
         let monotonic = Instant::now();
         later.begin();
@@ -102,6 +104,18 @@ fn suspend() {
         driver.release(driven).expect("the driver is open");
     });
     cluster.assert_empty();
+}
+
+/// Turns both until every node has answered all that it was asked.
+fn await_answers(local: &mut LocalRedlock, driver: &mut Driver) {
+    eventually("all is answered", || {
+        let turn = Some(Duration::from_millis(1));
+        assert!(local.poll(turn).expect("the loop turns").is_none());
+        driver.turn(turn).expect("the loop turns");
+        let mut nodes = local.nodes().into_iter().chain(driver.nodes());
+        let is_quiet = nodes.all(|node| node.state == NodeState::Ready && node.in_flight == 0);
+        is_quiet.then_some(())
+    });
 }
 
 /// A lock written down by another process, whose clock is ahead: its deadline means nothing here.
