@@ -1,4 +1,4 @@
-//! What a handle counts, over real servers.
+//! What a handle counts, over real servers. (Times are told by `engine::tests::stats`.)
 
 use std::thread;
 use std::time::Duration;
@@ -65,7 +65,6 @@ fn each_call_is_counted_once_for_all_clones_of_a_handle() {
     ];
     let all = [acquire, wait, hold, left].map(|histogram| histogram.count());
     assert_eq!(all, [3, 4, 3, 3]);
-    assert!(wait.sum() <= acquire.sum() + Duration::from_secs(1));
     assert!(left.sum() <= 3 * LONG && hold.sum() + left.sum() >= LONG);
     cluster.assert_gone("other");
     // On a busy machine answers wait unread, and what has waited is not measured.

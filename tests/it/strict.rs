@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use shearline::{
-    BARRIER_KEY, Builder, LockError, NodeOutcome, NodeState, NodeStatus, ReinitError, RestartGuard,
-    Unusable,
+    BARRIER_KEY, Builder, LockError, LockOptions, NodeOutcome, NodeState, NodeStatus, ReinitError,
+    RestartGuard, Unusable,
 };
 
 use crate::face::{Face, Which, at, no_quorum, over};
@@ -118,7 +118,8 @@ fn every_handle_detects_a_flush() {
     let lock = faces[0].try_lock("a", LONG).expect("two vote");
     faces[0].unlock(lock).expect("held");
     // The other asks whether the barrier still stands, long before it would have ended.
-    let lock = faces[1].lock("a", LONG).expect("two vote");
+    let patient = LockOptions::new(LONG).wait(LONG);
+    let lock = faces[1].lock_with("a", &patient).expect("two vote");
     faces[1].unlock(lock).expect("held");
 }
 
@@ -166,7 +167,8 @@ fn another_membership_gets_no_lock_until_it_reinitialises_the_nodes() {
             new.settle();
             new.reinit().ok()
         });
-        let lock = new.lock("a", SHORT).expect("behind the barrier");
+        let patient = LockOptions::new(SHORT).wait(LONG);
+        let lock = new.lock_with("a", &patient).expect("behind the barrier");
         drop(new.unlock(lock));
         eventually("the old ones are refused", || {
             old.settle();
