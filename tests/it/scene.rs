@@ -1,5 +1,6 @@
 //! A story's stage: three servers, one of the faces, and a key that no other face uses.
 
+use std::thread;
 use std::time::Duration;
 
 use shearline::{Builder, LockError};
@@ -36,12 +37,16 @@ impl<'a> Scene<'a> {
         }
     }
 
-    /// Tells `story` of every face on servers of both kinds.
-    pub(crate) fn each(story: impl Fn(&mut Scene<'_>)) {
+    /// Tells `story` of every face on servers of both kinds: of all faces side by side.
+    #[track_caller]
+    pub(crate) fn each(story: impl Fn(&mut Scene<'_>) + Sync) {
         for cluster in clusters() {
-            for which in Which::ALL {
-                story(&mut Scene::new(&cluster, which, over(&cluster)));
-            }
+            thread::scope(|scope| {
+                for which in Which::ALL {
+                    let (cluster, story) = (&cluster, &story);
+                    scope.spawn(move || story(&mut Scene::new(cluster, which, over(cluster))));
+                }
+            });
         }
     }
 

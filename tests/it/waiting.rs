@@ -460,33 +460,3 @@ fn every_kind_of_call_waits_for_five_seconds_by_default() {
         }
     });
 }
-
-/// What a waiter was told by the nodes is in its error.
-#[test]
-fn a_call_that_gives_up_says_who_holds_the_lock_and_for_how_long() {
-    let cluster = servers::three();
-    foreign(&cluster, "held");
-    for which in Which::ALL {
-        let mut waiter = which.build(quiet(&cluster).owner("billing-7"));
-        let brief = LockOptions::new(LONG).wait(Duration::from_millis(300));
-        let report = eventually("a majority has said so", || {
-            match waiter.lock_with("held", &brief) {
-                Err(LockError::Held(report)) => Some(report),
-                Err(LockError::NoQuorum(_)) => None,
-                other => panic!("it is held: {other:?}"),
-            }
-            .filter(|report| report.held_for().is_some())
-        });
-        let left = report.held_for().expect("it was seen");
-        assert!(LONG / 8 < left && left <= LONG, "{which:?}: {left:?}");
-        assert!(!report.is_held_here(), "{which:?}");
-
-        let lock = waiter.try_lock(which.key("own"), LONG).expect("free");
-        let report = held(waiter.try_lock(which.key("own"), LONG));
-        assert_eq!(report.holder(), Some(&b"billing-7"[..]));
-        assert!(report.is_held_here());
-        let left = report.held_for().expect("its own");
-        assert!(LONG / 8 < left && left <= LONG, "{left:?}");
-        waiter.unlock(lock).expect("held");
-    }
-}

@@ -51,7 +51,7 @@ fn handle(cluster: &Cluster) -> Redlock {
 
 /// All work of others with the handle ends, while the waker still blocks.
 fn others_go_on(redlock: &Redlock, held: LockGuard) {
-    let lost = { eventually("it is free", || redlock.try_lock("short", BRIEF).ok()) };
+    let lost = eventually("it is free", || redlock.try_lock("short", BRIEF).ok());
     let (signal, done) = (lost.lost(), Arc::new(AtomicBool::new(false)));
     let work = {
         let (redlock, done) = (redlock.clone(), Arc::clone(&done));
