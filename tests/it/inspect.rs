@@ -168,6 +168,7 @@ fn a_silent_minority_is_waited_for_and_a_silent_majority_is_an_error() {
 
 #[test]
 fn with_a_strict_guard_nodes_that_do_not_vote_are_shown_and_do_not_count() {
+    not_with!(NoScripts, "a strict guard needs scripts");
     for options in [Options::redis(), Options::valkey()] {
         let cluster = Cluster::with(3, &options);
         for which in Which::BOTH {

@@ -89,6 +89,7 @@ fn a_guard_that_was_taken_by_a_task_is_kept_until_it_is_dropped() {
 
 #[test]
 fn a_guard_is_kept_with_the_strict_guard_while_a_node_is_stopped() {
+    not_with!(NoScripts, "a strict guard needs scripts");
     let cluster = servers::three();
     let redlock = over(&cluster)
         .restart_guard(RestartGuard::Strict)

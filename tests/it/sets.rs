@@ -293,6 +293,7 @@ fn a_set_of_which_one_name_was_stolen_was_not_held() {
 
 #[test]
 fn a_strict_guard_checks_its_marker_with_a_set() {
+    not_with!(NoScripts, "a strict guard needs scripts");
     for cluster in clusters() {
         for which in Which::BOTH {
             let mut face = trusting(which, strict(&cluster, LONG));
@@ -346,6 +347,10 @@ fn a_set_is_kept_while_nothing_is_called() {
 
 #[test]
 fn a_set_is_taken_by_a_future_and_by_a_driver() {
+    not_with!(
+        NoScripts,
+        "a driver that turns no more may have begun a release and not ended it"
+    );
     let cluster = servers::three();
     let redlock = shared(&cluster);
     let both = block_on(redlock.lock_all_async(["a", "b"], LONG)).expect("free");
