@@ -6,12 +6,13 @@
 
 use std::env;
 use std::fs;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use shearline::{LockGuard, Redlock};
 
 use crate::face::{await_ready, over};
+use crate::parts::part;
 use crate::servers::{self, BRIEF, Cluster, LONG, eventually};
 
 const STORY: &str = "SHEARLINE_TEST_BACKGROUND";
@@ -36,6 +37,7 @@ fn a_dropped_handle_leaves_nothing_when_the_keys_of_a_silent_node_have_expired()
 
 /// The part of the other process. Without a story in the environment it does nothing.
 #[test]
+#[ignore = "a part of another test"]
 fn process_of_its_own() {
     let Ok(story) = env::var(STORY) else {
         return;
@@ -49,8 +51,7 @@ fn process_of_its_own() {
 }
 
 fn play(story: &str) {
-    let output = Command::new(env::current_exe().expect("this binary"))
-        .args(["background::process_of_its_own", "--exact", "--nocapture"])
+    let output = part("background::process_of_its_own")
         .env(STORY, story)
         .stdin(Stdio::null())
         .output()

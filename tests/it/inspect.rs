@@ -8,6 +8,7 @@ use crate::servers::{self, Cluster, LONG, Options};
 
 #[test]
 fn with_a_strict_guard_nodes_that_do_not_vote_are_shown_and_do_not_count() {
+    not_with!(NoScripts, "a strict guard needs scripts");
     for options in [Options::redis(), Options::valkey()] {
         let cluster = Cluster::with(3, &options);
         for which in Which::BOTH {

@@ -105,6 +105,7 @@ fn a_lock_of_a_driver_is_kept_in_its_turns() {
 
 #[test]
 fn a_guard_is_kept_with_the_strict_guard_while_a_node_is_stopped() {
+    not_with!(NoScripts, "a strict guard needs scripts");
     let cluster = servers::three();
     let redlock = over(&cluster)
         .restart_guard(RestartGuard::Strict)

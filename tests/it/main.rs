@@ -17,6 +17,9 @@
     reason = "what a test does not expect, it fails on, whatever it is"
 )]
 
+#[macro_use]
+mod variants;
+
 #[cfg(target_os = "linux")]
 mod background;
 mod canary;
@@ -29,6 +32,7 @@ mod executor;
 mod face;
 mod harness;
 mod namespaces;
+mod parts;
 mod readme;
 mod servers;
 

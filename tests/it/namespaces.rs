@@ -5,8 +5,11 @@
 //! error, past the capture of the test harness. In CI it fails.
 
 use std::env;
-use std::io::{self, Write as _};
+use std::io;
 use std::process::{Command, Output};
+
+use crate::parts::part_arguments;
+use crate::variants::say_not_run;
 
 /// Which story to play inside.
 const STORY: &str = "SHEARLINE_TEST_IN_NAMESPACE";
@@ -34,11 +37,9 @@ impl Namespaces {
             return true;
         }
         let inside = self.inside;
-        let message = format!("\nNOT RUN, no namespaces here: {inside}: {probe:?}\n");
-        // Not `eprintln`, which is shown for failing tests only.
-        let written = io::stderr().write_all(message.as_bytes());
-        written.expect("the standard error");
-        assert!(env::var_os("CI").is_none(), "{message}");
+        let reason = format!("no namespaces here for {inside}: {probe:?}");
+        say_not_run(&reason);
+        assert!(env::var_os("CI").is_none(), "{reason}");
         false
     }
 
@@ -56,7 +57,7 @@ impl Namespaces {
             .args(self.arguments)
             .args((!root).then_some("--map-root-user"))
             .arg(env::current_exe().expect("this binary"))
-            .args(["--exact", self.inside, "--nocapture"])
+            .args(part_arguments(self.inside))
             .env(STORY, story)
             .env(INPUT, input)
             .output()

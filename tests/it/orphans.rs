@@ -316,6 +316,10 @@ fn two_stopped_nodes_of_five_keep_no_key() {
 /// Valkey has its own command for a release, which `SCRIPT FLUSH` does not affect.
 #[test]
 fn two_stopped_valkey_nodes_of_five_keep_no_key() {
+    not_with!(
+        Tls,
+        "the valkey-server that is got here is built without TLS"
+    );
     story(&Options::valkey(), &[1, 3], &STOPPED, &Moment::ALL, stops());
 }
 

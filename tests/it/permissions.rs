@@ -67,6 +67,10 @@ fn clusters() -> [(Cluster, bool); 2] {
 
 #[test]
 fn a_user_who_may_not_release_gets_no_lock() {
+    not_with!(
+        Redis62,
+        "a script cannot ask there what it may do, and takes the lock"
+    );
     for (cluster, native) in clusters() {
         for command in ["get", "del", "eval", "evalsha", "set"] {
             for which in Which::BOTH {
@@ -169,6 +173,7 @@ fn a_user_who_may_not_use_a_name_may_use_others() {
 
 #[test]
 fn a_user_who_may_not_extend_gets_locks_and_the_first_extension_says_so() {
+    not_with!(Redis62, "the error does not say there what is missing");
     for (cluster, _) in clusters() {
         for command in ["pttl", "pexpire"] {
             for which in Which::BOTH {
@@ -323,6 +328,10 @@ fn a_user_with_all_permissions_is_told_of_releases() {
 
 #[test]
 fn a_user_who_may_not_release_several_gets_none_and_a_lock_on_one_is_as_before() {
+    not_with!(
+        Redis62,
+        "a script cannot ask there what it may do, and takes the lock"
+    );
     for (cluster, native) in clusters() {
         for command in ["get", "del", "eval", "set"] {
             for which in Which::BOTH {

@@ -6,12 +6,13 @@
 use std::env;
 use std::fs;
 use std::path::Path;
-use std::process::{self, Child, Command, Stdio};
+use std::process::{self, Child, Stdio};
 use std::time::Duration;
 
 use shearline::{Lock, LockOptions, Redlock, Retry};
 
 use crate::face::{at, shared};
+use crate::parts;
 use crate::servers::{self, Cluster, LONG};
 
 const PART: &str = "SHEARLINE_TEST_PART";
@@ -22,6 +23,7 @@ const INPUT: &str = "SHEARLINE_TEST_INPUT";
 const COUNTS: u64 = 100;
 
 #[test]
+#[ignore = "a part of another test"]
 fn second_process() {
     let Ok(part) = env::var(PART) else {
         return;
@@ -170,8 +172,7 @@ fn decoded(bytes: &[u8]) -> Option<Lock> {
 
 /// Starts this test binary again to play `part`.
 pub(crate) fn start(part: &str, cluster: &Cluster, input: &str) -> Child {
-    Command::new(env::current_exe().expect("this binary"))
-        .args(["processes::second_process", "--exact", "--nocapture"])
+    parts::part("processes::second_process")
         .env(PART, part)
         .env(NODES, cluster.urls().join(","))
         .env(INPUT, input)

@@ -95,6 +95,7 @@ fn the_acl_line_suffices_and_is_the_least() {
 /// The releases of Valkey 9 are a native command, for which the line has no permission.
 #[test]
 fn the_acl_line_suffices_on_valkey() {
+    not_with!(Valkey81, "it has no native release");
     let server = Server::with(&Options::valkey());
     tried(&server, &acl_line()).expect("the line suffices");
     tried(&server, &(acl_line() + " +delifeq")).expect("it suffices with the native command");

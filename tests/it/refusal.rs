@@ -147,12 +147,20 @@ fn a_replica_is_unusable_and_the_others_go_on() {
 
 #[test]
 fn a_cluster_node_is_unusable_and_the_others_go_on() {
+    not_with!(
+        Tls,
+        "its port for other nodes of a cluster is the TLS port here"
+    );
     let server = Server::with(&Options::redis().arguments(["--cluster-enabled", "yes"]));
     check(&server.url(), &[NodeOutcome::Unusable(Unusable::Mode)]);
 }
 
 #[test]
 fn a_missing_database_is_unusable_and_the_others_go_on() {
+    not_with!(
+        Acl | Tls | NoScripts,
+        "appends to a URL, and needs +select besides"
+    );
     let server = Server::with(&Options::redis().arguments(["--databases", "2"]));
     check(
         &format!("{}/7", server.url()),
@@ -163,6 +171,7 @@ fn a_missing_database_is_unusable_and_the_others_go_on() {
 /// A full server says so without a request, and closes.
 #[test]
 fn a_full_server_is_unusable_and_the_others_go_on() {
+    not_with!(Tls, "with TLS a full server closes without a word");
     let server = Server::start();
     let mut inside = server.raw();
     inside.run("CONFIG SET maxclients 1");

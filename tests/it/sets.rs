@@ -227,6 +227,7 @@ fn a_set_of_which_one_name_was_stolen_was_not_held() {
 
 #[test]
 fn a_strict_guard_checks_its_marker_with_a_set() {
+    not_with!(NoScripts, "a strict guard needs scripts");
     for cluster in clusters() {
         for which in Which::ALL {
             let mut face = trusting(which, strict(&cluster, LONG));

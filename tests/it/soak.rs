@@ -12,7 +12,7 @@
 use std::alloc::System;
 use std::env;
 use std::fs;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -22,6 +22,7 @@ use shearline::{
     ExtendError, LockError, LockOptions, NodeState, Redlock, RestartGuard, UnlockError,
 };
 
+use crate::parts::part;
 use crate::servers::{self, Cluster, End, LONG, Mischief, Proxy, eventually};
 
 const SECONDS: &str = "SOAK_SECONDS";
@@ -38,8 +39,7 @@ const KEYS: usize = 16;
 
 #[test]
 fn faults_use_up_no_resource() {
-    let child = Command::new(env::current_exe().expect("this binary"))
-        .args(["soak::process_of_its_own", "--exact", "--nocapture"])
+    let child = part("soak::process_of_its_own")
         .env(ALONE, "1")
         .stdin(Stdio::null())
         .output();
@@ -55,6 +55,7 @@ fn faults_use_up_no_resource() {
 
 /// The part of the process of its own. Without that part it does nothing.
 #[test]
+#[ignore = "a part of another test"]
 fn process_of_its_own() {
     if env::var_os(ALONE).is_none() {
         return;

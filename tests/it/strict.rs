@@ -74,6 +74,7 @@ fn unused_nodes_wait_unless_an_operator_trusts_them() {
 /// A lock that is known to be on disk when it is granted cannot be forgotten.
 #[test]
 fn a_node_that_writes_every_lock_to_disk_votes_at_once_when_it_is_back() {
+    not_with!(Acl, "needs +config|get besides, as the manual says");
     let always = |fsync| {
         let arguments = ["--appendonly", "yes", "--appendfsync", fsync];
         [Options::redis(), Options::valkey()].map(|options| options.arguments(arguments))

@@ -51,6 +51,7 @@ fn validity_uses_a_clock_that_runs_while_the_machine_is_suspended() {
 
 /// The part of the process in the namespace. Without a story it does nothing.
 #[test]
+#[ignore = "a part of another test"]
 fn inside() {
     let Some((story, input)) = story_to_play() else {
         return;

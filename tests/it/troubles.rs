@@ -66,6 +66,7 @@ fn nodes_that_have_restarted_are_named() {
 
 #[test]
 fn nodes_that_give_no_fencing_tokens_are_named() {
+    not_with!(NoScripts, "fencing tokens need scripts");
     let mut cluster = servers::three();
     let redlock = over(&cluster).restart_guard(RestartGuard::Off);
     let redlock = redlock.build().expect("valid");

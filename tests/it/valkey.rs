@@ -17,6 +17,10 @@ fn the_truth_table_holds_on_valkey() {
 /// Without its Lua module locks can be had too.
 #[test]
 fn locks_work_on_valkey_without_lua() {
+    not_with!(
+        Acl | NoScripts | Valkey81 | Valkey90,
+        "needs +delifeq besides, and a server whose Lua is a module"
+    );
     let options = Options::valkey().arguments(["--enable-module-command", "yes"]);
     let cluster = Cluster::with(3, &options);
     for raw in &mut cluster.raws() {

@@ -2,7 +2,6 @@
 //! from it that it does not handle, and it cannot end by one.
 
 use std::fs;
-use std::io::Write as _;
 use std::process::{Command, Stdio};
 
 use rustix::process::{Signal, kill_process};
@@ -11,6 +10,7 @@ use super::tool::{Tool, await_file, code, handles};
 use super::variables;
 use crate::face::shared;
 use crate::servers::{Cluster, LONG, eventually, three};
+use crate::variants::say_not_run;
 
 /// A container as far as it matters here: its own processes, and a `/proc` that shows them.
 const CONTAINER: [&str; 4] = ["--pid", "--mount-proc", "--fork", "--kill-child"];
@@ -30,9 +30,7 @@ fn can_be_had() -> bool {
     if probe.as_ref().is_ok_and(|output| output.status.success()) {
         return true;
     }
-    let message = format!("\nNOT RUN, no containers here: command::container: {probe:?}\n");
-    let written = std::io::stderr().write_all(message.as_bytes());
-    written.expect("the standard error");
+    say_not_run(&format!("no containers here: {probe:?}"));
     false
 }
 

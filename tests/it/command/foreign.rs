@@ -6,7 +6,7 @@
 //! that it was not run, past the capture of the test harness.
 
 use std::fs::{self, Permissions};
-use std::io::{self, Write as _};
+use std::io;
 use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
@@ -20,6 +20,7 @@ use tempfile::TempDir;
 use super::tool::{Tool, await_file, code};
 use super::variables;
 use crate::servers::{Cluster, eventually, three};
+use crate::variants::say_not_run;
 
 /// A user without rights: `nobody`.
 const NOBODY: u32 = 65_534;
@@ -46,9 +47,7 @@ impl Story {
         let folder = tempfile::tempdir().expect("a temporary directory");
         let path = folder.path();
         if !is_root_for_nobody(path) {
-            let message = b"\nNOT RUN, nobody becomes root here: command::foreign\n";
-            let written = io::stderr().write_all(message);
-            written.expect("the standard error");
+            say_not_run("nobody becomes root here");
             return None;
         }
         let shearline = path.join("shearline");
@@ -196,9 +195,7 @@ fn a_command_for_which_there_is_no_process_was_not_started() {
     let folder = tempfile::tempdir().expect("a temporary directory");
     let path = folder.path();
     if !is_root_for_nobody(path) {
-        let message = b"\nNOT RUN, only root has users to spare: command::foreign\n";
-        let written = io::stderr().write_all(message);
-        written.expect("the standard error");
+        say_not_run("only root has users to spare");
         return;
     }
     let shearline = path.join("shearline");

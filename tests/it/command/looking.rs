@@ -134,6 +134,7 @@ fn watch_tells_each_change() {
 
 #[test]
 fn nodes_and_check_say_who_would_vote_and_why_not() {
+    not_with!(ValkeyForRedis, "its text is that of a Redis");
     let cluster = servers::three();
     let young = shearline(&cluster, "nodes");
     assert_eq!(young.status, 69);
@@ -211,6 +212,7 @@ fn a_password_that_is_missing_is_for_an_operator() {
 
 #[test]
 fn reinit_makes_a_new_cluster_and_nodes_show_it() {
+    not_with!(NoScripts, "asks for a strict guard, which needs scripts");
     let cluster = servers::three();
     let urls = cluster.urls();
     let asked = shearline(&cluster, "reinit").failed(64);
@@ -261,6 +263,7 @@ fn reinit_makes_a_new_cluster_and_nodes_show_it() {
 /// With a longer ttl than the markers have no client would get a lock before that has passed. So the default is theirs.
 #[test]
 fn the_markers_say_the_longest_ttl_where_no_option_does() {
+    not_with!(NoScripts, "asks for a strict guard, which needs scripts");
     let cluster = servers::three();
     let lock = "lock other --guard strict --max-ttl 20s --ttl 20s --trust";
     shearline(&cluster, lock).line();

@@ -11,6 +11,7 @@ use crate::servers;
 
 #[test]
 fn wrong_arguments_are_refused_and_leave_nothing() {
+    not_with!(NoScripts, "asks for a strict guard, which needs scripts");
     let cluster = servers::three();
     let long = "x".repeat(1_025);
     for (line, said) in [
@@ -143,6 +144,7 @@ fn programs_get_an_object_for_wrong_arguments() {
 #[test]
 #[cfg(target_os = "linux")]
 fn wrong_arguments_of_run_are_refused_and_leave_nothing() {
+    not_with!(NoScripts, "asks for a strict guard, which needs scripts");
     let cluster = servers::three();
     let long = "x".repeat(1_025);
     for (options, said) in [
@@ -198,6 +200,10 @@ fn wrong_arguments_of_run_are_refused_and_leave_nothing() {
 
 #[test]
 fn a_lock_that_was_damaged_on_its_way_is_refused() {
+    not_with!(
+        NoNativeRelease,
+        "a program that ends may leave a key that takes two round trips"
+    );
     let cluster = servers::three();
     let lock = shearline(&cluster, "lock report --trust").line();
     let last = if lock.ends_with('0') { '1' } else { '0' };

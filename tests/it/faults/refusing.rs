@@ -26,6 +26,10 @@ fn a_server_that_refuses_to_write_is_named_with_its_error() {
 /// Valkey has its own command for a release.
 #[test]
 fn a_valkey_server_that_refuses_to_write_is_named_with_its_error() {
+    not_with!(
+        Tls,
+        "the valkey-server that is got here is built without TLS"
+    );
     refuse_to_write(Options::valkey());
 }
 
@@ -107,6 +111,10 @@ fn await_snapshot(victim: &mut Victim<'_>, status: &str) {
 
 #[test]
 fn a_server_that_refuses_every_client_is_unusable() {
+    not_with!(
+        Acl | Tls | NoScripts,
+        "is about the default user over a plain connection"
+    );
     play(
         &Options::redis(),
         &[
@@ -168,6 +176,10 @@ fn a_user_who_loses_permissions_while_connected_makes_the_node_unusable() {
 
 #[test]
 fn a_valkey_user_who_loses_permissions_while_connected_makes_the_node_unusable() {
+    not_with!(
+        Tls,
+        "the valkey-server that is got here is built without TLS"
+    );
     change_rights(&Options::valkey());
 }
 

@@ -1,7 +1,7 @@
 //! Servers with TLS, beside their plain port, which tests look at them through.
 //!
 //! With `SHEARLINE_TEST_TLS=1` every server has it, and every URL of a server, a relay or a link is
-//! `rediss://` with the file of the authority. `tests/run.sh` says which tests are run so.
+//! `rediss://` with the file of the authority.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

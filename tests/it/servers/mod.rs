@@ -31,9 +31,9 @@ pub(crate) use cluster::Cluster;
 pub(crate) use encrypted::Encryption;
 #[cfg(target_os = "linux")]
 pub(crate) use link::{Link, Weather};
-pub(crate) use permitted::{is_without_scripts, permitted};
+pub(crate) use permitted::{is_with_acl_line, is_without_scripts, permitted};
 pub(crate) use ports::ClosedPort;
-pub(crate) use process::{Options, Server};
+pub(crate) use process::{Kind, Options, Server};
 pub(crate) use proxy::{End, Mischief, Proxy, Way};
 pub(crate) use raw::{Raw, Reply, uninterrupted};
 pub(crate) use stranger::{Manner, Stranger};

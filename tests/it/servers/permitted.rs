@@ -3,8 +3,8 @@
 //! With `SHEARLINE_TEST_ACL=1` every server has a user with the manual's line, and every URL of a
 //! server, a relay or a link uses it. With `SHEARLINE_TEST_USER=no-scripts` that user may do
 //! everything but run scripts, and the handles of [`Which`](crate::face::Which) and
-//! [`at`](crate::face::at) are told to use none; with `found-no-scripts` they find that out. Tests access servers from outside as the default user, as always.
-//! `tests/run.sh` says which tests are run so.
+//! [`at`](crate::face::at) are told to use none; with `found-no-scripts` they find that out.
+//! Tests access servers from outside as the default user, as always.
 
 use std::env;
 use std::ffi::OsString;
@@ -17,11 +17,10 @@ use crate::readme::acl_line;
 
 /// The words after `ACL SETUSER`, or after `--user` as an argument.
 static RULES: LazyLock<Option<Vec<String>>> = LazyLock::new(|| {
-    let asked = env::var_os("SHEARLINE_TEST_ACL").is_some_and(|value| value == "1");
     if is_without_scripts() {
         return Some(rules(NO_SCRIPTS));
     }
-    asked.then(|| rules(&acl_line()))
+    is_with_acl_line().then(|| rules(&acl_line()))
 });
 
 const NO_SCRIPTS: &str = "ACL SETUSER locker on >secret ~lock:* +@all -@scripting";
@@ -31,9 +30,14 @@ pub(crate) fn is_without_scripts() -> bool {
     is_told_so() || user().is_some_and(|user| user == "found-no-scripts")
 }
 
-/// Returns `true` if they are told to.
+/// Returns `true` if handles are told to use no scripts.
 fn is_told_so() -> bool {
     user().is_some_and(|user| user == "no-scripts")
+}
+
+/// Returns `true` if servers have a user with the manual's line.
+pub(crate) fn is_with_acl_line() -> bool {
+    env::var_os("SHEARLINE_TEST_ACL").is_some_and(|value| value == "1")
 }
 
 fn user() -> Option<OsString> {

@@ -26,7 +26,7 @@ pub(crate) enum Kind {
 
 impl Kind {
     /// The binary: from the environment, from where `tests/run.sh` puts it, or from the `PATH`.
-    fn binary(self) -> PathBuf {
+    pub(crate) fn binary(self) -> PathBuf {
         let (variable, name) = match self {
             Self::Redis => ("SHEARLINE_REDIS_SERVER", "redis-server"),
             Self::Valkey => ("SHEARLINE_VALKEY_SERVER", "valkey-server"),

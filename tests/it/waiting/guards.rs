@@ -24,6 +24,7 @@ fn strict(cluster: &Cluster) -> Builder {
 /// As without markers.
 #[test]
 fn a_waiter_with_a_strict_guard_is_woken_when_a_foreign_client_deletes_the_key() {
+    not_with!(NoScripts, "a strict guard needs scripts");
     woken_with(strict, 0, foreign, |(), raws, key| {
         for raw in raws {
             assert!(raw.del(key.as_bytes()));
@@ -33,6 +34,7 @@ fn a_waiter_with_a_strict_guard_is_woken_when_a_foreign_client_deletes_the_key()
 
 #[test]
 fn a_strict_guard_keeps_a_restarted_node_out_while_a_caller_waits() {
+    not_with!(NoScripts, "a strict guard needs scripts");
     restarted_while_one_waits(strict);
 }
 

@@ -4,10 +4,11 @@
 use std::env;
 use std::fs;
 use std::future::Future;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::task::{Context, Waker};
 
 use crate::face::over;
+use crate::parts::part;
 use crate::servers::{Cluster, LONG, Options};
 
 use super::PATIENT;
@@ -28,8 +29,7 @@ fn a_waiter_costs_300_bytes_of_resident_memory_at_most() {
 /// Measures in a process of its own. Returns what that said if it was too much.
 fn measured() -> Result<(), String> {
     // So many that pages which are taken in any case do not matter.
-    let output = Command::new(env::current_exe().expect("this binary"))
-        .args(["waiting::memory::program", "--exact", "--nocapture"])
+    let output = part("waiting::memory::program")
         .env(WAITERS, "60000")
         .stdin(Stdio::null())
         .output()
@@ -42,6 +42,7 @@ fn measured() -> Result<(), String> {
 
 /// Runs in a process of its own, and does nothing elsewhere.
 #[test]
+#[ignore = "a part of another test"]
 fn program() {
     let Ok(waiters) = env::var(WAITERS) else {
         return;

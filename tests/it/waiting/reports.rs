@@ -37,6 +37,7 @@ fn told_beside_a_waiter(
 
 #[test]
 fn a_caller_who_waits_for_long_asks_who_holds_the_lock() {
+    not_with!(NoScripts, "a script asks that");
     for cluster in clusters() {
         let billing = shared(&cluster, |builder| builder.owner("billing-7"));
         let lock = billing.try_lock("key", LONG).expect("free");

@@ -1,0 +1,19 @@
+//! Tests that play a part in a process of their own: this test binary again.
+//!
+//! Such a test is marked `#[ignore = "a part of another test"]`, so that no run plays it by itself or
+//! counts it. `tests/run.sh` fails if a test is ignored for any other reason.
+
+use std::env;
+use std::process::Command;
+
+/// Returns the command that plays the ignored test `name`, given by its whole path.
+pub(crate) fn part(name: &str) -> Command {
+    let mut command = Command::new(env::current_exe().expect("this binary"));
+    command.args(part_arguments(name));
+    command
+}
+
+/// Returns the arguments with which this binary plays the ignored test `name`.
+pub(crate) fn part_arguments(name: &str) -> [&str; 4] {
+    [name, "--exact", "--ignored", "--nocapture"]
+}
