@@ -136,18 +136,25 @@ fn no_program_that_drops_its_locks_and_ends_leaves_a_key() {
         "a release of two round trips may leave a key, as the manual says"
     );
     let runs: usize = env::var(RUNS).map_or(times(1, 2), |runs| runs.parse().expect("a number"));
-    for nodes in [3, 5] {
-        let cluster = Cluster::start(nodes);
-        for (name, _) in ENDINGS {
-            for _ in 0..runs {
-                let left_none = LATE_MS.iter().any(|late| play(name, &cluster, *late));
-                assert!(
-                    left_none,
-                    "{name}: it ended with a reset, however late the answers"
-                );
-            }
+    thread::scope(|scope| {
+        for nodes in [3, 5] {
+            scope.spawn(move || {
+                let cluster = Cluster::start(nodes);
+                for (name, _) in ENDINGS {
+                    (0..runs).for_each(|_| ends_without_a_key(name, &cluster));
+                }
+            });
         }
-    }
+    });
+}
+
+#[track_caller]
+fn ends_without_a_key(name: &str, cluster: &Cluster) {
+    let left_none = LATE_MS.iter().any(|late| play(name, cluster, *late));
+    assert!(
+        left_none,
+        "{name}: it ended with a reset, however late the answers"
+    );
 }
 
 /// Plays one ending. Returns `true` if it leaves no key on any node. Fails if it leaves one on a node
