@@ -15,7 +15,7 @@ pub(crate) fn times(few: usize, many: usize) -> usize {
 
 /// Ttls of a story in which a lock has to be held to its end, or to an extension. The longest outlasts every
 /// stop of a busy machine.
-const TTLS_MS: [u64; 7] = [500, 1_000, 2_000, 4_000, 8_000, 16_000, 32_000];
+const TTLS_MS: [u64; 6] = [500, 1_000, 2_000, 4_000, 8_000, 16_000];
 
 /// Tells `story` with longer and longer ttls until it returns a value. It returns `None` if the lock was over
 /// before the story was, because the machine stood still for so long: that shows nothing.

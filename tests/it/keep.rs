@@ -46,7 +46,7 @@ fn outlives_its_end(face: &mut Face, held: Held, key: &str, contender: &Redlock)
     face.unlock(held).ok().map(drop)
 }
 
-/// How a lock that is kept is come by.
+/// Gets a lock that is kept.
 type Taking = fn(&mut Face, &Cluster, &str, Duration) -> Result<Held, LockError>;
 
 const TAKINGS: [(&str, Taking); 3] = [

@@ -99,7 +99,7 @@ impl<'a> Scene<'a> {
         self.face.assert_gone(self.cluster, &self.key);
     }
 
-    /// Lets another client have no key there for the next story.
+    /// Deletes the key on every node, whoever has it.
     pub(crate) fn clear(&self) {
         for raw in &mut self.cluster.raws() {
             raw.del(self.key.as_bytes());

@@ -27,44 +27,32 @@ fn delay(proxies: &[Proxy], delay: Duration) {
     }
 }
 
+/// Once with a short ttl; and once with keys that would stay for two minutes, of which nearly all is drift: the
+/// validity is 120 ms, and only a release can have deleted the keys.
 #[test]
 fn answers_after_300_ms_are_too_slow_for_a_ttl_of_200_ms() {
+    let (cluster, proxies) = late();
     for which in Which::BOTH {
-        let (cluster, proxies) = late();
-        let builder = Redlock::builder()
-            .nodes(proxies.iter().map(Proxy::url))
-            .node_timeout(Duration::from_secs(5));
-        let mut face = which.build(builder);
-        delay(&proxies, LATE);
-        let result = face.try_lock("late", TTL);
-        let Err(LockError::TooSlow(report)) = result else {
-            panic!("no validity was left, but: {result:?}");
-        };
-        assert_eq!(
-            report.granted(),
-            report.quorum(),
-            "decided by the second grant: {report}"
-        );
-        assert!(LATE <= report.elapsed(), "{report}");
-        face.assert_gone(&cluster, "late");
-    }
-}
-
-/// Like the first story, with keys that would stay for two minutes: nearly all of the ttl is drift,
-/// so the validity is 120 ms, and only a release can have deleted the keys.
-#[test]
-fn a_lock_that_came_too_late_is_released_before_it_expires() {
-    for which in Which::BOTH {
-        let (cluster, proxies) = late();
-        let builder = Redlock::builder()
-            .nodes(proxies.iter().map(Proxy::url))
-            .drift(0.999, Duration::ZERO)
-            .node_timeout(Duration::from_secs(5));
-        let mut face = which.build(builder);
-        delay(&proxies, LATE);
-        let result = face.try_lock("late", LONG);
-        assert!(matches!(result, Err(LockError::TooSlow(_))), "{result:?}");
-        face.assert_gone(&cluster, "late");
+        for (ttl, drift) in [(TTL, 0.01), (LONG, 0.999)] {
+            delay(&proxies, Duration::ZERO);
+            let builder = Redlock::builder()
+                .nodes(proxies.iter().map(Proxy::url))
+                .drift(drift, Duration::ZERO)
+                .node_timeout(Duration::from_secs(5));
+            let mut face = which.build(builder);
+            delay(&proxies, LATE);
+            let result = face.try_lock("late", ttl);
+            let Err(LockError::TooSlow(report)) = result else {
+                panic!("no validity was left, but: {result:?}");
+            };
+            assert_eq!(
+                report.granted(),
+                report.quorum(),
+                "decided by the second grant: {report}"
+            );
+            assert!(LATE <= report.elapsed(), "{report}");
+            face.assert_gone(&cluster, "late");
+        }
     }
 }
 
