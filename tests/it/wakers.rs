@@ -14,8 +14,8 @@ use crate::executor::{all, block_on};
 use crate::face::over;
 use crate::servers::{self, Cluster, LONG, eventually};
 
-/// The ttl of a lock whose end is waited for.
-const BRIEF: Duration = Duration::from_millis(500);
+/// The ttl of a lock whose end is waited for, which begins in time on any machine.
+const BRIEF: Duration = Duration::from_millis(1_500);
 
 /// A waker that does not return before its gate is opened.
 #[derive(Default)]
