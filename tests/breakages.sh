@@ -9,6 +9,7 @@
 #                                         nothing, and recorded anew: what `tests/long.sh` runs
 #   bash tests/breakages.sh NAME...       only these, searched for as long as it takes
 #   bash tests/breakages.sh --worlds [TEST..]   the simulator with nothing broken, in the same build
+#   bash tests/breakages.sh --kills 1/4   a part of all breakages against all unit tests and stories
 #   bash tests/breakages.sh --apply       only whether all patches apply
 #   bash tests/breakages.sh --rebase NAME renews a patch that does not apply any more
 #   MUTANT=NAME SEED=17 bash tests/breakages.sh --play    one history (tests/sim/replay.rs says more)
@@ -208,6 +209,43 @@ stories() {
     fi
 }
 
+# kills PART/PARTS: plays every unit test and story with each breakage of this part, and prints which tests
+# notice nothing, and which are never the only one to notice something: these can be merged. (Tests of rooms
+# in which nothing is broken are left out.) What each breakage ends is in target/breakages/kills.
+kills() {
+    local binary name number=0 part=${1%/*} parts=${1#*/} out=$copy/kills skip='' room
+    binary=$(story_binary --profile sim --lib --features embedded,tls) || return 1
+    for room in resp timer config embedded manual error time limits shared::tests::interleavings; do
+        skip+=" --skip $room::"
+    done
+    mkdir -p "$out"
+    # shellcheck disable=SC2086  # a list of arguments
+    "$binary" --list $skip 2>/dev/null | sed -n 's/: test$//p' >"$out/tests"
+    for name in $(sed -nE 's/^    ([A-Z][A-Za-z]+),$/\1/p' src/guards.rs) \
+        $(sed -nE 's/^(\w+) \[.*\]: .*/\1/p' "${patches[@]}"); do
+        number=$((number + 1))
+        ((number % parts == part - 1)) || continue
+        # A test that hangs ends with the others.
+        # shellcheck disable=SC2086
+        SHEARLINE_MUTANT=$name timeout --kill-after=2 60 "$binary" $skip 2>/dev/null </dev/null |
+            sed -nE 's/^test (.*) \.\.\. FAILED$/\1/p' | sort >"$out/$name.killed"
+        printf '%-28s %4d tests notice it\n' "$name" "$(wc -l <"$out/$name.killed")"
+    done
+    awk -v tests="$out/tests" '
+        FNR == 1 { files++ }
+        { of[FILENAME]++; last[FILENAME] = $0; noticed[$0]++ }
+        END {
+            for (file in of) if (of[file] == 1) alone[last[file]]++
+            while ((getline name < tests) > 0) {
+                all++
+                if (!noticed[name]) { nothing++; print "notices nothing: " name }
+                else if (!alone[name]) { never++; print "never alone, " noticed[name] " breakages: " name }
+            }
+            printf "%d breakages; of %d tests %d notice none of them, %d are never the only one\n", \
+                files, all, nothing, never
+        }' "$out"/*.killed | sort
+}
+
 # told_with NAME BINARY FILTER: prints which story failed with the breakage, or why that is no proof.
 told_with() {
     local with
@@ -244,6 +282,10 @@ verdict() {
 # that is under way.
 main() {
     case ${1-} in
+        --kills)
+            apply && kills "${2:-1/1}"
+            return
+            ;;
         --apply | --rebase)
             "${1#--}" "${@:2}"
             return
