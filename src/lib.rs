@@ -96,7 +96,7 @@
 //! | [`manual`] | The prose: algorithm, guarantees, choosing, coming from other locks, outcomes, operating, permissions, hosted services, design. |
 //!
 //! Beside `src`: `tests/it` runs the public faces against real servers, `tests/sim` runs whole engines
-//! in simulated worlds, and `bash tests/run.sh` runs every test.
+//! in simulated worlds, and `bash tests/run.sh` runs the tests.
 //!
 //! # Features
 //!

@@ -1,11 +1,17 @@
 #!/usr/bin/env bash
 # Breaks the library on purpose, in every known way, and prints what notices it: takes out the guards of
 # `src/guards.rs` one after the other, and the same with the patches of `tests/breakages`. Each time an
-# oracle of the simulator or a story of the library has to object. What is not noticed is a failure.
+# oracle of the simulator or a story of the library has to object.
 #
-#   bash tests/breakages.sh               all of them, and every oracle alone
-#   bash tests/breakages.sh NAME...       only these
+#   bash tests/breakages.sh               each breakage by its recorded history, and the stories of those
+#                                         whose files have changed: some minutes, most of it compiling
+#   bash tests/breakages.sh --search      all histories and stories, searched for where the record shows
+#                                         nothing, and recorded anew: what `tests/long.sh` runs
+#   bash tests/breakages.sh NAME...       only these, searched for as long as it takes
+#   bash tests/breakages.sh --worlds [TEST..]   the simulator with nothing broken, in the same build
+#   bash tests/breakages.sh --kills 1/4   a part of all breakages against all unit tests and stories
 #   bash tests/breakages.sh --apply       only whether all patches apply
+#   bash tests/breakages.sh --rebase NAME renews a patch that does not apply any more
 #   MUTANT=NAME SEED=17 bash tests/breakages.sh --play    one history (tests/sim/replay.rs says more)
 #
 # A patch begins with a line for each breakage in it: `Name [what notices it]: what is broken.` What
@@ -16,33 +22,47 @@
 # its name. The patches are applied to a copy of the tree in the target folder, never to the tree itself.
 # One that does not apply is a failure.
 #
-# To write one, change `src` and put the line in front of `git diff -U1 src`. One that does not apply any
-# more is mended by hand: it has little context on purpose.
+# The record has two files. `heard.tsv` names the history in which each breakage is heard
+# (tests/sim/heard.rs). `stories.tsv` names the test that has noticed a breakage, and a hash of the files
+# that say so: the patch, what it changes, and the stories. Where the hash has not changed, the ordinary run
+# plays no story. A breakage that the ordinary run does not hear is owed to `--search`.
+#
+# To write one, change `src` and put the line in front of `git diff -U1 src`.
 
 set -u -o pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
-export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$PWD/target}
+root=$PWD
+export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$root/target}
 export CARGO_TERM_COLOR=never
 # For the stories of the command; `tests/run.sh` puts it there.
-export SHEARLINE_VALKEY_SERVER=${SHEARLINE_VALKEY_SERVER:-$PWD/target/tools/valkey-server}
+export SHEARLINE_VALKEY_SERVER=${SHEARLINE_VALKEY_SERVER:-$root/target/tools/valkey-server}
 copy=$CARGO_TARGET_DIR/breakages
 patches=(tests/breakages/*.patch)
+record=tests/breakages/stories.tsv
+
+# --- the copy of the tree -------------------------------------------------------------------------------
+
+# apply_to DIRECTORY PATCH: at any line, but with its whole context, or not at all. (Where it finds a
+# repository, `git apply` skips files that do not belong to it.)
+apply_to() {
+    GIT_CEILING_DIRECTORIES=$(dirname "$1") git -C "$1" apply --whitespace=nowarn - <"$2"
+}
 
 # Copies the files that a build reads, applies the patches, and updates only the files of the copy that
 # differ, so that cargo does not build the others again.
 apply() {
     local fresh=$copy/fresh tree=$copy/tree file patch name bad=0
     rm -rf "$fresh" && mkdir -p "$fresh" "$tree" || return 1
-    tar --exclude=target -cf - Cargo.toml Cargo.lock README.md CHANGELOG.md src tests benches examples fuzz |
+    tar --exclude=target -cf - Cargo.toml Cargo.lock README.md CHANGELOG.md .config src tests benches examples fuzz |
         tar -xf - -C "$fresh" || return 1
     cat tests/breakages/broken.rs >>"$fresh/src/guards.rs"
     touch "$fresh/tests/breakages/applied"
     for patch in "${patches[@]}"; do
         grep -qE '^\w+ \[.*\]: ' "$patch" || { echo "$patch names no breakage" && bad=1; }
-        # At any line, but with its whole context, or not at all. (Where it finds a repository, `git
-        # apply` skips files that do not belong to it.)
-        GIT_CEILING_DIRECTORIES=$copy git -C "$fresh" apply --whitespace=nowarn - <"$patch" ||
-            { echo "$patch does not apply" && bad=1; }
+        apply_to "$fresh" "$patch" || {
+            name=$(basename "$patch" .patch)
+            echo "$patch does not apply: bash tests/breakages.sh --rebase $name" && bad=1
+        }
     done
     # Each of their names is in the code now.
     for name in $(sed -nE 's/^(\w+) \[.*\]: .*/\1/p' "${patches[@]}"); do
@@ -60,6 +80,47 @@ apply() {
     return $bad
 }
 
+# rebase NAME: makes a patch anew that does not apply any more. It is applied to the newest commit to
+# which it applies, and what it changes there is merged into the tree of today. Where that is in conflict,
+# a person mends the files that are named, and calls this again.
+rebase() {
+    local name=$1 patch=tests/breakages/$1.patch work=$copy/rebase/$1 commit file conflicts=0
+    [[ -f $patch ]] || { echo "there is no $patch" && return 1; }
+    if [[ ! -d $work/mended ]]; then
+        for commit in $(git log --format=%H -- "$patch" $(files_of "$patch")); do
+            rm -rf "$work" && mkdir -p "$work/base" "$work/broken"
+            git archive "$commit" src | tar -xf - -C "$work/base" &&
+                cp -r "$work/base/src" "$work/broken/" &&
+                apply_to "$work/broken" "$root/$patch" 2>/dev/null && break
+            commit=
+        done
+        [[ -n ${commit:-} ]] || { echo "it applies to no commit: mend it by hand" && return 1; }
+        echo "it applies to $(git log -1 --format='%h %s' "$commit")"
+        for file in $(files_of "$patch"); do
+            mkdir -p "$work/mended/$(dirname "$file")" && cp "$file" "$work/mended/$file" || return 1
+            git merge-file -q "$work/mended/$file" "$work/base/$file" "$work/broken/$file"
+        done
+    fi
+    for file in $(files_of "$patch"); do
+        ! grep -nE '^(<<<<<<<|>>>>>>>) ' "$work/mended/$file" /dev/null || conflicts=1
+    done
+    ((conflicts == 0)) || { echo "mend these, and call this again" && return 1; }
+    {
+        sed '/^--- /,$d' "$patch"
+        for file in $(files_of "$patch"); do
+            diff -U1 --label "a/$file" --label "b/$file" "$file" "$work/mended/$file"
+        done
+    } >"$work/new.patch"
+    cp "$work/new.patch" "$patch" && rm -rf "$work" && git diff --stat -- "$patch"
+}
+
+# files_of PATCH: prints the names of the files that it changes.
+files_of() {
+    sed -nE 's|^\+\+\+ b/([^\t]*).*|\1|p' "$1"
+}
+
+# --- what is built from it --------------------------------------------------------------------------------
+
 # Runs a command in the copy, with the switches. Only our own packages get the flag (RUSTFLAGS would
 # compile all dependencies again).
 in_copy() {
@@ -68,14 +129,10 @@ in_copy() {
     chmod +x "$wrapper" && (cd "$copy/tree" && RUSTC_WORKSPACE_WRAPPER=$wrapper "$@")
 }
 
+# simulator TESTS...: the tests of `tests/sim` whose names contain one of these words. One after the other:
+# each uses all cores, and two of them write the record.
 simulator() {
-    in_copy cargo test --profile sim --features embedded --test sim -- --nocapture "$@"
-}
-
-# Prints `NAME STORIES` for what no world notices.
-told_by_stories() {
-    sed -nE 's/^(\w+) \[(\w+::[a-z_:]+)\]: .*/\1 \2/p' "${patches[@]}"
-    sed -nE 's/^ +\("(\w+)", "(\w+::[a-z_:]+)"\),$/\1 \2/p' tests/sim/mutations.rs
+    in_copy cargo test --profile sim --features embedded --test sim -- --nocapture --test-threads 1 "$@"
 }
 
 # story_binary ARGUMENTS...: builds tests in the copy, and prints their program.
@@ -87,12 +144,45 @@ story_binary() {
     echo "$binary"
 }
 
+# --- stories ----------------------------------------------------------------------------------------------
+
+# Prints `NAME STORIES` for what no world notices.
+told_by_stories() {
+    sed -nE 's/^(\w+) \[(\w+::[a-z_:]+)\]: .*/\1 \2/p' "${patches[@]}"
+    sed -nE 's/^ +\("(\w+)", "(\w+::[a-z_:]+)"\),$/\1 \2/p' tests/sim/mutations.rs
+}
+
+# hash_of NAME STORIES: of all files that say whether these stories notice this breakage.
+hash_of() {
+    local patch stories=${2//:://} file
+    patch=$(grep -lE "^$1 \[" "${patches[@]}")
+    file=src/$stories
+    [[ $2 == command::* ]] && file=tests/it/${stories%/*}
+    [[ $2 == run::* ]] && file=src/bin/shearline/run/tree
+    {
+        # The files of the stories: a module, its parent if it is a test, and what is below.
+        for file in "$file" "${file%/*}"; do
+            git hash-object "$file.rs" "$file"/*.rs 2>/dev/null
+        done
+        [[ -z $patch ]] && patch=src/guards.rs
+        git hash-object "$patch" $(files_of "$patch")
+    } 2>/dev/null | git hash-object --stdin | cut -c 1-16
+}
+
 # The stories have to fail with each, and to pass without it. Those of `command` are about the command, on
 # real servers.
 stories() {
-    local name filter said binary library='' command='' inside=''
+    local name filter hash said binary library='' command='' inside='' passes='' known=0 lines=()
     while read -r name filter; do
-        asked_for "$name" || continue
+        hash=$(hash_of "$name" "$filter")
+        if ((!searching)) && grep -qE "^$name"$'\t'".*"$'\t'"$hash\$" "$record" 2>/dev/null; then
+            known=$((known + 1))
+            continue
+        fi
+        if ! asked_for "$name"; then
+            lines+=("$(grep -E "^$name"$'\t' "$record" 2>/dev/null)")
+            continue
+        fi
         if [[ $filter == command::* ]]; then
             # Elsewhere: the command that it builds would replace the one that other tests run.
             binary=${command:=$(CARGO_TARGET_DIR=$copy/command story_binary --test it --features cli)}
@@ -102,18 +192,63 @@ stories() {
             binary=${library:=$(story_binary --lib --features embedded,tls)}
         fi
         [[ -n $binary ]] || { unnoticed+=("all stories from $name on") && return; }
+        if [[ $passes != *" $filter "* ]]; then
+            said=$("$binary" "$filter" 2>&1 </dev/null) && passes+=" $filter " || {
+                tail -n 60 <<<"$said" >&2
+                unnoticed+=("$name: $filter fails without it") && continue
+            }
+        fi
         said=$(told_with "$name" "$binary" "$filter") || unnoticed+=("$name ($said)")
-        printf '%-28s                 %s\n' "$name" "$said"
+        printf '%-28s %s\n' "$name" "$said"
+        lines+=("$name"$'\t'"$said"$'\t'"$hash")
     done < <(told_by_stories)
+    echo "$known breakages were noticed by stories that have not changed since, nor what is broken"
+    if ((searching && ${#unnoticed[@]} == 0)); then
+        printf '%s\n' '# breakage, test, hash of the files: written by `bash tests/breakages.sh --search`' >"$record"
+        printf '%s\n' "${lines[@]}" | sed '/^$/d' | sort >>"$record"
+    fi
+}
+
+# kills PART/PARTS: plays every unit test and story with each breakage of this part, and prints which tests
+# notice nothing, and which are never the only one to notice something: these can be merged. (Tests of rooms
+# in which nothing is broken are left out.) What each breakage ends is in target/breakages/kills.
+kills() {
+    local binary name number=0 part=${1%/*} parts=${1#*/} out=$copy/kills skip='' room
+    binary=$(story_binary --profile sim --lib --features embedded,tls) || return 1
+    for room in resp timer config embedded manual error time limits shared::tests::interleavings; do
+        skip+=" --skip $room::"
+    done
+    mkdir -p "$out"
+    # shellcheck disable=SC2086  # a list of arguments
+    "$binary" --list $skip 2>/dev/null | sed -n 's/: test$//p' >"$out/tests"
+    for name in $(sed -nE 's/^    ([A-Z][A-Za-z]+),$/\1/p' src/guards.rs) \
+        $(sed -nE 's/^(\w+) \[.*\]: .*/\1/p' "${patches[@]}"); do
+        number=$((number + 1))
+        ((number % parts == part - 1)) || continue
+        # A test that hangs ends with the others.
+        # shellcheck disable=SC2086
+        SHEARLINE_MUTANT=$name timeout --kill-after=2 60 "$binary" $skip 2>/dev/null </dev/null |
+            sed -nE 's/^test (.*) \.\.\. FAILED$/\1/p' | sort >"$out/$name.killed"
+        printf '%-28s %4d tests notice it\n' "$name" "$(wc -l <"$out/$name.killed")"
+    done
+    awk -v tests="$out/tests" '
+        FNR == 1 { files++ }
+        { of[FILENAME]++; last[FILENAME] = $0; noticed[$0]++ }
+        END {
+            for (file in of) if (of[file] == 1) alone[last[file]]++
+            while ((getline name < tests) > 0) {
+                all++
+                if (!noticed[name]) { nothing++; print "notices nothing: " name }
+                else if (!alone[name]) { never++; print "never alone, " noticed[name] " breakages: " name }
+            }
+            printf "%d breakages; of %d tests %d notice none of them, %d are never the only one\n", \
+                files, all, nothing, never
+        }' "$out"/*.killed | sort
 }
 
 # told_with NAME BINARY FILTER: prints which story failed with the breakage, or why that is no proof.
 told_with() {
-    local without with
-    if ! without=$("$2" "$3" 2>&1 </dev/null); then
-        tail -n 60 <<<"$without" >&2
-        echo "FAILED: $3 fails without it" && return 1
-    fi
+    local with
     if with=$(SHEARLINE_MUTANT=$1 "$2" "$3" 2>&1 </dev/null); then
         echo "NOT NOTICED by $3" && return 1
     fi
@@ -126,12 +261,16 @@ asked_for() {
     ((${#names[@]} == 0)) || [[ " ${names[*]} " == *" $1 "* ]]
 }
 
+# --- the run ----------------------------------------------------------------------------------------------
+
 # What failed, for the last line.
 unnoticed=()
+names=()
+searching=0
 
 verdict() {
     if ((${#unnoticed[@]} == 0)); then
-        echo "verdict: good, all are noticed, in $SECONDS s"
+        echo "verdict: good, in $SECONDS s"
     else
         printf 'not noticed: %s\n' "${unnoticed[@]}"
         echo "verdict: FAILED, after $SECONDS s"
@@ -139,19 +278,31 @@ verdict() {
     fi
 }
 
-names=()
-
 # In a function, so that all of this file is read before anything runs: an edit does not change a run
 # that is under way.
 main() {
     case ${1-} in
-        --apply)
-            apply
+        --kills)
+            apply && kills "${2:-1/1}"
+            return
+            ;;
+        --apply | --rebase)
+            "${1#--}" "${@:2}"
             return
             ;;
         --play)
-            apply && simulator worlds
+            apply && simulator worlds_keep_their_promises
             return
+            ;;
+        --worlds)
+            shift
+            apply && in_copy cargo test --profile sim --features embedded --test sim -- --nocapture \
+                --test-threads 1 --skip mutants --skip every_oracle "$@"
+            return
+            ;;
+        --search)
+            searching=1
+            shift
             ;;
         -*)
             sed -n '2,/^$/p' "${BASH_SOURCE[0]}"
@@ -159,6 +310,8 @@ main() {
             ;;
     esac
     names=("$@")
+    ((${#names[@]})) && searching=1
+    ((searching)) && export SHEARLINE_TEST_LONG=1
     apply || { unnoticed+=('a patch that does not apply'); verdict; }
     if ((${#names[@]} == 0)); then
         simulator mutants every_oracle || unnoticed+=('what the simulator said above')
@@ -167,6 +320,8 @@ main() {
         ROWS=${ROWS// /,} simulator mutants_are_noticed mutants_of_tokens ||
             unnoticed+=('what the simulator said above')
     fi
+    # What has been found is on record in the copy now.
+    ((searching)) && cp "$copy/tree/tests/breakages/heard.tsv" tests/breakages/
     stories
     verdict
 }

@@ -177,6 +177,7 @@
 //! | Valkey 9.0 | the core | `DELIFEQ` | script | pushes |
 //! | Valkey 9.1 | all | `DELIFEQ` | script | pushes |
 //!
-//! `tests/run.sh` says what the core is, and runs it. How locks are released and extended where scripts cannot be
+//! "All" runs in full by `tests/run.sh` or `tests/long.sh`. "The core" is the profile `core` of
+//! `.config/nextest.toml`: `tests/long.sh` runs it, and `tests/run.sh` a part of it. How locks are released and extended where scripts cannot be
 //! used is in [`permissions`](super::permissions#without-scripts). The library uses RESP2 with a server that does
 //! not know `HELLO`. [`hosted`](super::hosted) says what is known of services, proxies and other servers.

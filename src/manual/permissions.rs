@@ -18,7 +18,7 @@
 //! Tests hold these lines against real servers, whole and with each word taken out
 //! (`readme::the_acl_line_suffices_and_is_the_least`, `readme::the_acl_line_suffices_on_valkey`,
 //! `readme::the_acl_line_of_a_strict_guard_suffices_and_is_the_least`,
-//! `readme::the_acl_line_of_fencing_tokens_suffices_and_is_the_least`), and `tests/run.sh` runs the
+//! `readme::the_acl_line_of_fencing_tokens_suffices_and_is_the_least`), and `tests/long.sh` runs the
 //! tests on real servers once more with a user that has the first line and no other permission.
 //!
 //! | word | why it is there | without it |
@@ -67,7 +67,7 @@
 //! is the same number; with `+delex` a Redis 8.4 needs one. With `+msetex`, where the server has that, several locks
 //! are taken in one. A test
 //! holds the line against a real server, whole and with each word taken out
-//! (`readme::the_acl_line_without_scripts_suffices_and_is_the_least`), and `tests/run.sh` runs the tests on real
+//! (`readme::the_acl_line_without_scripts_suffices_and_is_the_least`), and `tests/long.sh` runs the tests on real
 //! servers once more with a user that may do everything but run scripts: by handles that are told so on Redis 7.0
 //! and Valkey 9.1, and by handles that find it out on Valkey 8.1.
 //!
@@ -90,7 +90,8 @@
 //! | Valkey 9.0 | `DELIFEQ`; `SET .. IFEQ` without `+delifeq` | 1 | the life of a lock, and of a set |
 //! | Valkey 9.1 | the same | 1 | all |
 //!
-//! "All" are the tests on real servers but for those that `tests/run.sh` lists, each with the reason; the life of a
+//! "All" are the tests on real servers but for those that say in their first line why they cannot run so, and those
+//! that `.config/nextest.toml` leaves out; the life of a
 //! lock and of a set is run while a node forbids one command after the other
 //! (`permissions::taken_away::a_node_that_forbids_one_command_after_the_other_ends_no_lock`). The release by a
 //! transaction sets an expiry of the past: the server deletes the key at once.

@@ -184,8 +184,8 @@
 //! counts from the answer, a debt forgotten. Together these are more than a hundred, in a build of
 //! their own. The same holds for what a driver could do wrong: a clock that stops in a suspend, a clock
 //! read too early, a connection closed with FIN, a release that overtakes its `SET`. For each of them an
-//! oracle objects, or the engine itself panics, within the histories of the ordinary test run; and each
-//! oracle objects at least once while all others are silent. The stories of the engine
+//! oracle objects, or the engine itself panics, in a history that is on record (`tests/breakages/heard.tsv`);
+//! and each oracle objects at least once while all others are silent. The stories of the engine
 //! (`engine::tests`) notice those that the worlds do not reach. The table is printed by
 //!
 //! ```text

@@ -39,7 +39,8 @@
 //!
 //! # Our tests
 //!
-//! `bash tests/run.sh` installs what is missing and runs everything.
+//! `bash tests/run.sh` installs what is missing and runs some of everything, in minutes. `bash tests/long.sh` runs
+//! all of it. `tests/README.md` explains both.
 //!
 //! 1. **Unit tests** beside the code. Small domains are tested completely: all patterns of votes for
 //!    up to seven nodes (`quorum::tally::tests::every_pattern_of_up_to_seven_nodes`), all ways to

@@ -256,10 +256,14 @@ fn network(entropy: &mut Entropy) -> Plan {
 #[test]
 fn exclusion_rests_on_its_assumptions() {
     let _none = crate::mutations::Chosen::new(None);
+    use crate::replay::effort;
     use crate::sweep::{Until, say, sweep};
     let mut wrong = Vec::new();
     for Assumption { kind, holds } in ASSUMPTIONS {
-        let seeds = if holds { HOLDS_SEEDS } else { FALLS_SEEDS };
+        let seeds = match holds {
+            true => effort(4, HOLDS_SEEDS),
+            false => FALLS_SEEDS,
+        };
         let sweep = sweep(kind, 0..seeds, Until::Objection);
         let found = match sweep.first() {
             Some((seed, violation)) => format!("seed {seed}: {}", violation.text),

@@ -4,8 +4,8 @@
 //! the other, for the whole process, in a build with `--cfg shearline_mutants`. Other breakages of the
 //! library are patches (`tests/breakages`): `tests/breakages.sh` applies all of them to a copy of the
 //! tree, and each does nothing until it is chosen by its name, as a guard is. What a driver could do
-//! wrong are switches of the world. For each mutant the table says how many histories it took until an
-//! oracle objected, and which oracle that was.
+//! wrong are switches of the world. [`heard`](crate::heard) plays, for each mutant, the recorded history in
+//! which an oracle objects.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -164,19 +164,19 @@ pub(crate) mod tests {
     use shearline::guards::{self, Guard};
 
     use super::{Chosen, DRIVERS, ORACLES};
-    use crate::SEEDS;
     use crate::bare::BARE;
     use crate::case::{ANY, Kind};
     use crate::delaying::DELAYING;
     use crate::fencing::FENCED;
+    use crate::heard::{Row, assert_heard};
     use crate::history::History;
     use crate::kinds::{
         CRAMPED, CROWDED, EXTENDED, FLUSHED, FORGOTTEN, INHERITED, KEPT_LATER, NARROW, OUTAGES,
         RAISED, STEPPED, STOPPED,
     };
-    use crate::replay::number;
+    use crate::replay::effort;
     use crate::sets::SETS;
-    use crate::sweep::{Until, say, sweep};
+    use crate::sweep::{keep_their_promises, say};
     use crate::watching::WATCHING;
 
     /// Guards that these worlds do not need, or that no oracle looks at, and the stories of the library
@@ -286,23 +286,6 @@ pub(crate) mod tests {
         ));
     }
 
-    /// One row of the table. Whether an oracle objected.
-    fn row(mutant: Option<&str>, kind: Kind) -> bool {
-        let _chosen = Chosen::in_world(mutant, kind);
-        let most = number("SEEDS").unwrap_or(SEEDS);
-        let sweep = sweep(kind, 0..most, Until::Objection);
-        let name = mutant.unwrap_or(kind.name);
-        let spent = sweep.spent.as_secs_f64();
-        let found = match sweep.first() {
-            Some((seed, violation)) => {
-                format!("{:>5}  {:<13} {}", seed + 1, violation.oracle, kind.name)
-            }
-            None => format!("    -  NOT NOTICED in {most} histories"),
-        };
-        say(&format!("{name:<28} {spent:>6.1} s {found}"));
-        sweep.first().is_some()
-    }
-
     /// Whether `ROWS` names it, or nothing: then all are wanted.
     pub(crate) fn is_asked_for(name: &str) -> bool {
         std::env::var("ROWS").map_or(true, |rows| rows.split(',').any(|row| row == name))
@@ -338,56 +321,39 @@ pub(crate) mod tests {
         ("NeverReconnects", "liveness"),
     ];
 
-    /// Histories within which it does.
-    const OBJECTION_SEEDS: u64 = 100;
+    /// Where each oracle is listened to alone.
+    fn world_of(oracle: &str) -> Kind {
+        match oracle {
+            "queue" => CROWDED,
+            "delay" => DELAYING,
+            "watch" => WATCHING,
+            "set" => SETS,
+            "fence" => FENCED,
+            "kept" | "told-early" => OUTAGES,
+            _ => ANY,
+        }
+    }
 
+    /// With [`mutants_are_noticed`], the whole of `heard.tsv`.
     #[test]
     fn every_oracle_is_heard_alone() {
         let heard: BTreeSet<_> = OBJECTIONS.iter().map(|(_, oracle)| *oracle).collect();
         assert_eq!(heard, BTreeSet::from(ORACLES));
-        for (mutant, oracle) in OBJECTIONS {
-            let kind = match oracle {
-                "queue" => CROWDED,
-                "delay" => DELAYING,
-                "watch" => WATCHING,
-                "set" => SETS,
-                "fence" => FENCED,
-                "kept" | "told-early" => OUTAGES,
-                _ => ANY,
-            };
-            let _chosen = Chosen::new(Some(mutant)).listening(oracle);
-            let sweep = sweep(kind, 0..OBJECTION_SEEDS, Until::Objection);
-            let (seed, violation) = sweep
-                .first()
-                .unwrap_or_else(|| panic!("{oracle} has no objection to {mutant}"));
-            say(&format!("{oracle:<15} {mutant:<24} {:>3}", seed + 1));
-            assert_eq!(violation.oracle, oracle, "{mutant}");
-        }
+        let rows = OBJECTIONS.map(|(mutant, oracle)| Row {
+            mutant: Some(mutant.to_owned()),
+            kind: world_of(oracle),
+            alone: Some(oracle),
+        });
+        assert_heard(Vec::from(rows));
     }
-
-    /// Histories in which engines have hardly any room.
-    const NARROW_SEEDS: u64 = 300;
 
     #[test]
     fn without_mutants_narrow_bounds_are_kept() {
-        let _chosen = Chosen::in_world(None, NARROW);
-        let sweep = sweep(NARROW, 0..NARROW_SEEDS, Until::Last);
-        say(&format!("narrow-bounds {}", sweep.summary()));
-        for (seed, found) in sweep.failures.iter().take(10) {
-            say(&format!(
-                "seed {seed}: {} objects: {}",
-                found.oracle, found.text
-            ));
-        }
-        assert!(
-            sweep.failures.is_empty(),
-            "oracles object where bounds are narrow"
-        );
-        let seen = sweep.tally.counts.sights;
+        let seen = keep_their_promises(NARROW, effort(30, 300)).counts.sights;
         for name in ["Saturated", "Full"] {
             let times = seen.all().find(|(other, _)| *other == name);
             assert!(
-                times.is_some_and(|(_, times)| times >= 10),
+                times.is_some_and(|(_, times)| times >= effort(1, 10)),
                 "{name}: {times:?}"
             );
         }
@@ -404,21 +370,20 @@ pub(crate) mod tests {
 
     #[test]
     fn mutants_are_noticed() {
-        say("taken out, or broken          spent  histories, oracle, kind of world");
         let all = all();
         assert_rows_exist(&all);
-        let heard_here = all.iter().filter_map(|(name, kind)| Some((name, (*kind)?)));
-        let library = heard_here.map(|(name, kind)| (Some(name.as_str()), kind));
-        let drivers = DRIVERS.iter().map(|kind| (None, *kind));
-        let beside = BESIDE_STORIES.map(|(name, kind)| (Some(name), kind));
-        let unnoticed: Vec<_> = library
-            .chain(beside)
-            .chain(drivers)
-            .filter(|(mutant, kind)| is_asked_for(mutant.unwrap_or(kind.name)))
-            .filter(|(mutant, kind)| !row(*mutant, *kind))
-            .map(|(mutant, kind)| mutant.unwrap_or(kind.name))
-            .collect();
-        assert!(unnoticed.is_empty(), "not noticed: {unnoticed:?}");
+        let heard_here = all
+            .into_iter()
+            .filter_map(|(name, kind)| Some((Some(name), kind?)));
+        let beside = BESIDE_STORIES.map(|(name, kind)| (Some(name.to_owned()), kind));
+        let drivers = DRIVERS.map(|kind| (None, kind));
+        let rows = heard_here.chain(beside).chain(drivers);
+        let rows = rows.map(|(mutant, kind)| Row {
+            mutant,
+            kind,
+            alone: None,
+        });
+        assert_heard(rows.filter(|row| is_asked_for(row.name())).collect());
     }
 
     #[test]

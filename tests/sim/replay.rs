@@ -10,6 +10,8 @@
 //! | `MUTANT=name` | takes out a guard, or breaks something else: `bash tests/breakages.sh --play` |
 //! | `ROWS=name,name` | only these rows of the table of mutants |
 //! | `SEEDS=n`, `FIRST_SEED=n` | so many histories, from that seed on |
+//! | `FRESH_SECONDS=n`, `FRESH_SEED=n` | fresh histories for so much processor time, from that seed on |
+//! | `SHEARLINE_TEST_LONG=1` | all numbers as in `tests/long.sh` |
 //! | `HISTORY=name` | a history of `histories/`, with its trace |
 //! | `BYTES=path` | the input that a fuzzer has found, with its trace |
 //! | `RECORD_ANEW=1` | records all of `histories/` again, as [`crate::history`] says |
@@ -19,6 +21,19 @@ use crate::history::History;
 use crate::minimise::minimise;
 use crate::oracle::Violation;
 use crate::trace::{millis, objection};
+
+/// Returns `few` in the ordinary run, and `many` in the long one (`SHEARLINE_TEST_LONG=1`).
+pub(crate) fn effort(few: u64, many: u64) -> u64 {
+    match is_long() {
+        true => many,
+        false => few,
+    }
+}
+
+/// Returns `true` in the long run.
+pub(crate) fn is_long() -> bool {
+    std::env::var_os("SHEARLINE_TEST_LONG").is_some_and(|value| value == "1")
+}
 
 /// Returns the number that a variable holds, if it is set.
 pub(crate) fn number(name: &str) -> Option<u64> {

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::case::{Case, Keep, Kind, Tally};
 use crate::faults::FAULTS;
+use crate::mutations::Chosen;
 use crate::oracle::Violation;
 
 /// The result of a sweep.
@@ -73,6 +74,19 @@ pub(crate) fn sweep(kind: Kind, seeds: Range<u64>, until: Until) -> Sweep {
     sum
 }
 
+/// Plays the first `histories` of a kind, and says what happened.
+///
+/// # Panics
+///
+/// If an oracle objects.
+pub(crate) fn keep_their_promises(kind: Kind, histories: u64) -> Tally {
+    let _chosen = Chosen::in_world(None, kind);
+    let sweep = sweep(kind, 0..histories, Until::Last);
+    say(&format!("{}: {}", kind.name, sweep.summary()));
+    sweep.assert_no_objection(kind);
+    sweep.tally
+}
+
 #[expect(
     clippy::disallowed_methods,
     reason = "how long a sweep takes is no part of any world"
@@ -96,6 +110,19 @@ impl Sweep {
     /// The lowest seed that an oracle objected to.
     pub(crate) fn first(&self) -> Option<&(u64, Violation)> {
         self.failures.first()
+    }
+
+    /// Says of the first objections how to see each.
+    ///
+    /// # Panics
+    ///
+    /// If there is one.
+    pub(crate) fn assert_no_objection(&self, kind: Kind) {
+        for (seed, violation) in self.failures.iter().take(5) {
+            println!("{}", crate::replay::report(kind, *seed, violation));
+        }
+        let (name, bad) = (kind.name, self.failures.len());
+        assert_eq!(bad, 0, "oracles object to {bad} histories of {name}");
     }
 
     /// What it was, in a few lines.

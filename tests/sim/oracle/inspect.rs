@@ -189,23 +189,16 @@ impl World {
 
 #[cfg(test)]
 mod tests {
-    use crate::case::Kind;
-    use crate::mutations::Chosen;
-    use crate::replay;
-    use crate::sweep::{Until, say, sweep};
+    use crate::kinds::INSPECTING;
+    use crate::replay::effort;
+    use crate::sweep::keep_their_promises;
 
     #[test]
     fn inspections_tell_what_the_nodes_had() {
-        let kind = Kind::of_name("inspecting").expect("it is known");
-        let _chosen = Chosen::in_world(None, kind);
-        let sweep = sweep(kind, 0..200, Until::Last);
-        say(&format!("inspecting: {}", sweep.summary()));
-        for (seed, violation) in sweep.failures.iter().take(5) {
-            println!("{}", replay::report(kind, *seed, violation));
-        }
-        assert!(sweep.failures.is_empty(), "oracles object to inspections");
-        let times = sweep.tally.counts.inspections;
-        say(&format!("{times} inspections"));
-        assert!(1_000 < times, "only {times} inspections");
+        let histories = effort(20, 200);
+        let times = keep_their_promises(INSPECTING, histories)
+            .counts
+            .inspections;
+        assert!(5 * histories < times, "only {times} inspections");
     }
 }

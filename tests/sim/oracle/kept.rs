@@ -630,22 +630,15 @@ impl World {
 
 #[cfg(test)]
 mod tests {
-    use crate::case::Kind;
-    use crate::mutations::Chosen;
-    use crate::replay;
-    use crate::sweep::{Until, say, sweep};
+    use crate::kinds::OUTAGES;
+    use crate::replay::effort;
+    use crate::sweep::keep_their_promises;
 
     #[test]
     fn kept_locks_outlive_single_servers_and_their_holders_are_told_early() {
-        let kind = Kind::of_name("outages").expect("it is known");
-        let _chosen = Chosen::in_world(None, kind);
-        let sweep = sweep(kind, 0..200, Until::Last);
-        say(&format!("outages: {}", sweep.summary()));
-        for (seed, violation) in sweep.failures.iter().take(5) {
-            println!("{}", replay::report(kind, *seed, violation));
-        }
-        assert!(sweep.failures.is_empty(), "oracles object to kept locks");
-        let counts = sweep.tally.counts;
-        assert!(1_000 < counts.kept && 100 < counts.at_risk && 0 < counts.kept_ends);
+        let histories = effort(20, 200);
+        let counts = keep_their_promises(OUTAGES, histories).counts;
+        assert!(5 * histories < counts.kept && histories / 2 < counts.at_risk);
+        assert!(0 < counts.kept_ends);
     }
 }

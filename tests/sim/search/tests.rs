@@ -2,7 +2,7 @@
 
 use super::{Bounds, Found, search};
 use crate::mutations::Chosen;
-use crate::replay::number;
+use crate::replay::{effort, number};
 use crate::sweep::{real_time, say};
 
 /// One attempt of each client, whose keys may end at any time.
@@ -86,7 +86,7 @@ const FIVE_WITH_LOSS: Bounds = Bounds {
     ..FIVE
 };
 
-/// And whether the ordinary run looks at all states.
+/// And whether the long run looks at all states.
 const ALL: [(&str, Bounds, bool); 14] = [
     ("two attempts", TWO, true),
     ("two attempts and an end", ENDED, true),
@@ -108,8 +108,11 @@ const ALL: [(&str, Bounds, bool); 14] = [
     ("five nodes and a loss", FIVE_WITH_LOSS, false),
 ];
 
-/// States of each that the ordinary run looks at: of those that it looks at to the end, and of the others.
+/// States of each that the long run looks at: of those that it looks at to the end, and of the others.
 const STATES: [u64; 2] = [100_000, 25_000];
+
+/// States of each that the ordinary run looks at.
+const STATES_OF_ORDINARY_RUN: u64 = 3_000;
 
 fn look(name: &str, bounds: Bounds, most: u64) -> Found {
     let begun = real_time();
@@ -137,7 +140,8 @@ fn no_order_of_events_gives_a_wrong_token() {
     let _none = Chosen::new(None);
     for (name, bounds, to_the_end) in ALL {
         let [all, some] = STATES;
-        let most = number("STATES").unwrap_or(if to_the_end { all } else { some });
+        let many = if to_the_end { all } else { some };
+        let most = number("STATES").unwrap_or(effort(STATES_OF_ORDINARY_RUN, many));
         if std::env::var("WORLD").is_ok_and(|world| world != name) {
             continue;
         }

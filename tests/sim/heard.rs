@@ -1,0 +1,136 @@
+//! The record of what is heard where: for each breakage, a history in which an oracle objects to it.
+//!
+//! `tests/breakages/heard.tsv` has a line for each breakage: its name, the kind of world, the oracle that
+//! alone is listened to (or `any`), and the seed of the history. A change of the engine changes
+//! histories, so a recorded history may no longer show the breakage. The ordinary run then looks at
+//! [`MORE`] others, for [`BUDGET`] in all, and names the breakage as *owed* if it finds none. The long run
+//! looks at as many as it takes, writes the file anew, and fails if it finds none.
+#![cfg(shearline_mutants)]
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::SEEDS;
+use crate::case::Kind;
+use crate::mutations::Chosen;
+use crate::oracle::Violation;
+use crate::replay::is_long;
+use crate::sweep::{Until, say, sweep};
+
+/// The file, as it was copied with the tree.
+const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/breakages/heard.tsv");
+
+/// Histories that the ordinary run looks at where the recorded one shows nothing.
+const MORE: u64 = 40;
+
+/// Processor time that the ordinary run spends on such looks.
+const BUDGET: Duration = Duration::from_secs(30);
+
+/// A breakage, and where it has to be heard.
+#[derive(Clone, Debug)]
+pub(crate) struct Row {
+    /// What is broken in the library, unless the kind of world is what is wrong.
+    pub(crate) mutant: Option<String>,
+    pub(crate) kind: Kind,
+    /// The only oracle that is listened to, if it is one.
+    pub(crate) alone: Option<&'static str>,
+}
+
+/// The columns of a line that name a row, and its seed.
+type Record = BTreeMap<[String; 3], u64>;
+
+impl Row {
+    /// Returns the name of what is broken.
+    pub(crate) fn name(&self) -> &str {
+        self.mutant.as_deref().unwrap_or(self.kind.name)
+    }
+
+    fn key(&self) -> [String; 3] {
+        [self.name(), self.kind.name, self.alone.unwrap_or("any")].map(str::to_owned)
+    }
+
+    /// Plays these histories until an oracle objects. Returns the seed, what was objected to, and the
+    /// processor time.
+    fn play(&self, seeds: std::ops::Range<u64>) -> (Option<(u64, Violation)>, Duration) {
+        let mut chosen = Chosen::in_world(self.mutant.as_deref(), self.kind);
+        if let Some(oracle) = self.alone {
+            chosen = chosen.listening(oracle);
+        }
+        let mut sweep = sweep(self.kind, seeds, Until::Objection);
+        drop(chosen);
+        let first = (!sweep.failures.is_empty()).then(|| sweep.failures.swap_remove(0));
+        let first = first.filter(|(_, found)| self.alone.is_none_or(|alone| alone == found.oracle));
+        (first, sweep.cpu)
+    }
+}
+
+/// Plays the recorded history of each row, and looks further where that shows nothing.
+///
+/// # Panics
+///
+/// If a breakage is not heard in the long run.
+pub(crate) fn assert_heard(rows: Vec<Row>) {
+    let mut record = read();
+    let (mut owed, mut spent) = (Vec::new(), Duration::ZERO);
+    for row in &rows {
+        let recorded = record.get(&row.key()).copied();
+        let heard = recorded.and_then(|seed| row.play(seed..seed + 1).0);
+        let (found, how) = match heard {
+            Some(found) => (Some(found), ""),
+            None if is_long() => (row.play(0..SEEDS).0, ", recorded anew"),
+            None if spent < BUDGET => {
+                let (found, cpu) = row.play(0..MORE);
+                spent += cpu;
+                (found, ", which is not the one on record")
+            }
+            None => (None, ""),
+        };
+        let name = row.name();
+        match found {
+            Some((seed, Violation { oracle, .. })) => {
+                record.insert(row.key(), seed);
+                say(&format!(
+                    "{name:<28} {oracle:<13} {} {seed}{how}",
+                    row.kind.name
+                ));
+            }
+            None => {
+                say(&format!("{name:<28} OWED: not heard in {}", row.kind.name));
+                owed.push(name);
+            }
+        }
+    }
+    say(&format!(
+        "{} of {} are heard",
+        rows.len() - owed.len(),
+        rows.len()
+    ));
+    if is_long() {
+        write(&record);
+        assert!(owed.is_empty(), "not noticed: {owed:?}");
+    }
+}
+
+fn read() -> Record {
+    let text = std::fs::read_to_string(FILE).unwrap_or_default();
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    let row = |line: &str| {
+        let words: Vec<_> = line.split('\t').collect();
+        let [name, kind, oracle, seed] = words[..] else {
+            panic!("four columns: {line:?}");
+        };
+        let seed = seed.parse().expect("a number");
+        ([name, kind, oracle].map(str::to_owned), seed)
+    };
+    lines.map(row).collect()
+}
+
+fn write(record: &Record) {
+    let head =
+        "# breakage, kind of world, oracle, seed: written by `bash tests/breakages.sh --search`\n";
+    let lines = record
+        .iter()
+        .map(|([name, kind, oracle], seed)| format!("{name}\t{kind}\t{oracle}\t{seed}\n"));
+    let text: String = [head.to_owned()].into_iter().chain(lines).collect();
+    std::fs::write(FILE, text).expect("it can be written");
+}
