@@ -24,6 +24,7 @@ mod canary;
 mod command;
 #[cfg(feature = "cli")]
 mod demo;
+mod effort;
 mod executor;
 mod face;
 mod harness;
@@ -71,6 +72,8 @@ mod strict;
 #[cfg(target_os = "linux")]
 mod suspend;
 mod threads;
+#[cfg(target_os = "linux")]
+mod timed;
 #[cfg(feature = "tls")]
 mod tls;
 mod troubles;

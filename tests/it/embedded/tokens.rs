@@ -9,12 +9,13 @@ use shearline::embedded::Flavour;
 
 use super::flavour_of;
 use super::peers::{Connection, Model, Remote};
+use crate::effort::is_long;
 use crate::servers::{Options, Server};
 
 type Words = Vec<Vec<u8>>;
 
-/// Commands of one run.
-const COMMANDS: usize = 10_000;
+/// Commands of one run: in the short one, and in the long one.
+const COMMANDS: [usize; 2] = [600, 10_000];
 
 /// The scripts, written out, so that any change fails here; with their digests.
 const SCRIPTS: [(&str, &str); 5] = [
@@ -386,7 +387,7 @@ fn compare(seed: u64, server: &Server, flavour: Flavour) {
         flavour,
     };
     let mut before = Vec::new();
-    for _ in 0..COMMANDS {
+    for _ in 0..COMMANDS[usize::from(is_long())] {
         pair.step(&format!("seed {seed}"), &mut before);
     }
 }

@@ -6,7 +6,7 @@
 //! * **One of three**, between lock and unlock and before the lock: lock, extension and unlock
 //!   succeed by the other two; a report says of the node what it should; afterwards the node gets a
 //!   copy of every lock again.
-//! * **Two of three**: every call fails in time, and the first call afterwards gets the lock.
+//! * **Two of three**: every call fails, and the first call afterwards gets the lock.
 //! * In the end no node has a key.
 //!
 //! Files:
@@ -19,11 +19,10 @@
 //! * [`places`]: addresses that cannot be reached, and running out of descriptors.
 //! * [`packets`]: lost packets, in a separate network namespace.
 //! * [`lossy`]: the same by chance.
-//! * [`holes`]: all packets lost for a while, and how soon the first lock comes afterwards.
+//!
+//! All packets lost for a while, and how soon the first lock comes afterwards: [`crate::timed`].
 
 mod forgetful;
-#[cfg(target_os = "linux")]
-mod holes;
 mod hostile;
 #[cfg(target_os = "linux")]
 mod lossy;

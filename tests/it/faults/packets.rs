@@ -7,7 +7,7 @@
 use std::fs;
 use std::net::UdpSocket;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use shearline::{LinkError, NodeOutcome, NodeState, RestartGuard};
 
@@ -131,12 +131,10 @@ fn long() {
                 face.unlock(lock).expect("two of three");
                 let lock = face.try_lock("b", LONG).expect("two of three");
                 // The kernel waits for five seconds, and notices at its next retransmission.
-                let given_up = (0..4).find_map(|_| {
-                    within_patience(|| {
-                        face.settle();
-                        let state = face.nodes()[0].state;
-                        matches!(state, NodeState::Down(_) | NodeState::Connecting).then_some(())
-                    })
+                let given_up = within_patience(|| {
+                    face.settle();
+                    let state = face.nodes()[0].state;
+                    matches!(state, NodeState::Down(_) | NodeState::Connecting).then_some(())
                 });
                 assert!(given_up.is_some(), "{:?}", face.nodes());
                 face.unlock(lock).expect("two of three");
@@ -179,11 +177,8 @@ fn names() {
     }
 }
 
-/// How long the system waits for a resolver that does not answer, at most; longer than all of this story.
-const SLOWEST_LOOKUP: Duration = Duration::from_secs(30);
-
-/// The resolver gets questions and answers none: that delays no call, and no end. A name that changes is
-/// looked up for the next connection.
+/// The resolver gets questions and answers none: that delays no call, and no end, which would wait for two and
+/// a half minutes. A name that changes is looked up for the next connection.
 fn look_ups() {
     let directory = tempfile::tempdir().expect("a directory");
     let file = |name: &str, text: &str| {
@@ -192,15 +187,14 @@ fn look_ups() {
         run(&format!("mount --bind {} /etc/{name}", path.display()));
         path
     };
-    let seconds = SLOWEST_LOOKUP.as_secs();
-    let options = format!("nameserver 127.0.0.9\noptions timeout:{seconds} attempts:1\n");
-    file("resolv.conf", &options);
+    // The system waits for as long as it can be told to.
+    let options = "nameserver 127.0.0.9\noptions timeout:30 attempts:5\n";
+    file("resolv.conf", options);
     let hosts = file("hosts", "127.0.0.7 moving.test\n");
     let resolver = UdpSocket::bind("127.0.0.9:53").expect("the port is free here");
     let cluster = Cluster::start(3);
     for which in Which::BOTH {
         fs::write(&hosts, "127.0.0.7 moving.test\n").expect("written");
-        let begin = Instant::now();
         let moving = format!("redis://moving.test:{}", cluster[2].port());
         let urls = [
             "redis://silent.test".into(),
@@ -220,7 +214,6 @@ fn look_ups() {
         let unresolved = NodeState::Down(LinkError::Unresolved);
         assert_ne!(state, unresolved, "the look-up is not over");
         drop(face);
-        assert!(begin.elapsed() < SLOWEST_LOOKUP, "{:?}", begin.elapsed());
 
         let mut face = which.build(at([&moving]).restart_guard(RestartGuard::Off));
         let report = no_quorum(face.try_lock("a", LONG));
