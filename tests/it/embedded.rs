@@ -192,7 +192,9 @@ fn compare(seed: u64, server: &Server, flavour: Flavour, mut model: Model, passw
             pairs.remove(at).modelled.close(&mut model);
         }
     }
-    assert!(pushed > all / 300, "only {pushed} pushes");
+    // In the short run there are few.
+    let least = if is_long() { all / 150 } else { 0 };
+    assert!(pushed > least, "only {pushed} pushes");
 }
 
 #[track_caller]

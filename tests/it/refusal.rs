@@ -34,7 +34,7 @@ fn two_refused_nodes_of_three_are_named_and_leave_no_key() {
     for which in Which::BOTH {
         let key = which.key("refused");
         // It waits for the nodes that may come.
-        let builder = over(&cluster).node_timeout(BRIEF / 2);
+        let builder = over(&cluster).connect_timeout(BRIEF / 2);
         let builder = builder.nodes(closed.iter().map(ClosedPort::url));
         let mut face = which.build(builder);
         let report = no_quorum(face.try_lock(&key, LONG));
@@ -87,7 +87,7 @@ fn one_of_two_nodes_is_no_majority() {
     for which in Which::BOTH {
         let key = which.key("alone");
         // It waits for the node that may come.
-        let builder = over(&cluster).node(closed.url()).node_timeout(BRIEF / 2);
+        let builder = over(&cluster).node(closed.url()).connect_timeout(BRIEF / 2);
         let mut face = which.build(builder);
         no_quorum(face.try_lock(&key, LONG));
         face.assert_gone(&cluster, &key);

@@ -4,11 +4,10 @@ use std::fs::{self, File};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use shearline::limits::RESOURCE_BYTES_MAX;
-
+use super::documented::assert_documented;
 use super::json::Json;
 use super::tool::{Tool, code, run};
-use super::{assert_documented, variables};
+use super::variables;
 use crate::face::shared;
 use crate::servers::{ClosedPort, LONG, eventually, three};
 
@@ -183,47 +182,6 @@ fn too_few_nodes_are_no_quorum() {
 }
 
 #[test]
-fn arguments_that_cannot_be_used_start_nothing() {
-    let cluster = three();
-    let urls = cluster.urls();
-    let long = "x".repeat(RESOURCE_BYTES_MAX + 1);
-    for (options, exit, said) in [
-        (
-            &["--ttl", "1s", "n", "--", "echo"][..],
-            64,
-            "give 2s or more",
-        ),
-        (&["--ttl", "61s", "n", "--", "echo"], 64, "--max-ttl"),
-        (&["--ttl", "x", "n", "--", "echo"], 64, "--ttl"),
-        (&["-n", "-w", "1s", "n", "--", "echo"], 64, "--wait"),
-        (&["n"], 64, "COMMAND"),
-        (&["n", "echo"], 64, "echo"),
-        (&[&long, "--", "echo"], 64, "name"),
-        (&["--node", "x://y", "n", "--", "echo"], 78, "node"),
-        (
-            &["--report", "77", "n", "--", "echo"],
-            64,
-            "Bad file descriptor (os error 9); give --report a file that can be written",
-        ),
-        (
-            &["--report", "/no/such/file", "n", "--", "echo"],
-            64,
-            "report",
-        ),
-    ] {
-        let output = run(&urls, options).output().expect("the binary runs");
-        let errors = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(code(output.status), exit, "{options:?}: {errors}");
-        assert!(errors.contains(said), "{options:?}: {errors}");
-        assert_eq!(errors.lines().count(), 1, "{options:?}: {errors}");
-        assert!(output.stdout.is_empty(), "{options:?}");
-    }
-    let run = Run::of(&[], &[], "echo started");
-    run.assert("failed", false, NO_STATUS, 78);
-    cluster.assert_empty();
-}
-
-#[test]
 fn the_command_has_our_input_and_finds_the_lock_in_its_environment() {
     let cluster = three();
     let folder = tempfile::tempdir().expect("a temporary directory");
@@ -271,24 +229,4 @@ fn the_lock_is_kept_for_at_least_so_long() {
     assert!(Duration::from_millis(1200) <= start.elapsed());
     run.assert("released", true, &status(4), 4);
     cluster.assert_empty();
-}
-
-#[test]
-fn the_help_says_what_is_not_promised() {
-    let output = run(&[], &["--help"]).output().expect("the binary runs");
-    let help = String::from_utf8(output.stdout).expect("it is text");
-    for said in [
-        "Dead before the next one lives",
-        "Not promised",
-        "KillMode=control-group",
-        "SHEARLINE_FENCING_TOKEN",
-        "126",
-    ] {
-        assert!(help.contains(said), "{said}: {help}");
-    }
-    assert!(!help.contains("run-guardian"), "{help}");
-    assert!(
-        help.lines().all(|line| line.chars().count() <= 80),
-        "{help}"
-    );
 }

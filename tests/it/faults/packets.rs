@@ -14,7 +14,7 @@ use shearline::{LinkError, NodeOutcome, NodeState, RestartGuard};
 use super::story::{Fault, Scene, Victim, play, play_silent};
 use crate::face::{Which, at, no_quorum};
 use crate::namespaces::{Namespaces, PROBE, run, story_to_play};
-use crate::servers::{Cluster, LONG, Options, eventually, within_patience};
+use crate::servers::{BRIEF, Cluster, LONG, Options, eventually, within_patience};
 
 const OWN: Namespaces = Namespaces {
     arguments: &["--net", "--mount"],
@@ -160,7 +160,7 @@ fn names() {
         .map(|server| format!("redis://twofold.test:{}", server.port()));
     let builder = at(urls).restart_guard(RestartGuard::Off);
     for which in Which::BOTH {
-        let mut nowhere = which.build(at(["redis://nowhere.test"]));
+        let mut nowhere = which.build(at(["redis://nowhere.test"]).connect_timeout(BRIEF));
         let report = no_quorum(nowhere.try_lock("a", LONG));
         let unresolved = NodeOutcome::Unreachable(LinkError::Unresolved);
         assert_eq!(report.nodes()[0].outcome, unresolved);
@@ -215,7 +215,8 @@ fn look_ups() {
         assert_ne!(state, unresolved, "the look-up is not over");
         drop(face);
 
-        let mut face = which.build(at([&moving]).restart_guard(RestartGuard::Off));
+        let builder = at([&moving]).connect_timeout(BRIEF / 2);
+        let mut face = which.build(builder.restart_guard(RestartGuard::Off));
         let report = no_quorum(face.try_lock("a", LONG));
         let refused = NodeOutcome::Unreachable(LinkError::Refused);
         assert_eq!(report.nodes()[0].outcome, refused);
