@@ -1,7 +1,7 @@
 //! The fault matrix, against real servers.
 //!
-//! A [`story::Fault`] is a way to disturb a node and to undo it. Each is played four times, with
-//! either face, on one node of three and on two:
+//! A [`story::Fault`] is a way to disturb a node and to undo it. Each is played on one node of three and on two,
+//! with one face each; in the long run with either face on both:
 //!
 //! * **One of three**, between lock and unlock and before the lock: lock, extension and unlock
 //!   succeed by the other two; a report says of the node what it should; afterwards the node gets a
