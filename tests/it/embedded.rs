@@ -24,7 +24,7 @@ use crate::effort::is_long;
 use crate::servers::{Options as ServerOptions, Reply, Server, eventually};
 
 /// Commands of one run: in the short one, and in the long one.
-const COMMANDS: [usize; 2] = [2_000, 12_000];
+const COMMANDS: [usize; 2] = [1_200, 12_000];
 
 const PASSWORD: &str = "sesame";
 
