@@ -54,6 +54,7 @@ fn token(lock: &Lock) -> u64 {
 
 #[test]
 fn tokens_rise_through_every_face_and_stay_with_their_lock() {
+    not_with!(NoScripts, "fencing tokens need scripts");
     for cluster in clusters() {
         let redlock = trusted(&cluster);
         let mut guard = redlock.lock_with("f", &fenced()).expect("free");
@@ -101,6 +102,7 @@ fn tokens_rise_through_every_face_and_stay_with_their_lock() {
 /// restart.
 #[test]
 fn a_server_that_was_restarted_gives_no_token() {
+    not_with!(NoScripts, "fencing tokens need scripts");
     let on_disk = ["--appendonly", "yes", "--appendfsync", "always"];
     for options in [Options::redis(), Options::redis().arguments(on_disk)] {
         let mut cluster = Cluster::with(3, &options);
@@ -135,6 +137,7 @@ fn a_server_that_was_restarted_gives_no_token() {
 /// `engine::tests::fencing`.)
 #[test]
 fn a_server_that_has_lost_its_data_is_repaired_from_the_others() {
+    not_with!(NoScripts, "fencing tokens need scripts");
     thread::scope(|scope| {
         for options in [Options::redis(), Options::valkey()] {
             scope.spawn(move || lost_and_repaired(Cluster::with(3, &options)));
@@ -200,6 +203,7 @@ fn lost_and_repaired(mut cluster: Cluster) {
 /// Somebody else has written to them.
 #[test]
 fn counters_and_floors_of_others_lower_no_token() {
+    not_with!(NoScripts, "fencing tokens need scripts");
     for cluster in clusters() {
         let redlock = trusted(&cluster);
         let write = |command: &str| {
@@ -248,6 +252,7 @@ fn counters_and_floors_of_others_lower_no_token() {
 /// The store is a file: who holds the lock reads the last token in it, and writes his own.
 #[test]
 fn two_processes_get_tokens_in_the_order_of_their_locks() {
+    not_with!(NoScripts, "fencing tokens need scripts");
     for cluster in clusters() {
         drop(trusted(&cluster));
         let directory = tempfile::tempdir().expect("a temporary directory");

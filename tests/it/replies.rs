@@ -44,7 +44,10 @@ fn ask(stream: &mut TcpStream, words: &[&str], limits: Limits) -> (Vec<u8>, Owne
 
 #[test]
 fn a_big_number_keeps_the_sign_that_the_server_sent() {
-    not_with!(Redis62, "scripts have no big numbers there");
+    not_with!(
+        Redis62 | NoScripts,
+        "asks by scripts for big numbers, which are not there"
+    );
     let script = "redis.setresp(3); return {big_number='+12'}";
     for (sent, value) in replies(script, Limits::DEFAULT) {
         assert_eq!(sent, b"(+12\r\n");
@@ -57,6 +60,7 @@ fn a_big_number_keeps_the_sign_that_the_server_sent() {
 
 #[test]
 fn doubles_of_all_kinds_are_decoded() {
+    not_with!(NoScripts, "asks by scripts what servers send");
     let script = "redis.setresp(3); \
         return {{double=1e300}, {double=-1.5}, {double=-1/0}, {double=0/0}}";
     let doubles = [1e300, -1.5, f64::NEG_INFINITY, f64::NAN];
@@ -68,6 +72,7 @@ fn doubles_of_all_kinds_are_decoded() {
 /// The deepest nesting that a script can return on either server.
 #[test]
 fn the_deepest_reply_of_a_script_is_decoded() {
+    not_with!(NoScripts, "asks by scripts what servers send");
     const LEVELS: usize = 7_994;
     let script = format!("local t = 7; for i = 1, {LEVELS} do t = {{t}} end; return t");
     for (_, value) in replies(&script, Limits::REDIS) {

@@ -6,6 +6,7 @@ use crate::servers::{Cluster, LONG, Options};
 
 #[test]
 fn scripts_flushed_between_lock_and_unlock_are_sent_again() {
+    not_with!(NoScripts, "is about scripts");
     Scene::each(|scene| {
         let mut lock = scene.take(LONG / 2);
         flush(scene.cluster);
@@ -24,6 +25,7 @@ fn scripts_flushed_between_lock_and_unlock_are_sent_again() {
 /// The release is repaired nevertheless.
 #[test]
 fn a_release_reaches_a_silent_node_whose_scripts_were_flushed() {
+    not_with!(NoScripts, "is about scripts");
     let cluster = Cluster::with(3, &Options::redis());
     for which in Which::ALL {
         let mut scene = Scene::new(&cluster, which, over(&cluster));
@@ -39,6 +41,7 @@ fn a_release_reaches_a_silent_node_whose_scripts_were_flushed() {
 /// The same for a refused attempt, whose releases no caller waits for.
 #[test]
 fn a_refused_attempt_is_released_although_the_scripts_were_flushed() {
+    not_with!(NoScripts, "is about scripts");
     Scene::each(|scene| {
         (0..2).for_each(|node| scene.steal(node));
         flush(scene.cluster);

@@ -51,6 +51,7 @@ fn is_quarantined(face: &mut Face, node: usize) -> bool {
 
 #[test]
 fn unused_nodes_wait_unless_an_operator_trusts_them() {
+    not_with!(NoScripts, "a strict guard needs scripts");
     for options in [Options::redis(), Options::valkey()] {
         for which in Which::BOTH {
             let cluster = Cluster::with(3, &options);
@@ -74,7 +75,10 @@ fn unused_nodes_wait_unless_an_operator_trusts_them() {
 /// A lock that is known to be on disk when it is granted cannot be forgotten.
 #[test]
 fn a_node_that_writes_every_lock_to_disk_votes_at_once_when_it_is_back() {
-    not_with!(Acl, "needs +config|get besides, as the manual says");
+    not_with!(
+        Acl | NoScripts,
+        "needs scripts, and +config|get besides, as the manual says"
+    );
     let always = |fsync| {
         let arguments = ["--appendonly", "yes", "--appendfsync", fsync];
         [Options::redis(), Options::valkey()].map(|options| options.arguments(arguments))
@@ -108,6 +112,7 @@ fn a_node_that_writes_every_lock_to_disk_votes_at_once_when_it_is_back() {
 /// barrier; and that an operator has ended it.
 #[test]
 fn every_handle_detects_a_flush() {
+    not_with!(NoScripts, "a strict guard needs scripts");
     let mut cluster = servers::three();
     let mut faces = Which::BOTH.map(|which| trusting(which, strict(&cluster, LONG)));
     cluster[0].raw().run("FLUSHALL");
@@ -126,6 +131,7 @@ fn every_handle_detects_a_flush() {
 
 #[test]
 fn another_membership_gets_no_lock_until_it_reinitialises_the_nodes() {
+    not_with!(NoScripts, "a strict guard needs scripts");
     for which in Which::BOTH {
         let mut cluster = Cluster::start(3);
         let two = |longest| {
@@ -180,5 +186,6 @@ fn another_membership_gets_no_lock_until_it_reinitialises_the_nodes() {
 
 #[test]
 fn nodes_that_forget_do_not_make_two_holders() {
+    not_with!(NoScripts, "a strict guard needs scripts");
     guard::never_makes_two_holders(RestartGuard::Strict);
 }

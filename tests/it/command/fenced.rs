@@ -61,6 +61,7 @@ fn parts(line: &str) -> (&str, u64) {
 
 #[test]
 fn runs_one_after_the_other_get_rising_numbers() {
+    not_with!(NoScripts, "fencing tokens need scripts");
     for cluster in clusters() {
         assert_refused(&cluster);
         cluster.assert_gone("n");
@@ -77,6 +78,7 @@ fn runs_one_after_the_other_get_rising_numbers() {
 
 #[test]
 fn the_number_of_a_lock_goes_with_its_text() {
+    not_with!(NoScripts, "fencing tokens need scripts");
     for cluster in clusters() {
         let line = shearline(&cluster, "lock n --fenced --trust --guard off").line();
         let (lock, token) = parts(&line);
@@ -114,6 +116,7 @@ fn the_number_of_a_lock_goes_with_its_text() {
 /// are a majority.
 #[test]
 fn numbers_rise_over_restarts() {
+    not_with!(NoScripts, "fencing tokens need scripts");
     for mut cluster in clusters() {
         let first = token_of_run(&cluster, &["--trust"]);
         cluster[1].restart();
@@ -132,6 +135,7 @@ fn numbers_rise_over_restarts() {
 /// busy for a short ttl: then a longer one has to do.
 #[test]
 fn a_long_run_repairs_a_server_that_has_restarted() {
+    not_with!(NoScripts, "fencing tokens need scripts");
     assert!([3, 10, 20].into_iter().any(is_repaired), "each run is lost");
 }
 
@@ -161,6 +165,7 @@ fn is_repaired(ttl: u32) -> bool {
 /// A node without a floor is as good as any other for locks without a number: only `nodes --fenced` tells.
 #[test]
 fn nodes_says_which_nodes_give_no_number() {
+    not_with!(NoScripts, "fencing tokens need scripts");
     for mut cluster in clusters() {
         // How many give a number, and the status.
         let assert_given = |cluster: &Cluster, votes: u64, status: i32| {
@@ -204,6 +209,7 @@ fn nodes_says_which_nodes_give_no_number() {
 /// Plain locks need neither the keys of fencing tokens nor the `run_id`.
 #[test]
 fn nodes_says_which_users_may_not_have_a_number() {
+    not_with!(NoScripts, "fencing tokens need scripts");
     let cluster = servers::three();
     token_of_run(&cluster, &["--trust"]);
     let rules = [
@@ -238,6 +244,7 @@ fn nodes_says_which_users_may_not_have_a_number() {
 /// Two nodes of four are enough to repair the others.
 #[test]
 fn nodes_asks_for_no_operator_where_floors_are_repaired() {
+    not_with!(NoScripts, "fencing tokens need scripts");
     let mut cluster = Cluster::with(4, &Options::redis());
     token_of_run(&cluster, &["--trust"]);
     for (node, status) in [(0, 0), (1, 69), (2, 78)] {
@@ -249,6 +256,7 @@ fn nodes_asks_for_no_operator_where_floors_are_repaired() {
 
 #[test]
 fn nodes_that_run_no_scripts_give_no_number() {
+    not_with!(NoScripts, "fencing tokens need scripts");
     let cluster = servers::three();
     for line in ["lock n --fenced", "run --fenced n -- echo started"] {
         let line = line.replace("--fenced", "--fenced --without-scripts --guard off");
@@ -275,6 +283,7 @@ fn nodes_that_run_no_scripts_give_no_number() {
 
 #[test]
 fn a_file_asks_for_numbers_and_an_option_does_not() {
+    not_with!(NoScripts, "fencing tokens need scripts");
     let cluster = servers::three();
     let folder = tempfile::tempdir().expect("a directory");
     let file = folder.path().join("shearline.toml");
@@ -310,6 +319,7 @@ fn a_file_asks_for_numbers_and_an_option_does_not() {
 /// The command of a run inside another one would take the number of the outer lock for that of its own.
 #[test]
 fn the_number_of_another_lock_is_not_passed_on() {
+    not_with!(NoScripts, "fencing tokens need scripts");
     let cluster = servers::three();
     let mut plain = run(&cluster.urls(), &["n", "--", "sh", "-c"]);
     plain.arg("echo \"[$SHEARLINE_FENCING_TOKEN]\"");
