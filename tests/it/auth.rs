@@ -6,21 +6,16 @@ use crate::canary::{ESCAPED, PASSWORD, Secrets, USER, WRONG};
 use crate::face::{Which, at, no_quorum};
 use crate::servers::{Cluster, LONG, Options, Raw, Reply, Server, eventually};
 
+/// An escaped password with every odd character, of the default user and of another.
 #[test]
-fn an_escaped_password_with_every_odd_character_is_accepted() {
+fn right_credentials_are_accepted() {
     let cluster = Cluster::with(3, &Options::redis().password(PASSWORD));
-    let urls = urls(&cluster, &format!(":{ESCAPED}"));
-    works(&cluster, &urls);
-}
-
-#[test]
-fn a_user_with_a_password_is_accepted() {
-    let cluster = Cluster::start(3);
     for raw in &mut cluster.raws() {
         raw.run(&format!("ACL SETUSER {USER} on >{PASSWORD} ~* &* +@all"));
     }
-    let urls = urls(&cluster, &format!("{USER}:{ESCAPED}"));
-    works(&cluster, &urls);
+    for user in ["", USER] {
+        works(&cluster, &urls(&cluster, &format!("{user}:{ESCAPED}")));
+    }
 }
 
 #[test]
@@ -94,20 +89,6 @@ fn a_majority_with_wrong_credentials_is_reported_in_the_first_try() {
         let lock = face.lock("k", LONG).expect("three of three");
         face.unlock(lock).expect("held");
         want(PASSWORD);
-    }
-}
-
-/// One node with another password is out; the two others are a majority.
-#[test]
-fn one_node_with_a_wrong_password_does_not_vote() {
-    let cluster = Cluster::with(3, &Options::redis().password(PASSWORD));
-    let mut urls = urls(&cluster, &format!(":{ESCAPED}"));
-    urls[1] = cluster[1].url_with(&format!(":{WRONG}"));
-    for which in Which::BOTH {
-        let mut face = which.build(at(&urls));
-        let lock = face.try_lock("two", LONG).expect("two of three");
-        assert_eq!(face.unlock(lock).expect("two of three").deleted, 2);
-        face.assert_gone(&cluster, "two");
     }
 }
 

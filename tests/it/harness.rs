@@ -4,24 +4,7 @@ use std::io::ErrorKind;
 use std::panic::{self, AssertUnwindSafe};
 use std::time::{Duration, Instant};
 
-use crate::canary::PASSWORD;
-use crate::servers::{
-    self, ClosedPort, Cluster, End, LONG, Manner, Mischief, Options, Proxy, Raw, Reply, Server,
-    Stranger, Way,
-};
-
-#[test]
-fn servers_are_independent_and_answer() {
-    let cluster = servers::three();
-    cluster[0].raw().set_px(b"k", b"v", LONG);
-    assert_eq!(cluster.values("k"), [Some(b"v".to_vec()), None, None]);
-    assert_eq!(cluster.copies("k"), 1);
-    let pttl = cluster[0].raw().pttl(b"k");
-    assert!((1..=120_000).contains(&pttl), "{pttl}");
-    assert!(cluster[0].raw().del(b"k"));
-    cluster.assert_gone("k");
-    cluster.assert_empty();
-}
+use crate::servers::{self, End, LONG, Mischief, Proxy, Raw, Reply, Server, Way};
 
 #[test]
 fn the_raw_client_knows_every_kind_of_reply() {
@@ -58,22 +41,6 @@ fn a_killed_server_has_forgotten_everything_when_it_is_back() {
 }
 
 #[test]
-fn a_frozen_server_answers_only_when_thawed() {
-    let server = Server::start();
-    server.raw().set_px(b"k", b"0", LONG);
-    server.freeze();
-    let address = server.address();
-    let asked = std::thread::spawn(move || {
-        Raw::connect(address)
-            .expect("the kernel accepts")
-            .integer(&[b"INCR", b"k"])
-    });
-    // The test does not wait for a missing answer; the answer after the thaw is what counts.
-    server.thaw();
-    assert_eq!(asked.join().expect("answered"), 1);
-}
-
-#[test]
 fn a_server_ends_when_its_value_is_dropped_in_a_panic() {
     let mut address = None;
     let result = panic::catch_unwind(AssertUnwindSafe(|| {
@@ -87,36 +54,6 @@ fn a_server_ends_when_its_value_is_dropped_in_a_panic() {
         Raw::connect(address.expect("it started")).is_err(),
         "the process is gone"
     );
-}
-
-#[test]
-fn servers_have_credentials_and_unix_sockets() {
-    let server = Server::with(&Options::redis().password(PASSWORD).unix_socket());
-    assert_eq!(server.raw().run("PING"), Reply::Simple("PONG".into()));
-    let mut stranger = Raw::connect(server.address()).expect("it listens");
-    let Reply::Error(error) = stranger.command(&[b"PING"]) else {
-        panic!("the password is wanted");
-    };
-    assert!(error.starts_with("NOAUTH"), "{error}");
-    assert!(std::os::unix::net::UnixStream::connect(server.socket_path()).is_ok());
-}
-
-#[test]
-fn valkey_answers_too() {
-    let cluster = Cluster::with(2, &Options::valkey());
-    let name = cluster[0].raw().info("server", "server_name");
-    assert_eq!(name.as_deref(), Some("valkey"));
-    cluster.assert_empty();
-}
-
-#[test]
-fn a_closed_port_refuses() {
-    let closed = ClosedPort::new();
-    let address = closed.url()["redis://".len()..]
-        .parse()
-        .expect("an address");
-    let error = Raw::connect(address).expect_err("no process listens");
-    assert_eq!(error.kind(), ErrorKind::ConnectionRefused);
 }
 
 #[test]
@@ -200,17 +137,4 @@ fn the_proxy_does_the_mischief_that_is_set() {
     proxy.redirect(other.address());
     let port = other.port().to_string();
     assert_eq!(connect().info("server", "tcp_port"), Some(port));
-}
-
-#[test]
-fn strangers_do_not_speak_resp() {
-    for manner in [Manner::Http, Manner::Closes, Manner::Garbage] {
-        let stranger = Stranger::new(manner);
-        let address = stranger.url()["redis://".len()..]
-            .parse()
-            .expect("an address");
-        let mut raw = Raw::connect(address).expect("it listens");
-        assert!(raw.try_command(&[b"PING"]).is_err(), "{manner:?}");
-        assert_eq!(stranger.visits(), 1, "{manner:?}");
-    }
 }

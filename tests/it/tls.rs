@@ -8,8 +8,7 @@ mod settings;
 
 use std::fs;
 use std::path::Path;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use shearline::{
     BuildError, Day, LinkError, NodeOutcome, NodeState, Redlock, TlsFailure, TlsOptions, TlsPart,
@@ -253,28 +252,6 @@ fn what_is_no_tls_is_called_so() {
     let ca = scene.file("own.pem", &scene.authority.pem());
     let url = stranger.url().replace("redis://", "rediss://");
     refused(&format!("{url}?ca={ca}"), TlsFailure::NotTls);
-}
-
-/// A wrong certificate does not become right by trying often.
-#[test]
-fn a_wrong_certificate_is_not_tried_hot() {
-    let scene = Scene::new();
-    let server = scene.server(&scene.authority.server(&["127.0.0.1"], Span::Past));
-    let connections = || {
-        let count = server.raw().info("stats", "total_connections_received");
-        count.expect("a number").parse::<u32>().expect("a number")
-    };
-    let mut face = Which::Shared.build(at([server.url()]));
-    let (before, start) = (connections(), Instant::now());
-    while start.elapsed() < Duration::from_secs(1) {
-        no_quorum(face.try_lock("hot", LONG));
-        thread::sleep(Duration::from_millis(5));
-    }
-    let seconds = start.elapsed().as_secs_f64();
-    // One is the look from outside. Calls that need the node have it tried every 250 ms, besides the
-    // back-off, which begins with 25 to 50 ms and doubles.
-    let tries = f64::from(connections() - before - 1);
-    assert!(tries <= 6.0 + 5.0 * seconds, "{tries} in {seconds} s");
 }
 
 /// Each record in pieces of one byte, in either direction.

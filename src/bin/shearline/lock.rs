@@ -55,6 +55,13 @@ pub(crate) struct Args {
     pub(crate) format: Format,
 }
 
+#[cfg(test)]
+impl Args {
+    pub(crate) fn options(&self) -> shearline::LockOptions {
+        self.acquire.options()
+    }
+}
+
 /// Takes the lock and prints it.
 pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     let (name, options) = (args.name.as_bytes(), args.acquire.options());

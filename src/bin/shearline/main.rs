@@ -107,13 +107,14 @@ fn main() -> ExitCode {
     if let Some(status) = run::as_part() {
         return status;
     }
-    let matches = match Cli::command().try_get_matches() {
+    let words: Vec<OsString> = env::args_os().collect();
+    let matches = match Cli::command().try_get_matches_from(&words) {
         Ok(matches) => matches,
-        Err(error) => return mistyped::end(error),
+        Err(error) => return mistyped::end(error, &words),
     };
     // What was typed is good, so it is known to whom a mistake in the file is to be told.
     let typed = Cli::from_arg_matches(&matches);
-    match (with_file(matches), typed) {
+    match (with_file(matches, words), typed) {
         (Ok(cli), _) => run(&cli.command),
         (Err(failure), Ok(typed)) => in_vain(&typed.command, failure),
         (Err(failure), Err(_)) => failure.report(),
@@ -128,15 +129,14 @@ fn in_vain(command: &Command, failure: Failure) -> ExitCode {
     end(command, Err(failure))
 }
 
-/// Adds what the configuration file says.
-fn with_file(mut matches: ArgMatches) -> Result<Cli, Failure> {
+/// Adds what the configuration file says to the words that were typed.
+fn with_file(mut matches: ArgMatches, mut typed: Vec<OsString>) -> Result<Cli, Failure> {
     let all = Cli::command();
     if let Some((name, arguments)) = matches.subcommand()
         && let Some(command) = all.find_subcommand(name)
         && let Some(path) = config::path(command, arguments)
     {
         // The name of the program and that of the command come first.
-        let mut typed: Vec<OsString> = env::args_os().collect();
         typed.splice(2..2, config::arguments(&path, command, arguments)?);
         let parsed = Cli::command().try_get_matches_from(typed);
         matches = parsed.map_err(|error| in_file(&path, error))?;
@@ -209,11 +209,4 @@ fn end(command: &Command, result: Result<Status, Failure>) -> ExitCode {
 }
 
 #[cfg(test)]
-mod tests {
-    use clap::CommandFactory;
-
-    #[test]
-    fn the_arguments_are_consistent() {
-        super::Cli::command().debug_assert();
-    }
-}
+mod tests;

@@ -2,7 +2,7 @@
 //!
 //! The words are those of `clap`, which spreads them over several lines.
 
-use std::env;
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::CommandFactory as _;
@@ -13,8 +13,8 @@ use crate::failure::Failure;
 use crate::output;
 use crate::status::Status;
 
-/// Prints the help that was asked for, or what is wrong with the arguments, and returns the status.
-pub(crate) fn end(error: clap::Error) -> ExitCode {
+/// Prints the help that was asked for, or what is wrong with the words that were typed, and returns the status.
+pub(crate) fn end(error: clap::Error, words: &[OsString]) -> ExitCode {
     let is_page = matches!(
         error.kind(),
         ErrorKind::DisplayHelp
@@ -28,22 +28,27 @@ pub(crate) fn end(error: clap::Error) -> ExitCode {
             false => ExitCode::SUCCESS,
         };
     }
-    let line = line(error);
-    let page = command().map_or_else(String::new, |command| format!("{command} "));
-    let failure = Failure::usage(format_args!("{line}; see `shearline {page}--help`"));
-    if let Some(name) = wants_object() {
+    let failure = failure(error, words);
+    if let Some(name) = wants_object(words) {
         let _ = output::say(failure.object(&name)); // The status tells it too.
     }
     failure.report()
 }
 
+/// Returns what is wrong with these words.
+pub(crate) fn failure(error: clap::Error, words: &[OsString]) -> Failure {
+    let line = line(error);
+    let page = command(words).map_or_else(String::new, |command| format!("{command} "));
+    Failure::usage(format_args!("{line}; see `shearline {page}--help`"))
+}
+
 /// Returns the name of the command that was typed, if a program wants an object of it.
-fn wants_object() -> Option<String> {
-    let typed = command()?;
+fn wants_object(words: &[OsString]) -> Option<String> {
+    let typed = command(words)?;
     let all = Cli::command();
     let mut arguments = all.find_subcommand(&typed)?.get_arguments();
     let knows_json = arguments.any(|argument| argument.get_long() == Some("json"));
-    let mut words = env::args_os().take_while(|word| word != "--");
+    let mut words = words.iter().take_while(|word| *word != "--");
     (knows_json && words.any(|word| word == "--json")).then_some(typed)
 }
 
@@ -68,10 +73,10 @@ pub(crate) fn line(error: clap::Error) -> String {
 }
 
 /// Returns the command that was typed, if it exists.
-fn command() -> Option<String> {
-    let typed = env::args_os().nth(1)?.into_string().ok()?;
-    Cli::command().find_subcommand(&typed)?;
-    Some(typed)
+fn command(words: &[OsString]) -> Option<String> {
+    let typed = words.get(1)?.to_str()?;
+    Cli::command().find_subcommand(typed)?;
+    Some(typed.to_owned())
 }
 
 /// What the text of a lock begins with.

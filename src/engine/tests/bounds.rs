@@ -42,6 +42,26 @@ fn bad_requests_are_refused_before_anything_is_sent() {
             "{long:?}"
         );
     }
+    let none = LockOptions::new(TTL).tries(0);
+    let asked = world.engine.acquire(world.now, &Request::new(b"k", &none));
+    let no_tries = LockError::Invalid(InvalidRequest::NoTries);
+    assert_eq!(
+        asked.map(drop).map_err(|error| error.to_string()),
+        Err(no_tries.to_string())
+    );
+}
+
+#[test]
+fn requests_at_the_bounds_are_sent() {
+    let mut world = World::ready(1);
+    for (resource, ttl) in [
+        (&[b'k'; 1024][..], TTL),
+        (b"a", 50 * MS),
+        (b"b", Duration::from_secs(30 * 24 * 3600)),
+    ] {
+        world.acquire_of(resource, &LockOptions::new(ttl).tries(1));
+        assert_eq!(world.take(0).len(), 1, "{ttl:?}");
+    }
 }
 
 #[test]

@@ -236,6 +236,38 @@ fn a_node_without_tls_is_unusable_and_is_not_tried_hot() {
     assert!((10..=28).contains(&tries), "{tries}");
 }
 
+/// Calls that are short of a quorum have its nodes tried, but not more often than four times a second.
+#[test]
+fn a_node_that_cannot_serve_is_not_tried_hot_however_often_a_lock_is_asked_for() {
+    const SECONDS: u64 = 20;
+    let reasons = [
+        LinkError::Closed,
+        LinkError::Refused,
+        LinkError::ConnectTimeout,
+        #[cfg(feature = "tls")]
+        LinkError::Tls(TlsFailure::UnknownAuthority),
+    ];
+    for reason in reasons {
+        let mut world = World::new(1);
+        world.lose_for(0, reason);
+        let mut tries = 0;
+        for _ in 0..SECONDS * 1_000 {
+            world.try_once();
+            if world.links[0] == "connecting" {
+                tries += 1;
+                world.lose_for(0, reason);
+            }
+            world.no_quorum();
+            world.pass(MS);
+        }
+        // Besides, the back-off begins with 50 ms.
+        assert!(
+            (SECONDS..=4 * SECONDS + 3).contains(&tries),
+            "{reason:?}: {tries}"
+        );
+    }
+}
+
 /// A plain port that is asked for TLS is silent until the connect timeout, and a certificate for another name
 /// is refused each time: an attempt that meets the next connection in its handshake says so too.
 #[test]

@@ -128,19 +128,34 @@ fn numbers_rise_over_restarts() {
     }
 }
 
-/// A run that goes on for long enough repairs a server that has restarted, so another may restart.
+/// A run that goes on for long enough repairs a server that has restarted, so another may restart. A machine may be too
+/// busy for a short ttl: then a longer one has to do.
 #[test]
 fn a_long_run_repairs_a_server_that_has_restarted() {
+    assert!([3, 10, 20].into_iter().any(is_repaired), "each run is lost");
+}
+
+/// Returns `false` if the lock of the run was lost, with this ttl in seconds.
+fn is_repaired(ttl: u32) -> bool {
     let mut cluster = servers::three();
-    let options = ["--max-ttl", "4s", "--ttl", "4s"];
+    let seconds = format!("{ttl}s");
+    let options = ["--max-ttl", &seconds, "--ttl", &seconds];
     let first = token_of_run(&cluster, &["--trust"]);
     cluster[1].restart();
     let mut long = run(&cluster.urls(), &["--fenced"]);
-    long.args(options).args(["n", "--", "sleep", "7"]);
-    assert_eq!(told(long).done(), "");
+    long.args(options).args(["n", "--", "sleep"]);
+    let said = told({
+        long.arg((ttl + 3).to_string());
+        long
+    });
+    if said.status == 74 {
+        return false;
+    }
+    assert_eq!(said.done(), "");
     cluster[2].restart();
     let second = token_of_run(&cluster, &options);
     assert!(first < second, "{first} {second}");
+    true
 }
 
 /// A node without a floor is as good as any other for locks without a number: only `nodes --fenced` tells.
@@ -282,17 +297,11 @@ fn a_file_asks_for_numbers_and_an_option_does_not() {
         assert_eq!(line.contains(' '), is_fenced, "{text} {option:?}: {line}");
         release(&line);
     }
-    let refused = said("fenced = \"yes\"\n", &[]).failed(78);
-    assert!(
-        refused.contains("fenced is neither true nor false"),
-        "{refused}"
-    );
     // `nodes` tries such a lock then. Commands that take no lock ignore it.
     let mut trial = command(&cluster.urls(), ["nodes", "--guard", "off", "--config"]);
     fs::write(&file, "fenced = true\n").expect("a file");
     trial.arg(&file).arg("--json");
     assert_eq!(told(trial).object().number("votes"), 3);
-    fs::write(&file, "fenced = true\n").expect("a file");
     let mut looking = command(&cluster.urls(), ["check", "--guard", "off", "--config"]);
     looking.arg(&file);
     told(looking).done();

@@ -11,8 +11,6 @@ use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::thread;
-use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use tempfile::TempDir;
@@ -78,8 +76,15 @@ impl Story {
 
     /// The program of root.
     fn foreign(&self) -> Pid {
-        let id = fs::read_to_string(self.path().join("root")).expect("it has begun");
-        Pid::from_raw(id.trim().parse().expect("a number")).expect("a process")
+        self.process("root")
+    }
+
+    /// The process whose number is in this file.
+    fn process(&self, file: &str) -> Pid {
+        eventually("its number is written", || {
+            let id = fs::read_to_string(self.path().join(file)).ok()?;
+            Pid::from_raw(id.strip_suffix('\n')?.parse().expect("a number"))
+        })
     }
 
     fn assert_foreign_runs(&self) {
@@ -123,11 +128,16 @@ fn is_root_for_nobody(folder: &Path) -> bool {
 #[test]
 fn what_is_left_of_another_user_is_waited_for() {
     let cluster = three();
-    let Some(mut story) = Story::start(&cluster, &[], "exit 5") else {
+    let own = "(trap '' TERM; : >\"$1/trap\"; while :; do sleep 0.02; done) >&- 2>&- & echo $! >\"$1/own\"
+        while ! [ -e \"$1/trap\" ]; do sleep 0.02; done; exit 5";
+    let Some(mut story) = Story::start(&cluster, &[], own) else {
         return;
     };
-    // Longer than what is left is given to end.
-    thread::sleep(Duration::from_secs(3));
+    // What is left is given some time to end, and this is killed then.
+    let own = story.process("own");
+    eventually("what may be ended is", || {
+        test_kill_process(own).is_err().then_some(())
+    });
     story.assert_foreign_runs();
     assert!(story.tool.is_running());
     assert!(2 <= cluster.copies("n"), "the lock is kept");
@@ -141,7 +151,7 @@ fn what_is_left_of_another_user_is_waited_for() {
 #[test]
 fn after_a_loss_programs_of_another_user_run_on_and_that_is_said() {
     let cluster = three();
-    let Some(mut story) = Story::start(&cluster, &["--ttl", "4s"], "sleep 60") else {
+    let Some(mut story) = Story::start(&cluster, &["--ttl", "5s"], "sleep 60") else {
         return;
     };
     eventually("all nodes have it", || {
@@ -170,7 +180,7 @@ fn after_a_loss_dead_children_of_other_users_do_not_keep_it_from_ending() {
         ' sh \"$1\" >&- 2>&- &
         while ! [ -s \"$1/root\" ] || [ $(cat /proc/$(cat \"$1/child\")/comm) != sleep ]; do sleep 0.02; done
         : >\"$1/ready\"; sleep 60";
-    let Some(mut story) = Story::with(&cluster, &["--ttl", "4s"], script) else {
+    let Some(mut story) = Story::with(&cluster, &["--ttl", "5s"], script) else {
         return;
     };
     eventually("all nodes have it", || {

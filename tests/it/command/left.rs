@@ -12,25 +12,19 @@ use super::variables;
 use crate::face::shared;
 use crate::servers::{LONG, eventually, three};
 
-/// What is left behind is asked to end, then killed, and only then the lock is released.
+/// What is left behind is asked to end first.
 #[test]
-fn what_the_command_leaves_behind_is_ended() {
+fn what_the_command_leaves_behind_is_asked_to_end() {
     let cluster = three();
-    let leaves = |trap: &str| {
-        let folder = tempfile::tempdir().expect("a temporary directory");
-        let script = format!(
-            "exec 9>>$1/flock; flock 9;
-            (trap '{trap}' TERM; : >$1/trap; while :; do sleep 0.02; done) >&- &
-            while ! [ -e $1/trap ]; do sleep 0.02; done; : >$1/ready; exit 5"
-        );
-        let tool = started(&cluster, &[], &script, folder.path());
-        assert_eq!(code(tool.wait()), 5);
-        assert!(is_free(folder.path()), "nothing is left");
-        cluster.assert_empty();
-        folder
-    };
-    assert!(leaves(": >$1/asked; exit").path().join("asked").exists());
-    leaves("");
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let script = "exec 9>>$1/flock; flock 9;
+        (trap ': >$1/asked; exit' TERM; : >$1/trap; while :; do sleep 0.02; done) >&- &
+        while ! [ -e $1/trap ]; do sleep 0.02; done; : >$1/ready; exit 5";
+    let tool = started(&cluster, &[], script, folder.path());
+    assert_eq!(code(tool.wait()), 5);
+    assert!(is_free(folder.path()), "nothing is left");
+    assert!(folder.path().join("asked").exists());
+    cluster.assert_empty();
 }
 
 /// Whoever takes the lock next finds nothing of the command, also if that ignores what it is asked.

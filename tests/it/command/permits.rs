@@ -216,10 +216,6 @@ fn an_option_a_variable_and_a_file_leave_out_scripts() {
     let mut wrong = command(&urls, ["status", "report"]);
     wrong.env("SHEARLINE_WITHOUT_SCRIPTS", "maybe");
     told(wrong).failed(78);
-    fs::write(&file, "without-scripts = \"true\"\n").expect("a file");
-    let mut wrong = command(&urls, ["status", "report", "--config"]);
-    wrong.arg(&file);
-    told(wrong).failed(78);
 }
 
 #[test]

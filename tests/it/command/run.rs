@@ -4,11 +4,10 @@ use std::fs::{self, File};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use shearline::limits::RESOURCE_BYTES_MAX;
-
+use super::documented::assert_documented;
 use super::json::Json;
 use super::tool::{Tool, code, run};
-use super::{assert_documented, variables};
+use super::variables;
 use crate::face::shared;
 use crate::servers::{ClosedPort, LONG, eventually, three};
 
@@ -78,12 +77,19 @@ fn the_status_of_the_command_is_ours() {
     }
 }
 
-/// The lock is extended meanwhile, and its deadline with it.
+/// The lock is extended meanwhile, and its deadline with it. A machine may be too busy for a short ttl: then a longer
+/// one has to do.
 #[test]
 fn the_command_may_run_longer_than_the_ttl() {
     let cluster = three();
-    let run = Run::of(&cluster.urls(), &["--ttl", "6s"], "sleep 7; exit 3");
-    assert_eq!((run.code, run.errors.as_str()), (3, ""), "{}", run.report);
+    let does = |ttl: u32| {
+        let script = format!("sleep {}; exit 3", ttl + 1);
+        let run = Run::of(&cluster.urls(), &["--ttl", &format!("{ttl}s")], &script);
+        assert!([3, 74].contains(&run.code), "{}", run.report);
+        assert_eq!(run.code == 3, run.errors.is_empty(), "{}", run.errors);
+        run.code == 3
+    };
+    assert!([4, 8, 16].into_iter().any(does), "it is ended each time");
     cluster.assert_empty();
 }
 
@@ -176,47 +182,6 @@ fn too_few_nodes_are_no_quorum() {
 }
 
 #[test]
-fn arguments_that_cannot_be_used_start_nothing() {
-    let cluster = three();
-    let urls = cluster.urls();
-    let long = "x".repeat(RESOURCE_BYTES_MAX + 1);
-    for (options, exit, said) in [
-        (
-            &["--ttl", "1s", "n", "--", "echo"][..],
-            64,
-            "give 2s or more",
-        ),
-        (&["--ttl", "61s", "n", "--", "echo"], 64, "--max-ttl"),
-        (&["--ttl", "x", "n", "--", "echo"], 64, "--ttl"),
-        (&["-n", "-w", "1s", "n", "--", "echo"], 64, "--wait"),
-        (&["n"], 64, "COMMAND"),
-        (&["n", "echo"], 64, "echo"),
-        (&[&long, "--", "echo"], 64, "name"),
-        (&["--node", "x://y", "n", "--", "echo"], 78, "node"),
-        (
-            &["--report", "77", "n", "--", "echo"],
-            64,
-            "Bad file descriptor (os error 9); give --report a file that can be written",
-        ),
-        (
-            &["--report", "/no/such/file", "n", "--", "echo"],
-            64,
-            "report",
-        ),
-    ] {
-        let output = run(&urls, options).output().expect("the binary runs");
-        let errors = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(code(output.status), exit, "{options:?}: {errors}");
-        assert!(errors.contains(said), "{options:?}: {errors}");
-        assert_eq!(errors.lines().count(), 1, "{options:?}: {errors}");
-        assert!(output.stdout.is_empty(), "{options:?}");
-    }
-    let run = Run::of(&[], &[], "echo started");
-    run.assert("failed", false, NO_STATUS, 78);
-    cluster.assert_empty();
-}
-
-#[test]
 fn the_command_has_our_input_and_finds_the_lock_in_its_environment() {
     let cluster = three();
     let folder = tempfile::tempdir().expect("a temporary directory");
@@ -264,24 +229,4 @@ fn the_lock_is_kept_for_at_least_so_long() {
     assert!(Duration::from_millis(1200) <= start.elapsed());
     run.assert("released", true, &status(4), 4);
     cluster.assert_empty();
-}
-
-#[test]
-fn the_help_says_what_is_not_promised() {
-    let output = run(&[], &["--help"]).output().expect("the binary runs");
-    let help = String::from_utf8(output.stdout).expect("it is text");
-    for said in [
-        "Dead before the next one lives",
-        "Not promised",
-        "KillMode=control-group",
-        "SHEARLINE_FENCING_TOKEN",
-        "126",
-    ] {
-        assert!(help.contains(said), "{said}: {help}");
-    }
-    assert!(!help.contains("run-guardian"), "{help}");
-    assert!(
-        help.lines().all(|line| line.chars().count() <= 80),
-        "{help}"
-    );
 }

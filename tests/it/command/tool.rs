@@ -93,7 +93,7 @@ fn only_child(of: Pid) -> Pid {
     })
 }
 
-fn children(of: Pid) -> Vec<Pid> {
+pub(crate) fn children(of: Pid) -> Vec<Pid> {
     let of = of.as_raw_pid();
     let list = fs::read_to_string(format!("/proc/{of}/task/{of}/children")).unwrap_or_default();
     let children = list.split_whitespace();

@@ -134,7 +134,7 @@ fn the_end_of_a_key_is_pushed_to_all_but_the_client_that_finds_it() {
         World::at(Place::Model, Model::store(Redis, None)),
         World::at(Place::Model, Model::store(Valkey, None)),
     ];
-    for mut world in worlds {
+    let story = |mut world: World| {
         if let Place::Server(_) = world.place {
             world.of_other("DEBUG SET-ACTIVE-EXPIRE 0");
         }
@@ -153,5 +153,10 @@ fn the_end_of_a_key_is_pushed_to_all_but_the_client_that_finds_it() {
         assert_eq!(world.pushes(), [] as [&[u8]; 0]);
         world.of_other("SET k v");
         assert_eq!(world.pushes(), [PUSH]);
-    }
+    };
+    thread::scope(|scope| {
+        for world in worlds {
+            scope.spawn(|| story(world));
+        }
+    });
 }

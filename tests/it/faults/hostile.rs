@@ -4,7 +4,7 @@ use std::fs;
 
 use shearline::{LinkError, NodeOutcome, Unusable};
 
-use super::story::{Fault, play};
+use super::story::{mischief, play};
 use crate::servers::{Mischief, Options};
 
 /// How much more memory the whole process may have come to use: far more than all tests need, and
@@ -21,12 +21,7 @@ fn wrong(outcome: NodeOutcome) -> bool {
 
 macro_rules! hostile {
     ($name:literal, $mischief:expr) => {
-        Fault {
-            name: $name,
-            strike: |victim| victim.proxy.set($mischief),
-            heal: |victim| victim.proxy.set(Mischief::None),
-            says: Some(wrong),
-        }
+        mischief!($name, $mischief, Some(wrong))
     };
 }
 

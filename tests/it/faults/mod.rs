@@ -1,12 +1,12 @@
 //! The fault matrix, against real servers.
 //!
-//! A [`story::Fault`] is a way to disturb a node and to undo it. Each is played four times, with
-//! either face, on one node of three and on two:
+//! A [`story::Fault`] is a way to disturb a node and to undo it. Each is played on one node of three and on two,
+//! with one face each; in the long run with either face on both:
 //!
 //! * **One of three**, between lock and unlock and before the lock: lock, extension and unlock
 //!   succeed by the other two; a report says of the node what it should; afterwards the node gets a
 //!   copy of every lock again.
-//! * **Two of three**: every call fails in time, and the first call afterwards gets the lock.
+//! * **Two of three**: every call fails, and the first call afterwards gets the lock.
 //! * In the end no node has a key.
 //!
 //! Files:
@@ -19,11 +19,10 @@
 //! * [`places`]: addresses that cannot be reached, and running out of descriptors.
 //! * [`packets`]: lost packets, in a separate network namespace.
 //! * [`lossy`]: the same by chance.
-//! * [`holes`]: all packets lost for a while, and how soon the first lock comes afterwards.
+//!
+//! All packets lost for a while, and how soon the first lock comes afterwards: [`crate::timed`].
 
 mod forgetful;
-#[cfg(target_os = "linux")]
-mod holes;
 mod hostile;
 #[cfg(target_os = "linux")]
 mod lossy;

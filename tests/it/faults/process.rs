@@ -34,7 +34,7 @@ fn a_server_that_stands_still_times_out() {
             Fault {
                 // It ends by itself: the command that would end it is not served either.
                 name: "CLIENT PAUSE ALL",
-                strike: |victim| victim.run("CLIENT PAUSE 8000 ALL"),
+                strike: |victim| victim.run("CLIENT PAUSE 6000 ALL"),
                 heal: |victim| victim.run("PING"),
                 says: Some(silent),
             },
@@ -47,7 +47,7 @@ fn a_server_that_stands_still_times_out() {
             Fault {
                 name: "DEBUG SLEEP",
                 strike: |victim| {
-                    victim.begin(&[b"DEBUG", b"SLEEP", b"8"]);
+                    victim.begin(&[b"DEBUG", b"SLEEP", b"6"]);
                     eventually("it sleeps", || {
                         (!victim.server.raw().answers_soon()).then_some(())
                     });

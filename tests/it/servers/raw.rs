@@ -4,6 +4,8 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
+use super::PATIENCE;
+
 /// An answer of a server.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum Reply {
@@ -27,7 +29,7 @@ impl Reply {
     }
 }
 
-/// One connection. A server that does not answer within ten seconds fails the test.
+/// One connection. A server that does not answer within [`PATIENCE`] fails the test.
 #[derive(Debug)]
 pub(crate) struct Raw {
     stream: BufReader<TcpStream>,
@@ -35,8 +37,8 @@ pub(crate) struct Raw {
 
 impl Raw {
     pub(crate) fn connect(address: SocketAddr) -> io::Result<Self> {
-        let stream = TcpStream::connect_timeout(&address, Duration::from_secs(5))?;
-        stream.set_read_timeout(Some(Duration::from_secs(10)))?;
+        let stream = TcpStream::connect_timeout(&address, PATIENCE)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_nodelay(true)?;
         Ok(Self {
             stream: BufReader::new(stream),

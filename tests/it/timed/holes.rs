@@ -11,33 +11,39 @@ use std::time::{Duration, Instant};
 
 use shearline::{NodeState, Redlock, UnlockError};
 
+use crate::effort::is_long;
 use crate::face::{Face, Held, Which};
 use crate::namespaces::{Namespaces, PROBE, run, story_to_play};
 use crate::servers::{
-    Cluster, LONG, Link, Options, Raw, Reply, STOOD_STILL_MAX, Weather, encrypted, eventually,
-    longest_stop,
+    Cluster, LONG, Link, Options, Raw, Reply, Weather, encrypted, eventually, longest_stop,
 };
 
 const OWN: Namespaces = Namespaces {
     arguments: &["--net"],
-    inside: "faults::holes::inside",
+    inside: "timed::holes::inside",
 };
 
 /// How long the first lock after a hole may take, with six round trips of a few microseconds.
 const BOUND: Duration = Duration::from_millis(310);
 
+/// How often servers and this process take turns until there is a lock. Each may come as late as something stood
+/// still meanwhile, which is measured.
+const TURNS: u32 = 12;
+
 /// The same over TLS: handshakes take processor time, of client and servers, which are slow where tests
 /// are built and busy. TCP's next try comes later than this behind the longer holes.
 const BOUND_OVER_TLS: Duration = Duration::from_secs(1);
 
-/// The lengths of holes in milliseconds, and how often each is played: a busy machine may delay
-/// one. If something stood still meanwhile, the hole is repeated.
+/// The lengths of holes in milliseconds, and how often each is played. The bound holds for the best of them.
 const HOLES: [(&str, u64, usize); 4] = [
     ("hole of 0.3 s", 300, 5),
-    ("hole of 1 s", 1_000, 4),
-    ("hole of 3 s", 3_000, 3),
+    ("hole of 1 s", 1_000, 3),
+    ("hole of 3 s", 3_000, 1),
     ("hole of 8 s", 8_000, 2),
 ];
+
+/// How many of these holes the short run has.
+const SHORT: usize = 3;
 
 #[test]
 fn the_first_lock_after_a_network_hole_comes_soon() {
@@ -45,7 +51,8 @@ fn the_first_lock_after_a_network_hole_comes_soon() {
         return;
     }
     thread::scope(|scope| {
-        for (story, ..) in HOLES {
+        let holes = if is_long() { HOLES.len() } else { SHORT };
+        for (story, ..) in &HOLES[..holes] {
             scope.spawn(move || OWN.play(story, ""));
         }
     });
@@ -83,14 +90,7 @@ fn behind(name: &str, hole: Duration, times: usize) {
     faces.iter_mut().for_each(Face::await_ready);
     let mut beside = cluster.raws();
     let open = descriptors();
-    for turn in 0.. {
-        if took[0].len() == times {
-            break;
-        }
-        assert!(
-            turn < 8 * times,
-            "{name}: something stands still behind each"
-        );
+    for turn in 0..times {
         for face in &mut faces {
             face.await_ready();
             let lock = face.lock("before", LONG).expect("free");
@@ -116,7 +116,7 @@ fn behind(name: &str, hole: Duration, times: usize) {
             let stood_still = longest_stop(&mut beside, end, had);
             for (took, look) in took.iter_mut().zip(looks) {
                 let look = look.join().expect("it has said why");
-                took.extend((stood_still < STOOD_STILL_MAX).then_some(look));
+                took.push(look.saturating_sub(TURNS * stood_still));
             }
         });
     }

@@ -1,0 +1,96 @@
+//! Configuration files: what they stand for, and those that are refused.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
+use std::time::Duration;
+
+use super::*;
+
+/// Returns what was typed with a file of this text, whose mode is this.
+fn with_text(line: &str, text: &str, mode: u32) -> Result<Cli, Failure> {
+    let folder = tempfile::tempdir().expect("a directory");
+    let file = folder.path().join("shearline.toml");
+    fs::write(&file, text).expect("a file");
+    fs::set_permissions(&file, Permissions::from_mode(mode)).expect("it is ours");
+    typed(&format!("{line} --config {}", file.display()))
+}
+
+/// As on the command line: a number of seconds, also with a fraction. What is typed comes before the file.
+#[test]
+fn a_time_is_written_as_on_the_command_line() {
+    for (line, text, millis) in [
+        ("lock report", "ttl = 50", 50_000),
+        ("lock report", "ttl = 7.5", 7_500),
+        ("lock report", "ttl = \"1500ms\"", 1_500),
+        ("lock report --ttl 9s", "ttl = 50", 9_000),
+        // The command ignores what it has no option for.
+        (
+            "lock report",
+            "ttl = 50\nfenced = true\ncluster = 'c'",
+            50_000,
+        ),
+    ] {
+        let cli = with_text(line, text, 0o600).expect("a good file");
+        let Command::Lock(args) = cli.command else {
+            panic!("{line}");
+        };
+        let ttl = args.options().ttl();
+        assert_eq!(ttl, Duration::from_millis(millis), "{line} {text}");
+    }
+}
+
+#[test]
+fn a_wrong_file_is_refused_without_its_secrets() {
+    let secret = "nodes = [\"redis://me:secret@127.0.0.1:1\"]\n";
+    for (text, mode, said) in [
+        (
+            "max_ttl = \"60s\"\n",
+            0o600,
+            "there is no setting \"max_ttl\"; there are nodes, ca, cert, key, guard, cluster, max-ttl, ",
+        ),
+        (
+            "[nodes]\na = \"b\"\n",
+            0o600,
+            "nodes is not a text or a list of texts",
+        ),
+        (
+            "guard = \"none\"\n",
+            0o600,
+            "invalid value 'none' for '--guard",
+        ),
+        ("max-ttl = \"long\"\n", 0o600, "write it as 30s"),
+        (
+            "\nguard = strict\n",
+            0o600,
+            "shearline.toml: line 2 is not TOML: ",
+        ),
+        ("user = \"me\"\n", 0o600, "user needs a password-file"),
+        (
+            "fenced = \"yes\"\n",
+            0o600,
+            "fenced is neither true nor false",
+        ),
+        (
+            "without-scripts = \"true\"\n",
+            0o600,
+            "without-scripts is neither true nor false",
+        ),
+        (secret, 0o604, "every user can read it"),
+        (
+            &secret.repeat(2),
+            0o600,
+            "shearline.toml: line 2 is not TOML: ",
+        ),
+    ] {
+        let failure = with_text("lock report", text, mode).map(drop);
+        let failure = failure.expect_err(text);
+        assert_eq!(failure.status, Status::Configuration, "{text}");
+        assert!(failure.message.contains(said), "{text}: {failure:?}");
+        assert!(!failure.message.contains("secret"), "{failure:?}");
+    }
+    let failure = typed("lock report --config /nowhere").map(drop);
+    let said = failure.expect_err("there is none").message;
+    assert!(said.contains("/nowhere: No such file"), "{said}");
+    let names = "; --config or SHEARLINE_CONFIG names it";
+    assert!(said.contains(names), "{said}");
+}

@@ -1,0 +1,49 @@
+//! What the command says of words and files that it cannot use: told before any node is asked.
+
+mod files;
+mod words;
+
+use super::*;
+
+/// A node that nobody has. What is refused here is refused before it is connected.
+const NOWHERE: &str = "127.0.0.1:1";
+
+#[test]
+fn the_arguments_are_consistent() {
+    Cli::command().debug_assert();
+}
+
+fn words_of(line: &str) -> Vec<OsString> {
+    let words = line.split_whitespace().map(OsString::from);
+    [OsString::from("shearline")]
+        .into_iter()
+        .chain(words)
+        .collect()
+}
+
+/// Returns what was typed, with what the file says that it names, or why it cannot be used.
+fn typed(line: &str) -> Result<Cli, Failure> {
+    let words = words_of(line);
+    match Cli::command().try_get_matches_from(&words) {
+        Ok(matches) => with_file(matches, words),
+        Err(error) => Err(mistyped::failure(error, &words)),
+    }
+}
+
+/// Returns why a command fails.
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "what a test does not expect, it fails on, whatever it is"
+)]
+#[track_caller]
+fn failure(line: &str) -> Failure {
+    let done = typed(line).and_then(|cli| match cli.command {
+        Command::Lock(args) => lock::run(&args),
+        Command::Extend(args) => extend::run(&args),
+        Command::Unlock(args) => unlock::run(&args),
+        Command::Status(args) => inspect::run(&args),
+        Command::Watch(args) => watch::run(&args),
+        other => panic!("{line}: {other:?} was accepted"),
+    });
+    done.expect_err(line)
+}

@@ -1,0 +1,84 @@
+//! Words that cannot be used: one line that says what to do.
+
+use super::*;
+
+/// Each line, and what is said of it.
+const MISTYPED: &str = "
+lock => the following required arguments were not provided: <NAME>; usage: shearline lock <NAME>; see
+lock report --ttl soon => invalid value 'soon' for '--ttl <TIME>': write it as 30s, 500ms, 2m, 1h, 1d or as seconds: 30, 0.5; see
+lock report --wait -1s => unexpected argument '-1' found; see
+lock report -n -w 3 => the argument '--no-wait' cannot be used with '--wait <TIME>'; see
+lock report -E 256 => invalid value '256' for '--conflict-status <N>': 256 is not in 0..=255; see
+lock report --guard none => invalid value 'none' for '--guard <GUARD>' [possible values: off, observed, strict]; see
+lock report once => unexpected argument 'once' found; see
+look report => unrecognized subcommand 'look';
+--what => unexpected argument '--what' found; see
+status => the following required arguments were not provided: <NAME>; usage:
+watch report --count 0 => 0 is not in 1..
+watch report --nodes redis://me:secret@127.0.0.1:1 => unexpected argument '--nodes' found; see
+watch report redis://me:secret@127.0.0.1:1 => not shown, it may hold a password
+completions tcsh => invalid value 'tcsh' for '<SHELL>' [possible values: bash, zsh, fish]; see
+nodes --node 127.0.0.1:1 --max-ttl - => invalid value '-'
+bench lock:try --for 0 => invalid value '0' for '--for <TIME>': it has to be longer than 0s; see
+bench lock:try --callers none => invalid value 'none'
+run => not provided: <NAME> <COMMAND>...; usage: shearline run <NAME> -- <COMMAND>...; see
+run report => not provided: <COMMAND>...; usage: shearline run <NAME> -- <COMMAND>...; see
+run report -- => not provided: <COMMAND>...; usage:
+run report echo started => unexpected argument 'echo' found; see
+run --once report -- echo started => unexpected argument '--once' found; see
+run report --at-least soon -- echo started => invalid value 'soon' for '--at-least <TIME>': write it as 30s
+run report -n -w 1s -- echo started => the argument '--no-wait' cannot be used with '--wait <TIME>'; see
+demo --seconds 0 => '--seconds <N>': 0 is not in 1..=86400; see
+demo --workers 0 => '--workers <N>': 0 is not in 1..=256; see
+demo --ttl 2 => 500ms or 2s; see
+extend 53484c4b01 --ttl 53484c4b01 => not shown, it may hold a lock
+";
+
+#[test]
+fn each_mistake_is_said_in_one_line() {
+    for row in MISTYPED.lines().skip(1) {
+        let (line, said) = row.split_once(" => ").expect("two parts");
+        let failure = typed(line).map(drop).expect_err(line);
+        let text = failure.message;
+        assert_eq!(failure.status, Status::Usage, "{line}");
+        assert!(text.contains(said), "{line}: {text}");
+        let word = line.split(' ').next().unwrap_or_default();
+        let page = match Cli::command().find_subcommand(word) {
+            Some(_) => format!("; see `shearline {word} --help`"),
+            None => "; see `shearline --help`".to_owned(),
+        };
+        assert!(text.ends_with(&page), "{line}: {text}");
+        assert!(!text.contains('\n') && !text.contains("secret"), "{text}");
+        assert!(!text.contains("53484c4b"), "{text}");
+    }
+}
+
+/// What is well typed and asks for too much, in the words of the command.
+#[test]
+fn what_cannot_be_asked_for_is_said_before_any_node_is_asked() {
+    let long = "x".repeat(1_025);
+    for (line, said) in [
+        (format!("lock {long}"), "1025 bytes, 1024 are allowed"),
+        (format!("status {long}"), "1025 bytes, 1024 are allowed"),
+        (format!("watch {long}"), "1025 bytes, 1024 are allowed"),
+        ("lock shearline:marker".into(), "is reserved"),
+        ("lock report --ttl 2ms".into(), "its own drift of"),
+        ("lock report --ttl 61s".into(), "raise `--max-ttl`"),
+        (
+            "lock report --ttl 59s --lock-delay 9s".into(),
+            "shorten `--lock-delay`",
+        ),
+        ("unlock lock".into(), "this is no lock"),
+        ("unlock 0".into(), "this is no lock"),
+        (
+            "extend 534c".into(),
+            "pass on what `shearline lock` printed",
+        ),
+    ] {
+        let failure = failure(&format!("{line} --node {NOWHERE}"));
+        let text = failure.message;
+        assert_eq!(failure.status, Status::Usage, "{line}: {text}");
+        assert!(text.contains(said), "{line}: {text}");
+        assert!(!text.contains("Builder"), "{line}: {text}");
+    }
+}
