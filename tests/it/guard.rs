@@ -159,7 +159,7 @@ fn restarts(
         .collect();
     // With a guard its quarantine is to end, in time for a lock that it may forget.
     let pause = match guard {
-        RestartGuard::Off => ttl / 2,
+        RestartGuard::Off => ttl,
         _ => 3 * ttl,
     };
     let witness = Witness::default();
