@@ -61,8 +61,7 @@ fn play(story: &str) {
 fn silent_nodes_keep_none(before: bool) {
     let cluster = servers::five();
     let had = Had::now();
-    let handle = over(&cluster).build().expect("a good configuration");
-    await_ready(|| handle.nodes());
+    let handle = patient(&cluster);
     if before {
         freeze_two(&cluster);
     }
@@ -70,7 +69,7 @@ fn silent_nodes_keep_none(before: bool) {
     if !before {
         freeze_two(&cluster);
     }
-    // It returns while they are silent: they are asked to answer behind it.
+    // It returns while they are silent.
     drop((guards, handle));
     for server in &cluster[3..] {
         server.thaw();
@@ -82,12 +81,19 @@ fn silent_nodes_keep_none(before: bool) {
 fn keys_are_over() {
     let cluster = servers::three();
     let had = Had::now();
-    let handle = over(&cluster).build().expect("a good configuration");
-    await_ready(|| handle.nodes());
+    let handle = patient(&cluster);
     cluster[2].freeze();
     let guards = locks(&handle, 10, BRIEF);
     drop((guards, handle));
     had.is_all_there_is();
+}
+
+/// A handle of which no call may wait for a silent node: that would last longer than this test may.
+fn patient(cluster: &Cluster) -> Redlock {
+    let builder = over(cluster).node_timeout(LONG).dead_after(2 * LONG);
+    let handle = builder.build().expect("a good configuration");
+    await_ready(|| handle.nodes());
+    handle
 }
 
 fn freeze_two(cluster: &Cluster) {

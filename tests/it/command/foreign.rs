@@ -17,6 +17,7 @@ use tempfile::TempDir;
 
 use super::tool::{Tool, await_file, code};
 use super::variables;
+use crate::effort::is_long;
 use crate::servers::{Cluster, eventually, three};
 use crate::variants::say_not_run;
 
@@ -210,8 +211,9 @@ fn a_command_for_which_there_is_no_process_was_not_started() {
     }
     let shearline = path.join("shearline");
     copy(env!("CARGO_BIN_EXE_shearline"), &shearline).expect("room for it");
-    // A user without processes each time.
-    for user in 61_230..61_245 {
+    // A user without processes each time; in the long run three for each limit.
+    let users = if is_long() { 15 } else { 5 };
+    for user in 61_230..61_230 + users {
         let mut command = Command::new("prlimit");
         command
             .arg(format!("--nproc={}", 2 + user % 5))

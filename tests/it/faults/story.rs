@@ -1,7 +1,7 @@
 //! One fault, on one node of three and on two, with each face.
 //!
-//! Every call has to end. That each ends in its time is told in virtual time (`engine::tests`): here a machine
-//! may be busy.
+//! Every call has to end. That each ends in its time is told in virtual time, such as by
+//! `engine::tests::acquire::a_call_ends_by_its_deadline_with_every_node_stalled`: here a machine may be busy.
 
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
