@@ -174,14 +174,13 @@ fn calls_that_need_no_node_do_not_keep_the_io_thread_from_looking() {
 #[test]
 fn a_task_that_tries_again_at_once_does_not_keep_a_loss_from_its_report() {
     for waits in [false, true] {
-        tries_before_the_report(waits);
+        tries_before_the_report(waits, 300 * MS);
     }
 }
 
 /// Returns how often a task that is polled on the I/O thread has tried to lock in vain before the end of a lock,
 /// and between that and the report of its loss.
-pub(super) fn tries_before_the_report(waits: bool) -> [usize; 2] {
-    let mut ttl = 300 * MS;
+pub(super) fn tries_before_the_report(waits: bool, mut ttl: Duration) -> [usize; 2] {
     loop {
         if let Some(tries) = tries_until(waits, ttl) {
             return tries;
@@ -198,7 +197,7 @@ fn tries_until(waits: bool, ttl: Duration) -> Option<[usize; 2]> {
     redlock.shared().wakers.pretend_standby();
     let held = redlock.lock("held", LONG).unwrap();
     let first = redlock.lock("first", ttl).ok()?;
-    let guard = redlock.lock("lost", ttl + ttl / 3).ok()?;
+    let guard = redlock.lock("lost", ttl + 300 * MS).ok()?;
     let mut waiting = waits.then(|| Box::pin(redlock.lock_async("held", LONG)));
     if let Some(waiting) = &mut waiting {
         let mut context = Context::from_waker(Waker::noop());
