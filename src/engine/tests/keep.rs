@@ -13,8 +13,6 @@ mod at_risk;
 mod ends;
 mod others;
 
-const SECOND: Duration = Duration::from_secs(1);
-
 /// What a lock of [`TTL`] has at most.
 const VALIDITY: Duration = Duration::from_millis(9_898);
 

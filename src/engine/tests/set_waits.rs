@@ -15,11 +15,6 @@ mod turns;
 
 const NODES: usize = 3;
 
-/// For as long as a story lasts.
-fn patient() -> LockOptions {
-    LockOptions::new(TTL).wait(Duration::from_secs(3600))
-}
-
 /// So often engines and nodes have something to say to each other at one instant, at most: each answer is
 /// followed by one more question.
 const ROUNDS_MAX: usize = 10_000;
