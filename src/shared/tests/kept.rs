@@ -146,10 +146,11 @@ fn who_asks_about_a_kept_lock_that_is_over_takes_no_signal_from_another() {
     eventually("its claim is forgotten", || {
         redlock.shared().enter().unwrap().engine.load().claims == 0
     });
-    let ways: [(_, fn(LockOptions) -> LockOptions); 2] =
-        [("b", |options| options), ("c", LockOptions::keep)];
-    for (name, also) in ways {
-        let guard = short_lock(&redlock, name, SHORT, also);
+    for (name, is_kept) in [("b", false), ("c", true)] {
+        let guard = match is_kept {
+            true => short_lock(&redlock, name, SHORT, LockOptions::keep),
+            false => short_lock(&redlock, name, SHORT, |options| options),
+        };
         let (lost, at_risk) = (guard.lost(), guard.at_risk());
         assert!(over.lost().is_lost() && over.at_risk().is_at_risk());
         assert_eq!(over.health().failures, 0);
