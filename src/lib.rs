@@ -144,6 +144,8 @@ mod resource;
 mod time;
 
 mod config;
+#[cfg(test)]
+mod effort;
 mod entry;
 mod invariant;
 mod keys;

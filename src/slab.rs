@@ -319,6 +319,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::effort::effort;
 
     #[test]
     fn a_place_is_reused_but_its_old_key_is_not() {
@@ -395,6 +396,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(effort(80, 256)))]
+
         /// Any sequence of insertions (`None`) and removals of the n-th key ever given.
         #[test]
         fn behaves_as_a_map_whose_keys_are_never_reused(

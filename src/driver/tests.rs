@@ -341,7 +341,7 @@ fn only_naps(driver: &mut Driver) -> bool {
     loop {
         let timer = driver.engine().poll_timeout();
         let left = timer.map(|(at, _)| at.saturating_since(clock::now()));
-        if left.is_none_or(|left| 2 * NAP < left) {
+        if left.is_none_or(|left| 20 * NAP < left) {
             return driver.until_deadline().is_some_and(|sleep| sleep <= NAP);
         }
         driver.turn(Some(NAP)).unwrap();

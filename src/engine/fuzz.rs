@@ -281,6 +281,7 @@ impl Bench {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::effort::effort;
     use rand::rngs::StdRng;
     use rand::{Rng, SeedableRng};
 
@@ -301,7 +302,7 @@ mod tests {
     fn random_inputs_find_nothing() {
         let mut random = StdRng::from_seed([3; 32]);
         let mut bytes = [0; 1500];
-        for _ in 0..300 {
+        for _ in 0..effort(80, 300) {
             random.fill_bytes(&mut bytes);
             fuzz_engine(&bytes);
         }

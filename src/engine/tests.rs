@@ -72,6 +72,7 @@ use world::{HELLO, VALKEY, World, digests, greeting, id, named};
 
 const TTL: Duration = Duration::from_secs(10);
 const MS: Duration = Duration::from_millis(1);
+const SECOND: Duration = Duration::from_secs(1);
 
 /// The first look at a key on a connection, and each later one.
 const FIRST_LOOK: [&str; 3] = [
@@ -83,3 +84,8 @@ const LOOK: [&str; 2] = ["CLIENT CACHING YES", "PTTL k"];
 
 /// What a node was sent that was sent nothing.
 const NOTHING: [&str; 0] = [];
+
+/// For as long as a story lasts.
+fn patient() -> LockOptions {
+    LockOptions::new(TTL).wait(Duration::from_secs(3600))
+}

@@ -245,6 +245,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::effort::effort;
 
     /// Mostly within a few levels, now and then as far as the numbers go.
     fn any_span() -> impl Strategy<Value = u64> {
@@ -279,7 +280,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(1_000))]
+        #![proptest_config(ProptestConfig::with_cases(effort(100, 1_000)))]
 
         #[test]
         fn the_wheel_is_a_sorted_map(

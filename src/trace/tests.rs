@@ -155,9 +155,14 @@ fn builder(nodes: &[EmbeddedNode]) -> Builder {
 #[track_caller]
 fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     let end = clock::now().saturating_add(PATIENCE);
+    let mut looks = 0;
     while !is_so() {
         assert!(clock::now() < end, "not in time: {what}");
-        thread::yield_now();
+        looks += 1;
+        match looks < 1_000 {
+            true => thread::yield_now(),
+            false => thread::sleep(Duration::from_millis(1)),
+        }
     }
 }
 

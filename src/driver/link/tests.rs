@@ -26,7 +26,7 @@ mod tls;
 const BUFFER: usize = 16;
 const NODE: NodeId = NodeId::new(3);
 /// Never reached unless something is broken.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// An input of the engine, kept.
 #[derive(Debug, Eq, PartialEq)]

@@ -179,6 +179,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::effort::effort;
 
     #[test]
     fn names_of_all_lengths_have_hashes_of_their_own() {
@@ -208,6 +209,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(effort(50, 256)))]
+
         /// Against a map: hashes that meet are common here, the whole hash is a number below 24.
         #[test]
         fn the_table_is_a_map(steps in prop::collection::vec((0u64..24, 0u8..40), 1..200)) {

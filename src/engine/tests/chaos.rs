@@ -3,6 +3,7 @@
 
 use super::inspection::Inspection;
 use super::*;
+use crate::effort::effort;
 use crate::engine::claims::claim::Claim;
 use crate::keys::{ClaimKey, PlaceKey};
 use rand::rngs::StdRng;
@@ -304,7 +305,7 @@ impl Chaos {
 
 #[test]
 fn queues_stay_whole_whatever_happens() {
-    for seed in 0..200 {
+    for seed in 0..effort(30, 200) {
         let mut chaos = Chaos::new(seed);
         for _ in 0..400 {
             chaos.step();

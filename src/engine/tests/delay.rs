@@ -6,8 +6,6 @@ use super::*;
 use crate::config::Builder;
 use crate::quorum::Drift;
 
-const SECOND: Duration = Duration::from_secs(1);
-
 /// By the fastest clock this takes a second.
 const DELAY: Duration = Duration::from_millis(990);
 

@@ -4,11 +4,6 @@ use super::*;
 use crate::limits::ROUNDS_MAX;
 use crate::node::Whose;
 
-/// Waits for a lock that this engine holds until the story is over.
-fn patient() -> LockOptions {
-    LockOptions::new(TTL).wait(Duration::from_secs(3600))
-}
-
 #[test]
 fn no_number_of_waiters_refuses_an_extension_a_confirmation_or_a_release() {
     let (mut world, mut lock) = World::held(3);

@@ -3,11 +3,6 @@
 use super::*;
 use crate::config::Retry;
 
-/// For as long as a story lasts.
-fn patient() -> LockOptions {
-    LockOptions::new(TTL).wait(Duration::from_secs(3600))
-}
-
 /// A node tells that the key has changed.
 const PUSH: &str = ">2|$10|invalidate|*1|$1|k|";
 

@@ -9,6 +9,7 @@ use rand::{RngExt, SeedableRng};
 
 use super::*;
 use crate::config::RestartGuard;
+use crate::effort::effort;
 use crate::embedded::{Memory, Session, Store};
 
 const NODES: usize = 3;
@@ -441,7 +442,7 @@ impl Faults {
 #[test]
 fn whatever_goes_wrong_a_set_is_whole_on_a_majority_and_nothing_of_it_is_left_behind() {
     let mut done: BTreeMap<&'static str, u32> = BTreeMap::new();
-    for seed in 0..96 {
+    for seed in 0..effort(56, 96) {
         let mut world = Faults::new(seed);
         (0..600).for_each(|_| world.step());
         for (what, count) in world.end() {

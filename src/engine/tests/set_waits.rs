@@ -7,17 +7,13 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 use super::*;
+use crate::effort::effort;
 use crate::embedded::{Session, Store};
 use crate::node::TAKE_SEVERAL;
 
 mod turns;
 
 const NODES: usize = 3;
-
-/// For as long as a story lasts.
-fn patient() -> LockOptions {
-    LockOptions::new(TTL).wait(Duration::from_secs(3600))
-}
 
 /// So often engines and nodes have something to say to each other at one instant, at most: each answer is
 /// followed by one more question.
@@ -518,7 +514,7 @@ fn many_sets_and_singles_of_three_programs_are_all_served() {
 /// Names in any order, deadlines, cancels, and connections that break.
 #[test]
 fn whatever_happens_sets_exclude_each_other_and_all_have_their_turn() {
-    for seed in 0..60 {
+    for seed in 0..effort(20, 60) {
         let mut random = StdRng::seed_from_u64(seed);
         let mut below = |bound: usize| random.random_range(0..bound);
         let mut world = Programs::new(3);

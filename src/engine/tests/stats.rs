@@ -9,8 +9,6 @@ use crate::histogram::Histogram;
 /// A lock of [`TTL`] has so much validity.
 const VALIDITY: Duration = Duration::from_millis(9_898);
 
-const SECOND: Duration = Duration::from_secs(1);
-
 /// What was told, counted beside the engine.
 #[derive(Debug, Default)]
 pub(super) struct Told {

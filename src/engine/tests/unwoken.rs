@@ -3,11 +3,6 @@
 use super::*;
 use crate::config::Retry;
 
-/// For as long as a story lasts.
-fn patient() -> LockOptions {
-    LockOptions::new(TTL).wait(Duration::from_secs(3600))
-}
-
 impl World {
     /// This engine has had the lock in a row for long: the next call leaves it to others first.
     fn after_a_long_row(mut self) -> Self {

@@ -7,8 +7,6 @@ use crate::time::NANOS_PER_TICK;
 /// Timers are late by a tick at most.
 const TICK: Duration = Duration::from_nanos(NANOS_PER_TICK);
 
-const SECOND: Duration = Duration::from_secs(1);
-
 /// Asserts that a caller with `options` on a handle with `retry` gives up after `wait`: where this
 /// handle holds the lock, and where another client does.
 #[track_caller]

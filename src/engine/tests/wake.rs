@@ -2,11 +2,6 @@
 
 use super::*;
 
-/// For as long as a story lasts.
-fn patient() -> LockOptions {
-    LockOptions::new(TTL).wait(Duration::from_secs(3600))
-}
-
 /// A node tells that the key has changed, and that any may have.
 const PUSH: &str = ">2|$10|invalidate|*1|$1|k|";
 const PUSH_ALL: &str = ">2|$10|invalidate|_|";
@@ -14,6 +9,16 @@ const PUSH_ALL: &str = ">2|$10|invalidate|_|";
 const SET: [&str; 1] = ["SET k 10000"];
 
 impl World {
+    /// Three nodes have refused the lock to one that waits, and are asked to tell when that changes.
+    fn refused() -> Self {
+        let mut world = Self::ready(3);
+        world.acquire(&patient());
+        world.take_all();
+        world.all_say(0..3, "_|");
+        world.take_all();
+        world
+    }
+
     /// All nodes grant the lock to the one that waits.
     fn granted(&mut self) -> Lock {
         for node in 0..3 {
@@ -80,11 +85,7 @@ fn a_key_that_expires_wakes_without_a_push() {
 
 #[test]
 fn a_lock_that_was_released_before_the_look_is_asked_for_at_once() {
-    let mut world = World::ready(3);
-    world.acquire(&patient());
-    world.take_all();
-    world.all_say(0..3, "_|");
-    world.take_all();
+    let mut world = World::refused();
     world.all_say(0..2, "+OK|+OK|:-2|");
     (0..3).for_each(|node| assert_eq!(world.take(node).last().unwrap(), SET[0]));
 }
@@ -192,11 +193,7 @@ fn a_node_that_comes_back_is_looked_at_again() {
 
 #[test]
 fn where_tracking_is_refused_the_waiter_looks_from_time_to_time_and_says_why() {
-    let mut world = World::ready(3);
-    world.acquire(&patient());
-    world.take_all();
-    world.all_say(0..3, "_|");
-    world.take_all();
+    let mut world = World::refused();
     world.say(2, ":0|");
     let refusal = "-NOPERM User u has no permissions to run the 'client' command|";
     world.all_say(0..3, &format!("{refusal}-ERR not tracking|:10000|"));
@@ -211,11 +208,7 @@ fn where_tracking_is_refused_the_waiter_looks_from_time_to_time_and_says_why() {
 
 #[test]
 fn a_lock_without_an_end_is_looked_at_again() {
-    let mut world = World::ready(3);
-    world.acquire(&patient());
-    world.take_all();
-    world.all_say(0..3, "_|");
-    world.take_all();
+    let mut world = World::refused();
     world.say(2, ":0|");
     world.all_say(0..3, "+OK|+OK|:-1|");
     let first = [LOOK[0], LOOK[1], "EVAL inspect"];

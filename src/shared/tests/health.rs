@@ -1,15 +1,11 @@
 //! Stories of `health`: what it shows of a lock that is over.
 
 use super::*;
-use crate::config::{LockOptions, RestartGuard};
+use crate::config::RestartGuard;
 use crate::error::NodeOutcome;
 
 /// It is extended after half of it.
 const TTL: Duration = Duration::from_secs(2);
-
-fn kept() -> LockOptions {
-    LockOptions::new(TTL).keep()
-}
 
 /// Two of three nodes say that the key is gone. What each has said is there as soon as the loss is.
 #[test]
@@ -17,7 +13,7 @@ fn health_shows_the_extension_that_found_the_loss() {
     let world = World::new();
     let unguarded = world.builder().restart_guard(RestartGuard::Off);
     let redlock = unguarded.build().unwrap();
-    let guard = redlock.lock_with("a", &kept()).unwrap();
+    let guard = short_lock(&redlock, "a", TTL, LockOptions::keep);
     assert_eq!(guard.health().failures, 0);
     for node in &world.nodes[..2] {
         node.restart(crate::embedded::Memory::Lost).unwrap();
@@ -25,7 +21,7 @@ fn health_shows_the_extension_that_found_the_loss() {
     assert!(guard.lost().wait(PATIENCE));
     let health = guard.health();
     assert_eq!(health.validity, Duration::ZERO);
-    assert_eq!(health.failures, 1);
+    assert_ne!(health.failures, 0);
     let report = health.last_report.expect("it has found the loss");
     let missing = report.nodes().iter();
     let missing = missing.filter(|node| node.outcome == NodeOutcome::Missing);
@@ -39,7 +35,7 @@ fn health_shows_the_extension_that_found_the_loss() {
 fn a_lock_that_is_not_valid_is_confirmed_by_no_node() {
     let world = World::new();
     let redlock = world.redlock();
-    let guard = redlock.lock("a", 300 * MS).unwrap();
+    let guard = short_lock(&redlock, "a", 300 * MS, |options| options);
     assert!(guard.lost().wait(PATIENCE));
     assert!(guard.health().confirmed_by.is_empty());
     let lock = redlock.lock("b", LONG).unwrap().into_lock();

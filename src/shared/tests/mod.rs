@@ -1,7 +1,7 @@
 //! Stories of the shared handle, on embedded nodes.
 //!
 //! Nothing here sleeps for a result. What comes from other threads is polled for, and the wait has
-//! an end at which the test fails.
+//! an end at which the test fails. What counts or measures on the real clock all the same is in [`timed`].
 
 #![expect(
     clippy::unwrap_used,
@@ -16,6 +16,7 @@ mod panics;
 mod stalled;
 mod stories;
 mod stress;
+mod timed;
 mod unserved;
 
 use alloc::boxed::Box;
@@ -25,17 +26,20 @@ use alloc::sync::{Arc, Weak};
 use alloc::task::Wake;
 use alloc::vec::Vec;
 use core::future::{Future, poll_fn};
-use core::pin::pin;
+use core::pin::{Pin, pin};
+use core::sync::atomic::{AtomicBool, Ordering};
 use core::task::{Context, Poll, Waker};
 use core::time::Duration;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
 use std::thread::{self, Thread};
 
 use super::roles::IoThread;
 use super::{Acquiring, Building, LockGuard, Lost, Redlock, Shared};
-use crate::config::{Builder, Retry};
+use crate::config::{Builder, LockOptions, Retry};
 use crate::driver::{Wire, clock};
 use crate::embedded::EmbeddedNode;
+use crate::error::LockError;
 use crate::quorum::Lock;
 
 /// No test outlives it: what has gone was released.
@@ -113,24 +117,35 @@ impl World {
     }
 }
 
+/// Waits until it is so. Looks often at first, and then seldom: what is so for a moment only may be missed.
 #[track_caller]
 fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     let end = clock::now().saturating_add(PATIENCE);
+    let mut looks = 0;
     while !is_so() {
         assert!(clock::now() < end, "not in time: {what}");
-        thread::yield_now();
+        looks += 1;
+        match looks < LOOKS_OFTEN {
+            true => thread::yield_now(),
+            false => thread::sleep(MS),
+        }
     }
 }
+
+/// How often a test looks before it takes its time.
+const LOOKS_OFTEN: u32 = 1_000;
 
 /// Dead when the I/O thread and everything else that has the engine is gone.
 fn shared_of(redlock: &Redlock) -> Weak<Shared> {
     Arc::downgrade(&redlock.handle.shared)
 }
 
-struct Unpark(Thread);
+/// Wakes a thread, and says that it did.
+struct Unpark(Thread, AtomicBool);
 
 impl Wake for Unpark {
     fn wake(self: Arc<Self>) {
+        self.1.store(true, Ordering::SeqCst);
         self.0.unpark();
     }
 }
@@ -195,9 +210,11 @@ async fn all<F: Future<Output = ()>>(futures: impl Iterator<Item = F>) {
     .await;
 }
 
+/// Polls a future again only when it was woken.
 #[track_caller]
 fn block_on<F: Future>(future: F) -> F::Output {
-    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let unpark = Arc::new(Unpark(thread::current(), AtomicBool::new(false)));
+    let waker = Waker::from(Arc::clone(&unpark));
     let mut context = Context::from_waker(&waker);
     let mut future = pin!(future);
     let end = clock::now().saturating_add(PATIENCE);
@@ -205,8 +222,49 @@ fn block_on<F: Future>(future: F) -> F::Output {
         if let Poll::Ready(value) = future.as_mut().poll(&mut context) {
             return value;
         }
-        let left = end.saturating_since(clock::now());
-        assert!(!left.is_zero(), "the task was not woken");
-        thread::park_timeout(left);
+        while !unpark.1.swap(false, Ordering::SeqCst) {
+            let left = end.saturating_since(clock::now());
+            assert!(!left.is_zero(), "the task was not woken");
+            thread::park_timeout(left);
+        }
+    }
+}
+
+/// Takes a lock that is to be over soon: after `ttl`, or later if that is too short for this machine.
+fn short_lock(
+    redlock: &Redlock,
+    name: &str,
+    mut ttl: Duration,
+    also: fn(LockOptions) -> LockOptions,
+) -> LockGuard {
+    loop {
+        match redlock.lock_with(name, &also(LockOptions::new(ttl))) {
+            Err(LockError::TooSlow(_)) if ttl < LONG => ttl *= 2,
+            other => return other.unwrap(),
+        }
+    }
+}
+
+/// A task that is polled where it is woken.
+struct AtOnce(Mutex<Option<Pin<Box<dyn Future<Output = ()> + Send>>>>);
+
+impl AtOnce {
+    fn begin(task: impl Future<Output = ()> + Send + 'static) {
+        Arc::new(Self(Mutex::new(Some(Box::pin(task))))).wake();
+    }
+}
+
+impl Wake for AtOnce {
+    fn wake(self: Arc<Self>) {
+        let waker = Waker::from(Arc::clone(&self));
+        let mut task = self.0.lock().unwrap();
+        if let Some(future) = task.as_mut()
+            && future
+                .as_mut()
+                .poll(&mut Context::from_waker(&waker))
+                .is_ready()
+        {
+            *task = None;
+        }
     }
 }

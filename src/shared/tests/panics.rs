@@ -125,7 +125,7 @@ fn a_waker_that_panics_harms_no_other_task() {
     world.assert_empty();
 }
 
-struct Holds(std::sync::Mutex<Option<Acquiring>>);
+struct Holds(Mutex<Option<Acquiring>>);
 
 impl Wake for Holds {
     fn wake(self: Arc<Self>) {
@@ -142,12 +142,12 @@ fn the_last_handle_may_go_on_the_thread_that_it_ends() {
         let shared = shared_of(&redlock);
         let mut future = redlock.lock_async("a", LONG);
         let other = redlock.lock_async("b", LONG);
-        let holder = Arc::new(Holds(std::sync::Mutex::new(Some(other))));
+        let holder = Arc::new(Holds(Mutex::new(Some(other))));
         let waker = Waker::from(Arc::clone(&holder));
         let mut context = Context::from_waker(&waker);
         // The future that is polled goes with this thread, at any time; the one in the waker with
         // the thread that wakes.
-        let polled = core::pin::Pin::new(&mut future).poll(&mut context);
+        let polled = Pin::new(&mut future).poll(&mut context);
         drop(redlock);
         if let Poll::Ready(guard) = polled {
             drop(guard.unwrap());
@@ -162,7 +162,7 @@ fn the_last_handle_may_go_on_the_thread_that_it_ends() {
 
 struct Blocks {
     entered: AtomicBool,
-    gate: std::sync::Mutex<()>,
+    gate: Mutex<()>,
 }
 
 impl Wake for Blocks {
@@ -180,7 +180,7 @@ fn the_last_handle_may_be_dropped_by_a_thread_that_a_waker_waits_for() {
     let shared = shared_of(&redlock);
     let blocks = Arc::new(Blocks {
         entered: false.into(),
-        gate: std::sync::Mutex::new(()),
+        gate: Mutex::new(()),
     });
     let gate = blocks.gate.lock().unwrap();
     let waker = Waker::from(Arc::clone(&blocks));

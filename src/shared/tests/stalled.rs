@@ -107,7 +107,7 @@ fn what_is_dropped_meanwhile_is_given_back_afterwards() {
 fn a_loss_is_noticed_by_the_clock_of_who_waits() {
     let world = World::new();
     let redlock = world.redlock();
-    let guard = redlock.lock("a", 100 * MS).unwrap();
+    let guard = short_lock(&redlock, "a", 100 * MS, |options| options);
     let stalled = stall(&redlock);
     let lost = guard.lost();
     thread::scope(|scope| {
@@ -123,7 +123,7 @@ fn a_loss_is_noticed_by_the_clock_of_who_waits() {
 fn an_extension_gives_up_at_the_end_of_the_validity() {
     let world = World::new();
     let redlock = world.redlock();
-    let mut guard = redlock.lock("a", 100 * MS).unwrap();
+    let mut guard = short_lock(&redlock, "a", 100 * MS, |options| options);
     let stalled = stall(&redlock);
     thread::scope(|scope| {
         let extending = scope.spawn(|| guard.extend(LONG));

@@ -10,6 +10,7 @@ use rand::{RngExt, SeedableRng};
 
 use super::*;
 use crate::config::LockOptions;
+use crate::effort::effort;
 
 struct Keys {
     inside: Vec<AtomicBool>,
@@ -154,7 +155,8 @@ fn run_impatient(threads: u64) {
 }
 
 fn cycles() -> u32 {
-    env::var("SHEARLINE_STRESS").map_or(60, |text| text.parse().unwrap())
+    let cycles = || effort(15, 60);
+    env::var("SHEARLINE_STRESS").map_or_else(|_| cycles(), |text| text.parse().unwrap())
 }
 
 fn run(threads: u64, keys: usize) {

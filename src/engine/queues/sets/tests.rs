@@ -11,6 +11,7 @@ use core::time::Duration;
 use proptest::prelude::*;
 
 use super::*;
+use crate::effort::effort;
 use crate::engine::alarm::Timers;
 use crate::engine::claims::Claims;
 use crate::engine::queues::Waiter;
@@ -489,7 +490,7 @@ impl World {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(ProptestConfig::with_cases(effort(60, 400)))]
 
     #[test]
     fn sets_and_singles_wait_in_order_and_nobody_waits_for_nobody(

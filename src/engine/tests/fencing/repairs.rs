@@ -14,8 +14,6 @@ const QUARANTINE: Duration = Duration::from_millis(10_102);
 
 const NO_FLOOR: NodeOutcome = NodeOutcome::Unusable(Unusable::NoFloor);
 
-const SECOND: Duration = Duration::from_secs(1);
-
 /// What becomes of the nodes that are lost.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Becomes {

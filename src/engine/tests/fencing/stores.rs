@@ -3,6 +3,7 @@
 use super::super::strict::net::Net;
 use super::*;
 use crate::config::{Builder, RestartGuard};
+use crate::effort::effort;
 use crate::embedded::Memory;
 use crate::limits::FENCING_TOKEN_MAX;
 use crate::resource::FLOOR_KEY;
@@ -364,7 +365,7 @@ fn a_strict_guard_and_tokens_go_together() {
 /// of the grants.
 #[test]
 fn tokens_are_in_order_whatever_the_clocks_say() {
-    for seed in 0..40 {
+    for seed in 0..effort(12, 40) {
         let mut net = net(1);
         for ahead in [0, 7, 500, 3_000_000] {
             client(&mut net, observed(), ahead * MS);

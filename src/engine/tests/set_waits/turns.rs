@@ -2,6 +2,7 @@
 //! names the resource that is held now.
 
 use super::*;
+use crate::effort::effort;
 use crate::error::Report;
 
 impl Programs {
@@ -79,7 +80,7 @@ fn a_set_that_waits_for_a_lock_of_this_handle_names_that_on_each_node() {
 #[test]
 fn nobody_waits_where_nothing_is_held() {
     for programs in 1..=3 {
-        for seed in 0..40 {
+        for seed in 0..effort(10, 40) {
             let mut random = StdRng::seed_from_u64(seed);
             let mut below = |bound: usize| random.random_range(0..bound);
             let mut world = Programs::new(programs);

@@ -2,8 +2,6 @@
 
 use super::*;
 
-const SECOND: Duration = Duration::from_secs(1);
-
 /// Three nodes behind barriers that two clients have seen just now, and that the second of these has ended.
 fn trusted_by_another() -> Net {
     let mut net = Net::new(3);

@@ -2,6 +2,34 @@
 
 use super::*;
 
+/// Locks of these names on one node, all of which are released then. Returns their tokens, too.
+fn released<const N: usize>(names: [&[u8; 1]; N]) -> (World, [Vec<u8>; N]) {
+    let mut world = watching(1);
+    let locks = names.map(|name| {
+        world.acquire_of(name, &LockOptions::new(TTL).tries(1));
+        world.say(0, "+OK|");
+        world.lock()
+    });
+    world.take(0);
+    let tokens = locks
+        .each_ref()
+        .map(|lock| lock.token().as_bytes().to_vec());
+    for lock in locks {
+        world.release(lock);
+    }
+    (world, tokens)
+}
+
+/// The same of three, of which the first is done. The keys of the others hold their tokens, if they are read.
+fn two_released_behind_one() -> (World, [Vec<u8>; 3], Vec<u8>) {
+    let (mut world, tokens) = released([b"a", b"b", b"c"]);
+    say_token(&mut world, WATCHED, &tokens[0], "");
+    world.say(0, "+OK|+QUEUED|*1|:1|");
+    world.take(0);
+    let both = [bulk(&tokens[1]), bulk(&tokens[2])].concat();
+    (world, tokens, both)
+}
+
 #[test]
 fn a_release_deletes_what_has_not_changed_since_it_was_read() {
     let (mut world, lock) = held();
@@ -64,20 +92,7 @@ fn a_lost_set_outlives_the_reading_of_anothers_token() {
 
 #[test]
 fn one_transaction_is_open_at_a_time() {
-    let mut world = watching(1);
-    let locks = [b"a", b"b", b"c"].map(|name| {
-        let options = LockOptions::new(TTL).tries(1);
-        world.acquire_of(name, &options);
-        world.say(0, "+OK|");
-        world.lock()
-    });
-    world.take(0);
-    let tokens = locks
-        .each_ref()
-        .map(|lock| lock.token().as_bytes().to_vec());
-    for lock in locks {
-        world.release(lock);
-    }
+    let (mut world, tokens) = released([b"a", b"b", b"c"]);
     assert_eq!(world.take(0), ["MULTI", "EXEC", "WATCH a", "GET a"]);
     say_token(&mut world, WATCHED, &tokens[0], "");
     assert_eq!(world.take(0), ["MULTI", "PEXPIRE a -1", "EXEC"]);
@@ -149,22 +164,7 @@ fn where_multi_is_not_accepted_nothing_is_sent_behind_it() {
 
 #[test]
 fn a_command_that_is_refused_in_a_transaction_refuses_its_own_work_alone() {
-    let mut world = watching(1);
-    let locks = [b"a", b"b", b"c"].map(|name| {
-        world.acquire_of(name, &LockOptions::new(TTL).tries(1));
-        world.say(0, "+OK|");
-        world.lock()
-    });
-    let tokens = locks
-        .each_ref()
-        .map(|lock| lock.token().as_bytes().to_vec());
-    for lock in locks {
-        world.release(lock);
-    }
-    say_token(&mut world, WATCHED, &tokens[0], "");
-    world.say(0, "+OK|+QUEUED|*1|:1|");
-    world.take(0);
-    let both = [bulk(&tokens[1]), bulk(&tokens[2])].concat();
+    let (mut world, tokens, both) = two_released_behind_one();
     world.say(0, WATCHED);
     world.input(Input::Received {
         node: id(0),
@@ -185,21 +185,7 @@ fn a_command_that_is_refused_in_a_transaction_refuses_its_own_work_alone() {
 /// The first refusal ends the connection, and the second is owed its release all the same.
 #[test]
 fn what_was_refused_with_another_whose_refusal_ends_the_connection_is_owed_too() {
-    let mut world = watching(1);
-    let locks = [b"a", b"b", b"c"].map(|name| {
-        world.acquire_of(name, &LockOptions::new(TTL).tries(1));
-        world.say(0, "+OK|");
-        world.lock()
-    });
-    let tokens = locks
-        .each_ref()
-        .map(|lock| lock.token().as_bytes().to_vec());
-    for lock in locks {
-        world.release(lock);
-    }
-    say_token(&mut world, WATCHED, &tokens[0], "");
-    world.say(0, "+OK|+QUEUED|*1|:1|");
-    let both = [bulk(&tokens[1]), bulk(&tokens[2])].concat();
+    let (mut world, _, both) = two_released_behind_one();
     world.say(0, WATCHED);
     let node = id(0);
     world.input(Input::Received { node, bytes: &both });
@@ -216,21 +202,7 @@ fn what_was_refused_with_another_whose_refusal_ends_the_connection_is_owed_too()
 
 #[test]
 fn a_watch_that_is_refused_is_asked_for_each_key_alone() {
-    let mut world = watching(1);
-    let locks = [b"a", b"b", b"c"].map(|name| {
-        world.acquire_of(name, &LockOptions::new(TTL).tries(1));
-        world.say(0, "+OK|");
-        world.lock()
-    });
-    let tokens = locks
-        .each_ref()
-        .map(|lock| lock.token().as_bytes().to_vec());
-    for lock in locks {
-        world.release(lock);
-    }
-    say_token(&mut world, WATCHED, &tokens[0], "");
-    world.say(0, "+OK|+QUEUED|*1|:1|");
-    world.take(0);
+    let (mut world, tokens, _) = two_released_behind_one();
     let no_key = "-NOPERM No permissions to access a key|";
     world.say(0, &format!("+OK|*0|{no_key}{no_key}"));
     say_token(&mut world, "", &tokens[2], "");
@@ -302,19 +274,7 @@ fn a_lost_set_behind_the_lock_of_another_hides_that_lock_from_nobody() {
 /// written.
 #[test]
 fn a_lock_that_is_wanted_behind_a_release_that_waits_is_taken_behind_its_transaction() {
-    let mut world = watching(1);
-    let locks = [b"a", b"k"].map(|name| {
-        world.acquire_of(name, &LockOptions::new(TTL).tries(1));
-        world.say(0, "+OK|");
-        world.lock()
-    });
-    world.take(0);
-    let tokens = locks
-        .each_ref()
-        .map(|lock| lock.token().as_bytes().to_vec());
-    for lock in locks {
-        world.release(lock);
-    }
+    let (mut world, tokens) = released([b"a", b"k"]);
     world.try_once();
     assert_eq!(world.take(0)[3..], ["GET a", "SET k 10000"]);
     say_token(&mut world, WATCHED, &tokens[0], "$-1|");
