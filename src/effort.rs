@@ -6,12 +6,12 @@
 
 use std::env;
 
-/// Whether this is the long run.
+/// Returns `true` in the long run.
 pub(crate) fn is_long() -> bool {
     env::var_os("SHEARLINE_TEST_LONG").is_some_and(|value| value == "1")
 }
 
-/// Returns `few`, and `many` in the long run.
+/// Returns `many` in the long run, and `few` otherwise.
 pub(crate) fn effort<T>(few: T, many: T) -> T {
     match is_long() {
         true => many,
