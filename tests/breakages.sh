@@ -5,8 +5,9 @@
 #
 #   bash tests/breakages.sh               each breakage by its recorded history, and the stories of those
 #                                         whose files have changed: some minutes, most of it compiling
-#   bash tests/breakages.sh --search      all histories and stories, searched for where the record shows
-#                                         nothing, and recorded anew: what `tests/long.sh` runs
+#   bash tests/breakages.sh --worlds-anew     all histories, searched for where the record shows nothing, and
+#                                         recorded anew: what `tests/long.sh` runs
+#   bash tests/breakages.sh --stories-anew    the same of all stories
 #   bash tests/breakages.sh NAME...       only these, searched for as long as it takes
 #   bash tests/breakages.sh --worlds [TEST..]   the simulator with nothing broken, in the same build
 #   bash tests/breakages.sh --kills 1/4   a part of all breakages against all unit tests and stories
@@ -25,7 +26,7 @@
 # The record has two files. `heard.tsv` names the history in which each breakage is heard
 # (tests/sim/heard.rs). `stories.tsv` names the test that has noticed a breakage, and a hash of the files
 # that say so: the patch, what it changes, and the stories. Where the hash has not changed, the ordinary run
-# plays no story. A breakage that the ordinary run does not hear is owed to `--search`.
+# plays no story. A breakage that the ordinary run does not hear is owed to the long run.
 #
 # To write one, change `src` and put the line in front of `git diff -U1 src`.
 
@@ -204,7 +205,7 @@ stories() {
     done < <(told_by_stories)
     echo "$known breakages were noticed by stories that have not changed since, nor what is broken"
     if ((searching && ${#unnoticed[@]} == 0)); then
-        printf '%s\n' '# breakage, test, hash of the files: written by `bash tests/breakages.sh --search`' >"$record"
+        printf '%s\n' '# breakage, test, hash of the files: written by `bash tests/breakages.sh --stories-anew`' >"$record"
         printf '%s\n' "${lines[@]}" | sed '/^$/d' | sort >>"$record"
     fi
 }
@@ -263,6 +264,19 @@ asked_for() {
 
 # --- the run ----------------------------------------------------------------------------------------------
 
+# prepare: the copy of the tree, with all breakages.
+prepare() {
+    apply || { unnoticed+=('a patch that does not apply') && return 1; }
+}
+
+# worlds_anew [TESTS...]: what the worlds hear, and the record of it from the copy.
+worlds_anew() {
+    (($#)) || set -- mutants every_oracle
+    prepare || return
+    SHEARLINE_TEST_LONG=1 simulator "$@" || unnoticed+=('what the simulator said above')
+    cp "$copy/tree/tests/breakages/heard.tsv" tests/breakages/
+}
+
 # What failed, for the last line.
 unnoticed=()
 names=()
@@ -300,9 +314,16 @@ main() {
                 --test-threads 1 --skip mutants --skip every_oracle "$@"
             return
             ;;
-        --search)
+        --worlds-anew)
+            worlds_anew
+            verdict
+            return
+            ;;
+        --stories-anew)
             searching=1
-            shift
+            prepare && stories
+            verdict
+            return
             ;;
         -*)
             sed -n '2,/^$/p' "${BASH_SOURCE[0]}"
@@ -311,17 +332,12 @@ main() {
     esac
     names=("$@")
     ((${#names[@]})) && searching=1
-    ((searching)) && export SHEARLINE_TEST_LONG=1
-    apply || { unnoticed+=('a patch that does not apply'); verdict; }
-    if ((${#names[@]} == 0)); then
-        simulator mutants every_oracle || unnoticed+=('what the simulator said above')
-    else
+    if ((searching)); then
         export ROWS=${names[*]}
-        ROWS=${ROWS// /,} simulator mutants_are_noticed mutants_of_tokens ||
-            unnoticed+=('what the simulator said above')
+        ROWS=${ROWS// /,} worlds_anew mutants_are_noticed mutants_of_tokens
+    elif prepare; then
+        simulator mutants every_oracle || unnoticed+=('what the simulator said above')
     fi
-    # What has been found is on record in the copy now.
-    ((searching)) && cp "$copy/tree/tests/breakages/heard.tsv" tests/breakages/
     stories
     verdict
 }

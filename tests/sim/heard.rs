@@ -127,7 +127,7 @@ fn read() -> Record {
 
 fn write(record: &Record) {
     let head =
-        "# breakage, kind of world, oracle, seed: written by `bash tests/breakages.sh --search`\n";
+        "# breakage, kind of world, oracle, seed: written by `bash tests/breakages.sh --worlds-anew`\n";
     let lines = record
         .iter()
         .map(|([name, kind, oracle], seed)| format!("{name}\t{kind}\t{oracle}\t{seed}\n"));
