@@ -1,34 +1,41 @@
 #!/usr/bin/env bash
-# Breaks the library on purpose, in every known way, and prints what notices it: takes out the guards of
-# `src/guards.rs` one after the other, and the same with the patches of `tests/breakages`. Each time an
-# oracle of the simulator or a story of the library has to object.
+# Breaks the library on purpose, in every known way, and prints which test notices. Each guard of
+# `src/guards.rs` is taken out in turn, and each breakage of the patches in `tests/breakages` is switched on
+# in turn. Each time an oracle of the simulator or a story of the library has to object.
 #
-#   bash tests/breakages.sh               each breakage by its recorded history, and the stories of those
-#                                         whose files have changed: some minutes, most of it compiling
-#   bash tests/breakages.sh --worlds-anew     all histories, searched for where the record shows nothing, and
-#                                         recorded anew: what `tests/long.sh` runs
-#   bash tests/breakages.sh --stories-anew    the same of all stories
-#   bash tests/breakages.sh NAME...       only these, searched for as long as it takes
+#   bash tests/breakages.sh               replays the recorded history of each breakage, and runs the stories
+#                                         of those whose files have changed. The build takes three minutes
+#   bash tests/breakages.sh --worlds-anew     the same; searches for a new history where the recorded one no
+#                                         longer shows the breakage, and records it (`tests/long.sh`)
+#   bash tests/breakages.sh --stories-anew [library|command]    runs all stories, and records them
+#   bash tests/breakages.sh BREAKAGE...   only these, searching for as long as needed; records them
 #   bash tests/breakages.sh --worlds [TEST..]   the simulator with nothing broken, in the same build
-#   bash tests/breakages.sh --kills 1/4   a part of all breakages against all unit tests and stories
-#   bash tests/breakages.sh --apply       only whether all patches apply
-#   bash tests/breakages.sh --rebase NAME renews a patch that does not apply any more
-#   MUTANT=NAME SEED=17 bash tests/breakages.sh --play    one history (tests/sim/replay.rs says more)
+#   bash tests/breakages.sh --kills 1/4   runs a quarter of the breakages against all unit tests and stories
+#   bash tests/breakages.sh --apply       only checks that all patches apply
+#   bash tests/breakages.sh --rebase PATCH    renews a patch that no longer applies
+#   MUTANT=BREAKAGE SEED=17 bash tests/breakages.sh --play    one history (tests/sim/replay.rs says more)
 #
-# A patch begins with a line for each breakage in it: `Name [what notices it]: what is broken.` What
-# notices it is a kind of world of the simulator (`any`, mostly), the `search` beside it, or stories of the
-# library (`engine::tests::claims`), or of the command (`command::run` in tests/it, `run::tree` beside its
-# code). The changed code is behind `broken!(Name)`, or `shearline::broken!(Name)` in the command
-# (tests/breakages/broken.rs). So one build has all breakages, and each does nothing until it is chosen by
-# its name. The patches are applied to a copy of the tree in the target folder, never to the tree itself.
-# One that does not apply is a failure.
+# A patch begins with a line for each breakage in it: `Name [what notices it]: what is broken.` What notices
+# it is one of these:
 #
-# The record has two files. `heard.tsv` names the history in which each breakage is heard
-# (tests/sim/heard.rs). `stories.tsv` names the test that has noticed a breakage, and a hash of the files
-# that say so: the patch, what it changes, and the stories. Where the hash has not changed, the ordinary run
-# plays no story. A breakage that the ordinary run does not hear is owed to the long run.
+#   any, crowded, ..          a kind of world of the simulator (tests/sim/kinds.rs)
+#   search                    the search beside the simulator
+#   engine::tests::claims     stories of the library
+#   command::run, run::tree   stories of the command, in tests/it or beside its code
 #
-# To write one, change `src` and put the line in front of `git diff -U1 src`.
+# The changed code is behind `broken!(Name)`, or `shearline::broken!(Name)` in the command
+# (tests/breakages/broken.rs). One build contains all breakages; each is off until it is selected by name. The
+# patches are applied to a copy of the tree in the target folder, never to the tree itself. A patch that does
+# not apply is a failure.
+#
+# The record has two files, which are committed. `heard.tsv` has the seed of a history for each breakage
+# (tests/sim/heard.rs). `stories.tsv` names the test that noticed a breakage, and a hash of the files involved:
+# the patch, what it changes, and the stories. While the hash stays the same, the ordinary run plays no story.
+# The ordinary run reports a breakage that it does not hear as OWED; the long run must find it.
+#
+# To write a patch: put `broken!(Name)` into `src`, write the line and an empty line into
+# tests/breakages/Name.patch, append `git diff -U1 src | sed '/^diff --git /d; /^index /d'`, and undo the change
+# of `src`.
 
 set -u -o pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
@@ -59,6 +66,8 @@ apply() {
     cat tests/breakages/broken.rs >>"$fresh/src/guards.rs"
     touch "$fresh/tests/breakages/applied"
     for patch in "${patches[@]}"; do
+        sed '/^--- /,$d' "$patch" | grep -vqE '^(\w+ \[.*\]: .*|)$' &&
+            { echo "$patch has more than lines \`Name [what notices it]: ..\` before its first file" && bad=1; }
         grep -qE '^\w+ \[.*\]: ' "$patch" || { echo "$patch names no breakage" && bad=1; }
         apply_to "$fresh" "$patch" || {
             name=$(basename "$patch" .patch)
@@ -87,6 +96,10 @@ apply() {
 rebase() {
     local name=$1 patch=tests/breakages/$1.patch work=$copy/rebase/$1 commit file conflicts=0
     [[ -f $patch ]] || { echo "there is no $patch" && return 1; }
+    # What was begun for other files is begun anew.
+    for file in $(files_of "$patch"); do
+        cmp -s "$file" "$work/ours/$file" || rm -rf "$work"
+    done
     if [[ ! -d $work/mended ]]; then
         for commit in $(git log --format=%H -- "$patch" $(files_of "$patch")); do
             rm -rf "$work" && mkdir -p "$work/base" "$work/broken"
@@ -99,6 +112,7 @@ rebase() {
         echo "it applies to $(git log -1 --format='%h %s' "$commit")"
         for file in $(files_of "$patch"); do
             mkdir -p "$work/mended/$(dirname "$file")" && cp "$file" "$work/mended/$file" || return 1
+            mkdir -p "$work/ours/$(dirname "$file")" && cp "$file" "$work/ours/$file"
             git merge-file -q "$work/mended/$file" "$work/base/$file" "$work/broken/$file"
         done
     fi
@@ -153,21 +167,21 @@ told_by_stories() {
     sed -nE 's/^ +\("(\w+)", "(\w+::[a-z_:]+)"\),$/\1 \2/p' tests/sim/mutations.rs
 }
 
-# hash_of NAME STORIES: of all files that say whether these stories notice this breakage.
+# hash_of NAME STORIES: of the files that say whether these stories notice this breakage: the patch, what it
+# changes, and the stories. A guard has no patch; the files that name it stand for it.
 hash_of() {
-    local patch stories=${2//:://} file
-    patch=$(grep -lE "^$1 \[" "${patches[@]}")
-    file=src/$stories
-    [[ $2 == command::* ]] && file=tests/it/${stories%/*}
-    [[ $2 == run::* ]] && file=src/bin/shearline/run/tree
-    {
-        # The files of the stories: a module, its parent if it is a test, and what is below.
-        for file in "$file" "${file%/*}"; do
-            git hash-object "$file.rs" "$file"/*.rs 2>/dev/null
-        done
-        [[ -z $patch ]] && patch=src/guards.rs
-        git hash-object "$patch" $(files_of "$patch")
-    } 2>/dev/null | git hash-object --stdin | cut -c 1-16
+    local files=() file=src/${2//:://}
+    [[ $2 == command::* ]] && file=tests/it/${2//:://}
+    [[ $2 == run::* ]] && file=src/bin/shearline/${2//:://}
+    # A story may be a function in a file, or a module in one.
+    while [[ ! -e $file.rs && ! -d $file ]]; do file=${file%/*}; done
+    mapfile -t files < <(
+        find "$file.rs" "$file" "${file%/*}/mod.rs" -name '*.rs' 2>/dev/null
+        patch=$(grep -lE "^$1 \[" "${patches[@]}") && echo "$patch" && files_of "$patch" ||
+            grep -rlE "guard!\($1\b" src
+    )
+    sort <<<"$(printf '%s\n' "${files[@]}")" | git hash-object --stdin-paths | git hash-object --stdin |
+        cut -c 1-16
 }
 
 # The stories have to fail with each, and to pass without it. Those of `command` are about the command, on
@@ -180,7 +194,7 @@ stories() {
             known=$((known + 1))
             continue
         fi
-        if ! asked_for "$name"; then
+        if ! asked_for "$name" "$filter"; then
             lines+=("$(grep -E "^$name"$'\t' "$record" 2>/dev/null)")
             continue
         fi
@@ -199,15 +213,22 @@ stories() {
                 unnoticed+=("$name: $filter fails without it") && continue
             }
         fi
-        said=$(told_with "$name" "$binary" "$filter") || unnoticed+=("$name ($said)")
+        said=$(told_with "$name" "$binary" "$filter") || { unnoticed+=("$name ($said)") && continue; }
         printf '%-28s %s\n' "$name" "$said"
         lines+=("$name"$'\t'"$said"$'\t'"$hash")
     done < <(told_by_stories)
-    echo "$known breakages were noticed by stories that have not changed since, nor what is broken"
-    if ((searching && ${#unnoticed[@]} == 0)); then
+    echo "$known breakages skipped: neither they nor their stories have changed since a story noticed them"
+    if ((searching)); then
         printf '%s\n' '# breakage, test, hash of the files: written by `bash tests/breakages.sh --stories-anew`' >"$record"
         printf '%s\n' "${lines[@]}" | sed '/^$/d' | sort >>"$record"
     fi
+}
+
+# told_by_all: prints the names of all breakages: the guards, the patches, and what a driver does wrong.
+told_by_all() {
+    sed -nE 's/^    ([A-Z][A-Za-z]+),$/\1/p' src/guards.rs
+    sed -nE 's/^(\w+) \[.*\]: .*/\1/p' "${patches[@]}"
+    sed -nE 's/^    kind\("([a-z-]+)", .*/\1/p' tests/sim/mutations.rs
 }
 
 # kills PART/PARTS: plays every unit test and story with each breakage of this part, and prints which tests
@@ -216,14 +237,13 @@ stories() {
 kills() {
     local binary name number=0 part=${1%/*} parts=${1#*/} out=$copy/kills skip='' room
     binary=$(story_binary --profile sim --lib --features embedded,tls) || return 1
-    for room in resp timer config embedded manual error time limits shared::tests::interleavings; do
+    for room in resp timer manual shared::tests::interleavings; do
         skip+=" --skip $room::"
     done
-    mkdir -p "$out"
+    rm -rf "$out" && mkdir -p "$out"
     # shellcheck disable=SC2086  # a list of arguments
     "$binary" --list $skip 2>/dev/null | sed -n 's/: test$//p' >"$out/tests"
-    for name in $(sed -nE 's/^    ([A-Z][A-Za-z]+),$/\1/p' src/guards.rs) \
-        $(sed -nE 's/^(\w+) \[.*\]: .*/\1/p' "${patches[@]}"); do
+    for name in $(told_by_all | grep -v -); do
         number=$((number + 1))
         ((number % parts == part - 1)) || continue
         # A test that hangs ends with the others.
@@ -233,7 +253,6 @@ kills() {
         printf '%-28s %4d tests notice it\n' "$name" "$(wc -l <"$out/$name.killed")"
     done
     awk -v tests="$out/tests" '
-        FNR == 1 { files++ }
         { of[FILENAME]++; last[FILENAME] = $0; noticed[$0]++ }
         END {
             for (file in of) if (of[file] == 1) alone[last[file]]++
@@ -243,22 +262,35 @@ kills() {
                 else if (!alone[name]) { never++; print "never alone, " noticed[name] " breakages: " name }
             }
             printf "%d breakages; of %d tests %d notice none of them, %d are never the only one\n", \
-                files, all, nothing, never
+                ARGC - 1, all, nothing, never
         }' "$out"/*.killed | sort
 }
 
-# told_with NAME BINARY FILTER: prints which story failed with the breakage, or why that is no proof.
+# told_with NAME BINARY FILTER: prints which story failed with the breakage, or why that is no proof. The
+# first failure is enough; but stories with servers end by themselves, and their servers with them.
 told_with() {
-    local with
-    if with=$(SHEARLINE_MUTANT=$1 "$2" "$3" 2>&1 </dev/null); then
+    local said=$copy/said pid with stop='q'
+    [[ $3 == command::* ]] && stop=''
+    rm -f "$said" && mkfifo "$said" || return 1
+    SHEARLINE_MUTANT=$1 "$2" "$3" >"$said" 2>/dev/null </dev/null &
+    pid=$!
+    with=$(sed -nE "/^test (.*) \.\.\. FAILED$/ { s//\1/p; $stop }" "$said")
+    [[ -z $with || -z $stop ]] || kill "$pid" 2>/dev/null
+    if wait "$pid"; then
         echo "NOT NOTICED by $3" && return 1
     fi
-    with=$(sed -nE 's/^test (.*) \.\.\. FAILED$/\1/p' <<<"$with" | head -n 1)
+    with=${with%%$'\n'*}
     echo "${with:-NOT NOTICED: the process ended}"
     [[ -n $with ]]
 }
 
+# asked_for NAME STORIES
 asked_for() {
+    case $part:$2 in
+        library:command::* | library:run::*) return 1 ;;
+        command:command::* | command:run::*) return 0 ;;
+        command:*) return 1 ;;
+    esac
     ((${#names[@]} == 0)) || [[ " ${names[*]} " == *" $1 "* ]]
 }
 
@@ -280,6 +312,7 @@ worlds_anew() {
 # What failed, for the last line.
 unnoticed=()
 names=()
+part=all
 searching=0
 
 verdict() {
@@ -305,7 +338,7 @@ main() {
             return
             ;;
         --play)
-            apply && simulator worlds_keep_their_promises
+            apply && simulator --exact worlds_keep_their_promises
             return
             ;;
         --worlds)
@@ -321,6 +354,7 @@ main() {
             ;;
         --stories-anew)
             searching=1
+            part=${2-all}
             prepare && stories
             verdict
             return
@@ -331,6 +365,10 @@ main() {
             ;;
     esac
     names=("$@")
+    local name
+    for name in "$@"; do
+        told_by_all | grep -qxF -- "$name" || { echo "there is no breakage $name" && return 2; }
+    done
     ((${#names[@]})) && searching=1
     if ((searching)); then
         export ROWS=${names[*]}

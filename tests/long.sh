@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
 # Everything that there is to run, in shards of at most nine minutes. `tests/run.sh` is the short form.
 #
-#   bash tests/long.sh             every shard whose record is not of these inputs
-#   bash tests/long.sh SHARD...    these, whatever the record says
-#   bash tests/long.sh --next      the first of those that the first form would run
-#   bash tests/long.sh --status    what is on record, and how old it is
+#   bash tests/long.sh             every shard that has not passed on the current inputs
+#   bash tests/long.sh SHARD...    these shards, even if they have already passed
+#   bash tests/long.sh --next      only the next shard that is due
+#   bash tests/long.sh --status    which shards are due, and when they last ran
+#   bash tests/long.sh --list      their names
 #
 # The record is tests/long.tsv: shard, key, commit, date, seconds, verdict. The key is a hash of what the
-# shard depends on: the files (by `git ls-files -s`), rustc, and the servers. So a shard is run again when
-# one of these changes, and an interrupted run goes on where it was. A run needs a clean checkout: the key is
-# of files that are committed or staged. Commit the record with what it is a record of.
+# shard depends on: the files (by `git ls-files -s`), its command, rustc, and the servers. So a shard is due
+# again when one of these changes, and an interrupted run resumes where it stopped. A shard does not run while
+# one of its files differs from what git has. Commit the record together with the files it describes.
 
 set -u -o pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
@@ -23,13 +24,15 @@ source tests/lib/checks.sh
 
 # --- the shards -----------------------------------------------------------------------------------------
 
-# What a shard depends on.
-build=(Cargo.toml Cargo.lock)
-library=("${build[@]}" src ':!src/**/tests/**' ':!src/**/tests.rs' ':!src/manual' ':!src/bin')
-units=("${build[@]}" src .config)
-servers=("${library[@]}" src/bin src/manual README.md CHANGELOG.md SECURITY.md tests/it .config)
-worlds=("${library[@]}" tests/sim fuzz/corpus)
-broken=("${worlds[@]}" src tests/breakages tests/breakages.sh)
+# What a shard depends on. (Git takes what is excluded out of the whole list, whatever comes after it.)
+all=(Cargo.toml Cargo.lock src)
+library=("${all[@]}" ':!src/**/tests/**' ':!src/**/tests.rs' ':!src/manual' ':!src/bin')
+worlds=("${library[@]}" tests/sim fuzz/corpus/sim ':!tests/sim/heard.rs')
+counted=("${library[@]}" benches/instructions)
+units=("${all[@]}" tests/differential tests/data fuzz/corpus .config)
+servers=("${all[@]}" README.md CHANGELOG.md SECURITY.md tests/it examples .config)
+broken=("${all[@]}" tests/sim tests/it tests/breakages tests/breakages.sh ':!tests/breakages/*.tsv')
+checked=("${all[@]}" tests/it tests/sim tests/differential tests/no_std benches examples fuzz)
 
 # shards: calls `shard NAME FILES COMMAND...` for each, where FILES names one of these lists.
 shards() {
@@ -52,7 +55,8 @@ shards() {
         SHEARLINE_REDIS_SERVER="$redis-8.0" SHEARLINE_VALKEY_SERVER="$valkey-8.1"
     shard tls-8.0 servers long_tests only-tls --test it SHEARLINE_REDIS_SERVER="$redis-8.0"
     shard tls-8.1 servers long_tests only-tls --test it SHEARLINE_REDIS_SERVER="$valkey-8.1"
-    shard worlds worlds simulator worlds_keep_their_promises recorded equal a_world fuzz_corpus
+    shard worlds worlds simulator --skip kinds_for_one_purpose --skip exclusion_rests \
+        --skip without_scripts --skip oracle:: --skip fencing:: --skip search:: --skip fresh_histories
     shard worlds-kinds worlds simulator kinds_for_one_purpose exclusion_rests
     shard worlds-bare worlds simulator without_scripts
     shard worlds-others worlds simulator oracle:: fencing::
@@ -62,14 +66,15 @@ shards() {
         shard "fresh-$number" worlds fresh "$number"
     done
     shard breakages-worlds broken bash tests/breakages.sh --worlds-anew
-    shard breakages-stories broken bash tests/breakages.sh --stories-anew
+    shard breakages-stories broken bash tests/breakages.sh --stories-anew library
+    shard breakages-command broken bash tests/breakages.sh --stories-anew command
     shard kills-1 broken bash tests/breakages.sh --kills 1/4
     shard kills-2 broken bash tests/breakages.sh --kills 2/4
     shard kills-3 broken bash tests/breakages.sh --kills 3/4
     shard kills-4 broken bash tests/breakages.sh --kills 4/4
-    shard clippy units clippy_of_all
-    shard packages units packages
-    shard instructions library instructions
+    shard clippy checked clippy_of_all
+    shard packages checked packages
+    shard instructions counted instructions
 }
 
 # long_tests PROFILE ARGUMENTS... [NAME=VALUE...]: tests with all their repetitions.
@@ -82,9 +87,10 @@ long_tests() {
     tests "${words[@]}"
 }
 
-# simulator TESTS...: of an ordinary build, without the breakages in it.
+# simulator TESTS...: of an ordinary build, without the breakages in it. A name that no test has is a failure.
 simulator() {
-    SHEARLINE_TEST_LONG=1 cargo test --profile sim --features embedded --test sim -- --nocapture "$@"
+    SHEARLINE_TEST_LONG=1 cargo test --profile sim --features embedded --test sim -- --nocapture "$@" |
+        awk '{ print } /^running [1-9]/ { some = 1 } END { exit !some }'
 }
 
 # fresh NUMBER: histories that nothing has played, for seven minutes of two cores.
@@ -124,10 +130,17 @@ instructions() {
 
 # --- the record -----------------------------------------------------------------------------------------
 
-# key_of FILES: a hash of the inputs.
+# key_of FILES COMMAND...: a hash of the inputs, and of what the command does with them.
 key_of() {
     local -n paths=$1
-    { git ls-files -s -- "${paths[@]}"; echo "$machine"; } | git hash-object --stdin | cut -c 1-16
+    { git ls-files -s -- "${paths[@]}"; echo "$machine" "${@:2}"; declare -f "$2"; } |
+        sed "s|$root|.|g" | git hash-object --stdin | cut -c 1-16
+}
+
+# is_clean FILES: whether git has these files as they are.
+is_clean() {
+    local -n paths=$1
+    [[ -z $(git diff --name-only -- "${paths[@]}"; git ls-files -o --exclude-standard -- "${paths[@]}") ]]
 }
 
 # versions: prints what is part of every key besides files.
@@ -179,19 +192,30 @@ wanted() {
 shard() {
     local name=$1 files=$2 key state begin=$SECONDS said=good
     shift 2
-    key=$(key_of "$files")
+    [[ $mode != --list ]] || { echo "$name" && return; }
+    key=$(key_of "$files" "$@")
     state=$(state_of "$name" "$key")
     case $mode in
-        --list) echo "$name" && return ;;
         --status) status "$name" "$state" && return ;;
-        --next) ((ran == 0)) && [[ $state != good ]] || return ;;
-        all) [[ $state != good ]] || return ;;
-        some) [[ " ${asked[*]} " == *" $name "* ]] || return ;;
+        --next) ((ran == 0)) && [[ $state == [sn]* ]] || return 0 ;;
+        failed) ((ran == 0)) && [[ $state == failed ]] || return 0 ;;
+        all) [[ $state != good ]] || return 0 ;;
+        some) [[ " ${asked[*]} " == *" $name "* ]] || return 0 ;;
     esac
     ran=$((ran + 1))
+    if ! is_clean "$files"; then
+        step "$name" echo_and_fail "error: commit or stage the files of $name first"
+        return
+    fi
     step "$name" "$@"
+    flaky "$logs/$name.log" || said=FAILED
     awk -v name="$name" '$1 == name { bad = $3 } END { exit bad > 0 }' "$logs/results" || said=FAILED
     note "$name" "$key" $((SECONDS - begin)) "$said"
+}
+
+echo_and_fail() {
+    echo "$1"
+    return 1
 }
 
 # status SHARD STATE: prints how old the record of the shard is, unless it is of these inputs.
@@ -212,6 +236,13 @@ main() {
         ?*) mode=some ;;
     esac
     asked=("$@")
+    if [[ $mode == some ]]; then
+        local name known
+        known=" $(mode=--list; shards | tr '\n' ' ')"
+        for name in "$@"; do
+            [[ $known == *" $name "* ]] || { echo "there is no shard $name; --list names them" && return 2; }
+        done
+    fi
     machine=$(versions)
     [[ $mode == --status || $mode == --list ]] || : >"$logs/results"
     if [[ $mode != --* || $mode == --next ]]; then
@@ -220,6 +251,11 @@ main() {
         machine=$(versions)
     fi
     shards
+    # What failed before is tried again when there is nothing else.
+    if [[ $mode == --next ]] && ((ran == 0)); then
+        mode=failed
+        shards
+    fi
     case $mode in
         --status) echo "long run: $good of $total shards are of these inputs; bash tests/long.sh runs the others" ;;
         --list) ;;

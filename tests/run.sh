@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The one test command: `bash tests/run.sh` on a machine that has the Rust toolchain and no more. It installs
-# what is missing (servers of six versions among it), and touches every layer, every server and every way.
-# What takes many repetitions is in `tests/long.sh`. `tests/README.md` explains both.
+# what is missing, such as servers of six versions. It touches every layer, every server, and every way to take
+# and release a lock. `tests/long.sh` runs what needs many repetitions. `tests/README.md` explains both.
 #
 #   bash tests/run.sh            all steps
 #   bash tests/run.sh STEP...    only these
@@ -11,7 +11,7 @@
 #
 # Each step prints a line when it begins, and its time and processor time when it ends. Its output goes to
 # target/run/last/STEP.log; the logs of the last five runs stay. A failure does not stop the run. The last
-# line is `N passed, N failed, N skipped`, where a step without tests counts as one. A test that cannot run
+# line is `N passed, N failed, N skipped`; a step that runs no tests counts as one test. A test that cannot run
 # here is skipped, and named with its reason.
 
 set -u -o pipefail
@@ -23,8 +23,8 @@ source tests/lib/install.sh
 source tests/lib/servers.sh
 source tests/lib/checks.sh
 
-# The functions of this part are lists of steps. Functions are read completely before the first step
-# begins, so that an edit of this file does not change a run.
+# The functions of this part are lists of steps. Bash reads them before the first step runs, so editing this
+# file does not affect a run.
 
 prepare() {
     step toolchain toolchain
@@ -76,11 +76,12 @@ main() {
     wait "${lanes[@]}"
     lanes=()
     step timed tests default --lib --test it -E 'test(/(^|::)timed::/)'
-    step flaky flaky
+    step flaky flaky "$logs/timed.log"
     step secrets no_credential_in_any_log
     if ((${#asked[@]} == 0)); then
         bash tests/long.sh --status
     fi
+    has_all_steps
     verdict
 }
 
@@ -111,16 +112,12 @@ ignored() {
         grep -vE '"(a part of another test|prints figures and asserts nothing)"\]'
 }
 
-# flaky: a timed test that failed, and passed when it was run once more, is added to the committed list. A
-# name that is there three times is a bug to be mended.
-flaky() {
-    local list=tests/flaky.tsv log=$logs/timed.log name
-    [[ -e $log ]] || return 0
-    for name in $(sed -nE 's/^ +FLAKY .*\] +\([^)]*\) //p; s/^ +FLAKY [^]]*\] +([^(].*)/\1/p' "$log" | sed 's/.* //' | sort -u); do
-        printf '%s\t%s\t%s\n' "$name" "$(date +%F)" "$(git rev-parse --short HEAD)" >>"$list"
-        echo "flaky: $name: its output is in $log; commit $list"
+# has_all_steps: a lane that has died has left steps out, which is a failure of each.
+has_all_steps() {
+    local name
+    for name in $(step_names); do
+        ! wanted "$name" || grep -q "^$name " "$logs/results" || step "$name" false
     done
-    ! cut -f 1 "$list" 2>/dev/null | grep -v '^#' | sort | uniq -c | awk '$1 >= 3 { print "error: flaky three times: " $2; bad = 1 } END { exit !bad }'
 }
 
 # The word in every credential of these tests is in no log. Only names of files are printed: the lines
@@ -149,13 +146,17 @@ wanted() {
     ((${#asked[@]} == 0)) || [[ " ${asked[*]} " == *" $1 "* ]]
 }
 
+step_names() {
+    sed -nE 's/^ +step ([a-z0-9][a-z0-9.-]*) .*/\1/p' "${BASH_SOURCE[0]}"
+}
+
 if [[ ${1-} == --list ]]; then
-    sed -nE 's/^ +step ([a-z0-9.-]+) .*/\1/p' "${BASH_SOURCE[0]}"
+    step_names
     rm -rf "$logs"
     exit
 fi
 for name in "$@"; do
-    grep -qE "^ +step $name " "${BASH_SOURCE[0]}" || { echo "there is no step $name; --list names them"; exit 2; }
+    step_names | grep -qxF -- "$name" || { echo "there is no step $name; --list names them"; exit 2; }
 done
 asked=("$@")
 : >"$logs/results"

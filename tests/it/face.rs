@@ -171,7 +171,8 @@ impl Face {
         match self {
             Self::Shared(redlock) => redlock.lock(resource, ttl).map(Held::Guard),
             Self::Local(local) => local.lock(resource, ttl).map(Held::Lock),
-            Self::Future(_) | Self::Driver(_) => self.lock_with(resource, &LockOptions::new(ttl)),
+            Self::Future(redlock) => block_on(redlock.lock_async(resource, ttl)).map(Held::Guard),
+            Self::Driver(_) => self.lock_with(resource, &LockOptions::new(ttl)),
         }
     }
 
@@ -222,9 +223,10 @@ impl Face {
         match self {
             Self::Shared(redlock) => redlock.try_lock_all(resources, ttl).map(Held::Guard),
             Self::Local(local) => local.try_lock_all(resources, ttl).map(Held::Lock),
-            Self::Future(_) | Self::Driver(_) => {
-                self.lock_all_with(resources, &LockOptions::new(ttl).tries(1))
+            Self::Future(redlock) => {
+                block_on(redlock.try_lock_all_async(resources, ttl)).map(Held::Guard)
             }
+            Self::Driver(_) => self.lock_all_with(resources, &LockOptions::new(ttl).tries(1)),
         }
     }
 

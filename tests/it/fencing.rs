@@ -6,7 +6,9 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use shearline::{Lock, LockError, LockOptions, NodeOutcome, Redlock, RestartGuard, Unusable};
+use shearline::{
+    Lock, LockError, LockOptions, NodeOutcome, Redlock, RestartGuard, TrustError, Unusable,
+};
 
 use crate::effort::times;
 use crate::executor::block_on;
@@ -130,6 +132,51 @@ fn a_server_that_was_restarted_gives_no_token() {
             .expect("that one");
         let guard = fresh.lock_with("f", &fenced()).expect("free");
         assert!(first < guard.fencing_token());
+    }
+}
+
+/// The middle server is full, so it takes no counter floor, and the operator learns of that.
+#[test]
+fn an_operator_learns_of_a_server_that_takes_no_floor() {
+    not_with!(NoScripts, "fencing tokens need scripts");
+    for cluster in clusters() {
+        let redlock = shared(&cluster);
+        let mut local = over(&cluster).build_local().expect("a good configuration");
+        let refused = redlock.lock_with("f", &once());
+        refused.expect_err("none has a floor");
+        local.lock_with("f", &once()).expect_err("none has a floor");
+        cluster.raws()[1].run("CONFIG SET maxmemory 1");
+        let run_ids = eventually("all say who they are", || {
+            let nodes = redlock.nodes().into_iter();
+            nodes.map(|node| node.run_id).collect::<Option<Vec<_>>>()
+        });
+        let address = &*redlock.nodes()[1].address;
+        // On a busy machine a node may seem to be silent for a moment, and is named for that.
+        let is_full = |told: Result<bool, TrustError>| match told {
+            Err(TrustError::NoFloor {
+                outcome: NodeOutcome::Refused(error),
+            }) => {
+                assert_eq!(error.code(), "OOM");
+                Some(())
+            }
+            Err(_) => None,
+            Ok(_) => panic!("it has no floor"),
+        };
+        let run_id = &run_ids[1];
+        let why = "it says that it is full";
+        eventually(why, || is_full(redlock.trust_node(address, run_id)));
+        eventually(why, || is_full(local.trust_node(address, run_id)));
+        let others = [run_ids[0].clone(), run_ids[2].clone()];
+        let why = "the others have floors";
+        eventually(why, || (redlock.trust_nodes() == others).then_some(()));
+        eventually(why, || (local.trust_nodes() == others).then_some(()));
+        cluster.raws()[1].run("CONFIG SET maxmemory 0");
+        let why = "it has a floor";
+        eventually(why, || redlock.trust_node(address, run_id).ok());
+        let why = "all have floors";
+        eventually(why, || (local.trust_nodes() == run_ids).then_some(()));
+        let guard = redlock.lock_with("f", &fenced()).expect("free");
+        guard.unlock().expect("held");
     }
 }
 

@@ -4,6 +4,7 @@
 //! They run alone, and judge what they see by a delay that the same story measured
 //! ([`watched`](crate::servers::watched)).
 
+mod deadlines;
 mod frozen;
 #[cfg(target_os = "linux")]
 mod holes;

@@ -8,8 +8,8 @@
 //! not_with!(Acl | NoScripts, "has users of its own");
 //! ```
 //!
-//! The test then ends at once and prints `NOT RUN: <test>: <reason>`. `tests/run.sh` counts and names
-//! these lines; it does not count such a test as passed.
+//! The test then ends at once and prints `NOT RUN: <test>: <reason>`. `tests/run.sh` lists such tests and counts
+//! them as skipped; nextest and cargo alone show them as passed.
 
 use std::io::{self, Write as _};
 use std::process::Command;
@@ -31,11 +31,11 @@ pub(crate) enum Variant {
     Tls,
     /// The user of the servers may not run scripts.
     NoScripts,
-    /// No script runs, and a release takes two round trips.
+    /// Scripts are forbidden and the server has no native compare-and-delete: a release takes two round trips.
     NoNativeRelease,
     /// The Redis server is of version 6.2.
     Redis62,
-    /// A Valkey server stands where a Redis server is usual.
+    /// `SHEARLINE_REDIS_SERVER` is a Valkey server.
     ValkeyForRedis,
     /// The Valkey server is of version 8.1.
     Valkey81,

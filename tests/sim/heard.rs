@@ -1,10 +1,10 @@
-//! The record of what is heard where: for each breakage, a history in which an oracle objects to it.
+//! For each breakage, the seed of a history in which an oracle objects to it.
 //!
-//! `tests/breakages/heard.tsv` has a line for each breakage: its name, the kind of world, the oracle that
-//! alone is listened to (or `any`), and the seed of the history. A change of the engine changes
-//! histories, so a recorded history may no longer show the breakage. The ordinary run then looks at
-//! [`MORE`] others, for [`BUDGET`] in all, and names the breakage as *owed* if it finds none. The long run
-//! looks at as many as it takes, writes the file anew, and fails if it finds none.
+//! `tests/breakages/heard.tsv` has a line for each breakage: its name, the kind of world, the only oracle that
+//! is enabled (or `any`), and the seed. Changing the engine changes what a seed produces, so a recorded seed may
+//! stop showing the breakage. The ordinary run then tries up to [`MORE`] other seeds for each breakage, and
+//! [`BUDGET`] of processor time in all; it reports the breakage as *owed* if none shows it. The long run tries
+//! up to [`SEEDS`], writes the file anew, and fails if none shows it.
 #![cfg(shearline_mutants)]
 
 use std::collections::BTreeMap;
@@ -25,6 +25,9 @@ const MORE: u64 = 40;
 
 /// Processor time that the ordinary run spends on such looks.
 const BUDGET: Duration = Duration::from_secs(30);
+
+/// With more than so many the record says nothing any more.
+const OWED_MAX: usize = 10;
 
 /// A breakage, and where it has to be heard.
 #[derive(Clone, Debug)]
@@ -95,20 +98,29 @@ pub(crate) fn assert_heard(rows: Vec<Row>) {
                 ));
             }
             None => {
-                say(&format!("{name:<28} OWED: not heard in {}", row.kind.name));
+                say(&format!("OWED: {name}: not heard in {}", row.kind.name));
                 owed.push(name);
             }
         }
     }
-    say(&format!(
-        "{} of {} are heard",
-        rows.len() - owed.len(),
-        rows.len()
-    ));
+    if !rows.is_empty() {
+        say(&format!(
+            "{} of {} are heard",
+            rows.len() - owed.len(),
+            rows.len()
+        ));
+    }
     if is_long() {
+        if std::env::var("ROWS").is_err() {
+            let is_alone = |key: &[String; 3]| key[2] != "any";
+            let keys: Vec<_> = rows.iter().map(Row::key).collect();
+            let here = keys.first().is_some_and(is_alone);
+            record.retain(|key, _| is_alone(key) != here || keys.contains(key));
+        }
         write(&record);
         assert!(owed.is_empty(), "not noticed: {owed:?}");
     }
+    assert!(owed.len() <= OWED_MAX, "search for them: {owed:?}");
 }
 
 fn read() -> Record {
@@ -126,8 +138,7 @@ fn read() -> Record {
 }
 
 fn write(record: &Record) {
-    let head =
-        "# breakage, kind of world, oracle, seed: written by `bash tests/breakages.sh --worlds-anew`\n";
+    let head = "# breakage, kind of world, oracle, seed: written by `bash tests/breakages.sh --worlds-anew`\n";
     let lines = record
         .iter()
         .map(|([name, kind, oracle], seed)| format!("{name}\t{kind}\t{oracle}\t{seed}\n"));

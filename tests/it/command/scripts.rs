@@ -17,6 +17,9 @@ use crate::servers::{self, Cluster, Proxy, STOOD_STILL_MAX, eventually, watched}
 /// [`STOOD_STILL_MAX`].
 const DISTANCE: Duration = Duration::from_millis(20);
 
+/// How often a story is told where something stands still meanwhile, which then shows nothing.
+const TURNS: u32 = 50;
+
 #[test]
 fn a_script_takes_extends_and_releases_a_lock() {
     let cluster = servers::three();
@@ -110,17 +113,24 @@ fn a_node_that_is_reached_late_is_told_of_the_release() {
         "a program may end before a distant node has released"
     );
     let cluster = servers::three();
-    let lock = shearline(&cluster, "lock report --guard off").line();
     let proxy = Proxy::to(cluster[0].address_for_clients());
     proxy.delay(DISTANCE);
     let mut urls = cluster.urls();
     urls[0] = proxy.url();
-    let line = format!("unlock {lock} --guard off");
-    let (told, stood_still) = watched(&mut cluster.raws(), || over(&urls, &line));
-    told.done();
-    if stood_still <= STOOD_STILL_MAX {
-        cluster.assert_empty();
-    }
+    let is_seen = (0..TURNS).any(|_| {
+        let lock = shearline(&cluster, "lock report --guard off").line();
+        let line = format!("unlock {lock} --guard off");
+        let (told, stood_still) = watched(&mut cluster.raws(), || over(&urls, &line));
+        told.done();
+        let copies = cluster.copies("report");
+        assert!(copies == 0 || STOOD_STILL_MAX < stood_still, "{copies}");
+        cluster
+            .raws()
+            .iter_mut()
+            .for_each(|raw| _ = raw.run("FLUSHALL"));
+        stood_still <= STOOD_STILL_MAX
+    });
+    assert!(is_seen, "something stood still in each turn");
 }
 
 /// The script of the help, where an extension fails: the lock is released all the same.
@@ -219,15 +229,19 @@ fn a_lock_stands_on_a_distant_node_too() {
     distant.delay(DISTANCE);
     let mut urls = cluster.urls();
     urls[2] = distant.url();
-    let taking = || over(&urls, "lock report --trust").line();
-    let (lock, stood_still) = watched(&mut cluster.raws(), taking);
-    let copies = cluster.copies("report");
-    assert!(
-        copies == 3 || STOOD_STILL_MAX < stood_still,
-        "{copies} {stood_still:?}"
-    );
-    over(&urls, &format!("unlock {lock} --trust")).done();
-    cluster.assert_empty();
+    let is_seen = (0..TURNS).any(|_| {
+        let taking = || over(&urls, "lock report --trust").line();
+        let (lock, stood_still) = watched(&mut cluster.raws(), taking);
+        let copies = cluster.copies("report");
+        assert!(copies == 3 || STOOD_STILL_MAX < stood_still, "{copies}");
+        over(&urls, &format!("unlock {lock} --trust")).done();
+        cluster
+            .raws()
+            .iter_mut()
+            .for_each(|raw| _ = raw.run("FLUSHALL"));
+        stood_still <= STOOD_STILL_MAX
+    });
+    assert!(is_seen, "something stood still in each turn");
 }
 
 /// Nobody could release it later.

@@ -512,8 +512,9 @@ mod tests {
             families.tree.stop(&mut met, None);
             // One that waits for a child that it has forked by `vfork` (D) does not stop before that goes on.
             let goes_on = |it: &&Process| matches!(state(it.pid).as_deref(), Some("R" | "S"));
-            // The kernel stops a process that runs elsewhere at the end of its turn.
-            let end = now().saturating_add(Duration::from_secs(60));
+            // The kernel stops a process that runs elsewhere at the end of its turn. Less than the minute after
+            // which these processes end by themselves.
+            let end = now().saturating_add(Duration::from_secs(20));
             while let Some(process) = met.processes.iter().find(goes_on) {
                 assert!(now() < end, "{process:?} {:?}", state(process.pid));
                 thread::sleep(PAUSE);
