@@ -105,6 +105,17 @@ fn a_release_that_too_few_confirm_is_to_be_repeated() {
     assert!(error.contains(what_to_do), "{error}");
 }
 
+/// Plays `turn` until nothing stood still meanwhile. It returns for how long something did.
+fn until_nothing_stands_still(cluster: &Cluster, mut turn: impl FnMut() -> Duration) {
+    let is_seen = (0..TURNS).any(|_| {
+        let stood_still = turn();
+        let mut raws = cluster.raws();
+        raws.iter_mut().for_each(|raw| _ = raw.run("FLUSHALL"));
+        stood_still <= STOOD_STILL_MAX
+    });
+    assert!(is_seen, "something stood still in each turn");
+}
+
 /// The process of `unlock` ends with it, so it waits for a node that is on its way. A majority is there long before.
 #[test]
 fn a_node_that_is_reached_late_is_told_of_the_release() {
@@ -117,20 +128,15 @@ fn a_node_that_is_reached_late_is_told_of_the_release() {
     proxy.delay(DISTANCE);
     let mut urls = cluster.urls();
     urls[0] = proxy.url();
-    let is_seen = (0..TURNS).any(|_| {
+    until_nothing_stands_still(&cluster, || {
         let lock = shearline(&cluster, "lock report --guard off").line();
         let line = format!("unlock {lock} --guard off");
         let (told, stood_still) = watched(&mut cluster.raws(), || over(&urls, &line));
         told.done();
         let copies = cluster.copies("report");
         assert!(copies == 0 || STOOD_STILL_MAX < stood_still, "{copies}");
-        cluster
-            .raws()
-            .iter_mut()
-            .for_each(|raw| _ = raw.run("FLUSHALL"));
-        stood_still <= STOOD_STILL_MAX
+        stood_still
     });
-    assert!(is_seen, "something stood still in each turn");
 }
 
 /// The script of the help, where an extension fails: the lock is released all the same.
@@ -229,19 +235,14 @@ fn a_lock_stands_on_a_distant_node_too() {
     distant.delay(DISTANCE);
     let mut urls = cluster.urls();
     urls[2] = distant.url();
-    let is_seen = (0..TURNS).any(|_| {
+    until_nothing_stands_still(&cluster, || {
         let taking = || over(&urls, "lock report --trust").line();
         let (lock, stood_still) = watched(&mut cluster.raws(), taking);
         let copies = cluster.copies("report");
         assert!(copies == 3 || STOOD_STILL_MAX < stood_still, "{copies}");
         over(&urls, &format!("unlock {lock} --trust")).done();
-        cluster
-            .raws()
-            .iter_mut()
-            .for_each(|raw| _ = raw.run("FLUSHALL"));
-        stood_still <= STOOD_STILL_MAX
+        stood_still
     });
-    assert!(is_seen, "something stood still in each turn");
 }
 
 /// Nobody could release it later.
