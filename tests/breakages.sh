@@ -248,7 +248,7 @@ kills() {
         ((number % parts == part - 1)) || continue
         # A test that hangs ends with the others.
         # shellcheck disable=SC2086
-        SHEARLINE_MUTANT=$name timeout --kill-after=2 60 "$binary" $skip 2>/dev/null </dev/null |
+        SHEARLINE_MUTANT=$name timeout --kill-after=2 60 "$binary" --test-threads 16 $skip 2>/dev/null </dev/null |
             sed -nE 's/^test (.*) \.\.\. FAILED$/\1/p' | sort >"$out/$name.killed"
         printf '%-28s %4d tests notice it\n' "$name" "$(wc -l <"$out/$name.killed")"
     done
