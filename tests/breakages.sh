@@ -380,5 +380,4 @@ main() {
     verdict
 }
 
-main "$@"
-exit
+main "$@"; exit

@@ -266,5 +266,4 @@ main() {
     esac
 }
 
-main "$@"
-exit
+main "$@"; exit

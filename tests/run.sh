@@ -162,5 +162,4 @@ asked=("$@")
 : >"$logs/results"
 ln -sfn "$(basename "$logs")" target/run/last
 find target/run -mindepth 1 -maxdepth 1 -type d | sort | head -n -5 | xargs -r rm -rf
-main
-exit
+main; exit
