@@ -33,11 +33,11 @@ prepare() {
     step dependencies dependencies
     step licences supply
     step build build
-    step clippy cargo clippy --workspace --all-targets --all-features -- -D warnings
 }
 
-# The processor is idle for most of the time: tests wait for servers, networks and clocks.
+# After Clippy the processor is idle for most of the time: tests wait for servers, networks and clocks.
 what_waits() {
+    step clippy cargo clippy --workspace --all-targets --all-features -- -D warnings
     step tests tests default --lib --bins --test it --test differential --example setnx_getset \
         -E 'not test(/(^|::)timed::/)'
     step ignored ignored

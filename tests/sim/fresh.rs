@@ -19,7 +19,7 @@ const EACH: u64 = 2;
 const ORDINARY: u64 = 50;
 
 /// Processor time, in seconds, unless `FRESH_SECONDS` says otherwise.
-const SECONDS: u64 = 60;
+const SECONDS: u64 = 30;
 
 #[test]
 fn fresh_histories_keep_their_promises() {

@@ -1,7 +1,7 @@
 //! The simulator: whole engines in worlds where everything goes wrong, watched by oracles.
 //!
 //! The ordinary run plays some histories that are always the same, four of each kind of world, and
-//! then fresh ones for a minute of processor time ([`fresh`]). The long run
+//! then fresh ones for half a minute of processor time ([`fresh`]). The long run
 //! (`SHEARLINE_TEST_LONG=1`) plays more of each. By hand, on all cores:
 //!
 //! ```text
