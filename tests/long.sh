@@ -71,10 +71,9 @@ shards() {
     shard breakages-worlds heard bash tests/breakages.sh --worlds-anew
     shard breakages-stories told bash tests/breakages.sh --stories-anew library
     shard breakages-command told_by_command bash tests/breakages.sh --stories-anew command
-    shard kills-1 told bash tests/breakages.sh --kills 1/4
-    shard kills-2 told bash tests/breakages.sh --kills 2/4
-    shard kills-3 told bash tests/breakages.sh --kills 3/4
-    shard kills-4 told bash tests/breakages.sh --kills 4/4
+    for number in 1 2 3 4 5 6; do
+        shard "kills-$number" told bash tests/breakages.sh --kills "$number/6"
+    done
     shard clippy checked clippy_of_all
     shard packages checked packages
     shard instructions counted instructions
