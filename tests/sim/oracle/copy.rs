@@ -101,7 +101,8 @@ impl World {
             return Some("a copy outside of any extension");
         }
         let cell = self.oracle.ledger.cell(id, deed.node);
-        if cell.lacking.is_none_or(|since| calls.spell.from < since) {
+        let lacking = cell.lacking_at(deed.wanted.place);
+        if lacking.is_none_or(|since| calls.spell.from < since) {
             return Some("a copy that was not known to be lacking");
         }
         self.copy_without_majority(deed, id, verb)

@@ -106,6 +106,8 @@ pub(crate) struct Cell {
     pub(crate) until: Instant,
     /// Since when its owner has known that the node lacks the key, if it does.
     pub(crate) lacking: Option<Place>,
+    /// The last time for which it knew that, from when until when.
+    lacked: Option<(Place, Place)>,
     /// A `SET` was executed, whatever the answer was.
     pub(crate) was_set: bool,
     /// A command has deleted it.
@@ -740,7 +742,9 @@ impl Ledger {
             }
             (Verb::Extend | Verb::Beside | Verb::Keep | Verb::Confirm, Said::One)
             | (Verb::Set, Said::Ok) => {
-                cell.lacking = None;
+                if let Some(since) = cell.lacking.take() {
+                    cell.lacked = Some((since, reading.place));
+                }
             }
             (Verb::Release, Said::Zero | Said::Foreign) => cell.releases.denied = reading.at,
             _ => {}
@@ -761,6 +765,7 @@ impl Cell {
         release: Entry::NONE,
         until: Instant::ZERO,
         lacking: None,
+        lacked: None,
         was_set: false,
         gone: false,
         blocked_by: None,
@@ -784,6 +789,14 @@ impl Cell {
             denied: 0,
         },
     };
+
+    /// Returns since when the owner knew at `place` that the node lacks the key, if it did.
+    pub(crate) fn lacking_at(&self, place: Place) -> Option<Place> {
+        let lacked = self
+            .lacked
+            .filter(|(since, until)| *since < place && place < *until);
+        lacked.map(|(since, _)| since).or(self.lacking)
+    }
 
     /// Returns the newest request of this kind about a lock, and its answer.
     pub(crate) fn asked(&self, verb: Verb) -> &Entry {
