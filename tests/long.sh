@@ -71,8 +71,8 @@ shards() {
     shard breakages-worlds heard bash tests/breakages.sh --worlds-anew
     shard breakages-stories told bash tests/breakages.sh --stories-anew library
     shard breakages-command told_by_command bash tests/breakages.sh --stories-anew command
-    for number in 1 2 3 4 5 6; do
-        shard "kills-$number" told bash tests/breakages.sh --kills "$number/6"
+    for number in {1..12}; do
+        shard "kills-$number" told bash tests/breakages.sh --kills "$number/12"
     done
     shard clippy checked clippy_of_all
     shard packages checked packages
