@@ -19,7 +19,6 @@
 //! | `nodes [NAME]` | Says which nodes would vote for a program that begins now, and why the others would not, and what the user of each node may do. |
 //! | `check` | Says by its status whether locks can be had, for monitoring. |
 //! | `reinit` | Makes the nodes a new cluster, for a strict guard (`Redlock::reinit`). |
-//! | `bench` | Measures how fast locks are taken and released on the nodes, beside plain sockets. |
 //! | `demo` | Shows the lock at work; needs no server. |
 //! | `man`, `completions` | Print the pages and scripts for your system. |
 //!
@@ -193,7 +192,6 @@
 //! | `nodes`, `check` | `can_lock`; `votes` and `needed`, numbers of nodes; `nodes`; with `nodes` also `tried`, the name of the lock that was tried |
 //! | each of these `nodes` | `address`; `votes`; `reason`, why it would not; `run_id`; `product`, such as `redis 7.0.15`; `uptime_s`, at least; `round_trip_us`; `marked_ttl_ms` and `barrier_ms`, with a strict guard; `evicts_locks`; `clock_steps`; what `nodes` has tried |
 //! | what `nodes` has tried | `may_lock`, whether its user may take and release the lock; `may_extend`; `missing`, what is to be permitted or repaired, or why it could not be tried; `waking`, how it tells those who wait: `push`, or `resp2` and `refused` if it does not; `releasing`, how it releases a lock: `script`, `delifeq`, `delex`, `set_ifeq` or `transaction` |
-//! | `bench` | `callers`; `failed`, locks that were not taken; `shearline` and `plain_sockets` (`null` if there were none), each with `cycles`, `per_second`, `p50_ns`, `p90_ns`, `p99_ns`, `max_ns`, `busy_percent` of a processor, `queued_percent`, the time it waited for one, and `histogram`, a list of `upper_ns`, the bound of a bucket, and its `count`; `limit`: `nodes`, `processor` or `machine`; `limited_by`, the same in words; `nodes`, each with `address`, `p50_ns` of its answers, and `decisive` if its answer completes a majority |
 //! | `reinit` | `nodes`, how many; `cluster` |
 //! | a failure of any of them, also of its arguments | `status`; `outcome`, the word of the status; `error`, the line |
 //!
@@ -205,19 +203,6 @@
 //! the node says so if its user may not use that: give a name then that the user may use and nobody does, as in
 //! `shearline nodes report:try`. A lock that is held is left alone, and is not tried. `check` tries none.
 //!
-//! # How fast
-//!
-//! ```sh
-//! shearline bench lock:try --for 5s --callers 1
-//! ```
-//!
-//! takes and releases a lock again and again, in turns of 10 ms with plain sockets that carry the same bytes to
-//! the same nodes and wait for a majority. Nothing that takes a lock on these nodes from this machine is faster
-//! than they are. The picture has a row for each span of time: so many percent of all cycles took no longer
-//! than it says, and longer than the row above. Below it stands what limits it: the nodes and the way to them,
-//! this program, or other programs that have the processors. The locks are called `lock:try-1` and
-//! so on, and `lock:try~1` for the plain sockets. With several `--callers` each has a lock of its own, and the plain
-//! sockets carry all of them at once. There are no plain sockets beside nodes with TLS.
 //! The status is 1 if locks were not taken. It loads the nodes.
 //!
 //! # Colours

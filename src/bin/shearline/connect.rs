@@ -228,11 +228,6 @@ impl Connect {
         self.nodes.builder()
     }
 
-    /// Returns the longest ttl of any client.
-    pub(crate) fn max_ttl(&self) -> Duration {
-        self.nodes.max_ttl()
-    }
-
     /// Returns a handle of `builder`, with its nodes trusted if that was asked for, and what trusts those
     /// that come later.
     pub(crate) fn connect(&self, builder: &Builder) -> Result<(Redlock, Trust), Failure> {

@@ -22,14 +22,6 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| "write it as 30s, 500ms, 2m, 1h, 1d or as seconds: 30, 0.5".to_owned())
 }
 
-/// Parses a span that is longer than nothing.
-pub(crate) fn parse_some(text: &str) -> Result<Duration, String> {
-    match parse(text)? {
-        Duration::ZERO => Err("it has to be longer than 0s".to_owned()),
-        span => Ok(span),
-    }
-}
-
 /// Returns `number` times `unit`, if that is whole.
 fn millis(number: &str, unit: u64) -> Option<u64> {
     let (whole, part) = number.split_once('.').unwrap_or((number, "0"));

@@ -15,7 +15,6 @@
 //! | `lock`, `extend`, `unlock`, `held` | a lock that a script holds over several commands |
 //! | `inspect`, `watch` | who holds a lock |
 //! | `nodes`, `trial`, `reinit` | the nodes: would they vote, what do they permit, and how they become a cluster |
-//! | `bench` | how fast locks are on these nodes, beside plain sockets |
 //! | `pages` | the manual page, and the completions of shells |
 //! | `demo` | the demo |
 #![forbid(unsafe_code)]
@@ -26,7 +25,6 @@
 )]
 
 mod acquire;
-mod bench;
 mod clock;
 mod config;
 mod connect;
@@ -97,7 +95,6 @@ enum Command {
     Nodes(nodes::Args),
     Check(nodes::CheckArgs),
     Reinit(reinit::Args),
-    Bench(bench::Args),
     Demo(demo::Args),
     Man(pages::ManArgs),
     Completions(pages::CompletionsArgs),
@@ -163,7 +160,6 @@ fn run(command: &Command) -> ExitCode {
         Command::Nodes(args) => nodes::run(args),
         Command::Check(args) => nodes::check(args),
         Command::Reinit(args) => reinit::run(args),
-        Command::Bench(args) => bench::run(args),
         Command::Man(args) => pages::man(Cli::command(), args),
         Command::Completions(args) => pages::completions(Cli::command(), args),
     };
@@ -182,7 +178,6 @@ impl Command {
             Self::Nodes(args) => ("nodes", args.format),
             Self::Check(args) => ("check", args.format),
             Self::Reinit(args) => ("reinit", args.format),
-            Self::Bench(args) => ("bench", args.format),
             Self::Run(_) | Self::Demo(_) | Self::Man(_) | Self::Completions(_) => return None,
         };
         format.json.then_some(name)

@@ -137,7 +137,7 @@ fn completing(all: Command, shell: Shell) -> Vec<u8> {
 }
 
 /// Those that have a page: shells complete them behind `man`.
-const PAGES: [&str; 13] = [
+const PAGES: [&str; 12] = [
     "run",
     "lock",
     "extend",
@@ -147,7 +147,6 @@ const PAGES: [&str; 13] = [
     "nodes",
     "check",
     "reinit",
-    "bench",
     "demo",
     "man",
     "completions",

@@ -1,6 +1,5 @@
 //! The command, as a script or a person runs it: the built binary, its output and its exit status.
 
-mod bench;
 mod config;
 #[cfg(target_os = "linux")]
 mod container;
