@@ -642,9 +642,12 @@ impl Operate for Acquire {
                     (Verdict::Refused(waiting.why), !waiting.has_asked())
                 });
                 self.verdict = after;
-                match leaves && !self.has_time(cx) {
-                    true => self.try_again(cx),
-                    false => self.go_on(cx),
+                if cx.round.deadline.is_some_and(|deadline| deadline <= cx.now) {
+                    self.give_up_waiting(cx); // Its questions would be taken back at once.
+                } else if leaves && !self.has_time(cx) {
+                    self.try_again(cx);
+                } else {
+                    self.go_on(cx);
                 }
             }
             State::Voting | State::Decided => {}

@@ -123,6 +123,46 @@ fn a_waiter_whose_time_is_up_learns_that_the_lock_is_held() {
     world.is_clean();
 }
 
+/// The release comes before the tick that ends the wait.
+#[test]
+fn a_waiter_whose_time_is_up_when_its_turn_comes_does_not_ask() {
+    let (mut world, lock, _) = World::held_and_wanted(0);
+    let late = [(); 2].map(|()| world.acquire(&LockOptions::new(TTL).wait(30 * MS)));
+    let next = world.acquire(&patient());
+    world.now = world.now.saturating_add(30 * MS);
+    world.give_back(lock);
+    (0..3).for_each(|node| assert_eq!(world.take(node), HAND_OVER, "only one asks"));
+    assert_eq!(world.events.len(), 2);
+    for (event, waiter) in world.events.drain(..).zip(late) {
+        match event {
+            Event::Acquired { round, result } => {
+                assert_eq!(round, waiter);
+                assert!(matches!(result, Err(LockError::Held(_))), "{result:?}");
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    world.all_say(0..3, ":1|+OK|");
+    match world.event() {
+        Event::Acquired { round, .. } => assert_eq!(round, next),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn one_whose_time_is_up_when_the_contender_ends_does_not_ask() {
+    let mut world = World::ready(3);
+    let contender = world.acquire(&patient());
+    world.acquire(&LockOptions::new(TTL).wait(MS));
+    world.take_all();
+    world.now = world.now.saturating_add(MS);
+    world.cancel(contender);
+    (0..3).for_each(|node| assert_eq!(world.take(node), ["EVALSHA release"]));
+    assert_eq!(world.held_by_another().tries(), 0);
+    world.all_say(0..3, "+OK|:1|");
+    world.is_clean();
+}
+
 #[test]
 fn when_the_lock_is_lost_the_first_waiter_asks() {
     let (mut world, lock, waiters) = World::held_and_wanted(1);
