@@ -100,8 +100,7 @@ const fn header_len(count: usize) -> usize {
 ///
 /// # Panics
 ///
-/// When `out` is of a fixed size and too small. See
-/// [`encode_to_slice`](super::encode_to_slice()).
+/// When `out` is of a fixed size and too small: [`encoded_len`] says how many bytes it needs.
 pub fn encode<B: BufMut + ?Sized>(out: &mut B, value: &OwnedValue) {
     each(value, |value| begin(out, value));
 }

@@ -18,15 +18,6 @@ impl DecodeError {
     }
 }
 
-/// A buffer of a fixed size is too small for what was to be written to it. Nothing was written.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("{needed} bytes are to be written and the buffer has fewer; pass a longer one")]
-#[non_exhaustive]
-pub struct NoRoom {
-    /// How many bytes there are to write.
-    pub needed: usize,
-}
-
 /// The rule that a reply breaks.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]

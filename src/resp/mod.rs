@@ -76,7 +76,6 @@ mod number;
 mod owned;
 mod part;
 mod print;
-mod slice;
 mod template;
 mod text;
 mod token;
@@ -91,14 +90,13 @@ pub use encode::{
     argument, argument_len, command, command_len, encode, encode_resp2, encoded_len,
     encoded_len_resp2,
 };
-pub use error::{DecodeError, NoRoom, Reason};
+pub use error::{DecodeError, Reason};
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub use fuzz::{fuzz_decode_any, fuzz_decode_torn, fuzz_roundtrip};
 pub use inbox::Inbox;
 pub use limits::Limits;
 pub use owned::{Attributed, OwnedItems, OwnedPairs, OwnedValue};
-pub use slice::{command_to_slice, encode_resp2_to_slice, encode_to_slice};
 pub use template::{Template, Word};
 pub use value::{Element, Items, Pairs, Value};
 

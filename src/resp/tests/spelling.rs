@@ -20,33 +20,10 @@ fn both(value: &OwnedValue, resp3: &str, resp2: &str) {
     let mut out = Vec::new();
     encode(&mut out, value);
     assert_eq!(text(&out), resp3);
-    to_slice(&out, |room| encode_to_slice(room, value));
     assert_eq!(decode(&out), Ok(Some((value.clone(), out.len()))));
     out.clear();
     encode_resp2(&mut out, value);
     assert_eq!(text(&out), resp2);
-    to_slice(&out, |room| encode_resp2_to_slice(room, value));
-}
-
-/// A slice that is a byte too short is left as it was; one of the exact length is enough; and the
-/// rest of a longer one is left as it was.
-fn to_slice(wanted: &[u8], write: impl Fn(&mut [u8]) -> Result<usize, NoRoom>) {
-    let needed = wanted.len();
-    let mut room = vec![b'?'; needed + 1];
-    assert_eq!(write(&mut room[..needed - 1]), Err(NoRoom { needed }));
-    assert!(room.iter().all(|byte| *byte == b'?'));
-    assert_eq!(write(&mut vec![b'?'; needed]), Ok(needed));
-    assert_eq!(write(&mut room), Ok(needed));
-    assert_eq!(room, [wanted, b"?"].concat());
-}
-
-#[test]
-fn a_command_to_a_slice() {
-    for words in [&[][..], &[&b"GET"[..], b"k\r\n"], &[&[b'x'; 1000]]] {
-        let mut out = Vec::new();
-        command(&mut out, words);
-        to_slice(&out, |room| command_to_slice(room, words));
-    }
 }
 
 fn text(bytes: &[u8]) -> &str {
