@@ -1,8 +1,7 @@
 //! The speed of the RESP codec: streams of one kind of reply, whole and torn, and commands.
 //!
 //! `floor` is a tokenizer by hand that knows the lock replies and nothing else: what any decoder
-//! has to be compared with. Run with `cargo bench -p shearline-benches --bench resp`. The same beside other libraries:
-//! `benches/peers`.
+//! has to be compared with. Run with `cargo bench -p shearline-benches --bench resp`.
 
 use std::hint::black_box;
 
@@ -10,8 +9,7 @@ use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_m
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use shearline::resp::{
-    Decimal, Decoder, Inbox, Limits, OwnedValue, Pairs, Template, Value, Word, argument, command,
-    encode, encode_resp2,
+    Decimal, Decoder, Inbox, Limits, Pairs, Template, Value, Word, argument, command,
 };
 
 /// Bytes in one stream.
@@ -58,14 +56,8 @@ fn streams() -> [(&'static str, Vec<u8>); 7] {
 
 /// Sixteen maps inside each other, each with a text beside the next.
 fn deep_map() -> Vec<u8> {
-    let mut value = OwnedValue::Integer(1);
-    for _ in 0..16 {
-        let text = (OwnedValue::bulk(b"name"), OwnedValue::bulk(b"shearline"));
-        value = OwnedValue::map([text, (OwnedValue::bulk(b"next"), value)]);
-    }
-    let mut out = Vec::new();
-    encode(&mut out, &value);
-    out
+    let level = b"%2\r\n$4\r\nname\r\n$9\r\nshearline\r\n$4\r\nnext\r\n";
+    [&level.repeat(16), &b":1\r\n"[..]].concat()
 }
 
 /// Looks at all of a value, as its reader would.
@@ -244,25 +236,5 @@ fn encode_command(
     group.finish();
 }
 
-fn encode_replies(criterion: &mut Criterion) {
-    let mut group = criterion.benchmark_group("encode");
-    let granted = OwnedValue::simple("OK");
-    for (name, spell) in [
-        ("reply", encode as fn(&mut Vec<u8>, &OwnedValue)),
-        ("reply_2", encode_resp2),
-    ] {
-        let mut out = Vec::new();
-        group.throughput(Throughput::Bytes(5));
-        group.bench_function(name, |bencher| {
-            bencher.iter(|| {
-                out.clear();
-                spell(&mut out, black_box(&granted));
-                out.len()
-            });
-        });
-    }
-    group.finish();
-}
-
-criterion_group!(benches, decode, encode_commands, encode_replies);
+criterion_group!(benches, decode, encode_commands);
 criterion_main!(benches);

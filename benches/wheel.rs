@@ -1,18 +1,16 @@
-//! The timer wheel beside the collections of `std`, in one run.
+//! The timer wheel beside a `BTreeMap`, in one run.
 //!
 //! * `pair`: arm a timer and cancel it, like a node timeout whose answer came.
 //! * `churn`: cancel one of all that are armed, by chance, and arm another. The cache misses show.
 //! * `fill_fire`: arm all, then let a minute pass, millisecond by millisecond, until all have fired.
 //!
-//! Deadlines are spread evenly over a minute. The heap cannot cancel; it forgets the dead entries
-//! when there are more of them than live ones, and pays for that here.
+//! Deadlines are spread evenly over a minute.
 //!
 //! Absolute times mean nothing on a shared machine. Compare within one run.
 
 #![forbid(unsafe_code)]
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::BTreeMap;
 use std::hint::black_box;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
@@ -33,7 +31,7 @@ const ARMED: [usize; 2] = [
 /// How long timers are armed for at most, in milliseconds.
 const SPAN: u64 = 60_000;
 
-/// What all three can do.
+/// What both can do.
 trait Timers {
     const NAME: &'static str;
     type Key: Copy;
@@ -100,81 +98,6 @@ impl Timers for Sorted {
         } else {
             Some(first.remove())
         }
-    }
-}
-
-/// By time, then by order of arming; what was cancelled stays until it comes up, or until more
-/// than half of the heap is dead.
-struct Heap {
-    heap: BinaryHeap<Reverse<(Instant, u64, u32)>>,
-    /// The value of each live timer, by the slot that the heap names.
-    values: Vec<Option<(u64, u64)>>,
-    vacant: Vec<u32>,
-    count: u64,
-    dead: usize,
-}
-
-impl Heap {
-    /// The value in `slot`, if it is still that of the timer armed as the `count`th.
-    fn take(&mut self, count: u64, slot: u32) -> Option<u64> {
-        let entry = self.values.get_mut(slot as usize)?;
-        let (_, value) = entry.take_if(|(owner, _)| *owner == count)?;
-        self.vacant.push(slot);
-        Some(value)
-    }
-}
-
-impl Timers for Heap {
-    const NAME: &'static str = "BinaryHeap";
-    type Key = (u64, u32);
-
-    fn new() -> Self {
-        let (heap, values, vacant) = (BinaryHeap::new(), Vec::new(), Vec::new());
-        Self {
-            heap,
-            values,
-            vacant,
-            count: 0,
-            dead: 0,
-        }
-    }
-
-    fn arm(&mut self, at: Instant, value: u64) -> Self::Key {
-        self.count += 1;
-        let slot = self.vacant.pop().unwrap_or_else(|| {
-            self.values.push(None);
-            self.values.len() as u32 - 1
-        });
-        self.values[slot as usize] = Some((self.count, value));
-        self.heap.push(Reverse((at, self.count, slot)));
-        (self.count, slot)
-    }
-
-    fn cancel(&mut self, (count, slot): Self::Key) -> Option<u64> {
-        let value = self.take(count, slot)?;
-        self.dead += 1;
-        if self.heap.len() < 2 * self.dead {
-            let values = &self.values;
-            self.heap.retain(|Reverse((_, count, slot))| {
-                values[*slot as usize].is_some_and(|(owner, _)| owner == *count)
-            });
-            self.dead = 0;
-        }
-        Some(value)
-    }
-
-    fn fire(&mut self, now: Instant) -> Option<u64> {
-        while let Some(&Reverse((at, count, slot))) = self.heap.peek() {
-            if now < at {
-                return None;
-            }
-            self.heap.pop();
-            match self.take(count, slot) {
-                Some(value) => return Some(value),
-                None => self.dead -= 1,
-            }
-        }
-        None
     }
 }
 
@@ -260,13 +183,10 @@ fn wheel(criterion: &mut Criterion) {
     for armed in ARMED {
         pair::<Wheel<u64>>(criterion, armed);
         pair::<Sorted>(criterion, armed);
-        pair::<Heap>(criterion, armed);
         churn::<Wheel<u64>>(criterion, armed);
         churn::<Sorted>(criterion, armed);
-        churn::<Heap>(criterion, armed);
         fill_fire::<Wheel<u64>>(criterion, armed);
         fill_fire::<Sorted>(criterion, armed);
-        fill_fire::<Heap>(criterion, armed);
     }
 }
 

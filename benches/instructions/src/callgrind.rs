@@ -6,7 +6,6 @@
 use std::ffi::OsString;
 use std::fs;
 use std::hint::black_box;
-use std::num::ParseIntError;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -31,48 +30,21 @@ pub fn end_of_sum() {
     black_box(());
 }
 
-/// The counts from one end of a sum to the next.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct Sum {
-    /// Instructions.
-    pub instructions: u64,
-    /// Reads and writes that were not in the first cache.
-    pub missed_first: u64,
-    /// Those that were in no cache.
-    pub missed_last: u64,
-}
-
-/// The simulated caches: 32 KiB and 1 MiB, like the first two of many processors. The third is
-/// shared with other programs.
-const CACHES: [&str; 4] = [
-    "--cache-sim=yes",
-    "--I1=32768,8,64",
-    "--D1=32768,8,64",
-    "--LL=1048576,16,64",
-];
-
 /// The result of a run.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// In the order in which the program closed them: instructions, and with a simulated cache its
-    /// misses.
-    pub sums: Vec<Sum>,
+    /// The instructions of each sum, in the order in which the program closed them.
+    pub sums: Vec<u64>,
     /// The output of the program.
     pub output: String,
 }
 
-/// Runs `program` under the counter, whose file is made in `place`; `with_caches` simulates these
-/// too.
+/// Runs `program` under the counter, whose file is made in `place`.
 ///
 /// # Errors
 ///
 /// If there is no `valgrind`, or the program failed; then its output has been shown.
-pub fn run(
-    program: &Path,
-    arguments: &[&str],
-    place: &Path,
-    with_caches: bool,
-) -> Result<Run, Failure> {
+pub fn run(program: &Path, arguments: &[&str], place: &Path) -> Result<Run, Failure> {
     fs::create_dir_all(place)?;
     let file = place.join("callgrind.out");
     let mut option = OsString::from("--callgrind-out-file=");
@@ -81,7 +53,6 @@ pub fn run(
         .args(["--tool=callgrind", "--quiet", "--combine-dumps=yes"])
         .args(["--toggle-collect=*callgrind::counted*"])
         .args(["--dump-after=*callgrind::end_of_sum*"])
-        .args(with_caches.then_some(CACHES).into_iter().flatten())
         .arg(option)
         .arg(program)
         .args(arguments)
@@ -95,23 +66,9 @@ pub fn run(
     let sums = fs::read_to_string(&file)?
         .lines()
         .filter_map(|line| line.strip_prefix("totals: "))
-        .map(Sum::parse)
+        .map(|sum| sum.trim().parse())
         .collect::<Result<Vec<_>, _>>()?;
     fs::remove_file(&file)?;
     let output = String::from_utf8(output.stdout)?;
     Ok(Run { sums, output })
-}
-
-impl Sum {
-    /// Ir, and with caches Dr Dw I1mr D1mr D1mw ILmr DLmr DLmw. Zeros at the end are left out.
-    fn parse(line: &str) -> Result<Self, ParseIntError> {
-        let numbers = line.split_whitespace().map(str::parse);
-        let numbers = numbers.collect::<Result<Vec<u64>, _>>()?;
-        let event = |index: usize| numbers.get(index).copied().unwrap_or_default();
-        Ok(Self {
-            instructions: event(0),
-            missed_first: event(4) + event(5),
-            missed_last: event(7) + event(8),
-        })
-    }
 }

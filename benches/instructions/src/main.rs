@@ -6,7 +6,6 @@
 //! cargo run --release -- record    # the costs of now are the baseline from now on
 //! cargo run --release -- counts    # only counts
 //! cargo run --release -- table     # the same for people
-//! cargo run --release -- misses    # what is not in the caches, simulated ones
 //! ```
 
 #[cfg(not(chacha20_backend = "soft"))]
@@ -19,7 +18,7 @@ use std::process::ExitCode;
 
 use shearline_instructions::ancestor;
 use shearline_instructions::baseline::{Comparison, Conditions, Costs, table};
-use shearline_instructions::callgrind::{self, Failure, Sum};
+use shearline_instructions::callgrind::{self, Failure};
 use shearline_instructions::paths::{self, Played};
 
 /// The argument of the program under the counter.
@@ -31,14 +30,13 @@ fn main() -> Result<ExitCode, Failure> {
         Some(PLAY) => play(),
         Some("counts") => print!("{}", count()?),
         Some("table") => print!("{}", table(&count()?)),
-        Some("misses") => print!("{}", misses()?),
         Some("record") => {
             let costs = count()?.to_string();
             fs::write(baseline(), &costs)?;
             print!("{costs}");
         }
         Some(other) => {
-            return Err(format!("{other} is none of: record, counts, table, misses").into());
+            return Err(format!("{other} is none of: record, counts, table").into());
         }
         None => return check(),
     }
@@ -55,37 +53,10 @@ fn play() {
 
 /// Returns the cost of each path.
 fn count() -> Result<Costs, Failure> {
-    let each =
-        |played: Played, once: Sum, twice: Sum| played.each(once.instructions, twice.instructions);
-    Ok(Costs {
-        conditions: Conditions::present(),
-        paths: of_each(false, each)?,
-    })
-}
-
-/// Returns how often each path misses the caches, as a table in Markdown.
-fn misses() -> Result<String, Failure> {
-    let each = |played: Played, once: Sum, twice: Sum| {
-        let first = played.each(once.missed_first, twice.missed_first);
-        let last = played.each(once.missed_last, twice.missed_last);
-        format!("{first:.2} | {last:.2}")
-    };
-    let mut table = String::from("| path | not in 32 KiB | not in 1 MiB |\n| --- | --- | --- |\n");
-    for (name, misses) in of_each(true, each)? {
-        table += &format!("| {name} | {misses} |\n");
-    }
-    Ok(table)
-}
-
-/// Plays all paths under the counter. Returns for each what `each` makes of its two sums.
-fn of_each<T>(
-    with_caches: bool,
-    each: impl Fn(Played, Sum, Sum) -> T,
-) -> Result<Vec<(String, T)>, Failure> {
-    let run = callgrind::run(&env::current_exe()?, &[PLAY], &place()?, with_caches)?;
+    let run = callgrind::run(&env::current_exe()?, &[PLAY], &place()?)?;
     let mut sums = run.sums.chunks_exact(3);
     let mut lines = run.output.lines();
-    let mut all = Vec::new();
+    let mut costs = Vec::new();
     for path in paths::all() {
         // The first sum is the warm-up.
         let (Some(&[_, once, twice]), Some(line)) = (sums.next(), lines.next()) else {
@@ -96,9 +67,12 @@ fn of_each<T>(
             once: things.0.parse()?,
             twice: things.1.parse()?,
         };
-        all.push((path.name.to_string(), each(played, once, twice)));
+        costs.push((path.name.to_string(), played.each(once, twice)));
     }
-    Ok(all)
+    Ok(Costs {
+        conditions: Conditions::present(),
+        paths: costs,
+    })
 }
 
 fn check() -> Result<ExitCode, Failure> {

@@ -33,13 +33,9 @@ impl Nodes {
         let names = (0..count).map(|node| format!("node{node}:6379"));
         let config = Config::builder().nodes(names).watch_clocks(false).config();
         let config = config.expect("plain names of nodes");
-        Self::of(&config)
-    }
-
-    fn of(config: &Config) -> Self {
         let now = Instant::from_millis(1_000);
         let mut nodes = Self {
-            engine: Engine::new(config, [42; 32], now),
+            engine: Engine::new(&config, [42; 32], now),
             now,
             ids: Vec::new(),
         };
@@ -51,34 +47,28 @@ impl Nodes {
         nodes
     }
 
-    /// Lets time pass, and does what is due.
-    pub fn pass(&mut self, span: Duration) {
-        self.now = self.now.saturating_add(span);
-        self.engine.handle(self.now, Input::Tick);
-    }
-
     /// Begins to take a lock; the command is not sent yet.
-    pub fn ask(&mut self, resource: &[u8], ttl: Duration) {
-        let options = LockOptions::new(ttl).tries(1);
+    fn ask(&mut self, resource: &[u8]) {
+        let options = LockOptions::new(TTL).tries(1);
         let request = Request::new(resource, &options);
         let asked = self.engine.acquire(self.now, &request);
         asked.expect("a valid request");
     }
 
     /// Begins to release a lock.
-    pub fn give_back(&mut self, lock: Lock) {
+    fn give_back(&mut self, lock: Lock) {
         let _round = self.engine.release(self.now, lock);
     }
 
     /// Begins to extend a lock.
-    pub fn ask_longer(&mut self, lock: &Lock, ttl: Duration) {
+    fn ask_longer(&mut self, lock: &Lock, ttl: Duration) {
         let asked = self.engine.extend(self.now, lock, ttl);
         asked.expect("a lock that is held");
     }
 
     /// One exchange: sends the commands, and every node answers `answers`. Each event goes to
     /// `told`.
-    pub fn exchange(&mut self, answers: &[u8], mut told: impl FnMut(Event)) {
+    fn exchange(&mut self, answers: &[u8], mut told: impl FnMut(Event)) {
         self.drain(&mut told);
         self.now = self.now.saturating_add(ONE_WAY);
         for node in 0..self.ids.len() {
@@ -91,32 +81,9 @@ impl Nodes {
         self.drain(&mut told);
     }
 
-    /// Takes so many locks at once, each by its own caller.
-    pub fn acquire_all<N: AsRef<[u8]>>(&mut self, resources: &[N], ttl: Duration) -> Vec<Lock> {
-        for resource in resources {
-            self.ask(resource.as_ref(), ttl);
-        }
-        let mut locks = Vec::with_capacity(resources.len());
-        let answers = b"+OK\r\n".repeat(resources.len());
-        self.exchange(&answers, |event| locks.push(granted(event)));
-        assert_eq!(locks.len(), resources.len(), "all nodes granted all");
-        locks
-    }
-
-    /// Releases so many locks at once.
-    pub fn release_all(&mut self, locks: Vec<Lock>) {
-        let answers = b":1\r\n".repeat(locks.len());
-        let mut open = locks.len();
-        for lock in locks {
-            self.give_back(lock);
-        }
-        self.exchange(&answers, |event| open -= usize::from(is_released(&event)));
-        assert_eq!(open, 0, "all nodes confirmed all");
-    }
-
     /// Takes one lock.
     pub fn acquire(&mut self, resource: &[u8]) -> Lock {
-        self.ask(resource, TTL);
+        self.ask(resource);
         let mut lock = None;
         self.exchange(b"+OK\r\n", |event| lock = Some(granted(event)));
         lock.expect("all nodes granted it")
@@ -203,11 +170,7 @@ impl Nodes {
 }
 
 /// Returns the lock that an attempt has won.
-///
-/// # Panics
-///
-/// If the event is anything else.
-pub fn granted(event: Event) -> Lock {
+fn granted(event: Event) -> Lock {
     let Event::Acquired { result, .. } = event else {
         panic!("no lock: {event:?}");
     };
@@ -215,11 +178,7 @@ pub fn granted(event: Event) -> Lock {
 }
 
 /// Applies an extension to `lock`. Returns whether it was its own.
-///
-/// # Panics
-///
-/// If the event is anything else.
-pub fn apply(event: &Event, lock: &mut Lock) -> bool {
+fn apply(event: &Event, lock: &mut Lock) -> bool {
     let Event::Extended { result, .. } = event else {
         panic!("no extension: {event:?}");
     };
@@ -227,8 +186,7 @@ pub fn apply(event: &Event, lock: &mut Lock) -> bool {
 }
 
 /// Returns `true` if this is a successful release.
-#[must_use]
-pub fn is_released(event: &Event) -> bool {
+fn is_released(event: &Event) -> bool {
     matches!(event, Event::Released { result: Ok(_), .. })
 }
 

@@ -13,45 +13,19 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 static COUNTING: AtomicBool = AtomicBool::new(false);
 static COUNT: AtomicU64 = AtomicU64::new(0);
-static FREES: AtomicU64 = AtomicU64::new(0);
 /// Bytes allocated less bytes freed.
 static BYTES: AtomicI64 = AtomicI64::new(0);
-/// The most that they have been.
-static HIGHEST: AtomicI64 = AtomicI64::new(0);
 
-/// The counts so far, of all threads.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Totals {
-    /// How often memory was allocated or resized.
-    pub allocations: u64,
-    /// How often it was freed.
-    pub frees: u64,
-    /// Bytes that are allocated.
-    pub live: i64,
-    /// The most that these have been, to the byte.
-    pub highest: i64,
-}
-
-/// Counts from now on, for as long as the program runs. If it is called first of all, [`totals`]
+/// Counts from now on, for as long as the program runs. If it is called first of all, [`live`]
 /// covers the whole heap.
 pub fn keep_counting() {
     COUNTING.store(true, Ordering::Relaxed);
 }
 
-/// Returns the counts so far. Allocates nothing.
+/// Returns how many bytes were allocated less those freed, while it was counted.
 #[must_use]
-pub fn totals() -> Totals {
-    Totals {
-        allocations: COUNT.load(Ordering::Relaxed),
-        frees: FREES.load(Ordering::Relaxed),
-        live: BYTES.load(Ordering::Relaxed),
-        highest: HIGHEST.load(Ordering::Relaxed),
-    }
-}
-
-/// Forgets the most so far: it counts from now on.
-pub fn forget_highest() {
-    HIGHEST.store(BYTES.load(Ordering::Relaxed), Ordering::Relaxed);
+pub fn live() -> i64 {
+    BYTES.load(Ordering::Relaxed)
 }
 
 /// Runs `work` and returns how often memory was allocated or resized meanwhile, in all threads.
@@ -61,22 +35,6 @@ pub fn counted<T>(work: impl FnOnce() -> T) -> (T, u64) {
     let result = work();
     COUNTING.store(false, Ordering::Relaxed);
     (result, COUNT.load(Ordering::Relaxed) - before)
-}
-
-/// Runs `work` and returns how many more bytes are allocated afterwards than before, in all
-/// threads: what it has kept.
-pub fn kept<T>(work: impl FnOnce() -> T) -> (T, i64) {
-    let before = BYTES.load(Ordering::Relaxed);
-    let (result, _) = counted(work);
-    (result, BYTES.load(Ordering::Relaxed) - before)
-}
-
-/// Runs `work` without counting, within [`counted`] or not.
-pub fn uncounted<T>(work: impl FnOnce() -> T) -> T {
-    let counting = COUNTING.swap(false, Ordering::Relaxed);
-    let result = work();
-    COUNTING.store(counting, Ordering::Relaxed);
-    result
 }
 
 #[derive(Debug)]
@@ -89,15 +47,13 @@ static ALLOCATOR: Counting = Counting;
 fn count_allocation(bytes: i64) {
     if COUNTING.load(Ordering::Relaxed) {
         COUNT.fetch_add(1, Ordering::Relaxed);
-        let live = BYTES.fetch_add(bytes, Ordering::Relaxed) + bytes;
-        HIGHEST.fetch_max(live, Ordering::Relaxed);
+        BYTES.fetch_add(bytes, Ordering::Relaxed);
     }
 }
 
 #[inline]
 fn count_free(bytes: i64) {
     if COUNTING.load(Ordering::Relaxed) {
-        FREES.fetch_add(1, Ordering::Relaxed);
         BYTES.fetch_sub(bytes, Ordering::Relaxed);
     }
 }

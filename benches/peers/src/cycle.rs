@@ -6,7 +6,7 @@
 use std::future::Future;
 use std::time::{Duration, Instant};
 
-use crate::measure::Failure;
+use crate::Failure;
 
 /// The ttl of all locks: no holder of these comparisons lives as long.
 pub const TTL: Duration = Duration::from_secs(10);

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use tempfile::TempDir;
 
-use crate::measure::Failure;
+use crate::Failure;
 
 /// The files of a certificate for `127.0.0.1`, of its key and of its authority. Dropping it removes them.
 #[derive(Debug)]

@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use crate::Failure;
 use crate::cycle::now;
-use crate::measure::Failure;
 
 /// How much later answers come from a slow one.
 pub const DELAY: Duration = Duration::from_millis(20);

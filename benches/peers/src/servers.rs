@@ -22,9 +22,9 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal};
 
+use crate::Failure;
 use crate::cycle::now;
 use crate::encryption::Encryption;
-use crate::measure::Failure;
 
 /// How long a server may take to start or to answer.
 const PATIENCE: Duration = Duration::from_secs(10);

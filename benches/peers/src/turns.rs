@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
+use crate::Failure;
 use crate::allocations::counted;
 use crate::cycle::{Client, Log, Span, Until, now};
 use crate::figure::{Figure, median};
-use crate::measure::Failure;
 
 /// How long to measure.
 #[derive(Clone, Copy, Debug)]

@@ -1,12 +1,10 @@
 //! The program that measures contention, run once with tiny numbers: every part of it works, and
 //! what it prints into a pipe is plain. No figure is looked at.
 
-use std::env;
-use std::fs;
 use std::process::Command;
 
 /// The rows of the tables with their first words, on three nodes.
-const ROWS: [&str; 17] = [
+const ROWS: [&str; 11] = [
     "| 3 | in another process |",
     "| 3 | in the same process |",
     "| 3 | 2 processes of 8 | `Redlock` |",
@@ -17,23 +15,14 @@ const ROWS: [&str; 17] = [
     "| 3 | 2 processes of 8, 20 ms between | `rslock` |",
     "| 3 | `Redlock` |",
     "| 3 | `rslock` |",
-    "| 3 | blocking | extension |",
-    "| 3 | blocking | unlock |",
-    "| 3 | future | lock of another key |",
-    "| 3 | none |",
-    "| 3 | many |",
-    "![waits, 16 processes](../../../../pictures/waits-sixteen.svg)",
     "0 not judged.",
 ];
 
 #[test]
 fn every_case_runs_and_is_printed_in_plain_text() {
-    let place = env::temp_dir().join(format!("shearline-contention-{}", std::process::id()));
     let run = Command::new(env!("CARGO_BIN_EXE_contention"))
         .args(["--rounds", "1", "--nodes", "3", "--millis", "50"])
         .args(["--turns", "1", "--waiters", "20"])
-        .arg("--pictures")
-        .arg(&place)
         .output()
         .expect("it starts");
     let (out, err) = (
@@ -45,12 +34,7 @@ fn every_case_runs_and_is_printed_in_plain_text() {
         assert!(out.contains(row), "{row} is missing in\n{out}");
     }
     assert!(!out.contains('\u{1b}') && !err.contains('\u{1b}'), "{err}");
-    assert!(err.contains("7/7 holders, 3 nodes"), "{err}");
-    for name in ["two", "sixteen", "thinking"] {
-        let picture = fs::read_to_string(place.join(format!("waits-{name}.svg")));
-        assert!(picture.expect("drawn").ends_with("</svg>\n"), "{name}");
-    }
-    fs::remove_dir_all(&place).expect("it is ours");
+    assert!(err.contains("6/6 many, 3 nodes"), "{err}");
 }
 
 #[test]

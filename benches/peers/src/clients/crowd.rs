@@ -8,8 +8,8 @@ use futures::future::try_join_all;
 use tokio::runtime::Runtime;
 
 use super::settle;
+use crate::Failure;
 use crate::cycle::{Caller, Client, Futures, Log, PAUSE, Until, run_calls, run_futures};
-use crate::measure::Failure;
 
 /// Threads that call and block. They are started for each turn, which costs about a hundredth of
 /// it, the same for all.

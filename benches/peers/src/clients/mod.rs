@@ -11,8 +11,8 @@ pub mod shearline;
 
 use tokio::runtime::{Builder, Runtime};
 
+use crate::Failure;
 use crate::cycle::{Caller, Client, Futures, Log, Until, run_calls, run_futures};
-use crate::measure::Failure;
 
 /// One caller of blocking calls.
 #[derive(Debug)]

@@ -12,8 +12,8 @@ use redis::aio::MultiplexedConnection;
 use redis::{Client, RedisError, Script, cmd};
 use tokio::runtime::Runtime;
 
+use crate::Failure;
 use crate::cycle::{Futures, TTL};
-use crate::measure::Failure;
 
 /// Connections to all nodes, and the scripts.
 #[derive(Clone, Debug)]

@@ -2,8 +2,8 @@
 
 use ::rslock::{Lock, LockManager};
 
+use crate::Failure;
 use crate::cycle::{Futures, TTL};
-use crate::measure::Failure;
 
 /// Its manager, for one name.
 #[derive(Clone, Debug)]

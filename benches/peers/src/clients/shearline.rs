@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use shearline::{Builder, LocalRedlock, Lock, LockGuard, LockOptions, Redlock, RestartGuard};
 
+use crate::Failure;
 use crate::cycle::{Caller, Futures, PAUSE, TTL};
-use crate::measure::Failure;
 
 /// A handle with the defaults, but patient: on a shared machine a server may get no processor for
 /// longer than 50 ms. The clients on `redis` wait for 500 ms.

@@ -8,8 +8,8 @@ use std::net::SocketAddr;
 use std::time::Instant;
 
 use super::{Commands, Sockets, Step};
+use crate::Failure;
 use crate::cycle::{Client, Log, PAUSE, Until, now};
-use crate::measure::Failure;
 
 /// Steps of many locks, on their way to all nodes.
 #[derive(Debug)]

@@ -17,8 +17,8 @@ use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, ClientConnection, RootCertStore, Stream};
 
 use super::{Commands, Scripts, Step, add, count, ready};
+use crate::Failure;
 use crate::cycle::{Caller, PAUSE};
-use crate::measure::Failure;
 
 /// One lock, taken again and again.
 pub struct Encrypted {

@@ -28,8 +28,8 @@ use rustix::event::epoll;
 use rustix::io::Errno;
 use rustix::time::Timespec;
 
+use crate::Failure;
 use crate::cycle::TTL;
-use crate::measure::Failure;
 use crate::servers::command;
 
 /// Compares the token and deletes: like the client's own, so that the servers do the same work.

@@ -3,8 +3,8 @@
 use std::net::SocketAddr;
 
 use super::{Commands, Sockets, Step};
+use crate::Failure;
 use crate::cycle::{Caller, PAUSE};
-use crate::measure::Failure;
 
 /// How many answers are waited for, and how.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

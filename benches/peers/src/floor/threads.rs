@@ -14,8 +14,8 @@ use rustix::event::{EventfdFlags, eventfd};
 
 use super::Step;
 use super::batch::Batch;
+use crate::Failure;
 use crate::cycle::Caller;
-use crate::measure::Failure;
 
 /// The thread that has the sockets. Dropping it ends the thread.
 #[derive(Debug)]

@@ -4,9 +4,9 @@ use std::thread;
 use std::time::Duration;
 
 use clap::ValueEnum;
+use shearline_peers::Failure;
 use shearline_peers::figure::{Bound, Figure};
 use shearline_peers::judgement::Judgement;
-use shearline_peers::measure::Failure;
 use shearline_peers::progress::Progress;
 use shearline_peers::servers::Server;
 use shearline_peers::table::Table;
@@ -15,7 +15,7 @@ use crate::hands::{LIBRARIES, Who, stamp};
 use crate::mate::Mate;
 use crate::play::Part;
 use crate::statistics::Statistics;
-use crate::{addresses, load, middle};
+use crate::{addresses, load};
 
 /// How many there are.
 pub(crate) const CONTENDERS: usize = 16;
@@ -68,21 +68,13 @@ impl Shape {
             Self::Thinking => "2 processes of 8, 20 ms between",
         }
     }
-
-    pub(crate) const fn file(self) -> &'static str {
-        match self {
-            Self::Two => "waits-two.svg",
-            Self::Sixteen => "waits-sixteen.svg",
-            Self::Thinking => "waits-thinking.svg",
-        }
-    }
 }
 
 /// What became of one library.
 pub(crate) struct Crowd {
-    pub(crate) who: Who,
+    who: Who,
     /// All waits of all turns, in milliseconds.
-    pub(crate) waits: Vec<f64>,
+    waits: Vec<f64>,
     /// Of each turn: hand-overs in a second,
     rates: Vec<f64>,
     /// the longest wait in milliseconds,
@@ -206,7 +198,7 @@ fn one_at_a_time(locks: &mut [[u64; 3]]) -> Result<(), Failure> {
     }
 }
 
-/// Both libraries take turns. Returns their waits.
+/// Both libraries take turns.
 pub(crate) fn measure(
     servers: &[Server],
     shape: Shape,
@@ -215,7 +207,7 @@ pub(crate) fn measure(
     progress: &Progress,
     judgement: &mut Judgement,
     table: &mut Table,
-) -> Result<[Crowd; 2], Failure> {
+) -> Result<(), Failure> {
     let mut crowds = LIBRARIES.map(Crowd::new);
     for turn in 0..turns {
         for place in 0..crowds.len() {
@@ -242,7 +234,7 @@ pub(crate) fn measure(
     table.row(own.row(nodes, shape, faster, verdicts));
     let verdicts = [other.shares().to_string(), other.messages().to_string()];
     table.row(other.row(nodes, shape, None, verdicts));
-    Ok(crowds)
+    Ok(())
 }
 
 fn judged(judgement: &mut Judgement, figure: Figure, most: f64) -> String {
@@ -265,11 +257,6 @@ pub(crate) fn table() -> Table {
         "of which",
         "load",
     ])
-}
-
-/// The median of the waits in milliseconds, for the picture.
-pub(crate) fn median(crowd: &Crowd) -> f64 {
-    middle(&crowd.waits)
 }
 
 #[cfg(test)]

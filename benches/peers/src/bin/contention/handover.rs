@@ -4,9 +4,9 @@ use std::net::SocketAddr;
 use std::thread;
 use std::time::Duration;
 
+use shearline_peers::Failure;
 use shearline_peers::figure::{Bound, Figure};
 use shearline_peers::judgement::Judgement;
-use shearline_peers::measure::Failure;
 use shearline_peers::progress::Progress;
 use shearline_peers::random::Random;
 use shearline_peers::table::Table;

@@ -8,10 +8,10 @@ use clap::ValueEnum;
 use rslock::LockManager;
 use rustix::time::{ClockId, clock_gettime};
 use shearline::{LockGuard, LockOptions, Redlock};
+use shearline_peers::Failure;
 use shearline_peers::clients::runtime;
 use shearline_peers::clients::shearline::patient;
 use shearline_peers::cycle::TTL;
-use shearline_peers::measure::Failure;
 use tokio::runtime::Runtime;
 
 use crate::raw::Raw;

@@ -1,36 +1,32 @@
 //! Contention: how a lock goes from one to the next, within a process and between processes.
 //!
 //! Starts itself again for the other processes. Prints tables in Markdown, which go into
-//! `README.md` beside this file unchanged, and with `--pictures` draws histograms of the waits.
+//! `README.md` beside this file unchanged.
 
 mod crowd;
 mod expiry;
 mod handover;
 mod hands;
-mod holders;
 mod many;
 mod mate;
-mod picture;
 mod play;
 mod raw;
 mod statistics;
 
 use std::fs;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
+use shearline_peers::Failure;
 use shearline_peers::judgement::Judgement;
-use shearline_peers::measure::Failure;
 use shearline_peers::progress::Progress;
 use shearline_peers::servers::{self, Server};
 use shearline_peers::table::Table;
 
-use crowd::{Crowd, Shape};
+use crowd::Shape;
 use hands::Who;
-use picture::Picture;
 use play::Part;
 
 /// Measures how a lock goes from one to the next on servers of its own, and prints tables.
@@ -59,10 +55,6 @@ struct Arguments {
     /// How many waiters are many.
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     waiters: u64,
-
-    /// Draws pictures of the waits into this directory.
-    #[arg(long)]
-    pictures: Option<PathBuf>,
 
     /// End with status 1 unless every bound is met.
     #[arg(long)]
@@ -96,8 +88,6 @@ enum Case {
     Expiry,
     /// Very many waiters in one process.
     Many,
-    /// Those who hold locks, beside very many waiters.
-    Holders,
 }
 
 impl Case {
@@ -105,12 +95,7 @@ impl Case {
     const fn nodes(self) -> &'static [u64] {
         match self {
             Self::HandOver => &[1, 3, 5],
-            Self::Two
-            | Self::Sixteen
-            | Self::Thinking
-            | Self::Expiry
-            | Self::Many
-            | Self::Holders => &[3, 5],
+            Self::Two | Self::Sixteen | Self::Thinking | Self::Expiry | Self::Many => &[3, 5],
         }
     }
 }
@@ -138,8 +123,6 @@ struct Report {
     crowds: Table,
     expiry: Table,
     many: Table,
-    holders: holders::Tables,
-    pictures: Vec<Shape>,
 }
 
 /// Measures and prints. Returns whether every bound is met.
@@ -182,8 +165,6 @@ impl Report {
             crowds: crowd::table(),
             expiry: expiry::table(),
             many: many::table(),
-            holders: holders::tables(),
-            pictures: Vec::new(),
         }
     }
 
@@ -214,13 +195,6 @@ impl Report {
                 let waiters = arguments.waiters;
                 return many::measure(servers, waiters, time, progress, judgement, &mut self.many);
             }
-            Case::Holders => {
-                let time = Duration::from_millis(arguments.millis) / 20;
-                let (waiters, tables) = (arguments.waiters, &mut self.holders);
-                return holders::measure(
-                    servers, rounds, waiters, time, progress, judgement, tables,
-                );
-            }
             Case::Two => Shape::Two,
             Case::Sixteen => Shape::Sixteen,
             Case::Thinking => Shape::Thinking,
@@ -239,31 +213,14 @@ impl Report {
         let time = Duration::from_millis(arguments.millis);
         let judgement = &mut self.judgement;
         let table = &mut self.crowds;
-        let crowds = crowd::measure(servers, shape, turns, time, progress, judgement, table)?;
-        // One picture of each shape: that of the fewest nodes.
-        if !self.pictures.contains(&shape) {
-            self.pictures.push(shape);
-            if let Some(place) = &arguments.pictures {
-                draw(&crowds, shape, servers.len(), place)?;
-            }
-        }
-        Ok(())
+        crowd::measure(servers, shape, turns, time, progress, judgement, table)
     }
 
     fn print(&self) {
         print("A lone waiter", &self.hand_over);
         print("Sixteen contenders, holds of 1 ms", &self.crowds);
-        for shape in &self.pictures {
-            let (title, file) = (shape.title(), shape.file());
-            println!("![waits, {title}](../../../../pictures/{file})\n");
-        }
         print("A key that expires", &self.expiry);
         print("Many waiters", &self.many);
-        print("Holders beside many waiters", &self.holders.calls);
-        print(
-            "Extensions beside many waiters and busy loops",
-            &self.holders.busy,
-        );
         println!("{}", self.judgement);
     }
 }
@@ -273,19 +230,6 @@ fn print(title: &str, table: &Table) {
     if !table.is_empty() {
         println!("## {title}\n\n{table}");
     }
-}
-
-fn draw(crowds: &[Crowd], shape: Shape, nodes: usize, place: &Path) -> Result<(), Failure> {
-    let waits = crowds.iter().map(|crowd| {
-        let name = crowd.who.title().trim_matches('`');
-        (name, &crowd.waits[..], crowd::median(crowd))
-    });
-    let picture = Picture {
-        title: format!("Waits for a lock, {}, {nodes} nodes", shape.title()),
-        waits: waits.collect(),
-    };
-    fs::create_dir_all(place)?;
-    Ok(fs::write(place.join(shape.file()), picture.to_string())?)
 }
 
 /// The load of the machine in the last minute.

@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 
 use clap::ValueEnum;
-use shearline_peers::measure::Failure;
+use shearline_peers::Failure;
 use shearline_peers::servers::ends_with_us;
 
 use crate::hands::{Hands, Who};

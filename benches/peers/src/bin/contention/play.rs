@@ -10,11 +10,11 @@ use std::time::Duration;
 use clap::ValueEnum;
 use rslock::LockManager;
 use rustix::time::{ClockId, clock_gettime};
-use shearline_peers::allocations::{keep_counting, totals};
+use shearline_peers::Failure;
+use shearline_peers::allocations::{keep_counting, live};
 use shearline_peers::clients::runtime;
 use shearline_peers::clients::shearline::patient;
 use shearline_peers::cycle::TTL;
-use shearline_peers::measure::Failure;
 use tokio::sync::Semaphore;
 
 use crate::hands::{Hands, Who, options, stamp, urls};
@@ -160,16 +160,16 @@ fn many(
         let line = line?;
         let answer = match line.split_once(' ') {
             Some(("wait", count)) => {
-                before = totals().live;
+                before = live();
                 for _ in 0..count.parse()? {
                     runtime.spawn(waiter());
                 }
-                tasks = totals().live;
+                tasks = live();
                 gate.close();
                 0
             }
             _ if line == "tasks" => u64::try_from(tasks - before)?,
-            _ if line == "bytes" => u64::try_from(totals().live - tasks)?,
+            _ if line == "bytes" => u64::try_from(live() - tasks)?,
             _ if line == "cpu" => process_time(),
             _ if line == "failures" => failures.load(Ordering::SeqCst),
             _ => locks.load(Ordering::SeqCst),

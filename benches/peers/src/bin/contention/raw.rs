@@ -6,9 +6,9 @@ use std::net::SocketAddr;
 use std::thread;
 use std::time::Duration;
 
+use shearline_peers::Failure;
 use shearline_peers::cycle::{TTL, now};
 use shearline_peers::floor::Sockets;
-use shearline_peers::measure::Failure;
 use shearline_peers::servers::command;
 
 use crate::hands::{Hands, stamp};

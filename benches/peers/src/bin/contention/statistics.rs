@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::io::{Read, Write as _};
 use std::net::TcpStream;
 
-use shearline_peers::measure::Failure;
+use shearline_peers::Failure;
 use shearline_peers::servers::{Server, command};
 
 /// Calls by command, of all nodes together; as numbers that can be divided.

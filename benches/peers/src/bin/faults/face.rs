@@ -5,9 +5,9 @@ use std::thread;
 use std::time::Duration;
 
 use shearline::{Builder, LockError, LockOptions, NodeState, NodeStatus, Redlock};
+use shearline_peers::Failure;
 use shearline_peers::clients::shearline::{Local, Shared};
 use shearline_peers::cycle::{Caller, TTL, now};
-use shearline_peers::measure::Failure;
 
 /// How long all nodes may take to recover: more than the longest back-off.
 const PATIENCE: Duration = Duration::from_secs(20);

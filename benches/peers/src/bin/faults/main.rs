@@ -12,8 +12,8 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use clap::ValueEnum;
+use shearline_peers::Failure;
 use shearline_peers::judgement::Judgement;
-use shearline_peers::measure::Failure;
 use shearline_peers::progress::Progress;
 use shearline_peers::servers::{self, Server};
 

@@ -5,11 +5,11 @@
 
 use std::time::Duration;
 
+use shearline_peers::Failure;
 use shearline_peers::clients::shearline::{Local, Shared};
 use shearline_peers::cycle::{Client, Log, Span, Until, now, run_cycle};
 use shearline_peers::figure::Bound;
 use shearline_peers::judgement::Judgement;
-use shearline_peers::measure::Failure;
 use shearline_peers::progress::Progress;
 use shearline_peers::servers::Server;
 use shearline_peers::table::Table;

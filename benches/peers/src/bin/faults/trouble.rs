@@ -3,7 +3,7 @@
 use std::fmt;
 
 use clap::ValueEnum;
-use shearline_peers::measure::Failure;
+use shearline_peers::Failure;
 use shearline_peers::proxy::Proxy;
 use shearline_peers::servers::Server;
 

@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use shearline_peers::Failure;
 use shearline_peers::cycle::now;
 use shearline_peers::floor::{Commands, Sockets, Step, extend_together};
-use shearline_peers::measure::Failure;
 
 use crate::kept;
 

@@ -5,12 +5,12 @@ use std::net::SocketAddr;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use shearline_peers::Failure;
 use shearline_peers::clients::shearline::{Shared, patient};
 use shearline_peers::cycle::{Caller, now};
 use shearline_peers::figure::{Bound, Figure};
 use shearline_peers::floor::solo::{Manner, Solo};
 use shearline_peers::judgement::Judgement;
-use shearline_peers::measure::Failure;
 use shearline_peers::progress::Progress;
 use shearline_peers::servers::Server;
 use shearline_peers::table::Table;

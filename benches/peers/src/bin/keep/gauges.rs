@@ -4,8 +4,8 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
+use shearline_peers::Failure;
 use shearline_peers::cycle::now;
-use shearline_peers::measure::Failure;
 use shearline_peers::servers::Server;
 
 /// Everything that grows, at one moment.

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use futures::executor::block_on;
 use futures::future::{join_all, try_join_all};
 use shearline::{LockGuard, LockOptions, Redlock, UnlockError};
+use shearline_peers::Failure;
 use shearline_peers::cycle::now;
-use shearline_peers::measure::Failure;
 
 /// How many are asked for at once.
 const WAVE: usize = 1_000;

@@ -1,8 +1,8 @@
 //! Kept locks: what very many of them cost on one handle over three real nodes, in memory, processor
 //! time and delay of others, and what happens when a node is stopped.
 //!
-//! Prints tables in Markdown, which go into `README.md` beside this file unchanged, and with
-//! `--pictures` draws the memory of a lock. What a figure means is explained there.
+//! Prints tables in Markdown, which go into `README.md` beside this file unchanged. What a figure
+//! means is explained there.
 
 mod bare;
 mod beside;
@@ -13,15 +13,13 @@ mod stop;
 mod sweep;
 
 use std::fs;
-use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
+use shearline_peers::Failure;
 use shearline_peers::allocations::keep_counting;
-use shearline_peers::curve::Picture;
 use shearline_peers::judgement::Judgement;
-use shearline_peers::measure::Failure;
 use shearline_peers::progress::Progress;
 use shearline_peers::servers::{self, Server};
 
@@ -45,10 +43,6 @@ struct Arguments {
     /// Everything smaller and shorter: below 30 seconds. The figures say whether it works.
     #[arg(long)]
     quick: bool,
-
-    /// Draws a picture into this directory.
-    #[arg(long)]
-    pictures: Option<PathBuf>,
 
     /// End with status 1 unless every bound is met.
     #[arg(long)]
@@ -150,8 +144,7 @@ fn measure(arguments: &Arguments) -> Result<bool, Failure> {
     let mut judgement = Judgement::default();
     println!("Load of the machine at the beginning: {}.\n", load());
     for case in chosen {
-        let place = arguments.pictures.as_deref();
-        run(case, &plan, place, &mut progress, &mut judgement)?;
+        run(case, &plan, &mut progress, &mut judgement)?;
     }
     progress.end();
     println!("{judgement}");
@@ -161,7 +154,6 @@ fn measure(arguments: &Arguments) -> Result<bool, Failure> {
 fn run(
     case: Case,
     plan: &Plan,
-    pictures: Option<&Path>,
     progress: &mut Progress,
     judgement: &mut Judgement,
 ) -> Result<(), Failure> {
@@ -171,7 +163,7 @@ fn run(
             println!("## By the number of locks\n");
             println!("{}", sweep::memory(&rows, judgement));
             println!("{}", sweep::renewals(&rows, judgement));
-            pictures.map_or(Ok(()), |place| draw(&rows, place))
+            Ok(())
         }
         Case::Beside => {
             let table = beside::measure(plan, progress, judgement)?;
@@ -189,18 +181,6 @@ fn run(
             Ok(())
         }
     }
-}
-
-fn draw(rows: &[sweep::Row], place: &Path) -> Result<(), Failure> {
-    let points = rows.iter().map(|row| (row.locks as f64, row.client));
-    let points: Vec<_> = points.collect();
-    let picture = Picture {
-        title: "Memory of the client for a kept lock, in bytes",
-        across: "locks kept",
-        points: &points,
-    };
-    fs::create_dir_all(place)?;
-    Ok(fs::write(place.join("keep.svg"), picture.to_string())?)
 }
 
 fn start() -> Result<(Vec<Server>, Vec<String>), Failure> {

@@ -3,11 +3,11 @@
 use std::thread;
 use std::time::Duration;
 
+use shearline_peers::Failure;
 use shearline_peers::clients::shearline::patient;
 use shearline_peers::cycle::now;
 use shearline_peers::figure::Bound;
 use shearline_peers::judgement::Judgement;
-use shearline_peers::measure::Failure;
 use shearline_peers::progress::Progress;
 use shearline_peers::servers::Server;
 use shearline_peers::table::Table;

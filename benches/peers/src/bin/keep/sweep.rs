@@ -3,12 +3,12 @@
 use std::thread;
 use std::time::Duration;
 
-use shearline_peers::allocations::totals;
+use shearline_peers::Failure;
+use shearline_peers::allocations::live;
 use shearline_peers::clients::shearline::patient;
 use shearline_peers::cycle::now;
 use shearline_peers::figure::Bound;
 use shearline_peers::judgement::Judgement;
-use shearline_peers::measure::Failure;
 use shearline_peers::progress::Progress;
 use shearline_peers::servers::Server;
 use shearline_peers::table::Table;
@@ -19,12 +19,12 @@ use crate::kept::{KeptLocks, NAME_AND_TOKEN, State};
 /// The figures of one number of locks.
 #[derive(Debug)]
 pub(crate) struct Row {
-    pub(crate) locks: usize,
+    locks: usize,
     ttl: Duration,
     /// How long it took until all were held.
     taken_in: Duration,
     /// Bytes on the heap for each, name and token included.
-    pub(crate) client: f64,
+    client: f64,
     /// Resident bytes for each.
     resident: f64,
     /// Bytes that a server has allocated for each.
@@ -57,11 +57,11 @@ fn row(locks: usize, progress: &mut Progress) -> Result<Row, Failure> {
     let handle = patient(&urls).build()?;
     // The buffers of the first wave are no locks.
     KeptLocks::take(&handle, locks.min(1_000), ttl, None)?.release()?;
-    let before = (totals().live, resident()?, server_memory(&servers)?);
+    let before = (live(), resident()?, server_memory(&servers)?);
     let begin = now();
     let kept = KeptLocks::take(&handle, locks, ttl, None)?;
     let taken_in = begin.elapsed();
-    let after = (totals().live, resident()?, server_memory(&servers)?);
+    let after = (live(), resident()?, server_memory(&servers)?);
     let each = |before: f64, after: f64| (after - before) / locks as f64;
     let tell = || progress.second(begin.elapsed().as_secs() as usize);
     // All are extended once between 0.45 and 0.9 of the ttl, if they were taken faster than that.

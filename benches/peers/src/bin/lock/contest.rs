@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use shearline_peers::Failure;
 use shearline_peers::figure::Bound;
 use shearline_peers::judgement::Judgement;
-use shearline_peers::measure::Failure;
 use shearline_peers::progress::Progress;
 use shearline_peers::table::Table;
 use shearline_peers::turns::{Metric, Plan, Turns, allocations, take_turns};

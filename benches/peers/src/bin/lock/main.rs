@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use clap::Parser;
 use clap::builder::PossibleValuesParser;
+use shearline_peers::Failure;
 use shearline_peers::judgement::Judgement;
-use shearline_peers::measure::Failure;
 use shearline_peers::progress::Progress;
 use shearline_peers::table::Table;
 

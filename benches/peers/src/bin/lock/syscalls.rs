@@ -10,10 +10,10 @@ use std::fs;
 use std::process::{self, Command, Stdio};
 
 use clap::Args;
+use shearline_peers::Failure;
 use shearline_peers::cycle::{Log, Until};
 use shearline_peers::figure::Bound;
 use shearline_peers::judgement::Judgement;
-use shearline_peers::measure::Failure;
 use shearline_peers::servers;
 use shearline_peers::table::Table;
 

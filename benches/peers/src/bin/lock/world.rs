@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use shearline::Redlock;
 use shearline::embedded::EmbeddedNode;
+use shearline_peers::Failure;
 use shearline_peers::clients::crowd::{Joined, Tasks, Threads, crowd, names};
 use shearline_peers::clients::multiplexed::Multiplexed;
 use shearline_peers::clients::rslock::Rslock;
@@ -16,7 +17,6 @@ use shearline_peers::floor::batch::{Batch, Outstanding};
 use shearline_peers::floor::encrypted::Encrypted;
 use shearline_peers::floor::solo::{Manner, Solo};
 use shearline_peers::floor::threads::Post;
-use shearline_peers::measure::Failure;
 use shearline_peers::servers::{self, Server};
 
 use crate::cases::{Case, Nodes};

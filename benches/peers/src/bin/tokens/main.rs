@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use clap::Parser;
 use shearline::{LockOptions, Redlock};
+use shearline_peers::Failure;
 use shearline_peers::clients::shearline::patient;
 use shearline_peers::figure::Bound;
 use shearline_peers::judgement::Judgement;
-use shearline_peers::measure::Failure;
 use shearline_peers::servers::{self, Server};
 use shearline_peers::table::Table;
 
