@@ -6,11 +6,11 @@
 use std::thread;
 use std::time::Duration;
 
-use shearline::{LockOptions, Redlock};
+use shearline::LockOptions;
 
 use crate::face::{Face, Which, no_quorum, over, shared};
 use crate::scene::{freeze, thaw};
-use crate::servers::{self, LONG, Manner, Stranger};
+use crate::servers::{self, LONG};
 
 const WAIT: Duration = Duration::from_millis(200);
 
@@ -62,37 +62,4 @@ fn many_callers_end_with_every_node_stalled() {
     });
     thaw(&cluster);
     drop(redlock);
-}
-
-/// Nodes that accept and never answer: building a handle ends, and so does every call.
-#[test]
-fn nodes_that_never_answer_delay_no_call() {
-    let strangers: Vec<_> = (0..3).map(|_| Stranger::new(Manner::Silent)).collect();
-    for which in Which::BOTH {
-        let builder = Redlock::builder()
-            .nodes(strangers.iter().map(Stranger::url))
-            .connect_timeout(Duration::from_millis(300));
-        let mut face = which.build(builder);
-        stalled_locks(&mut face, "stalled");
-    }
-}
-
-/// Dropping guards and handles waits for no answer.
-#[test]
-fn drops_end_with_every_node_stalled() {
-    let cluster = servers::three();
-    let redlock = shared(&cluster);
-    let guards: Vec<_> = (0..32)
-        .map(|guard| {
-            redlock
-                .try_lock(format!("drop:{guard}"), LONG)
-                .expect("free")
-        })
-        .collect();
-    freeze(&cluster);
-    drop(guards);
-    drop(redlock);
-    thaw(&cluster);
-    // The nodes run what was written before the handle was dropped.
-    cluster.assert_empty();
 }

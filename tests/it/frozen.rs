@@ -5,7 +5,7 @@ use std::time::Duration;
 use shearline::{Builder, NodeStatus};
 
 use crate::face::{Which, over};
-use crate::servers::{self, Cluster, LONG};
+use crate::servers::{self, Cluster, LONG, Options};
 
 /// Longer than any test may take: an operation that waited for the frozen node would not end.
 const NODE_TIMEOUT: Duration = Duration::from_secs(3_000);
@@ -18,10 +18,11 @@ fn patient(cluster: &Cluster) -> Builder {
 #[test]
 fn a_thousand_locks_leave_no_key_while_one_node_of_five_is_frozen() {
     story(&servers::five(), 1_000);
+    story(&Cluster::with(5, &Options::valkey()), 200);
 }
 
 /// Every operation succeeds, none waits for the frozen node, and it has no key when it goes on.
-pub(crate) fn story(cluster: &Cluster, locks: usize) {
+fn story(cluster: &Cluster, locks: usize) {
     for which in Which::BOTH {
         let mut face = which.build(patient(cluster));
         let lock = face.try_lock("before", LONG).expect("free");

@@ -4,41 +4,7 @@ use std::io::ErrorKind;
 use std::panic::{self, AssertUnwindSafe};
 use std::time::{Duration, Instant};
 
-use crate::servers::{self, End, LONG, Mischief, Proxy, Raw, Reply, Server, Way};
-
-#[test]
-fn the_raw_client_knows_every_kind_of_reply() {
-    let server = Server::start();
-    let mut raw = server.raw();
-    assert_eq!(raw.run("PING"), Reply::Simple("PONG".into()));
-    assert_eq!(raw.get(b"none"), None);
-    let binary = b"\r\n\0 $-1\r\n";
-    raw.set_px(binary, binary, LONG);
-    assert_eq!(raw.get(binary), Some(binary.to_vec()));
-    assert_eq!(
-        raw.command(&[b"MGET", b"none", binary]),
-        Reply::Array(vec![Reply::Nil, Reply::Bulk(binary.to_vec())])
-    );
-    let Reply::Error(error) = raw.command(&[b"INCR", binary]) else {
-        panic!("no number, no increment");
-    };
-    assert_eq!(error.split(' ').next(), Some("ERR"));
-}
-
-#[test]
-fn a_killed_server_has_forgotten_everything_when_it_is_back() {
-    let mut server = Server::start();
-    server.raw().set_px(b"k", b"v", LONG);
-    let address = server.address();
-    server.kill();
-    assert!(
-        Raw::connect(address).is_err(),
-        "no process listens any more"
-    );
-    server.restart();
-    assert_eq!(server.address(), address);
-    assert_eq!(server.raw().get(b"k"), None);
-}
+use crate::servers::{self, End, Mischief, Proxy, Raw, Reply, Server, Way};
 
 #[test]
 fn a_server_ends_when_its_value_is_dropped_in_a_panic() {

@@ -1,10 +1,10 @@
 //! Inspections where not all nodes count, and beside locks. (What one says of a resource is in `contract`.)
 
-use shearline::{Builder, Found, InspectError, Inspection, LockOptions, RestartGuard};
+use shearline::{Builder, Found, InspectError, Inspection, RestartGuard};
 
 use crate::contract::{assert_held, found};
-use crate::face::{Face, Which, over, shared};
-use crate::servers::{self, Cluster, LONG, Options};
+use crate::face::{Which, over};
+use crate::servers::{Cluster, LONG, Options};
 
 #[test]
 fn with_a_strict_guard_nodes_that_do_not_vote_are_shown_and_do_not_count() {
@@ -54,29 +54,4 @@ fn strict(cluster: &Cluster) -> Builder {
     over(cluster)
         .restart_guard(RestartGuard::Strict)
         .max_ttl(LONG)
-}
-
-/// An inspection holds no lock: who waits for one is not delayed by it.
-#[test]
-fn inspections_beside_each_other_and_beside_locks_disturb_nothing() {
-    let cluster = servers::three();
-    let redlock = shared(&cluster);
-    std::thread::scope(|scope| {
-        for _ in 0..4 {
-            scope.spawn(|| {
-                for _ in 0..50 {
-                    let told = redlock.inspect("busy").expect("all answer");
-                    assert!(told.nodes().iter().all(|node| node.counts), "{told}");
-                }
-            });
-        }
-        for _ in 0..50 {
-            let options = LockOptions::new(LONG);
-            let guard = redlock.lock_with("busy", &options).expect("alone");
-            guard.unlock().expect("held");
-        }
-    });
-    cluster.assert_gone("busy");
-    let mut face = Face::Shared(redlock);
-    assert!(face.inspect("busy").expect("all answer").is_free());
 }

@@ -61,7 +61,6 @@ mod orphans;
 mod permissions;
 mod processes;
 mod refusal;
-mod replies;
 mod restart;
 mod scene;
 mod scripts;

@@ -1,14 +1,15 @@
 //! Resource names are bytes, and are the Redis keys.
 
 use crate::face::{Which, over};
+use crate::scene::clusters;
 use crate::servers::{self, Cluster, LONG};
 
 #[test]
 fn any_bytes_are_a_name() {
-    story(&servers::three());
+    clusters().for_each(|cluster| story(&cluster));
 }
 
-pub(crate) fn story(cluster: &Cluster) {
+fn story(cluster: &Cluster) {
     let longest = vec![b'x'; 1024];
     let all_bytes: Vec<u8> = (0..=255).collect();
     let names: [&[u8]; 13] = [

@@ -304,11 +304,6 @@ fn window(field: &Field, redlock: &Redlock, victims: &[usize], fate: Fate, momen
 const STOPPED: [Fate; 2] = [Fate::Stopped, Fate::StoppedWithoutScripts];
 
 #[test]
-fn one_stopped_node_of_five_keeps_no_key() {
-    story(&Options::redis(), &[1], &STOPPED, &Moment::ALL, stops());
-}
-
-#[test]
 fn two_stopped_nodes_of_five_keep_no_key() {
     story(&Options::redis(), &[1, 3], &STOPPED, &Moment::ALL, stops());
 }

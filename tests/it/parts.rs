@@ -1,7 +1,8 @@
 //! Tests that play a part in a process of their own: this test binary again.
 //!
 //! Such a test is marked `#[ignore = "a part of another test"]`, so that no run plays it by itself or
-//! counts it. `tests/run.sh` fails if a test is ignored for any other reason.
+//! counts it. `tests/run.sh` fails if a test is ignored for any reason but this one and "prints figures and
+//! asserts nothing".
 
 use std::env;
 use std::process::Command;

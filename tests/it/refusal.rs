@@ -3,102 +3,30 @@
 
 use std::time::Duration;
 
-use shearline::{LinkError, LockOptions, NodeOutcome, Unusable};
+use shearline::{LinkError, NodeOutcome, Unusable};
 
-use crate::face::{Which, at, held, no_quorum, over};
-use crate::servers::{
-    self, BRIEF, ClosedPort, Cluster, LONG, Manner, Options, Server, Stranger, eventually,
-};
+use crate::face::{Which, at};
+use crate::servers::{self, ClosedPort, Cluster, LONG, Manner, Options, Server, Stranger};
 
+/// Refused connections, and servers of other kinds.
 #[test]
-fn a_refused_connection_is_named_and_the_others_go_on() {
-    let refused = NodeOutcome::Unreachable(LinkError::Refused);
-    check(&ClosedPort::new().url(), &[refused]);
-}
-
-#[test]
-fn one_node_is_no_majority_of_two_or_three() {
-    let cluster = Cluster::start(1);
-    let closed = [ClosedPort::new(), ClosedPort::new()];
-    for nodes in 1..=2 {
-        for which in Which::BOTH {
-            let key = which.key("refused");
-            // It waits for the nodes that may come.
-            let builder = over(&cluster).connect_timeout(BRIEF / 2);
-            let urls = closed[..nodes].iter().map(ClosedPort::url);
-            let mut face = which.build(builder.nodes(urls));
-            let report = no_quorum(face.try_lock(&key, LONG));
-            for node in &report.nodes()[1..] {
-                let refused = NodeOutcome::Unreachable(LinkError::Refused);
-                assert_eq!(node.outcome, refused, "{report}");
-            }
-            face.assert_gone(&cluster, &key);
-        }
-    }
-}
-
-/// With a node timeout that is longer than any test may take, only early certainty gives a verdict.
-#[test]
-fn a_half_to_half_vote_settles_at_once() {
-    for nodes in [2, 4] {
-        let cluster = Cluster::start(nodes);
-        for server in &cluster[..nodes / 2] {
-            server.raw().set_px(b"half:Shared", b"foreign", LONG);
-            server.raw().set_px(b"half:Local", b"foreign", LONG);
-        }
-        for which in Which::BOTH {
-            let key = which.key("half");
-            let mut face = which.build(over(&cluster).node_timeout(LONG).dead_after(2 * LONG));
-            let report = held(face.try_lock(&key, 2 * LONG));
-            assert_eq!((report.quorum(), report.tries()), (nodes / 2 + 1, 1));
-            let report = held(face.lock_with(&key, &LockOptions::new(2 * LONG).tries(3)));
-            // The other half is not asked for in vain: it waits until a majority may be free.
-            assert_eq!(report.tries(), 1);
-            for (node, raw) in cluster.raws().iter_mut().enumerate() {
-                if node < nodes / 2 {
-                    assert_eq!(raw.get(key.as_bytes()).as_deref(), Some(&b"foreign"[..]));
-                } else {
-                    eventually("our half is given back", || {
-                        face.settle();
-                        (!raw.exists(key.as_bytes())).then_some(())
-                    });
-                }
-            }
-        }
-    }
-}
-
-#[test]
-fn a_server_that_does_not_speak_resp_is_unusable_and_the_others_go_on() {
-    for manner in [Manner::Http, Manner::Garbage] {
-        let stranger = Stranger::new(manner);
-        check(
-            &stranger.url(),
-            &[NodeOutcome::Unusable(Unusable::NotRedis)],
-        );
-    }
-}
-
-#[test]
-fn a_server_that_closes_at_once_is_unreachable_and_the_others_go_on() {
-    let stranger = Stranger::new(Manner::Closes);
+fn an_address_without_a_server_of_ours_is_named_and_the_others_go_on() {
+    use LinkError::{Closed, ConnectTimeout, HandshakeReset, Refused};
+    let not_ours = [NodeOutcome::Unusable(Unusable::NotRedis)];
+    // One that closes may do so with our first command unread.
+    let closes = [Closed, HandshakeReset].map(NodeOutcome::Unreachable);
     check(
-        &stranger.url(),
-        &[
-            NodeOutcome::Unreachable(LinkError::Closed),
-            // It closed with our first command unread.
-            NodeOutcome::Unreachable(LinkError::HandshakeReset),
-        ],
+        &ClosedPort::new().url(),
+        &[NodeOutcome::Unreachable(Refused)],
     );
-}
-
-#[test]
-fn a_server_that_never_answers_is_unreachable_and_the_others_go_on() {
-    let stranger = Stranger::new(Manner::Silent);
-    check(
-        &stranger.url(),
-        &[NodeOutcome::Unreachable(LinkError::ConnectTimeout)],
-    );
+    for (manner, outcomes) in [
+        (Manner::Http, &not_ours[..]),
+        (Manner::Garbage, &not_ours),
+        (Manner::Closes, &closes),
+        (Manner::Silent, &[NodeOutcome::Unreachable(ConnectTimeout)]),
+    ] {
+        check(&Stranger::new(manner).url(), outcomes);
+    }
 }
 
 #[test]

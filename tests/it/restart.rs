@@ -3,6 +3,7 @@
 use shearline::{RestartGuard, UnlockError};
 
 use crate::face::{Face, Held, Which, over};
+use crate::scene::clusters;
 use crate::servers::{self, Cluster, LONG, Options, eventually};
 
 /// A face, its key and its lock.
@@ -23,11 +24,11 @@ fn holders(cluster: &Cluster, guard: RestartGuard) -> Vec<Holder> {
 
 #[test]
 fn a_lock_outlives_a_node_that_is_killed_and_restarted() {
-    story(&mut servers::three());
+    clusters().for_each(|mut cluster| story(&mut cluster));
 }
 
 /// Two nodes of three still have the key; the third has forgotten it and gets no copy.
-pub(crate) fn story(cluster: &mut Cluster) {
+fn story(cluster: &mut Cluster) {
     let holders = holders(cluster, RestartGuard::Observed);
     cluster[0].restart();
     for (mut face, key, lock) in holders {

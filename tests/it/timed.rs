@@ -5,6 +5,5 @@
 //! ([`watched`](crate::servers::watched)).
 
 mod deadlines;
-mod frozen;
 #[cfg(target_os = "linux")]
 mod holes;

@@ -1,17 +1,12 @@
-//! The main stories again, on valkey-server; and on servers of both kinds together.
+//! What is told of valkey-server alone, and of servers of both kinds together.
 
-use crate::canary::{ESCAPED, PASSWORD};
 use crate::face::{Which, at, over};
 use crate::servers::{Cluster, LONG, Options, Server};
-use crate::{frozen, names, restart, truth_table};
-
-fn cluster(count: usize) -> Cluster {
-    Cluster::with(count, &Options::valkey())
-}
+use crate::truth_table;
 
 #[test]
 fn the_truth_table_holds_on_valkey() {
-    truth_table::story(&cluster(5), 3..=5);
+    truth_table::story(&Cluster::with(5, &Options::valkey()), 3..=5);
 }
 
 /// Without its Lua module locks can be had too.
@@ -32,36 +27,6 @@ fn locks_work_on_valkey_without_lua() {
         let lock = face.try_lock(&key, LONG).expect("free");
         face.unlock(lock).expect("held");
         face.assert_gone(&cluster, &key);
-    }
-}
-
-#[test]
-fn any_bytes_are_a_name_on_valkey() {
-    names::story(&cluster(3));
-}
-
-#[test]
-fn one_frozen_node_of_five_costs_nothing_on_valkey() {
-    frozen::story(&cluster(5), 200);
-}
-
-#[test]
-fn a_lock_outlives_a_restarted_valkey_node() {
-    restart::story(&mut cluster(3));
-}
-
-#[test]
-fn credentials_are_accepted_on_valkey() {
-    let cluster = Cluster::with(3, &Options::valkey().password(PASSWORD));
-    let urls: Vec<_> = cluster
-        .iter()
-        .map(|server| server.url_with(&format!(":{ESCAPED}")))
-        .collect();
-    for which in Which::BOTH {
-        let mut face = which.build(at(&urls));
-        let lock = face.try_lock("k", LONG).expect("the password is right");
-        face.unlock(lock).expect("held");
-        face.assert_gone(&cluster, "k");
     }
 }
 

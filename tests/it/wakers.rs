@@ -1,4 +1,5 @@
-//! A task whose waker blocks delays only itself: no call, no other task, no lost signal.
+//! A lost signal whose waker blocks delays only its own task. (Those of calls are told by
+//! `shared::tests::batches`.)
 
 use std::future::Future;
 use std::pin::pin;
@@ -92,31 +93,6 @@ fn others_go_on(redlock: &Redlock, held: LockGuard) {
     drop(lost);
 }
 
-/// The thread that delivers the outcome of a call calls the waker.
-#[test]
-fn a_waker_that_blocks_delays_its_own_task_only() {
-    let cluster = servers::three();
-    let redlock = handle(&cluster);
-    let held = redlock.try_lock("held", LONG).expect("free");
-    let blocks = Arc::new(Blocks::default());
-    let gate = blocks
-        .gate
-        .lock()
-        .expect("no thread panics while it holds this");
-    let waker = Waker::from(Arc::clone(&blocks));
-    let before = redlock.try_lock("of its own", LONG).expect("free");
-    let mut locking = pin!(redlock.lock_async("of its own", LONG));
-    let polled = locking.as_mut().poll(&mut Context::from_waker(&waker));
-    assert!(polled.is_pending(), "it is held");
-    drop(before);
-    blocks.await_called();
-    others_go_on(&redlock, held);
-    drop(gate);
-    drop(block_on(locking).expect("it was free"));
-    drop(redlock);
-    cluster.assert_empty();
-}
-
 /// A blocking call of another thread, which has nothing to do with the task, delivers the signal
 /// and calls its waker.
 #[test]
@@ -147,49 +123,5 @@ fn a_lost_signal_whose_waker_blocks_does_not_delay_the_call_that_delivers_it() {
     drop(gate);
     drop(short);
     drop(redlock);
-    cluster.assert_empty();
-}
-
-/// More than there may be threads for. Calls go on, and every task is woken in the end.
-#[test]
-fn many_wakers_that_block_delay_no_call() {
-    let cluster = servers::three();
-    let redlock = handle(&cluster);
-    let blocks = Arc::new(Blocks::default());
-    let gate = blocks
-        .gate
-        .lock()
-        .expect("no thread panics while it holds this");
-    let mut tasks: Vec<_> = (0..30)
-        .map(|task| Box::pin(redlock.lock_async(format!("blocks {task}"), LONG)))
-        .collect();
-    // Nothing is answered before all of them wait: a polled task may wake other tasks of this kind.
-    (0..3).for_each(|node| cluster[node].freeze());
-    let mut pending = 0;
-    for task in &mut tasks {
-        // Each is a separate task.
-        struct Task(Arc<Blocks>);
-        impl Wake for Task {
-            fn wake(self: Arc<Self>) {
-                Arc::clone(&self.0).wake();
-            }
-        }
-        let waker = Waker::from(Arc::new(Task(Arc::clone(&blocks))));
-        let polled = task.as_mut().poll(&mut Context::from_waker(&waker));
-        pending += usize::from(polled.is_pending());
-    }
-    (0..3).for_each(|node| cluster[node].thaw());
-    if pending != 0 {
-        blocks.await_called();
-    }
-    for _ in 0..20 {
-        let guard = redlock.lock("a call", LONG).expect("free");
-        let _ = guard.unlock().expect("held");
-    }
-    drop(gate);
-    eventually("every task is woken", || {
-        (blocks.called.load(Ordering::SeqCst) == pending).then_some(())
-    });
-    drop((tasks, redlock));
     cluster.assert_empty();
 }

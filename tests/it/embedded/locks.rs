@@ -63,21 +63,6 @@ fn await_copies(driver: &mut Driver, nodes: &[EmbeddedNode], copies: usize) {
 }
 
 #[test]
-fn a_lock_is_taken_extended_and_released() {
-    let nodes = five();
-    let mut driver = driver(&nodes);
-    let mut held = lock(&mut driver);
-    await_copies(&mut driver, &nodes, 5);
-    driver.extend(&held, 2 * LONG).expect("a round");
-    match next_event(&mut driver) {
-        Event::Extended { result, .. } => assert!(result.expect("extended").apply(&mut held)),
-        other => panic!("{other:?}"),
-    }
-    unlock(&mut driver, held);
-    await_copies(&mut driver, &nodes, 0);
-}
-
-#[test]
 fn two_of_five_may_be_stopped_and_come_back() {
     let nodes = five();
     let mut driver = driver(&nodes);
@@ -122,33 +107,6 @@ fn two_of_five_may_be_paused_and_resumed() {
     await_copies(&mut driver, &nodes, 5);
     unlock(&mut driver, held);
     await_copies(&mut driver, &nodes, 0);
-}
-
-/// Two of five nodes end, and the others go on: the lock is kept by a majority, and is lost with the third.
-#[test]
-fn a_lock_is_kept_on_embedded_nodes_while_a_majority_of_them_is_there() {
-    /// It is extended when half of it is over; the other half is for a busy machine.
-    const TTL: Duration = Duration::from_secs(4);
-    let mut nodes = five();
-    let redlock = at(nodes.iter().map(EmbeddedNode::url))
-        .build()
-        .expect("a handle");
-    let kept = LockOptions::new(TTL).keep();
-    let guard = redlock.lock_with(KEY, &kept).expect("free");
-    let (at_risk, lost) = (guard.at_risk(), guard.lost());
-    nodes.truncate(3);
-    let mut last = guard.health().validity;
-    eventually("it is extended", || {
-        let before = std::mem::replace(&mut last, guard.health().validity);
-        (before < last).then_some(())
-    });
-    assert!(nodes.iter().all(|node| node.get(KEY).is_some()));
-    nodes.truncate(2);
-    assert!(at_risk.wait(Duration::MAX));
-    let health = guard.health();
-    assert!(health.validity <= TTL / 4 + Duration::from_millis(2));
-    assert!(0 < health.failures && health.last_report.is_some());
-    assert!(lost.wait(Duration::MAX) && !guard.is_valid());
 }
 
 /// Three nodes that know neither `CLIENT` nor `INFO`, as some services and proxies.

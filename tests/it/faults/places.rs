@@ -10,12 +10,12 @@ use std::time::Duration;
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use shearline::{BuildError, LinkError, LockOptions, NodeOutcome, Redlock, RestartGuard};
+use shearline::{BuildError, LinkError, LockOptions, NodeOutcome, RestartGuard};
 
 use crate::face::{Which, at, no_quorum};
 use crate::parts::part;
 use crate::refusal::check;
-use crate::servers::{Cluster, LONG, Manner, PATIENCE, Raw, Stranger, eventually, within_patience};
+use crate::servers::{Cluster, LONG, PATIENCE, Raw, eventually, within_patience};
 
 /// The addresses of the nodes, for the process with no descriptor left.
 const NODES: &str = "SHEARLINE_TEST_NO_DESCRIPTOR";
@@ -78,29 +78,6 @@ fn a_name_that_does_not_resolve_is_unreachable_and_the_others_go_on() {
             NodeOutcome::Unreachable(LinkError::ConnectTimeout),
         ],
     );
-}
-
-/// How often is told in virtual time, by `engine::tests::connections`.
-#[test]
-fn nodes_that_cannot_serve_are_tried_again() {
-    for manner in [Manner::Closes, Manner::Http] {
-        let strangers = [Stranger::new(manner), Stranger::new(manner)];
-        let cluster = Cluster::start(1);
-        for which in Which::BOTH {
-            let before = strangers.each_ref().map(Stranger::visits);
-            let urls = strangers.iter().map(Stranger::url);
-            let mut face = which.build(Redlock::builder().nodes(cluster.urls()).nodes(urls));
-            eventually("each is tried again", || {
-                no_quorum(face.try_lock("never", LONG));
-                let visits = strangers.each_ref().map(Stranger::visits);
-                let mut again = visits.iter().zip(before);
-                again
-                    .all(|(visits, before)| before + 2 <= *visits)
-                    .then_some(())
-            });
-        }
-        cluster.assert_empty();
-    }
 }
 
 /// The limit is per process, so another process runs into it.
