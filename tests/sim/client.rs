@@ -635,8 +635,6 @@ impl World {
             }
             Stage::Tell => match self.clients[client].told.pop_front() {
                 Some(told) => {
-                    // Each call ends once, so what ends calls one after the other does not run hot.
-                    self.clients[client].acted = true;
                     self.tell(client, told);
                     Stage::Tell
                 }
