@@ -131,7 +131,7 @@ fn torn_records_are_put_together() {
             match said {
                 Connected => {}
                 Said::Received(some) => bytes.extend(some),
-                other => panic!("{other:?}"),
+                Writable | Disconnected(_) => panic!("{said:?}"),
             }
         }
     }
