@@ -879,6 +879,7 @@ impl World {
             asked: there.flushed,
             since: there.turn_began,
             ticked: there.ticked,
+            ticked_before: there.ticked_before,
             to_silent: self.is_beyond_patience(client, conn, there.ticked_before),
             ..Writing::default()
         };
@@ -903,6 +904,7 @@ impl World {
                 asked: there.flushed,
                 since: there.turn_began,
                 ticked: there.ticked,
+                ticked_before: there.ticked_before,
                 ..Writing::default()
             };
             self.asked_to_wait(client, conn, writing);

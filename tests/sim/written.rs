@@ -27,6 +27,8 @@ pub(crate) struct Writing {
     pub(crate) since: Time,
     /// The newest time at which the client had looked at its timers.
     pub(crate) ticked: Instant,
+    /// The time before that one.
+    pub(crate) ticked_before: Instant,
     /// The node had been silent for too long when it was asked for.
     pub(crate) to_silent: bool,
 }

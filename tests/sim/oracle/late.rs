@@ -310,7 +310,13 @@ impl World {
         let ttl = ttl.unwrap_or(NEVER / MILLI);
         let longest = Duration::from_millis(self.plan.node_timeout.unwrap_or(ttl / 2));
         let end = clock.show(since).saturating_add(longest);
-        end.saturating_add(TICK) <= deed.begun.ticked
+        // A transaction begins as soon as a reply ends the one before it. A client that was stopped reads that
+        // reply before it looks at its timers; they withdraw the work, and then its keys were only read.
+        let ticked = match deed.transacted {
+            true => deed.begun.ticked_before,
+            false => deed.begun.ticked,
+        };
+        end.saturating_add(TICK) <= ticked
     }
 
     fn late_extension(&self, deed: &Deed<'_>, id: TokenId) -> Option<&'static str> {
