@@ -368,7 +368,7 @@ main() {
     names=("$@")
     local name
     for name in "$@"; do
-        told_by_all | grep -qxF -- "$name" || { echo "there is no breakage $name" && return 2; }
+        grep -qxF -- "$name" <(told_by_all) || { echo "there is no breakage $name" && return 2; }
     done
     ((${#names[@]})) && searching=1
     if ((searching)); then

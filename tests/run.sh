@@ -156,7 +156,7 @@ if [[ ${1-} == --list ]]; then
     exit
 fi
 for name in "$@"; do
-    step_names | grep -qxF -- "$name" || { echo "there is no step $name; --list names them"; exit 2; }
+    grep -qxF -- "$name" <(step_names) || { echo "there is no step $name; --list names them"; exit 2; }
 done
 asked=("$@")
 : >"$logs/results"
