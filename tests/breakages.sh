@@ -247,9 +247,9 @@ kills() {
     for name in $(told_by_all | grep -v -); do
         number=$((number + 1))
         ((number % parts == part - 1)) || continue
-        # All tests take seven seconds; one that hangs ends after twenty.
+        # Random cases of one promise: few will do. One that hangs ends after twenty seconds.
         # shellcheck disable=SC2086
-        SHEARLINE_MUTANT=$name timeout --kill-after=2 20 "$binary" --test-threads 16 $skip 2>/dev/null </dev/null |
+        PROPTEST_CASES=16 SHEARLINE_MUTANT=$name timeout --kill-after=2 20 "$binary" --test-threads 16 $skip 2>/dev/null </dev/null |
             sed -nE 's/^test (.*) \.\.\. FAILED$/\1/p' | sort >"$out/$name.killed"
         printf '%-28s %4d tests notice it\n' "$name" "$(wc -l <"$out/$name.killed")"
     done
