@@ -136,7 +136,6 @@ pub(crate) const CASES: &[Case] = &[
             Rule::Best(Metric::Rate, FUTURES, Who::RslockCurrent, AtLeast(2.0)),
             Rule::Best(Metric::Cpu, FUTURES, Who::RslockCurrent, AtMost(0.333)),
         ],
-        ..SOME
     },
     Case {
         name: "threads-64",
