@@ -105,11 +105,6 @@ pub const ROUNDS_MAX: usize = 1 << 16;
 /// of a node a look for all of them.
 pub const WATCHES_MAX: usize = 1 << 12;
 
-/// How many operations may be open before an engine puts off the extensions of locks that it keeps.
-/// Questions about locks that are held have as much room again as all others, and half of that is
-/// left to callers.
-pub const ROUNDS_FOR_KEEPING: usize = ROUNDS_MAX + ROUNDS_MAX / 2;
-
 /// Most extensions of locks that are kept that an engine has open at the same time: all that are due in one
 /// tick of a usual program go out in one write to a node. What is due beyond that waits until some of these
 /// have their outcome. So as many are sent in a second as the nodes answer, also when very many locks were

@@ -469,12 +469,12 @@ impl Engine {
     pub(super) fn look_at_floors(&mut self, now: Instant) {
         let (operations, parts) = (&mut self.operations, &mut self.parts);
         parts.looking_at_floors();
-        match operations.has_room_for_own(&parts.queues) {
-            true => {
+        match operations.is_full_for_holders(&parts.queues) {
+            true => parts.looked_at_floors(now),
+            false => {
                 let kind = Kind::Repair(Repair::new(parts));
                 operations.begin(now, Duration::ZERO, None, kind, parts);
             }
-            false => parts.looked_at_floors(now),
         }
     }
 
@@ -504,14 +504,14 @@ impl Engine {
     }
 
     /// Begins to extend the lock of `claim`, which is kept, unless an extension of it is open. It waits while
-    /// too many others are open; if it cannot begin, it is tried again.
+    /// too many others are open.
     fn extend_kept(&mut self, now: Instant, claim: ClaimKey, ttl: Duration) {
         let (operations, parts) = (&mut self.operations, &mut self.parts);
         let delay = parts.claims.delay(claim);
         let Ok(ttl) = parts.settings.check_ttl(ttl, delay) else {
             return; // The little that its limit leaves is no validity.
         };
-        if !operations.has_room_for_own(&parts.queues) || parts.claims.is_extending(claim) {
+        if parts.claims.is_extending(claim) {
             return;
         }
         if !parts.extensions.has_room() {

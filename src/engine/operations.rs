@@ -13,7 +13,7 @@ use core::time::Duration;
 use crate::error::NodeOutcome;
 use crate::invariant::Must;
 use crate::keys::{ClaimKey, NodeId, OperationKey, PlaceKey, WaiterKey};
-use crate::limits::{ROUNDS_FOR_KEEPING, ROUNDS_MAX};
+use crate::limits::ROUNDS_MAX;
 use crate::node::{Dialect, Reply, Request, Trouble};
 use crate::resp::{Decoder, Limits, Value};
 use crate::slab::Slab;
@@ -61,11 +61,6 @@ impl Operations {
     /// Returns `true` if another operation would be one too many.
     pub(super) fn is_full(&self, queues: &Queues) -> bool {
         ROUNDS_MAX <= self.len(queues)
-    }
-
-    /// Returns `true` if there is room for another operation that no caller waits for.
-    pub(super) fn has_room_for_own(&self, queues: &Queues) -> bool {
-        self.len(queues) < ROUNDS_FOR_KEEPING
     }
 
     /// Returns `true` if another question about a lock that is held would be one too many. They have as

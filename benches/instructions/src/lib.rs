@@ -9,14 +9,13 @@
 //! * [`nodes`]: an engine over nodes in memory that answer at once.
 //! * [`paths`]: what is counted.
 //! * [`callgrind`]: how it is counted.
-//! * [`baseline`]: what it is compared with, and [`ancestor`] if that does not apply.
+//! * [`baseline`]: what it is compared with.
 //!
 //! # Not here
 //!
 //! What a count does not show: cache misses, mispredicted branches, system calls. See the other
 //! benches for time.
 
-pub mod ancestor;
 pub mod baseline;
 pub mod callgrind;
 pub mod nodes;

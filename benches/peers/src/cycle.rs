@@ -154,13 +154,6 @@ pub trait Caller {
     /// It was not to be had.
     fn acquire(&mut self) -> Result<Self::Lock, Failure>;
 
-    /// Extends it.
-    ///
-    /// # Errors
-    ///
-    /// It was not extended.
-    fn extend(&mut self, lock: &mut Self::Lock) -> Result<(), Failure>;
-
     /// Releases it, and waits until it is known to be free.
     ///
     /// # Errors
@@ -191,9 +184,6 @@ pub trait Futures: Clone + Send + Sync + 'static {
     /// Takes the lock.
     fn acquire(&self) -> impl Future<Output = Result<Self::Lock, Failure>> + Send;
 
-    /// Extends it.
-    fn extend(&self, lock: Self::Lock) -> impl Future<Output = Result<Self::Lock, Failure>> + Send;
-
     /// Releases it.
     fn release(&self, lock: Self::Lock) -> impl Future<Output = Result<(), Failure>> + Send;
 }
@@ -203,45 +193,18 @@ pub trait Futures: Clone + Send + Sync + 'static {
 /// # Errors
 ///
 /// That of the caller.
-pub fn run_calls(
-    caller: &mut impl Caller,
-    extending: bool,
-    until: Until,
-    log: &mut Log,
-) -> Result<(), Failure> {
+pub fn run_calls(caller: &mut impl Caller, until: Until, log: &mut Log) -> Result<(), Failure> {
     let before = log.cycles();
     let mut now = now();
     while !until.reached(now, log.cycles() - before) {
-        now = run_cycle(caller, extending, now, log)?;
+        let begun = now;
+        let lock = caller.acquire()?;
+        let acquired = self::now();
+        caller.release(lock)?;
+        now = self::now();
+        log.note(begun, acquired, acquired, now);
     }
     Ok(())
-}
-
-/// One cycle of blocking calls, which begins now. Returns when it ended.
-///
-/// # Errors
-///
-/// That of the caller.
-pub fn run_cycle(
-    caller: &mut impl Caller,
-    extending: bool,
-    begun: Instant,
-    log: &mut Log,
-) -> Result<Instant, Failure> {
-    let mut lock = caller.acquire()?;
-    let acquired = now();
-    let mut extended = acquired;
-    let mut outcome = Ok(());
-    if extending {
-        outcome = caller.extend(&mut lock);
-        extended = now();
-    }
-    // In any case, or it would be in the way of the next.
-    caller.release(lock)?;
-    outcome?;
-    let end = now();
-    log.note(begun, acquired, extended, end);
-    Ok(end)
 }
 
 /// Cycles of futures, one after the other.
@@ -251,7 +214,6 @@ pub fn run_cycle(
 /// That of the caller.
 pub async fn run_futures(
     caller: &impl Futures,
-    extending: bool,
     until: Until,
     log: &mut Log,
 ) -> Result<(), Failure> {
@@ -259,16 +221,11 @@ pub async fn run_futures(
     let mut now = now();
     while !until.reached(now, log.cycles() - before) {
         let begun = now;
-        let mut lock = caller.acquire().await?;
+        let lock = caller.acquire().await?;
         let acquired = self::now();
-        let mut extended = acquired;
-        if extending {
-            lock = caller.extend(lock).await?;
-            extended = self::now();
-        }
         caller.release(lock).await?;
         now = self::now();
-        log.note(begun, acquired, extended, now);
+        log.note(begun, acquired, acquired, now);
     }
     Ok(())
 }

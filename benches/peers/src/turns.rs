@@ -1,8 +1,7 @@
 //! Interleaved turns of clients that lock, and ratios of what was measured within one round.
 //!
-//! As in [`measure`](crate::measure) the clients take turns, in reversed order every second round,
-//! and only turns of the same round are compared. A turn lasts for a fixed time here, and gives
-//! several figures: see [`Metric`].
+//! The clients take turns, in reversed order every second round, and only turns of the same round are
+//! compared. A turn lasts for a fixed time, and gives several figures: see [`Metric`].
 
 use std::fmt;
 use std::time::Duration;

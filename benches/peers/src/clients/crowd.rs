@@ -33,7 +33,7 @@ impl<C: Caller + Send> Client for Threads<C> {
                     let all = &all;
                     scope.spawn(move || {
                         let mut log = Log::with_capacity(ROOM);
-                        run_calls(caller, false, share, &mut log)?;
+                        run_calls(caller, share, &mut log)?;
                         all.lock().map_err(|_| "another panicked")?.merge(&log);
                         Ok::<_, Failure>(())
                     })
@@ -69,7 +69,7 @@ impl<F: Futures> Client for Tasks<F> {
                 let caller = caller.clone();
                 self.runtime.spawn(async move {
                     let mut log = Log::with_capacity(ROOM);
-                    let ran = run_futures(&caller, false, share, &mut log).await;
+                    let ran = run_futures(&caller, share, &mut log).await;
                     ran.map(|()| log)
                 })
             })
@@ -100,7 +100,7 @@ impl<F: Futures> Client for Joined<F> {
         let share = until.share(self.callers.len() as u64);
         let futures = self.callers.iter().map(|caller| async move {
             let mut log = Log::with_capacity(ROOM);
-            let ran = run_futures(caller, false, share, &mut log).await;
+            let ran = run_futures(caller, share, &mut log).await;
             ran.map(|()| log)
         });
         for own in block_on(try_join_all(futures))? {

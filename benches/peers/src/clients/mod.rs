@@ -16,20 +16,15 @@ use crate::cycle::{Caller, Client, Futures, Log, Until, run_calls, run_futures};
 
 /// One caller of blocking calls.
 #[derive(Debug)]
-pub struct Alone<C> {
-    /// The caller.
-    pub caller: C,
-    /// Whether each lock is extended before it is released.
-    pub extending: bool,
-}
+pub struct Alone<C>(pub C);
 
 impl<C: Caller> Client for Alone<C> {
     fn run(&mut self, until: Until, log: &mut Log) -> Result<(), Failure> {
-        run_calls(&mut self.caller, self.extending, until, log)
+        run_calls(&mut self.0, until, log)
     }
 
     fn settle(&mut self) -> Result<(), Failure> {
-        self.caller.settle()
+        self.0.settle()
     }
 }
 
@@ -40,17 +35,15 @@ pub struct Awaiting<F> {
     pub runtime: Runtime,
     /// The client.
     pub caller: F,
-    /// Whether each lock is extended before it is released.
-    pub extending: bool,
 }
 
 impl<F: Futures> Client for Awaiting<F> {
     fn run(&mut self, until: Until, log: &mut Log) -> Result<(), Failure> {
         let mut own = std::mem::take(log);
-        let (caller, extending) = (self.caller.clone(), self.extending);
+        let caller = self.caller.clone();
         // As a task: on a multi-threaded runtime the main thread is not one of its workers.
         let task = async move {
-            let ran = run_futures(&caller, extending, until, &mut own).await;
+            let ran = run_futures(&caller, until, &mut own).await;
             ran.map(|()| own)
         };
         *log = self.runtime.block_on(self.runtime.spawn(task))??;

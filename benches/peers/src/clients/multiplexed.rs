@@ -15,18 +15,12 @@ use tokio::runtime::Runtime;
 use crate::Failure;
 use crate::cycle::{Futures, TTL};
 
-/// Connections to all nodes, and the scripts.
+/// Connections to all nodes, and the script.
 #[derive(Clone, Debug)]
 pub struct Multiplexed {
     nodes: Arc<[MultiplexedConnection]>,
-    scripts: Arc<Scripts>,
+    release: Arc<Script>,
     name: Arc<str>,
-}
-
-#[derive(Debug)]
-struct Scripts {
-    extend: Script,
-    release: Script,
 }
 
 /// What a lock is known by.
@@ -47,16 +41,10 @@ impl Multiplexed {
         }
         Ok(Self {
             nodes: nodes.into(),
-            scripts: Arc::new(Scripts {
-                extend: Script::new(
-                    "if redis.call('get', KEYS[1]) == ARGV[1] then \
-                     return redis.call('pexpire', KEYS[1], ARGV[2]) else return 0 end",
-                ),
-                release: Script::new(
-                    "if redis.call('get', KEYS[1]) == ARGV[1] then \
-                     return redis.call('del', KEYS[1]) else return 0 end",
-                ),
-            }),
+            release: Arc::new(Script::new(
+                "if redis.call('get', KEYS[1]) == ARGV[1] then \
+                 return redis.call('del', KEYS[1]) else return 0 end",
+            )),
             name: name.into(),
         })
     }
@@ -119,24 +107,11 @@ impl Futures for Multiplexed {
         }
     }
 
-    async fn extend(&self, token: Token) -> Result<Token, Failure> {
-        let ask = |mut node: MultiplexedConnection| {
-            let (scripts, name) = (Arc::clone(&self.scripts), Arc::clone(&self.name));
-            async move {
-                let mut call = scripts.extend.key(&*name);
-                call.arg(&token.0).arg(TTL.as_millis() as u64);
-                call.invoke_async(&mut node).await
-            }
-        };
-        self.majority(ask).await?;
-        Ok(token)
-    }
-
     async fn release(&self, token: Token) -> Result<(), Failure> {
         let ask = |mut node: MultiplexedConnection| {
-            let (scripts, name) = (Arc::clone(&self.scripts), Arc::clone(&self.name));
+            let (release, name) = (Arc::clone(&self.release), Arc::clone(&self.name));
             async move {
-                let mut call = scripts.release.key(&*name);
+                let mut call = release.key(&*name);
                 call.arg(&token.0).invoke_async(&mut node).await
             }
         };

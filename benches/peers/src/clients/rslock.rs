@@ -37,10 +37,6 @@ impl Futures for Rslock {
         Ok(self.manager.lock(self.name.as_bytes(), TTL).await?)
     }
 
-    async fn extend(&self, lock: Lock) -> Result<Lock, Failure> {
-        Ok(self.manager.extend(&lock, TTL).await?)
-    }
-
     async fn release(&self, lock: Lock) -> Result<(), Failure> {
         // It does not report whether anything was deleted.
         self.manager.unlock(&lock).await;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use shearline::{Builder, LocalRedlock, Lock, LockGuard, LockOptions, Redlock, RestartGuard};
+use shearline::{Builder, LocalRedlock, Lock, LockGuard, LockOptions, Redlock};
 
 use crate::Failure;
 use crate::cycle::{Caller, Futures, PAUSE, TTL};
@@ -54,19 +54,6 @@ impl Local {
         }
         Ok(local)
     }
-
-    /// The same with the strict restart guard. No other program uses the nodes, so they are
-    /// trusted.
-    ///
-    /// # Errors
-    ///
-    /// That of the builder.
-    pub fn strict(builder: &Builder, name: &str) -> Result<Self, Failure> {
-        let builder = builder.clone().restart_guard(RestartGuard::Strict);
-        let mut local = Self::build(&builder, name)?;
-        local.handle.trust_nodes();
-        Ok(local)
-    }
 }
 
 impl Caller for Local {
@@ -74,11 +61,6 @@ impl Caller for Local {
 
     fn acquire(&mut self) -> Result<Lock, Failure> {
         Ok(self.handle.lock_with(&self.name, &self.options)?)
-    }
-
-    fn extend(&mut self, lock: &mut Lock) -> Result<(), Failure> {
-        // Longer than before, or the servers would have nothing to do.
-        Ok(self.handle.extend(lock, TTL + Duration::from_secs(1))?)
     }
 
     fn release(&mut self, lock: Lock) -> Result<(), Failure> {
@@ -121,10 +103,6 @@ impl Caller for Shared {
         Ok(self.handle.lock(&self.name, TTL)?)
     }
 
-    fn extend(&mut self, lock: &mut LockGuard) -> Result<(), Failure> {
-        Ok(lock.extend(TTL + Duration::from_secs(1))?)
-    }
-
     fn release(&mut self, lock: LockGuard) -> Result<(), Failure> {
         lock.unlock()?;
         Ok(())
@@ -143,11 +121,6 @@ impl Futures for Shared {
 
     async fn acquire(&self) -> Result<LockGuard, Failure> {
         Ok(self.handle.lock_async(&self.name, TTL).await?)
-    }
-
-    async fn extend(&self, mut lock: LockGuard) -> Result<LockGuard, Failure> {
-        lock.extend_async(TTL + Duration::from_secs(1)).await?;
-        Ok(lock)
     }
 
     async fn release(&self, lock: LockGuard) -> Result<(), Failure> {

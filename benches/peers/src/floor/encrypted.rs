@@ -162,10 +162,6 @@ impl Caller for Encrypted {
         self.step(Step::Acquire)
     }
 
-    fn extend(&mut self, (): &mut ()) -> Result<(), Failure> {
-        self.step(Step::Extend)
-    }
-
     fn release(&mut self, (): ()) -> Result<(), Failure> {
         self.step(Step::Release)
     }

@@ -45,14 +45,6 @@ const EXTEND: &str = "local v=redis.call('get',KEYS[1]) \
                       return 1 end \
                       if v then return -1 end return 0";
 
-/// Does the same with many keys, and answers for each.
-const EXTEND_EACH: &str = "local c,a=redis.call,{} for i,k in ipairs(KEYS) do \
-                           local v,s=c('get',k),0 \
-                           if v==ARGV[2*i-1] then local p=c('pttl',k) \
-                           if p>=0 and p<tonumber(ARGV[2*i]) \
-                           then c('pexpire',k,ARGV[2*i]) end s=1 \
-                           elseif v then s=-1 end a[i]=s end return a";
-
 /// The token of every lock.
 const TOKEN: &str = "twenty bytes, random";
 
@@ -101,23 +93,10 @@ impl Commands {
     }
 }
 
-/// Returns the command that raises the expiry of the locks of all these names. Its answer has a line for each,
-/// and one before them.
-#[must_use]
-pub fn extend_together(scripts: &Scripts, names: &[String]) -> Vec<u8> {
-    let (count, ttl) = (names.len().to_string(), TTL.as_millis().to_string());
-    let head = ["EVALSHA", &scripts.extend_each, &count];
-    let names = names.iter().map(String::as_str);
-    let pairs = names.clone().flat_map(|_| [TOKEN, ttl.as_str()]);
-    let words: Vec<&str> = head.into_iter().chain(names).chain(pairs).collect();
-    command(&words)
-}
-
 /// The digests of the scripts.
 #[derive(Clone, Debug)]
 pub struct Scripts {
     extend: String,
-    extend_each: String,
     release: String,
 }
 
@@ -125,7 +104,6 @@ impl Scripts {
     fn load(stream: &mut (impl Read + Write)) -> Result<Self, Failure> {
         Ok(Self {
             extend: digest(stream, EXTEND)?,
-            extend_each: digest(stream, EXTEND_EACH)?,
             release: digest(stream, RELEASE)?,
         })
     }
@@ -185,15 +163,6 @@ impl Sockets {
     /// Makes `source` wake the wait too.
     pub(crate) fn add(&self, source: impl AsFd) -> Result<(), Failure> {
         add(&self.epoll, source, self.len())
-    }
-
-    /// Writes to one node. Waits for a full socket.
-    ///
-    /// # Errors
-    ///
-    /// The node is gone.
-    pub fn write_to(&self, node: usize, bytes: &[u8]) -> Result<(), Failure> {
-        write(&self.streams[node], bytes)
     }
 
     /// Writes the same to all nodes. Waits for a full socket.

@@ -74,10 +74,6 @@ impl Caller for Solo {
         self.step(Step::Acquire)
     }
 
-    fn extend(&mut self, (): &mut ()) -> Result<(), Failure> {
-        self.step(Step::Extend)
-    }
-
     fn release(&mut self, (): ()) -> Result<(), Failure> {
         self.step(Step::Release)
     }

@@ -123,11 +123,6 @@ impl Caller for Posting {
         Ok(())
     }
 
-    fn extend(&mut self, (): &mut ()) -> Result<(), Failure> {
-        self.step(Step::Extend);
-        Ok(())
-    }
-
     fn release(&mut self, (): ()) -> Result<(), Failure> {
         self.step(Step::Release);
         Ok(())

@@ -4,16 +4,19 @@ use std::fmt;
 use std::thread;
 use std::time::Duration;
 
-use shearline::{Builder, LockError, LockOptions, NodeState, NodeStatus, Redlock};
+use shearline::{Builder, Lock, LockError, LockGuard, LockOptions, NodeState, NodeStatus, Redlock};
 use shearline_peers::Failure;
 use shearline_peers::clients::shearline::{Local, Shared};
-use shearline_peers::cycle::{Caller, TTL, now};
+use shearline_peers::cycle::{Caller, Log, TTL, now};
 
 /// How long all nodes may take to recover: more than the longest back-off.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The pause between two looks.
 const LOOK: Duration = Duration::from_millis(1);
+
+/// What an extension asks for.
+const LONGER: Duration = Duration::from_secs(TTL.as_secs() + 1);
 
 /// A handle of the library.
 pub(crate) trait Face: Caller + fmt::Debug + Sized {
@@ -27,6 +30,23 @@ pub(crate) trait Face: Caller + fmt::Debug + Sized {
 
     /// Takes a lock and releases it. The inner outcome is that of the lock.
     fn lock_within(&mut self, wait: Duration) -> Result<Result<(), LockError>, Failure>;
+
+    /// Extends the lock. Longer than before, or the servers would have nothing to do.
+    fn extend(&mut self, lock: &mut Self::Lock) -> Result<(), Failure>;
+
+    /// Takes the lock, extends it and releases it.
+    fn cycle(&mut self, log: &mut Log) -> Result<(), Failure> {
+        let begun = now();
+        let mut lock = self.acquire()?;
+        let acquired = now();
+        let outcome = self.extend(&mut lock);
+        let extended = now();
+        // In any case, or it would be in the way of the next.
+        self.release(lock)?;
+        outcome?;
+        log.note(begun, acquired, extended, now());
+        Ok(())
+    }
 
     /// Waits until every node is ready.
     fn await_ready(&mut self) -> Result<(), Failure> {
@@ -66,6 +86,10 @@ impl Face for Local {
         Ok(self.handle.nodes())
     }
 
+    fn extend(&mut self, lock: &mut Lock) -> Result<(), Failure> {
+        Ok(self.handle.extend(lock, LONGER)?)
+    }
+
     fn lock_within(&mut self, wait: Duration) -> Result<Result<(), LockError>, Failure> {
         match self.handle.lock_with("majority-local", &options(wait)) {
             Ok(lock) => Ok(Ok(self.handle.unlock(lock).map(drop)?)),
@@ -84,6 +108,10 @@ impl Face for Shared {
     fn look(&mut self) -> Result<Vec<NodeStatus>, Failure> {
         thread::sleep(LOOK);
         Ok(self.handle.nodes())
+    }
+
+    fn extend(&mut self, lock: &mut LockGuard) -> Result<(), Failure> {
+        Ok(lock.extend(LONGER)?)
     }
 
     fn lock_within(&mut self, wait: Duration) -> Result<Result<(), LockError>, Failure> {

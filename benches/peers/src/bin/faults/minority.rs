@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use shearline_peers::Failure;
 use shearline_peers::clients::shearline::{Local, Shared};
-use shearline_peers::cycle::{Client, Log, Span, Until, now, run_cycle};
+use shearline_peers::cycle::{Client, Log, Span, Until, now};
 use shearline_peers::figure::Bound;
 use shearline_peers::judgement::Judgement;
 use shearline_peers::progress::Progress;
@@ -56,7 +56,7 @@ impl<F: Face> Client for Troubled<'_, F> {
 
     fn run(&mut self, until: Until, log: &mut Log) -> Result<(), Failure> {
         while !until.reached(now(), log.cycles()) {
-            if let Err(error) = run_cycle(&mut self.face, true, now(), log) {
+            if let Err(error) = self.face.cycle(log) {
                 self.failures += 1;
                 let health = if self.scene.is_some() {
                     "in trouble"

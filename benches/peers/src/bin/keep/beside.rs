@@ -1,7 +1,5 @@
-//! The lock of another key beside some 30,000 renewals a second, and beside none, in turns: by a handle, and on
-//! raw sockets.
+//! The lock of another key beside some 30,000 renewals a second, and beside none, in turns.
 
-use std::net::SocketAddr;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -9,14 +7,11 @@ use shearline_peers::Failure;
 use shearline_peers::clients::shearline::{Shared, patient};
 use shearline_peers::cycle::{Caller, now};
 use shearline_peers::figure::{Bound, Figure};
-use shearline_peers::floor::solo::{Manner, Solo};
 use shearline_peers::judgement::Judgement;
 use shearline_peers::progress::Progress;
-use shearline_peers::servers::Server;
 use shearline_peers::table::Table;
 
 use crate::Plan;
-use crate::bare::{Order, Renewals};
 use crate::gauges::Gauges;
 use crate::kept::KeptLocks;
 
@@ -37,13 +32,6 @@ struct Turn {
 struct Turns {
     none: Vec<Turn>,
     renewals: Vec<Turn>,
-    /// The same of the bare loops.
-    bare_none: Vec<Turn>,
-    bare_renewals: Vec<Turn>,
-    bare_rates: Vec<f64>,
-    /// The same, where the renewals go to one node after the other.
-    bare_in_turn: Vec<Turn>,
-    in_turn_rates: Vec<f64>,
     /// How many renewals there were in a second.
     rates: Vec<f64>,
     /// How much processor time the servers took for a renewal, each.
@@ -59,8 +47,6 @@ pub(crate) fn measure(
     progress.next("the lock of another key".into());
     let (servers, urls) = crate::start()?;
     let mut ours = Shared::build(&patient(&urls), "another")?;
-    let addresses: Vec<SocketAddr> = servers.iter().map(Server::address).collect();
-    let mut bare = Solo::connect(&addresses, "bare", Manner::Majority)?;
     let half = plan.ttl / 2;
     let locks = (RENEWALS_A_SECOND * half.as_secs_f64()) as usize;
     let mut turns = Turns::default();
@@ -78,19 +64,6 @@ pub(crate) fn measure(
             .servers
             .push(grown.servers.as_secs_f64() * 1e6 / renewals / servers.len() as f64);
         turns.lost = turns.lost.max(kept.state().lost).max(kept.release()?);
-
-        turns.bare_none.push(turn(&mut bare, plan.turn)?);
-        for order in [Order::AllAtOnce, Order::OneByOne] {
-            let renewals = Renewals::begin(&addresses, locks, RENEWALS_A_SECOND, order)?;
-            let turn = turn(&mut bare, plan.turn)?;
-            let rate = renewals.end()?;
-            let (all, rates) = match order {
-                Order::AllAtOnce => (&mut turns.bare_renewals, &mut turns.bare_rates),
-                Order::OneByOne => (&mut turns.bare_in_turn, &mut turns.in_turn_rates),
-            };
-            all.push(turn);
-            rates.push(rate);
-        }
         progress.round(round + 1);
     }
     Ok(table(&turns, judgement))
@@ -117,75 +90,37 @@ fn turn(caller: &mut impl Caller, time: Duration) -> Result<Turn, Failure> {
 
 fn table(turns: &Turns, judgement: &mut Judgement) -> Table {
     let mut table = Table::new(&[
-        "",
         "renewals a second",
         "p50, us",
         "p99, us",
         "p50, times none",
         "p99, times none",
-        "p99, times bare",
         "a server's CPU for a renewal and what was locked beside it, us",
         "lost",
     ]);
-    let none = |who: &str, turns: &[Turn], bare: &[Turn]| {
-        let times = tail_ratio(turns, bare).to_string();
-        let (median, tail) = (of(turns, MEDIAN).to_string(), of(turns, TAIL).to_string());
-        let one = || "1".to_string();
-        [
-            who.into(),
-            "0".into(),
-            median,
-            tail,
-            one(),
-            one(),
-            times,
-            String::new(),
-            String::new(),
-        ]
-    };
     let (most, nothing) = (Bound::AtMost(1.2), Bound::AtMost(0.0));
-    table.row(none("`Redlock`", &turns.none, &turns.bare_none));
-    let ratio = tail_ratio(&turns.renewals, &turns.none);
     table.row([
-        "`Redlock`".into(),
+        "0".into(),
+        of(&turns.none, MEDIAN).to_string(),
+        of(&turns.none, TAIL).to_string(),
+        "1".into(),
+        "1".into(),
+        String::new(),
+        String::new(),
+    ]);
+    let tail = of_pairs(&turns.renewals, &turns.none, TAIL);
+    table.row([
         Figure::of(&turns.rates).to_string(),
         of(&turns.renewals, MEDIAN).to_string(),
         of(&turns.renewals, TAIL).to_string(),
         of_pairs(&turns.renewals, &turns.none, MEDIAN).to_string(),
-        format!("{}, {most}", judgement.note(ratio, most)),
-        tail_ratio(&turns.renewals, &turns.bare_in_turn).to_string(),
+        format!("{}, {most}", judgement.note(tail, most)),
         Figure::of(&turns.servers).to_string(),
         format!(
             "{}, {nothing}",
             judgement.note_exact(turns.lost as f64, nothing)
         ),
     ]);
-    table.row(none("bare loops", &turns.bare_none, &turns.bare_none));
-    let in_turn = &turns.bare_in_turn;
-    for (who, renewals, rates) in [
-        (
-            "bare loops, all nodes at once",
-            &turns.bare_renewals,
-            &turns.bare_rates,
-        ),
-        (
-            "bare loops, one after the other",
-            in_turn,
-            &turns.in_turn_rates,
-        ),
-    ] {
-        table.row([
-            who.into(),
-            Figure::of(rates).to_string(),
-            of(renewals, MEDIAN).to_string(),
-            of(renewals, TAIL).to_string(),
-            of_pairs(renewals, &turns.bare_none, MEDIAN).to_string(),
-            tail_ratio(renewals, &turns.bare_none).to_string(),
-            tail_ratio(renewals, in_turn).to_string(),
-            String::new(),
-            String::new(),
-        ]);
-    }
     table
 }
 
@@ -194,10 +129,6 @@ const TAIL: fn(&Turn) -> f64 = |turn| turn.tail;
 
 fn of(turns: &[Turn], get: fn(&Turn) -> f64) -> Figure {
     Figure::of(&turns.iter().map(get).collect::<Vec<_>>())
-}
-
-fn tail_ratio(turns: &[Turn], others: &[Turn]) -> Figure {
-    of_pairs(turns, others, TAIL)
 }
 
 /// How many times the others each turn took.

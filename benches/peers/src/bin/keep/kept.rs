@@ -79,10 +79,6 @@ impl KeptLocks {
         Ok(Self { ttl, guards })
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.guards.len()
-    }
-
     /// Returns how they are.
     pub(crate) fn state(&self) -> State {
         let mut state = State {

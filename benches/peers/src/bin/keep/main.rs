@@ -1,15 +1,13 @@
 //! Kept locks: what very many of them cost on one handle over three real nodes, in memory, processor
-//! time and delay of others, and what happens when a node is stopped.
+//! time and delay of others.
 //!
 //! Prints tables in Markdown, which go into `README.md` beside this file unchanged. What a figure
 //! means is explained there.
 
-mod bare;
 mod beside;
 mod gauges;
 mod idle;
 mod kept;
-mod stop;
 mod sweep;
 
 use std::fs;
@@ -56,8 +54,6 @@ enum Case {
     Sweep,
     /// The lock of another key beside 30,000 renewals a second.
     Beside,
-    /// A node that is stopped for a while.
-    Stop,
     /// Locks that are held and nothing else, beside a bare loop.
     Idle,
 }
@@ -71,9 +67,6 @@ struct Plan {
     ttl: Duration,
     /// How long another key is locked and released in a turn.
     turn: Duration,
-    stopped: usize,
-    /// How long the node stands still.
-    pause: Duration,
     /// How many locks an idle handle has, and their ttl: 2,000 are extended in a second.
     idle: (usize, Duration),
     /// How long an idle handle is looked at in a turn.
@@ -89,8 +82,6 @@ impl Plan {
                 rounds: rounds.min(2),
                 ttl: Duration::from_secs(2),
                 turn: Duration::from_millis(800),
-                stopped: 2_000,
-                pause: Duration::from_secs(2),
                 idle: (4_000, Duration::from_secs(4)),
                 look: Duration::from_secs(1),
             },
@@ -99,8 +90,6 @@ impl Plan {
                 rounds,
                 ttl: Duration::from_secs(10),
                 turn: Duration::from_secs(4),
-                stopped: 100_000,
-                pause: Duration::from_secs(10),
                 idle: (10_000, Duration::from_secs(10)),
                 look: Duration::from_secs(4),
             },
@@ -138,7 +127,7 @@ fn measure(arguments: &Arguments) -> Result<bool, Failure> {
     let chosen: Vec<Case> = chosen.collect();
     let steps = chosen.iter().map(|case| match case {
         Case::Sweep => plan.sweep.len(),
-        Case::Beside | Case::Stop | Case::Idle => 1,
+        Case::Beside | Case::Idle => 1,
     });
     let mut progress = Progress::new(steps.sum());
     let mut judgement = Judgement::default();
@@ -168,11 +157,6 @@ fn run(
         Case::Beside => {
             let table = beside::measure(plan, progress, judgement)?;
             println!("## The lock of another key beside them\n\n{table}");
-            Ok(())
-        }
-        Case::Stop => {
-            let table = stop::measure(plan, progress, judgement)?;
-            println!("## A node that is stopped\n\n{table}");
             Ok(())
         }
         Case::Idle => {

@@ -7,7 +7,7 @@ use shearline_peers::figure::Bound::{self, AtLeast, AtMost};
 use shearline_peers::turns::Metric;
 
 use crate::who::Who;
-use crate::{CROWD, SOLO, TROUBLE};
+use crate::{CROWD, SOLO};
 
 /// One contest.
 #[derive(Debug)]
@@ -16,25 +16,14 @@ pub(crate) struct Case {
     pub(crate) name: &'static str,
     /// Its name in the table.
     pub(crate) title: &'static str,
-    pub(crate) nodes: Nodes,
     /// How many locks at once.
     pub(crate) callers: usize,
-    pub(crate) extending: bool,
     pub(crate) slot: Duration,
     /// The others are compared with the first.
     pub(crate) who: &'static [Who],
     pub(crate) metrics: &'static [Metric],
     pub(crate) counts_allocations: bool,
     pub(crate) rules: &'static [Rule],
-}
-
-/// The nodes.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Nodes {
-    /// So many `redis-server`s.
-    Servers(usize),
-    /// So many nodes in this process.
-    Embedded(usize),
 }
 
 /// A bound.
@@ -57,69 +46,12 @@ const MANY: &[Metric] = &[Metric::Rate, Metric::Cpu, P50, P99];
 const SOME: Case = Case {
     name: "",
     title: "",
-    nodes: Nodes::Servers(5),
     callers: 1,
-    extending: false,
     slot: SOLO,
     who: &[],
     metrics: ONE,
     counts_allocations: false,
     rules: &[],
-};
-
-const FEW_NODES: &[Who] = &[
-    Who::Floor,
-    Who::FloorAgain,
-    Who::FloorAll,
-    Who::FloorSpinning,
-    Who::Local,
-    Who::LocalSpinning,
-    Who::Redlock,
-    Who::RslockCurrent,
-    Who::MultiplexedCurrent,
-];
-
-const THREADS: Case = Case {
-    slot: CROWD,
-    who: &[
-        Who::FloorThreads,
-        Who::FloorThreadsAgain,
-        Who::RedlockThreads,
-        Who::RslockMulti,
-        Who::MultiplexedMulti,
-    ],
-    metrics: MANY,
-    ..SOME
-};
-
-/// With a fencing token and without.
-const FENCED: Case = Case {
-    who: &[Who::Local, Who::LocalAgain, Who::LocalFenced],
-    counts_allocations: true,
-    rules: &[Rule::Ratio(P50, Who::LocalFenced, Who::Local, AtMost(1.1))],
-    ..SOME
-};
-
-/// With TLS and without.
-const TLS: Case = Case {
-    who: &[
-        Who::Local,
-        Who::LocalAgain,
-        Who::LocalTls,
-        Who::Redlock,
-        Who::RedlockTls,
-        Who::Floor,
-        Who::FloorTls,
-    ],
-    counts_allocations: true,
-    rules: &[
-        Rule::Ratio(P50, Who::LocalTls, Who::Local, AtMost(1.25)),
-        Rule::Ratio(Metric::Cpu, Who::LocalTls, Who::Local, AtMost(1.5)),
-        Rule::Ratio(P50, Who::RedlockTls, Who::Redlock, AtMost(1.25)),
-        Rule::Ratio(Metric::Cpu, Who::RedlockTls, Who::Redlock, AtMost(1.5)),
-        Rule::Ratio(P50, Who::LocalTls, Who::FloorTls, AtMost(1.15)),
-    ],
-    ..SOME
 };
 
 pub(crate) const CASES: &[Case] = &[
@@ -154,79 +86,33 @@ pub(crate) const CASES: &[Case] = &[
         ..SOME
     },
     Case {
-        name: "one-3",
-        title: "One caller, three nodes",
-        nodes: Nodes::Servers(3),
-        who: FEW_NODES,
-        ..SOME
-    },
-    Case {
-        name: "one-1",
-        title: "One caller, one node",
-        nodes: Nodes::Servers(1),
-        who: FEW_NODES,
-        ..SOME
-    },
-    Case {
-        name: "extend-5",
-        title: "One caller, five nodes: acquire, extend and release",
-        extending: true,
-        who: &[
-            Who::Floor,
-            Who::FloorAgain,
-            Who::Local,
-            Who::Redlock,
-            Who::RslockCurrent,
-            Who::MultiplexedCurrent,
-        ],
-        metrics: &[
-            P50,
-            Metric::Median(Span::Extend),
-            Metric::Tail(Span::Extend),
-            Metric::Cpu,
-        ],
-        ..SOME
-    },
-    Case {
-        name: "strict-5",
-        title: "One caller, five nodes, with the strict restart guard",
-        who: &[Who::Local, Who::LocalAgain, Who::LocalStrict],
-        counts_allocations: true,
-        ..SOME
-    },
-    Case {
         name: "fenced-5",
         title: "One caller, five nodes: with a fencing token and without",
-        ..FENCED
-    },
-    Case {
-        name: "fenced-3",
-        title: "One caller, three nodes: with a fencing token and without",
-        nodes: Nodes::Servers(3),
-        ..FENCED
+        who: &[Who::Local, Who::LocalAgain, Who::LocalFenced],
+        counts_allocations: true,
+        rules: &[Rule::Ratio(P50, Who::LocalFenced, Who::Local, AtMost(1.1))],
+        ..SOME
     },
     Case {
         name: "tls-5",
         title: "One caller, five nodes: TLS against none",
-        ..TLS
-    },
-    Case {
-        name: "tls-3",
-        title: "One caller, three nodes: TLS against none",
-        nodes: Nodes::Servers(3),
-        ..TLS
-    },
-    Case {
-        name: "tls-1",
-        title: "One caller, one node: TLS against none",
-        nodes: Nodes::Servers(1),
-        ..TLS
-    },
-    Case {
-        name: "embedded-5",
-        title: "One caller, five embedded nodes (processor time includes theirs)",
-        nodes: Nodes::Embedded(5),
-        who: &[Who::Floor, Who::FloorAgain, Who::Local, Who::Redlock],
+        who: &[
+            Who::Local,
+            Who::LocalAgain,
+            Who::LocalTls,
+            Who::Redlock,
+            Who::RedlockTls,
+            Who::Floor,
+            Who::FloorTls,
+        ],
+        counts_allocations: true,
+        rules: &[
+            Rule::Ratio(P50, Who::LocalTls, Who::Local, AtMost(1.25)),
+            Rule::Ratio(Metric::Cpu, Who::LocalTls, Who::Local, AtMost(1.5)),
+            Rule::Ratio(P50, Who::RedlockTls, Who::Redlock, AtMost(1.25)),
+            Rule::Ratio(Metric::Cpu, Who::RedlockTls, Who::Redlock, AtMost(1.5)),
+            Rule::Ratio(P50, Who::LocalTls, Who::FloorTls, AtMost(1.15)),
+        ],
         ..SOME
     },
     Case {
@@ -250,12 +136,20 @@ pub(crate) const CASES: &[Case] = &[
             Rule::Best(Metric::Rate, FUTURES, Who::RslockCurrent, AtLeast(2.0)),
             Rule::Best(Metric::Cpu, FUTURES, Who::RslockCurrent, AtMost(0.333)),
         ],
-        ..SOME
     },
     Case {
         name: "threads-64",
         title: "64 threads, five nodes",
         callers: 64,
+        slot: CROWD,
+        who: &[
+            Who::FloorThreads,
+            Who::FloorThreadsAgain,
+            Who::RedlockThreads,
+            Who::RslockMulti,
+            Who::MultiplexedMulti,
+        ],
+        metrics: MANY,
         rules: &[
             Rule::Ratio(
                 Metric::Rate,
@@ -269,35 +163,6 @@ pub(crate) const CASES: &[Case] = &[
                 Who::RslockMulti,
                 AtLeast(1.0),
             ),
-        ],
-        ..THREADS
-    },
-    Case {
-        name: "threads-8",
-        title: "Eight threads, five nodes",
-        callers: 8,
-        ..THREADS
-    },
-    Case {
-        name: "threads-1",
-        title: "One thread beside the one that has the sockets, five nodes",
-        ..THREADS
-    },
-    Case {
-        name: "frozen-5",
-        title: "One caller, one of five nodes frozen in every second turn",
-        slot: TROUBLE,
-        who: &[
-            Who::Local,
-            Who::LocalFrozen,
-            Who::Redlock,
-            Who::RedlockFrozen,
-        ],
-        rules: &[
-            Rule::Ratio(P50, Who::LocalFrozen, Who::Local, AtMost(1.1)),
-            Rule::Ratio(P99, Who::LocalFrozen, Who::Local, AtMost(1.1)),
-            Rule::Ratio(P50, Who::RedlockFrozen, Who::Redlock, AtMost(1.1)),
-            Rule::Ratio(P99, Who::RedlockFrozen, Who::Redlock, AtMost(1.1)),
         ],
         ..SOME
     },

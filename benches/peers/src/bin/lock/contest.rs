@@ -33,7 +33,7 @@ impl Contest {
     ) -> Result<Self, Failure> {
         let mut clients = Vec::new();
         for who in case.who {
-            let client = world.client(case, *who);
+            let client = world.client(case.callers, *who);
             clients.push(client.map_err(|error| format!("{who}: {error}"))?);
         }
         let mut counts = Vec::new();

@@ -5,7 +5,6 @@
 
 mod cases;
 mod contest;
-mod syscalls;
 mod who;
 mod world;
 
@@ -21,7 +20,6 @@ use shearline_peers::table::Table;
 
 use cases::{CASES, Case};
 use contest::Contest;
-use syscalls::Alone;
 use world::World;
 
 /// Compares lock rounds of shearline with the floor and with others, on servers that it starts
@@ -43,23 +41,11 @@ struct Arguments {
     /// End with status 1 unless every bound is met.
     #[arg(long)]
     check: bool,
-
-    /// Count system calls instead, with strace, which must be installed: of one caller on five nodes.
-    #[arg(long, conflicts_with = "cases")]
-    syscalls: bool,
-
-    #[command(flatten)]
-    alone: Alone,
 }
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let result = match (arguments.alone.who, arguments.syscalls) {
-        (Some(who), _) => syscalls::run_alone(who, &arguments.alone).map(|()| true),
-        (None, true) => syscalls::count().map(|good| good || !arguments.check),
-        (None, false) => compare(&arguments),
-    };
-    match result {
+    match compare(&arguments) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
@@ -81,7 +67,7 @@ fn compare(arguments: &Arguments) -> Result<bool, Failure> {
             arguments.cases.is_empty() || chosen.any(|name| name == case.name)
         })
         .collect();
-    let world = World::start(&chosen)?;
+    let world = World::start(NODES)?;
     let mut progress = Progress::new(chosen.len());
     let mut contests = Vec::new();
     for case in chosen {
@@ -110,11 +96,11 @@ fn print(contests: &[Contest]) -> bool {
     judgement.good()
 }
 
+/// How many nodes there are.
+const NODES: usize = 5;
+
 /// The length of a turn of one caller.
 const SOLO: Duration = Duration::from_millis(60);
 
 /// The length of a turn of many callers.
 const CROWD: Duration = Duration::from_millis(150);
-
-/// The length of a turn in which a node is frozen: beyond the 100 ms after which it is suspect.
-const TROUBLE: Duration = Duration::from_millis(250);
