@@ -9,7 +9,7 @@
 //! not act. The simulator takes out one after the other, and an oracle has to object to each
 //! (`tests/sim/mutations.rs`, run by `tests/breakages.sh`). In the tests of the library the environment
 //! chooses: `SHEARLINE_MUTANT=DeniedCopyForgotten cargo test --lib engine::tests`. So it does in the command
-//! (feature `cli`), whose breakages are all patches.
+//! (`cli`), whose breakages are all patches.
 //!
 //! # Not here
 //!
@@ -176,7 +176,7 @@ mod switch {
     /// Returns `true` if what has this [`number`] is taken out.
     #[must_use]
     pub fn is_taken_out(number: u64) -> bool {
-        #[cfg(any(test, feature = "cli"))]
+        #[cfg(any(test, feature = "std"))]
         take_out_by_environment();
         let mut taken_out = TAKEN_OUT.iter();
         taken_out.any(|taken_out| taken_out.load(Ordering::Relaxed) == number)
@@ -195,7 +195,7 @@ mod switch {
     }
 
     /// What `SHEARLINE_MUTANT` says, for all of this process.
-    #[cfg(any(test, feature = "cli"))]
+    #[cfg(any(test, feature = "std"))]
     fn take_out_by_environment() {
         static ONCE: std::sync::Once = std::sync::Once::new();
         ONCE.call_once(|| {

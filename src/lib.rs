@@ -73,7 +73,6 @@
 //!
 //! | module | what it does |
 //! | --- | --- |
-//! | `bin/shearline` | The command: reads its arguments, and uses [`Redlock`] as any program does. |
 //! | `shared` | [`Redlock`], its guards and futures: lets many threads and tasks use one engine, and wakes them. |
 //! | `local` | [`LocalRedlock`]: drives the engine on the caller's own thread. |
 //! | `trace` | The spans and events of the feature `tracing`; empty without it. |
@@ -96,14 +95,15 @@
 //! | `guards` | Names the checks that safety rests on, so that the simulator can take out each of them. |
 //! | [`manual`] | The prose: algorithm, guarantees, choosing, coming from other locks, outcomes, operating, permissions, hosted services, design. |
 //!
-//! Beside `src`: `tests/it` runs the public faces against real servers, `tests/sim` runs whole engines
-//! in simulated worlds, and `bash tests/run.sh` runs the tests.
+//! Beside `src`: `cli` is the `shearline` command, a package of its own ([`manual::command`]). `tests/it` runs the
+//! public faces against real servers, `tests/sim` runs whole engines in simulated worlds, and
+//! `bash tests/run.sh` runs the tests.
 //!
 //! # Features
 //!
 //! `std` (default): sockets, the event loop and the faces, on Unix. Without it the core is `no_std`
-//! with `alloc`, for targets with atomics of 64 bits. `embedded`: nodes in this process, for tests and demos. `cli`: the `shearline`
-//! command. `tls`: nodes with `rediss://` URLs ([`manual::tls`]). `tracing`: spans and events for
+//! with `alloc`, for targets with atomics of 64 bits. `embedded`: nodes in this process, for tests and demos.
+//! `tls`: nodes with `rediss://` URLs ([`manual::tls`]). `tracing`: spans and events for
 //! subscribers of `tracing` ([`manual::tracing`]).
 // Without `std`, links to what is not built lead to the features.
 #![cfg_attr(not(feature = "std"), doc = "")]

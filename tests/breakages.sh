@@ -21,7 +21,7 @@
 #   any, crowded, ..          a kind of world of the simulator (tests/sim/kinds.rs)
 #   search                    the search beside the simulator
 #   engine::tests::claims     stories of the library
-#   command::run, run::tree   stories of the command, in tests/it or beside its code
+#   command::run, run::tree   stories of the command, in cli/tests or beside its code
 #
 # The changed code is behind `broken!(Name)`, or `shearline::broken!(Name)` in the command
 # (tests/breakages/broken.rs). One build contains all breakages; each is off until it is selected by name. The
@@ -33,9 +33,9 @@
 # the patch, what it changes, and the stories. While the hash stays the same, the ordinary run plays no story.
 # The ordinary run reports a breakage that it does not hear as OWED; the long run must find it.
 #
-# To write a patch: put `broken!(Name)` into `src`, write the line and an empty line into
-# tests/breakages/Name.patch, append `git diff -U1 src | sed '/^diff --git /d; /^index /d'`, and undo the change
-# of `src`.
+# To write a patch: put `broken!(Name)` into `src` or `cli/src`, write the line and an empty line into
+# tests/breakages/Name.patch, append `git diff -U1 src cli | sed '/^diff --git /d; /^index /d'`, and undo the
+# change.
 
 set -u -o pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
@@ -61,8 +61,8 @@ apply_to() {
 apply() {
     local fresh=$copy/fresh tree=$copy/tree file patch name bad=0
     rm -rf "$fresh" && mkdir -p "$fresh" "$tree" || return 1
-    tar --exclude=target -cf - Cargo.toml Cargo.lock README.md CHANGELOG.md .config src tests benches examples fuzz |
-        tar -xf - -C "$fresh" || return 1
+    tar --exclude=target -cf - Cargo.toml Cargo.lock README.md CHANGELOG.md .config src cli tests benches examples \
+        fuzz | tar -xf - -C "$fresh" || return 1
     cat tests/breakages/broken.rs >>"$fresh/src/guards.rs"
     touch "$fresh/tests/breakages/applied"
     for patch in "${patches[@]}"; do
@@ -76,7 +76,7 @@ apply() {
     done
     # Each of their names is in the code now.
     for name in $(sed -nE 's/^(\w+) \[.*\]: .*/\1/p' "${patches[@]}"); do
-        grep -rqE "broken!\(([A-Za-z| ]*\W)?$name\b" "$fresh/src" || { echo "$name is nowhere" && bad=1; }
+        grep -rqE "broken!\(([A-Za-z| ]*\W)?$name\b" "$fresh/src" "$fresh/cli/src" || { echo "$name is nowhere" && bad=1; }
     done
     (cd "$tree" && find . -type f) | while read -r file; do
         [[ -e $fresh/$file ]] || rm -f "$tree/$file"
@@ -103,8 +103,8 @@ rebase() {
     if [[ ! -d $work/mended ]]; then
         for commit in $(git log --format=%H -- "$patch" $(files_of "$patch")); do
             rm -rf "$work" && mkdir -p "$work/base" "$work/broken"
-            git archive "$commit" src | tar -xf - -C "$work/base" &&
-                cp -r "$work/base/src" "$work/broken/" &&
+            git archive "$commit" $(git ls-tree --name-only "$commit" src cli) | tar -xf - -C "$work/base" &&
+                cp -r "$work"/base/* "$work/broken/" &&
                 apply_to "$work/broken" "$root/$patch" 2>/dev/null && break
             commit=
         done
@@ -154,7 +154,7 @@ simulator() {
 story_binary() {
     local binary
     binary=$(in_copy cargo test --no-run "$@" 2>&1 | tee "$copy/stories.log" |
-        sed -nE 's/^ *Executable .*(src\/lib|src\/bin\/shearline\/main|tests\/it\/main)\.rs \((.*)\)$/\2/p')
+        sed -nE 's/^ *Executable .*(src\/lib|src\/main|tests\/it\/main)\.rs \((.*)\)$/\2/p')
     [[ -n $binary ]] || { cat "$copy/stories.log" >&2; return 1; }
     echo "$binary"
 }
@@ -171,8 +171,8 @@ told_by_stories() {
 # changes, and the stories. A guard has no patch; the files that name it stand for it.
 hash_of() {
     local files=() file=src/${2//:://}
-    [[ $2 == command::* ]] && file=tests/it/${2//:://}
-    [[ $2 == run::* ]] && file=src/bin/shearline/${2//:://}
+    [[ $2 == command::* ]] && file=cli/tests/it/${2//:://}
+    [[ $2 == run::* ]] && file=cli/src/${2//:://}
     # A story may be a function in a file, or a module in one.
     while [[ ! -e $file.rs && ! -d $file ]]; do file=${file%/*}; done
     mapfile -t files < <(
@@ -200,9 +200,9 @@ stories() {
         fi
         if [[ $filter == command::* ]]; then
             # Elsewhere: the command that it builds would replace the one that other tests run.
-            binary=${command:=$(CARGO_TARGET_DIR=$copy/command story_binary --test it --features cli)}
+            binary=${command:=$(CARGO_TARGET_DIR=$copy/command story_binary -p shearline-cli --test it)}
         elif [[ $filter == run::* ]]; then
-            binary=${inside:=$(CARGO_TARGET_DIR=$copy/command story_binary --bin shearline --features cli)}
+            binary=${inside:=$(CARGO_TARGET_DIR=$copy/command story_binary -p shearline-cli --bin shearline)}
         else
             binary=${library:=$(story_binary --lib --features embedded,tls)}
         fi

@@ -26,16 +26,16 @@ source tests/lib/checks.sh
 
 # What a shard depends on. (Git takes what is excluded out of the whole list, whatever comes after it.)
 all=(Cargo.toml Cargo.lock src)
-library=("${all[@]}" ':!src/**/tests/**' ':!src/**/tests.rs' ':!src/manual' ':!src/bin')
+library=("${all[@]}" ':!src/**/tests/**' ':!src/**/tests.rs' ':!src/manual')
 worlds=("${library[@]}" tests/sim fuzz/corpus/sim ':!tests/sim/heard.rs')
 counted=("${library[@]}" benches/instructions)
-units=("${all[@]}" tests/differential tests/data fuzz/corpus .config)
-servers=("${all[@]}" README.md CHANGELOG.md SECURITY.md tests/it examples .config)
+units=("${all[@]}" cli tests/differential tests/data fuzz/corpus .config)
+servers=("${all[@]}" README.md CHANGELOG.md SECURITY.md cli tests/it examples .config)
 patches=(tests/breakages tests/breakages.sh tests/sim/mutations.rs ':!tests/breakages/*.tsv')
 heard=("${library[@]}" tests/sim "${patches[@]}")
 told=("${all[@]}" "${patches[@]}")
-told_by_command=("${told[@]}" tests/it)
-checked=("${all[@]}" tests/it tests/sim tests/differential tests/no_std benches examples fuzz)
+told_by_command=("${told[@]}" cli tests/it)
+checked=("${all[@]}" cli tests/it tests/sim tests/differential tests/no_std benches examples fuzz)
 
 # shards: calls `shard NAME FILES COMMAND...` for each, where FILES names one of these lists.
 shards() {
@@ -105,6 +105,7 @@ fresh() {
 # clippy_of_all: of what `tests/run.sh` does not look at.
 clippy_of_all() {
     cargo clippy --all-targets -- -D warnings &&
+        cargo clippy -p shearline-cli --all-targets --no-default-features -- -D warnings &&
         cargo clippy --lib --no-default-features -- -D warnings &&
         cargo clippy --lib --tests --all-features -- -D warnings --cfg shearline_mutants &&
         cargo clippy --all-targets --manifest-path benches/peers/Cargo.toml -- -D warnings &&
@@ -117,7 +118,7 @@ packages() {
     no_std_objects &&
         cargo test --manifest-path benches/peers/Cargo.toml &&
         RUSTDOCFLAGS='-D warnings' cargo doc --no-deps --no-default-features &&
-        cargo package --allow-dirty --offline
+        cargo package --allow-dirty --offline -p shearline -p shearline-cli
 }
 
 # instructions: of the hot paths, against the stored ones. The package has flags and a target folder of its

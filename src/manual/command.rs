@@ -1,12 +1,12 @@
 //! The command `shearline`: locks for scripts, and what operators see and do.
 //!
-//! Build it with `cargo install shearline --features cli,tls` (without `tls` it has no `rediss://`). Each
-//! command has its help (`shearline lock --help`), its manual page (`shearline man lock | man -l -`), and
-//! completions for bash, zsh and fish (`shearline completions bash`).
+//! It is a package of its own, `shearline-cli`: `cargo install shearline-cli`. Each command has its help (`shearline lock
+//! --help`), its manual page (`shearline man lock | man -l -`), and completions for bash, zsh and fish
+//! (`shearline completions bash`).
 //!
 //! A binary that needs nothing of the system (4 MB): `rustup target add x86_64-unknown-linux-musl`, then
-//! `cargo install shearline --features cli --target x86_64-unknown-linux-musl`. (With `tls` it needs a C compiler for
-//! musl too, such as that of `musl-tools`.)
+//! `cargo install shearline-cli --target x86_64-unknown-linux-musl`. That needs a C compiler for musl, such as that of
+//! `musl-tools`; `--no-default-features` needs none, and has no `rediss://`.
 //!
 //! | command | what it does |
 //! | --- | --- |

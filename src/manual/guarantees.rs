@@ -3,11 +3,11 @@
 //! The table has a row for each guarantee. [Below it](#without-any-assumption-about-time) is the
 //! reasoning, and [at the end](#what-is-not-guaranteed) what is not guaranteed.
 //!
-//! The tests run by `cargo test --all-features NAME`. The first guarantee rests on an argument in
-//! steps ([`safety`](super::safety)) and on a simulator (`tests/sim` in the repository) that runs
-//! whole engines in worlds where everything goes wrong. Its oracles check exclusion and some twenty
-//! other promises. If any one guard of the engine is taken out, an oracle objects; for five guards a
-//! unit test of the engine does.
+//! The tests run by `cargo test --all-features NAME`, that of the demo with `-p shearline-cli`.
+//! The first guarantee rests on an argument in steps ([`safety`](super::safety)) and on a
+//! simulator (`tests/sim` in the repository) that runs whole engines in worlds where everything
+//! goes wrong. Its oracles check exclusion and some twenty other promises. If any one guard of the
+//! engine is taken out, an oracle objects; for five guards a unit test of the engine does.
 //!
 //! | guarantee | provided that | shown by |
 //! | --- | --- | --- |
@@ -38,7 +38,7 @@
 //! | A lock that is extended again and again gets its copy back on a node that lost it. | The node is reachable at two extensions. | `guard::a_forgotten_copy_is_restored_by_the_extensions` |
 //! | One server has one vote, however many addresses it has. | The node allows `INFO`. | `addresses::one_server_under_two_addresses_has_one_vote` |
 //! | No byte from a node causes a panic or takes memory without bound. | Nothing. | `resp::tests::corpus::the_fuzz_bodies_hold_on_random_input`, `engine::tests::connections::garbage_costs_the_node_its_connection_and_nothing_else` |
-//! | No credential and no whole token stands in any error or debug output. | Nothing. | `secrets::no_secret_is_shown_of_handles_in_a_forked_child`, `shared::tests::panics::a_broken_handle_shows_no_secret`, `secrets::no_secret_is_shown_of_locks_in_all_their_states`, `secrets::no_secret_is_shown_of_the_driver_and_its_events`, `secrets::no_secret_is_shown_of_nodes_that_refuse_us`, `secrets::no_secret_is_shown_where_nodes_echo_it`, `secrets::no_secret_is_shown_of_broken_urls`, `secrets::no_secret_is_shown_by_the_command`, `auth::wrong_or_missing_credentials_are_named_and_not_shown`, `resource::tests::debug_shows_the_whole_owner_and_not_the_whole_token` |
+//! | No credential and no whole token stands in any error or debug output. | Nothing. | `secrets::no_secret_is_shown_of_handles_in_a_forked_child`, `shared::tests::panics::a_broken_handle_shows_no_secret`, `secrets::no_secret_is_shown_of_locks_in_all_their_states`, `secrets::no_secret_is_shown_of_the_driver_and_its_events`, `secrets::no_secret_is_shown_of_nodes_that_refuse_us`, `secrets::no_secret_is_shown_where_nodes_echo_it`, `secrets::no_secret_is_shown_of_broken_urls`, `demo::no_secret_is_shown_by_the_demo`, `auth::wrong_or_missing_credentials_are_named_and_not_shown`, `resource::tests::debug_shows_the_whole_owner_and_not_the_whole_token` |
 //!
 //! # Without any assumption about time
 //!

@@ -60,4 +60,4 @@
 // its words on this page; but for `it is a replica` (`refusal`), `its user may not run` (`permissions`), and
 // `too many operations or locks are open on this handle` (`engine::tests::bounds`). The growing `Stats` are
 // those of `tests/it/stats.rs` and `engine::tests::stats`, the copy on a minority is in `tests/it/contract.rs`.
-// What a run says at its end is in `tests/it/command/lost.rs`.
+// What a run says at its end is in `cli/tests/it/command/lost.rs`.

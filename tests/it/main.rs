@@ -7,7 +7,8 @@
 //! A test reads keys from the servers over its own connection and with its own reply parser
 //! ([`servers::Raw`]), not through the library.
 //!
-//! One file per group of stories; `servers/` holds what they share.
+//! One file per group of stories; `servers/` holds what they share. The tests of the command
+//! (`cli/tests/it`) share some of these modules.
 #![expect(
     clippy::disallowed_methods,
     reason = "a test bounds its own waiting; it drives no engine by this clock"
@@ -20,13 +21,10 @@
 #[macro_use]
 mod variants;
 
+mod acl;
 #[cfg(target_os = "linux")]
 mod background;
 mod canary;
-#[cfg(feature = "cli")]
-mod command;
-#[cfg(feature = "cli")]
-mod demo;
 mod effort;
 mod executor;
 mod face;

@@ -9,8 +9,8 @@ use shearline::{
     CheckError, ConfirmError, ExtendError, LockError, NodeOutcome, Report, Unusable, Waking,
 };
 
+use crate::acl::acl_line;
 use crate::face::{Face, Which, at};
-use crate::readme::acl_line;
 use crate::servers::{Cluster, LONG, Options, Reply, eventually};
 use crate::waiting::learned_by_looking;
 

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use shearline::{LocalRedlock, LockOptions, RestartGuard};
 
+use crate::acl::{self, acl_line, acl_line_without_scripts, strict_acl_line};
 use crate::face::at;
 use crate::servers::{LONG, Options, Raw, Server};
 
@@ -69,6 +70,12 @@ fn every_guarantee_names_a_test() {
     for row in rows {
         assert!(tests_named_in(row).next().is_some(), "no test: {row}");
     }
+}
+
+#[test]
+fn permissions_have_one_source() {
+    let everywhere = texts().concat();
+    assert_eq!(acl::lines_of(acl::PAGE), acl::lines_of(&everywhere));
 }
 
 #[test]
@@ -279,40 +286,6 @@ fn forget(admin: &mut Raw) {
     }
 }
 
-/// The permissions that every user needs. `manual::permissions` is their only source.
-pub(crate) fn acl_line() -> String {
-    let [line, ..] = acl_lines();
-    line
-}
-
-/// The additional permissions of a strict guard.
-fn strict_acl_line() -> String {
-    let [_, line, _] = acl_lines();
-    line
-}
-
-/// What a user needs where no scripts are used.
-pub(crate) fn acl_line_without_scripts() -> String {
-    let [.., line] = acl_lines();
-    line
-}
-
-fn acl_lines() -> [String; 3] {
-    let lines = |text: &str| -> Vec<String> {
-        text.lines()
-            .map(|line| line.trim_start_matches("//! "))
-            .filter(|line| line.starts_with("ACL SETUSER "))
-            .map(String::from)
-            .collect()
-    };
-    let page = read("src/manual/permissions.rs").expect("it is there");
-    let everywhere = texts().concat();
-    assert_eq!(lines(&page), lines(&everywhere), "they have another source");
-    lines(&page)
-        .try_into()
-        .expect("one line, one more, and one without scripts")
-}
-
 /// The pages in Markdown, by their paths.
 fn pages() -> Vec<String> {
     let programs = fs::read_dir(root().join("benches/peers/src/bin")).expect("it is there");
@@ -405,12 +378,15 @@ fn is_path_of_a_test(span: &str) -> bool {
 }
 
 /// Returns `true` if `cargo test PATH` would run such a test: of this binary, by its own list; of the
-/// simulator, of an example or of the library, by the file where it would be.
+/// command, of the simulator, of an example or of the library, by the file where it would be.
 fn exists(path: &str) -> bool {
     let Some((module, name)) = path.rsplit_once("::") else {
         return has_test("tests/sim/main.rs", path, false);
     };
     let place = module.replace("::", "/");
+    if has_test(&format!("cli/tests/it/{place}.rs"), name, false) {
+        return true;
+    }
     if read(&format!("tests/it/{place}.rs")).is_some() {
         return own_tests()
             .lines()

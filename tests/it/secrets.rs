@@ -1,13 +1,11 @@
 //! No credential and no token is shown: not by `Debug`, `Display`, a chain of errors or a panic of
-//! any public type, and not by the command.
+//! any public type. (`cli/tests/it` has the same of the command.)
 //!
 //! The credentials are those of [`crate::canary`]. Of a token, two bytes and the owner label are
 //! public.
 
 use std::future::Future as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-#[cfg(feature = "cli")]
-use std::process::Command;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -407,42 +405,5 @@ fn no_secret_is_shown_of_broken_urls() {
         secrets.error(situation, &builder.build_driver().expect_err(situation));
         let built = block_on(builder.build_async());
         secrets.error(situation, &built.expect_err(situation));
-    }
-}
-
-/// `shearline demo` with right and wrong arguments.
-#[cfg(feature = "cli")]
-#[test]
-fn no_secret_is_shown_by_the_command() {
-    let cluster = cluster();
-    let url = &urls(&cluster)[0];
-    let wrong = &cluster[0].url_with(&format!("{USER}:{WRONG}"));
-    let closed = &ClosedPort::new().url();
-    let closed = &closed.replace("redis://", &format!("redis://{USER}:{ESCAPED}@"));
-    let long = &format!("--node={wrong}:x");
-    for (status, arguments) in [
-        (0, vec!["--seconds", "1", "--workers", "2", "--node", url]),
-        (1, vec!["--node", wrong]),
-        (1, vec!["--node", closed]),
-        (78, vec!["--node", url, "--node", url]),
-        (78, vec![long]),
-        (64, vec!["--seconds", "0", "--node", url]),
-        (64, vec![url]),
-        (64, vec!["--node", url, url]),
-        (64, vec!["--ttl", url]),
-        (64, vec!["--seconds", url]),
-        (64, vec!["--workers", url]),
-        (64, vec!["--nodes", url]),
-        (64, vec![&format!("--nodes={url}"), &format!("-n{url}")]),
-    ] {
-        let situation = format!("{status} {}", arguments.join(" ")).replace(CANARY, "..");
-        let mut command = Command::new(env!("CARGO_BIN_EXE_shearline"));
-        let output = command.arg("demo").args(&arguments).output();
-        let output = output.expect("the binary runs");
-        assert_eq!(output.status.code(), Some(status), "{situation}");
-        for text in [output.stdout, output.stderr] {
-            let text = String::from_utf8(text).expect("the output is text");
-            Secrets::credentials().assert_not_in(&situation, &text);
-        }
     }
 }

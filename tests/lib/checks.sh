@@ -4,7 +4,7 @@
 # Our other packages, as far as they exist.
 other_packages() {
     local manifest
-    for manifest in benches tests/no_std fuzz benches/peers benches/instructions; do
+    for manifest in benches cli tests/no_std fuzz benches/peers benches/instructions; do
         [[ -e $manifest/Cargo.toml ]] && echo "$manifest/Cargo.toml"
     done
     return 0
@@ -59,7 +59,7 @@ public_names() (
 # package_list: what `cargo publish` would upload has no files that only tests need.
 package_list() {
     local files
-    files=$(cargo package --list --allow-dirty) || return 1
+    files=$(cargo package --list --allow-dirty -p shearline -p shearline-cli) || return 1
     echo "$files"
     ! grep -E '^(tests|benches|fuzz|\.ci)/' <<<"$files"
 }
@@ -67,7 +67,7 @@ package_list() {
 # linked ARGUMENTS...: how many crates besides ours `cargo tree` lists.
 linked() {
     cargo tree --prefix none --format '{p}' "$@" |
-        sed 's/ (\*)$//' | sort -u | grep -vc '^shearline '
+        sed 's/ (\*)$//' | sort -u | grep -vcE '^shearline(-cli)? '
 }
 
 # dependencies: no more crates than we have promised, in an example too (those of the tests, none of the
@@ -87,6 +87,8 @@ dependencies() {
 33 -e normal,build --features tls
 18 -e normal,no-proc-macro --features tracing
 75 -e normal,build,dev
+47 -p shearline-cli -e normal,no-proc-macro
+57 -p shearline-cli -e normal,build
 BOUNDS
     return $status
 }
@@ -128,7 +130,7 @@ supply() {
         bad=$(unwelcome <<<"$all")
         [[ -z $bad ]] || { echo "licences that deny.toml does not allow: $bad"; status=1; }
         # `ring` wants an older `getrandom` than `rand`.
-        bad=$(cargo tree --locked --all-features --target "$target" -e normal,no-proc-macro \
+        bad=$(cargo tree --locked -p shearline -p shearline-cli --all-features --target "$target" -e normal,no-proc-macro \
             --duplicates --depth 0 | sed '/^$/d; /^getrandom v0\.[24]\./d') || return 1
         [[ -z $bad ]] || { echo "linked twice: $bad"; status=1; }
     done

@@ -71,13 +71,13 @@ with_time() {
     if command -v timeout >/dev/null; then timeout --kill-after=5 "$@"; else "${@:2}"; fi
 }
 
-# tests PROFILE ARGUMENTS... [-E FILTER]: runs tests by `cargo nextest`, with the output of all of them, which
+# tests PROFILE ARGUMENTS... [-E FILTER]: runs tests of the library and of the command by `cargo nextest`, with the output of all of them, which
 # later steps search. Where nextest is missing, libtest runs those that `tests/run.sh` asks for.
 tests() {
     local profile=$1
     shift
     if cargo nextest --version >/dev/null 2>&1; then
-        with_time 1500 cargo nextest run --all-features --profile "$profile" \
+        with_time 1500 cargo nextest run -p shearline -p shearline-cli --all-features --profile "$profile" \
             --success-output immediate --no-fail-fast "$@"
     else
         local targets=() names=() threads=12
@@ -91,7 +91,7 @@ tests() {
             smoke*) names=(contract:: truth_table:: unlock::) ;;
             *) echo "error: cargo nextest is missing, which has the profile $profile" && return 1 ;;
         esac
-        with_time 3000 cargo test --all-features --no-fail-fast "${targets[@]}" -- --show-output \
+        with_time 3000 cargo test -p shearline -p shearline-cli --all-features --no-fail-fast "${targets[@]}" -- --show-output \
             --test-threads "$threads" "${names[@]}"
     fi
 }

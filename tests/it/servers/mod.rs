@@ -39,7 +39,7 @@ pub(crate) use raw::{Raw, Reply, uninterrupted};
 pub(crate) use stranger::{Manner, Stranger};
 #[cfg(target_os = "linux")]
 pub(crate) use watch::longest_stop;
-pub(crate) use watch::{STOOD_STILL_MAX, watched};
+pub(crate) use watch::watched;
 
 use std::thread;
 use std::time::{Duration, Instant};

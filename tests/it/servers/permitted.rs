@@ -12,8 +12,8 @@ use std::sync::LazyLock;
 
 use shearline::Builder;
 
+use crate::acl::acl_line;
 use crate::canary::{ESCAPED, LOCKER, PASSWORD};
-use crate::readme::acl_line;
 
 /// The words after `ACL SETUSER`, or after `--user` as an argument.
 static RULES: LazyLock<Option<Vec<String>>> = LazyLock::new(|| {

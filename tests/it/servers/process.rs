@@ -34,10 +34,13 @@ impl Kind {
         if let Some(path) = env::var_os(variable) {
             return path.into();
         }
-        let tool = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-            .join("target/tools")
-            .join(name);
-        if tool.is_file() { tool } else { name.into() }
+        // This package may be the command's, whose folder is in the library's.
+        let mut folders = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
+        let tool = folders.find_map(|folder| {
+            let tool = folder.join("target/tools").join(name);
+            tool.is_file().then_some(tool)
+        });
+        tool.unwrap_or_else(|| name.into())
     }
 }
 

@@ -9,9 +9,6 @@ use std::time::{Duration, Instant};
 
 use super::Raw;
 
-/// A shorter stop does not disturb a story.
-pub(crate) const STOOD_STILL_MAX: Duration = Duration::from_millis(50);
-
 /// Asks every server, again and again until it is `over`. Returns the longest time that one round
 /// took, the first counted from `begin`: this process or a server stood still for nearly as long.
 pub(crate) fn longest_stop(

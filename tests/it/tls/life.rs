@@ -1,8 +1,6 @@
 //! What happens to connections with TLS while a program lives, and when it ends.
 
 use super::*;
-#[cfg(feature = "cli")]
-use crate::demo;
 use crate::fork::in_child;
 use crate::servers::{Cluster, within_patience};
 
@@ -137,21 +135,4 @@ fn a_handle_that_is_dropped_leaves_no_key() {
             .all(|server| clients(server).is_empty())
             .then_some(())
     });
-}
-
-#[cfg(feature = "cli")]
-#[test]
-fn the_demo_shows_over_tls_that_the_lock_excludes() {
-    let scene = Scene::new();
-    let encryption = scene.encryption(&scene.right());
-    let cluster = Cluster::with(3, &Options::redis().encrypted(&encryption));
-    let urls = cluster.urls();
-    let mut arguments = vec!["--seconds", "1", "--workers", "4"];
-    for url in &urls {
-        assert!(url.starts_with("rediss://"), "{url}");
-        arguments.extend(["--node", url]);
-    }
-    let (output, text) = demo::run(&arguments);
-    demo::assert_good(&output, &text, 3);
-    cluster.assert_empty();
 }

@@ -11,11 +11,14 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::{Going, command, fed, of, over, shearline, told, variables};
-use crate::servers::{self, Cluster, Proxy, STOOD_STILL_MAX, eventually, watched};
+use crate::servers::{self, Cluster, Proxy, eventually, watched};
 
 /// How far away a node is: a small part of the time for which it is waited, unless something stands still for
 /// [`STOOD_STILL_MAX`].
 const DISTANCE: Duration = Duration::from_millis(20);
+
+/// A shorter stop does not disturb a story.
+const STOOD_STILL_MAX: Duration = Duration::from_millis(50);
 
 /// How often a story is told where something stands still meanwhile, which then shows nothing.
 const TURNS: u32 = 50;

@@ -3,7 +3,7 @@
 use super::json::Json;
 
 /// The page of the manual that is about the command.
-const MANUAL: &str = include_str!("../../../src/manual/command.rs");
+const MANUAL: &str = include_str!("../../../../src/manual/command.rs");
 
 /// Returns the rows of the manual with the fields of the objects that this command prints.
 fn fields_of(command: &str) -> String {

@@ -9,7 +9,7 @@ use super::*;
 use crate::status;
 
 /// The page of the manual that is about the command.
-const MANUAL: &str = include_str!("../../../manual/command.rs");
+const MANUAL: &str = include_str!("../../../src/manual/command.rs");
 
 /// Statuses that are in every table.
 const STATUSES: [&str; 9] = ["0", "1", "64", "69", "74", "75", "78", "126", "127"];

@@ -4,7 +4,7 @@ use std::fs;
 
 use super::json::Json;
 use super::{command, over, shearline, told};
-use crate::readme::acl_line;
+use crate::acl::acl_line;
 use crate::servers::{self, Cluster};
 
 /// The URLs for a user who may do what these rules say, on each node others.

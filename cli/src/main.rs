@@ -76,7 +76,12 @@ Environment:
 
 /// A distributed lock over N independent Redis or Valkey masters.
 #[derive(Debug, Parser)]
-#[command(version, arg_required_else_help = true, max_term_width = 80)]
+#[command(
+    name = "shearline",
+    version,
+    arg_required_else_help = true,
+    max_term_width = 80
+)]
 #[command(after_help = status::TABLE, after_long_help = format!("{BEGIN}\n\n{}", status::TABLE))]
 #[command(disable_help_subcommand = true)]
 struct Cli {

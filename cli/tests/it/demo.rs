@@ -5,7 +5,13 @@ use std::process::{Command, Output, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::servers::{ClosedPort, five, three};
+use crate::canary::{CANARY, ESCAPED, PASSWORD, Secrets, USER, WRONG};
+use crate::servers::{ClosedPort, Cluster, Options, five, three};
+#[cfg(feature = "tls")]
+use crate::servers::{
+    Encryption,
+    authority::{Authority, Span},
+};
 
 fn demo(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_shearline"));
@@ -19,14 +25,14 @@ fn demo(arguments: &[&str]) -> Command {
     command
 }
 
-pub(crate) fn run(arguments: &[&str]) -> (Output, String) {
+fn run(arguments: &[&str]) -> (Output, String) {
     let output = demo(arguments).output().expect("the binary runs");
     let text = String::from_utf8(output.stdout.clone()).expect("the output is text");
     (output, text)
 }
 
 #[track_caller]
-pub(crate) fn assert_good(output: &Output, text: &str, nodes: usize) {
+fn assert_good(output: &Output, text: &str, nodes: usize) {
     assert!(output.status.success(), "{output:?}");
     assert!(output.stderr.is_empty(), "{output:?}");
     assert!(
@@ -140,4 +146,60 @@ fn an_interrupt_ends_the_demo_early_with_the_verdict() {
     let output = child.wait_with_output().expect("it ends");
     assert_good(&output, &text, 5);
     assert!(text.ends_with("ended early\n"), "{text}");
+}
+
+#[cfg(feature = "tls")]
+#[test]
+fn the_demo_shows_over_tls_that_the_lock_excludes() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let authority = Authority::new("ours");
+    let issued = authority.server(&["127.0.0.1"], Span::Now);
+    let encryption = Encryption::new(folder.path(), &authority.pem(), &issued);
+    let cluster = Cluster::with(3, &Options::redis().encrypted(&encryption));
+    let urls = cluster.urls();
+    let mut arguments = vec!["--seconds", "1", "--workers", "4"];
+    for url in &urls {
+        assert!(url.starts_with("rediss://"), "{url}");
+        arguments.extend(["--node", url]);
+    }
+    let (output, text) = run(&arguments);
+    assert_good(&output, &text, 3);
+    cluster.assert_empty();
+}
+
+/// With right and wrong arguments.
+#[test]
+fn no_secret_is_shown_by_the_demo() {
+    let cluster = Cluster::with(3, &Options::redis().password(PASSWORD));
+    for raw in &mut cluster.raws() {
+        raw.run(&format!("ACL SETUSER {USER} on >{PASSWORD} ~* &* +@all"));
+    }
+    let url = &cluster[0].url_with(&format!("{USER}:{ESCAPED}"));
+    let wrong = &cluster[0].url_with(&format!("{USER}:{WRONG}"));
+    let closed = &ClosedPort::new().url();
+    let closed = &closed.replace("redis://", &format!("redis://{USER}:{ESCAPED}@"));
+    let long = &format!("--node={wrong}:x");
+    for (status, arguments) in [
+        (0, vec!["--seconds", "1", "--workers", "2", "--node", url]),
+        (1, vec!["--node", wrong]),
+        (1, vec!["--node", closed]),
+        (78, vec!["--node", url, "--node", url]),
+        (78, vec![long]),
+        (64, vec!["--seconds", "0", "--node", url]),
+        (64, vec![url]),
+        (64, vec!["--node", url, url]),
+        (64, vec!["--ttl", url]),
+        (64, vec!["--seconds", url]),
+        (64, vec!["--workers", url]),
+        (64, vec!["--nodes", url]),
+        (64, vec![&format!("--nodes={url}"), &format!("-n{url}")]),
+    ] {
+        let situation = format!("{status} {}", arguments.join(" ")).replace(CANARY, "..");
+        let (output, text) = run(&arguments);
+        assert_eq!(output.status.code(), Some(status), "{situation}");
+        let said = String::from_utf8(output.stderr).expect("the output is text");
+        for text in [text, said] {
+            Secrets::credentials().assert_not_in(&situation, &text);
+        }
+    }
 }

@@ -1,0 +1,36 @@
+//! The permissions of users. The page of the manual about them is their only source.
+
+/// Where they stand.
+pub(crate) const PAGE: &str = include_str!("../../src/manual/permissions.rs");
+
+/// The permissions that every user needs.
+pub(crate) fn acl_line() -> String {
+    let [line, ..] = acl_lines();
+    line
+}
+
+/// The additional permissions of a strict guard.
+pub(crate) fn strict_acl_line() -> String {
+    let [_, line, _] = acl_lines();
+    line
+}
+
+/// What a user needs where no scripts are used.
+pub(crate) fn acl_line_without_scripts() -> String {
+    let [.., line] = acl_lines();
+    line
+}
+
+fn acl_lines() -> [String; 3] {
+    let lines: Result<[String; 3], _> = lines_of(PAGE).try_into();
+    lines.expect("one line, one more, and one without scripts")
+}
+
+/// The lines in a text that make a user.
+pub(crate) fn lines_of(text: &str) -> Vec<String> {
+    text.lines()
+        .map(|line| line.trim_start_matches("//! "))
+        .filter(|line| line.starts_with("ACL SETUSER "))
+        .map(String::from)
+        .collect()
+}
