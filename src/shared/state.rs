@@ -175,20 +175,21 @@ impl Core {
     }
 
     /// Hands the engine what `wire` has read, and `wire` what the engine asks for. Returns `true` if the
-    /// wire has something to do. What a sleep in the poll has brought is read first.
+    /// wire has something to do. What a sleep in the poll has brought is read first, and timers fire once
+    /// that is read: also if another sleep has brought more meanwhile, as under steady traffic it does.
     pub(super) fn exchange(&mut self, wire: &mut Wire) -> bool {
         self.roles.work = false;
         wire.hand_in(&mut self.engine);
-        if let Some(readiness) = self.readiness.take() {
-            wire.note(readiness);
-            self.tick = true;
-            return true;
-        }
         if self.tick && !wire.is_unread() {
             self.tick = false;
             let now = clock::now();
             self.engine.handle(now, Input::Tick);
             trace::look(&mut self.engine, now);
+        }
+        if let Some(readiness) = self.readiness.take() {
+            wire.note(readiness);
+            self.tick = true;
+            return true;
         }
         self.copied = self.asked;
         let callers = &mut self.callers;

@@ -4,7 +4,8 @@ use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use super::*;
 use crate::config::LockOptions;
-use crate::engine::{Input, NodeState};
+use crate::driver::Readiness;
+use crate::engine::{Event, Input, NodeState, Output};
 use crate::error::LockError;
 use crate::shared::roles::{Orders, Owner, Poll as Role, Roles, Wake as Wakes};
 use crate::time::Instant;
@@ -141,6 +142,33 @@ fn a_caller_that_enters_for_a_timer_wakes_the_one_in_the_poll() {
         drop(section);
         caller.join().unwrap();
     });
+    world.resume();
+}
+
+/// Each time that a thread has read what there was, the poll has brought more.
+#[test]
+fn steady_traffic_does_not_put_off_a_timer() {
+    let world = World::new();
+    let redlock = world.redlock();
+    let guard = short_lock(&redlock, "a", 300 * MS, |options| options);
+    let (lost, mut stalled) = (guard.lost(), stall(&redlock));
+    world.pause();
+    eventually("it is over", || lost.is_lost());
+    let (shared, wire) = (redlock.shared(), stalled.wire.as_mut().unwrap());
+    for _ in 0..2 {
+        let mut section = shared.enter().unwrap();
+        section.note(Readiness::default());
+        assert!(section.exchange(wire), "there is something to read");
+        drop(section);
+        wire.run(&shared.registry);
+    }
+    let mut section = shared.enter().unwrap();
+    let reported = section.engine.poll(clock::now());
+    assert!(
+        matches!(reported, Some(Output::Event(Event::Expired { .. }))),
+        "{reported:?}"
+    );
+    drop((section, stalled));
     world.resume();
 }
 

@@ -29,11 +29,6 @@ impl Model {
             }
         }
         self.wire.inbox = 0;
-        if let Some(ready) = self.readiness.take() {
-            self.wire.noted |= ready;
-            (self.wire.is_unread, self.wire.tick) = (true, true);
-            return true;
-        }
         if self.wire.tick && !self.wire.is_unread {
             self.wire.tick = false;
             for op in 0..self.ops.len() {
@@ -43,6 +38,11 @@ impl Model {
                     _ => {}
                 }
             }
+        }
+        if let Some(ready) = self.readiness.take() {
+            self.wire.noted |= ready;
+            (self.wire.is_unread, self.wire.tick) = (true, true);
+            return true;
         }
         for op in 0..self.ops.len() {
             if self.ops[op] != Op::Asked {
