@@ -84,5 +84,4 @@ mod truth_table;
 mod unlock;
 mod valkey;
 mod waiting;
-mod wakers;
 mod watch;
