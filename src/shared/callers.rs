@@ -1,13 +1,16 @@
-//! The tables that lead from events of the engine to slots, and the deliveries that are still to be made.
+//! The tables that lead from events of the engine to slots, and the threads and tasks that are to be woken.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::task::Waker;
+use core::time::Duration;
 
 use super::slot::{Outcome, Slot};
 use super::table::Table;
+use super::tenure::NOTICE;
 use crate::driver::{Refusal, clock};
 use crate::engine::{Engine, Event, Extension, RoundId};
-use crate::error::{ExtendError, Report};
+use crate::error::ExtendError;
 use crate::quorum::{Lock, LockId};
 use crate::time::Instant;
 
@@ -16,23 +19,16 @@ use crate::time::Instant;
 pub(super) struct Callers {
     /// The operations that threads and tasks wait for, by their rounds: those that were begun at once, and
     /// those that have waited for their turn.
-    operations: [Waiting; 2],
+    operations: [Table<RoundId, Arc<Slot>>; 2],
     /// Those that a thread waits for.
     threads: Vec<RoundId>,
-    /// The locks that are held. Of those that are kept only the ones that somebody has asked about, or of
+    /// The locks that are held. Of those that are kept only the ones that a caller has asked about, or of
     /// which there is something to tell.
     locks: Table<LockId, Arc<Slot>>,
-    deliveries: Vec<Delivery>,
-    /// Some of them are for tasks.
-    delivers_to_task: bool,
-}
-
-/// Where outcomes are delivered, by rounds. Threads and tasks have tables of their own: a flag for each
-/// would cost eight bytes.
-#[derive(Debug)]
-struct Waiting {
-    threads: Table<RoundId, Arc<Slot>>,
-    tasks: Table<RoundId, Arc<Slot>>,
+    /// Where threads sleep that are to be woken after this section.
+    pub(super) woken: Vec<Arc<Slot>>,
+    /// The tasks that the I/O thread is to wake.
+    pub(super) tasks: Vec<Waker>,
 }
 
 /// Whether a thread or a task waits.
@@ -42,91 +38,55 @@ pub(super) enum WaitsAs {
     Task,
 }
 
-/// What is to be delivered to a slot, outside of the mutex.
-#[derive(Debug)]
-pub(super) enum Delivery {
-    Outcome(Arc<Slot>, Outcome),
-    /// The lock is lost.
-    Lost(Arc<Slot>),
-    /// The lock, which was kept, is released or detached.
-    Released(Arc<Slot>),
-    /// The lock ends at another time than before, perhaps earlier.
-    Ends(Arc<Slot>),
-    /// The lock may be at risk.
-    Alert(Arc<Slot>, LockId),
-    /// The engine has failed to extend the lock.
-    NotKept(Arc<Slot>, Option<Report>),
-}
-
-impl Waiting {
-    const fn new() -> Self {
-        const fn table() -> Table<RoundId, Arc<Slot>> {
-            Table::new(|round| round.place().1)
-        }
-        Self {
-            threads: table(),
-            tasks: table(),
-        }
-    }
-}
-
 impl Callers {
     pub(super) fn new() -> Self {
         Self {
-            operations: [const { Waiting::new() }; 2],
+            operations: [const { Table::new(|round: RoundId| round.place().1) }; 2],
             threads: Vec::new(),
             // The lower half of a claim's key is its index.
             locks: Table::new(|lock: LockId| lock.claim as u32 as usize),
-            deliveries: Vec::new(),
-            delivers_to_task: false,
+            woken: Vec::new(),
+            tasks: Vec::new(),
         }
     }
 
     /// Returns how many operations are waited for.
     pub(super) fn waiting(&self) -> usize {
-        let all = self.operations.iter();
-        all.map(|of| of.threads.len() + of.tasks.len()).sum()
+        self.operations.iter().map(Table::len).sum()
     }
 
     /// Returns how many of them tasks wait for.
     pub(super) fn tasks(&self) -> usize {
-        self.operations.iter().map(|of| of.tasks.len()).sum()
+        self.waiting() - self.threads.len()
     }
 
     /// Returns `true` until the outcome of `round` is decided.
     pub(super) fn is_open(&self, round: RoundId) -> bool {
-        let of = &self.operations[usize::from(round.place().0)];
-        of.threads
+        self.operations[usize::from(round.place().0)]
             .get(round)
-            .or_else(|| of.tasks.get(round))
             .is_some()
     }
 
     /// Returns the operations that are waited for.
     pub(super) fn rounds(&self) -> Vec<RoundId> {
-        let all = self.operations.iter();
-        all.flat_map(|of| of.threads.iter().chain(of.tasks.iter()))
-            .map(|(round, _)| *round)
-            .collect()
+        let all = self.operations.iter().flat_map(Table::iter);
+        all.map(|(round, _)| *round).collect()
     }
 
-    /// Returns the operation that a thread waits for, of several the latest, with its slot.
-    pub(super) fn waiting_thread(&self) -> Option<(RoundId, &Arc<Slot>)> {
+    /// Offers the poll to a thread that waits, of several to the latest. Returns its operation.
+    pub(super) fn offer(&mut self) -> Option<RoundId> {
         let round = *self.threads.last()?;
-        let of = &self.operations[usize::from(round.place().0)];
-        Some((round, of.threads.get(round)?))
+        let slot = self.operations[usize::from(round.place().0)].get(round)?;
+        slot.offer();
+        self.woken.push(Arc::clone(slot));
+        Some(round)
     }
 
     pub(super) fn open(&mut self, round: RoundId, slot: &Arc<Slot>, waiter: WaitsAs) {
-        let of = &mut self.operations[usize::from(round.place().0)];
-        let table = match waiter {
-            WaitsAs::Thread => {
-                self.threads.push(round);
-                &mut of.threads
-            }
-            WaitsAs::Task => &mut of.tasks,
-        };
-        table.put(round, Arc::clone(slot));
+        if waiter == WaitsAs::Thread {
+            self.threads.push(round);
+        }
+        self.operations[usize::from(round.place().0)].put(round, Arc::clone(slot));
     }
 
     /// Ends the wait for `round`. Returns `false` if its outcome is decided.
@@ -181,34 +141,38 @@ impl Callers {
     /// has its slot here alone.
     pub(super) fn release(&mut self, lock: &Lock) {
         let slot = self.locks.take(lock.id());
-        if lock.is_kept() {
-            self.deliveries.extend(slot.map(Delivery::Released));
+        if let Some(slot) = slot.filter(|_| lock.is_kept()) {
+            let wakes = slot.tenure.release_into(&mut self.tasks);
+            self.woken.extend(wakes.then_some(slot));
         }
     }
 
-    fn take(&mut self, round: RoundId) -> Option<(Arc<Slot>, WaitsAs)> {
-        let of = &mut self.operations[usize::from(round.place().0)];
-        let Some(slot) = of.threads.take(round) else {
-            return Some((of.tasks.take(round)?, WaitsAs::Task));
-        };
+    fn take(&mut self, round: RoundId) -> Option<Arc<Slot>> {
+        let slot = self.operations[usize::from(round.place().0)].take(round)?;
         let place = self.threads.iter().rposition(|of| *of == round);
         place.map(|place| self.threads.swap_remove(place));
-        Some((slot, WaitsAs::Thread))
+        Some(slot)
     }
 
-    // ----- deliveries -----------------------------------------------------------------------
+    /// Returns `true` if threads or tasks are to be woken.
+    pub(super) fn has_to_wake(&self) -> bool {
+        !self.woken.is_empty() || !self.tasks.is_empty()
+    }
 
-    /// Finds the slot to which `event` is to be delivered.
+    // ----- outcomes -------------------------------------------------------------------------
+
+    /// Delivers what `event` says.
     pub(super) fn handle(&mut self, engine: &mut Engine, event: Event) {
         if let Event::Expired { lock } = event {
             // It stays known until its guard goes: an extension of it may still report how it has failed.
-            let slot = self.locks.get(lock).map(Arc::clone);
-            return self.deliveries.extend(slot.map(Delivery::Lost));
+            return self.slot(lock).into_iter().for_each(|slot| self.lose(slot));
         }
         if let Event::AtRisk { lock } = event {
-            let slot = self.locks.get(lock).map(Arc::clone);
-            let alert = slot.map(|slot| Delivery::Alert(slot, lock));
-            return self.deliveries.extend(alert);
+            let slot = self.locks.get(lock);
+            let next = slot.and_then(|slot| slot.tenure.alerted(clock::now(), &mut self.tasks));
+            return next
+                .into_iter()
+                .for_each(|early| alert(engine, lock, early));
         }
         if let Event::Kept { lock, result } = event {
             return self.note_kept(lock, result, || engine.end_of_kept(lock));
@@ -225,7 +189,7 @@ impl Callers {
             self.note_end(extension);
         }
         let Some(round) = event.round() else { return };
-        let Some((slot, waiter)) = self.take(round) else {
+        let Some(slot) = self.take(round) else {
             return give_back(engine, event); // The caller has given up.
         };
         if let Event::Acquired {
@@ -235,19 +199,27 @@ impl Callers {
             self.watch(&slot, lock);
             slot.note_attempts(engine);
         }
-        self.delivers_to_task |= waiter == WaitsAs::Task;
-        let outcome = Outcome::Event(event);
-        self.deliveries.push(Delivery::Outcome(slot, outcome));
+        self.deliver(slot, Outcome::Event(event));
+    }
+
+    fn deliver(&mut self, slot: Arc<Slot>, outcome: Outcome) {
+        let wakes = slot.deliver(outcome, &mut self.tasks);
+        self.woken.extend(wakes.then_some(slot));
+    }
+
+    fn lose(&mut self, slot: Arc<Slot>) {
+        let wakes = slot.tenure.lose(&mut self.tasks);
+        self.woken.extend(wakes.then_some(slot));
     }
 
     /// Makes the new end of an extended or confirmed lock known to its slot.
     fn note_end(&mut self, extension: &Extension) {
-        if let Some(slot) = self.locks.get(extension.lock) {
+        if let Some(slot) = self.slot(extension.lock) {
             let until = extension.valid_until();
             match extension.exact {
                 true => {
                     slot.tenure.ends(until);
-                    self.deliveries.push(Delivery::Ends(Arc::clone(slot)));
+                    self.ends_otherwise(slot);
                 }
                 false => slot.tenure.extended(until),
             }
@@ -256,10 +228,16 @@ impl Callers {
 
     /// The nodes have said that `lock` ends then at the latest, and its holder does not want to know.
     pub(super) fn ends_by(&mut self, lock: LockId, until: Instant) {
-        if let Some(slot) = self.locks.get(lock) {
+        if let Some(slot) = self.slot(lock) {
             slot.tenure.ends_by(until);
-            self.deliveries.push(Delivery::Ends(Arc::clone(slot)));
+            self.ends_otherwise(slot);
         }
+    }
+
+    /// Wakes the threads that sleep until the end of a lock, which may come earlier now.
+    fn ends_otherwise(&mut self, slot: Arc<Slot>) {
+        let wakes = slot.tenure.has_threads();
+        self.woken.extend(wakes.then_some(slot));
     }
 
     /// The engine has extended `lock` by itself, or has failed to. If somebody has it, it has this `end`: it is
@@ -281,7 +259,7 @@ impl Callers {
                 }
             }
             Err(error) => {
-                // One that was released or detached meanwhile has nobody to tell.
+                // One that was released or detached meanwhile is not reported.
                 let is_had = !matches!(error, ExtendError::Closed);
                 let end = || end().filter(|_| is_had);
                 let slot = self.slot(lock);
@@ -298,54 +276,26 @@ impl Callers {
                     | ExtendError::Forked
                     | ExtendError::Closed => None,
                 };
-                let is_loss = |last: &mut Delivery| matches!(last, Delivery::Lost(of) if Arc::ptr_eq(of, &slot));
-                let loss = self.deliveries.pop_if(is_loss);
-                self.deliveries.push(Delivery::NotKept(slot, report));
-                // One that learns of the loss finds the report there.
-                self.deliveries.extend(loss);
+                slot.tenure.not_kept(report);
             }
         }
     }
 
     /// The engine has panicked: refuses every call, and reports every lock as lost.
     pub(super) fn refuse_all(&mut self) {
-        let calls = self.operations.iter_mut();
-        let calls = calls.flat_map(|of| of.threads.drain().chain(of.tasks.drain()));
-        let calls = calls.map(|slot| Delivery::Outcome(slot, Outcome::Refused(Refusal::Closed)));
-        let locks = self.locks.drain().map(Delivery::Lost);
-        self.deliveries.extend(calls.chain(locks));
         self.threads.clear();
-    }
-
-    pub(super) fn has_deliveries(&self) -> bool {
-        !self.deliveries.is_empty()
-    }
-
-    /// Returns `true` if an outcome is to be delivered to a task.
-    pub(super) fn delivers_to_task(&self) -> bool {
-        self.delivers_to_task
-    }
-
-    /// Takes the deliveries, in exchange for an empty buffer for the next ones.
-    pub(super) fn take_deliveries(&mut self, spare: &mut Vec<Delivery>) {
-        self.delivers_to_task = false;
-        core::mem::swap(&mut self.deliveries, spare);
-    }
-
-    /// Takes the outcome for `slot`, if it is decided and no thread is delivering it yet.
-    pub(super) fn take_outcome(&mut self, slot: &Arc<Slot>) -> Option<Outcome> {
-        let is_own =
-            |entry: &Delivery| matches!(entry, Delivery::Outcome(of, _) if Arc::ptr_eq(of, slot));
-        let place = self.deliveries.iter().position(is_own)?;
-        match self.deliveries.swap_remove(place) {
-            Delivery::Outcome(_, outcome) => Some(outcome),
-            Delivery::Lost(_)
-            | Delivery::Released(_)
-            | Delivery::Ends(_)
-            | Delivery::Alert(..)
-            | Delivery::NotKept(..) => None,
+        let calls: Vec<_> = self.operations.iter_mut().flat_map(Table::drain).collect();
+        for slot in calls {
+            self.deliver(slot, Outcome::Refused(Refusal::Closed));
         }
+        let locks: Vec<_> = self.locks.drain().collect();
+        locks.into_iter().for_each(|slot| self.lose(slot));
     }
+}
+
+/// Asks for an alert about `lock`, so `early` before its end.
+pub(super) fn alert(engine: &mut Engine, lock: LockId, early: Duration) {
+    engine.alert(lock, early.saturating_sub(NOTICE)); // It comes as much early.
 }
 
 fn give_back(engine: &mut Engine, event: Event) {
@@ -404,37 +354,32 @@ mod tests {
         !over(before) && over(until)
     }
 
-    /// Deliveries come late. What was found last stands before any of them is made, and after.
     #[test]
-    fn a_lock_ends_as_was_found_last_whenever_that_is_delivered() {
+    fn a_lock_ends_as_was_found_last() {
         for exact in [false, true] {
             let (mut callers, slot) = held();
             callers.note_end(&outcome(true, at(5)));
-            assert!(ends(&slot, at(5)), "at once");
+            assert!(ends(&slot, at(5)));
             match exact {
                 false => callers.note_kept(LOCK, Ok(at(15)), || None),
                 true => callers.note_end(&outcome(false, at(15))),
             }
-            deliver(&mut callers);
             assert!(ends(&slot, at(15)));
             callers.note_end(&outcome(true, at(12)));
-            deliver(&mut callers);
             assert!(ends(&slot, at(12)));
         }
     }
 
     #[test]
-    fn failures_count_up_to_the_next_success_whenever_they_are_delivered() {
+    fn failures_count_up_to_the_next_success() {
         let (mut callers, slot) = held();
         let failed = || Err(ExtendError::Closed);
         callers.note_kept(LOCK, failed(), || None);
         callers.note_kept(LOCK, failed(), || None);
-        assert_eq!(slot.tenure.failures().0, 2, "at once");
+        assert_eq!(slot.tenure.failures().0, 2);
         callers.note_kept(LOCK, Ok(at(15)), || None);
-        deliver(&mut callers);
         assert_eq!(slot.tenure.failures().0, 0);
         callers.note_kept(LOCK, failed(), || None);
-        deliver(&mut callers);
         assert_eq!(slot.tenure.failures().0, 1);
         // A confirmation gives it no more time. An extension of the caller does.
         callers.note_end(&outcome(true, at(15)));
@@ -442,35 +387,5 @@ mod tests {
         callers.note_end(&outcome(false, at(20)));
         assert_eq!(slot.tenure.failures().0, 0);
         assert!(ends(&slot, at(20)));
-    }
-
-    /// The engine reports the loss first.
-    #[test]
-    fn the_report_of_an_extension_is_delivered_before_the_loss_that_it_has_found() {
-        let (mut callers, slot) = held();
-        callers.deliveries.push(Delivery::Lost(Arc::clone(&slot)));
-        callers.note_kept(LOCK, Err(ExtendError::Closed), || None);
-        assert!(matches!(
-            callers.deliveries[..],
-            [Delivery::NotKept(..), Delivery::Lost(_)]
-        ));
-    }
-
-    /// Makes the deliveries that concern the tenure.
-    fn deliver(callers: &mut Callers) {
-        let mut deliveries = Vec::new();
-        callers.take_deliveries(&mut deliveries);
-        for delivery in deliveries {
-            match delivery {
-                Delivery::Ends(slot) => slot.tenure.look_again(),
-                Delivery::NotKept(slot, report) => slot.tenure.not_kept(report),
-                Delivery::Outcome(..)
-                | Delivery::Lost(_)
-                | Delivery::Released(_)
-                | Delivery::Alert(..) => {
-                    unreachable!("no outcome, end or alert")
-                }
-            }
-        }
     }
 }

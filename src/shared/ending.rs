@@ -16,9 +16,6 @@ const BACKGROUND_MIN: Duration = Duration::from_secs(5);
 /// How much longer than the shutdown timeout the last handle waits for the end of the I/O thread.
 const PATIENCE: Duration = Duration::from_millis(50);
 
-/// Pause before another try where another thread has a role, which it has for a moment.
-const PAUSE: Duration = Duration::from_millis(1);
-
 /// How far the I/O thread has come with its end.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(super) enum EndStage {
@@ -56,23 +53,14 @@ impl Shared {
             return;
         }
         self.dismiss();
-        // A waker or the drop of a task may be what drops the last handle, on the I/O thread.
-        if self.is_io_thread(thread::current().id()) {
+        // A waker may be what drops the last handle, on the I/O thread.
+        if io_thread.thread().id() == thread::current().id() {
             return;
         }
         let limit = self.shutdown_timeout.saturating_add(PATIENCE);
-        match self.ending.wait_for_end(limit) {
+        if self.ending.wait_for_end(limit) == EndStage::Ended {
             // If it has panicked, its callers have that as their outcome.
-            EndStage::Ended if self.is_io_thread(io_thread.thread().id()) => drop(io_thread.join()),
-            // One that was replaced may never end, and has nothing of the handle any more.
-            EndStage::Ended | EndStage::Background => {}
-            EndStage::Open => {
-                // It is held up in a waker, which may even wait for something that this thread has:
-                // the queue of an executor that drops its tasks. It has no role there, so this
-                // thread sends the releases; that one does the rest when it goes on.
-                let until = clock::now().saturating_add(self.shutdown_timeout);
-                let _ = self.settle_debts(until);
-            }
+            drop(io_thread.join());
         }
     }
 
@@ -104,17 +92,13 @@ impl Shared {
             let until = self.enter()?.engine.keys_end_by(now).max(least);
             self.settle_debts(until)?;
         }
-        loop {
-            let mut section = self.enter()?;
-            if let Some(mut wire) = section.wire.take() {
-                section.is_closed = true;
-                drop(section);
-                wire.close(&self.registry);
-                return Ok(());
-            }
-            drop(section);
-            thread::sleep(PAUSE);
-        }
+        let mut section = self.enter()?;
+        section.is_closed = true;
+        let wire = section.wire.take();
+        drop(section);
+        wire.into_iter()
+            .for_each(|mut wire| wire.close(&self.registry));
+        Ok(())
     }
 
     /// Cancels what is open, and waits until no node owes an answer, or until `until`. Returns `true` if no
@@ -128,14 +112,10 @@ impl Shared {
             if !is_owing || until <= clock::now() {
                 return Ok(!is_owing);
             }
-            if section.roles.take_poll_again() {
-                section = self.sleep_in_poll(section, Some(until))?;
-                section.roles.give_back_poll();
-            } else {
-                drop(section);
-                thread::sleep(PAUSE);
-                section = self.enter()?;
-            }
+            // There are no callers any more: the poll is free.
+            section.roles.serve();
+            section = self.sleep_in_poll(section, Some(until))?;
+            section.roles.give_back_poll();
         }
     }
 }

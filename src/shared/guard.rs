@@ -435,7 +435,6 @@ impl LockGuard {
         let Some(slot) = self.slot.take() else {
             return Ok((lock, Arc::new(Slot::new())));
         };
-        slot.renew();
         slot.tenure.release();
         Ok((lock, slot))
     }

@@ -14,17 +14,20 @@
 //! timers. Then it waits for the descriptor *without* the poll, so that the next caller finds that free.
 
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 #[cfg(target_os = "linux")]
 use core::num::NonZeroU64;
+use core::task::Waker;
 use core::time::Duration;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::Shared;
 use super::ending::EndStage;
-use super::roles::{MANY, Orders};
+use super::roles::{MANY, Orders, Poll};
 use super::serve::Section;
 use crate::driver::{Refusal, clock};
 use crate::time::Instant;
@@ -43,10 +46,8 @@ const TIMER_SLACK: NonZeroU64 = NonZeroU64::new(1_000).unwrap();
 #[derive(Debug)]
 pub(super) struct IoThread {
     shared: Arc<Shared>,
-    /// Which thread this is, for the standby thread.
-    number: u64,
-    /// No other thread has taken over from it.
-    in_charge: bool,
+    /// The tasks that it wakes now.
+    tasks: Vec<Waker>,
 }
 
 /// Starts a thread of a handle.
@@ -54,19 +55,25 @@ pub(super) fn spawn(life: impl FnOnce() + Send + 'static) -> io::Result<thread::
     thread::Builder::new().name(THREAD_NAME.into()).spawn(life)
 }
 
+/// Wakes a task. Catches a panic of its waker, and of dropping what that panicked with.
+pub(super) fn wake(waker: Waker) {
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| waker.wake()))
+        && let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(payload)))
+    {
+        core::mem::forget(another);
+    }
+}
+
 impl IoThread {
     pub(super) fn new(shared: Arc<Shared>) -> Self {
         Self {
             shared,
-            number: 0,
-            in_charge: true,
+            tasks: Vec::new(),
         }
     }
 
-    /// The life of the I/O thread. It ends with the last handle, with a panic of the engine, or if
-    /// another thread has taken over.
+    /// The life of the I/O thread. It ends with the last handle, or with a panic of the engine.
     pub(super) fn run(mut self) {
-        self.shared.set_io_thread();
         sleep_exactly();
         // If the engine has panicked, the callers know.
         let _ = self.follow_orders();
@@ -74,81 +81,63 @@ impl IoThread {
 
     fn follow_orders(&mut self) -> Result<(), Refusal> {
         let shared = Arc::clone(&self.shared);
-        let mut has_woken = false;
-        while self.in_charge {
-            let may_wake = shared.wakers.may_wake();
+        loop {
             let mut section = shared.enter()?;
             let waiting = section.waiting();
-            // Between two batches of wakers it serves the nodes.
-            let later = core::mem::take(&mut has_woken) && section.roles.take_tasks();
-            let orders = section.roles.orders(waiting, may_wake);
-            section.roles.tasks |= later;
-            if orders == Orders::Serve {
-                self.serve(&shared, section)?;
-                continue;
-            }
-            drop(section);
-            match orders {
-                Orders::Nap => thread::park_timeout(NAP),
-                Orders::Park => thread::park(),
-                Orders::WakeTasks => {
-                    self.wake_tasks();
-                    has_woken = true;
+            let has_tasks = !section.callers.tasks.is_empty();
+            match section.roles.orders(waiting, has_tasks) {
+                Orders::Serve => self.serve(&shared, section)?,
+                Orders::WakeTasks => drop(self.wake_tasks(&shared, section)?),
+                Orders::Nap => {
+                    drop(section);
+                    rest(&shared, Some(NAP), false);
                 }
-                Orders::Close => return shared.shut_down(),
-                Orders::Serve => unreachable!("it has served"),
+                Orders::Park => {
+                    drop(section);
+                    rest(&shared, None, false);
+                }
+                Orders::Close => {
+                    drop(section);
+                    return shared.shut_down();
+                }
             }
         }
-        Ok(())
     }
 
-    /// Moves bytes and sleeps in the poll for as long as operations are waited for. After the last task it
-    /// goes on for a millisecond: tasks that were woken are likely to begin another operation.
+    /// Moves bytes, wakes tasks and sleeps in the poll for as long as operations are waited for. After the last
+    /// task it goes on for a millisecond: tasks that were woken are likely to begin another operation.
     fn serve<'a>(&mut self, shared: &'a Shared, mut section: Section<'a>) -> Result<(), Refusal> {
         let mut served = section.waiting() != 0;
         let mut lingers_until = Instant::ZERO;
-        // The thread has looked into the poll since it last served callers again.
-        let mut has_looked = true;
         if !served {
             section = shared.sleep_in_poll(section, Some(Instant::ZERO))?;
         }
         loop {
             section = shared.serve_bytes(section)?;
+            served |= section.waiting() != 0;
+            let wakes_tasks = !section.callers.tasks.is_empty();
+            if wakes_tasks {
+                section = self.wake_tasks(shared, section)?;
+                if !section.roles.come_back() {
+                    return Ok(());
+                }
+                section = shared.serve_bytes(section)?; // Writes what they have asked for.
+            } else if section.callers.has_to_wake() {
+                drop(section); // That wakes them.
+                section = shared.enter()?;
+            }
             let now = clock::now();
-            let (waiting, tasks) = (section.waiting(), section.tasks());
-            served |= waiting != 0;
-            let is_needed = MANY <= waiting || tasks != 0;
-            if is_needed || section.callers.delivers_to_task() {
+            let is_needed = MANY <= section.waiting() || section.tasks() != 0;
+            if is_needed || wakes_tasks {
                 lingers_until = now.saturating_add(NAP);
             }
             if section.roles.closing || (!is_needed && lingers_until <= now) {
                 break;
             }
-            if section.callers.has_deliveries() {
-                drop(section); // That delivers it.
-                section = shared.enter()?;
-            }
-            if section.roles.take_tasks() && shared.wakers.may_wake() {
-                // A waker that blocks must not hold up threads that wait.
-                section.roles.give_back_poll();
-                section.offer_poll();
-                drop(section);
-                self.wake_tasks();
-                if !self.in_charge {
-                    return Ok(());
-                }
-                section = shared.enter()?;
-                if !section.roles.take_poll_again() {
-                    return Ok(());
-                }
-                if !core::mem::take(&mut has_looked) {
-                    section = shared.sleep_in_poll(section, Some(Instant::ZERO))?;
-                }
-                continue;
-            }
             let lingers = (!is_needed).then_some(lingers_until);
-            section = shared.sleep_in_poll(section, lingers)?;
-            has_looked = true;
+            let wakes_more = !section.callers.tasks.is_empty();
+            let until = if wakes_more { Some(now) } else { lingers };
+            section = shared.sleep_in_poll(section, until)?;
         }
         let only_rests = section.waiting() == 0 && section.resting_tasks() != 0;
         if served && !only_rests {
@@ -160,39 +149,22 @@ impl IoThread {
         Ok(())
     }
 
-    /// Wakes the tasks that are to be woken. Another thread may be in charge afterwards.
-    fn wake_tasks(&mut self) {
-        let (shared, wakers) = (
-            Arc::downgrade(&self.shared),
-            Arc::clone(&self.shared.wakers),
-        );
-        let start = || {
-            let stand_by = move || {
-                if let Some(number) = wakers.stand_by()
-                    && let Some(shared) = shared.upgrade()
-                {
-                    Self::in_place_of_another(shared, number).run();
-                }
-            };
-            spawn(stand_by).map(drop)
-        };
-        self.in_charge = self.shared.wakers.call_all(self.number, start);
-        if self.shared.wakers.len() != 0 {
-            // The time was over, or the thread in charge waits until fewer threads are held up.
-            if let Ok(mut section) = self.shared.enter() {
-                section.roles.tasks = true;
-            }
+    /// Ends `section`, and wakes the tasks that are to be woken now. Each is woken once, if it stands there several
+    /// times in a row.
+    fn wake_tasks<'a>(
+        &mut self,
+        shared: &'a Shared,
+        mut section: Section<'a>,
+    ) -> Result<Section<'a>, Refusal> {
+        core::mem::swap(&mut self.tasks, &mut section.callers.tasks);
+        section.roles.go_away();
+        if section.roles.poll == Poll::Free {
+            section.offer_poll();
         }
-    }
-
-    /// The I/O thread that takes over from one that a waker holds up.
-    fn in_place_of_another(shared: Arc<Shared>, number: u64) -> Self {
-        if let Ok(mut section) = shared.enter() {
-            section.roles.replace_io_thread();
-        }
-        let mut io_thread = Self::new(shared);
-        io_thread.number = number;
-        io_thread
+        drop(section);
+        self.tasks.dedup_by(|one, other| one.will_wake(other));
+        self.tasks.drain(..).for_each(wake);
+        shared.enter()
     }
 }
 
@@ -203,18 +175,23 @@ fn watch(shared: &Shared, mut section: Section<'_>) {
     let (waiting, until) = (section.waiting(), section.sleeps_until(now, false));
     let watches = section.roles.watch(waiting, until);
     drop(section);
-    if !watches {
-        return;
+    if watches {
+        let limit = (until != Instant::MAX).then(|| until.saturating_since(now));
+        rest(shared, limit, true);
     }
-    let limit = (until != Instant::MAX).then(|| until.saturating_since(now));
+}
+
+/// Waits until this thread is called or `limit` has passed, and if it `watches`, until a socket is ready.
+fn rest(shared: &Shared, limit: Option<Duration>, watches: bool) {
     let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());
     let mut descriptors = [
-        PollFd::new(&shared.registry, PollFlags::IN),
         PollFd::new(&shared.call, PollFlags::IN),
+        PollFd::new(&shared.registry, PollFlags::IN),
     ];
+    let count = if watches { 2 } else { 1 };
     // After a signal, or without memory, this thread looks for work and waits again.
-    let _ = poll(&mut descriptors, limit.as_ref());
-    if !descriptors[1].revents().is_empty() {
+    let _ = poll(&mut descriptors[..count], limit.as_ref());
+    if !descriptors[0].revents().is_empty() {
         shared.call.take();
     }
 }
@@ -225,16 +202,15 @@ fn sleep_exactly() {
     let _ = rustix::thread::set_current_timer_slack(Some(TIMER_SLACK));
 }
 
-/// Runs after a panic of the engine too. The last thread wakes the tasks that are left.
+/// Runs after a panic of the engine too: wakes the tasks that are left.
 impl Drop for IoThread {
     fn drop(&mut self) {
         if thread::panicking() {
             self.shared.break_down(self.shared.core.lock());
         }
-        if self.in_charge {
-            self.shared.ending.reach(EndStage::Ended);
-            self.shared.wakers.close();
-        }
-        self.shared.wakers.run(Duration::MAX);
+        self.shared.ending.reach(EndStage::Ended);
+        let mut tasks = core::mem::take(&mut self.tasks);
+        tasks.append(&mut self.shared.core.lock().callers.tasks);
+        tasks.into_iter().for_each(wake);
     }
 }

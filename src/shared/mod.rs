@@ -10,25 +10,33 @@
 //!                     sleeps with it. It takes the poll to sleep on the descriptor, and holds nothing else.
 //! ```
 //!
-//! Every section under the mutex begins with [`Shared::enter`] and ends with a drop, after which threads
-//! are woken and outcomes are delivered. There is no other way in.
+//! Each part has one rule.
+//!
+//! * **Engine and callers** are under one mutex, held for computation only. Every section begins with
+//!   [`Shared::enter`] and ends with a drop, after which threads are woken. There is no other way in. An outcome
+//!   goes to the slot of its caller in the section that decides it: an operation is open, or its outcome is there.
+//! * **The wire** is a role that a thread tries to take, to move bytes ([`Shared::move_bytes`]): under the mutex the
+//!   engine gets what was read, and what it wants written is copied out. The system calls are made between two such
+//!   sections. The last section finds that neither side has more, and puts the wire back. So a thread that finds
+//!   the wire taken has nothing to do: its request will be seen.
+//! * **The poll** is a role too. The thread that has it sleeps until a socket is ready or a timer is due
+//!   ([`Shared::sleep_in_poll`]), and records what is ready for the wire. A thread that waits without the poll sleeps
+//!   in its slot, by its own clock.
+//!
+//! How callers share them:
 //!
 //! * **Beginning**: a caller enters, begins its operation, and takes the poll if that is free and few
 //!   operations wait. If the I/O thread serves, the caller leaves the writing to it, and wakes it if it
-//!   sleeps. Otherwise the caller moves the bytes itself, if the wire is free.
-//! * **Moving bytes** ([`Shared::move_bytes`]): under the mutex the engine gets what was read, and what it
-//!   wants written is copied out. The system calls are made between two such sections. The last section
-//!   finds that neither side has more, and puts the wire back. So a thread that finds the wire taken has
-//!   nothing to do: its request will be seen. While the I/O thread serves it reads, delivers outcomes, and
-//!   then writes what the callers ask for next, once for each look at the poll ([`Shared::serve_bytes`]).
-//!   Measured with 64 threads: otherwise they take twice as many writes.
-//! * **Sleeping** ([`Shared::sleep_in_poll`]): the thread that has the poll sleeps until a socket is ready
-//!   or a timer is due, and records what is ready for the wire. A thread that waits without the poll
-//!   sleeps in its slot, by its own clock.
+//!   sleeps. Otherwise the caller moves the bytes itself.
+//! * **Serving**: while many operations wait, or tasks do, the I/O thread has the poll. It reads, wakes callers, and
+//!   then writes what they ask for next, once for each look at the poll ([`Shared::serve_bytes`]). Measured with 64
+//!   threads: otherwise they take twice as many writes.
 //! * **Passing on**: a caller that has its outcome gives back the poll: to another thread while few
-//!   operations wait; to the I/O thread when many do, when tasks wait, or when tasks are to be woken. The
-//!   I/O thread gives it back before it calls wakers, and to a thread when only few threads have waited
-//!   for a millisecond.
+//!   operations wait, or else to the I/O thread. That gives it back when only few threads have waited for a
+//!   millisecond.
+//! * **Waking**: a thread is woken by the one that decides its outcome. Wakers are code of a user: the I/O thread alone
+//!   calls them, without the mutex and without a role, so a waker may call the handle. It must return promptly, as
+//!   `std` asks: meanwhile threads poll for themselves, but no other task is woken.
 //! * **Resting**: a task that waits for a lock that another holds asks no node. The I/O thread does not keep
 //!   the poll for it: it watches the descriptor, as while there are no calls. So a caller beside ten
 //!   thousand of such tasks polls for itself. For a millisecond after such a call the I/O thread naps, and
@@ -40,12 +48,11 @@
 //! | --- | --- |
 //! | `redlock`, `operator`, `guard`, `future`, `lost`, `at_risk`, `changes` | what users hold |
 //! | `reply`, `slot`, `tenure` | where outcomes are delivered, and the loss of a lock is reported |
-//! | `monitor`, `mutex` | a value with threads that wait for a change; a mutex with a deadline |
+//! | `monitor` | a value with threads that wait for a change |
 //! | `state` | what is under the mutex: the engine, `callers` (by `table`), and the roles |
 //! | `roles` | which thread has what, and which threads are woken: why no wake-up is lost |
 //! | `serve` | sections, moving bytes, sleeping in the poll, waiting for an outcome |
-//! | `progress` | a drop that waits until its release is written |
-//! | `io_thread`, `call`, `wakers` | the I/O thread, the tasks it wakes, and a waker that blocks |
+//! | `io_thread`, `call` | the I/O thread, and how it is called |
 //! | `build`, `ending` | building a handle, and its end |
 //!
 //! # What can go wrong, and why it does not
@@ -56,22 +63,18 @@
 //! * *Two threads in the poll*: the poll is a value that is taken out of `Core`. The I/O thread that
 //!   watches an idle handle waits for the descriptor without it, and takes no event.
 //! * *Cancelled while it is served*: the tables are under the mutex. Either the operation is still there
-//!   and is cancelled, or another thread is about to deliver its outcome. The drop of a future waits for
-//!   that moment, so that it can give the lock back before the program may end.
-//! * *A waker that blocks* is called without a role, and another thread takes over.
+//!   and is cancelled, or its outcome is in the slot, and its lock is given back.
 //! * *A fork*: the process id is compared before anything is locked; a child only tries the mutex.
 //! * *The end of the program*: the thread that drops a guard writes the release.
-//! * *A drop inside a waker*: the thread has no mutex there, and no role.
+//! * *A call or a drop inside a waker*: the thread has no mutex there, and no role.
 //! * *A panic* under the mutex, with the wire or with the poll closes the handle.
-//! * *A thread is stopped with the mutex*: calls wait for it by their own clock. A caller that gives up
-//!   then leaves behind what it has: its operation, the wire or the poll. The next thread that enters puts
-//!   it back, and the I/O thread is woken for that.
 //! * *A thread moves the bytes of others without end*: after sixteen rounds the I/O thread does the rest.
+//! * *Traffic without end*: timers fire in the section after each look is read, also if the next has brought more.
 //!
 //! # Guarantees
 //!
-//! * **No call waits longer than its own deadline**: a caller that is served by another thread looks at
-//!   its own clock.
+//! * **No call waits longer than its own deadline** for a node or for another thread that moves bytes or sleeps: a
+//!   caller looks at its own clock. Only for the mutex it waits without one, which is held for microseconds.
 //! * **A lone caller pays nothing for the others**: one `getpid`, an uncontended mutex, no
 //!   wake-up, one allocation for a lock and its release.
 //! * **What is dropped is given back**, a guard or a future, on any thread, during a panic too, without
@@ -79,8 +82,6 @@
 //! * **The last handle waits for the releases**: they are written, and answered within
 //!   [`Builder::shutdown_timeout`](crate::Builder::shutdown_timeout), before its drop returns. Those that
 //!   silent nodes are owed then are sent in the background, for as long as the keys live.
-//! * **A waker that blocks holds up its own task only**: threads go on at once, and after 5 to 10 ms another
-//!   thread goes on with everything else.
 //! * **A panic is reported**: if the engine panics, every call returns `Closed`, and every lock that is
 //!   held is reported as lost. A panic of a waker is caught.
 //! * **A forked child does no harm**: calls return `Forked`, and dropping closes descriptors and
@@ -88,7 +89,7 @@
 //!
 //! # Not here
 //!
-//! A queue of those who wait for the same lock: that is the engine's. Only the I/O thread calls wakers.
+//! A queue of those who wait for the same lock: that is the engine's.
 
 mod at_risk;
 mod build;
@@ -101,9 +102,7 @@ mod guard;
 mod io_thread;
 mod lost;
 mod monitor;
-mod mutex;
 mod operator;
-mod progress;
 mod redlock;
 mod reply;
 mod roles;
@@ -114,14 +113,14 @@ mod table;
 mod tenure;
 #[cfg(all(test, feature = "embedded"))]
 mod tests;
-mod wakers;
 
 use alloc::sync::Arc;
-use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use core::time::Duration;
 use std::io;
 use std::sync::Mutex;
-use std::thread::{self, JoinHandle, Thread, ThreadId};
+use std::thread::JoinHandle;
 
 use mio::{Registry, Waker};
 use rustix::process::{Pid, getpid};
@@ -129,11 +128,8 @@ use rustix::process::{Pid, getpid};
 use self::call::Call;
 use self::ending::EndStage;
 use self::monitor::Monitor;
-use self::mutex::TimedMutex;
-use self::progress::Progress;
-use self::serve::Batch;
-use self::state::{Core, Left};
-use self::wakers::Wakers;
+use self::slot::Slot;
+use self::state::Core;
 use crate::config::{Config, LockOptions, Retry};
 use crate::driver::{Poller, Refusal, Reporter, Wire};
 use crate::engine::{Engine, usual_timeout};
@@ -166,25 +162,20 @@ struct Handle {
 struct Shared {
     /// The process in which the handle was made.
     process: Pid,
-    core: TimedMutex<Core>,
+    /// Its monitor wakes drops that wait until their releases are written.
+    core: Monitor<Core>,
     /// Where sockets are registered. Readable when something is ready.
     registry: Registry,
     /// Wakes the thread that sleeps in the poll.
     waker: Arc<Waker>,
-    /// The I/O thread. `None` until it has stored itself here; until then it is awake.
-    io_thread: Monitor<Option<Thread>>,
-    /// Wakes the I/O thread where it watches the descriptor.
+    /// Wakes the I/O thread where it rests.
     call: Call,
-    wakers: Arc<Wakers>,
-    left: Monitor<Left>,
-    /// Something is left for the next thread that enters.
-    has_left: AtomicBool,
     /// How many watches there are.
     watches: AtomicUsize,
-    progress: Progress,
     /// How far the I/O thread has come with its end, for the last handle, which waits for it.
     ending: Monitor<EndStage>,
-    spare: Mutex<Batch>,
+    /// An empty list, for the threads that are woken after a section.
+    spare: Mutex<Vec<Arc<Slot>>>,
     reporter: Reporter,
     shutdown_timeout: Duration,
     spin: bool,
@@ -210,16 +201,11 @@ impl Shared {
         let distant = engine.distant_timeout();
         let shared = Self {
             process: getpid(),
-            core: TimedMutex::new(Core::new(engine, wire, poller)),
+            core: Monitor::new(Core::new(engine, wire, poller)),
             registry,
             waker,
-            io_thread: Monitor::new(None),
             call: Call::new()?,
-            wakers: Arc::new(Wakers::new()),
-            left: Monitor::default(),
-            has_left: AtomicBool::new(false),
             watches: AtomicUsize::new(0),
-            progress: Progress::default(),
             ending: Monitor::default(),
             spare: Mutex::default(),
             reporter: Reporter::new(config),
@@ -265,7 +251,7 @@ impl Shared {
         Some(rounds.saturating_add(waits))
     }
 
-    // ----- processes and threads ------------------------------------------------------------
+    // ----- processes ------------------------------------------------------------
 
     /// Returns `true` in a forked child. Everything here belongs to the parent then: threads that the child
     /// does not have may hold its mutexes.
@@ -279,22 +265,5 @@ impl Shared {
             true => Err(Refusal::Forked),
             false => Ok(()),
         }
-    }
-
-    /// Stores that this thread is the I/O thread.
-    fn set_io_thread(&self) {
-        *self.io_thread.lock() = Some(thread::current());
-    }
-
-    fn unpark_io_thread(&self) {
-        if let Some(thread) = &*self.io_thread.lock() {
-            thread.unpark();
-        }
-    }
-
-    /// Returns `true` if `id` is the id of the I/O thread.
-    fn is_io_thread(&self, id: ThreadId) -> bool {
-        let thread = self.io_thread.lock();
-        thread.as_ref().is_some_and(|thread| thread.id() == id)
     }
 }

@@ -3,7 +3,7 @@
 //! A panic under the mutex is ignored: no code here panics between two changes that belong together.
 
 use core::time::Duration;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 
 /// See the [module](self).
 #[derive(Debug, Default)]
@@ -22,6 +22,15 @@ impl<T> Monitor<T> {
 
     pub(super) fn lock(&self) -> MutexGuard<'_, T> {
         self.value.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Locks it if no other thread has it.
+    pub(super) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        match self.value.try_lock() {
+            Ok(value) => Some(value),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 
     pub(super) fn wake_one(&self) {

@@ -73,6 +73,9 @@ use crate::trace::Operation;
 ///
 /// A thread that takes a lock which it already holds waits for itself.
 ///
+/// The I/O thread of the handle calls the wakers of tasks. A waker must return promptly, as
+/// [`Waker`](core::task::Waker) asks: until it does, that thread wakes no other task and extends no lock.
+///
 /// Guards and futures count as handles. When the last handle is dropped, it writes the releases that
 /// nodes are owed, and waits for the answers, at most [`Builder::shutdown_timeout`]. The I/O thread
 /// sends the rest in the background, until every node has answered or the last key has expired.

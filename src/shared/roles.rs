@@ -9,9 +9,9 @@
 //! 2. If an operation is waited for, a thread has the poll, or was offered it, or the I/O thread is
 //!    called.
 //! 3. A thread that sleeps wakes for the next timer of the engine: the one in the poll, or the I/O
-//!    thread that watches the descriptor while the poll is free, or a caller that waits in its slot, which
-//!    then wakes the one in the poll.
+//!    thread that watches the descriptor while the poll is free.
 //! 4. A caller does not sleep in the poll once its outcome is decided.
+//! 5. If tasks are to be woken, the I/O thread is awake, or is called.
 //!
 //! *Called* means that the I/O thread comes to [`Roles::orders`] and finds the reason there. If it rests,
 //! the thread that calls it wakes it, by a token that no other thread can take. That holds also while it
@@ -52,9 +52,11 @@ pub(super) enum Poll {
 pub(super) enum IoThread {
     /// Awake, or in the poll: it comes to [`Roles::orders`] before it rests.
     Busy,
-    /// Parked for a millisecond at most. Callers are active and need nothing of it.
+    /// It calls wakers, and then comes back.
+    Away,
+    /// It rests for a millisecond at most. Callers are active and need nothing of it.
     Napping,
-    /// Parked for as long as a caller has the poll.
+    /// It rests for as long as a caller has the poll.
     Parked,
     /// It waits for the descriptor until that time, without the poll.
     Watching(Instant),
@@ -65,19 +67,16 @@ pub(super) enum IoThread {
 #[must_use]
 pub(super) struct Wake {
     /// The thread that sleeps in the poll.
-    pub(super) descriptor: bool,
-    /// The parked I/O thread.
-    pub(super) thread: bool,
-    /// The I/O thread that watches the descriptor.
-    pub(super) watcher: bool,
+    pub(super) sleeper: bool,
+    /// The I/O thread, which rests.
+    pub(super) io_thread: bool,
 }
 
 impl Wake {
     /// Wakes the I/O thread wherever it is, and a caller that has the poll.
     pub(super) const ALL: Self = Self {
-        descriptor: true,
-        thread: true,
-        watcher: true,
+        sleeper: true,
+        io_thread: true,
     };
 }
 
@@ -107,19 +106,15 @@ pub(super) struct Roles {
     pub(super) io_thread: IoThread,
     /// The I/O thread has to come.
     called: bool,
-    /// The I/O thread serves: it has the poll, or calls wakers and comes back.
+    /// The I/O thread has the poll, or calls wakers and comes back.
     serving: bool,
-    /// Tasks are to be woken.
-    pub(super) tasks: bool,
     pub(super) closing: bool,
     /// The poll was given back in this section.
     gave_back: bool,
-    /// How often a caller has given back the poll, since the I/O thread last looked.
-    departures: u32,
+    /// A caller has given back the poll, since the I/O thread last looked.
+    departed: bool,
     /// A caller has looked into the poll since the I/O thread last found that free.
     looked: bool,
-    /// A caller that waits in its slot enters again by that time, unless an outcome is delivered before.
-    alarm: Instant,
 }
 
 impl Roles {
@@ -131,12 +126,10 @@ impl Roles {
             io_thread: IoThread::Busy,
             called: false,
             serving: false,
-            tasks: false,
             closing: false,
             gave_back: false,
-            departures: 0,
+            departed: false,
             looked: false,
-            alarm: Instant::MAX,
         }
     }
 
@@ -162,11 +155,17 @@ impl Roles {
         self.wire_is_taken = false;
     }
 
-    /// Takes the poll for a caller, if it was `offered` to it, or is free and not too many wait.
+    /// Returns `true` if callers poll for themselves: few operations wait, or the I/O thread calls wakers. One of
+    /// these may call the handle and wait.
+    pub(super) fn leaves_poll(&self, waiting: usize) -> bool {
+        waiting < MANY || self.io_thread == IoThread::Away
+    }
+
+    /// Takes the poll for a caller, if it was `offered` to it, or is free and the I/O thread is not to serve.
     /// Returns `true` if this caller has it now.
     pub(super) fn take_poll(&mut self, offered: bool, waiting: usize) -> bool {
         let takes = match self.poll {
-            Poll::Free => waiting < MANY,
+            Poll::Free => self.leaves_poll(waiting),
             Poll::Offered => offered,
             Poll::Awake(_) | Poll::Asleep(..) => false,
         };
@@ -190,40 +189,13 @@ impl Roles {
             self.looked |= owner == Owner::Caller;
         }
         self.work = true;
-        self.end_alarm();
-    }
-
-    /// A caller is about to wait in its slot, and the next timer of the engine is due at `due`. If another
-    /// caller sleeps in the poll, and would wake too late for that, this one enters again then, and the
-    /// time is returned. Mostly its outcome comes before, and the other has not been woken in vain. For what
-    /// is due at `now` already there is no alarm: [`Self::leave`] wakes the other.
-    pub(super) fn set_alarm(
-        &mut self,
-        now: impl FnOnce() -> Instant,
-        due: impl FnOnce() -> Instant,
-    ) -> Option<Instant> {
-        let Poll::Asleep(Owner::Caller, until) = self.poll else {
-            return None;
-        };
-        let due = due();
-        if until.min(self.alarm) <= due || due <= now() {
-            return None;
-        }
-        self.alarm = due;
-        Some(due)
-    }
-
-    /// The caller that was to enter at the time of the alarm has entered, or may have its outcome.
-    pub(super) fn end_alarm(&mut self) {
-        self.alarm = Instant::MAX;
     }
 
     /// The poll is free for others.
     pub(super) fn give_back_poll(&mut self) {
-        if self.poll != Poll::Awake(Owner::IoThread) {
-            self.departures = self.departures.saturating_add(1);
-        }
+        self.departed |= self.poll != Poll::Awake(Owner::IoThread);
         self.poll = Poll::Free;
+        self.serving = false;
         self.gave_back = true;
     }
 
@@ -234,121 +206,110 @@ impl Roles {
 
     /// Ends a section under the mutex. Returns which threads to wake for what is left to do. `waiting`
     /// operations are waited for, and the next timer of the engine is due at `due`. `served`: the operation
-    /// of the caller that has the poll is decided.
+    /// of the caller that has the poll is decided. `tasks`: tasks are to be woken.
     pub(super) fn leave(
         &mut self,
         waiting: usize,
         served: bool,
+        tasks: bool,
         due: impl FnOnce() -> Instant,
     ) -> Wake {
-        let mut wake = Wake::default();
         let gave_back = core::mem::take(&mut self.gave_back);
-        let work = self.has_work();
-        match self.poll {
+        let (work, wanted) = (self.has_work(), tasks || self.closing);
+        // A thread that has the wire may change what is due. Its last section ends without it.
+        let is_late = |until| !self.wire_is_taken && due() < until;
+        let mut wake = Wake::default();
+        let calls = match self.poll {
             Poll::Asleep(owner, until) => {
-                let wanted = match owner {
-                    Owner::IoThread => self.tasks || self.closing,
-                    Owner::Caller => served,
+                let (ends, calls) = match owner {
+                    Owner::IoThread => (wanted, false),
+                    Owner::Caller => (served, wanted),
                 };
-                // A thread that has the wire may change what is due. Its last section ends without it.
-                let until = until.min(self.alarm);
-                if work || wanted || (!self.wire_is_taken && due() < until) {
+                wake.sleeper = work || ends || is_late(until);
+                if wake.sleeper {
                     self.poll = Poll::Awake(owner);
-                    wake.descriptor = true;
-                } else {
-                    self.call_if(self.tasks || self.closing, &mut wake);
                 }
+                calls
             }
             Poll::Free => {
-                let late = !self.wire_is_taken
-                    && matches!(self.io_thread, IoThread::Watching(until) if due() < until);
-                let needed = work || waiting != 0 || late || self.tasks || self.closing;
-                self.call_if(needed, &mut wake);
-                if gave_back && self.io_thread == IoThread::Parked {
-                    self.io_thread = IoThread::Busy;
-                    wake.thread = true;
-                }
+                let watches = matches!(self.io_thread, IoThread::Watching(until) if is_late(until));
+                watches || work || waiting != 0 || wanted
             }
-            Poll::Awake(Owner::IoThread) => {}
-            Poll::Offered | Poll::Awake(Owner::Caller) => {
-                self.call_if(self.tasks || self.closing, &mut wake);
+            Poll::Awake(Owner::IoThread) => false,
+            Poll::Offered | Poll::Awake(Owner::Caller) => wanted,
+        };
+        self.called |= calls;
+        let is_free = gave_back && self.poll == Poll::Free && self.io_thread == IoThread::Parked;
+        if calls || is_free {
+            wake.io_thread = !matches!(self.io_thread, IoThread::Busy | IoThread::Away);
+            if wake.io_thread {
+                self.io_thread = IoThread::Busy;
             }
         }
         wake
     }
 
-    fn call_if(&mut self, needed: bool, wake: &mut Wake) {
-        if !needed || self.called {
-            return;
-        }
-        self.called = true;
-        match self.io_thread {
-            IoThread::Busy => {}
-            IoThread::Napping | IoThread::Parked => {
-                self.io_thread = IoThread::Busy;
-                wake.thread = true;
-            }
-            IoThread::Watching(_) => {
-                self.io_thread = IoThread::Busy;
-                wake.watcher = true;
-            }
-        }
-    }
-
     // ----- the I/O thread -------------------------------------------------------------------
 
-    /// Returns what to do next, while `waiting` operations are waited for. `may_wake`: not too many threads
-    /// are held up in wakers.
-    pub(super) fn orders(&mut self, waiting: usize, may_wake: bool) -> Orders {
+    /// Returns what to do next, while `waiting` operations are waited for. `tasks`: tasks are to be woken.
+    pub(super) fn orders(&mut self, waiting: usize, tasks: bool) -> Orders {
         self.io_thread = IoThread::Busy;
         let called = core::mem::take(&mut self.called);
-        let departures = core::mem::take(&mut self.departures);
-        if self.take_tasks() && may_wake {
-            return Orders::WakeTasks;
-        }
-        if self.closing {
+        let departed = core::mem::take(&mut self.departed);
+        if self.closing && !tasks {
             return Orders::Close;
         }
         if self.poll != Poll::Free {
             self.serving = false;
-            let (rest, orders) = match departures {
-                0 => (IoThread::Parked, Orders::Park),
-                _ => (IoThread::Napping, Orders::Nap),
+            if tasks {
+                return Orders::WakeTasks;
+            }
+            let (rest, orders) = match departed {
+                false => (IoThread::Parked, Orders::Park),
+                true => (IoThread::Napping, Orders::Nap),
             };
             self.io_thread = rest;
             return orders;
         }
         // Callers whose calls need no node read nothing, and fire no timer.
         let looked = core::mem::take(&mut self.looked);
-        let needed = called || waiting != 0 || self.work;
-        if departures != 0 && looked && !needed {
+        let needed = called || tasks || waiting != 0 || self.work;
+        if departed && looked && !needed {
             self.io_thread = IoThread::Napping;
             return Orders::Nap;
         }
-        self.take_poll_again();
+        self.serve();
         Orders::Serve
     }
 
-    /// Takes the note that tasks are to be woken, for the I/O thread. If it may call no waker now, a thread
-    /// that is held up in one calls the others when it comes back.
-    pub(super) fn take_tasks(&mut self) -> bool {
-        core::mem::take(&mut self.tasks)
+    /// Takes the poll, which is free, for the I/O thread.
+    pub(super) fn serve(&mut self) {
+        self.poll = Poll::Awake(Owner::IoThread);
+        self.serving = true;
     }
 
-    /// Takes the poll for the I/O thread, if it is free. Returns `true` if so.
-    pub(super) fn take_poll_again(&mut self) -> bool {
-        self.serving = self.poll == Poll::Free;
-        if self.serving {
-            self.poll = Poll::Awake(Owner::IoThread);
+    /// The I/O thread calls wakers next, without the poll.
+    pub(super) fn go_away(&mut self) {
+        self.io_thread = IoThread::Away;
+        if self.poll == Poll::Awake(Owner::IoThread) {
+            self.poll = Poll::Free;
         }
-        self.serving
+    }
+
+    /// The I/O thread has called wakers. Returns `true` if it has the poll again.
+    pub(super) fn come_back(&mut self) -> bool {
+        self.io_thread = IoThread::Busy;
+        let is_free = self.poll == Poll::Free;
+        if is_free {
+            self.serve();
+        }
+        is_free
     }
 
     /// Gives the poll back, for the I/O thread, which watches the descriptor next. Returns `false` if there
     /// is something to do instead.
     pub(super) fn watch(&mut self, waiting: usize, until: Instant) -> bool {
-        self.serving = false;
-        let quiet = waiting == 0 && !self.work && !self.called && !self.tasks && !self.closing;
+        let quiet = waiting == 0 && !self.work && !self.called && !self.closing;
         self.give_back_poll();
         if quiet {
             self.io_thread = IoThread::Watching(until);
@@ -358,16 +319,7 @@ impl Roles {
 
     /// Gives the poll back, for the I/O thread, which has served callers. They are likely to come again.
     pub(super) fn has_served(&mut self) {
-        self.serving = false;
         self.give_back_poll();
-        self.departures = 1;
-        self.looked = true;
-    }
-
-    /// Makes another thread the I/O thread, which comes to [`Roles::orders`] next. The one before may have
-    /// left wakers uncalled.
-    pub(super) fn replace_io_thread(&mut self) {
-        self.io_thread = IoThread::Busy;
-        self.tasks = true;
+        (self.departed, self.looked) = (true, true);
     }
 }

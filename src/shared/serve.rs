@@ -1,21 +1,18 @@
 //! The sections under the mutex, and what happens between them: moving bytes, sleeping in the poll,
-//! delivering outcomes, waiting for one.
+//! waiting for an outcome.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ops::{Deref, DerefMut};
-use core::sync::atomic::Ordering;
-use core::task::Waker;
 use core::time::Duration;
+use std::sync::MutexGuard;
 use std::thread;
 
 use super::Shared;
-use super::callers::{Delivery, WaitsAs};
-use super::mutex::Locked;
+use super::callers::{WaitsAs, alert};
 use super::roles::Wake;
 use super::slot::{Outcome, Slot};
-use super::state::{Core, Left, Slept};
-use super::tenure::NOTICE;
+use super::state::{Core, Slept};
 use crate::driver::{Panics, Refusal, clock};
 use crate::engine::{Engine, RoundId};
 use crate::quorum::{Lock, LockId};
@@ -32,25 +29,18 @@ const MOVES_MAX: usize = 16;
 /// not sleep, so it takes longer only if it is not scheduled.
 const WRITING_MAX: Duration = Duration::from_millis(200);
 
-/// The mutex of the engine, while this thread has it. Dropping it unlocks it, wakes the threads that
-/// [`Roles::leave`](super::roles::Roles::leave) names, and delivers what is decided.
+/// The mutex of the engine, while this thread has it. Dropping it unlocks it, and wakes the threads that
+/// [`Roles::leave`](super::roles::Roles::leave) names and those whose outcome is decided.
 #[derive(Debug)]
 pub(super) struct Section<'a> {
     shared: &'a Shared,
     /// `None` only while it is dropped.
-    core: Option<Locked<'a, Core>>,
+    core: Option<MutexGuard<'a, Core>>,
     panics: Panics,
 }
 
 /// Closes the handle if this thread panics while it has the wire or the poll, or at the end of a section.
 struct Holding<'a>(&'a Shared, Panics);
-
-/// Deliveries, and the tasks that they wake. An empty one is kept, so that delivering allocates nothing.
-#[derive(Debug, Default)]
-pub(super) struct Batch {
-    deliveries: Vec<Delivery>,
-    wakers: Vec<Waker>,
-}
 
 impl Shared {
     // ----- sections -------------------------------------------------------------------------
@@ -60,120 +50,54 @@ impl Shared {
         self.section(self.core.lock())
     }
 
-    /// Locks the mutex if that is possible by `until`.
-    pub(super) fn enter_until(
-        &self,
-        until: Option<Instant>,
-    ) -> Result<Option<Section<'_>>, Refusal> {
-        let locked = self.core.lock_until(until);
-        locked.map(|core| self.section(core)).transpose()
+    fn section<'a>(&'a self, core: MutexGuard<'a, Core>) -> Result<Section<'a>, Refusal> {
+        match core.is_closed {
+            true => Err(Refusal::Closed),
+            false => Ok(Section {
+                shared: self,
+                core: Some(core),
+                panics: Panics::watch(),
+            }),
+        }
     }
 
-    fn section<'a>(&'a self, core: Locked<'a, Core>) -> Result<Section<'a>, Refusal> {
-        if core.is_closed {
-            return Err(Refusal::Closed);
-        }
-        let mut section = Section {
-            shared: self,
-            core: Some(core),
-            panics: Panics::watch(),
-        };
-        if self.has_left.load(Ordering::Acquire) {
-            self.has_left.store(false, Ordering::Release);
-            let left = core::mem::take(&mut *self.left.lock());
-            section.take_back(left);
-        }
-        Ok(section)
-    }
-
-    fn leave(&self, locked: Locked<'_, Core>) {
+    fn leave(&self, locked: MutexGuard<'_, Core>) {
         let holding = Holding(self, Panics::watch());
         let mut locked = locked; // In a panic it is dropped before `holding`.
         let core = &mut *locked;
-        let wake = core.leave();
-        let offered = core.offered_now.take();
-        let progress = (core.awaiting != 0).then_some((core.written, core.put_back));
-        let events = self.tracer.collect(&mut core.engine);
-        let batch = (core.callers.has_deliveries() || events.is_some()).then(|| {
-            let mut batch = self.spare.try_lock().map_or_else(
-                |_| Batch::default(), // Another thread delivers too.
-                |mut spare| core::mem::take(&mut *spare),
-            );
-            core.callers.take_deliveries(&mut batch.deliveries);
-            batch.wakers.extend(events);
-            batch
-        });
+        core.callers
+            .tasks
+            .extend(self.tracer.collect(&mut core.engine));
+        let (wake, is_awaited) = (core.leave(), core.awaiting != 0);
+        let mut woken = Vec::new();
+        if !core.callers.woken.is_empty() {
+            // An empty list is kept, so that waking allocates nothing. Two threads may wake at once.
+            if let Ok(mut spare) = self.spare.try_lock() {
+                core::mem::swap(&mut woken, &mut spare);
+            }
+            core::mem::swap(&mut woken, &mut core.callers.woken);
+        }
         drop(locked);
         drop(holding);
-        // A thread whose outcome is delivered wakes the I/O thread, if there is one.
-        let unpark = batch.is_some() && wake.thread;
-        self.wake(Wake {
-            thread: wake.thread && !unpark,
-            ..wake
-        });
-        if let Some((written, put_back)) = progress {
-            self.progress.advance(written, put_back);
+        self.wake(wake);
+        if is_awaited {
+            self.core.wake_all();
         }
-        if let Some(slot) = offered {
-            slot.offer();
-        }
-        if let Some(batch) = batch {
-            self.deliver(batch, unpark);
+        if !woken.is_empty() {
+            woken.drain(..).for_each(|slot| slot.wake());
+            if let Ok(mut spare) = self.spare.try_lock() {
+                *spare = woken;
+            }
         }
     }
 
     fn wake(&self, whom: Wake) {
-        if whom.descriptor {
+        if whom.sleeper {
             // A write to an eventfd that is open cannot fail.
             let _ = self.waker.wake();
         }
-        if whom.thread {
-            self.unpark_io_thread();
-        }
-        if whom.watcher {
+        if whom.io_thread {
             self.call.send();
-        }
-    }
-
-    /// Delivers what is decided, and wakes the I/O thread to `unpark` it. That thread wakes the tasks.
-    fn deliver(&self, mut batch: Batch, mut unpark: bool) {
-        for delivery in batch.deliveries.drain(..) {
-            match delivery {
-                Delivery::Outcome(slot, outcome) => match slot.deliver(outcome, &mut unpark) {
-                    Ok(waker) => batch.wakers.extend(waker),
-                    Err(outcome) => {
-                        if let Some(lock) = outcome.lock()
-                            && let Ok(mut section) = self.enter()
-                        {
-                            section.give_back(lock);
-                        }
-                    }
-                },
-                Delivery::Lost(slot) => slot.tenure.lose(&mut batch.wakers),
-                Delivery::Released(slot) => slot.tenure.release_into(&mut batch.wakers),
-                Delivery::Ends(slot) => slot.tenure.look_again(),
-                Delivery::Alert(slot, lock) => {
-                    if let Some(early) = slot.tenure.alerted(clock::now(), &mut batch.wakers) {
-                        self.alert(lock, early);
-                    }
-                }
-                Delivery::NotKept(slot, report) => slot.tenure.not_kept(report),
-            }
-        }
-        if unpark {
-            self.unpark_io_thread();
-        }
-        if !batch.wakers.is_empty() {
-            // Before the mutex is locked: this drops double wakers, which is code of a user.
-            self.wakers.add(&mut batch.wakers);
-            match self.enter() {
-                Ok(mut section) => section.roles.tasks = true,
-                Err(_) => self.wakers.run(Duration::MAX),
-            }
-        }
-        if let Ok(mut spare) = self.spare.try_lock() {
-            keep(&mut spare.deliveries, batch.deliveries);
-            keep(&mut spare.wakers, batch.wakers);
         }
     }
 
@@ -191,7 +115,7 @@ impl Shared {
     /// Asks for an alert about `lock`, so `early` before its end.
     pub(super) fn alert(&self, lock: LockId, early: Duration) {
         if let Ok(mut section) = self.enter() {
-            section.engine.alert(lock, early.saturating_sub(NOTICE)); // It comes as much early.
+            alert(&mut section.engine, lock, early);
         }
     }
 
@@ -200,30 +124,27 @@ impl Shared {
     /// Moves bytes until neither side has more, if the wire is free. Otherwise the thread that has it does:
     /// it looks again before it puts it back.
     pub(super) fn move_bytes<'a>(&'a self, section: Section<'a>) -> Result<Section<'a>, Refusal> {
-        let moved = self.move_bytes_until(section, None, |_, _| false)?;
-        Ok(moved.expect("it waits for the mutex without end"))
+        self.move_bytes_until(section, |_, _| false)
     }
 
     /// Does [`Self::move_bytes`] for the thread that serves: it reads and writes once, and returns between
-    /// the two if an outcome is to be delivered. What the callers ask for next is then written with the
+    /// the two if an outcome is decided. What the callers ask for next is then written with the
     /// rest.
     pub(super) fn serve_bytes<'a>(&'a self, section: Section<'a>) -> Result<Section<'a>, Refusal> {
-        let is_enough = |core: &Core, has_read: bool| !has_read || core.callers.has_deliveries();
-        let moved = self.move_bytes_until(section, None, is_enough)?;
-        Ok(moved.expect("it waits for the mutex without end"))
+        self.move_bytes_until(section, |core, has_read| {
+            !has_read || core.callers.has_to_wake()
+        })
     }
 
     /// Moves bytes until neither side has more or `is_enough` returns `true`. Its last argument is `true`
-    /// if something was read. Returns `None` if another thread had the mutex until `until`: then the wire
-    /// is left to the next thread that has it.
+    /// if something was read.
     fn move_bytes_until<'a>(
         &'a self,
         mut section: Section<'a>,
-        until: Option<Instant>,
         is_enough: impl Fn(&Core, bool) -> bool,
-    ) -> Result<Option<Section<'a>>, Refusal> {
+    ) -> Result<Section<'a>, Refusal> {
         if !section.roles.take_wire() {
-            return Ok(Some(section));
+            return Ok(section);
         }
         let mut wire = section
             .wire
@@ -240,34 +161,20 @@ impl Shared {
             let holding = Holding(self, Panics::watch());
             has_read = wire.run(&self.registry);
             drop(holding);
-            section = match self.enter_until(until)? {
-                Some(section) => section,
-                None => {
-                    self.leave_behind(|left| left.wire = Some(wire));
-                    return Ok(None);
-                }
-            };
+            section = self.enter()?;
             section.written = section.copied;
         }
         section.put_back(wire);
-        Ok(Some(section))
+        Ok(section)
     }
 
     /// Sleeps in the poll, which this thread has, until something is ready, a timer is due or `until`
     /// has come. If there is work for the wire it only looks what is ready.
     pub(super) fn sleep_in_poll<'a>(
         &'a self,
-        section: Section<'a>,
+        mut section: Section<'a>,
         until: Option<Instant>,
     ) -> Result<Section<'a>, Refusal> {
-        let slept = self.sleep(section, until);
-        let mut section = self.enter()?;
-        section.wake_up(slept);
-        Ok(section)
-    }
-
-    /// Ends `section`, and sleeps. [`Core::wake_up`] comes next.
-    fn sleep(&self, mut section: Section<'_>, until: Option<Instant>) -> Slept {
         let now = clock::now();
         let wakes = match section.roles.has_work() {
             true => now,
@@ -286,7 +193,9 @@ impl Shared {
         if slept.is_err() {
             thread::sleep(RECOVERY);
         }
-        Slept(poller, slept.unwrap_or_default())
+        let mut section = self.enter()?;
+        section.wake_up(Slept(poller, slept.unwrap_or_default()));
+        Ok(section)
     }
 
     // ----- callers --------------------------------------------------------------------------
@@ -300,9 +209,7 @@ impl Shared {
         ask: impl FnOnce(&mut Engine, Instant) -> Result<RoundId, E>,
     ) -> Result<Option<Outcome>, E> {
         self.check_process()?;
-        let Some(mut section) = self.enter_until(until)? else {
-            return Ok(None);
-        };
+        let mut section = self.enter()?;
         let round = section.begin(slot, WaitsAs::Thread, ask)?;
         Ok(self.wait_for(section, slot, round, until))
     }
@@ -314,105 +221,52 @@ impl Shared {
     pub(super) fn wait_for(
         &self,
         section: Section<'_>,
-        slot: &Arc<Slot>,
+        slot: &Slot,
         round: RoundId,
         until: Option<Instant>,
     ) -> Option<Outcome> {
-        let mut has_poll = false;
-        match self.await_outcome(section, slot, round, until, &mut has_poll) {
-            Ok(None) => {
-                let outcome = slot.abandon();
-                self.give_up(round, has_poll);
-                outcome
-            }
-            Ok(outcome) => outcome,
-            Err(refusal) => Some(Outcome::Refused(refusal)),
-        }
+        let outcome = self.await_outcome(section, slot, round, until);
+        outcome.unwrap_or_else(|refusal| Some(Outcome::Refused(refusal)))
     }
 
-    /// Cancels the operation of `round`, for which this thread does not wait any more, and gives back the
-    /// poll, if it has that.
-    fn give_up(&self, round: RoundId, has_poll: bool) {
-        match self.enter_until(Some(Instant::ZERO)) {
-            Ok(Some(mut section)) => {
-                section.roles.end_alarm();
-                section.cancel(round);
-                if has_poll {
-                    section.pass_on_poll();
-                }
-                // If the engine panics here, every caller gets that as its outcome.
-                drop(self.move_bytes_until(section, Some(Instant::ZERO), |_, _| false));
-            }
-            Ok(None) => self.leave_behind(|left| {
-                left.rounds.push(round);
-                left.has_poll |= has_poll;
-            }),
-            Err(_) => {}
-        }
-    }
-
-    /// Leaves behind what this thread has: another one is stopped with the mutex, and the time of this one
-    /// is over. The next thread that enters puts it back. The I/O thread is woken for that.
-    fn leave_behind(&self, put: impl FnOnce(&mut Left)) {
-        put(&mut self.left.lock());
-        self.has_left.store(true, Ordering::Release);
-        self.wake(Wake::ALL);
-    }
-
-    /// Returns `None` if there is no outcome by `until`, and this thread has to give up. `has_poll` says if
-    /// it has the poll then.
     fn await_outcome<'a>(
         &'a self,
         mut section: Section<'a>,
-        slot: &Arc<Slot>,
+        slot: &Slot,
         round: RoundId,
         until: Option<Instant>,
-        has_poll: &mut bool,
     ) -> Result<Option<Outcome>, Refusal> {
+        let mut has_poll = false;
         loop {
             // Before the bytes are moved: otherwise the I/O thread would be called for the poll.
-            *has_poll = *has_poll || section.take_poll(round);
-            if *has_poll || !section.roles.leaves_writing() {
-                match self.move_bytes_until(section, until, |_, _| false)? {
-                    Some(moved) => section = moved,
-                    None => return Ok(None),
-                }
+            has_poll = has_poll || section.take_poll(round);
+            if has_poll || !section.roles.leaves_writing() {
+                section = self.move_bytes(section)?;
             }
-            if !section.callers.is_open(round) {
-                if core::mem::take(has_poll) {
+            let is_open = section.callers.is_open(round);
+            let gives_up = is_open && until.is_some_and(|until| until <= clock::now());
+            if gives_up {
+                section.cancel(round);
+            }
+            if gives_up || !is_open {
+                if has_poll {
                     section.pass_on_poll();
                 }
-                let outcome = section.callers.take_outcome(slot);
-                drop(section);
-                // Otherwise another thread is about to deliver it.
-                return Ok(outcome.or_else(|| slot.wait_for_outcome(until, self)));
-            }
-            if until.is_some_and(|until| until <= clock::now()) {
-                return Ok(None);
-            }
-            let slept = if *has_poll {
-                Some(self.sleep(section, until))
-            } else {
-                let alarm = section.set_alarm();
-                drop(section);
-                let wakes = [until, alarm].into_iter().flatten().min();
-                let woken = slot.wait(wakes, self);
-                if woken.outcome.is_some() || !(woken.offered || alarm.is_some()) {
-                    return Ok(woken.outcome);
+                if gives_up {
+                    section = self.move_bytes(section)?;
                 }
-                None
-            };
-            let Some(entered) = self.enter_until(until)? else {
-                if slept.is_some() {
-                    self.leave_behind(|left| left.slept = slept);
-                }
-                return Ok(None);
-            };
-            section = entered;
-            match slept {
-                Some(slept) => section.wake_up(slept),
-                None => section.roles.end_alarm(),
+                drop(section);
+                return Ok(slot.take());
             }
+            if has_poll {
+                section = self.sleep_in_poll(section, until)?;
+                continue;
+            }
+            drop(section);
+            if let Some(outcome) = slot.wait(until) {
+                return Ok(Some(outcome));
+            }
+            section = self.enter()?;
         }
     }
 
@@ -443,28 +297,19 @@ impl Shared {
         }
     }
 
-    /// Cancels the operation of `round`, also if its outcome is being delivered. Returns when the release of
-    /// what it has locked is written.
-    pub(super) fn cancel(&self, slot: &Arc<Slot>, round: RoundId) {
+    /// Cancels the operation of `round`, also if it is decided and its outcome was not taken. Returns when the
+    /// release of what it has locked is written.
+    pub(super) fn cancel(&self, slot: &Slot, round: RoundId) {
         let Ok(mut section) = self.enter() else {
             return;
         };
-        let mut outcome = None;
-        if !section.cancel(round) {
-            outcome = section.callers.take_outcome(slot);
-            if outcome.is_none() {
-                drop(section);
-                outcome = slot.await_delivery(clock::now().saturating_add(WRITING_MAX), self);
-                match self.enter() {
-                    Ok(again) => section = again,
-                    Err(_) => return,
-                }
-            }
-        }
+        section.cancel(round);
+        let (outcome, waker) = slot.abandon();
         if let Some(lock) = outcome.and_then(Outcome::lock) {
             section.give_back(lock);
         }
         self.see_written(section);
+        drop(waker); // Code of a user.
     }
 
     /// Ends a section in which the engine was given something to write, and returns when it is written: the
@@ -477,13 +322,18 @@ impl Shared {
                 return;
             }
             moved.awaiting += 1;
-            let put_back = moved.put_back;
             drop(moved);
-            let in_time = self.progress.wait(asked, put_back, until);
-            let Ok(again) = self.enter() else { return };
+            let waits = |core: &mut Core| {
+                core.written < asked && core.roles.wire_is_taken && !core.is_closed
+            };
+            let left = until.saturating_since(clock::now());
+            let mut core = self.core.wait_while(self.core.lock(), left, waits);
+            core.awaiting -= 1;
+            core.is_stuck |= waits(&mut core);
+            let Ok(again) = self.section(core) else {
+                return;
+            };
             section = again;
-            section.awaiting -= 1;
-            section.is_stuck |= !in_time && section.put_back == put_back;
         }
     }
 
@@ -491,21 +341,13 @@ impl Shared {
 
     /// This thread has panicked with the engine, the wire or the poll: closes the handle, refuses every
     /// call and reports every lock as lost.
-    pub(super) fn break_down(&self, mut core: Locked<'_, Core>) {
+    pub(super) fn break_down(&self, mut core: MutexGuard<'_, Core>) {
         core.break_down();
-        let mut batch = Batch::default();
-        core.callers.take_deliveries(&mut batch.deliveries);
+        let woken = core::mem::take(&mut core.callers.woken);
         drop(core);
         self.wake(Wake::ALL);
-        self.progress.advance(u64::MAX, u64::MAX);
-        self.deliver(batch, false);
-    }
-}
-
-/// Two threads may deliver at once: the longer list is kept.
-fn keep<T>(spare: &mut Vec<T>, list: Vec<T>) {
-    if spare.capacity() < list.capacity() {
-        *spare = list;
+        self.core.wake_all();
+        woken.iter().for_each(|slot| slot.wake());
     }
 }
 

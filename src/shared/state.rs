@@ -1,16 +1,15 @@
 //! What is under the one mutex: the engine, the table of callers, and the roles with what belongs to
 //! them.
 //!
-//! The mutex is held for computation only: no system call, no code of a user, no sleep. Outcomes are
-//! collected here, and delivered after the mutex is unlocked.
+//! The mutex is held for computation only: no system call, no code of a user, no sleep. Outcomes go to the
+//! slots of their callers here. Threads are woken after the mutex is unlocked, tasks by the I/O thread.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::callers::{Callers, WaitsAs};
-use super::roles::{MANY, Poll, Roles, Wake};
+use super::roles::{Poll, Roles, Wake};
 use super::slot::Slot;
 use crate::driver::{Poller, Readiness, Wire, clock, until_deadline};
 use crate::engine::{Engine, Input, RoundId};
@@ -39,8 +38,6 @@ pub(super) struct Core {
     pub(super) copied: u64,
     /// How many of them are written.
     pub(super) written: u64,
-    /// How often the wire was put back.
-    pub(super) put_back: u64,
     /// How many threads wait until their request is written.
     pub(super) awaiting: usize,
     /// One of them has waited too long, and the wire was not put back since.
@@ -49,8 +46,6 @@ pub(super) struct Core {
     offered_to: Option<RoundId>,
     /// The operation of the caller that took the poll last.
     polled_for: Option<RoundId>,
-    /// The slot of the thread to which the poll was offered, if it is to be woken after this section.
-    pub(super) offered_now: Option<Arc<Slot>>,
     /// Every call is refused: a thread has panicked with the engine, the wire or the poll, or the
     /// connections are closed.
     pub(super) is_closed: bool,
@@ -62,18 +57,6 @@ pub(super) struct Core {
 /// The poll, and what a sleep in it has brought.
 #[derive(Debug)]
 pub(super) struct Slept(pub(super) Box<Poller>, pub(super) Readiness);
-
-/// What threads have left behind when they gave up: their time was over while another thread was stopped
-/// with the mutex. The next thread that enters puts it back.
-#[derive(Debug, Default)]
-pub(super) struct Left {
-    /// Operations to cancel.
-    pub(super) rounds: Vec<RoundId>,
-    pub(super) wire: Option<Box<Wire>>,
-    pub(super) slept: Option<Slept>,
-    /// One of them had the poll.
-    pub(super) has_poll: bool,
-}
 
 impl Core {
     pub(super) fn new(engine: Engine, wire: Wire, poller: Poller) -> Self {
@@ -88,12 +71,10 @@ impl Core {
             asked: 0,
             copied: 0,
             written: 0,
-            put_back: 0,
             awaiting: 0,
             is_stuck: false,
             offered_to: None,
             polled_for: None,
-            offered_now: None,
             is_closed: false,
             #[cfg(all(test, feature = "embedded"))]
             breaks_at_its_end: false,
@@ -175,20 +156,21 @@ impl Core {
     }
 
     /// Hands the engine what `wire` has read, and `wire` what the engine asks for. Returns `true` if the
-    /// wire has something to do. What a sleep in the poll has brought is read first.
+    /// wire has something to do. What a sleep in the poll has brought is read first, and timers fire once
+    /// that is read: also if another sleep has brought more meanwhile, as under steady traffic it does.
     pub(super) fn exchange(&mut self, wire: &mut Wire) -> bool {
         self.roles.work = false;
         wire.hand_in(&mut self.engine);
-        if let Some(readiness) = self.readiness.take() {
-            wire.note(readiness);
-            self.tick = true;
-            return true;
-        }
         if self.tick && !wire.is_unread() {
             self.tick = false;
             let now = clock::now();
             self.engine.handle(now, Input::Tick);
             trace::look(&mut self.engine, now);
+        }
+        if let Some(readiness) = self.readiness.take() {
+            wire.note(readiness);
+            self.tick = true;
+            return true;
         }
         self.copied = self.asked;
         let callers = &mut self.callers;
@@ -238,23 +220,15 @@ impl Core {
         #[cfg(all(test, feature = "embedded"))]
         assert!(!core::mem::take(&mut self.breaks_at_its_end), "expected");
         // An offer holds for as long as its operation is waited for.
-        let stands = |round| self.callers.is_open(round);
-        if self.roles.poll == Poll::Offered && !self.offered_to.is_some_and(stands) {
-            self.roles.give_back_poll();
+        let is_open =
+            |core: &Self, round: Option<_>| round.is_some_and(|round| core.callers.is_open(round));
+        if self.roles.poll == Poll::Offered && !is_open(self, self.offered_to) {
+            self.pass_on_poll();
         }
-        let served = !self.polled_for.is_some_and(stands);
-        if self.callers.has_deliveries() {
-            self.roles.end_alarm();
-        }
+        let served = !is_open(self, self.polled_for);
         let waiting = self.waiting();
-        let engine = &self.engine;
-        self.roles.leave(waiting, served, || due(engine))
-    }
-
-    /// A caller is about to wait in its slot. Returns when it enters again, if it is to wake the thread in the
-    /// poll for the next timer.
-    pub(super) fn set_alarm(&mut self) -> Option<Instant> {
-        self.roles.set_alarm(clock::now, || due(&self.engine))
+        let (tasks, engine) = (!self.callers.tasks.is_empty(), &self.engine);
+        self.roles.leave(waiting, served, tasks, || due(engine))
     }
 
     /// Takes the poll back from this thread, which slept in it, and records what that has brought.
@@ -264,29 +238,10 @@ impl Core {
         self.note(readiness);
     }
 
-    /// Puts back what threads have left behind that gave up.
-    pub(super) fn take_back(&mut self, left: Left) {
-        self.roles.end_alarm();
-        for round in left.rounds {
-            self.cancel(round);
-        }
-        if let Some(wire) = left.wire {
-            self.put_back(wire);
-            self.roles.work = true;
-        }
-        if let Some(slept) = left.slept {
-            self.wake_up(slept);
-        }
-        if left.has_poll {
-            self.pass_on_poll();
-        }
-    }
-
     /// Puts the wire back after reading and writing.
     pub(super) fn put_back(&mut self, wire: Box<Wire>) {
         self.wire = Some(wire);
         self.roles.put_back_wire();
-        self.put_back += 1;
         self.is_stuck = false;
     }
 
@@ -303,17 +258,16 @@ impl Core {
     /// Gives back the poll, to a thread that waits if there are few, or else to the I/O thread.
     pub(super) fn pass_on_poll(&mut self) {
         self.roles.give_back_poll();
-        if self.waiting() < MANY {
+        if self.roles.leaves_poll(self.waiting()) {
             self.offer_poll();
         }
     }
 
     /// Offers the poll, which is free, to a thread that waits, if there is one.
     pub(super) fn offer_poll(&mut self) {
-        if let Some((round, slot)) = self.callers.waiting_thread() {
+        if let Some(round) = self.callers.offer() {
             self.roles.offer_poll();
             self.offered_to = Some(round);
-            self.offered_now = Some(Arc::clone(slot));
         }
     }
 

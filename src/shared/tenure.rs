@@ -119,8 +119,8 @@ impl Tenure {
             .fetch_max(until.as_nanos(), Ordering::AcqRel);
     }
 
-    /// Records that the lock is valid until `until`, later or earlier than before. Threads that sleep until
-    /// the end have to [look again](Self::look_again).
+    /// Records that the lock is valid until `until`, later or earlier than before. Threads that sleep until the end
+    /// have to be [woken](Self::wake_threads).
     pub(super) fn ends(&self, until: Instant) {
         self.valid_until.store(until.as_nanos(), Ordering::Release);
     }
@@ -131,46 +131,55 @@ impl Tenure {
             .fetch_min(until.as_nanos(), Ordering::AcqRel);
     }
 
-    /// Wakes the threads that sleep until the end.
-    pub(super) fn look_again(&self) {
-        let listeners = self.listeners();
-        self.wake_threads(&listeners);
-    }
-
     /// Records that the lock is released or detached: its loss is not reported any more. One whose end has
-    /// passed is lost, as those who have asked were told; its tasks are woken on this thread.
+    /// passed is lost, as those who have asked were told. Its tasks and threads are woken on this thread.
     pub(super) fn release(&self) {
         let mut tasks = Vec::new();
-        self.release_into(&mut tasks);
+        if self.release_into(&mut tasks) {
+            self.changed.notify_all();
+        }
         tasks.into_iter().for_each(Waker::wake);
     }
 
-    /// The same, but adds the wakers of `tasks`, which the caller calls.
-    pub(super) fn release_into(&self, tasks: &mut Vec<Waker>) {
-        if self.is_over_at(clock::now(), Duration::ZERO) {
-            return self.lose(tasks);
-        }
-        let listeners = self.listeners();
-        if self.fate.load(Ordering::Relaxed) == HELD {
-            self.fate.store(RELEASED, Ordering::Release);
-            self.wake_threads(&listeners);
+    /// The same, but adds the wakers of `tasks`, which the caller calls. Returns `true` if threads have to be
+    /// [woken](Self::wake_threads).
+    pub(super) fn release_into(&self, tasks: &mut Vec<Waker>) -> bool {
+        match self.is_over_at(clock::now(), Duration::ZERO) {
+            true => self.end_with(LOST, tasks),
+            false => self.end_with(RELEASED, tasks),
         }
     }
 
-    /// Reports the loss. Wakes threads here, and adds the wakers of `tasks`, which the caller calls.
-    pub(super) fn lose(&self, tasks: &mut Vec<Waker>) {
+    /// Reports the loss. Adds the wakers of `tasks`, which the caller calls. Returns `true` if threads have to be
+    /// [woken](Self::wake_threads).
+    pub(super) fn lose(&self, tasks: &mut Vec<Waker>) -> bool {
+        self.end_with(LOST, tasks)
+    }
+
+    fn end_with(&self, fate: u8, tasks: &mut Vec<Waker>) -> bool {
         let mut listeners = self.listeners();
-        if self.fate.load(Ordering::Relaxed) == HELD {
-            self.fate.store(LOST, Ordering::Release);
-            if let Some(there) = &mut *listeners {
-                tasks.extend(there.tasks.drain(..).map(|task| task.waker));
-            }
-            self.wake_threads(&listeners);
+        if self.fate.load(Ordering::Relaxed) != HELD {
+            return false;
         }
+        self.fate.store(fate, Ordering::Release);
+        let Some(there) = &mut *listeners else {
+            return false;
+        };
+        if fate == LOST {
+            tasks.extend(there.tasks.drain(..).map(|task| task.waker));
+        }
+        there.threads != 0
     }
 
-    fn wake_threads(&self, listeners: &MutexGuard<'_, Option<Box<Listeners>>>) {
-        if listeners.as_ref().is_some_and(|there| there.threads != 0) {
+    /// Returns `true` if threads wait for the end.
+    pub(super) fn has_threads(&self) -> bool {
+        let listeners = self.listeners();
+        listeners.as_ref().is_some_and(|there| there.threads != 0)
+    }
+
+    /// Wakes the threads that wait for the end, to look again.
+    pub(super) fn wake_threads(&self) {
+        if self.has_threads() {
             self.changed.notify_all();
         }
     }

@@ -6,8 +6,7 @@
 //! # Guarantees
 //!
 //! * **A subscriber is code of a user**: it is called without the mutex of the engine, and by a thread that has
-//!   neither the wire nor the poll. The events of a shared handle come from its I/O thread, in the same way as
-//!   wakers are called: one that blocks delays the next events, and no call.
+//!   neither the wire nor the poll. The events of a shared handle come from its I/O thread, in the same way as wakers are called.
 //! * **Nothing is formatted, hashed or timed** when nobody listens.
 //! * **No token and no credential** is given to a subscriber, and no name of a resource unless that was asked
 //!   for.

@@ -545,7 +545,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Busy {
 }
 
 #[test]
-fn a_subscriber_that_calls_the_handle_or_blocks_holds_up_no_call() {
+fn a_subscriber_may_call_the_handle_and_holds_up_no_thread() {
     let nodes = nodes();
     let redlock = Arc::new(OnceLock::new());
     let (begun, has_begun) = channel();
@@ -563,9 +563,8 @@ fn a_subscriber_that_calls_the_handle_or_blocks_holds_up_no_call() {
             let short = own.lock("lost", Duration::from_secs(1)).unwrap();
             all_futures(&own);
             has_begun.recv_timeout(PATIENCE).unwrap();
-            // The subscriber blocks, on the I/O thread.
+            // The subscriber blocks, on the I/O thread. That does not serve tasks, but threads poll for themselves.
             all_operations(&own);
-            all_futures(&own);
             drop(short);
             go_on.send(()).unwrap();
             done.send(()).unwrap();

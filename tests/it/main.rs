@@ -82,5 +82,4 @@ mod truth_table;
 mod unlock;
 mod valkey;
 mod waiting;
-mod wakers;
 mod watch;

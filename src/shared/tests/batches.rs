@@ -135,38 +135,6 @@ fn a_waker_may_drop_a_guard() {
     scene.world.assert_gone("dropped");
 }
 
-/// The I/O thread is held up in the first waker, and another thread goes on with the others.
-#[test]
-fn a_waker_that_blocks_holds_up_no_other_task() {
-    let mut scene = Scene::new();
-    let gate = Arc::new(AtomicBool::new(false));
-    let opened = Arc::clone(&gate);
-    let batch = Batch::new(move || eventually("it goes on", || opened.load(Ordering::SeqCst)));
-    let _tasks = scene.wake_at_once(&batch);
-    batch.assert_all_are_woken();
-    gate.store(true, Ordering::SeqCst);
-}
-
-/// As many threads as may be are held up: the first that comes back calls the wakers.
-#[test]
-fn wakers_wait_for_the_first_thread_that_comes_back() {
-    let mut scene = Scene::new();
-    let wakers = Arc::clone(&scene.redlock.shared().wakers);
-    let batch = Batch::new(|| {});
-    wakers.pretend_held_up(100);
-    let _tasks = scene.wake_at_once(&batch);
-    eventually("they are there", || wakers.len() == TASKS);
-    // All other callers are served.
-    drop(scene.redlock.lock("another", LONG).unwrap());
-    assert_eq!(batch.woken.load(Ordering::SeqCst), 0);
-    // What a thread does that comes back: the one in charge may take its note and still believe that it has to
-    // wait, so it calls itself what is left.
-    wakers.pretend_held_up(0);
-    scene.redlock.shared().enter().unwrap().roles.tasks = true;
-    wakers.run(Duration::MAX);
-    batch.assert_all_are_woken();
-}
-
 #[test]
 fn all_are_woken_if_a_thread_takes_the_wire_meanwhile() {
     let mut scene = Scene::new();

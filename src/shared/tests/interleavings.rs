@@ -3,7 +3,7 @@
 //! The engine, the wire and the poll are models here: an operation goes from asked to copied out, sent,
 //! answered, read and decided; one kind is decided by a timer alone, and some rest after the first answer until a
 //! node tells of a change, or a timer ends that. Each section under the mutex is one
-//! step, and so is everything between two of them: a wake-up that is on its way, an outcome that is delivered,
+//! step, and so is everything between two of them: a wake-up that is on its way, a waker that is called,
 //! the bytes that a thread moves. No sleep ends by itself but for a timer, so that a lost wake-up shows: when
 //! no process can take another step, every caller must have its outcome, and every drop must be written.
 //!
@@ -87,14 +87,10 @@ enum Op {
 /// What a thread has still to do behind a section.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 enum Todo {
-    /// All of the three that follow, as a thread does that gives up.
-    WakeAll,
     WriteEvent,
-    Unpark,
     Call,
-    Offer(usize),
-    Deliver(usize),
-    AddWaker(usize),
+    /// Wake the thread that sleeps in that slot.
+    Wake(usize),
 }
 
 /// Where a process stands, between two steps.
@@ -106,12 +102,10 @@ enum At {
     HasRun(u8),
     InPoll(Instant),
     Woken(u8),
+    /// It looks into its slot, and then sleeps there.
     InSlot,
-    /// Another thread is about to deliver its outcome.
-    AwaitsDelivery,
+    Asleep,
     Enter,
-    /// Its time is over, and it gives up what it has.
-    GivesUp,
     AwaitsWaker,
     AwaitsWriting(u32),
     Done,
@@ -122,8 +116,8 @@ enum At {
     CallsWakers {
         serving: bool,
     },
-    Retakes,
-    Delivered,
+    HasCalled,
+    HasWoken,
 }
 
 #[derive(Clone, Debug, Hash)]
@@ -131,29 +125,13 @@ struct Process {
     at: At,
     todo: Vec<Todo>,
     has_poll: bool,
+    /// A thread has given up its operation, and moves bytes.
+    gave_up: bool,
+    // The I/O thread alone.
     lingers: bool,
     served: bool,
-    /// A thread that gave up moves bytes.
-    gave_up: bool,
-    /// The thread wakes the I/O thread when it is awake.
-    unparks: bool,
-    /// The thread enters again by itself when a timer is due.
-    has_alarm: bool,
-    /// It has done so: the timer is due.
-    is_due: bool,
-    /// The I/O thread has looked into the poll since it last served callers again.
-    has_looked: bool,
-    /// How often it has called wakers since it last did.
-    unlooked: u8,
-}
-
-/// What threads have left behind that could not enter.
-#[derive(Clone, Debug, Default, Hash)]
-struct Left {
-    ops: u8,
-    wire: bool,
-    slept: Option<u8>,
-    has_poll: bool,
+    /// It has called wakers since it last looked into the poll.
+    has_called: bool,
 }
 
 #[derive(Clone, Debug, Default, Hash)]
@@ -172,33 +150,32 @@ struct Model {
     ops: Vec<Op>,
     /// The operations that are waited for.
     open: u8,
-    deliveries: Vec<usize>,
     readiness: Option<u8>,
     wire: Wiring,
     offered_to: Option<usize>,
-    offered_now: Option<usize>,
     asked: u32,
+    copied: u32,
     written: u32,
-    put_back: u32,
-    awaiting: u8,
-    progress: (u32, u32),
-    left: Option<Left>,
-    /// Slots: an outcome is there, the thread was woken for the poll, the task was woken.
+    /// Slots: an outcome is there, the thread was offered the poll, it was woken, the task was woken.
     outcomes: u8,
     offers: u8,
+    woken: u8,
     awake: u8,
     late: u8,
     /// The tasks whose future is dropped and whose release is asked for.
     released: u8,
     /// The operations whose first attempt was refused.
     refused: u8,
-    wakers: Vec<usize>,
+    /// The threads that are to be woken behind this section, and the tasks.
+    to_wake: Vec<usize>,
+    tasks: Vec<usize>,
+    /// The tasks that the I/O thread wakes now.
+    calling: Vec<usize>,
     /// The event of the waker, and the answers of which no event was taken yet.
     event: bool,
     edges: u8,
-    token: bool,
     called: bool,
-    /// The waker of the first task never returns.
+    /// The waker of the first task that is woken never returns.
     blocks: bool,
     /// The callers, and behind them the I/O thread.
     processes: Vec<Process>,
@@ -210,14 +187,10 @@ impl Model {
             at,
             todo: Vec::new(),
             has_poll: false,
+            gave_up: false,
             lingers: false,
             served: false,
-            gave_up: false,
-            unparks: false,
-            has_alarm: false,
-            is_due: false,
-            has_looked: true,
-            unlooked: 0,
+            has_called: false,
         };
         let mut processes: Vec<_> = kinds.iter().map(|_| process(At::Begin)).collect();
         processes.push(process(At::Enter));
@@ -226,27 +199,24 @@ impl Model {
             roles: Roles::new(),
             ops: kinds.iter().map(|_| Op::None).collect(),
             open: 0,
-            deliveries: Vec::new(),
             readiness: None,
             wire: Wiring::default(),
             offered_to: None,
-            offered_now: None,
             asked: 0,
+            copied: 0,
             written: 0,
-            put_back: 0,
-            awaiting: 0,
-            progress: (0, 0),
-            left: None,
             outcomes: 0,
             offers: 0,
+            woken: 0,
             awake: 0,
             late: 0,
             released: 0,
             refused: 0,
-            wakers: Vec::new(),
+            to_wake: Vec::new(),
+            tasks: Vec::new(),
+            calling: Vec::new(),
             event: false,
             edges: 0,
-            token: false,
             called: false,
             blocks,
             processes,
@@ -457,9 +427,17 @@ fn every_operation_is_served_in_every_order_of_the_steps() {
     }
 }
 
-/// Threads are served while the I/O thread is held up in a waker.
+/// Threads poll for themselves while the I/O thread is held up in a waker.
 #[test]
 fn a_waker_that_blocks_leaves_no_thread_alone() {
-    use Kind::{Task, Thread};
-    walk(&[Thread, Task], true);
+    use Kind::{Drop, Impatient, Task, Thread, TimedOut};
+    for kinds in [
+        &[Thread, Task][..],
+        &[Task, Drop],
+        &[Impatient, Task],
+        &[TimedOut, Task],
+        &[Thread, Thread, Task],
+    ] {
+        walk(kinds, true);
+    }
 }

@@ -97,63 +97,6 @@ fn one_thread_at_random() {
     run(1, 8);
 }
 
-/// Threads are stopped with the mutex, for as long as others have time or longer.
-#[test]
-fn impatient_threads_while_others_are_stopped_with_the_mutex() {
-    for threads in [1, 2, 6] {
-        run_impatient(threads);
-    }
-}
-
-fn run_impatient(threads: u64) {
-    let cycles = cycles();
-    let world = World::new();
-    let redlock = world.redlock();
-    let keys = Keys {
-        inside: (0..4).map(|_| AtomicBool::new(false)).collect(),
-    };
-    let shared = shared_of(&redlock);
-    thread::scope(|scope| {
-        for seed in 0..threads {
-            let (redlock, keys) = (redlock.clone(), &keys);
-            scope.spawn(move || {
-                let mut random = StdRng::seed_from_u64(seed);
-                for _ in 0..cycles {
-                    let key = random.random_range(0..keys.inside.len());
-                    let wait = Duration::from_micros(random.random_range(0..4000));
-                    let options = LockOptions::new(LONG).wait(wait);
-                    if let Ok(mut guard) = redlock.lock_with(format!("key:{key}"), &options) {
-                        keys.visit(key);
-                        match random.random_range(0..4) {
-                            // Unconfirmed if the time was over.
-                            0 => drop(guard.unlock()),
-                            1 => drop(guard.extend(2 * LONG)),
-                            2 => drop(block_on(guard.unlock_async()).unwrap()),
-                            _ => drop(guard),
-                        }
-                    }
-                }
-            });
-        }
-        scope.spawn(|| {
-            let mut random = StdRng::seed_from_u64(99);
-            for _ in 0..cycles {
-                let section = redlock.shared().enter().unwrap();
-                thread::sleep(Duration::from_micros(random.random_range(0..50_000)));
-                drop(section);
-                thread::sleep(Duration::from_micros(random.random_range(0..2000)));
-            }
-        });
-    });
-    for key in 0..keys.inside.len() {
-        let guard = redlock.lock(format!("key:{key}"), LONG).unwrap();
-        guard.unlock().unwrap();
-    }
-    drop(redlock);
-    eventually("the I/O thread has ended", || shared.upgrade().is_none());
-    world.assert_empty();
-}
-
 fn cycles() -> u32 {
     let cycles = || effort(15, 60);
     env::var("SHEARLINE_STRESS").map_or_else(|_| cycles(), |text| text.parse().unwrap())

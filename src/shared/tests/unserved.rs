@@ -1,61 +1,14 @@
-//! A thread gives up, or tasks begin operations without end: other callers are served all the same.
+//! Tasks begin operations without end, or traffic does not end: other callers are served all the same.
 
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use super::*;
 use crate::config::LockOptions;
-use crate::engine::{Input, NodeState};
+use crate::driver::Readiness;
+use crate::engine::{Event, Input, NodeState, Output};
 use crate::error::LockError;
 use crate::shared::roles::{Orders, Owner, Poll as Role, Roles, Wake as Wakes};
 use crate::time::Instant;
-
-/// The mutex is held by a thread that offers the poll to a caller, and is stopped until the time of that
-/// caller is over.
-#[test]
-fn an_offer_to_a_caller_that_has_given_up_does_not_hold() {
-    let world = World::new();
-    let redlock = world.redlock();
-    let (shared, seen) = (redlock.shared(), AtomicBool::new(false));
-    world.pause();
-    let mut section = shared.enter().unwrap();
-    while !section.roles.take_poll(false, 0) {
-        drop(section);
-        thread::yield_now();
-        section = shared.enter().unwrap();
-    }
-    drop(section);
-    thread::scope(|scope| {
-        // It calls until it was seen: on a busy machine its time may be over before that.
-        let caller = scope.spawn(|| {
-            let options = LockOptions::new(LONG).wait(50 * MS);
-            loop {
-                let refused = redlock.lock_with("a", &options);
-                if seen.load(Ordering::SeqCst) || !matches!(refused, Err(LockError::NoQuorum(_))) {
-                    return refused;
-                }
-            }
-        });
-        let mut asked = None;
-        eventually("it is asked for", || {
-            let section = shared.enter().unwrap();
-            asked = (section.callers.waiting() == 1).then_some(section);
-            asked.is_some()
-        });
-        let mut section = asked.unwrap();
-        seen.store(true, Ordering::SeqCst);
-        section.pass_on_poll();
-        eventually("it has given up", || caller.is_finished());
-        assert!(matches!(
-            caller.join().unwrap(),
-            Err(LockError::NoQuorum(_))
-        ));
-        drop(section);
-    });
-    world.resume();
-    let options = LockOptions::new(LONG).wait(PATIENCE);
-    redlock.lock_with("b", &options).unwrap().unlock().unwrap();
-    world.assert_empty();
-}
 
 /// Another thread has read the answer for a caller that sleeps in the poll. The caller is woken at once, and
 /// not by the next timer.
@@ -81,7 +34,7 @@ fn a_caller_does_not_sleep_in_the_poll_with_its_outcome() {
         section.engine.handle(late, Input::Tick);
         section.exchange(&mut wire);
         section.put_back(wire);
-        assert!(section.leave().descriptor, "it is woken");
+        assert!(section.leave().sleeper, "it is woken");
         shared.waker.wake().unwrap();
         drop(section);
         assert!(matches!(
@@ -92,55 +45,30 @@ fn a_caller_does_not_sleep_in_the_poll_with_its_outcome() {
     world.resume();
 }
 
-/// A caller that waits in its slot enters at the time of the next timer, and the thread that sleeps in the
-/// poll has not woken yet. It is woken then, and the caller does not come again and again until it wakes.
+/// Each time that a thread has read what there was, the poll has brought more.
 #[test]
-fn a_caller_that_enters_for_a_timer_wakes_the_one_in_the_poll() {
+fn steady_traffic_does_not_put_off_a_timer() {
     let world = World::new();
     let redlock = world.redlock();
-    let (shared, seen) = (redlock.shared(), AtomicBool::new(false));
+    let guard = short_lock(&redlock, "a", 300 * MS, |options| options);
+    let (lost, mut stalled) = (guard.lost(), stall(&redlock));
     world.pause();
-    let options = LockOptions::new(LONG).wait(300 * MS);
-    thread::scope(|scope| {
-        let caller = scope.spawn(|| {
-            while !seen.load(Ordering::SeqCst) {
-                assert!(redlock.lock_with("a", &options).is_err());
-            }
-        });
-        let mut asleep = None;
-        eventually("it sleeps in the poll, for long enough", || {
-            let section = shared.enter().unwrap();
-            let late = clock::now().saturating_add(50 * MS);
-            let sleeps =
-                matches!(section.roles.poll, Role::Asleep(Owner::Caller, until) if late < until);
-            asleep = (sleeps && !section.roles.wire_is_taken).then_some(section);
-            asleep.is_some()
-        });
-        let mut section = asleep.unwrap();
-        seen.store(true, Ordering::SeqCst);
-        let options = LockOptions::new(LONG).wait(10 * MS);
-        let (engine, now) = (&mut section.engine, clock::now());
-        let request = crate::engine::Request::new(b"b", &options);
-        let round = engine.acquire(now, &request).unwrap();
-        let mut wire = section.wire.take().unwrap();
-        assert!(section.roles.take_wire());
-        while section.exchange(&mut wire) {
-            wire.run(&shared.registry);
-        }
-        section.put_back(wire);
-        let at = section
-            .set_alarm()
-            .expect("it is due before the other wakes");
-        assert!(!section.leave().descriptor, "the other sleeps on");
-        eventually("the timer is due", || at <= clock::now());
-        section.roles.end_alarm();
-        assert_eq!(section.set_alarm(), None, "it would come again at once");
-        assert!(section.leave().descriptor, "the other is woken");
-        shared.waker.wake().unwrap();
-        section.engine.cancel(clock::now(), round);
+    eventually("it is over", || lost.is_lost());
+    let (shared, wire) = (redlock.shared(), stalled.wire.as_mut().unwrap());
+    for _ in 0..2 {
+        let mut section = shared.enter().unwrap();
+        section.note(Readiness::default());
+        assert!(section.exchange(wire), "there is something to read");
         drop(section);
-        caller.join().unwrap();
-    });
+        wire.run(&shared.registry);
+    }
+    let mut section = shared.enter().unwrap();
+    let reported = section.engine.poll(clock::now());
+    assert!(
+        matches!(reported, Some(Output::Event(Event::Expired { .. }))),
+        "{reported:?}"
+    );
+    drop((section, stalled));
     world.resume();
 }
 
@@ -157,16 +85,19 @@ fn calls_that_need_no_node_do_not_keep_the_io_thread_from_looking() {
                 roles.work = false;
             }
             roles.give_back_poll();
-            assert_eq!(roles.leave(0, false, || Instant::MAX), Wakes::default());
+            assert_eq!(
+                roles.leave(0, false, false, || Instant::MAX),
+                Wakes::default()
+            );
         }
     };
     let mut roles = Roles::new();
     for _ in 0..2 {
         calls(&mut roles, true);
-        assert_eq!(roles.orders(0, true), Orders::Nap, "they read the answers");
+        assert_eq!(roles.orders(0, false), Orders::Nap, "they read the answers");
     }
     calls(&mut roles, false);
-    assert_eq!(roles.orders(0, true), Orders::Serve);
+    assert_eq!(roles.orders(0, false), Orders::Serve);
 }
 
 /// Without a node the engine refuses it at once. The I/O thread, on which it is polled, fires timers in
@@ -193,8 +124,6 @@ pub(super) fn tries_before_the_report(waits: bool, mut ttl: Duration) -> [usize;
 fn tries_until(waits: bool, ttl: Duration) -> Option<[usize; 2]> {
     let world = World::new();
     let redlock = world.redlock();
-    // On a busy machine the waker would be taken for one that blocks, and would go on beside the timers.
-    redlock.shared().wakers.pretend_standby();
     let held = redlock.lock("held", LONG).unwrap();
     let first = redlock.lock("first", ttl).ok()?;
     let guard = redlock.lock("lost", ttl + 300 * MS).ok()?;

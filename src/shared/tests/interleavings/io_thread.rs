@@ -5,14 +5,7 @@ use super::*;
 impl Model {
     pub(super) fn io_thread(&mut self) {
         let me = self.ops.len();
-        let at = self.processes[me].at;
-        if matches!(
-            at,
-            At::HasRun(_) | At::Woken(_) | At::Delivered | At::Retakes | At::Enter
-        ) {
-            self.take_back();
-        }
-        match at {
+        match self.processes[me].at {
             At::Run(moves) => {
                 self.run_wire();
                 self.processes[me].at = At::HasRun(moves);
@@ -26,45 +19,40 @@ impl Model {
                 self.processes[me].at = At::Woken(ready);
             }
             At::Woken(ready) => {
-                self.processes[me].unlooked = 0;
+                self.processes[me].has_called = false;
                 self.wake_up(ready);
                 self.serve(None);
             }
-            At::Delivered => self.serve_delivered(),
-            At::CallsWakers { serving } => match self.wakers.pop() {
+            At::CallsWakers { serving } => match self.calling.pop() {
                 Some(task) => self.awake |= bit(task),
-                None if serving => self.processes[me].at = At::Retakes,
+                None if serving => self.processes[me].at = At::HasCalled,
                 None => self.processes[me].at = At::Enter,
             },
-            At::Retakes => match self.roles.take_poll_again() {
-                true if !core::mem::take(&mut self.processes[me].has_looked) => {
-                    let at = self.fall_asleep(Instant::ZERO);
-                    self.leave(me, at);
-                }
+            At::HasCalled => match self.roles.come_back() {
                 true => self.serve(None),
                 false => self.leave(me, At::Enter),
             },
-            At::Watching(_) => {
+            At::HasWoken => self.look(),
+            At::Watching(_) | At::Napping | At::Parked => {
                 self.called = false;
-                self.processes[me].at = At::Enter;
-            }
-            At::Napping | At::Parked => {
-                self.token = false;
                 self.processes[me].at = At::Enter;
             }
             _ => self.follow_orders(),
         }
     }
 
-    pub(super) fn follow_orders(&mut self) {
+    fn follow_orders(&mut self) {
         let me = self.ops.len();
-        let at = match self.roles.orders(self.waiting(), true) {
+        let at = match self.roles.orders(self.waiting(), !self.tasks.is_empty()) {
             Orders::Nap => At::Napping,
             Orders::Park => At::Parked,
-            Orders::WakeTasks => At::CallsWakers { serving: false },
+            Orders::WakeTasks => {
+                self.go_away();
+                At::CallsWakers { serving: false }
+            }
             Orders::Serve => {
                 self.processes[me].lingers = false;
-                self.processes[me].has_looked = true;
+                self.processes[me].has_called = false;
                 self.processes[me].served = self.waiting() != 0;
                 if self.processes[me].served {
                     return self.serve(None);
@@ -76,43 +64,52 @@ impl Model {
         self.leave(me, at);
     }
 
-    pub(super) fn serve(&mut self, moves: Option<u8>) {
+    fn go_away(&mut self) {
+        self.calling = core::mem::take(&mut self.tasks);
+        self.roles.go_away();
+        if self.roles.poll == PollRole::Free {
+            self.offer_poll();
+        }
+    }
+
+    /// Moves bytes, and then wakes callers. Behind wakers it moves bytes once more.
+    fn serve(&mut self, moves: Option<u8>) {
         let me = self.ops.len();
         if let Some(at) = self.move_bytes(moves, true) {
             return self.leave(me, at);
         }
-        let is_needed = MANY <= self.waiting() || self.tasks() != 0;
-        let delivers_to_task = self.deliveries.iter().any(|op| self.is_task(*op));
         self.processes[me].served |= self.waiting() != 0;
-        self.processes[me].lingers |= is_needed || delivers_to_task;
-        if !is_needed && !self.processes[me].lingers {
-            return self.stop_serving();
-        }
-        match self.deliveries.is_empty() {
-            true => self.serve_delivered(),
-            false => self.leave(me, At::Delivered),
+        if self.processes[me].has_called {
+            self.look();
+        } else if !self.tasks.is_empty() {
+            self.processes[me].has_called = true;
+            self.processes[me].lingers = true;
+            self.go_away();
+            self.leave(me, At::CallsWakers { serving: true });
+        } else if !self.to_wake.is_empty() {
+            self.leave(me, At::HasWoken);
+        } else {
+            self.look();
         }
     }
 
-    pub(super) fn serve_delivered(&mut self) {
+    /// Looks into the poll, or stops serving.
+    fn look(&mut self) {
         let me = self.ops.len();
-        if self.roles.take_tasks() {
-            self.roles.give_back_poll();
-            self.offer_poll();
-            self.processes[me].unlooked += 1;
-            assert!(
-                self.processes[me].unlooked <= 2,
-                "nodes and timers wait for tasks without end: {self:#?}"
-            );
-            return self.leave(me, At::CallsWakers { serving: true });
-        }
-        self.processes[me].has_looked = true;
         let is_needed = MANY <= self.waiting() || self.tasks() != 0;
-        let at = self.fall_asleep(if is_needed { NEVER } else { SOON });
+        self.processes[me].lingers |= is_needed;
+        if !self.processes[me].lingers {
+            return self.stop_serving();
+        }
+        let at = self.fall_asleep(match (self.tasks.is_empty(), is_needed) {
+            (false, _) => Instant::ZERO,
+            (true, true) => NEVER,
+            (true, false) => SOON,
+        });
         self.leave(me, at);
     }
 
-    pub(super) fn stop_serving(&mut self) {
+    fn stop_serving(&mut self) {
         let me = self.ops.len();
         let only_rests = self.waiting() == 0 && self.resting_tasks() != 0;
         let at = if self.processes[me].served && !only_rests {

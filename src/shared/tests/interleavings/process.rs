@@ -14,15 +14,12 @@ impl Model {
             At::Done => false,
             At::InPoll(until) => readable || until != NEVER || is(self.late),
             At::Watching(until) => readable || until != NEVER || self.called,
-            At::Parked => self.token,
-            At::InSlot => is(self.outcomes) || is(self.offers) || is(self.late) || this.has_alarm,
-            At::AwaitsDelivery => is(self.outcomes) || is(self.late),
+            At::Parked => self.called,
+            At::Asleep => is(self.woken) || is(self.late),
             At::AwaitsWaker if self.kinds[process] == Kind::Dropped => true,
             At::AwaitsWaker => is(self.awake) && is(self.outcomes),
-            At::AwaitsWriting(put_back) => {
-                self.progress.1 > put_back || self.progress.0 == self.asked
-            }
             At::CallsWakers { .. } => !(self.blocks && self.awake != 0),
+            At::AwaitsWriting(asked) => asked <= self.written || !self.roles.wire_is_taken,
             _ => true,
         }
     }
@@ -30,34 +27,10 @@ impl Model {
     pub(super) fn step(&mut self, process: usize) {
         if !self.processes[process].todo.is_empty() {
             return match self.processes[process].todo.remove(0) {
-                Todo::WakeAll => (self.event, self.token, self.called) = (true, true, true),
                 Todo::WriteEvent => self.event = true,
-                Todo::Unpark => self.token = true,
                 Todo::Call => self.called = true,
-                Todo::Offer(op) => self.offers |= bit(op),
-                Todo::Deliver(op) => {
-                    self.outcomes |= bit(op);
-                    let sleeps = matches!(self.processes[op].at, At::InSlot | At::AwaitsDelivery);
-                    let todo = &mut self.processes[process].todo;
-                    if sleeps && todo.contains(&Todo::Unpark) {
-                        todo.retain(|todo| *todo != Todo::Unpark);
-                        self.processes[op].unparks = true;
-                    }
-                    if self.is_task(op) {
-                        self.processes[process].todo.push(Todo::AddWaker(op));
-                    }
-                }
-                Todo::AddWaker(op) => {
-                    self.take_back();
-                    self.wakers.push(op);
-                    self.roles.tasks = true;
-                    let (at, rest) = (
-                        self.processes[process].at,
-                        core::mem::take(&mut self.processes[process].todo),
-                    );
-                    self.leave(process, at);
-                    self.processes[process].todo.extend(rest);
-                }
+                Todo::Wake(op) if self.processes[op].at == At::Asleep => self.woken |= bit(op),
+                Todo::Wake(_) => {}
             };
         }
         match process < self.ops.len() {
@@ -75,16 +48,13 @@ impl Model {
                 model.step(process);
                 next.push(model);
             }
-            let mut model = self.clone();
-            if process < self.ops.len() && model.leave_behind(process) {
-                next.push(model);
-            }
         }
         for op in 0..self.ops.len() {
             let kind = self.kinds[op];
             let is_answered = match kind {
                 Kind::Thread | Kind::Impatient | Kind::Task => true,
                 Kind::Waiter | Kind::Sleeper | Kind::Blocked => true,
+                Kind::Task | Kind::Timer if self.blocks => true,
                 Kind::Dropped => self.released & bit(op) == 0,
                 _ => false,
             };
@@ -111,28 +81,25 @@ impl Model {
     pub(super) fn fingerprint(&self) -> u64 {
         let mut seen = self.clone();
         // Only differences count.
-        let (asked, put_back) = (seen.asked, seen.put_back);
-        (seen.asked, seen.written) = (0, asked - seen.written);
-        seen.progress = (asked.saturating_sub(seen.progress.0).min(1), 0);
+        let asked = core::mem::take(&mut seen.asked);
+        (seen.copied, seen.written) = (asked - seen.copied, asked - seen.written);
         for process in &mut seen.processes {
             if let At::AwaitsWriting(before) = &mut process.at {
-                *before = u32::from(self.progress.1 > *before) + 2 * u32::from(put_back > *before);
+                *before = asked - *before;
             }
         }
-        seen.put_back = 0;
         let mut hasher = Mix::default();
         seen.hash(&mut hasher);
         hasher.finish()
     }
 
     pub(super) fn assert_all_are_served(&self) {
-        assert!(self.left.is_none(), "it is never put back: {self:#?}");
         for (op, kind) in self.kinds.iter().enumerate() {
             let served = match kind {
                 Kind::Unanswered => true,
                 Kind::Expiry => self.ops[op] == Op::Decided,
-                Kind::Dropped => self.processes[op].at == At::Done && self.released & bit(op) != 0,
                 Kind::Task | Kind::Timer if self.blocks => true,
+                Kind::Dropped => self.processes[op].at == At::Done && self.released & bit(op) != 0,
                 _ => self.processes[op].at == At::Done,
             };
             assert!(served, "{kind:?} {op} is left alone: {self:#?}");

@@ -13,6 +13,13 @@ impl Model {
         }
     }
 
+    pub(super) fn cancel(&mut self, op: usize) {
+        self.open &= !bit(op);
+        self.ops[op] = Op::Decided;
+        self.asked += 1;
+        self.roles.work = true;
+    }
+
     pub(super) fn exchange(&mut self) -> bool {
         self.roles.work = false;
         for op in 0..self.ops.len() {
@@ -29,11 +36,6 @@ impl Model {
             }
         }
         self.wire.inbox = 0;
-        if let Some(ready) = self.readiness.take() {
-            self.wire.noted |= ready;
-            (self.wire.is_unread, self.wire.tick) = (true, true);
-            return true;
-        }
         if self.wire.tick && !self.wire.is_unread {
             self.wire.tick = false;
             for op in 0..self.ops.len() {
@@ -44,6 +46,12 @@ impl Model {
                 }
             }
         }
+        if let Some(ready) = self.readiness.take() {
+            self.wire.noted |= ready;
+            (self.wire.is_unread, self.wire.tick) = (true, true);
+            return true;
+        }
+        self.copied = self.asked;
         for op in 0..self.ops.len() {
             if self.ops[op] != Op::Asked {
                 continue;
@@ -55,14 +63,24 @@ impl Model {
                 self.wire.orders |= bit(op);
             }
         }
-        self.wire.is_unread || self.wire.orders != 0
+        let has_more = self.wire.is_unread || self.wire.orders != 0;
+        if !has_more {
+            self.written = self.copied;
+        }
+        has_more
     }
 
     pub(super) fn decide(&mut self, op: usize) {
         self.ops[op] = Op::Decided;
-        if self.open & bit(op) != 0 {
-            self.open &= !bit(op);
-            self.deliveries.push(op);
+        if self.open & bit(op) == 0 {
+            return;
+        }
+        self.open &= !bit(op);
+        self.outcomes |= bit(op);
+        if self.is_task(op) {
+            self.tasks.push(op);
+        } else if self.processes[op].at == At::Asleep {
+            self.to_wake.push(op);
         }
     }
 
@@ -85,38 +103,27 @@ impl Model {
     }
 
     /// Goes on with moving bytes; `Some` is where to go on outside of the mutex. The thread that `serves`
-    /// returns to deliver outcomes, or to look into the poll, with work left.
+    /// returns to wake callers, or to look into the poll, with work left.
     pub(super) fn move_bytes(&mut self, moves: Option<u8>, serves: bool) -> Option<At> {
         let has_read = self.wire.inbox != 0;
         let moves = match moves {
             Some(moves) => {
-                self.written = self.asked.min(self.written.max(self.asked_before()));
+                self.written = self.copied;
                 moves
             }
             None if self.roles.take_wire() => 0,
             None => return None,
         };
         if self.exchange() {
-            let is_enough = serves && moves != 0 && (!has_read || !self.deliveries.is_empty());
+            let has_to_wake = !self.to_wake.is_empty() || !self.tasks.is_empty();
+            let is_enough = serves && moves != 0 && (!has_read || has_to_wake);
             if moves != MOVES_MAX && !is_enough {
                 return Some(At::Run(moves + 1));
             }
             self.roles.work = true;
-        } else {
-            self.written = self.asked;
         }
         self.roles.put_back_wire();
-        self.put_back += 1;
         None
-    }
-
-    /// How much of what was asked for is sent.
-    pub(super) fn asked_before(&self) -> u32 {
-        // What asks again was not asked for.
-        let unsent = |op: &usize| {
-            matches!(self.ops[*op], Op::Asked | Op::CopiedOut) && self.refused & bit(*op) == 0
-        };
-        self.asked - (0..self.ops.len()).filter(unsent).count() as u32
     }
 
     pub(super) fn offer_poll(&mut self) {
@@ -124,51 +131,40 @@ impl Model {
         if let Some(op) = (0..self.ops.len()).rfind(is_thread) {
             self.roles.offer_poll();
             self.offered_to = Some(op);
-            self.offered_now = Some(op);
+            self.offers |= bit(op);
+            self.to_wake.push(op);
         }
     }
 
     pub(super) fn pass_on_poll(&mut self) {
         self.roles.give_back_poll();
-        if self.waiting() < MANY {
+        if self.roles.leaves_poll(self.waiting()) {
             self.offer_poll();
         }
     }
 
     /// The end of a section of `process`, which goes on at `at`.
     pub(super) fn leave(&mut self, process: usize, at: At) {
-        let stands = |op: usize| self.open & bit(op) != 0;
+        let open = self.open;
+        let stands = |op: usize| open & bit(op) != 0;
         if self.roles.poll == PollRole::Offered && !self.offered_to.is_some_and(stands) {
-            self.roles.give_back_poll();
+            self.pass_on_poll();
         }
-        let (waiting, due) = (self.waiting(), self.due());
+        let (waiting, due, tasks) = (self.waiting(), self.due(), !self.tasks.is_empty());
         let sleeper = self.processes.iter().position(|process| process.has_poll);
         let served = !sleeper.is_some_and(stands);
-        if !self.deliveries.is_empty() {
-            self.roles.end_alarm();
-        }
-        let whom: Whom = self.roles.leave(waiting, served, || due);
+        let whom: Whom = self.roles.leave(waiting, served, tasks, || due);
         if matches!(self.roles.poll, PollRole::Asleep(Owner::Caller, _)) {
             assert!(!served, "it sleeps on with its outcome: {self:#?}");
         }
         let mut todo = Vec::new();
-        if whom.descriptor {
+        if whom.sleeper {
             todo.push(Todo::WriteEvent);
         }
-        if whom.watcher {
+        if whom.io_thread {
             todo.push(Todo::Call);
         }
-        todo.extend(self.offered_now.take().map(Todo::Offer));
-        todo.extend(self.deliveries.drain(..).map(Todo::Deliver));
-        if whom.thread {
-            todo.push(Todo::Unpark);
-        }
-        if core::mem::take(&mut self.processes[process].unparks) {
-            todo.push(Todo::Unpark);
-        }
-        if self.awaiting != 0 {
-            self.progress = (self.written, self.put_back);
-        }
+        todo.extend(self.to_wake.drain(..).map(Todo::Wake));
         self.processes[process].at = at;
         self.processes[process].todo = todo;
     }
@@ -189,27 +185,5 @@ impl Model {
     pub(super) fn wake_up(&mut self, ready: u8) {
         self.roles.wake_up();
         *self.readiness.get_or_insert(0) |= ready;
-    }
-
-    /// The beginning of a section.
-    pub(super) fn take_back(&mut self) {
-        let Some(left) = self.left.take() else { return };
-        self.roles.end_alarm();
-        for op in 0..self.ops.len() {
-            if left.ops & self.open & bit(op) != 0 {
-                self.cancel(op);
-            }
-        }
-        if left.wire {
-            self.roles.put_back_wire();
-            self.put_back += 1;
-            self.roles.work = true;
-        }
-        if let Some(ready) = left.slept {
-            self.wake_up(ready);
-        }
-        if left.has_poll {
-            self.pass_on_poll();
-        }
     }
 }
