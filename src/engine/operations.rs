@@ -237,7 +237,7 @@ impl Operations {
             operation.round.disarm(&mut parts.timers);
             operation.kind.get().end(parts);
             let next = match &mut operation.kind {
-                Kind::Acquire(acquire) => acquire.leave(key, parts),
+                Kind::Acquire(acquire) => acquire.leave(now, key, parts),
                 Kind::Extend(_)
                 | Kind::Confirm(_)
                 | Kind::Inspect(_)

@@ -74,9 +74,6 @@ pub(super) enum News {
     Room,
     /// Floors of fencing tokens are to be looked at.
     Floors,
-    /// An operation that wants several resources has left some of them to others. There is nothing to tell a
-    /// caller.
-    Freed,
 }
 
 impl Parts {

@@ -194,20 +194,6 @@ impl Waiters {
         WaiterKey(key)
     }
 
-    /// Returns the set of `record`, which stands in a line: `None` if it wants that one name only. And
-    /// the next in that line.
-    pub(super) fn set_of(&self, record: WaiterKey) -> (Option<OperationKey>, Option<WaiterKey>) {
-        let (set, behind) = match self.slab.get(record.0).must() {
-            Some(Caller::Waits { behind, .. }) => (None, *behind),
-            Some(Caller::Set {
-                operation, behind, ..
-            }) => (Some(*operation), *behind),
-            Some(Caller::Open(_)) | None => (None, Link::NONE),
-        };
-        let behind = behind.index().map(|index| self.slab.key_at(index));
-        (set, behind.map(WaiterKey))
-    }
-
     /// The lock of `waiter` is kept for so many nanoseconds.
     pub(super) fn keep(&mut self, waiter: WaiterKey, nanos: u64) {
         self.keeps.insert(waiter.0, nanos);
@@ -228,10 +214,18 @@ impl Waiters {
         self.fenced.contains(&waiter.0)
     }
 
-    /// Returns the first of `line`.
-    pub(super) fn first(&self, line: &Line) -> Option<WaiterKey> {
+    /// Returns the first of `line`, which is to be the contender. A set leaves the line with that, any other when it
+    /// is opened.
+    pub(super) fn next(&mut self, line: &mut Line) -> Option<OperationKey> {
         let index = line.first.index()?;
-        Some(WaiterKey(self.slab.key_at(index)))
+        let key = WaiterKey(self.slab.key_at(index));
+        match *self.slab.at(index) {
+            Caller::Set { operation, .. } => {
+                self.remove(line, key);
+                Some(operation)
+            }
+            Caller::Waits { .. } | Caller::Open(_) => Some(OperationKey::of_waiter(key)),
+        }
     }
 
     /// Takes `waiter` out of `line`: it is `operation` from now on.
@@ -386,7 +380,7 @@ mod tests {
                     }
                     Step::Open => {
                         let first = model.first().copied();
-                        prop_assert_eq!(waiters.first(line), first);
+                        prop_assert_eq!(waiters.next(line), first.map(OperationKey::of_waiter));
                         if let Some(first) = first {
                             let key = Key::from_bits(number | 1 << 32).expect("a key");
                             waiters.open(line, first, OperationKey(key));
