@@ -49,7 +49,7 @@ use crate::time::Instant;
 use super::alarm::Timers;
 use super::claims::Claims;
 use super::pool::Pool;
-pub(super) use line::Waiter;
+pub(super) use line::{Extra, Waiter};
 use line::{Line, Waiters};
 use names::{Names, Where};
 use row::Rows;
@@ -61,7 +61,7 @@ use watches::Watches;
 #[derive(Debug)]
 pub(super) struct Queues {
     places: Slab<Place>,
-    waiters: Waiters,
+    pub(super) waiters: Waiters,
     names: Names,
     rows: Rows,
     sets: Sets,
@@ -368,53 +368,6 @@ impl Queues {
         place.map(|place| self.waiters.push(&mut place.line, waiter))
     }
 
-    /// Returns how many callers wait for their turn.
-    pub(super) fn callers(&self) -> usize {
-        self.waiters.waiting()
-    }
-
-    /// Returns all that wait for their turn.
-    pub(super) fn waiters(&self) -> Vec<WaiterKey> {
-        self.waiters.keys().collect()
-    }
-
-    /// The lock of `waiter` is kept for so many nanoseconds.
-    pub(super) fn keep(&mut self, waiter: WaiterKey, nanos: u64) {
-        self.waiters.keep(waiter, nanos);
-    }
-
-    /// The lock of `waiter` is to have a fencing token.
-    pub(super) fn fence(&mut self, waiter: WaiterKey) {
-        self.waiters.fence(waiter);
-    }
-
-    /// Returns `true` if it is.
-    pub(super) fn is_fenced(&self, waiter: WaiterKey) -> bool {
-        self.waiters.is_fenced(waiter)
-    }
-
-    /// Returns for how many; zero if it is not kept.
-    pub(super) fn kept(&self, waiter: WaiterKey) -> u64 {
-        self.waiters.kept(waiter)
-    }
-
-    /// Returns `waiter`, while it waits for its turn.
-    pub(super) fn waiter(&self, waiter: WaiterKey) -> Option<&Waiter> {
-        self.waiters.get(waiter)
-    }
-
-    pub(super) fn waiter_mut(&mut self, waiter: WaiterKey) -> Option<&mut Waiter> {
-        self.waiters.get_mut(waiter)
-    }
-
-    /// Returns the operation that `key` names, which has waited or has not, if it is open.
-    pub(super) fn opened(&self, key: OperationKey) -> Option<OperationKey> {
-        match key.waiter() {
-            None => Some(key),
-            Some(waiter) => self.waiters.opened(waiter),
-        }
-    }
-
     /// `waiter` does not wait any more: it is `operation` from now on.
     pub(super) fn open(&mut self, waiter: WaiterKey, operation: OperationKey) {
         if let Some(there) = self.waiters.get(waiter).must()
@@ -445,11 +398,6 @@ impl Queues {
         }
         self.left(place, buffers);
         true
-    }
-
-    /// The operation that has waited as `waiter` has got its lock.
-    pub(super) fn forget(&mut self, waiter: WaiterKey) {
-        self.waiters.forget(waiter);
     }
 
     /// Takes `operation` out, which waited as `waiter` or did not wait. Returns the next contender, if

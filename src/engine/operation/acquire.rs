@@ -318,7 +318,7 @@ impl Acquire {
             (Verdict::HandedOut, None) => None,
             _ if self.several.is_some() => Self::leave_several(now, operation, parts),
             (Verdict::HandedOut, Some(waiter)) => {
-                queues.forget(waiter);
+                queues.waiters.forget(waiter);
                 None
             }
             (_, waiter) => queues.leave(self.place, operation, waiter, buffers),

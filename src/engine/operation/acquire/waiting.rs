@@ -15,7 +15,7 @@ use crate::engine::check::is_out_of_reach;
 use crate::engine::nodes::Nodes;
 use crate::engine::operation::Context;
 use crate::engine::operation::round::State;
-use crate::engine::queues::{Next, Pace, Refusal, Wait, Waiter};
+use crate::engine::queues::{Extra, Next, Pace, Refusal, Wait, Waiter};
 use crate::engine::settings::SHORTEST_REST;
 use crate::error::NodeOutcome;
 use crate::time::Instant;
@@ -50,15 +50,14 @@ impl Acquire {
             self.extensions,
         );
         self.waiter = cx.parts.queue(waiter);
+        let (keep, fenced) = (self.keep, self.fencing.is_some());
         if let Some(waiter) = self.waiter
-            && self.keep != 0
+            && (keep != 0 || fenced)
         {
-            cx.parts.queues.keep(waiter, self.keep);
+            let extra = Extra { keep, fenced };
+            cx.parts.queues.waiters.want(waiter, extra);
         }
-        if let Some(waiter) = self.waiter
-            && let Some(fencing) = self.fencing.take()
-        {
-            cx.parts.queues.fence(waiter);
+        if let Some(fencing) = self.fencing.take() {
             cx.parts.fencing.give_spare(fencing);
         }
     }

@@ -190,7 +190,7 @@ impl World {
             _ => self.queues.hold_set(operation, claim),
         }
         let waited = caller.waiter.into_iter();
-        waited.for_each(|waiter| self.queues.forget(waiter));
+        waited.for_each(|waiter| self.queues.waiters.forget(waiter));
         self.locks.push((claim, caller.places));
         self.settle(None);
     }
