@@ -96,7 +96,7 @@ impl Engine {
     /// Something has changed that this operation may wait for.
     pub(super) fn stir(&mut self, now: Instant, operation: Option<OperationKey>) {
         let queues = &self.parts.queues;
-        if let Some(operation) = operation.and_then(|key| queues.opened(key)) {
+        if let Some(operation) = operation.and_then(|key| queues.waiters.opened(key)) {
             self.operations
                 .with(now, operation, &mut self.parts, |operation, cx| {
                     operation.stirred(cx);

@@ -302,7 +302,7 @@ impl Engine {
 
     /// Returns how many operations ask no node for now: they wait for others, or for their next attempt.
     pub(crate) fn resting(&self) -> usize {
-        self.parts.resting + self.parts.queues.callers()
+        self.parts.resting + self.parts.queues.waiters.waiting()
     }
 
     /// Returns when the last key of the present claims is over: by its known expiry, or where a `SET`

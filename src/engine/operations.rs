@@ -50,7 +50,7 @@ impl Operations {
 
     /// Returns how many are open, with those in `queues` that wait for their turn.
     pub(super) fn len(&self, queues: &Queues) -> usize {
-        self.slab.len() + queues.callers()
+        self.slab.len() + queues.waiters.waiting()
     }
 
     #[cfg(test)]
@@ -167,14 +167,15 @@ impl Operations {
 
     /// Opens `waiter`, which has waited for its turn until now.
     fn open(&mut self, waiter: WaiterKey, parts: &mut Parts) {
-        let Some(&kept) = parts.queues.waiter(waiter) else {
+        let Some(&kept) = parts.queues.waiters.get(waiter) else {
             return; // It is open already, or has been cancelled.
         };
         if let Some(timer) = kept.timer {
             parts.timers.cancel(timer);
         }
-        let mut acquire = Acquire::opened(waiter, &kept, parts.queues.kept(waiter));
-        if parts.queues.is_fenced(waiter) {
+        let extra = parts.queues.waiters.wanted(waiter);
+        let mut acquire = Acquire::opened(waiter, &kept, extra.keep);
+        if extra.fenced {
             acquire.fence(parts);
         }
         let mut round = Round::new(kept.started, parts.nodes.len(), self.ballots.take());
@@ -192,7 +193,7 @@ impl Operations {
 
     /// Opens all that wait for their turn.
     pub(super) fn open_all(&mut self, parts: &mut Parts) {
-        for waiter in parts.queues.waiters() {
+        for waiter in parts.queues.waiters.keys().collect::<Vec<_>>() {
             self.open(waiter, parts);
         }
     }
@@ -200,7 +201,7 @@ impl Operations {
     /// The time of `waiter` is up.
     pub(super) fn waited(&mut self, now: Instant, waiter: WaiterKey, parts: &mut Parts) {
         self.open(waiter, parts);
-        if let Some(key) = parts.queues.opened(OperationKey::of_waiter(waiter)) {
+        if let Some(key) = parts.queues.waiters.opened(OperationKey::of_waiter(waiter)) {
             self.with(now, key, parts, |operation, cx| operation.due(cx));
         }
     }
@@ -232,7 +233,7 @@ impl Operations {
             operation.round.disarm(&mut parts.timers);
             operation.kind.get().end(parts);
             let next = match &mut operation.kind {
-                Kind::Acquire(acquire) => acquire.leave(key, parts),
+                Kind::Acquire(acquire) => acquire.leave(now, key, parts),
                 Kind::Extend(_)
                 | Kind::Confirm(_)
                 | Kind::Inspect(_)
@@ -257,7 +258,7 @@ impl Operations {
             parts.stats.acquisitions.cancelled += 1;
             return;
         }
-        if let Some(key) = parts.queues.opened(key) {
+        if let Some(key) = parts.queues.waiters.opened(key) {
             self.cancel_open(now, key, parts);
         }
     }
@@ -279,7 +280,7 @@ impl Operations {
     #[cfg(feature = "std")]
     pub(super) fn cancel_acquisitions(&mut self, now: Instant, parts: &mut Parts) {
         // Those that wait first: none of them is to ask in vain.
-        for waiter in parts.queues.waiters() {
+        for waiter in parts.queues.waiters.keys().collect::<Vec<_>>() {
             self.cancel(now, RoundId(OperationKey::of_waiter(waiter)), parts);
         }
         let acquires = |queued: bool| {
@@ -406,7 +407,7 @@ impl Operations {
         if let Some(waiter) = next.waiter() {
             self.open(waiter, parts);
         }
-        if let Some(next) = parts.queues.opened(next).must() {
+        if let Some(next) = parts.queues.waiters.opened(next).must() {
             self.with(now, next, parts, |operation, cx| operation.lead(cx));
         }
     }

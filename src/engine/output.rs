@@ -97,11 +97,6 @@ impl Engine {
                     self.look_at_floors(now);
                     None
                 }
-                News::Freed => {
-                    let next = self.parts.next_freed(now);
-                    self.operations.lead(now, next, &mut self.parts);
-                    None
-                }
             };
             if event.is_some() {
                 return event;

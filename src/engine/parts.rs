@@ -74,9 +74,6 @@ pub(super) enum News {
     Room,
     /// Floors of fencing tokens are to be looked at.
     Floors,
-    /// An operation that wants several resources has left some of them to others. There is nothing to tell a
-    /// caller.
-    Freed,
 }
 
 impl Parts {
@@ -209,7 +206,7 @@ impl Parts {
 
     /// Returns when the time of `waiter` is up, and why.
     pub(super) fn wait_ends(&self, waiter: WaiterKey) -> Option<(Instant, Wake)> {
-        let waiter = self.queues.waiter(waiter)?;
+        let waiter = self.queues.waiters.get(waiter)?;
         let tries_end = self
             .settings
             .tries_end(waiter.started, waiter.tries_allowed());
@@ -223,7 +220,7 @@ impl Parts {
         let key = self.queues.queue(waiter)?;
         if let Some((at, _)) = self.wait_ends(key)
             && at != Instant::MAX
-            && let Some(waiter) = self.queues.waiter_mut(key)
+            && let Some(waiter) = self.queues.waiters.get_mut(key)
         {
             waiter.timer = Some(self.timers.insert(at, Alarm::Waiter(key)));
         }

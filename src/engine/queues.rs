@@ -49,11 +49,10 @@ use crate::time::Instant;
 use super::alarm::Timers;
 use super::claims::Claims;
 use super::pool::Pool;
-pub(super) use line::Waiter;
+pub(super) use line::{Extra, Waiter};
 use line::{Line, Waiters};
 use names::{Names, Where};
 use row::Rows;
-pub(super) use sets::LEFT_FREE;
 use sets::Sets;
 pub(super) use wait::{Next, Pace, Wait};
 use watches::Watches;
@@ -62,7 +61,7 @@ use watches::Watches;
 #[derive(Debug)]
 pub(super) struct Queues {
     places: Slab<Place>,
-    waiters: Waiters,
+    pub(super) waiters: Waiters,
     names: Names,
     rows: Rows,
     sets: Sets,
@@ -104,9 +103,8 @@ enum Front {
     Nobody,
     Contender(OperationKey),
     Holder(ClaimKey),
-    /// A set stands there first, and waits for others of its names; or one that was there has left, and
-    /// the next is about to be named.
-    Set,
+    /// A set has left, and the next contender is about to be named.
+    Freed,
 }
 
 /// Why an attempt to take a lock failed.
@@ -190,7 +188,7 @@ impl Queues {
     pub(super) fn contender(&self, place: PlaceKey) -> Option<OperationKey> {
         match self.places.get(place.0)?.front {
             Front::Contender(operation) => Some(operation),
-            Front::Nobody | Front::Holder(_) | Front::Set => None,
+            Front::Nobody | Front::Holder(_) | Front::Freed => None,
         }
     }
 
@@ -211,6 +209,13 @@ impl Queues {
         self.waiting += usize::from(place.waiting.is_none());
         let new = || Box::new(Wait::new(nodes));
         Some(place.waiting.get_or_insert_with(new))
+    }
+
+    /// The contender of `place` does not wait there.
+    pub(super) fn stop_waiting(&mut self, place: PlaceKey) {
+        if let Some(place) = self.places.get_mut(place.0).must() {
+            place.forget_wait(&mut self.waiting);
+        }
     }
 
     /// Returns how many contenders wait.
@@ -339,7 +344,7 @@ impl Queues {
     pub(super) fn holder(&self, place: PlaceKey) -> Option<ClaimKey> {
         match self.places.get(place.0).must()?.front {
             Front::Holder(claim) => Some(claim),
-            Front::Nobody | Front::Contender(_) | Front::Set => None,
+            Front::Nobody | Front::Contender(_) | Front::Freed => None,
         }
     }
 
@@ -355,60 +360,12 @@ impl Queues {
             place.front = Front::Contender(operation);
         }
         place.front == Front::Contender(operation)
-            || place.front == Front::Set && self.pass(key, operation)
     }
 
     /// Puts `waiter`, which has entered its place, behind all that wait.
     pub(super) fn queue(&mut self, waiter: Waiter) -> Option<WaiterKey> {
         let place = self.places.get_mut(waiter.place.0).must();
         place.map(|place| self.waiters.push(&mut place.line, waiter))
-    }
-
-    /// Returns how many callers wait for their turn.
-    pub(super) fn callers(&self) -> usize {
-        self.waiters.waiting()
-    }
-
-    /// Returns all that wait for their turn.
-    pub(super) fn waiters(&self) -> Vec<WaiterKey> {
-        self.waiters.keys().collect()
-    }
-
-    /// The lock of `waiter` is kept for so many nanoseconds.
-    pub(super) fn keep(&mut self, waiter: WaiterKey, nanos: u64) {
-        self.waiters.keep(waiter, nanos);
-    }
-
-    /// The lock of `waiter` is to have a fencing token.
-    pub(super) fn fence(&mut self, waiter: WaiterKey) {
-        self.waiters.fence(waiter);
-    }
-
-    /// Returns `true` if it is.
-    pub(super) fn is_fenced(&self, waiter: WaiterKey) -> bool {
-        self.waiters.is_fenced(waiter)
-    }
-
-    /// Returns for how many; zero if it is not kept.
-    pub(super) fn kept(&self, waiter: WaiterKey) -> u64 {
-        self.waiters.kept(waiter)
-    }
-
-    /// Returns `waiter`, while it waits for its turn.
-    pub(super) fn waiter(&self, waiter: WaiterKey) -> Option<&Waiter> {
-        self.waiters.get(waiter)
-    }
-
-    pub(super) fn waiter_mut(&mut self, waiter: WaiterKey) -> Option<&mut Waiter> {
-        self.waiters.get_mut(waiter)
-    }
-
-    /// Returns the operation that `key` names, which has waited or has not, if it is open.
-    pub(super) fn opened(&self, key: OperationKey) -> Option<OperationKey> {
-        match key.waiter() {
-            None => Some(key),
-            Some(waiter) => self.waiters.opened(waiter),
-        }
     }
 
     /// `waiter` does not wait any more: it is `operation` from now on.
@@ -443,11 +400,6 @@ impl Queues {
         true
     }
 
-    /// The operation that has waited as `waiter` has got its lock.
-    pub(super) fn forget(&mut self, waiter: WaiterKey) {
-        self.waiters.forget(waiter);
-    }
-
     /// Takes `operation` out, which waited as `waiter` or did not wait. Returns the next contender, if
     /// it was the contender itself.
     pub(super) fn leave(
@@ -478,7 +430,7 @@ impl Queues {
         if let Some(place) = self.get_mut(place).must() {
             place.overtaken = match place.front {
                 Front::Contender(other) => Some(other),
-                Front::Nobody | Front::Holder(_) | Front::Set => place.overtaken,
+                Front::Nobody | Front::Holder(_) | Front::Freed => place.overtaken,
             };
             place.overtaken = place.overtaken.filter(|other| *other != operation);
             place.front = Front::Holder(claim);
@@ -519,17 +471,13 @@ impl Queues {
         place.is_some_and(|place| self.rows.of(now, place.hash).is_over_for_one(now))
     }
 
-    /// Makes the next in the queue the contender, and returns it.
+    /// Makes the next in the queue the contender, and returns it if it is its turn.
     fn promote(&mut self, place: PlaceKey) -> Option<OperationKey> {
-        if !self.sets.is_empty() {
-            return self.promote_among_sets(place);
-        }
         let at = self.places.get_mut(place.0).must()?;
         let overtaken = at.overtaken.take();
-        let first = || self.waiters.first(&at.line).map(OperationKey::of_waiter);
-        let next = overtaken.or_else(first);
+        let next = overtaken.or_else(|| self.waiters.next(&mut at.line));
         at.front = next.map_or(Front::Nobody, Front::Contender);
-        next
+        next.filter(|next| self.leads(*next))
     }
 
     /// One that used `place` does not any more. A place without users stays until another has none: a
@@ -562,7 +510,7 @@ impl Queues {
     /// Returns `true` if nothing is held or wanted.
     pub(super) fn is_empty(&self) -> bool {
         let places = usize::from(self.idle.is_some());
-        let nobody = self.waiters.is_empty() && self.waiting == 0 && self.sets.is_empty();
+        let nobody = self.waiters.is_empty() && self.waiting == 0 && self.sets.open.is_empty();
         self.places.len() == places && nobody && self.alone == 0
     }
 
@@ -584,14 +532,14 @@ impl Queues {
                 Front::Nobody => assert!(!place.is_wanted(), "nobody leads {place:?}"),
                 Front::Contender(operation) => assert!(is_open(operation), "{place:?}"),
                 Front::Holder(claim) => assert!(holds(claim, PlaceKey(key)), "{place:?}"),
-                Front::Set => self.check_left_free(PlaceKey(key)),
+                Front::Freed => assert!(self.is_pending(PlaceKey(key)), "{place:?}"),
             }
             assert!(place.overtaken.is_none_or(&is_open), "{place:?}");
             waiters += self.waiters.of(&place.line).len();
         }
         assert_eq!((used, waiting), (users, self.contenders()));
-        assert_eq!(waiters, self.waiters.waiting() + self.sets.records());
-        self.check_sets(&is_open);
+        let records = self.check_sets(&is_open);
+        assert_eq!(waiters, self.waiters.waiting() + records);
         assert!(self.waiters.all_opened().all(is_open), "it is over");
         assert!(self.reminders.len() < 1_000, "{}", self.reminders.len());
     }

@@ -93,20 +93,13 @@
 //! change by the nodes, and then asks for all of them again. If another name is held by then, it waits for that
 //! one. Where each node names another, it waits for the random delay.
 //!
-//! Meanwhile its other names are free for others of this handle, also for those that came later: sixteen of
-//! them for each name. After that the name stays free for the set, and they wait: a second or two, if the set
-//! waits for a lock of another program, or for one of this handle that was there before any passed the set;
-//! then sixteen more may pass. If the set waits for one that has passed it, that takes 16 s, and twice as long
-//! each time after: its holder may itself be waiting for a name that is left free. Passing changes no order
-//! otherwise. `try_lock` and `try_lock_all` never wait for that: they ask beside the queues. But one that
-//! finds a name left free counts as one of the sixteen. Where more than 256 sets wait for a name, those that
-//! came after them wait until one of these has ended.
+//! Callers behind it wait meanwhile, also for a name of the set that stands free. `try_lock` and `try_lock_all` do not:
+//! they ask beside the queues. A call that is over before its turn came ends as `Held` with no holder and no try
+//! ([`Report::tries`](crate::Report::tries) is 0): the name that it waited for is free, and `inspect` says so. Other
+//! handles are not concerned. Give a set a short wait where a name may be held for long.
 //!
-//! So a set that waits for a name that another program keeps for minutes leaves sixteen locks on each of its
-//! other names to `lock` on this handle every few seconds, until its own time is up. A call whose time is up
-//! before that ends as `Held` with no holder and no try ([`Report::tries`](crate::Report::tries) is 0):
-//! nobody has the name, and `inspect` says that it is free. Other handles are not concerned. Give a set a
-//! short wait where a name may be held for long.
+//! A caller that holds one name and then locks another waits behind a set that wants both, and the set waits for the
+//! caller. That ends when the first of the two waits is over, or the lock is. Take all names in one `lock_all`.
 //!
 //! Between handles the rules are those for one name: overtaking is bounded for each of them. But a set
 //! needs all of its names free at the same moment, and a node keeps none of them for it before. Where several

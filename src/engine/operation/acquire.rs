@@ -306,6 +306,7 @@ impl Acquire {
     /// Ends `operation`, which it is. Returns the operation whose turn it is then.
     pub(in crate::engine) fn leave(
         &mut self,
+        now: Instant,
         operation: OperationKey,
         parts: &mut Parts,
     ) -> Option<OperationKey> {
@@ -315,12 +316,9 @@ impl Acquire {
         let (queues, buffers) = (&mut parts.queues, &mut parts.claims.buffers);
         match (&self.verdict, self.waiter) {
             (Verdict::HandedOut, None) => None,
-            _ if self.several.is_some() => {
-                Self::leave_several(operation, parts);
-                None
-            }
+            _ if self.several.is_some() => Self::leave_several(now, operation, parts),
             (Verdict::HandedOut, Some(waiter)) => {
-                queues.forget(waiter);
+                queues.waiters.forget(waiter);
                 None
             }
             (_, waiter) => queues.leave(self.place, operation, waiter, buffers),

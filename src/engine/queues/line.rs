@@ -1,13 +1,13 @@
-//! Operations in the order in which they came. Each can leave at any time.
+//! Callers in the order in which they came. Each can leave at any time.
 //!
-//! All lines share one memory for those who wait, which grows to the most that have waited at once. Each
+//! All lines share one memory for those that wait, which grows to the most that have waited at once. Each
 //! call takes constant time.
 //!
 //! A waiter is no operation yet: it has no round, no ballots and no claim. It is opened when its turn comes,
-//! or its time is up, and from then on leads to the operation that it has become: its caller knows no other
+//! or its time is up. From then on it leads to the operation that it has become: its caller knows no other
 //! name for that.
 
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeMap;
 use core::time::Duration;
 
 use crate::invariant::Must;
@@ -23,34 +23,40 @@ pub(super) struct Line {
     last: Link,
 }
 
-/// Those who wait, in all lines.
+/// Those that wait, in all lines.
 #[derive(Debug)]
-pub(super) struct Waiters {
+pub(in crate::engine) struct Waiters {
     slab: Slab<Caller>,
     /// How many wait.
     waiting: usize,
-    /// For how many nanoseconds the locks of those are kept that want that, and which are to have fencing
-    /// tokens: hardly any.
-    keeps: BTreeMap<Key, u64>,
-    fenced: BTreeSet<Key>,
+    /// What hardly any of them want.
+    extras: BTreeMap<Key, Extra>,
 }
 
 /// A caller whose operation has waited for its turn.
 #[derive(Debug)]
 enum Caller {
-    Waits {
-        waiter: Waiter,
-        before: Link,
-        behind: Link,
-    },
+    Waits(Waiter, Links),
+    /// One of the names of a set, which is open under this key.
+    Set(OperationKey, Links),
     /// It is open under this key.
     Open(OperationKey),
-    /// One of the names of a set, which is open: its operation.
-    Set {
-        operation: OperationKey,
-        before: Link,
-        behind: Link,
-    },
+}
+
+/// The neighbours in a line.
+#[derive(Clone, Copy, Debug)]
+struct Links {
+    before: Link,
+    behind: Link,
+}
+
+/// What a waiter wants besides its lock.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::engine) struct Extra {
+    /// For how many nanoseconds the lock is kept. Zero: it is not.
+    pub(in crate::engine) keep: u64,
+    /// It is to have a fencing token.
+    pub(in crate::engine) fenced: bool,
 }
 
 /// All that is kept of an operation that waits for its turn. Packed: the links of the slab and of the line
@@ -71,7 +77,7 @@ pub(in crate::engine) struct Waiter {
     pub(in crate::engine) timer: Option<TimerKey>,
 }
 
-// Those who wait are many.
+// There may be very many.
 const _: () = assert!(size_of::<slab::Place<Caller>>() <= 64);
 
 impl Waiter {
@@ -118,173 +124,148 @@ impl Line {
     }
 }
 
+impl Caller {
+    const fn links(&mut self) -> Option<&mut Links> {
+        match self {
+            Self::Waits(_, links) | Self::Set(_, links) => Some(links),
+            Self::Open(_) => None,
+        }
+    }
+}
+
 impl Waiters {
     /// Nobody waits yet.
     pub(super) const fn new() -> Self {
         Self {
             slab: Slab::new(),
             waiting: 0,
-            keeps: BTreeMap::new(),
-            fenced: BTreeSet::new(),
+            extras: BTreeMap::new(),
         }
     }
 
     /// Returns how many wait.
-    pub(super) const fn waiting(&self) -> usize {
+    pub(in crate::engine) const fn waiting(&self) -> usize {
         self.waiting
     }
 
     /// Returns all that wait, by their places in the slab.
-    pub(super) fn keys(&self) -> impl Iterator<Item = WaiterKey> {
-        let waits = |caller: &Caller| matches!(caller, Caller::Waits { .. });
+    pub(in crate::engine) fn keys(&self) -> impl Iterator<Item = WaiterKey> {
         let all = self.slab.iter();
-        all.filter(move |(_, caller)| waits(caller))
+        all.filter(|(_, caller)| matches!(caller, Caller::Waits(..)))
             .map(|(key, _)| WaiterKey(key))
     }
 
     /// Returns `waiter`, while it waits.
-    pub(super) fn get(&self, waiter: WaiterKey) -> Option<&Waiter> {
+    pub(in crate::engine) fn get(&self, waiter: WaiterKey) -> Option<&Waiter> {
         match self.slab.get(waiter.0)? {
-            Caller::Waits { waiter, .. } => Some(waiter),
-            Caller::Open(_) | Caller::Set { .. } => None,
+            Caller::Waits(waiter, _) => Some(waiter),
+            Caller::Open(_) | Caller::Set(..) => None,
         }
     }
 
     /// Returns the same, to be changed.
-    pub(super) fn get_mut(&mut self, waiter: WaiterKey) -> Option<&mut Waiter> {
+    pub(in crate::engine) fn get_mut(&mut self, waiter: WaiterKey) -> Option<&mut Waiter> {
         match self.slab.get_mut(waiter.0)? {
-            Caller::Waits { waiter, .. } => Some(waiter),
-            Caller::Open(_) | Caller::Set { .. } => None,
+            Caller::Waits(waiter, _) => Some(waiter),
+            Caller::Open(_) | Caller::Set(..) => None,
         }
     }
 
-    /// Returns the operation that has waited as `waiter`.
-    pub(super) fn opened(&self, waiter: WaiterKey) -> Option<OperationKey> {
+    /// Returns the operation that `key` names, which has waited or has not, if it is open.
+    pub(in crate::engine) fn opened(&self, key: OperationKey) -> Option<OperationKey> {
+        let Some(waiter) = key.waiter() else {
+            return Some(key);
+        };
         match self.slab.get(waiter.0)? {
-            Caller::Waits { .. } | Caller::Set { .. } => None,
+            Caller::Waits(..) | Caller::Set(..) => None,
             Caller::Open(operation) => Some(*operation),
         }
     }
 
     /// Puts `waiter` behind all others of `line`.
     pub(super) fn push(&mut self, line: &mut Line, waiter: Waiter) -> WaiterKey {
-        let before = line.last;
-        let key = self.slab.insert(Caller::Waits {
-            waiter,
-            before,
-            behind: Link::NONE,
-        });
         self.waiting += 1;
-        self.join(line, before, Link::to(key.index()));
-        line.last = Link::to(key.index());
-        WaiterKey(key)
+        self.insert(line, |links| Caller::Waits(waiter, links))
     }
 
     /// Puts one of the names of a set behind all others of `line`.
     #[cold]
     pub(super) fn push_set(&mut self, line: &mut Line, operation: OperationKey) -> WaiterKey {
-        let before = line.last;
-        let key = self.slab.insert(Caller::Set {
-            operation,
-            before,
-            behind: Link::NONE,
-        });
+        self.insert(line, |links| Caller::Set(operation, links))
+    }
+
+    fn insert(&mut self, line: &mut Line, caller: impl FnOnce(Links) -> Caller) -> WaiterKey {
+        let (before, behind) = (line.last, Link::NONE);
+        let key = self.slab.insert(caller(Links { before, behind }));
         self.join(line, before, Link::to(key.index()));
         line.last = Link::to(key.index());
         WaiterKey(key)
     }
 
-    /// Returns the set of `record`, which stands in a line: `None` if it wants that one name only. And
-    /// the next in that line.
-    pub(super) fn set_of(&self, record: WaiterKey) -> (Option<OperationKey>, Option<WaiterKey>) {
-        let (set, behind) = match self.slab.get(record.0).must() {
-            Some(Caller::Waits { behind, .. }) => (None, *behind),
-            Some(Caller::Set {
-                operation, behind, ..
-            }) => (Some(*operation), *behind),
-            Some(Caller::Open(_)) | None => (None, Link::NONE),
-        };
-        let behind = behind.index().map(|index| self.slab.key_at(index));
-        (set, behind.map(WaiterKey))
+    /// Notes what `waiter` wants besides.
+    pub(in crate::engine) fn want(&mut self, waiter: WaiterKey, extra: Extra) {
+        self.extras.insert(waiter.0, extra);
     }
 
-    /// The lock of `waiter` is kept for so many nanoseconds.
-    pub(super) fn keep(&mut self, waiter: WaiterKey, nanos: u64) {
-        self.keeps.insert(waiter.0, nanos);
+    /// Returns that.
+    pub(in crate::engine) fn wanted(&self, waiter: WaiterKey) -> Extra {
+        self.extras.get(&waiter.0).copied().unwrap_or_default()
     }
 
-    /// Returns for how many; zero if it is not kept.
-    pub(super) fn kept(&self, waiter: WaiterKey) -> u64 {
-        self.keeps.get(&waiter.0).copied().unwrap_or(0)
-    }
-
-    /// The lock of `waiter` is to have a fencing token.
-    pub(super) fn fence(&mut self, waiter: WaiterKey) {
-        self.fenced.insert(waiter.0);
-    }
-
-    /// Returns `true` if it is.
-    pub(super) fn is_fenced(&self, waiter: WaiterKey) -> bool {
-        self.fenced.contains(&waiter.0)
-    }
-
-    /// Returns the first of `line`.
-    pub(super) fn first(&self, line: &Line) -> Option<WaiterKey> {
+    /// Returns the first of `line`, which is to be the contender. A set leaves the line with that, any other
+    /// when it is opened.
+    pub(super) fn next(&mut self, line: &mut Line) -> Option<OperationKey> {
         let index = line.first.index()?;
-        Some(WaiterKey(self.slab.key_at(index)))
+        let key = WaiterKey(self.slab.key_at(index));
+        if let Caller::Set(operation, _) = *self.slab.at(index) {
+            self.remove(line, key);
+            return Some(operation);
+        }
+        Some(OperationKey::of_waiter(key))
     }
 
     /// Takes `waiter` out of `line`: it is `operation` from now on.
     pub(super) fn open(&mut self, line: &mut Line, waiter: WaiterKey, operation: OperationKey) {
-        let Some(caller) = self.slab.get_mut(waiter.0).must() else {
-            return;
-        };
-        let before = core::mem::replace(caller, Caller::Open(operation));
-        self.keeps.remove(&waiter.0);
-        self.fenced.remove(&waiter.0);
-        self.leave(line, &before);
+        if let Some(caller) = self.slab.get_mut(waiter.0).must() {
+            let before = core::mem::replace(caller, Caller::Open(operation));
+            self.leave(line, waiter, before);
+        }
     }
 
     /// Ends `waiter`, which leaves `line` if it still waits.
     pub(super) fn remove(&mut self, line: &mut Line, waiter: WaiterKey) {
         if let Some(caller) = self.slab.remove(waiter.0) {
-            self.keeps.remove(&waiter.0);
-            self.fenced.remove(&waiter.0);
-            self.leave(line, &caller);
+            self.leave(line, waiter, caller);
         }
     }
 
-    fn leave(&mut self, line: &mut Line, caller: &Caller) {
-        if let Caller::Waits { before, behind, .. } | Caller::Set { before, behind, .. } = *caller {
-            self.waiting -= usize::from(matches!(caller, Caller::Waits { .. }));
+    fn leave(&mut self, line: &mut Line, waiter: WaiterKey, mut caller: Caller) {
+        self.extras.remove(&waiter.0);
+        self.waiting -= usize::from(matches!(caller, Caller::Waits(..)));
+        if let Some(&mut Links { before, behind }) = caller.links() {
             self.join(line, before, behind);
-            match behind.index() {
+            match behind.index().and_then(|index| self.links(index)) {
                 None => line.last = before,
-                Some(index) => *self.links(index).0 = before,
+                Some(links) => links.before = before,
             }
         }
     }
 
     /// What follows `before`, or comes first, is `behind`.
     fn join(&mut self, line: &mut Line, before: Link, behind: Link) {
-        match before.index() {
+        match before.index().and_then(|index| self.links(index)) {
             None => line.first = behind,
-            Some(index) => *self.links(index).1 = behind,
+            Some(links) => links.behind = behind,
         }
     }
 
     /// Forgets `waiter`, which does not wait any more.
-    pub(super) fn forget(&mut self, waiter: WaiterKey) {
+    pub(in crate::engine) fn forget(&mut self, waiter: WaiterKey) {
         self.slab.discard(waiter.0);
     }
 
-    fn links(&mut self, index: u32) -> (&mut Link, &mut Link) {
-        match self.slab.at_mut(index) {
-            Caller::Waits { before, behind, .. } | Caller::Set { before, behind, .. } => {
-                (before, behind)
-            }
-            Caller::Open(operation) => unreachable!("{operation:?} does not wait"),
-        }
+    fn links(&mut self, index: u32) -> Option<&mut Links> {
+        self.slab.at_mut(index).links().must()
     }
 }
 
@@ -299,15 +280,12 @@ impl Waiters {
         let (mut next, mut last) = (line.first, Link::NONE);
         let mut waiters = alloc::vec::Vec::new();
         while let Some(at) = next.index() {
-            let (before, behind) = match self.slab.at(at) {
-                Caller::Waits { before, behind, .. } | Caller::Set { before, behind, .. } => {
-                    (before, behind)
-                }
-                open @ Caller::Open(_) => panic!("{open:?}"),
+            let (Caller::Waits(_, links) | Caller::Set(_, links)) = self.slab.at(at) else {
+                panic!("it does not wait");
             };
-            assert_eq!(*before, last);
+            assert_eq!(links.before, last);
             waiters.push(WaiterKey(self.slab.key_at(at)));
-            (next, last) = (*behind, next);
+            (next, last) = (links.behind, next);
         }
         assert_eq!(line.last, last);
         waiters
@@ -316,7 +294,7 @@ impl Waiters {
     /// Returns the operations that have waited.
     pub(super) fn all_opened(&self) -> impl Iterator<Item = OperationKey> {
         self.slab.iter().filter_map(|(_, caller)| match caller {
-            Caller::Waits { .. } | Caller::Set { .. } => None,
+            Caller::Waits(..) | Caller::Set(..) => None,
             Caller::Open(operation) => Some(*operation),
         })
     }
@@ -386,7 +364,7 @@ mod tests {
                     }
                     Step::Open => {
                         let first = model.first().copied();
-                        prop_assert_eq!(waiters.first(line), first);
+                        prop_assert_eq!(waiters.next(line), first.map(OperationKey::of_waiter));
                         if let Some(first) = first {
                             let key = Key::from_bits(number | 1 << 32).expect("a key");
                             waiters.open(line, first, OperationKey(key));
@@ -405,7 +383,8 @@ mod tests {
                 prop_assert_eq!(line.is_empty(), model.is_empty());
                 prop_assert_eq!(&waiters.of(line), model);
                 for (waiter, operation) in &open {
-                    prop_assert_eq!(waiters.opened(*waiter), Some(*operation));
+                    let key = OperationKey::of_waiter(*waiter);
+                    prop_assert_eq!(waiters.opened(key), Some(*operation));
                     prop_assert!(waiters.get(*waiter).is_none());
                 }
             }

@@ -289,7 +289,7 @@ impl Chaos {
         );
         let held = engine.parts.claims.iter().map(places).sum::<usize>();
         engine.parts.queues.check(
-            engine.operations.places() + engine.parts.queues.callers() + held,
+            engine.operations.places() + engine.parts.queues.waiters.waiting() + held,
             |operation| engine.operations.is_open(operation),
             |key, place| {
                 let claim = engine.parts.claims.get(key);

@@ -1,7 +1,7 @@
 //! Queue: who waits for a lock is served in turn, soon, and without a storm.
 //!
-//! * **Order.** Of users of one client that wait for the same resource with more than one try, who came
-//!   first gets it first, unless it has given up.
+//! * **Order.** Of users of one client that wait for the same resource with more than one try, the one that
+//!   came first gets it first, unless it has given up; also if either wants other resources besides.
 //! * **Overtaking.** Where all have time and nothing else gets in their way, other clients get the lock
 //!   at most [`OVERTAKEN_MAX`] times each, on average, while one waits for it.
 //! * **Wake.** No waiter sleeps longer than [`SLEEP_MAX`] while it could know that a majority is free:
@@ -11,8 +11,8 @@
 //!
 //! # What it does not see
 //!
-//! The order of sets, and how long names are free for them. The order between clients, but for that bound; where there are faults `starvation` has another. A
-//! waiter is excused while its process is stopped, while another user of its client has the lock as far
+//! How long names are free for sets. The order between clients, but for that bound; where there are faults
+//! `starvation` has another. A waiter is excused while its process is stopped, while another user of its client has the lock as far
 //! as it knows, and while any of these nodes answers late or errors; there a later majority begins a new
 //! time.
 
@@ -56,13 +56,13 @@ impl World {
     /// A user has got its lock after a call with so many tries: no other has waited for longer.
     pub(crate) fn in_turn(&mut self, client: usize, user: usize, call: &Call, tries: Option<u32>) {
         self.waited(call);
-        let resource = self.plan.resource_of(user);
-        if self.plan.wants_sets(user) {
-            return; // Others want other names.
-        }
-        let users = self.clients[client].users.iter().enumerate();
-        let mut wanted = users.filter(|(other, _)| self.plan.resource_of(*other) == resource);
-        let passed = wanted.find(|(_, other)| is_before(other, call));
+        let names = self.names_of(client, user);
+        let wants = |other: usize| {
+            let mut theirs = self.names_of(client, other).into_iter();
+            theirs.any(|name| names.contains(&name))
+        };
+        let mut users = self.clients[client].users.iter().enumerate();
+        let passed = users.find(|(other, there)| is_before(there, call) && wants(*other));
         if let Some((first, _)) = passed.filter(|_| tries != Some(1)) {
             let text = format!("client {client}: user {user} gets its lock before user {first}");
             self.object("queue", text);
@@ -257,6 +257,24 @@ mod tests {
             let call = call(&mut world, number);
             world.in_turn(0, 2, &call, tries);
             assert_eq!(objects(&world), passed_over, "{number} {tries:?} {other:?}");
+        }
+    }
+
+    #[test]
+    fn a_set_that_came_first_gets_its_names_first() {
+        for (set, names, passed_over) in [
+            (&[0, 1][..], &[][..], true),
+            (&[1, 2], &[2, 3], true),
+            (&[1, 2], &[], false),
+            (&[1, 2], &[0, 3], false),
+        ] {
+            let mut world = world();
+            waits(&mut world, 1, 1, None);
+            world.clients[0].users[1].set = set.to_vec();
+            world.clients[0].users[2].set = names.to_vec();
+            let call = call(&mut world, 2);
+            world.in_turn(0, 2, &call, None);
+            assert_eq!(objects(&world), passed_over, "{set:?} {names:?}");
         }
     }
 

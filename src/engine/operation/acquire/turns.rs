@@ -1,23 +1,18 @@
 //! The turns of an acquisition of several resources: it waits until it is the contender of all of them.
 //!
-//! Between two attempts it waits at one of its places: where the resource is that keeps the lock from being
-//! taken, as most nodes say. All that a contender of one resource does there it does too: it looks, is told
-//! of changes, and decides when to ask again ([`waiting`](super::waiting)). Others may take the other
-//! resources meanwhile. When it is time to ask, it wants all of them again.
+//! Between two attempts it waits at one of its places: at the resource that most nodes have named as held. There it
+//! does all that a contender of one resource does: it looks, hears of changes, and decides when to ask again
+//! ([`waiting`](super::waiting)). It stays the contender of its other resources meanwhile.
 //!
 //! # Guarantees
 //!
-//! * It asks no node while this engine holds one of its resources, or another of this engine asks for one;
-//!   but if it makes one attempt only, it asks beside those.
-//!
-//! # Not here
-//!
-//! Who may pass whom: the [queues](crate::engine::queues) say so.
+//! * It asks no node while this engine holds one of its resources, or another operation of this engine asks for
+//!   one; but if it makes one attempt only, it asks beside those.
 
 use super::Acquire;
 use crate::engine::operation::Context;
-use crate::engine::parts::{News, Parts};
-use crate::engine::queues::{LEFT_FREE, Refusal};
+use crate::engine::parts::Parts;
+use crate::engine::queues::Refusal;
 use crate::invariant::Must;
 use crate::keys::{ClaimKey, OperationKey, PlaceKey};
 use crate::time::Instant;
@@ -58,8 +53,15 @@ impl Acquire {
         let mut places = self.places().iter();
         let place = places.find(|place| cx.parts.queues.leaves_first(cx.now, **place));
         let place = place.copied();
-        self.place = place.unwrap_or(self.place);
+        self.wait_at(place.unwrap_or(self.place), cx);
         place.is_some()
+    }
+
+    /// From now on it waits at `place` only.
+    fn wait_at(&mut self, place: PlaceKey, cx: &mut Context<'_>) {
+        self.place = place;
+        let others = self.places().iter().filter(|other| **other != place);
+        others.for_each(|other| cx.parts.queues.stop_waiting(*other));
     }
 
     /// Returns the first of the resources on which a lock of this engine is valid, counted from 0.
@@ -72,16 +74,17 @@ impl Acquire {
         self.places().iter().position(is_held)
     }
 
-    /// Before it gives up: it waits at the resource that is held here, or is known to be held, if any is. What
-    /// nodes have said to its latest attempt is over then.
+    /// Before it gives up: it waits at the resource that is held here, or for which a contender before it waits,
+    /// if there is one. The answers to its latest attempt are out of date then.
     #[cold]
     #[inline(never)]
-    pub(super) fn wait_where_it_is_held(&mut self, cx: &Context<'_>) {
-        let known = || {
-            let known = cx.parts.queues.known_place(cx.round.key)?;
-            self.places().iter().position(|place| *place == known)
+    pub(super) fn wait_where_it_is_held(&mut self, cx: &mut Context<'_>) {
+        let queues = &mut cx.parts.queues;
+        let mut waits_behind = |place: &PlaceKey| {
+            queues.contender(*place) != Some(cx.round.key) && queues.waiting(*place).is_some()
         };
-        let number = self.held_here(cx).or_else(known);
+        let known = self.places().iter().position(&mut waits_behind);
+        let number = self.held_here(cx).or(known);
         if let (Some(number), Some(several)) = (number, &mut self.several) {
             self.place = several.places[number];
             several.all_name(number);
@@ -96,69 +99,34 @@ impl Acquire {
         let several = self.several.as_ref().must();
         let most = several.and_then(|several| Some((several, several.most_named()?)));
         let others = most.map(|(several, number)| several.named_others(number));
-        self.place = most.map_or(self.place, |(several, number)| several.places[number]);
+        let place = most.map_or(self.place, |(several, number)| several.places[number]);
+        self.wait_at(place, cx);
         self.rest_until(delay, after, cx);
         if let Some((waiting, _)) = cx.parts.queues.waiting(self.place) {
             waiting.refused_elsewhere(others.unwrap_or_default());
         }
     }
 
-    /// It waits, perhaps for long: others may pass it again where that was in vain.
+    /// It is its turn at all places: it waits where it did, or where a contender before it has waited.
     #[cold]
     #[inline(never)]
-    pub(super) fn let_others_pass(&self, cx: &mut Context<'_>) {
-        cx.parts.queues.renew(cx.now, cx.round.key);
-        tell_freed(cx.parts);
+    pub(super) fn lead_several(&mut self, cx: &mut Context<'_>) {
+        let mut places = core::iter::once(&self.place).chain(self.places());
+        let known = places.find(|place| cx.parts.queues.waiting(**place).is_some());
+        self.wait_at(*known.unwrap_or(&self.place), cx);
     }
 
-    /// Returns when it looks whether others may pass it again, or `until` if that is earlier.
-    pub(super) fn sooner(&self, until: Instant, cx: &Context<'_>) -> Instant {
-        match self.wants_several() {
-            true => until.min(cx.now.saturating_add(LEFT_FREE)),
-            false => until,
-        }
-    }
-
-    /// It rests at its place, and leaves the other resources to those who want them.
+    /// Ends `operation`, which it is. Returns the operation whose turn it is then.
     #[cold]
     #[inline(never)]
-    pub(super) fn leave_others(&self, cx: &mut Context<'_>) {
-        cx.parts.queues.rest_at(self.place, cx.round.key);
-        tell_freed(cx.parts);
-    }
-
-    /// Wants all resources again. Returns `true` if it may ask for them now.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn gather(&self, cx: &mut Context<'_>) -> bool {
-        let leads = cx.parts.queues.gather(cx.round.key);
-        tell_freed(cx.parts);
-        leads
-    }
-
-    /// Waits for its turn, and leaves all resources to those who want them.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn stand_back(&self, cx: &mut Context<'_>) {
-        cx.parts.queues.stand_back(cx.round.key);
-        tell_freed(cx.parts);
-    }
-
-    /// It is its turn at all places: it waits at one of which something is known.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn lead_several(&mut self, cx: &Context<'_>) {
-        let known = cx.parts.queues.known_place(cx.round.key);
-        self.place = known.unwrap_or(self.place);
-    }
-
-    /// Ends `operation`, which it is.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn leave_several(operation: OperationKey, parts: &mut Parts) {
+    pub(super) fn leave_several(
+        now: Instant,
+        operation: OperationKey,
+        parts: &mut Parts,
+    ) -> Option<OperationKey> {
         let buffers = &mut parts.claims.buffers;
         parts.queues.leave_set(operation, buffers);
-        tell_freed(parts);
+        parts.next_freed(now)
     }
 
     /// The lock of `claim` is held from now on, at all places.
@@ -174,12 +142,5 @@ impl Acquire {
             others.for_each(|place| cx.parts.tell_watches_at(*place));
         }
         cx.parts.places_of_several.insert(claim, several.places);
-    }
-}
-
-/// Others are to have their turn at what was left.
-fn tell_freed(parts: &mut Parts) {
-    if parts.queues.has_freed() {
-        parts.news.push_back(News::Freed);
     }
 }

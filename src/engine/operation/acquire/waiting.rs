@@ -15,7 +15,7 @@ use crate::engine::check::is_out_of_reach;
 use crate::engine::nodes::Nodes;
 use crate::engine::operation::Context;
 use crate::engine::operation::round::State;
-use crate::engine::queues::{Next, Pace, Refusal, Wait, Waiter};
+use crate::engine::queues::{Extra, Next, Pace, Refusal, Wait, Waiter};
 use crate::engine::settings::SHORTEST_REST;
 use crate::error::NodeOutcome;
 use crate::time::Instant;
@@ -50,15 +50,14 @@ impl Acquire {
             self.extensions,
         );
         self.waiter = cx.parts.queue(waiter);
+        let (keep, fenced) = (self.keep, self.fencing.is_some());
         if let Some(waiter) = self.waiter
-            && self.keep != 0
+            && (keep != 0 || fenced)
         {
-            cx.parts.queues.keep(waiter, self.keep);
+            let extra = Extra { keep, fenced };
+            cx.parts.queues.waiters.want(waiter, extra);
         }
-        if let Some(waiter) = self.waiter
-            && let Some(fencing) = self.fencing.take()
-        {
-            cx.parts.queues.fence(waiter);
+        if let Some(fencing) = self.fencing.take() {
             cx.parts.fencing.give_spare(fencing);
         }
     }
@@ -66,11 +65,7 @@ impl Acquire {
     /// Waits until the lock that this engine holds is given back, or the contender before it has
     /// ended; or until its tries would have been used up.
     pub(super) fn wait_for_turn(&mut self, cx: &mut Context<'_>) {
-        if self.wants_several() {
-            self.stand_back(cx);
-            self.let_others_pass(cx);
-        }
-        let until = self.sooner(self.tries_end(cx), cx);
+        let until = self.tries_end(cx);
         cx.round.rest(State::Queued { until }, cx.parts);
     }
 
@@ -166,17 +161,13 @@ impl Acquire {
 
     /// Waits until the next attempt, or look, is due.
     fn wait(&mut self, cx: &mut Context<'_>) {
-        if self.wants_several() {
-            self.leave_others(cx);
-            self.let_others_pass(cx);
-        }
         let next = self.next(cx).unwrap_or(Next::Look(Instant::MAX));
         if let Some((wait, _)) = cx.parts.queues.waiting(self.place)
             && let Some(at) = wait.reminder(cx.now, next)
         {
             cx.parts.queues.remind(at, self.place);
         }
-        let until = self.sooner(next.at().min(self.rest_end(cx)), cx);
+        let until = next.at().min(self.rest_end(cx));
         cx.round.rest(State::Resting { until }, cx.parts);
     }
 
@@ -227,7 +218,7 @@ impl Acquire {
 
     pub(super) fn try_again(&mut self, cx: &mut Context<'_>) {
         match cx.parts.claims.has_room() {
-            true if self.wants_several() && !self.gather(cx) => self.wait_for_turn(cx),
+            true if !cx.parts.queues.leads(cx.round.key) => self.wait_for_turn(cx),
             true => self.attempt(cx),
             false => self.decide(Verdict::Refused(Refusal::Saturated), cx),
         }

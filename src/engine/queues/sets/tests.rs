@@ -1,8 +1,7 @@
-//! Random calls against lists: who stands where, who passes whom, and that nobody waits for nobody.
+//! Random calls against the rule in one sentence: at each name that is not held, the contender is the caller that
+//! came first of those that want it.
 
-mod stories;
-
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::vec;
 use std::vec::Vec;
 
@@ -22,23 +21,15 @@ const NAMES: [&[u8]; 4] = [b"a", b"b", b"c", b"d"];
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// One that wants these names comes.
+    /// A caller that wants these names comes.
     Come(Vec<usize>),
-    /// So many come for one name, and each that has its turn at once gets its lock and gives it back.
-    Pass(usize, u8),
-    /// One that asks beside the others comes, for one name, and gets it.
+    /// A caller that asks beside the others comes, for one name, and gets its lock unless the name is held.
     Overtake(usize),
-    /// One of those that lead gets its lock.
+    /// One of those whose turn it is gets its lock.
     Grant(usize),
-    /// One of those that lead is refused, and waits at one of its names.
-    Rest(usize, usize),
-    /// One of those that rest wants all its names again.
-    Gather(usize),
-    /// One of the sets has waited for long.
-    Renew(usize),
     /// A lock is given back.
     Release(usize),
-    /// One that waits gives up.
+    /// A caller gives up.
     GiveUp(usize),
 }
 
@@ -54,56 +45,31 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         3 => names().prop_map(Step::Come),
         2 => (0..NAMES.len()).prop_map(|name| Step::Come(vec![name])),
-        1 => (0..NAMES.len(), 1..=PASSED_MAX).prop_map(|(name, times)| Step::Pass(name, times)),
         1 => (0..NAMES.len()).prop_map(Step::Overtake),
         4 => any::<usize>().prop_map(Step::Grant),
-        2 => (any::<usize>(), any::<usize>()).prop_map(|(who, at)| Step::Rest(who, at)),
-        2 => any::<usize>().prop_map(Step::Gather),
-        2 => any::<usize>().prop_map(Step::Renew),
         4 => any::<usize>().prop_map(Step::Release),
         1 => any::<usize>().prop_map(Step::GiveUp),
     ]
 }
 
-/// Who has come, by the order in which they did.
-type Who = usize;
-
 #[derive(Debug)]
 struct Caller {
     names: Vec<usize>,
     places: Vec<PlaceKey>,
-    /// It waits as this, or has waited.
+    /// What it is while it waits in a queue, or has waited there.
     waiter: Option<WaiterKey>,
-    /// It is open under this.
+    /// What it is once it is open.
     operation: Option<OperationKey>,
-    /// How often it was passed at each of its names, since that was allowed again.
-    passed: BTreeMap<usize, u32>,
-    /// Where it was ever passed.
-    was_passed: BTreeSet<usize>,
-    /// It waits at one of its names.
-    rests: bool,
-}
-
-impl Caller {
-    fn is_set(&self) -> bool {
-        1 < self.names.len()
-    }
 }
 
 struct World {
     queues: Queues,
     timers: Timers,
     claims: Claims,
-    callers: BTreeMap<Who, Caller>,
+    /// In the order in which they came.
+    callers: BTreeMap<u64, Caller>,
     locks: Vec<(ClaimKey, Vec<PlaceKey>)>,
-    come: u64,
-    now: Instant,
-    /// The latest contender of each name.
-    fronts: [Option<OperationKey>; NAMES.len()],
-}
-
-fn key(number: u64) -> Key {
-    Key::from_bits(number | 1 << 32).expect("a key")
+    last: u64,
 }
 
 impl World {
@@ -114,15 +80,13 @@ impl World {
             claims: Claims::new(7, Drift::default()),
             callers: BTreeMap::new(),
             locks: Vec::new(),
-            come: 0,
-            now: Instant::ZERO,
-            fronts: [None; NAMES.len()],
+            last: 0,
         }
     }
 
-    fn number(&mut self) -> u64 {
-        self.come += 1;
-        self.come
+    fn key(&mut self) -> Key {
+        self.last += 1;
+        Key::from_bits(self.last | 1 << 32).expect("a key")
     }
 
     fn enter(&mut self, names: &[usize]) -> Vec<PlaceKey> {
@@ -130,16 +94,14 @@ impl World {
         names.iter().map(enter).collect()
     }
 
-    fn come(&mut self, names: Vec<usize>) -> Who {
-        let who = self.number();
-        let operation = OperationKey(key(who));
+    fn come(&mut self, names: Vec<usize>) -> u64 {
         let places = self.enter(&names);
-        let (mut waiter, mut open) = (None, Some(operation));
+        let operation = OperationKey(self.key());
+        let (who, mut waiter, mut open) = (self.last, None, Some(operation));
         if 1 < places.len() {
             self.queues.queue_set(&places, operation);
         } else if !self.queues.contend(places[0], operation) {
-            let (ttl, started) = (Duration::ZERO, Instant::ZERO);
-            let new = Waiter::new(places[0], started, None, ttl, None, 0);
+            let new = Waiter::new(places[0], Instant::ZERO, None, Duration::ZERO, None, 0);
             waiter = self.queues.queue(new);
             open = None;
         }
@@ -148,41 +110,17 @@ impl World {
             places,
             waiter,
             operation: open,
-            passed: BTreeMap::new(),
-            was_passed: BTreeSet::new(),
-            rests: false,
         };
-        self.callers.insert(who as Who, caller);
+        self.callers.insert(who, caller);
         self.settle(None);
-        who as Who
-    }
-
-    /// Returns those whose names all, or one at least, have them as contender.
-    fn lead(&self, all: bool) -> Vec<Who> {
-        let leads = |caller: &Caller| {
-            let mut places = caller.places.iter();
-            let is = |place: &PlaceKey| {
-                let contender = self.queues.contender(*place);
-                contender.is_some() && contender == caller.operation
-            };
-            match all {
-                true => places.all(is),
-                false => places.any(is),
-            }
-        };
-        let callers = self.callers.iter();
-        callers
-            .filter(|(_, caller)| leads(caller))
-            .map(|(who, _)| *who)
-            .collect()
+        who
     }
 
     /// It is the turn of `next`, and of those that are the next at other places.
-    fn settle(&mut self, next: Option<OperationKey>) {
-        let mut next = next;
+    fn settle(&mut self, mut next: Option<OperationKey>) {
         loop {
             if let Some(waiter) = next.and_then(OperationKey::waiter) {
-                let operation = OperationKey(key(self.number()));
+                let operation = OperationKey(self.key());
                 self.queues.open(waiter, operation);
                 let mut callers = self.callers.values_mut();
                 let caller = callers.find(|caller| caller.waiter == Some(waiter));
@@ -198,199 +136,100 @@ impl World {
 
     fn step(&mut self, step: Step) {
         match step {
-            Step::Come(names) => {
-                self.come(names);
-            }
-            Step::Pass(name, times) => (0..times).for_each(|_| self.pass(name)),
+            Step::Come(names) => drop(self.come(names)),
             Step::Overtake(name) => self.overtake(name),
             Step::Grant(which) => {
-                let leading = self.lead(true);
-                if let Some(who) = leading.get(which % leading.len().max(1)) {
+                let turns = self.turns();
+                if let Some(who) = turns.get(which % turns.len().max(1)) {
                     self.grant(*who);
                 }
             }
-            Step::Rest(which, at) => {
-                let leading = self.lead(true);
-                if let Some(who) = leading.get(which % leading.len().max(1)) {
-                    self.rest(*who, at);
-                }
+            Step::Release(which) if !self.locks.is_empty() => self.release(which),
+            Step::GiveUp(which) if !self.callers.is_empty() => {
+                let mut callers = self.callers.keys();
+                let who = callers.nth(which % callers.len());
+                self.give_up(*who.expect("a caller"));
             }
-            Step::Gather(which) => {
-                let resting: Vec<_> = self.resting();
-                if let Some(who) = resting.get(which % resting.len().max(1)) {
-                    self.gather(*who);
-                }
-            }
-            Step::Renew(which) => {
-                let sets = self.callers.iter().filter(|(_, caller)| caller.is_set());
-                let sets: Vec<_> = sets.map(|(who, _)| *who).collect();
-                if let Some(who) = sets.get(which % sets.len().max(1)) {
-                    self.renew(*who);
-                }
-            }
-            Step::Release(which) => {
-                if !self.locks.is_empty() {
-                    let lock = self.locks.remove(which % self.locks.len());
-                    self.release(lock);
-                }
-            }
-            Step::GiveUp(which) => {
-                let callers: Vec<_> = self.callers.keys().copied().collect();
-                if let Some(who) = callers.get(which % callers.len().max(1)) {
-                    self.give_up(*who);
-                }
-            }
+            Step::Release(_) | Step::GiveUp(_) => {}
         }
     }
 
-    fn resting(&self) -> Vec<Who> {
-        let rest = self.callers.iter().filter(|(_, caller)| caller.rests);
-        rest.map(|(who, _)| *who).collect()
+    /// Returns those whose turn it is.
+    fn turns(&self) -> Vec<u64> {
+        let leads = |caller: &Caller| {
+            let is = |place: &PlaceKey| self.queues.contender(*place) == caller.operation;
+            caller.operation.is_some() && caller.places.iter().all(is)
+        };
+        let callers = self.callers.iter();
+        callers
+            .filter(|(_, caller)| leads(caller))
+            .map(|(who, _)| *who)
+            .collect()
     }
 
-    fn pass(&mut self, name: usize) {
-        let who = self.come(vec![name]);
-        if self.lead(true).contains(&who) {
-            self.grant(who);
-            let lock = self.locks.pop().expect("held");
-            self.release(lock);
-        }
-    }
-
-    /// One that has entered the place besides takes the lock.
     fn overtake(&mut self, name: usize) {
-        let held = |(_, places): &(ClaimKey, Vec<PlaceKey>), place| places.contains(&place);
         let places = self.enter(&[name]);
-        let operation = OperationKey(key(self.number()));
+        let operation = OperationKey(self.key());
         let turn = self.queues.contend(places[0], operation);
-        if !turn && self.locks.iter().any(|lock| held(lock, places[0])) {
-            let next = self
-                .queues
-                .leave(places[0], operation, None, &mut self.claims.buffers);
-            self.settle(next);
-            return;
+        if !turn && self.queues.holder(places[0]).is_some() {
+            let buffers = &mut self.claims.buffers;
+            let next = self.queues.leave(places[0], operation, None, buffers);
+            return self.settle(next);
         }
-        let claim = ClaimKey(key(self.number()));
+        let claim = ClaimKey(self.key());
         self.queues.hold(places[0], operation, claim);
         self.locks.push((claim, places));
         self.settle(None);
     }
 
-    fn grant(&mut self, who: Who) {
+    fn grant(&mut self, who: u64) {
         let caller = self.callers.remove(&who).expect("a caller");
-        let (operation, claim) = (
-            caller.operation.expect("open"),
-            ClaimKey(key(self.number())),
-        );
-        if caller.is_set() {
-            self.queues.hold_set(operation, claim);
-        } else {
-            self.queues.hold(caller.places[0], operation, claim);
-            caller
-                .waiter
-                .into_iter()
-                .for_each(|waiter| self.queues.forget(waiter));
+        let (operation, claim) = (caller.operation.expect("open"), ClaimKey(self.key()));
+        match caller.places[..] {
+            [place] => self.queues.hold(place, operation, claim),
+            _ => self.queues.hold_set(operation, claim),
         }
+        let waited = caller.waiter.into_iter();
+        waited.for_each(|waiter| self.queues.waiters.forget(waiter));
         self.locks.push((claim, caller.places));
         self.settle(None);
     }
 
-    fn rest(&mut self, who: Who, at: usize) {
-        let caller = self.callers.get_mut(&who).expect("a caller");
-        if caller.is_set() {
-            caller.rests = true;
-            let place = caller.places[at % caller.places.len()];
-            self.queues.rest_at(place, caller.operation.expect("open"));
-            self.settle(None);
-        }
-    }
-
-    fn gather(&mut self, who: Who) {
-        let caller = self.callers.get_mut(&who).expect("a caller");
-        caller.rests = false;
-        let operation = caller.operation.expect("open");
-        let led = self.queues.gather(operation);
-        assert_eq!(led, self.lead(true).contains(&who));
-        self.settle(None);
-    }
-
-    /// It may be passed again where that was in vain: it waits for another program, or for a lock that did not
-    /// pass it.
-    fn renew(&mut self, who: Who) {
-        let caller = self.callers.get_mut(&who).expect("a caller");
-        let operation = caller.operation.expect("open");
-        let mut held = caller.names.iter().zip(&caller.places);
-        let in_vain = caller.rests
-            || held.any(|(name, place)| {
-                let mut locks = self.locks.iter();
-                let is_held = locks.any(|(_, places)| places.contains(place));
-                is_held && !caller.was_passed.contains(name)
-            });
-        let passed = |queues: &Queues| {
-            let members = queues.sets.members(operation).iter();
-            members.map(|member| member.passed).collect::<Vec<_>>()
-        };
-        let before = passed(&self.queues);
-        for _ in 0..2 {
-            self.now = self.now.saturating_add(LEFT_FREE);
-            self.queues.renew(self.now, operation);
-        }
-        let both = before.into_iter().zip(passed(&self.queues));
-        for (name, (before, after)) in caller.names.iter().zip(both) {
-            if after != before {
-                assert_eq!((before, after), (PASSED_MAX, 0), "{who} at {name}");
-                assert!(in_vain, "{who} is passed again at {name}");
-                caller.passed.insert(*name, 0);
-            }
-        }
-        self.settle(None);
-    }
-
-    fn release(&mut self, (claim, places): (ClaimKey, Vec<PlaceKey>)) {
-        let now = Instant::ZERO;
-        let next = match places.len() {
-            1 => {
-                let next = self
-                    .queues
-                    .vacate(now, places[0], claim, &mut self.claims.buffers);
-                next.map(|(next, _)| next)
-            }
+    fn release(&mut self, which: usize) {
+        let (claim, places) = self.locks.remove(which % self.locks.len());
+        let (now, buffers) = (Instant::ZERO, &mut self.claims.buffers);
+        let next = match places[..] {
+            [place] => self.queues.vacate(now, place, claim, buffers),
             _ => {
-                let buffers = &mut self.claims.buffers;
                 self.queues.vacate_set(now, claim, &places, buffers);
                 None
             }
         };
-        self.settle(next);
+        self.settle(next.map(|(next, _)| next));
     }
 
-    fn give_up(&mut self, who: Who) {
+    fn give_up(&mut self, who: u64) {
         let caller = self.callers.remove(&who).expect("a caller");
-        let buffers = &mut self.claims.buffers;
-        let next = match (caller.operation, caller.waiter) {
-            (Some(operation), _) if caller.is_set() => {
+        let (place, buffers) = (caller.places[0], &mut self.claims.buffers);
+        let mut next = None;
+        match (caller.operation, caller.waiter) {
+            (Some(operation), _) if 1 < caller.places.len() => {
                 self.queues.leave_set(operation, buffers);
-                None
             }
             (Some(operation), waiter) => {
-                self.queues
-                    .leave(caller.places[0], operation, waiter, buffers)
+                next = self.queues.leave(place, operation, waiter, buffers);
             }
             (None, Some(waiter)) => {
                 assert!(self.queues.quit(waiter, &mut self.timers, buffers));
-                None
             }
             (None, None) => panic!("{caller:?}"),
-        };
+        }
         self.settle(next);
     }
 
-    // ----- what holds at any time -----------------------------------------------------------
-
-    fn check(&mut self) {
+    fn check(&self) {
         let used = self.callers.values().map(|caller| caller.places.len());
         let held = self.locks.iter().map(|(_, places)| places.len());
-        let users = used.chain(held).sum();
         let is_open = |operation| {
             let mut callers = self.callers.values();
             callers.any(|caller| caller.operation == Some(operation))
@@ -399,89 +238,34 @@ impl World {
             let mut locks = self.locks.iter();
             locks.any(|(lock, places)| *lock == claim && places.contains(&place))
         };
-        self.queues.check(users, is_open, holds);
+        self.queues.check(used.chain(held).sum(), is_open, holds);
         for name in 0..NAMES.len() {
-            self.check_line(name);
+            self.check_contender(name);
         }
-        if self.locks.is_empty() && self.lead(false).is_empty() {
-            assert!(
-                self.callers.is_empty(),
-                "nobody has a turn: {:?}",
-                self.callers
-            );
+        if self.locks.is_empty() && self.turns().is_empty() {
+            assert!(self.callers.is_empty(), "no caller has a turn");
         }
     }
 
-    /// Those that wait for `name` stand as they came, and those that pass others are counted.
-    fn check_line(&mut self, name: usize) {
-        let place = self
-            .queues
-            .find(self.queues.names.hash(NAMES[name]), NAMES[name]);
-        let front = place.and_then(|place| self.queues.contender(place));
-        let line = place.and_then(|place| self.queues.places.get(place.0));
-        let line = line.map_or_else(Vec::new, |at| self.queues.waiters.of(&at.line));
-        let wanted = self
-            .callers
-            .iter()
-            .filter(|(_, caller)| caller.names.contains(&name));
-        let waits = |caller: &Caller| caller.is_set() || caller.operation.is_none();
-        let stand: Vec<_> = wanted
-            .filter(|(_, caller)| waits(caller))
-            .map(|(who, _)| *who)
-            .collect();
-        let found: Vec<_> = line.iter().map(|record| self.who(*record)).collect();
-        assert_eq!(found, stand, "in the line of {name}");
-        // One that was overtaken and is the contender again passes nobody.
-        if let Some(front) = front
-            && self.fronts[name].replace(front) != Some(front)
-        {
-            self.count_passed(name, front, &stand);
+    fn check_contender(&self, name: usize) {
+        let queues = &self.queues;
+        let place = queues.find(queues.names.hash(NAMES[name]), NAMES[name]);
+        let mut callers = self.callers.values();
+        let first = callers.find(|caller| caller.names.contains(&name));
+        let contender = place.and_then(|place| queues.contender(place));
+        match place.and_then(|place| queues.holder(place)) {
+            Some(_) => assert_eq!(contender, None),
+            None => assert_eq!(contender, first.and_then(|first| first.operation)),
         }
     }
 
-    fn who(&self, record: WaiterKey) -> Who {
-        let (set, _) = self.queues.waiters.set_of(record);
-        let is = |caller: &Caller| match set {
-            Some(set) => caller.operation == Some(set),
-            None => caller.waiter == Some(record),
-        };
-        let mut callers = self.callers.iter();
-        *callers.find(|(_, caller)| is(caller)).expect("a caller").0
-    }
-
-    fn count_passed(&mut self, name: usize, front: OperationKey, stand: &[Who]) {
-        let mut callers = self.callers.iter();
-        let leads = callers.find(|(_, caller)| caller.operation == Some(front));
-        let leads = *leads.expect("a caller").0;
-        for before in stand.iter().filter(|who| **who < leads) {
-            let caller = self.callers.get_mut(before).expect("a caller");
-            assert!(caller.is_set(), "{leads} was before {before} at {name}");
-            caller.was_passed.insert(name);
-            let passed = caller.passed.entry(name).or_default();
-            *passed += 1;
-            assert!(
-                *passed <= u32::from(PASSED_MAX),
-                "{before} was passed at {name}"
-            );
-        }
-    }
-
-    /// Serves all that are there, and asserts that nothing is left.
+    /// Serves all callers, and asserts that nothing is left.
     fn serve(&mut self) {
         while !self.callers.is_empty() || !self.locks.is_empty() {
-            while let Some(lock) = self.locks.pop() {
-                self.release(lock);
+            while !self.locks.is_empty() {
+                self.release(0);
             }
-            for who in self.resting() {
-                self.gather(who);
-            }
-            let leading = self.lead(true);
-            assert!(
-                !leading.is_empty() || self.callers.is_empty(),
-                "{:?}",
-                self.callers
-            );
-            for who in leading {
+            for who in self.turns() {
                 self.grant(who);
             }
         }
@@ -493,7 +277,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(effort(60, 400)))]
 
     #[test]
-    fn sets_and_singles_wait_in_order_and_nobody_waits_for_nobody(
+    fn each_name_goes_to_the_caller_that_came_first(
         steps in prop::collection::vec(step(), 0..120),
     ) {
         let mut world = World::new();
@@ -502,4 +286,47 @@ proptest! {
         }
         world.serve();
     }
+}
+
+const A: usize = 0;
+const B: usize = 1;
+
+#[test]
+fn sets_that_name_the_same_in_different_orders_have_their_turns_one_after_the_other() {
+    let mut world = World::new();
+    let who = [vec![A, B], vec![B, A], vec![A], vec![A, B]].map(|names| world.come(names));
+    for who in who {
+        assert_eq!(world.turns(), [who]);
+        world.grant(who);
+        assert_eq!(world.turns(), []);
+        world.release(0);
+    }
+    world.serve();
+}
+
+#[test]
+fn while_a_set_waits_for_one_of_its_names_callers_behind_it_wait_for_the_others() {
+    let mut world = World::new();
+    let held = world.come(vec![B]);
+    world.grant(held);
+    let set = world.come(vec![A, B]);
+    let behind = world.come(vec![A]);
+    assert_eq!(world.turns(), [], "a is free for the set");
+    world.give_up(set);
+    assert_eq!(world.turns(), [behind]);
+    world.serve();
+}
+
+#[test]
+fn a_lock_taken_beside_a_set_costs_it_no_turn() {
+    let mut world = World::new();
+    let set = world.come(vec![A, B]);
+    let behind = world.come(vec![A]);
+    world.overtake(A);
+    assert_eq!(world.turns(), []);
+    world.release(0);
+    assert_eq!(world.turns(), [set]);
+    world.give_up(set);
+    assert_eq!(world.turns(), [behind]);
+    world.serve();
 }
