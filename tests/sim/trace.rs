@@ -365,7 +365,7 @@ pub(crate) fn outcome(told: &Told) -> String {
         Told::Acquired { result, .. } => match result {
             Ok(lock) => {
                 let until = millis(lock.valid_until().as_nanos());
-                format!("acquired {}, until {until}", token(&lock.token()))
+                format!("acquired {}, until {until}", token(lock.token().as_bytes()))
             }
             Err(error) => no("acquired", error),
         },
