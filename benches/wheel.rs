@@ -15,7 +15,7 @@ use std::hint::black_box;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use shearline::Instant;
-use shearline::timer::{TimerKey, Wheel};
+use shearline::internals::{TimerKey, Wheel};
 
 /// Few, so that all is in the first cache, and many, so that nothing is. As tests, without
 /// optimisation, many would take long and show nothing.

@@ -28,7 +28,7 @@ use super::watches::Watches;
 ///
 /// ```
 /// use shearline::Instant;
-/// use shearline::embedded::Store;
+/// use shearline::internals::Store;
 ///
 /// let mut store = Store::new(7, Instant::ZERO);
 /// let mut session = store.session();
@@ -89,10 +89,11 @@ impl Store {
     ///
     /// ```
     /// use shearline::Instant;
-    /// use shearline::embedded::{Refused, SCRIPTS, Store};
+    /// use shearline::embedded::Refused;
+    /// use shearline::internals::Store;
     ///
     /// let mut store = Store::new(7, Instant::ZERO);
-    /// for command in SCRIPTS {
+    /// for command in ["eval", "evalsha", "script"] {
     ///     store.refuse(command, Some(Refused::Forbidden));
     /// }
     /// let (mut session, mut out) = (store.session(), Vec::new());
@@ -125,6 +126,7 @@ impl Store {
     }
 
     /// Returns the session of a new client. `HELLO` shows its number, and pushes name it too.
+    #[cfg(any(feature = "internals", test))]
     #[must_use]
     pub fn session(&mut self) -> Session {
         self.session_of(self.sessions + 1)
@@ -254,6 +256,7 @@ impl Store {
     }
 
     /// Returns `true` if there is no key at `now`.
+    #[cfg(any(feature = "internals", test))]
     #[must_use]
     pub fn is_empty(&self, now: Instant) -> bool {
         self.len(now) == 0

@@ -66,7 +66,7 @@ impl<'a> Request<'a> {
     }
 
     /// One lock on all of `resources`: each node keeps all of them for it, or none. They have to differ,
-    /// and there may be [`RESOURCES_MAX`](crate::limits::RESOURCES_MAX); their order makes no difference to
+    /// and there may be 64; their order makes no difference to
     /// others.
     ///
     /// ```

@@ -66,7 +66,7 @@ mod encode;
 mod equal;
 mod error;
 #[cfg(any(test, fuzzing))]
-mod fuzz;
+pub(crate) mod fuzz;
 mod header;
 mod inbox;
 mod least;
@@ -91,9 +91,6 @@ pub use encode::{
     encoded_len_resp2,
 };
 pub use error::{DecodeError, Reason};
-#[cfg(any(test, fuzzing))]
-#[doc(hidden)]
-pub use fuzz::{fuzz_decode_any, fuzz_decode_torn, fuzz_roundtrip};
 pub use inbox::Inbox;
 pub use limits::Limits;
 pub use owned::{Attributed, OwnedItems, OwnedPairs, OwnedValue};

@@ -1,6 +1,6 @@
 //! The faults.
 
-use shearline::limits::PUSHES_MAX;
+use shearline::internals::limits::PUSHES_MAX;
 use shearline::{BARRIER_KEY, LinkError, MARKER_KEY};
 
 use crate::clock::{MILLI, NEVER, SECOND, Time};

@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
-use shearline::embedded::Session;
 use shearline::engine::NodeId;
+use shearline::internals::Session;
 use shearline::resp::Inbox;
 use shearline::{Instant, LinkError};
 

@@ -9,7 +9,8 @@
 
 use std::collections::VecDeque;
 
-use shearline::embedded::{Flavour, Store};
+use shearline::embedded::Flavour;
+use shearline::internals::Store;
 use shearline::resp::{self, Inbox, Limits, Value};
 use shearline::{BARRIER_KEY, Instant, MARKER_KEY};
 

@@ -645,7 +645,7 @@ impl World {
         self.say(Place::Client(client), || {
             format!("inspects resource {resource}")
         });
-        let before = self.clients[client].engine.load();
+        let before = self.clients[client].engine.all_open();
         let name = self.names[resource];
         match self.clients[client].engine.inspect(shown, &name) {
             Ok(round) => {
@@ -707,11 +707,11 @@ impl World {
             return; // It gives tokens, or the operator does not know those that it has given.
         }
         let engine = &mut self.clients[client].engine;
-        let rounds = engine.load().rounds;
+        let rounds = engine.all_open().rounds;
         if engine.trust(shown, id, &run_id).is_err() {
             return; // Its handshake is not done yet.
         }
-        let begun = engine.load().rounds - rounds;
+        let begun = engine.all_open().rounds - rounds;
         self.clients[client].floors += begun;
         self.say(Place::Client(client), || format!("trusts node {node}"));
         self.oracle.trusts(client, server);
@@ -819,7 +819,7 @@ impl World {
             true => Request::new(&self.names[self.plan.resource_of(user)], &options),
             false => Request::all(&all, &options),
         };
-        let before = self.clients[client].engine.load();
+        let before = self.clients[client].engine.all_open();
         match self.clients[client].engine.acquire(shown, &request) {
             Ok(round) => {
                 self.check_room(client, before);
@@ -994,7 +994,7 @@ impl World {
         self.say(Place::Client(client), || {
             format!("asks for how long it has resource {user}")
         });
-        let before = self.clients[client].engine.load();
+        let before = self.clients[client].engine.all_open();
         let begun = self.clients[client].engine.confirm(shown, &hold.lock);
         match begun.map_err(ExtendError::from) {
             Ok(round) => {
@@ -1105,7 +1105,7 @@ impl World {
         self.say(Place::Client(client), || {
             format!("extends resource {user} by {ttl:?}")
         });
-        let before = self.clients[client].engine.load();
+        let before = self.clients[client].engine.all_open();
         match self.clients[client].engine.extend(shown, &hold.lock, ttl) {
             Ok(round) => {
                 self.check_begun(client, hold);

@@ -6,7 +6,8 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::{self, Duration};
 
 use shearline::Instant;
-use shearline::embedded::{EmbeddedNode, Flavour, Options, Session, Store};
+use shearline::embedded::{EmbeddedNode, Flavour, Options};
+use shearline::internals::{Session, Store};
 use shearline::resp::{Decoder, Limits, command};
 
 use crate::servers::uninterrupted;

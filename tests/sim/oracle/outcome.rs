@@ -26,7 +26,7 @@ use shearline::{
     Unusable,
 };
 
-use shearline::engine::NodeState;
+use shearline::NodeState;
 
 use super::ledger::Entry;
 use super::report::{Question, TOO_SOON, Votes};

@@ -20,7 +20,7 @@
 use std::time::Duration;
 
 use shearline::engine::Event as Told;
-use shearline::limits::NODES_MAX;
+use shearline::internals::limits::NODES_MAX;
 use shearline::{Instant, Lock};
 
 use super::ledger::Entry;

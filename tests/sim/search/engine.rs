@@ -13,8 +13,8 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
-use shearline::embedded::{Session, Store};
 use shearline::engine::{Engine, Event, Input, NodeId, Output, Request, RoundId};
+use shearline::internals::{Session, Store};
 use shearline::resp::{Inbox, Limits};
 use shearline::{Config, Instant, LinkError, LockOptions};
 

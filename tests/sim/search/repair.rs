@@ -8,8 +8,8 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use shearline::embedded::{Session, Store};
 use shearline::engine::{Engine, Input, NodeId, Output, Request};
+use shearline::internals::{Session, Store};
 use shearline::resp::{Inbox, Limits};
 use shearline::{FLOOR_KEY, Instant, LinkError, LockOptions};
 
