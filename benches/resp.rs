@@ -8,7 +8,7 @@ use std::hint::black_box;
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
-use shearline::resp::{
+use shearline::internals::resp::{
     Decimal, Decoder, Inbox, Limits, Pairs, Template, Value, Word, argument, command,
 };
 

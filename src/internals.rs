@@ -13,6 +13,11 @@ pub use crate::resp::fuzz::{fuzz_decode_any, fuzz_decode_torn, fuzz_roundtrip};
 pub use crate::timer::model::fuzz_wheel;
 pub use crate::timer::{TimerKey, Wheel};
 
+/// Whole values, encoders for servers, and more of the codec.
+pub mod resp {
+    pub use crate::resp::all::*;
+}
+
 /// Every bound that the library keeps.
 pub mod limits {
     pub use crate::limits::*;

@@ -147,7 +147,7 @@ in_copy() {
 # simulator TESTS...: the tests of `tests/sim` whose names contain one of these words. One after the other:
 # each uses all cores, and two of them write the record.
 simulator() {
-    in_copy cargo test --profile sim --features embedded,internals --test sim -- --nocapture --test-threads 1 "$@"
+    in_copy cargo test --profile sim --features embedded --test sim -- --nocapture --test-threads 1 "$@"
 }
 
 # story_binary ARGUMENTS...: builds tests in the copy, and prints their program.
@@ -200,7 +200,7 @@ stories() {
         fi
         if [[ $filter == command::* ]]; then
             # Elsewhere: the command that it builds would replace the one that other tests run.
-            binary=${command:=$(CARGO_TARGET_DIR=$copy/command story_binary --test it --features cli,internals)}
+            binary=${command:=$(CARGO_TARGET_DIR=$copy/command story_binary --test it --features cli)}
         elif [[ $filter == run::* ]]; then
             binary=${inside:=$(CARGO_TARGET_DIR=$copy/command story_binary --bin shearline --features cli)}
         else
@@ -344,7 +344,7 @@ main() {
             ;;
         --worlds)
             shift
-            apply && in_copy cargo test --profile sim --features embedded,internals --test sim -- --nocapture \
+            apply && in_copy cargo test --profile sim --features embedded --test sim -- --nocapture \
                 --test-threads 1 --skip mutants --skip every_oracle "$@"
             return
             ;;

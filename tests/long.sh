@@ -91,7 +91,7 @@ long_tests() {
 
 # simulator TESTS...: of an ordinary build, without the breakages in it. A name that no test has is a failure.
 simulator() {
-    SHEARLINE_TEST_LONG=1 cargo test --profile sim --features embedded,internals --test sim -- --nocapture "$@" |
+    SHEARLINE_TEST_LONG=1 cargo test --profile sim --features embedded --test sim -- --nocapture "$@" |
         awk '{ print } /^running [1-9]/ { some = 1 } END { exit !some }'
 }
 

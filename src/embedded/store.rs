@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
 
-use crate::resp::{self, OwnedValue};
+use crate::resp::all::{self as resp, OwnedValue};
 use crate::time::Instant;
 
 use super::call::Call;
@@ -126,7 +126,6 @@ impl Store {
     }
 
     /// Returns the session of a new client. `HELLO` shows its number, and pushes name it too.
-    #[cfg(any(feature = "internals", test))]
     #[must_use]
     pub fn session(&mut self) -> Session {
         self.session_of(self.sessions + 1)
@@ -154,7 +153,7 @@ impl Store {
     ///
     /// ```
     /// use shearline::Instant;
-    /// use shearline::embedded::{Session, Store};
+    /// use shearline::internals::{Session, Store};
     ///
     /// let mut store = Store::new(7, Instant::ZERO);
     /// let (mut waiter, mut holder) = (store.session_of(10), store.session_of(11));
@@ -256,7 +255,6 @@ impl Store {
     }
 
     /// Returns `true` if there is no key at `now`.
-    #[cfg(any(feature = "internals", test))]
     #[must_use]
     pub fn is_empty(&self, now: Instant) -> bool {
         self.len(now) == 0

@@ -1,7 +1,7 @@
 //! Contention in numbers: what a rule for waiters costs, and how fair it is.
 //!
 //! ```text
-//! SEEDS=10 cargo test --profile sim --features embedded,internals --test sim contention -- --ignored --nocapture
+//! SEEDS=10 cargo test --profile sim --features embedded --test sim contention -- --ignored --nocapture
 //! ```
 //!
 //! prints a line for each number of clients and of users in each: hand-overs in a second, the longest

@@ -9,7 +9,7 @@
 //! story is written. To show a stored one, without and with a mutant:
 //!
 //! ```text
-//! HISTORY=restart-without-memory cargo test --profile sim --features embedded,internals --test sim -- --exact worlds_keep_their_promises --nocapture
+//! HISTORY=restart-without-memory cargo test --profile sim --features embedded --test sim -- --exact worlds_keep_their_promises --nocapture
 //! HISTORY=twin-votes MUTANT=TwinVotes bash tests/breakages.sh --play
 //! ```
 //!

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use shearline::engine::NodeId;
 use shearline::internals::Session;
-use shearline::resp::Inbox;
+use shearline::internals::resp::Inbox;
 use shearline::{Instant, LinkError};
 
 use crate::bare::Transaction;

@@ -5,7 +5,7 @@
 //! (`SHEARLINE_TEST_LONG=1`) plays more of each. By hand, on all cores:
 //!
 //! ```text
-//! SEEDS=100000 cargo test --profile sim --features embedded,internals --test sim -- --exact worlds_keep_their_promises --nocapture
+//! SEEDS=100000 cargo test --profile sim --features embedded --test sim -- --exact worlds_keep_their_promises --nocapture
 //! ```
 //!
 //! [`replay`] lists the other variables.

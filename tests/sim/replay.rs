@@ -76,7 +76,7 @@ fn command(kind: Kind, seed: u64) -> String {
     };
     let run = match mutant.is_empty() {
         true => {
-            "cargo test --features embedded,internals --test sim -- --exact worlds_keep_their_promises --nocapture"
+            "cargo test --features embedded --test sim -- --exact worlds_keep_their_promises --nocapture"
         }
         false => "bash tests/breakages.sh --play",
     };

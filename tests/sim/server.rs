@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 
 use shearline::embedded::Flavour;
 use shearline::internals::Store;
-use shearline::resp::{self, Inbox, Limits, Value};
+use shearline::internals::resp::{self, Inbox, Limits, Value};
 use shearline::{BARRIER_KEY, Instant, MARKER_KEY};
 
 use crate::bare;

@@ -7,8 +7,8 @@ use std::time::{self, Duration};
 
 use shearline::Instant;
 use shearline::embedded::{EmbeddedNode, Flavour, Options};
+use shearline::internals::resp::{Decoder, Limits, command};
 use shearline::internals::{Session, Store};
-use shearline::resp::{Decoder, Limits, command};
 
 use crate::servers::uninterrupted;
 
