@@ -1,5 +1,5 @@
 //! A client of one server on a standard socket, made of the codec alone: commands in a pipeline,
-//! replies that borrow from the buffer, one that is kept, and pushes.
+//! replies that borrow from the buffer, and pushes.
 //!
 //! ```text
 //! SHEARLINE_NODES=redis://127.0.0.1:6379 cargo run --no-default-features --example resp_client
@@ -10,7 +10,7 @@ use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use shearline::resp::{Decoder, Frame, Limits, OwnedValue, Value, command};
+use shearline::resp::{Inbox, Limits, Value, command};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let nodes = std::env::var("SHEARLINE_NODES").unwrap_or_default();
@@ -24,36 +24,39 @@ fn main() -> Result<(), Box<dyn Error>> {
     let key = format!("resp_client:{}", std::process::id());
 
     // A pipeline: all commands at once, then as many replies.
-    client.send(&[
+    let commands: [&[&[u8]]; 5] = [
         &[b"HELLO", b"3"],
         &[b"SET", key.as_bytes(), b"hello", b"PX", b"10000"],
         &[b"INCRBY", key.as_bytes(), b"1"],
         &[b"GET", key.as_bytes()],
         &[b"DEL", key.as_bytes()],
-    ])?;
-    let hello = client.reply()?.value.to_owned();
-    let version = hello.as_pairs().and_then(|pairs| pairs.get(b"version"));
-    println!("server: {:?}", version.and_then(OwnedValue::as_str));
-    assert_eq!(client.reply()?.value, Value::Simple(b"OK"));
-    // An error is a reply like any other; the replies after it still arrive.
-    let refused = client.reply()?.value.to_owned();
-    let refused = refused.as_error().ok_or("text was taken for a number")?;
-    println!("refused: {}", refused.escape_ascii());
-    assert_eq!(client.reply()?.value.as_str(), Some("hello"));
-    assert_eq!(client.reply()?.value.as_integer(), Some(1));
+    ];
+    client.ask(&commands, |place, reply| match place {
+        0 => {
+            let version = reply.as_pairs().and_then(|pairs| pairs.get(b"version"));
+            println!("server: {:?}", version.and_then(|text| text.as_str()));
+        }
+        1 => assert_eq!(reply, Value::Simple(b"OK")),
+        // An error is a reply like any other; the replies after it still arrive.
+        2 => {
+            let refused = reply.as_error().expect("text is no number");
+            println!("refused: {}", refused.escape_ascii());
+        }
+        3 => assert_eq!(reply.as_str(), Some("hello")),
+        _ => assert_eq!(reply.as_integer(), Some(1)),
+    })?;
 
     // In RESP3 a subscription is answered by a push and by nothing else. The message to oneself
     // comes before the reply to `PUBLISH` or behind it, as the server likes, but before `PONG`.
     let channel = key.as_bytes();
-    client.send(&[
-        &[b"SUBSCRIBE", channel],
-        &[b"PUBLISH", channel, b"news"],
-        &[b"PING"],
-    ])?;
-    assert_eq!(client.reply()?.value.as_integer(), Some(1));
-    assert_eq!(client.reply()?.value, Value::Simple(b"PONG"));
+    client.send(&[&[b"SUBSCRIBE", channel]])?;
+    let commands: [&[&[u8]]; 2] = [&[b"PUBLISH", channel, b"news"], &[b"PING"]];
+    client.ask(&commands, |place, reply| match place {
+        0 => assert_eq!(reply.as_integer(), Some(1)),
+        _ => assert_eq!(reply, Value::Simple(b"PONG")),
+    })?;
     for push in &client.pushes {
-        println!("push: {push:?}");
+        println!("push: {push}");
     }
     assert_eq!(client.pushes.len(), 2);
     Ok(())
@@ -61,12 +64,9 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 struct Client {
     stream: TcpStream,
-    decoder: Decoder,
-    received: Vec<u8>,
-    /// Bytes of the reply that was returned last.
-    spent: usize,
-    /// Pushes: replies to no command.
-    pushes: Vec<OwnedValue>,
+    inbox: Inbox,
+    /// Pushes as text: replies to no command.
+    pushes: Vec<String>,
 }
 
 impl Client {
@@ -76,9 +76,7 @@ impl Client {
         stream.set_read_timeout(Some(Duration::from_secs(5)))?;
         Ok(Self {
             stream,
-            decoder: Decoder::new(Limits::default()),
-            received: Vec::new(),
-            spent: 0,
+            inbox: Inbox::new(Limits::default()),
             pushes: Vec::new(),
         })
     }
@@ -91,37 +89,30 @@ impl Client {
         self.stream.write_all(&out)
     }
 
-    /// Returns the next reply, which borrows from the received bytes. Pushes are put aside: they must
-    /// not be taken for the reply to a command.
-    fn reply(&mut self) -> io::Result<Frame<'_>> {
-        while let Some(push) = self.next()? {
-            self.pushes.push(push);
-        }
-        self.decoder.frame(&self.received).map_err(io::Error::other)
-    }
-
-    /// Goes on to the next reply. Returns it if it is a push.
-    fn next(&mut self) -> io::Result<Option<OwnedValue>> {
-        self.received.drain(..self.spent);
-        self.spent = 0;
-        self.spent = self.measure()?;
-        let frame = self.decoder.frame(&self.received);
-        let frame = frame.map_err(io::Error::other)?;
-        Ok(matches!(frame.value, Value::Push(_)).then(|| frame.to_owned()))
-    }
-
-    /// Reads until a reply is complete. Returns its length.
-    fn measure(&mut self) -> io::Result<usize> {
-        loop {
-            let measured = self.decoder.measure(&self.received);
-            if let Some(len) = measured.map_err(io::Error::other)? {
-                return Ok(len);
-            }
-            let mut piece = [0; 4096];
-            match self.stream.read(&mut piece)? {
+    /// Sends `commands` and hands the reply to each to `then`, with its place. Pushes are put aside: they
+    /// must not be taken for the reply to a command.
+    fn ask(
+        &mut self,
+        commands: &[&[&[u8]]],
+        mut then: impl FnMut(usize, Value<'_>),
+    ) -> io::Result<()> {
+        self.send(commands)?;
+        let (mut buffer, mut replies) = ([0; 4096], 0);
+        while replies < commands.len() {
+            let mut piece = match self.stream.read(&mut buffer)? {
                 0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-                count => self.received.extend_from_slice(&piece[..count]),
+                count => &buffer[..count],
+            };
+            // A reply may arrive in pieces; the inbox keeps what is torn.
+            while let Some(frame) = self.inbox.next(&mut piece).map_err(io::Error::other)? {
+                if let Value::Push(_) = frame.value {
+                    self.pushes.push(format!("{:?}", frame.value));
+                } else {
+                    then(replies, frame.value);
+                    replies += 1;
+                }
             }
         }
+        Ok(())
     }
 }

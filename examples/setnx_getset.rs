@@ -113,7 +113,7 @@ impl Attempt {
     /// passed. A value that is not a number is left alone.
     fn is_over(&self, value: Value<'_>) -> bool {
         let until = value.as_str().and_then(|text| text.parse::<u64>().ok());
-        value.is_null() || until.is_some_and(|until| until < self.now)
+        value == Value::Null || until.is_some_and(|until| until < self.now)
     }
 }
 
@@ -225,7 +225,6 @@ mod tests {
     //! Every order in which a server may see the commands of two and of three clients.
 
     use super::*;
-    use shearline::resp::OwnedValue;
     use std::collections::BTreeMap;
 
     const KEY: &str = "lock";
@@ -247,9 +246,12 @@ mod tests {
             )
         }
 
-        fn run(&mut self, words: &[&str]) -> OwnedValue {
-            let bulk = |old: Option<&String>| {
-                old.map_or(OwnedValue::Null, |old| OwnedValue::bulk(old.as_bytes()))
+        /// Returns the reply as it is sent.
+        fn run(&mut self, words: &[&str]) -> String {
+            let integer = |is_so: bool| format!(":{}\r\n", u8::from(is_so));
+            let bulk = |old: Option<&String>| match old {
+                Some(old) => format!("${}\r\n{old}\r\n", old.len()),
+                None => "$-1\r\n".to_owned(),
             };
             match *words {
                 ["SETNX", key, value] => {
@@ -257,10 +259,10 @@ mod tests {
                     if is_free {
                         self.0.insert(key.into(), value.into());
                     }
-                    OwnedValue::Integer(i64::from(is_free))
+                    integer(is_free)
                 }
                 ["GET", key] => bulk(self.0.get(key)),
-                ["DEL", key] => OwnedValue::Integer(i64::from(self.0.remove(key).is_some())),
+                ["DEL", key] => integer(self.0.remove(key).is_some()),
                 ["GETSET", key, value] => bulk(self.0.insert(key.into(), value.into()).as_ref()),
                 _ => panic!("{words:?} is no command of this lock"),
             }
@@ -273,10 +275,9 @@ mod tests {
             return false;
         };
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        let mut bytes = Vec::new();
-        resp::encode_resp2(&mut bytes, &server.run(&words));
+        let bytes = server.run(&words);
         let mut inbox = Inbox::new(Limits::default());
-        let mut piece = bytes.as_slice();
+        let mut piece = bytes.as_bytes();
         let frame = inbox.next(&mut piece).expect("valid").expect("whole");
         attempt.reply(frame.value);
         true

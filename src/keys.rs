@@ -2,6 +2,7 @@
 //!
 //! Each kind has its own type: one cannot be taken for the other.
 
+#[cfg(any(feature = "std", test, fuzzing))]
 use crate::limits::NODES_MAX;
 use crate::slab::Key;
 
@@ -11,6 +12,7 @@ pub struct NodeId(u8);
 
 impl NodeId {
     /// The node at place `index`. There is none at [`NODES_MAX`] or behind.
+    #[cfg(any(feature = "std", test, fuzzing))]
     pub(crate) const fn new(index: usize) -> Self {
         assert!(index < NODES_MAX, "there are fewer nodes");
         Self(index as u8)

@@ -81,8 +81,8 @@
 //! | [`engine`] | The algorithm over N nodes, as a state machine: begins, decides and ends every operation, and says what is sent next. |
 //! | `node` | One connection: handshake, commands in flight, releases that are owed, and whether an answer counts. |
 //! | `config` | [`Builder`] and what it builds: settings that are valid by construction, and the URLs of nodes. |
-//! | [`quorum`] | Counts votes and computes validity. It alone makes a [`Lock`], from a proof of majority. |
-//! | [`timer`] | The timing wheel: arms, cancels and fires timers. |
+//! | `quorum` | Counts votes and computes validity. It alone makes a [`Lock`], from a proof of majority. |
+//! | `timer` | The timing wheel: arms, cancels and fires timers. |
 //! | `delay` | How much longer nodes keep the key of a lock than its holder may trust it. |
 //! | `entry` | The names and the token of a lock, in the form in which they are sent. |
 //! | [`resp`] | RESP2 and RESP3: turns bytes into values and back. Knows no lock and no node. |
@@ -90,7 +90,7 @@
 //! | `invariant` | Reports a broken invariant: panics in tests, counts in release. |
 //! | `slab` | Records at fixed places, found by small keys. |
 //! | `histogram` | [`Histogram`]: counts durations. |
-//! | `error`, [`limits`], `resource`, `time` | Errors, every bound with its reason, names and tokens, [`Instant`]. |
+//! | `error`, `limits`, `resource`, `time` | Errors, every bound with its reason, names and tokens, [`Instant`]. |
 //! | `effort` | How much the tests beside the code do. |
 //! | `guards` | Names the checks that safety rests on, so that the simulator can take out each of them. |
 //! | [`manual`] | The prose: algorithm, guarantees, choosing, coming from other locks, outcomes, operating, permissions, hosted services, design. |
@@ -122,6 +122,10 @@
 #![no_std]
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
+#![cfg_attr(
+    not(feature = "internals"),
+    allow(unreachable_pub, reason = "`internals` leads to it")
+)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 extern crate alloc;
@@ -140,7 +144,7 @@ pub mod guards;
 mod delay;
 mod error;
 mod histogram;
-pub mod limits;
+mod limits;
 mod resource;
 mod time;
 
@@ -155,9 +159,9 @@ mod slab;
 pub mod engine;
 mod node;
 
-pub mod quorum;
+mod quorum;
 pub mod resp;
-pub mod timer;
+mod timer;
 
 #[cfg(feature = "std")]
 mod driver;
@@ -177,16 +181,22 @@ pub mod embedded;
 #[cfg(doc)]
 pub mod manual;
 
+/// The inside, for the simulator, the benches and the fuzz targets. No promise holds for it.
+#[cfg(feature = "internals")]
+#[doc(hidden)]
+pub mod internals;
+
 #[cfg(feature = "tls")]
 pub use config::TlsOptions;
 pub use config::{Address, Builder, Config, Host, LockOptions, NodeConfig, RestartGuard, Retry};
 #[cfg(feature = "std")]
 pub use driver::{BuildError, Driver, DriverWaker, FromBytesError};
+#[doc(inline)]
+pub use engine::contract::NodeStatus;
 pub use engine::inspection::{Found, Holder, InspectError, InspectedNode, Inspection};
 #[doc(inline)]
 pub use engine::stats::{Acquisitions, Extensions, NodeStats, Releases, Stats};
 #[doc(inline)]
-pub use engine::{NodeState, NodeStatus, ReleaseWay, Waking};
 pub use error::{
     CheckError, ConfigError, ConfirmError, Day, ExtendError, InvalidRequest, LinkError, LockError,
     NodeOutcome, NodeReport, ReinitError, Released, Report, ServerError, TlsError, TlsFailure,
@@ -195,6 +205,8 @@ pub use error::{
 pub use histogram::{Bucket, Histogram};
 #[cfg(feature = "std")]
 pub use local::LocalRedlock;
+#[doc(inline)]
+pub use node::{NodeState, ReleaseWay, Waking};
 pub use quorum::{Lock, LockId};
 pub use resource::{BARRIER_KEY, FLOOR_KEY, MARKER_KEY, Token};
 #[cfg(feature = "std")]

@@ -7,7 +7,6 @@
 
 use alloc::boxed::Box;
 use core::fmt;
-use core::ops::Deref;
 
 use crate::error::{InvalidRequest, Shown};
 use crate::limits::{RESOURCE_BYTES_MAX, RESOURCES_MAX, TOKEN_RANDOM_BYTES};
@@ -92,12 +91,12 @@ const RESERVED: &[u8] = b"shearline:";
 /// the label of `Builder::owner`, if any.
 ///
 /// A client that knows it can release the lock, so `Debug` shows only its first two bytes and the
-/// label. It reads as a slice of bytes.
+/// label.
 ///
 /// ```
 /// # fn show(lock: &shearline::Lock) {
 /// let token = lock.token();
-/// assert!(20 <= token.len());
+/// assert!(20 <= token.as_bytes().len());
 /// println!("held by {}", token.owner().escape_ascii());
 /// # }
 /// ```
@@ -152,14 +151,6 @@ impl OwnedToken {
 impl fmt::Debug for OwnedToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "OwnedToken({})", Shown(self.get().label()))
-    }
-}
-
-impl Deref for Token<'_> {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        self.0
     }
 }
 

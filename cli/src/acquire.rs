@@ -5,7 +5,6 @@ use std::os::unix::ffi::OsStringExt as _;
 use std::time::Duration;
 
 use clap::Args;
-use shearline::limits::OWNER_BYTES_MAX;
 use shearline::{Builder, LockError, LockOptions, Redlock};
 
 use crate::duration;
@@ -110,11 +109,14 @@ impl Acquire {
     }
 }
 
+/// The longest label that [`Builder::owner`] takes.
+const LABEL_BYTES_MAX: usize = 64;
+
 /// Returns `host:process`, with as much of the host's name as a label has room for.
 pub(crate) fn host_and(process: u32) -> Vec<u8> {
     let uname = rustix::system::uname();
     let process = format!(":{process}");
-    let room = OWNER_BYTES_MAX.saturating_sub(process.len());
+    let room = LABEL_BYTES_MAX.saturating_sub(process.len());
     let host = uname.nodename().to_bytes();
     let mut label = host[..host.len().min(room)].to_vec();
     label.extend_from_slice(process.as_bytes());

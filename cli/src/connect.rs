@@ -8,8 +8,7 @@ use std::time::Duration;
 use std::{env, thread};
 
 use clap::{Args, ValueEnum};
-use shearline::engine::{NodeState, NodeStatus};
-use shearline::{Builder, Instant, Redlock, RestartGuard};
+use shearline::{Builder, Instant, NodeState, NodeStatus, Redlock, RestartGuard};
 
 use crate::clock;
 use crate::duration;

@@ -5,8 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use shearline::engine::{NodeState, NodeStatus};
-use shearline::{Lock, LockGuard, Redlock};
+use shearline::{Lock, LockGuard, NodeState, NodeStatus, Redlock};
 
 use crate::connect::{Connect, NODE_TIMEOUT};
 use crate::failure::Failure;

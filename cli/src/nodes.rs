@@ -6,8 +6,7 @@
 use std::ffi::OsString;
 
 use anstyle::Style;
-use shearline::engine::{NodeState, NodeStatus};
-use shearline::{CheckError, Redlock};
+use shearline::{CheckError, NodeState, NodeStatus, Redlock};
 
 use crate::connect::{Nodes, settled};
 use crate::duration;

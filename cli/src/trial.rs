@@ -9,12 +9,11 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::time::Duration;
 use std::{iter, thread};
 
-use shearline::engine::{ReleaseWay, Waking};
-use shearline::limits::COUNTER_TTL_MIN;
 use shearline::{
     Builder, ExtendError, InvalidRequest, LockError, LockOptions, NodeOutcome, Redlock, Report,
     UnlockError, Unusable,
 };
+use shearline::{ReleaseWay, Waking};
 
 use crate::acquire::host_and;
 use crate::connect::{NODE_TIMEOUT, Nodes};
@@ -76,10 +75,10 @@ pub(crate) struct Trial {
 
 /// Tries the lock `name` on each of the nodes, with a fencing token if that is wanted.
 pub(crate) fn each(nodes: &Nodes, name: &Name, is_fenced: bool) -> Result<Vec<Trial>, Failure> {
-    // Of a name that nobody uses, so its counter is not needed.
+    // Of a name that nobody uses, so its counter is not needed: the shortest time that there is.
     let builders = nodes
         .each()
-        .map(|builder| Ok(builder?.counter_ttl(COUNTER_TTL_MIN)));
+        .map(|builder| Ok(builder?.counter_ttl(Duration::from_secs(1))));
     let builders: Vec<Builder> = builders.collect::<Result<_, Failure>>()?;
     let ttl = TTL.min(nodes.max_ttl());
     // Shorter than the extension: one that changes nothing needs no permission.

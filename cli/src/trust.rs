@@ -16,8 +16,7 @@
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
-use shearline::engine::{NodeState, NodeStatus};
-use shearline::{Instant, Redlock};
+use shearline::{Instant, NodeState, NodeStatus, Redlock};
 
 use crate::clock::now;
 use crate::connect::{is_on_its_way, settled};

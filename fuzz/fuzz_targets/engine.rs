@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|input: &[u8]| shearline::engine::fuzz_engine(input));
+libfuzzer_sys::fuzz_target!(|input: &[u8]| shearline::internals::fuzz_engine(input));

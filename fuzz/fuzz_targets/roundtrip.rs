@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|input: &[u8]| shearline::resp::fuzz_roundtrip(input));
+libfuzzer_sys::fuzz_target!(|input: &[u8]| shearline::internals::fuzz_roundtrip(input));

@@ -196,13 +196,12 @@ impl Builder {
     }
 
     /// Sets for how long a node keeps the counter of a resource after its last
-    /// [fencing token](crate::LockOptions::fenced). Default: a day
-    /// ([`COUNTER_KEPT_FOR`](crate::limits::COUNTER_KEPT_FOR)).
+    /// [fencing token](crate::LockOptions::fenced). Default: a day.
     ///
     /// This is about the memory of the nodes alone, where locks have very many different names. A counter that has
     /// ended reads as the floor of its node, which is at least as high, so tokens rise all the same. Clients may have
     /// different times: the one that takes a lock decides how long its counter lives. From a second
-    /// ([`COUNTER_TTL_MIN`](crate::limits::COUNTER_TTL_MIN)) to 100 years.
+    /// to 100 years.
     ///
     /// ```
     /// use std::time::Duration;
@@ -504,7 +503,7 @@ mod tests {
         let retry = Retry::new(32, 50 * MS..=250 * MS).wait(5000 * MS);
         assert_eq!(config.retry(), &retry);
         assert_eq!(config.max_ttl(), None);
-        assert_eq!(config.lock_delay(), Duration::ZERO);
+        assert_eq!(config.settings.lock_delay, Duration::ZERO);
         assert_eq!(config.counter_ttl(), Duration::from_secs(24 * 3600));
         assert_eq!(config.ttl_limit(), Duration::from_secs(30 * 24 * 3600));
         assert_eq!(config.restart_guard(), RestartGuard::Observed);
@@ -543,7 +542,7 @@ mod tests {
         assert_eq!(Some(config.drift()), Drift::new(0.5, 3 * MS));
         assert_eq!(config.retry(), &Retry::new(1, MS..=MS));
         assert_eq!(config.max_ttl(), Some(9000 * MS));
-        assert_eq!(config.lock_delay(), 700 * MS);
+        assert_eq!(config.settings.lock_delay, 700 * MS);
         assert_eq!(config.counter_ttl(), 5000 * MS);
         assert_eq!(config.ttl_limit(), 9000 * MS);
         assert_eq!(config.restart_guard(), RestartGuard::Strict);

@@ -130,74 +130,60 @@ impl Config {
     }
 
     /// Returns how many nodes have to agree: `N / 2 + 1` of the configured ones.
-    #[must_use]
-    pub fn quorum(&self) -> usize {
+    #[cfg(feature = "std")]
+    pub(crate) fn quorum(&self) -> usize {
         self.nodes.len() / 2 + 1
     }
 
     /// Returns what is subtracted from every validity because clocks do not run alike.
     #[must_use]
-    pub fn drift(&self) -> Drift {
+    pub(crate) fn drift(&self) -> Drift {
         self.settings.drift
     }
 
     /// Returns how long a node's vote is waited for; `None` if it is derived from the ttl and from
     /// how fast the node answers.
-    #[must_use]
-    pub fn node_timeout(&self) -> Option<Duration> {
+    pub(crate) fn node_timeout(&self) -> Option<Duration> {
         self.settings.node_timeout
     }
 
     /// Returns how long a connection and the handshake on it may take.
-    #[must_use]
-    pub fn connect_timeout(&self) -> Duration {
+    pub(crate) fn connect_timeout(&self) -> Duration {
         self.settings.connect_timeout
     }
 
     /// Returns the silence, with an answer owed, after which a connection is given up.
-    #[must_use]
-    pub fn dead_after(&self) -> Duration {
+    pub(crate) fn dead_after(&self) -> Duration {
         self.settings.dead_after
     }
 
     /// Returns how long dropping the last handle waits, at most, for the releases that are owed to
     /// the nodes.
-    #[must_use]
-    pub fn shutdown_timeout(&self) -> Duration {
+    #[cfg(feature = "std")]
+    pub(crate) fn shutdown_timeout(&self) -> Duration {
         self.settings.shutdown_timeout
     }
 
     /// Returns how often, and after which delays, a lock is tried for.
-    #[must_use]
-    pub fn retry(&self) -> &Retry {
+    pub(crate) fn retry(&self) -> &Retry {
         &self.settings.retry
     }
 
     /// Returns the longest ttl that any client of these nodes uses, if it was set. If it was not,
-    /// the restart guard assumes 60 s and the [lock delay](Self::lock_delay).
-    #[must_use]
-    pub fn max_ttl(&self) -> Option<Duration> {
+    /// the restart guard assumes 60 s and the lock delay.
+    pub(crate) fn max_ttl(&self) -> Option<Duration> {
         self.settings.max_ttl
     }
 
     /// Returns the longest ttl that this handle accepts: [`Self::max_ttl`] if set, otherwise 30
-    /// days, or 60 s with [`RestartGuard::Strict`]. A [lock delay](Self::lock_delay) counts as part
+    /// days, or 60 s with [`RestartGuard::Strict`]. A lock delay counts as part
     /// of each ttl here.
-    #[must_use]
-    pub fn ttl_limit(&self) -> Duration {
+    pub(crate) fn ttl_limit(&self) -> Duration {
         self.settings.ttl_limit()
     }
 
-    /// Returns how much longer nodes keep the key of a lock than its holder may trust it; zero if no
-    /// longer.
-    #[must_use]
-    pub fn lock_delay(&self) -> Duration {
-        self.settings.lock_delay
-    }
-
     /// Returns for how long a node keeps the counter of a resource after its last fencing token.
-    #[must_use]
-    pub fn counter_ttl(&self) -> Duration {
+    pub(crate) fn counter_ttl(&self) -> Duration {
         self.settings.counter_ttl
     }
 
@@ -207,8 +193,7 @@ impl Config {
     }
 
     /// Returns how restarted nodes are kept from voting.
-    #[must_use]
-    pub fn restart_guard(&self) -> RestartGuard {
+    pub(crate) fn restart_guard(&self) -> RestartGuard {
         self.settings.restart_guard
     }
 
@@ -219,8 +204,7 @@ impl Config {
     }
 
     /// Returns `true` if the wall clocks of the nodes are watched.
-    #[must_use]
-    pub fn watch_clocks(&self) -> bool {
+    pub(crate) fn watch_clocks(&self) -> bool {
         self.settings.watch_clocks
     }
 
@@ -231,34 +215,31 @@ impl Config {
     }
 
     /// Returns the label behind the random bytes of every token; empty if none was set.
-    #[must_use]
-    pub fn owner(&self) -> &[u8] {
+    pub(crate) fn owner(&self) -> &[u8] {
         &self.settings.owner
     }
 
     /// Returns the name of the connections in the servers' `CLIENT LIST`; `None` if none is sent.
-    #[must_use]
-    pub fn client_name(&self) -> Option<&str> {
+    pub(crate) fn client_name(&self) -> Option<&str> {
         self.settings.client_name.as_deref()
     }
 
     /// Returns `true` if a caller that waits for a verdict asks the sockets again and again instead
     /// of going to sleep.
-    #[must_use]
-    pub fn spin(&self) -> bool {
+    #[cfg(feature = "std")]
+    pub(crate) fn spin(&self) -> bool {
         self.settings.spin
     }
 
     /// Returns `true` if spans and events show the names of resources.
     #[cfg(feature = "tracing")]
-    #[must_use]
-    pub fn trace_resources(&self) -> bool {
+    pub(crate) fn trace_resources(&self) -> bool {
         self.settings.trace_resources
     }
 
     /// Returns how nodes with a `rediss://` URL are checked, where their URLs do not say.
     #[cfg(feature = "tls")]
-    pub fn tls(&self) -> &TlsOptions {
+    pub(crate) fn tls(&self) -> &TlsOptions {
         &self.settings.tls
     }
 }

@@ -541,8 +541,8 @@ mod tests {
             reseal(&mut bytes);
             if let Ok(lock) = Lock::from_bytes(&bytes) {
                 prop_assert!((1..=RESOURCE_BYTES_MAX).contains(&lock.resource().len()));
-                prop_assert!((20..=TOKEN_BYTES_MAX).contains(&lock.token().len()));
-                let own = lock.resource().len() + lock.token().len();
+                prop_assert!((20..=TOKEN_BYTES_MAX).contains(&lock.token().as_bytes().len()));
+                let own = lock.resource().len() + lock.token().as_bytes().len();
                 prop_assert_eq!(bytes.len(), voters + 16 + own);
             }
         }

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use crate::resp::OwnedValue;
+use crate::resp::all::OwnedValue;
 
 use super::keyspace::{Database, Millis};
 use super::refusal::Refusal;
@@ -54,7 +54,7 @@ pub(super) fn integer(text: &[u8]) -> Result<i64, Refusal> {
         .ok()
         .and_then(|text| text.parse::<i64>().ok());
     match number {
-        Some(number) if crate::resp::Decimal::from(number).as_bytes() == text => Ok(number),
+        Some(number) if crate::resp::all::Decimal::from(number).as_bytes() == text => Ok(number),
         Some(_) | None => Err(Refusal::NOT_AN_INTEGER),
     }
 }

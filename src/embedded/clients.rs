@@ -2,7 +2,7 @@
 //!
 //! Not here: which keys are registered for whom, and what is pushed. That is in `tracking`.
 
-use crate::resp::OwnedValue;
+use crate::resp::all::OwnedValue;
 
 use super::call::{Call, ok};
 use super::refusal::{Answer, Refusal};

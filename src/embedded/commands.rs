@@ -6,7 +6,7 @@
 use alloc::string::ToString;
 use alloc::vec::Vec;
 
-use crate::resp::OwnedValue;
+use crate::resp::all::OwnedValue;
 
 use super::call::{Call, count, integer, is_flush_mode, ok};
 use super::clients;

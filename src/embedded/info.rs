@@ -3,7 +3,7 @@
 use alloc::format;
 use alloc::string::String;
 
-use crate::resp::OwnedValue;
+use crate::resp::all::OwnedValue;
 
 use super::call::{Call, nothing};
 use super::refusal::Answer;

@@ -2,10 +2,8 @@
 //! production server: nothing is written to disk, nothing is replicated, and against hostile
 //! clients it only bounds their buffers.
 //!
-//! * [`Store`] is the node as a pure function: a command and a time in, a reply out. No socket, no
-//!   clock, no randomness; the same calls give the same bytes.
-//! * [`EmbeddedNode`] is a store behind a listener on the loopback interface, with a thread of its
-//!   own. It can be stopped, restarted with or without its memory, and stalled.
+//! An [`EmbeddedNode`] listens on the loopback interface, with a thread of its own. It can be stopped,
+//! restarted with or without its memory, and stalled.
 //!
 //! It knows the commands and the scripts that this library uses, and a few more that tests use. It
 //! answers them byte for byte as `redis-server` 7.0.15 does, errors included: a test sends the same
@@ -68,18 +66,19 @@ mod node;
 mod refusal;
 mod scripts;
 mod serve;
-mod session;
+pub(crate) mod session;
 mod state;
-mod store;
+pub(crate) mod store;
 mod strings;
 mod tracking;
 mod transactions;
 mod watches;
 
 pub use node::{EmbeddedNode, Options};
-pub use session::Session;
-pub use state::{Flavour, Refused, SCRIPTS};
-pub use store::{Memory, Store};
+pub use state::{Flavour, Refused};
+pub use store::Memory;
+#[cfg(test)]
+use {session::Session, store::Store};
 
 #[cfg(test)]
 mod tests;

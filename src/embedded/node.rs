@@ -22,7 +22,7 @@ use super::serve::{Order, Server, lock};
 use super::state::{Flavour, Refused};
 use super::store::{Memory, Store};
 
-/// A lock node in this process: a [`Store`] on a loopback port. **For development, tests and demos;
+/// A lock node in this process, on a loopback port. **For development, tests and demos;
 /// no production server** (see the [module](super)).
 ///
 /// It lives as long as this value: dropping it closes its connections and ends its thread. All
@@ -72,14 +72,14 @@ impl Options {
         self
     }
 
-    /// Refuses `command`: see [`Store::refuse`].
+    /// Refuses `command`: see [`EmbeddedNode::refuse`].
     ///
     /// ```
-    /// use shearline::embedded::{EmbeddedNode, Flavour, Options, Refused, SCRIPTS};
+    /// use shearline::embedded::{EmbeddedNode, Flavour, Options, Refused};
     ///
     /// let options = Options::new().flavour(Flavour::Valkey81);
     /// let refuse = |options: Options, command| options.refuse(command, Refused::Forbidden);
-    /// let node = EmbeddedNode::spawn_with(&SCRIPTS.into_iter().fold(options, refuse))?;
+    /// let node = EmbeddedNode::spawn_with(&["eval", "evalsha", "script"].into_iter().fold(options, refuse))?;
     /// # Ok::<(), std::io::Error>(())
     /// ```
     #[must_use]
@@ -209,8 +209,8 @@ impl EmbeddedNode {
         lock(&self.store).step_clock(by);
     }
 
-    /// Refuses `command` from now on, or does not any more: see [`Store::refuse`]. Works in every state of
-    /// the node.
+    /// Refuses `command` from now on, a name as ACL rules have it: `eval`, `script|load`, or `script` with
+    /// all that belongs to it. `None`: it is not refused any more. Works in every state of the node.
     pub fn refuse(&self, command: &str, how: Option<Refused>) {
         lock(&self.store).refuse(command, how);
     }

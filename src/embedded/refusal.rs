@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use bytes::Bytes;
 
-use crate::resp::OwnedValue;
+use crate::resp::all::OwnedValue;
 
 use super::state::Flavour;
 

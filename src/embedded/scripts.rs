@@ -15,7 +15,7 @@ use crate::node::{
     EXTEND_EACH, EXTEND_SEVERAL, INSPECT, JOIN, LOOK_AT_FLOOR, RAISE_FENCED, RELEASE,
     RELEASE_SEVERAL, REPAIR_FLOOR, SET_FLOOR, SET_IF_PERMITTED, Script, TAKE_FENCED, TAKE_SEVERAL,
 };
-use crate::resp::OwnedValue;
+use crate::resp::all::OwnedValue;
 
 use number::lua_number;
 

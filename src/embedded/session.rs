@@ -4,9 +4,9 @@ use alloc::vec::Vec;
 
 use super::transactions::Queue;
 
-/// One client of a [`Store`](super::Store): its protocol, its database, whether it gave the
-/// password, whether it is sent pushes. Made by [`Store::session`](super::Store::session) or
-/// [`Store::session_of`](super::Store::session_of).
+/// One client of a [`Store`](super::store::Store): its protocol, its database, whether it gave the
+/// password, whether it is sent pushes. Made by [`Store::session`](super::store::Store::session) or
+/// [`Store::session_of`](super::store::Store::session_of).
 #[derive(Clone, Debug)]
 pub struct Session {
     pub(super) id: u64,

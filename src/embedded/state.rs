@@ -90,7 +90,3 @@ pub enum Refused {
     /// The server does not know it, as one behind a proxy, or one that was built without it.
     Unknown,
 }
-
-/// The commands around scripts, as [`Options::refuse`](super::Options::refuse) takes them: what
-/// `-@scripting` forbids.
-pub const SCRIPTS: [&str; 3] = ["eval", "evalsha", "script"];

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
 
-use crate::resp::{self, OwnedValue};
+use crate::resp::all::{self as resp, OwnedValue};
 use crate::time::Instant;
 
 use super::call::Call;
@@ -28,7 +28,7 @@ use super::watches::Watches;
 ///
 /// ```
 /// use shearline::Instant;
-/// use shearline::embedded::Store;
+/// use shearline::internals::Store;
 ///
 /// let mut store = Store::new(7, Instant::ZERO);
 /// let mut session = store.session();
@@ -89,10 +89,11 @@ impl Store {
     ///
     /// ```
     /// use shearline::Instant;
-    /// use shearline::embedded::{Refused, SCRIPTS, Store};
+    /// use shearline::embedded::Refused;
+    /// use shearline::internals::Store;
     ///
     /// let mut store = Store::new(7, Instant::ZERO);
-    /// for command in SCRIPTS {
+    /// for command in ["eval", "evalsha", "script"] {
     ///     store.refuse(command, Some(Refused::Forbidden));
     /// }
     /// let (mut session, mut out) = (store.session(), Vec::new());
@@ -152,7 +153,7 @@ impl Store {
     ///
     /// ```
     /// use shearline::Instant;
-    /// use shearline::embedded::{Session, Store};
+    /// use shearline::internals::{Session, Store};
     ///
     /// let mut store = Store::new(7, Instant::ZERO);
     /// let (mut waiter, mut holder) = (store.session_of(10), store.session_of(11));

@@ -2,7 +2,7 @@
 
 use core::mem::discriminant;
 
-use crate::resp::OwnedValue;
+use crate::resp::all::OwnedValue;
 
 use super::call::{Call, count, integer, ok};
 use super::keyspace::{Database, Entry, Millis, Value};

@@ -8,7 +8,7 @@
 use alloc::vec::Vec;
 use core::fmt;
 
-use crate::resp::OwnedValue;
+use crate::resp::all::OwnedValue;
 
 use super::call::{Call, ok};
 use super::commands;

@@ -66,7 +66,7 @@ impl<'a> Request<'a> {
     }
 
     /// One lock on all of `resources`: each node keeps all of them for it, or none. They have to differ,
-    /// and there may be [`RESOURCES_MAX`](crate::limits::RESOURCES_MAX); their order makes no difference to
+    /// and there may be 64; their order makes no difference to
     /// others.
     ///
     /// ```
@@ -346,8 +346,8 @@ impl fmt::Debug for Extension {
 /// Returns the part of `token` that no other token shares.
 pub(crate) fn random_part(token: Token<'_>) -> [u8; TOKEN_RANDOM_BYTES] {
     let mut part = [0; TOKEN_RANDOM_BYTES];
-    let len = token.len().min(TOKEN_RANDOM_BYTES);
-    part[..len].copy_from_slice(&token[..len]);
+    let len = token.as_bytes().len().min(TOKEN_RANDOM_BYTES);
+    part[..len].copy_from_slice(&token.as_bytes()[..len]);
     part
 }
 

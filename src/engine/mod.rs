@@ -34,6 +34,7 @@
 //! | `notices` | with the feature `tracing`: what an operator wants to be told of |
 //! | `check` | whether a majority would vote, and what an operator has to repair |
 //! | `alarm`, `answer` | what timers are for; what is left of an answer for an operation |
+//! | `inside` | what only the simulator asks |
 //! | `settings`, `pool` | the configuration; buffers |
 //!
 //! # Guarantees
@@ -53,12 +54,14 @@ mod alarm;
 mod answer;
 mod check;
 mod claims;
-mod contract;
+pub(crate) mod contract;
 mod extensions;
 mod fencing;
 #[cfg(any(test, fuzzing))]
-mod fuzz;
+pub(crate) mod fuzz;
 mod input;
+#[cfg(feature = "internals")]
+mod inside;
 pub(crate) mod inspection;
 mod nodes;
 #[cfg(feature = "tracing")]
@@ -113,16 +116,13 @@ use operations::Operations;
 use parts::Parts;
 use stats::{NodeStats, Stats};
 
-pub use crate::node::{NodeState, ReleaseWay, Waking};
+#[cfg(any(feature = "std", test))]
+pub(crate) use crate::node::NodeState;
 pub(crate) use check::check;
-pub use contract::{
-    Event, Extension, Input, Load, NodeId, NodeStatus, Output, Request, RoundId, Wake,
-};
+pub use contract::{Event, Extension, Input, NodeId, Output, Request, RoundId, Wake};
+pub(crate) use contract::{Load, NodeStatus};
 #[cfg(feature = "std")]
 pub(crate) use contract::{NotProlonged, prolong};
-#[cfg(any(test, fuzzing))]
-#[doc(hidden)]
-pub use fuzz::fuzz_engine;
 #[cfg(feature = "std")]
 pub(crate) use operation::patience::usual_timeout;
 
@@ -184,61 +184,24 @@ impl Engine {
     // ----- what it is -----------------------------------------------------------------------
 
     /// Returns how many nodes are configured.
-    #[must_use]
-    pub fn nodes(&self) -> usize {
+    #[cfg(any(feature = "std", test))]
+    pub(crate) fn nodes(&self) -> usize {
         self.parts.nodes.len()
     }
 
     /// Returns how many of them are a majority.
-    #[must_use]
-    pub fn quorum(&self) -> usize {
+    #[cfg(feature = "std")]
+    pub(crate) fn quorum(&self) -> usize {
         self.parts.nodes.quorum()
     }
 
     /// Returns how `node` stands at `now`.
-    #[must_use]
-    pub fn node_state(&self, now: Instant, node: NodeId) -> NodeState {
+    #[cfg(any(feature = "std", test))]
+    pub(crate) fn node_state(&self, now: Instant, node: NodeId) -> NodeState {
         let Some(node) = self.parts.nodes.get(node) else {
             return NodeState::Down(crate::error::LinkError::NotYet);
         };
         node.state(now)
-    }
-
-    /// Returns what the transaction that is open at `node` is to do, in its order: for the simulator, whose
-    /// oracles have to know for which lock a server runs a command that names none. Each is what it does, the
-    /// resources, the token, the ttl of what is taken or extended in milliseconds, by how many commands
-    /// between `MULTI` and `EXEC`, a number of who has asked for it, and whether that one wants it still.
-    #[cfg(feature = "embedded")]
-    #[doc(hidden)]
-    #[must_use]
-    #[expect(clippy::type_complexity, reason = "it is no part of the interface")]
-    pub fn open_work(
-        &self,
-        node: NodeId,
-    ) -> Vec<(&'static str, Vec<Vec<u8>>, Vec<u8>, u64, usize, (u64, bool))> {
-        let work = self.parts.nodes.get(node).into_iter();
-        let work = work.flat_map(Node::open_work);
-        work.map(|(work, entry, steps, asker)| {
-            let names: Vec<Vec<u8>> = entry.names().map(<[u8]>::to_vec).collect();
-            let what = match work.name() {
-                "take" if names.len() < steps => "take at once",
-                name => name,
-            };
-            let ttl = work.life().map_or(0, |life| life.as_millis() as u64);
-            let token = entry.token().as_bytes().to_vec();
-            (what, names, token, ttl, steps, asker)
-        })
-        .collect()
-    }
-
-    /// Returns what waits until no transaction is open at `node`: what it is to do, the token, and a number of who
-    /// has asked for it. For the simulator, whose oracles have to know when that was.
-    #[cfg(feature = "embedded")]
-    #[doc(hidden)]
-    pub fn waiting_work(&self, node: NodeId) -> impl Iterator<Item = (&'static str, &[u8], u64)> {
-        let node = self.parts.nodes.get(node).into_iter();
-        let work = node.flat_map(Node::waiting_work);
-        work.map(|(work, entry, asker)| (work.name(), entry.token().as_bytes(), asker))
     }
 
     /// Returns how every node stands at `now`, in the order of the configuration.
@@ -260,14 +223,13 @@ impl Engine {
     }
 
     /// Returns the node that was configured as `address`, with or without credentials.
-    #[must_use]
-    pub fn node_at(&self, address: &str) -> Option<NodeId> {
+    #[cfg(feature = "std")]
+    pub(crate) fn node_at(&self, address: &str) -> Option<NodeId> {
         self.parts.nodes.at(address)
     }
 
     /// Returns how much is open.
-    #[must_use]
-    pub fn load(&self) -> Load {
+    pub(crate) fn load(&self) -> Load {
         let mut load = Load {
             rounds: self.operations.len(&self.parts.queues),
             claims: self.parts.claims.len(),

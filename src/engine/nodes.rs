@@ -21,7 +21,9 @@ use core::time::Duration;
 
 use rand::rngs::StdRng;
 
-use crate::config::{Config, NodeConfig};
+use crate::config::Config;
+#[cfg(feature = "std")]
+use crate::config::NodeConfig;
 use crate::error::{NodeOutcome, TrustError};
 use crate::limits::NODES_MAX;
 use crate::node::{HELLO, Node, Request, Terms, Trouble};
@@ -107,6 +109,7 @@ impl Nodes {
         self.all.iter_mut()
     }
 
+    #[cfg(any(feature = "std", feature = "internals", test))]
     pub(super) fn get(&self, node: NodeId) -> Option<&Node> {
         self.all.get(node.index())
     }
@@ -116,6 +119,7 @@ impl Nodes {
     }
 
     /// Returns the node that was configured as `address`, with or without credentials.
+    #[cfg(feature = "std")]
     pub(super) fn at(&self, address: &str) -> Option<NodeId> {
         let parsed = address.parse::<NodeConfig>().ok();
         let is = |label: &Arc<str>| {

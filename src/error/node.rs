@@ -212,7 +212,7 @@ pub enum Unusable {
          than the time"
     )]
     NoFloor,
-    /// It has given the largest [fencing token](crate::limits::FENCING_TOKEN_MAX) that there is. Somebody has written
+    /// It has given the largest [fencing token](crate::LockOptions::fenced) that there is. Somebody has written
     /// to its keys, or two clocks were wrong by centuries. To begin again, end all that use tokens, delete
     /// [`FLOOR_KEY`](crate::FLOOR_KEY) and the keys that begin with `shearline:fence:` on every node, have the store
     /// forget the tokens that it has seen, and give floors (`Redlock::trust_nodes`).

@@ -275,7 +275,7 @@ pub enum InvalidRequest {
     TtlTooLong {
         /// The ttl asked for.
         ttl: Duration,
-        /// The longest that is allowed: [`Config::ttl_limit`](crate::Config::ttl_limit).
+        /// The longest that is allowed: [`Builder::max_ttl`](crate::Builder::max_ttl).
         maximum: Duration,
     },
     /// The ttl is longer than what the [lock delay](crate::Builder::lock_delay), of this handle or of a
@@ -288,7 +288,7 @@ pub enum InvalidRequest {
     TtlWithDelayTooLong {
         /// The ttl asked for.
         ttl: Duration,
-        /// The longest that is allowed: [`Config::ttl_limit`](crate::Config::ttl_limit), less what the
+        /// The longest that is allowed: [`Builder::max_ttl`](crate::Builder::max_ttl), less what the
         /// lock delay takes.
         maximum: Duration,
     },

@@ -20,7 +20,8 @@
 //! | owner label | none | Every client that may read the keys can read it. | [`owner`](crate::Builder::owner) |
 //! | spinning | off | It keeps a processor busy. | [`spin`](crate::Builder::spin) |
 //!
-//! Bounds that cannot be configured are in [`limits`](crate::limits), each with its reason.
+//! These bounds cannot be configured: 31 nodes, 1,024 bytes for a name, 64 resources for one lock; for a handle
+//! 65,536 operations at a time, 4,096 watches, and some million locks that are held.
 //!
 //! # Choosing a ttl
 //!

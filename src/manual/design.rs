@@ -26,7 +26,7 @@
 //! has to follow it on the same connection, or on a later one. So a slow node keeps its connection,
 //! and callers do not wait for it.
 //!
-//! **Why a proof.** Only the tally makes a [`Majority`](crate::quorum::Majority), when it has counted
+//! **Why a proof.** Only the tally makes a proof of a majority, when it has counted
 //! one, and without it no [`Lock`](crate::Lock) can be made and no validity can grow. So the compiler
 //! checks that votes were counted. (A lock from bytes is no exception: it keeps the end that it had.)
 //!

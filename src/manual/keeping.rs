@@ -154,7 +154,7 @@
 //! than an extension), and those that you extend yourself. Where more than 48 locks are held, those that are due
 //! at about the same time are extended together, up to a 64th of the time between two extensions early: a handle that keeps 10,000
 //! locks of 10 s extends some 60 times a second and not in every millisecond. At most
-//! [`EXTENSIONS_AT_ONCE`](crate::limits::EXTENSIONS_AT_ONCE) extensions are open at a time, and others wait
+//! 8,192 extensions are open at a time, and others wait
 //! for their outcomes; so the nodes have to extend all of your locks within half of the ttl. Where eight or more
 //! are due together, one node of three works for them at a time (two of five): a majority is free for whoever
 //! takes another lock meanwhile. The others have their turn when it has answered, or after 2 ms. In memory a lock

@@ -17,6 +17,6 @@ mod validity;
 
 pub(crate) use keeping::{Keeping, Kept};
 pub use lock::{Lock, LockId};
-pub use set::NodeSet;
-pub use tally::{Acquisition, Extending, Majority, Releasing, Tally, Vote, quorum_of};
-pub use validity::Drift;
+pub(crate) use set::NodeSet;
+pub(crate) use tally::{Acquisition, Extending, Majority, Releasing, Tally, Vote, quorum_of};
+pub(crate) use validity::Drift;

@@ -5,15 +5,15 @@ use crate::limits::NODES_MAX;
 
 /// A set of nodes, by their place in the configuration. Four bytes, no allocation.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct NodeSet(u32);
+pub(crate) struct NodeSet(u32);
 
 impl NodeSet {
     /// No node.
-    pub const EMPTY: Self = Self(0);
+    pub(crate) const EMPTY: Self = Self(0);
 
     /// The first `nodes` nodes; at most [`NODES_MAX`].
     #[must_use]
-    pub const fn first(nodes: usize) -> Self {
+    pub(crate) const fn first(nodes: usize) -> Self {
         assert!(nodes <= NODES_MAX);
         Self((1 << nodes) - 1)
     }
@@ -42,31 +42,31 @@ impl NodeSet {
 
     /// Returns how many nodes are in the set.
     #[must_use]
-    pub const fn len(self) -> usize {
+    pub(crate) const fn len(self) -> usize {
         self.0.count_ones() as usize
     }
 
     /// Returns `true` if no node is in the set.
     #[must_use]
-    pub const fn is_empty(self) -> bool {
+    pub(crate) const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
     /// Returns `true` if `node` is in the set.
     #[must_use]
-    pub const fn contains(self, node: NodeId) -> bool {
+    pub(crate) const fn contains(self, node: NodeId) -> bool {
         self.0 & Self::bit(node) != 0
     }
 
     /// Inserts `node`. Returns `true` if it was new.
-    pub fn insert(&mut self, node: NodeId) -> bool {
+    pub(crate) fn insert(&mut self, node: NodeId) -> bool {
         let new = !self.contains(node);
         self.0 |= Self::bit(node);
         new
     }
 
     /// Removes `node`. Returns `true` if it was in the set.
-    pub fn remove(&mut self, node: NodeId) -> bool {
+    pub(crate) fn remove(&mut self, node: NodeId) -> bool {
         let old = self.contains(node);
         self.0 &= !Self::bit(node);
         old
@@ -90,13 +90,13 @@ impl NodeSet {
 
     /// The nodes in either set.
     #[must_use]
-    pub const fn union(self, other: Self) -> Self {
+    pub(crate) const fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
     /// The nodes in this set and not in `other`.
     #[must_use]
-    pub const fn without(self, other: Self) -> Self {
+    pub(crate) const fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)
     }
 
@@ -110,7 +110,7 @@ impl NodeSet {
     }
 
     /// Returns the nodes of the set in ascending order.
-    pub fn iter(self) -> impl Iterator<Item = NodeId> {
+    pub(crate) fn iter(self) -> impl Iterator<Item = NodeId> {
         let mut rest = self.0;
         core::iter::from_fn(move || {
             let next = (rest != 0).then(|| NodeId::of_lowest_bit(rest))?;

@@ -16,7 +16,7 @@ use crate::limits::NODES_MAX;
 /// Returns how many of `nodes` masters are a majority: `nodes / 2 + 1`, more than half also when
 /// `nodes` is even.
 #[must_use]
-pub const fn quorum_of(nodes: usize) -> usize {
+pub(crate) const fn quorum_of(nodes: usize) -> usize {
     nodes / 2 + 1
 }
 
@@ -26,7 +26,7 @@ pub const fn quorum_of(nodes: usize) -> usize {
     clippy::exhaustive_enums,
     reason = "a vote is yes, no, or none; there is no fourth"
 )]
-pub enum Vote {
+pub(crate) enum Vote {
     /// Yes: locked, extended, deleted.
     Yes,
     /// No: held by another, or not there.
@@ -43,7 +43,7 @@ mod proof {
     /// Its one constructor is private to the tally, and a [`Lock`](crate::Lock) cannot be granted
     /// without one.
     #[derive(Debug, Eq, PartialEq)]
-    pub struct Majority {
+    pub(crate) struct Majority {
         nodes: NodeSet,
     }
 
@@ -58,13 +58,13 @@ mod proof {
 
         /// Returns the nodes that said yes.
         #[must_use]
-        pub const fn nodes(&self) -> NodeSet {
+        pub(crate) const fn nodes(&self) -> NodeSet {
             self.nodes
         }
     }
 }
 
-pub use proof::Majority;
+pub(crate) use proof::Majority;
 
 /// The certain outcome of an attempt to take a lock.
 #[derive(Debug, Eq, PartialEq)]
@@ -72,7 +72,7 @@ pub use proof::Majority;
     clippy::exhaustive_enums,
     reason = "every caller has to meet each outcome"
 )]
-pub enum Acquisition {
+pub(crate) enum Acquisition {
     /// A majority granted it.
     Granted(Majority),
     /// A majority is out of reach because of nodes on which another holds it.
@@ -87,7 +87,7 @@ pub enum Acquisition {
     clippy::exhaustive_enums,
     reason = "every caller has to meet each outcome"
 )]
-pub enum Extending {
+pub(crate) enum Extending {
     /// A majority extended it.
     Extended(Majority),
     /// A majority says that the key is missing or another's.
@@ -102,7 +102,7 @@ pub enum Extending {
     clippy::exhaustive_enums,
     reason = "every caller has to meet each outcome"
 )]
-pub enum Releasing {
+pub(crate) enum Releasing {
     /// The lock was held until now, and is released.
     Released,
     /// A majority no longer had it.
@@ -126,7 +126,7 @@ pub enum Releasing {
 /// assert!(matches!(tally.acquisition(), Some(Acquisition::Granted(_)))); // one is not awaited
 /// ```
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Tally {
+pub(crate) struct Tally {
     nodes: u8,
     yes: NodeSet,
     no: NodeSet,
@@ -140,7 +140,7 @@ impl Tally {
     ///
     /// If `nodes` is out of that range, which a `Config` rules out.
     #[must_use]
-    pub fn new(nodes: usize) -> Self {
+    pub(crate) fn new(nodes: usize) -> Self {
         assert!(
             (1..=NODES_MAX).contains(&nodes),
             "a quorum has 1 to {NODES_MAX} nodes"
@@ -155,7 +155,7 @@ impl Tally {
 
     /// Records the answer of one node, of which the first one stands. Returns `true` if this was
     /// the node's first answer.
-    pub fn record(&mut self, node: NodeId, vote: Vote) -> bool {
+    pub(crate) fn record(&mut self, node: NodeId, vote: Vote) -> bool {
         assert!(
             node.index() < usize::from(self.nodes),
             "{node:?} is not of this quorum"
@@ -171,26 +171,26 @@ impl Tally {
     }
 
     /// Takes back the yes of a node whose connection was lost before the verdict.
-    pub fn withdraw(&mut self, node: NodeId) -> bool {
+    pub(crate) fn withdraw(&mut self, node: NodeId) -> bool {
         self.yes.remove(node) && self.abstained.insert(node)
     }
 
     /// Returns the nodes that have not answered.
     #[must_use]
-    pub fn open(&self) -> NodeSet {
+    pub(crate) fn open(&self) -> NodeSet {
         let answered = self.yes.union(self.no).union(self.abstained);
         NodeSet::first(usize::from(self.nodes)).without(answered)
     }
 
     /// Returns the nodes that said yes.
     #[must_use]
-    pub fn yes(&self) -> NodeSet {
+    pub(crate) fn yes(&self) -> NodeSet {
         self.yes
     }
 
     /// Returns how many votes are a majority.
     #[must_use]
-    pub fn quorum(&self) -> usize {
+    pub(crate) fn quorum(&self) -> usize {
         quorum_of(usize::from(self.nodes))
     }
 
@@ -199,7 +199,7 @@ impl Tally {
     /// It is [`Acquisition::NoQuorum`] if the nodes without a vote alone put a majority out of
     /// reach, and [`Acquisition::Held`] if it took a no.
     #[must_use]
-    pub fn acquisition(&self) -> Option<Acquisition> {
+    pub(crate) fn acquisition(&self) -> Option<Acquisition> {
         let quorum = self.quorum();
         if quorum <= self.yes.len() {
             Some(Acquisition::Granted(Majority::counted(self.yes, quorum)))
@@ -214,7 +214,7 @@ impl Tally {
 
     /// Returns the outcome of an extension, as soon as it is certain.
     #[must_use]
-    pub fn extension(&self) -> Option<Extending> {
+    pub(crate) fn extension(&self) -> Option<Extending> {
         let quorum = self.quorum();
         if quorum <= self.yes.len() {
             Some(Extending::Extended(Majority::counted(self.yes, quorum)))
@@ -234,7 +234,7 @@ impl Tally {
     /// clock decides: a lock that was still valid was held until now, and one that was not counts
     /// as not held.
     #[must_use]
-    pub fn release(&self, valid: bool) -> Option<Releasing> {
+    pub(crate) fn release(&self, valid: bool) -> Option<Releasing> {
         let quorum = self.quorum();
         let answered = self.yes.len() + self.no.len();
         if quorum <= self.yes.len() {
@@ -259,7 +259,7 @@ impl Tally {
 
     /// Returns how many nodes voted or still may.
     #[must_use]
-    pub fn can_vote(&self) -> usize {
+    pub(crate) fn can_vote(&self) -> usize {
         usize::from(self.nodes) - self.abstained.len()
     }
 }

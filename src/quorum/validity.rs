@@ -19,7 +19,7 @@ const BILLION: u128 = 1_000_000_000;
 ///
 /// The default is the Redlock paper's: a hundredth of the ttl and 2 ms.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Drift {
+pub(crate) struct Drift {
     parts_per_billion: u64,
     fixed: Duration,
 }
@@ -37,7 +37,7 @@ impl Drift {
     /// assert_eq!(Drift::new(f64::NAN, Duration::ZERO), None);
     /// ```
     #[must_use]
-    pub fn new(factor: f64, fixed: Duration) -> Option<Self> {
+    pub(crate) fn new(factor: f64, fixed: Duration) -> Option<Self> {
         if !(0.0..1.0).contains(&factor) {
             return None;
         }
@@ -58,7 +58,7 @@ impl Drift {
 
     /// Returns the drift of a lock with this `ttl`, rounded up to the nanosecond.
     #[must_use]
-    pub fn of(self, ttl: Duration) -> Duration {
+    pub(crate) fn of(self, ttl: Duration) -> Duration {
         // Asked for with every vote. A hundredth of half an hour still fits in 64 bits, and to
         // divide 128 of them takes longer than to decode a reply.
         let short = u64::try_from(ttl.as_nanos()).ok();
@@ -101,14 +101,14 @@ impl Drift {
     ///
     /// Returns `sent` itself, which is no validity, if the drift is not shorter than the ttl.
     #[must_use]
-    pub fn valid_until(self, sent: Instant, ttl: Duration) -> Instant {
+    pub(crate) fn valid_until(self, sent: Instant, ttl: Duration) -> Instant {
         sent.saturating_add(ttl.saturating_sub(self.of(ttl)))
     }
 
     /// Returns by when a key that was given `ttl` on a node at or before `answered` has expired
     /// there, by this clock: the other direction, so the drift is added.
     #[must_use]
-    pub fn gone_by(self, answered: Instant, ttl: Duration) -> Instant {
+    pub(crate) fn gone_by(self, answered: Instant, ttl: Duration) -> Instant {
         // Asked for with every vote too: in nanoseconds, which saturate where the sum of spans would.
         let ttl_nanos = nanos(ttl);
         let share = match ttl_nanos.checked_mul(self.parts_per_billion) {

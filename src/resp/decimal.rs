@@ -5,7 +5,7 @@ use core::fmt;
 /// The digits of an integer, and `-` before them if it is negative.
 ///
 /// ```
-/// use shearline::resp::Decimal;
+/// use shearline::internals::resp::Decimal;
 ///
 /// assert_eq!(Decimal::from(30_000_u64).as_bytes(), b"30000");
 /// assert_eq!(Decimal::from(i64::MIN).as_bytes(), b"-9223372036854775808");
@@ -102,7 +102,7 @@ impl fmt::Debug for Decimal {
 /// Returns how many digits `number` has.
 ///
 /// ```
-/// use shearline::resp::decimal_len;
+/// use shearline::internals::resp::decimal_len;
 ///
 /// assert_eq!((decimal_len(0), decimal_len(9), decimal_len(10)), (1, 1, 2));
 /// ```

@@ -12,7 +12,11 @@ use super::least::Place;
 use super::lex::{Bounds, Progress};
 use super::limits::Limits;
 use super::token::{ELEMENT_BYTES_MIN, Kind, Token, token};
-use super::value::{Element, Pairs, Value};
+#[cfg(any(test, feature = "internals"))]
+use super::value::Element;
+#[cfg(test)]
+use super::value::Pairs;
+use super::value::Value;
 use super::view::{Entry, View};
 
 /// A resumable decoder of replies, RESP2 and RESP3 alike.
@@ -125,14 +129,14 @@ impl<'a> Frame<'a> {
     }
 
     /// Returns the attributes that were sent before the value, of several the pairs of all.
-    #[must_use]
-    pub fn attributes(&self) -> Option<Pairs<'a>> {
+    #[cfg(test)]
+    pub(crate) fn attributes(&self) -> Option<Pairs<'a>> {
         self.element().attributes
     }
 
     /// Returns the value together with its attributes.
-    #[must_use]
-    pub fn element(&self) -> Element<'a> {
+    #[cfg(any(test, feature = "internals"))]
+    pub(crate) fn element(&self) -> Element<'a> {
         let attributed = self.attributed.and_then(|mut reply| reply.element());
         attributed.unwrap_or(Element {
             attributes: None,
@@ -175,7 +179,7 @@ impl Decoder {
     /// # Errors
     ///
     /// [`DecodeError`] when no continuation can be valid, or a bound is exceeded. Every later call
-    /// gives the same error until [`reset`](Self::reset).
+    /// gives the same error.
     // Inlined, with only plain numbers coming back from what is not: a frame that goes through
     // memory costs more than the short replies themselves.
     #[inline(always)]
@@ -201,68 +205,10 @@ impl Decoder {
     /// Like [`decode`](Self::decode), but only says how long the reply is; [`frame`](Self::frame)
     /// tells what it says.
     ///
-    /// The length borrows nothing. So the bytes may be moved before they are read, and a function
-    /// that waits for a reply can return it, which the borrow checker does not allow with
-    /// [`decode`](Self::decode) in a loop:
-    ///
-    /// ```
-    /// use shearline::resp::{Decoder, Frame};
-    /// use std::io::{Error, Read};
-    ///
-    /// struct Client<S> {
-    ///     stream: S,
-    ///     decoder: Decoder,
-    ///     received: Vec<u8>,
-    ///     /// Bytes of the reply that was returned last.
-    ///     spent: usize,
-    /// }
-    ///
-    /// impl<S: Read> Client<S> {
-    ///     fn reply(&mut self) -> Result<Frame<'_>, Error> {
-    ///         self.received.drain(..self.spent);
-    ///         self.spent = 0;
-    ///         loop {
-    ///             if let Some(len) = self.decoder.measure(&self.received).map_err(Error::other)? {
-    ///                 self.spent = len;
-    ///                 return self.decoder.frame(&self.received).map_err(Error::other);
-    ///             }
-    ///             let mut piece = [0; 4096];
-    ///             match self.stream.read(&mut piece)? {
-    ///                 0 => return Err(Error::other("the server has closed")),
-    ///                 count => self.received.extend_from_slice(&piece[..count]),
-    ///             }
-    ///         }
-    ///     }
-    /// }
-    ///
-    /// # let (decoder, received) = (Decoder::new(Default::default()), Vec::new());
-    /// # let stream = (&b"+PO"[..]).chain(&b"NG\r\n:7\r\n"[..]);
-    /// let mut client = Client { stream, decoder, received, spent: 0 };
-    /// assert_eq!(client.reply()?.value.as_bytes(), Some(&b"PONG"[..]));
-    /// assert_eq!(client.reply()?.value.as_integer(), Some(7));
-    /// # Ok::<(), Error>(())
-    /// ```
-    ///
-    /// Or the reply is cut off and kept, without a copy of the strings in it:
-    ///
-    /// ```
-    /// use bytes::{Bytes, BytesMut};
-    /// use shearline::resp::{Decoder, Limits, OwnedValue};
-    ///
-    /// let mut decoder = Decoder::new(Limits::default());
-    /// let mut received = BytesMut::from(&b"$5\r\nhello\r\n:7\r\n"[..]);
-    /// let len = decoder.measure(&received)?.expect("complete");
-    /// let reply: Bytes = received.split_to(len).freeze();
-    /// let kept: OwnedValue = decoder.frame(&reply)?.value.share(&reply);
-    /// assert_eq!(kept, OwnedValue::bulk(b"hello"));
-    /// assert_eq!(received, &b":7\r\n"[..]);
-    /// # Ok::<(), shearline::resp::DecodeError>(())
-    /// ```
-    ///
     /// # Errors
     ///
     /// Those of [`decode`](Self::decode).
-    pub fn measure(&mut self, bytes: &[u8]) -> Result<Option<usize>, DecodeError> {
+    pub(crate) fn measure(&mut self, bytes: &[u8]) -> Result<Option<usize>, DecodeError> {
         match self.phase {
             Phase::Failed(error) => return Err(error),
             Phase::Fresh | Phase::Spent => {
@@ -303,7 +249,7 @@ impl Decoder {
     /// [`Reason::NotMeasured`] if the last call found no complete reply, and [`Reason::Changed`]
     /// if the bytes are fewer than then. Other bytes of the same length give a wrong answer.
     #[inline]
-    pub fn frame<'a>(&'a self, bytes: &'a [u8]) -> Result<Frame<'a>, DecodeError> {
+    pub(crate) fn frame<'a>(&'a self, bytes: &'a [u8]) -> Result<Frame<'a>, DecodeError> {
         if !matches!(self.phase, Phase::Fresh | Phase::Spent) || self.at == 0 {
             return Err(DecodeError::new(0, Reason::NotMeasured));
         }
@@ -324,7 +270,7 @@ impl Decoder {
     }
 
     /// Forgets the torn reply, or the error: the next byte is the first of a new stream.
-    pub fn reset(&mut self) {
+    pub(crate) fn reset(&mut self) {
         self.phase = Phase::Spent;
         self.at = 0;
     }
@@ -344,17 +290,8 @@ impl Decoder {
 
     /// Returns how many more bytes the torn reply needs at least, beyond those that the last call
     /// was given. 0 if no reply is torn.
-    ///
-    /// ```
-    /// use shearline::resp::{Decoder, Limits};
-    ///
-    /// let mut decoder = Decoder::new(Limits::default());
-    /// assert_eq!(decoder.measure(b"*2\r\n$1000\r\nab")?, None);
-    /// assert!((1_000..=1_003).contains(&decoder.need()));
-    /// # Ok::<(), shearline::resp::DecodeError>(())
-    /// ```
     #[must_use]
-    pub fn need(&self) -> usize {
+    pub(crate) fn need(&self) -> usize {
         if self.phase != Phase::Torn {
             return 0;
         }

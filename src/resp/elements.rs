@@ -16,8 +16,8 @@ impl<'a> Items<'a> {
     }
 
     /// Returns the values in order, each with its attributes.
-    #[must_use]
-    pub const fn elements(&self) -> Elements<'a> {
+    #[cfg(test)]
+    pub(crate) const fn elements(&self) -> Elements<'a> {
         Elements {
             view: self.view,
             left: self.len,
@@ -91,8 +91,7 @@ impl<'a> Pairs<'a> {
     }
 
     /// Returns the pairs in the order they were sent, keys and values with their attributes.
-    #[must_use]
-    pub const fn elements(&self) -> PairElements<'a> {
+    pub(crate) const fn elements(&self) -> PairElements<'a> {
         let block = if self.attributes { 0 } else { self.len };
         PairElements {
             view: self.view,

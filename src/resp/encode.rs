@@ -1,4 +1,4 @@
-//! Values and commands as bytes.
+//! Values as bytes.
 //!
 //! A reader always finds the right end of what is written here: lengths are counted, and a CR or LF
 //! where none is allowed becomes a space, as in servers. That a value may be sent is not checked:
@@ -10,76 +10,18 @@ use core::slice::from_ref;
 
 use bytes::BufMut;
 
-use super::decimal::{Decimal, decimal_len};
+use super::decimal::Decimal;
 use super::owned::{OwnedValue, Walk};
 use super::write::{LINE_END, Length, Sink, digits, header, line, string};
 
-/// Appends a command: an array of bulk strings, as servers read it.
-///
-/// No `format!`, no allocation but what `out` does to grow. See [`command_len`] for its length.
-/// Without any argument it is an empty array, to which servers give no answer at all: do not send
-/// it where replies are matched by count.
-///
-/// # Panics
-///
-/// When `out` is of a fixed size and too small.
-///
-/// ```
-/// let mut out = Vec::new();
-/// shearline::resp::command(&mut out, &[b"GET", b"invoice:42"]);
-/// assert_eq!(out, b"*2\r\n$3\r\nGET\r\n$10\r\ninvoice:42\r\n");
-/// ```
-pub fn command<B: BufMut + ?Sized>(out: &mut B, arguments: &[&[u8]]) {
-    header(out, b'*', arguments.len());
-    for text in arguments {
-        argument(out, text);
-    }
-}
-
-/// Returns how many bytes [`command`] appends for these arguments.
-#[must_use]
-pub fn command_len(arguments: &[&[u8]]) -> usize {
-    let strings = arguments.iter().map(|text| argument_len(text.len()));
-    header_len(arguments.len()) + strings.sum::<usize>()
-}
-
-/// Appends one argument of a command, a bulk string: for a command whose constant parts are a
-/// [`Template`](super::Template).
-///
-/// # Panics
-///
-/// When `out` is of a fixed size and too small.
-///
-/// ```
-/// let mut out = Vec::new();
-/// shearline::resp::argument(&mut out, b"invoice:42");
-/// assert_eq!(out, b"$10\r\ninvoice:42\r\n");
-/// ```
-#[inline]
-pub fn argument<B: BufMut + ?Sized>(out: &mut B, text: &[u8]) {
-    string(out, b'$', text);
-}
-
-/// Returns how many bytes [`argument`] appends for a text of `len` bytes.
-#[must_use]
-pub const fn argument_len(len: usize) -> usize {
-    header_len(len) + len + LINE_END.len()
-}
-
-/// Returns how many of these bytes stand before the text.
-const fn header_len(count: usize) -> usize {
-    1 + decimal_len(count as u64) + LINE_END.len()
-}
-
-/// Appends a value as a RESP3 connection gets it. A server can write an answer without making a
-/// value of it: see [`write`](super::write).
+/// Appends a value as a RESP3 connection gets it.
 ///
 /// What is written reads back as an equal value, but not every reply is written again byte for
 /// byte. Doubles get their shortest spelling; `-nan` becomes `nan`; the nulls of RESP2 become `_`;
 /// several attributes in a row become one.
 ///
 /// ```
-/// use shearline::resp::{Decoder, Limits, encode};
+/// use shearline::internals::resp::{Decoder, Limits, encode};
 ///
 /// let again = |reply: &[u8]| {
 ///     let mut decoder = Decoder::new(Limits::default());
@@ -110,7 +52,7 @@ pub fn encode<B: BufMut + ?Sized>(out: &mut B, value: &OwnedValue) {
 /// bulk errors as errors on one line, attributes not at all.
 ///
 /// ```
-/// use shearline::resp::{OwnedValue, encode_resp2};
+/// use shearline::internals::resp::{OwnedValue, encode_resp2};
 ///
 /// let mut out = Vec::new();
 /// encode_resp2(&mut out, &OwnedValue::map([(OwnedValue::simple("one"), OwnedValue::Null)]));
@@ -127,7 +69,7 @@ pub fn encode_resp2<B: BufMut + ?Sized>(out: &mut B, value: &OwnedValue) {
 /// Returns how many bytes [`encode`] appends for this value.
 ///
 /// ```
-/// use shearline::resp::{OwnedValue, encoded_len};
+/// use shearline::internals::resp::{OwnedValue, encoded_len};
 ///
 /// assert_eq!(encoded_len(&OwnedValue::array([OwnedValue::Null])), b"*1\r\n_\r\n".len());
 /// ```

@@ -1,12 +1,10 @@
-//! Equality of two values, of replies and of those that own their contents.
+//! Equality of two values of replies.
 //!
 //! Both are gone through at once: as long as each part is like its counterpart, they have the same
 //! shape.
 
 use core::iter::zip;
-use core::slice::from_ref;
 
-use super::owned::{OwnedItems, OwnedValue, Walk};
 use super::part::{Attributes, Part};
 use super::value::Value;
 
@@ -22,29 +20,7 @@ impl PartialEq for Value<'_> {
 
 impl Eq for Value<'_> {}
 
-impl PartialEq for OwnedValue {
-    fn eq(&self, other: &Self) -> bool {
-        are_equal(from_ref(self), from_ref(other))
-    }
-}
-
-impl Eq for OwnedValue {}
-
-impl PartialEq for OwnedItems {
-    fn eq(&self, other: &Self) -> bool {
-        are_equal(self, other)
-    }
-}
-
-impl Eq for OwnedItems {}
-
-fn are_equal(some: &[OwnedValue], others: &[OwnedValue]) -> bool {
-    some.len() == others.len()
-        && zip(Walk::new(some), Walk::new(others))
-            .all(|(one, other)| is_like(one.part(), other.part()))
-}
-
-fn is_like(one: Part<'_>, other: Part<'_>) -> bool {
+pub(super) fn is_like(one: Part<'_>, other: Part<'_>) -> bool {
     match (one, other) {
         (Part::Scalar(one), Part::Scalar(other)) => is_same_scalar(one, other),
         (Part::Open(one, values), Part::Open(other, others)) => (one, values) == (other, others),

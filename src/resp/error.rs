@@ -9,7 +9,7 @@ pub struct DecodeError {
     /// Offset of the first byte that cannot be right, counted from the first byte of the reply.
     pub at: usize,
     /// The rule that it breaks.
-    pub reason: Reason,
+    pub(crate) reason: Reason,
 }
 
 impl DecodeError {
@@ -72,7 +72,7 @@ pub enum Reason {
     /// The caller did not pass the same bytes again after `Ok(None)`.
     #[error("the bytes are not those that were passed before")]
     Changed,
-    /// [`Decoder::frame`](super::Decoder::frame) without a reply that was measured before.
+    /// `Decoder::frame` without a reply that was measured before.
     #[error("no reply was measured before")]
     NotMeasured,
 }

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 
 use bytes::Bytes;
 
-use super::{
+use super::all::{
     DecodeError, Decoder, Inbox, Limits, OwnedValue, encode, encode_resp2, encoded_len,
     encoded_len_resp2,
 };

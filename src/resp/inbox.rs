@@ -51,9 +51,6 @@ use super::limits::Limits;
 /// assert_eq!(count_replies(&b"+OK\r\n:1\r\n$-1\r\n"[..])?, 3);
 /// # Ok::<(), std::io::Error>(())
 /// ```
-///
-/// A function that reads until it can return *one* reply, borrowed, is written with
-/// [`Decoder::measure`].
 #[derive(Debug)]
 pub struct Inbox {
     decoder: Decoder,
@@ -92,7 +89,7 @@ impl Inbox {
     /// # Errors
     ///
     /// [`DecodeError`] when no continuation can be valid, or a bound is exceeded. Every later call
-    /// gives the same error until [`clear`](Self::clear). What is left of `piece` then means nothing.
+    /// gives the same error. What is left of `piece` then means nothing.
     // Inlined so that a short reply does not go through memory: see `Decoder::decode`.
     #[inline(always)]
     pub fn next<'a, 'p: 'a>(
@@ -126,15 +123,15 @@ impl Inbox {
     }
 
     /// Forgets the torn reply, or the error: the next piece begins a new stream.
-    pub fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.forget();
         self.decoder.reset();
     }
 
     /// Returns how many more bytes the torn reply needs at least, beyond all pieces so far. 0 if no
     /// reply is torn.
-    #[must_use]
-    pub fn need(&self) -> usize {
+    #[cfg(test)]
+    pub(crate) fn need(&self) -> usize {
         self.decoder.need()
     }
 

@@ -1,11 +1,9 @@
 //! The bounds that a decoder keeps. Not here: the bounds of the lock client (`crate::limits`).
 
-/// The most that a decoder accepts. Each bound has an error of its own ([`Reason`]), returned as
+/// The most that a decoder accepts. Each bound has an error of its own, returned as
 /// soon as a header announces too much and before anything is reserved for it.
 ///
 /// A value above its maximum, or below its minimum, counts as that.
-///
-/// [`Reason`]: super::Reason
 ///
 /// ```
 /// use shearline::resp::{Decoder, Limits};
@@ -43,30 +41,6 @@ impl Limits {
         elements: 1 << 16,
         depth: 32,
         reply_bytes: 16 << 20,
-    };
-
-    /// The largest replies that Redis sends with its defaults: strings and lines of 512 MiB, as
-    /// many elements as fit in a reply, replies of 4 GiB - 1, and 8,000 levels. A script can nest
-    /// its answer 7,994 deep, on Redis 7.0 and Valkey 9.1 alike.
-    ///
-    /// Only for servers that are trusted. One torn reply may then take all of these 4 GiB, in an
-    /// [`Inbox`](super::Inbox) twice that, and the notes on its aggregates up to four times as
-    /// much again; a copy by [`Value::to_owned`](super::Value::to_owned) takes up to forty
-    /// bytes for three received, and half as much again while it is made.
-    ///
-    /// ```
-    /// use shearline::resp::{Decoder, Limits};
-    ///
-    /// let mut decoder = Decoder::new(Limits { reply_bytes: 1 << 30, ..Limits::REDIS });
-    /// assert_eq!(decoder.measure(b"$536870912\r\n"), Ok(None));
-    /// assert_eq!(decoder.measure(b"$536870912\r\nand more"), Ok(None));
-    /// ```
-    pub const REDIS: Self = Self {
-        line_bytes: 512 << 20,
-        bulk_bytes: 512 << 20,
-        elements: i32::MAX as usize,
-        depth: 8_000,
-        reply_bytes: Self::REPLY_BYTES_MAX,
     };
 
     /// Every reply of a lock is shorter, and its text no longer than `LINE_BYTES_MIN`.

@@ -1,8 +1,7 @@
 //! RESP2 and RESP3: bytes to values and back.
 //!
 //! [`Decoder`] reads replies incrementally and without copying, [`Inbox`] puts them together from
-//! the pieces that a socket gives, [`command`] writes commands, a [`Template`] those that are sent
-//! again and again, and [`encode`] and [`write`](mod@write) write what servers do.
+//! the pieces that a socket gives, and [`command`] writes commands.
 //!
 //! ```
 //! use shearline::resp::{Inbox, Limits, Value, command};
@@ -57,22 +56,33 @@
 //! What a reply means: nodes, commands in flight, locks. Matching replies to commands is by
 //! count, and a push must not be counted.
 
+#![cfg_attr(
+    not(any(test, feature = "internals")),
+    allow(
+        dead_code,
+        reason = "only servers and tests encode values and read attributes"
+    )
+)]
+
 mod access;
+mod command;
 mod decimal;
 mod decode;
 mod direct;
 mod elements;
+#[cfg(any(test, feature = "internals"))]
 mod encode;
 mod equal;
 mod error;
 #[cfg(any(test, fuzzing))]
-mod fuzz;
+pub(crate) mod fuzz;
 mod header;
 mod inbox;
 mod least;
 mod lex;
 mod limits;
 mod number;
+#[cfg(any(test, feature = "internals"))]
 mod owned;
 mod part;
 mod print;
@@ -81,24 +91,39 @@ mod text;
 mod token;
 mod value;
 mod view;
-pub mod write;
+pub(crate) mod write;
 
-pub use decimal::{Decimal, decimal_len};
+pub use command::command;
 pub use decode::{Decoder, Frame};
-pub use elements::{Elements, PairElements, PairValues, Values};
-pub use encode::{
-    argument, argument_len, command, command_len, encode, encode_resp2, encoded_len,
-    encoded_len_resp2,
-};
-pub use error::{DecodeError, Reason};
-#[cfg(any(test, fuzzing))]
-#[doc(hidden)]
-pub use fuzz::{fuzz_decode_any, fuzz_decode_torn, fuzz_roundtrip};
+pub use elements::{PairValues, Values};
+pub use error::DecodeError;
 pub use inbox::Inbox;
 pub use limits::Limits;
-pub use owned::{Attributed, OwnedItems, OwnedPairs, OwnedValue};
-pub use template::{Template, Word};
-pub use value::{Element, Items, Pairs, Value};
+pub use value::{Items, Pairs, Value};
+
+pub(crate) use command::{argument, argument_len};
+pub(crate) use decimal::Decimal;
+pub(crate) use template::{Template, Word};
+
+/// All that is here, for the simulator, the embedded node, the benches and the fuzz targets.
+#[cfg(any(test, feature = "internals"))]
+pub(crate) mod all {
+    pub use super::command::{argument, argument_len, command, command_len};
+    pub use super::decimal::{Decimal, decimal_len};
+    pub use super::decode::{Decoder, Frame};
+    pub use super::elements::{Elements, PairElements, PairValues, Values};
+    pub use super::encode::{encode, encode_resp2, encoded_len, encoded_len_resp2};
+    pub use super::error::{DecodeError, Reason};
+    pub use super::inbox::Inbox;
+    pub use super::limits::Limits;
+    pub use super::owned::{Attributed, OwnedItems, OwnedPairs, OwnedValue};
+    pub use super::template::{Template, Word};
+    pub use super::value::{Element, Items, Pairs, Value};
+    /// Replies, one call for each.
+    pub mod write {
+        pub use super::super::write::*;
+    }
+}
 
 #[cfg(test)]
 mod tests;

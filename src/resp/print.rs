@@ -4,10 +4,7 @@
 
 use alloc::vec::Vec;
 use core::fmt::{Arguments, Debug, Formatter, Result};
-use core::iter::once;
-use core::slice::from_ref;
 
-use super::owned::{Attributed, OwnedItems, OwnedPairs, OwnedValue, Walk};
 use super::part::{Attributes, Part, Shape};
 use super::value::{Items, Pairs, Value};
 
@@ -29,37 +26,8 @@ impl Debug for Pairs<'_> {
     }
 }
 
-impl Debug for OwnedValue {
-    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        Printer::new(f).parts(owned(from_ref(self)))
-    }
-}
-
-impl Debug for OwnedItems {
-    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        Printer::new(f).all(&LIST, self.len(), owned(self))
-    }
-}
-
-impl Debug for OwnedPairs {
-    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        Printer::new(f).all(&PAIRS, self.len() * 2, owned(&self.0))
-    }
-}
-
-impl Debug for Attributed {
-    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        let attributed = Part::Open(Shape::Attributed, self.0.len());
-        Printer::new(f).parts(once(attributed).chain(owned(&self.0)))
-    }
-}
-
-fn owned(values: &[OwnedValue]) -> impl Iterator<Item = Part<'_>> {
-    Walk::new(values).map(OwnedValue::part)
-}
-
 /// What is written around the values of an aggregate.
-struct Brackets {
+pub(super) struct Brackets {
     begin: &'static str,
     /// Stands before an element when the number of those that come is odd: of pairs, before a
     /// value. Before the others stands a comma.
@@ -77,8 +45,8 @@ impl Brackets {
     }
 }
 
-static LIST: Brackets = Brackets::new("[", ", ", "]");
-static PAIRS: Brackets = Brackets::new("{", ": ", "}");
+pub(super) static LIST: Brackets = Brackets::new("[", ", ", "]");
+pub(super) static PAIRS: Brackets = Brackets::new("{", ": ", "}");
 static ARRAY: Brackets = Brackets::new("Array([", ", ", "])");
 static SET: Brackets = Brackets::new("Set([", ", ", "])");
 static PUSH: Brackets = Brackets::new("Push([", ", ", "])");
@@ -86,7 +54,7 @@ static MAP: Brackets = Brackets::new("Map({", ": ", "})");
 static ATTRIBUTED: Brackets = Brackets::new("Attributed(", ", ", ")");
 
 /// Writes values that come one after the other, each before what is inside it.
-struct Printer<'f, 'o> {
+pub(super) struct Printer<'f, 'o> {
     f: &'f mut Formatter<'o>,
     /// The aggregates that lack elements, each inside the one before it.
     open: Vec<Open>,
@@ -99,7 +67,7 @@ struct Open {
 }
 
 impl<'f, 'o> Printer<'f, 'o> {
-    const fn new(f: &'f mut Formatter<'o>) -> Self {
+    pub(super) const fn new(f: &'f mut Formatter<'o>) -> Self {
         Self {
             f,
             open: Vec::new(),
@@ -107,7 +75,7 @@ impl<'f, 'o> Printer<'f, 'o> {
     }
 
     /// Writes an aggregate with these values inside it.
-    fn all<'a>(
+    pub(super) fn all<'a>(
         mut self,
         brackets: &'static Brackets,
         values: usize,
@@ -117,7 +85,7 @@ impl<'f, 'o> Printer<'f, 'o> {
         self.parts(parts)
     }
 
-    fn parts<'a>(&mut self, mut parts: impl Iterator<Item = Part<'a>>) -> Result {
+    pub(super) fn parts<'a>(&mut self, mut parts: impl Iterator<Item = Part<'a>>) -> Result {
         parts.try_for_each(|part| self.part(part))
     }
 

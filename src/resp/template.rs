@@ -9,8 +9,8 @@ use core::fmt;
 
 use bytes::BufMut;
 
+use super::command::argument;
 use super::decimal::Decimal;
-use super::encode::argument;
 
 /// A word of a command that is sent again and again.
 #[derive(Clone, Copy, Debug)]
@@ -35,7 +35,7 @@ pub enum Word<'a> {
 /// costs a copy for each hole and little else.
 ///
 /// ```
-/// use shearline::resp::{Decimal, Template, Word, argument};
+/// use shearline::internals::resp::{Decimal, Template, Word, argument};
 ///
 /// static ACQUIRE: Template<2, 32> = Template::new(&[
 ///     Word::Text(b"SET"),
@@ -63,12 +63,12 @@ pub enum Word<'a> {
 /// Here one number is too small, and a hole has no filling:
 ///
 /// ```compile_fail
-/// # use shearline::resp::{Template, Word};
+/// # use shearline::internals::resp::{Template, Word};
 /// static READ: Template<1, 9> = Template::new(&[Word::Text(b"GET"), Word::Hole]);
 /// ```
 ///
 /// ```compile_fail
-/// # use shearline::resp::{Template, Word};
+/// # use shearline::internals::resp::{Template, Word};
 /// # static READ: Template<1, 16> = Template::new(&[Word::Text(b"GET"), Word::Hole]);
 /// READ.write(&mut Vec::new(), []);
 /// ```

@@ -11,8 +11,7 @@ use super::view::View;
 /// One value of a reply. It borrows from the bytes that were decoded.
 ///
 /// Two are equal if they say the same, attributes of nested values aside: for doubles bit by bit,
-/// so that the two zeros differ, but that any NaN equals any other. So it is with
-/// [`OwnedValue`](super::OwnedValue).
+/// so that the two zeros differ, but that any NaN equals any other.
 ///
 /// ```
 /// use shearline::resp::{Decoder, Limits, Value};

@@ -5,7 +5,7 @@
 //! nothing but what `out` does to grow, and panics when `out` is of a fixed size and too small.
 //!
 //! ```
-//! use shearline::resp::write;
+//! use shearline::internals::resp::write;
 //!
 //! let mut out = Vec::new();
 //! write::simple(&mut out, b"OK");

@@ -108,7 +108,7 @@ impl Redlock {
     /// # Errors
     ///
     /// [`InspectError::Invalid`]; [`InspectError::Saturated`] while the handle has
-    /// [`WATCHES_MAX`](crate::limits::WATCHES_MAX) watches; [`InspectError::Forked`],
+    /// 4,096 watches; [`InspectError::Forked`],
     /// [`InspectError::Closed`]: nothing was sent.
     pub fn watch(&self, resource: impl AsRef<[u8]>) -> Result<Watch, InspectError> {
         Watch::new(self.clone(), resource.as_ref())

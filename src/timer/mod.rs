@@ -34,11 +34,8 @@
 
 mod level;
 #[cfg(any(test, fuzzing))]
-mod model;
+pub(crate) mod model;
 mod ring;
 mod wheel;
 
-#[cfg(any(test, fuzzing))]
-#[doc(hidden)]
-pub use model::fuzz_wheel;
 pub use wheel::{TimerKey, Wheel};

@@ -26,11 +26,11 @@ use crate::time::Instant;
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct TimerKey(Key);
 
-/// Timers with a value each, fired in order. See the [module](super) for what holds.
+/// Timers with a value each, fired in order. See the module for what holds.
 ///
 /// ```
 /// use shearline::Instant;
-/// use shearline::timer::Wheel;
+/// use shearline::internals::Wheel;
 ///
 /// let mut wheel = Wheel::new(Instant::ZERO);
 /// wheel.insert(Instant::from_millis(20), "node timeout");
@@ -192,7 +192,7 @@ impl<T> Wheel<T> {
     }
 
     /// Returns `true` if no timer is armed.
-    #[must_use]
+    #[cfg(any(test, fuzzing))]
     pub const fn is_empty(&self) -> bool {
         self.timers.is_empty()
     }

@@ -455,7 +455,7 @@ fn no_token_password_owner_or_name_is_shown_unless_names_were_asked_for() {
             tokens
                 .lock()
                 .unwrap()
-                .push(short.token().escape_ascii().to_string());
+                .push(short.token().as_bytes().escape_ascii().to_string());
             eventually("the loss is reported", || !log.last("loss").is_empty());
             drop(short);
         });

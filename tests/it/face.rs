@@ -479,8 +479,8 @@ fn acquired(driver: &mut Driver, round: RoundId) -> Result<Lock, LockError> {
 impl Held {
     pub(crate) fn token(&self) -> Vec<u8> {
         match self {
-            Self::Guard(guard) => guard.token().to_vec(),
-            Self::Lock(lock) => lock.token().to_vec(),
+            Self::Guard(guard) => guard.token().as_bytes().to_vec(),
+            Self::Lock(lock) => lock.token().as_bytes().to_vec(),
         }
     }
 

@@ -4,8 +4,9 @@ pub(crate) mod msetex;
 
 use std::time::Duration;
 
+use shearline::internals::limits;
 use shearline::{
-    ExtendError, Lock, LockError, LockOptions, NodeOutcome, Redlock, Report, UnlockError, limits,
+    ExtendError, Lock, LockError, LockOptions, NodeOutcome, Redlock, Report, UnlockError,
 };
 
 use crate::face::{Face, Held, Which, await_ready, over, shared};

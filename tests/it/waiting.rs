@@ -428,7 +428,7 @@ fn waiters_that_give_up_leave_no_operation() {
                 drop(held(result));
                 refused += 1;
             }
-            let load = driver.engine().load();
+            let load = driver.engine().all_open();
             let open = [
                 load.rounds,
                 load.claims,

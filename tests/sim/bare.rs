@@ -17,7 +17,8 @@
 //! connection meanwhile, or was killed, is judged by the keys alone: whose was deleted. Worlds with a strict guard,
 //! with inspections and watches have scripts.
 
-use shearline::embedded::{Flavour, Refused, SCRIPTS, Store};
+use shearline::embedded::{Flavour, Refused};
+use shearline::internals::Store;
 
 use crate::clock::Time;
 use crate::entropy::Entropy;
@@ -69,7 +70,7 @@ pub(crate) fn strip(store: &mut Store, number: usize, kind: Kinds) {
         0 => Refused::Forbidden,
         _ => Refused::Unknown,
     };
-    for command in SCRIPTS {
+    for command in ["eval", "evalsha", "script"] {
         store.refuse(command, Some(how));
     }
     store.set_flavour(match kind {

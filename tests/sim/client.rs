@@ -582,7 +582,7 @@ impl World {
             let looks = client.is_multiple_of(2) && *shown < early;
             clock.when(if looks { early } else { at })
         });
-        let load = engine.load();
+        let load = engine.all_open();
         let nap = (load.claims != 0 || load.rounds != 0).then_some(self.now + NAP_MAX);
         let users_want = users.iter().map(|user| user.at);
         let at = engine_wants

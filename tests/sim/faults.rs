@@ -1,6 +1,6 @@
 //! The faults.
 
-use shearline::limits::PUSHES_MAX;
+use shearline::internals::limits::PUSHES_MAX;
 use shearline::{BARRIER_KEY, LinkError, MARKER_KEY};
 
 use crate::clock::{MILLI, NEVER, SECOND, Time};
@@ -475,7 +475,7 @@ impl World {
         self.suspend_exclusion(Some(resource), 0);
         let key = self.names[resource];
         let left = 5 + self.entropy.span(self.plan.longest_ttl);
-        let left = shearline::resp::Decimal::from(left);
+        let left = shearline::internals::resp::Decimal::from(left);
         let words: &[&[u8]] = if fault == Fault::Delete {
             &[b"DEL", &key]
         } else {

@@ -2,9 +2,9 @@
 
 use std::collections::VecDeque;
 
-use shearline::embedded::Session;
 use shearline::engine::NodeId;
-use shearline::resp::Inbox;
+use shearline::internals::Session;
+use shearline::internals::resp::Inbox;
 use shearline::{Instant, LinkError};
 
 use crate::bare::Transaction;

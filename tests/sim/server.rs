@@ -9,8 +9,9 @@
 
 use std::collections::VecDeque;
 
-use shearline::embedded::{Flavour, Store};
-use shearline::resp::{self, Inbox, Limits, Value};
+use shearline::embedded::Flavour;
+use shearline::internals::Store;
+use shearline::internals::resp::{self, Inbox, Limits, Value};
 use shearline::{BARRIER_KEY, Instant, MARKER_KEY};
 
 use crate::bare;

@@ -9,7 +9,7 @@
 use std::time::Duration;
 
 use shearline::Instant;
-use shearline::resp::{self, Decimal};
+use shearline::internals::resp::{self, Decimal};
 
 use crate::clock::{Clock, MICRO, MILLI, NEVER, SECOND, Time};
 use crate::oracle::{Belief, Process, Token};

@@ -12,7 +12,7 @@ use std::fmt;
 use std::time::Duration;
 
 use shearline::engine::Event as Told;
-use shearline::resp::{Inbox, Limits};
+use shearline::internals::resp::{Inbox, Limits};
 use shearline::{Instant, LockOptions, Retry};
 
 use crate::clock::{MILLI, Time};
@@ -197,7 +197,10 @@ pub(crate) fn replies(bytes: &[u8]) -> String {
     told(bytes, |_| None)
 }
 
-fn told(bytes: &[u8], text: impl Fn(&shearline::resp::Value<'_>) -> Option<String>) -> String {
+fn told(
+    bytes: &[u8],
+    text: impl Fn(&shearline::internals::resp::Value<'_>) -> Option<String>,
+) -> String {
     let mut inbox = Inbox::new(Limits::DEFAULT);
     let mut texts = Vec::new();
     let mut rest = bytes;
@@ -365,7 +368,7 @@ pub(crate) fn outcome(told: &Told) -> String {
         Told::Acquired { result, .. } => match result {
             Ok(lock) => {
                 let until = millis(lock.valid_until().as_nanos());
-                format!("acquired {}, until {until}", token(&lock.token()))
+                format!("acquired {}, until {until}", token(lock.token().as_bytes()))
             }
             Err(error) => no("acquired", error),
         },

@@ -502,7 +502,7 @@ impl World {
                 if matches!(error, ExtendError::Lost(_)) {
                     self.told_of_loss(client, hold);
                     // Remaining copies are released now, and all others when the user releases it.
-                    self.oracle.misses(&hold.lock.token());
+                    self.oracle.misses(hold.lock.token().as_bytes());
                     self.end_beliefs(client, user);
                 }
             }
@@ -522,7 +522,7 @@ impl World {
                 Err(error) => {
                     self.check_unconfirmed(client, hold, &asked, &error);
                     if matches!(error, ExtendError::Lost(_)) {
-                        self.oracle.misses(&hold.lock.token());
+                        self.oracle.misses(hold.lock.token().as_bytes());
                     }
                     if matches!(error, ExtendError::Lost(_) | ExtendError::Expired) {
                         self.told_of_loss(client, hold);
@@ -645,7 +645,7 @@ impl World {
         self.say(Place::Client(client), || {
             format!("inspects resource {resource}")
         });
-        let before = self.clients[client].engine.load();
+        let before = self.clients[client].engine.all_open();
         let name = self.names[resource];
         match self.clients[client].engine.inspect(shown, &name) {
             Ok(round) => {
@@ -707,11 +707,11 @@ impl World {
             return; // It gives tokens, or the operator does not know those that it has given.
         }
         let engine = &mut self.clients[client].engine;
-        let rounds = engine.load().rounds;
+        let rounds = engine.all_open().rounds;
         if engine.trust(shown, id, &run_id).is_err() {
             return; // Its handshake is not done yet.
         }
-        let begun = engine.load().rounds - rounds;
+        let begun = engine.all_open().rounds - rounds;
         self.clients[client].floors += begun;
         self.say(Place::Client(client), || format!("trusts node {node}"));
         self.oracle.trusts(client, server);
@@ -819,7 +819,7 @@ impl World {
             true => Request::new(&self.names[self.plan.resource_of(user)], &options),
             false => Request::all(&all, &options),
         };
-        let before = self.clients[client].engine.load();
+        let before = self.clients[client].engine.all_open();
         match self.clients[client].engine.acquire(shown, &request) {
             Ok(round) => {
                 self.check_room(client, before);
@@ -896,7 +896,8 @@ impl World {
                 self.end_beliefs(client, user);
                 let shown = self.shown(client);
                 self.say(Place::Client(client), || format!("drops resource {user}"));
-                self.oracle.asks_release(&hold.lock.token(), self.inputs);
+                self.oracle
+                    .asks_release(hold.lock.token().as_bytes(), self.inputs);
                 self.let_go(client, user, &hold);
                 self.clients[client].engine.give_back(shown, hold.lock);
                 self.rest(client, user);
@@ -993,12 +994,12 @@ impl World {
         self.say(Place::Client(client), || {
             format!("asks for how long it has resource {user}")
         });
-        let before = self.clients[client].engine.load();
+        let before = self.clients[client].engine.all_open();
         let begun = self.clients[client].engine.confirm(shown, &hold.lock);
         match begun.map_err(ExtendError::from) {
             Ok(round) => {
                 self.check_confirmation_begun(client, &hold);
-                self.oracle.asks_confirmation(&hold.lock.token());
+                self.oracle.asks_confirmation(hold.lock.token().as_bytes());
                 self.confirm_begun(client, user);
                 let ttl = hold.lock.ttl();
                 hold.asked = true;
@@ -1104,12 +1105,12 @@ impl World {
         self.say(Place::Client(client), || {
             format!("extends resource {user} by {ttl:?}")
         });
-        let before = self.clients[client].engine.load();
+        let before = self.clients[client].engine.all_open();
         match self.clients[client].engine.extend(shown, &hold.lock, ttl) {
             Ok(round) => {
                 self.check_begun(client, hold);
                 self.told_and_extended(client, hold);
-                self.oracle.asks_extension(&hold.lock.token());
+                self.oracle.asks_extension(hold.lock.token().as_bytes());
                 if let Some(asked) = &mut hold.confirming {
                     asked.overtaken = true;
                 }
@@ -1194,9 +1195,13 @@ impl World {
         self.say(Place::Client(client), || {
             format!("releases resource {user}")
         });
-        self.oracle.asks_release(&hold.lock.token(), self.inputs);
+        self.oracle
+            .asks_release(hold.lock.token().as_bytes(), self.inputs);
         self.let_go(client, user, &hold);
-        let token = self.oracle.ledger.find(&token_of(&hold.lock.token()));
+        let token = self
+            .oracle
+            .ledger
+            .find(&token_of(hold.lock.token().as_bytes()));
         let process = self.clients[client].process;
         let record = token.map(|id| self.oracle.ledger.record(id));
         let release = Release {
@@ -1220,7 +1225,7 @@ impl World {
         self.end_beliefs(client, user);
         self.let_go(client, user, &hold);
         let shown = self.shown(client);
-        self.hands_over(client, &hold.lock.token());
+        self.hands_over(client, hold.lock.token().as_bytes());
         let lock = self.clients[client].engine.detach(shown, hold.lock);
         let lock = if near {
             lock
@@ -1228,8 +1233,11 @@ impl World {
             from_another_clock(&lock)
         };
         self.oracle.counts.hand_overs += 1;
-        self.oracle
-            .inherited(&lock.token(), self.clients[to].process, self.inputs);
+        self.oracle.inherited(
+            lock.token().as_bytes(),
+            self.clients[to].process,
+            self.inputs,
+        );
         self.say(Place::Client(client), || {
             format!("hands resource {user} over to client {to}")
         });
@@ -1243,7 +1251,8 @@ impl World {
         let lock = self.clients[client].engine.adopt(shown, lock);
         if !matches!(self.clients[client].users[user].task, Task::Idle) {
             let now = self.now;
-            self.oracle.asks_release(&lock.token(), self.inputs);
+            self.oracle
+                .asks_release(lock.token().as_bytes(), self.inputs);
             self.clients[client].engine.give_back(shown, lock);
             self.clients[client].users[user].ended = now;
             return;

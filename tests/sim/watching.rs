@@ -4,7 +4,7 @@
 //! watch and begins another. `oracle::watching` judges what it is told, and what it asks the nodes.
 
 use shearline::engine::RoundId;
-use shearline::limits::WATCHES_MAX;
+use shearline::internals::limits::WATCHES_MAX;
 use shearline::{InspectError, Inspection};
 
 use crate::case::Kind;

@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use shearline::engine::{Engine, Event, Input, NodeId, Output, Request};
-use shearline::resp::{Inbox, Limits, Value};
+use shearline::internals::resp::{Inbox, Limits, Value};
 use shearline::{Config, Instant, Lock, LockOptions};
 
 /// The time until an answer.

@@ -6,7 +6,7 @@
 use std::iter;
 use std::time::Duration;
 
-use shearline::engine::NodeState;
+use shearline::NodeState;
 
 use crate::output::wrapped;
 

@@ -32,8 +32,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
-use shearline::engine::{NodeState, NodeStatus};
-use shearline::{BuildError, Builder, Redlock, Retry};
+use shearline::{BuildError, Builder, NodeState, NodeStatus, Redlock, Retry};
 
 use monitor::{Counts, Monitor, Snapshot};
 use nodes::Nodes;

@@ -4,8 +4,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use shearline::Stats;
-use shearline::engine::{NodeState, NodeStatus};
+use shearline::{NodeState, NodeStatus, Stats};
 
 use super::summary::Summary;
 use super::workers::Shared;

@@ -8,7 +8,7 @@ use super::{Arguments, NO_KEY, NO_NUMBER, barrier_left, insert, lua_number};
 use crate::embedded::keyspace::{Database, Millis};
 use crate::embedded::refusal::{Answer, Refusal};
 use crate::embedded::strings::set_in;
-use crate::resp::OwnedValue;
+use crate::resp::all::OwnedValue;
 
 /// Scripts use no larger number.
 const MOST: f64 = 9e15;

@@ -10,7 +10,9 @@ use rand::{RngExt, SeedableRng};
 use super::*;
 use crate::config::RestartGuard;
 use crate::effort::effort;
-use crate::embedded::{Memory, Session, Store};
+use crate::embedded::Memory;
+use crate::embedded::session::Session;
+use crate::embedded::store::Store;
 
 const NODES: usize = 3;
 const PROGRAMS: usize = 3;

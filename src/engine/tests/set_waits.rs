@@ -8,7 +8,8 @@ use rand::{RngExt, SeedableRng};
 
 use super::*;
 use crate::effort::effort;
-use crate::embedded::{Session, Store};
+use crate::embedded::session::Session;
+use crate::embedded::store::Store;
 use crate::node::TAKE_SEVERAL;
 
 mod turns;

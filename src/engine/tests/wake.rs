@@ -1,6 +1,7 @@
 //! Stories of waiters that are told when a lock may be free.
 
 use super::*;
+use crate::node::Waking;
 
 /// A node tells that the key has changed, and that any may have.
 const PUSH: &str = ">2|$10|invalidate|*1|$1|k|";

@@ -44,7 +44,7 @@ impl Work {
     }
 
     /// Returns its name, for the simulator.
-    #[cfg(feature = "embedded")]
+    #[cfg(feature = "internals")]
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Take(_) => "take",
@@ -57,7 +57,7 @@ impl Work {
     }
 
     /// Returns for how long keys are to live at least, if it is to change that. For the simulator.
-    #[cfg(feature = "embedded")]
+    #[cfg(feature = "internals")]
     pub(crate) const fn life(self) -> Option<Duration> {
         match self {
             Self::Take(life) | Self::Extend(life) => Some(life),
@@ -186,7 +186,7 @@ impl Job {
 
     /// Returns a number that tells who has asked for it from others who have asked for the same: another operation,
     /// or another claim. For the simulator.
-    #[cfg(feature = "embedded")]
+    #[cfg(feature = "internals")]
     #[expect(
         clippy::wildcard_enum_match_arm,
         reason = "the others ask for nothing that is told apart"

@@ -138,7 +138,7 @@ impl Transactions {
 
     /// Returns what the transaction that is open is to do, in how many steps, by what was read, who has asked for it,
     /// and whether that one wants it still.
-    #[cfg(feature = "embedded")]
+    #[cfg(feature = "internals")]
     pub(super) fn open(&self) -> impl Iterator<Item = (Work, &Entry, usize, (u64, bool))> {
         self.batch.iter().map(|job| {
             let mut steps = 0;
@@ -148,7 +148,7 @@ impl Transactions {
     }
 
     /// Returns what waits, and who has asked for it.
-    #[cfg(feature = "embedded")]
+    #[cfg(feature = "internals")]
     pub(super) fn waiting(&self) -> impl Iterator<Item = (Work, &Entry, u64)> {
         let queue = self.queue.iter();
         queue.map(|job| (job.work, &job.entry, job.asker()))
@@ -281,13 +281,13 @@ impl Node {
 
     /// Returns what the transaction that is open is to do, in how many steps, who has asked for it, and whether that
     /// one wants it still. For the simulator.
-    #[cfg(feature = "embedded")]
+    #[cfg(feature = "internals")]
     pub(crate) fn open_work(&self) -> impl Iterator<Item = (Work, &Entry, usize, (u64, bool))> {
         self.transactions.open()
     }
 
     /// Returns what waits until no transaction is open, and who has asked for it, for the simulator.
-    #[cfg(feature = "embedded")]
+    #[cfg(feature = "internals")]
     pub(crate) fn waiting_work(&self) -> impl Iterator<Item = (Work, &Entry, u64)> {
         self.transactions.waiting()
     }

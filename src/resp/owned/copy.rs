@@ -9,81 +9,46 @@ use super::super::part::{Attributes, Part, Shape};
 use super::super::value::{Element, Value};
 use super::{Attributed, OwnedItems, OwnedPairs, OwnedValue, Walk};
 
+#[doc(hidden)]
 impl Value<'_> {
     /// Returns a copy that borrows nothing. Attributes of nested values are left out: see
     /// [`Element::to_owned`].
     ///
     /// ```
-    /// use shearline::resp::{OwnedValue, Value};
+    /// use shearline::internals::resp::{OwnedValue, Value};
     ///
     /// assert_eq!(Value::Bulk(b"token").to_owned(), OwnedValue::bulk(b"token"));
     /// ```
     #[must_use]
     pub fn to_owned(&self) -> OwnedValue {
-        copy(*self, Attributes::Skipped, None)
-    }
-
-    /// Like [`to_owned`](Self::to_owned), but strings that lie in `buffer` are cheap slices of it
-    /// and not copied. `buffer` stays in memory as long as any of them.
-    ///
-    /// It pays from strings of about 1 KiB on: a shorter one is copied as fast as it is counted,
-    /// and keeps nothing else in memory.
-    ///
-    /// ```
-    /// use bytes::Bytes;
-    /// use shearline::resp::{Decoder, Limits};
-    ///
-    /// let buffer = Bytes::from_static(b"$5\r\nhello\r\n");
-    /// let mut decoder = Decoder::new(Limits::default());
-    /// let frame = decoder.decode(&buffer)?.expect("complete");
-    /// let kept = frame.value.share(&buffer);
-    /// assert_eq!(kept, frame.value.to_owned());
-    /// # Ok::<(), shearline::resp::DecodeError>(())
-    /// ```
-    #[must_use]
-    pub fn share(&self, buffer: &Bytes) -> OwnedValue {
-        copy(*self, Attributes::Skipped, Some(buffer))
+        copy(*self, Attributes::Skipped)
     }
 }
 
+#[doc(hidden)]
 impl Element<'_> {
     /// Returns a copy that borrows nothing, with all attributes at every depth:
     /// [`OwnedValue::Attributed`] where there are any.
     ///
     /// ```
-    /// use shearline::resp::{Element, OwnedValue, Value};
+    /// use shearline::internals::resp::{Element, OwnedValue, Value};
     ///
     /// let element = Element { attributes: None, value: Value::Integer(1) };
     /// assert_eq!(element.to_owned(), OwnedValue::Integer(1));
     /// ```
     #[must_use]
     pub fn to_owned(&self) -> OwnedValue {
-        copy_element(*self, None)
-    }
-
-    /// Like [`to_owned`](Self::to_owned), but strings that lie in `buffer` are slices of it: see
-    /// [`Value::share`].
-    ///
-    /// ```
-    /// use bytes::Bytes;
-    /// use shearline::resp::{Element, OwnedValue, Value};
-    ///
-    /// let buffer = Bytes::from_static(b"+hello\r\n");
-    /// let element = Element { attributes: None, value: Value::Simple(&buffer[1..6]) };
-    /// assert_eq!(element.share(&buffer), OwnedValue::simple("hello"));
-    /// ```
-    #[must_use]
-    pub fn share(&self, buffer: &Bytes) -> OwnedValue {
-        copy_element(*self, Some(buffer))
+        copy_element(*self)
     }
 }
 
+#[doc(hidden)]
 impl Frame<'_> {
     /// Returns a copy of the reply that borrows nothing, with all its attributes:
     /// [`OwnedValue::Attributed`] where there are any. Without them: `frame.value.to_owned()`.
     ///
     /// ```
-    /// use shearline::resp::{Decoder, Limits, OwnedValue};
+    /// use shearline::internals::resp::{Decoder, Limits, OwnedValue};
     ///
     /// let mut decoder = Decoder::new(Limits::default());
     /// let frame = decoder.decode(b"|1\r\n+ttl\r\n:9\r\n+OK\r\n")?.expect("complete");
@@ -94,25 +59,7 @@ impl Frame<'_> {
     /// ```
     #[must_use]
     pub fn to_owned(&self) -> OwnedValue {
-        copy_element(self.element(), None)
-    }
-
-    /// Like [`to_owned`](Self::to_owned), but strings that lie in `buffer` are slices of it: see
-    /// [`Value::share`].
-    ///
-    /// ```
-    /// use bytes::Bytes;
-    /// use shearline::resp::{Decoder, Limits, OwnedValue};
-    ///
-    /// let buffer = Bytes::from_static(b"$5\r\nhello\r\n");
-    /// let mut decoder = Decoder::new(Limits::default());
-    /// let frame = decoder.decode(&buffer)?.expect("complete");
-    /// assert_eq!(frame.share(&buffer), OwnedValue::bulk(b"hello"));
-    /// # Ok::<(), shearline::resp::DecodeError>(())
-    /// ```
-    #[must_use]
-    pub fn share(&self, buffer: &Bytes) -> OwnedValue {
-        copy_element(self.element(), Some(buffer))
+        copy_element(self.element())
     }
 }
 
@@ -137,19 +84,19 @@ impl Clone for OwnedItems {
 
 /// Apart from [`Copying`], so that a scalar costs nothing but its bytes.
 #[inline]
-fn copy(value: Value<'_>, attributes: Attributes, buffer: Option<&Bytes>) -> OwnedValue {
-    match copy_scalar(value, buffer) {
+fn copy(value: Value<'_>, attributes: Attributes) -> OwnedValue {
+    match copy_scalar(value) {
         Some(copy) => copy,
-        None => Copying::new(buffer).complete(value, attributes),
+        None => Copying::default().complete(value, attributes),
     }
 }
 
 #[inline]
-fn copy_element(element: Element<'_>, buffer: Option<&Bytes>) -> OwnedValue {
+fn copy_element(element: Element<'_>) -> OwnedValue {
     match element.attributes {
-        None => copy(element.value, Attributes::Kept, buffer),
+        None => copy(element.value, Attributes::Kept),
         Some(pairs) => {
-            let mut copying = Copying::new(buffer);
+            let mut copying = Copying::default();
             copying.part(Part::Open(Shape::Attributed, pairs.len() * 2 + 1));
             copying.parts(pairs.parts(Attributes::Kept));
             copying.complete(element.value, Attributes::Kept)
@@ -159,8 +106,8 @@ fn copy_element(element: Element<'_>, buffer: Option<&Bytes>) -> OwnedValue {
 
 /// Returns `None` for an aggregate.
 #[inline(always)]
-fn copy_scalar(value: Value<'_>, buffer: Option<&Bytes>) -> Option<OwnedValue> {
-    let bytes = |text| copy_bytes(text, buffer);
+fn copy_scalar(value: Value<'_>) -> Option<OwnedValue> {
+    let bytes = Bytes::copy_from_slice;
     Some(match value {
         Value::Simple(text) => OwnedValue::Simple(bytes(text)),
         Value::Error(text) => OwnedValue::Error(bytes(text)),
@@ -179,34 +126,13 @@ fn copy_scalar(value: Value<'_>, buffer: Option<&Bytes>) -> Option<OwnedValue> {
     })
 }
 
-#[inline]
-fn copy_bytes(text: &[u8], buffer: Option<&Bytes>) -> Bytes {
-    match buffer {
-        Some(buffer)
-            if buffer.as_ptr_range().start <= text.as_ptr()
-                && text.as_ptr_range().end <= buffer.as_ptr_range().end =>
-        {
-            buffer.slice_ref(text)
-        }
-        Some(_) | None => Bytes::copy_from_slice(text),
-    }
-}
-
 /// A copy of a reply that is not complete yet.
-struct Copying<'b> {
-    /// Strings in here are shared.
-    buffer: Option<&'b Bytes>,
+#[derive(Default)]
+struct Copying {
     building: Building,
 }
 
-impl<'b> Copying<'b> {
-    fn new(buffer: Option<&'b Bytes>) -> Self {
-        Self {
-            buffer,
-            building: Building::default(),
-        }
-    }
-
+impl Copying {
     /// Copies the value that is still lacking.
     ///
     /// There is less inside it than it announced if the caller of the decoder changed the bytes; a
@@ -224,7 +150,7 @@ impl<'b> Copying<'b> {
     fn part(&mut self, part: Part<'_>) -> Option<OwnedValue> {
         match (part, self.building.open.last_mut()) {
             (Part::Scalar(value), _) => {
-                let copy = copy_scalar(value, self.buffer)?;
+                let copy = copy_scalar(value)?;
                 self.building.put(copy)
             }
             // Several in a row are one.

@@ -5,8 +5,9 @@
 //! itself for each level, dropping it included.
 
 mod copy;
-mod from;
+mod equal;
 mod nested;
+mod print;
 mod walk;
 
 use bytes::Bytes;
@@ -23,7 +24,7 @@ pub(super) use walk::Walk;
 /// zeros differ.
 ///
 /// ```
-/// use shearline::resp::{OwnedValue, encode};
+/// use shearline::internals::resp::{OwnedValue, encode};
 ///
 /// let one = (OwnedValue::simple("one"), OwnedValue::Integer(1));
 /// let value = OwnedValue::array([OwnedValue::Null, OwnedValue::map([one])]);
@@ -75,7 +76,7 @@ impl OwnedValue {
     /// A simple string. A `&'static str` or [`Bytes`] is not copied, a `String` or `Vec<u8>` kept.
     ///
     /// ```
-    /// use shearline::resp::OwnedValue;
+    /// use shearline::internals::resp::OwnedValue;
     ///
     /// assert_eq!(OwnedValue::simple(format!("v{}", 7)), OwnedValue::simple("v7"));
     /// ```
@@ -94,7 +95,7 @@ impl OwnedValue {
     ///
     /// ```
     /// use bytes::Bytes;
-    /// use shearline::resp::OwnedValue;
+    /// use shearline::internals::resp::OwnedValue;
     ///
     /// let kept = Bytes::from(vec![0; 1 << 20]);
     /// assert_eq!(OwnedValue::Bulk(kept.clone()), OwnedValue::bulk(&kept));

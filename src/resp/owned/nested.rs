@@ -2,7 +2,7 @@
 //! to those inside it passes here: being dropped. (Copies are made in `copy`.)
 
 use alloc::vec::{IntoIter, Vec};
-use core::iter::{Map, from_fn};
+use core::iter::Map;
 use core::mem::take;
 use core::ops::Deref;
 use core::slice::Iter;
@@ -12,7 +12,7 @@ use super::OwnedValue;
 /// The values inside an array, a set or a push: a slice of them.
 ///
 /// ```
-/// use shearline::resp::OwnedValue;
+/// use shearline::internals::resp::OwnedValue;
 ///
 /// let OwnedValue::Array(items) = OwnedValue::array([OwnedValue::Integer(1), OwnedValue::Null])
 /// else {
@@ -20,7 +20,7 @@ use super::OwnedValue;
 /// };
 /// assert_eq!(items[1], OwnedValue::Null);
 /// for item in &items {
-///     assert!(item.is_null() || item.as_integer() == Some(1));
+///     assert!(*item == OwnedValue::Null || *item == OwnedValue::Integer(1));
 /// }
 /// assert_eq!(items.into_iter().next(), Some(OwnedValue::Integer(1)));
 /// ```
@@ -104,19 +104,6 @@ impl FromIterator<OwnedValue> for OwnedItems {
 }
 
 /// The keys and values of a map.
-///
-/// ```
-/// use shearline::resp::OwnedValue;
-///
-/// let map = OwnedValue::map([(OwnedValue::simple("one"), OwnedValue::Integer(1))]);
-/// let OwnedValue::Map(pairs) = map else { panic!("a map") };
-/// assert_eq!(pairs.len(), 1);
-/// assert_eq!(pairs.get(b"one"), Some(&OwnedValue::Integer(1)));
-/// for (key, value) in &pairs {
-///     assert_eq!((key.as_str(), value.as_integer()), (Some("one"), Some(1)));
-/// }
-/// assert_eq!(pairs.into_vec(), [(OwnedValue::simple("one"), OwnedValue::Integer(1))]);
-/// ```
 // Flat, so that what is inside of any aggregate is one slice.
 #[derive(Clone, Default, Eq, PartialEq)]
 pub struct OwnedPairs(pub(in super::super) OwnedItems);
@@ -138,22 +125,6 @@ impl OwnedPairs {
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&OwnedValue, &OwnedValue)> {
         pairs(&self.0)
     }
-
-    /// Returns the first value whose key is a string with these bytes. Looks at one pair after the
-    /// other.
-    #[must_use]
-    pub fn get(&self, key: &[u8]) -> Option<&OwnedValue> {
-        self.iter()
-            .find(|(candidate, _)| candidate.as_bytes() == Some(key))
-            .map(|(_, value)| value)
-    }
-
-    /// Returns the pairs as a vector.
-    #[must_use]
-    pub fn into_vec(self) -> Vec<(OwnedValue, OwnedValue)> {
-        let mut flat = self.0.into_vec().into_iter();
-        from_fn(|| Some((flat.next()?, flat.next()?))).collect()
-    }
 }
 
 impl<'v> IntoIterator for &'v OwnedPairs {
@@ -162,22 +133,6 @@ impl<'v> IntoIterator for &'v OwnedPairs {
 
     fn into_iter(self) -> PairsIter<'v> {
         pairs(&self.0)
-    }
-}
-
-/// Makes one vector of pairs first.
-impl IntoIterator for OwnedPairs {
-    type Item = (OwnedValue, OwnedValue);
-    type IntoIter = IntoIter<(OwnedValue, OwnedValue)>;
-
-    fn into_iter(self) -> Self::IntoIter {
-        self.into_vec().into_iter()
-    }
-}
-
-impl From<Vec<(OwnedValue, OwnedValue)>> for OwnedPairs {
-    fn from(pairs: Vec<(OwnedValue, OwnedValue)>) -> Self {
-        pairs.into_iter().collect()
     }
 }
 
@@ -191,13 +146,12 @@ impl FromIterator<(OwnedValue, OwnedValue)> for OwnedPairs {
 /// A value, and what is said about it.
 ///
 /// ```
-/// use shearline::resp::{Attributed, OwnedValue};
+/// use shearline::internals::resp::{Attributed, OwnedValue};
 ///
 /// let ttl = (OwnedValue::simple("ttl"), OwnedValue::Integer(9));
 /// let attributed = Attributed::new([ttl], OwnedValue::Null);
 /// assert_eq!(attributed.attributes().len(), 1);
 /// assert_eq!(attributed.value(), &OwnedValue::Null);
-/// assert_eq!(attributed.into_value(), OwnedValue::Null);
 /// ```
 // The attributes and then the value, in the order in which they are sent.
 #[derive(Clone, Eq, PartialEq)]
@@ -224,13 +178,6 @@ impl Attributed {
     #[must_use]
     pub fn value(&self) -> &OwnedValue {
         self.0.last().expect("the value is behind its attributes")
-    }
-
-    /// Returns the value without its attributes.
-    #[must_use]
-    pub fn into_value(self) -> OwnedValue {
-        let value = self.0.into_vec().pop();
-        value.expect("the value is behind its attributes")
     }
 }
 

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 use std::format;
 use std::path::Path;
 
-use super::*;
+use crate::resp::fuzz::{fuzz_decode_any, fuzz_decode_torn, fuzz_roundtrip};
 
 type Body = fn(&[u8]);
 const BODIES: [(&str, Body); 3] = [

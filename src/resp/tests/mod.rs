@@ -1,6 +1,5 @@
 //! Tests of the codec as a whole, a subject in each file.
 
-mod access;
 mod bounds;
 mod commands;
 mod corpus;
@@ -16,7 +15,7 @@ mod spelling;
 mod vectors;
 mod views;
 
-use super::*;
+use super::all::*;
 
 /// The first reply of `bytes`, owned, and its length.
 fn decode(bytes: &[u8]) -> Result<Option<(OwnedValue, usize)>, DecodeError> {

@@ -1,8 +1,6 @@
-//! Values as views of a reply: nested ones, attributes, shared strings.
+//! Values as views of a reply: nested ones, attributes.
 
 use std::format;
-
-use bytes::Bytes;
 
 use super::*;
 
@@ -53,42 +51,16 @@ fn attributes_are_delivered_with_the_value_and_several_as_one() {
 }
 
 #[test]
-fn strings_are_shared_with_their_buffer_and_others_copied() {
-    let buffer = Bytes::from_static(b"$5\r\nhello\r\n");
-    let mut decoder = Decoder::new(Limits::default());
-    let frame = decoder.decode(&buffer).unwrap().expect("complete");
-    let OwnedValue::Bulk(shared) = frame.value.share(&buffer) else {
-        panic!("a bulk string")
-    };
-    assert_eq!(shared.as_ptr(), buffer[4..].as_ptr());
-    let other = Bytes::from_static(b"another");
-    assert_eq!(frame.value.share(&other), OwnedValue::bulk(b"hello"));
-}
-
-#[test]
 fn a_frame_and_an_element_are_kept_with_their_attributes() {
-    let buffer = Bytes::from_static(b"|1\r\n+ttl\r\n:9\r\n*1\r\n|1\r\n+a\r\n:1\r\n$2\r\nok\r\n");
+    let buffer = b"|1\r\n+ttl\r\n:9\r\n*1\r\n|1\r\n+a\r\n:1\r\n$2\r\nok\r\n";
     let mut decoder = Decoder::new(Limits::default());
-    let frame = decoder.decode(&buffer).unwrap().expect("complete");
+    let frame = decoder.decode(buffer).unwrap().expect("complete");
     let bare = OwnedValue::array([OwnedValue::bulk(b"ok")]);
     let pair = |key: &'static str, number| (OwnedValue::simple(key), OwnedValue::Integer(number));
     let inner = OwnedValue::attributed([pair("a", 1)], OwnedValue::bulk(b"ok"));
     let whole = OwnedValue::attributed([pair("ttl", 9)], OwnedValue::array([inner]));
     assert_eq!(frame.value.to_owned(), bare);
-    assert_eq!(frame.value.share(&buffer), bare);
-    for kept in [
-        frame.to_owned(),
-        frame.share(&buffer),
-        frame.element().to_owned(),
-        frame.element().share(&buffer),
-    ] {
+    for kept in [frame.to_owned(), frame.element().to_owned()] {
         assert_eq!(kept, whole);
     }
-    let OwnedValue::Attributed(attributed) = frame.share(&buffer) else {
-        panic!("attributed")
-    };
-    let (OwnedValue::Simple(key), _) = attributed.attributes().next().expect("one") else {
-        panic!("a simple string")
-    };
-    assert_eq!(key.as_ptr(), buffer[5..].as_ptr());
 }

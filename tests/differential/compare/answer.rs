@@ -10,7 +10,7 @@ use redis_protocol::resp2::types::BytesFrame as Resp2Frame;
 use redis_protocol::resp3::types::{
     BytesAttributes, BytesFrame as Resp3Frame, RespVersion, VerbatimStringFormat,
 };
-use shearline::resp::OwnedValue;
+use shearline::internals::resp::OwnedValue;
 
 /// One of three answers of a decoder about the first reply of some bytes.
 #[derive(Clone, Debug, Eq, PartialEq)]

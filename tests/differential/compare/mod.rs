@@ -18,7 +18,7 @@ mod spelling;
 
 use redis_protocol::bytes::Bytes;
 use redis_protocol::{resp2, resp3};
-use shearline::resp::{Decoder, Limits};
+use shearline::internals::resp::{Decoder, Limits};
 
 use answer::Answer;
 use differences::{Difference, Differences};
@@ -73,7 +73,7 @@ impl Dialect {
 pub(crate) fn ours(bytes: &[u8]) -> Answer {
     let mut decoder = Decoder::new(Limits::DEFAULT);
     let ours = Answer::of(decoder.decode(bytes), |frame| {
-        (answer::ours(&frame.element().to_owned()), frame.len)
+        (answer::ours(&frame.to_owned()), frame.len)
     });
     let plain = read(bytes, Differences::NONE).answer;
     assert_eq!(plain.as_ref(), Ok(&ours), "on \"{}\"", bytes.escape_ascii());

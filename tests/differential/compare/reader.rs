@@ -3,7 +3,7 @@
 //!
 //! Where the two decoders differ, the reader asks its [`Rules`].
 
-use shearline::resp::Limits;
+use shearline::internals::resp::Limits;
 
 use super::answer::{self, Answer};
 use super::differences::{Difference, Differences};

@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use shearline::embedded::{EmbeddedNode, Flavour, Memory, Options};
-use shearline::engine::{Event, NodeState};
-use shearline::{Driver, Lock, LockOptions, RestartGuard, ServerError, Unusable, Waking};
+use shearline::engine::Event;
+use shearline::{
+    Driver, Lock, LockOptions, NodeState, RestartGuard, ServerError, Unusable, Waking,
+};
 
 use crate::face::at;
 use crate::servers::{LONG, eventually};

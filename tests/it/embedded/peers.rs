@@ -6,8 +6,9 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::{self, Duration};
 
 use shearline::Instant;
-use shearline::embedded::{EmbeddedNode, Flavour, Options, Session, Store};
-use shearline::resp::{Decoder, Limits, command};
+use shearline::embedded::{EmbeddedNode, Flavour, Options};
+use shearline::internals::resp::{Decoder, Limits, command};
+use shearline::internals::{Session, Store};
 
 use crate::servers::uninterrupted;
 

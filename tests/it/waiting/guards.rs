@@ -67,7 +67,10 @@ fn restarted_while_one_waits(builder: fn(&Cluster) -> Builder) {
             assert_eq!(sets(&mut raws), before, "it is not believed free");
             assert!(raws[2].del(b"key"));
             let lock = waiting.join().expect("no panic").expect("two of three");
-            assert_eq!(raws[2].get(b"key").as_deref(), Some(&lock.token()[..]));
+            assert_eq!(
+                raws[2].get(b"key").as_deref(),
+                Some(lock.token().as_bytes())
+            );
             lock.unlock().expect("held");
         });
         cluster.assert_gone("key");

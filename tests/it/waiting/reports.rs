@@ -41,7 +41,7 @@ fn a_caller_who_waits_for_long_asks_who_holds_the_lock() {
     for cluster in clusters() {
         let billing = shared(&cluster, |builder| builder.owner("billing-7"));
         let lock = billing.try_lock("key", LONG).expect("free");
-        let token = lock.token().escape_ascii().to_string();
+        let token = lock.token().as_bytes().escape_ascii().to_string();
         let report = told_beside_a_waiter(
             &cluster,
             |report| report.holder().is_some(),

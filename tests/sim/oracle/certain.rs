@@ -75,7 +75,9 @@ impl World {
             Task::Extending { call, hold } => {
                 let token = self.own(
                     client,
-                    self.oracle.ledger.find(&token_of(&hold.lock.token()))?,
+                    self.oracle
+                        .ledger
+                        .find(&token_of(hold.lock.token().as_bytes()))?,
                 )?;
                 let count = self.count(client, call, token, Verb::Extend);
                 let most = count.yes.max(count.no);
@@ -99,7 +101,10 @@ impl World {
         let quorum = self.plan.quorum();
         let hold = self.clients[client].users[user].task.hold()?;
         let asked = hold.confirming.as_ref()?;
-        let token = self.oracle.ledger.find(&token_of(&hold.lock.token()))?;
+        let token = self
+            .oracle
+            .ledger
+            .find(&token_of(hold.lock.token().as_bytes()))?;
         let count = self.count(client, &asked.call, self.own(client, token)?, Verb::Confirm);
         let most = count.yes.max(count.no) + count.open;
         let certain = quorum <= count.no || most < quorum || count.open == 0;
@@ -110,7 +115,10 @@ impl World {
     fn is_certain_beside(&self, client: usize, user: usize) -> Option<String> {
         let quorum = self.plan.quorum();
         let hold = self.clients[client].users[user].task.hold()?;
-        let token = self.oracle.ledger.find(&token_of(&hold.lock.token()))?;
+        let token = self
+            .oracle
+            .ledger
+            .find(&token_of(hold.lock.token().as_bytes()))?;
         let token = self.own(client, token)?;
         let count = self.count(client, hold.beside.as_ref()?, token, Verb::Beside);
         let most = count.yes.max(count.no);

@@ -13,8 +13,7 @@
 
 use std::time::Duration;
 
-use shearline::engine::NodeState;
-use shearline::{Instant, ReinitError};
+use shearline::{Instant, NodeState, ReinitError};
 
 use crate::clock::NEVER;
 use crate::plan::CONNECT_TIMEOUT;

@@ -65,7 +65,11 @@ impl World {
         asked: &Confirming,
         ends: (Instant, Instant),
     ) {
-        let Some(id) = self.oracle.ledger.find(&token_of(&hold.lock.token())) else {
+        let Some(id) = self
+            .oracle
+            .ledger
+            .find(&token_of(hold.lock.token().as_bytes()))
+        else {
             self.object("votes", "a lock whose token no node has seen");
             return;
         };
@@ -210,7 +214,10 @@ impl World {
         let (ExtendError::Lost(report) | ExtendError::Unconfirmed(report)) = error else {
             return Err("nothing here leads to it".into());
         };
-        let token = self.oracle.ledger.find(&token_of(&hold.lock.token()));
+        let token = self
+            .oracle
+            .ledger
+            .find(&token_of(hold.lock.token().as_bytes()));
         let question = Question {
             client,
             call: &asked.call,
@@ -238,7 +245,10 @@ impl World {
 
     /// A client was told that its lock is over, which a majority keeps.
     fn has_run_out(&self, client: usize, hold: &Hold, asked: &Confirming) -> Result<(), String> {
-        let token = self.oracle.ledger.find(&token_of(&hold.lock.token()));
+        let token = self
+            .oracle
+            .ledger
+            .find(&token_of(hold.lock.token().as_bytes()));
         let id = token.ok_or("no node has seen its token")?;
         let (quorum, shown) = (self.plan.quorum(), self.clients[client].shown);
         let (yes, _) = self.keepers(client, id, asked.call.since, shown);

@@ -38,7 +38,7 @@ impl Oracle {
 impl World {
     /// A client believes from now on that it holds `lock`, until its present end.
     pub(crate) fn delays(&mut self, client: usize, resources: &[usize], lock: &Lock) {
-        let token = token_of(&lock.token());
+        let token = token_of(lock.token().as_bytes());
         let end = self.clock_of(client).when(lock.valid_until());
         let until = (end + self.plan.lock_delay * MILLI).min(NEVER);
         for resource in resources {

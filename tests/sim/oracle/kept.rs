@@ -125,7 +125,7 @@ impl World {
     /// Extensions by the engine of a client are those of `lock` that leave from `since` on.
     fn is_kept_since(&mut self, client: usize, lock: &Lock, since: Place, limit: Instant) {
         self.note_keeper(client, lock, since, limit);
-        if let Some(id) = self.oracle.ledger.find(&token_of(&lock.token())) {
+        if let Some(id) = self.oracle.ledger.find(&token_of(lock.token().as_bytes())) {
             let place = self.clients[client].turn_place;
             let resource = self.oracle.ledger.record(id).resource;
             let spell = &mut self.oracle.calls[client][resource].keep.spell;
@@ -134,7 +134,7 @@ impl World {
     }
 
     fn note_keeper(&mut self, client: usize, lock: &Lock, since: Place, limit: Instant) {
-        if let Some(id) = self.oracle.ledger.find(&token_of(&lock.token())) {
+        if let Some(id) = self.oracle.ledger.find(&token_of(lock.token().as_bytes())) {
             let keeper = Keeper {
                 by: self.clients[client].process,
                 since,
@@ -148,7 +148,11 @@ impl World {
 
     /// A holder lets a lock go, or was told of its end: its engine keeps it no more.
     pub(crate) fn keeps_no_more(&mut self, client: usize, hold: &Hold) {
-        if let Some(id) = self.oracle.ledger.find(&token_of(&hold.lock.token())) {
+        if let Some(id) = self
+            .oracle
+            .ledger
+            .find(&token_of(hold.lock.token().as_bytes()))
+        {
             self.keeper_is_over(client, id);
         }
     }
@@ -190,7 +194,10 @@ impl World {
     /// Returns what the engine of a client asks for when it extends a lock, and has asked for, and whether it
     /// has a limit.
     fn kept_lives(&self, client: usize, hold: &Hold) -> impl Iterator<Item = (u64, bool)> {
-        let id = self.oracle.ledger.find(&token_of(&hold.lock.token()));
+        let id = self
+            .oracle
+            .ledger
+            .find(&token_of(hold.lock.token().as_bytes()));
         let record = id.map(|id| self.oracle.ledger.record(id));
         let process = self.clients[client].process;
         let keepers = record
@@ -232,7 +239,7 @@ impl World {
         };
         let resource = self.oracle.ledger.record(id).resource;
         let hold = there.users[resource].task.hold();
-        let own = |hold: &&Hold| Some(token_of(&hold.lock.token())) == deed.command.token;
+        let own = |hold: &&Hold| Some(token_of(hold.lock.token().as_bytes())) == deed.command.token;
         let keep = hold.filter(own).and_then(|hold| hold.keep);
         if deed.command.verb != Verb::Keep {
             return;
@@ -304,7 +311,10 @@ impl World {
         hold: &mut Hold,
         result: &Result<Instant, ExtendError>,
     ) {
-        let id = self.oracle.ledger.find(&token_of(&hold.lock.token()));
+        let id = self
+            .oracle
+            .ledger
+            .find(&token_of(hold.lock.token().as_bytes()));
         let (Some(keep), Some(id)) = (hold.keep, id) else {
             self.object("outcome", format!("client {client}: {hold:?} is not kept"));
             return;
@@ -339,7 +349,7 @@ impl World {
         }
         if matches!(result, Err(ExtendError::Lost(_))) {
             self.told_of_loss(client, hold);
-            self.oracle.misses(&hold.lock.token());
+            self.oracle.misses(hold.lock.token().as_bytes());
             self.end_beliefs(client, user);
         }
     }
@@ -494,7 +504,11 @@ impl World {
         let Some(hold) = self.clients[client].users[user].task.hold() else {
             return;
         };
-        let Some(id) = self.oracle.ledger.find(&token_of(&hold.lock.token())) else {
+        let Some(id) = self
+            .oracle
+            .ledger
+            .find(&token_of(hold.lock.token().as_bytes()))
+        else {
             return;
         };
         let Some(keep) = hold.keep else {

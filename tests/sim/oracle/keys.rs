@@ -142,5 +142,7 @@ impl World {
 fn is_held(hold: &Hold, deed: &Deed<'_>) -> bool {
     let token = deed.command.token;
     // A `SET` from before the hand-over followed one that was not answered.
-    !hold.told && hold.since < deed.sent && token == Some(super::token_of(&hold.lock.token()))
+    !hold.told
+        && hold.since < deed.sent
+        && token == Some(super::token_of(hold.lock.token().as_bytes()))
 }

@@ -190,7 +190,11 @@ impl World {
         let (place, user) = (self.inputs, self.plan.resource_of(user));
         let oracle = &mut self.oracle;
         oracle.calls[client][user].acquire.to = place;
-        let got = got.and_then(|lock| oracle.ledger.find(&super::token_of(&lock.token())));
+        let got = got.and_then(|lock| {
+            oracle
+                .ledger
+                .find(&super::token_of(lock.token().as_bytes()))
+        });
         for id in &oracle.asked[client][user] {
             if got != Some(*id) {
                 let record = oracle.ledger.record_mut(*id);
@@ -215,7 +219,7 @@ impl World {
         if let Some(id) = self
             .oracle
             .ledger
-            .find(&super::token_of(&hold.lock.token()))
+            .find(&super::token_of(hold.lock.token().as_bytes()))
         {
             let record = self.oracle.ledger.record_mut(id);
             record.ttl = record.ttl.max(call.ttl);

@@ -135,7 +135,7 @@ impl World {
             }
             Task::Holding(hold) | Task::Extending { hold, .. } => {
                 let ledger = &self.oracle.ledger;
-                let held = ledger.find(&super::token_of(&hold.lock.token()));
+                let held = ledger.find(&super::token_of(hold.lock.token().as_bytes()));
                 // An earlier attempt of the call that brought it had ended when this one began.
                 let begun = held.map_or(0, |held| ledger.record(held).sent);
                 (held != Some(id)).then(|| user.ended.max(begun))
@@ -189,7 +189,7 @@ impl World {
     /// A token is on its way from one client to another.
     fn is_handed_over(&self, id: TokenId) -> bool {
         let handed = self.clients.iter().flat_map(|client| &client.handed);
-        let mut tokens = handed.map(|(_, lock)| super::token_of(&lock.token()));
+        let mut tokens = handed.map(|(_, lock)| super::token_of(lock.token().as_bytes()));
         tokens.any(|token| self.oracle.ledger.find(&token) == Some(id))
     }
 }

@@ -26,7 +26,7 @@ use shearline::{
     Unusable,
 };
 
-use shearline::engine::NodeState;
+use shearline::NodeState;
 
 use super::ledger::Entry;
 use super::report::{Question, TOO_SOON, Votes};
@@ -317,7 +317,7 @@ impl World {
         let (ExtendError::Lost(report) | ExtendError::Unconfirmed(report)) = error else {
             return Err("nothing here leads to it".into());
         };
-        let token = &super::token_of(&hold.lock.token());
+        let token = &super::token_of(hold.lock.token().as_bytes());
         let token = self.oracle.ledger.find(token);
         let question = Question {
             client,

@@ -144,7 +144,7 @@ impl World {
         let acted = std::mem::take(&mut there.acted);
         there.hot = if late && !acted { there.hot + 1 } else { 0 };
         let hot = there.hot > HOT;
-        let load = there.engine.load();
+        let load = there.engine.all_open();
         let open = load.rounds + load.owed > 0;
         if hot {
             self.object(

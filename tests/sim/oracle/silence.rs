@@ -19,9 +19,8 @@
 
 use std::time::Duration;
 
-use shearline::Instant;
-use shearline::engine::NodeState;
-use shearline::limits::{IN_FLIGHT_MAX, OUT_BYTES_MAX};
+use shearline::internals::limits::{IN_FLIGHT_MAX, OUT_BYTES_MAX};
+use shearline::{Instant, NodeState};
 
 use super::{Deed, Verb};
 use crate::clock::MILLI;
@@ -84,7 +83,7 @@ impl World {
         }
         let there = &self.clients[client];
         let mut statuses = there.engine.node_statuses(there.shown).enumerate();
-        let has_room = there.engine.load().unsent < OUT_BYTES_MAX / 2;
+        let has_room = there.engine.all_open().unsent < OUT_BYTES_MAX / 2;
         let found = statuses.find(|(node, status)| {
             let roomy = has_room && status.owed == 0 && status.in_flight < IN_FLIGHT_MAX / 2;
             let suspect = status.state == NodeState::Suspect;

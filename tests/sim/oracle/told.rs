@@ -95,7 +95,7 @@ impl World {
         let Some(hold) = there.users[user].task.hold_mut() else {
             return;
         };
-        let token = super::token_of(&hold.lock.token());
+        let token = super::token_of(hold.lock.token().as_bytes());
         // A cancelled request may have found an earlier end, or none.
         let unasked = hold.unasked.is_some();
         hold.early &= !unasked;

@@ -20,7 +20,7 @@
 use std::time::Duration;
 
 use shearline::engine::Event as Told;
-use shearline::limits::NODES_MAX;
+use shearline::internals::limits::NODES_MAX;
 use shearline::{Instant, Lock};
 
 use super::ledger::Entry;
@@ -83,7 +83,7 @@ impl World {
         if !asked {
             self.object("votes", format!("client {client} got {lock:?} for another"));
         }
-        let Some(id) = self.oracle.ledger.find(&token_of(&lock.token())) else {
+        let Some(id) = self.oracle.ledger.find(&token_of(lock.token().as_bytes())) else {
             self.object("votes", "a lock whose token no node has seen");
             return;
         };
@@ -125,7 +125,7 @@ impl World {
         call: &Call,
         (before, ttl): (Instant, Duration),
     ) {
-        let Some(id) = self.oracle.ledger.find(&token_of(&lock.token())) else {
+        let Some(id) = self.oracle.ledger.find(&token_of(lock.token().as_bytes())) else {
             self.object("votes", "a lock whose token no node has seen");
             return;
         };

@@ -25,8 +25,8 @@
 
 use std::time::Duration;
 
-use shearline::Instant;
-use shearline::engine::{NodeState, Wake};
+use shearline::engine::Wake;
+use shearline::{Instant, NodeState};
 
 use crate::client::Path;
 use crate::clock::{MILLI, NEVER, SECOND, Time};
@@ -113,7 +113,7 @@ impl World {
     /// Returns when an engine asks to be woken for a call, a lock or a debt that it does not have.
     fn left_over(&self, client: usize, asked: Asked) -> Option<Instant> {
         let there = &self.clients[client];
-        let load = there.engine.load();
+        let load = there.engine.all_open();
         let (at, wake) = asked?;
         let nothing = match wake {
             Wake::Retry if at <= there.shown.saturating_add(REMINDED) => false,
@@ -132,7 +132,7 @@ impl World {
     fn due(&self, client: usize) -> impl Iterator<Item = (&'static str, Instant)> {
         let there = &self.clients[client];
         let users = (0..there.users.len()).flat_map(move |user| self.due_for(client, user));
-        let owed = 0 < there.engine.load().owed;
+        let owed = 0 < there.engine.all_open().owed;
         let statuses = owed.then(|| there.engine.node_statuses(there.shown));
         let refused = statuses.into_iter().flatten().enumerate();
         let refused = refused.filter(move |(node, status)| {
@@ -259,8 +259,8 @@ impl World {
         let suspect = PATIENCE.max(4 * self.longest_release(client)).min(dead);
         let there = &self.clients[client];
         let id = self.conns[conn].id;
-        let state = id.map(|id| there.engine.node_state(there.shown, id));
-        let asked = ready && state != Some(NodeState::Suspect);
+        let status = id.and_then(|id| there.engine.node_statuses(there.shown).nth(id.index()));
+        let asked = ready && status.is_none_or(|status| status.state != NodeState::Suspect);
         Some(match asked {
             true => ("a node that is silent", after(since, suspect)),
             false => ("a node that is dead", after(since, dead)),

@@ -13,9 +13,9 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
-use shearline::embedded::{Session, Store};
 use shearline::engine::{Engine, Event, Input, NodeId, Output, Request, RoundId};
-use shearline::resp::{Inbox, Limits};
+use shearline::internals::resp::{Inbox, Limits};
+use shearline::internals::{Session, Store};
 use shearline::{Config, Instant, LinkError, LockOptions};
 
 use super::node::{Command, Reply, Wording, Words, run};

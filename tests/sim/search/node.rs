@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use shearline::embedded::{Session, Store};
+use shearline::internals::{Session, Store};
 use shearline::{FLOOR_KEY, Instant};
 
 use super::{COUNTER, RESOURCE, TTL};

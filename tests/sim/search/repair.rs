@@ -8,9 +8,9 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use shearline::embedded::{Session, Store};
 use shearline::engine::{Engine, Input, NodeId, Output, Request};
-use shearline::resp::{Inbox, Limits};
+use shearline::internals::resp::{Inbox, Limits};
+use shearline::internals::{Session, Store};
 use shearline::{FLOOR_KEY, Instant, LinkError, LockOptions};
 
 use super::node::{Floor, Kind, Words, run, run_id};

@@ -2,7 +2,7 @@
 
 use std::hint::black_box;
 
-use shearline::resp::{Decimal, Decoder, Limits, Template, Value, Word, argument};
+use shearline::internals::resp::{Decimal, Decoder, Limits, Template, Value, Word, argument};
 
 use super::{Path, Play};
 use crate::callgrind::counted;

@@ -6,7 +6,7 @@
 use std::hint::black_box;
 
 use shearline::Instant;
-use shearline::timer::{TimerKey, Wheel};
+use shearline::internals::{TimerKey, Wheel};
 
 use super::{Path, Play};
 use crate::callgrind::counted;

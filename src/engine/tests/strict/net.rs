@@ -1,7 +1,9 @@
 //! Several clients and the nodes between them. What is sent arrives at once, unless it is held up.
 
 use crate::config::{Builder, LockOptions, RestartGuard};
-use crate::embedded::{Memory, Session, Store};
+use crate::embedded::Memory;
+use crate::embedded::session::Session;
+use crate::embedded::store::Store;
 use crate::engine::{Engine, Event, Input, NodeState, Output, Request, RoundId};
 use crate::error::{ExtendError, LinkError, LockError, ReinitError};
 use crate::quorum::Lock;

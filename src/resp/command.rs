@@ -1,0 +1,63 @@
+//! Commands as bytes.
+
+use bytes::BufMut;
+
+use super::decimal::decimal_len;
+use super::write::{LINE_END, header, string};
+
+/// Appends a command: an array of bulk strings, as servers read it.
+///
+/// No `format!`, no allocation but what `out` does to grow. See [`command_len`] for its length.
+/// Without any argument it is an empty array, to which servers give no answer at all: do not send
+/// it where replies are matched by count.
+///
+/// # Panics
+///
+/// When `out` is of a fixed size and too small.
+///
+/// ```
+/// let mut out = Vec::new();
+/// shearline::resp::command(&mut out, &[b"GET", b"invoice:42"]);
+/// assert_eq!(out, b"*2\r\n$3\r\nGET\r\n$10\r\ninvoice:42\r\n");
+/// ```
+pub fn command<B: BufMut + ?Sized>(out: &mut B, arguments: &[&[u8]]) {
+    header(out, b'*', arguments.len());
+    for text in arguments {
+        argument(out, text);
+    }
+}
+
+/// Returns how many bytes [`command`] appends for these arguments.
+#[must_use]
+pub fn command_len(arguments: &[&[u8]]) -> usize {
+    let strings = arguments.iter().map(|text| argument_len(text.len()));
+    header_len(arguments.len()) + strings.sum::<usize>()
+}
+
+/// Appends one argument of a command, a bulk string: for a command whose constant parts are a
+/// [`Template`](super::Template).
+///
+/// # Panics
+///
+/// When `out` is of a fixed size and too small.
+///
+/// ```
+/// let mut out = Vec::new();
+/// shearline::internals::resp::argument(&mut out, b"invoice:42");
+/// assert_eq!(out, b"$10\r\ninvoice:42\r\n");
+/// ```
+#[inline]
+pub fn argument<B: BufMut + ?Sized>(out: &mut B, text: &[u8]) {
+    string(out, b'$', text);
+}
+
+/// Returns how many bytes [`argument`] appends for a text of `len` bytes.
+#[must_use]
+pub const fn argument_len(len: usize) -> usize {
+    header_len(len) + len + LINE_END.len()
+}
+
+/// Returns how many of these bytes stand before the text.
+const fn header_len(count: usize) -> usize {
+    1 + decimal_len(count as u64) + LINE_END.len()
+}
