@@ -109,7 +109,7 @@ fresh_seed() {
 # ignored: a test is ignored only if another test plays it in a process of its own, or if it asserts nothing.
 ignored() {
     local all
-    all=$(grep -rnE '#\[ignore' --include='*.rs' src tests examples benches) || return 1
+    all=$(grep -rnE '#\[ignore' --include='*.rs' src cli tests examples benches) || return 1
     ! grep -vE '"(a part of another test|prints figures and asserts nothing)"\]' <<<"$all"
 }
 
