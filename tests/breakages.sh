@@ -145,9 +145,10 @@ in_copy() {
 }
 
 # simulator TESTS...: the tests of `tests/sim` whose names contain one of these words. One after the other:
-# each uses all cores, and two of them write the record.
+# each uses all cores, and two of them write the record. Words that no test has are a failure.
 simulator() {
-    in_copy cargo test --profile sim --features embedded --test sim -- --nocapture --test-threads 1 "$@"
+    in_copy cargo test --profile sim --features embedded --test sim -- --nocapture --test-threads 1 "$@" |
+        tee "$copy/simulator.log" && grep -q '^running [1-9]' "$copy/simulator.log"
 }
 
 # story_binary ARGUMENTS...: builds tests in the copy, and prints their program.
@@ -344,8 +345,7 @@ main() {
             ;;
         --worlds)
             shift
-            apply && in_copy cargo test --profile sim --features embedded --test sim -- --nocapture \
-                --test-threads 1 --skip mutants --skip every_oracle "$@"
+            apply && simulator --skip mutants --skip every_oracle "$@"
             return
             ;;
         --worlds-anew)

@@ -250,8 +250,9 @@ fn a_host_waits_for_the_descriptor_in_a_loop_of_its_own() {
         .register(&mut SourceFd(&source), mio::Token(0), Interest::READABLE)
         .unwrap();
     let mut events = Events::with_capacity(4);
-    for _ in 0..20 {
-        driver.acquire(b"name", &LockOptions::new(TTL)).unwrap();
+    // A name for each: of one, the driver leaves the lock to others after a second, until a deadline.
+    for name in 0..20 {
+        driver.acquire(&[name], &LockOptions::new(TTL)).unwrap();
         driver.flush();
         let lock = loop {
             if let Some(Event::Acquired { result, .. }) = driver.poll_event() {

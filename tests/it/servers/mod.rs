@@ -35,7 +35,9 @@ pub(crate) use permitted::{is_with_acl_line, is_without_scripts, permitted};
 pub(crate) use ports::ClosedPort;
 pub(crate) use process::{Kind, Options, Server};
 pub(crate) use proxy::{End, Mischief, Proxy, Way};
-pub(crate) use raw::{Raw, Reply, uninterrupted};
+#[cfg(feature = "embedded")]
+pub(crate) use raw::uninterrupted;
+pub(crate) use raw::{Raw, Reply};
 pub(crate) use stranger::{Manner, Stranger};
 #[cfg(target_os = "linux")]
 pub(crate) use watch::longest_stop;

@@ -179,6 +179,7 @@ impl Raw {
 
 /// Repeats a read that was interrupted because this process was stopped: that ends a read with a
 /// time limit.
+#[cfg(feature = "embedded")]
 pub(crate) fn uninterrupted(mut read: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
     loop {
         match read() {
