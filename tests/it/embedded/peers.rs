@@ -1,7 +1,7 @@
 //! The two sides of the comparison behind one interface: commands in, replies and pushes out.
 
 use std::collections::BTreeMap;
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{self, Duration};
 
@@ -9,8 +9,6 @@ use shearline::Instant;
 use shearline::embedded::{EmbeddedNode, Flavour, Options};
 use shearline::internals::resp::{Decoder, Limits, command};
 use shearline::internals::{Session, Store};
-
-use crate::servers::uninterrupted;
 
 /// The side that is compared with the server.
 pub(super) enum Model {
@@ -207,4 +205,15 @@ impl Remote {
 
 fn slices(words: &[Vec<u8>]) -> Vec<&[u8]> {
     words.iter().map(Vec::as_slice).collect()
+}
+
+/// Repeats a read that was interrupted because this process was stopped: that ends a read with a
+/// time limit.
+fn uninterrupted(mut read: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
+    loop {
+        match read() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            result => return result,
+        }
+    }
 }

@@ -35,8 +35,6 @@ pub(crate) use permitted::{is_with_acl_line, is_without_scripts, permitted};
 pub(crate) use ports::ClosedPort;
 pub(crate) use process::{Kind, Options, Server};
 pub(crate) use proxy::{End, Mischief, Proxy, Way};
-#[cfg(feature = "embedded")]
-pub(crate) use raw::uninterrupted;
 pub(crate) use raw::{Raw, Reply};
 pub(crate) use stranger::{Manner, Stranger};
 #[cfg(target_os = "linux")]

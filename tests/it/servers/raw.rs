@@ -177,18 +177,6 @@ impl Raw {
     }
 }
 
-/// Repeats a read that was interrupted because this process was stopped: that ends a read with a
-/// time limit.
-#[cfg(feature = "embedded")]
-pub(crate) fn uninterrupted(mut read: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
-    loop {
-        match read() {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            result => return result,
-        }
-    }
-}
-
 fn number(text: &str) -> io::Result<i64> {
     text.parse().map_err(|_| malformed(text))
 }
