@@ -6,12 +6,13 @@
 use std::fmt;
 use std::process::ExitCode;
 
+use serde_json::{Value, json};
 use shearline::{
     BuildError, CheckError, ConfigError, ConfirmError, ExtendError, FromBytesError, InspectError,
     InvalidRequest, LockError, ReinitError, Report, UnlockError,
 };
 
-use crate::json::Object;
+use crate::json;
 use crate::output;
 use crate::status::Status;
 
@@ -50,11 +51,13 @@ impl Failure {
     }
 
     /// Returns the failure for programs.
-    pub(crate) fn object(&self, command: &str) -> Object {
-        Object::of(command)
-            .with("status", u64::from(self.status.code()))
-            .with("outcome", self.status.word())
-            .with("error", self.message.as_str())
+    pub(crate) fn object(&self, command: &str) -> Value {
+        let fields = json!({
+            "status": self.status.code(),
+            "outcome": self.status.word(),
+            "error": self.message,
+        });
+        json::object(command, fields)
     }
 
     /// Writes the line to stderr, unless it is quiet, and returns the status.

@@ -6,12 +6,13 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt as _;
 use std::time::Duration;
 
+use serde_json::{Value, json};
 use shearline::{Found, Holder, InspectError, InspectedNode, Inspection, NodeOutcome, Redlock};
 
 use crate::connect::Nodes;
 use crate::duration;
 use crate::failure::{Failure, in_words_of_the_command};
-use crate::json::Object;
+use crate::json::{self, joined, millis, named};
 use crate::output::{BAD, DOUBTFUL, Format, GOOD, count, item, painted, printable};
 use crate::status::Status;
 
@@ -161,38 +162,39 @@ fn left(span: Duration) -> String {
 }
 
 /// Returns the inspection for programs.
-pub(crate) fn object(command: &str, name: &[u8], told: &Inspection) -> Object {
-    let nodes: Vec<Object> = told.nodes().iter().map(node_object).collect();
-    Object::of(command)
-        .name("resource", name)
-        .with("state", word(told))
-        .with("holder", told.holder().map(holder_object))
-        .with("nodes", nodes)
+pub(crate) fn object(command: &str, name: &[u8], told: &Inspection) -> Value {
+    let fields = json!({
+        "state": word(told),
+        "holder": told.holder().map(holder_object),
+        "nodes": told.nodes().iter().map(node_object).collect::<Vec<_>>(),
+    });
+    json::object(command, joined(named("resource", name), fields))
 }
 
-fn holder_object(holder: &Holder) -> Object {
-    let object = Object::new().name("owner", &holder.owner);
-    with_left(object, holder.valid_for).with("nodes", holder.nodes)
+fn holder_object(holder: &Holder) -> Value {
+    let fields = json!({ "left_ms": left_ms(holder.valid_for), "nodes": holder.nodes });
+    joined(named("owner", &holder.owner), fields)
 }
 
-fn node_object(node: &InspectedNode) -> Object {
-    let object = Object::new()
-        .with("address", &*node.address)
-        .with("counts", node.counts);
-    match &node.found {
-        Found::Free => object.with("found", "free"),
-        Found::Holder { left } => with_left(object.with("found", "holder"), *left),
+fn node_object(node: &InspectedNode) -> Value {
+    let found = match &node.found {
+        Found::Free => json!({ "found": "free" }),
+        Found::Holder { left } => json!({ "found": "holder", "left_ms": left_ms(*left) }),
         Found::Copy { owner, token, left } => {
-            let object = object.with("found", "copy").name("owner", owner);
-            with_left(object.with("token", *token), *left)
+            let copy = joined(json!({ "found": "copy" }), named("owner", owner));
+            joined(copy, json!({ "token": token, "left_ms": left_ms(*left) }))
         }
-        Found::OtherType => object.with("found", "other_type"),
-        Found::Unknown(outcome) => object.with("found", "unknown").with("reason", why(outcome)),
-        _ => object.with("found", "unknown"),
-    }
+        Found::OtherType => json!({ "found": "other_type" }),
+        Found::Unknown(outcome) => json!({ "found": "unknown", "reason": why(outcome) }),
+        _ => json!({ "found": "unknown" }),
+    };
+    joined(
+        json!({ "address": &*node.address, "counts": node.counts }),
+        found,
+    )
 }
 
-/// Adds what is left of a key: `null` if it has no expiry.
-fn with_left(object: Object, left: Duration) -> Object {
-    object.millis("left", Some(left).filter(|left| *left != Duration::MAX))
+/// Returns what is left of a key: `None` if it has no expiry.
+fn left_ms(left: Duration) -> Option<u64> {
+    (left != Duration::MAX).then(|| millis(left))
 }

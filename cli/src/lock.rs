@@ -6,13 +6,14 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::process::parent_id;
 
+use serde_json::json;
 use shearline::{Lock, Redlock};
 
 use crate::acquire::Acquire;
 use crate::connect::Connect;
 use crate::failure::Failure;
 use crate::held;
-use crate::json::{Object, hex};
+use crate::json::{self, hex, millis};
 use crate::output::Format;
 use crate::signals::Signals;
 use crate::status::{self, Status};
@@ -95,12 +96,14 @@ fn release(redlock: &Redlock, lock: Lock) {
 pub(crate) fn print(command: &str, format: Format, lock: &Lock) -> Result<(), Failure> {
     let (text, token) = (hex(&lock.to_bytes()), lock.fencing_token());
     let object = || {
-        Object::of(command)
-            .name("resource", lock.resource())
-            .with("lock", text.as_str())
-            .millis("ttl", lock.ttl())
-            .millis("valid_for", lock.validity())
-            .with("fencing_token", token)
+        let fields = json!({
+            "lock": text,
+            "ttl_ms": millis(lock.ttl()),
+            "valid_for_ms": millis(lock.validity()),
+            "fencing_token": token,
+        });
+        let resource = json::named("resource", lock.resource());
+        json::object(command, json::joined(resource, fields))
     };
     format.say(object, || match token {
         Some(token) => format!("{text} {token}"),

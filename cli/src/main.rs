@@ -196,7 +196,7 @@ fn end(command: &Command, result: Result<Status, Failure>) -> ExitCode {
         Err(failure) => failure,
     };
     if let Some(name) = command.prints_object() {
-        let _ = output::say(failure.object(name)); // The status tells it too.
+        let _ = output::say(json::line(&failure.object(name))); // The status tells it too.
     }
     // The first process of a container ends by no signal of its own.
     if let Status::Signal(number) = failure.status

@@ -6,12 +6,13 @@
 use std::ffi::OsString;
 
 use anstyle::Style;
+use serde_json::{Value, json};
 use shearline::{CheckError, NodeState, NodeStatus, Redlock};
 
 use crate::connect::{Nodes, settled};
 use crate::duration;
 use crate::failure::{Failure, in_words_of_the_command};
-use crate::json::Object;
+use crate::json::{self, joined, millis};
 use crate::output::{BAD, Format, GOOD, count, item, painted};
 use crate::status::Status;
 use crate::trial::{self, Name, Trial};
@@ -214,37 +215,37 @@ impl Seen {
         format!("; {}", painted(style, trial.text(name)))
     }
 
-    fn object(&self, command: &str) -> Object {
-        let nodes: Vec<Object> = self.places().map(|place| self.object_of(place)).collect();
-        let object = Object::of(command)
-            .with("can_lock", self.status() == Status::Success)
-            .with("votes", self.votes())
-            .with("needed", self.needed())
-            .with("nodes", nodes);
+    fn object(&self, command: &str) -> Value {
+        let fields = json!({
+            "can_lock": self.status() == Status::Success,
+            "votes": self.votes(),
+            "needed": self.needed(),
+            "nodes": self.places().map(|place| self.object_of(place)).collect::<Vec<_>>(),
+        });
+        let object = json::object(command, fields);
         match &self.tried {
-            Some((name, _)) => object.name("tried", &name.bytes),
+            Some((name, _)) => joined(object, json::named("tried", &name.bytes)),
             None => object,
         }
     }
 
-    fn object_of(&self, place: usize) -> Object {
-        let node = &self.nodes[place];
-        let micros =
-            |trip: std::time::Duration| u64::try_from(trip.as_micros()).unwrap_or(u64::MAX);
-        let refusal = || Some(self.trial(place)?.refusal()?.to_owned());
-        let object = Object::new()
-            .with("address", &*node.address)
-            .with("votes", self.would_vote(place))
-            .with("reason", reason(node.state).or_else(refusal))
-            .with("run_id", node.run_id.clone())
-            .with("product", node.product.clone())
-            .with("uptime_s", node.uptime.map(|uptime| uptime.as_secs()))
-            .with("round_trip_us", node.round_trip.map(micros))
-            .millis("marked_ttl", node.marked_ttl)
-            .millis("barrier", node.barrier)
-            .with("evicts_locks", node.evicts_locks)
-            .with("clock_steps", u64::from(node.clock_steps));
-        trial::add_to(object, self.trial(place))
+    fn object_of(&self, place: usize) -> Value {
+        let (node, trial) = (&self.nodes[place], self.trial(place));
+        let refusal = || Some(trial?.refusal()?.to_owned());
+        let object = json!({
+            "address": &*node.address,
+            "votes": self.would_vote(place),
+            "reason": reason(node.state).or_else(refusal),
+            "run_id": node.run_id,
+            "product": node.product,
+            "uptime_s": node.uptime.map(|uptime| uptime.as_secs()),
+            "round_trip_us": node.round_trip.map(|trip| millis(trip.saturating_mul(1_000))),
+            "marked_ttl_ms": node.marked_ttl.map(millis),
+            "barrier_ms": node.barrier.map(millis),
+            "evicts_locks": node.evicts_locks,
+            "clock_steps": node.clock_steps,
+        });
+        joined(object, trial::object(trial))
     }
 }
 

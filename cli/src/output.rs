@@ -10,9 +10,10 @@ use std::io::{self, Write as _};
 use anstream::adapter::strip_str;
 use anstyle::{AnsiColor, Style};
 use clap::Args;
+use serde_json::Value;
 
 use crate::failure::Failure;
-use crate::json::Object;
+use crate::json;
 use crate::status::Status;
 
 /// The width of a line.
@@ -44,11 +45,11 @@ impl Format {
     /// Prints the object, or the lines.
     pub(crate) fn say(
         self,
-        object: impl FnOnce() -> Object,
+        object: impl FnOnce() -> Value,
         lines: impl FnOnce() -> String,
     ) -> Result<(), Failure> {
         match self.json {
-            true => say(object()),
+            true => say(json::line(&object())),
             false => say(lines()),
         }
     }

@@ -2,12 +2,13 @@
 
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 
+use serde_json::json;
 use shearline::{Config, RestartGuard};
 
 use crate::clock;
 use crate::connect::Connect;
 use crate::failure::Failure;
-use crate::json::Object;
+use crate::json::object;
 use crate::output::{Format, count, unreadable};
 use crate::status::Status;
 
@@ -49,11 +50,7 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     // All nodes are there: nobody comes later.
     let _ = args.connect.trust_if_asked(&redlock, begun);
     let (nodes, cluster) = (config.nodes().len(), config.cluster());
-    let object = || {
-        Object::of("reinit")
-            .with("nodes", nodes)
-            .with("cluster", cluster)
-    };
+    let object = || object("reinit", json!({ "nodes": nodes, "cluster": cluster }));
     let lines = || format!("the cluster {cluster} now has {}", count(nodes, "node"));
     args.format.say(object, lines)?;
     Ok(Status::Success)

@@ -6,9 +6,10 @@
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
+use std::thread;
 use std::time::Duration;
-use std::{iter, thread};
 
+use serde_json::{Value, json};
 use shearline::{
     Builder, ExtendError, InvalidRequest, LockError, LockOptions, NodeOutcome, Redlock, Report,
     UnlockError, Unusable,
@@ -18,7 +19,6 @@ use shearline::{ReleaseWay, Waking};
 use crate::acquire::host_and;
 use crate::connect::{NODE_TIMEOUT, Nodes};
 use crate::failure::{Failure, in_words_of_the_command};
-use crate::json::Object;
 use crate::output::printable;
 
 /// Long enough for a node that answers at the last moment, each time.
@@ -260,27 +260,24 @@ impl Trial {
     }
 }
 
-/// Adds what was tried, or `null` where nothing was.
-pub(crate) fn add_to(object: Object, trial: Option<&Trial>) -> Object {
+/// Returns what was tried, or `null` where nothing was.
+pub(crate) fn object(trial: Option<&Trial>) -> Value {
     let permitted = |verdict: fn(&Trial) -> &Verdict| match verdict(trial?) {
         Verdict::Yes => Some(true),
         Verdict::No(..) => Some(false),
         Verdict::Refused(_) | Verdict::Unknown(_) => None,
     };
-    let why = trial.and_then(|trial| {
-        let mut verdicts = iter::once(&trial.lock).chain([&trial.extend]);
-        let missing = verdicts.find(|verdict| **verdict != Verdict::Yes);
-        missing.map(Verdict::why)
+    let missing = trial.and_then(|trial| {
+        let mut verdicts = [&trial.lock, &trial.extend].into_iter();
+        verdicts.find(|verdict| **verdict != Verdict::Yes)
     });
-    object
-        .with("may_lock", permitted(|trial| &trial.lock))
-        .with("may_extend", permitted(|trial| &trial.extend))
-        .with("missing", why)
-        .with("waking", trial.and_then(|trial| waking(trial.waking)))
-        .with(
-            "releasing",
-            trial.and_then(|trial| releasing(trial.releasing)),
-        )
+    json!({
+        "may_lock": permitted(|trial| &trial.lock),
+        "may_extend": permitted(|trial| &trial.extend),
+        "missing": missing.map(Verdict::why),
+        "waking": trial.and_then(|trial| waking(trial.waking)),
+        "releasing": trial.and_then(|trial| releasing(trial.releasing)),
+    })
 }
 
 fn waking(waking: Waking) -> Option<&'static str> {

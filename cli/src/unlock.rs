@@ -1,9 +1,11 @@
 //! `shearline unlock`: releases a lock that a script holds.
 
+use serde_json::json;
+
 use crate::connect::settled;
 use crate::failure::Failure;
 use crate::held::Held;
-use crate::json::Object;
+use crate::json::{joined, line, named, object};
 use crate::output::Format;
 use crate::status::{self, Status};
 
@@ -38,8 +40,11 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     settled(&redlock);
     let released = released?;
     if args.format.json {
-        let object = Object::of("unlock").name("resource", &resource);
-        crate::output::say(object.with("deleted", u64::from(released.deleted)))?;
+        let fields = joined(
+            named("resource", &resource),
+            json!({ "deleted": released.deleted }),
+        );
+        crate::output::say(line(&object("unlock", fields)))?;
     }
     Ok(Status::Success)
 }

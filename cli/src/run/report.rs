@@ -11,9 +11,10 @@ use rustix::process::{
     PidfdFlags, PidfdGetfdFlags, Resource, Rlimit, getpid, getrlimit, pidfd_getfd, pidfd_open,
     setrlimit,
 };
+use serde_json::json;
 use signal_hook::low_level::{emulate_default_handler, raise};
 
-use crate::json::{Object, Value};
+use crate::json;
 use crate::status::Status;
 
 /// How a run ended.
@@ -108,17 +109,16 @@ impl Ending {
 
     /// Returns the line for `--report`.
     pub(super) fn line(&self, resource: &[u8]) -> String {
-        let number = |value: Option<i32>| value.and_then(|value| u64::try_from(value).ok());
-        let command = self.command;
-        let object = Object::of("run")
-            .name("resource", resource)
-            .with("outcome", self.outcome.name())
-            .with("started", self.started)
-            .with("command_status", number(command.and_then(|it| it.code())))
-            .with("command_signal", number(command.and_then(|it| it.signal())))
-            .with("status", u64::from(self.exit.code()))
-            .with("fencing_token", self.fencing_token);
-        format!("{}\n", Value::from(object))
+        let fields = json!({
+            "outcome": self.outcome.name(),
+            "started": self.started,
+            "command_status": self.command.and_then(|it| it.code()),
+            "command_signal": self.command.and_then(|it| it.signal()),
+            "status": self.exit.code(),
+            "fencing_token": self.fencing_token,
+        });
+        let fields = json::joined(json::named("resource", resource), fields);
+        json::line(&json::object("run", fields)) + "\n"
     }
 
     /// Ends this program: by the signal that ended the command, or with the status.

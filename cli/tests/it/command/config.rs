@@ -4,9 +4,9 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 
+use serde_json::Value;
 use tempfile::TempDir;
 
-use super::json::Json;
 use super::{command, over, shearline, told};
 use crate::canary::{CANARY, Secrets};
 use crate::servers::{self, Options};
@@ -130,7 +130,7 @@ fn a_wrong_file_is_refused_and_nothing_is_done() {
     assert_eq!((refused.status, object.number("status")), (78, 78));
     assert_eq!(
         (object.text("outcome"), object.at("started")),
-        ("failed", &Json::Bool(false))
+        ("failed", &Value::Bool(false))
     );
     let refused = over(&cluster.urls(), "lock report --json --config /nowhere");
     assert_eq!(refused.object().text("outcome"), "configuration");

@@ -3,6 +3,8 @@
 
 use std::fs;
 
+use serde_json::Value;
+
 use super::json::Json;
 use super::permits::users;
 use super::tool::run;
@@ -48,8 +50,8 @@ fn assert_refused(cluster: &Cluster) {
     assert!(line.contains("have no floor"), "{line}");
     assert!(line.contains("`--trust` gives"), "{line}");
     assert_eq!(report.text("outcome"), "failed");
-    assert_eq!(report.at("started"), &Json::Bool(false));
-    assert_eq!(report.at("fencing_token"), &Json::Null);
+    assert_eq!(report.at("started"), &Value::Bool(false));
+    assert_eq!(report.at("fencing_token"), &Value::Null);
 }
 
 /// Returns the lock and its number.
@@ -184,15 +186,15 @@ fn nodes_says_which_nodes_give_no_number() {
         assert_given(&cluster, 3, 0);
         cluster[1].restart();
         let object = assert_given(&cluster, 2, 0);
-        assert_eq!(object.at("nodes.1.may_lock"), &Json::Bool(false));
+        assert_eq!(object.at("nodes.1.may_lock"), &Value::Bool(false));
         let why = object.text("nodes.1.missing");
         assert!(
             why.contains("no fencing tokens, because it is new"),
             "{why}"
         );
         assert_eq!(object.text("nodes.1.reason"), why);
-        assert_eq!(object.at("nodes.0.missing"), &Json::Null);
-        assert_eq!(object.at("nodes.0.reason"), &Json::Null);
+        assert_eq!(object.at("nodes.0.missing"), &Value::Null);
+        assert_eq!(object.at("nodes.0.reason"), &Value::Null);
         cluster[2].restart();
         assert_given(&cluster, 1, 78);
         let text = shearline(&cluster, "nodes --fenced --guard off").out;

@@ -5,8 +5,8 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
 
-use super::json::Json;
 use super::{Going, command, fed, over, shearline};
 use crate::servers::{self, ClosedPort, Options};
 
@@ -31,7 +31,7 @@ fn status_says_who_holds_a_lock_and_which_nodes_disagree() {
     let object = shearline(&cluster, "status report --guard off --json").object();
     assert_eq!(
         (object.text("state"), object.at("holder")),
-        ("free", &Json::Null)
+        ("free", &Value::Null)
     );
 
     let lock = shearline(&cluster, "lock report --trust --ttl 50s --owner billing-7").line();
@@ -68,7 +68,7 @@ fn status_says_who_holds_a_lock_and_which_nodes_disagree() {
         assert_eq!(server.raw().integer(&[b"PERSIST", b"report"]), 1);
     }
     let object = shearline(&cluster, "status report --guard off --json").object();
-    assert_eq!(object.at("holder.left_ms"), &Json::Null);
+    assert_eq!(object.at("holder.left_ms"), &Value::Null);
     let held = shearline(&cluster, "status report --guard off").done();
     assert!(
         held.contains(" without an expiry, on 2 of 3 nodes\n"),
@@ -177,15 +177,15 @@ fn nodes_and_check_say_who_would_vote_and_why_not() {
         let bad = over(&urls, line);
         assert_eq!(bad.status, 69);
         let bad = bad.object();
-        assert_eq!(bad.at("can_lock"), &Json::Bool(false));
+        assert_eq!(bad.at("can_lock"), &Value::Bool(false));
         assert_eq!((bad.number("votes"), bad.number("needed")), (1, 2));
         let votes = (0..3).map(|node| bad.at(&format!("nodes.{node}.votes")).clone());
         assert_eq!(
             votes.collect::<Vec<_>>(),
-            [true, false, false].map(Json::Bool)
+            [true, false, false].map(Value::Bool)
         );
         assert_eq!(bad.text("nodes.1.reason"), "connection refused");
-        assert_eq!(bad.at("nodes.0.marked_ttl_ms"), &Json::Null);
+        assert_eq!(bad.at("nodes.0.marked_ttl_ms"), &Value::Null);
         assert_eq!(bad.text("nodes.0.run_id").len(), 40);
     }
     cluster.assert_empty();

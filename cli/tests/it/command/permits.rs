@@ -2,7 +2,8 @@
 
 use std::fs;
 
-use super::json::Json;
+use serde_json::Value;
+
 use super::{command, over, shearline, told};
 use crate::acl::acl_line;
 use crate::servers::{self, Cluster};
@@ -55,19 +56,19 @@ fn nodes_say_what_their_users_may_do_and_how_they_do_it() {
         let of = |node| object.at(&format!("nodes.{node}.{name}")).clone();
         (0..3).map(of).collect::<Vec<_>>()
     };
-    let text = |text: &str| Json::Text(text.to_owned());
-    assert_eq!(column("votes"), [true, true, false].map(Json::Bool));
-    assert_eq!(column("may_lock"), [true, true, false].map(Json::Bool));
-    assert_eq!(column("may_extend"), [true, false, false].map(Json::Bool));
+    let text = |text: &str| Value::String(text.to_owned());
+    assert_eq!(column("votes"), [true, true, false].map(Value::Bool));
+    assert_eq!(column("may_lock"), [true, true, false].map(Value::Bool));
+    assert_eq!(column("may_extend"), [true, false, false].map(Value::Bool));
     assert_eq!(
         column("waking"),
-        [text("push"), text("refused"), Json::Null]
+        [text("push"), text("refused"), Value::Null]
     );
     assert_eq!(
         column("releasing"),
-        [text("script"), text("script"), Json::Null]
+        [text("script"), text("script"), Value::Null]
     );
-    assert_eq!(column("missing")[0], Json::Null);
+    assert_eq!(column("missing")[0], Value::Null);
     cluster.assert_empty();
 
     // A majority may not: an operator has to permit it.
@@ -105,9 +106,9 @@ fn nodes_say_which_of_them_refuse_a_lock() {
         let said = shearline(&cluster, "nodes lock:try --guard off --json");
         let object = said.object();
         assert_eq!(said.status, status);
-        assert_eq!(object.at("can_lock"), &Json::Bool(status == 0));
-        assert_eq!(object.at("nodes.0.votes"), &Json::Bool(false));
-        assert_eq!(object.at("nodes.0.may_lock"), &Json::Null);
+        assert_eq!(object.at("can_lock"), &Value::Bool(status == 0));
+        assert_eq!(object.at("nodes.0.votes"), &Value::Bool(false));
+        assert_eq!(object.at("nodes.0.may_lock"), &Value::Null);
         for field in ["nodes.0.reason", "nodes.0.missing"] {
             assert!(object.text(field).starts_with("refused: OOM"), "{object:?}");
         }
@@ -132,8 +133,8 @@ fn nodes_leave_a_lock_that_is_held_alone() {
     shearline(&cluster, &format!("unlock {lock} --trust")).done();
     // `check` tries nothing.
     let object = shearline(&cluster, "check --guard off --json").object();
-    assert_eq!(object.at("nodes.0.may_lock"), &Json::Null);
-    assert_eq!(object.at("nodes.0.releasing"), &Json::Null);
+    assert_eq!(object.at("nodes.0.may_lock"), &Value::Null);
+    assert_eq!(object.at("nodes.0.releasing"), &Value::Null);
     cluster.assert_empty();
 }
 
@@ -160,8 +161,8 @@ fn nodes_try_permissions_without_a_name_too() {
     let object = over(&urls, "nodes --guard off --json").object();
     assert!(object.text("tried").starts_with("lock:try:"), "{object:?}");
     let may = (0..3).map(|node| object.at(&format!("nodes.{node}.may_lock")).clone());
-    let may: Vec<Json> = may.collect();
-    assert_eq!(may, [Json::Bool(true), Json::Bool(true), Json::Null]);
+    let may: Vec<Value> = may.collect();
+    assert_eq!(may, [Value::Bool(true), Value::Bool(true), Value::Null]);
     assert!(
         object.text("nodes.2.missing").contains("give a NAME"),
         "{object:?}"
@@ -206,7 +207,7 @@ fn an_option_a_variable_and_a_file_leave_out_scripts() {
         let case = format!("{option:?} {variable:?} {file_is_there}: {said:?}");
         assert_eq!(said.status, 0, "{case}");
         let object = said.object();
-        let by_script = object.at("nodes.0.releasing") == &Json::Text("script".into());
+        let by_script = object.at("nodes.0.releasing") == &Value::String("script".into());
         assert_eq!(by_script, !left_out, "{case}");
         cluster.assert_empty();
     }
