@@ -146,6 +146,7 @@ macro_rules! statuses {
 }
 
 statuses! {
+    std::io::Error: |_it| Status::Failure;
     ConfigError: |_it| Status::Configuration;
     InvalidRequest: |_it| Status::Usage;
     FromBytesError: |_it| Status::Usage;

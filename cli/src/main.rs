@@ -156,7 +156,6 @@ fn in_file(path: &Path, error: clap::Error) -> Failure {
 fn run(command: &Command) -> ExitCode {
     let result = match command {
         Command::Run(args) => return run::run(args),
-        Command::Demo(args) => return demo::run(args),
         Command::Lock(args) => lock::run(args),
         Command::Extend(args) => extend::run(args),
         Command::Unlock(args) => unlock::run(args),
@@ -165,6 +164,7 @@ fn run(command: &Command) -> ExitCode {
         Command::Nodes(args) => nodes::run(args),
         Command::Check(args) => nodes::check(args),
         Command::Reinit(args) => reinit::run(args),
+        Command::Demo(args) => demo::run(args),
         Command::Man(args) => pages::man(Cli::command(), args),
         Command::Completions(args) => pages::completions(Cli::command(), args),
     };

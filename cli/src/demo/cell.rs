@@ -10,16 +10,17 @@
 //! and writes nothing.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use crate::clock::now;
 
 /// A counter that is not atomic as a whole, and its witnesses.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Cell {
-    begin: Instant,
     value: AtomicU64,
     written: AtomicU64,
     inside: AtomicU32,
-    /// When the lock of the last worker to enter expires, in nanoseconds since the beginning.
+    /// When the lock of the last worker to enter expires, in nanoseconds.
     valid_until: AtomicU64,
     most_inside: AtomicU32,
 }
@@ -32,23 +33,13 @@ pub(super) struct Visit<'a> {
 }
 
 impl Cell {
-    pub(super) fn new() -> Self {
-        Self {
-            begin: Instant::now(),
-            value: AtomicU64::new(0),
-            written: AtomicU64::new(0),
-            inside: AtomicU32::new(0),
-            valid_until: AtomicU64::new(0),
-            most_inside: AtomicU32::new(0),
-        }
-    }
-
     /// Enters the critical section under a lock of this validity, and reads the counter.
     pub(super) fn enter(&self, validity: Duration) -> Visit<'_> {
-        let now = self.begin.elapsed();
+        let now = now();
+        let until = now.saturating_add(validity).as_nanos();
         let inside = self.inside.fetch_add(1, SeqCst) + 1;
-        let before = self.valid_until.swap(nanos(now + validity), SeqCst);
-        let holders = if nanos(now) < before { inside } else { 1 };
+        let before = self.valid_until.swap(until, SeqCst);
+        let holders = if now.as_nanos() < before { inside } else { 1 };
         self.most_inside.fetch_max(holders, SeqCst);
         Visit {
             cell: self,
@@ -56,19 +47,11 @@ impl Cell {
         }
     }
 
-    /// Returns the counter.
-    pub(super) fn value(&self) -> u64 {
-        self.value.load(SeqCst)
-    }
-
-    /// Returns how often the counter was written: what it should be.
-    pub(super) fn written(&self) -> u64 {
-        self.written.load(SeqCst)
-    }
-
-    /// Returns the most workers that were in the critical section at once with a valid lock.
-    pub(super) fn most_inside(&self) -> u32 {
-        self.most_inside.load(SeqCst)
+    /// Returns the counter, how often it was written, which is what it should be, and the most workers that were in
+    /// the critical section at once with a valid lock.
+    pub(super) fn read(&self) -> (u64, u64, u32) {
+        let (value, written) = (self.value.load(SeqCst), self.written.load(SeqCst));
+        (value, written, self.most_inside.load(SeqCst))
     }
 }
 
@@ -86,60 +69,52 @@ impl Drop for Visit<'_> {
     }
 }
 
-fn nanos(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     const LONG: Duration = Duration::from_secs(3600);
 
-    fn said(cell: &Cell) -> (u64, u64, u32) {
-        (cell.value(), cell.written(), cell.most_inside())
-    }
-
     #[test]
     fn updates_one_after_another_are_all_kept() {
-        let cell = Cell::new();
-        assert_eq!(said(&cell), (0, 0, 0));
+        let cell = Cell::default();
+        assert_eq!(cell.read(), (0, 0, 0));
         for _ in 0..10 {
             cell.enter(LONG).write();
         }
         drop(cell.enter(LONG)); // A visit without a write is no change.
-        assert_eq!(said(&cell), (10, 10, 1));
+        assert_eq!(cell.read(), (10, 10, 1));
     }
 
     #[test]
     fn two_updates_at_once_lose_one_and_are_detected() {
-        let cell = Cell::new();
+        let cell = Cell::default();
         let (one, other) = (cell.enter(LONG), cell.enter(LONG));
         one.write();
         other.write();
-        assert_eq!(said(&cell), (1, 2, 2));
+        assert_eq!(cell.read(), (1, 2, 2));
     }
 
     #[test]
     fn an_overlap_is_detected_even_if_no_update_is_lost() {
-        let cell = Cell::new();
+        let cell = Cell::default();
         let one = cell.enter(LONG);
         one.write();
         let other = cell.enter(LONG);
         other.write();
-        assert_eq!(said(&cell), (2, 2, 2));
+        assert_eq!(cell.read(), (2, 2, 2));
     }
 
     #[test]
     fn a_worker_whose_lock_has_expired_is_not_a_holder() {
-        let cell = Cell::new();
+        let cell = Cell::default();
         let late = cell.enter(Duration::ZERO);
         let holder = cell.enter(LONG);
         holder.write();
         drop(late);
-        assert_eq!(said(&cell), (1, 1, 1));
+        assert_eq!(cell.read(), (1, 1, 1));
         let overlapping = cell.enter(LONG);
-        assert_eq!(said(&cell), (1, 1, 2));
+        assert_eq!(cell.read(), (1, 1, 2));
         drop((holder, overlapping));
     }
 }

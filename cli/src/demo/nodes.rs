@@ -4,7 +4,9 @@ use std::io;
 use std::time::Duration;
 
 use shearline::embedded::{EmbeddedNode, Memory};
-use shearline::{Builder, LocalRedlock, LockError, NodeConfig, Redlock, RestartGuard};
+use shearline::{LocalRedlock, LockError, Redlock, RestartGuard};
+
+use super::contest::Contest;
 
 const OWN: usize = 5;
 
@@ -17,11 +19,10 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The nodes of a demo.
 #[derive(Debug)]
-pub(super) enum Nodes {
-    /// In this process.
-    Own(Vec<EmbeddedNode>),
-    /// The URLs of servers.
-    Real(Vec<String>),
+pub(super) struct Nodes {
+    /// Nodes in this process. There are none if servers were named.
+    own: Vec<EmbeddedNode>,
+    pub(super) urls: Vec<String>,
 }
 
 /// What was found on a node at the end.
@@ -36,86 +37,61 @@ pub(super) enum Left {
 impl Nodes {
     /// Servers at `urls`, or nodes in this process if there are none.
     pub(super) fn start(urls: &[String]) -> io::Result<Self> {
-        match urls.is_empty() {
-            true => (0..OWN)
+        let (mut own, mut urls) = (Vec::new(), urls.to_vec());
+        if urls.is_empty() {
+            own = (0..OWN)
                 .map(|_| EmbeddedNode::spawn())
-                .collect::<io::Result<_>>()
-                .map(Self::Own),
-            false => Ok(Self::Real(urls.to_vec())),
+                .collect::<io::Result<_>>()?;
+            urls = own.iter().map(EmbeddedNode::url).collect();
         }
+        Ok(Self { own, urls })
     }
 
     pub(super) fn are_own(&self) -> bool {
-        matches!(self, Self::Own(_))
-    }
-
-    pub(super) fn urls(&self) -> Vec<String> {
-        match self {
-            Self::Own(nodes) => nodes.iter().map(EmbeddedNode::url).collect(),
-            Self::Real(urls) => urls.clone(),
-        }
+        !self.own.is_empty()
     }
 
     /// Kills one of the own nodes, and freezes another.
     pub(super) fn disturb(&self) -> io::Result<()> {
-        let Self::Own(nodes) = self else {
-            return Ok(());
-        };
-        nodes[KILLED].stop()?;
-        nodes[FROZEN].pause()
+        self.own[KILLED].stop()?;
+        self.own[FROZEN].pause()
     }
 
     /// Brings both back.
     ///
     /// The killed one keeps its memory, as a server with `appendonly yes` and `appendfsync always`
-    /// would. A node that forgets its locks must not vote before they have expired; the demo does not
-    /// show that.
+    /// would. A client cannot know that.
     pub(super) fn bring_back(&self) -> io::Result<()> {
-        let Self::Own(nodes) = self else {
-            return Ok(());
-        };
-        nodes[KILLED].restart(Memory::Kept)?;
-        nodes[FROZEN].resume()
+        self.own[KILLED].restart(Memory::Kept)?;
+        self.own[FROZEN].resume()
     }
 
-    /// Returns whether `key` is left on each node, with its address.
-    ///
-    /// Asks each node alone, by a lock over this one node: it is granted if there is no such key.
-    pub(super) fn leftovers(&self, key: &str) -> Vec<(String, Left)> {
-        let urls = self.urls();
-        urls.iter()
-            .map(|url| (address(url), leftover(url, key)))
-            .collect()
+    /// Returns whether the key of the lock is left on each node, with its address.
+    pub(super) fn leftovers(&self, contest: &Contest) -> Vec<(String, Left)> {
+        let nodes = contest.redlock.nodes().into_iter().zip(&self.urls);
+        let found =
+            nodes.map(|(node, url)| (node.address.to_string(), leftover(url, &contest.key)));
+        found.collect()
     }
 }
 
+/// Asks a node by a lock over it alone: it is granted if there is no such key.
 fn leftover(url: &str, key: &str) -> Left {
     let Ok(mut alone) = alone(url) else {
         return Left::Unknown;
     };
-    match alone.try_lock(key, PATIENCE * 10) {
-        Ok(lock) => match alone.unlock(lock) {
-            Ok(_) => Left::Nothing,
-            Err(_) => Left::Unknown,
-        },
+    let lock = alone.try_lock(key, PATIENCE * 10);
+    match lock.map(|lock| alone.unlock(lock)) {
+        Ok(Ok(_)) => Left::Nothing,
         Err(LockError::Held(_)) => Left::Key,
-        Err(_) => Left::Unknown,
+        Ok(Err(_)) | Err(_) => Left::Unknown,
     }
 }
 
 fn alone(url: &str) -> Result<LocalRedlock, shearline::BuildError> {
-    let builder: Builder = Redlock::builder().node(url);
-    builder
-        .connect_timeout(PATIENCE)
-        .node_timeout(PATIENCE)
-        .restart_guard(RestartGuard::Off)
-        .build_local()
-}
-
-/// The address in a URL, without credentials.
-fn address(url: &str) -> String {
-    let node: Result<NodeConfig, _> = url.parse();
-    node.map_or_else(|_| "?".into(), |node| node.label().to_string())
+    let builder = Redlock::builder().node(url).connect_timeout(PATIENCE);
+    let builder = builder.node_timeout(PATIENCE);
+    builder.restart_guard(RestartGuard::Off).build_local()
 }
 
 #[cfg(test)]
@@ -126,12 +102,12 @@ mod tests {
     fn keys_left_on_a_node_are_found() {
         let nodes = Nodes::start(&[]).expect("five nodes");
         let found = |key| -> Vec<Left> {
-            let found = nodes.leftovers(key);
-            found.into_iter().map(|(_, left)| left).collect()
+            let urls = nodes.urls.iter();
+            urls.map(|url| leftover(url, key)).collect()
         };
         assert_eq!(found("k"), [Left::Nothing; OWN]);
 
-        let url = nodes.urls().swap_remove(2);
+        let url = nodes.urls[2].clone();
         let mut other = alone(&url).expect("a good configuration");
         let lock = other.try_lock("k", Duration::from_secs(60)).expect("free");
         let mut expected = [Left::Nothing; OWN];
@@ -146,11 +122,5 @@ mod tests {
         assert_eq!(found("k"), expected);
         nodes.bring_back().expect("they obey");
         assert_eq!(found("j"), [Left::Nothing; OWN]);
-    }
-
-    #[test]
-    fn an_address_has_no_credentials() {
-        assert_eq!(address("redis://u:secret@db:7000/2"), "db:7000");
-        assert_eq!(address("not a url"), "?");
     }
 }

@@ -1,11 +1,8 @@
 //! The results of a run, and whether they are good.
 
-use crate::output::wrapped;
-
-use super::frame;
-use super::monitor::Counts;
 use super::nodes::Left;
-use super::text::{Line, Style, number, plural};
+use super::view::human;
+use crate::output::{BAD, GOOD, count, painted};
 
 /// All findings of a run.
 #[derive(Clone, Debug)]
@@ -18,171 +15,87 @@ pub(super) struct Verdict {
     pub(super) leftovers: Vec<(String, Left)>,
     /// Whether the nodes were the demo's own: then each of them has to answer at the end.
     pub(super) own_nodes: bool,
-    pub(super) counts: Counts,
+    /// How often each outcome came.
+    pub(super) outcomes: String,
     /// Workers that ended by a panic.
     pub(super) panicked: usize,
     pub(super) interrupted: bool,
 }
 
+/// One finding: whether it is good, what it is about, the words for good and bad, and more.
+type Finding = (bool, &'static str, [&'static str; 2], String);
+
 impl Verdict {
-    /// Returns `true` if every finding is good.
+    /// Returns `true` if every finding is good, and any lock was taken: otherwise the run has shown nothing.
     pub(super) fn is_good(&self) -> bool {
-        self.was_used() && self.counter() && self.exclusion() && self.clean() && self.panicked == 0
+        let are_good = self.findings().iter().all(|(is_good, ..)| *is_good);
+        are_good && self.written != 0 && self.panicked == 0
     }
 
-    /// Returns `true` if any lock was taken: otherwise the run has shown nothing.
-    fn was_used(&self) -> bool {
-        self.written != 0
+    fn findings(&self) -> [Finding; 3] {
+        let (is_right, is_exclusive) = (self.value == self.written, self.most_inside <= 1);
+        let counter = format!(
+            "{}, written {} times",
+            human(self.value),
+            human(self.written)
+        );
+        let most = count(self.most_inside as usize, "holder");
+        let most = format!("at most {most} at any time");
+        [
+            (is_right, "counter", ["right", "WRONG"], counter),
+            (is_exclusive, "exclusion", ["held", "BROKEN"], most),
+            self.keys(),
+        ]
     }
 
-    fn counter(&self) -> bool {
-        self.value == self.written
-    }
-
-    fn exclusion(&self) -> bool {
-        self.most_inside <= 1
-    }
-
-    /// Returns `true` if no node has a key. A missing server is not a failure, as long as a majority
+    /// Returns the finding about the keys that are left. A missing server is not a failure, as long as a majority
     /// was asked.
-    fn clean(&self) -> bool {
-        let count = |wanted| {
-            let found = self.leftovers.iter().filter(|(_, left)| *left == wanted);
-            found.count()
-        };
-        let away = count(Left::Unknown);
-        let may_be_away = match self.own_nodes {
-            true => 0,
-            false => (self.leftovers.len() - 1) / 2,
-        };
-        count(Left::Key) == 0 && away <= may_be_away
+    fn keys(&self) -> Finding {
+        let (keys, away) = (self.found(Left::Key), self.found(Left::Unknown));
+        if !keys.is_empty() {
+            let keys = format!("on {}", keys.join(", "));
+            return (false, "keys left", ["none", "SOME"], keys);
+        }
+        let mut asked = count(self.leftovers.len() - away.len(), "node") + " asked";
+        if !away.is_empty() {
+            asked += &format!(", no answer from {}", away.join(", "));
+        }
+        let are_enough = !self.own_nodes && away.len() * 2 < self.leftovers.len();
+        let is_good = away.is_empty() || are_enough;
+        (is_good, "keys left", ["none", "UNKNOWN"], asked)
+    }
+
+    /// Returns the addresses of the nodes on which this was found.
+    fn found(&self, wanted: Left) -> Vec<&str> {
+        let found = self.leftovers.iter().filter(|(_, left)| *left == wanted);
+        found.map(|(address, _)| address.as_str()).collect()
     }
 
     /// Returns the verdict as text.
-    pub(super) fn lines(&self, width: usize) -> Vec<Line> {
-        let finding = [
-            self.counter_finding(),
-            self.exclusion_finding(),
-            self.clean_finding(),
-        ];
-        let mut lines: Vec<Line> = finding
-            .iter()
-            .flat_map(|finding| finding.lines(width))
-            .collect();
-        lines.extend(frame::outcomes(&self.counts, width));
+    pub(super) fn text(&self) -> String {
+        let mut text: String = self.findings().into_iter().map(line).collect();
+        text += &format!("locks      {}\n", self.outcomes);
         if self.panicked != 0 {
-            let text = format!("{} panicked", plural(self.panicked, "worker"));
-            lines.push(Line::new().with(Style::Bad, text));
+            text += &painted(BAD, count(self.panicked, "worker") + " panicked\n");
         }
-        lines.extend(self.last_finding().lines(width));
-        lines
-    }
-
-    fn counter_finding(&self) -> Finding {
-        let [value, written] = [self.value, self.written].map(number);
-        match self.counter() {
-            true => good("counter", "right", format!("{value}, as often as written")),
-            false => bad(
-                "counter",
-                "WRONG",
-                format!("{value}, but written {written} times"),
-            ),
-        }
-    }
-
-    fn exclusion_finding(&self) -> Finding {
-        let most = number(self.most_inside.into());
-        match self.exclusion() {
-            true => good(
-                "exclusion",
-                "held",
-                format!("at most {most} holder at any time"),
-            ),
-            false => bad("exclusion", "BROKEN", format!("{most} holders at one time")),
-        }
-    }
-
-    fn clean_finding(&self) -> Finding {
-        let on = |wanted: Left| -> Vec<&str> {
-            let found = self.leftovers.iter().filter(|(_, left)| *left == wanted);
-            found.map(|(address, _)| address.as_str()).collect()
+        let (bad, end) = match (self.written, self.interrupted) {
+            (0, _) => ("NOTHING SHOWN", "no lock was taken"),
+            (_, true) => ("BAD", "ended early"),
+            (_, false) => ("BAD", ""),
         };
-        let (keys, unknown) = (on(Left::Key), on(Left::Unknown));
-        match (keys.as_slice(), unknown.as_slice()) {
-            ([], []) => {
-                let nodes = plural(self.leftovers.len(), "node");
-                good("keys left", "none", format!("on {nodes}, each asked"))
-            }
-            ([], away) if self.clean() => {
-                let asked = plural(self.leftovers.len() - away.len(), "node");
-                let away = away.join(", ");
-                good(
-                    "keys left",
-                    "none",
-                    format!("on {asked}; no answer from {away}"),
-                )
-            }
-            ([], away) => {
-                let away = away.join(", ");
-                bad("keys left", "UNKNOWN", format!("no answer from {away}"))
-            }
-            (keys, _) => bad("keys left", "SOME", format!("on {}", keys.join(", "))),
-        }
-    }
-
-    fn last_finding(&self) -> Finding {
-        let end = if self.interrupted {
-            ", ended early"
-        } else {
-            ""
-        };
-        match self.is_good() {
-            true => good("verdict", "GOOD", end.trim_start_matches(", ")),
-            false if !self.was_used() => bad("verdict", "NOTHING SHOWN", "no lock was taken"),
-            false => bad("verdict", "BAD", end.trim_start_matches(", ")),
-        }
+        let last = (self.is_good(), "verdict", ["GOOD", bad], end.to_owned());
+        text + line(last).trim_end()
     }
 }
 
-/// One finding: what it is about, a word, and the rest.
-struct Finding {
-    style: Style,
-    label: &'static str,
-    word: &'static str,
-    rest: String,
-}
-
-fn good(label: &'static str, word: &'static str, rest: impl Into<String>) -> Finding {
-    finding(Style::Good, label, word, rest.into())
-}
-
-fn bad(label: &'static str, word: &'static str, rest: impl Into<String>) -> Finding {
-    finding(Style::Bad, label, word, rest.into())
-}
-
-fn finding(style: Style, label: &'static str, word: &'static str, rest: String) -> Finding {
-    Finding {
-        style,
-        label,
-        word,
-        rest,
-    }
-}
-
-impl Finding {
-    /// Returns its first line, and the rest of the text indented below it.
-    fn lines(&self, width: usize) -> Vec<Line> {
-        let word = (self.word.len() + 2).max(9);
-        let indent = frame::LABEL + word;
-        let mut rest = wrapped(&self.rest, width.saturating_sub(indent)).into_iter();
-        let first = Line::new()
-            .plain(format!("{:<1$}", self.label, frame::LABEL))
-            .with(self.style, self.word)
-            .plain(" ".repeat(word - self.word.len()))
-            .plain(rest.next().unwrap_or_default());
-        let others = rest.map(|text| Line::new().plain(format!("{:indent$}{text}", "")));
-        std::iter::once(first).chain(others).collect()
-    }
+fn line((is_good, label, words, rest): Finding) -> String {
+    let (style, word) = if is_good {
+        (GOOD, words[0])
+    } else {
+        (BAD, words[1])
+    };
+    let indent = " ".repeat(7_usize.saturating_sub(word.len()));
+    format!("{label:<11}{}{indent}  {rest}\n", painted(style, word))
 }
 
 #[cfg(test)]
@@ -195,11 +108,7 @@ mod tests {
             written: 1234,
             most_inside: 1,
             leftovers: vec![("a:1".into(), Left::Nothing), ("b:2".into(), Left::Nothing)],
-            counts: Counts {
-                acquired: 1234,
-                released: 1234,
-                ..Counts::default()
-            },
+            outcomes: "taken 1,234, given back 1,234".into(),
             own_nodes: true,
             panicked: 0,
             interrupted: false,
@@ -207,8 +116,7 @@ mod tests {
     }
 
     fn text(verdict: &Verdict) -> String {
-        let lines: Vec<String> = verdict.lines(80).iter().map(Line::bare).collect();
-        lines.join("\n")
+        anstream::adapter::strip_str(&verdict.text()).to_string()
     }
 
     #[test]
@@ -216,11 +124,11 @@ mod tests {
         assert!(fine().is_good());
         assert_eq!(
             text(&fine()),
-            "counter    right    1,234, as often as written\n\
+            "counter    right    1,234, written 1,234 times\n\
              exclusion  held     at most 1 holder at any time\n\
-             keys left  none     on 2 nodes, each asked\n\
+             keys left  none     2 nodes asked\n\
              locks      taken 1,234, given back 1,234\n\
-             verdict    GOOD     "
+             verdict    GOOD"
         );
     }
 
@@ -228,18 +136,19 @@ mod tests {
     fn every_failure_is_reported_and_fails_the_verdict() {
         type Spoil = fn(&mut Verdict);
         let wrong: [(&str, Spoil); 7] = [
-            ("counter    WRONG    1,233, but written 1,234 times", |v| {
+            ("counter    WRONG    1,233, written 1,234 times", |v| {
                 v.value = 1233
             }),
-            ("exclusion  BROKEN   2 holders at one time", |v| {
+            ("exclusion  BROKEN   at most 2 holders at any time", |v| {
                 v.most_inside = 2
             }),
             ("keys left  SOME     on b:2", |v| {
                 v.leftovers[1].1 = Left::Key
             }),
-            ("keys left  UNKNOWN  no answer from a:1", |v| {
-                v.leftovers[0].1 = Left::Unknown
-            }),
+            (
+                "keys left  UNKNOWN  1 node asked, no answer from a:1",
+                |v| v.leftovers[0].1 = Left::Unknown,
+            ),
             ("1 worker panicked", |v| v.panicked = 1),
             ("verdict    NOTHING SHOWN  no lock was taken", |v| {
                 (v.value, v.written, v.most_inside) = (0, 0, 0);
@@ -285,34 +194,8 @@ mod tests {
             assert_eq!(of(leftovers).is_good(), is_good, "{leftovers:?}");
         }
         let one = text(&of(&[Nothing, Unknown, Nothing]));
-        let finding = "keys left  none     on 2 nodes; no answer from host-2:6379\n";
+        let finding = "keys left  none     2 nodes asked, no answer from host-2:6379\n";
         assert!(one.contains(finding), "{one}");
-    }
-
-    #[test]
-    fn the_verdict_fits_in_fifty_columns() {
-        let mut verdict = fine();
-        verdict.own_nodes = false;
-        verdict.leftovers = vec![
-            ("127.0.0.1:65001".into(), Left::Nothing),
-            ("127.0.0.1:65002".into(), Left::Nothing),
-            ("127.0.0.1:65003".into(), Left::Unknown),
-        ];
-        (verdict.value, verdict.written) = (1_234_567, 1_234_567);
-        verdict.counts.held = 1_234;
-        verdict.counts.no_quorum = 1_234;
-        let lines = verdict.lines(50);
-        assert!(lines.iter().all(|line| line.len() <= 50), "{lines:#?}");
-        let text: Vec<String> = lines.iter().map(Line::bare).collect();
-        assert_eq!(
-            text[2..6],
-            [
-                "keys left  none     on 2 nodes; no answer from",
-                "                    127.0.0.1:65003",
-                "locks      taken 1,234, given back 1,234, gave up",
-                "           waiting 1,234, no quorum 1,234",
-            ]
-        );
     }
 
     #[test]

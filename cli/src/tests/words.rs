@@ -28,7 +28,7 @@ run report --at-least soon -- echo started => invalid value 'soon' for '--at-lea
 run report -n -w 1s -- echo started => the argument '--no-wait' cannot be used with '--wait <TIME>'; see
 demo --seconds 0 => '--seconds <N>': 0 is not in 1..=86400; see
 demo --workers 0 => '--workers <N>': 0 is not in 1..=256; see
-demo --ttl 2 => 500ms or 2s; see
+demo --ttl 2m => it has to be from 50ms to 60s; see
 extend 53484c4b01 --ttl 53484c4b01 => not shown, it may hold a lock
 ";
 

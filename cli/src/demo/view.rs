@@ -1,0 +1,285 @@
+//! What the demo shows while it runs: a picture on a terminal, and a line each second where there is none.
+
+use std::collections::VecDeque;
+use std::io::stdout;
+use std::time::{Duration, Instant};
+use std::{iter, thread};
+
+use anstream::adapter::strip_str;
+use anstream::{AutoStream, ColorChoice};
+use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use shearline::{NodeState, NodeStatus};
+
+use super::contest::Contest;
+use crate::failure::Failure;
+use crate::json::millis;
+use crate::output::{self, BAD, DOUBTFUL, GOOD, count, painted, wrapped};
+use crate::signals::Signals;
+
+/// The time between two looks, and how many of them are kept: rates are taken over a second.
+const TICK: Duration = Duration::from_millis(50);
+const LOOKS: usize = 21;
+
+/// How long the end waits for releases that nodes still owe. A node that was down is tried again
+/// within two seconds.
+const SETTLING: Duration = Duration::from_secs(4);
+
+/// How many columns the drawing of the course has, and its bars of up to eight eighths.
+const COLUMNS: usize = 40;
+const BARS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+
+/// Watches the run of the demo.
+pub(super) struct View<'a> {
+    contest: &'a Contest,
+    signals: &'a Signals,
+    length: Duration,
+    /// Whether nodes are stopped.
+    pub(super) is_disturbed: bool,
+    bar: ProgressBar,
+    /// Where there is no terminal: the second of the last line.
+    second: u64,
+    /// What was counted in the last second, the oldest first: the locks, and the grants of each node.
+    past: VecDeque<(Instant, Vec<u64>)>,
+    /// How many locks were taken in each part of the run, and whether nodes were stopped then.
+    course: [(u64, bool); COLUMNS],
+}
+
+impl<'a> View<'a> {
+    pub(super) fn new(contest: &'a Contest, signals: &'a Signals, seconds: u64) -> Self {
+        let style = ProgressStyle::with_template("{wide_bar} {eta} left\n{msg}");
+        let style = style.expect("a template").progress_chars("━━─");
+        let target = ProgressDrawTarget::stdout();
+        Self {
+            contest,
+            signals,
+            length: Duration::from_secs(seconds),
+            is_disturbed: false,
+            bar: ProgressBar::with_draw_target(Some(1_000 * seconds), target).with_style(style),
+            second: 0,
+            past: VecDeque::new(),
+            course: [(0, false); COLUMNS],
+        }
+    }
+
+    /// Shows what happens `now` until this share of the run is over. `now` is told how long that still takes.
+    /// Returns `false` if the user has interrupted it.
+    pub(super) fn show(&mut self, share: f64, now: fn(String) -> String) -> Result<bool, Failure> {
+        let end = self.length.mul_f64(share);
+        while self.signals.check().is_ok() {
+            let left = end.saturating_sub(self.bar.elapsed());
+            if left.is_zero() {
+                return Ok(true);
+            }
+            self.draw(&now(format!("{:.1} s", left.as_secs_f64())))?;
+            thread::sleep(TICK.min(left));
+        }
+        Ok(false)
+    }
+
+    /// Waits until the nodes have got the releases that they are owed. The last picture stays.
+    pub(super) fn settle(&mut self) -> Result<(), Failure> {
+        let end = Instant::now() + SETTLING;
+        let is_open = |node: &NodeStatus| node.owed + node.in_flight != 0;
+        while Instant::now() < end && self.contest.redlock.nodes().iter().any(is_open) {
+            self.draw("ending: nodes that did not answer get their releases")?;
+            thread::sleep(TICK);
+        }
+        if !self.bar.is_hidden() {
+            self.look();
+            self.bar.finish_and_clear();
+            output::say(self.picture("over") + "\n")?;
+        }
+        Ok(())
+    }
+
+    fn draw(&mut self, now: &str) -> Result<(), Failure> {
+        self.look();
+        let elapsed = self.bar.elapsed();
+        if !self.bar.is_hidden() {
+            self.bar.set_position(millis(elapsed));
+            let picture = self.picture(now);
+            // Colours are taken out where none belong.
+            self.bar.set_message(match AutoStream::choice(&stdout()) {
+                ColorChoice::Never => strip_str(&picture).to_string(),
+                ColorChoice::Auto | ColorChoice::AlwaysAnsi | ColorChoice::Always => picture,
+            });
+        } else if self.second < elapsed.as_secs() {
+            self.second = elapsed.as_secs();
+            output::say(self.line(now))?;
+        }
+        Ok(())
+    }
+
+    fn look(&mut self) {
+        let grants = self
+            .contest
+            .redlock
+            .nodes()
+            .into_iter()
+            .map(|node| node.grants);
+        let counts: Vec<u64> = iter::once(self.contest.taken()).chain(grants).collect();
+        let before = self.past.back().map_or(0, |(_, counts)| counts[0]);
+        let column = self.column();
+        if let Some(column) = self.course.get_mut(column) {
+            column.0 += counts[0] - before;
+            column.1 |= self.is_disturbed;
+        }
+        self.past.push_back((Instant::now(), counts));
+        self.past.drain(..self.past.len().saturating_sub(LOOKS));
+    }
+
+    /// Returns the column of this moment.
+    fn column(&self) -> usize {
+        let share = self.bar.elapsed().as_secs_f64() / self.length.as_secs_f64();
+        (share * COLUMNS as f64) as usize
+    }
+
+    /// Returns how much a count has grown in the last second.
+    fn rate(&self, place: usize) -> String {
+        let ((begin, first), (end, last)) = (&self.past[0], &self.past[self.past.len() - 1]);
+        let seconds = (*end - *begin).max(TICK).as_secs_f64();
+        human(((last[place] - first[place]) as f64 / seconds) as u64)
+    }
+
+    fn line(&self, now: &str) -> String {
+        let (second, locks, waits) = (self.second, self.locks(), self.waits());
+        let voters = voters(&self.contest.redlock.nodes());
+        format!("[{second:>3} s] {locks}, {waits}; {now}; {voters}")
+    }
+
+    fn picture(&self, now: &str) -> String {
+        let nodes = self.contest.redlock.nodes();
+        let (value, written, inside) = self.contest.cell.read();
+        let (locks, waits, outcomes) = (self.locks(), self.waits(), self.contest.outcomes());
+        let (value, written) = (human(value), human(written));
+        let course = drawn(&self.course[..self.column().min(COLUMNS)]);
+        let mut rows = String::new();
+        for (place, node) in (1..).zip(&nodes) {
+            rows += &row(place, node, &self.rate(place));
+        }
+        let voters = wrapped(&voters(&nodes), 79).join("\n");
+        format!(
+            "{now}\n\n\
+             course     {course}\n\
+             taken      {locks}\n\
+             waits      {waits}\n\
+             counter    {value}, written {written} times under the lock\n\
+             holders    {inside} at most, at any time\n\n\
+             node                        grants/s   answers in   owed\n{rows}{voters}\n\n\
+             outcomes   {outcomes}"
+        )
+    }
+
+    fn locks(&self) -> String {
+        format!("{} locks, {}/s", human(self.contest.taken()), self.rate(0))
+    }
+
+    /// Returns how long the calls have waited.
+    fn waits(&self) -> String {
+        let acquire = self.contest.redlock.stats().acquire;
+        let all = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("max", 1.0)];
+        let waits = all.map(|(name, share)| {
+            let wait = acquire.quantile(share).unwrap_or_default();
+            format!("{name} {wait:.2?}")
+        });
+        waits.join(", ")
+    }
+}
+
+/// Draws how many locks were taken in each part of the run, in another colour where nodes were stopped. A
+/// number above zero is always visible.
+fn drawn(course: &[(u64, bool)]) -> String {
+    let most = course.iter().fold(1, |most, (count, _)| most.max(*count));
+    let bars = course.iter().map(|(count, is_disturbed)| {
+        let style = if *is_disturbed { DOUBTFUL } else { GOOD };
+        painted(style, BARS[(count * 8).div_ceil(most) as usize])
+    });
+    bars.collect::<String>() + &"·".repeat(COLUMNS - course.len())
+}
+
+/// Returns how many nodes vote, and of each of the others why not.
+fn voters(nodes: &[NodeStatus]) -> String {
+    let voting = nodes.iter().filter(|node| node.state == NodeState::Ready);
+    let mut text = format!("{} of {} vote", voting.count(), count(nodes.len(), "node"));
+    for (node, place) in nodes.iter().zip(1..) {
+        if let Some(why) = why(node.state) {
+            text += &format!("; node {place} does not: {why}");
+        }
+        if node.evicts_locks {
+            text += &format!("; node {place} may evict locks: set maxmemory-policy noeviction");
+        }
+    }
+    text
+}
+
+/// Returns why a node does not vote.
+fn why(state: NodeState) -> Option<String> {
+    Some(match state {
+        NodeState::Ready => return None,
+        NodeState::Quarantined { left } => {
+            let left = left.as_secs_f64();
+            format!("it restarted and may have forgotten locks; in {left:.1} s they have expired")
+        }
+        NodeState::Suspect => "it is silent, and gets no new lock until it answers".to_owned(),
+        NodeState::Down(reason) => format!("{reason}; it is tried again within 2 s"),
+        NodeState::Unusable(reason) => reason.to_string(),
+        NodeState::New | NodeState::Connecting | _ => "it is being connected".to_owned(),
+    })
+}
+
+/// Returns the row of a node in the table.
+fn row(place: usize, node: &NodeStatus, rate: &str) -> String {
+    let (address, owed) = (&node.address, node.owed);
+    let state = match node.state == NodeState::Ready {
+        true => painted(GOOD, "votes"),
+        false => painted(BAD, "does not vote"),
+    };
+    let answer = format!("{:.2?}", node.round_trip.unwrap_or_default());
+    format!("{place:>2}  {address:<24}{rate:>8}{answer:>13}{owed:>7}  {state}\n")
+}
+
+/// Writes a number with a comma between thousands.
+pub(super) fn human(number: u64) -> String {
+    HumanCount(number).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_part_with_stopped_nodes_stands_out() {
+        let text = drawn(&[(0, false), (1, false), (50, true), (100, false)]);
+        assert!(text.contains(&painted(DOUBTFUL, '▄')), "{text:?}");
+        let bare = strip_str(&text).to_string();
+        assert_eq!(bare, format!(" ▁▄█{}", "·".repeat(COLUMNS - 4)));
+        assert!(
+            strip_str(&drawn(&[(0, false)]))
+                .to_string()
+                .starts_with(" ·")
+        );
+    }
+
+    #[test]
+    fn a_node_that_does_not_vote_is_named_with_the_reason() {
+        let left = Duration::from_millis(1_250);
+        assert_eq!(why(NodeState::Ready), None);
+        for (state, said) in [
+            (
+                NodeState::Quarantined { left },
+                "may have forgotten locks; in 1.2 s they",
+            ),
+            (NodeState::Suspect, "silent"),
+            (
+                NodeState::Down(shearline::LinkError::Refused),
+                "refused; it is tried again",
+            ),
+            (NodeState::Connecting, "being connected"),
+        ] {
+            assert!(
+                why(state).is_some_and(|why| why.contains(said)),
+                "{state:?}"
+            );
+        }
+    }
+}
