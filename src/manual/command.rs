@@ -72,10 +72,10 @@
 //! parsed: nobody knows then where to.)
 //!
 //! The two processes that watch over the command run before other programs where they may (nice −20, which takes root or
-//! `CAP_SYS_NICE`): a machine is at its busiest when many processes have to be ended, and each of these needs a processor
-//! to end. They sleep until then. The command keeps the priority that you gave it. Where they may not, and the machine is
-//! busy, ask for a longer `--ttl` for commands that start hundreds of processes: a quarter of it is the longest time that
-//! is taken for their end.
+//! `CAP_SYS_NICE`): a machine is at its busiest when processes have to be ended, and each of these needs a processor
+//! to end. They sleep until then. The command keeps the priority that you gave it. An eighth of the ttl, 2 s at most, is
+//! the time for the end of all its processes: enough for a hundred. A command that starts many hundreds belongs to a
+//! service manager, which ends a control group as a whole (`KillMode=control-group` in a systemd unit).
 //!
 //! In the foreground of a terminal the command reads from it, and gets the signals of its keys once. So INT and QUIT
 //! that another process sends to `shearline` there are not passed on: send TERM. In the background, and without a

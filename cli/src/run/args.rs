@@ -25,10 +25,10 @@ Not promised:
   - programs of another user (sudo): they are not ended. Of what the command
     leaves behind they are waited for, and the lock is kept meanwhile. After a
     loss they run on
-  - a pause of the whole machine or container, or one so busy that a quarter of
-    the ttl is too short to end all processes: 1,500 take a quarter of a second,
-    and several seconds beside many other programs if this one may not set
-    priorities (it does where it may: as root)
+  - a pause of the whole machine or container, or one so busy that an eighth of
+    the ttl (2 s at most) is too short to end all processes. A command that
+    starts many hundreds belongs to a service manager, which ends a control
+    group as a whole
   - this program and its guardian killed or stopped in the same moment, or the
     guardian while this program is stopped already
 --lock-delay keeps others out for longer after a loss; in a systemd unit,

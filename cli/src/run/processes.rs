@@ -14,9 +14,6 @@
 use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
-use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
@@ -76,25 +73,6 @@ impl Process {
         let mut handle = [PollFd::new(handle, PollFlags::IN)];
         matches!(poll(&mut handle, Some(&Timespec::default())), Ok(1..))
     }
-}
-
-/// Waits until one of these has ended, and takes out those that have, and those of which it cannot be seen. Returns
-/// `false` if none has in that time.
-pub(super) fn wait_for_one(dying: &mut Vec<&Process>, at_most: Duration) -> bool {
-    let before = dying.len();
-    dying.retain(|process| process.handle.is_some());
-    if dying.len() < before {
-        return true;
-    }
-    let handles = dying.iter().filter_map(|process| process.handle.as_ref());
-    let mut fds: Vec<PollFd<'_>> = handles.map(|it| PollFd::new(it, PollFlags::IN)).collect();
-    let timeout = Timespec::try_from(at_most).ok();
-    if !matches!(poll(&mut fds, timeout.as_ref()), Ok(1..)) {
-        return false;
-    }
-    let mut fds = fds.iter();
-    dying.retain(|_| fds.next().is_some_and(|fd| fd.revents().is_empty()));
-    true
 }
 
 /// What the kernel tells of the children of a process.
@@ -159,28 +137,15 @@ impl Processes {
     }
 }
 
-/// The links of `/proc/PID/task` where there is one thread: one link for each, and two as each folder has them.
-const LINKS_OF_ONE: u64 = 3;
-
-/// Each thread has its own list. Nearly all processes have one thread, which costs the fewest looks.
+/// Each thread has its own list.
 fn listed(of: Pid) -> Vec<Pid> {
-    let of = of.as_raw_pid();
-    let threads = format!("/proc/{of}/task");
-    match fs::metadata(&threads) {
-        Ok(folder) if folder.nlink() == LINKS_OF_ONE => {
-            return listed_in(format!("{threads}/{of}/children"));
-        }
-        Ok(_) => {}
-        Err(_) => return Vec::new(), // It has ended.
-    }
-    let threads = fs::read_dir(threads).into_iter().flatten().flatten();
-    let lists = threads.map(|thread| listed_in(thread.path().join("children")));
-    lists.flatten().collect()
-}
-
-fn listed_in(file: impl AsRef<Path>) -> Vec<Pid> {
-    let list = fs::read_to_string(file).unwrap_or_default();
-    list.split_whitespace().filter_map(pid).collect()
+    let threads = fs::read_dir(format!("/proc/{}/task", of.as_raw_pid()));
+    let lists = threads.into_iter().flatten().flatten().map(|thread| {
+        let list = fs::read_to_string(thread.path().join("children"));
+        list.unwrap_or_default()
+    });
+    let numbers = |list: String| list.split_whitespace().filter_map(pid).collect::<Vec<_>>();
+    lists.flat_map(numbers).collect()
 }
 
 fn by_parent() -> HashMap<Pid, Vec<Pid>> {

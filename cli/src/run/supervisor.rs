@@ -31,7 +31,7 @@ use rustix::termios::tcgetpgrp;
 use shearline::{Instant, LockGuard};
 
 use super::channel::{Channel, Message, Received};
-use super::deadline::{Crowd, Timer, warning};
+use super::deadline::{Timer, margin, warning};
 use super::notice::Notice;
 use super::signals::{self, Signals};
 use super::tree::{Child, Tree, go_first};
@@ -44,9 +44,6 @@ const PROMPTLY: Duration = Duration::from_millis(100);
 
 /// The longest time between two looks at the deadline.
 const TICK_MAX: Duration = Duration::from_millis(500);
-
-/// The longest time between two counts of the processes. To count 1,500 takes some 20 ms.
-const COUNT_MAX: Duration = Duration::from_secs(2);
 
 /// Where the command finds the number for its store.
 const FENCING_TOKEN: &str = "SHEARLINE_FENCING_TOKEN";
@@ -87,9 +84,6 @@ pub(super) struct Supervisor<'a> {
     guardian: Pid,
     /// When the guardian kills all.
     until: Instant,
-    /// Its processes, and when they are counted next.
-    crowd: Crowd,
-    next_count: Instant,
     /// When the lock was found lost.
     lost_at: Option<Instant>,
     /// Whether the command is in the group of this process, so that a terminal sends its signals to both.
@@ -133,8 +127,7 @@ impl<'a> Supervisor<'a> {
         let guardian = Pid::from_child(&child);
         tree.remember(guardian);
         go_first();
-        let margin = Crowd::default().margin(job.ttl);
-        let until = guard.valid_until().saturating_sub(margin);
+        let until = guard.valid_until().saturating_sub(margin(job.ttl));
         let mut this = Self {
             guard,
             ttl: job.ttl,
@@ -145,8 +138,6 @@ impl<'a> Supervisor<'a> {
             tree,
             guardian,
             until,
-            crowd: Crowd::default(),
-            next_count: Instant::ZERO,
             lost_at: None,
             shares_group: group.is_some(),
             ended: Ended::default(),
@@ -188,7 +179,6 @@ impl<'a> Supervisor<'a> {
             self.pass_on(is_early);
             self.tree.reap();
             self.tree.spare_orphans();
-            self.count();
             self.extend();
             look();
             if lost.as_mut().poll(&mut context).is_ready() {
@@ -208,17 +198,15 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    /// Sleeps until something happens, at most until a time, and notes how late it was.
-    fn wait(&mut self, until: Instant) -> io::Result<()> {
+    /// Sleeps until something happens, at most until a time.
+    fn wait(&self, until: Instant) -> io::Result<()> {
         self.timer.set(until)?;
         wait_for(&[
             self.channel.as_fd(),
             self.signals.as_fd(),
             self.notice.as_fd(),
             self.timer.as_fd(),
-        ])?;
-        self.crowd.woken(now().saturating_since(until));
-        Ok(())
+        ])
     }
 
     /// Takes in what the guardian said.
@@ -237,24 +225,9 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    /// Counts the processes from time to time: more of them have to be killed earlier.
-    fn count(&mut self) {
-        if self.next_count <= now() {
-            let start = now();
-            let processes = self.tree.count();
-            self.crowd.counted(processes, now().saturating_since(start));
-            self.next_count = now().saturating_add((self.ttl / 8).min(COUNT_MAX));
-        }
-    }
-
-    fn margin(&self) -> Duration {
-        self.crowd.margin(self.ttl)
-    }
-
-    /// Names another deadline to the guardian: a later one after an extension, an earlier one if there are more
-    /// processes.
+    /// Names another deadline to the guardian: a later one after an extension.
     fn extend(&mut self) {
-        let until = self.guard.valid_until().saturating_sub(self.margin());
+        let until = self.guard.valid_until().saturating_sub(margin(self.ttl));
         // If it cannot be told, the earlier deadline stands.
         let is_told = until != self.until && self.channel.send(Message::Extend(until)).is_ok();
         if is_told || until < self.until {
@@ -286,7 +259,7 @@ impl<'a> Supervisor<'a> {
 
     /// When the guardian has been waited for long enough.
     fn kill_at(&self) -> Instant {
-        let late = self.until.saturating_add(self.margin() / 2);
+        let late = self.until.saturating_add(margin(self.ttl) / 2);
         match self.lost_at {
             Some(lost) => late.min(lost.saturating_add(PROMPTLY)),
             None => late,

@@ -15,7 +15,7 @@
 //!
 //! # Not here
 //!
-//! Processes that this one may not signal (programs of another user). They are left.
+//! Haste for many hundreds of processes: those are a matter of a service manager and its control groups. Processes that this one may not signal (programs of another user). They are left.
 
 use std::collections::HashSet;
 use std::os::unix::process::ExitStatusExt as _;
@@ -24,19 +24,15 @@ use std::thread;
 use std::time::Duration;
 
 use rustix::io::Errno;
-use rustix::process::{
-    Pid, Resource, Rlimit, Signal, WaitOptions, getpid, getrlimit, kill_process,
-    setpriority_process, setrlimit, wait,
-};
+use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, setpriority_process, wait};
 use shearline::Instant;
 
-use super::processes::{Process, Processes, Reached, Told, wait_for_one};
+use super::processes::{Process, Processes, Reached, Told};
 use crate::clock::now;
 
-/// How long killed processes are given before the next look at what is left, and each of them besides: they need
-/// the processors that a look needs too.
+/// How long killed processes are given before the next look at what is left: they need the processors that a look
+/// needs too.
 const PAUSE: Duration = Duration::from_millis(1);
-const PAUSE_EACH: Duration = Duration::from_micros(20);
 
 /// How often new processes are looked for before those that were found are killed: until a look finds none, at least
 /// twice, at most 64 times, and no more when 250 ms are over.
@@ -44,34 +40,19 @@ const LOOKS_MIN: u32 = 2;
 const LOOKS_MAX: u32 = 64;
 const LOOKS_END: Duration = Duration::from_millis(250);
 
-/// How many die at the same time. Processes of the same program give back the same files, one after the other: where
-/// a thousand and more wait in line for that (a lock of the kernel that is handed from one to the next, each of which
-/// has to get a processor first), their end takes 20 s beside other programs, in place of a quarter of a second.
-const AT_ONCE: usize = 64;
-
-/// If none of them has ended in this time, others are killed besides, and when all are, new ones are looked for.
-const STALLED: Duration = Duration::from_millis(500);
-
 /// After this time all that are left are killed once more.
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// The most urgent that a process can be.
 const FIRST: i32 = -20;
 
-/// Makes this thread one that runs before others, where that is permitted, and gives it room for one descriptor per
-/// process. What this process has started already does not inherit it.
+/// Makes this thread one that runs before others, where that is permitted. What this process has started already does
+/// not inherit it.
 ///
-/// A machine is at its busiest when many processes have to be ended.
+/// A machine is at its busiest when processes have to be ended.
 pub(super) fn go_first() {
     // Only root, mostly, is permitted to do so.
     let _ = setpriority_process(None, FIRST);
-    let limit = getrlimit(Resource::Nofile);
-    let all = Rlimit {
-        current: limit.maximum,
-        maximum: limit.maximum,
-    };
-    // Without it the numbers of processes are used once there is no room.
-    let _ = setrlimit(Resource::Nofile, all);
 }
 
 /// What is known of the child that matters.
@@ -148,7 +129,7 @@ impl Tree {
     /// named, whether all have it or not.
     pub(super) fn signal(&self, signal: Signal, until: Instant) {
         let mut met = Met::default();
-        self.look(&mut met, Depth::All, |process| {
+        self.look(&mut met, |process| {
             process.send(signal);
             process.send(Signal::CONT);
             now() < until
@@ -201,17 +182,12 @@ impl Tree {
         }
     }
 
-    /// Returns how many descendants there are.
-    pub(super) fn count(&self) -> usize {
-        self.descendants().len()
-    }
-
     /// Stops every descendant, so that none starts another.
     fn stop(&self, met: &mut Met, last: Option<Pid>) {
         let end = now().saturating_add(LOOKS_END);
         for look in 1..=LOOKS_MAX {
             let before = met.processes.len();
-            self.look(met, Depth::All, |process| {
+            self.look(met, |process| {
                 if Some(process.pid) != last {
                     process.send(Signal::STOP);
                 }
@@ -227,10 +203,8 @@ impl Tree {
     /// stopped and no look has found yet. Returns `false` if no descendant is left.
     fn wait_for_dead(&mut self, met: &mut Met) -> bool {
         let end = now().saturating_add(AGAIN);
-        let mut depth = Depth::All;
         loop {
-            let before = met.processes.len();
-            self.look(met, depth, |process| {
+            self.look(met, |process| {
                 process.send(Signal::KILL);
                 true
             });
@@ -238,19 +212,13 @@ impl Tree {
             if !is_any_left || end <= now() {
                 return is_any_left;
             }
-            // The children of a process that has ended are children of this one.
-            depth = match met.processes.len() == before {
-                true => Depth::Children,
-                false => Depth::All,
-            };
-            let all = u32::try_from(met.processes.len()).unwrap_or(u32::MAX);
-            thread::sleep(PAUSE.saturating_add(PAUSE_EACH.saturating_mul(all)));
+            thread::sleep(PAUSE);
         }
     }
 
     /// Meets the descendants that were not met yet, parents first, until one is not to be followed by another. Some
     /// that are just being started may be missing.
-    fn look(&self, met: &mut Met, depth: Depth, mut meet: impl FnMut(&Process) -> bool) {
+    fn look(&self, met: &mut Met, mut meet: impl FnMut(&Process) -> bool) {
         let processes = Processes::look(self.told);
         let mut seen = HashSet::new();
         let mut parents = vec![self.root];
@@ -262,9 +230,7 @@ impl Tree {
             let (known, new): (Vec<Pid>, Vec<Pid>) = children
                 .into_iter()
                 .partition(|pid| met.numbers.contains(pid));
-            if depth == Depth::All {
-                parents.extend(known);
-            }
+            parents.extend(known);
             for process in processes.open(parent, &new) {
                 let goes_on = meet(&process);
                 parents.push(process.pid);
@@ -293,14 +259,6 @@ impl Tree {
     }
 }
 
-/// Where a look looks for new processes.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Depth {
-    All,
-    /// Among the children of this process, and below those that are new.
-    Children,
-}
-
 /// The descendants that were met, parents first.
 #[derive(Debug, Default)]
 struct Met {
@@ -314,16 +272,14 @@ impl Met {
         self.processes.push(process);
     }
 
-    /// Kills all of them, children first, and waits for their ends. No number is that of another process yet: no
-    /// parent goes on, and this one has not waited for a child.
+    /// Kills all of them, children first. No number is that of another process yet: no parent goes on, and this one has
+    /// not waited for a child.
     fn kill(&self, last: Option<Pid>) {
-        let kill = |process: &&Process| {
+        for process in children_first(&self.processes, |process| Some(process.pid) == last) {
             // To die, a process needs the processor too.
             let _ = setpriority_process(Some(process.pid), FIRST);
-            process.send(Signal::KILL) == Reached::Yes
-        };
-        let all = children_first(&self.processes, |process| Some(process.pid) == last);
-        kill_in_turn(all, kill, |dying| wait_for_one(dying, STALLED));
+            process.send(Signal::KILL);
+        }
     }
 
     /// Returns `true` if some have not ended, and this process may signal none of those.
@@ -338,40 +294,6 @@ impl Met {
 fn children_first<P>(met: &[P], is_last: impl Fn(&P) -> bool) -> impl Iterator<Item = &P> {
     let (last, others): (Vec<_>, Vec<_>) = met.iter().rev().partition(|it| is_last(it));
     others.into_iter().chain(last)
-}
-
-/// Kills all of these, [`AT_ONCE`] at the same time: another one when one of them has ended. Returns when all have, or
-/// all are killed and none of them ends.
-///
-/// `kill` returns `false` if there is nothing to wait for. `wait` waits until one of these has ended and takes those out
-/// that have, or returns `false` if that takes too long.
-fn kill_in_turn<P>(
-    all: impl Iterator<Item = P>,
-    mut kill: impl FnMut(&P) -> bool,
-    mut wait: impl FnMut(&mut Vec<P>) -> bool,
-) {
-    let mut next = all.peekable();
-    let mut dying = Vec::new();
-    let mut room = AT_ONCE;
-    loop {
-        while dying.len() < room
-            && let Some(process) = next.next()
-        {
-            if kill(&process) {
-                dying.push(process);
-            }
-        }
-        if dying.is_empty() {
-            return;
-        }
-        if !wait(&mut dying) {
-            if next.peek().is_none() {
-                return;
-            }
-            // These may wait for a device that does not answer.
-            room = room.saturating_mul(2);
-        }
-    }
 }
 
 #[cfg(test)]
@@ -400,38 +322,6 @@ mod tests {
     fn children_die_before_their_parents_and_the_guardian_last() {
         let order = children_first(&[1, 2, 3, 4, 5], |it| *it == 2);
         assert_eq!(Vec::from_iter(order), [&5, &4, &3, &1, &2]);
-    }
-
-    #[test]
-    fn only_so_many_die_at_the_same_time() {
-        let (mut killed, mut dying) = (Vec::new(), Vec::new());
-        // Every tenth has ended before.
-        let kill = |process: &u32| {
-            killed.push(*process);
-            process % 10 != 3
-        };
-        kill_in_turn(0..150, kill, |now: &mut Vec<u32>| {
-            dying.push(now.len());
-            now.remove(0);
-            true
-        });
-        assert_eq!(killed, Vec::from_iter(0..150));
-        let expected = std::iter::repeat_n(64, 135 - 64).chain((1..=64).rev());
-        assert_eq!(dying, Vec::from_iter(expected));
-    }
-
-    #[test]
-    fn processes_that_do_not_die_do_not_keep_the_others_alive() {
-        let (mut killed, mut dying) = (0, Vec::new());
-        let kill = |_: &u32| {
-            killed += 1;
-            true
-        };
-        kill_in_turn(0..150, kill, |now: &mut Vec<u32>| {
-            dying.push(now.len());
-            false
-        });
-        assert_eq!((killed, dying), (150, vec![64, 128, 150]));
     }
 
     /// Plays this story in processes of its own, one for each way of looking: it ends all children, those of other
