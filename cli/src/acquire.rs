@@ -19,7 +19,7 @@ pub(crate) struct Acquire {
     /// How long the lock lives if it is not extended.
     ///
     /// A TIME is 30s, 500ms, 2m, 1h or 1d, or a number of seconds: 30, 0.5. `run` extends the lock, and needs 2s
-    /// at least; nobody extends that of `lock`.
+    /// at least; `lock` does not extend its lock.
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration::parse)]
     ttl: Duration,
 
@@ -44,10 +44,10 @@ pub(crate) struct Acquire {
     /// Has the lock come with a fencing token: a number that is larger than that of every lock of this name
     /// before it.
     ///
-    /// Hand it to the store with each write, and with each read that a write is computed from. The store has to keep
-    /// the largest that it has seen, and to refuse what comes with a smaller one: then nobody does harm who was
-    /// stopped for longer than his lock lasted. The nodes have to run scripts, and need a floor for these numbers: --trust gives it to new ones. One
-    /// that restarts gets it from the others, by programs that go on for longer than --max-ttl.
+    /// Hand it to the store with each write, and with each read that a write is computed from. The store keeps the
+    /// largest number that it has seen, and refuses smaller ones: a holder that was stopped for longer than its lock
+    /// cannot do harm. The nodes have to run scripts, and need a floor for these numbers. --trust gives it to new
+    /// nodes. A node that restarts gets it from the others, by programs that go on for longer than --max-ttl.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     fenced: Option<bool>,
 

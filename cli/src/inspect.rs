@@ -22,7 +22,7 @@ use crate::status::Status;
 /// an attempt under way, or of one that failed; it ends by itself. The answer is already old when it is
 /// printed, so it gives no right to do anything.
 ///
-/// The status is 0 if somebody holds the lock, 1 if nobody does, and 69 if too few nodes answered to know.
+/// The status is 0 if the lock is held, 1 if it is not, and 69 if too few nodes answered to know.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -70,7 +70,7 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     })
 }
 
-/// It says how to ask nodes that may have forgotten locks: nobody is trusted here.
+/// It says how to ask nodes that may have forgotten locks: this command trusts none.
 fn unanswered(error: InspectError) -> Failure {
     let mut failure = Failure::from(error);
     failure.message = failure.message.replace(

@@ -1,6 +1,6 @@
 //! `shearline lock`: takes a lock for a script, and prints it as one line of text.
 //!
-//! A lock that cannot be printed is released: nobody could release it later.
+//! A lock that cannot be printed is released: without its text no process could do that later.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt as _;
@@ -35,11 +35,11 @@ extend and unlock take the whole line, so keep the quotes.";
 
 /// Takes a lock for a script, and prints it as one line of text.
 ///
-/// The script extends it while it works, and unlocks it at the end. Nobody extends it meanwhile: a step that
+/// The script extends it while it works, and unlocks it at the end. Nothing else extends it: a step that
 /// takes longer than the ttl works without the lock. Where one command does all the work, `shearline run` is
 /// better: it extends the lock, and ends the command if the lock is lost.
 ///
-/// Whoever has the text can release the lock, so keep it to yourself.
+/// The text is enough to release the lock, so keep it to yourself.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = format!("{EXAMPLE}\n\n{}", status::TABLE))]
 pub(crate) struct Args {

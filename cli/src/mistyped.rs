@@ -83,7 +83,7 @@ fn command(words: &[OsString]) -> Option<String> {
 const LOCK: &str = "53484c4b";
 
 /// The message about an unknown argument would repeat it. If it may be the URL of a node, there may be
-/// a password in it, and whoever has the text of a lock can release it.
+/// a password in it, and the text of a lock is enough to release it.
 fn without_credentials(mut error: clap::Error) -> clap::Error {
     let secret_of = |value: &ContextValue| match value.to_string() {
         text if text.contains('@') => Some("a password"),

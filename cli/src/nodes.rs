@@ -17,7 +17,7 @@ use crate::output::{BAD, Format, GOOD, count, item, painted};
 use crate::status::Status;
 use crate::trial::{self, Name, Trial};
 
-/// Says which nodes would vote for a lock, and why others not.
+/// Says which nodes would vote for a lock, and why the others would not.
 ///
 /// It asks as a program does that begins now: a node that has not been up for --max-ttl does not vote yet.
 /// Programs that have known the nodes for longer may count it already; `Redlock::nodes` shows theirs. With
@@ -26,7 +26,7 @@ use crate::trial::{self, Name, Trial};
 ///
 /// It also says what the user of each node may do with a lock, how the node releases one, and whether it tells
 /// those who wait. To see that it takes, extends and releases a lock on each node alone. Servers tell
-/// permissions by the name, so give one that the user may use and nobody does, such as lock:test. Without it
+/// permissions by the name, so give one that the user may use and no program does, such as lock:test. Without it
 /// the name is lock:try:HOST:PID, and it says so if the user may not use that.
 ///
 /// With --fenced the lock is one with a fencing token, and a node that gives none would not vote for it. A node
@@ -49,7 +49,7 @@ pub(crate) struct Args {
     pub(crate) format: Format,
 }
 
-/// Says by its status whether locks can be had: for monitoring.
+/// Tells monitoring by its status whether locks can be taken.
 ///
 /// The status is 0 if every node would vote and has nothing wrong, 1 if a majority would vote and something
 /// is wrong, 69 if too few would vote, and 78 if that is so until an operator repairs it. It takes no lock.
@@ -156,7 +156,7 @@ impl Seen {
         self.nodes[place].state == NodeState::Ready && !is_refused
     }
 
-    /// Returns `true` if so many users lack a permission, or so many nodes a floor, that waiting does not help.
+    /// Returns `true` if too many users lack a permission, or too many nodes a floor, for waiting to help.
     fn needs_operator(&self) -> bool {
         let count = |what: fn(&Trial) -> bool| {
             let places = self.places();

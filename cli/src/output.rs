@@ -69,7 +69,7 @@ pub(crate) fn complain(style: Style, text: impl fmt::Display) {
     let _ = anstream::stderr().lock().write_all(line.as_bytes());
 }
 
-/// Whoever read the output has closed it, or it cannot be written.
+/// The reader of the output has closed it, or it cannot be written.
 pub(crate) fn unwritten(error: io::Error) -> Failure {
     let mut failure = Failure::new(Status::Failure, format_args!("stdout: {error}"));
     failure.quiet = error.kind() == io::ErrorKind::BrokenPipe;

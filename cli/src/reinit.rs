@@ -47,7 +47,7 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     let redlock = builder.build()?;
     crate::connect::settled(&redlock);
     redlock.reinit()?;
-    // All nodes are there: nobody comes later.
+    // All nodes are there: none comes later.
     let _ = args.connect.trust_if_asked(&redlock, begun);
     let (nodes, cluster) = (config.nodes().len(), config.cluster());
     let object = || object("reinit", json!({ "nodes": nodes, "cluster": cluster }));
@@ -60,7 +60,7 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
 fn confirm(config: &Config) -> Result<(), Failure> {
     if !io::stdin().is_terminal() {
         return Err(Failure::usage(
-            "nobody can be asked; give --yes if you are sure",
+            "stdin is not a terminal; pass --yes to confirm",
         ));
     }
     let (nodes, cluster) = (count(config.nodes().len(), "node"), config.cluster());

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 pub(crate) enum Status {
     /// What was asked for is done.
     Success,
-    /// The answer is no, such as a name that nobody holds; or a failure that has no status of its own.
+    /// The answer is no, such as for a name that is not held; or a failure that has no status of its own.
     Failure,
     /// The arguments cannot be used.
     Usage,
@@ -78,7 +78,7 @@ impl From<Status> for ExitCode {
 pub(crate) const TABLE: &str = "\
 Exit statuses:
   0    done
-  1    the answer is no (status: nobody holds it), or another failure
+  1    the answer is no (status: it is not held), or another failure
   64   the arguments cannot be used
   69   too few nodes answered
   74   the lock was lost, or is not held any more

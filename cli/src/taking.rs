@@ -2,8 +2,8 @@
 //!
 //! # Guarantees
 //!
-//! * Nodes that are trusted give fencing tokens: whoever asks for one with `--trust` is not refused because a
-//!   node that is connected has no floor.
+//! * Nodes that are trusted give fencing tokens: a call with `--trust` is not refused because a node that is
+//!   connected has no floor.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -16,7 +16,7 @@ use shearline::{LockError, LockGuard, LockOptions, NodeOutcome, Redlock};
 use crate::trust::Trust;
 use crate::waiting::Waiting;
 
-/// Who waits is to poll so often.
+/// The time between two polls of [`take`].
 #[cfg(target_os = "linux")]
 pub(crate) const LOOK: Duration = Duration::from_millis(50);
 

@@ -1,7 +1,7 @@
 //! What the user of each node may do: tried with a lock on that node alone.
 //!
 //! Servers tell permissions by the name of the key, so the operator gives one. If not, it is one of our own that
-//! nobody else uses; that a user may not use it says nothing. The lock has no majority of the cluster, lives
+//! no other program uses; that a user may not use it says nothing. The lock has no majority of the cluster, lives
 //! for seconds, and is extended and released at once.
 
 use std::ffi::OsStr;
@@ -75,7 +75,7 @@ pub(crate) struct Trial {
 
 /// Tries the lock `name` on each of the nodes, with a fencing token if that is wanted.
 pub(crate) fn each(nodes: &Nodes, name: &Name, is_fenced: bool) -> Result<Vec<Trial>, Failure> {
-    // Of a name that nobody uses, so its counter is not needed: the shortest time that there is.
+    // No program uses the name, so its counter is not needed: the shortest time that there is.
     let builders = nodes
         .each()
         .map(|builder| Ok(builder?.counter_ttl(Duration::from_secs(1))));
@@ -141,8 +141,8 @@ impl Trial {
         }
     }
 
-    /// A user who may not use a name that nobody gave may use others. If the lock comes with a fencing token it may also
-    /// be that he may use none of the keys of these.
+    /// A user who may not use a name that was made up may use others. If the lock comes with a fencing token, the
+    /// reason may also be the keys of the tokens.
     fn of_our_name(mut self, name: &Name, is_fenced: bool) -> Self {
         let name = printable(&name.bytes);
         for verdict in [&mut self.lock, &mut self.extend] {
@@ -165,7 +165,7 @@ impl Trial {
         let verdict = if let LockError::NoQuorum(report) | LockError::TooSlow(report) = error {
             Verdict::of(report, is_fenced)
         } else if matches!(error, LockError::Held(_)) {
-            Verdict::Unknown("somebody holds it; give a name that nobody uses".to_owned())
+            Verdict::Unknown("it is held; give a name that no program uses".to_owned())
         } else {
             Verdict::Unknown(error.to_string())
         };

@@ -1,12 +1,12 @@
 //! `--trust`, for nodes that are connected later than the command begins.
 //!
-//! Who says `--trust` knows that no lock can be alive that one of the *servers that run now* has forgotten.
+//! With `--trust` an operator says that none of the *servers that run now* has forgotten a lock that can be alive.
 //! The nodes that are connected when the command begins are trusted then. One that is connected later is
 //! trusted when it is met for the first time, if its server was up before the command began. One that was
 //! started after that may have forgotten a lock that was taken meanwhile, and waits as any other.
 //!
-//! Fencing tokens need a floor on each node, and who trusts a node gives it one: of nodes that are connected
-//! when the lock is asked for, and of those above.
+//! Fencing tokens need a floor on each node. To trust a node gives it one, if it is connected when the lock is asked
+//! for, or is one of those above.
 //!
 //! # Not here
 //!
@@ -28,13 +28,13 @@ pub(crate) struct Trust {
     awaited: Vec<Arc<str>>,
     /// The nodes are to get a floor for fencing tokens, if one is asked for.
     gives_floors: bool,
-    /// They wait for nodes: who takes a lock, or runs a command, does not. Each has a handle, so they end before the
-    /// last one is dropped.
+    /// They wait for nodes, so that the thread that takes the lock does not. Each has a handle, so they end before
+    /// the last one is dropped.
     threads: Vec<JoinHandle<()>>,
 }
 
 impl Trust {
-    /// Trusts nobody.
+    /// Trusts no node.
     pub(crate) fn none() -> Self {
         Self {
             begun: Instant::ZERO,

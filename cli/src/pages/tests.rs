@@ -118,7 +118,7 @@ fn the_help_names_every_command_and_every_status() {
 fn the_help_of_run_says_what_is_not_promised() {
     let help = help("run").to_string();
     for said in [
-        "Dead before the next one lives",
+        "Before another client can take the lock",
         "Not promised",
         "KillMode=control-group",
         "SHEARLINE_FENCING_TOKEN",

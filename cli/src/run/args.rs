@@ -13,18 +13,16 @@ use crate::duration;
 
 /// What the help says below the options.
 const PROMISE: &str = "\
-Dead before the next one lives: the command and all that it started are dead
-before another can hold the lock. If the lock is at risk (less than a quarter
-of the ttl is left) they get TERM, and shortly before its end KILL: also if
-this program is killed or stopped, also processes that changed their group or
-session. What the command leaves behind when it ends gets TERM, and KILL two
-seconds later, before the lock is released.
+Before another client can take the lock, the command and everything it started
+are dead. They get TERM when the lock is at risk (less than a quarter of the ttl
+is left), and KILL shortly before its end, also if this program is killed or
+stopped, and also if they changed their group or session. Processes that outlive
+the command get TERM, two seconds later KILL, and then the lock is released.
 
 Not promised:
   - work handed to another daemon or machine (docker run, systemd-run, at, ssh)
-  - programs of another user (sudo): they are not ended. Of what the command
-    leaves behind they are waited for, and the lock is kept meanwhile. After a
-    loss they run on
+  - programs of another user (sudo): they cannot be ended. If one outlives the
+    command, the lock is kept until it ends. After a loss it runs on
   - a pause of the whole machine or container, or one so busy that an eighth of
     the ttl (2 s at most) is too short to end all processes. A command that
     starts many hundreds belongs to a service manager, which ends a control
@@ -35,8 +33,8 @@ Not promised:
 KillMode=control-group (the default) ends what is left. Only a store that
 refuses old writers helps against all of them: with --fenced the command gets a
 number that grows with every holder. Hand it to the store with each write, and
-each read that a write is computed from. The store has to keep the largest that
-it has seen, as durably as its data, and to refuse whatever comes with less.
+each read that a write is computed from. The store keeps the largest number that
+it has seen, as durably as its data, and refuses smaller ones.
 
 Signals: TERM, HUP, USR1, USR2 are passed on to the command, INT and QUIT too
 except in the foreground of a terminal, which sends them to the command itself.
@@ -88,7 +86,7 @@ pub(crate) struct Args {
     #[arg(help_heading = "Command")]
     pub(super) at_least: Duration,
 
-    /// Waits for what the command leaves behind, in place of ending it.
+    /// Waits for processes that outlive the command, instead of ending them.
     #[arg(long, help_heading = "Command")]
     pub(super) wait_all: bool,
 
@@ -101,8 +99,8 @@ pub(crate) struct Args {
     pub(super) report: Option<PathBuf>,
 }
 
-/// The name under which this program starts itself for a part of it. Under its own name nobody meets the
-/// parts, not in the help and not in completions.
+/// The name under which this program starts itself for a part of it. Under its own name the parts are in no help
+/// and in no completions.
 pub(super) const PARTS: &str = "shearline run";
 
 /// A part of a run that is a process of its own.

@@ -72,7 +72,7 @@ struct Guardian {
 }
 
 impl Guardian {
-    /// Starts the command. Returns `None` if that cannot be, of which the tool was told.
+    /// Starts the command. Returns `None` if that is not possible, and the tool was told.
     fn start(args: &GuardianArgs) -> io::Result<Option<Self>> {
         let channel = Channel::from_stdin()?;
         set_name(c"shearline")?; // Of its file it would be `exe`.

@@ -8,8 +8,8 @@
 //!
 //! # Not here
 //!
-//! That a look is whole: a process that is started or loses its parent meanwhile may be missing. Who has to find all
-//! looks again.
+//! That a look is whole: a process that is started or loses its parent meanwhile may be missing. A caller that has to
+//! find all looks again.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;

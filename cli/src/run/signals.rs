@@ -48,7 +48,7 @@ impl Signals {
             low_level::pipe::register(signal, sender.try_clone()?)?;
             flags.push((signal, flag));
         }
-        // Also if it was ignored: nobody can wait for children then.
+        // Also if it was ignored: no process can wait for its children then.
         low_level::pipe::register(SIGCHLD, sender)?;
         Ok(Self { arrived, flags })
     }

@@ -154,7 +154,7 @@ fn acquire(
         notice.clear();
         if let Poll::Ready(result) = acquiring.as_mut().poll(&mut Context::from_waker(&waker)) {
             let guard = result.map_err(|error| args.acquire.failure(error))?;
-            // The command is not there yet: nobody else ends for it.
+            // The command is not there yet: no other process ends for the signal.
             let Some(signal) = signals.take().next() else {
                 return Ok(Acquired::Lock(guard));
             };

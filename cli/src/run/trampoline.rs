@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
 use super::args::TrampolineArgs;
 use super::channel::{Channel, Message, Received};
 
-/// Becomes the command. Returns only if that fails. Nobody reads the status then.
+/// Becomes the command. Returns only if that fails. The status is not read then.
 pub(super) fn become_command(args: &TrampolineArgs) -> ExitCode {
     if let Ok(channel) = Channel::from_stdin() {
         let error = attempt(&channel, args);

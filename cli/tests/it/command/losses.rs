@@ -1,5 +1,4 @@
-//! Dead before the next one lives: whatever is lost, nothing of the command is alive when another
-//! holds the lock.
+//! Whatever is lost, nothing of the command is alive when another client holds the lock.
 //!
 //! The oracle is a `flock` of the command's own, on a descriptor that all of its descendants inherit. The
 //! next holder takes the lock on another handle as soon as it may and asks for the same `flock`, without
