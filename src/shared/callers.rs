@@ -67,12 +67,6 @@ impl Callers {
             .is_some()
     }
 
-    /// Returns the operations that are waited for.
-    pub(super) fn rounds(&self) -> Vec<RoundId> {
-        let all = self.operations.iter().flat_map(Table::iter);
-        all.map(|(round, _)| *round).collect()
-    }
-
     /// Offers the poll to a thread that waits, of several to the latest. Returns its operation.
     pub(super) fn offer(&mut self) -> Option<RoundId> {
         let round = *self.threads.last()?;
@@ -199,7 +193,7 @@ impl Callers {
             self.watch(&slot, lock);
             slot.note_attempts(engine);
         }
-        self.deliver(slot, Outcome::Event(event));
+        self.deliver(slot, Ok(event));
     }
 
     fn deliver(&mut self, slot: Arc<Slot>, outcome: Outcome) {
@@ -286,7 +280,7 @@ impl Callers {
         self.threads.clear();
         let calls: Vec<_> = self.operations.iter_mut().flat_map(Table::drain).collect();
         for slot in calls {
-            self.deliver(slot, Outcome::Refused(Refusal::Closed));
+            self.deliver(slot, Err(Refusal::Closed));
         }
         let locks: Vec<_> = self.locks.drain().collect();
         locks.into_iter().for_each(|slot| self.lose(slot));

@@ -138,7 +138,7 @@ impl Watch {
                 Poll::Pending
             }
             Poll::Ready(outcome) => {
-                let told = finish_inspect(outcome).ok();
+                let told = outcome.ok().and_then(|told| finish_inspect(told).ok());
                 self.known = told.clone().or_else(|| self.known.take());
                 Poll::Ready(told)
             }

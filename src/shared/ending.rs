@@ -101,11 +101,10 @@ impl Shared {
         Ok(())
     }
 
-    /// Cancels what is open, and waits until no node owes an answer, or until `until`. Returns `true` if no
+    /// Waits until no node owes an answer, or until `until`. Returns `true` if no
     /// node does.
     fn settle_debts(&self, until: Instant) -> Result<bool, Refusal> {
         let mut section = self.enter()?;
-        section.cancel_all();
         loop {
             section = self.move_bytes(section)?;
             let is_owing = is_owing(&section.engine);

@@ -120,7 +120,7 @@ impl Future for Acquiring {
                 let slot = Arc::clone(reply.slot());
                 Poll::Ready(operation.run(|operation| {
                     this.redlock
-                        .finish_lock(operation, slot, Some(outcome), since)
+                        .finish_lock(operation, slot, Some(outcome?), since)
                 }))
             }
             Poll::Pending => {

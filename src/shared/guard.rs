@@ -10,7 +10,7 @@ use super::Redlock;
 use super::at_risk::{AtRisk, Health};
 use super::callers::WaitsAs;
 use super::lost::Lost;
-use super::slot::{Outcome, Slot};
+use super::slot::Slot;
 use super::state::Core;
 use crate::driver::{Refusal, clock};
 use crate::engine::{Engine, Event, NotProlonged, RoundId, prolong};
@@ -306,7 +306,7 @@ impl LockGuard {
             Ok(reply) => Ok(operation.drive(reply).await),
             Err(error) => Err(error),
         };
-        operation.run(|operation| self.finish_prolong(operation, Some(outcome?), since))
+        operation.run(|operation| self.finish_prolong(operation, Some(outcome??), since))
     }
 
     /// Begins an operation on the lock, unless its loss was reported.
@@ -350,7 +350,7 @@ impl LockGuard {
         // Without a deadline: the release has to be asked for, even if that takes longer.
         let mut section = shared.enter()?;
         let round = section.release(&slot, WaitsAs::Thread, lock)?;
-        match shared.wait_for(section, &slot, round, Some(until)) {
+        match shared.wait_for(section, &slot, round, Some(until))? {
             // The release is sent all the same. Only its outcome is not known.
             None => Err(UnlockError::Unconfirmed(shared.reporter.pending(since))),
             Some(outcome) => finish_unlock(outcome),
@@ -374,7 +374,7 @@ impl LockGuard {
             Ok(reply) => Ok(operation.drive(reply).await),
             Err(error) => Err(error),
         };
-        operation.run(|_| finish_unlock(outcome?))
+        operation.run(|_| finish_unlock(outcome??))
     }
 
     /// Detaches the lock from its handle, for another one ([`Redlock::adopt`]) or another process
@@ -405,12 +405,12 @@ impl LockGuard {
     fn finish_prolong<E: NotProlonged>(
         &mut self,
         operation: &Operation,
-        outcome: Option<Outcome>,
+        outcome: Option<Event>,
         since: Instant,
     ) -> Result<(), E> {
         let lock = self.lock.as_mut().expect("it is held");
-        let unknown = match outcome.map(Outcome::event) {
-            Some(Ok(event)) => {
+        let unknown = match outcome {
+            Some(event) => {
                 prolong::<E>(lock, event, clock::now)?;
                 operation.has(lock);
                 match self.is_valid() {
@@ -423,7 +423,6 @@ impl LockGuard {
                 ConfirmError::Unconfirmed(self.redlock.shared().reporter.pending(since))
             }
             None => ConfirmError::Expired,
-            Some(Err(refusal)) => refusal.into(),
         };
         Err(unknown.into())
     }
@@ -483,8 +482,8 @@ impl fmt::Debug for LockGuard {
     }
 }
 
-fn finish_unlock(outcome: Outcome) -> Result<Released, UnlockError> {
-    let Event::Released { result, .. } = outcome.event()? else {
+fn finish_unlock(outcome: Event) -> Result<Released, UnlockError> {
+    let Event::Released { result, .. } = outcome else {
         unreachable!("the outcome of a release is that of another operation")
     };
     result

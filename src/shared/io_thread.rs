@@ -88,13 +88,9 @@ impl IoThread {
             match section.roles.orders(waiting, has_tasks) {
                 Orders::Serve => self.serve(&shared, section)?,
                 Orders::WakeTasks => drop(self.wake_tasks(&shared, section)?),
-                Orders::Nap => {
+                orders @ (Orders::Nap | Orders::Park) => {
                     drop(section);
-                    rest(&shared, Some(NAP), false);
-                }
-                Orders::Park => {
-                    drop(section);
-                    rest(&shared, None, false);
+                    rest(&shared, (orders == Orders::Nap).then_some(NAP), false);
                 }
                 Orders::Close => {
                     drop(section);

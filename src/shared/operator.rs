@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::callers::WaitsAs;
-use super::slot::{Outcome, Slot};
+use super::slot::Slot;
 use super::{Redlock, Watch};
 use crate::driver::{Refusal, clock};
 use crate::engine::inspection::{InspectError, Inspection};
@@ -84,7 +84,7 @@ impl Redlock {
             Ok(reply) => Ok(operation.drive(reply).await),
             Err(error) => Err(error),
         };
-        operation.run(|_| finish_inspect(outcome?))
+        operation.run(|_| finish_inspect(outcome??))
     }
 
     /// Watches `resource`: tells who holds it, and then each change, for operators and logs. See
@@ -276,9 +276,9 @@ impl Redlock {
         };
         let slot = Arc::new(Slot::new());
         let begun: Result<_, Refusal> = section.begin(&slot, WaitsAs::Thread, |_, _| Ok(round));
-        let outcome = shared.wait_for(section, &slot, begun?, None);
+        let outcome = shared.wait_for(section, &slot, begun?, None)?;
         let outcome = outcome.expect("it is waited for without end");
-        Ok((trusted, Some(outcome.event()?)))
+        Ok((trusted, Some(outcome)))
     }
 
     /// Writes the marker of this cluster to every node, whatever marker is there: after a change of the
@@ -319,7 +319,7 @@ impl Redlock {
         shared.tracer.reinit().run(|_| {
             let outcome = shared.run(&Arc::new(Slot::new()), None, Engine::reinit)?;
             let outcome = outcome.expect("it is waited for without end");
-            let Event::Reinitialised { result, .. } = outcome.event()? else {
+            let Event::Reinitialised { result, .. } = outcome else {
                 unreachable!("the outcome of a change of the cluster is that of another operation")
             };
             result
@@ -327,8 +327,8 @@ impl Redlock {
     }
 }
 
-pub(super) fn finish_inspect(outcome: Outcome) -> Result<Inspection, InspectError> {
-    let Event::Inspected { result, .. } = outcome.event()? else {
+pub(super) fn finish_inspect(outcome: Event) -> Result<Inspection, InspectError> {
+    let Event::Inspected { result, .. } = outcome else {
         unreachable!("the outcome of an inspection is that of another operation")
     };
     result

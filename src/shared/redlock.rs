@@ -13,7 +13,7 @@ use core::time::Duration;
 use super::callers::WaitsAs;
 use super::future::Wanted;
 use super::reply::Reply;
-use super::slot::{Outcome, Slot};
+use super::slot::Slot;
 use super::state::Core;
 use super::{Acquiring, GRACE, Handle, LockGuard, Shared};
 use crate::config::{Builder, Config, LockOptions};
@@ -335,14 +335,14 @@ impl Redlock {
         &self,
         operation: &Operation,
         slot: Arc<Slot>,
-        outcome: Option<Outcome>,
+        outcome: Option<Event>,
         since: Instant,
     ) -> Result<LockGuard, LockError> {
         let reporter = &self.shared().reporter;
         let Some(outcome) = outcome else {
             return Err(LockError::NoQuorum(reporter.pending(since)));
         };
-        let Event::Acquired { result, .. } = outcome.event()? else {
+        let Event::Acquired { result, .. } = outcome else {
             unreachable!("the outcome of an acquisition is that of another operation")
         };
         let lock = result?;

@@ -44,7 +44,7 @@ impl Future for Reply {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Outcome> {
         if !core::mem::take(&mut self.is_new) && self.redlock.shared().is_foreign() {
             self.is_done = true;
-            return Poll::Ready(Outcome::Refused(Refusal::Forked));
+            return Poll::Ready(Err(Refusal::Forked));
         }
         let polled = self.slot.poll(context.waker());
         self.is_done = polled.is_ready();

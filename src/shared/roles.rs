@@ -111,9 +111,7 @@ pub(super) struct Roles {
     pub(super) closing: bool,
     /// The poll was given back in this section.
     gave_back: bool,
-    /// A caller has given back the poll, since the I/O thread last looked.
-    departed: bool,
-    /// A caller has looked into the poll since the I/O thread last found that free.
+    /// A caller has looked into the poll, since the I/O thread last came for orders.
     looked: bool,
 }
 
@@ -128,7 +126,6 @@ impl Roles {
             serving: false,
             closing: false,
             gave_back: false,
-            departed: false,
             looked: false,
         }
     }
@@ -193,7 +190,6 @@ impl Roles {
 
     /// The poll is free for others.
     pub(super) fn give_back_poll(&mut self) {
-        self.departed |= self.poll != Poll::Awake(Owner::IoThread);
         self.poll = Poll::Free;
         self.serving = false;
         self.gave_back = true;
@@ -255,7 +251,8 @@ impl Roles {
     pub(super) fn orders(&mut self, waiting: usize, tasks: bool) -> Orders {
         self.io_thread = IoThread::Busy;
         let called = core::mem::take(&mut self.called);
-        let departed = core::mem::take(&mut self.departed);
+        // Callers whose calls need no node read nothing, and fire no timer.
+        let looked = core::mem::take(&mut self.looked);
         if self.closing && !tasks {
             return Orders::Close;
         }
@@ -264,17 +261,15 @@ impl Roles {
             if tasks {
                 return Orders::WakeTasks;
             }
-            let (rest, orders) = match departed {
+            let (rest, orders) = match looked {
                 false => (IoThread::Parked, Orders::Park),
                 true => (IoThread::Napping, Orders::Nap),
             };
             self.io_thread = rest;
             return orders;
         }
-        // Callers whose calls need no node read nothing, and fire no timer.
-        let looked = core::mem::take(&mut self.looked);
         let needed = called || tasks || waiting != 0 || self.work;
-        if departed && looked && !needed {
+        if looked && !needed {
             self.io_thread = IoThread::Napping;
             return Orders::Nap;
         }
@@ -320,6 +315,6 @@ impl Roles {
     /// Gives the poll back, for the I/O thread, which has served callers. They are likely to come again.
     pub(super) fn has_served(&mut self) {
         self.give_back_poll();
-        (self.departed, self.looked) = (true, true);
+        self.looked = true;
     }
 }

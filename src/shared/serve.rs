@@ -11,10 +11,10 @@ use std::thread;
 use super::Shared;
 use super::callers::{WaitsAs, alert};
 use super::roles::Wake;
-use super::slot::{Outcome, Slot};
-use super::state::{Core, Slept};
+use super::slot::Slot;
+use super::state::Core;
 use crate::driver::{Panics, Refusal, clock};
-use crate::engine::{Engine, RoundId};
+use crate::engine::{Engine, Event, RoundId};
 use crate::quorum::{Lock, LockId};
 use crate::time::Instant;
 
@@ -124,24 +124,21 @@ impl Shared {
     /// Moves bytes until neither side has more, if the wire is free. Otherwise the thread that has it does:
     /// it looks again before it puts it back.
     pub(super) fn move_bytes<'a>(&'a self, section: Section<'a>) -> Result<Section<'a>, Refusal> {
-        self.move_bytes_until(section, |_, _| false)
+        self.move_bytes_as(section, false)
     }
 
     /// Does [`Self::move_bytes`] for the thread that serves: it reads and writes once, and returns between
     /// the two if an outcome is decided. What the callers ask for next is then written with the
     /// rest.
     pub(super) fn serve_bytes<'a>(&'a self, section: Section<'a>) -> Result<Section<'a>, Refusal> {
-        self.move_bytes_until(section, |core, has_read| {
-            !has_read || core.callers.has_to_wake()
-        })
+        self.move_bytes_as(section, true)
     }
 
-    /// Moves bytes until neither side has more or `is_enough` returns `true`. Its last argument is `true`
-    /// if something was read.
-    fn move_bytes_until<'a>(
+    /// Moves bytes, as the thread that `serves` or as a caller.
+    fn move_bytes_as<'a>(
         &'a self,
         mut section: Section<'a>,
-        is_enough: impl Fn(&Core, bool) -> bool,
+        serves: bool,
     ) -> Result<Section<'a>, Refusal> {
         if !section.roles.take_wire() {
             return Ok(section);
@@ -152,7 +149,8 @@ impl Shared {
             .expect("it is there while no thread has it");
         let (mut moves, mut has_read) = (0, false);
         while section.exchange(&mut wire) {
-            if moves == MOVES_MAX || (moves != 0 && is_enough(&section, has_read)) {
+            let is_enough = serves && moves != 0 && (!has_read || section.callers.has_to_wake());
+            if moves == MOVES_MAX || is_enough {
                 section.roles.work = true;
                 break;
             }
@@ -194,7 +192,7 @@ impl Shared {
             thread::sleep(RECOVERY);
         }
         let mut section = self.enter()?;
-        section.wake_up(Slept(poller, slept.unwrap_or_default()));
+        section.wake_up(poller, slept.unwrap_or_default());
         Ok(section)
     }
 
@@ -207,35 +205,24 @@ impl Shared {
         slot: &Arc<Slot>,
         until: Option<Instant>,
         ask: impl FnOnce(&mut Engine, Instant) -> Result<RoundId, E>,
-    ) -> Result<Option<Outcome>, E> {
+    ) -> Result<Option<Event>, E> {
         self.check_process()?;
         let mut section = self.enter()?;
         let round = section.begin(slot, WaitsAs::Thread, ask)?;
-        Ok(self.wait_for(section, slot, round, until))
+        Ok(self.wait_for(section, slot, round, until)?)
     }
 
     /// Waits on this thread for the outcome of `round`, which was begun in `section`, no longer than
     /// `until` by the clock of this thread. It moves the bytes itself unless another thread serves, and
     /// sleeps in the poll if it is alone. If there is no outcome in time, cancels the operation and
     /// returns `None`.
-    pub(super) fn wait_for(
-        &self,
-        section: Section<'_>,
-        slot: &Slot,
-        round: RoundId,
-        until: Option<Instant>,
-    ) -> Option<Outcome> {
-        let outcome = self.await_outcome(section, slot, round, until);
-        outcome.unwrap_or_else(|refusal| Some(Outcome::Refused(refusal)))
-    }
-
-    fn await_outcome<'a>(
+    pub(super) fn wait_for<'a>(
         &'a self,
         mut section: Section<'a>,
         slot: &Slot,
         round: RoundId,
         until: Option<Instant>,
-    ) -> Result<Option<Outcome>, Refusal> {
+    ) -> Result<Option<Event>, Refusal> {
         let mut has_poll = false;
         loop {
             // Before the bytes are moved: otherwise the I/O thread would be called for the poll.
@@ -256,7 +243,7 @@ impl Shared {
                     section = self.move_bytes(section)?;
                 }
                 drop(section);
-                return Ok(slot.take());
+                return slot.take().transpose();
             }
             if has_poll {
                 section = self.sleep_in_poll(section, until)?;
@@ -264,7 +251,7 @@ impl Shared {
             }
             drop(section);
             if let Some(outcome) = slot.wait(until) {
-                return Ok(Some(outcome));
+                return outcome.map(Some);
             }
             section = self.enter()?;
         }
@@ -305,7 +292,10 @@ impl Shared {
         };
         section.cancel(round);
         let (outcome, waker) = slot.abandon();
-        if let Some(lock) = outcome.and_then(Outcome::lock) {
+        if let Some(Ok(Event::Acquired {
+            result: Ok(lock), ..
+        })) = outcome
+        {
             section.give_back(lock);
         }
         self.see_written(section);

@@ -20,36 +20,11 @@ use super::monitor::Monitor;
 use super::tenure::Tenure;
 use crate::driver::{Refusal, clock};
 use crate::engine::{Engine, Event};
-use crate::quorum::Lock;
 use crate::time::Instant;
 use crate::trace::Attempts;
 
-/// How an operation has ended.
-#[derive(Debug)]
-pub(super) enum Outcome {
-    Event(Event),
-    /// The handle is closed, or this is a forked child.
-    Refused(Refusal),
-}
-
-impl Outcome {
-    pub(super) fn event(self) -> Result<Event, Refusal> {
-        match self {
-            Self::Event(event) => Ok(event),
-            Self::Refused(refusal) => Err(refusal),
-        }
-    }
-
-    /// Returns the lock, if one is on its way to its caller.
-    pub(super) fn lock(self) -> Option<Lock> {
-        match self {
-            Self::Event(Event::Acquired {
-                result: Ok(lock), ..
-            }) => Some(lock),
-            Self::Event(_) | Self::Refused(_) => None,
-        }
-    }
-}
+/// How an operation has ended, unless the handle is closed or this is a forked child.
+pub(super) type Outcome = Result<Event, Refusal>;
 
 /// See the [module](self).
 #[derive(Debug)]

@@ -54,10 +54,6 @@ pub(super) struct Core {
     pub(super) breaks_at_its_end: bool,
 }
 
-/// The poll, and what a sleep in it has brought.
-#[derive(Debug)]
-pub(super) struct Slept(pub(super) Box<Poller>, pub(super) Readiness);
-
 impl Core {
     pub(super) fn new(engine: Engine, wire: Wire, poller: Poller) -> Self {
         Self {
@@ -232,7 +228,7 @@ impl Core {
     }
 
     /// Takes the poll back from this thread, which slept in it, and records what that has brought.
-    pub(super) fn wake_up(&mut self, Slept(poller, readiness): Slept) {
+    pub(super) fn wake_up(&mut self, poller: Box<Poller>, readiness: Readiness) {
         self.poller = Some(poller);
         self.roles.wake_up();
         self.note(readiness);
@@ -284,13 +280,6 @@ impl Core {
     }
 
     // ----- the end --------------------------------------------------------------------------
-
-    /// Cancels every operation that is still open.
-    pub(super) fn cancel_all(&mut self) {
-        for round in self.callers.rounds() {
-            self.cancel(round);
-        }
-    }
 
     /// The engine has panicked: closes the handle, refuses every call and reports every lock as lost.
     pub(super) fn break_down(&mut self) {

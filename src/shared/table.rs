@@ -51,10 +51,6 @@ impl<K: Copy + Eq, V> Table<K, V> {
         Some(value)
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &(K, V)> {
-        self.entries.iter().flatten()
-    }
-
     pub(super) fn drain(&mut self) -> impl Iterator<Item = V> {
         self.len = 0;
         self.entries.drain(..).flatten().map(|(_, value)| value)
