@@ -100,6 +100,8 @@ pub(crate) struct Cell {
     pub(crate) extend: Entry,
     pub(crate) beside: Entry,
     pub(crate) keep: Entry,
+    /// The extension by its engine before that.
+    pub(crate) keep_before: Entry,
     pub(crate) confirm: Entry,
     pub(crate) release: Entry,
     /// What the node's clock shows when the key expires.
@@ -722,10 +724,14 @@ impl Ledger {
 
     /// A node has executed a command for a token.
     pub(crate) fn executed(&mut self, id: TokenId, node: usize, verb: Verb, new: Entry) {
-        if let Some(entry) = self.cell_mut(id, node).entry(verb)
+        let cell = self.cell_mut(id, node);
+        if let Some(entry) = cell.entry(verb)
             && entry.sent <= new.sent
         {
-            *entry = new;
+            let before = std::mem::replace(entry, new);
+            if verb == Verb::Keep {
+                cell.keep_before = before;
+            }
         }
     }
 
@@ -761,6 +767,7 @@ impl Cell {
         extend: Entry::NONE,
         beside: Entry::NONE,
         keep: Entry::NONE,
+        keep_before: Entry::NONE,
         confirm: Entry::NONE,
         release: Entry::NONE,
         until: Instant::ZERO,

@@ -165,9 +165,15 @@ impl World {
         let excused = self.oracle.is_excused(self.now, resource) || end <= self.now;
         let record = self.oracle.ledger.record(id);
         let doubted = if verb == Verb::Set { 0 } else { record.doubted };
+        // The next extension by its engine may be executed before the outcome of this one is told.
+        let next = self.oracle.calls[client][resource].keep.next;
+        let next = next.filter(|_| verb == Verb::Keep);
         let said: Vec<_> = (self.oracle.ledger.cells(id).iter().enumerate())
             .map(|(node, cell)| {
-                let entry = cell.asked(verb);
+                let mut entry = cell.asked(verb);
+                if next.is_some_and(|(_, since, _)| since <= entry.sent) && !entry.is_read() {
+                    entry = &cell.keep_before;
+                }
                 let said = entry.read_shown < within
                     && self.is_vote(client, node, entry, since)
                     && (excused
@@ -318,6 +324,33 @@ mod tests {
         world.now = now;
         world.check_votes(0, id, Verb::Set, 0, UNTIL, true, Instant::MAX);
         world.oracle.violation.is_some()
+    }
+
+    /// What the nodes answer to it then is not known yet.
+    #[test]
+    fn votes_for_an_extension_count_also_when_the_next_one_was_executed_before_it_is_told() {
+        for (is_next, objects) in [(false, true), (true, false)] {
+            let (mut world, id) = granted([LONGEST; 3]);
+            let sent = 200 * MILLI;
+            for node in 0..3 {
+                let cell = world.oracle.ledger.cell_mut(id, node);
+                cell.keep_before = Entry {
+                    said: Said::One,
+                    ..cell.set
+                };
+                cell.keep = Entry {
+                    sent,
+                    read: NEVER,
+                    read_shown: Instant::MAX,
+                    ..cell.keep_before
+                };
+            }
+            let calls = &mut world.oracle.calls[0][0].keep;
+            calls.next = is_next.then(|| (Default::default(), sent, UNTIL));
+            world.now = sent + MILLI;
+            world.check_votes(0, id, Verb::Keep, 0, UNTIL, true, Instant::MAX);
+            assert_eq!(world.oracle.violation.is_some(), objects);
+        }
     }
 
     #[test]
