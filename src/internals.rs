@@ -1,7 +1,11 @@
 //! What is public for the simulator, the benches and the fuzz targets only.
 
 #[cfg(feature = "embedded")]
+pub use crate::embedded::node::Options;
+#[cfg(feature = "embedded")]
 pub use crate::embedded::session::Session;
+#[cfg(feature = "embedded")]
+pub use crate::embedded::state::{Flavour, Refused};
 #[cfg(feature = "embedded")]
 pub use crate::embedded::store::Store;
 pub use crate::engine::contract::Load;

@@ -81,21 +81,18 @@ impl Instant {
 
     /// Returns the first tick at or after `self`. For "do not act before": a timer may fire late,
     /// never early.
-    #[must_use]
-    pub const fn tick_ceil(self) -> u64 {
+    pub(crate) const fn tick_ceil(self) -> u64 {
         self.0.div_ceil(NANOS_PER_TICK)
     }
 
     /// Returns the last tick at or before `self`. For "do not trust after": a lock may end early,
     /// never late.
-    #[must_use]
-    pub const fn tick_floor(self) -> u64 {
+    pub(crate) const fn tick_floor(self) -> u64 {
         self.0 / NANOS_PER_TICK
     }
 
     /// Returns the instant at which `tick` begins, at most [`Instant::MAX`].
-    #[must_use]
-    pub const fn from_tick(tick: u64) -> Self {
+    pub(crate) const fn from_tick(tick: u64) -> Self {
         Self(tick.saturating_mul(NANOS_PER_TICK))
     }
 }

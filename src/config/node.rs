@@ -113,21 +113,18 @@ impl NodeConfig {
 
     /// Returns the user to log in as; `None` for the server's default user, or if there is no
     /// password.
-    #[must_use]
-    pub fn user(&self) -> Option<&str> {
+    pub(crate) fn user(&self) -> Option<&str> {
         self.credentials.as_ref()?.user.as_deref()
     }
 
     /// Returns the password to log in with; `None` for no login at all. A user without a password
     /// logs in with the empty one, as users that need none (`nopass`) do.
-    #[must_use]
-    pub fn password(&self) -> Option<&str> {
+    pub(crate) fn password(&self) -> Option<&str> {
         Some(&self.credentials.as_ref()?.password)
     }
 
     /// Returns the number of the database to select.
-    #[must_use]
-    pub fn database(&self) -> u32 {
+    pub(crate) fn database(&self) -> u32 {
         self.database
     }
 }

@@ -56,22 +56,14 @@ impl Retry {
         self
     }
 
-    /// Returns the most attempts, the first one included. They are not limited where there is a
-    /// [`deadline`](Self::deadline): the default, which has one, says 32.
-    #[must_use]
-    pub const fn tries(&self) -> u32 {
+    /// Returns the most attempts, the first one included. They are not limited where there is
+    /// a deadline: the default, which has one, says 32.
+    pub(crate) const fn tries(&self) -> u32 {
         self.tries
     }
 
-    /// Returns how long after the call it gives up; `None` if the attempts are limited instead.
-    #[must_use]
-    pub const fn deadline(&self) -> Option<Duration> {
-        self.wait
-    }
-
     /// Returns the range of the delay between two attempts.
-    #[must_use]
-    pub const fn delay(&self) -> RangeInclusive<Duration> {
+    pub(crate) const fn delay(&self) -> RangeInclusive<Duration> {
         RangeInclusive::new(self.shortest, self.longest)
     }
 }
@@ -275,7 +267,7 @@ impl LockOptions {
     ///
     /// let hour = Duration::from_secs(3600);
     /// let kept = LockOptions::new(Duration::from_secs(10)).keep_for(hour);
-    /// assert_eq!(kept.kept_for(), Some(hour));
+    /// # let _ = kept;
     /// ```
     pub const fn keep_for(mut self, most: Duration) -> Self {
         self.keep = crate::time::nanos(most);
@@ -338,17 +330,9 @@ impl LockOptions {
         self.ttl
     }
 
-    /// Returns how long after the call it gives up; `None` if the tries or the handle's [`Retry`]
-    /// end it.
-    #[must_use]
-    pub const fn deadline(&self) -> Option<Duration> {
-        self.wait
-    }
-
     /// Returns how long after the call it gives up on a handle with this `retry`; `None` if only the
     /// tries end it.
-    #[must_use]
-    pub const fn wait_allowed(&self, retry: &Retry) -> Option<Duration> {
+    pub(crate) const fn wait_allowed(&self, retry: &Retry) -> Option<Duration> {
         match (self.wait, self.tries) {
             (None, None) => retry.wait,
             (wait, _) => wait,
@@ -367,18 +351,25 @@ impl LockOptions {
         }
     }
 
-    /// Returns how many extensions the lock may have; `None` if any number.
-    #[must_use]
-    pub const fn extensions_allowed(&self) -> Option<u32> {
-        match self.extensions {
-            u32::MAX => None,
-            most => Some(most),
-        }
-    }
-
     /// Returns how many extensions the lock may have; the largest number if any number.
     pub(crate) const fn extensions_left(&self) -> u32 {
         self.extensions
+    }
+
+    /// Returns for how many nanoseconds the lock is kept at most; zero if it is not kept.
+    pub(crate) const fn kept_nanos(&self) -> u64 {
+        self.keep
+    }
+}
+
+#[cfg(feature = "internals")]
+#[doc(hidden)]
+impl LockOptions {
+    /// Returns how long after the call it gives up; `None` if the tries or the handle's [`Retry`]
+    /// end it.
+    #[must_use]
+    pub const fn deadline(&self) -> Option<Duration> {
+        self.wait
     }
 
     /// Returns for how long the lock is kept at most: [`Duration::MAX`] without a limit, `None` if it
@@ -390,11 +381,6 @@ impl LockOptions {
             u64::MAX => Some(Duration::MAX),
             nanos => Some(Duration::from_nanos(nanos)),
         }
-    }
-
-    /// Returns for how many nanoseconds the lock is kept at most; zero if it is not kept.
-    pub(crate) const fn kept_nanos(&self) -> u64 {
-        self.keep
     }
 }
 
@@ -426,11 +412,11 @@ mod tests {
             ),
         ] {
             assert_eq!(options.tries_allowed(&retry), tries, "{options:?}");
-            assert_eq!(options.deadline(), deadline, "{options:?}");
+            assert_eq!(options.wait, deadline, "{options:?}");
             assert_eq!(options.wait_allowed(&retry), deadline, "{options:?}");
-            assert_eq!(options.extensions_allowed(), None);
+            assert_eq!(options.extensions_left(), u32::MAX);
         }
-        assert_eq!(options.extensions(0).extensions_allowed(), Some(0));
+        assert_eq!(options.extensions(0).extensions_left(), 0);
     }
 
     #[test]
@@ -454,7 +440,7 @@ mod tests {
     fn the_default_retry_is_the_documented_one() {
         let retry = Retry::default();
         assert_eq!(retry.tries(), 32);
-        assert_eq!(retry.deadline(), Some(Duration::from_secs(5)));
+        assert_eq!(retry.wait, Some(Duration::from_secs(5)));
         assert_eq!(
             retry.delay(),
             Duration::from_millis(50)..=Duration::from_millis(250)

@@ -230,6 +230,8 @@ impl Driver {
     }
 
     /// Returns the engine, to read its state.
+    #[cfg(any(test, feature = "internals"))]
+    #[doc(hidden)]
     #[must_use]
     pub fn engine(&self) -> &Engine {
         &self.inner.engine
@@ -409,14 +411,14 @@ impl Driver {
     /// operators, not for decisions. Costs an allocation and no I/O.
     #[must_use]
     pub fn nodes(&self) -> Vec<NodeStatus> {
-        self.engine().node_statuses(clock::now()).collect()
+        self.inner.engine.node_statuses(clock::now()).collect()
     }
 
     /// Returns what the handle has done so far, and what it waits for: see [`Stats`]. Costs some microseconds
     /// and allocations, and no I/O.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        self.engine().stats()
+        self.inner.engine.stats()
     }
 
     /// Asserts that no lock is alive that the server with this `run_id`, connected as the node at

@@ -8,11 +8,11 @@
 //! It knows the commands and the scripts that this library uses, and a few more that tests use. It
 //! answers them byte for byte as `redis-server` 7.0.15 does, errors included: a test sends the same
 //! random commands to both (`tests/it/embedded.rs`). Pushes are the server's too, and those of a
-//! Valkey where that is the [`Flavour`]: 8.1, 9.0 and 9.1 are held against their servers in the same
-//! way. (But for `AUTH` on 8.1.1, which does not answer a refused one behind other commands.) One [`Flavour`] is
+//! Valkey where that is the flavour: 8.1, 9.0 and 9.1 are held against their servers in the same
+//! way. (But for `AUTH` on 8.1.1, which does not answer a refused one behind other commands.) One flavour is
 //! a server of a service, or behind a proxy, that knows neither `CLIENT` nor `INFO`, and one is a Redis 8.4 **from its documentation alone**: `DELEX`, `SET .. IFEQ` and
 //! `MSETEX` of Redis were not compared with a server. A node can be told to refuse commands
-//! ([`Options::refuse`]): scripts, for one, as a user without `+@scripting` is refused them.
+//! (in tests of this library): scripts, for one, as a user without `+@scripting` is refused them.
 //!
 //! ```
 //! use shearline::embedded::EmbeddedNode;
@@ -26,7 +26,7 @@
 //!
 //! * On keys: `SET` (`NX`, `XX`, `GET`, `PX`, `EX`, `PXAT`, `EXAT`, `KEEPTTL`), `GET`, `DEL`,
 //!   `EXISTS`, `PTTL`, `PEXPIRE`, `SETNX`, `GETSET`, `LPUSH`, `DBSIZE`, `FLUSHALL`, `FLUSHDB`. By the
-//!   [`Flavour`], `SET .. IFEQ`, `DELIFEQ`, `DELEX .. IFEQ` and `MSETEX`.
+//!   flavour, `SET .. IFEQ`, `DELIFEQ`, `DELEX .. IFEQ` and `MSETEX`.
 //! * Transactions: `WATCH`, `UNWATCH`, `MULTI`, `EXEC`, `DISCARD`.
 //! * Scripts: `EVAL`, `EVALSHA`, `SCRIPT LOAD`, `EXISTS`, `FLUSH`.
 //! * On the connection: `HELLO`, `AUTH`, `SELECT`, `PING`, `CLIENT ID`, `SETNAME`, `GETNAME`,
@@ -62,23 +62,20 @@ mod connection;
 mod info;
 mod keyspace;
 mod known;
-mod node;
+pub(crate) mod node;
 mod refusal;
 mod scripts;
 mod serve;
 pub(crate) mod session;
-mod state;
+pub(crate) mod state;
 pub(crate) mod store;
 mod strings;
 mod tracking;
 mod transactions;
 mod watches;
 
-pub use node::{EmbeddedNode, Options};
-pub use state::{Flavour, Refused};
+pub use node::EmbeddedNode;
 pub use store::Memory;
-#[cfg(test)]
-use {session::Session, store::Store};
 
 #[cfg(test)]
 mod tests;

@@ -38,7 +38,6 @@ use super::store::{Memory, Store};
 /// node.restart(Memory::Lost)?;    // the same port, another `run_id`, no keys
 /// node.pause()?;                  // connects succeed, nothing is answered
 /// node.resume()?;                 // what was sent meanwhile is executed
-/// assert_eq!(node.get(b"invoice:42"), None);
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub struct EmbeddedNode {
@@ -75,7 +74,8 @@ impl Options {
     /// Refuses `command`: see [`EmbeddedNode::refuse`].
     ///
     /// ```
-    /// use shearline::embedded::{EmbeddedNode, Flavour, Options, Refused};
+    /// use shearline::embedded::EmbeddedNode;
+    /// use shearline::internals::{Flavour, Options, Refused};
     ///
     /// let options = Options::new().flavour(Flavour::Valkey81);
     /// let refuse = |options: Options, command| options.refuse(command, Refused::Forbidden);
@@ -114,36 +114,6 @@ impl EmbeddedNode {
     /// When the system gives no socket, no thread or no randomness.
     pub fn spawn() -> io::Result<Self> {
         Self::spawn_with(&Options::new())
-    }
-
-    /// Starts a node with options.
-    ///
-    /// # Errors
-    ///
-    /// Like [`spawn`](Self::spawn).
-    pub fn spawn_with(options: &Options) -> io::Result<Self> {
-        let mut store = Store::new(seed()?, clock::now());
-        store.set_flavour(options.flavour);
-        for (command, how) in &options.refused {
-            store.refuse(command, Some(*how));
-        }
-        store.set_password(options.password.as_deref().map(str::as_bytes));
-        let store = Arc::new(Mutex::new(store));
-        let (orders, received) = mpsc::channel();
-        let server = Server::new(Arc::clone(&store), received)?;
-        let address = server.address().into();
-        let waker = server.waker()?;
-        let thread = thread::Builder::new()
-            .name("shearline-embedded".into())
-            .spawn(|| server.run())?;
-        Ok(Self {
-            address,
-            password: options.password.clone(),
-            store,
-            orders: Some(orders),
-            waker,
-            thread: Some(thread),
-        })
     }
 
     /// Where it listens. It keeps the port for as long as it lives, stopped or not.
@@ -203,6 +173,49 @@ impl EmbeddedNode {
         self.order(Order::Resume)
     }
 
+    fn order(&self, order: Order) -> io::Result<()> {
+        let ended = || io::Error::other("the thread of the embedded node has ended");
+        let (done, result) = mpsc::channel();
+        let orders = self.orders.as_ref().ok_or_else(ended)?;
+        orders.send((order, done)).map_err(|_| ended())?;
+        self.waker.wake()?;
+        result.recv().map_err(|_| ended())?
+    }
+}
+
+/// What only tests do with it.
+#[doc(hidden)]
+impl EmbeddedNode {
+    /// Starts a node with options.
+    ///
+    /// # Errors
+    ///
+    /// Like [`spawn`](Self::spawn).
+    pub fn spawn_with(options: &Options) -> io::Result<Self> {
+        let mut store = Store::new(seed()?, clock::now());
+        store.set_flavour(options.flavour);
+        for (command, how) in &options.refused {
+            store.refuse(command, Some(*how));
+        }
+        store.set_password(options.password.as_deref().map(str::as_bytes));
+        let store = Arc::new(Mutex::new(store));
+        let (orders, received) = mpsc::channel();
+        let server = Server::new(Arc::clone(&store), received)?;
+        let address = server.address().into();
+        let waker = server.waker()?;
+        let thread = thread::Builder::new()
+            .name("shearline-embedded".into())
+            .spawn(|| server.run())?;
+        Ok(Self {
+            address,
+            password: options.password.clone(),
+            store,
+            orders: Some(orders),
+            waker,
+            thread: Some(thread),
+        })
+    }
+
     /// Steps its wall clock forward, as an operator or a time daemon may: keys end earlier by that.
     /// Works in every state of the node.
     pub fn step_clock(&self, by: Duration) {
@@ -234,15 +247,6 @@ impl EmbeddedNode {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
-    }
-
-    fn order(&self, order: Order) -> io::Result<()> {
-        let ended = || io::Error::other("the thread of the embedded node has ended");
-        let (done, result) = mpsc::channel();
-        let orders = self.orders.as_ref().ok_or_else(ended)?;
-        orders.send((order, done)).map_err(|_| ended())?;
-        self.waker.wake()?;
-        result.recv().map_err(|_| ended())?
     }
 }
 

@@ -89,7 +89,7 @@ impl Store {
     ///
     /// ```
     /// use shearline::Instant;
-    /// use shearline::embedded::Refused;
+    /// use shearline::internals::Refused;
     /// use shearline::internals::Store;
     ///
     /// let mut store = Store::new(7, Instant::ZERO);

@@ -8,7 +8,11 @@ use std::net::TcpStream;
 use std::string::{String, ToString};
 use std::vec::Vec;
 
-use super::{EmbeddedNode, Flavour, Memory, Options, Session, Store};
+use super::node::Options;
+use super::session::Session;
+use super::state::Flavour;
+use super::store::Store;
+use super::{EmbeddedNode, Memory};
 use crate::node::{EXTEND, RELEASE};
 use crate::resp;
 use crate::time::Instant;

@@ -22,7 +22,7 @@
 //! | until, expiration, validity time | validity: `LockGuard::validity`, `Lock::validity` |
 //! | mutex name, resource | resource: the Redis key, without a prefix |
 //! | tries, retry count | [`Retry::new`](crate::Retry::new), [`LockOptions::tries`](crate::LockOptions::tries) |
-//! | retry delay and jitter | [`Retry::delay`](crate::Retry::delay); of less use here, because waiters are woken |
+//! | retry delay and jitter | [`Retry::new`](crate::Retry::new); of less use here, because waiters are woken |
 //! | drift factor | [`Builder::drift`](crate::Builder::drift) |
 //! | watchdog, auto-extension, `using` | [`LockOptions::keep`](crate::LockOptions::keep) |
 //! | try lock, retry count 0 | `try_lock` |

@@ -33,7 +33,7 @@
 //!
 //! # Where nodes do not tell
 //!
-//! A waiter then looks at random intervals, 50 to 250 ms apart ([`Retry::delay`](crate::Retry::delay)),
+//! A waiter then looks at random intervals, 50 to 250 ms apart ([`Retry::new`](crate::Retry::new)),
 //! and knows of expiries as above. [`NodeStatus::waking`](crate::NodeStatus) says of each node
 //! how it wakes:
 //!

@@ -36,7 +36,7 @@ const NAP_MAX: Duration = Duration::from_millis(100);
 /// While the caller waits, and nothing changes, nothing is sent: the nodes tell of changes
 /// (`CLIENT TRACKING`). After each one every node is asked once more. A node that does not tell (see
 /// [`NodeStatus::waking`](crate::NodeStatus)) makes the watch ask all nodes at random intervals, as a
-/// waiter does ([`Retry::delay`](crate::Retry::delay)). A caller who does not wait costs the nodes nothing
+/// waiter does ([`Retry::new`](crate::Retry::new)). A caller who does not wait costs the nodes nothing
 /// after the next change.
 ///
 /// [`manual::outcomes`](crate::manual) has a table of what is told and what is not.

@@ -16,7 +16,7 @@ mod peers;
 mod tokens;
 mod tracking;
 
-use shearline::embedded::Flavour::{self, Redis, Valkey, Valkey81, Valkey91};
+use shearline::internals::Flavour::{self, Redis, Valkey, Valkey81, Valkey91};
 
 use self::commands::{BARRIERS, Commands, JOIN};
 use self::peers::{Connection, Model, Received, Remote};

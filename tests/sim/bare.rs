@@ -17,8 +17,8 @@
 //! connection meanwhile, or was killed, is judged by the keys alone: whose was deleted. Worlds with a strict guard,
 //! with inspections and watches have scripts.
 
-use shearline::embedded::{Flavour, Refused};
 use shearline::internals::Store;
+use shearline::internals::{Flavour, Refused};
 
 use crate::clock::Time;
 use crate::entropy::Entropy;

@@ -9,7 +9,7 @@
 
 use std::collections::VecDeque;
 
-use shearline::embedded::Flavour;
+use shearline::internals::Flavour;
 use shearline::internals::Store;
 use shearline::internals::resp::{self, Inbox, Limits, Value};
 use shearline::{BARRIER_KEY, Instant, MARKER_KEY};

@@ -2,7 +2,7 @@
 
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
-use shearline::embedded::Flavour;
+use shearline::internals::Flavour;
 
 type Words = Vec<Vec<u8>>;
 

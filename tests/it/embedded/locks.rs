@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use shearline::embedded::{EmbeddedNode, Flavour, Memory, Options};
+use shearline::embedded::{EmbeddedNode, Memory};
 use shearline::engine::Event;
+use shearline::internals::{Flavour, Options};
 use shearline::{
     Driver, Lock, LockOptions, NodeState, RestartGuard, ServerError, Unusable, Waking,
 };

@@ -6,8 +6,9 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::{self, Duration};
 
 use shearline::Instant;
-use shearline::embedded::{EmbeddedNode, Flavour, Options};
+use shearline::embedded::EmbeddedNode;
 use shearline::internals::resp::{Decoder, Limits, command};
+use shearline::internals::{Flavour, Options};
 use shearline::internals::{Session, Store};
 
 /// The side that is compared with the server.

@@ -5,7 +5,7 @@
 
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
-use shearline::embedded::Flavour;
+use shearline::internals::Flavour;
 
 use super::flavour_of;
 use super::peers::{Connection, Model, Remote};

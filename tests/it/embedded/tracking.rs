@@ -5,7 +5,7 @@
 use std::thread;
 use std::time::Duration;
 
-use shearline::embedded::Flavour::{Redis, Valkey};
+use shearline::internals::Flavour::{Redis, Valkey};
 
 use super::commands::RELEASE;
 use super::peers::{Connection, Model, Remote};
