@@ -1,20 +1,13 @@
 //! A lock as bytes, for another process; and its validity by the clock of this machine.
 //!
 //! ```text
-//! "SHLK"  version  clock known  clock identity  valid until  ttl  voters  lengths  resource, token  checksum
-//!  4       1        1            24              8            8    4       2 + 2    ..               8
+//! "SHLK"  format  clock known  clock identity  valid until  ttl  delay  voters  counts  names, token  fencing token  checksum
+//!  4       1       1            24              8            8    4      4       2 + 2   ..            8              8
 //! ```
 //!
-//! That is version 1. Version 2 has what the lock delay adds to each ttl behind the ttl, in 4 bytes of
-//! milliseconds. A lock without a delay is written in version 1, as it always was. A program that knows only
-//! that one refuses the others, instead of extending them without their delay.
-//!
-//! Version 3 is of a lock on several resources. It has the milliseconds always, and in place of the two
-//! lengths and the resource: how many resources there are (2 bytes), the length of the token (2), and each
-//! resource behind its length (2). The token follows them.
-//!
-//! Version 4 is of a lock with a fencing token. It is as version 3, of one resource or several, with the token in
-//! the last 8 bytes before the checksum.
+//! There is one format, 5, for all locks; the drafts before it had four. The delay is what the lock delay adds to
+//! each ttl, in milliseconds. The counts are that of the resources and that of the bytes of the token. Each
+//! resource stands behind its length (2 bytes). A lock without a fencing token has zero in its place.
 //!
 //! The voters are the nodes that the lock stands on, a bit for each by its place in the
 //! configuration. Numbers are big-endian, times in nanoseconds. The checksum (FNV-1a) finds bytes that
@@ -29,17 +22,13 @@ use crate::delay::Delay;
 use crate::entry::Entry;
 use crate::limits::{FENCING_TOKEN_MAX, TOKEN_BYTES_MAX, TOKEN_RANDOM_BYTES};
 use crate::quorum::{Lock, NodeSet};
-use crate::resource::{check_resource, check_resources};
+use crate::resource::check_resources;
 use crate::time::{Instant, nanos};
 
 const MAGIC: [u8; 4] = *b"SHLK";
 
-/// Without and with a lock delay, and on several resources.
-const PLAIN: u8 = 1;
-const DELAYED: u8 = 2;
-const SEVERAL: u8 = 3;
-/// With a fencing token.
-const FENCED: u8 = 4;
+/// The format.
+const FORMAT: u8 = 5;
 
 /// Why bytes are not a lock.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
@@ -49,7 +38,7 @@ pub enum FromBytesError {
     #[error("these bytes are no lock; pass on what `Lock::to_bytes` gave, unchanged")]
     NotALock,
     /// Another version of this library wrote them, in a format that this one does not know.
-    #[error("the lock has format {0}, this version reads {PLAIN} to {FENCED}; use one version")]
+    #[error("the lock has format {0}, this version reads {FORMAT}; use one version")]
     Version(u8),
     /// There are too few or too many bytes, or some were changed.
     #[error("the lock was damaged on its way; pass on what `Lock::to_bytes` gave, unchanged")]
@@ -100,52 +89,33 @@ impl Lock {
     ///
     /// # Errors
     ///
-    /// The bytes are no lock, of another version, or damaged.
+    /// The bytes are no lock, of another format, or damaged.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, FromBytesError> {
         decode(bytes, ClockIdentity::current())
     }
 }
 
 fn encode(lock: &Lock, clock: Option<ClockIdentity>) -> Vec<u8> {
-    let (resource, token) = (lock.resource(), lock.token().as_bytes());
-    let added = lock.delay().millis();
-    let mut bytes = Vec::with_capacity(80 + resource.len() + token.len());
+    let (names, token) = (lock.resources(), lock.token().as_bytes());
+    let mut bytes = Vec::with_capacity(96 + lock.resource().len() + token.len());
     bytes.extend_from_slice(&MAGIC);
-    let fenced = lock.fencing_token();
-    let several = lock.entry().is_several() || fenced.is_some();
-    bytes.push(match (several, added) {
-        _ if fenced.is_some() => FENCED,
-        (true, _) => SEVERAL,
-        (false, 0) => PLAIN,
-        (false, _) => DELAYED,
-    });
+    bytes.push(FORMAT);
     bytes.push(clock.is_some().into());
     bytes.extend_from_slice(&clock.map_or([0; ClockIdentity::BYTES], ClockIdentity::to_bytes));
     bytes.extend_from_slice(&lock.valid_until().as_nanos().to_be_bytes());
     bytes.extend_from_slice(&nanos(lock.ttl()).to_be_bytes());
-    if added != 0 || several {
-        bytes.extend_from_slice(&added.to_be_bytes());
-    }
+    bytes.extend_from_slice(&lock.delay().millis().to_be_bytes());
     bytes.extend_from_slice(&lock.voters().to_bits().to_be_bytes());
     // All are shorter than this by the limits.
     let len = |len: usize| u16::try_from(len).unwrap_or(u16::MAX).to_be_bytes();
-    if several {
-        let names = lock.resources();
-        bytes.extend_from_slice(&len(names.len()));
-        bytes.extend_from_slice(&len(token.len()));
-        for name in names {
-            bytes.extend_from_slice(&len(name.len()));
-            bytes.extend_from_slice(name);
-        }
-    } else {
-        bytes.extend_from_slice(&len(resource.len()));
-        bytes.extend_from_slice(&len(token.len()));
-        bytes.extend_from_slice(resource);
+    bytes.extend_from_slice(&len(names.len()));
+    bytes.extend_from_slice(&len(token.len()));
+    for name in names {
+        bytes.extend_from_slice(&len(name.len()));
+        bytes.extend_from_slice(name);
     }
     bytes.extend_from_slice(token);
-    if let Some(fencing) = fenced {
-        bytes.extend_from_slice(&fencing.to_be_bytes());
-    }
+    bytes.extend_from_slice(&lock.fencing_token().unwrap_or(0).to_be_bytes());
     let sum = checksum(&bytes);
     bytes.extend_from_slice(&sum.to_be_bytes());
     bytes
@@ -154,14 +124,14 @@ fn encode(lock: &Lock, clock: Option<ClockIdentity>) -> Vec<u8> {
 fn decode(bytes: &[u8], clock: Option<ClockIdentity>) -> Result<Lock, FromBytesError> {
     let rest = bytes.strip_prefix(&MAGIC).ok_or(FromBytesError::NotALock)?;
     let lock = match rest.first() {
-        Some(&version @ PLAIN..=FENCED) => decode_body(bytes, clock, version),
+        Some(&FORMAT) => decode_body(bytes, clock),
         Some(&other) => return Err(FromBytesError::Version(other)),
         None => None,
     };
     lock.ok_or(FromBytesError::Damaged)
 }
 
-fn decode_body(bytes: &[u8], clock: Option<ClockIdentity>, version: u8) -> Option<Lock> {
+fn decode_body(bytes: &[u8], clock: Option<ClockIdentity>) -> Option<Lock> {
     let (content, sum) = bytes.split_last_chunk::<8>()?;
     if u64::from_be_bytes(*sum) != checksum(content) {
         return None;
@@ -171,21 +141,13 @@ fn decode_body(bytes: &[u8], clock: Option<ClockIdentity>, version: u8) -> Optio
     let (identity, rest) = rest.split_first_chunk::<{ ClockIdentity::BYTES }>()?;
     let (until, rest) = rest.split_first_chunk::<8>()?;
     let (ttl, rest) = rest.split_first_chunk::<8>()?;
-    let (added, rest) = match version {
-        PLAIN => (&[0; 4], rest),
-        _ => rest.split_first_chunk::<4>()?,
-    };
+    let (added, rest) = rest.split_first_chunk::<4>()?;
     let (voters, rest) = rest.split_first_chunk::<4>()?;
-    let entry = match version {
-        FENCED => {
-            let (rest, fencing) = rest.split_last_chunk::<8>()?;
-            let fencing = u64::from_be_bytes(*fencing);
-            let fits = (1..=FENCING_TOKEN_MAX).contains(&fencing);
-            let entry = several_entry(rest, 1).filter(|_| fits)?;
-            entry.fenced(fencing)
-        }
-        SEVERAL => several_entry(rest, 2)?,
-        _ => entry(rest)?,
+    let (rest, fencing) = rest.split_last_chunk::<8>()?;
+    let entry = match u64::from_be_bytes(*fencing) {
+        0 => entry(rest)?,
+        fencing @ 1..=FENCING_TOKEN_MAX => entry(rest)?.fenced(fencing),
+        _ => return None,
     };
     if 1 < known {
         return None;
@@ -207,17 +169,8 @@ fn decode_body(bytes: &[u8], clock: Option<ClockIdentity>, version: u8) -> Optio
     ))
 }
 
-/// The resource and the token in `bytes`, which have nothing else.
+/// The resources and the token in `bytes`, which have nothing else.
 fn entry(bytes: &[u8]) -> Option<Entry> {
-    let (resource_len, rest) = number(bytes)?;
-    let (token_len, rest) = number(rest)?;
-    let (resource, token) = rest.split_at_checked(resource_len)?;
-    let fits = check_resource(resource).is_ok() && is_token(token, token_len);
-    fits.then(|| Entry::new(Vec::new(), resource, token))
-}
-
-/// The same of so many resources at `least`.
-fn several_entry(bytes: &[u8], least: usize) -> Option<Entry> {
     let (count, rest) = number(bytes)?;
     let (token_len, mut rest) = number(rest)?;
     let mut names = Vec::new();
@@ -227,7 +180,7 @@ fn several_entry(bytes: &[u8], least: usize) -> Option<Entry> {
         names.push(name);
         rest = more;
     }
-    let fits = least <= count && check_resources(&names).is_ok() && is_token(rest, token_len);
+    let fits = check_resources(&names).is_ok() && is_token(rest, token_len);
     fits.then(|| Entry::of_several(Vec::new(), names.into_iter(), rest))
 }
 
@@ -296,7 +249,6 @@ mod tests {
         for added in [1, 5_051, u32::MAX] {
             let went = delayed(b"a", &[7; 20], 9, added);
             let bytes = went.to_bytes();
-            assert_eq!(bytes[4], DELAYED);
             let came = Lock::from_bytes(&bytes).unwrap();
             assert_eq!((parts(&came), came.delay()), (parts(&went), went.delay()));
             assert_eq!(
@@ -325,7 +277,6 @@ mod tests {
         for (names, added) in [(&[&b"b"[..], b"a"][..], 0), (&long, 1_000)] {
             let went = on_several(names, added);
             let bytes = went.to_bytes();
-            assert_eq!(bytes[4], SEVERAL);
             let came = Lock::from_bytes(&bytes).unwrap();
             assert_eq!(parts(&came), parts(&went));
             assert_eq!(came.resources().collect::<Vec<_>>(), names);
@@ -346,7 +297,6 @@ mod tests {
                     plain.voters(),
                 );
                 let bytes = went.to_bytes();
-                assert_eq!(bytes[4], FENCED);
                 let came = Lock::from_bytes(&bytes).unwrap();
                 assert_eq!((parts(&came), came.delay()), (parts(&went), went.delay()));
                 assert_eq!(came.resources().collect::<Vec<_>>(), names);
@@ -409,22 +359,33 @@ mod tests {
         assert!(1_000 < read, "{read}");
     }
 
-    /// These bytes were written before there was a lock delay, under an unknown clock.
+    /// The format as it is written down.
     #[test]
-    fn bytes_without_a_delay_are_those_of_the_first_version() {
-        let mut old = b"SHLK\x01\0".to_vec();
-        old.extend([0; ClockIdentity::BYTES]);
-        old.extend([0, 0, 0, 0, 0, 0, 0, 9]);
-        old.extend(10_000_000_000_u64.to_be_bytes());
-        old.extend([0, 0, 0, 3, 0, 1, 0, 20]);
-        old.push(b'a');
-        old.extend([7; 20]);
-        old.extend([0; 8]);
-        reseal(&mut old);
-        let came = Lock::from_bytes(&old).unwrap();
-        assert_eq!(came.delay(), Delay::default());
-        assert_eq!(came.ttl(), Duration::from_secs(10));
-        assert_eq!(encode(&lock(b"a", &[7; 20], 9), None), old);
+    fn the_bytes_of_a_lock_are_these() {
+        let mut bytes = b"SHLK\x05\0".to_vec();
+        bytes.extend([0; ClockIdentity::BYTES]);
+        bytes.extend([0, 0, 0, 0, 0, 0, 0, 9]);
+        bytes.extend(10_000_000_000_u64.to_be_bytes());
+        bytes.extend([0, 0, 0, 4]);
+        bytes.extend([0, 0, 0, 3, 0, 1, 0, 20, 0, 1]);
+        bytes.push(b'a');
+        bytes.extend([7; 20]);
+        bytes.extend([0; 8]);
+        bytes.extend([0; 8]);
+        reseal(&mut bytes);
+        assert_eq!(encode(&delayed(b"a", &[7; 20], 9, 4), None), bytes);
+        assert!(Lock::from_bytes(&bytes).is_ok());
+    }
+
+    #[test]
+    fn formats_before_this_one_are_refused() {
+        let mut bytes = lock(b"a", &[7; 20], 9).to_bytes();
+        for format in (0..=u8::MAX).filter(|format| *format != FORMAT) {
+            bytes[4] = format;
+            reseal(&mut bytes);
+            let refused = Lock::from_bytes(&bytes).unwrap_err();
+            assert_eq!(refused, FromBytesError::Version(format));
+        }
     }
 
     #[test]
@@ -499,8 +460,8 @@ mod tests {
             );
         }
         let mut long = lock(&[1; RESOURCE_BYTES_MAX], &[7; 20], 9).to_bytes();
-        long.insert(54, 1);
-        long[50..52].copy_from_slice(&(RESOURCE_BYTES_MAX as u16 + 1).to_be_bytes());
+        long.insert(60, 1);
+        long[58..60].copy_from_slice(&(RESOURCE_BYTES_MAX as u16 + 1).to_be_bytes());
         reseal(&mut long);
         assert_eq!(
             Lock::from_bytes(&long).unwrap_err(),
@@ -520,22 +481,22 @@ mod tests {
         #[test]
         fn any_bytes_are_a_lock_or_an_error(
             body in proptest::collection::vec(any::<u8>(), 0..200),
-            delayed in any::<bool>(),
             lens in (0_u8..60, 18_u8..90),
+            fencing in 0_u64..3,
             fits in any::<bool>(),
         ) {
             let _ = Lock::from_bytes(&body);
-            let voters = if delayed { 50 } else { 46 };
             let mut bytes = MAGIC.to_vec();
-            bytes.push(if delayed { DELAYED } else { PLAIN });
+            bytes.push(FORMAT);
             bytes.extend_from_slice(&body);
             if fits {
-                bytes.resize(voters + 8 + usize::from(lens.0) + usize::from(lens.1), 7);
+                bytes.resize(60 + usize::from(lens.0) + usize::from(lens.1), 7);
+                bytes.extend_from_slice(&fencing.to_be_bytes());
             }
-            if voters + 8 < bytes.len() {
+            if 60 < bytes.len() {
                 bytes[5] &= 1;
-                bytes[voters] &= 0x7f;
-                bytes[voters + 4..][..4].copy_from_slice(&[0, lens.0, 0, lens.1]);
+                bytes[50] &= 0x7f;
+                bytes[54..60].copy_from_slice(&[0, 1, 0, lens.1, 0, lens.0]);
             }
             bytes.extend_from_slice(&[0; 8]);
             reseal(&mut bytes);
@@ -543,7 +504,7 @@ mod tests {
                 prop_assert!((1..=RESOURCE_BYTES_MAX).contains(&lock.resource().len()));
                 prop_assert!((20..=TOKEN_BYTES_MAX).contains(&lock.token().as_bytes().len()));
                 let own = lock.resource().len() + lock.token().as_bytes().len();
-                prop_assert_eq!(bytes.len(), voters + 16 + own);
+                prop_assert_eq!(bytes.len(), 60 + own + 16);
             }
         }
     }
