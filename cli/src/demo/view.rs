@@ -138,7 +138,7 @@ impl<'a> View<'a> {
     fn rate(&self, place: usize) -> String {
         let ((begin, first), (end, last)) = (&self.past[0], &self.past[self.past.len() - 1]);
         let seconds = (*end - *begin).max(TICK).as_secs_f64();
-        human(((last[place] - first[place]) as f64 / seconds) as u64)
+        human((last[place].saturating_sub(first[place]) as f64 / seconds) as u64)
     }
 
     fn line(&self, now: &str) -> String {
