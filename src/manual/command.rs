@@ -4,7 +4,7 @@
 //! --help`), its manual page (`shearline man lock | man -l -`), and completions for bash, zsh and fish
 //! (`shearline completions bash`).
 //!
-//! A binary that needs nothing of the system (4 MB): `rustup target add x86_64-unknown-linux-musl`, then
+//! A binary that needs nothing of the system (some 6 MB): `rustup target add x86_64-unknown-linux-musl`, then
 //! `cargo install shearline-cli --target x86_64-unknown-linux-musl`. That needs a C compiler for musl, such as that of
 //! `musl-tools`; `--no-default-features` needs none, and has no `rediss://`.
 //!
