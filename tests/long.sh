@@ -8,9 +8,10 @@
 #   bash tests/long.sh --list      their names
 #
 # The record is tests/long.tsv: shard, key, commit, date, seconds, verdict. The key is a hash of what the
-# shard depends on: the files (by `git ls-files -s`), its command, rustc, and the servers. So a shard is due
-# again when one of these changes, and an interrupted run resumes where it stopped. A shard does not run while
-# one of its files differs from what git has. Commit the record together with the files it describes.
+# shard depends on: the files (by `git ls-files -s`), its command with the functions that it calls, rustc, and
+# the servers. So a shard is due again when one of these changes, and an interrupted run resumes where it
+# stopped. A shard does not run while one of its files differs from what git has. Commit the record together
+# with the files it describes.
 
 set -u -o pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
@@ -136,8 +137,19 @@ instructions() {
 # key_of FILES COMMAND...: a hash of the inputs, and of what the command does with them.
 key_of() {
     local -n paths=$1
-    { git ls-files -s -- "${paths[@]}"; echo "$machine" "${@:2}"; declare -f "$2"; } |
+    { git ls-files -s -- "${paths[@]}"; echo "$machine" "${@:2}"; functions_of "$2"; } |
         sed "s|$root|.|g" | git hash-object --stdin | cut -c 1-16
+}
+
+# functions_of COMMAND: if it is a function, prints it, the functions that it names, and those that these name.
+functions_of() {
+    local names=$1 more
+    # shellcheck disable=SC2086  # a list of names
+    while more=$(declare -f $names | grep -owFf <(compgen -A function) | sort -u) && [[ $more != "$names" ]]; do
+        names=$more
+    done
+    # shellcheck disable=SC2086
+    declare -f $names
 }
 
 # is_clean FILES: whether git has these files as they are.

@@ -30,6 +30,7 @@ prepare() {
     step toolchain toolchain
     step servers servers
     step format formatting
+    step filters filters
     step dependencies dependencies
     step licences supply
     step build build

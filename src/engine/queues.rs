@@ -511,7 +511,8 @@ impl Queues {
     pub(super) fn is_empty(&self) -> bool {
         let places = usize::from(self.idle.is_some());
         let nobody = self.waiters.is_empty() && self.waiting == 0 && self.sets.open.is_empty();
-        self.places.len() == places && nobody && self.alone == 0
+        let unwatched = self.watches.by_name.is_empty();
+        self.places.len() == places && nobody && unwatched && self.alone == 0
     }
 
     /// Asserts that every place has so many users in all, and each queue somebody at its front, who is

@@ -18,6 +18,17 @@ formatting() {
     return $status
 }
 
+# filters: each test that `.config/nextest.toml` names is there. Nextest takes a name that no test has.
+filters() {
+    local name file status=0
+    for name in $(sed -nE 's/.*test\(=([a-z0-9_:]+)\).*/\1/p' .config/nextest.toml); do
+        file=${name%::*}
+        grep -qsw "fn ${name##*::}" {tests,cli/tests}/it/"${file//:://}"{,/mod}.rs ||
+            { echo "error: there is no test $name" && status=1; }
+    done
+    return $status
+}
+
 # no_std_objects: the check of the core with its own panic handler would notice std.
 no_std_objects() {
     local said

@@ -113,13 +113,10 @@ impl Settings {
 
     /// Reads the files again. Returns what follows from them if they were changed.
     pub(super) fn read_changed(&mut self) -> Result<Option<ClientConfig>, Fault> {
-        let files = self.contents()?;
-        if files == self.files {
-            return Ok(None);
+        match self.contents()? == self.files {
+            true => Ok(None),
+            false => self.read().map(Some),
         }
-        let config = self.config(&files)?;
-        self.files = files;
-        Ok(Some(config))
     }
 
     pub(super) fn error(&self, (part, problem): Fault) -> TlsError {

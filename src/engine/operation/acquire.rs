@@ -257,7 +257,7 @@ impl Acquire {
     /// Waits after an attempt that was refused, whose random delay ends `until` then.
     fn rest_after(&mut self, refusal: Refusal, until: Instant, cx: &mut Context<'_>) {
         match self.several {
-            None => self.rest_until(until, refusal, cx),
+            None => self.rest_until(until, refusal, NodeSet::EMPTY, cx),
             Some(_) => self.rest_several(until, refusal, cx),
         }
     }
@@ -580,7 +580,7 @@ impl Operate for Acquire {
             && matches!(self.verdict, Verdict::Refused(Refusal::NoQuorum))
         {
             let at = cx.now.saturating_add(SHORTEST_REST);
-            self.rest_until(at, Refusal::NoQuorum, cx);
+            self.rest_until(at, Refusal::NoQuorum, NodeSet::EMPTY, cx);
         }
     }
 

@@ -207,11 +207,14 @@ impl Wait {
         !self.said.is_empty()
     }
 
-    /// An attempt was refused, and the random delay after it lasts until `delay`.
+    /// An attempt was refused, and the random delay after it lasts until `delay`. The nodes `elsewhere` have
+    /// refused it because of another resource that it wanted too: they are not believed free before the random
+    /// delay is over, whatever they say of this one.
     pub(in crate::engine) fn refused(
         &mut self,
         why: Refusal,
         said: impl Iterator<Item = NodeOutcome>,
+        elsewhere: NodeSet,
         delay: Instant,
     ) {
         self.window = None;
@@ -227,14 +230,8 @@ impl Wait {
         self.delay = delay;
         self.belief.forget();
         self.holder.forget();
-        self.elsewhere = NodeSet::EMPTY;
+        self.elsewhere = elsewhere;
         self.since = Instant::MAX;
-    }
-
-    /// The latest attempt was refused by these nodes because of another resource that it wanted too: for
-    /// that they are not believed free before the random delay is over, whatever they say of this one.
-    pub(in crate::engine) fn refused_elsewhere(&mut self, nodes: NodeSet) {
-        self.elsewhere = nodes;
     }
 
     /// Returns `true` if it asks who holds the lock, besides looking.

@@ -12,7 +12,7 @@ use crate::keys::OperationKey;
 #[derive(Debug)]
 pub(in crate::engine) struct Watches {
     /// By the names of the resources. No list is empty.
-    by_name: BTreeMap<Box<[u8]>, Vec<OperationKey>>,
+    pub(super) by_name: BTreeMap<Box<[u8]>, Vec<OperationKey>>,
     len: usize,
 }
 

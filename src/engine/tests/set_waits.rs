@@ -359,7 +359,7 @@ fn a_set_that_meets_another_held_name_waits_for_that() {
 
 #[test]
 fn a_set_that_is_cancelled_leaves_no_trace_wherever_it_stands() {
-    for stage in 0..4 {
+    for stage in 0..3 {
         let mut world = Programs::new(2);
         let (program, holds) = match stage {
             0 => (0, "b"),
@@ -369,16 +369,8 @@ fn a_set_that_is_cancelled_leaves_no_trace_wherever_it_stands() {
         let held = world.wants(program, holds);
         let set = world.wants(0, "abc");
         let behind = ["ab", "a", "c", "cb"].map(|names| world.wants(0, names));
-        if stage == 3 {
-            world.gives_back(program, held);
-            world.pass(20 * MS);
-        }
         world.cancel(0, set);
         assert!(!world.has(0, set));
-        if stage == 3 {
-            world.serve_all();
-            continue;
-        }
         world.gives_back(program, held);
         world.pass(50 * MS);
         let have = behind.map(|who| world.has(0, who));

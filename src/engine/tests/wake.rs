@@ -208,6 +208,21 @@ fn where_tracking_is_refused_the_waiter_looks_from_time_to_time_and_says_why() {
 }
 
 #[test]
+fn a_look_of_which_any_part_is_refused_registers_nothing() {
+    let refusal = "-NOPERM User u has no permissions to run the 'x' command|";
+    for said in [
+        format!("+OK|{refusal}:10000|"),
+        format!("+OK|+OK|{refusal}"),
+    ] {
+        let mut world = World::refused();
+        world.say(0, &said);
+        let status = world.engine.node_statuses(world.now).next();
+        let waking = status.expect("of the first node").waking;
+        assert!(matches!(waking, Waking::Refused(_)), "{said}: {waking}");
+    }
+}
+
+#[test]
 fn a_lock_without_an_end_is_looked_at_again() {
     let mut world = World::refused();
     world.say(2, ":0|");

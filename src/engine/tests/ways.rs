@@ -181,6 +181,16 @@ fn a_node_without_any_way_is_unusable_and_asked_again() {
     assert_eq!(world.take(0), ["SET k 10000"]);
 }
 
+#[test]
+fn a_node_that_is_lost_while_it_is_tried_keeps_nothing_of_the_lock() {
+    let mut world = bare(1);
+    world.try_once();
+    let claim = world.engine.parts.claims.iter().map(|(key, _)| key).next();
+    world.lose(0);
+    let claim = claim.expect("it is tried with one");
+    assert!(world.engine.parts.nodes[id(0)].take_tried(claim).is_none());
+}
+
 /// A server that is busy or loads does not say what it can.
 #[test]
 fn a_passing_refusal_refuses_no_way() {

@@ -101,10 +101,7 @@ impl Acquire {
         let others = most.map(|(several, number)| several.named_others(number));
         let place = most.map_or(self.place, |(several, number)| several.places[number]);
         self.wait_at(place, cx);
-        self.rest_until(delay, after, cx);
-        if let Some((waiting, _)) = cx.parts.queues.waiting(self.place) {
-            waiting.refused_elsewhere(others.unwrap_or_default());
-        }
+        self.rest_until(delay, after, others.unwrap_or_default(), cx);
     }
 
     /// It is its turn at all places: it waits where it did, or where a contender before it has waited.

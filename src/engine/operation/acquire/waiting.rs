@@ -18,6 +18,7 @@ use crate::engine::operation::round::State;
 use crate::engine::queues::{Extra, Next, Pace, Refusal, Wait, Waiter};
 use crate::engine::settings::SHORTEST_REST;
 use crate::error::NodeOutcome;
+use crate::quorum::NodeSet;
 use crate::time::Instant;
 
 /// Less than this and two round trips before the caller's deadline no other attempt is begun, and
@@ -116,12 +117,19 @@ impl Acquire {
 
     // ----- between attempts -----------------------------------------------------------------
 
-    /// Waits after an attempt that was refused, whose random delay ends at `delay`.
-    pub(super) fn rest_until(&mut self, delay: Instant, after: Refusal, cx: &mut Context<'_>) {
+    /// Waits after an attempt that was refused, whose random delay ends at `delay`. The nodes `elsewhere` have
+    /// refused it because of another resource than the one at which it waits.
+    pub(super) fn rest_until(
+        &mut self,
+        delay: Instant,
+        after: Refusal,
+        elsewhere: NodeSet,
+        cx: &mut Context<'_>,
+    ) {
         let said = cx.round.ballots.iter().map(|ballot| ballot.outcome);
         let nodes = cx.parts.nodes.len();
         if let Some(waiting) = cx.parts.queues.begin_waiting(self.place, nodes) {
-            waiting.refused(after, said, delay);
+            waiting.refused(after, said, elsewhere, delay);
         }
         if after == Refusal::Held {
             cx.parts.queues.met_others(cx.now, self.place);
