@@ -3,7 +3,6 @@
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use super::*;
-use crate::config::LockOptions;
 use crate::driver::Readiness;
 use crate::engine::{Event, Input, NodeState, Output};
 use crate::error::LockError;
