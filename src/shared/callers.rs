@@ -343,8 +343,8 @@ mod tests {
     }
 
     fn ends(slot: &Slot, until: Instant) -> bool {
-        let before = until.saturating_sub(core::time::Duration::from_nanos(1));
-        let over = |now| slot.tenure.is_over_at(now, core::time::Duration::ZERO);
+        let before = until.saturating_sub(Duration::from_nanos(1));
+        let over = |now| slot.tenure.is_over_at(now, Duration::ZERO);
         !over(before) && over(until)
     }
 

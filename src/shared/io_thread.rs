@@ -168,13 +168,11 @@ impl IoThread {
 fn watch(shared: &Shared, mut section: Section<'_>) {
     let now = clock::now();
     shared.learn_distance(section.engine.distant_timeout());
-    let (waiting, until) = (section.waiting(), section.sleeps_until(now, false));
-    let watches = section.roles.watch(waiting, until);
+    let until = section.sleeps_until(now, false);
+    section.roles.watch(until);
     drop(section);
-    if watches {
-        let limit = (until != Instant::MAX).then(|| until.saturating_since(now));
-        rest(shared, limit, true);
-    }
+    let limit = (until != Instant::MAX).then(|| until.saturating_since(now));
+    rest(shared, limit, true);
 }
 
 /// Waits until this thread is called or `limit` has passed, and if it `watches`, until a socket is ready.

@@ -104,8 +104,6 @@ pub(super) struct Roles {
     pub(super) wire_is_taken: bool,
     pub(super) poll: Poll,
     pub(super) io_thread: IoThread,
-    /// The I/O thread has to come.
-    called: bool,
     /// The I/O thread has the poll, or calls wakers and comes back.
     serving: bool,
     pub(super) closing: bool,
@@ -122,7 +120,6 @@ impl Roles {
             wire_is_taken: false,
             poll: Poll::Free,
             io_thread: IoThread::Busy,
-            called: false,
             serving: false,
             closing: false,
             gave_back: false,
@@ -234,7 +231,6 @@ impl Roles {
             Poll::Awake(Owner::IoThread) => false,
             Poll::Offered | Poll::Awake(Owner::Caller) => wanted,
         };
-        self.called |= calls;
         let is_free = gave_back && self.poll == Poll::Free && self.io_thread == IoThread::Parked;
         if calls || is_free {
             wake.io_thread = !matches!(self.io_thread, IoThread::Busy | IoThread::Away);
@@ -250,7 +246,6 @@ impl Roles {
     /// Returns what to do next, while `waiting` operations are waited for. `tasks`: tasks are to be woken.
     pub(super) fn orders(&mut self, waiting: usize, tasks: bool) -> Orders {
         self.io_thread = IoThread::Busy;
-        let called = core::mem::take(&mut self.called);
         // Callers whose calls need no node read nothing, and fire no timer.
         let looked = core::mem::take(&mut self.looked);
         if self.closing && !tasks {
@@ -268,7 +263,7 @@ impl Roles {
             self.io_thread = rest;
             return orders;
         }
-        let needed = called || tasks || waiting != 0 || self.work;
+        let needed = tasks || waiting != 0 || self.work;
         if looked && !needed {
             self.io_thread = IoThread::Napping;
             return Orders::Nap;
@@ -301,15 +296,10 @@ impl Roles {
         is_free
     }
 
-    /// Gives the poll back, for the I/O thread, which watches the descriptor next. Returns `false` if there
-    /// is something to do instead.
-    pub(super) fn watch(&mut self, waiting: usize, until: Instant) -> bool {
-        let quiet = waiting == 0 && !self.work && !self.called && !self.closing;
+    /// Gives the poll back, for the I/O thread, which watches the descriptor next.
+    pub(super) fn watch(&mut self, until: Instant) {
         self.give_back_poll();
-        if quiet {
-            self.io_thread = IoThread::Watching(until);
-        }
-        quiet
+        self.io_thread = IoThread::Watching(until);
     }
 
     /// Gives the poll back, for the I/O thread, which has served callers. They are likely to come again.

@@ -5,7 +5,8 @@
 //! node tells of a change, or a timer ends that. Each section under the mutex is one
 //! step, and so is everything between two of them: a wake-up that is on its way, a waker that is called,
 //! the bytes that a thread moves. No sleep ends by itself but for a timer, so that a lost wake-up shows: when
-//! no process can take another step, every caller must have its outcome, and every drop must be written.
+//! no process can take another step, every caller must have its outcome, and every drop must be written. What `roles`
+//! promises for the end of a section is checked there: some of it costs only time if it is broken.
 //!
 //! Each run goes through all orders of the callers of which there are few, and draws some orders of all others at
 //! random: each kind of caller meets each other. The long run goes through all orders of all of them.
@@ -28,7 +29,7 @@ use rand::{RngExt, SeedableRng};
 
 use super::*;
 use crate::effort::effort;
-use crate::shared::roles::{MANY, Orders, Owner, Poll as PollRole, Roles, Wake as Whom};
+use crate::shared::roles::{IoThread, MANY, Orders, Owner, Poll as PollRole, Roles, Wake as Whom};
 use crate::time::Instant;
 
 const SOON: Instant = Instant::from_millis(10);
@@ -282,8 +283,8 @@ fn bit(op: usize) -> u8 {
     1 << op
 }
 
-/// A hash that costs little where nothing is optimised. (With the one of `std` this test took twice as long,
-/// for the same 3,278,471 states.) What differs in a hundred fields of a few values each does not need a better one.
+/// A hash that costs little where nothing is optimised. (With the one of `std` this test took twice as long.)
+/// What differs in a hundred fields of a few values each does not need a better one.
 #[derive(Default)]
 struct Mix(u64);
 

@@ -1,13 +1,9 @@
 //! A thread is stopped with the wire: no caller waits for it beyond its own deadline.
 
-use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-
 use super::*;
 use crate::config::LockOptions;
 use crate::engine::{Input, Output};
 use crate::error::{ExtendError, LockError, NodeOutcome, UnlockError};
-use crate::shared::roles::{Owner, Poll as PollRole};
-use crate::shared::serve::Section;
 
 #[test]
 fn a_caller_gives_up_at_its_own_deadline() {

@@ -3,7 +3,6 @@
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use super::*;
-use crate::config::LockOptions;
 use crate::driver::Readiness;
 use crate::engine::{Event, Input, NodeState, Output};
 use crate::error::LockError;
@@ -98,6 +97,20 @@ fn calls_that_need_no_node_do_not_keep_the_io_thread_from_looking() {
     }
     calls(&mut roles, false);
     assert_eq!(roles.orders(0, false), Orders::Serve);
+}
+
+/// A waker may call the handle and wait, on the I/O thread itself.
+#[test]
+fn while_wakers_are_called_a_caller_takes_the_poll_however_many_wait() {
+    let mut roles = Roles::new();
+    assert_eq!(roles.orders(100, true), Orders::Serve);
+    assert!(!roles.take_poll(false, 100));
+    roles.go_away();
+    assert!(roles.take_poll(false, 100));
+    assert!(!roles.come_back(), "a caller has it");
+    roles.go_away();
+    roles.give_back_poll();
+    assert!(roles.come_back());
 }
 
 /// Without a node the engine refuses it at once. The I/O thread, on which it is polled, fires timers in

@@ -44,6 +44,9 @@ impl Model {
     fn follow_orders(&mut self) {
         let me = self.ops.len();
         let at = match self.roles.orders(self.waiting(), !self.tasks.is_empty()) {
+            Orders::Nap | Orders::Park if !self.tasks.is_empty() => {
+                unreachable!("it rests although tasks are to be woken: {self:#?}")
+            }
             Orders::Nap => At::Napping,
             Orders::Park => At::Parked,
             Orders::WakeTasks => {
@@ -121,10 +124,8 @@ impl Model {
                 true => SOON,
                 false => self.due(),
             };
-            match self.roles.watch(self.waiting(), until) {
-                true => At::Watching(until),
-                false => At::Enter,
-            }
+            self.roles.watch(until);
+            At::Watching(until)
         };
         self.leave(me, at);
     }

@@ -54,7 +54,6 @@ impl Model {
             let is_answered = match kind {
                 Kind::Thread | Kind::Impatient | Kind::Task => true,
                 Kind::Waiter | Kind::Sleeper | Kind::Blocked => true,
-                Kind::Task | Kind::Timer if self.blocks => true,
                 Kind::Dropped => self.released & bit(op) == 0,
                 _ => false,
             };

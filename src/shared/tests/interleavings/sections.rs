@@ -154,9 +154,8 @@ impl Model {
         let sleeper = self.processes.iter().position(|process| process.has_poll);
         let served = !sleeper.is_some_and(stands);
         let whom: Whom = self.roles.leave(waiting, served, tasks, || due);
-        if matches!(self.roles.poll, PollRole::Asleep(Owner::Caller, _)) {
-            assert!(!served, "it sleeps on with its outcome: {self:#?}");
-        }
+        let unheard = self.unheard(served);
+        assert!(unheard.is_none(), "{unheard:?}: {self:#?}");
         let mut todo = Vec::new();
         if whom.sleeper {
             todo.push(Todo::WriteEvent);
@@ -167,6 +166,44 @@ impl Model {
         todo.extend(self.to_wake.drain(..).map(Todo::Wake));
         self.processes[process].at = at;
         self.processes[process].todo = todo;
+    }
+
+    /// Returns what the module doc of `roles` promises for the end of a section, and is not so.
+    fn unheard(&self, served: bool) -> Option<&'static str> {
+        let (roles, due) = (&self.roles, self.due());
+        let (is_free, rests) = (
+            roles.poll == PollRole::Free,
+            !matches!(roles.io_thread, IoThread::Busy | IoThread::Away),
+        );
+        let asleep = match roles.poll {
+            PollRole::Asleep(owner, until) => Some((owner, until)),
+            _ => None,
+        };
+        let wakes = match roles.io_thread {
+            IoThread::Watching(until) if is_free => Some(until),
+            _ => asleep.map(|(_, until)| until),
+        };
+        let is_asleep = |owner| asleep.is_some_and(|(of, _)| of == owner);
+        let cases = [
+            (
+                "work",
+                roles.has_work() && (asleep.is_some() || is_free && rests),
+            ),
+            ("an operation", self.waiting() != 0 && is_free && rests),
+            (
+                "a timer",
+                !roles.wire_is_taken && wakes.is_some_and(|until| due < until),
+            ),
+            ("an outcome", is_asleep(Owner::Caller) && served),
+            (
+                "a task",
+                !self.tasks.is_empty() && (rests || is_asleep(Owner::IoThread)),
+            ),
+        ];
+        cases
+            .into_iter()
+            .find(|(_, is_unheard)| *is_unheard)
+            .map(|(what, _)| what)
     }
 
     pub(super) fn fall_asleep(&mut self, until: Instant) -> At {
