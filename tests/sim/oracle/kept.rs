@@ -266,7 +266,7 @@ impl World {
             calls.spell.from = begun.place;
             calls.spell.to = Place::MAX;
             calls.asked = begun.asked;
-            (calls.since, calls.begun) = (since, shown);
+            (calls.since, calls.begun, calls.ticked) = (since, shown, begun.ticked);
             calls.within = keep.end;
             let life = deed.command.ttl.and_then(millis).unwrap_or(0);
             calls.ttl = life.saturating_sub(self.plan.added());
@@ -275,6 +275,7 @@ impl World {
         calls.asked = calls.asked.min(begun.asked);
         calls.since = calls.since.min(since);
         calls.begun = calls.begun.min(shown);
+        calls.ticked = calls.ticked.min(begun.ticked);
         self.oracle.ledger.record_mut(id).keeps += u32::from(is_new);
     }
 
@@ -328,10 +329,10 @@ impl World {
         let calls = &mut self.oracle.calls[client][resource].keep;
         (calls.spell.to, calls.spell.before) = (calls.spell.to.min(place), turn);
         let next = calls.next.take().filter(|(begun, ..)| turn < begun.place);
-        if let Some((Writing { place, asked, .. }, since, begun)) = next {
-            (calls.spell.from, calls.spell.to) = (place, Place::MAX);
-            calls.asked = asked;
-            (calls.since, calls.begun) = (since, begun);
+        if let Some((writing, since, begun)) = next {
+            (calls.spell.from, calls.spell.to) = (writing.place, Place::MAX);
+            calls.asked = writing.asked;
+            (calls.since, calls.begun, calls.ticked) = (since, begun, writing.ticked);
         }
         let begun = self.clients[client].ticked;
         match result {

@@ -61,6 +61,8 @@ pub(super) struct Extending {
     /// When the call was made, also by the client's clock; until when the lock was valid.
     pub(super) since: Time,
     pub(super) begun: Instant,
+    /// It was not begun before this: a client that is stopped in a turn writes later than it begins.
+    pub(super) ticked: Instant,
     pub(super) within: Instant,
     pub(super) ttl: u64,
     /// By an engine that keeps the lock: no byte of it was asked for before.
@@ -106,13 +108,16 @@ impl Calls {
 impl Extending {
     /// When the lock ends at the latest if it is confirmed.
     pub(super) fn end(&self) -> Instant {
-        self.within.max(self.least_end())
+        self.within.max(self.end_if_begun(self.begun))
     }
 
     /// When it ends at the earliest.
     pub(super) fn least_end(&self) -> Instant {
-        let longest = super::votes::longest_validity(self.ttl);
-        self.begun.saturating_add(longest)
+        self.end_if_begun(self.ticked)
+    }
+
+    fn end_if_begun(&self, begun: Instant) -> Instant {
+        begun.saturating_add(super::votes::longest_validity(self.ttl))
     }
 }
 
@@ -213,7 +218,7 @@ impl World {
     ) {
         let calls = self.oracle.calls[client][self.plan.resource_of(user)].of_mut(verb);
         calls.spell.begin(self.inputs);
-        (calls.since, calls.begun) = (call.since, call.begun);
+        (calls.since, calls.begun, calls.ticked) = (call.since, call.begun, call.begun);
         calls.within = hold.lock.valid_until();
         calls.ttl = call.ttl;
         if let Some(id) = self
