@@ -1,5 +1,7 @@
 //! What is public for the simulator, the benches and the fuzz targets only.
 
+use crate::engine::Wake;
+
 #[cfg(feature = "embedded")]
 pub use crate::embedded::node::Options;
 #[cfg(feature = "embedded")]
@@ -8,14 +10,24 @@ pub use crate::embedded::session::Session;
 pub use crate::embedded::state::{Flavour, Refused};
 #[cfg(feature = "embedded")]
 pub use crate::embedded::store::Store;
-pub use crate::engine::contract::Load;
+pub use crate::engine::contract::{Cause, Load};
 #[cfg(any(test, fuzzing))]
 pub use crate::engine::fuzz::fuzz_engine;
+pub use crate::resource::{BARRIER_KEY, FLOOR_KEY, MARKER_KEY};
 #[cfg(any(test, fuzzing))]
 pub use crate::resp::fuzz::{fuzz_decode_any, fuzz_decode_torn, fuzz_roundtrip};
 #[cfg(any(test, fuzzing))]
 pub use crate::timer::model::fuzz_wheel;
 pub use crate::timer::{TimerKey, Wheel};
+
+#[doc(hidden)]
+impl Wake {
+    /// Returns what it is for.
+    #[must_use]
+    pub const fn cause(self) -> Cause {
+        self.0
+    }
+}
 
 /// Whole values, encoders for servers, and more of the codec.
 pub mod resp {

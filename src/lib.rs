@@ -188,7 +188,7 @@ pub mod internals;
 
 #[cfg(feature = "tls")]
 pub use config::TlsOptions;
-pub use config::{Address, Builder, Config, Host, LockOptions, NodeConfig, RestartGuard, Retry};
+pub use config::{Builder, Config, LockOptions, NodeConfig, RestartGuard, Retry};
 #[cfg(feature = "std")]
 pub use driver::{BuildError, Driver, DriverWaker, FromBytesError};
 #[doc(inline)]
@@ -208,7 +208,7 @@ pub use local::LocalRedlock;
 #[doc(inline)]
 pub use node::{NodeState, ReleaseWay, Waking};
 pub use quorum::{Lock, LockId};
-pub use resource::{BARRIER_KEY, FLOOR_KEY, MARKER_KEY, Token};
+pub use resource::Token;
 #[cfg(feature = "std")]
 pub use shared::{Acquiring, AtRisk, Building, Health, LockGuard, Lost, Redlock, Watch};
 pub use time::Instant;

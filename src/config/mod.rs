@@ -26,7 +26,9 @@ use crate::limits::{COUNTER_KEPT_FOR, TTL_ASSUMED_MAX, TTL_DEFAULT_MAX};
 use crate::quorum::Drift;
 
 pub use builder::Builder;
-pub use node::{Address, Host, NodeConfig};
+pub use node::NodeConfig;
+#[cfg(feature = "std")]
+pub(crate) use node::{Address, Host};
 pub use options::{LockOptions, RestartGuard, Retry};
 #[cfg(feature = "tls")]
 pub use tls::TlsOptions;

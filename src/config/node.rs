@@ -99,8 +99,7 @@ impl NodeConfig {
     }
 
     /// Where the node is.
-    #[must_use]
-    pub fn address(&self) -> &Address {
+    pub(crate) fn address(&self) -> &Address {
         &self.address
     }
 
@@ -150,8 +149,7 @@ impl fmt::Debug for NodeConfig {
 ///
 /// Different values may still lead to one server. The handshake finds that out.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
-#[non_exhaustive]
-pub enum Address {
+pub(crate) enum Address {
     /// A TCP port of a host.
     Tcp {
         /// The host.
@@ -168,7 +166,7 @@ pub enum Address {
 
 /// A host by name or by number.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
-pub enum Host {
+pub(crate) enum Host {
     /// An address. An IPv4 address mapped into IPv6 stands here as IPv4.
     Ip(IpAddr),
     /// A name that has to be looked up, in lower case.

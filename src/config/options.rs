@@ -105,14 +105,14 @@ pub enum RestartGuard {
     /// longer ttl of other clients; deleted keys; a node whose user may not ask `INFO`.
     #[default]
     Observed,
-    /// Every node carries a marker ([`MARKER_KEY`](crate::MARKER_KEY)), and every question about a lock
+    /// Every node carries a marker (`shearline:marker`), and every question about a lock
     /// checks it where it is executed: on which incarnation of the server it was written, the
     /// longest ttl of all clients, how many nodes there are, how many of them are a majority, and
     /// the name of the cluster ([`Builder::cluster`](crate::Builder::cluster)).
     ///
     /// A marker that is missing or of another incarnation means that there was a restart, a
     /// promotion or a `FLUSHALL`, or that this is another data set. A client that finds no marker
-    /// writes a new one, with a *barrier* ([`BARRIER_KEY`](crate::BARRIER_KEY)) that lasts until
+    /// writes a new one, with a *barrier* (`shearline:barrier`) that lasts until
     /// every lock is over that may have been forgotten:
     /// [`Builder::max_ttl`](crate::Builder::max_ttl), 60 s if it is not set, and the drift. Until
     /// then no client counts the answers of that node.
@@ -279,7 +279,7 @@ impl LockOptions {
     /// [`Lock::fencing_token`](crate::Lock::fencing_token) for what to do with it, and
     /// [`manual::safety`](crate::manual::safety) for why it is so.
     ///
-    /// * Every node has a floor for its tokens ([`FLOOR_KEY`](crate::FLOOR_KEY)), which an operator gives it once:
+    /// * Every node has a floor for its tokens (`shearline:floor`), which an operator gives it once:
     ///   by `Redlock::trust_nodes` on a handle that was refused a token. A node without one is [`Unusable::NoFloor`](crate::Unusable::NoFloor) for locks
     ///   with a token, and votes on others.
     /// * A node that restarts, with its data or without, has none again. It is repaired from the others by any handle that

@@ -352,10 +352,19 @@ pub(crate) fn random_part(token: Token<'_>) -> [u8; TOKEN_RANDOM_BYTES] {
 }
 
 /// Why the engine wants to wake. Carried beside the time, so that a log line or a stuck test names
-/// its cause.
+/// its cause: `Debug` shows it.
+#[derive(Clone, Copy, Eq, PartialEq)]
+pub struct Wake(pub(crate) Cause);
+
+impl fmt::Debug for Wake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// What a [`Wake`] is for.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-#[non_exhaustive]
-pub enum Wake {
+pub enum Cause {
     /// Outputs are waiting to be polled.
     Output,
     /// A connection is to be tried again, or takes too long to come about.

@@ -21,7 +21,7 @@ use crate::time::Instant;
 
 use super::answer::{Answer, Answered};
 use super::claims::busy::Questions;
-use super::contract::{Event, RoundId, Wake};
+use super::contract::{Cause, Event, RoundId};
 use super::operation::acquire::{self, Acquire};
 use super::operation::floors;
 use super::operation::held::{self, Verdict};
@@ -111,9 +111,9 @@ impl Operations {
     }
 
     /// Returns why the timer of `operation` is armed.
-    pub(super) fn wake(&self, operation: OperationKey) -> Wake {
+    pub(super) fn wake(&self, operation: OperationKey) -> Cause {
         let operation = self.slab.get(operation.0);
-        operation.map_or(Wake::Retry, |operation| operation.round.wake)
+        operation.map_or(Cause::Retry, |operation| operation.round.wake)
     }
 
     // ----- begin and end --------------------------------------------------------------------

@@ -4,7 +4,7 @@ use crate::time::Instant;
 
 use super::Engine;
 use super::alarm::Alarm;
-use super::contract::{Event, Output, Wake};
+use super::contract::{Cause, Event, Output, Wake};
 use super::parts::News;
 
 impl Engine {
@@ -15,37 +15,41 @@ impl Engine {
     /// it has sent something, and before it goes to sleep on this.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<(Instant, Wake)> {
+        self.next_wake().map(|(at, cause)| (at, Wake(cause)))
+    }
+
+    fn next_wake(&self) -> Option<(Instant, Cause)> {
         if !self.parts.news.is_empty() || self.parts.nodes.is_anything_due() {
-            return Some((Instant::ZERO, Wake::Output));
+            return Some((Instant::ZERO, Cause::Output));
         }
         let timer = self.parts.timers.next();
         let timer = timer.map(|(at, alarm)| (at, self.reason(*alarm)));
         let reminder = self.parts.queues.next_reminder();
-        let reminder = reminder.map(|at| (at, Wake::Retry));
+        let reminder = reminder.map(|at| (at, Cause::Retry));
         let turn = self.parts.nodes.turn_at();
-        let turn = turn.map(|at| (at, Wake::Extension));
+        let turn = turn.map(|at| (at, Cause::Extension));
         timer.into_iter().chain(reminder).chain(turn).min()
     }
 
-    fn reason(&self, alarm: Alarm) -> Wake {
+    fn reason(&self, alarm: Alarm) -> Cause {
         match alarm {
-            Alarm::Connection(_) | Alarm::Lines => Wake::Connection,
-            Alarm::Silence(_) => Wake::Silence,
-            Alarm::Debts(_) => Wake::Debt,
-            Alarm::Floors => Wake::Repair,
+            Alarm::Connection(_) | Alarm::Lines => Cause::Connection,
+            Alarm::Silence(_) => Cause::Silence,
+            Alarm::Debts(_) => Cause::Debt,
+            Alarm::Floors => Cause::Repair,
             Alarm::Operation(key) => self.operations.wake(key),
             Alarm::Waiter(key) => self
                 .parts
                 .wait_ends(key)
-                .map_or(Wake::Retry, |(_, why)| why),
+                .map_or(Cause::Retry, |(_, why)| why),
             Alarm::Claim(key) => match self.parts.claims.get(key) {
                 Some(claim)
                     if claim.is_held() && (claim.kept.is_some() || claim.busy().alert != 0) =>
                 {
-                    Wake::Extension
+                    Cause::Extension
                 }
-                Some(claim) if claim.is_held() => Wake::Expiry,
-                Some(_) | None => Wake::Debt,
+                Some(claim) if claim.is_held() => Cause::Expiry,
+                Some(_) | None => Cause::Debt,
             },
         }
     }

@@ -25,7 +25,7 @@ use super::answer::Answer;
 use super::claims::busy::Questions;
 use super::claims::claim::Claim;
 use super::claims::{Below, Claims};
-use super::contract::Wake;
+use super::contract::Cause;
 use super::extensions::Extensions;
 use super::fencing::Fencing;
 use super::nodes::Nodes;
@@ -205,13 +205,15 @@ impl Parts {
     }
 
     /// Returns when the time of `waiter` is up, and why.
-    pub(super) fn wait_ends(&self, waiter: WaiterKey) -> Option<(Instant, Wake)> {
+    pub(super) fn wait_ends(&self, waiter: WaiterKey) -> Option<(Instant, Cause)> {
         let waiter = self.queues.waiters.get(waiter)?;
         let tries_end = self
             .settings
             .tries_end(waiter.started, waiter.tries_allowed());
-        let ends = (tries_end, Wake::Retry);
-        let deadline = waiter.deadline().map(|deadline| (deadline, Wake::Deadline));
+        let ends = (tries_end, Cause::Retry);
+        let deadline = waiter
+            .deadline()
+            .map(|deadline| (deadline, Cause::Deadline));
         deadline.into_iter().chain([ends]).min()
     }
 

@@ -60,6 +60,7 @@ use alloc::{format, vec};
 use core::ops::Range;
 use core::time::Duration;
 
+use super::contract::Cause;
 use super::*;
 use crate::config::LockOptions;
 use crate::error::{

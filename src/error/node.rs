@@ -184,7 +184,7 @@ pub enum Unusable {
         /// How many of them are a majority; 0 if it cannot be read.
         quorum: u16,
         /// The cluster has another name, or the marker cannot be read. The name itself stands in the
-        /// key [`MARKER_KEY`](crate::MARKER_KEY).
+        /// key `shearline:marker`.
         name: bool,
     },
     /// It does not tell its `run_id`: the user may not ask `INFO server`. Without it
@@ -195,7 +195,7 @@ pub enum Unusable {
     )]
     NoRunId,
     /// It may have lost the counters of its [fencing tokens](crate::LockOptions::fenced): its
-    /// [`FLOOR_KEY`](crate::FLOOR_KEY) is missing, or another server has written it. It takes no lock with a token,
+    /// `shearline:floor` is missing, or another server has written it. It takes no lock with a token,
     /// and plain locks as before. It gets a floor by itself when every lock from before the loss is over, from the
     /// floors of N - q + 1 of the other nodes (N nodes, of which q are a majority): two others of three, three of five.
     #[error(
@@ -214,7 +214,7 @@ pub enum Unusable {
     NoFloor,
     /// It has given the largest [fencing token](crate::LockOptions::fenced) that there is. Somebody has written
     /// to its keys, or two clocks were wrong by centuries. To begin again, end all that use tokens, delete
-    /// [`FLOOR_KEY`](crate::FLOOR_KEY) and the keys that begin with `shearline:fence:` on every node, have the store
+    /// `shearline:floor` and the keys that begin with `shearline:fence:` on every node, have the store
     /// forget the tokens that it has seen, and give floors (`Redlock::trust_nodes`).
     #[error(
         "it has given the largest fencing token that there is: a clock was wrong, or its keys were written to; \

@@ -197,8 +197,8 @@ pub enum InvalidRequest {
     #[error("the resource name is empty; give the lock a name")]
     EmptyResource,
     /// A resource name begins with `shearline:`. Such keys are this library's own, as the two that
-    /// [`RestartGuard::Strict`](crate::RestartGuard) keeps on each node: [`MARKER_KEY`](crate::MARKER_KEY),
-    /// [`BARRIER_KEY`](crate::BARRIER_KEY). A lock there would keep other clients from theirs.
+    /// [`RestartGuard::Strict`](crate::RestartGuard) keeps on each node: `shearline:marker`,
+    /// `shearline:barrier`. A lock there would keep other clients from theirs.
     #[error("a resource name that begins with `shearline:` is reserved; use another name")]
     ReservedResource,
     /// The resource name is too long.

@@ -226,7 +226,7 @@
 //!    matter.
 //! 4. **What a node has counted it does not forget.** A counter ends a day after it was raised
 //!    ([`Builder::counter_ttl`](crate::Builder::counter_ttl)). One that is missing reads as the *floor* of the node
-//!    ([`FLOOR_KEY`](crate::FLOOR_KEY)), which every raise of a counter raises too. So memory does not grow with the
+//!    (`shearline:floor`), which every raise of a counter raises too. So memory does not grow with the
 //!    number of names that were ever used.
 //! 5. **A node that may have lost its counters does not count.** The floor names the `run_id` of the server that has
 //!    written it. Where it is missing, or names another, the script refuses: also for a process that has never seen

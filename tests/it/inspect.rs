@@ -28,13 +28,13 @@ fn with_a_strict_guard_nodes_that_do_not_vote_are_shown_and_do_not_count() {
             face.await_copies(&cluster, &key);
             assert_held(&face.inspect(&key).expect("all count"), b"", 3);
             // The marker of one of them is another's: its answer does not count from now on.
-            let marker = [&b"SET"[..], shearline::MARKER_KEY, b"another"];
+            let marker = [&b"SET"[..], shearline::internals::MARKER_KEY, b"another"];
             cluster[0].raw().command(&marker);
             let told = face.inspect(&key).expect("two count");
             assert_held_by(&told, 2);
             drop(face.unlock(lock));
             face.assert_gone(&cluster, &key);
-            let reset = [&b"DEL"[..], shearline::MARKER_KEY];
+            let reset = [&b"DEL"[..], shearline::internals::MARKER_KEY];
             cluster[0].raw().command(&reset);
         }
     }

@@ -177,7 +177,7 @@ fn no_secret_is_shown_of_the_driver_and_its_events() {
     let config = builder.config().expect("a good configuration");
     for node in config.nodes() {
         secrets.debug("a node's configuration", node);
-        secrets.display("an address", node.address());
+        secrets.display("an address", node.label());
     }
     secrets.debug("a configuration", &config);
     secrets.debug("a builder", &builder);

@@ -3,9 +3,10 @@
 
 use std::time::Duration;
 
+use shearline::internals::BARRIER_KEY;
 use shearline::{
-    BARRIER_KEY, Builder, LockError, LockOptions, NodeOutcome, NodeState, NodeStatus, ReinitError,
-    RestartGuard, Unusable,
+    Builder, LockError, LockOptions, NodeOutcome, NodeState, NodeStatus, ReinitError, RestartGuard,
+    Unusable,
 };
 
 use crate::face::{Face, Which, at, no_quorum, over};

@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use shearline::ExtendError;
 use shearline::engine::{Engine, Event as Told, Input, NodeId, Output};
-use shearline::{Config, Instant, LinkError, Lock, MARKER_KEY, RestartGuard, Retry};
+use shearline::internals::MARKER_KEY;
+use shearline::{Config, Instant, LinkError, Lock, RestartGuard, Retry};
 
 use crate::clock::{MILLI, NEVER, Time};
 use crate::oracle::{Inspecting, Process, Said, TICK, Verb};

@@ -1,7 +1,8 @@
 //! The faults.
 
+use shearline::LinkError;
 use shearline::internals::limits::PUSHES_MAX;
-use shearline::{BARRIER_KEY, LinkError, MARKER_KEY};
+use shearline::internals::{BARRIER_KEY, MARKER_KEY};
 
 use crate::clock::{MILLI, NEVER, SECOND, Time};
 use crate::link::Way;

@@ -12,7 +12,8 @@
 
 use std::time::Duration;
 
-use shearline::{FLOOR_KEY, Instant, Lock, LockOptions};
+use shearline::internals::FLOOR_KEY;
+use shearline::{Instant, Lock, LockOptions};
 
 use crate::case::Kind;
 use crate::clock::{MICRO, MILLI, NEVER, SECOND, Time};

@@ -9,10 +9,11 @@
 
 use std::collections::VecDeque;
 
+use shearline::Instant;
 use shearline::internals::Flavour;
 use shearline::internals::Store;
 use shearline::internals::resp::{self, Inbox, Limits, Value};
-use shearline::{BARRIER_KEY, Instant, MARKER_KEY};
+use shearline::internals::{BARRIER_KEY, MARKER_KEY};
 
 use crate::bare;
 use crate::clock::{Clock, MILLI, SECOND, Time};

@@ -19,7 +19,7 @@ use crate::time::Instant;
 use crate::timer::TimerKey;
 
 use crate::engine::alarm::{Alarm, Timers};
-use crate::engine::contract::Wake;
+use crate::engine::contract::Cause;
 use crate::engine::nodes::Nodes;
 use crate::engine::parts::{News, Parts};
 
@@ -44,7 +44,7 @@ pub(crate) struct Round {
     pub(crate) ttl: Duration,
     timer: Option<TimerKey>,
     /// Why the timer is armed.
-    pub(crate) wake: Wake,
+    pub(crate) wake: Cause,
 }
 
 /// The state of an operation.
@@ -159,7 +159,7 @@ impl Round {
             tries: 1,
             ttl: Duration::ZERO,
             timer: None,
-            wake: Wake::NodeTimeout,
+            wake: Cause::NodeTimeout,
         }
     }
 
@@ -358,19 +358,19 @@ impl Round {
     }
 
     /// Returns when the round has to be looked at next, and why.
-    pub(crate) fn next_wake(&self) -> Option<(Instant, Wake)> {
+    pub(crate) fn next_wake(&self) -> Option<(Instant, Cause)> {
         let own = match &self.state {
             State::Voting => self
                 .tally
                 .open()
                 .union(self.uncounted)
                 .iter()
-                .map(|node| (self[node].deadline, Wake::NodeTimeout))
+                .map(|node| (self[node].deadline, Cause::NodeTimeout))
                 .min(),
-            State::Queued { until } | State::Resting { until } => Some((*until, Wake::Retry)),
+            State::Queued { until } | State::Resting { until } => Some((*until, Cause::Retry)),
             State::Decided => return None,
         };
-        let deadline = self.deadline.map(|deadline| (deadline, Wake::Deadline));
+        let deadline = self.deadline.map(|deadline| (deadline, Cause::Deadline));
         own.into_iter().chain(deadline).min()
     }
 

@@ -6,7 +6,7 @@ use super::*;
 fn the_loss_is_told_by_a_timer_a_tick_before_the_end() {
     let (mut world, lock) = World::held(3);
     let (at, wake) = world.engine.poll_timeout().expect("a timer");
-    assert!(at <= lock.valid_until() && wake != Wake::Output);
+    assert!(at <= lock.valid_until() && wake.0 != Cause::Output);
     world.now = lock.valid_until().saturating_sub(3 * MS);
     world.pass(Duration::ZERO);
     assert!(world.events.is_empty());

@@ -386,7 +386,7 @@ fn extensions_that_are_due_together_go_out_in_one_write() {
     }
     while world.engine.load().unsent == 0 {
         let (at, wake) = world.engine.poll_timeout().expect("a timer");
-        assert_eq!(wake, Wake::Extension);
+        assert_eq!(wake.0, Cause::Extension);
         world.now = at;
         world.engine.handle(at, Input::Tick);
     }

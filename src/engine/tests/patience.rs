@@ -263,7 +263,7 @@ fn clients_that_lost_a_node_together_come_back_apart() {
         let node = id(0);
         engine.handle(now, Input::Disconnected { node, reason });
         let (at, wake) = engine.poll_timeout().expect("it is tried again");
-        assert_eq!(wake, Wake::Connection);
+        assert_eq!(wake.0, Cause::Connection);
         delays.push(at.saturating_since(now));
     }
     delays.sort_unstable();

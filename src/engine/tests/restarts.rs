@@ -167,7 +167,7 @@ fn a_set_that_does_not_count_and_waits_for_room_is_not_sent_late() {
     let timeout = 50 * MS;
     let (at, wake) = world.engine.poll_timeout().expect("a timer");
     assert!(at <= world.now.saturating_add(timeout + MS));
-    assert_eq!(wake, Wake::NodeTimeout);
+    assert_eq!(wake.0, Cause::NodeTimeout);
     world.pass(timeout);
     let (at, _) = world.engine.poll_timeout().expect("a timer");
     assert!(world.now.saturating_add(timeout) < at, "not at once again");

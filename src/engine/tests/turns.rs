@@ -133,7 +133,7 @@ fn renewals_wait_for_two_milliseconds_at_most() {
     let (mut world, _locks) = renewing(3, MANY);
     let (at, wake) = world.engine.poll_timeout().expect("a timer");
     assert_eq!(at, world.now.saturating_add(RENEWALS_WAIT));
-    assert_eq!(wake, Wake::Extension);
+    assert_eq!(wake.0, Cause::Extension);
     world.sleep_until_timer();
     assert_eq!(world.renewing(), [MANY; 3]);
     world.confirms(1);

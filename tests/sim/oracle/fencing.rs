@@ -13,7 +13,8 @@
 
 use std::collections::BTreeMap;
 
-use shearline::{FLOOR_KEY, Lock};
+use shearline::Lock;
+use shearline::internals::FLOOR_KEY;
 
 use super::ledger::{Process, Token, TokenId, Verb, millis};
 use super::{Deed, Oracle, name_of, token_of};

@@ -11,7 +11,8 @@
 //! Of several commands of one kind for one token on one node it keeps the newest by the time of
 //! sending. That is enough because a client asks again only for what failed.
 
-use shearline::{BARRIER_KEY, Instant, MARKER_KEY, ServerError};
+use shearline::internals::{BARRIER_KEY, MARKER_KEY};
+use shearline::{Instant, ServerError};
 
 use super::{Deed, fencing};
 use crate::clock::{NEVER, Time};

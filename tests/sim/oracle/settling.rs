@@ -19,7 +19,7 @@
 use std::time::Duration;
 
 use shearline::Instant;
-use shearline::engine::Wake;
+use shearline::internals::Cause;
 
 use crate::clock::{MILLI, Time};
 use crate::plan::{CONNECT_TIMEOUT, TRIES};
@@ -140,7 +140,7 @@ impl World {
     fn wakes(&mut self, client: usize, ticked: Instant) {
         let there = &mut self.clients[client];
         let wake = there.engine.poll_timeout();
-        let late = wake.is_some_and(|(at, wake)| at <= ticked && wake != Wake::Output);
+        let late = wake.is_some_and(|(at, wake)| at <= ticked && wake.cause() != Cause::Output);
         let acted = std::mem::take(&mut there.acted);
         there.hot = if late && !acted { there.hot + 1 } else { 0 };
         let hot = there.hot > HOT;

@@ -26,6 +26,7 @@
 use std::time::Duration;
 
 use shearline::engine::Wake;
+use shearline::internals::Cause;
 use shearline::{Instant, NodeState};
 
 use crate::client::Path;
@@ -63,16 +64,16 @@ impl World {
     pub(crate) fn ticked(&mut self, client: usize, before: Asked) {
         let there = &self.clients[client];
         let (now, after) = (there.shown, there.engine.poll_timeout());
-        let Some((at, wake)) = before.filter(|(_, wake)| *wake != Wake::Output) else {
+        let Some((at, wake)) = before.filter(|(_, wake)| wake.cause() != Cause::Output) else {
             return;
         };
-        let next = after.filter(|(_, wake)| *wake != Wake::Output);
+        let next = after.filter(|(_, wake)| wake.cause() != Cause::Output);
         let what = if at <= now {
             let again = next.is_some_and(|(next, _)| next <= now);
             again.then_some("is to be woken again for what is over")
         } else {
             let kept = next.is_some_and(|(next, _)| next <= at);
-            let silence = wake == Wake::Silence || self.may_be_for_a_silence(client, at);
+            let silence = wake.cause() == Cause::Silence || self.may_be_for_a_silence(client, at);
             (!kept && !silence).then_some("did what was not due")
         };
         if let Some(what) = what {
@@ -115,15 +116,15 @@ impl World {
         let there = &self.clients[client];
         let load = there.engine.all_open();
         let (at, wake) = asked?;
-        let nothing = match wake {
-            Wake::Retry if at <= there.shown.saturating_add(REMINDED) => false,
-            Wake::Retry | Wake::NodeTimeout | Wake::Deadline => load.rounds == 0,
-            Wake::Expiry | Wake::Extension => load.claims == 0,
-            Wake::Debt => {
+        let nothing = match wake.cause() {
+            Cause::Retry if at <= there.shown.saturating_add(REMINDED) => false,
+            Cause::Retry | Cause::NodeTimeout | Cause::Deadline => load.rounds == 0,
+            Cause::Expiry | Cause::Extension => load.claims == 0,
+            Cause::Debt => {
                 let tried_again = after(there.shown, TRY_AGAIN).saturating_add(TICK);
                 load.claims == 0 && load.owed == 0 && tried_again < at
             }
-            Wake::Output | Wake::Connection | Wake::Silence | _ => false,
+            Cause::Output | Cause::Connection | Cause::Silence | Cause::Repair => false,
         };
         nothing.then_some(at)
     }

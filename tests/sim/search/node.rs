@@ -5,8 +5,9 @@
 
 use std::collections::HashMap;
 
+use shearline::Instant;
+use shearline::internals::FLOOR_KEY;
 use shearline::internals::{Session, Store};
-use shearline::{FLOOR_KEY, Instant};
 
 use super::{COUNTER, RESOURCE, TTL};
 use crate::oracle::fencing_arguments;

@@ -9,9 +9,10 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use shearline::engine::{Engine, Input, NodeId, Output, Request};
+use shearline::internals::FLOOR_KEY;
 use shearline::internals::resp::{Inbox, Limits};
 use shearline::internals::{Session, Store};
-use shearline::{FLOOR_KEY, Instant, LinkError, LockOptions};
+use shearline::{Instant, LinkError, LockOptions};
 
 use super::node::{Floor, Kind, Words, run, run_id};
 use super::{NODES, TTL, config};
