@@ -92,6 +92,7 @@
 //! | `histogram` | [`Histogram`]: counts durations. |
 //! | `error`, `limits`, `resource`, `time` | Errors, every bound with its reason, names and tokens, [`Instant`]. |
 //! | `effort` | How much the tests beside the code do. |
+//! | `internals` | What the simulator, the benches and the fuzz targets see beside the public names. |
 //! | `guards` | Names the checks that safety rests on, so that the simulator can take out each of them. |
 //! | [`manual`] | The prose: algorithm, guarantees, choosing, coming from other locks, outcomes, operating, permissions, hosted services, design. |
 //!
