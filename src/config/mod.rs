@@ -43,7 +43,6 @@ pub(crate) use tls::{NodeTls, Pem};
 /// let config = Config::builder()
 ///     .nodes(["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3:7000/1"])
 ///     .config()?;
-/// assert_eq!(config.quorum(), 2);
 /// assert_eq!(&**config.nodes()[2].label(), "10.0.0.3:7000");
 /// # Ok::<(), shearline::ConfigError>(())
 /// ```

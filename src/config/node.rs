@@ -42,8 +42,6 @@ use super::tls::NodeTls;
 ///
 /// let node: NodeConfig = "redis://app:s%2Fcret@Db.Example/3".parse()?;
 /// assert_eq!(&**node.label(), "db.example:6379");
-/// assert_eq!((node.user(), node.password()), (Some("app"), Some("s/cret")));
-/// assert_eq!(node.database(), 3);
 /// # Ok::<(), shearline::UrlProblem>(())
 /// ```
 #[derive(Clone)]

@@ -112,19 +112,6 @@ pub(crate) enum Releasing {
 }
 
 /// The count of one round.
-///
-/// ```
-/// use shearline::quorum::{Acquisition, NodeSet, Tally, Vote};
-///
-/// let nodes: Vec<_> = NodeSet::first(5).iter().collect();
-/// let mut tally = Tally::new(nodes.len());
-/// tally.record(nodes[0], Vote::Yes);
-/// tally.record(nodes[3], Vote::Abstain);
-/// tally.record(nodes[4], Vote::Yes);
-/// assert_eq!(tally.acquisition(), None);
-/// tally.record(nodes[1], Vote::Yes);
-/// assert!(matches!(tally.acquisition(), Some(Acquisition::Granted(_)))); // one is not awaited
-/// ```
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Tally {
     nodes: u8,

@@ -27,15 +27,6 @@ pub(crate) struct Drift {
 impl Drift {
     /// Returns a drift of `factor` times the ttl (0 up to, not including, 1; rounded up to a
     /// billionth) plus `fixed`. `None` if the factor is out of that range or no number.
-    ///
-    /// ```
-    /// use core::time::Duration;
-    /// use shearline::quorum::Drift;
-    ///
-    /// let drift = Drift::new(0.01, Duration::from_millis(2)).expect("a hundredth is a factor");
-    /// assert_eq!(drift.of(Duration::from_secs(10)), Duration::from_millis(102));
-    /// assert_eq!(Drift::new(f64::NAN, Duration::ZERO), None);
-    /// ```
     #[must_use]
     pub(crate) fn new(factor: f64, fixed: Duration) -> Option<Self> {
         if !(0.0..1.0).contains(&factor) {

@@ -192,7 +192,7 @@ impl<T> Wheel<T> {
     }
 
     /// Returns `true` if no timer is armed.
-    #[cfg(any(test, fuzzing))]
+    #[cfg(any(test, fuzzing, feature = "internals"))]
     pub const fn is_empty(&self) -> bool {
         self.timers.is_empty()
     }
