@@ -30,9 +30,8 @@ mod belief;
 mod holder;
 mod line;
 mod names;
-mod row;
+mod policy;
 mod sets;
-mod wait;
 mod watches;
 
 use alloc::boxed::Box;
@@ -52,9 +51,9 @@ use super::pool::Pool;
 pub(super) use line::{Extra, Waiter};
 use line::{Line, Waiters};
 use names::{Names, Where};
-use row::Rows;
+use policy::Rows;
+pub(super) use policy::{Next, Wait};
 use sets::Sets;
-pub(super) use wait::{Next, Pace, Wait};
 use watches::Watches;
 
 /// See the [module](self).
@@ -219,7 +218,8 @@ impl Queues {
     }
 
     /// Returns how many contenders wait.
-    pub(super) fn contenders(&self) -> usize {
+    #[cfg(test)]
+    fn contenders(&self) -> usize {
         self.waiting - self.watches.len()
     }
 

@@ -25,11 +25,9 @@
 //! attempt was refused.
 //!
 //! Callers that wait for one resource cost what one of them costs. Callers that wait for different
-//! resources cost an attempt and a look each, and a look again now and then: more rarely the more there
-//! are, 2 to 4 s with up to a thousand and ten times as long with ten thousand. With some ten thousand
-//! of them a handle has enough to do; more take seconds to begin. A server that forgets what it was to
-//! tell because its `tracking-table-max-keys` is smaller than the number of keys that are waited for
-//! tells of changes that are none.
+//! resources cost an attempt and a look each, and a look again every 2 to 4 s. With some ten thousand of
+//! them a handle has enough to do; more take seconds to begin. If `tracking-table-max-keys` of a server is
+//! smaller than the number of keys that are waited for, it tells of changes that are none.
 //!
 //! # Where nodes do not tell
 //!
@@ -76,8 +74,8 @@
 //! **Between handles: no order is promised, but overtaking is bounded.** All who wait are told at about
 //! the same time. One that meets others waits a random part of a window before it asks; the window
 //! shrinks with the time that it has waited, so those who have waited for long come first. A handle that
-//! has met others recently, and has passed the lock on inside itself 16 times in a row or for 10 ms,
-//! leaves it to others for a few round trips. A handle meets others when an attempt of its own is refused.
+//! has met others recently, and has passed the lock on inside itself for 10 ms, leaves it to others for a few
+//! round trips. A handle meets others when an attempt of its own is refused.
 //! One that has met nobody for a second does so ten times a second if several of its callers take turns,
 //! and once a second if one of them comes back again and again: the first waiter from outside may wait
 //! for that long. A caller that drops its guard and locks again is ahead of others more often than one
@@ -123,12 +121,13 @@
 //! | ... within 1, which begins up to 16 later for those who have waited less than 100 ms | 6.3, 3.5, 922 | 4.6, 22, 761 | 3.1, 42, 846 |
 //! | ... and looks again in between, whether another was earlier | 6.3, 3.2, 920 | 4.0, 38, 538 | 2.5, 75, 565 |
 //! | ... both only where votes were split recently | 6.7, 4.4, 970 | 6.7, 25, 877 | 3.7, 51, 870 |
-//! | ... and where a handle has left the lock to others less than a hold ago (**this is the rule**) | 6.7, 3.3, 973 | 4.5, 31, 810 | 2.5, 62, 830 |
+//! | ... and where a handle has left the lock to others less than a hold ago | 6.7, 3.3, 973 | 4.5, 31, 810 | 2.5, 62, 830 |
+//! | ... and begins up to 10 later, where votes were split since another holder was last seen (**this is the rule**) | 6.4, 3.7, 937 | 2.0, 29, 773 | 1.5, 53, 800 |
 //!
 //! Looking in between pays on real machines: with more processes than cores it halves the attempts that
-//! come too late. So does the last row: sixteen processes on two cores, which the servers share, wait for
-//! 4 fair shares at most, and for 30 without it. A handle that has heard of no change for 8 ms after it
-//! has left the lock to others is taken for the only one that waits, and asks at once.
+//! come too late. So does the row before the last: sixteen processes on two cores, which the servers share, wait
+//! for 4 fair shares at most, and for 30 without it. A handle that has heard of no change for 10 ms is taken for
+//! the only one that waits, and asks at once.
 //!
 //! Tests: `waiting::a_waiter_is_woken_by_an_unlock_of_another_handle`,
 //! `waiting::a_waiter_is_woken_when_a_foreign_client_deletes_the_key`,

@@ -94,15 +94,6 @@ impl Belief {
         }
     }
 
-    /// The nodes that do not tell of changes are to be asked again. What is known of them stands.
-    pub(crate) fn ask_untold(&mut self) {
-        for seen in &mut self.nodes {
-            if seen.registration == Registration::Untold {
-                seen.registration = Registration::None;
-            }
-        }
-    }
-
     /// Where nothing is known, the resource is free from `at` on.
     pub(crate) fn suppose(&mut self, at: Instant) {
         for seen in &mut self.nodes {
@@ -130,7 +121,7 @@ impl Belief {
             (_, false) => Registration::Untold,
         };
         let free = match left {
-            Remaining::Missing => now,
+            Remaining::Missing => now.min(self.nodes[node.index()].free),
             Remaining::For(left) => now.saturating_add(left).saturating_add(ROUNDED),
             Remaining::Permanent => Instant::MAX,
         };

@@ -428,14 +428,3 @@ fn a_call_that_was_not_tried_yet_is_tried() {
     }
     assert!(world.events.is_empty());
 }
-
-#[test]
-fn a_key_that_has_changed_all_the_time_is_like_any_other_after_a_while() {
-    let mut world = World::waits_for(&LockOptions::new(TTL).wait(100 * SECOND));
-    world.sleep_saying(50 * MS, ":10000|", [BILLING; 3]);
-    world.say(0, &PUSH.repeat(10_000));
-    world.sleep_saying(5 * SECOND, ":10000|", [BILLING; 3]);
-    world.say(0, PUSH);
-    world.say(1, PUSH);
-    assert_eq!(world.take(2), ["SET k 10000"]);
-}

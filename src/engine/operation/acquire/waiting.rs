@@ -2,7 +2,7 @@
 //!
 //! # Not here
 //!
-//! When a contender that was refused asks again: [`Wait`] decides that. The queue of those who wait for
+//! When a contender that was refused asks again: the [policy](crate::engine::queues::Wait) decides that. The queue of those who wait for
 //! their turn is that of the [queues](crate::engine::queues).
 
 use core::time::Duration;
@@ -12,10 +12,9 @@ use rand::rngs::StdRng;
 
 use super::{Acquire, Verdict};
 use crate::engine::check::is_out_of_reach;
-use crate::engine::nodes::Nodes;
 use crate::engine::operation::Context;
 use crate::engine::operation::round::State;
-use crate::engine::queues::{Extra, Next, Pace, Refusal, Wait, Waiter};
+use crate::engine::queues::{Extra, Next, Refusal, Waiter};
 use crate::engine::settings::SHORTEST_REST;
 use crate::error::NodeOutcome;
 use crate::quorum::NodeSet;
@@ -128,8 +127,9 @@ impl Acquire {
     ) {
         let said = cx.round.ballots.iter().map(|ballot| ballot.outcome);
         let nodes = cx.parts.nodes.len();
-        if let Some(waiting) = cx.parts.queues.begin_waiting(self.place, nodes) {
-            waiting.refused(after, said, elsewhere, delay);
+        let parts = &mut *cx.parts;
+        if let Some(waiting) = parts.queues.begin_waiting(self.place, nodes) {
+            waiting.refused(after, said, elsewhere, delay, &mut parts.random);
         }
         if after == Refusal::Held {
             cx.parts.queues.met_others(cx.now, self.place);
@@ -146,7 +146,8 @@ impl Acquire {
         let claims = &mut cx.parts.claims;
         let (mut command, mut who) = (claims.command(), claims.command());
         let delays = cx.parts.settings.retry.delay().into_inner();
-        if let Some((waiting, resource, mut pace, nodes)) = self.waiting(cx)
+        let (random, nodes) = (&mut cx.parts.random, &mut cx.parts.nodes);
+        if let Some((waiting, resource)) = cx.parts.queues.waiting(place)
             && waiting.why == Refusal::Held
         {
             waiting.begin_to_look(now);
@@ -161,7 +162,7 @@ impl Acquire {
                     }
                 }
             }
-            waiting.looked(&mut pace, delays);
+            waiting.looked(now, nodes.round_trip(), delays, random);
         }
         cx.parts.claims.sent(command);
         cx.parts.claims.sent(who);
@@ -182,25 +183,9 @@ impl Acquire {
     /// Returns what it does next while it rests.
     fn next(&self, cx: &mut Context<'_>) -> Option<Next> {
         let now = cx.now;
-        let (waiting, _, mut pace, nodes) = self.waiting(cx)?;
-        Some(waiting.next(&mut pace, |node| nodes[node].may_count_from(now)))
-    }
-
-    /// Returns what it waits for, the resource, what its decision rests on, and the nodes.
-    fn waiting<'a>(
-        &self,
-        cx: &'a mut Context<'_>,
-    ) -> Option<(&'a mut Wait, &'a [u8], Pace<'a>, &'a mut Nodes)> {
-        let parts = &mut *cx.parts;
-        let pace = Pace {
-            now: cx.now,
-            waited: cx.now.saturating_since(cx.round.started),
-            round_trip: parts.nodes.round_trip(),
-            contenders: parts.queues.contenders() as u32,
-            random: &mut parts.random,
-        };
-        let (waiting, resource) = parts.queues.waiting(self.place)?;
-        Some((waiting, resource, pace, &mut parts.nodes))
+        let (waiting, _) = cx.parts.queues.waiting(self.place)?;
+        let from = |node| cx.parts.nodes[node].may_count_from(now);
+        Some(waiting.next(now, cx.round.started, from))
     }
 
     /// Makes an attempt if it is time for that, or goes on waiting. One that has asked before ends where no

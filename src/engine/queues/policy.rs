@@ -1,0 +1,489 @@
+//! When a contender that was refused asks again, and when an engine leaves a lock to other programs. This is
+//! the one place that decides either.
+//!
+//! | the latest attempt | the next one |
+//! | --- | --- |
+//! | too few nodes answered | after a random delay |
+//! | another holds the lock | when a majority of the nodes is believed free ([`Belief`]) |
+//! | the votes were split | then, and a window later: up to [`BEHIND`] round trips for a contender that has just come, none for one that has waited for [`OLD`], and one more at random |
+//! | no node granted any of [`WASTED_MAX`] in a row | two round trips later, so that it looks before it asks |
+//! | a node refused it because of another resource that it wants too | that node is not believed free before the random delay is over |
+//!
+//! While a window runs, the contender looks whether another was earlier. It looks again from time to time
+//! besides: often where nodes do not tell of changes, rarely where they do. Where one lock lasts for long, or the
+//! wait for several, it also asks who holds it.
+//!
+//! A program that releases a lock and asks for it again is always faster than one that has to be told of the
+//! release. So an engine leaves the lock to others for a moment after a [`Row`] of its own: often where it has met
+//! others of late, and rarely where it has not, because it would not know of them.
+//!
+//! Each constant says what it rests on. Measured means by the simulator (`contention_in_numbers`: three nodes, holds
+//! of 1 ms, 16 programs with one caller each and a round trip of 200 us unless it says otherwise). The longest wait
+//! is in fair shares, and messages are those to a node for each hand-over.
+
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use rand::RngExt;
+use rand::rngs::StdRng;
+
+use crate::error::NodeOutcome;
+use crate::keys::NodeId;
+use crate::node::Remaining;
+use crate::quorum::NodeSet;
+use crate::resource::OwnedToken;
+use crate::time::{Instant, NANOS_PER_TICK, nanos};
+
+use super::Refusal;
+use super::belief::Belief;
+use super::holder::Tokens;
+
+/// A contender that is told of changes looks all the same after this time, or up to twice as long. No push tells of
+/// `SWAPDB`: without it such a contender waits until its call ends. At this rate one costs a node a look in three
+/// seconds.
+const LOOK_AGAIN: Duration = Duration::from_secs(2);
+
+/// A contender that has looked at one lock for this long asks who holds it, with each look from then on. Where
+/// attempts come between, it asks five times in this time at most. To ask with each look would cost a hand-over
+/// between two programs a message more: six instead of five.
+const WHO: Duration = Duration::from_millis(500);
+
+/// After one node has told of a change, the contender waits this long for a majority before it asks the node
+/// again. Measured: after 0.1 ms a hand-over costs a message more.
+const LOOK_SOON: Duration = Duration::from_millis(2);
+
+/// By how many round trips a contender that has just come is behind one that has waited for long, where votes
+/// were split. Measured: 8 cost a message more than 10, and with 16 there are 680 hand-overs a second instead
+/// of 779.
+const BEHIND: u32 = 10;
+
+/// A contender that has waited for this long is behind no other. Measured with 32 programs and a round trip of 1 ms:
+/// after 50 ms the longest wait is 3.8 at 86 messages, instead of 1.4 at 54.
+const OLD: Duration = Duration::from_millis(100);
+
+/// How many round trips an engine leaves the lock to others, and at least a tick: they have to be scheduled.
+/// Measured with a round trip of 50 us: without the tick there is one message more.
+const LEFT_TO_OTHERS: u32 = 8;
+
+/// After so many attempts in a row that no node granted, the holder extends its lock, or the key changes without
+/// becoming free. A look costs two messages and an attempt three. The bounds hold without it.
+const WASTED_MAX: u32 = 20;
+
+/// How long a row is where others were met of late. Measured with two programs of eight callers: the longest wait is
+/// 123 without it, and 6.4 with it. Sixteen locks in a row as another limit changed nothing.
+const ROW: Duration = Duration::from_millis(10);
+
+/// How long a row is of several callers of one engine that has met no others. Measured: after a second instead, a
+/// program overtakes another that waits more than 350 times.
+const ROW_AMONG_US: Duration = Duration::from_millis(100);
+
+/// How long a row is of one caller that has met no others; and for how long others are remembered. It leaves the lock
+/// for a tick: a thousandth of its time. After 100 ms it would be a hundredth, and nothing measured is better.
+const LATELY: Duration = Duration::from_secs(1);
+
+/// The shortest time between two looks at nodes that tell of nothing, and the least that a lock is left to others.
+const TICK: Duration = Duration::from_nanos(NANOS_PER_TICK);
+
+/// What a contender has seen since it was refused; see the [module](self).
+#[derive(Debug)]
+pub(in crate::engine) struct Wait {
+    /// Why the latest attempt was refused, and what each node said.
+    pub(in crate::engine) why: Refusal,
+    pub(in crate::engine) said: Vec<NodeOutcome>,
+    pub(in crate::engine) belief: Belief,
+    /// Who holds the lock, as far as nodes were asked.
+    pub(in crate::engine) holder: Tokens,
+    /// Nodes that have refused the latest attempt because of another resource that it wanted too.
+    elsewhere: NodeSet,
+    /// When the random delay after the latest attempt ends.
+    delay: Instant,
+    /// Its place in the window after the latest attempt, out of `u32::MAX`.
+    luck: u32,
+    /// Until when it leaves the lock to others.
+    left: Option<Instant>,
+    /// When it looked first after the latest attempt.
+    since: Instant,
+    /// From when on the looks after an attempt ask at once who holds the lock; and those after the latest do.
+    who: Instant,
+    asks_at_once: bool,
+    /// When it looks again.
+    look: Instant,
+    /// The same, where nodes do not tell of changes.
+    often: Instant,
+    /// When it looks at those nodes that tell of nothing any more.
+    soon: Instant,
+    /// When it has asked the nodes for a look, and how long their answers take: on average, and at least.
+    asked: Instant,
+    took: Duration,
+    round_trip: Duration,
+    /// The latest time of which it wants to be reminded.
+    reminded: Instant,
+    /// How many attempts in a row no node has granted.
+    wasted: u32,
+    /// Votes were split since it last saw another holder after an attempt of its own.
+    split: bool,
+    /// Since the latest attempt a node has said that another holds the lock, or that the key has
+    /// changed.
+    told: bool,
+}
+
+/// What a contender does next.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(in crate::engine) enum Next {
+    /// It asks for the lock.
+    Attempt(Instant),
+    /// It looks whether the lock is free.
+    Look(Instant),
+}
+
+impl Next {
+    pub(in crate::engine) const fn at(self) -> Instant {
+        match self {
+            Self::Attempt(at) | Self::Look(at) => at,
+        }
+    }
+}
+
+impl Wait {
+    /// Nothing is known of so many nodes.
+    pub(in crate::engine) fn new(nodes: usize) -> Self {
+        Self {
+            why: Refusal::Held,
+            said: Vec::new(),
+            belief: Belief::new(nodes),
+            holder: Tokens::default(),
+            elsewhere: NodeSet::EMPTY,
+            delay: Instant::ZERO,
+            luck: 0,
+            left: None,
+            since: Instant::MAX,
+            who: Instant::MAX,
+            asks_at_once: false,
+            look: Instant::ZERO,
+            often: Instant::ZERO,
+            soon: Instant::MAX,
+            asked: Instant::MAX,
+            took: Duration::ZERO,
+            round_trip: Duration::ZERO,
+            reminded: Instant::ZERO,
+            wasted: 0,
+            split: false,
+            told: true,
+        }
+    }
+
+    // ----- the decision ---------------------------------------------------------------------
+
+    /// Returns what the contender does next, which has waited since `started`, where the votes of each node
+    /// count `from` a time on.
+    pub(in crate::engine) fn next(
+        &self,
+        now: Instant,
+        started: Instant,
+        from: impl Fn(NodeId) -> Instant,
+    ) -> Next {
+        if self.why != Refusal::Held {
+            return Next::Attempt(self.delay);
+        }
+        let believed = self.belief.free_at(|_| Instant::ZERO);
+        let free = match self.has_asked() {
+            true => self.belief.free_at(from),
+            false => believed, // The nodes are to say themselves why there is no lock.
+        };
+        let attempt = match self.left {
+            Some(left) => free.max(left),
+            None => free.saturating_add(self.window(free.saturating_since(started))),
+        };
+        let look = if free <= now && now < attempt && self.soon != Instant::MAX {
+            now // While its window runs it learns whether another was earlier.
+        } else if believed <= now && free == Instant::MAX {
+            self.soon.min(self.often) // Its votes may count soon, and that is not told.
+        } else {
+            self.soon.min(self.look)
+        };
+        match attempt <= look {
+            true => Next::Attempt(attempt),
+            false => Next::Look(look),
+        }
+    }
+
+    /// Returns how long it leaves the lock to those that have waited for longer than this.
+    fn window(&self, waited: Duration) -> Duration {
+        let step = self.took.max(self.round_trip);
+        if !self.split && self.told {
+            return match self.wasted < WASTED_MAX {
+                true => Duration::ZERO,
+                false => step * 2, // By then the nodes have answered its look.
+            };
+        }
+        let young = OLD.saturating_sub(waited).as_secs_f64() / OLD.as_secs_f64();
+        let luck = f64::from(self.luck) / f64::from(u32::MAX);
+        step.mul_f64(f64::from(BEHIND) * young + luck)
+    }
+
+    // ----- its attempts ---------------------------------------------------------------------
+
+    /// Returns `true` if an attempt was made, and refused.
+    pub(in crate::engine) const fn has_asked(&self) -> bool {
+        !self.said.is_empty()
+    }
+
+    /// This engine has released the lock, and leaves it to others. It has met them, so that from then on it asks
+    /// as one whose votes were split.
+    pub(in crate::engine) fn leave_to_others(&mut self, now: Instant, round_trip: Duration) {
+        let left = now.saturating_add((round_trip * LEFT_TO_OTHERS).max(TICK));
+        self.left = Some(left);
+        self.split = true;
+        self.belief.suppose(left); // It was free a moment ago, and nodes may say nothing.
+    }
+
+    /// An attempt was refused, and the random delay after it lasts until `delay`. The nodes `elsewhere` have
+    /// refused it because of another resource that it wanted too: they are not believed free before the random
+    /// delay is over, whatever they say of this one.
+    pub(in crate::engine) fn refused(
+        &mut self,
+        why: Refusal,
+        said: impl Iterator<Item = NodeOutcome>,
+        elsewhere: NodeSet,
+        delay: Instant,
+        random: &mut StdRng,
+    ) {
+        self.why = why;
+        self.said.clear();
+        self.said.extend(said);
+        self.wasted = self.wasted.saturating_add(1);
+        if self.said.contains(&NodeOutcome::Granted) {
+            (self.split, self.wasted) = (true, 0);
+        }
+        (self.delay, self.luck) = (delay, random.random());
+        (self.left, self.since, self.told) = (None, Instant::MAX, false);
+        self.belief.forget();
+        self.holder.forget();
+        self.elsewhere = elsewhere;
+    }
+
+    /// Returns what is left of the random delay after the latest attempt.
+    pub(in crate::engine) fn delay_left(&self, now: Instant) -> Duration {
+        self.delay.saturating_since(now)
+    }
+
+    // ----- its looks ------------------------------------------------------------------------
+
+    /// Returns `true` if it asks who holds the lock, besides looking.
+    pub(in crate::engine) fn asks_holder(&self, now: Instant) -> bool {
+        self.has_looked_for_long(now) || self.asks_at_once
+    }
+
+    fn has_looked_for_long(&self, now: Instant) -> bool {
+        self.since.saturating_add(WHO) <= now
+    }
+
+    /// It looks at the nodes that tell of nothing any more, at `at`.
+    pub(in crate::engine) fn look_soon(&mut self, at: Instant) {
+        self.soon = self.soon.min(at);
+    }
+
+    /// It is about to look: at all nodes, if it has not done so for long.
+    pub(in crate::engine) fn begin_to_look(&mut self, now: Instant) {
+        if self.since == Instant::MAX {
+            self.asks_at_once = self.who <= now;
+            if self.asks_at_once {
+                self.who = now.saturating_add(WHO / 5);
+            }
+        }
+        if self.look <= now {
+            self.belief.ask_again();
+        }
+    }
+
+    /// The nodes that have to be asked were asked, at `now`. A look where nodes do not tell lasts until after one
+    /// of these `delays`.
+    pub(in crate::engine) fn looked(
+        &mut self,
+        now: Instant,
+        round_trip: Duration,
+        delays: (Duration, Duration),
+        random: &mut StdRng,
+    ) {
+        (self.asked, self.round_trip) = (now, round_trip);
+        self.since = self.since.min(now);
+        self.who = self.who.min(now.saturating_add(WHO));
+        let mut after = |at: Instant, from, to| at.saturating_add(between(random, from, to));
+        let look = match self.has_looked_for_long(now) {
+            true => after(now, LOOK_AGAIN, LOOK_AGAIN * 2),
+            false => after(self.since, WHO, WHO * 3 / 2),
+        };
+        // A look at few nodes does not put off the one at all.
+        self.look = match now < self.look {
+            true => self.look.min(look),
+            false => look,
+        };
+        self.often = after(now, delays.0.max(TICK), delays.1);
+        self.soon = Instant::MAX;
+        self.look_often();
+    }
+
+    /// Where no majority tells of changes it looks often.
+    fn look_often(&mut self) {
+        if !self.belief.is_told() {
+            self.look = self.look.min(self.often);
+        }
+    }
+
+    /// `node` says which token it has, if any.
+    pub(in crate::engine) fn told_holder(&mut self, node: NodeId, token: Option<OwnedToken>) {
+        self.holder.said(node, token, self.belief.nodes());
+    }
+
+    /// `node` says what is left of the key.
+    pub(in crate::engine) fn answered(
+        &mut self,
+        now: Instant,
+        node: NodeId,
+        left: Remaining,
+        pushes: bool,
+    ) {
+        let took = now.saturating_since(self.asked).min(LOOK_SOON); // Or this process was not scheduled.
+        self.took = (self.took * 7 + took) / 8;
+        self.belief.looked(now, node, left, pushes);
+        let said = self.said.get(node.index());
+        if self.elsewhere.contains(node) || said.is_some_and(|said| !takes_a_set(*said)) {
+            self.belief.not_before(self.delay, node);
+        }
+        self.look_often();
+        if left == Remaining::Missing {
+            self.wasted = 0; // Others were faster.
+        } else {
+            self.left = None;
+            self.split &= self.told;
+            self.told = true;
+        }
+    }
+
+    /// `node` says that the key has changed. Others that do not tell may have it too, as long after as an answer
+    /// takes. A contender that has heard of no change for as long as a row is not one of many.
+    pub(in crate::engine) fn changed(&mut self, now: Instant, node: NodeId) {
+        self.split &= now < self.asked.saturating_add(ROW);
+        self.belief.changed(now, node, self.took);
+        if self.elsewhere.contains(node) {
+            self.belief.not_before(self.delay, node);
+        }
+        self.look_soon(now.saturating_add(LOOK_SOON));
+        self.told = true;
+    }
+
+    /// Returns the time of which the contender wants to be reminded, if it is another than before: one
+    /// that is near: later than in two rows a tick does not matter.
+    pub(in crate::engine) fn reminder(&mut self, now: Instant, next: Next) -> Option<Instant> {
+        match next {
+            Next::Attempt(at) if at != self.reminded && at < now.saturating_add(ROW * 2) => {
+                self.reminded = at;
+                Some(at)
+            }
+            Next::Attempt(_) | Next::Look(_) => None,
+        }
+    }
+}
+
+/// Returns `true` unless a node that has said this did not take the `SET`, and may not yet. One that
+/// others were faster than has said nothing.
+const fn takes_a_set(said: NodeOutcome) -> bool {
+    matches!(
+        said,
+        NodeOutcome::Granted | NodeOutcome::Held | NodeOutcome::Pending
+    )
+}
+
+fn between(random: &mut StdRng, from: Duration, to: Duration) -> Duration {
+    let (from, to) = (nanos(from), nanos(to));
+    Duration::from_nanos(random.random_range(from..=to.max(from)))
+}
+
+// ----- rows of one's own ----------------------------------------------------------------------
+
+/// How many resources are remembered, a power of two.
+const REMEMBERED: usize = 64;
+
+/// The locks on one resource that one engine has had in a row.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Row {
+    /// `None`: it has not begun.
+    since: Option<Instant>,
+    released: Instant,
+    /// Until when it is remembered that others were met.
+    met: Instant,
+}
+
+impl Row {
+    const NONE: Self = Self {
+        since: None,
+        released: Instant::ZERO,
+        met: Instant::ZERO,
+    };
+
+    /// A lock was released.
+    #[inline]
+    pub(super) fn released(&mut self, now: Instant) {
+        self.since.get_or_insert(now);
+        self.released = now;
+    }
+
+    /// Others hold the lock, or ask for it.
+    pub(super) fn met_others(&mut self, now: Instant) {
+        self.met = now.saturating_add(LATELY);
+        self.since = None;
+    }
+
+    /// Returns `true` if one that comes back to a lock leaves it to others first: where others were met
+    /// it does each time.
+    #[inline]
+    pub(super) fn is_over_for_one(&mut self, now: Instant) -> bool {
+        self.is_over_after(now, Duration::ZERO, LATELY)
+    }
+
+    /// Returns `true` if the lock is left to others before the next of ours has it.
+    #[inline]
+    pub(super) fn is_over(&mut self, now: Instant) -> bool {
+        self.is_over_after(now, ROW, ROW_AMONG_US)
+    }
+
+    /// Returns `true` if the row has lasted for so long, where others were `met` or not. It begins anew then.
+    fn is_over_after(&mut self, now: Instant, met: Duration, unmet: Duration) -> bool {
+        let most = if now < self.met { met } else { unmet };
+        let over = self
+            .since
+            .is_some_and(|since| since.saturating_add(most) <= now);
+        if over {
+            self.since = None;
+        }
+        over
+    }
+}
+
+/// The rows of resources, of the latest that were released: each has the slot of its hash. They are remembered
+/// for a moment also while a resource has no place: a thread that locks in a loop has none between two locks.
+#[derive(Debug)]
+pub(super) struct Rows {
+    slots: [(u64, Row); REMEMBERED],
+}
+
+impl Rows {
+    pub(super) const fn new() -> Self {
+        Self {
+            slots: [(0, Row::NONE); REMEMBERED],
+        }
+    }
+
+    /// Returns the row of the name with this `hash`: the present one, if it goes on at `now`.
+    #[inline]
+    pub(super) fn of(&mut self, now: Instant, hash: u64) -> &mut Row {
+        let (of, row) = &mut self.slots[hash as usize % REMEMBERED];
+        if *of != hash || row.released.max(row.met).saturating_add(LATELY) <= now {
+            (*of, *row) = (hash, Row::NONE);
+        }
+        row
+    }
+}
+
+#[cfg(test)]
+mod tests;

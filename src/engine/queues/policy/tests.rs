@@ -1,0 +1,335 @@
+//! The policy in a world of its own: many programs with one caller each want the same lock again and again, on
+//! three nodes that answer and tell at random times around half of a round trip.
+
+use std::collections::BTreeMap;
+use std::vec;
+use std::vec::Vec;
+
+use rand::SeedableRng;
+
+use super::*;
+
+const NODES: usize = 3;
+const HOLD: Duration = Duration::from_millis(1);
+const ROUND_TRIP: Duration = Duration::from_micros(200);
+
+#[derive(Clone, Copy, Debug)]
+enum Message {
+    Set(u32),
+    Delete,
+    Look,
+    /// The answer to a `SET`, of the attempt of this number.
+    Said(u32, bool),
+    Left(Remaining),
+    Changed,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    Asked(usize, NodeId, Message),
+    Told(usize, NodeId, Message),
+    Due(usize),
+    Release(usize),
+}
+
+struct Program {
+    wait: Wait,
+    rows: Rows,
+    started: Instant,
+    attempt: u32,
+    votes: Vec<bool>,
+    rests: bool,
+    /// When the latest message arrives, to each node and from it: none overtakes another.
+    latest: [[Instant; NODES]; 2],
+}
+
+struct World {
+    now: Instant,
+    events: BTreeMap<(Instant, u64), Event>,
+    programs: Vec<Program>,
+    /// Who has the lock on each node, and who is told when that changes.
+    nodes: Vec<(Option<usize>, Vec<usize>)>,
+    random: StdRng,
+    sent: u64,
+    locks: u32,
+    longest: Duration,
+}
+
+impl World {
+    fn new(programs: usize) -> Self {
+        let program = |_| Program {
+            wait: Wait::new(NODES),
+            rows: Rows::new(),
+            started: Instant::ZERO,
+            attempt: 0,
+            votes: Vec::new(),
+            rests: false,
+            latest: [[Instant::ZERO; NODES]; 2],
+        };
+        Self {
+            now: Instant::ZERO,
+            events: BTreeMap::new(),
+            programs: (0..programs).map(program).collect(),
+            nodes: vec![(None, Vec::new()); NODES],
+            random: StdRng::seed_from_u64(7),
+            sent: 0,
+            locks: 0,
+            longest: Duration::ZERO,
+        }
+    }
+
+    fn at(&mut self, at: Instant, event: Event) {
+        let number = self.random.random();
+        self.events.insert((at, number), event);
+    }
+
+    fn ask(&mut self, who: usize, node: NodeId, message: Message) {
+        self.sent += 1;
+        let at = self.arrival(who, node, 0);
+        self.at(at, Event::Asked(who, node, message));
+    }
+
+    fn tell(&mut self, who: usize, node: NodeId, message: Message) {
+        let at = self.arrival(who, node, 1);
+        self.at(at, Event::Told(who, node, message));
+    }
+
+    fn arrival(&mut self, who: usize, node: NodeId, way: usize) -> Instant {
+        let takes = between(&mut self.random, ROUND_TRIP / 4, ROUND_TRIP * 3 / 4);
+        let latest = &mut self.programs[who].latest[way][node.index()];
+        *latest = latest.saturating_add(Duration::from_nanos(1));
+        *latest = (*latest).max(self.now.saturating_add(takes));
+        *latest
+    }
+
+    fn run(&mut self, span: Duration) {
+        (0..self.programs.len()).for_each(|who| self.attempt(who));
+        while self.now < Instant::ZERO.saturating_add(span) {
+            let ((now, _), event) = self.events.pop_first().expect("nobody waits for ever");
+            self.now = now;
+            match event {
+                Event::Asked(who, node, message) => self.asked(who, node, message),
+                Event::Told(who, node, message) => self.told(who, node, message),
+                Event::Due(who) => self.go_on(who),
+                Event::Release(who) => self.release(who),
+            }
+        }
+    }
+
+    fn asked(&mut self, who: usize, node: NodeId, message: Message) {
+        let (holder, watch) = &mut self.nodes[node.index()];
+        let before = *holder;
+        let answer = match message {
+            Message::Set(attempt) => {
+                *holder = before.or(Some(who));
+                Some(Message::Said(attempt, before.is_none()))
+            }
+            Message::Delete => {
+                *holder = before.filter(|holder| *holder != who);
+                None
+            }
+            Message::Look | Message::Said(..) | Message::Left(_) | Message::Changed => {
+                watch.push(who);
+                let left = before.map(|_| Remaining::For(Duration::from_secs(10)));
+                Some(Message::Left(left.unwrap_or(Remaining::Missing)))
+            }
+        };
+        let told = match *holder == before {
+            true => Vec::new(),
+            false => core::mem::take(watch),
+        };
+        for who in told {
+            self.tell(who, node, Message::Changed);
+        }
+        if let Some(answer) = answer {
+            self.tell(who, node, answer);
+        }
+    }
+
+    fn told(&mut self, who: usize, node: NodeId, message: Message) {
+        let program = &mut self.programs[who];
+        match message {
+            Message::Said(attempt, yes) => {
+                if attempt == program.attempt && !program.rests {
+                    program.votes.push(yes);
+                    self.judge(who);
+                }
+                return;
+            }
+            Message::Left(left) => program.wait.answered(self.now, node, left, true),
+            Message::Changed | Message::Set(_) | Message::Delete | Message::Look => {
+                program.wait.changed(self.now, node);
+            }
+        }
+        self.go_on(who);
+    }
+
+    fn attempt(&mut self, who: usize) {
+        let program = &mut self.programs[who];
+        (program.rests, program.attempt) = (false, program.attempt + 1);
+        program.votes.clear();
+        let attempt = program.attempt;
+        for node in NodeId::first(NODES) {
+            self.ask(who, node, Message::Set(attempt));
+        }
+    }
+
+    fn judge(&mut self, who: usize) {
+        let now = self.now;
+        let program = &mut self.programs[who];
+        let yes = program.votes.iter().filter(|yes| **yes).count();
+        if yes == 2 {
+            program.rests = true; // A third answer changes nothing.
+            self.locks += 1;
+            // A program that has met no others keeps the lock for so long at first.
+            if Instant::ZERO.saturating_add(LATELY) < program.started {
+                self.longest = self.longest.max(now.saturating_since(program.started));
+            }
+            self.at(now.saturating_add(HOLD), Event::Release(who));
+        } else if program.votes.len() - yes == 2 {
+            program.rests = true;
+            let said = program.votes.iter().map(|yes| match yes {
+                true => NodeOutcome::Granted,
+                false => NodeOutcome::Held,
+            });
+            let random = &mut self.random;
+            let delay = between(random, HOLD * 50, HOLD * 250);
+            let delay = now.saturating_add(delay);
+            program
+                .wait
+                .refused(Refusal::Held, said, NodeSet::EMPTY, delay, random);
+            program.rows.of(now, 1).met_others(now);
+            for node in NodeId::first(NODES) {
+                self.ask(who, node, Message::Delete);
+            }
+            self.look(who);
+            self.go_on(who);
+        }
+    }
+
+    fn release(&mut self, who: usize) {
+        let now = self.now;
+        for node in NodeId::first(NODES) {
+            self.ask(who, node, Message::Delete);
+        }
+        let program = &mut self.programs[who];
+        (program.wait, program.started) = (Wait::new(NODES), now);
+        program.votes.clear();
+        let row = program.rows.of(now, 1);
+        row.released(now);
+        match row.is_over_for_one(now) {
+            true => {
+                program.wait.leave_to_others(now, ROUND_TRIP);
+                self.go_on(who);
+            }
+            false => self.attempt(who),
+        }
+    }
+
+    fn look(&mut self, who: usize) {
+        let wait = &mut self.programs[who].wait;
+        wait.begin_to_look(self.now);
+        let ask = |node: &NodeId| wait.belief.is_to_be_asked(*node);
+        let asked: Vec<_> = NodeId::first(NODES).filter(ask).collect();
+        asked.iter().for_each(|node| wait.belief.asked(*node));
+        let delays = (HOLD * 50, HOLD * 250);
+        wait.looked(self.now, ROUND_TRIP, delays, &mut self.random);
+        for node in asked {
+            self.ask(who, node, Message::Look);
+        }
+    }
+
+    fn go_on(&mut self, who: usize) {
+        let next = |world: &Self| {
+            let program = &world.programs[who];
+            let always = |_| Instant::ZERO;
+            program.wait.next(world.now, program.started, always)
+        };
+        let program = &self.programs[who];
+        let holds = program.votes.iter().filter(|yes| **yes).count() == 2;
+        if !program.rests || holds {
+            return;
+        }
+        if matches!(next(self), Next::Look(at) if at <= self.now) {
+            self.look(who);
+        }
+        match next(self) {
+            Next::Attempt(at) if at <= self.now => self.attempt(who),
+            next @ (Next::Attempt(_) | Next::Look(_)) => self.at(next.at(), Event::Due(who)),
+        }
+    }
+
+    /// Returns the longest wait in fair shares, and the messages to a node for each lock.
+    fn costs(programs: usize) -> (u32, u64) {
+        let mut world = Self::new(programs);
+        let span = LATELY * 2;
+        world.run(span);
+        let fair = span * programs as u32 / world.locks;
+        let longest = world.longest.as_nanos() / fair.as_nanos();
+        let messages = world.sent / u64::from(world.locks) / NODES as u64;
+        (longest as u32, messages)
+    }
+}
+
+/// The bounds of the design.
+#[test]
+fn no_program_waits_for_long_or_asks_for_much() {
+    for (programs, fair, messages) in [(4, 12, 12), (16, 12, 35)] {
+        let costs = World::costs(programs);
+        assert!(costs.0 <= fair && costs.1 <= messages, "{costs:?}");
+    }
+}
+
+#[test]
+fn a_lone_contender_asks_as_soon_as_a_majority_has_told() {
+    let mut random = StdRng::seed_from_u64(1);
+    let (now, mut wait) = (Instant::from_millis(1_000), Wait::new(NODES));
+    let delay = now.saturating_add(OLD);
+    let said = [NodeOutcome::Held; NODES];
+    wait.refused(
+        Refusal::Held,
+        said.into_iter(),
+        NodeSet::EMPTY,
+        delay,
+        &mut random,
+    );
+    NodeId::first(NODES).for_each(|node| wait.belief.asked(node));
+    wait.looked(now, ROUND_TRIP, (OLD, OLD), &mut random);
+    for node in NodeId::first(NODES) {
+        let left = Remaining::For(Duration::from_secs(10));
+        wait.answered(now, node, left, true);
+    }
+    let next = |wait: &Wait| wait.next(now, now, |_| Instant::ZERO);
+    assert!(
+        matches!(next(&wait), Next::Look(at) if now.saturating_add(OLD) < at),
+        "{:?}",
+        next(&wait)
+    );
+    wait.changed(now, NodeId::new(0));
+    assert_eq!(next(&wait), Next::Look(now.saturating_add(LOOK_SOON)));
+    wait.changed(now, NodeId::new(1));
+    assert_eq!(next(&wait), Next::Attempt(now));
+}
+
+#[test]
+fn a_row_is_short_where_others_were_met() {
+    let now = Instant::from_millis(5_000);
+    for (met, row, one) in [(true, ROW, Duration::ZERO), (false, ROW_AMONG_US, LATELY)] {
+        for (most, for_one) in [(row, false), (one, true)] {
+            let mut row = Row::NONE;
+            if met {
+                row.met_others(now);
+            }
+            row.released(now);
+            let mut over = |at: Instant| match for_one {
+                true => row.is_over_for_one(at),
+                false => row.is_over(at),
+            };
+            let end = now.saturating_add(most);
+            let before = end.saturating_sub(Duration::from_nanos(1));
+            assert!(most.is_zero() || !over(before), "{met} {for_one}");
+            assert!(over(end), "{met} {for_one}");
+            assert!(!over(end), "another has begun");
+        }
+    }
+}
