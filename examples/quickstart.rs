@@ -24,7 +24,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         .owner("quickstart")
         .build()?;
 
-    // Waits, and tries again after a random delay: 32 times by default.
+    // If another client has it, waits for up to five seconds by default.
     let mut lock = redlock.lock(&resource, TTL)?;
     println!("taken: {resource}, valid for {:?}", lock.validity());
 

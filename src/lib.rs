@@ -85,15 +85,14 @@
 //! | `timer` | The timing wheel: arms, cancels and fires timers. |
 //! | `delay` | How much longer nodes keep the key of a lock than its holder may trust it. |
 //! | `entry` | The names and the token of a lock, in the form in which they are sent. |
-//! | [`resp`] | RESP2 and RESP3: turns bytes into values and back. Knows no lock and no node. |
+//! | [`resp`] | RESP2 and RESP3: turns bytes into values, and commands into bytes. Knows no lock and no node. |
 //! | `keys` | Typed indices of nodes and records, which several modules pass on. |
-//! | `internals` | What the simulator, the benches and tests see of the inside (hidden feature). |
 //! | `invariant` | Reports a broken invariant: panics in tests, counts in release. |
 //! | `slab` | Records at fixed places, found by small keys. |
 //! | `histogram` | [`Histogram`]: counts durations. |
 //! | `error`, `limits`, `resource`, `time` | Errors, every bound with its reason, names and tokens, [`Instant`]. |
 //! | `effort` | How much the tests beside the code do. |
-//! | `internals` | What the simulator, the benches and the fuzz targets see beside the public names. |
+//! | `internals` | What the simulator, the benches and the fuzz targets see beside the public names (a hidden feature). |
 //! | `guards` | Names the checks that safety rests on, so that the simulator can take out each of them. |
 //! | [`manual`] | The prose: algorithm, guarantees, choosing, coming from other locks, outcomes, operating, permissions, hosted services, design. |
 //!

@@ -7,12 +7,13 @@
 //!
 //! It knows the commands and the scripts that this library uses, and a few more that tests use. It
 //! answers them byte for byte as `redis-server` 7.0.15 does, errors included: a test sends the same
-//! random commands to both (`tests/it/embedded.rs`). Pushes are the server's too, and those of a
-//! Valkey where that is the flavour: 8.1, 9.0 and 9.1 are held against their servers in the same
+//! random commands to both (`tests/it/embedded.rs`). Pushes are the server's too. Only tests of this
+//! library choose another *flavour*: Valkey 8.1, 9.0 and 9.1 are held against their servers in the same
 //! way. (But for `AUTH` on 8.1.1, which does not answer a refused one behind other commands.) One flavour is
-//! a server of a service, or behind a proxy, that knows neither `CLIENT` nor `INFO`, and one is a Redis 8.4 **from its documentation alone**: `DELEX`, `SET .. IFEQ` and
-//! `MSETEX` of Redis were not compared with a server. A node can be told to refuse commands
-//! (in tests of this library): scripts, for one, as a user without `+@scripting` is refused them.
+//! a server of a service, or behind a proxy, that knows neither `CLIENT` nor `INFO`, and one is a Redis 8.4
+//! **from its documentation alone**: `DELEX`, `SET .. IFEQ` and `MSETEX` of Redis were not compared with a
+//! server. These tests can also tell a node to refuse commands: scripts, for one, as a user without
+//! `+@scripting` is refused them.
 //!
 //! ```
 //! use shearline::embedded::EmbeddedNode;

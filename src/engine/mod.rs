@@ -527,7 +527,7 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// [`InspectError::Invalid`]; [`InspectError::Saturated`] while [`WATCHES_MAX`] are open. Nothing was
+    /// [`InspectError::Invalid`]; [`InspectError::Saturated`] while 4,096 watches are open. Nothing was
     /// sent.
     pub fn watch(
         &mut self,

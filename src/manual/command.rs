@@ -1,8 +1,8 @@
 //! The command `shearline`: locks for scripts, and what operators see and do.
 //!
-//! It is a package of its own, `shearline-cli`: `cargo install shearline-cli`. Each command has its help (`shearline lock
-//! --help`), its manual page (`shearline man lock | man -l -`), and completions for bash, zsh and fish
-//! (`shearline completions bash`).
+//! It is a package of its own, `shearline-cli`: `cargo install shearline-cli`, or `cargo install --path cli` in
+//! a clone. Each command has its help (`shearline lock --help`) and its manual page
+//! (`shearline man lock | man -l -`). `shearline completions bash` prints completions, also for zsh and fish.
 //!
 //! A binary that needs nothing of the system (some 6 MB): `rustup target add x86_64-unknown-linux-musl`, then
 //! `cargo install shearline-cli --target x86_64-unknown-linux-musl`. That needs a C compiler for musl, such as that of

@@ -7,10 +7,11 @@
 //!     node                    one connection: handshake, commands in flight, releases that are owed
 //!     quorum                  votes in, verdict out; a lock needs a proof of majority
 //!     timer                   a hierarchical timing wheel
-//!     resp                    bytes to values and back
+//!     resp                    bytes to values, commands to bytes
 //! ```
 //!
-//! Each layer knows those below it and none above, and can be read, tested and used alone.
+//! Each layer knows those below it and none above, and can be read and tested alone.
+//! `Driver`, `engine` and `resp` can also be used alone.
 //!
 //! **Why no I/O in the engine.** Its inputs are bytes and the time, its outputs bytes and events;
 //! the same inputs and seed give the same outputs. So the whole engine runs in a simulated world,

@@ -7,7 +7,7 @@ use super::write::{LINE_END, header, string};
 
 /// Appends a command: an array of bulk strings, as servers read it.
 ///
-/// No `format!`, no allocation but what `out` does to grow. See [`command_len`] for its length.
+/// No `format!`, no allocation but what `out` does to grow.
 /// Without any argument it is an empty array, to which servers give no answer at all: do not send
 /// it where replies are matched by count.
 ///

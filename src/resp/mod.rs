@@ -1,4 +1,4 @@
-//! RESP2 and RESP3: bytes to values and back.
+//! RESP2 and RESP3: replies from bytes, and commands to bytes.
 //!
 //! [`Decoder`] reads replies incrementally and without copying, [`Inbox`] puts them together from
 //! the pieces that a socket gives, and [`command`] writes commands.
@@ -26,8 +26,8 @@
 //!   a string is not looked at.
 //! * **Bounds before memory.** Nothing is reserved for what a header announces; every bound in
 //!   [`Limits`] has an error of its own.
-//! * **No recursion.** Not in decoding; and a value that was built by hand is written, copied,
-//!   compared, printed and dropped on any stack, however deep it is nested.
+//! * **No recursion.** A value is decoded, compared and printed on any stack, however deep it is
+//!   nested.
 //! * **No copy, no allocation for scalars.** Values borrow from the receive buffer; the structure
 //!   of aggregates is kept on one flat tape that is reused.
 //! * **No panic on any input.**
@@ -43,8 +43,8 @@
 //! * A double that is too large for 64 bits is refused, and not rounded to infinity.
 //! * Only `$` and `*` know the length -1.
 //! * The decoder does not know which protocol was negotiated: RESP3 types are accepted always.
-//! * Inline commands (`PING` on a line, as people type it) are refused: a server on this codec takes
-//!   commands as arrays of bulk strings, as all clients send them.
+//! * Inline commands (`PING` on a line, as people type it) are refused: clients send commands as
+//!   arrays of bulk strings.
 //! * Streamed strings and aggregates (`$?`) are refused; no server sends them.
 //! * A push inside another value, or one that does not begin with a string, is an error.
 //!

@@ -53,7 +53,8 @@ host, and let it go on with kill -CONT:
 /// the critical section at once, and whether a key was left behind.
 ///
 /// The percentiles show the time from each call of lock() to the grant, including the wait for the
-/// other workers. A node that does not vote is named, with the reason.
+/// other workers. A node that does not vote is named, with the reason. A release is unconfirmed if too
+/// few nodes have confirmed it in time; it is sent all the same.
 ///
 /// The exit status is 0 only if the verdict is good. Ctrl-C ends the demo early, with
 /// the verdict. Without a terminal it writes one line each second. NO_COLOR is honoured.
@@ -168,7 +169,8 @@ fn contend(view: &mut View<'_>, nodes: &Nodes) -> Result<(), Failure> {
     let goes_on = view.show(MENDED, now)?;
     nodes.bring_back()?;
     view.is_disturbed = false;
-    let now = |_| "nodes 2 and 4 run again; what node 2 forgot, no client can know".to_owned();
+    let now =
+        |_| "nodes 2 and 4 run again; no client can know what node 2 has forgotten".to_owned();
     if goes_on {
         view.show(1.0, now)?;
     }
