@@ -87,7 +87,6 @@
 //! | `entry` | The names and the token of a lock, in the form in which they are sent. |
 //! | [`resp`] | RESP2 and RESP3: turns bytes into values and back. Knows no lock and no node. |
 //! | `keys` | Typed indices of nodes and records, which several modules pass on. |
-//! | `internals` | What the simulator, the benches and tests see of the inside (hidden feature). |
 //! | `invariant` | Reports a broken invariant: panics in tests, counts in release. |
 //! | `slab` | Records at fixed places, found by small keys. |
 //! | `histogram` | [`Histogram`]: counts durations. |

@@ -26,8 +26,7 @@
 //!   a string is not looked at.
 //! * **Bounds before memory.** Nothing is reserved for what a header announces; every bound in
 //!   [`Limits`] has an error of its own.
-//! * **No recursion.** Not in decoding; and a value that was built by hand is written, copied,
-//!   compared, printed and dropped on any stack, however deep it is nested.
+//! * **No recursion.** A value is decoded, compared and printed on any stack, however deep it is nested.
 //! * **No copy, no allocation for scalars.** Values borrow from the receive buffer; the structure
 //!   of aggregates is kept on one flat tape that is reused.
 //! * **No panic on any input.**
