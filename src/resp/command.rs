@@ -42,9 +42,11 @@ pub fn command_len(arguments: &[&[u8]]) -> usize {
 /// When `out` is of a fixed size and too small.
 ///
 /// ```
+/// # #[cfg(feature = "internals")] {
 /// let mut out = Vec::new();
 /// shearline::internals::resp::argument(&mut out, b"invoice:42");
 /// assert_eq!(out, b"$10\r\ninvoice:42\r\n");
+/// # }
 /// ```
 #[inline]
 pub fn argument<B: BufMut + ?Sized>(out: &mut B, text: &[u8]) {

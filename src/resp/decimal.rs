@@ -5,10 +5,12 @@ use core::fmt;
 /// The digits of an integer, and `-` before them if it is negative.
 ///
 /// ```
+/// # #[cfg(feature = "internals")] {
 /// use shearline::internals::resp::Decimal;
 ///
 /// assert_eq!(Decimal::from(30_000_u64).as_bytes(), b"30000");
 /// assert_eq!(Decimal::from(i64::MIN).as_bytes(), b"-9223372036854775808");
+/// # }
 /// ```
 #[derive(Clone, Copy)]
 pub struct Decimal {
@@ -102,9 +104,11 @@ impl fmt::Debug for Decimal {
 /// Returns how many digits `number` has.
 ///
 /// ```
+/// # #[cfg(feature = "internals")] {
 /// use shearline::internals::resp::decimal_len;
 ///
 /// assert_eq!((decimal_len(0), decimal_len(9), decimal_len(10)), (1, 1, 2));
+/// # }
 /// ```
 #[must_use]
 pub const fn decimal_len(number: u64) -> usize {

@@ -35,6 +35,7 @@ pub enum Word<'a> {
 /// costs a copy for each hole and little else.
 ///
 /// ```
+/// # #[cfg(feature = "internals")] {
 /// use shearline::internals::resp::{Decimal, Template, Word, argument};
 ///
 /// static ACQUIRE: Template<2, 32> = Template::new(&[
@@ -58,6 +59,7 @@ pub enum Word<'a> {
 ///     b"*6\r\n$3\r\nSET\r\n$10\r\ninvoice:42\r\n$5\r\ntoken\r\n$2\r\nNX\r\n$2\r\nPX\r\n$5\r\n30000\r\n\
 ///       *2\r\n$3\r\nGET\r\n$10\r\ninvoice:42\r\n"
 /// );
+/// # }
 /// ```
 ///
 /// Here one number is too small, and a hole has no filling:

@@ -5,6 +5,7 @@
 //! nothing but what `out` does to grow, and panics when `out` is of a fixed size and too small.
 //!
 //! ```
+//! # #[cfg(feature = "internals")] {
 //! use shearline::internals::resp::write;
 //!
 //! let mut out = Vec::new();
@@ -28,6 +29,7 @@
 //! write::push(&mut out, 1);
 //! write::simple(&mut out, b"invalidate");
 //! assert_eq!(out, b">1\r\n+invalidate\r\n");
+//! # }
 //! ```
 //!
 //! Not here: the rarer kinds. `resp::encode` writes them all.

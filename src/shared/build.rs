@@ -12,8 +12,9 @@ use std::thread::JoinHandle;
 
 use rustix::process::{Pid, getpid};
 
-use super::io_thread::{IoThread, spawn, wake};
+use super::io_thread::{IoThread, spawn};
 use super::monitor::Monitor;
+use super::tenure::wake;
 use super::{Handle, Redlock, Shared};
 use crate::config::{Builder, Config};
 use crate::driver::{BuildError, Loop, Refusal};

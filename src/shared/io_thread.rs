@@ -20,7 +20,6 @@ use core::num::NonZeroU64;
 use core::task::Waker;
 use core::time::Duration;
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -29,6 +28,7 @@ use super::Shared;
 use super::ending::EndStage;
 use super::roles::{MANY, Orders, Poll};
 use super::serve::Section;
+use super::tenure::wake;
 use crate::driver::{Refusal, clock};
 use crate::time::Instant;
 
@@ -53,15 +53,6 @@ pub(super) struct IoThread {
 /// Starts a thread of a handle.
 pub(super) fn spawn(life: impl FnOnce() + Send + 'static) -> io::Result<thread::JoinHandle<()>> {
     thread::Builder::new().name(THREAD_NAME.into()).spawn(life)
-}
-
-/// Wakes a task. Catches a panic of its waker, and of dropping what that panicked with.
-pub(super) fn wake(waker: Waker) {
-    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| waker.wake()))
-        && let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(payload)))
-    {
-        core::mem::forget(another);
-    }
 }
 
 impl IoThread {

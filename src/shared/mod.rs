@@ -34,9 +34,10 @@
 //! * **Passing on**: a caller that has its outcome gives back the poll: to another thread while few
 //!   operations wait, or else to the I/O thread. That gives it back when only few threads have waited for a
 //!   millisecond.
-//! * **Waking**: a thread is woken by the one that decides its outcome. Wakers are code of a user: the I/O thread alone
+//! * **Waking**: a thread is woken by the one that decides its outcome. Wakers are code of a user: the I/O thread
 //!   calls them, without the mutex and without a role, so a waker may call the handle. It must return promptly, as
-//!   `std` asks: meanwhile threads poll for themselves, but no other task is woken.
+//!   `std` asks: meanwhile threads poll for themselves, but no other task is woken. Only a thread that gives up a lock
+//!   whose end has passed wakes those who wait for that itself.
 //! * **Resting**: a task that waits for a lock that another holds asks no node. The I/O thread does not keep
 //!   the poll for it: it watches the descriptor, as while there are no calls. So a caller beside ten
 //!   thousand of such tasks polls for itself. For a millisecond after such a call the I/O thread naps, and

@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU64, Ordering};
 use core::task::Waker;
 use core::time::Duration;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::driver::clock;
@@ -138,7 +139,7 @@ impl Tenure {
         if self.release_into(&mut tasks) {
             self.changed.notify_all();
         }
-        tasks.into_iter().for_each(Waker::wake);
+        tasks.into_iter().for_each(wake);
     }
 
     /// The same, but adds the wakers of `tasks`, which the caller calls. Returns `true` if threads have to be
@@ -311,6 +312,15 @@ impl Tenure {
     }
 }
 
+/// Wakes a task. Catches a panic of its waker, and of dropping what that panicked with.
+pub(super) fn wake(waker: Waker) {
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| waker.wake()))
+        && let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(payload)))
+    {
+        core::mem::forget(another);
+    }
+}
+
 impl Listeners {
     /// Returns how early before the end an alert is needed, if none was asked for that comes by then: for the
     /// first task that is to be woken before the end.
@@ -327,6 +337,30 @@ impl Listeners {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::sync::Arc;
+    use std::panic::resume_unwind;
+    use std::task::Wake;
+
+    struct Panics;
+
+    impl Wake for Panics {
+        fn wake(self: Arc<Self>) {
+            resume_unwind(Box::new("expected: the panic of a waker"));
+        }
+    }
+
+    /// The thread that gives up a lock of which the end has passed calls wakers: the release follows.
+    #[test]
+    fn a_waker_that_panics_does_not_keep_a_lock_from_being_released() {
+        let tenure = Tenure::new();
+        tenure.lasts(Instant::MAX);
+        let waker = Waker::from(Arc::new(Panics));
+        let pending = tenure.poll(&mut None, Duration::ZERO, &waker);
+        assert_eq!(pending, Pending::Waits);
+        tenure.ends(clock::now());
+        tenure.release();
+        assert!(tenure.is_reported());
+    }
 
     #[test]
     fn no_thread_sleeps_long_for_the_loss_of_a_lock() {

@@ -29,6 +29,7 @@ pub struct TimerKey(Key);
 /// Timers with a value each, fired in order. See the module for what holds.
 ///
 /// ```
+/// # #[cfg(feature = "internals")] {
 /// use shearline::Instant;
 /// use shearline::internals::Wheel;
 ///
@@ -41,6 +42,7 @@ pub struct TimerKey(Key);
 /// assert_eq!(wheel.expire(Instant::from_millis(19)), None);
 /// assert_eq!(wheel.expire(Instant::from_millis(20)), Some("node timeout"));
 /// assert_eq!(wheel.next(), None);
+/// # }
 /// ```
 pub struct Wheel<T> {
     /// Where the wheel stands. Nothing is armed for an earlier tick.

@@ -24,7 +24,10 @@ use std::thread;
 use std::time::Duration;
 
 use rustix::io::Errno;
-use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, setpriority_process, wait};
+use rustix::process::{
+    Pid, Resource, Rlimit, Signal, WaitOptions, getpid, getrlimit, kill_process,
+    setpriority_process, setrlimit, wait,
+};
 use shearline::Instant;
 
 use super::processes::{Process, Processes, Reached, Told};
@@ -46,13 +49,20 @@ const AGAIN: Duration = Duration::from_secs(1);
 /// The most urgent that a process can be.
 const FIRST: i32 = -20;
 
-/// Makes this thread one that runs before others, where that is permitted. What this process has started already does
-/// not inherit it.
+/// Makes this thread one that runs before others, where that is permitted, and gives it room for one descriptor per
+/// process. What this process has started already does not inherit it.
 ///
-/// A machine is at its busiest when processes have to be ended.
+/// A machine is at its busiest when processes have to be ended. Without room for descriptors no list of children can be
+/// read, and processes that are not found live on.
 pub(super) fn go_first() {
     // Only root, mostly, is permitted to do so.
     let _ = setpriority_process(None, FIRST);
+    let limit = getrlimit(Resource::Nofile);
+    let all = Rlimit {
+        current: limit.maximum,
+        ..limit
+    };
+    let _ = setrlimit(Resource::Nofile, all);
 }
 
 /// What is known of the child that matters.
@@ -389,6 +399,26 @@ mod tests {
         alone(
             "orphans_are_found_and_ended_by_lists_and_by_parents",
             |mut families| {
+                assert!(families.tree.end(None));
+                families.assert_ended();
+            },
+        );
+    }
+
+    #[test]
+    fn all_are_found_where_the_limit_of_descriptors_was_low() {
+        alone(
+            "all_are_found_where_the_limit_of_descriptors_was_low",
+            |mut families| {
+                let few = Rlimit {
+                    current: Some(8), // Four of them are open.
+                    ..getrlimit(Resource::Nofile)
+                };
+                setrlimit(Resource::Nofile, few).unwrap();
+                go_first();
+                let mut met = Met::default();
+                families.tree.stop(&mut met, None);
+                assert!(4 <= met.processes.len(), "{met:?}");
                 assert!(families.tree.end(None));
                 families.assert_ended();
             },

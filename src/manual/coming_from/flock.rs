@@ -19,7 +19,7 @@
 //! shearline run -w 10 report -- make report
 //! ```
 //!
-//! (`cargo install shearline-cli` installs it. A server that was started less than a minute ago may have
+//! (`cargo install --path cli` in a checkout installs it. A server that was started less than a minute ago may have
 //! forgotten a lock, and does not vote yet; `--trust` says that none has. [More](crate::manual::command#which-nodes))
 //!
 //! And where a script locks a part of itself, there:
