@@ -102,6 +102,8 @@ pub(crate) struct Transaction {
     reading: Option<Reading>,
     /// What the empty transaction before a `WATCH` was refused by.
     trial: Option<Code>,
+    /// The refusal of a `MULTI` that was to be accepted, unless it was an empty one.
+    pub(crate) refused_multi: Option<(u64, u64)>,
     /// What was read is followed by a transaction.
     is_to_write: bool,
     /// The token of which all ways to release are tried, one behind the other in one write.
@@ -651,9 +653,8 @@ impl World {
         there.trial = refusal(reply);
         let writes = std::mem::take(&mut there.is_to_write);
         if (writes || takes) && there.trial.is_some() {
-            // It was accepted a moment ago. What stands behind it may have been run now.
             let end = link.far.replied;
-            link.garbage.get_or_insert((end - reply.len() as u64, end));
+            there.refused_multi = Some((end - reply.len() as u64, end));
         }
     }
 

@@ -683,6 +683,12 @@ impl World {
         }
         let there = &mut self.servers[server];
         let shown = there.clock.show(self.now);
+        let link = &mut self.conns[conn];
+        if let Some(multi) = link.transaction.refused_multi.take()
+            && words[0] != b"EXEC"
+        {
+            link.garbage.get_or_insert(multi); // What stands behind it may be run now.
+        }
         let start = out.len();
         let mut before = command.key.and_then(|key| there.token_at(shown, key));
         let set = self.set_before(server, shown, &command);
