@@ -28,6 +28,8 @@ mod holders;
 mod inspect;
 mod keep;
 mod memory;
+#[cfg(feature = "embedded")]
+mod net;
 mod operators;
 mod patience;
 mod permissions;
