@@ -141,6 +141,7 @@ fn an_answer_with_more_or_fewer_elements_ends_the_connection() {
         "$-1|",
         "*-1|",
         "*0|",
+        "-LOADING x|", // It has loaded, and forgotten.
     ] {
         let (mut world, locks, _) = due(3);
         world.say(0, answer);
@@ -219,15 +220,6 @@ fn a_node_that_refuses_everything_for_a_while_has_answered_all() {
     world.events.clear();
     let (_, sent) = world.sleep_until_sent(0);
     assert_eq!(sent, [batch(&[0, 1, 2])]);
-}
-
-/// It has loaded, and forgotten: what it answered to one renewal ends the connection before the next.
-#[test]
-fn a_node_that_loads_is_given_up_by_its_first_answer() {
-    let (mut world, locks, _) = due(3);
-    world.say(0, "-LOADING x|");
-    assert_eq!(world.links[0], "connecting", "again");
-    assert_eq!(world.kept_each(&locks), [false; 3]);
 }
 
 #[test]

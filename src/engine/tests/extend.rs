@@ -80,29 +80,6 @@ fn an_extension_counts_only_within_the_old_validity() {
 }
 
 #[test]
-fn the_number_of_extensions_can_be_limited() {
-    let mut world = World::ready(1);
-    world.acquire(&LockOptions::new(TTL).extensions(1));
-    world.say(0, "+OK|");
-    let mut lock = world.lock();
-    world.extend(&lock);
-    world.say(0, ":1|");
-    world.extended(&mut lock);
-    assert!(matches!(world.extension_refused(&lock), ExtendError::Limit));
-}
-
-#[test]
-fn a_release_ends_an_extension_that_is_open() {
-    let (mut world, lock) = World::held(1);
-    world.extend(&lock);
-    world.release(lock);
-    assert!(matches!(world.not_extended(), ExtendError::Closed));
-    world.say(0, ":1|:1|");
-    assert!(world.unlocked().is_ok());
-    world.is_clean();
-}
-
-#[test]
 fn of_two_extensions_none_takes_the_outcome_of_a_release_away() {
     let (mut world, lock) = World::held(3);
     let (first, second) = (world.extend(&lock), world.extend(&lock));

@@ -110,8 +110,7 @@ fn a_lock_that_is_kept_again_has_no_more_extensions_than_before() {
 #[test]
 fn a_lock_without_a_known_end_is_kept_when_it_was_confirmed() {
     let (mut world, lock) = World::held(3);
-    let mut lock = world.detach(lock);
-    lock.forget_end();
+    let lock = world.detach_without_end(lock);
     let (mut heir, mut lock) = World::inherits(world.now, lock);
     let refused = heir.begins_to_keep(&mut lock, Duration::MAX);
     assert!(matches!(refused, Err(ExtendError::Expired)));
