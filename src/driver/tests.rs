@@ -492,29 +492,21 @@ fn a_forked_child_can_use_nothing_and_writes_nothing() {
     assert_eq!(kinds(&node.whole()), ["SET"]);
 }
 
-/// As two machines that were restored from one snapshot, in which nothing was connected.
+/// As two machines that were restored from one snapshot, in which nothing was connected; and as two processes, whose
+/// seeds come from the operating system.
 #[test]
 fn two_copies_of_a_process_draw_different_tokens() {
-    let nodes = [Node::start(), Node::start()];
-    let [one, other] = nodes.each_ref().map(|node| {
-        let config = patient([node.url.clone()]).config().unwrap();
-        let mut driver = Driver::seeded(&config, [7; 32]).unwrap();
-        driver.wait_until_ready().unwrap();
-        take_lock(&mut driver).token().as_bytes().to_vec()
-    });
-    assert_ne!(one, other);
-}
-
-#[test]
-fn tokens_come_from_the_operating_system() {
-    let nodes = [Node::start(), Node::start()];
-    let [one, other] = nodes.each_ref().map(|node| {
-        let config = patient([node.url.clone()]).config().unwrap();
-        let mut driver = Driver::new(&config).unwrap();
-        driver.wait_until_ready().unwrap();
-        let lock = take_lock(&mut driver);
-        lock.token().as_bytes().to_vec()
-    });
-    assert_ne!(one, other);
-    assert_eq!(Token::new(&one).owner(), b"");
+    type Build = fn(&Config) -> io::Result<Driver>;
+    let builds: [Build; 2] = [|config| Driver::seeded(config, [7; 32]), Driver::new];
+    for build in builds {
+        let nodes = [Node::start(), Node::start()];
+        let [one, other] = nodes.each_ref().map(|node| {
+            let config = patient([node.url.clone()]).config().unwrap();
+            let mut driver = build(&config).unwrap();
+            driver.wait_until_ready().unwrap();
+            take_lock(&mut driver).token().as_bytes().to_vec()
+        });
+        assert_ne!(one, other);
+        assert_eq!(Token::new(&one).owner(), b"");
+    }
 }

@@ -19,39 +19,48 @@ fn a_guard_dropped_in_a_panic_releases() {
     redlock.lock("a", LONG).unwrap().unlock().unwrap();
 }
 
+/// It breaks in a section, or where it is asked for its next timer, at the end of one.
 #[test]
 fn a_broken_engine_is_reported_to_every_caller() {
-    let world = World::new();
-    let redlock = world.redlock();
-    let mut held = redlock.lock("held", LONG).unwrap();
-    let (unlocked, kept) = (
-        redlock.lock("unlocked", LONG).unwrap(),
-        redlock.lock("kept", LONG).unwrap(),
-    );
-    let shared = shared_of(&redlock);
-    let (thread, task) = (held.lost(), kept.lost());
-    thread::scope(|scope| {
-        let callers = [0; 3].map(|_| scope.spawn(|| redlock.lock("held", LONG)));
-        let future = redlock.lock_async("held", LONG);
-        let future = scope.spawn(move || block_on(future));
-        let losing = scope.spawn(move || thread.wait(PATIENCE));
-        break_engine(&redlock);
-        for caller in callers {
-            assert!(matches!(caller.join().unwrap(), Err(LockError::Closed)));
-        }
-        assert!(matches!(future.join().unwrap(), Err(LockError::Closed)));
-        assert!(losing.join().unwrap());
-    });
-    block_on(task);
-    assert!(matches!(redlock.lock("b", LONG), Err(LockError::Closed)));
-    let refused = block_on(redlock.lock_async("b", LONG));
-    assert!(matches!(refused, Err(LockError::Closed)));
-    assert!(matches!(held.extend(LONG), Err(ExtendError::Closed)));
-    assert!(matches!(unlocked.unlock(), Err(UnlockError::Closed)));
-    let lock = kept.into_lock();
-    assert!(redlock.adopt(lock).lost().is_lost());
-    drop((held, redlock));
-    eventually("everything has ended", || shared.upgrade().is_none());
+    let at_its_end = |redlock: &Redlock| {
+        let broken = catch_unwind(AssertUnwindSafe(|| {
+            redlock.shared().enter().unwrap().breaks_at_its_end = true;
+        }));
+        assert!(broken.is_err());
+    };
+    for breaks in [break_engine as fn(&Redlock), at_its_end] {
+        let world = World::new();
+        let redlock = world.redlock();
+        let mut held = redlock.lock("held", LONG).unwrap();
+        let (unlocked, kept) = (
+            redlock.lock("unlocked", LONG).unwrap(),
+            redlock.lock("kept", LONG).unwrap(),
+        );
+        let shared = shared_of(&redlock);
+        let (thread, task) = (held.lost(), kept.lost());
+        thread::scope(|scope| {
+            let callers = [0; 3].map(|_| scope.spawn(|| redlock.lock("held", LONG)));
+            let future = redlock.lock_async("held", LONG);
+            let future = scope.spawn(move || block_on(future));
+            let losing = scope.spawn(move || thread.wait(PATIENCE));
+            breaks(&redlock);
+            for caller in callers {
+                assert!(matches!(caller.join().unwrap(), Err(LockError::Closed)));
+            }
+            assert!(matches!(future.join().unwrap(), Err(LockError::Closed)));
+            assert!(losing.join().unwrap());
+        });
+        block_on(task);
+        assert!(matches!(redlock.lock("b", LONG), Err(LockError::Closed)));
+        let refused = block_on(redlock.lock_async("b", LONG));
+        assert!(matches!(refused, Err(LockError::Closed)));
+        assert!(matches!(held.extend(LONG), Err(ExtendError::Closed)));
+        assert!(matches!(unlocked.unlock(), Err(UnlockError::Closed)));
+        let lock = kept.into_lock();
+        assert!(redlock.adopt(lock).lost().is_lost());
+        drop((held, redlock));
+        eventually("everything has ended", || shared.upgrade().is_none());
+    }
 }
 
 /// That nothing has changed is another answer than that no change will be told.
@@ -235,24 +244,4 @@ fn what_a_waker_panics_with_may_panic_again() {
     drop(block_on(task).unwrap());
     drop(block_on(redlock.lock_async("b", LONG)).unwrap());
     world.assert_empty();
-}
-
-/// The engine breaks where it is asked for its next timer, at the end of a section.
-#[test]
-fn an_engine_that_breaks_at_the_end_of_a_section_is_reported_to_every_caller() {
-    let world = World::new();
-    let redlock = world.redlock();
-    let held = redlock.lock("held", LONG).unwrap();
-    thread::scope(|scope| {
-        let caller = scope.spawn(|| redlock.lock("held", LONG));
-        let future = redlock.lock_async("held", LONG);
-        let future = scope.spawn(move || block_on(future));
-        let broken = catch_unwind(AssertUnwindSafe(|| {
-            redlock.shared().enter().unwrap().breaks_at_its_end = true;
-        }));
-        assert!(broken.is_err());
-        assert!(matches!(caller.join().unwrap(), Err(LockError::Closed)));
-        assert!(matches!(future.join().unwrap(), Err(LockError::Closed)));
-    });
-    assert!(held.lost().is_lost());
 }

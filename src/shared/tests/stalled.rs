@@ -99,35 +99,24 @@ fn what_is_dropped_meanwhile_is_given_back_afterwards() {
     world.assert_empty();
 }
 
+/// A loss is noticed by the clock of who waits, and no extension waits beyond the validity that it would have to
+/// come in.
 #[test]
-fn a_loss_is_noticed_by_the_clock_of_who_waits() {
-    let world = World::new();
-    let redlock = world.redlock();
-    let guard = short_lock(&redlock, "a", 100 * MS, |options| options);
-    let stalled = stall(&redlock);
-    let lost = guard.lost();
-    thread::scope(|scope| {
-        let waiting = scope.spawn(move || lost.wait(PATIENCE));
-        assert!(waiting.join().unwrap());
-    });
-    assert!(!guard.is_valid());
-    drop(stalled);
-}
-
-/// Nor does an extension wait beyond the validity that it would have to come in.
-#[test]
-fn an_extension_gives_up_at_the_end_of_the_validity() {
+fn who_waits_for_a_loss_or_an_extension_learns_of_the_end_of_the_validity() {
     let world = World::new();
     let redlock = world.redlock();
     let mut guard = short_lock(&redlock, "a", 100 * MS, |options| options);
     let stalled = stall(&redlock);
+    let lost = guard.lost();
     thread::scope(|scope| {
+        let waiting = scope.spawn(move || lost.wait(PATIENCE));
         let extending = scope.spawn(|| guard.extend(LONG));
         let ended = extending.join().unwrap();
         assert!(matches!(ended, Err(ExtendError::Expired)), "{ended:?}");
+        assert!(waiting.join().unwrap());
     });
-    drop(stalled);
     assert!(!guard.is_valid());
+    drop(stalled);
     drop(guard);
     world.assert_empty();
 }

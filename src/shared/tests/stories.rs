@@ -270,21 +270,6 @@ fn a_lock_goes_from_a_local_handle_to_a_shared_one_and_back() {
     world.assert_empty();
 }
 
-/// A timer reports its loss, to threads and tasks, with every node silent.
-#[test]
-fn a_loss_is_reported_with_every_node_silent() {
-    let world = World::new();
-    let redlock = world.redlock();
-    let guard = short_lock(&redlock, "a", 300 * MS, |options| options);
-    let (thread, task) = (guard.lost(), guard.lost());
-    world.pause();
-    let waiting = thread::spawn(move || thread.wait(PATIENCE));
-    block_on(task);
-    assert!(waiting.join().unwrap());
-    assert!(!guard.is_valid() && guard.lost().is_lost());
-    world.resume();
-}
-
 #[test]
 fn a_wait_for_a_loss_ends_in_time_and_with_the_release() {
     let world = World::new();
