@@ -731,39 +731,6 @@ mod tests {
         [(); 3].map(|()| EmbeddedNode::spawn().unwrap())
     }
 
-    #[test]
-    fn a_loss_seen_during_another_call_is_kept_for_poll() {
-        let nodes = nodes();
-        let mut local = local(&nodes);
-        let lost = local.lock("lost", SHORT).unwrap();
-        std::thread::sleep(lost.validity() / 2);
-        while lost.is_valid() {
-            let other = local.lock("other", LONG).unwrap();
-            local.unlock(other).unwrap();
-        }
-        let other = local.lock("other", LONG).unwrap();
-        local.unlock(other).unwrap();
-        assert_eq!(local.until_deadline(), Some(Duration::ZERO));
-        let Some(Event::Expired { lock }) = local.poll(None).unwrap() else {
-            panic!("it was lost")
-        };
-        assert_eq!(lock, lost.id());
-        assert!(local.poll(Some(Duration::ZERO)).unwrap().is_none());
-        drop(local.unlock(lost)); // The nodes may have it still: only its validity is over.
-    }
-
-    #[test]
-    fn a_poll_without_a_limit_waits_for_a_loss() {
-        let nodes = nodes();
-        let mut local = local(&nodes);
-        let lost = local.lock("lost", SHORT).unwrap();
-        let Some(Event::Expired { lock }) = local.poll(None).unwrap() else {
-            panic!("it was lost")
-        };
-        assert_eq!(lock, lost.id());
-        assert!(local.poll(Some(SHORT / 10)).unwrap().is_none());
-    }
-
     /// By a timer, also while every node is silent. Between two calls nothing is reported.
     #[test]
     fn a_lock_at_risk_is_reported_before_its_loss_if_that_was_asked_for() {
@@ -784,6 +751,7 @@ mod tests {
             panic!("it was lost")
         };
         assert_eq!(told, lock.id());
+        assert!(local.poll(Some(SHORT / 10)).unwrap().is_none());
     }
 
     #[test]
@@ -810,21 +778,32 @@ mod tests {
         local.unlock(other).unwrap();
     }
 
-    /// Calls that wait for no outcome meet it: a host does not sleep then.
+    /// Calls that wait for an outcome, or for none, meet it: a host does not sleep then.
     #[test]
     fn a_loss_that_was_met_by_the_way_is_there_for_poll_at_once() {
-        let nodes = nodes();
-        let mut local = local(&nodes);
-        let lock = local.lock("a", SHORT).unwrap();
-        let lock = local.detach(lock);
-        let lock = local.adopt(lock);
-        std::thread::sleep(lock.validity());
-        local.check().unwrap();
-        assert_eq!(local.until_deadline(), Some(Duration::ZERO));
-        let Some(Event::Expired { lock: told }) = local.poll(Some(Duration::ZERO)).unwrap() else {
-            panic!("it was lost")
-        };
-        assert_eq!(told, lock.id());
+        for waits in [false, true] {
+            let nodes = nodes();
+            let mut local = local(&nodes);
+            let lock = local.lock("a", SHORT).unwrap();
+            let lock = local.detach(lock);
+            let lock = local.adopt(lock);
+            std::thread::sleep(lock.validity());
+            match waits {
+                true => {
+                    let other = local.lock("other", LONG).unwrap();
+                    local.unlock(other).unwrap();
+                }
+                false => local.check().unwrap(),
+            }
+            assert_eq!(local.until_deadline(), Some(Duration::ZERO));
+            let Some(Event::Expired { lock: told }) = local.poll(Some(Duration::ZERO)).unwrap()
+            else {
+                panic!("it was lost")
+            };
+            assert_eq!(told, lock.id());
+            assert!(local.poll(Some(Duration::ZERO)).unwrap().is_none());
+            drop(local.unlock(lock)); // The nodes may have it still: only its validity is over.
+        }
     }
 
     /// The turn in which it comes fails, for want of memory: the lock is not left on the nodes.
