@@ -1,7 +1,7 @@
 //! The store by tables, the node by stories. The replies were read from a redis-server 7.0.15 and
 //! a valkey-server 9.1.2.
 
-mod tracking;
+pub(super) mod tracking;
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;

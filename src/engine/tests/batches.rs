@@ -9,8 +9,7 @@ const NOSCRIPT: &str = "-NOSCRIPT x|";
 /// A node that has granted `count` kept locks: k0, k1 and so on.
 fn keeping(count: usize) -> (World, Vec<Lock>) {
     let mut world = World::ready(1);
-    let locks = (0..count).map(|index| world.kept_lock(format!("k{index}").as_bytes(), kept()));
-    let locks = locks.collect();
+    let locks = world.kept_locks(count);
     (world, locks)
 }
 
@@ -114,8 +113,7 @@ fn an_answer_to_a_batch_may_arrive_in_pieces() {
             bytes: piece,
         });
     }
-    let kept = |event: &&Event| matches!(event, Event::Kept { result: Ok(_), .. });
-    assert_eq!(world.events.iter().filter(kept).count(), 2 * BATCH_MAX);
+    assert_eq!(world.extended_by_engine(), 2 * BATCH_MAX);
     world.only_released();
 }
 

@@ -131,10 +131,7 @@ fn extend_by_two(world: &mut World, lock: &mut Lock) -> Vec<String> {
     world.say(2, &format!("{WATCHED}$-1|:-2|"));
     world.take_all();
     for node in 0..2 {
-        let line = |text: &str| text.replace('|', "\r\n").into_bytes();
-        let bytes = [line(WATCHED), bulk(&token), line(":3000|")].concat();
-        let (there, bytes) = (id(node), &bytes[..]);
-        world.input(Input::Received { node: there, bytes });
+        say_token_of(world, node, WATCHED, &token, ":3000|");
         world.say(node, "+OK|+QUEUED|*1|:1|");
     }
     world.extended(lock);
