@@ -719,23 +719,17 @@ mod tests {
     /// More than this process stands still for.
     const SHORT: Duration = Duration::from_secs(1);
 
-    fn local(nodes: &[EmbeddedNode]) -> LocalRedlock {
-        Builder::default()
-            .nodes(nodes.iter().map(EmbeddedNode::url))
-            .node_timeout(Duration::from_secs(10))
-            .build_local()
-            .unwrap()
+    /// Three nodes, and a handle of them.
+    fn local() -> ([EmbeddedNode; 3], LocalRedlock) {
+        let nodes = [(); 3].map(|()| EmbeddedNode::spawn().unwrap());
+        let builder = Builder::default().nodes(nodes.each_ref().map(EmbeddedNode::url));
+        let local = builder.node_timeout(Duration::from_secs(10)).build_local();
+        (nodes, local.unwrap())
     }
 
-    fn nodes() -> [EmbeddedNode; 3] {
-        [(); 3].map(|()| EmbeddedNode::spawn().unwrap())
-    }
-
-    /// By a timer, also while every node is silent. Between two calls nothing is reported.
     #[test]
     fn a_lock_at_risk_is_reported_before_its_loss_if_that_was_asked_for() {
-        let nodes = nodes();
-        let mut local = local(&nodes);
+        let (nodes, mut local) = local();
         let kept = LockOptions::new(SHORT).keep();
         let lock = local.lock_with("kept", &kept).unwrap();
         local.alert_below(&lock, SHORT / 4);
@@ -756,8 +750,7 @@ mod tests {
 
     #[test]
     fn what_was_released_since_is_not_reported_to_be_at_risk() {
-        let nodes = nodes();
-        let mut local = local(&nodes);
+        let (_nodes, mut local) = local();
         let (lock, other) = (
             local.lock("a", LONG).unwrap(),
             local.lock("b", LONG).unwrap(),
@@ -782,8 +775,7 @@ mod tests {
     #[test]
     fn a_loss_that_was_met_by_the_way_is_there_for_poll_at_once() {
         for waits in [false, true] {
-            let nodes = nodes();
-            let mut local = local(&nodes);
+            let (_nodes, mut local) = local();
             let lock = local.lock("a", SHORT).unwrap();
             let lock = local.detach(lock);
             let lock = local.adopt(lock);
@@ -809,8 +801,7 @@ mod tests {
     /// The turn in which it comes fails, for want of memory: the lock is not left on the nodes.
     #[test]
     fn an_outcome_that_comes_in_a_turn_that_fails_is_not_lost() {
-        let nodes = nodes();
-        let mut local = local(&nodes);
+        let (_nodes, mut local) = local();
         let mut call = local.begin().unwrap();
         let options = LockOptions::new(LONG);
         let request = Request::new(b"a", &options);
@@ -834,8 +825,7 @@ mod tests {
     /// Losses, and locks at risk.
     #[test]
     fn what_calls_meet_by_the_way_does_not_pile_up() {
-        let nodes = nodes();
-        let mut local = local(&nodes);
+        let (_nodes, mut local) = local();
         let lock = local.lock("a", LONG).unwrap();
         while local.reports.len() <= REPORTS_MAX / 16 {
             local.alert_below(&lock, 2 * LONG);
@@ -847,8 +837,7 @@ mod tests {
 
     #[test]
     fn the_latest_unread_losses_are_kept() {
-        let nodes = nodes();
-        let mut local = local(&nodes);
+        let (_nodes, mut local) = local();
         let id = |claim| LockId { engine: 7, claim };
         for claim in 0..REPORTS_MAX as u64 + 3 {
             local
@@ -867,8 +856,7 @@ mod tests {
 
     #[test]
     fn dropping_the_handle_sends_owed_releases() {
-        let nodes = nodes();
-        let mut local = local(&nodes);
+        let (nodes, mut local) = local();
         nodes[2].pause().unwrap();
         let lock = local.lock("a", LONG).unwrap();
         assert_eq!(local.unlock(lock).unwrap().deleted, 2);

@@ -74,6 +74,12 @@ impl World {
         Self { nodes }
     }
 
+    fn start() -> (Self, Redlock) {
+        let world = Self::new();
+        let redlock = world.redlock();
+        (world, redlock)
+    }
+
     /// Patient with the nodes: a busy machine is no failed node.
     fn builder(&self) -> Builder {
         let urls: Vec<String> = self.nodes.iter().map(EmbeddedNode::url).collect();

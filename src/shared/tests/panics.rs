@@ -7,8 +7,7 @@ use crate::error::{ExtendError, LockError, UnlockError};
 
 #[test]
 fn a_guard_dropped_in_a_panic_releases() {
-    let world = World::new();
-    let redlock = world.redlock();
+    let (world, redlock) = World::start();
     let clone = redlock.clone();
     let panicking = thread::spawn(move || {
         let _guard = clone.lock("a", LONG).unwrap();
@@ -29,8 +28,7 @@ fn a_broken_engine_is_reported_to_every_caller() {
         assert!(broken.is_err());
     };
     for breaks in [break_engine as fn(&Redlock), at_its_end] {
-        let world = World::new();
-        let redlock = world.redlock();
+        let (_world, redlock) = World::start();
         let mut held = redlock.lock("held", LONG).unwrap();
         let (unlocked, kept) = (
             redlock.lock("unlocked", LONG).unwrap(),
@@ -66,8 +64,7 @@ fn a_broken_engine_is_reported_to_every_caller() {
 /// That nothing has changed is another answer than that no change will be told.
 #[test]
 fn a_watch_of_a_broken_handle_is_closed() {
-    let world = World::new();
-    let redlock = world.redlock();
+    let (_world, redlock) = World::start();
     let mut watch = redlock.watch("a").unwrap();
     assert!(watch.next(PATIENCE).is_some_and(|told| told.is_free()));
     assert!(watch.next(Duration::from_millis(20)).is_none());
@@ -119,8 +116,7 @@ impl Wake for Panics {
 
 #[test]
 fn a_waker_that_panics_harms_no_other_task() {
-    let world = World::new();
-    let redlock = world.redlock();
+    let (world, redlock) = World::start();
     let waker = Waker::from(Arc::new(Panics));
     let mut context = Context::from_waker(&waker);
     let mut future = Box::pin(redlock.lock_async("a", LONG));
@@ -184,8 +180,7 @@ impl Wake for Blocks {
 /// As with an executor that drops its tasks while it holds the queue that their wakers want.
 #[test]
 fn the_last_handle_may_be_dropped_by_a_thread_that_a_waker_waits_for() {
-    let world = World::new();
-    let redlock = world.redlock();
+    let (world, redlock) = World::start();
     let shared = shared_of(&redlock);
     let blocks = Arc::new(Blocks {
         entered: false.into(),
@@ -230,8 +225,7 @@ impl Wake for PanicsTwice {
 
 #[test]
 fn what_a_waker_panics_with_may_panic_again() {
-    let world = World::new();
-    let redlock = world.redlock();
+    let (world, redlock) = World::start();
     let held = redlock.lock("a", LONG).unwrap();
     let panics = Arc::new(PanicsTwice(AtomicBool::new(false)));
     let waker = Waker::from(Arc::clone(&panics));

@@ -96,8 +96,7 @@ fn cycles() -> u32 {
 
 fn run(threads: u64, keys: usize) {
     let cycles = cycles();
-    let world = World::new();
-    let redlock = world.redlock();
+    let (world, redlock) = World::start();
     let keys = Keys {
         inside: (0..keys).map(|_| AtomicBool::new(false)).collect(),
     };
