@@ -63,10 +63,7 @@ fn a_majority_that_misses_the_key_loses_the_lock_and_tells_so() {
 fn an_extension_does_not_revive_an_expired_lock() {
     let (mut world, lock) = World::held(3);
     world.now = lock.valid_until();
-    assert!(matches!(
-        world.extension_refused(&lock),
-        ExtendError::Expired
-    ));
+    world.cannot_be_extended(&lock);
 }
 
 #[test]

@@ -56,10 +56,7 @@ fn a_lock_that_was_taken_over_and_told_to_be_over_is_not_extended_and_not_rememb
     world.pass(Duration::ZERO);
     world.expired(&lock);
     assert!(lock.is_valid_at(world.now));
-    assert!(matches!(
-        world.extension_refused(&lock),
-        ExtendError::Expired
-    ));
+    world.cannot_be_extended(&lock);
     world.now = lock.valid_until();
     world.pass(Duration::ZERO);
     world.is_clean();

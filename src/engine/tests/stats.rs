@@ -264,10 +264,7 @@ fn each_way_in_which_an_extension_ends_is_counted() {
             ..
         }
     )));
-    assert!(matches!(
-        world.extension_refused(&lock),
-        ExtendError::Expired
-    ));
+    world.cannot_be_extended(&lock);
     let stats = world.engine.stats();
     let expected = Extensions {
         extended: 1,

@@ -60,6 +60,12 @@ fn held() -> (World, Lock) {
     (world, lock)
 }
 
+/// The token of the only claim.
+fn token_of(world: &World) -> Vec<u8> {
+    let entry = world.tokens().remove(0).expect("it has a name");
+    entry.token().as_bytes().to_vec()
+}
+
 /// The token of a lock as a node answers it.
 fn bulk(token: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::new();

@@ -174,10 +174,7 @@ fn an_inspection_that_is_refused_as_a_script_is_asked_by_a_transaction() {
     world.say(0, NO_COMMAND);
     assert_eq!(world.take(0), ["MULTI", "GET k", "PTTL k", "EXEC"]);
     world.say(0, "+OK|+QUEUED|+QUEUED|*2|$-1|:-2|");
-    let Event::Inspected { result, .. } = world.event() else {
-        panic!("no inspection");
-    };
-    assert!(result.expect("it was answered").free);
+    assert!(world.told().expect("it was answered").free);
 }
 
 #[test]

@@ -248,15 +248,7 @@ fn a_lost_set_behind_the_lock_of_another_hides_that_lock_from_nobody() {
             true => say_token(&mut world, WATCHED, b"another", "$-1|"),
             false => world.say(0, "$-1|"),
         }
-        let event = world.events.remove(0);
-        let held = matches!(
-            event,
-            Event::Acquired {
-                result: Err(LockError::Held(_)),
-                ..
-            }
-        );
-        assert!(held, "{event:?}");
+        world.next_is_held();
         assert_eq!((world.claims(), world.owed()), (1, 1));
     }
 }
@@ -294,12 +286,7 @@ fn what_is_owed_under_another_name_of_a_server_is_paid_before_its_connection_is_
     world.lose(1);
     world.cancel(round);
     assert_eq!((world.claims(), world.owed()), (1, 1));
-    let token = world.tokens()[0]
-        .as_ref()
-        .expect("a name")
-        .token()
-        .as_bytes()
-        .to_vec();
+    let token = token_of(&world);
     // The same server, under the name that votes from now on.
     world.welcome(0);
     world.take(0);

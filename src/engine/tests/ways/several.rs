@@ -239,8 +239,7 @@ fn what_is_being_taken_for_an_attempt_that_is_over_is_released_behind_it() {
             released_unread(&mut world);
             continue;
         }
-        let token = world.tokens()[0].clone().expect("it is owed");
-        let token = token.token().as_bytes().to_vec();
+        let token = token_of(&world);
         world.say(0, TAKEN);
         assert_eq!(world.take(0), RELEASING);
         say_both(&mut world, &token, "");
@@ -292,8 +291,7 @@ fn what_was_taken_in_part_is_owed_its_release_whatever_it_was_refused_by() {
         world.try_all();
         world.say(0, &free());
         world.take(0);
-        let token = world.tokens()[0].clone().expect("it is asked for");
-        let token = token.token().as_bytes().to_vec();
+        let token = token_of(&world);
         world.say(0, &format!("+OK|+QUEUED|+QUEUED|{first}"));
         if let Some(second) = second {
             assert_eq!(world.take(0), AGAIN, "it is taken once more");
@@ -344,8 +342,7 @@ fn a_key_that_ended_while_the_others_were_raised_is_taken_once_more() {
     world.try_all();
     world.say(0, &free());
     world.take(0);
-    let token = world.tokens()[0].clone().expect("it is asked for");
-    let token = token.token().as_bytes().to_vec();
+    let token = token_of(&world);
     world.say(0, "+OK|+QUEUED|+QUEUED|*2|+OK|$-1|");
     assert_eq!(world.take(0), AGAIN);
     say_token(&mut world, WATCHED, &token, &format!(":9999|{NO_NUMBER}"));

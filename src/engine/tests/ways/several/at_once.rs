@@ -48,9 +48,7 @@ fn released(world: &mut World, lock: Lock) {
 fn asked(world: &mut World) -> (RoundId, Vec<u8>) {
     let operation = world.try_all();
     assert_eq!(world.take(0), AT_ONCE);
-    let tokens = world.tokens();
-    let token = tokens[0].as_ref().expect("it is asked for");
-    (operation, token.token().as_bytes().to_vec())
+    (operation, token_of(world))
 }
 
 #[test]
