@@ -9,9 +9,6 @@ use crate::quorum::Drift;
 /// By the fastest clock this takes a second.
 const DELAY: Duration = Duration::from_millis(990);
 
-/// What a lock of [`TTL`] has at most.
-const VALIDITY: Duration = Duration::from_millis(9_898);
-
 /// So many nodes, with the delay.
 fn delayed(nodes: usize) -> Builder {
     named(nodes).lock_delay(DELAY)

@@ -13,9 +13,6 @@ mod at_risk;
 mod ends;
 mod others;
 
-/// What a lock of [`TTL`] has at most.
-const VALIDITY: Duration = Duration::from_millis(9_898);
-
 pub(super) const EXTEND: &str = "EVALSHA extend";
 
 impl World {

@@ -6,9 +6,6 @@ use super::*;
 use crate::engine::stats::{Acquisitions, Extensions, Releases};
 use crate::histogram::Histogram;
 
-/// A lock of [`TTL`] has so much validity.
-const VALIDITY: Duration = Duration::from_millis(9_898);
-
 /// What was told, counted beside the engine.
 #[derive(Debug, Default)]
 pub(super) struct Told {

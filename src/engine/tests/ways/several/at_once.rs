@@ -24,7 +24,7 @@ fn executed(said: &str) -> String {
 fn known() -> World {
     let mut world = bare(1);
     world.try_all();
-    assert_eq!(world.take(0), READING);
+    assert_eq!(world.take(0), reading());
     world.say(0, &(free_again() + NO_NUMBER));
     assert_eq!(world.take(0), TAKING, "it was read already");
     world.say(0, TAKEN);
@@ -67,7 +67,7 @@ fn all_are_taken_by_one_round_trip() {
     world.reconnect(0);
     greet(&mut world, 0);
     world.try_all();
-    assert_eq!(world.take(0), READING);
+    assert_eq!(world.take(0), reading());
 }
 
 /// What was not taken is owed nothing.
