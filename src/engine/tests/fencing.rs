@@ -52,6 +52,14 @@ fn asked_of(nodes: usize) -> World {
     world
 }
 
+/// Two of three have granted the lock, with numbers that differ.
+fn asked_by_two() -> World {
+    let mut world = asked();
+    grants(&mut world, 0, 7);
+    grants(&mut world, 1, 9);
+    world
+}
+
 /// The engine was asked for a token, which no node has given: none has a floor.
 fn without_floors() -> World {
     let mut world = timed();
@@ -96,9 +104,7 @@ fn one_round_trip_is_enough_where_a_majority_returns_the_same_number() {
 
 #[test]
 fn a_grant_alone_is_no_vote() {
-    let mut world = asked();
-    grants(&mut world, 0, 7);
-    grants(&mut world, 1, 9);
+    let mut world = asked_by_two();
     assert!(world.events.is_empty());
     assert_eq!(
         world.take_all(),
@@ -180,9 +186,7 @@ fn a_token_that_comes_too_late_is_not_counted() {
 /// It may have given that number's predecessor to another lock, with a token above this one.
 #[test]
 fn a_node_that_grants_late_and_more_does_not_count() {
-    let mut world = asked();
-    grants(&mut world, 0, 7);
-    grants(&mut world, 1, 9);
+    let mut world = asked_by_two();
     grants(&mut world, 2, 11);
     assert!(world.events.is_empty());
     world.say(0, ":0|");
@@ -207,9 +211,7 @@ fn a_node_that_grants_late_and_less_is_asked_to_raise_its_counter() {
 
 #[test]
 fn a_node_that_is_lost_after_it_has_granted_does_not_count() {
-    let mut world = asked();
-    grants(&mut world, 0, 7);
-    grants(&mut world, 1, 9);
+    let mut world = asked_by_two();
     world.lose(1);
     world.say(0, ":1|");
     assert!(world.events.is_empty());
@@ -356,9 +358,7 @@ fn a_number_that_no_script_gives_ends_the_connection() {
 #[test]
 fn who_waits_for_a_lock_of_this_engine_gets_a_token_too() {
     let mut world = asked();
-    grants(&mut world, 0, 7);
-    grants(&mut world, 1, 7);
-    grants(&mut world, 2, 7);
+    (0..3).for_each(|node| grants(&mut world, node, 7));
     let held = world.lock();
     world.acquire(&LockOptions::new(TTL).wait(TTL).fenced());
     world.take_all();

@@ -35,9 +35,7 @@ fn a_node_that_has_granted_is_reported_so_at_the_deadline_of_the_caller() {
 /// It was asked for something else, and has not answered that.
 #[test]
 fn a_node_that_has_not_raised_its_counter_is_silent() {
-    let mut world = asked();
-    grants(&mut world, 0, 7);
-    grants(&mut world, 1, 9);
+    let mut world = asked_by_two();
     assert_eq!(world.take(0), ["RAISE k 9"]);
     world.sleep_until_event();
     let report = world.no_quorum();

@@ -56,6 +56,17 @@ fn say_both(world: &mut World, token: &[u8], left: &str) {
     say_token(world, "", token, left);
 }
 
+fn released(world: &mut World, lock: Lock) {
+    let token = lock.token().as_bytes().to_vec();
+    world.release(lock);
+    assert_eq!(world.take(0), RELEASING);
+    say_both(world, &token, "");
+    assert_eq!(world.take(0), DELETING);
+    world.say(0, DELETED);
+    assert_eq!(world.unlocked().expect("released").deleted, 1);
+    world.is_clean();
+}
+
 /// Both keys are read as they are left when nothing of a lock was taken, and released.
 fn released_unread(world: &mut World) {
     assert_eq!(world.take(0), RELEASING);
@@ -88,13 +99,7 @@ fn all_are_taken_extended_and_released_by_two_round_trips_each() {
     assert_eq!(world.take(0), raising);
     world.say(0, DELETED);
     world.extended(&mut lock);
-    world.release(lock);
-    assert_eq!(world.take(0), RELEASING);
-    say_both(&mut world, &token, "");
-    assert_eq!(world.take(0), DELETING);
-    world.say(0, DELETED);
-    assert_eq!(world.unlocked().expect("released").deleted, 1);
-    world.is_clean();
+    released(&mut world, lock);
 }
 
 /// A user without scripts is asked nothing before the transaction, which asks each time what it may do.

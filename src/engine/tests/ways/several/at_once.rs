@@ -33,17 +33,6 @@ fn known() -> World {
     world
 }
 
-fn released(world: &mut World, lock: Lock) {
-    let token = lock.token().as_bytes().to_vec();
-    world.release(lock);
-    assert_eq!(world.take(0), RELEASING);
-    say_both(world, &token, "");
-    assert_eq!(world.take(0), DELETING);
-    world.say(0, DELETED);
-    assert_eq!(world.unlocked().expect("released").deleted, 1);
-    world.is_clean();
-}
-
 /// Asks for both. Returns the token.
 fn asked(world: &mut World) -> (RoundId, Vec<u8>) {
     let operation = world.try_all();
