@@ -719,56 +719,17 @@ mod tests {
     /// More than this process stands still for.
     const SHORT: Duration = Duration::from_secs(1);
 
-    fn local(nodes: &[EmbeddedNode]) -> LocalRedlock {
-        Builder::default()
-            .nodes(nodes.iter().map(EmbeddedNode::url))
-            .node_timeout(Duration::from_secs(10))
-            .build_local()
-            .unwrap()
+    /// Three nodes, and a handle of them.
+    fn local() -> ([EmbeddedNode; 3], LocalRedlock) {
+        let nodes = [(); 3].map(|()| EmbeddedNode::spawn().unwrap());
+        let builder = Builder::default().nodes(nodes.each_ref().map(EmbeddedNode::url));
+        let local = builder.node_timeout(Duration::from_secs(10)).build_local();
+        (nodes, local.unwrap())
     }
 
-    fn nodes() -> [EmbeddedNode; 3] {
-        [(); 3].map(|()| EmbeddedNode::spawn().unwrap())
-    }
-
-    #[test]
-    fn a_loss_seen_during_another_call_is_kept_for_poll() {
-        let nodes = nodes();
-        let mut local = local(&nodes);
-        let lost = local.lock("lost", SHORT).unwrap();
-        std::thread::sleep(lost.validity() / 2);
-        while lost.is_valid() {
-            let other = local.lock("other", LONG).unwrap();
-            local.unlock(other).unwrap();
-        }
-        let other = local.lock("other", LONG).unwrap();
-        local.unlock(other).unwrap();
-        assert_eq!(local.until_deadline(), Some(Duration::ZERO));
-        let Some(Event::Expired { lock }) = local.poll(None).unwrap() else {
-            panic!("it was lost")
-        };
-        assert_eq!(lock, lost.id());
-        assert!(local.poll(Some(Duration::ZERO)).unwrap().is_none());
-        drop(local.unlock(lost)); // The nodes may have it still: only its validity is over.
-    }
-
-    #[test]
-    fn a_poll_without_a_limit_waits_for_a_loss() {
-        let nodes = nodes();
-        let mut local = local(&nodes);
-        let lost = local.lock("lost", SHORT).unwrap();
-        let Some(Event::Expired { lock }) = local.poll(None).unwrap() else {
-            panic!("it was lost")
-        };
-        assert_eq!(lock, lost.id());
-        assert!(local.poll(Some(SHORT / 10)).unwrap().is_none());
-    }
-
-    /// By a timer, also while every node is silent. Between two calls nothing is reported.
     #[test]
     fn a_lock_at_risk_is_reported_before_its_loss_if_that_was_asked_for() {
-        let nodes = nodes();
-        let mut local = local(&nodes);
+        let (nodes, mut local) = local();
         let kept = LockOptions::new(SHORT).keep();
         let lock = local.lock_with("kept", &kept).unwrap();
         local.alert_below(&lock, SHORT / 4);
@@ -784,12 +745,12 @@ mod tests {
             panic!("it was lost")
         };
         assert_eq!(told, lock.id());
+        assert!(local.poll(Some(SHORT / 10)).unwrap().is_none());
     }
 
     #[test]
     fn what_was_released_since_is_not_reported_to_be_at_risk() {
-        let nodes = nodes();
-        let mut local = local(&nodes);
+        let (_nodes, mut local) = local();
         let (lock, other) = (
             local.lock("a", LONG).unwrap(),
             local.lock("b", LONG).unwrap(),
@@ -810,28 +771,37 @@ mod tests {
         local.unlock(other).unwrap();
     }
 
-    /// Calls that wait for no outcome meet it: a host does not sleep then.
+    /// Calls that wait for an outcome, or for none, meet it: a host does not sleep then.
     #[test]
     fn a_loss_that_was_met_by_the_way_is_there_for_poll_at_once() {
-        let nodes = nodes();
-        let mut local = local(&nodes);
-        let lock = local.lock("a", SHORT).unwrap();
-        let lock = local.detach(lock);
-        let lock = local.adopt(lock);
-        std::thread::sleep(lock.validity());
-        local.check().unwrap();
-        assert_eq!(local.until_deadline(), Some(Duration::ZERO));
-        let Some(Event::Expired { lock: told }) = local.poll(Some(Duration::ZERO)).unwrap() else {
-            panic!("it was lost")
-        };
-        assert_eq!(told, lock.id());
+        for waits in [false, true] {
+            let (_nodes, mut local) = local();
+            let lock = local.lock("a", SHORT).unwrap();
+            let lock = local.detach(lock);
+            let lock = local.adopt(lock);
+            std::thread::sleep(lock.validity());
+            match waits {
+                true => {
+                    let other = local.lock("other", LONG).unwrap();
+                    local.unlock(other).unwrap();
+                }
+                false => local.check().unwrap(),
+            }
+            assert_eq!(local.until_deadline(), Some(Duration::ZERO));
+            let Some(Event::Expired { lock: told }) = local.poll(Some(Duration::ZERO)).unwrap()
+            else {
+                panic!("it was lost")
+            };
+            assert_eq!(told, lock.id());
+            assert!(local.poll(Some(Duration::ZERO)).unwrap().is_none());
+            drop(local.unlock(lock)); // The nodes may have it still: only its validity is over.
+        }
     }
 
     /// The turn in which it comes fails, for want of memory: the lock is not left on the nodes.
     #[test]
     fn an_outcome_that_comes_in_a_turn_that_fails_is_not_lost() {
-        let nodes = nodes();
-        let mut local = local(&nodes);
+        let (_nodes, mut local) = local();
         let mut call = local.begin().unwrap();
         let options = LockOptions::new(LONG);
         let request = Request::new(b"a", &options);
@@ -855,8 +825,7 @@ mod tests {
     /// Losses, and locks at risk.
     #[test]
     fn what_calls_meet_by_the_way_does_not_pile_up() {
-        let nodes = nodes();
-        let mut local = local(&nodes);
+        let (_nodes, mut local) = local();
         let lock = local.lock("a", LONG).unwrap();
         while local.reports.len() <= REPORTS_MAX / 16 {
             local.alert_below(&lock, 2 * LONG);
@@ -868,8 +837,7 @@ mod tests {
 
     #[test]
     fn the_latest_unread_losses_are_kept() {
-        let nodes = nodes();
-        let mut local = local(&nodes);
+        let (_nodes, mut local) = local();
         let id = |claim| LockId { engine: 7, claim };
         for claim in 0..REPORTS_MAX as u64 + 3 {
             local
@@ -888,8 +856,7 @@ mod tests {
 
     #[test]
     fn dropping_the_handle_sends_owed_releases() {
-        let nodes = nodes();
-        let mut local = local(&nodes);
+        let (nodes, mut local) = local();
         nodes[2].pause().unwrap();
         let lock = local.lock("a", LONG).unwrap();
         assert_eq!(local.unlock(lock).unwrap().deleted, 2);

@@ -492,28 +492,6 @@ mod tests {
         Config::builder().node("a")
     }
 
-    /// What users cannot read back.
-    #[test]
-    fn what_was_set_is_in_the_configuration() {
-        let hour = Duration::from_secs(3_600);
-        let nodes = ["redis://app:s%2Fcret@Db.Example/3", "b", "c:7000/1"];
-        let often = Retry::new(100, 20 * MS..=80 * MS);
-        let builder = Config::builder()
-            .nodes(nodes)
-            .counter_ttl(hour)
-            .retry(often);
-        let config = builder.config().unwrap();
-        assert_eq!((config.quorum(), config.counter_ttl()), (2, hour));
-        assert_eq!((often.tries(), often.wait), (100, None));
-        assert_eq!(often.wait(hour).wait, Some(hour));
-        let node = &config.nodes()[0];
-        assert_eq!(
-            (node.user(), node.password()),
-            (Some("app"), Some("s/cret"))
-        );
-        assert_eq!(node.database(), 3);
-    }
-
     #[test]
     fn the_defaults_are_the_documented_ones() {
         let config = one().config().unwrap();

@@ -433,15 +433,4 @@ mod tests {
             assert_eq!(options.wait_allowed(&retry), wait, "{options:?}");
         }
     }
-
-    #[test]
-    fn the_default_retry_is_the_documented_one() {
-        let retry = Retry::default();
-        assert_eq!(retry.tries(), 32);
-        assert_eq!(retry.wait, Some(Duration::from_secs(5)));
-        assert_eq!(
-            retry.delay(),
-            Duration::from_millis(50)..=Duration::from_millis(250)
-        );
-    }
 }

@@ -128,6 +128,13 @@ fn driver_of(nodes: &[Node]) -> Driver {
         .unwrap()
 }
 
+/// So many nodes, and a driver that is connected to them.
+fn driven<const N: usize>() -> ([Node; N], Driver) {
+    let nodes = [(); N].map(|()| Node::start());
+    let driver = driver_of(&nodes);
+    (nodes, driver)
+}
+
 fn patient(urls: impl IntoIterator<Item = String>) -> Builder {
     // These servers send no time.
     let builder = Builder::default()
@@ -165,8 +172,7 @@ fn kinds(asked: &[String]) -> Vec<&str> {
 
 #[test]
 fn a_lock_is_taken_extended_and_released() {
-    let nodes = [Node::start(), Node::start(), Node::start()];
-    let mut driver = driver_of(&nodes);
+    let (nodes, mut driver) = driven::<3>();
     // Timers of the greeting look once more before they leave.
     while driver.until_deadline().is_some() {
         driver.turn(Some(PATIENCE)).unwrap();
@@ -242,8 +248,7 @@ fn a_mistake_in_the_configuration_is_found_before_any_io() {
 
 #[test]
 fn a_host_waits_for_the_descriptor_in_a_loop_of_its_own() {
-    let nodes = [Node::start(), Node::start(), Node::start()];
-    let mut driver = driver_of(&nodes);
+    let (_nodes, mut driver) = driven::<3>();
     let mut host = Poll::new().unwrap();
     let source = driver.as_raw_fd();
     host.registry()
@@ -276,8 +281,7 @@ fn a_host_waits_for_the_descriptor_in_a_loop_of_its_own() {
 
 #[test]
 fn a_waker_ends_a_turn_that_sleeps_or_the_next_one() {
-    let nodes = [Node::start()];
-    let mut driver = driver_of(&nodes);
+    let (_nodes, mut driver) = driven::<1>();
     let start = clock::now();
     let waker = driver.waker();
     waker.wake();
@@ -293,8 +297,7 @@ fn a_waker_ends_a_turn_that_sleeps_or_the_next_one() {
 
 #[test]
 fn a_socket_with_more_to_read_asks_for_another_turn() {
-    let nodes = [Node::start()];
-    let mut driver = driver_of(&nodes);
+    let (_nodes, mut driver) = driven::<1>();
     driver.inner.wire.read_in_pieces_of(1);
     driver.acquire(b"name", &LockOptions::new(TTL)).unwrap();
     driver.flush();
@@ -313,8 +316,7 @@ fn a_socket_with_more_to_read_asks_for_another_turn() {
 /// A sleep stands still while the machine is suspended: what it is to watch may end meanwhile.
 #[test]
 fn no_sleep_is_long_while_a_lock_is_held_or_a_round_is_open() {
-    let nodes = [Node::start(), Node::start()];
-    let mut driver = driver_of(&nodes);
+    let (_nodes, mut driver) = driven::<2>();
     assert!(!only_naps(&mut driver), "there is nothing to watch");
     let lock = take_lock(&mut driver);
     assert!(only_naps(&mut driver), "its end is far away");
@@ -378,8 +380,7 @@ fn an_interrupted_turn_is_an_empty_one() {
 }
 
 fn interrupted_turn() {
-    let nodes = [Node::start()];
-    let mut driver = driver_of(&nodes);
+    let (_nodes, mut driver) = driven::<1>();
     while driver.until_deadline().is_some() {
         driver.turn(Some(PATIENCE)).unwrap();
     }
@@ -395,8 +396,7 @@ fn interrupted_turn() {
 
 #[test]
 fn a_dropped_driver_writes_the_release_and_closes_in_order() {
-    let nodes = [Node::start(), Node::start(), Node::start()];
-    let mut driver = driver_of(&nodes);
+    let (nodes, mut driver) = driven::<3>();
     let lock = take_lock(&mut driver);
     driver.release(lock).unwrap();
     drop(driver);
@@ -407,8 +407,7 @@ fn a_dropped_driver_writes_the_release_and_closes_in_order() {
 
 #[test]
 fn a_dropped_driver_gives_back_locks_that_were_not_taken() {
-    let nodes = [Node::start()];
-    let mut driver = driver_of(&nodes);
+    let (nodes, mut driver) = driven::<1>();
     driver.acquire(b"name", &LockOptions::new(TTL)).unwrap();
     while driver.inner.events.is_empty() {
         driver.turn(Some(PATIENCE)).unwrap();
@@ -431,8 +430,7 @@ fn a_dropped_driver_cancels_what_is_open() {
 
 #[test]
 fn a_closed_driver_does_nothing_any_more() {
-    let nodes = [Node::start()];
-    let mut driver = driver_of(&nodes);
+    let (nodes, mut driver) = driven::<1>();
     let lock = take_lock(&mut driver);
     driver.shut_down(Duration::ZERO);
     let error = driver.acquire(b"name", &LockOptions::new(TTL)).unwrap_err();
@@ -462,8 +460,7 @@ fn is_typed(result: io::Result<()>, is: fn(&LockError) -> bool) -> bool {
 /// The child of a fork has another process id, and everything else the same.
 #[test]
 fn a_forked_child_can_use_nothing_and_writes_nothing() {
-    let nodes = [Node::start()];
-    let mut driver = driver_of(&nodes);
+    let (nodes, mut driver) = driven::<1>();
     let lock = take_lock(&mut driver);
     let round = driver.acquire(b"other", &LockOptions::new(TTL)).unwrap();
     driver.process = Pid::INIT;
@@ -492,29 +489,21 @@ fn a_forked_child_can_use_nothing_and_writes_nothing() {
     assert_eq!(kinds(&node.whole()), ["SET"]);
 }
 
-/// As two machines that were restored from one snapshot, in which nothing was connected.
+/// As two machines that were restored from one snapshot, in which nothing was connected; and as two processes, whose
+/// seeds come from the operating system.
 #[test]
 fn two_copies_of_a_process_draw_different_tokens() {
-    let nodes = [Node::start(), Node::start()];
-    let [one, other] = nodes.each_ref().map(|node| {
-        let config = patient([node.url.clone()]).config().unwrap();
-        let mut driver = Driver::seeded(&config, [7; 32]).unwrap();
-        driver.wait_until_ready().unwrap();
-        take_lock(&mut driver).token().as_bytes().to_vec()
-    });
-    assert_ne!(one, other);
-}
-
-#[test]
-fn tokens_come_from_the_operating_system() {
-    let nodes = [Node::start(), Node::start()];
-    let [one, other] = nodes.each_ref().map(|node| {
-        let config = patient([node.url.clone()]).config().unwrap();
-        let mut driver = Driver::new(&config).unwrap();
-        driver.wait_until_ready().unwrap();
-        let lock = take_lock(&mut driver);
-        lock.token().as_bytes().to_vec()
-    });
-    assert_ne!(one, other);
-    assert_eq!(Token::new(&one).owner(), b"");
+    type Build = fn(&Config) -> io::Result<Driver>;
+    let builds: [Build; 2] = [|config| Driver::seeded(config, [7; 32]), Driver::new];
+    for build in builds {
+        let nodes = [Node::start(), Node::start()];
+        let [one, other] = nodes.each_ref().map(|node| {
+            let config = patient([node.url.clone()]).config().unwrap();
+            let mut driver = build(&config).unwrap();
+            driver.wait_until_ready().unwrap();
+            take_lock(&mut driver).token().as_bytes().to_vec()
+        });
+        assert_ne!(one, other);
+        assert_eq!(Token::new(&one).owner(), b"");
+    }
 }

@@ -289,26 +289,13 @@ fn percent_encoded(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::io::{Read, Write};
-    use std::net::TcpStream;
-
+    use super::super::tests::tracking::{register, tracker};
     use super::*;
-    use crate::resp::command;
 
     /// A client that has registered a key, and has been told so.
-    fn waiter(node: &EmbeddedNode) -> TcpStream {
-        let mut stream = TcpStream::connect(node.address()).unwrap();
-        let mut bytes = Vec::new();
-        command(
-            &mut bytes,
-            &[b"CLIENT", b"TRACKING", b"ON", b"OPTIN", b"NOLOOP"],
-        );
-        command(&mut bytes, &[b"CLIENT", b"CACHING", b"YES"]);
-        command(&mut bytes, &[b"GET", b"k"]);
-        stream.write_all(&bytes).unwrap();
-        let mut replies = [0; 15];
-        stream.read_exact(&mut replies).unwrap();
-        assert_eq!(&replies, b"+OK\r\n+OK\r\n$-1\r\n");
+    fn waiter(node: &EmbeddedNode) -> std::net::TcpStream {
+        let mut stream = tracker(node);
+        register(&mut stream, ":-2\r\n");
         stream
     }
 

@@ -1,7 +1,7 @@
 //! The store by tables, the node by stories. The replies were read from a redis-server 7.0.15 and
 //! a valkey-server 9.1.2.
 
-mod tracking;
+pub(super) mod tracking;
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -126,30 +126,6 @@ fn the_scripts_compare_the_token() {
 }
 
 #[test]
-fn a_password_is_wanted_before_anything_else() {
-    let mut world = World::new();
-    world.store.set_password(Some(b"sesame"));
-    world.story(
-        "
-        foo => -ERR unknown command 'foo', with args beginning with: |
-        get => -ERR wrong number of arguments for 'get' command|
-        get k => -NOAUTH Authentication required.|
-        hello 3 => -NOAUTH HELLO must be called with the client already authenticated, otherwise \
-            the HELLO AUTH <user> <pass> option can be used to authenticate the client and select \
-            the RESP protocol version at the same time|
-        hello 3 auth default no => -WRONGPASS invalid username-password pair or user is disabled.|
-        auth no => -WRONGPASS invalid username-password pair or user is disabled.|
-        auth nobody sesame => -WRONGPASS invalid username-password pair or user is disabled.|
-        get k => -NOAUTH Authentication required.|
-        hello 3 auth default sesame setname me => %7|$6|server|$5|redis|$7|version|$6|7.0.15|\
-            $5|proto|:3|$2|id|:1|$4|mode|$10|standalone|$4|role|$6|master|$7|modules|*0|
-        client getname => $2|me|
-        get k => _|
-        ",
-    );
-}
-
-#[test]
 fn a_proxied_node_knows_neither_client_nor_info() {
     let mut world = World::new();
     world.store.set_flavour(Flavour::Proxied);
@@ -162,26 +138,6 @@ fn a_proxied_node_knows_neither_client_nor_info() {
         pttl k => :1000|
         hello 3 setname me => %7|$6|server|$5|redis|$7|version|$6|7.0.15|\
             $5|proto|:3|$2|id|:1|$4|mode|$10|standalone|$4|role|$6|master|$7|modules|*0|
-        ",
-    );
-}
-
-#[test]
-fn only_a_valkey_has_delifeq() {
-    let mut world = World::new();
-    world.story(
-        "delifeq k t => -ERR unknown command 'delifeq', with args beginning with: 'k' 't' |",
-    );
-    world.store.set_flavour(Flavour::Valkey);
-    world.story(
-        "
-        delifeq k t => :0|
-        set k t => +OK|
-        delifeq k u => :0|
-        delifeq k t => :1|
-        get k => $-1|
-        lpush k x => :1|
-        delifeq k x => -WRONGTYPE Operation against a key holding the wrong kind of value|
         ",
     );
 }

@@ -28,6 +28,8 @@ mod holders;
 mod inspect;
 mod keep;
 mod memory;
+#[cfg(feature = "embedded")]
+mod net;
 mod operators;
 mod patience;
 mod permissions;
@@ -72,6 +74,8 @@ use calls::outcomes;
 use world::{HELLO, VALKEY, World, digests, greeting, id, named};
 
 const TTL: Duration = Duration::from_secs(10);
+/// What a lock of [`TTL`] has at most.
+const VALIDITY: Duration = Duration::from_millis(9_898);
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -246,13 +246,13 @@ fn tail(
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::resp::{Decoder, Limits};
     use alloc::string::{String, ToString};
 
     /// A command without its text.
-    fn shown(out: &[u8]) -> String {
+    pub(in crate::node) fn shown(out: &[u8]) -> String {
         let mut decoder = Decoder::new(Limits::default());
         let frame = decoder.decode(out).expect("RESP").expect("whole");
         assert_eq!(frame.len, out.len());

@@ -431,14 +431,6 @@ mod tests {
     }
 
     #[test]
-    fn a_step_counts_from_when_it_was_seen() {
-        let mut guard = Guard::default();
-        guard.stepped(Instant::from_millis(500), KNOWN);
-        let until = Some(Instant::from_millis(10_500));
-        assert_eq!(guard.until(Instant::from_millis(500)), until);
-    }
-
-    #[test]
     fn an_alarm_of_one_that_restarted_counts_once_too() {
         let mut guard = Guard::default();
         guard.identified(Instant::ZERO, &identity("a", "r", 100), KNOWN);
@@ -488,14 +480,5 @@ mod tests {
         for kind in [RestartGuard::Observed, RestartGuard::Strict] {
             assert_eq!(asked(kind), (true, at(10_000), at(11_000)), "{kind:?}");
         }
-    }
-
-    #[test]
-    fn trust_ends_a_quarantine() {
-        let mut guard = Guard::default();
-        guard.identified(Instant::ZERO, &identity("a", "r", 0), KNOWN);
-        assert!(guard.until(Instant::ZERO).is_some());
-        guard.trust();
-        assert_eq!(guard.until(Instant::ZERO), None);
     }
 }

@@ -102,8 +102,7 @@ mod tests {
     use super::super::marker::MARKER_BYTES_MAX;
     use super::*;
     use crate::limits::{RESOURCE_BYTES_MAX, RESOURCES_MAX, SEVERAL_BYTES_MAX, TOKEN_BYTES_MAX};
-    use crate::resp::{Decoder, Limits};
-    use alloc::string::{String, ToString};
+    use alloc::string::String;
     use alloc::vec;
 
     fn entry() -> Entry {
@@ -114,13 +113,7 @@ mod tests {
     fn shown(write: impl Fn(&mut Vec<u8>)) -> String {
         let mut out = Vec::new();
         write(&mut out);
-        let mut decoder = Decoder::new(Limits::default());
-        let frame = decoder.decode(&out).expect("RESP").expect("whole");
-        let words = frame.value.as_items().expect("a command").iter();
-        let words = words.map(|word| word.as_bytes().expect("a bulk").escape_ascii().to_string());
-        let mut words: Vec<String> = words.collect();
-        words.remove(1);
-        words.join(" ")
+        super::super::fencing::tests::shown(&out)
     }
 
     #[test]

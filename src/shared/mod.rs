@@ -113,7 +113,7 @@ mod state;
 mod table;
 mod tenure;
 #[cfg(all(test, feature = "embedded"))]
-mod tests;
+pub(crate) mod tests;
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;

@@ -13,8 +13,8 @@ use alloc::vec::Vec;
 use core::cell::Cell;
 use core::fmt::Debug;
 use core::future::Future;
-use core::pin::{Pin, pin};
-use core::task::{Context, Poll, Waker};
+use core::pin::Pin;
+use core::task::{Context, Waker};
 use core::time::Duration;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Mutex, OnceLock};
@@ -35,12 +35,7 @@ use crate::embedded::{EmbeddedNode, Memory};
 use crate::limits::NOTICES_MAX;
 use crate::local::LocalRedlock;
 use crate::shared::Redlock;
-
-/// No test outlives it.
-const LONG: Duration = Duration::from_secs(120);
-
-/// Beyond it something was lost.
-const PATIENCE: Duration = Duration::from_secs(60);
+use crate::shared::tests::{LONG, PATIENCE, block_on, eventually};
 
 const PASSWORD: &str = "canary-password";
 const OWNER: &str = "canary-owner";
@@ -151,32 +146,6 @@ fn builder(nodes: &[EmbeddedNode]) -> Builder {
             u32::MAX,
             Duration::from_millis(1)..=Duration::from_millis(3),
         ))
-}
-
-#[track_caller]
-fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
-    let end = clock::now().saturating_add(PATIENCE);
-    let mut looks = 0;
-    while !is_so() {
-        assert!(clock::now() < end, "not in time: {what}");
-        looks += 1;
-        match looks < 1_000 {
-            true => thread::yield_now(),
-            false => thread::sleep(Duration::from_millis(1)),
-        }
-    }
-}
-
-fn block_on<F: Future>(future: F) -> F::Output {
-    let (mut future, mut context) = (pin!(future), Context::from_waker(Waker::noop()));
-    let mut output = None;
-    eventually("the future completes", || {
-        if let Poll::Ready(value) = future.as_mut().poll(&mut context) {
-            output = Some(value);
-        }
-        output.is_some()
-    });
-    output.unwrap()
 }
 
 /// Polls until a line of this `name` was seen.

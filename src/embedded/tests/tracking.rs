@@ -360,7 +360,7 @@ fn a_full_table_gives_up_another_key() {
 }
 
 /// A client of a node that tracks.
-fn tracker(node: &EmbeddedNode) -> TcpStream {
+pub(in crate::embedded) fn tracker(node: &EmbeddedNode) -> TcpStream {
     let mut stream = client(node);
     send(&mut stream, "hello 3");
     send(&mut stream, "client tracking on optin noloop");
@@ -374,7 +374,7 @@ fn tracker(node: &EmbeddedNode) -> TcpStream {
 
 const PUSH: &str = ">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nk\r\n";
 
-fn register(stream: &mut TcpStream, reply: &str) {
+pub(in crate::embedded) fn register(stream: &mut TcpStream, reply: &str) {
     send(stream, "client caching yes");
     send(stream, "pttl k");
     receive(stream, "+OK\r\n");

@@ -21,12 +21,18 @@ impl World {
     }
 }
 
-/// Four names, of which the last two are of one server.
-fn twins() -> World {
+/// Four names, of which the last two are of one server. So many of them were met.
+fn met(names: usize) -> World {
     let mut world = World::with(named(4).max_ttl(LONGEST));
-    for (node, run_id) in [(0, "run0"), (1, "run1"), (2, "run2"), (3, "run2")] {
-        world.greet_as(node, run_id, 1_000);
+    for node in 0..names {
+        world.greet_as(node, &format!("run{}", node.min(2)), 1_000);
     }
+    world
+}
+
+/// All of them were met.
+fn twins() -> World {
+    let world = met(4);
     assert_eq!(world.state(3), NodeState::Unusable(Unusable::SameServer(2)));
     world
 }
@@ -66,13 +72,18 @@ fn a_node_that_refuses_as_a_replica_within_a_script_does_not_vote() {
     world.is_quarantined_from_now(0);
 }
 
-/// It may greet next under its other name, by which it has refused nothing.
+/// It may greet next under its other name, by which it has refused nothing, or was never met before.
 #[test]
 fn an_alarm_is_for_all_names_of_a_server() {
-    let mut world = twins();
-    world.refuse_as_a_replica(2);
-    world.greet_as(3, "run2", 1_100);
-    world.is_quarantined_from_now(3);
+    for is_met in [true, false] {
+        let mut world = match is_met {
+            true => twins(),
+            false => met(3),
+        };
+        world.refuse_as_a_replica(2);
+        world.greet_as(3, "run2", 1_100);
+        world.is_quarantined_from_now(3);
+    }
 }
 
 /// It refuses under the name under which it has no vote, and votes under the other.
@@ -111,16 +122,4 @@ fn a_twin_is_known_when_it_comes_back_as_another() {
     world.lose(0);
     world.greet_as(1, "again", 0);
     assert!(world.quarantined_until(1).is_some());
-}
-
-/// By the name by which it was never met before.
-#[test]
-fn an_alarm_is_for_a_name_that_is_new() {
-    let mut world = World::with(named(4).max_ttl(LONGEST));
-    for node in 0..3 {
-        world.greet_as(node, &format!("run{node}"), 1_000);
-    }
-    world.refuse_as_a_replica(2);
-    world.greet_as(3, "run2", 1_100);
-    world.is_quarantined_from_now(3);
 }

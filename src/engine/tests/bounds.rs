@@ -1,5 +1,6 @@
 //! Stories of bounds: on requests, on memory and on attempts; and of what a seed decides.
 
+use super::release::LOCKS;
 use super::*;
 use crate::config::Retry;
 use crate::limits::CLAIMS_MAX;
@@ -126,26 +127,19 @@ fn a_seed_that_is_added_changes_every_token_to_come_and_nothing_else_does() {
 fn a_debt_that_finds_no_room_is_paid_when_there_is_some() {
     let mut world = World::ready(1);
     world.pass(Duration::from_secs(2));
-    let long = crate::limits::RESOURCE_BYTES_MAX;
-    let options = LockOptions::new(TTL).tries(1);
-    let (locks, mut held) = (4_000, Vec::new());
-    for lock in 0..locks {
-        world.acquire_of(format!("{lock:k<long$}").as_bytes(), &options);
-        world.say(0, "+OK|");
-        held.push(world.lock());
-    }
+    let held = world.long_locks(LOCKS, 0..1);
     world.lose(0);
     for lock in held {
         world.engine.give_back(world.now, lock);
     }
-    assert_eq!(world.owed(), locks);
+    assert_eq!(world.owed(), LOCKS);
     world.take(0);
     world.welcome(0);
     let mut answered = 0;
-    while answered < locks {
+    while answered < LOCKS {
         let sent = world.take(0);
         let released = sent.iter().filter(|sent| sent.ends_with("release")).count();
-        assert!(0 < released && released < locks, "{released}");
+        assert!(0 < released && released < LOCKS, "{released}");
         world.say(0, &":1|".repeat(released));
         if answered == 0 {
             world.finish(0, "run0"); // Behind what was owed first.

@@ -75,6 +75,12 @@ impl World {
         refused.expect_err("refused")
     }
 
+    #[track_caller]
+    pub(super) fn cannot_be_extended(&mut self, lock: &Lock) {
+        let refused = self.extension_refused(lock);
+        assert!(matches!(refused, ExtendError::Expired), "{refused:?}");
+    }
+
     pub(super) fn ask_confirm(&mut self, lock: &Lock) -> RoundId {
         let round = self.engine.confirm(self.now, lock).expect("asked");
         self.drain();
@@ -161,6 +167,16 @@ impl World {
             LockError::NoQuorum(report) => report,
             other => panic!("{other:?}"),
         }
+    }
+
+    /// The first of several events is the refusal of a lock that is held.
+    #[track_caller]
+    pub(super) fn next_is_held(&mut self) {
+        let event = self.events.remove(0);
+        let Event::Acquired { result, .. } = &event else {
+            panic!("{event:?}")
+        };
+        assert!(matches!(result, Err(LockError::Held(_))), "{event:?}");
     }
 
     #[track_caller]

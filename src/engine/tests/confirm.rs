@@ -41,11 +41,17 @@ impl World {
         assert_eq!(sent, NOTHING, "before any byte is sent");
     }
 
+    /// Hands `lock` over to a process that does not know its end.
+    pub(super) fn detach_without_end(&mut self, lock: Lock) -> Lock {
+        let mut lock = self.detach(lock);
+        lock.forget_end();
+        lock
+    }
+
     /// A lock that all nodes granted, and that is read again by a process after the next boot.
     fn from_another_boot(nodes: usize) -> (Self, Lock) {
         let (mut world, lock) = Self::held(nodes);
-        let mut lock = world.detach(lock);
-        lock.forget_end();
+        let lock = world.detach_without_end(lock);
         (world, lock)
     }
 
@@ -153,10 +159,7 @@ fn a_lock_from_another_clock_comes_to_life() {
     world.pass(Duration::from_secs(1));
     assert!(world.events.is_empty(), "nobody knows that it is over");
     assert!(!lock.is_valid_at(world.now), "nor that it is not");
-    assert!(matches!(
-        world.extension_refused(&lock),
-        ExtendError::Expired
-    ));
+    world.cannot_be_extended(&lock);
     let sent = world.now;
     world.confirm(&lock);
     world.keeps(0, 5_000);
@@ -290,8 +293,7 @@ fn an_answer_that_no_such_question_has_costs_the_connection() {
 #[test]
 fn of_a_lock_that_was_handed_over_those_alone_count_that_it_stands_on() {
     let (mut world, lock) = World::won(3, 2);
-    let mut lock = world.detach(lock);
-    lock.forget_end();
+    let lock = world.detach_without_end(lock);
     assert_eq!(lock.voters(), NodeSet::first(2));
     let (mut other, mut lock) = World::taken_over(world.now, lock);
     other.confirm(&lock);
@@ -306,7 +308,7 @@ fn of_a_lock_that_was_handed_over_those_alone_count_that_it_stands_on() {
 }
 
 #[test]
-fn a_confirmation_is_no_extension() {
+fn a_confirmation_is_none_of_the_extensions_that_are_allowed() {
     let mut world = World::ready(1);
     world.acquire(&LockOptions::new(TTL).extensions(1));
     world.say(0, "+OK|");
@@ -316,6 +318,10 @@ fn a_confirmation_is_no_extension() {
     world.keeps(0, 9_999);
     world.extended(&mut lock);
     assert_eq!(lock.extensions_left(), 1);
+    world.extend(&lock);
+    world.say(0, ":1|");
+    world.extended(&mut lock);
+    assert!(matches!(world.extension_refused(&lock), ExtendError::Limit));
 }
 
 #[test]
@@ -334,13 +340,14 @@ fn a_node_that_is_found_without_the_key_gets_a_copy_with_the_next_extension() {
 }
 
 #[test]
-fn a_release_ends_a_confirmation_that_is_open() {
-    let (mut world, lock) = World::held(1);
-    world.confirm(&lock);
-    world.release(lock);
-    assert!(matches!(world.not_extended(), ExtendError::Closed));
-    world.keeps(0, 9_999);
-    world.say(0, ":1|");
-    assert!(world.unlocked().is_ok());
-    world.is_clean();
+fn a_release_ends_a_question_that_is_open() {
+    for asks in [World::ask_confirm, World::extend] {
+        let (mut world, lock) = World::held(1);
+        asks(&mut world, &lock);
+        world.release(lock);
+        assert!(matches!(world.not_extended(), ExtendError::Closed));
+        world.say(0, ":1|:1|");
+        assert!(world.unlocked().is_ok());
+        world.is_clean();
+    }
 }

@@ -269,21 +269,26 @@ fn a_node_that_cannot_serve_is_not_tried_hot_however_often_a_lock_is_asked_for()
 }
 
 /// A plain port that is asked for TLS is silent until the connect timeout, and a certificate for another name
-/// is refused each time: an attempt that meets the next connection in its handshake says so too.
+/// is refused each time: an attempt that meets the next connection in its handshake says so too. What was never
+/// tried before has nothing to say.
 #[test]
 fn a_node_that_is_tried_again_is_reported_with_what_ended_the_last_try() {
-    let mut world = World::new(3);
-    world.lose_for(0, LinkError::ConnectTimeout);
-    world.reconnect(0);
-    for node in 1..3 {
-        world.lose_for(node, LinkError::Refused);
-    }
-    world.try_once();
     let unreachable = NodeOutcome::Unreachable;
-    let refused = unreachable(LinkError::Refused);
-    let report = world.no_quorum();
-    let timeout = unreachable(LinkError::ConnectTimeout);
-    assert_eq!(outcomes(&report), [timeout, refused, refused]);
+    let timeout = LinkError::ConnectTimeout;
+    for (tried_before, outcome) in [(true, unreachable(timeout)), (false, NodeOutcome::Pending)] {
+        let mut world = World::new(3);
+        if tried_before {
+            world.lose_for(0, timeout);
+            world.reconnect(0);
+        }
+        for node in 1..3 {
+            world.lose_for(node, LinkError::Refused);
+        }
+        world.try_once();
+        let refused = unreachable(LinkError::Refused);
+        let report = world.no_quorum();
+        assert_eq!(outcomes(&report), [outcome, refused, refused]);
+    }
 }
 
 #[test]
@@ -298,17 +303,4 @@ fn a_call_that_waited_for_a_handshake_in_vain_says_what_ended_the_one_before() {
     let report = world.no_quorum();
     let timeout = NodeOutcome::Unreachable(LinkError::ConnectTimeout);
     assert_eq!(outcomes(&report), [timeout]);
-}
-
-/// What was never tried before has nothing to say.
-#[test]
-fn a_node_that_is_connected_for_the_first_time_is_pending() {
-    let mut world = World::new(3);
-    for node in 1..3 {
-        world.lose_for(node, LinkError::Refused);
-    }
-    world.try_once();
-    let refused = NodeOutcome::Unreachable(LinkError::Refused);
-    let report = world.no_quorum();
-    assert_eq!(outcomes(&report), [NodeOutcome::Pending, refused, refused]);
 }

@@ -9,9 +9,6 @@ use crate::quorum::Drift;
 /// By the fastest clock this takes a second.
 const DELAY: Duration = Duration::from_millis(990);
 
-/// What a lock of [`TTL`] has at most.
-const VALIDITY: Duration = Duration::from_millis(9_898);
-
 /// So many nodes, with the delay.
 fn delayed(nodes: usize) -> Builder {
     named(nodes).lock_delay(DELAY)
@@ -37,6 +34,19 @@ impl World {
         self.lives.clone()
     }
 
+    /// Node 2 stays away, and is owed a release until `gone`.
+    #[track_caller]
+    fn owes_until(&mut self, gone: Instant) {
+        while self.engine.load().owed != 0 {
+            assert!(self.now < gone.saturating_add(2 * MS), "{:?}", self.now);
+            if self.links[2] == "connecting" {
+                self.lose(2);
+            }
+            self.sleep_until_timer();
+        }
+        assert!(gone <= self.now, "{:?} < {gone:?}", self.now);
+    }
+
     /// Servers that have been up for long, node 2 of which lost its copy of `lock` and restarts.
     fn lacking_a_copy(builder: Builder) -> (Self, Lock) {
         let mut world = Self::with(builder);
@@ -48,13 +58,6 @@ impl World {
         world.restart(2);
         (world, lock)
     }
-}
-
-#[test]
-fn a_key_lives_for_the_ttl_and_the_delay_and_the_holder_believes_the_ttl() {
-    let (world, lock) = World::delaying(3);
-    assert_eq!(lock.valid_until(), world.now.saturating_add(VALIDITY));
-    assert_eq!(lock.ttl(), TTL);
 }
 
 #[test]
@@ -78,6 +81,8 @@ fn a_release_does_not_wait_for_the_delay() {
 #[test]
 fn an_extension_gives_the_keys_the_delay_again() {
     let (mut world, mut lock) = World::delaying(3);
+    assert_eq!(lock.valid_until(), world.now.saturating_add(VALIDITY));
+    assert_eq!(lock.ttl(), TTL);
     world.pass(SECOND);
     assert_eq!(world.extend_on_all(&mut lock), [11_000; 3]);
     assert_eq!(lock.ttl(), TTL);
@@ -178,8 +183,7 @@ fn a_lock_that_was_handed_over_keeps_its_own_delay() {
 #[test]
 fn a_lock_from_another_clock_is_confirmed_without_its_delay() {
     let (mut world, lock) = World::delaying(3);
-    let mut lock = world.detach(lock);
-    lock.forget_end();
+    let lock = world.detach_without_end(lock);
     let mut lock = world.adopt(lock);
     let sent = world.now;
     world.confirm(&lock);
@@ -192,8 +196,7 @@ fn a_lock_from_another_clock_is_confirmed_without_its_delay() {
 #[test]
 fn a_lock_from_another_clock_of_which_the_delay_is_left_is_over() {
     let (mut world, lock) = World::delaying(3);
-    let mut lock = world.detach(lock);
-    lock.forget_end();
+    let lock = world.detach_without_end(lock);
     let lock = world.adopt(lock);
     world.confirm(&lock);
     world.all_keep(0..3, 900);
@@ -209,8 +212,7 @@ fn a_lock_from_another_clock_of_which_the_delay_is_left_is_over() {
 #[test]
 fn a_detached_lock_of_which_the_delay_is_left_is_over() {
     let (mut world, lock) = World::delaying(3);
-    let mut lock = world.detach(lock);
-    lock.forget_end();
+    let lock = world.detach_without_end(lock);
     world.confirm(&lock);
     world.all_keep(0..3, 900);
     assert!(matches!(world.not_extended(), ExtendError::Expired));
@@ -220,8 +222,7 @@ fn a_detached_lock_of_which_the_delay_is_left_is_over() {
 #[test]
 fn a_lock_that_has_run_out_ends_other_questions_about_it() {
     let (mut world, lock) = World::delaying(3);
-    let mut lock = world.detach(lock);
-    lock.forget_end();
+    let lock = world.detach_without_end(lock);
     let lock = world.adopt(lock);
     world.confirm(&lock);
     world.confirm(&lock);
@@ -274,14 +275,7 @@ fn what_is_assumed_of_a_lock_from_elsewhere_allows_for_its_delay() {
     heir.all_say(0..2, ":1|");
     assert!(heir.unlocked().is_ok());
     let gone = Drift::default().gone_by(until, 61 * SECOND);
-    while heir.engine.load().owed != 0 {
-        assert!(heir.now < gone.saturating_add(2 * MS), "{:?}", heir.now);
-        if heir.links[2] == "connecting" {
-            heir.lose(2);
-        }
-        heir.sleep_until_timer();
-    }
-    assert!(gone <= heir.now, "{:?} < {gone:?}", heir.now);
+    heir.owes_until(gone);
 }
 
 #[test]
@@ -353,14 +347,7 @@ fn a_release_is_owed_for_as_long_as_the_key_lives() {
     world.all_say(0..2, ":1|");
     assert!(world.unlocked().is_ok());
     let gone = Drift::default().gone_by(granted, 11 * SECOND);
-    while world.engine.load().owed != 0 {
-        assert!(world.now < gone.saturating_add(2 * MS), "{:?}", world.now);
-        if world.links[2] == "connecting" {
-            world.lose(2);
-        }
-        world.sleep_until_timer();
-    }
-    assert!(gone <= world.now, "{:?}", world.now);
+    world.owes_until(gone);
 }
 
 /// Nodes are waited for as with the ttl alone.

@@ -53,10 +53,7 @@ fn what_was_told_to_be_over_is_not_extended_any_more() {
     world.say(0, ":1|");
     assert!(world.events.is_empty(), "too late");
     world.take(0);
-    assert!(matches!(
-        world.extension_refused(&lock),
-        ExtendError::Expired
-    ));
+    world.cannot_be_extended(&lock);
 }
 
 #[test]

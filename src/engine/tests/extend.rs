@@ -63,10 +63,7 @@ fn a_majority_that_misses_the_key_loses_the_lock_and_tells_so() {
 fn an_extension_does_not_revive_an_expired_lock() {
     let (mut world, lock) = World::held(3);
     world.now = lock.valid_until();
-    assert!(matches!(
-        world.extension_refused(&lock),
-        ExtendError::Expired
-    ));
+    world.cannot_be_extended(&lock);
 }
 
 #[test]
@@ -77,29 +74,6 @@ fn an_extension_counts_only_within_the_old_validity() {
     world.now = lock.valid_until();
     world.say(0, ":1|");
     assert_eq!(world.unconfirmed(), [NodeOutcome::TimedOut]);
-}
-
-#[test]
-fn the_number_of_extensions_can_be_limited() {
-    let mut world = World::ready(1);
-    world.acquire(&LockOptions::new(TTL).extensions(1));
-    world.say(0, "+OK|");
-    let mut lock = world.lock();
-    world.extend(&lock);
-    world.say(0, ":1|");
-    world.extended(&mut lock);
-    assert!(matches!(world.extension_refused(&lock), ExtendError::Limit));
-}
-
-#[test]
-fn a_release_ends_an_extension_that_is_open() {
-    let (mut world, lock) = World::held(1);
-    world.extend(&lock);
-    world.release(lock);
-    assert!(matches!(world.not_extended(), ExtendError::Closed));
-    world.say(0, ":1|:1|");
-    assert!(world.unlocked().is_ok());
-    world.is_clean();
 }
 
 #[test]

@@ -1,7 +1,6 @@
 //! Stories of fencing tokens: what is asked of nodes and what their answers are worth, byte by byte; and with
 //! the feature `embedded` several clients over nodes that run the scripts.
 
-mod digests;
 mod floors;
 #[cfg(feature = "embedded")]
 mod losses;
@@ -53,6 +52,14 @@ fn asked_of(nodes: usize) -> World {
     world
 }
 
+/// Two of three have granted the lock, with numbers that differ.
+fn asked_by_two() -> World {
+    let mut world = asked();
+    grants(&mut world, 0, 7);
+    grants(&mut world, 1, 9);
+    world
+}
+
 /// The engine was asked for a token, which no node has given: none has a floor.
 fn without_floors() -> World {
     let mut world = timed();
@@ -97,9 +104,7 @@ fn one_round_trip_is_enough_where_a_majority_returns_the_same_number() {
 
 #[test]
 fn a_grant_alone_is_no_vote() {
-    let mut world = asked();
-    grants(&mut world, 0, 7);
-    grants(&mut world, 1, 9);
+    let mut world = asked_by_two();
     assert!(world.events.is_empty());
     assert_eq!(
         world.take_all(),
@@ -109,81 +114,59 @@ fn a_grant_alone_is_no_vote() {
     assert_eq!(token(&mut world), Some(9));
 }
 
+/// What a node says that has raised its counter.
+const RAISED: u64 = 0;
+
+/// Each line: how many nodes, what they say one after the other, the token, and how many second round trips it took.
+/// Two have counted to seven and two to nine in one of them: no majority has counted to either.
 #[test]
-fn a_third_node_that_returns_the_token_makes_the_second_round_trip_needless() {
-    let mut world = asked();
-    grants(&mut world, 0, 7);
-    grants(&mut world, 1, 9);
-    grants(&mut world, 2, 9);
-    assert_eq!(token(&mut world), Some(9));
-    assert_eq!(world.engine.stats().second_round_trips, 0);
+fn the_token_is_the_largest_number_that_a_majority_has_counted_to() {
+    for (nodes, said, number, second) in [
+        (3, &[(0, 7), (1, 9), (2, 9)][..], 9, 0),
+        // Though another node has counted further, or has raised its counter.
+        (5, &[(0, 7), (1, 9), (2, 7), (3, 7)], 7, 0),
+        (5, &[(0, 7), (1, 9), (2, 7), (0, RAISED), (3, 7)], 7, 0),
+        (
+            5,
+            &[(0, 6), (1, 9), (2, 7), (0, RAISED), (3, 7), (3, RAISED)],
+            9,
+            1,
+        ),
+        (5, &[(0, 7), (1, 9), (2, 7), (0, RAISED), (3, 9)], 9, 1),
+    ] {
+        let mut world = asked_of(nodes);
+        for (node, number) in said {
+            assert!(world.events.is_empty(), "{said:?}");
+            match *number {
+                RAISED => {
+                    assert_eq!(world.take(*node), ["RAISE k 9"]);
+                    world.say(*node, ":1|");
+                }
+                number => grants(&mut world, *node, number),
+            }
+        }
+        assert_eq!(token(&mut world), Some(number), "{said:?}");
+        assert_eq!(world.engine.stats().second_round_trips, second);
+    }
 }
 
+/// What the others say to the other question comes too late.
 #[test]
-fn a_number_that_a_majority_returns_is_the_token_though_another_node_has_counted_further() {
+fn a_lock_stands_on_those_that_have_returned_its_token() {
     let mut world = asked_of(5);
-    grants(&mut world, 0, 7);
-    grants(&mut world, 1, 9);
-    grants(&mut world, 2, 7);
+    for (node, number) in [(0, 7), (1, 9), (2, 7)] {
+        grants(&mut world, node, number);
+    }
     let raise = || vec!["RAISE k 9".to_string()];
     assert_eq!(world.take_all(), [raise(), vec![], raise(), vec![], vec![]]);
     grants(&mut world, 3, 7);
     let lock = world.lock();
-    assert_eq!(lock.fencing_token(), Some(7));
-    // Of those that have returned it. What they say to the other question comes too late.
-    assert_eq!(
-        lock.voters()
-            .iter()
-            .map(|node| node.index())
-            .collect::<Vec<_>>(),
-        [0, 2, 3]
-    );
+    let voters = lock.voters().iter().map(|node| node.index());
+    assert_eq!(voters.collect::<Vec<_>>(), [0, 2, 3]);
     world.say(0, ":1|");
     world.say(2, ":1|");
     assert_eq!(world.engine.stats().second_round_trips, 0);
     world.give_back(lock);
-}
-
-/// It had the key when it had counted to seven, and when it had counted to nine.
-#[test]
-fn a_node_that_has_raised_its_counter_counts_for_what_it_has_returned_too() {
-    let mut world = asked_of(5);
-    grants(&mut world, 0, 7);
-    grants(&mut world, 1, 9);
-    grants(&mut world, 2, 7);
-    world.say(0, ":1|");
-    assert!(world.events.is_empty());
-    grants(&mut world, 3, 7);
-    assert_eq!(token(&mut world), Some(7));
-    assert_eq!(world.engine.stats().second_round_trips, 0);
-}
-
-/// Two have counted to seven and two to nine: no majority has counted to either.
-#[test]
-fn numbers_that_differ_are_not_added_up() {
-    let mut world = asked_of(5);
-    grants(&mut world, 0, 6);
-    grants(&mut world, 1, 9);
-    grants(&mut world, 2, 7);
-    world.say(0, ":1|");
-    grants(&mut world, 3, 7);
-    assert!(world.events.is_empty());
-    assert_eq!(world.take(3), ["RAISE k 9"]);
-    world.say(3, ":1|");
-    assert_eq!(token(&mut world), Some(9));
-    assert_eq!(world.engine.stats().second_round_trips, 1);
-}
-
-#[test]
-fn a_token_took_a_second_round_trip_also_if_the_last_that_was_needed_returns_it() {
-    let mut world = asked_of(5);
-    grants(&mut world, 0, 7);
-    grants(&mut world, 1, 9);
-    grants(&mut world, 2, 7);
-    world.say(0, ":1|");
-    grants(&mut world, 3, 9);
-    assert_eq!(token(&mut world), Some(9));
-    assert_eq!(world.engine.stats().second_round_trips, 1);
 }
 
 #[test]
@@ -203,9 +186,7 @@ fn a_token_that_comes_too_late_is_not_counted() {
 /// It may have given that number's predecessor to another lock, with a token above this one.
 #[test]
 fn a_node_that_grants_late_and_more_does_not_count() {
-    let mut world = asked();
-    grants(&mut world, 0, 7);
-    grants(&mut world, 1, 9);
+    let mut world = asked_by_two();
     grants(&mut world, 2, 11);
     assert!(world.events.is_empty());
     world.say(0, ":0|");
@@ -230,9 +211,7 @@ fn a_node_that_grants_late_and_less_is_asked_to_raise_its_counter() {
 
 #[test]
 fn a_node_that_is_lost_after_it_has_granted_does_not_count() {
-    let mut world = asked();
-    grants(&mut world, 0, 7);
-    grants(&mut world, 1, 9);
+    let mut world = asked_by_two();
     world.lose(1);
     world.say(0, ":1|");
     assert!(world.events.is_empty());
@@ -336,21 +315,27 @@ fn what_a_user_may_not_do_is_named_and_nothing_is_owed() {
     }
 }
 
+/// Both were sent by the digest before the first of them was answered.
 #[test]
-fn a_node_that_has_forgotten_the_script_gets_its_text() {
+fn two_locks_that_are_asked_for_at_once_both_get_the_text() {
     let mut world = asked();
-    grants(&mut world, 0, 7);
-    grants(&mut world, 1, 7);
-    grants(&mut world, 2, 7);
+    (0..3).for_each(|node| grants(&mut world, node, 7));
     assert_eq!(token(&mut world), Some(7));
     world.all_say(0..3, ":1|");
     world.take_all();
     world.acquire(&fenced());
-    assert_eq!(world.take(0), [format!("by digest TAKE k {PROPOSED}")]);
-    world.say(0, "-NOSCRIPT No matching script.|");
-    assert_eq!(world.take(0), [format!("TAKE k {PROPOSED}")]);
-    grants(&mut world, 0, 8);
-    grants(&mut world, 1, 8);
+    world.acquire_of(b"other", &fenced());
+    let texts = ["k", "other"].map(|name| format!("TAKE {name} {PROPOSED}"));
+    let digests = texts.each_ref().map(|text| format!("by digest {text}"));
+    assert_eq!(
+        world.take_all(),
+        [digests.clone(), digests.clone(), digests]
+    );
+    for node in 0..3 {
+        world.all_say(node..node + 1, &"-NOSCRIPT No matching script.|".repeat(2));
+        assert_eq!(world.take(node), texts, "node {node}");
+    }
+    (0..2).for_each(|node| grants(&mut world, node, 8));
     assert_eq!(token(&mut world), Some(8));
 }
 
@@ -373,9 +358,7 @@ fn a_number_that_no_script_gives_ends_the_connection() {
 #[test]
 fn who_waits_for_a_lock_of_this_engine_gets_a_token_too() {
     let mut world = asked();
-    grants(&mut world, 0, 7);
-    grants(&mut world, 1, 7);
-    grants(&mut world, 2, 7);
+    (0..3).for_each(|node| grants(&mut world, node, 7));
     let held = world.lock();
     world.acquire(&LockOptions::new(TTL).wait(TTL).fenced());
     world.take_all();

@@ -47,29 +47,18 @@ fn an_extension_of_a_lock_that_was_handed_over_counts_those_alone_that_it_stands
 }
 
 #[test]
-fn a_lock_that_was_taken_over_and_told_to_be_over_is_not_extended() {
-    let (mut world, lock) = World::held(3);
-    let lock = world.detach(lock);
-    let lock = world.adopt(lock);
-    world.now = lock.valid_until().saturating_sub(MS);
-    world.pass(Duration::ZERO);
-    assert!(matches!(world.event(), Event::Expired { .. }));
-    assert!(lock.is_valid_at(world.now));
-    assert!(matches!(
-        world.extension_refused(&lock),
-        ExtendError::Expired
-    ));
-}
-
-#[test]
-fn a_lock_that_was_taken_over_and_has_ended_is_not_remembered() {
+fn a_lock_that_was_taken_over_and_told_to_be_over_is_not_extended_and_not_remembered() {
     let (mut world, lock) = World::held(3);
     let lock = world.detach(lock);
     let lock = world.adopt(lock);
     assert_eq!(world.claims(), 1);
-    world.now = lock.valid_until();
+    world.now = lock.valid_until().saturating_sub(MS);
     world.pass(Duration::ZERO);
     world.expired(&lock);
+    assert!(lock.is_valid_at(world.now));
+    world.cannot_be_extended(&lock);
+    world.now = lock.valid_until();
+    world.pass(Duration::ZERO);
     world.is_clean();
     world.release(lock);
     assert_eq!(world.take_all(), vec![vec!["EVALSHA release"]; 3]);

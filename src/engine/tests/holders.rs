@@ -4,16 +4,24 @@ use super::*;
 use crate::limits::ROUNDS_MAX;
 use crate::node::Whose;
 
+impl World {
+    /// As many wait for `k` as may wait.
+    #[track_caller]
+    pub(super) fn crowd(&mut self) {
+        let options = patient();
+        let waiter = Request::new(b"k", &options);
+        while self.engine.load().rounds < ROUNDS_MAX {
+            let _ = self.engine.acquire(self.now, &waiter).expect("room");
+        }
+        let refused = self.engine.acquire(self.now, &waiter);
+        assert!(matches!(refused, Err(LockError::Saturated)));
+    }
+}
+
 #[test]
 fn no_number_of_waiters_refuses_an_extension_a_confirmation_or_a_release() {
     let (mut world, mut lock) = World::held(3);
-    let options = patient();
-    let waiter = Request::new(b"k", &options);
-    while world.engine.load().rounds < ROUNDS_MAX {
-        let _ = world.engine.acquire(world.now, &waiter).expect("room");
-    }
-    let refused = world.engine.acquire(world.now, &waiter);
-    assert!(matches!(refused, Err(LockError::Saturated)));
+    world.crowd();
     world.extend(&lock);
     world.all_say(0..3, ":1|");
     world.extended(&mut lock);
@@ -29,11 +37,7 @@ fn no_number_of_waiters_refuses_an_extension_a_confirmation_or_a_release() {
 #[test]
 fn extensions_have_a_bound_of_their_own() {
     let (mut world, lock) = World::held(1);
-    let options = patient();
-    let waiter = Request::new(b"k", &options);
-    while world.engine.load().rounds < ROUNDS_MAX {
-        let _ = world.engine.acquire(world.now, &waiter).expect("room");
-    }
+    world.crowd();
     world.lose(0);
     for _ in 0..ROUNDS_MAX {
         let _ = world.engine.extend(world.now, &lock, TTL).expect("room");

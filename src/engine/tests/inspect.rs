@@ -6,8 +6,8 @@ use crate::error::Report;
 use crate::quorum::Drift;
 
 /// What is random in the tokens of two clients. A server echoes it.
-const ONE: &str = "\u{1}123456789abcdefghij";
-const OTHER: &str = "\u{2}123456789abcdefghij";
+pub(super) const ONE: &str = "\u{1}123456789abcdefghij";
+pub(super) const OTHER: &str = "\u{2}123456789abcdefghij";
 
 impl World {
     /// Asks who holds the resource. Every node is asked.
@@ -37,7 +37,7 @@ impl World {
     }
 
     #[track_caller]
-    fn told(&mut self) -> Result<Inspection, InspectError> {
+    pub(super) fn told(&mut self) -> Result<Inspection, InspectError> {
         match self.event() {
             Event::Inspected { result, .. } => result,
             other => panic!("{other:?}"),

@@ -2,16 +2,16 @@
 
 use super::*;
 
-const FIRST: &str = "EVAL SET k 10000 if get del set evalsha";
+pub(super) const FIRST: &str = "EVAL SET k 10000 if get del set evalsha";
 const NO_COMMAND: &str = "-NOPERM this user has no permissions to run the 'x' command|";
 const NO_KEY: &str = "-NOPERM No permissions to access a key|";
 const IN_SCRIPT: &str = "-ERR The user executing the script can't run this command or subcommand|";
-fn lacks(command: &'static str) -> NodeOutcome {
+pub(super) fn lacks(command: &'static str) -> NodeOutcome {
     NodeOutcome::Unusable(Unusable::Permission { command })
 }
 
 /// `nodes` nodes that have greeted, and that nobody has asked for a lock.
-fn unasked(nodes: usize) -> World {
+pub(super) fn unasked(nodes: usize) -> World {
     let mut world = World::new(nodes);
     world.unpermitted = true;
     (0..nodes).for_each(|node| world.greet(node));

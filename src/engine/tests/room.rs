@@ -59,17 +59,6 @@ fn a_set_is_not_sent_behind_its_node_timeout() {
 }
 
 #[test]
-fn a_set_that_was_not_sent_while_its_lock_was_valid_is_not_sent_at_all() {
-    let mut world = World::ready(3);
-    world.window[2] = 0;
-    drop(world.lock_on(0..2));
-    world.pass(TTL);
-    assert!(matches!(world.event(), Event::Expired { .. }));
-    world.make_room(2);
-    assert_eq!(world.take(2), NOTHING);
-}
-
-#[test]
 fn a_release_waits_for_no_node_whose_set_was_taken_back() {
     let mut world = World::ready(3);
     world.window[2] = 0;
@@ -82,19 +71,28 @@ fn a_release_waits_for_no_node_whose_set_was_taken_back() {
 }
 
 #[test]
-fn an_extension_that_waits_for_room_is_not_sent_behind_its_end() {
-    let ends: [fn(&mut World, RoundId); 3] = [
-        |world, _| world.all_say(0..2, ":1|"), // Its verdict.
-        |world, round| world.engine.cancel(world.now, round),
-        |world, _| world.pass(60 * MS), // The node timeout.
+fn a_question_that_waits_for_room_is_not_sent_behind_its_end() {
+    type End = fn(&mut World, RoundId, &str);
+    let ends: [End; 3] = [
+        |world, _, said| world.all_say(0..2, said), // Its verdict.
+        |world, round, _| world.cancel(round),
+        |world, _, _| world.pass(60 * MS), // The node timeout.
     ];
-    for end in ends {
-        let (mut world, lock) = World::held(3);
-        world.window[2] = 0;
-        let round = world.extend(&lock);
-        end(&mut world, round);
-        world.make_room(2);
-        assert_eq!(world.take(2), NOTHING);
+    for (end, told) in ends.into_iter().zip([1, 0, 1]) {
+        for (asks, said) in [
+            (World::extend as fn(&mut World, &Lock) -> RoundId, ":1|"),
+            (World::ask_confirm, ":10000|"),
+        ] {
+            let (mut world, lock) = World::held(3);
+            world.window[2] = 0;
+            let round = asks(&mut world, &lock);
+            let asked = world.take_all();
+            assert_eq!([asked[0].len(), asked[1].len(), asked[2].len()], [1, 1, 0]);
+            end(&mut world, round, said);
+            assert_eq!(world.events.len(), told, "{:?}", world.events);
+            world.make_room(2);
+            assert_eq!(world.take(2), NOTHING);
+        }
     }
 }
 
@@ -106,38 +104,6 @@ fn an_extension_is_not_sent_behind_the_release_that_ends_it() {
     world.release(lock);
     world.make_room(2);
     assert_eq!(world.take(2), ["EVALSHA release"]);
-}
-
-/// How a question ends that waits for room on node 2 of three.
-fn ends_while_it_waits(end: impl FnOnce(&mut World, &mut Lock, RoundId)) {
-    let (mut world, mut lock) = World::held(3);
-    world.window[2] = 0;
-    let round = world.ask_confirm(&lock);
-    assert_eq!(world.take_all()[..2], [["EVAL confirm"], ["EVAL confirm"]]);
-    end(&mut world, &mut lock, round);
-    world.make_room(2);
-    assert_eq!(world.take(2), NOTHING);
-}
-
-#[test]
-fn a_confirmation_that_waits_for_room_is_not_sent_when_it_was_cancelled() {
-    ends_while_it_waits(|world, _, round| world.cancel(round));
-}
-
-#[test]
-fn a_confirmation_that_waits_for_room_is_not_sent_behind_its_verdict() {
-    ends_while_it_waits(|world, lock, _| {
-        world.all_keep(0..2, 9_999);
-        world.extended(lock);
-    });
-}
-
-#[test]
-fn a_confirmation_that_waits_for_room_is_not_sent_behind_its_node_timeout() {
-    ends_while_it_waits(|world, _, _| {
-        world.pass(50 * MS);
-        world.unconfirmed();
-    });
 }
 
 /// A socket takes nothing, and the time of very many attempts is up: to withdraw what they have put into the

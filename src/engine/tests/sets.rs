@@ -57,15 +57,6 @@ pub(super) fn named_held(report: &Report) -> Vec<Option<&[u8]>> {
 }
 
 #[test]
-fn one_command_takes_all_and_one_gives_all_back() {
-    let (mut world, lock) = World::both_held();
-    assert_eq!(lock.resource(), b"a");
-    assert_eq!(lock.resources().collect::<Vec<_>>(), NAMES);
-    assert_eq!(lock.valid_until(), world.now.saturating_add(TTL - 102 * MS));
-    world.both_released(lock);
-}
-
-#[test]
 fn debug_names_all_resources_once() {
     let (_, lock) = World::both_held();
     let text = format!("{lock:?}");
@@ -203,8 +194,11 @@ fn a_command_that_has_not_left_is_withdrawn() {
 }
 
 #[test]
-fn a_set_is_extended_and_confirmed_as_a_whole() {
+fn a_set_is_taken_extended_confirmed_and_released_as_a_whole() {
     let (mut world, mut lock) = World::both_held();
+    assert_eq!(lock.resource(), b"a");
+    assert_eq!(lock.resources().collect::<Vec<_>>(), NAMES);
+    assert_eq!(lock.valid_until(), world.now.saturating_add(TTL - 102 * MS));
     world.pass(Duration::from_secs(5));
     world.extend(&lock);
     assert_eq!(world.take_all(), vec![EXTEND; 3]);

@@ -6,9 +6,6 @@ use super::*;
 use crate::engine::stats::{Acquisitions, Extensions, Releases};
 use crate::histogram::Histogram;
 
-/// A lock of [`TTL`] has so much validity.
-const VALIDITY: Duration = Duration::from_millis(9_898);
-
 /// What was told, counted beside the engine.
 #[derive(Debug, Default)]
 pub(super) struct Told {
@@ -264,10 +261,7 @@ fn each_way_in_which_an_extension_ends_is_counted() {
             ..
         }
     )));
-    assert!(matches!(
-        world.extension_refused(&lock),
-        ExtendError::Expired
-    ));
+    world.cannot_be_extended(&lock);
     let stats = world.engine.stats();
     let expected = Extensions {
         extended: 1,

@@ -7,15 +7,14 @@ mod durable;
 mod elsewhere;
 mod markers;
 mod names;
-pub(super) mod net;
 
+use super::net::{Net, builder};
 use super::*;
 use crate::config::RestartGuard;
 use crate::embedded::Memory;
 use crate::error::TrustError;
 use crate::error::{InvalidRequest, ReinitError};
 use crate::resource::{BARRIER_KEY, MARKER_KEY};
-use net::{Net, builder};
 
 /// The longest ttl of all clients in these stories, and how long a barrier is then.
 const LONGEST: Duration = Duration::from_secs(20);

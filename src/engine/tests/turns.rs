@@ -1,6 +1,6 @@
 //! Stories of nodes that extend many locks one after the other, so that a majority is free for others.
 
-use super::keep::{answers, kept, renewals};
+use super::keep::{answers, renewals};
 use super::*;
 use crate::limits::{RENEWALS_FEW, RENEWALS_WAIT};
 
@@ -14,8 +14,7 @@ fn renewing(nodes: usize, count: usize) -> (World, Vec<Lock>) {
 
 /// The same in `world`.
 fn renewing_in(mut world: World, count: usize) -> (World, Vec<Lock>) {
-    let locks = (0..count).map(|index| world.kept_lock(format!("k{index}").as_bytes(), kept()));
-    let locks = locks.collect();
+    let locks = world.kept_locks(count);
     while world.sent.iter().all(Vec::is_empty) {
         world.sleep_until_timer();
     }
@@ -32,12 +31,6 @@ impl World {
     fn confirms(&mut self, node: usize) {
         let sent = self.take(node);
         self.say(node, &answers(&sent, ":1|"));
-    }
-
-    /// How many locks were extended.
-    fn extended_by_engine(&self) -> usize {
-        let kept = |event: &&Event| matches!(event, Event::Kept { result: Ok(_), .. });
-        self.events.iter().filter(kept).count()
     }
 }
 
@@ -169,9 +162,7 @@ fn a_connection_that_is_lost_ends_the_turn_of_its_node() {
 #[test]
 fn a_node_that_takes_no_bytes_has_no_turn() {
     let mut world = World::ready(3);
-    let _locks: Vec<_> = (0..MANY)
-        .map(|index| world.kept_lock(format!("k{index}").as_bytes(), kept()))
-        .collect();
+    let _locks = world.kept_locks(MANY);
     world.window[0] = 0;
     world.acquire_of(b"other", &LockOptions::new(TTL));
     world.all_say(1..3, "+OK|");

@@ -6,12 +6,7 @@ use crate::config::Retry;
 impl World {
     /// This engine has had the lock in a row for long: the next call leaves it to others first.
     fn after_a_long_row(mut self) -> Self {
-        for _ in 0..2 {
-            let lock = self.lock_on(0..3);
-            self.release_on(0..3, lock);
-            self.pass(Duration::from_millis(600));
-            self.take_all();
-        }
+        self.have_a_long_row(Duration::ZERO);
         self
     }
 
@@ -20,16 +15,12 @@ impl World {
         for _ in 0..2 {
             self.try_once();
             self.wait(round_trip);
-            let lock = self.lock_by_all();
+            self.all_say(0..3, "+OK|");
+            let lock = self.lock();
             self.release_on(0..3, lock);
             self.pass(Duration::from_millis(600));
             self.take_all();
         }
-    }
-
-    fn lock_by_all(&mut self) -> Lock {
-        self.all_say(0..3, "+OK|");
-        self.lock()
     }
 
     /// How often nodes were asked for the lock since the last look.

@@ -1,11 +1,8 @@
 //! Stories of watches: what they tell, what they ask, and that nothing is left of them.
 
+use super::inspect::{ONE, OTHER};
 use super::inspection::{Found, InspectError, Inspection};
 use super::*;
-
-/// What is random in the tokens of two clients. A server echoes it.
-const ONE: &str = "\u{1}123456789abcdefghij";
-const OTHER: &str = "\u{2}123456789abcdefghij";
 
 const PUSH: &str = ">2|$10|invalidate|*1|$1|k|";
 const PUSH_ALL: &str = ">2|$10|invalidate|_|";
@@ -58,36 +55,43 @@ impl World {
 
     #[track_caller]
     fn state_told(&mut self) -> Inspection {
-        match self.event() {
-            Event::Inspected { result, .. } => result.expect("a watch is told what there is"),
-            other => panic!("{other:?}"),
-        }
+        self.told().expect("a watch is told what there is")
     }
 
-    /// Three nodes, on which `k` is free, and a watch that has told that.
+    /// After a change every node is asked again.
+    #[track_caller]
+    fn settles(&mut self) {
+        self.sleep(SETTLE + MS);
+        self.looks();
+    }
+
+    /// It was told something, and watches on from there: the nodes say the same again.
+    #[track_caller]
+    fn watch_on(&mut self, say: impl FnOnce(&mut Self)) -> (Inspection, RoundId) {
+        let told = self.state_told();
+        let round = self.watch(Some(&told));
+        self.looks();
+        say(self);
+        (told, round)
+    }
+
+    /// Three nodes that say this of `k`, and a watch that has told that.
+    fn watched(say: impl Fn(&mut Self, &str)) -> (Self, Inspection, RoundId) {
+        let mut world = Self::ready(3);
+        world.watch(None);
+        world.looks();
+        say(&mut world, "+OK|+OK|");
+        let (told, round) = world.watch_on(|world| say(world, "+OK|"));
+        (world, told, round)
+    }
+
     fn watched_free() -> (Self, Inspection, RoundId) {
-        let mut world = Self::ready(3);
-        world.watch(None);
-        world.looks();
-        world.all_free("+OK|+OK|");
-        let told = world.state_told();
-        let round = world.watch(Some(&told));
-        world.looks();
-        world.all_free("+OK|");
-        (world, told, round)
+        Self::watched(Self::all_free)
     }
 
-    /// The same, where one client holds it for `millis` more.
+    /// One client holds it for `millis` more.
     fn watched_held(millis: u64) -> (Self, Inspection, RoundId) {
-        let mut world = Self::ready(3);
-        world.watch(None);
-        world.looks();
-        world.all_show("+OK|+OK|", ONE, millis);
-        let told = world.state_told();
-        let round = world.watch(Some(&told));
-        world.looks();
-        world.all_show("+OK|", ONE, millis);
-        (world, told, round)
+        Self::watched(|world, before| world.all_show(before, ONE, millis))
     }
 
     #[track_caller]
@@ -104,9 +108,7 @@ fn the_present_state_is_told_first_and_then_nothing_is_sent_while_nothing_change
     let (mut world, told, round) = World::watched_free();
     assert!(told.is_free());
     world.is_quiet();
-    let now = world.now;
-    world.engine.cancel(now, round);
-    world.drain();
+    world.cancel(round);
     world.nothing_left();
 }
 
@@ -131,8 +133,7 @@ fn a_change_is_told_once_all_nodes_have_it() {
     world.say(1, PUSH);
     world.say(2, PUSH);
     assert_eq!(world.take_all().concat(), NOTHING, "it settles first");
-    world.sleep(SETTLE + MS);
-    world.looks();
+    world.settles();
     world.all_show("+OK|", ONE, 1_000);
     let told = world.state_told();
     assert_eq!(told.holder().expect("held").nodes, 3);
@@ -149,23 +150,20 @@ fn every_change_of_what_a_user_sees_is_told_and_nothing_else() {
     ] {
         let (mut world, _, _) = World::watched_held(10_000);
         world.say(0, PUSH_ALL);
-        world.sleep(SETTLE + MS);
-        world.looks();
+        world.settles();
         world.all_show("+OK|", token, millis);
         assert_eq!(!world.events.is_empty(), is_news, "{before}");
     }
     let (mut world, _, _) = World::watched_free();
     world.wait(Duration::from_secs(5));
     world.say(0, PUSH);
-    world.sleep(SETTLE + MS);
-    world.looks();
+    world.settles();
     world.all_free("+OK|");
     assert!(world.events.is_empty(), "it is free as before");
     // One node that disagrees is a change too.
     let (mut world, _, _) = World::watched_held(10_000);
     world.say(2, PUSH);
-    world.sleep(SETTLE + MS);
-    world.looks();
+    world.settles();
     world.shows(0, "+OK|", ONE, 10_000);
     world.shows(1, "+OK|", ONE, 10_000);
     world.say(2, "+OK|*3|:0|:0|$0||");
@@ -178,15 +176,13 @@ fn every_change_of_what_a_user_sees_is_told_and_nothing_else() {
 fn what_changes_while_it_looks_is_looked_at_again() {
     let (mut world, _, _) = World::watched_free();
     world.say(0, PUSH);
-    world.sleep(SETTLE + MS);
-    world.looks();
+    world.settles();
     world.say(0, "+OK|*3|:0|:0|$0||");
     world.say(0, PUSH); // Behind its answer.
     world.say(1, "+OK|*3|:0|:0|$0||");
     world.say(2, "+OK|*3|:0|:0|$0||");
     assert!(world.events.is_empty());
-    world.sleep(SETTLE + MS);
-    world.looks();
+    world.settles();
     world.all_show("+OK|", ONE, 1_000);
     assert!(world.state_told().holder().is_some());
 }
@@ -196,8 +192,7 @@ fn the_end_of_a_key_is_found_without_a_push() {
     let (mut world, _, _) = World::watched_held(500);
     world.sleep(Duration::from_millis(500));
     assert_eq!(world.take_all().concat(), NOTHING);
-    world.sleep(SETTLE + MS);
-    world.looks();
+    world.settles();
     world.all_free("+OK|");
     assert!(world.state_told().is_free());
     world.nothing_left();
@@ -206,41 +201,28 @@ fn the_end_of_a_key_is_found_without_a_push() {
 #[test]
 fn a_lock_of_this_engine_is_seen_although_no_node_tells_of_it() {
     let (mut world, _, _) = World::watched_free();
-    let options = LockOptions::new(TTL);
-    world.acquire(&options);
-    assert_eq!(world.take(0), ["SET k 10000"]);
-    (1..3).for_each(|node| assert_eq!(world.take(node), ["SET k 10000"]));
+    world.acquire(&LockOptions::new(TTL));
+    (0..3).for_each(|node| assert_eq!(world.take(node), ["SET k 10000"]));
     world.all_say(0..3, "+OK|");
     let lock = world.lock();
-    world.sleep(SETTLE + MS);
-    world.looks();
+    world.settles();
     world.all_show("+OK|", ONE, 10_000);
-    let told = world.state_told();
-    world.watch(Some(&told));
-    world.looks();
-    world.all_show("+OK|", ONE, 10_000);
+    world.watch_on(|world| world.all_show("+OK|", ONE, 10_000));
     // Extended.
     world.wait(Duration::from_secs(1));
-    world.engine.extend(world.now, &lock, TTL).expect("asked");
-    world.drain();
+    world.extend(&lock);
     (0..3).for_each(|node| assert_eq!(world.take(node), ["EVALSHA extend"]));
     world.all_say(0..3, ":1|");
     world.events.clear();
-    world.sleep(SETTLE + MS);
-    world.looks();
+    world.settles();
     world.all_show("+OK|", ONE, 10_000);
-    let told = world.state_told();
-    world.watch(Some(&told));
-    world.looks();
-    world.all_show("+OK|", ONE, 10_000);
+    world.watch_on(|world| world.all_show("+OK|", ONE, 10_000));
     // And released.
-    world.engine.release(world.now, lock);
-    world.drain();
+    world.release(lock);
     (0..3).for_each(|node| assert_eq!(world.take(node), ["EVALSHA release"]));
     world.all_say(0..3, ":1|");
     world.events.clear();
-    world.sleep(SETTLE + MS);
-    world.looks();
+    world.settles();
     world.all_free("+OK|");
     assert!(world.state_told().is_free());
     world.nothing_left();
@@ -269,8 +251,7 @@ fn a_node_that_goes_and_comes_back_is_told() {
     assert_eq!([world.take(0), world.take(1)].concat(), NOTHING);
     world.reconnect(2);
     world.greet(2);
-    world.sleep(SETTLE + MS);
-    world.looks();
+    world.settles();
     world.all_say(0..2, "+OK|*3|:0|:0|$0||");
     world.say(2, "+OK|+OK|*3|:0|:0|$0||");
     let told = world.state_told();
@@ -301,20 +282,13 @@ fn a_new_holder_is_told_from_an_extension_by_its_token() {
     assert!(held.same_holder(&held));
     let mut told = |token: &str, millis| {
         world.all_say(0..3, PUSH);
-        world.sleep(SETTLE + MS);
-        world.looks();
-        match token {
+        world.settles();
+        let say = |world: &mut World| match token {
             "" => world.all_free("+OK|"),
             token => world.all_show("+OK|", token, millis),
-        }
-        let told = world.state_told();
-        world.watch(Some(&told));
-        world.looks();
-        match token {
-            "" => world.all_free("+OK|"),
-            token => world.all_show("+OK|", token, millis),
-        }
-        told
+        };
+        say(&mut world);
+        world.watch_on(say).0
     };
     let extended = told(ONE, 9_000);
     assert!(extended.same_holder(&held) && held.same_holder(&extended));
@@ -431,8 +405,7 @@ fn a_node_that_did_not_say_what_it_has_is_asked_again() {
     for refusal in ["-BUSY a script runs", "-ERR no"] {
         let (mut world, _, _) = World::watched_free();
         world.say(0, PUSH);
-        world.sleep(SETTLE + MS);
-        world.looks();
+        world.settles();
         world.all_say(0..2, "+OK|*3|:0|:0|$0||");
         world.say(2, &format!("+OK|{refusal}|"));
         let told = world.state_told();
@@ -457,8 +430,7 @@ fn a_node_that_was_too_slow_is_asked_again() {
     world.say(0, PUSH);
     let mut told = None;
     for _ in 0..2 {
-        world.sleep(SETTLE + MS);
-        world.looks();
+        world.settles();
         world.all_say(0..2, "+OK|*3|:0|:0|$0||");
         world.sleep(55 * MS);
         if told.is_none() {

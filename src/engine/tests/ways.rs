@@ -60,6 +60,12 @@ fn held() -> (World, Lock) {
     (world, lock)
 }
 
+/// The token of the only claim.
+fn token_of(world: &World) -> Vec<u8> {
+    let entry = world.tokens().remove(0).expect("it has a name");
+    entry.token().as_bytes().to_vec()
+}
+
 /// The token of a lock as a node answers it.
 fn bulk(token: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::new();
@@ -67,11 +73,15 @@ fn bulk(token: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// `node` says that the key holds the token of `lock`, behind `before`; and then `after`.
+/// A node says that the key holds the token of `lock`, behind `before`; and then `after`.
 fn say_token(world: &mut World, before: &str, token: &[u8], after: &str) {
+    say_token_of(world, 0, before, token, after);
+}
+
+fn say_token_of(world: &mut World, node: usize, before: &str, token: &[u8], after: &str) {
     let line = |text: &str| text.replace('|', "\r\n").into_bytes();
     let bytes = [line(before), bulk(token), line(after)].concat();
-    let (node, bytes) = (id(0), &bytes[..]);
+    let (node, bytes) = (id(node), &bytes[..]);
     world.input(Input::Received { node, bytes });
 }
 

@@ -12,6 +12,16 @@ pub(super) const HELLO: &str = "%2|+role|+master|+mode|+standalone|";
 pub(super) const VALKEY: &str =
     "%4|+server|+valkey|+version|+9.1.2|+role|+master|+mode|+standalone|";
 
+/// What a node is asked and taught behind `HELLO`.
+pub(super) const QUESTIONS: [&str; 6] = [
+    "INFO server",
+    "INFO replication",
+    "INFO memory",
+    "SCRIPT LOAD",
+    "SCRIPT LOAD",
+    "SCRIPT LOAD",
+];
+
 /// An engine, its N nodes, and the time.
 pub(super) struct World {
     pub(super) engine: Engine,
@@ -193,15 +203,7 @@ impl World {
     /// The connection to `node` comes up, and its server greets as `run{node}`.
     pub(super) fn greet(&mut self, node: usize) {
         self.welcome(node);
-        let asked = [
-            "INFO server",
-            "INFO replication",
-            "INFO memory",
-            "SCRIPT LOAD",
-            "SCRIPT LOAD",
-            "SCRIPT LOAD",
-        ];
-        assert_eq!(self.take(node), asked);
+        assert_eq!(self.take(node), QUESTIONS);
         self.finish(node, &format!("run{node}"));
     }
 

@@ -93,15 +93,6 @@ fn an_error_names_its_first_byte_and_the_rule() {
     }
 }
 
-#[test]
-fn an_error_is_sticky_until_reset() {
-    let mut decoder = Decoder::new(Limits::default());
-    let first = decoder.decode(b"x").unwrap_err();
-    assert_eq!(decoder.decode(b"+OK\r\n").unwrap_err(), first);
-    decoder.reset();
-    assert!(decoder.decode(b"+OK\r\n").unwrap().is_some());
-}
-
 /// Lines of every length around the border between the loop and `memchr`.
 #[test]
 fn lines_of_all_lengths() {

@@ -57,8 +57,7 @@ struct Scene {
 
 impl Scene {
     fn new() -> Self {
-        let world = World::new();
-        let redlock = world.redlock();
+        let (world, redlock) = World::start();
         let held = redlock.lock("held", LONG).unwrap();
         let waiting = Box::pin(redlock.lock_async("held", LONG));
         Self {

@@ -33,8 +33,7 @@ fn health_shows_the_extension_that_found_the_loss() {
 /// adopted, before one has.
 #[test]
 fn a_lock_that_is_not_valid_is_confirmed_by_no_node() {
-    let world = World::new();
-    let redlock = world.redlock();
+    let (_world, redlock) = World::start();
     let guard = short_lock(&redlock, "a", 300 * MS, |options| options);
     assert!(guard.lost().wait(PATIENCE));
     assert!(guard.health().confirmed_by.is_empty());

@@ -16,8 +16,7 @@ fn slots(redlock: &Redlock) -> usize {
 
 #[test]
 fn a_kept_lock_has_a_slot_only_when_somebody_has_asked() {
-    let world = World::new();
-    let redlock = world.redlock();
+    let (_world, redlock) = World::start();
     let guards = ["a", "b", "c", "d"].map(|name| redlock.lock_with(name, &kept(LONG)).unwrap());
     assert_eq!(slots(&redlock), 0);
     let signals = guards
@@ -49,8 +48,7 @@ fn a_kept_lock_has_a_slot_only_when_somebody_has_asked() {
 
 #[test]
 fn a_lock_that_is_kept_from_now_on_stays_with_its_slot() {
-    let world = World::new();
-    let redlock = world.redlock();
+    let (_world, redlock) = World::start();
     let mut guards = ["a", "b"].map(|name| redlock.lock(name, LONG).unwrap());
     let lost = guards.each_ref().map(LockGuard::lost);
     for guard in &mut guards {
@@ -67,8 +65,7 @@ fn a_lock_that_is_kept_from_now_on_stays_with_its_slot() {
 
 #[test]
 fn a_kept_lock_that_is_lost_says_so_to_all_who_have_asked_and_who_ask_then() {
-    let world = World::new();
-    let redlock = world.redlock();
+    let (world, redlock) = World::start();
     let guards = ["a", "b"].map(|name| short_lock(&redlock, name, SHORT, LockOptions::keep));
     let (thread, task) = (guards[0].lost(), guards[0].at_risk());
     world.pause();
@@ -88,8 +85,7 @@ fn a_kept_lock_that_is_lost_says_so_to_all_who_have_asked_and_who_ask_then() {
 /// The extension that is under way when a lock is detached ends without an outcome for it.
 #[test]
 fn a_kept_lock_that_is_detached_while_it_is_extended_has_no_slot_after_that() {
-    let world = World::new();
-    let redlock = world.redlock();
+    let (world, redlock) = World::start();
     let guard = short_lock(&redlock, "a", SHORT, LockOptions::keep);
     world.pause();
     eventually("an extension is under way", || {
@@ -125,8 +121,7 @@ fn extensions_of_a_kept_lock_that_fail_are_counted_before_anybody_asks() {
 
 #[test]
 fn a_kept_lock_of_a_broken_engine_is_lost() {
-    let world = World::new();
-    let redlock = world.redlock();
+    let (_world, redlock) = World::start();
     let guards = ["a", "b"].map(|name| redlock.lock_with(name, &kept(LONG)).unwrap());
     let (thread, task) = (guards[0].lost(), guards[0].lost());
     break_engine(&redlock);
@@ -140,8 +135,7 @@ fn a_kept_lock_of_a_broken_engine_is_lost() {
 /// Its claim is forgotten some time after its end, and another lock gets the place of that.
 #[test]
 fn who_asks_about_a_kept_lock_that_is_over_takes_no_signal_from_another() {
-    let world = World::new();
-    let redlock = world.redlock();
+    let (world, redlock) = World::start();
     let over = short_lock(&redlock, "a", 200 * MS, |options| options.keep_for(MS));
     eventually("its claim is forgotten", || {
         redlock.shared().enter().unwrap().engine.load().claims == 0

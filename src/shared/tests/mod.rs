@@ -43,10 +43,10 @@ use crate::error::LockError;
 use crate::quorum::Lock;
 
 /// No test outlives it: what has gone was released.
-const LONG: Duration = Duration::from_secs(120);
+pub(crate) const LONG: Duration = Duration::from_secs(120);
 
 /// Beyond it something was lost.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -72,6 +72,12 @@ impl World {
     fn new() -> Self {
         let nodes = (0..3).map(|_| EmbeddedNode::spawn().unwrap()).collect();
         Self { nodes }
+    }
+
+    fn start() -> (Self, Redlock) {
+        let world = Self::new();
+        let redlock = world.redlock();
+        (world, redlock)
     }
 
     /// Patient with the nodes: a busy machine is no failed node.
@@ -119,7 +125,7 @@ impl World {
 
 /// Waits until it is so. Looks often at first, and then seldom: what is so for a moment only may be missed.
 #[track_caller]
-fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
+pub(crate) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     let end = clock::now().saturating_add(PATIENCE);
     let mut looks = 0;
     while !is_so() {
@@ -212,7 +218,7 @@ async fn all<F: Future<Output = ()>>(futures: impl Iterator<Item = F>) {
 
 /// Polls a future again only when it was woken.
 #[track_caller]
-fn block_on<F: Future>(future: F) -> F::Output {
+pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     let unpark = Arc::new(Unpark(thread::current(), AtomicBool::new(false)));
     let waker = Waker::from(Arc::clone(&unpark));
     let mut context = Context::from_waker(&waker);

@@ -7,8 +7,7 @@ use crate::error::{ExtendError, LockError, UnlockError};
 
 #[test]
 fn a_guard_dropped_in_a_panic_releases() {
-    let world = World::new();
-    let redlock = world.redlock();
+    let (world, redlock) = World::start();
     let clone = redlock.clone();
     let panicking = thread::spawn(move || {
         let _guard = clone.lock("a", LONG).unwrap();
@@ -19,46 +18,53 @@ fn a_guard_dropped_in_a_panic_releases() {
     redlock.lock("a", LONG).unwrap().unlock().unwrap();
 }
 
+/// It breaks in a section, or where it is asked for its next timer, at the end of one.
 #[test]
 fn a_broken_engine_is_reported_to_every_caller() {
-    let world = World::new();
-    let redlock = world.redlock();
-    let mut held = redlock.lock("held", LONG).unwrap();
-    let (unlocked, kept) = (
-        redlock.lock("unlocked", LONG).unwrap(),
-        redlock.lock("kept", LONG).unwrap(),
-    );
-    let shared = shared_of(&redlock);
-    let (thread, task) = (held.lost(), kept.lost());
-    thread::scope(|scope| {
-        let callers = [0; 3].map(|_| scope.spawn(|| redlock.lock("held", LONG)));
-        let future = redlock.lock_async("held", LONG);
-        let future = scope.spawn(move || block_on(future));
-        let losing = scope.spawn(move || thread.wait(PATIENCE));
-        break_engine(&redlock);
-        for caller in callers {
-            assert!(matches!(caller.join().unwrap(), Err(LockError::Closed)));
-        }
-        assert!(matches!(future.join().unwrap(), Err(LockError::Closed)));
-        assert!(losing.join().unwrap());
-    });
-    block_on(task);
-    assert!(matches!(redlock.lock("b", LONG), Err(LockError::Closed)));
-    let refused = block_on(redlock.lock_async("b", LONG));
-    assert!(matches!(refused, Err(LockError::Closed)));
-    assert!(matches!(held.extend(LONG), Err(ExtendError::Closed)));
-    assert!(matches!(unlocked.unlock(), Err(UnlockError::Closed)));
-    let lock = kept.into_lock();
-    assert!(redlock.adopt(lock).lost().is_lost());
-    drop((held, redlock));
-    eventually("everything has ended", || shared.upgrade().is_none());
+    let at_its_end = |redlock: &Redlock| {
+        let broken = catch_unwind(AssertUnwindSafe(|| {
+            redlock.shared().enter().unwrap().breaks_at_its_end = true;
+        }));
+        assert!(broken.is_err());
+    };
+    for breaks in [break_engine as fn(&Redlock), at_its_end] {
+        let (_world, redlock) = World::start();
+        let mut held = redlock.lock("held", LONG).unwrap();
+        let (unlocked, kept) = (
+            redlock.lock("unlocked", LONG).unwrap(),
+            redlock.lock("kept", LONG).unwrap(),
+        );
+        let shared = shared_of(&redlock);
+        let (thread, task) = (held.lost(), kept.lost());
+        thread::scope(|scope| {
+            let callers = [0; 3].map(|_| scope.spawn(|| redlock.lock("held", LONG)));
+            let future = redlock.lock_async("held", LONG);
+            let future = scope.spawn(move || block_on(future));
+            let losing = scope.spawn(move || thread.wait(PATIENCE));
+            breaks(&redlock);
+            for caller in callers {
+                assert!(matches!(caller.join().unwrap(), Err(LockError::Closed)));
+            }
+            assert!(matches!(future.join().unwrap(), Err(LockError::Closed)));
+            assert!(losing.join().unwrap());
+        });
+        block_on(task);
+        assert!(matches!(redlock.lock("b", LONG), Err(LockError::Closed)));
+        let refused = block_on(redlock.lock_async("b", LONG));
+        assert!(matches!(refused, Err(LockError::Closed)));
+        assert!(matches!(held.extend(LONG), Err(ExtendError::Closed)));
+        assert!(matches!(unlocked.unlock(), Err(UnlockError::Closed)));
+        let lock = kept.into_lock();
+        assert!(redlock.adopt(lock).lost().is_lost());
+        drop((held, redlock));
+        eventually("everything has ended", || shared.upgrade().is_none());
+    }
 }
 
 /// That nothing has changed is another answer than that no change will be told.
 #[test]
 fn a_watch_of_a_broken_handle_is_closed() {
-    let world = World::new();
-    let redlock = world.redlock();
+    let (_world, redlock) = World::start();
     let mut watch = redlock.watch("a").unwrap();
     assert!(watch.next(PATIENCE).is_some_and(|told| told.is_free()));
     assert!(watch.next(Duration::from_millis(20)).is_none());
@@ -110,8 +116,7 @@ impl Wake for Panics {
 
 #[test]
 fn a_waker_that_panics_harms_no_other_task() {
-    let world = World::new();
-    let redlock = world.redlock();
+    let (world, redlock) = World::start();
     let waker = Waker::from(Arc::new(Panics));
     let mut context = Context::from_waker(&waker);
     let mut future = Box::pin(redlock.lock_async("a", LONG));
@@ -175,8 +180,7 @@ impl Wake for Blocks {
 /// As with an executor that drops its tasks while it holds the queue that their wakers want.
 #[test]
 fn the_last_handle_may_be_dropped_by_a_thread_that_a_waker_waits_for() {
-    let world = World::new();
-    let redlock = world.redlock();
+    let (world, redlock) = World::start();
     let shared = shared_of(&redlock);
     let blocks = Arc::new(Blocks {
         entered: false.into(),
@@ -221,8 +225,7 @@ impl Wake for PanicsTwice {
 
 #[test]
 fn what_a_waker_panics_with_may_panic_again() {
-    let world = World::new();
-    let redlock = world.redlock();
+    let (world, redlock) = World::start();
     let held = redlock.lock("a", LONG).unwrap();
     let panics = Arc::new(PanicsTwice(AtomicBool::new(false)));
     let waker = Waker::from(Arc::clone(&panics));
@@ -235,24 +238,4 @@ fn what_a_waker_panics_with_may_panic_again() {
     drop(block_on(task).unwrap());
     drop(block_on(redlock.lock_async("b", LONG)).unwrap());
     world.assert_empty();
-}
-
-/// The engine breaks where it is asked for its next timer, at the end of a section.
-#[test]
-fn an_engine_that_breaks_at_the_end_of_a_section_is_reported_to_every_caller() {
-    let world = World::new();
-    let redlock = world.redlock();
-    let held = redlock.lock("held", LONG).unwrap();
-    thread::scope(|scope| {
-        let caller = scope.spawn(|| redlock.lock("held", LONG));
-        let future = redlock.lock_async("held", LONG);
-        let future = scope.spawn(move || block_on(future));
-        let broken = catch_unwind(AssertUnwindSafe(|| {
-            redlock.shared().enter().unwrap().breaks_at_its_end = true;
-        }));
-        assert!(broken.is_err());
-        assert!(matches!(caller.join().unwrap(), Err(LockError::Closed)));
-        assert!(matches!(future.join().unwrap(), Err(LockError::Closed)));
-    });
-    assert!(held.lost().is_lost());
 }

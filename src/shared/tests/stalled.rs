@@ -7,8 +7,7 @@ use crate::error::{ExtendError, LockError, NodeOutcome, UnlockError};
 
 #[test]
 fn a_caller_gives_up_at_its_own_deadline() {
-    let world = World::new();
-    let redlock = world.redlock();
+    let (world, redlock) = World::start();
     let stalled = stall(&redlock);
     thread::scope(|scope| {
         let caller = scope.spawn(|| {
@@ -65,8 +64,7 @@ fn calls_without_a_deadline_give_up_when_their_nodes_would_have_been_given_up() 
 
 #[test]
 fn what_is_dropped_meanwhile_is_given_back_afterwards() {
-    let world = World::new();
-    let redlock = world.redlock();
+    let (world, redlock) = World::start();
     let mut guards: Vec<_> = (0..6)
         .map(|key| redlock.lock(format!("{key}"), LONG).unwrap())
         .collect();
@@ -99,35 +97,23 @@ fn what_is_dropped_meanwhile_is_given_back_afterwards() {
     world.assert_empty();
 }
 
+/// A loss is noticed by the clock of who waits, and no extension waits beyond the validity that it would have to
+/// come in.
 #[test]
-fn a_loss_is_noticed_by_the_clock_of_who_waits() {
-    let world = World::new();
-    let redlock = world.redlock();
-    let guard = short_lock(&redlock, "a", 100 * MS, |options| options);
+fn who_waits_for_a_loss_or_an_extension_learns_of_the_end_of_the_validity() {
+    let (world, redlock) = World::start();
+    let mut guard = short_lock(&redlock, "a", 100 * MS, |options| options);
     let stalled = stall(&redlock);
     let lost = guard.lost();
     thread::scope(|scope| {
         let waiting = scope.spawn(move || lost.wait(PATIENCE));
+        let extending = scope.spawn(|| guard.extend(LONG));
+        let ended = extending.join().unwrap();
+        assert!(matches!(ended, Err(ExtendError::Expired)), "{ended:?}");
         assert!(waiting.join().unwrap());
     });
     assert!(!guard.is_valid());
     drop(stalled);
-}
-
-/// Nor does an extension wait beyond the validity that it would have to come in.
-#[test]
-fn an_extension_gives_up_at_the_end_of_the_validity() {
-    let world = World::new();
-    let redlock = world.redlock();
-    let mut guard = short_lock(&redlock, "a", 100 * MS, |options| options);
-    let stalled = stall(&redlock);
-    thread::scope(|scope| {
-        let extending = scope.spawn(|| guard.extend(LONG));
-        let ended = extending.join().unwrap();
-        assert!(matches!(ended, Err(ExtendError::Expired)), "{ended:?}");
-    });
-    drop(stalled);
-    assert!(!guard.is_valid());
     drop(guard);
     world.assert_empty();
 }
@@ -135,8 +121,7 @@ fn an_extension_gives_up_at_the_end_of_the_validity() {
 /// Its guard was made before the engine gave it a name, and is reported as lost all the same.
 #[test]
 fn a_lock_that_is_adopted_and_extended_meanwhile_learns_its_new_end() {
-    let world = World::new();
-    let redlock = world.redlock();
+    let (world, redlock) = World::start();
     let mut context = Context::from_waker(Waker::noop());
     let mut plain = redlock.lock("a", LONG).unwrap().into_lock();
     let before = plain.valid_until();
@@ -165,8 +150,7 @@ fn a_lock_that_is_adopted_and_extended_meanwhile_learns_its_new_end() {
 /// A thread that has the wire looks again before it puts it back.
 #[test]
 fn callers_that_wait_are_served_when_the_engine_is_free_again() {
-    let world = World::new();
-    let redlock = world.redlock();
+    let (world, redlock) = World::start();
     for _ in 0..20 {
         let stalled = stall(&redlock);
         let (parked, future) = (redlock.clone(), redlock.lock_async("future", LONG));

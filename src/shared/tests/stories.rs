@@ -9,8 +9,7 @@ use crate::local::LocalRedlock;
 
 #[test]
 fn a_lock_is_taken_extended_and_released() {
-    let world = World::new();
-    let redlock = world.redlock();
+    let (world, redlock) = World::start();
     let mut guard = redlock.lock("a", LONG / 2).unwrap();
     assert_eq!(guard.resource(), b"a");
     eventually("it is everywhere", || world.copies("a") == 3);
@@ -43,8 +42,7 @@ fn the_same_as_futures() {
 
 #[test]
 fn what_cannot_succeed_is_refused_on_every_way() {
-    let world = World::new();
-    let redlock = world.redlock();
+    let (_world, redlock) = World::start();
     let empty = LockError::Invalid(InvalidRequest::EmptyResource).to_string();
     assert_eq!(redlock.lock("", LONG).unwrap_err().to_string(), empty);
     let refused = block_on(redlock.lock_async("", LONG));
@@ -77,8 +75,7 @@ impl Wake for Called {
 /// Many are decided at once, and none of them is polled again: each is woken all the same.
 #[test]
 fn no_task_depends_on_another_to_be_woken() {
-    let world = World::new();
-    let redlock = world.redlock();
+    let (world, redlock) = World::start();
     for _ in 0..20 {
         let mut tasks: Vec<_> = (0..40)
             .map(|task| {
@@ -101,8 +98,7 @@ fn no_task_depends_on_another_to_be_woken() {
 /// Of many that are woken at once most want nothing more, and those that do are served.
 #[test]
 fn tasks_that_begin_nothing_more_hold_up_no_other_task() {
-    let world = World::new();
-    let redlock = world.redlock();
+    let (world, redlock) = World::start();
     let tasks = (0..40).map(|task| {
         let redlock = &redlock;
         async move {
@@ -119,8 +115,7 @@ fn tasks_that_begin_nothing_more_hold_up_no_other_task() {
 /// Polled k times and dropped, for every small k; those that have completed before are taken.
 #[test]
 fn a_future_dropped_at_any_poll_leaves_no_key() {
-    let world = World::new();
-    let redlock = world.redlock();
+    let (world, redlock) = World::start();
     let mut context = Context::from_waker(Waker::noop());
     for polls in 0..200 {
         let mut future = Box::pin(redlock.lock_async("a", LONG));
@@ -139,8 +134,7 @@ fn a_future_dropped_at_any_poll_leaves_no_key() {
 /// Its outcome is there, and its caller has not taken it.
 #[test]
 fn a_future_dropped_when_it_has_won_leaves_no_key() {
-    let world = World::new();
-    let redlock = world.redlock();
+    let (world, redlock) = World::start();
     let mut context = Context::from_waker(Waker::noop());
     for _ in 0..20 {
         let mut future = Box::pin(redlock.lock_async("a", LONG));
@@ -156,8 +150,7 @@ fn a_future_dropped_when_it_has_won_leaves_no_key() {
 /// It won in time, and was fetched too late. (Where the machine was too slow to see that it had won, it tries again.)
 #[test]
 fn a_lock_that_is_not_taken_in_time_is_too_slow() {
-    let world = World::new();
-    let redlock = world.redlock();
+    let (world, redlock) = World::start();
     let mut context = Context::from_waker(Waker::noop());
     let mut ttl = 100 * MS;
     let refused = loop {
@@ -270,25 +263,9 @@ fn a_lock_goes_from_a_local_handle_to_a_shared_one_and_back() {
     world.assert_empty();
 }
 
-/// A timer reports its loss, to threads and tasks, with every node silent.
-#[test]
-fn a_loss_is_reported_with_every_node_silent() {
-    let world = World::new();
-    let redlock = world.redlock();
-    let guard = short_lock(&redlock, "a", 300 * MS, |options| options);
-    let (thread, task) = (guard.lost(), guard.lost());
-    world.pause();
-    let waiting = thread::spawn(move || thread.wait(PATIENCE));
-    block_on(task);
-    assert!(waiting.join().unwrap());
-    assert!(!guard.is_valid() && guard.lost().is_lost());
-    world.resume();
-}
-
 #[test]
 fn a_wait_for_a_loss_ends_in_time_and_with_the_release() {
-    let world = World::new();
-    let redlock = world.redlock();
+    let (_world, redlock) = World::start();
     let guard = redlock.lock("a", LONG).unwrap();
     let lost = guard.lost();
     assert!(!lost.wait(Duration::ZERO) && !lost.wait(MS));
@@ -321,8 +298,7 @@ fn an_extension_finds_the_lock_gone() {
 /// calls of another one are decided between them.
 #[test]
 fn a_task_that_is_polled_does_not_wake_itself() {
-    let world = World::new();
-    let redlock = world.redlock();
+    let (world, redlock) = World::start();
     let calls = |task: &'static str| {
         let redlock = redlock.clone();
         (0..20).map(move |call| {
@@ -353,8 +329,7 @@ fn a_task_that_is_polled_does_not_wake_itself() {
 /// What it asks for is refused without a word to the nodes, so it comes again at once.
 #[test]
 fn a_task_that_is_refused_at_once_again_and_again_does_not_keep_others_from_the_nodes() {
-    let world = World::new();
-    let redlock = world.redlock();
+    let (_world, redlock) = World::start();
     let held = redlock.lock("held", LONG).unwrap();
     let mut waiting = pin!(redlock.lock_async("held", LONG));
     let mut context = Context::from_waker(Waker::noop());
@@ -378,8 +353,7 @@ fn a_task_that_is_refused_at_once_again_and_again_does_not_keep_others_from_the_
 #[test]
 fn what_the_kernel_does_not_take_goes_first_when_it_takes_again() {
     const MANY: usize = 20_000;
-    let world = World::new();
-    let redlock = world.redlock();
+    let (world, redlock) = World::start();
     let mut context = Context::from_waker(Waker::noop());
     let mut begin = |name: usize| {
         let mut future = Box::pin(redlock.lock_async(alloc::format!("{name:01000}"), LONG));

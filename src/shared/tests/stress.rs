@@ -81,20 +81,12 @@ fn let_go(redlock: &Redlock, random: &mut StdRng, mut guard: LockGuard) {
     }
 }
 
+/// With two threads the I/O thread comes and goes.
 #[test]
-fn many_threads_at_random() {
-    run(16, 16);
-}
-
-/// The I/O thread comes and goes.
-#[test]
-fn two_threads_at_random() {
-    run(2, 8);
-}
-
-#[test]
-fn one_thread_at_random() {
-    run(1, 8);
+fn threads_at_random() {
+    for (threads, keys) in [(16, 16), (2, 8), (1, 8)] {
+        run(threads, keys);
+    }
 }
 
 fn cycles() -> u32 {
@@ -104,8 +96,7 @@ fn cycles() -> u32 {
 
 fn run(threads: u64, keys: usize) {
     let cycles = cycles();
-    let world = World::new();
-    let redlock = world.redlock();
+    let (world, redlock) = World::start();
     let keys = Keys {
         inside: (0..keys).map(|_| AtomicBool::new(false)).collect(),
     };

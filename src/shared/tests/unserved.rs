@@ -13,8 +13,7 @@ use crate::time::Instant;
 /// not by the next timer.
 #[test]
 fn a_caller_does_not_sleep_in_the_poll_with_its_outcome() {
-    let world = World::new();
-    let redlock = world.redlock();
+    let (world, redlock) = World::start();
     let shared = redlock.shared();
     world.pause();
     thread::scope(|scope| {
@@ -47,8 +46,7 @@ fn a_caller_does_not_sleep_in_the_poll_with_its_outcome() {
 /// Each time that a thread has read what there was, the poll has brought more.
 #[test]
 fn steady_traffic_does_not_put_off_a_timer() {
-    let world = World::new();
-    let redlock = world.redlock();
+    let (world, redlock) = World::start();
     let guard = short_lock(&redlock, "a", 300 * MS, |options| options);
     let (lost, mut stalled) = (guard.lost(), stall(&redlock));
     world.pause();
@@ -135,8 +133,7 @@ pub(super) fn tries_before_the_report(waits: bool, mut ttl: Duration) -> [usize;
 }
 
 fn tries_until(waits: bool, ttl: Duration) -> Option<[usize; 2]> {
-    let world = World::new();
-    let redlock = world.redlock();
+    let (world, redlock) = World::start();
     let held = redlock.lock("held", LONG).unwrap();
     let first = redlock.lock("first", ttl).ok()?;
     let guard = redlock.lock("lost", ttl + 300 * MS).ok()?;

@@ -2,7 +2,7 @@
 //! that come late. Each lock is asked for by a client that has seen nothing and has no clock, so tokens are what the
 //! nodes say: one that rests on a floor that is too low is seen. One client stays, and repairs.
 
-use super::super::strict::net::Net;
+use super::super::net::Net;
 use super::*;
 use crate::config::{Builder, RestartGuard};
 use crate::effort::effort;

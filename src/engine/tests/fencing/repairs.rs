@@ -1,7 +1,7 @@
 //! Stories of repair, over nodes that run the scripts: a token that only lost nodes have confirmed stays below
 //! every later one, or there is none.
 
-use super::super::strict::net::Net;
+use super::super::net::Net;
 use super::stores::{client, refused, take_token, trust};
 use super::*;
 use crate::config::{Builder, RestartGuard};
@@ -207,14 +207,18 @@ fn a_node_is_repaired_when_its_quarantine_is_over_and_not_before() {
     assert!(story.are_sound(&[1], token));
 }
 
-/// Its process is new: nobody has seen the loss.
+/// Its process is new: nobody has seen the loss. With its data or without the node is another server.
 #[test]
 fn a_process_that_has_not_seen_the_loss_is_refused_by_the_node() {
-    for guard in [RestartGuard::Off, RestartGuard::Observed] {
+    for (guard, memory) in [
+        (RestartGuard::Off, Memory::Lost),
+        (RestartGuard::Observed, Memory::Lost),
+        (RestartGuard::Observed, Memory::Kept),
+    ] {
         let mut story = Story::new(3, guard);
         let token = story.hidden_token(&[0, 1]);
         story.net.clients.clear();
-        story.net.restart(1, Memory::Lost);
+        story.net.restart(1, memory);
         story.net.pass(10 * TTL);
         client(&mut story.net, story.builder.clone(), Duration::ZERO);
         let stranger = story.stranger();

@@ -7,27 +7,17 @@ const GRANTED: NodeOutcome = NodeOutcome::Granted;
 const TIMED_OUT: NodeOutcome = NodeOutcome::TimedOut;
 
 #[test]
-fn a_node_that_has_granted_is_reported_so_where_the_others_are_silent() {
-    let mut world = asked();
-    grants(&mut world, 0, 7);
-    world.sleep_until_event();
-    let report = world.no_quorum();
-    assert_eq!(outcomes(&report), [GRANTED, TIMED_OUT, TIMED_OUT]);
-    assert!(report.nodes()[0].latency.is_some());
-}
-
-#[test]
-fn a_node_that_has_granted_is_reported_so_where_the_lock_is_held() {
-    let mut world = asked();
-    grants(&mut world, 0, 7);
-    world.say(1, "*3|:2|:0|:0|");
-    world.say(2, "*3|:2|:0|:0|");
-    match world.acquired() {
-        Err(LockError::Held(report)) => {
-            let held = NodeOutcome::Held;
-            assert_eq!(outcomes(&report), [GRANTED, held, held]);
-        }
-        other => panic!("{other:?}"),
+fn a_node_that_has_granted_is_reported_so_whether_the_others_are_silent_or_deny_it() {
+    for (said, others) in [("", TIMED_OUT), ("*3|:2|:0|:0|", NodeOutcome::Held)] {
+        let mut world = asked();
+        grants(&mut world, 0, 7);
+        world.all_say(1..3, said);
+        world.sleep_until_event();
+        let (LockError::NoQuorum(report) | LockError::Held(report)) = world.refusal() else {
+            panic!("two have not granted it")
+        };
+        assert_eq!(outcomes(&report), [GRANTED, others, others]);
+        assert!(report.nodes()[0].latency.is_some());
     }
 }
 
@@ -45,9 +35,7 @@ fn a_node_that_has_granted_is_reported_so_at_the_deadline_of_the_caller() {
 /// It was asked for something else, and has not answered that.
 #[test]
 fn a_node_that_has_not_raised_its_counter_is_silent() {
-    let mut world = asked();
-    grants(&mut world, 0, 7);
-    grants(&mut world, 1, 9);
+    let mut world = asked_by_two();
     assert_eq!(world.take(0), ["RAISE k 9"]);
     world.sleep_until_event();
     let report = world.no_quorum();

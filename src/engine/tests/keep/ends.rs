@@ -130,26 +130,6 @@ fn what_is_handed_over_is_not_kept() {
     world.expired(&lock);
 }
 
-#[test]
-fn a_lock_in_the_care_of_another_engine_is_not_kept() {
-    let (mut world, lock) = World::keeping(3, kept());
-    let (_, lock) = World::taken_over(world.now, lock);
-    world.sleep_until_event();
-    assert_eq!(world.take_all().concat(), NOTHING);
-    assert!(matches!(world.event(), Event::Expired { .. }));
-    drop(lock);
-}
-
-#[cfg(feature = "std")]
-#[test]
-fn a_lock_that_was_written_down_is_not_kept() {
-    let (mut world, lock) = World::keeping(3, kept());
-    let _bytes = lock.to_bytes();
-    world.sleep_until_event();
-    assert_eq!(world.take_all().concat(), NOTHING);
-    world.expired(&lock);
-}
-
 /// An extension was under way when it was written down. Whoever reads the bytes may release the lock before a
 /// copy that is sent now arrives.
 #[cfg(feature = "std")]
@@ -176,10 +156,21 @@ fn a_lock_that_was_written_down_gets_no_copy() {
 
 /// A plain lock that is dropped is not released, and ends with its ttl as any other.
 #[test]
-fn a_lock_that_nobody_has_is_not_kept() {
-    let (mut world, lock) = World::keeping(3, kept());
-    drop(lock);
-    world.sleep_until_event();
-    assert_eq!(world.take_all().concat(), NOTHING);
-    assert!(matches!(world.event(), Event::Expired { .. }));
+fn a_lock_that_is_dropped_adopted_elsewhere_or_written_down_is_not_kept() {
+    let leaves: &[fn(&World, Lock) -> Option<Lock>] = &[
+        |_, _| None,
+        |world, lock| Some(World::taken_over(world.now, lock).1),
+        #[cfg(feature = "std")]
+        |_, lock| {
+            let _bytes = lock.to_bytes(); // It was written down.
+            Some(lock)
+        },
+    ];
+    for leave in leaves {
+        let (mut world, lock) = World::keeping(3, kept());
+        let _lock = leave(&world, lock);
+        world.sleep_until_event();
+        assert_eq!(world.take_all().concat(), NOTHING);
+        assert!(matches!(world.event(), Event::Expired { .. }));
+    }
 }

@@ -2,64 +2,26 @@
 
 use super::*;
 
-/// It ends earlier than was known, so it is extended earlier.
-#[test]
-fn a_kept_lock_that_is_found_to_end_earlier_is_extended_in_time() {
-    let (mut world, mut lock) = World::keeping(1, kept());
-    world.confirm(&lock);
-    world.take(0);
-    world.say(0, ":2001|");
-    world.extended(&mut lock);
-    assert!(lock.valid_until() < world.now.saturating_add(2 * SECOND));
-    let (after, sent) = world.sleep_until_sent(0);
-    assert!(after <= 2 * MS, "{after:?}");
-    assert_eq!(sent, [EXTEND]);
-    world.say(0, ":1|");
-    world.was_kept(&lock);
-    world.release(lock);
-}
-
-/// A caller who asks for a confirmation again and again does not keep it from being extended.
-#[test]
-fn a_kept_lock_is_extended_beside_a_confirmation() {
-    let (mut world, lock) = World::keeping(1, kept());
-    world.sleep(VALIDITY / 2 - 2 * MS);
-    world.ask_confirm(&lock);
-    world.take(0);
-    let (_, sent) = world.sleep_until_sent(0);
-    assert_eq!(sent, [EXTEND]);
-    world.release(lock);
-}
-
-/// The next try waits until this one is over.
+/// The next try waits until this one is over, also if a later question about the lock is over before it.
 #[test]
 fn one_extension_of_a_lock_is_under_way_at_a_time() {
-    let builder = named(3).node_timeout(4 * SECOND);
-    let mut world = World::with(builder).greeted();
-    let lock = world.kept_lock(b"k", kept());
-    world.sleep_until_sent(0);
-    world.sleep(3 * SECOND);
-    assert_eq!(world.take(0), NOTHING);
-    assert!(world.events.is_empty());
-    world.all_say(0..2, ":1|");
-    world.was_kept(&lock);
-    world.release(lock);
-}
-
-/// The same, if a later question about the lock is over before it.
-#[test]
-fn a_question_that_ends_lets_no_second_extension_begin() {
-    let builder = named(3).node_timeout(4 * SECOND);
-    let mut world = World::with(builder).greeted();
-    let lock = world.kept_lock(b"k", kept());
-    world.sleep_until_sent(0);
-    let round = world.ask_confirm(&lock);
-    world.cancel(round);
-    world.sleep(3 * SECOND);
-    assert_eq!(world.engine.load().rounds, 1);
-    assert!(world.events.is_empty());
-    world.all_say(0..2, ":1|");
-    world.was_kept(&lock);
+    for confirms in [false, true] {
+        let builder = named(3).node_timeout(4 * SECOND);
+        let mut world = World::with(builder).greeted();
+        let lock = world.kept_lock(b"k", kept());
+        world.sleep_until_sent(0);
+        if confirms {
+            let round = world.ask_confirm(&lock);
+            world.cancel(round);
+            world.take(0);
+        }
+        world.sleep(3 * SECOND);
+        assert_eq!(world.take(0), NOTHING);
+        assert_eq!(world.engine.load().rounds, 1);
+        assert!(world.events.is_empty());
+        world.all_say(0..2, ":1|");
+        world.was_kept(&lock);
+    }
 }
 
 /// A caller has one under way, and has asked something else since: the only extension that is left is its own.
@@ -110,7 +72,8 @@ fn a_confirmation_that_is_applied_late_does_not_shorten_a_kept_lock() {
     let (mut world, mut lock) = World::keeping(1, kept());
     world.sleep(VALIDITY / 2 - 2 * MS);
     world.confirm(&lock);
-    world.sleep_until_sent(0);
+    let (_, sent) = world.sleep_until_sent(0);
+    assert_eq!(sent, [EXTEND], "beside it");
     world.say(0, ":5001|:1|");
     let confirmed = world.events.remove(0);
     let until = world.was_kept(&lock);
@@ -158,48 +121,41 @@ fn a_kept_lock_that_has_ended_shows_for_how_long_it_was_extended_last() {
     assert_eq!(lock.ttl(), 3 * TTL);
 }
 
-/// A lock that has left its engine is extended and confirmed as any other: its end is its own.
-#[test]
-fn a_lock_that_was_kept_and_has_left_its_engine_shows_what_others_find() {
-    let (mut world, lock) = World::keeping(1, kept().extensions(2));
-    let mut lock = world.detach(lock);
-    world.take(0);
-    world.pass(SECOND);
-    world.extend(&lock);
-    world.take(0);
-    world.say(0, ":1|");
-    world.extended(&mut lock);
-    assert_eq!(lock.valid_until(), world.now.saturating_add(VALIDITY));
-    assert_eq!(lock.extensions_left(), 1);
-    world.confirm(&lock);
-    world.take(0);
-    world.say(0, ":2001|");
-    world.extended(&mut lock);
-    assert!(lock.valid_until() < world.now.saturating_add(2 * SECOND));
-}
-
-/// What another engine finds counts too, which has not adopted it.
+/// A lock that has left its engine is extended and confirmed as any other: its end is its own. What another engine
+/// finds counts too, which has not adopted it.
 #[test]
 fn a_kept_lock_shows_what_an_engine_finds_that_does_not_keep_it() {
-    let (world, mut lock) = World::keeping(1, kept().extensions(2));
-    let mut other = World::ready(1);
-    other.now = other.now.max(world.now);
-    lock.set_id(LockId {
-        engine: 616,
-        claim: 0,
-    }); // The worlds have the same number.
-    other.pass(SECOND);
-    other.extend(&lock);
-    other.take(0);
-    other.say(0, ":1|");
-    other.extended(&mut lock);
-    assert_eq!(lock.valid_until(), other.now.saturating_add(VALIDITY));
-    assert_eq!(lock.extensions_left(), 1);
-    other.confirm(&lock);
-    other.take(0);
-    other.say(0, ":2001|");
-    other.extended(&mut lock);
-    assert!(lock.valid_until() < other.now.saturating_add(2 * SECOND));
+    for has_left in [true, false] {
+        let (mut world, mut lock) = World::keeping(1, kept().extensions(2));
+        let mut other = match has_left {
+            true => {
+                lock = world.detach(lock);
+                world.take(0);
+                world
+            }
+            false => {
+                let mut other = World::ready(1);
+                other.now = other.now.max(world.now);
+                lock.set_id(LockId {
+                    engine: 616,
+                    claim: 0,
+                }); // The worlds have the same number.
+                other
+            }
+        };
+        other.pass(SECOND);
+        other.extend(&lock);
+        other.take(0);
+        other.say(0, ":1|");
+        other.extended(&mut lock);
+        assert_eq!(lock.valid_until(), other.now.saturating_add(VALIDITY));
+        assert_eq!(lock.extensions_left(), 1);
+        other.confirm(&lock);
+        other.take(0);
+        other.say(0, ":2001|");
+        other.extended(&mut lock);
+        assert!(lock.valid_until() < other.now.saturating_add(2 * SECOND));
+    }
 }
 
 /// A caller extends it while an extension of its engine is under way: one of the two was allowed.
@@ -224,20 +180,28 @@ fn two_extensions_at_once_are_not_more_than_were_allowed() {
     world.expired(&lock);
 }
 
-/// A caller does not hear of a confirmation, and the lock ends earlier all the same.
+/// A caller does not hear of a confirmation, and the lock ends earlier all the same: it is extended earlier.
 #[test]
 fn a_confirmation_that_is_cancelled_leaves_no_kept_lock_valid_for_longer_than_it_is() {
-    let (mut world, lock) = World::keeping(1, kept());
-    let round = world.ask_confirm(&lock);
-    world.take(0);
-    world.say_undrained(0, ":2001|");
-    world.cancel(round);
-    assert!(lock.valid_until() < world.now.saturating_add(2 * SECOND));
-    let (after, sent) = world.sleep_until_sent(0);
-    assert_eq!((after <= 2 * MS, sent), (true, vec![EXTEND.into()]));
-    world.say(0, ":1|");
-    world.was_kept(&lock);
-    world.release(lock);
+    for cancelled in [false, true] {
+        let (mut world, mut lock) = World::keeping(1, kept());
+        let round = world.ask_confirm(&lock);
+        world.take(0);
+        world.say_undrained(0, ":2001|");
+        match cancelled {
+            true => world.cancel(round),
+            false => {
+                world.drain();
+                world.extended(&mut lock);
+            }
+        }
+        assert!(lock.valid_until() < world.now.saturating_add(2 * SECOND));
+        let (after, sent) = world.sleep_until_sent(0);
+        assert_eq!((after <= 2 * MS, sent), (true, vec![EXTEND.into()]));
+        world.say(0, ":1|");
+        world.was_kept(&lock);
+        world.release(lock);
+    }
 }
 
 /// A caller has extended the lock for longer while its engine did: what the engine reports is its end.

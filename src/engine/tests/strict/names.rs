@@ -24,6 +24,16 @@ fn greet(world: &mut World, node: usize, run_id: &str) {
     world.take(node);
 }
 
+/// Both names were met, and are of one server.
+fn twins() -> World {
+    let mut world = world();
+    greet(&mut world, 0, "abc");
+    greet(&mut world, 1, "abc");
+    let twin = NodeState::Unusable(Unusable::SameServer(0));
+    assert_eq!(world.state(1), twin);
+    world
+}
+
 /// The server refuses a `SET` under the name of node 0, as one does that follows another.
 fn refuse(world: &mut World) {
     world.try_once();
@@ -40,11 +50,7 @@ fn greet_again(world: &mut World, node: usize, run_id: &str) {
 #[test]
 fn an_alarm_outlives_a_restart_under_the_other_name() {
     for greeted_again in [false, true] {
-        let mut world = world();
-        greet(&mut world, 0, "abc");
-        greet(&mut world, 1, "abc");
-        let twin = NodeState::Unusable(Unusable::SameServer(0));
-        assert_eq!(world.state(1), twin);
+        let mut world = twins();
         refuse(&mut world);
         let mut until = None;
         if greeted_again {
@@ -61,9 +67,7 @@ fn an_alarm_outlives_a_restart_under_the_other_name() {
 /// The other name may stand for another server by then, which has not greeted since the alarm.
 #[test]
 fn an_alarm_is_not_over_with_a_greeting_of_another_process() {
-    let mut world = world();
-    greet(&mut world, 0, "abc");
-    greet(&mut world, 1, "abc");
+    let mut world = twins();
     refuse(&mut world);
     greet_again(&mut world, 1, "def");
     world.pass(Duration::from_secs(5));
@@ -93,9 +97,7 @@ fn an_alarm_reaches_a_name_that_was_met_after_the_restart() {
 /// An operator vouches for a server, not for one of its names.
 #[test]
 fn trust_in_a_server_is_for_all_its_names() {
-    let mut world = world();
-    greet(&mut world, 0, "abc");
-    greet(&mut world, 1, "abc");
+    let mut world = twins();
     refuse(&mut world);
     greet_again(&mut world, 0, "abc");
     world.lose(0);

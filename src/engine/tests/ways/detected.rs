@@ -1,22 +1,10 @@
 //! Stories of nodes that refuse scripts, which are asked without them from then on.
 
+use super::super::permissions::{FIRST, lacks, unasked};
 use super::*;
 
-const FIRST: &str = "EVAL SET k 10000 if get del set evalsha";
 const NO_ENGINE: &str = "-ERR Could not find scripting engine 'lua'|";
 const REFUSALS: [&str; 3] = [NO_COMMAND, UNKNOWN, NO_ENGINE];
-
-fn lacks(command: &'static str) -> NodeOutcome {
-    NodeOutcome::Unusable(Unusable::Permission { command })
-}
-
-/// `nodes` nodes that know the scripts, and that nobody has asked for a lock.
-fn unasked(nodes: usize) -> World {
-    let mut world = World::new(nodes);
-    world.unpermitted = true;
-    (0..nodes).for_each(|node| world.greet(node));
-    world
-}
 
 /// The node knows none of these: which way it has is told by the transaction, with which they were asked.
 fn only_by_transaction() -> String {
@@ -186,10 +174,7 @@ fn an_inspection_that_is_refused_as_a_script_is_asked_by_a_transaction() {
     world.say(0, NO_COMMAND);
     assert_eq!(world.take(0), ["MULTI", "GET k", "PTTL k", "EXEC"]);
     world.say(0, "+OK|+QUEUED|+QUEUED|*2|$-1|:-2|");
-    let Event::Inspected { result, .. } = world.event() else {
-        panic!("no inspection");
-    };
-    assert!(result.expect("it was answered").free);
+    assert!(world.told().expect("it was answered").free);
 }
 
 #[test]

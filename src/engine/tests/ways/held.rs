@@ -140,13 +140,7 @@ fn a_resource_is_inspected_by_one_transaction() {
         world.drain();
         assert_eq!(world.take(0), ["MULTI", "GET k", "PTTL k", "EXEC"]);
         world.say(0, &format!("+OK|+QUEUED|+QUEUED|{found}"));
-        let Event::Inspected {
-            result: Ok(inspection),
-            ..
-        } = world.event()
-        else {
-            panic!("{found}");
-        };
+        let inspection = world.told().expect(found);
         assert_eq!(
             (inspection.free, inspection.holder.is_some()),
             (is_free, is_held),

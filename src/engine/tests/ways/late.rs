@@ -1,18 +1,25 @@
 //! Stories of a node that shows in which way it releases when a majority has granted the lock already.
 
+use super::super::permissions::unasked;
 use super::*;
 use crate::quorum::Drift;
 
-/// Three nodes that are tried with one lock. Two have granted it, and the last has not shown its way.
-fn granted_by_two() -> (World, Lock) {
+/// Three nodes that are tried with one lock, for which two were asked. The last has not shown its way.
+fn asked_of_two() -> World {
     let mut world = bare(3);
     world.try_once();
     world.take_all();
     for node in 0..2 {
         world.say(node, &only_watches(NO_NUMBER));
         assert_eq!(world.take(node), ["SET k 10000"]);
-        world.say(node, "+OK|");
     }
+    world
+}
+
+/// The same, and these two have granted it.
+fn granted_by_two() -> (World, Lock) {
+    let mut world = asked_of_two();
+    world.all_say(0..2, "+OK|");
     let lock = world.lock();
     (world, lock)
 }
@@ -35,13 +42,7 @@ fn a_node_that_shows_its_way_when_the_lock_is_held_gets_a_copy() {
 /// Also where its answer comes in the turn in which the majority has granted.
 #[test]
 fn a_node_that_shows_its_way_before_the_lock_is_returned_gets_a_copy() {
-    let mut world = bare(3);
-    world.try_once();
-    world.take_all();
-    for node in 0..2 {
-        world.say(node, &only_watches(NO_NUMBER));
-        world.take(node);
-    }
+    let mut world = asked_of_two();
     world.say(0, "+OK|");
     world.say_undrained(1, "+OK|");
     world.say(2, &only_watches(NO_NUMBER));
@@ -52,13 +53,7 @@ fn a_node_that_shows_its_way_before_the_lock_is_returned_gets_a_copy() {
 /// Its `SET` has not left yet when the majority grants: it is withdrawn, and the copy goes in its place.
 #[test]
 fn a_node_that_shows_its_way_just_before_the_majority_grants_gets_a_copy() {
-    let mut world = bare(3);
-    world.try_once();
-    world.take_all();
-    for node in 0..2 {
-        world.say(node, &only_watches(NO_NUMBER));
-        world.take(node);
-    }
+    let mut world = asked_of_two();
     world.say(0, "+OK|");
     world.say_undrained(2, &only_watches(NO_NUMBER));
     world.say(1, "+OK|");
@@ -72,9 +67,7 @@ fn a_node_that_shows_its_way_just_before_the_majority_grants_gets_a_copy() {
 /// It refuses the script by which the others have granted the lock, when that was handed to its owner.
 #[test]
 fn a_node_that_refuses_scripts_when_the_lock_is_held_gets_a_copy() {
-    let mut world = World::new(3);
-    world.unpermitted = true;
-    (0..3).for_each(|node| world.greet(node));
+    let mut world = unasked(3);
     world.try_once();
     world.take_all();
     world.all_say(0..2, ":1|");
@@ -91,9 +84,7 @@ fn a_node_that_refuses_scripts_when_the_lock_is_held_gets_a_copy() {
 /// Two locks were asked for in that way before it said so.
 #[test]
 fn a_node_that_refuses_two_scripts_when_the_locks_are_held_gets_copies_of_both() {
-    let mut world = World::new(3);
-    world.unpermitted = true;
-    (0..3).for_each(|node| world.greet(node));
+    let mut world = unasked(3);
     world.try_once();
     world.acquire_of(b"l", &LockOptions::new(TTL).tries(1));
     world.take_all();
@@ -140,10 +131,7 @@ fn extend_by_two(world: &mut World, lock: &mut Lock) -> Vec<String> {
     world.say(2, &format!("{WATCHED}$-1|:-2|"));
     world.take_all();
     for node in 0..2 {
-        let line = |text: &str| text.replace('|', "\r\n").into_bytes();
-        let bytes = [line(WATCHED), bulk(&token), line(":3000|")].concat();
-        let (there, bytes) = (id(node), &bytes[..]);
-        world.input(Input::Received { node: there, bytes });
+        say_token_of(world, node, WATCHED, &token, ":3000|");
         world.say(node, "+OK|+QUEUED|*1|:1|");
     }
     world.extended(lock);

@@ -20,14 +20,13 @@ fn released<const N: usize>(names: [&[u8; 1]; N]) -> (World, [Vec<u8>; N]) {
     (world, tokens)
 }
 
-/// The same of three, of which the first is done. The keys of the others hold their tokens, if they are read.
-fn two_released_behind_one() -> (World, [Vec<u8>; 3], Vec<u8>) {
+/// The same of three, of which the first is done.
+fn two_released_behind_one() -> (World, [Vec<u8>; 3]) {
     let (mut world, tokens) = released([b"a", b"b", b"c"]);
     say_token(&mut world, WATCHED, &tokens[0], "");
     world.say(0, "+OK|+QUEUED|*1|:1|");
     world.take(0);
-    let both = [bulk(&tokens[1]), bulk(&tokens[2])].concat();
-    (world, tokens, both)
+    (world, tokens)
 }
 
 #[test]
@@ -100,12 +99,8 @@ fn one_transaction_is_open_at_a_time() {
     world.say(0, "+OK|+QUEUED|*1|:1|");
     let batch = ["MULTI", "EXEC", "WATCH b c", "GET b", "GET c"];
     assert_eq!(world.take(0), batch);
-    let both = [bulk(&tokens[1]), bulk(b"another")].concat();
-    world.say(0, WATCHED);
-    world.input(Input::Received {
-        node: id(0),
-        bytes: &both,
-    });
+    say_token(&mut world, WATCHED, &tokens[1], "");
+    say_token(&mut world, "", b"another", "");
     // Only what is ours is written to.
     assert_eq!(world.take(0), ["MULTI", "PEXPIRE b -1", "EXEC"]);
     world.say(0, "+OK|+QUEUED|*1|:1|");
@@ -164,12 +159,9 @@ fn where_multi_is_not_accepted_nothing_is_sent_behind_it() {
 
 #[test]
 fn a_command_that_is_refused_in_a_transaction_refuses_its_own_work_alone() {
-    let (mut world, tokens, both) = two_released_behind_one();
-    world.say(0, WATCHED);
-    world.input(Input::Received {
-        node: id(0),
-        bytes: &both,
-    });
+    let (mut world, tokens) = two_released_behind_one();
+    say_token(&mut world, WATCHED, &tokens[1], "");
+    say_token(&mut world, "", &tokens[2], "");
     world.say(
         0,
         "+OK|-NOPERM No permissions to access a key|+QUEUED|-EXECABORT Transaction discarded|",
@@ -185,10 +177,9 @@ fn a_command_that_is_refused_in_a_transaction_refuses_its_own_work_alone() {
 /// The first refusal ends the connection, and the second is owed its release all the same.
 #[test]
 fn what_was_refused_with_another_whose_refusal_ends_the_connection_is_owed_too() {
-    let (mut world, _, both) = two_released_behind_one();
-    world.say(0, WATCHED);
-    let node = id(0);
-    world.input(Input::Received { node, bytes: &both });
+    let (mut world, tokens) = two_released_behind_one();
+    say_token(&mut world, WATCHED, &tokens[1], "");
+    say_token(&mut world, "", &tokens[2], "");
     let read_only = "-READONLY You can't write against a read only replica.|";
     world.say(
         0,
@@ -202,7 +193,7 @@ fn what_was_refused_with_another_whose_refusal_ends_the_connection_is_owed_too()
 
 #[test]
 fn a_watch_that_is_refused_is_asked_for_each_key_alone() {
-    let (mut world, tokens, _) = two_released_behind_one();
+    let (mut world, tokens) = two_released_behind_one();
     let no_key = "-NOPERM No permissions to access a key|";
     world.say(0, &format!("+OK|*0|{no_key}{no_key}"));
     say_token(&mut world, "", &tokens[2], "");
@@ -257,15 +248,7 @@ fn a_lost_set_behind_the_lock_of_another_hides_that_lock_from_nobody() {
             true => say_token(&mut world, WATCHED, b"another", "$-1|"),
             false => world.say(0, "$-1|"),
         }
-        let event = world.events.remove(0);
-        let held = matches!(
-            event,
-            Event::Acquired {
-                result: Err(LockError::Held(_)),
-                ..
-            }
-        );
-        assert!(held, "{event:?}");
+        world.next_is_held();
         assert_eq!((world.claims(), world.owed()), (1, 1));
     }
 }
@@ -303,12 +286,7 @@ fn what_is_owed_under_another_name_of_a_server_is_paid_before_its_connection_is_
     world.lose(1);
     world.cancel(round);
     assert_eq!((world.claims(), world.owed()), (1, 1));
-    let token = world.tokens()[0]
-        .as_ref()
-        .expect("a name")
-        .token()
-        .as_bytes()
-        .to_vec();
+    let token = token_of(&world);
     // The same server, under the name that votes from now on.
     world.welcome(0);
     world.take(0);

@@ -17,23 +17,16 @@ const AGAIN: [&str; 9] = [
     "PTTL b",
     "PEXPIRE b ?",
 ];
-const READING: [&str; 10] = [
-    AGAIN[0],
-    AGAIN[1],
-    AGAIN[2],
-    AGAIN[3],
-    AGAIN[4],
-    AGAIN[5],
-    AGAIN[6],
-    AGAIN[7],
-    AGAIN[8],
-    "MSETEX a b ?",
-];
 const TAKING: [&str; 4] = ["MULTI", "SET a 10000", "SET b 10000", "EXEC"];
 const RELEASING: [&str; 5] = ["MULTI", "EXEC", "WATCH a b", "GET a", "GET b"];
 const DELETING: [&str; 4] = ["MULTI", "PEXPIRE a -1", "PEXPIRE b -1", "EXEC"];
 const TAKEN: &str = "+OK|+QUEUED|+QUEUED|*2|+OK|+OK|";
 const DELETED: &str = "+OK|+QUEUED|+QUEUED|*2|:1|:1|";
+
+/// What is asked first.
+fn reading() -> Vec<&'static str> {
+    [&AGAIN[..], &["MSETEX a b ?"]].concat()
+}
 
 /// What a node says that has neither key, to a user who may write both.
 fn free_again() -> String {
@@ -49,7 +42,7 @@ fn free() -> String {
 fn taken() -> (World, Lock) {
     let mut world = bare(1);
     world.try_all();
-    assert_eq!(world.take(0), READING);
+    assert_eq!(world.take(0), reading());
     world.say(0, &free());
     assert_eq!(world.take(0), TAKING);
     world.say(0, TAKEN);
@@ -61,6 +54,17 @@ fn taken() -> (World, Lock) {
 fn say_both(world: &mut World, token: &[u8], left: &str) {
     say_token(world, WATCHED, token, left);
     say_token(world, "", token, left);
+}
+
+fn released(world: &mut World, lock: Lock) {
+    let token = lock.token().as_bytes().to_vec();
+    world.release(lock);
+    assert_eq!(world.take(0), RELEASING);
+    say_both(world, &token, "");
+    assert_eq!(world.take(0), DELETING);
+    world.say(0, DELETED);
+    assert_eq!(world.unlocked().expect("released").deleted, 1);
+    world.is_clean();
 }
 
 /// Both keys are read as they are left when nothing of a lock was taken, and released.
@@ -95,13 +99,7 @@ fn all_are_taken_extended_and_released_by_two_round_trips_each() {
     assert_eq!(world.take(0), raising);
     world.say(0, DELETED);
     world.extended(&mut lock);
-    world.release(lock);
-    assert_eq!(world.take(0), RELEASING);
-    say_both(&mut world, &token, "");
-    assert_eq!(world.take(0), DELETING);
-    world.say(0, DELETED);
-    assert_eq!(world.unlocked().expect("released").deleted, 1);
-    world.is_clean();
+    released(&mut world, lock);
 }
 
 /// A user without scripts is asked nothing before the transaction, which asks each time what it may do.
@@ -131,7 +129,7 @@ fn nothing_is_taken_while_one_is_anothers() {
 fn what_has_changed_since_it_was_read_is_read_again() {
     let mut world = bare(1);
     world.try_all();
-    assert_eq!(world.take(0), READING);
+    assert_eq!(world.take(0), reading());
     world.say(0, &free());
     for _ in 0..3 {
         assert_eq!(world.take(0), TAKING);
@@ -239,8 +237,7 @@ fn what_is_being_taken_for_an_attempt_that_is_over_is_released_behind_it() {
             released_unread(&mut world);
             continue;
         }
-        let token = world.tokens()[0].clone().expect("it is owed");
-        let token = token.token().as_bytes().to_vec();
+        let token = token_of(&world);
         world.say(0, TAKEN);
         assert_eq!(world.take(0), RELEASING);
         say_both(&mut world, &token, "");
@@ -292,8 +289,7 @@ fn what_was_taken_in_part_is_owed_its_release_whatever_it_was_refused_by() {
         world.try_all();
         world.say(0, &free());
         world.take(0);
-        let token = world.tokens()[0].clone().expect("it is asked for");
-        let token = token.token().as_bytes().to_vec();
+        let token = token_of(&world);
         world.say(0, &format!("+OK|+QUEUED|+QUEUED|{first}"));
         if let Some(second) = second {
             assert_eq!(world.take(0), AGAIN, "it is taken once more");
@@ -344,8 +340,7 @@ fn a_key_that_ended_while_the_others_were_raised_is_taken_once_more() {
     world.try_all();
     world.say(0, &free());
     world.take(0);
-    let token = world.tokens()[0].clone().expect("it is asked for");
-    let token = token.token().as_bytes().to_vec();
+    let token = token_of(&world);
     world.say(0, "+OK|+QUEUED|+QUEUED|*2|+OK|$-1|");
     assert_eq!(world.take(0), AGAIN);
     say_token(&mut world, WATCHED, &token, &format!(":9999|{NO_NUMBER}"));

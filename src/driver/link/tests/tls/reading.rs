@@ -78,21 +78,6 @@ fn greet(stream: &mut Stream<TcpStream>) {
     }
 }
 
-/// It may say why it closes the connection before it was asked anything.
-#[test]
-fn what_the_node_says_with_its_handshake_is_read() {
-    let mut pair = Pair::with(|server| server.send_half_rtt_data = true);
-    let serving = pair.serve(|stream| {
-        greet(stream);
-        handshake(stream);
-    });
-    pair.world.open();
-    let reply = received(b"-ERR max\r\n");
-    let said = pair.world.turn_until(&reply);
-    assert_eq!(said, [Connected, received(b"-ERR max\r\n")]);
-    serving.join().unwrap();
-}
-
 /// Writes single bytes.
 struct Torn(TcpStream);
 

@@ -24,7 +24,7 @@ fn executed(said: &str) -> String {
 fn known() -> World {
     let mut world = bare(1);
     world.try_all();
-    assert_eq!(world.take(0), READING);
+    assert_eq!(world.take(0), reading());
     world.say(0, &(free_again() + NO_NUMBER));
     assert_eq!(world.take(0), TAKING, "it was read already");
     world.say(0, TAKEN);
@@ -33,24 +33,11 @@ fn known() -> World {
     world
 }
 
-fn released(world: &mut World, lock: Lock) {
-    let token = lock.token().as_bytes().to_vec();
-    world.release(lock);
-    assert_eq!(world.take(0), RELEASING);
-    say_both(world, &token, "");
-    assert_eq!(world.take(0), DELETING);
-    world.say(0, DELETED);
-    assert_eq!(world.unlocked().expect("released").deleted, 1);
-    world.is_clean();
-}
-
 /// Asks for both. Returns the token.
 fn asked(world: &mut World) -> (RoundId, Vec<u8>) {
     let operation = world.try_all();
     assert_eq!(world.take(0), AT_ONCE);
-    let tokens = world.tokens();
-    let token = tokens[0].as_ref().expect("it is asked for");
-    (operation, token.token().as_bytes().to_vec())
+    (operation, token_of(world))
 }
 
 #[test]
@@ -69,7 +56,7 @@ fn all_are_taken_by_one_round_trip() {
     world.reconnect(0);
     greet(&mut world, 0);
     world.try_all();
-    assert_eq!(world.take(0), READING);
+    assert_eq!(world.take(0), reading());
 }
 
 /// What was not taken is owed nothing.

@@ -17,17 +17,17 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use super::super::{MS, id, named};
+use super::{MS, id, named};
 
-pub(in super::super) struct Net {
-    pub(in super::super) now: Instant,
-    pub(in super::super) clients: Vec<Client>,
+pub(super) struct Net {
+    pub(super) now: Instant,
+    pub(super) clients: Vec<Client>,
     nodes: Vec<Node>,
     restarts: u64,
 }
 
-pub(in super::super) struct Client {
-    pub(in super::super) engine: Engine,
+pub(super) struct Client {
+    pub(super) engine: Engine,
     links: Vec<Link>,
     events: VecDeque<Event>,
 }
@@ -50,14 +50,14 @@ struct Link {
 }
 
 /// A client of the first `nodes` nodes.
-pub(in super::super) fn builder(nodes: usize) -> Builder {
+pub(super) fn builder(nodes: usize) -> Builder {
     named(nodes)
         .watch_clocks(false)
         .restart_guard(RestartGuard::Strict)
 }
 
 impl Net {
-    pub(in super::super) fn new(nodes: u64) -> Self {
+    pub(super) fn new(nodes: u64) -> Self {
         let now = Instant::from_millis(1_000);
         Self {
             now,
@@ -74,7 +74,7 @@ impl Net {
     }
 
     /// Another client, which has greeted all whom it can reach. Which one it is.
-    pub(in super::super) fn client(&mut self, builder: Builder) -> usize {
+    pub(super) fn client(&mut self, builder: Builder) -> usize {
         let config = builder.config().expect("valid");
         let seed = [self.clients.len() as u8; 32];
         self.clients.push(Client {
@@ -89,12 +89,12 @@ impl Net {
     // ----- the world ------------------------------------------------------------------------
 
     /// Lets everything happen that takes no time.
-    pub(in super::super) fn pump(&mut self) {
+    pub(super) fn pump(&mut self) {
         while (0..self.clients.len()).any(|client| self.serve(client)) {}
     }
 
     /// Whether anything happened.
-    pub(in super::super) fn serve(&mut self, client: usize) -> bool {
+    pub(super) fn serve(&mut self, client: usize) -> bool {
         let Self {
             now,
             clients,
@@ -157,7 +157,7 @@ impl Net {
     }
 
     /// Moves the time, in steps that no timer is missed in.
-    pub(in super::super) fn pass(&mut self, span: Duration) {
+    pub(super) fn pass(&mut self, span: Duration) {
         let end = self.now.saturating_add(span);
         while self.now < end {
             let step = 10 * MS;
@@ -186,7 +186,7 @@ impl Net {
     }
 
     /// Nobody reaches `node` any more, or everybody does again.
-    pub(in super::super) fn unreachable(&mut self, node: usize, away: bool) {
+    pub(super) fn unreachable(&mut self, node: usize, away: bool) {
         self.nodes[node].away = away;
         if away {
             self.cut(node);
@@ -194,11 +194,11 @@ impl Net {
     }
 
     /// All connections to `node` break, and it is as it was.
-    pub(in super::super) fn reconnect(&mut self, node: usize) {
+    pub(super) fn reconnect(&mut self, node: usize) {
         self.cut(node);
     }
 
-    pub(in super::super) fn restart(&mut self, node: usize, memory: Memory) {
+    pub(super) fn restart(&mut self, node: usize, memory: Memory) {
         self.restarts += 1;
         let (seed, now) = (self.restarts, self.now);
         self.nodes[node].store.restart(seed, now, memory);
@@ -206,44 +206,38 @@ impl Net {
     }
 
     /// What `node` answers to `client` waits.
-    pub(in super::super) fn hold(&mut self, client: usize, node: usize) {
+    pub(super) fn hold(&mut self, client: usize, node: usize) {
         self.clients[client].links[node].held = true;
     }
 
-    pub(in super::super) fn let_through(&mut self, client: usize, node: usize) {
+    pub(super) fn let_through(&mut self, client: usize, node: usize) {
         self.clients[client].links[node].held = false;
         self.pump();
     }
 
-    pub(in super::super) fn admin(&mut self, node: usize, line: &str) {
+    pub(super) fn admin(&mut self, node: usize, line: &str) {
         let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
         self.run(node, &words);
     }
 
-    pub(in super::super) fn set(&mut self, node: usize, key: &[u8], value: &[u8]) {
+    pub(super) fn set(&mut self, node: usize, key: &[u8], value: &[u8]) {
         self.run(node, &[b"SET", key, value]);
     }
 
     /// The marker of `node`, which has one.
-    pub(in super::super) fn marker(&self, node: usize) -> String {
+    pub(super) fn marker(&self, node: usize) -> String {
         self.value(node, MARKER_KEY).expect("a marker")
     }
 
     /// The marker of `node` is one of five nodes from now on.
-    pub(in super::super) fn mark_as_anothers(&mut self, node: usize) {
+    pub(super) fn mark_as_anothers(&mut self, node: usize) {
         let marker = self.marker(node);
         let mut words: Vec<&str> = marker.split(' ').collect();
         words[3..5].copy_from_slice(&["5", "3"]);
         self.set(node, MARKER_KEY, words.join(" ").as_bytes());
     }
 
-    pub(in super::super) fn set_px(
-        &mut self,
-        node: usize,
-        key: &[u8],
-        value: &[u8],
-        ttl: Duration,
-    ) {
+    pub(super) fn set_px(&mut self, node: usize, key: &[u8], value: &[u8], ttl: Duration) {
         let ttl = format!("{}", ttl.as_millis());
         self.run(node, &[b"SET", key, value, b"PX", ttl.as_bytes()]);
     }
@@ -256,27 +250,22 @@ impl Net {
         assert_ne!(out[0], b'-', "{}", out.escape_ascii());
     }
 
-    pub(in super::super) fn value(&self, node: usize, key: &[u8]) -> Option<String> {
+    pub(super) fn value(&self, node: usize, key: &[u8]) -> Option<String> {
         let value = self.nodes[node].store.get(self.now, key)?;
         Some(String::from_utf8_lossy(value).into_owned())
     }
 
-    pub(in super::super) fn joins(&self, node: usize) -> usize {
+    pub(super) fn joins(&self, node: usize) -> usize {
         self.nodes[node].joins
     }
 
     // ----- the clients ----------------------------------------------------------------------
 
-    pub(in super::super) fn acquire(
-        &mut self,
-        client: usize,
-        resource: &[u8],
-        ttl: Duration,
-    ) -> RoundId {
+    pub(super) fn acquire(&mut self, client: usize, resource: &[u8], ttl: Duration) -> RoundId {
         self.acquire_with(client, resource, &LockOptions::new(ttl).tries(1))
     }
 
-    pub(in super::super) fn acquire_with(
+    pub(super) fn acquire_with(
         &mut self,
         client: usize,
         resource: &[u8],
@@ -287,7 +276,7 @@ impl Net {
         engine.acquire(self.now, &request).expect("valid")
     }
 
-    pub(in super::super) fn event(&mut self, client: usize) -> Option<Event> {
+    pub(super) fn event(&mut self, client: usize) -> Option<Event> {
         self.clients[client].events.pop_front()
     }
 
@@ -304,10 +293,7 @@ impl Net {
         panic!("no outcome")
     }
 
-    pub(in super::super) fn acquired(
-        &mut self,
-        client: usize,
-    ) -> (RoundId, Result<Lock, LockError>) {
+    pub(super) fn acquired(&mut self, client: usize) -> (RoundId, Result<Lock, LockError>) {
         match self.outcome(client) {
             Event::Acquired { round, result } => (round, result),
             other => panic!("{other:?}"),
@@ -315,24 +301,16 @@ impl Net {
     }
 
     /// One try.
-    pub(in super::super) fn try_lock(
-        &mut self,
-        client: usize,
-        ttl: Duration,
-    ) -> Result<Lock, LockError> {
+    pub(super) fn try_lock(&mut self, client: usize, ttl: Duration) -> Result<Lock, LockError> {
         self.lock_with(client, &LockOptions::new(ttl).tries(1))
     }
 
     /// As many as the handle allows.
-    pub(in super::super) fn lock(
-        &mut self,
-        client: usize,
-        ttl: Duration,
-    ) -> Result<Lock, LockError> {
+    pub(super) fn lock(&mut self, client: usize, ttl: Duration) -> Result<Lock, LockError> {
         self.lock_with(client, &LockOptions::new(ttl))
     }
 
-    pub(in super::super) fn lock_with(
+    pub(super) fn lock_with(
         &mut self,
         client: usize,
         options: &LockOptions,
@@ -343,7 +321,7 @@ impl Net {
         self.acquired(client).1
     }
 
-    pub(in super::super) fn extend(
+    pub(super) fn extend(
         &mut self,
         client: usize,
         lock: &mut Lock,
@@ -354,11 +332,7 @@ impl Net {
         self.extended(client, lock)
     }
 
-    pub(in super::super) fn confirm(
-        &mut self,
-        client: usize,
-        lock: &mut Lock,
-    ) -> Result<(), ExtendError> {
+    pub(super) fn confirm(&mut self, client: usize, lock: &mut Lock) -> Result<(), ExtendError> {
         let engine = &mut self.clients[client].engine;
         engine.confirm(self.now, lock)?;
         self.extended(client, lock)
@@ -373,7 +347,7 @@ impl Net {
         .map(|extension| assert!(extension.apply(lock)))
     }
 
-    pub(in super::super) fn inspect(
+    pub(super) fn inspect(
         &mut self,
         client: usize,
     ) -> Result<crate::Inspection, crate::InspectError> {
@@ -385,12 +359,12 @@ impl Net {
     }
 
     /// With nobody waiting.
-    pub(in super::super) fn release(&mut self, client: usize, lock: Lock) {
+    pub(super) fn release(&mut self, client: usize, lock: Lock) {
         self.clients[client].engine.give_back(self.now, lock);
         self.pump();
     }
 
-    pub(in super::super) fn reinit(&mut self, client: usize) -> Result<(), ReinitError> {
+    pub(super) fn reinit(&mut self, client: usize) -> Result<(), ReinitError> {
         self.clients[client].engine.reinit(self.now)?;
         match self.outcome(client) {
             Event::Reinitialised { result, .. } => result,
@@ -398,7 +372,7 @@ impl Net {
         }
     }
 
-    pub(in super::super) fn kept_until(&self, client: usize, node: usize) -> Option<Instant> {
+    pub(super) fn kept_until(&self, client: usize, node: usize) -> Option<Instant> {
         let engine = &self.clients[client].engine;
         match engine.node_state(self.now, id(node)) {
             NodeState::Quarantined { left } => Some(self.now.saturating_add(left)),
@@ -407,7 +381,7 @@ impl Net {
     }
 
     /// Nobody has anything open, and no node a lock.
-    pub(in super::super) fn is_clean(&self) {
+    pub(super) fn is_clean(&self) {
         for client in &self.clients {
             let load = client.engine.load();
             assert_eq!((load.rounds, load.claims, load.owed), (0, 0, 0), "{load:?}");
