@@ -67,7 +67,9 @@ const OLD: Duration = Duration::from_millis(100);
 const LEFT_TO_OTHERS: u32 = 8;
 
 /// After so many attempts in a row that no node granted, the holder extends its lock, or the key changes without
-/// becoming free. A look costs two messages and an attempt three. The bounds hold without it.
+/// becoming free. A look costs two messages and an attempt three. After twice as many a change is believed later
+/// and later, up to ten times [`LOOK_SOON`]: a key that others write 1,000 times in a second would be looked at as
+/// often.
 const WASTED_MAX: u32 = 20;
 
 /// How long a row is where others were met of late. Measured with two programs of eight callers: the longest wait is
@@ -366,16 +368,20 @@ impl Wait {
     }
 
     /// `node` says that the key has changed. Others that do not tell may have it too, as long after as an answer
-    /// takes. A contender that has heard of no change for as long as a row is not one of many.
+    /// takes. A contender that has heard of no change for as long as a row is not one of many. One whose attempts
+    /// have been in vain for long believes a change later and later: another client may write the key all the time.
     pub(in crate::engine) fn changed(&mut self, now: Instant, node: NodeId) {
         if self.asked.saturating_add(ROW) <= now {
             self.splits = self.splits.saturating_sub(1);
         }
-        self.belief.changed(now, node, self.took);
+        let vain = (self.wasted / WASTED_MAX).saturating_sub(1);
+        let step = self.took.max(self.round_trip);
+        let from = now.saturating_add(step.saturating_mul(vain).min(LOOK_SOON * 10));
+        self.belief.changed(from, node, self.took);
         if self.elsewhere.contains(node) {
             self.belief.not_before(self.delay, node);
         }
-        self.look_soon(now.saturating_add(LOOK_SOON));
+        self.look_soon(from.saturating_add(LOOK_SOON));
         self.told = true;
     }
 

@@ -333,3 +333,30 @@ fn a_row_is_short_where_others_were_met() {
         }
     }
 }
+
+#[test]
+fn a_key_that_changes_all_the_time_is_asked_for_less_and_less() {
+    let node = NodeId::first(NODES).collect::<Vec<_>>();
+    let mut random = StdRng::seed_from_u64(7);
+    let now = Instant::from_millis(1_000);
+    let rests = [0, 39, 59, 2_100].map(|wasted| {
+        let mut wait = Wait::new(NODES);
+        for _ in 0..wasted {
+            let held = [NodeOutcome::Held; NODES];
+            wait.refused(
+                Refusal::Held,
+                held.into_iter(),
+                NodeSet::EMPTY,
+                now,
+                &mut random,
+            );
+        }
+        wait.looked(now, ROUND_TRIP, (HOLD, HOLD), &mut random);
+        for node in &node[..2] {
+            wait.changed(now, *node);
+        }
+        wait.belief.free_at(|_| Instant::ZERO).saturating_since(now)
+    });
+    let most = LOOK_SOON * 10;
+    assert_eq!(rests, [Duration::ZERO, Duration::ZERO, ROUND_TRIP, most]);
+}
