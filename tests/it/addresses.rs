@@ -1,9 +1,9 @@
-//! The ways to name a server: TCP, a unix socket, a host name; and one server named twice.
+//! Servers that are reached over a unix socket; and one server named twice.
 
 use shearline::{NodeOutcome, Unusable};
 
 use crate::face::{Which, at, no_quorum};
-use crate::servers::{Cluster, LONG, Options, Server, eventually};
+use crate::servers::{Cluster, LONG, Options, Server};
 
 #[test]
 fn locks_work_over_unix_sockets() {
@@ -15,44 +15,6 @@ fn locks_work_over_unix_sockets() {
         assert!(cluster.copies(&key) >= 2);
         face.extend(&mut lock, LONG).expect("held");
         face.unlock(lock).expect("held");
-        face.assert_gone(&cluster, &key);
-    }
-}
-
-#[test]
-fn a_lock_goes_to_the_database_of_a_unix_url() {
-    not_with!(
-        Acl | NoScripts,
-        "its URLs name no user, and the manual's user has no +select"
-    );
-    let server = Server::with(&Options::redis().unix_socket());
-    let mut face = Which::Local.build(at([server.unix_url() + "?db=2"]));
-    let lock = face.try_lock("k", LONG).expect("free");
-    let mut raw = server.raw();
-    assert!(!raw.exists(b"k"));
-    raw.run("SELECT 2");
-    assert_eq!(raw.get(b"k"), Some(lock.token()));
-    face.unlock(lock).expect("held");
-}
-
-#[test]
-fn locks_work_with_host_names_and_bare_addresses() {
-    let cluster = Cluster::start(3);
-    let urls = [
-        format!("redis://localhost:{}", cluster[0].port()),
-        format!("localhost:{}", cluster[1].port()),
-        format!("127.0.0.1:{}", cluster[2].port()),
-    ];
-    for which in Which::BOTH {
-        let key = which.key("name");
-        let mut face = which.build(at(&urls));
-        eventually("a lock on all three", || {
-            face.settle();
-            let lock = face.try_lock(&key, LONG).ok()?;
-            let copies = cluster.copies(&key);
-            face.unlock(lock).expect("held");
-            (copies == 3).then_some(())
-        });
         face.assert_gone(&cluster, &key);
     }
 }
@@ -82,15 +44,4 @@ fn one_server_under_two_addresses_has_one_vote() {
         assert_eq!(face.unlock(lock).expect("two votes of three").deleted, 2);
         face.assert_gone(&cluster, &key);
     }
-}
-
-/// The client list of the server shows our name.
-#[test]
-fn connections_carry_a_name() {
-    let server = Server::start();
-    let mut face = Which::Local.build(at([server.url()]));
-    let lock = face.try_lock("k", LONG).expect("free");
-    face.unlock(lock).expect("held");
-    let list = server.raw().run("CLIENT LIST").into_text();
-    assert!(list.contains("name=shearline"), "{list}");
 }

@@ -105,6 +105,11 @@ pub(crate) fn await_ready(mut nodes: impl FnMut() -> Vec<NodeStatus>) {
     });
 }
 
+/// Returns `true` if the node owes no answer, and is owed no release.
+fn is_quiet(node: &NodeStatus) -> bool {
+    node.in_flight == 0 && node.owed == 0
+}
+
 #[derive(Debug)]
 pub(crate) enum Face {
     Shared(Redlock),
@@ -129,9 +134,6 @@ impl Face {
             return;
         }
         let has_granted = |node: &NodeStatus| node.state != NodeState::Ready || 0 < node.grants;
-        let is_quiet = |node: &NodeStatus| {
-            node.state != NodeState::Ready || node.in_flight == 0 && node.owed == 0
-        };
         let asked = within_patience(|| {
             // Another lock would only keep the nodes busy.
             if !self.nodes().iter().all(has_granted)
@@ -141,7 +143,9 @@ impl Face {
             }
             self.settle();
             let nodes = self.nodes();
-            let is_done = |node| has_granted(node) && is_quiet(node);
+            let is_done = |node: &NodeStatus| {
+                has_granted(node) && (node.state != NodeState::Ready || is_quiet(node))
+            };
             nodes.iter().all(is_done).then_some(())
         });
         asked.expect("each node that is ready grants a lock");
@@ -438,8 +442,17 @@ impl Face {
     pub(crate) fn await_quiet(&mut self) {
         eventually("nothing is owed", || {
             self.settle();
-            let open = |node: &NodeStatus| node.in_flight + node.owed != 0;
-            (!self.nodes().iter().any(open)).then_some(())
+            self.nodes().iter().all(is_quiet).then_some(())
+        });
+    }
+
+    /// The same of nodes that were away: each is ready again.
+    #[track_caller]
+    pub(crate) fn await_settled(&mut self) {
+        eventually("all nodes are ready, and nothing is owed", || {
+            self.settle();
+            let settled = |node: &NodeStatus| node.state == NodeState::Ready && is_quiet(node);
+            self.nodes().iter().all(settled).then_some(())
         });
     }
 
@@ -501,12 +514,14 @@ impl Held {
     pub(crate) fn is_valid(&self) -> bool {
         !self.validity().is_zero()
     }
+}
 
-    pub(crate) fn resource(&self) -> Vec<u8> {
-        match self {
-            Self::Guard(guard) => guard.resource().to_vec(),
-            Self::Lock(lock) => lock.resource().to_vec(),
-        }
+/// The report of an attempt that was refused.
+#[track_caller]
+pub(crate) fn report_of(error: &LockError) -> &Report {
+    match error {
+        LockError::Held(report) | LockError::NoQuorum(report) => report,
+        other => panic!("no report in {other:?}"),
     }
 }
 

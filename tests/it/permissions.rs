@@ -242,29 +242,6 @@ fn a_release_without_permission_is_reported_and_sent_again_when_permitted() {
     }
 }
 
-/// Permissions that only make things better are not required.
-#[test]
-fn dispensable_permissions_are_not_required() {
-    for (cluster, _) in clusters() {
-        for rules in [
-            without("+script|load"),
-            without("+info"),
-            without("+time"),
-            without("+script|load").replace(" +evalsha", ""),
-        ] {
-            permit(&cluster, &rules);
-            for which in Which::BOTH {
-                let mut face = face(which, &cluster);
-                let mut lock = face.lock("lock:a", LONG / 2).expect("permitted");
-                face.extend(&mut lock, LONG).expect("permitted");
-                face.confirm(&mut lock).expect("permitted");
-                face.unlock(lock).expect("permitted");
-                face.assert_gone(&cluster, "lock:a");
-            }
-        }
-    }
-}
-
 /// A user who may not be told of releases learns of them by looking, and the status of the node names the
 /// permissions.
 #[test]
@@ -301,27 +278,6 @@ fn a_user_who_may_not_ask_for_the_time_left_gets_the_lock_all_the_same() {
             }
             let lock = face.lock(&key, LONG).expect("it has expired");
             face.unlock(lock).expect("held");
-        }
-    }
-}
-
-/// The whole line lets nodes tell.
-#[test]
-fn a_user_with_all_permissions_is_told_of_releases() {
-    for (cluster, _) in clusters() {
-        permit(&cluster, &LINE);
-        for which in Which::BOTH {
-            let mut face = face(which, &cluster);
-            face.await_ready();
-            let key = which.key("lock:told");
-            for raw in &mut cluster.raws() {
-                raw.set_px(key.as_bytes(), b"foreign", LONG / 240);
-            }
-            let lock = face.lock(&key, LONG).expect("it has expired");
-            face.unlock(lock).expect("held");
-            for node in face.nodes() {
-                assert_eq!(node.waking, Waking::Push);
-            }
         }
     }
 }

@@ -2,12 +2,6 @@
 
 use crate::face::{Which, at, over};
 use crate::servers::{Cluster, LONG, Options, Server};
-use crate::truth_table;
-
-#[test]
-fn the_truth_table_holds_on_valkey() {
-    truth_table::story(&Cluster::with(5, &Options::valkey()), 3..=5);
-}
 
 /// Without its Lua module locks can be had too.
 #[test]

@@ -20,16 +20,11 @@ use shearline::{Builder, LockError, LockOptions, NodeStatus, Redlock, Retry, Ser
 
 use crate::executor::block_on;
 use crate::face::{Face, Which, at, held, over};
+use crate::scene::clusters;
 use crate::servers::{self, Cluster, LONG, Options, Proxy, Raw, eventually};
 
 /// For as long as a story lasts.
 const PATIENT: LockOptions = LockOptions::new(LONG).wait(Duration::from_secs(60));
-
-/// The servers of all stories here.
-fn clusters() -> impl Iterator<Item = Cluster> {
-    let kinds = [Options::redis(), Options::valkey()].into_iter();
-    kinds.map(|options| Cluster::with(3, &options))
-}
 
 /// Sends nothing by itself that these stories would count.
 fn quiet(cluster: &Cluster) -> Builder {

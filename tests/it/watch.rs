@@ -10,6 +10,7 @@ use shearline::{Found, Inspection, Redlock, Watch};
 
 use crate::executor::block_on;
 use crate::face::{Face, await_ready, over};
+use crate::scene::clusters;
 use crate::servers::{Cluster, LONG, Options, Raw, eventually};
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -17,11 +18,6 @@ const SECOND: Duration = Duration::from_secs(1);
 
 /// What a token of another client may be.
 const FOREIGN: &[u8] = b"\x01oreign-foreign-foreanother";
-
-fn clusters() -> impl Iterator<Item = Cluster> {
-    let kinds = [Options::redis(), Options::valkey()].into_iter();
-    kinds.map(|options| Cluster::with(3, &options))
-}
 
 /// A handle that sends nothing by itself, connected to all nodes.
 fn quiet(cluster: &Cluster) -> Redlock {

@@ -14,16 +14,6 @@ use crate::servers::{LONG, eventually};
 
 const KEY: &str = "invoice:42";
 
-/// Five nodes: three plain ones, one with a password, one that has `DELIFEQ`.
-fn five() -> Vec<EmbeddedNode> {
-    let plain = Options::new();
-    let locked = Options::new().password("p@ss/word");
-    let valkey = Options::new().flavour(Flavour::Valkey);
-    let options = [plain.clone(), plain.clone(), plain, locked, valkey];
-    let spawn = |options| EmbeddedNode::spawn_with(&options).expect("a node");
-    options.into_iter().map(spawn).collect()
-}
-
 fn driver(nodes: &[EmbeddedNode]) -> Driver {
     at(nodes.iter().map(EmbeddedNode::url))
         .build_driver()
@@ -63,53 +53,6 @@ fn await_copies(driver: &mut Driver, nodes: &[EmbeddedNode], copies: usize) {
         let have = nodes.iter().filter(|node| node.get(KEY).is_some());
         (have.count() == copies).then_some(())
     });
-}
-
-#[test]
-fn two_of_five_may_be_stopped_and_come_back() {
-    let nodes = five();
-    let mut driver = driver(&nodes);
-    let first = lock(&mut driver);
-    await_copies(&mut driver, &nodes, 5);
-    nodes[0].stop().expect("stopped");
-    nodes[4].stop().expect("stopped");
-    unlock(&mut driver, first);
-    await_copies(&mut driver, &nodes, 2);
-    let second = lock(&mut driver);
-    // Both nodes are owed the first lock's release; one has forgotten the key, the other has not.
-    nodes[0].restart(Memory::Kept).expect("restarted");
-    nodes[4].restart(Memory::Lost).expect("restarted");
-    await_copies(&mut driver, &nodes, 3);
-    unlock(&mut driver, second);
-    await_copies(&mut driver, &nodes, 0);
-}
-
-#[test]
-fn two_of_five_may_be_paused_and_resumed() {
-    let nodes = five();
-    let mut driver = driver(&nodes);
-    nodes[1].pause().expect("paused");
-    nodes[3].pause().expect("paused");
-    for _ in 0..10 {
-        let held = lock(&mut driver);
-        unlock(&mut driver, held);
-    }
-    nodes[1].resume().expect("resumed");
-    nodes[3].resume().expect("resumed");
-    eventually("all nodes vote again", || {
-        driver.turn(Some(Duration::from_millis(5))).expect("a turn");
-        let statuses = driver.nodes();
-        let all = statuses
-            .iter()
-            .all(|status| status.state == NodeState::Ready && status.in_flight == 0);
-        all.then_some(())
-    });
-    // Commands that were executed late were executed in order.
-    await_copies(&mut driver, &nodes, 0);
-    let held = lock(&mut driver);
-    await_copies(&mut driver, &nodes, 5);
-    unlock(&mut driver, held);
-    await_copies(&mut driver, &nodes, 0);
 }
 
 /// Three nodes that know neither `CLIENT` nor `INFO`, as some services and proxies.

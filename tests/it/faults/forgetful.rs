@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use shearline::{NodeOutcome, NodeState, NodeStatus, RestartGuard};
 
-use super::story::{Scene, report_of};
+use super::story::Scene;
 use crate::effort::is_long;
-use crate::face::{Face, Which};
+use crate::face::{Face, Which, report_of};
 use crate::servers::{End, LONG, Options, Server, eventually, within_patience};
 
 /// The longest ttl of all clients in these stories, and so the length of the quarantine.
@@ -212,20 +212,4 @@ fn all_vote(face: &mut Face) {
         let ready = |node: &NodeStatus| node.state == NodeState::Ready;
         face.nodes().iter().all(ready).then_some(())
     });
-}
-
-/// No handle can see this, which is why the guarantees exclude it.
-#[test]
-fn data_that_is_flushed_is_not_noticed() {
-    let scene = Scene::new(&Options::redis());
-    for which in Which::BOTH {
-        let builder = scene.builder().restart_guard(RestartGuard::Observed);
-        let mut face = which.build(builder.max_ttl(TTL));
-        all_vote(&mut face);
-        scene.cluster[0].raw().run("FLUSHALL");
-        scene.cluster[1].raw().set_px(b"a", b"foreign", LONG);
-        let lock = face.try_lock("a", TTL).expect("the first and the third");
-        face.unlock(lock).expect("two of three");
-        assert_eq!(face.nodes()[0].state, NodeState::Ready);
-    }
 }

@@ -3,12 +3,12 @@
 use std::thread;
 use std::time::Duration;
 
-use shearline::{LinkError, NodeOutcome, NodeState, NodeStatus, Unusable};
+use shearline::{LinkError, NodeOutcome, Unusable};
 
 use super::story::{self, Fault, Scene, Victim, mischief};
 use crate::effort::is_long;
 use crate::face::Which;
-use crate::servers::{End, LONG, Mischief, Options, Way, eventually};
+use crate::servers::{End, LONG, Mischief, Options, Way};
 
 fn play(faults: &[Fault]) {
     story::play(&Options::redis(), faults);
@@ -151,13 +151,7 @@ fn ends_at(scene: &Scene, which: Which, place: usize, end: End) {
     let lock = face.lock("anywhere", LONG).expect("two of three");
     face.unlock(lock).expect("two of three");
     scene.proxies[0].set(Mischief::None);
-    eventually("nothing is owed", || {
-        face.settle();
-        let settled = |node: &NodeStatus| {
-            node.state == NodeState::Ready && node.owed == 0 && node.in_flight == 0
-        };
-        face.nodes().iter().all(settled).then_some(())
-    });
+    face.await_settled();
 }
 
 /// An answer without a request ends the connection, and so does a protocol error.

@@ -23,15 +23,7 @@ const OWN: Namespaces = Namespaces {
 
 #[test]
 fn lost_packets_double_names_and_full_disks_are_survived() {
-    if !OWN.can_be_had() {
-        return;
-    }
-    // Each story in its own namespaces, side by side.
-    thread::scope(|scope| {
-        for story in ["packets", "long", "names", "look-ups", "disk"] {
-            scope.spawn(move || OWN.play(story, ""));
-        }
-    });
+    OWN.play_all(&["packets", "long", "names", "look-ups", "disk"]);
 }
 
 /// The part of the process in the namespaces. Without a story it does nothing.
