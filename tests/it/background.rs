@@ -6,13 +6,12 @@
 
 use std::env;
 use std::fs;
-use std::process::Stdio;
 use std::time::Duration;
 
 use shearline::{LockGuard, Redlock};
 
 use crate::face::{await_ready, over};
-use crate::parts::part;
+use crate::parts::{part, played};
 use crate::servers::{self, BRIEF, Cluster, LONG, Server, eventually};
 
 const STORY: &str = "SHEARLINE_TEST_BACKGROUND";
@@ -42,14 +41,7 @@ fn process_of_its_own() {
 }
 
 fn play(story: &str) {
-    let output = part("background::process_of_its_own")
-        .env(STORY, story)
-        .stdin(Stdio::null())
-        .output()
-        .expect("this binary starts");
-    let said = String::from_utf8_lossy(&output.stdout);
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}\n{errors}");
+    played(part("background::process_of_its_own").env(STORY, story));
 }
 
 fn silent_nodes_keep_none() {

@@ -254,7 +254,7 @@ pub(crate) fn under_another_boot(mut bytes: Vec<u8>) -> Vec<u8> {
 }
 
 /// What a token of another client may be.
-const OTHERS: &[u8] = b"\x01oreign-foreign-foreanother";
+pub(crate) const OTHERS: &[u8] = b"\x01oreign-foreign-foreanother";
 
 #[test]
 fn an_inspection_says_who_holds_a_resource_and_which_nodes_disagree() {

@@ -39,6 +39,16 @@ fn a_future_dropped_at_any_point_leaves_no_key() {
     let cluster = servers::five();
     let redlock = shared(&cluster);
     let larger = std::iter::successors(Some(64_usize), |polls| Some(polls + polls / 8));
+    // One that is never polled sends nothing.
+    let sets = || cluster.raws().iter_mut().map(|raw| raw.calls("set")).max();
+    let before = sets();
+    drop(redlock.lock_async("lazy", LONG));
+    redlock
+        .try_lock("after", LONG)
+        .expect("free")
+        .unlock()
+        .expect("held");
+    assert!(sets() <= before.map(|before| before + 1));
     let mut ready = 0;
     for polls in (0..64).chain(larger.take_while(|polls| *polls < 10_000_000)) {
         let key = format!("dropped:{polls}");

@@ -5,13 +5,26 @@
 //! asserts nothing".
 
 use std::env;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 /// Returns the command that plays the ignored test `name`, given by its whole path.
 pub(crate) fn part(name: &str) -> Command {
     let mut command = Command::new(env::current_exe().expect("this binary"));
     command.args(part_arguments(name));
     command
+}
+
+/// Plays such a part, which must succeed. Returns what it has said.
+#[track_caller]
+pub(crate) fn played(part: &mut Command) -> String {
+    let output = part
+        .stdin(Stdio::null())
+        .output()
+        .expect("this binary starts");
+    let [said, errors] =
+        [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+    assert!(output.status.success(), "{said}\n{errors}");
+    said
 }
 
 /// Returns the arguments with which this binary plays the ignored test `name`.

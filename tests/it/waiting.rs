@@ -20,7 +20,7 @@ use shearline::{Builder, LockError, LockOptions, NodeStatus, Redlock, Retry, Ser
 
 use crate::executor::block_on;
 use crate::face::{Face, Which, at, held, over};
-use crate::scene::clusters;
+use crate::scene::{FOREIGN, clusters};
 use crate::servers::{self, Cluster, LONG, Options, Proxy, Raw, eventually};
 
 /// For as long as a story lasts.
@@ -33,21 +33,10 @@ fn quiet(cluster: &Cluster) -> Builder {
 
 // ----- what servers have run ------------------------------------------------------------------
 
-/// How often a server was asked to run `command`.
-fn calls(raw: &mut Raw, command: &str) -> u64 {
-    let stat = raw.info("commandstats", &format!("cmdstat_{command}"));
-    let Some(stat) = stat else {
-        return 0;
-    };
-    let calls = stat.strip_prefix("calls=").expect("the first field");
-    let (calls, _) = calls.split_once(',').expect("more fields");
-    calls.parse().expect("a number")
-}
-
 /// How often a server was asked to tell of the next change of a key, and what is left of it.
 fn looked(raw: &mut Raw) -> u64 {
-    match calls(raw, "client") {
-        0 => calls(raw, "client|caching"),
+    match raw.calls("client") {
+        0 => raw.calls("client|caching"),
         all => all - 1, // Redis 6.2 counts all of `CLIENT` together: once for `TRACKING`.
     }
 }
@@ -134,9 +123,6 @@ fn woken_with<T>(
         }
     }
 }
-
-/// The token of another client.
-const FOREIGN: &[u8] = b"foreign";
 
 /// Another client, with any library, holds `key`.
 fn foreign(cluster: &Cluster, key: &str) {
@@ -231,7 +217,7 @@ pub(crate) fn learned_by_looking(cluster: &Cluster, face: &mut Face, key: &str) 
             assert_eq!(raw.integer(&[b"PERSIST", key.as_bytes()]), 1);
         }
     }
-    let before: Vec<u64> = raws.iter_mut().map(|raw| calls(raw, "pttl")).collect();
+    let before: Vec<u64> = raws.iter_mut().map(|raw| raw.calls("pttl")).collect();
     thread::scope(|scope| {
         let waiting = scope.spawn(|| {
             let lock = face.lock_with(key, &PATIENT).expect("it is deleted");
@@ -239,7 +225,7 @@ pub(crate) fn learned_by_looking(cluster: &Cluster, face: &mut Face, key: &str) 
         });
         for (raw, before) in raws.iter_mut().zip(before) {
             eventually("it looks again and again", || {
-                (before + 3 <= calls(raw, "pttl")).then_some(())
+                (before + 3 <= raw.calls("pttl")).then_some(())
             });
         }
         for raw in &mut raws {
@@ -347,7 +333,7 @@ fn total(raws: &mut [Raw]) -> u64 {
     ];
     let counts = raws
         .iter_mut()
-        .flat_map(|raw| commands.map(|command| calls(raw, command)));
+        .flat_map(|raw| commands.map(|command| raw.calls(command)));
     counts.sum()
 }
 
@@ -369,7 +355,7 @@ fn ten_thousand_waiters_of_one_handle_send_nothing_while_nothing_happens() {
         assert_eq!(total(&mut raws), before);
         drop(waiting);
         lock.unlock().expect("held");
-        assert_eq!(calls(&mut raws[0], "set"), 1, "they have left no trace");
+        assert_eq!(raws[0].calls("set"), 1, "they have left no trace");
         // Another has it: the first of them looks.
         foreign(&cluster, "foreign");
         let (before, told) = (total(&mut raws), each_looked(&mut raws));
@@ -383,7 +369,7 @@ fn ten_thousand_waiters_of_one_handle_send_nothing_while_nothing_happens() {
         );
         drop(waiting);
         // None of them asks for it later.
-        let sets = calls(&mut raws[0], "set");
+        let sets = raws[0].calls("set");
         for raw in &mut raws {
             assert!(raw.del(b"foreign"));
         }
@@ -394,7 +380,7 @@ fn ten_thousand_waiters_of_one_handle_send_nothing_while_nothing_happens() {
             .expect("held");
         // A majority is enough for both: this node may be the last to run it.
         eventually("it has run one SET", || {
-            (calls(&mut raws[0], "set") == sets + 1).then_some(())
+            (raws[0].calls("set") == sets + 1).then_some(())
         });
     }
 }

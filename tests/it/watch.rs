@@ -8,6 +8,7 @@ use std::time::Duration;
 use shearline::engine::Event;
 use shearline::{Found, Inspection, Redlock, Watch};
 
+use crate::contract::OTHERS as FOREIGN;
 use crate::executor::block_on;
 use crate::face::{Face, await_ready, over};
 use crate::scene::clusters;
@@ -15,9 +16,6 @@ use crate::servers::{Cluster, LONG, Options, Raw, eventually};
 
 const MINUTE: Duration = Duration::from_secs(60);
 const SECOND: Duration = Duration::from_secs(1);
-
-/// What a token of another client may be.
-const FOREIGN: &[u8] = b"\x01oreign-foreign-foreanother";
 
 /// A handle that sends nothing by itself, connected to all nodes.
 fn quiet(cluster: &Cluster) -> Redlock {

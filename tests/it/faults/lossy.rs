@@ -91,10 +91,7 @@ impl Field {
 
     /// How many `SET`s the first victim has run.
     fn sets(&self) -> u64 {
-        let stats = self.cluster[0].raw().info("commandstats", "cmdstat_set");
-        let calls = stats.as_deref().unwrap_or("calls=0,");
-        let calls = calls.split(['=', ',']).nth(1).expect("calls=N,..");
-        calls.parse().expect("a number")
+        self.cluster[0].raw().calls("set")
     }
 }
 

@@ -6,7 +6,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use shearline::{BuildError, LinkError, LockOptions, NodeOutcome, RestartGuard};
 
 use crate::face::{Which, at, no_quorum};
-use crate::parts::part;
+use crate::parts::{part, played};
 use crate::servers::{Cluster, LONG, PATIENCE, Raw, eventually, within_patience};
 
 /// The addresses of the nodes, for the process with no descriptor left.
@@ -16,13 +16,9 @@ const NODES: &str = "SHEARLINE_TEST_NO_DESCRIPTOR";
 #[test]
 fn a_process_without_descriptors_goes_on_with_the_connections_it_has() {
     let cluster = Cluster::start(3);
-    let output = part("faults::places::with_no_descriptor_left")
-        .args(["--test-threads", "1"])
-        .env(NODES, cluster.urls().join(","))
-        .output()
-        .expect("this binary again");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}");
+    let mut alone = part("faults::places::with_no_descriptor_left");
+    alone.args(["--test-threads", "1"]);
+    played(alone.env(NODES, cluster.urls().join(",")));
     cluster.assert_empty();
 }
 

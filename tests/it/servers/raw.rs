@@ -138,6 +138,19 @@ impl Raw {
         Some(value.trim_end().to_owned())
     }
 
+    /// How often the server was asked to run `command`, and did not refuse it.
+    pub(crate) fn calls(&mut self, command: &str) -> u64 {
+        let stat = self.info("commandstats", &format!("cmdstat_{command}"));
+        let field = |name: &str| -> u64 {
+            let words = stat.as_deref().unwrap_or_default().split(',');
+            let mut numbers = words.filter_map(|word| word.strip_prefix(name)?.strip_prefix('='));
+            numbers
+                .next()
+                .map_or(0, |number| number.parse().expect("a number"))
+        };
+        field("calls") - field("failed_calls")
+    }
+
     /// Reads the next reply: to a request or, after `MONITOR`, another line.
     pub(crate) fn reply(&mut self) -> io::Result<Reply> {
         let line = self.line()?;

@@ -59,7 +59,7 @@ fn restarted_while_one_waits(builder: fn(&Cluster) -> Builder) {
             await_told(&mut raws, &[0; 3]); // It is asked, and is to tell as well.
             let state = redlock.nodes()[0].state;
             assert!(matches!(state, NodeState::Quarantined { .. }), "{state:?}");
-            let sets = |raws: &mut [Raw]| [calls(&mut raws[1], "set"), calls(&mut raws[2], "set")];
+            let sets = |raws: &mut [Raw]| [raws[1].calls("set"), raws[2].calls("set")];
             let before = sets(&mut raws);
             assert!(raws[1].del(b"key"));
             thread::sleep(Duration::from_millis(500));
