@@ -82,11 +82,7 @@ fn scripts_flushed_between_lock_and_unlock_are_sent_again() {
     not_with!(NoScripts, "is about scripts");
     Scene::each(|scene| {
         let cluster = scene.cluster;
-        let flush = || {
-            for raw in &mut cluster.raws() {
-                raw.run("SCRIPT FLUSH");
-            }
-        };
+        let flush = || cluster.run("SCRIPT FLUSH");
         let mut lock = scene.take(LONG / 2);
         flush();
         scene.face.extend(&mut lock, LONG).expect("held");

@@ -24,7 +24,7 @@ use crate::effort::times;
 use crate::executor::{all, block_on};
 use crate::face::at;
 use crate::parts::{part, played};
-use crate::servers::{Cluster, LONG, Proxy, Server, eventually};
+use crate::servers::{Cluster, LONG, Proxy, eventually};
 
 const ENDING: &str = "SHEARLINE_TEST_ENDING";
 const NODES: &str = "SHEARLINE_TEST_ENDING_NODES";
@@ -164,7 +164,7 @@ fn ends_without_a_key(name: &str, cluster: &Cluster) {
 /// may be lost then (on a busy machine up to 21 of 32 releases to one node or two, in 15 of 1,000 such
 /// programs). So answers are `late` here, and such an ending is played again.
 fn play(name: &str, cluster: &Cluster, late: u64) -> bool {
-    let proxies: Vec<Proxy> = (cluster.iter().map(Server::address).map(Proxy::to)).collect();
+    let proxies = cluster.proxies();
     for proxy in &proxies {
         proxy.delay(Duration::from_millis(late));
     }

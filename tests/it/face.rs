@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use shearline::engine::{Event, RoundId};
+use shearline::engine::Event;
 use shearline::{
     Builder, CheckError, ConfirmError, Driver, ExtendError, InspectError, Inspection, Instant,
     LocalRedlock, Lock, LockError, LockGuard, LockOptions, NodeState, NodeStatus, Redlock,
@@ -11,6 +11,19 @@ use shearline::{
 
 use crate::executor::block_on;
 use crate::servers::{Cluster, LONG, eventually, is_without_scripts, permitted, within_patience};
+
+/// Turns the driver until it tells the outcome of a round.
+macro_rules! outcome {
+    ($driver:expr, $round:expr, $event:ident) => {
+        loop {
+            match $driver.poll_event() {
+                Some(Event::$event { round, result }) if round == $round => break result,
+                Some(_) => {}
+                None => drop($driver.turn(None).expect("the loop turns")),
+            }
+        }
+    };
+}
 
 /// Which face.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -193,7 +206,7 @@ impl Face {
             Self::Local(local) => local.lock_with(resource, options).map(Held::Lock),
             Self::Driver(driver) => {
                 let round = driver.acquire(resource.as_ref(), options)?;
-                acquired(driver, round).map(Held::Lock)
+                outcome!(driver, round, Acquired).map(Held::Lock)
             }
         }
     }
@@ -213,7 +226,7 @@ impl Face {
                 let resources: Vec<_> = resources.into_iter().collect();
                 let resources: Vec<&[u8]> = resources.iter().map(AsRef::as_ref).collect();
                 let round = driver.acquire_all(&resources, options)?;
-                acquired(driver, round).map(Held::Lock)
+                outcome!(driver, round, Acquired).map(Held::Lock)
             }
         }
     }
@@ -241,10 +254,7 @@ impl Face {
             (Self::Local(local), Held::Lock(lock)) => local.extend(lock, ttl),
             (Self::Driver(driver), Held::Lock(lock)) => {
                 let round = driver.extend(lock, ttl)?;
-                let extension = told(driver, |event| match event {
-                    Event::Extended { round: of, result } if of == round => Some(result),
-                    _ => None,
-                })?;
+                let extension = outcome!(driver, round, Extended)?;
                 extension
                     .apply(lock)
                     .then_some(())
@@ -261,10 +271,7 @@ impl Face {
             (Self::Local(local), Held::Lock(lock)) => local.confirm(lock),
             (Self::Driver(driver), Held::Lock(lock)) => {
                 let round = driver.confirm(lock)?;
-                let extension = told(driver, |event| match event {
-                    Event::Confirmed { round: of, result } if of == round => Some(result),
-                    _ => None,
-                })?;
+                let extension = outcome!(driver, round, Confirmed)?;
                 extension
                     .apply(lock)
                     .then_some(())
@@ -284,10 +291,7 @@ impl Face {
             Self::Local(local) => local.inspect(resource),
             Self::Driver(driver) => {
                 let round = driver.inspect(resource.as_ref())?;
-                told(driver, |event| match event {
-                    Event::Inspected { round: of, result } if of == round => Some(result),
-                    _ => None,
-                })
+                outcome!(driver, round, Inspected)
             }
         }
     }
@@ -299,10 +303,7 @@ impl Face {
             (Self::Local(local), Held::Lock(lock)) => local.unlock(lock),
             (Self::Driver(driver), Held::Lock(lock)) => {
                 let round = driver.release(lock)?;
-                told(driver, |event| match event {
-                    Event::Released { round: of, result } if of == round => Some(result),
-                    _ => None,
-                })
+                outcome!(driver, round, Released)
             }
             _ => panic!("a lock of another face"),
         }
@@ -395,10 +396,7 @@ impl Face {
             Self::Local(local) => local.reinit(),
             Self::Driver(driver) => {
                 let round = driver.reinit()?;
-                told(driver, |event| match event {
-                    Event::Reinitialised { round: of, result } if of == round => Some(result),
-                    _ => None,
-                })
+                outcome!(driver, round, Reinitialised)
             }
         }
     }
@@ -431,9 +429,7 @@ impl Face {
     pub(crate) fn await_copies(&mut self, cluster: &Cluster, key: impl AsRef<[u8]>) {
         eventually("each node has it", || {
             self.settle();
-            let values = cluster.values(&key);
-            let same = values.windows(2).all(|two| two[0] == two[1]);
-            (same && values[0].is_some()).then_some(())
+            cluster.has_copies(&key).then_some(())
         });
     }
 
@@ -468,25 +464,6 @@ impl Face {
             raws.iter_mut().all(|raw| !raw.exists(key)).then_some(())
         });
     }
-}
-
-/// Turns the driver until it tells the event that `is` looks for.
-fn told<T>(driver: &mut Driver, is: impl Fn(Event) -> Option<T>) -> T {
-    loop {
-        while let Some(event) = driver.poll_event() {
-            if let Some(told) = is(event) {
-                return told;
-            }
-        }
-        driver.turn(None).expect("the loop turns");
-    }
-}
-
-fn acquired(driver: &mut Driver, round: RoundId) -> Result<Lock, LockError> {
-    told(driver, |event| match event {
-        Event::Acquired { round: of, result } if of == round => Some(result),
-        _ => None,
-    })
 }
 
 impl Held {

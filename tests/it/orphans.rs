@@ -132,10 +132,7 @@ impl Field {
                 }
             }
         }
-        let proxies = cluster
-            .iter()
-            .map(|server| Proxy::to(server.address()))
-            .collect();
+        let proxies = cluster.proxies();
         Self { cluster, proxies }
     }
 

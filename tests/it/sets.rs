@@ -5,11 +5,9 @@ pub(crate) mod msetex;
 use std::time::Duration;
 
 use shearline::internals::limits;
-use shearline::{
-    ExtendError, Lock, LockError, LockOptions, NodeOutcome, Redlock, Report, UnlockError,
-};
+use shearline::{ExtendError, Lock, LockError, LockOptions, NodeOutcome, Redlock, UnlockError};
 
-use crate::face::{Face, Held, Which, await_ready, over, shared};
+use crate::face::{Face, Held, Which, await_ready, held, no_quorum, over, shared};
 use crate::processes::{finish, hex, start, unhex};
 use crate::scene::{FOREIGN, clusters};
 use crate::servers::{self, Cluster, LONG, Options, eventually};
@@ -28,14 +26,6 @@ fn each<const N: usize>(names: [&str; N], story: impl Fn(&Cluster, &mut Face, [S
             face.await_ready();
             story(&cluster, &mut face, keys(which, names));
         }
-    }
-}
-
-#[track_caller]
-fn held(result: Result<Held, LockError>) -> Report {
-    match result {
-        Err(LockError::Held(report)) => report,
-        other => panic!("one is held, but: {other:?}"),
     }
 }
 
@@ -221,9 +211,7 @@ fn a_set_of_which_one_name_was_stolen_was_not_held() {
         });
         let stolen = cluster[0].raw().get(keys[1].as_bytes());
         assert_eq!(stolen.as_deref(), Some(FOREIGN));
-        for raw in &mut cluster.raws() {
-            raw.run("FLUSHALL");
-        }
+        cluster.run("FLUSHALL");
     });
 }
 
@@ -246,15 +234,9 @@ fn a_strict_guard_checks_its_marker_with_a_set() {
                 server.raw().run("FLUSHALL");
             }
             assert!(face.extend(&mut lock, LONG).is_err());
-            let refused = face.try_lock_all(["p", "q"], LONG);
-            assert!(
-                matches!(&refused, Err(LockError::NoQuorum(_))),
-                "{refused:?}"
-            );
+            no_quorum(face.try_lock_all(["p", "q"], LONG));
             drop(face.unlock(lock));
-            for raw in &mut cluster.raws() {
-                raw.run("FLUSHALL");
-            }
+            cluster.run("FLUSHALL");
         }
     }
 }
@@ -265,7 +247,7 @@ fn a_set_goes_to_another_process() {
     let redlock = shared(&cluster);
     let both = redlock.lock_all(["handed", "over"], LONG).expect("free");
     for key in ["handed", "over"] {
-        eventually("all have it", || (cluster.copies(key) == 3).then_some(()));
+        cluster.await_copies(key);
     }
     let bytes = both.into_lock().to_bytes();
     finish(start("take-over", &cluster, &hex(&bytes)));

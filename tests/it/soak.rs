@@ -122,8 +122,7 @@ const FAULTS: [Fault; 7] = [
 impl Scene {
     fn start() -> Self {
         let cluster = servers::five();
-        let relay = |server: &servers::Server| Proxy::to(server.address());
-        let proxies: Vec<_> = cluster.iter().map(relay).collect();
+        let proxies = cluster.proxies();
         let redlock = Redlock::builder()
             .nodes(proxies.iter().map(Proxy::url))
             .node_timeout(Duration::from_millis(100))

@@ -12,9 +12,7 @@ fn locks_work_on_valkey_without_lua() {
     );
     let options = Options::valkey().arguments(["--enable-module-command", "yes"]);
     let cluster = Cluster::with(3, &options);
-    for raw in &mut cluster.raws() {
-        raw.run("MODULE UNLOAD lua");
-    }
+    cluster.run("MODULE UNLOAD lua");
     for which in Which::BOTH {
         let key = which.key("no lua");
         let mut face = which.build(over(&cluster));

@@ -228,9 +228,7 @@ pub(crate) fn learned_by_looking(cluster: &Cluster, face: &mut Face, key: &str) 
                 (before + 3 <= raw.calls("pttl")).then_some(())
             });
         }
-        for raw in &mut raws {
-            assert!(raw.del(key.as_bytes()));
-        }
+        cluster.delete(key);
         waiting.join().expect("no panic");
     });
     face.assert_gone(cluster, key);
@@ -289,10 +287,7 @@ fn a_lock_that_is_handed_over_inside_a_program_takes_one_write_for_each_node() {
         "a transaction takes two writes, and Valkey has no TLS here"
     );
     for cluster in clusters() {
-        let proxies: Vec<Proxy> = cluster
-            .iter()
-            .map(|server| Proxy::to(server.address()))
-            .collect();
+        let proxies = cluster.proxies();
         let builder = at(proxies.iter().map(Proxy::url)).watch_clocks(false);
         let redlock = Which::Shared.build(builder).into_shared();
         let pieces = || proxies.iter().map(Proxy::pieces).collect::<Vec<_>>();
@@ -346,9 +341,7 @@ fn ten_thousand_waiters_of_one_handle_send_nothing_while_nothing_happens() {
         let redlock = Which::Shared.build(quiet(&cluster)).into_shared();
         // The handle itself has the lock: no one has to look.
         let lock = redlock.try_lock("own", LONG).expect("free");
-        eventually("it is everywhere", || {
-            (cluster.copies("own") == 3).then_some(())
-        });
+        cluster.await_copies("own");
         let before = total(&mut raws);
         let waiting = queued(&redlock, "own", WAITERS);
         thread::sleep(Duration::from_millis(500));
@@ -370,9 +363,7 @@ fn ten_thousand_waiters_of_one_handle_send_nothing_while_nothing_happens() {
         drop(waiting);
         // None of them asks for it later.
         let sets = raws[0].calls("set");
-        for raw in &mut raws {
-            assert!(raw.del(b"foreign"));
-        }
+        cluster.delete("foreign");
         redlock
             .try_lock("foreign", LONG)
             .expect("free")
@@ -419,9 +410,7 @@ fn waiters_that_give_up_leave_no_operation() {
             ];
             (refused == 10 && open == [0; 5]).then_some(())
         });
-        for raw in &mut cluster.raws() {
-            assert!(raw.del(b"given up"));
-        }
+        cluster.delete("given up");
         wait(&mut Face::Driver(driver), "given up", &PATIENT).expect("free");
     }
 }

@@ -124,9 +124,7 @@ fn a_watch_tells_each_change_and_sends_nothing_while_there_is_none() {
             raw.set_px(b"k", FOREIGN, LONG);
         }
         until(&mut watch, |told| is_held_by(told, b"another"));
-        for raw in &mut raws {
-            raw.run("FLUSHALL");
-        }
+        cluster.run("FLUSHALL");
         until(&mut watch, is_free);
         assert!(watch.next(SECOND / 10).is_none());
         // After it is dropped, a change is of no interest.
@@ -188,9 +186,7 @@ fn servers_that_speak_only_resp2_are_looked_at_from_time_to_time() {
             raw.set_px(b"k", FOREIGN, LONG);
         }
         until(&mut watch, |told| is_held_by(told, b"another"));
-        for raw in &mut raws {
-            assert!(raw.del(b"k"));
-        }
+        cluster.delete("k");
         until(&mut watch, is_free);
     }
 }
@@ -233,8 +229,6 @@ fn a_task_and_an_event_loop_are_told_the_same() {
     }
     while !is_held_by(&block_on(watch.changed()).expect("it changes"), b"another") {}
     drop(redlock); // The watch is a handle.
-    for raw in &mut raws {
-        assert!(raw.del(b"k"));
-    }
+    cluster.delete("k");
     until(&mut watch, is_free);
 }

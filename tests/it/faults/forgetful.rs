@@ -186,10 +186,7 @@ fn is_seen_not_to_vote(event: &Event, which: Which, guard: RestartGuard) -> bool
 
     // The node gets its copy of a lock that the others grant, and loses the copy of a refused one.
     let lock = face.lock("c", TTL).expect("two of three");
-    eventually(&format!("{name}, {which:?}: all have it"), || {
-        face.settle();
-        (scene.cluster.copies("c") == 3).then_some(())
-    });
+    face.await_copies(&scene.cluster, "c");
     face.unlock(lock).expect("two of three");
     face.assert_gone(&scene.cluster, "c");
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use shearline::{LinkError, NodeOutcome, Unusable};
 
-use super::story::{self, Fault, Scene, Victim, mischief};
+use super::story::{self, Fault, Scene, mischief};
 use crate::effort::is_long;
 use crate::face::Which;
 use crate::servers::{End, LONG, Mischief, Options, Way};
@@ -16,10 +16,6 @@ fn play(faults: &[Fault]) {
 
 fn play_silent(faults: &[Fault]) {
     story::play_silent(&Options::redis(), faults);
-}
-
-fn calm(victim: &mut Victim<'_>) {
-    victim.proxy.set(Mischief::None);
 }
 
 fn silent(outcome: NodeOutcome) -> bool {
@@ -184,23 +180,4 @@ fn wrong(outcome: NodeOutcome) -> bool {
         NodeOutcome::Unreachable(LinkError::Protocol)
             | NodeOutcome::Unusable(Unusable::NotRedis | Unusable::Refused(_) | Unusable::Tls(_))
     )
-}
-
-/// A connection that is cut again and again is made again at once, each time.
-#[test]
-fn a_connection_that_was_cut_is_made_again_at_once() {
-    play(&[
-        Fault {
-            name: "closed once",
-            strike: |victim| victim.proxy.cut(End::Fin),
-            heal: calm,
-            says: None,
-        },
-        Fault {
-            name: "reset once",
-            strike: |victim| victim.proxy.cut(End::Rst),
-            heal: calm,
-            says: None,
-        },
-    ]);
 }

@@ -114,10 +114,7 @@ fn long() {
                 let mut face = which.build(scene.builder());
                 face.await_ready();
                 let lock = face.try_lock("a", LONG).expect("free");
-                eventually("all have it", || {
-                    face.settle();
-                    (scene.cluster.copies("a") == 3).then_some(())
-                });
+                face.await_copies(&scene.cluster, "a");
                 let port = scene.proxies[0].port();
                 lose_commands(port, "add");
                 lose_answers(port, "add");
@@ -161,10 +158,7 @@ fn names() {
         let mut face = which.build(builder.clone());
         face.await_ready();
         let lock = face.lock("a", LONG).expect("free");
-        eventually("all have it", || {
-            face.settle();
-            (cluster.copies("a") == 3).then_some(())
-        });
+        face.await_copies(&cluster, "a");
         face.unlock(lock).expect("held");
         face.assert_gone(&cluster, "a");
     }

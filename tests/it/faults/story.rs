@@ -124,10 +124,7 @@ pub(super) struct Scene {
 impl Scene {
     pub(super) fn new(options: &Options) -> Self {
         let cluster = Cluster::with(3, options);
-        let proxies = cluster
-            .iter()
-            .map(|server| Proxy::to(server.address()))
-            .collect();
+        let proxies = cluster.proxies();
         Self {
             cluster,
             proxies,
@@ -316,10 +313,7 @@ impl<'a> Run<'a> {
     #[track_caller]
     fn all_have(&mut self, part: &str) {
         let key = self.key(part);
-        eventually("all have it", || {
-            self.face.settle();
-            (self.scene.cluster.copies(&key) == 3).then_some(())
-        });
+        self.face.await_copies(&self.scene.cluster, &key);
     }
 
     /// Asks for a lock that cannot be had. Earlier good answers of a node count, and on a busy
