@@ -1,23 +1,9 @@
-//! Servers that are reached over a unix socket; and one server named twice.
+//! A server that is reached over a unix socket; and one server named twice.
 
 use shearline::{NodeOutcome, Unusable};
 
 use crate::face::{Which, at, no_quorum};
-use crate::servers::{Cluster, LONG, Options, Server};
-
-#[test]
-fn locks_work_over_unix_sockets() {
-    let cluster = Cluster::with(3, &Options::redis().unix_socket());
-    for which in Which::BOTH {
-        let key = which.key("unix");
-        let mut face = which.build(at(cluster.iter().map(Server::unix_url)));
-        let mut lock = face.try_lock(&key, LONG).expect("free");
-        assert!(cluster.copies(&key) >= 2);
-        face.extend(&mut lock, LONG).expect("held");
-        face.unlock(lock).expect("held");
-        face.assert_gone(&cluster, &key);
-    }
-}
+use crate::servers::{Cluster, LONG, Options};
 
 /// One server under two addresses has one vote, whatever the addresses look like.
 #[test]
@@ -36,9 +22,9 @@ fn one_server_under_two_addresses_has_one_vote() {
         assert_eq!(same.count(), 1, "{report}");
         face.assert_gone(&cluster, &key);
 
-        // With a second server there are two votes of three.
+        // With a second server, over a unix socket, there are two votes of three.
         let key = which.key("thrice");
-        let mut face = which.build(at(&twice).node(cluster[1].url()));
+        let mut face = which.build(at(&twice).node(cluster[1].unix_url()));
         let lock = face.try_lock(&key, LONG).expect("two votes of three");
         assert_eq!(cluster.copies(&key), 2);
         assert_eq!(face.unlock(lock).expect("two votes of three").deleted, 2);

@@ -238,7 +238,7 @@ fn from_another_boot(lock: Lock) -> Lock {
     lock
 }
 
-pub(crate) fn under_another_boot(mut bytes: Vec<u8>) -> Vec<u8> {
+fn under_another_boot(mut bytes: Vec<u8>) -> Vec<u8> {
     const BOOT_ID: usize = 6;
     bytes[BOOT_ID] ^= 1;
     bytes.truncate(bytes.len() - 8);

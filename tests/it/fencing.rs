@@ -11,7 +11,7 @@ use shearline::{Lock, LockError, LockOptions, NodeOutcome, Redlock, RestartGuard
 use crate::effort::times;
 use crate::executor::block_on;
 use crate::face::{over, shared};
-use crate::processes::{finish, start};
+use crate::processes::written_by_two;
 use crate::scene::clusters;
 use crate::servers::{Cluster, LONG, Options, Reply, eventually};
 
@@ -203,18 +203,7 @@ fn two_processes_get_tokens_in_the_order_of_their_locks() {
     not_with!(NoScripts, "fencing tokens need scripts");
     for cluster in clusters() {
         drop(trusted(&cluster));
-        let directory = tempfile::tempdir().expect("a temporary directory");
-        let file = directory.path().join("store");
-        fs::write(&file, "0").expect("the file can be written");
-        let path = file.to_str().expect("a plain path");
-        let children = [
-            start("fenced", &cluster, path),
-            start("fenced", &cluster, path),
-        ];
-        for child in children {
-            finish(child);
-        }
-        let written = fs::read_to_string(&file).expect("the store");
+        let written = written_by_two("fenced", &cluster);
         assert_eq!(written.lines().count(), 1 + 2 * takes());
     }
 }

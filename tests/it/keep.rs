@@ -88,19 +88,14 @@ fn a_guard_is_kept_whatever_the_threads_of_the_program_do() {
     is_kept(Which::Shared, &servers::three());
 }
 
+/// One that a task has taken, and those of one thread and of a driver in their turns.
 #[test]
-fn a_guard_that_was_taken_by_a_task_is_kept() {
-    is_kept(Which::Future, &servers::three());
-}
-
-#[test]
-fn a_lock_of_one_thread_is_kept_in_its_polls() {
-    is_kept(Which::Local, &servers::three());
-}
-
-#[test]
-fn a_lock_of_a_driver_is_kept_in_its_turns() {
-    is_kept(Which::Driver, &servers::three());
+fn a_lock_of_each_other_face_is_kept() {
+    thread::scope(|scope| {
+        for which in [Which::Future, Which::Local, Which::Driver] {
+            scope.spawn(move || is_kept(which, &servers::three()));
+        }
+    });
 }
 
 /// A quarter of the ttl is left, and the lock is still valid.

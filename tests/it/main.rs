@@ -38,7 +38,6 @@ mod addresses;
 mod auth;
 #[cfg(feature = "embedded")]
 mod clocks;
-mod confirm;
 mod contract;
 mod deadlines;
 mod delay;

@@ -1,5 +1,5 @@
-//! Stories with a second process: exclusion, and ending without a shutdown. (Others hand a lock over to it:
-//! `confirm`, `sets`.)
+//! Stories with a second process: exclusion, and ending without a shutdown. (`sets` hands a lock
+//! over to it.)
 //!
 //! The second process is this test binary again; its environment gives it a part to play in
 //! [`second_process`]. Without a part that test does nothing.
@@ -37,23 +37,18 @@ fn second_process() {
         ))
         .build()
         .expect("a good configuration");
+    let input = env::var(INPUT).expect("a path, or a lock");
     match part.as_str() {
-        "count" => count(&redlock, Path::new(&env::var_os(INPUT).expect("a path"))),
+        "count" => count(&redlock, Path::new(&input)),
         "lock-and-return" => {
             drop(redlock.try_lock("returned", LONG).expect("free"));
             drop(redlock);
             // Like a `main` that returns: no other thread gets a chance to run.
             process::exit(0);
         }
-        "fenced" => {
-            crate::fencing::take(&redlock, Path::new(&env::var_os(INPUT).expect("a path")));
-        }
-        "confirm" => crate::confirm::second_process(&redlock, &env::var(INPUT).expect("the lock")),
-        "hold" => crate::delay::hold(
-            nodes.split(','),
-            Path::new(&env::var_os(INPUT).expect("a path")),
-        ),
-        "take-over" => crate::sets::take_over(&redlock, &env::var(INPUT).expect("the lock")),
+        "fenced" => crate::fencing::take(&redlock, Path::new(&input)),
+        "hold" => crate::delay::hold(nodes.split(','), Path::new(&input)),
+        "take-over" => crate::sets::take_over(&redlock, &input),
         other => panic!("no such part: {other}"),
     }
 }
@@ -62,20 +57,21 @@ fn second_process() {
 #[test]
 fn two_processes_count_without_losing_a_count() {
     let cluster = servers::three();
-    let directory = tempfile::tempdir().expect("a temporary directory");
-    let file = directory.path().join("counter");
-    fs::write(&file, "0").expect("the file can be written");
-    let path = file.to_str().expect("a plain path");
-    let children = [
-        start("count", &cluster, path),
-        start("count", &cluster, path),
-    ];
-    for child in children {
-        finish(child);
-    }
-    let counted = fs::read_to_string(&file).expect("the counter");
+    let counted = written_by_two("count", &cluster);
     assert_eq!(counted, (2 * COUNTS).to_string());
     cluster.assert_empty();
+}
+
+/// Lets two processes play `part`, which is to change a file. Returns what is in that, at first a zero, in the end.
+#[track_caller]
+pub(crate) fn written_by_two(part: &str, cluster: &Cluster) -> String {
+    let file = tempfile::NamedTempFile::new().expect("a temporary file");
+    fs::write(file.path(), "0").expect("the file can be written");
+    let path = file.path().to_str().expect("a plain path");
+    for child in [(); 2].map(|()| start(part, cluster, path)) {
+        finish(child);
+    }
+    fs::read_to_string(file.path()).expect("the file")
 }
 
 #[test]

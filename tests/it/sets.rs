@@ -265,6 +265,7 @@ pub(crate) fn take_over(redlock: &Redlock, input: &str) {
     assert!(redlock.try_lock("over", LONG).is_err(), "it is held");
     let mut guard = redlock.adopt(lock);
     assert!(guard.is_valid(), "the same boot, the same clock");
+    guard.confirm().expect("held");
     guard.extend(2 * LONG).expect("held");
     assert!(2 <= guard.unlock().expect("held").deleted);
 }

@@ -235,32 +235,28 @@ pub(crate) fn learned_by_looking(cluster: &Cluster, face: &mut Face, key: &str) 
     face.nodes().iter().map(|node| node.waking).collect()
 }
 
-#[test]
-fn a_server_that_speaks_only_resp2_is_looked_at_from_time_to_time() {
+/// Servers without `command` are looked at, and this is why.
+fn are_looked_at(command: &str, why: Waking) {
     for options in [Options::redis(), Options::valkey()] {
-        let options = options.arguments(["--rename-command", "HELLO", ""]);
+        let options = options.arguments(["--rename-command", command, ""]);
         let cluster = Cluster::with(3, &options);
         for which in Which::BOTH {
             let mut face = which.build(quiet(&cluster));
-            let waking = learned_by_looking(&cluster, &mut face, &which.key("resp2"));
-            assert_eq!(waking, [Waking::Resp2; 3]);
+            let waking = learned_by_looking(&cluster, &mut face, &which.key(command));
+            assert_eq!(waking, [why; 3]);
         }
     }
+}
+
+#[test]
+fn a_server_that_speaks_only_resp2_is_looked_at_from_time_to_time() {
+    are_looked_at("HELLO", Waking::Resp2);
 }
 
 /// As Google's Memorystore for Redis answers: it blocks `CLIENT`.
 #[test]
 fn a_server_that_does_not_know_client_is_looked_at_from_time_to_time() {
-    for options in [Options::redis(), Options::valkey()] {
-        let options = options.arguments(["--rename-command", "CLIENT", ""]);
-        let cluster = Cluster::with(3, &options);
-        for which in Which::BOTH {
-            let mut face = which.build(quiet(&cluster));
-            let waking = learned_by_looking(&cluster, &mut face, &which.key("client"));
-            let unknown = Waking::Refused(ServerError::from_line(b"ERR"));
-            assert_eq!(waking, [unknown; 3]);
-        }
-    }
+    are_looked_at("CLIENT", Waking::Refused(ServerError::from_line(b"ERR")));
 }
 
 // ----- a queue --------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use shearline::{NodeOutcome, NodeState, NodeStatus, RestartGuard};
 
+use super::process::FILL;
 use super::story::Scene;
 use crate::effort::is_long;
 use crate::face::{Face, Which, report_of};
@@ -91,8 +92,7 @@ fn promote(scene: &mut Scene) {
 /// Loads the data again, with the connections open, for as long as it takes to be noticed.
 fn reload(server: &Server, face: &mut Face) {
     let mut raw = server.raw();
-    let fill = b"for i = 1, 10000 do redis.call('set', 'filler:' .. i, string.rep('x', 200)) end";
-    raw.command(&[b"EVAL", fill, b"0"]);
+    raw.command(&[b"EVAL", FILL, b"0"]);
     raw.run("CONFIG SET key-load-delay 3000");
     let mut loading = server.raw();
     let loading = thread::spawn(move || drop(loading.try_command(&[b"DEBUG", b"RELOAD"])));
