@@ -1,4 +1,4 @@
-//! What is public for the simulator, the benches and the fuzz targets only.
+//! What is public for the simulator, the benches, the fuzz targets and the tests only.
 
 use crate::engine::Wake;
 

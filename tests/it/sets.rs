@@ -7,11 +7,10 @@ use std::time::Duration;
 use shearline::internals::limits;
 use shearline::{ExtendError, Lock, LockError, LockOptions, NodeOutcome, Redlock, UnlockError};
 
-use crate::face::{Face, Held, Which, await_ready, held, no_quorum, over, shared};
+use crate::face::{Face, Held, Which, await_ready, held, over, shared};
 use crate::processes::{finish, hex, start, unhex};
 use crate::scene::{FOREIGN, clusters};
 use crate::servers::{self, Cluster, LONG, Options, eventually};
-use crate::strict::{strict, trusting};
 
 /// The keys of a story for one of the faces.
 fn keys<const N: usize>(which: Which, names: [&str; N]) -> [String; N] {
@@ -213,32 +212,6 @@ fn a_set_of_which_one_name_was_stolen_was_not_held() {
         assert_eq!(stolen.as_deref(), Some(FOREIGN));
         cluster.run("FLUSHALL");
     });
-}
-
-#[test]
-fn a_strict_guard_checks_its_marker_with_a_set() {
-    not_with!(NoScripts, "a strict guard needs scripts");
-    for cluster in clusters() {
-        for which in Which::ALL {
-            let mut face = trusting(which, strict(&cluster, LONG));
-            let keys = keys(which, ["strict", "too"]);
-            let mut lock = face.try_lock_all(&keys, LONG / 2).expect("three vote");
-            face.extend(&mut lock, LONG).expect("held");
-            face.confirm(&mut lock).expect("held");
-            assert_eq!(
-                held(face.try_lock_all(["free", &keys[1]], LONG)).held_resource(),
-                Some(keys[1].as_bytes())
-            );
-            // Two nodes that have forgotten their markers do not count.
-            for server in &cluster[..2] {
-                server.raw().run("FLUSHALL");
-            }
-            assert!(face.extend(&mut lock, LONG).is_err());
-            no_quorum(face.try_lock_all(["p", "q"], LONG));
-            drop(face.unlock(lock));
-            cluster.run("FLUSHALL");
-        }
-    }
 }
 
 #[test]

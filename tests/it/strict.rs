@@ -17,7 +17,7 @@ use crate::servers::{self, Cluster, LONG, Options, eventually};
 /// The ttl of all clients in the stories that wait for a barrier.
 const SHORT: Duration = Duration::from_secs(1);
 
-pub(crate) fn strict(cluster: &Cluster, longest: Duration) -> Builder {
+fn strict(cluster: &Cluster, longest: Duration) -> Builder {
     let builder = over(cluster).restart_guard(RestartGuard::Strict);
     builder.max_ttl(longest)
 }

@@ -16,7 +16,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use shearline::engine::Event;
-use shearline::{Builder, LockError, LockOptions, NodeStatus, Redlock, Retry, ServerError, Waking};
+use shearline::{Builder, LockError, LockOptions, Redlock, Retry, ServerError, Waking};
 
 use crate::executor::block_on;
 use crate::face::{Face, Which, at, held, over};

@@ -4,20 +4,16 @@ use shearline::{NodeState, RestartGuard};
 
 use super::*;
 use crate::face::await_ready;
+use crate::strict::trusting;
 
 /// A handle with markers on nodes that an operator has trusted, so that all of them vote.
 fn strict(cluster: &Cluster) -> Builder {
     let builder = || {
-        let builder = quiet(cluster).restart_guard(RestartGuard::Strict);
-        builder.max_ttl(LONG)
+        quiet(cluster)
+            .restart_guard(RestartGuard::Strict)
+            .max_ttl(LONG)
     };
-    let mut face = Which::Shared.build(builder());
-    eventually("all nodes vote", || {
-        face.trust_all();
-        let nodes = face.nodes();
-        let ready = |node: &NodeStatus| node.state == NodeState::Ready;
-        nodes.iter().all(ready).then_some(())
-    });
+    drop(trusting(Which::Shared, builder()));
     builder()
 }
 
