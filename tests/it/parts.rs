@@ -5,6 +5,7 @@
 //! asserts nothing".
 
 use std::env;
+use std::fs;
 use std::process::{Command, Stdio};
 
 /// Returns the command that plays the ignored test `name`, given by its whole path.
@@ -30,4 +31,12 @@ pub(crate) fn played(part: &mut Command) -> String {
 /// Returns the arguments with which this binary plays the ignored test `name`.
 pub(crate) fn part_arguments(name: &str) -> [&str; 4] {
     [name, "--exact", "--ignored", "--nocapture"]
+}
+
+/// Returns how many bytes of this process's memory a line of its status names, where there is a `/proc`.
+pub(crate) fn memory(line: &str) -> Option<u64> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let rest = status.lines().find_map(|all| all.strip_prefix(line))?;
+    let kib: u64 = rest.split_whitespace().next()?.parse().ok()?;
+    Some(kib << 10)
 }
