@@ -17,18 +17,6 @@ pub(crate) enum Reply {
     Array(Vec<Self>),
 }
 
-impl Reply {
-    /// Returns the text of a reply that is a text.
-    #[track_caller]
-    pub(crate) fn into_text(self) -> String {
-        match self {
-            Self::Simple(text) => text,
-            Self::Bulk(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
-            other => panic!("a text was expected, not {other:?}"),
-        }
-    }
-}
-
 /// One connection. A server that does not answer within [`PATIENCE`] fails the test.
 #[derive(Debug)]
 pub(crate) struct Raw {

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::fork::in_child;
-use crate::servers::Cluster;
+use crate::servers::{Cluster, Reply};
 
 /// A certificate that is renewed on the server needs nothing here; one of another authority needs
 /// that authority's file, which is read again for the next connection.
@@ -97,7 +97,10 @@ fn a_forked_child_writes_nothing() {
 
 /// The ids of the clients of a server over its TLS port.
 fn clients(server: &Server) -> Vec<String> {
-    let list = server.raw().run("CLIENT LIST").into_text();
+    let Reply::Bulk(list) = server.raw().run("CLIENT LIST") else {
+        panic!("it is a text");
+    };
+    let list = String::from_utf8(list).expect("a text");
     let port = format!("laddr={}", server.address_for_clients());
     let ours = list.lines().filter(|line| line.contains(&port));
     let ids = ours.filter_map(|line| line.split(' ').next());
