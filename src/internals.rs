@@ -1,4 +1,4 @@
-//! What is public for the simulator, the benches and the fuzz targets only.
+//! What is public for the simulator, the benches, the fuzz targets and the tests only.
 
 use crate::engine::Wake;
 
@@ -37,4 +37,27 @@ pub mod resp {
 /// Every bound that the library keeps.
 pub mod limits {
     pub use crate::limits::*;
+}
+
+/// The scripts that nodes run, each with its text and its digest.
+#[cfg(feature = "embedded")]
+pub mod scripts {
+    use crate::node;
+
+    /// The text, and the digest.
+    pub type Script = (&'static str, &'static str);
+
+    macro_rules! scripts {
+        ($($name:ident),+ $(,)?) => {$(
+            /// See [`scripts`](self).
+            pub const $name: Script = (node::$name.text, node::$name.sha1);
+        )+};
+    }
+
+    scripts! {
+        RELEASE, EXTEND, EXTEND_EACH, CONFIRM, INSPECT, JOIN,
+        CHECKED_ACQUIRE, CHECKED_EXTEND, CHECKED_CONFIRM,
+        TAKE_SEVERAL, EXTEND_SEVERAL, CONFIRM_SEVERAL, RELEASE_SEVERAL,
+        TAKE_FENCED, RAISE_FENCED, SET_FLOOR, LOOK_AT_FLOOR, REPAIR_FLOOR,
+    }
 }

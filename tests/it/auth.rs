@@ -1,24 +1,10 @@
-//! Credentials: right, wrong, missing; never shown.
+//! Credentials: wrong, missing; never shown.
 
 use shearline::{CheckError, NodeOutcome, Unusable};
 
-use crate::canary::{ESCAPED, PASSWORD, Secrets, USER, WRONG};
+use crate::canary::{ESCAPED, PASSWORD, Secrets, WRONG};
 use crate::face::{Which, at, no_quorum};
 use crate::servers::{Cluster, LONG, Options, Raw, Reply, Server, eventually};
-
-/// An escaped password with every odd character, of the default user and of another.
-#[test]
-fn right_credentials_are_accepted() {
-    for options in [Options::redis(), Options::valkey()] {
-        let cluster = Cluster::with(3, &options.password(PASSWORD));
-        for raw in &mut cluster.raws() {
-            raw.run(&format!("ACL SETUSER {USER} on >{PASSWORD} ~* &* +@all"));
-        }
-        for user in ["", USER] {
-            works(&cluster, &urls(&cluster, &format!("{user}:{ESCAPED}")));
-        }
-    }
-}
 
 #[test]
 fn wrong_or_missing_credentials_are_named_and_not_shown() {
@@ -119,19 +105,6 @@ fn urls(cluster: &Cluster, credentials: &str) -> Vec<String> {
         .iter()
         .map(|server| server.url_with(credentials))
         .collect()
-}
-
-#[track_caller]
-fn works(cluster: &Cluster, urls: &[String]) {
-    for which in Which::BOTH {
-        let mut face = which.build(at(urls));
-        let mut lock = face
-            .try_lock("auth", LONG)
-            .expect("the credentials are right");
-        face.extend(&mut lock, LONG).expect("held");
-        face.unlock(lock).expect("held");
-        face.assert_gone(cluster, "auth");
-    }
 }
 
 #[track_caller]

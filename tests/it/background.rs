@@ -6,21 +6,15 @@
 
 use std::env;
 use std::fs;
-use std::process::Stdio;
 use std::time::Duration;
 
 use shearline::{LockGuard, Redlock};
 
 use crate::face::{await_ready, over};
-use crate::parts::part;
-use crate::servers::{self, BRIEF, Cluster, LONG, eventually};
+use crate::parts::{part, played};
+use crate::servers::{self, BRIEF, Cluster, LONG, Server, eventually};
 
 const STORY: &str = "SHEARLINE_TEST_BACKGROUND";
-
-#[test]
-fn nodes_that_were_silent_before_the_locks_were_taken_keep_none() {
-    play("silent before");
-}
 
 #[test]
 fn nodes_that_were_silent_when_the_locks_were_dropped_keep_none() {
@@ -40,40 +34,25 @@ fn process_of_its_own() {
         return;
     };
     match story.as_str() {
-        "silent before" => silent_nodes_keep_none(true),
-        "silent after" => silent_nodes_keep_none(false),
+        "silent after" => silent_nodes_keep_none(),
         "silent for ever" => keys_are_over(),
         other => panic!("no such story: {other}"),
     }
 }
 
 fn play(story: &str) {
-    let output = part("background::process_of_its_own")
-        .env(STORY, story)
-        .stdin(Stdio::null())
-        .output()
-        .expect("this binary starts");
-    let said = String::from_utf8_lossy(&output.stdout);
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}\n{errors}");
+    played(part("background::process_of_its_own").env(STORY, story));
 }
 
-fn silent_nodes_keep_none(before: bool) {
+fn silent_nodes_keep_none() {
     let cluster = servers::five();
     let had = Had::now();
     let handle = patient(&cluster);
-    if before {
-        freeze_two(&cluster);
-    }
     let guards = locks(&handle, 600, LONG);
-    if !before {
-        freeze_two(&cluster);
-    }
+    cluster[3..].iter().for_each(Server::freeze);
     // It returns while they are silent.
     drop((guards, handle));
-    for server in &cluster[3..] {
-        server.thaw();
-    }
+    cluster[3..].iter().for_each(Server::thaw);
     cluster.assert_empty();
     had.is_all_there_is();
 }
@@ -94,12 +73,6 @@ fn patient(cluster: &Cluster) -> Redlock {
     let handle = builder.build().expect("a good configuration");
     await_ready(|| handle.nodes());
     handle
-}
-
-fn freeze_two(cluster: &Cluster) {
-    for server in &cluster[3..] {
-        server.freeze();
-    }
 }
 
 fn locks(handle: &Redlock, count: usize, ttl: Duration) -> Vec<LockGuard> {

@@ -7,10 +7,10 @@ use std::thread;
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
-use shearline::{Instant, Lock, LockOptions, Redlock};
+use shearline::{Instant, LockOptions, Redlock};
 
 use crate::face::{at, over, shared};
-use crate::processes::{finish, hex, start, unhex};
+use crate::processes::start;
 use crate::servers::{self, Cluster, LONG, eventually};
 
 const KEY: &str = "delayed";
@@ -88,32 +88,4 @@ fn a_release_frees_the_lock_at_once() {
         let guard = other.try_lock(KEY, LONG).expect("free");
         guard.unlock().expect("held");
     }
-}
-
-/// The lock goes to another process, whose handle has no delay, and back.
-#[test]
-fn the_delay_goes_with_a_lock_to_another_process() {
-    let cluster = servers::three();
-    let redlock = delaying(&cluster, LONG);
-    let lock = redlock.try_lock(KEY, LONG).expect("free").into_lock();
-    finish(start("extend-delayed", &cluster, &hex(&lock.to_bytes())));
-    // It stands on the nodes that had answered when it was handed over: a majority.
-    let kept = (0..3).map(|node| cluster[node].raw().pttl(KEY.as_bytes()));
-    let kept = kept.max().expect("three nodes");
-    assert!((3 * LONG).as_millis() as i64 - 10_000 < kept, "{kept} ms");
-    let mut guard = redlock.adopt(lock);
-    guard.confirm().expect("held");
-    let left = guard.validity();
-    // It is at most the longest ttl that this handle has asked for.
-    assert!(left < LONG && LONG / 2 < left, "{left:?}");
-    guard.unlock().expect("held");
-    cluster.assert_gone(KEY);
-}
-
-/// The part of that process.
-pub(crate) fn extend(redlock: &Redlock, input: &str) {
-    let lock = Lock::from_bytes(&unhex(input)).expect("the parent's lock");
-    let mut guard = redlock.adopt(lock);
-    guard.extend(2 * LONG).expect("held");
-    let _handed = guard.into_lock();
 }

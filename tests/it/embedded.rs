@@ -17,8 +17,9 @@ mod tokens;
 mod tracking;
 
 use shearline::internals::Flavour::{self, Redis, Valkey, Valkey81, Valkey91};
+use shearline::internals::scripts::JOIN;
 
-use self::commands::{BARRIERS, Commands, JOIN};
+use self::commands::{BARRIERS, Commands};
 use self::peers::{Connection, Model, Received, Remote};
 use crate::effort::is_long;
 use crate::servers::{Options as ServerOptions, Reply, Server, eventually};

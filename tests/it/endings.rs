@@ -11,7 +11,7 @@ use std::cell::RefCell;
 use std::env;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
-use std::process::{self, Stdio};
+use std::process;
 use std::sync::OnceLock;
 use std::sync::mpsc;
 use std::task::{Context, Waker};
@@ -23,8 +23,8 @@ use shearline::{LockGuard, Redlock};
 use crate::effort::times;
 use crate::executor::{all, block_on};
 use crate::face::at;
-use crate::parts::part;
-use crate::servers::{Cluster, LONG, Proxy, Server, eventually};
+use crate::parts::{part, played};
+use crate::servers::{Cluster, LONG, Proxy, eventually};
 
 const ENDING: &str = "SHEARLINE_TEST_ENDING";
 const NODES: &str = "SHEARLINE_TEST_ENDING_NODES";
@@ -164,19 +164,13 @@ fn ends_without_a_key(name: &str, cluster: &Cluster) {
 /// may be lost then (on a busy machine up to 21 of 32 releases to one node or two, in 15 of 1,000 such
 /// programs). So answers are `late` here, and such an ending is played again.
 fn play(name: &str, cluster: &Cluster, late: u64) -> bool {
-    let proxies: Vec<Proxy> = (cluster.iter().map(Server::address).map(Proxy::to)).collect();
+    let proxies = cluster.proxies();
     for proxy in &proxies {
         proxy.delay(Duration::from_millis(late));
     }
     let urls: Vec<String> = proxies.iter().map(Proxy::url).collect();
-    let output = part("endings::program")
-        .env(ENDING, name)
-        .env(NODES, urls.join(","))
-        .stdin(Stdio::null())
-        .output()
-        .expect("this binary starts");
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{name}: {errors}");
+    let mut program = part("endings::program");
+    played(program.env(ENDING, name).env(NODES, urls.join(",")));
     for proxy in &proxies {
         eventually("its connections end", || proxy.is_idle().then_some(()));
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use shearline::engine::{Event, RoundId};
+use shearline::engine::Event;
 use shearline::{
     Builder, CheckError, ConfirmError, Driver, ExtendError, InspectError, Inspection, Instant,
     LocalRedlock, Lock, LockError, LockGuard, LockOptions, NodeState, NodeStatus, Redlock,
@@ -11,6 +11,19 @@ use shearline::{
 
 use crate::executor::block_on;
 use crate::servers::{Cluster, LONG, eventually, is_without_scripts, permitted, within_patience};
+
+/// Turns the driver until it tells the outcome of a round.
+macro_rules! outcome {
+    ($driver:expr, $round:expr, $event:ident) => {
+        loop {
+            match $driver.poll_event() {
+                Some(Event::$event { round, result }) if round == $round => break result,
+                Some(_) => {}
+                None => drop($driver.turn(None).expect("the loop turns")),
+            }
+        }
+    };
+}
 
 /// Which face.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -105,6 +118,11 @@ pub(crate) fn await_ready(mut nodes: impl FnMut() -> Vec<NodeStatus>) {
     });
 }
 
+/// Returns `true` if the node owes no answer, and is owed no release.
+fn is_quiet(node: &NodeStatus) -> bool {
+    node.in_flight == 0 && node.owed == 0
+}
+
 #[derive(Debug)]
 pub(crate) enum Face {
     Shared(Redlock),
@@ -129,9 +147,6 @@ impl Face {
             return;
         }
         let has_granted = |node: &NodeStatus| node.state != NodeState::Ready || 0 < node.grants;
-        let is_quiet = |node: &NodeStatus| {
-            node.state != NodeState::Ready || node.in_flight == 0 && node.owed == 0
-        };
         let asked = within_patience(|| {
             // Another lock would only keep the nodes busy.
             if !self.nodes().iter().all(has_granted)
@@ -141,7 +156,9 @@ impl Face {
             }
             self.settle();
             let nodes = self.nodes();
-            let is_done = |node| has_granted(node) && is_quiet(node);
+            let is_done = |node: &NodeStatus| {
+                has_granted(node) && (node.state != NodeState::Ready || is_quiet(node))
+            };
             nodes.iter().all(is_done).then_some(())
         });
         asked.expect("each node that is ready grants a lock");
@@ -189,7 +206,7 @@ impl Face {
             Self::Local(local) => local.lock_with(resource, options).map(Held::Lock),
             Self::Driver(driver) => {
                 let round = driver.acquire(resource.as_ref(), options)?;
-                acquired(driver, round).map(Held::Lock)
+                outcome!(driver, round, Acquired).map(Held::Lock)
             }
         }
     }
@@ -209,7 +226,7 @@ impl Face {
                 let resources: Vec<_> = resources.into_iter().collect();
                 let resources: Vec<&[u8]> = resources.iter().map(AsRef::as_ref).collect();
                 let round = driver.acquire_all(&resources, options)?;
-                acquired(driver, round).map(Held::Lock)
+                outcome!(driver, round, Acquired).map(Held::Lock)
             }
         }
     }
@@ -237,10 +254,7 @@ impl Face {
             (Self::Local(local), Held::Lock(lock)) => local.extend(lock, ttl),
             (Self::Driver(driver), Held::Lock(lock)) => {
                 let round = driver.extend(lock, ttl)?;
-                let extension = told(driver, |event| match event {
-                    Event::Extended { round: of, result } if of == round => Some(result),
-                    _ => None,
-                })?;
+                let extension = outcome!(driver, round, Extended)?;
                 extension
                     .apply(lock)
                     .then_some(())
@@ -257,10 +271,7 @@ impl Face {
             (Self::Local(local), Held::Lock(lock)) => local.confirm(lock),
             (Self::Driver(driver), Held::Lock(lock)) => {
                 let round = driver.confirm(lock)?;
-                let extension = told(driver, |event| match event {
-                    Event::Confirmed { round: of, result } if of == round => Some(result),
-                    _ => None,
-                })?;
+                let extension = outcome!(driver, round, Confirmed)?;
                 extension
                     .apply(lock)
                     .then_some(())
@@ -280,10 +291,7 @@ impl Face {
             Self::Local(local) => local.inspect(resource),
             Self::Driver(driver) => {
                 let round = driver.inspect(resource.as_ref())?;
-                told(driver, |event| match event {
-                    Event::Inspected { round: of, result } if of == round => Some(result),
-                    _ => None,
-                })
+                outcome!(driver, round, Inspected)
             }
         }
     }
@@ -295,10 +303,7 @@ impl Face {
             (Self::Local(local), Held::Lock(lock)) => local.unlock(lock),
             (Self::Driver(driver), Held::Lock(lock)) => {
                 let round = driver.release(lock)?;
-                told(driver, |event| match event {
-                    Event::Released { round: of, result } if of == round => Some(result),
-                    _ => None,
-                })
+                outcome!(driver, round, Released)
             }
             _ => panic!("a lock of another face"),
         }
@@ -391,10 +396,7 @@ impl Face {
             Self::Local(local) => local.reinit(),
             Self::Driver(driver) => {
                 let round = driver.reinit()?;
-                told(driver, |event| match event {
-                    Event::Reinitialised { round: of, result } if of == round => Some(result),
-                    _ => None,
-                })
+                outcome!(driver, round, Reinitialised)
             }
         }
     }
@@ -427,9 +429,7 @@ impl Face {
     pub(crate) fn await_copies(&mut self, cluster: &Cluster, key: impl AsRef<[u8]>) {
         eventually("each node has it", || {
             self.settle();
-            let values = cluster.values(&key);
-            let same = values.windows(2).all(|two| two[0] == two[1]);
-            (same && values[0].is_some()).then_some(())
+            cluster.has_copies(&key).then_some(())
         });
     }
 
@@ -438,8 +438,17 @@ impl Face {
     pub(crate) fn await_quiet(&mut self) {
         eventually("nothing is owed", || {
             self.settle();
-            let open = |node: &NodeStatus| node.in_flight + node.owed != 0;
-            (!self.nodes().iter().any(open)).then_some(())
+            self.nodes().iter().all(is_quiet).then_some(())
+        });
+    }
+
+    /// The same of nodes that were away: each is ready again.
+    #[track_caller]
+    pub(crate) fn await_settled(&mut self) {
+        eventually("all nodes are ready, and nothing is owed", || {
+            self.settle();
+            let settled = |node: &NodeStatus| node.state == NodeState::Ready && is_quiet(node);
+            self.nodes().iter().all(settled).then_some(())
         });
     }
 
@@ -455,25 +464,6 @@ impl Face {
             raws.iter_mut().all(|raw| !raw.exists(key)).then_some(())
         });
     }
-}
-
-/// Turns the driver until it tells the event that `is` looks for.
-fn told<T>(driver: &mut Driver, is: impl Fn(Event) -> Option<T>) -> T {
-    loop {
-        while let Some(event) = driver.poll_event() {
-            if let Some(told) = is(event) {
-                return told;
-            }
-        }
-        driver.turn(None).expect("the loop turns");
-    }
-}
-
-fn acquired(driver: &mut Driver, round: RoundId) -> Result<Lock, LockError> {
-    told(driver, |event| match event {
-        Event::Acquired { round: of, result } if of == round => Some(result),
-        _ => None,
-    })
 }
 
 impl Held {
@@ -501,12 +491,14 @@ impl Held {
     pub(crate) fn is_valid(&self) -> bool {
         !self.validity().is_zero()
     }
+}
 
-    pub(crate) fn resource(&self) -> Vec<u8> {
-        match self {
-            Self::Guard(guard) => guard.resource().to_vec(),
-            Self::Lock(lock) => lock.resource().to_vec(),
-        }
+/// The report of an attempt that was refused.
+#[track_caller]
+pub(crate) fn report_of(error: &LockError) -> &Report {
+    match error {
+        LockError::Held(report) | LockError::NoQuorum(report) => report,
+        other => panic!("no report in {other:?}"),
     }
 }
 

@@ -6,14 +6,13 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use shearline::{
-    Lock, LockError, LockOptions, NodeOutcome, Redlock, RestartGuard, TrustError, Unusable,
-};
+use shearline::{Lock, LockError, LockOptions, NodeOutcome, Redlock, RestartGuard, Unusable};
 
 use crate::effort::times;
 use crate::executor::block_on;
 use crate::face::{over, shared};
-use crate::processes::{finish, start};
+use crate::processes::written_by_two;
+use crate::scene::clusters;
 use crate::servers::{Cluster, LONG, Options, Reply, eventually};
 
 /// How many tokens each of two processes takes.
@@ -33,10 +32,6 @@ const IN_REPAIR: NodeOutcome = NodeOutcome::Unusable(Unusable::InRepair);
 
 fn once() -> LockOptions {
     LockOptions::new(LONG).tries(1).fenced()
-}
-
-fn clusters() -> [Cluster; 2] {
-    [Options::redis(), Options::valkey()].map(|options| Cluster::with(3, &options))
 }
 
 /// Three servers whose floors an operator has given.
@@ -135,51 +130,6 @@ fn a_server_that_was_restarted_gives_no_token() {
     }
 }
 
-/// The middle server is full, so it takes no counter floor, and the operator learns of that.
-#[test]
-fn an_operator_learns_of_a_server_that_takes_no_floor() {
-    not_with!(NoScripts, "fencing tokens need scripts");
-    for cluster in clusters() {
-        let redlock = shared(&cluster);
-        let mut local = over(&cluster).build_local().expect("a good configuration");
-        let refused = redlock.lock_with("f", &once());
-        refused.expect_err("none has a floor");
-        local.lock_with("f", &once()).expect_err("none has a floor");
-        cluster.raws()[1].run("CONFIG SET maxmemory 1");
-        let run_ids = eventually("all say who they are", || {
-            let nodes = redlock.nodes().into_iter();
-            nodes.map(|node| node.run_id).collect::<Option<Vec<_>>>()
-        });
-        let address = &*redlock.nodes()[1].address;
-        // On a busy machine a node may seem to be silent for a moment, and is named for that.
-        let is_full = |told: Result<bool, TrustError>| match told {
-            Err(TrustError::NoFloor {
-                outcome: NodeOutcome::Refused(error),
-            }) => {
-                assert_eq!(error.code(), "OOM");
-                Some(())
-            }
-            Err(_) => None,
-            Ok(_) => panic!("it has no floor"),
-        };
-        let run_id = &run_ids[1];
-        let why = "it says that it is full";
-        eventually(why, || is_full(redlock.trust_node(address, run_id)));
-        eventually(why, || is_full(local.trust_node(address, run_id)));
-        let others = [run_ids[0].clone(), run_ids[2].clone()];
-        let why = "the others have floors";
-        eventually(why, || (redlock.trust_nodes() == others).then_some(()));
-        eventually(why, || (local.trust_nodes() == others).then_some(()));
-        cluster.raws()[1].run("CONFIG SET maxmemory 0");
-        let why = "it has a floor";
-        eventually(why, || redlock.trust_node(address, run_id).ok());
-        let why = "all have floors";
-        eventually(why, || (local.trust_nodes() == run_ids).then_some(()));
-        let guard = redlock.lock_with("f", &fenced()).expect("free");
-        guard.unlock().expect("held");
-    }
-}
-
 /// Nobody calls the handle that repairs it. (When it is repaired, and by whom, is told by
 /// `engine::tests::fencing`.)
 #[test]
@@ -247,73 +197,13 @@ fn lost_and_repaired(mut cluster: Cluster) {
     assert!(first < take());
 }
 
-/// Somebody else has written to them.
-#[test]
-fn counters_and_floors_of_others_lower_no_token() {
-    not_with!(NoScripts, "fencing tokens need scripts");
-    for cluster in clusters() {
-        let redlock = trusted(&cluster);
-        let write = |command: &str| {
-            for node in 0..3 {
-                cluster[node].raw().run(command);
-            }
-        };
-        let take = || {
-            let guard = redlock.lock_with("f", &fenced()).expect("free");
-            let token = guard.fencing_token().expect("it was asked for");
-            guard.unlock().expect("held");
-            token
-        };
-        // Far above the time, so that nothing is hidden by that.
-        write("SET shearline:fence:f 2000000000000000");
-        let mut last = take();
-        assert!(2_000_000_000_000_000 < last);
-        for text in ["nan", "inf", "-5", "abc", "1e300", "99999999999999999999"] {
-            write(&format!("SET shearline:fence:f {text}"));
-            let token = take();
-            assert!(last < token, "{text}: {last} {token}");
-            last = token;
-        }
-        for key in ["shearline:fence:f", "shearline:floor"] {
-            write(&format!("DEL {key}"));
-            write(&format!("RPUSH {key} x"));
-            let report = match redlock.lock_with("f", &once()) {
-                Err(LockError::NoQuorum(report)) => report,
-                other => panic!("{other:?}"),
-            };
-            let is_named = |outcome| matches!(outcome, NodeOutcome::Refused(error) if error.code() == "WRONGTYPE");
-            let named = report.nodes().iter().filter(|node| is_named(node.outcome));
-            assert!(2 <= named.count(), "{report}");
-            let plain = redlock.lock("f", LONG).expect("free");
-            plain.unlock().expect("held");
-            write(&format!("DEL {key}"));
-        }
-        redlock
-            .lock_with("f", &once())
-            .expect_err("none has a floor");
-        assert_eq!(redlock.trust_nodes().len(), 3);
-        assert!(last < take());
-    }
-}
-
 /// The store is a file: who holds the lock reads the last token in it, and writes his own.
 #[test]
 fn two_processes_get_tokens_in_the_order_of_their_locks() {
     not_with!(NoScripts, "fencing tokens need scripts");
     for cluster in clusters() {
         drop(trusted(&cluster));
-        let directory = tempfile::tempdir().expect("a temporary directory");
-        let file = directory.path().join("store");
-        fs::write(&file, "0").expect("the file can be written");
-        let path = file.to_str().expect("a plain path");
-        let children = [
-            start("fenced", &cluster, path),
-            start("fenced", &cluster, path),
-        ];
-        for child in children {
-            finish(child);
-        }
-        let written = fs::read_to_string(&file).expect("the store");
+        let written = written_by_two("fenced", &cluster);
         assert_eq!(written.lines().count(), 1 + 2 * takes());
     }
 }

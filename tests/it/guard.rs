@@ -83,7 +83,7 @@ fn a_forgotten_copy_is_restored_by_the_extensions() {
     let mut cluster = servers::three();
     let redlock = trusting(&over(cluster.urls(), LONG));
     let mut lock = redlock.lock("a", LONG).expect("three vote");
-    eventually("all have it", || (cluster.copies("a") == 3).then_some(()));
+    cluster.await_copies("a");
     cluster[2].restart();
     assert_eq!(cluster.copies("a"), 2);
     eventually("it is there again", || {

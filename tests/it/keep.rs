@@ -6,7 +6,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use shearline::{Lock, LockError, LockGuard, LockOptions, NodeState, Redlock, RestartGuard};
+use shearline::{Lock, LockError, LockOptions, Redlock};
 
 use crate::effort::with_a_ttl_that_lasts;
 use crate::executor::block_on;
@@ -88,100 +88,14 @@ fn a_guard_is_kept_whatever_the_threads_of_the_program_do() {
     is_kept(Which::Shared, &servers::three());
 }
 
+/// One that a task has taken, and those of one thread and of a driver in their turns.
 #[test]
-fn a_guard_that_was_taken_by_a_task_is_kept() {
-    is_kept(Which::Future, &servers::three());
-}
-
-#[test]
-fn a_lock_of_one_thread_is_kept_in_its_polls() {
-    is_kept(Which::Local, &servers::three());
-}
-
-#[test]
-fn a_lock_of_a_driver_is_kept_in_its_turns() {
-    is_kept(Which::Driver, &servers::three());
-}
-
-#[test]
-fn a_guard_is_kept_with_the_strict_guard_while_a_node_is_stopped() {
-    not_with!(NoScripts, "a strict guard needs scripts");
-    let cluster = servers::three();
-    let redlock = over(&cluster)
-        .restart_guard(RestartGuard::Strict)
-        .build()
-        .expect("a good configuration");
-    redlock.trust_nodes();
-    let (mut face, contender) = (Face::Shared(redlock.clone()), shared(&cluster));
-    with_a_ttl_that_lasts(|ttl| {
-        let key = format!("strict for {ttl:?}");
-        let taken = redlock.lock_with(&key, &LockOptions::new(ttl).keep());
-        cluster[0].freeze();
-        let held = taken.ok().map(Held::Guard);
-        let kept = held.and_then(|held| outlives_its_end(&mut face, held, &key, &contender));
-        cluster[0].thaw();
-        cluster.assert_gone(&key);
-        kept
-    });
-}
-
-/// Each of them forgets the lock, gets it again with an extension, and counts again.
-#[test]
-fn a_guard_is_kept_while_one_node_after_the_other_restarts() {
-    let mut cluster = servers::three();
-    with_a_ttl_that_lasts(|ttl| {
-        let redlock = over(&cluster)
-            .node_timeout(ttl / 8)
-            .max_ttl(ttl)
-            .restart_guard(RestartGuard::Observed)
-            .build()
-            .expect("a good configuration");
-        eventually("every node votes", || all_vote(&redlock).then_some(()));
-        let guard = redlock.lock_with("restarts", &LockOptions::new(ttl).keep());
-        let guard = guard.ok()?;
-        let kept = each_restarts(&mut cluster, &redlock, &guard);
-        let released = guard.unlock().is_ok();
-        cluster.assert_gone("restarts");
-        kept.filter(|()| released)
-    });
-}
-
-/// Returns `None` if the lock was lost meanwhile.
-fn each_restarts(cluster: &mut Cluster, redlock: &Redlock, guard: &LockGuard) -> Option<()> {
-    let lost = guard.lost();
-    // Returns `true` if it waits no longer, because the lock is lost.
-    let await_or_lost = |what: &str, mut is: Box<dyn FnMut() -> bool + '_>| {
-        eventually(what, || (lost.is_lost() || is()).then_some(()));
-        lost.is_lost()
-    };
-    // A first lock may stand on a bare majority, which does not outlive a restart of one of its nodes.
-    let is_everywhere = |cluster: &Cluster| cluster.copies("restarts") == 3;
-    if await_or_lost("every node has it", Box::new(|| is_everywhere(cluster))) {
-        return None;
-    }
-    for node in 0..3 {
-        let before = redlock.nodes()[node].run_id.clone();
-        cluster[node].restart();
-        let is_met = || {
-            let run_id = &redlock.nodes()[node].run_id;
-            run_id.is_some() && *run_id != before
-        };
-        let votes_with_its_copy = || all_vote(redlock) && is_everywhere(cluster);
-        if await_or_lost("it is met again", Box::new(is_met))
-            || await_or_lost("it votes, and has the lock", Box::new(votes_with_its_copy))
-        {
-            return None;
+fn a_lock_of_each_other_face_is_kept() {
+    thread::scope(|scope| {
+        for which in [Which::Future, Which::Local, Which::Driver] {
+            scope.spawn(move || is_kept(which, &servers::three()));
         }
-        let value = cluster.values("restarts").swap_remove(node);
-        assert_eq!(value.as_deref(), Some(guard.token().as_bytes()));
-    }
-    guard.is_valid().then_some(())
-}
-
-/// Returns `true` if the answers of every node count.
-fn all_vote(redlock: &Redlock) -> bool {
-    let nodes = redlock.nodes();
-    nodes.iter().all(|node| node.state == NodeState::Ready)
+    });
 }
 
 /// A quarter of the ttl is left, and the lock is still valid.
@@ -241,22 +155,6 @@ fn a_kept_lock_is_at_risk_when_no_node_answers_and_recovers() {
             (is_well || lost.is_lost()).then_some(())
         });
         guard.unlock().ok().map(drop)
-    });
-}
-
-/// The nodes end it by themselves: nobody extends it any more.
-#[test]
-fn a_guard_is_lost_at_the_limit() {
-    let cluster = servers::three();
-    let redlock = shared(&cluster);
-    with_a_ttl_that_lasts(|ttl| {
-        let options = LockOptions::new(ttl).keep_for(2 * ttl);
-        let guard = redlock.lock_with("limit", &options).ok()?;
-        let first = guard.valid_until();
-        assert!(guard.lost().wait(Duration::MAX), "it has a limit");
-        cluster.assert_gone("limit");
-        assert!(!guard.is_valid());
-        (first < guard.valid_until()).then_some(())
     });
 }
 

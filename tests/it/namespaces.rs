@@ -7,6 +7,7 @@
 use std::env;
 use std::io;
 use std::process::{Command, Output};
+use std::thread;
 
 use crate::parts::part_arguments;
 use crate::variants::say_not_run;
@@ -41,6 +42,18 @@ impl Namespaces {
         say_not_run(&reason);
         assert!(env::var_os("CI").is_none(), "{reason}");
         false
+    }
+
+    /// Plays each story in namespaces of its own, all side by side, if there are any.
+    #[track_caller]
+    pub(crate) fn play_all(self, stories: &[&str]) {
+        if self.can_be_had() {
+            thread::scope(|scope| {
+                for story in stories {
+                    scope.spawn(move || self.play(story, ""));
+                }
+            });
+        }
     }
 
     /// Plays the story, which must succeed.

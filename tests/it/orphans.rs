@@ -18,10 +18,9 @@ use shearline::{
 
 use crate::effort::times;
 use crate::executor::{all, block_on};
-use crate::face::{Face, Which};
+use crate::face::Face;
 use crate::servers::{
-    Cluster, End, LONG, Mischief, Options, Proxy, Way as Direction, eventually, is_without_scripts,
-    permitted,
+    Cluster, End, LONG, Mischief, Options, Proxy, Way as Direction, eventually, permitted,
 };
 
 /// Attempts of one kind that are under way together.
@@ -133,10 +132,7 @@ impl Field {
                 }
             }
         }
-        let proxies = cluster
-            .iter()
-            .map(|server| Proxy::to(server.address()))
-            .collect();
+        let proxies = cluster.proxies();
         Self { cluster, proxies }
     }
 
@@ -329,67 +325,4 @@ fn nodes_whose_connections_are_cut_keep_no_key() {
             }
         }
     });
-}
-
-/// The answers come after the callers' deadlines, from a majority.
-#[test]
-fn three_stopped_nodes_of_five_keep_no_key_of_calls_past_their_deadline() {
-    let field = Field::new(&Options::redis());
-    let redlock = field.builder().build().expect("a good configuration");
-    field.assert_tidy(0, || redlock.nodes(), "in the beginning");
-    let options = LockOptions::new(LONG).wait(Duration::from_millis(10));
-    for time in 0..stops() {
-        field.strike(&STRANGERS, STOPPED[time % 2]);
-        let attempts = (0..together()).map(|number| {
-            let future = redlock.lock_with_async(format!("late:{number}"), &options);
-            async {
-                let result = future.await;
-                assert!(matches!(result, Err(LockError::NoQuorum(_))), "{result:?}");
-            }
-        });
-        block_on(all(attempts));
-        field.heal(&STRANGERS, STOPPED[time % 2]);
-        field.assert_tidy(0, || redlock.nodes(), "a majority was stopped");
-    }
-}
-
-/// After the handshake, and before every other request to the node.
-#[test]
-fn owed_releases_go_first_on_the_next_connection() {
-    let field = Field::new(&Options::redis());
-    for which in Which::BOTH {
-        let key = which.key("owed");
-        let mut face = which.build(field.builder());
-        face.await_ready();
-        let lock = face.try_lock(&key, LONG).expect("free");
-        eventually("all have it", || {
-            face.settle();
-            (field.cluster.copies(&key) == 5).then_some(())
-        });
-        let mut monitor = field.cluster[1].raw();
-        field.proxies[1].set(Mischief::Cut(0, End::Rst));
-        field.proxies[1].cut(End::Rst);
-        monitor.run("MONITOR");
-        face.unlock(lock).expect("four of five");
-        field.proxies[1].set(Mischief::None);
-        face.assert_gone(&field.cluster, &key);
-        let first = loop {
-            let line = monitor.reply().expect("a command").into_text();
-            let word = line.split('"').nth(1).map(str::to_ascii_uppercase);
-            match word.as_deref() {
-                // A release that was still sent on the old connection was not answered; and the
-                // test checks the key itself.
-                Some("HELLO" | "EVALSHA" | "EXISTS") => {}
-                // Without scripts an empty transaction goes before the one that releases.
-                Some("MULTI" | "EXEC") if is_without_scripts() => {}
-                _ => break line,
-            }
-        };
-        let releases: &[&str] = match is_without_scripts() {
-            true => &[r#""WATCH""#, r#""IFEQ""#],
-            false => &[r#""EVAL""#],
-        };
-        let is_release = releases.iter().any(|word| first.contains(word));
-        assert!(is_release && first.contains(&key), "{first}");
-    }
 }

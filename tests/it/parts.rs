@@ -5,7 +5,8 @@
 //! asserts nothing".
 
 use std::env;
-use std::process::Command;
+use std::fs;
+use std::process::{Command, Stdio};
 
 /// Returns the command that plays the ignored test `name`, given by its whole path.
 pub(crate) fn part(name: &str) -> Command {
@@ -14,7 +15,28 @@ pub(crate) fn part(name: &str) -> Command {
     command
 }
 
+/// Plays such a part, which must succeed. Returns what it has said.
+#[track_caller]
+pub(crate) fn played(part: &mut Command) -> String {
+    let output = part
+        .stdin(Stdio::null())
+        .output()
+        .expect("this binary starts");
+    let [said, errors] =
+        [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+    assert!(output.status.success(), "{said}\n{errors}");
+    said
+}
+
 /// Returns the arguments with which this binary plays the ignored test `name`.
 pub(crate) fn part_arguments(name: &str) -> [&str; 4] {
     [name, "--exact", "--ignored", "--nocapture"]
+}
+
+/// Returns how many bytes of this process's memory a line of its status names, where there is a `/proc`.
+pub(crate) fn memory(line: &str) -> Option<u64> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let rest = status.lines().find_map(|all| all.strip_prefix(line))?;
+    let kib: u64 = rest.split_whitespace().next()?.parse().ok()?;
+    Some(kib << 10)
 }

@@ -5,12 +5,10 @@ mod taken_away;
 
 use std::sync::LazyLock;
 
-use shearline::{
-    CheckError, ConfirmError, ExtendError, LockError, NodeOutcome, Report, Unusable, Waking,
-};
+use shearline::{CheckError, ConfirmError, ExtendError, NodeOutcome, Report, Unusable, Waking};
 
 use crate::acl::acl_line;
-use crate::face::{Face, Which, at};
+use crate::face::{Face, Which, at, no_quorum};
 use crate::servers::{Cluster, LONG, Options, Reply, eventually};
 use crate::waiting::learned_by_looking;
 
@@ -23,9 +21,7 @@ static LINE: LazyLock<String> = LazyLock::new(|| {
 
 /// The user of these tests, with exactly these rules.
 fn permit(cluster: &Cluster, rules: &str) {
-    for raw in &mut cluster.raws() {
-        raw.run(&format!("ACL SETUSER some reset on >secret {rules}"));
-    }
+    cluster.run(&format!("ACL SETUSER some reset on >secret {rules}"));
 }
 
 fn without(rule: &str) -> String {
@@ -82,17 +78,10 @@ fn a_user_who_may_not_release_gets_no_lock() {
                     face.assert_gone(&cluster, "lock:a");
                     continue;
                 }
-                let error = face
-                    .lock("lock:a", LONG)
-                    .expect_err("it may not be released");
-                let LockError::NoQuorum(report) = &error else {
-                    panic!("no client holds it: {error:?}");
-                };
-                assert_names(report, lacks(command));
-                assert!(
-                    error.to_string().contains(&format!("+{command}")),
-                    "{error}"
-                );
+                let report = no_quorum(face.lock("lock:a", LONG));
+                assert_names(&report, lacks(command));
+                let rule = format!("+{command}");
+                assert!(report.to_string().contains(&rule), "{report}");
                 cluster.assert_empty();
                 let Err(CheckError::Unusable(report)) = face.check() else {
                     panic!("it is known by now")
@@ -138,9 +127,7 @@ fn who_may_use_the_native_release_needs_no_script(cluster: &Cluster) {
     permit(cluster, "~lock:* +delifeq +info");
     for which in Which::BOTH {
         let mut face = face(which, cluster);
-        let Err(LockError::NoQuorum(report)) = face.lock("lock:native", LONG) else {
-            panic!("it may not be taken");
-        };
+        let report = no_quorum(face.lock("lock:native", LONG));
         assert_names(&report, lacks("set"));
     }
 }
@@ -151,19 +138,14 @@ fn a_user_who_may_not_use_a_name_may_use_others() {
         permit(&cluster, &LINE);
         for which in Which::BOTH {
             let mut face = face(which, &cluster);
-            let error = face.lock("other", LONG).expect_err("only `lock:*`");
-            let LockError::NoQuorum(report) = &error else {
-                panic!("no client holds it: {error:?}");
-            };
-            assert_names(report, NodeOutcome::Unusable(Unusable::KeyPermission));
-            assert!(error.to_string().contains("~lock:*"), "{error}");
+            let report = no_quorum(face.lock("other", LONG));
+            assert_names(&report, NodeOutcome::Unusable(Unusable::KeyPermission));
+            assert!(report.to_string().contains("~lock:*"), "{report}");
             face.check()
                 .expect("of names nothing is known before they are asked for");
             let lock = face.lock("lock:a", LONG).expect("permitted");
             // On the same connection, on which other names are known to be permitted.
-            let Err(LockError::NoQuorum(report)) = face.lock("other", LONG) else {
-                panic!("only `lock:*`");
-            };
+            let report = no_quorum(face.lock("other", LONG));
             assert_names(&report, NodeOutcome::Unusable(Unusable::KeyPermission));
             face.unlock(lock).expect("held");
         }
@@ -181,10 +163,7 @@ fn a_user_who_may_not_extend_gets_locks_and_the_first_extension_says_so() {
                 let mut face = face(which, &cluster);
                 face.await_ready();
                 let mut lock = face.lock("lock:a", LONG / 2).expect("it can be released");
-                eventually("all three have it", || {
-                    face.settle();
-                    (cluster.copies("lock:a") == 3).then_some(())
-                });
+                face.await_copies(&cluster, "lock:a");
                 let error = face.extend(&mut lock, LONG).expect_err("not permitted");
                 let ExtendError::Unconfirmed(report) = &error else {
                     panic!("it stands: {error:?}");
@@ -242,29 +221,6 @@ fn a_release_without_permission_is_reported_and_sent_again_when_permitted() {
     }
 }
 
-/// Permissions that only make things better are not required.
-#[test]
-fn dispensable_permissions_are_not_required() {
-    for (cluster, _) in clusters() {
-        for rules in [
-            without("+script|load"),
-            without("+info"),
-            without("+time"),
-            without("+script|load").replace(" +evalsha", ""),
-        ] {
-            permit(&cluster, &rules);
-            for which in Which::BOTH {
-                let mut face = face(which, &cluster);
-                let mut lock = face.lock("lock:a", LONG / 2).expect("permitted");
-                face.extend(&mut lock, LONG).expect("permitted");
-                face.confirm(&mut lock).expect("permitted");
-                face.unlock(lock).expect("permitted");
-                face.assert_gone(&cluster, "lock:a");
-            }
-        }
-    }
-}
-
 /// A user who may not be told of releases learns of them by looking, and the status of the node names the
 /// permissions.
 #[test]
@@ -305,27 +261,6 @@ fn a_user_who_may_not_ask_for_the_time_left_gets_the_lock_all_the_same() {
     }
 }
 
-/// The whole line lets nodes tell.
-#[test]
-fn a_user_with_all_permissions_is_told_of_releases() {
-    for (cluster, _) in clusters() {
-        permit(&cluster, &LINE);
-        for which in Which::BOTH {
-            let mut face = face(which, &cluster);
-            face.await_ready();
-            let key = which.key("lock:told");
-            for raw in &mut cluster.raws() {
-                raw.set_px(key.as_bytes(), b"foreign", LONG / 240);
-            }
-            let lock = face.lock(&key, LONG).expect("it has expired");
-            face.unlock(lock).expect("held");
-            for node in face.nodes() {
-                assert_eq!(node.waking, Waking::Push);
-            }
-        }
-    }
-}
-
 #[test]
 fn a_user_who_may_not_release_several_gets_none_and_a_lock_on_one_is_as_before() {
     not_with!(
@@ -338,11 +273,8 @@ fn a_user_who_may_not_release_several_gets_none_and_a_lock_on_one_is_as_before()
                 permit(&cluster, &without(&format!("+{command}")));
                 let mut face = face(which, &cluster);
                 for _ in 0..2 {
-                    let refused = face.try_lock_all(["lock:a", "lock:b"], LONG);
-                    let Err(LockError::NoQuorum(report)) = &refused else {
-                        panic!("no client holds it: {refused:?}");
-                    };
-                    assert_names(report, lacks(command));
+                    let report = no_quorum(face.try_lock_all(["lock:a", "lock:b"], LONG));
+                    assert_names(&report, lacks(command));
                 }
                 for key in ["lock:a", "lock:b"] {
                     assert_eq!(cluster.copies(key), 0);
@@ -367,11 +299,7 @@ fn a_user_who_may_not_release_several_gets_none_and_a_lock_on_one_is_as_before()
             let mut face = face(which, &cluster);
             let lock = face.try_lock_all(["lock:a", "lock:b"], LONG).expect("free");
             face.unlock(lock).expect("held");
-            let refused = face.try_lock_all(["lock:a", "other:b"], LONG);
-            assert!(
-                matches!(&refused, Err(LockError::NoQuorum(_))),
-                "{refused:?}"
-            );
+            no_quorum(face.try_lock_all(["lock:a", "other:b"], LONG));
             face.assert_gone(&cluster, "lock:a");
         }
     }

@@ -1,4 +1,5 @@
-//! Stories with a second process: exclusion, ending without a shutdown, and handing a lock over.
+//! Stories with a second process: exclusion, and ending without a shutdown. (`sets` hands a lock
+//! over to it.)
 //!
 //! The second process is this test binary again; its environment gives it a part to play in
 //! [`second_process`]. Without a part that test does nothing.
@@ -9,9 +10,9 @@ use std::path::Path;
 use std::process::{self, Child, Stdio};
 use std::time::Duration;
 
-use shearline::{Lock, LockOptions, Redlock, Retry};
+use shearline::{LockOptions, Redlock, Retry};
 
-use crate::face::{at, shared};
+use crate::face::at;
 use crate::parts;
 use crate::servers::{self, Cluster, LONG};
 
@@ -36,68 +37,41 @@ fn second_process() {
         ))
         .build()
         .expect("a good configuration");
+    let input = env::var(INPUT).expect("a path, or a lock");
     match part.as_str() {
-        "is-held" => assert!(
-            redlock.try_lock("excluded", LONG).is_err(),
-            "the parent holds it"
-        ),
-        "is-free" => redlock
-            .try_lock("excluded", LONG)
-            .expect("free")
-            .unlock()
-            .map(drop)
-            .expect("held"),
-        "count" => count(&redlock, Path::new(&env::var_os(INPUT).expect("a path"))),
+        "count" => count(&redlock, Path::new(&input)),
         "lock-and-return" => {
             drop(redlock.try_lock("returned", LONG).expect("free"));
             drop(redlock);
             // Like a `main` that returns: no other thread gets a chance to run.
             process::exit(0);
         }
-        "fenced" => {
-            crate::fencing::take(&redlock, Path::new(&env::var_os(INPUT).expect("a path")));
-        }
-        "confirm" => crate::confirm::second_process(&redlock, &env::var(INPUT).expect("the lock")),
-        "hold" => crate::delay::hold(
-            nodes.split(','),
-            Path::new(&env::var_os(INPUT).expect("a path")),
-        ),
-        "extend-delayed" => crate::delay::extend(&redlock, &env::var(INPUT).expect("the lock")),
-        "take-over-all" => crate::sets::take_over(&redlock, &env::var(INPUT).expect("the lock")),
-        "take-over" => take_over(&redlock, &env::var(INPUT).expect("the lock")),
+        "fenced" => crate::fencing::take(&redlock, Path::new(&input)),
+        "hold" => crate::delay::hold(nodes.split(','), Path::new(&input)),
+        "take-over" => crate::sets::take_over(&redlock, &input),
         other => panic!("no such part: {other}"),
     }
-}
-
-#[test]
-fn two_processes_exclude_each_other() {
-    let cluster = servers::five();
-    let redlock = shared(&cluster);
-    let guard = redlock.try_lock("excluded", LONG).expect("free");
-    finish(start("is-held", &cluster, ""));
-    guard.unlock().expect("held");
-    finish(start("is-free", &cluster, ""));
-    cluster.assert_gone("excluded");
 }
 
 /// A counter in a file, read and written by two processes in turns that only the lock keeps apart.
 #[test]
 fn two_processes_count_without_losing_a_count() {
     let cluster = servers::three();
-    let directory = tempfile::tempdir().expect("a temporary directory");
-    let file = directory.path().join("counter");
-    fs::write(&file, "0").expect("the file can be written");
-    let path = file.to_str().expect("a plain path");
-    let children = [
-        start("count", &cluster, path),
-        start("count", &cluster, path),
-    ];
-    for child in children {
-        finish(child);
-    }
-    let counted = fs::read_to_string(&file).expect("the counter");
+    let counted = written_by_two("count", &cluster);
     assert_eq!(counted, (2 * COUNTS).to_string());
     cluster.assert_empty();
+}
+
+/// Lets two processes play `part`, which is to change a file. Returns what is in that, at first a zero, in the end.
+#[track_caller]
+pub(crate) fn written_by_two(part: &str, cluster: &Cluster) -> String {
+    let file = tempfile::NamedTempFile::new().expect("a temporary file");
+    fs::write(file.path(), "0").expect("the file can be written");
+    let path = file.path().to_str().expect("a plain path");
+    for child in [(); 2].map(|()| start(part, cluster, path)) {
+        finish(child);
+    }
+    fs::read_to_string(file.path()).expect("the file")
 }
 
 #[test]
@@ -107,38 +81,6 @@ fn a_process_that_locks_drops_and_returns_leaves_no_key() {
         finish(start("lock-and-return", &cluster, ""));
         cluster.assert_gone("returned");
     }
-}
-
-#[test]
-fn a_lock_is_handed_over_to_another_process() {
-    let cluster = servers::three();
-    let redlock = shared(&cluster);
-    let lock = redlock.try_lock("handed", LONG).expect("free").into_lock();
-    finish(start("take-over", &cluster, &hex(&lock.to_bytes())));
-    cluster.assert_gone("handed");
-}
-
-/// Bytes that are not a lock are refused, and so is a lock that was cut short.
-#[test]
-fn bytes_that_are_not_a_lock_are_refused() {
-    let cluster = servers::three();
-    let redlock = shared(&cluster);
-    let lock = redlock.try_lock("bytes", LONG).expect("free").into_lock();
-    let bytes = lock.to_bytes();
-    for len in 0..bytes.len() {
-        assert!(decoded(&bytes[..len]).is_none(), "cut to {len} bytes");
-    }
-    let again = decoded(&bytes).expect("whole");
-    assert_eq!(
-        (again.resource(), again.token()),
-        (lock.resource(), lock.token())
-    );
-    assert!(
-        again.valid_until() <= lock.valid_until(),
-        "validity is never invented"
-    );
-    redlock.adopt(again).unlock().expect("held");
-    cluster.assert_gone("bytes");
 }
 
 fn count(redlock: &Redlock, file: &Path) {
@@ -154,20 +96,6 @@ fn count(redlock: &Redlock, file: &Path) {
         fs::write(file, (counted + 1).to_string()).expect("written");
         guard.unlock().expect("held");
     }
-}
-
-fn take_over(redlock: &Redlock, input: &str) {
-    let lock = decoded(&unhex(input)).expect("the parent's lock");
-    assert_eq!(lock.resource(), b"handed");
-    assert!(redlock.try_lock("handed", LONG).is_err(), "it is held");
-    let mut guard = redlock.adopt(lock);
-    assert!(guard.is_valid(), "the same boot, the same clock");
-    guard.extend(2 * LONG).expect("held");
-    guard.unlock().expect("held");
-}
-
-fn decoded(bytes: &[u8]) -> Option<Lock> {
-    Lock::from_bytes(bytes).into_iter().next()
 }
 
 /// Starts this test binary again to play `part`.

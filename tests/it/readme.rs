@@ -4,12 +4,17 @@
 use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use shearline::{LocalRedlock, LockOptions, RestartGuard};
 
 use crate::acl::{self, acl_line, acl_line_without_scripts, strict_acl_line};
 use crate::face::at;
 use crate::servers::{LONG, Options, Raw, Server};
+
+const ONCE: LockOptions = LockOptions::new(Duration::from_secs(60)).tries(1);
+
+type Tried = Result<(), Box<dyn Error>>;
 
 const PASSWORD: &str = "secret";
 
@@ -81,22 +86,23 @@ fn permissions_have_one_source() {
 #[test]
 fn the_acl_line_suffices_and_is_the_least() {
     let server = Server::start();
-    let line = acl_line();
-    tried(&server, &line).expect("the line suffices");
-    let words: Vec<&str> = line.split(' ').collect();
-    for command in words.iter().filter(|word| word.starts_with('+')) {
-        let others: Vec<&str> = words
-            .iter()
-            .copied()
-            .filter(|word| word != command)
-            .collect();
-        let tried = tried(&server, &others.join(" "));
-        assert_eq!(
-            tried.is_ok(),
-            DISPENSABLE.contains(command),
-            "without {command}: {tried:?}"
-        );
+    is_the_least(&acl_line(), &DISPENSABLE, |line| tried(&server, line));
+}
+
+/// The user can do with this line, and without none of its words but those that are `dispensable`.
+#[track_caller]
+fn is_the_least(line: &str, dispensable: &[&str], tried: impl Fn(&str) -> Tried) {
+    tried(line).expect("the line suffices");
+    for left_out in line.split(' ').filter(|word| word.starts_with(['+', '~'])) {
+        let tried = tried(&without(line, left_out));
+        let fine = dispensable.contains(&left_out);
+        assert_eq!(tried.is_ok(), fine, "without {left_out}: {tried:?}");
     }
+}
+
+fn without(line: &str, left_out: &str) -> String {
+    let words: Vec<&str> = line.split(' ').filter(|word| *word != left_out).collect();
+    words.join(" ")
 }
 
 /// The releases of Valkey 9 are a native command, for which the line has no permission.
@@ -125,11 +131,8 @@ fn the_acl_line_of_a_strict_guard_suffices_and_is_the_least() {
         strictly_tried(&server, &line, "").expect_err("the first does not");
         let words = line.split(' ').chain(more.split(' ').skip(3));
         for command in words.filter(|word| word.starts_with('+')) {
-            let without = |line: &str| -> String {
-                let words: Vec<&str> = line.split(' ').filter(|word| *word != command).collect();
-                words.join(" ")
-            };
-            let tried = strictly_tried(&server, &without(&line), &without(&more));
+            let [line, more] = [&line, &more].map(|line| without(line, command));
+            let tried = strictly_tried(&server, &line, &more);
             let fine = dispensable.contains(&command);
             assert_eq!(
                 tried.is_ok(),
@@ -152,21 +155,13 @@ fn the_acl_line_of_fencing_tokens_suffices_and_is_the_least() {
         let line = format!("{line} {}", keys.expect("keys of our own"));
         let asks: &[&[u8]] = &[b"EVAL", b"return redis.acl_check_cmd and 1 or 0", b"0"];
         let asks = server.raw().integer(asks) == 1;
-        fenced_tried(&server, &line).expect("it suffices");
-        for left_out in line.split(' ').filter(|word| word.starts_with(['+', '~'])) {
-            let words: Vec<&str> = line.split(' ').filter(|word| *word != left_out).collect();
-            let tried = fenced_tried(&server, &words.join(" "));
-            let fine = dispensable.contains(&left_out);
-            assert_eq!(
-                tried.is_ok(),
-                fine,
-                "{options:?} without {left_out}: {tried:?}"
-            );
-            // Within a script. A Redis 6.2 cannot ask there.
-            if asks && let (Err(error), "+time" | "+get" | "+set") = (&tried, left_out) {
-                let named = format!("may not run `{}`", &left_out[1..]);
-                assert!(error.to_string().contains(&named), "{error}");
-            }
+        is_the_least(&line, &dispensable, |line| fenced_tried(&server, line));
+        // Within a script. A Redis 6.2 cannot ask there.
+        for command in ["time", "get", "set"].into_iter().filter(|_| asks) {
+            let tried = fenced_tried(&server, &without(&line, &format!("+{command}")));
+            let error = tried.expect_err("it does not suffice").to_string();
+            let named = format!("may not run `{command}`");
+            assert!(error.contains(&named), "{error}");
         }
     }
 }
@@ -176,14 +171,9 @@ fn the_acl_line_of_fencing_tokens_suffices_and_is_the_least() {
 fn the_acl_line_without_scripts_suffices_and_is_the_least() {
     let server = Server::start();
     let line = acl_line_without_scripts();
-    tried_without_scripts(&server, &line).expect("it suffices");
-    let dispensable = ["+info", "+time", "+client|tracking", "+client|caching"];
-    for command in line.split(' ').filter(|word| word.starts_with('+')) {
-        let words: Vec<&str> = line.split(' ').filter(|word| *word != command).collect();
-        let tried = tried_without_scripts(&server, &words.join(" "));
-        let fine = dispensable.contains(&command);
-        assert_eq!(tried.is_ok(), fine, "without {command}: {tried:?}");
-    }
+    is_the_least(&line, &DISPENSABLE[1..], |line| {
+        tried_without_scripts(&server, line)
+    });
 }
 
 /// `lib.rs` says where everything lives.
@@ -203,7 +193,7 @@ fn every_room_is_on_the_map() {
     assert!(rooms >= 15, "only {rooms} were recognized");
 }
 
-fn strictly_tried(server: &Server, acl: &str, more: &str) -> Result<(), Box<dyn Error>> {
+fn strictly_tried(server: &Server, acl: &str, more: &str) -> Tried {
     let mut admin = server.raw();
     forget(&mut admin);
     for line in [acl, more] {
@@ -215,60 +205,51 @@ fn strictly_tried(server: &Server, acl: &str, more: &str) -> Result<(), Box<dyn 
     let strict = at([url]).max_ttl(LONG);
     let mut local = strict.restart_guard(RestartGuard::Strict).build_local()?;
     local.trust_nodes();
-    live(&mut local, &mut admin)
+    live(&mut local, &mut admin, &ONCE)
 }
 
 /// The same with fencing tokens, of a node that the user himself has given a floor.
-fn fenced_tried(server: &Server, acl: &str) -> Result<(), Box<dyn Error>> {
+fn fenced_tried(server: &Server, acl: &str) -> Tried {
     let mut admin = server.raw();
     forget(&mut admin);
     admin.run(acl);
     let url = server.url_with(&format!("locker:{PASSWORD}"));
     let mut local = at([url]).build_local()?;
-    let options = LockOptions::new(LONG / 2).tries(1).fenced();
+    let options = ONCE.fenced();
     local
         .lock_with("lock:acl", &options)
         .expect_err("it has no floor");
     local.trust_nodes();
-    let mut last = None;
-    for scripts_are_known in [true, false] {
-        let mut lock = local.lock_with("lock:acl", &options)?;
-        if !scripts_are_known {
-            admin.run("SCRIPT FLUSH");
-        }
-        local.extend(&mut lock, LONG)?;
-        local.confirm(&mut lock)?;
-        assert!(last < lock.fencing_token());
-        last = lock.fencing_token();
-        local.unlock(lock)?;
-    }
-    Ok(())
+    live(&mut local, &mut admin, &options)
 }
 
 /// The life of a lock, once with the scripts known to the server and once after they were flushed.
-fn tried(server: &Server, acl: &str) -> Result<(), Box<dyn Error>> {
+fn tried(server: &Server, acl: &str) -> Tried {
     let mut admin = server.raw();
     forget(&mut admin);
     admin.run(acl);
     let url = server.url_with(&format!("locker:{PASSWORD}"));
-    live(&mut at([url]).build_local()?, &mut admin)
+    live(&mut at([url]).build_local()?, &mut admin, &ONCE)
 }
 
-fn tried_without_scripts(server: &Server, acl: &str) -> Result<(), Box<dyn Error>> {
+fn tried_without_scripts(server: &Server, acl: &str) -> Tried {
     let mut admin = server.raw();
     forget(&mut admin);
     admin.run(acl);
     let url = server.url_with(&format!("locker:{PASSWORD}"));
     for told in [true, false] {
         let builder = at([url.clone()]).without_scripts(told);
-        live(&mut builder.build_local()?, &mut admin)?;
+        live(&mut builder.build_local()?, &mut admin, &ONCE)?;
     }
     Ok(())
 }
 
-fn live(local: &mut LocalRedlock, admin: &mut Raw) -> Result<(), Box<dyn Error>> {
+fn live(local: &mut LocalRedlock, admin: &mut Raw, options: &LockOptions) -> Tried {
+    let mut last = None;
     for scripts_are_known in [true, false] {
-        let mut lock = local.try_lock("lock:acl", LONG / 2)?;
+        let mut lock = local.lock_with("lock:acl", options)?;
+        assert!(last < lock.fencing_token() || last.is_none());
+        last = lock.fencing_token();
         if !scripts_are_known {
             admin.run("SCRIPT FLUSH");
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use shearline::{LinkError, NodeOutcome, Unusable};
 
-use crate::face::{Which, at};
+use crate::face::{Which, at, report_of};
 use crate::servers::{self, ClosedPort, Cluster, LONG, Manner, Options, Server, Stranger};
 
 /// Refused connections, and servers of other kinds.
@@ -60,19 +60,6 @@ fn a_missing_database_is_unusable_and_the_others_go_on() {
     );
 }
 
-/// A full server says so without a request, and closes.
-#[test]
-fn a_full_server_is_unusable_and_the_others_go_on() {
-    not_with!(Tls, "with TLS a full server closes without a word");
-    let server = Server::start();
-    let mut inside = server.raw();
-    inside.run("CONFIG SET maxclients 1");
-    check(
-        &server.url(),
-        &[NodeOutcome::Unusable(Unusable::TooManyClients)],
-    );
-}
-
 /// The node at `url` with two good ones: they give the lock, and the report of a refusal gives one
 /// of `outcomes` for it.
 pub(crate) fn check(url: &str, outcomes: &[NodeOutcome]) {
@@ -109,12 +96,5 @@ pub(crate) fn check(url: &str, outcomes: &[NodeOutcome]) {
             cluster[0].raw().get(key.as_bytes()).as_deref(),
             Some(&b"foreign"[..])
         );
-    }
-}
-
-fn report_of(error: &shearline::LockError) -> &shearline::Report {
-    match error {
-        shearline::LockError::Held(report) | shearline::LockError::NoQuorum(report) => report,
-        other => panic!("no report in {other:?}"),
     }
 }

@@ -27,9 +27,7 @@ const OWNER: &str = "billing-7";
 /// Three servers that know the user.
 fn cluster() -> Cluster {
     let cluster = Cluster::with(3, &Options::redis().password(PASSWORD));
-    for raw in &mut cluster.raws() {
-        raw.run(&format!("ACL SETUSER {USER} on >{PASSWORD} ~* &* +@all"));
-    }
+    cluster.run(&format!("ACL SETUSER {USER} on >{PASSWORD} ~* &* +@all"));
     cluster
 }
 

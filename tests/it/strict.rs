@@ -3,12 +3,13 @@
 
 use std::time::Duration;
 
-use shearline::internals::BARRIER_KEY;
+use shearline::internals::{BARRIER_KEY, MARKER_KEY};
 use shearline::{
-    Builder, LockError, LockOptions, NodeOutcome, NodeState, NodeStatus, ReinitError, RestartGuard,
-    Unusable,
+    Builder, Found, InspectError, LockError, LockOptions, NodeOutcome, NodeState, NodeStatus,
+    ReinitError, RestartGuard, Unusable,
 };
 
+use crate::contract::assert_held;
 use crate::face::{Face, Which, at, no_quorum, over};
 use crate::guard;
 use crate::servers::{self, Cluster, LONG, Options, eventually};
@@ -16,7 +17,7 @@ use crate::servers::{self, Cluster, LONG, Options, eventually};
 /// The ttl of all clients in the stories that wait for a barrier.
 const SHORT: Duration = Duration::from_secs(1);
 
-pub(crate) fn strict(cluster: &Cluster, longest: Duration) -> Builder {
+fn strict(cluster: &Cluster, longest: Duration) -> Builder {
     let builder = over(cluster).restart_guard(RestartGuard::Strict);
     builder.max_ttl(longest)
 }
@@ -61,13 +62,25 @@ fn unused_nodes_wait_unless_an_operator_trusts_them() {
             let waits = |outcome| matches!(outcome, NodeOutcome::Quarantined { .. });
             assert!(report.nodes().iter().all(|node| waits(node.outcome)));
             assert!(cluster[0].raw().exists(BARRIER_KEY));
+            let told = face.inspect("a");
+            assert!(matches!(told, Err(InspectError::NoQuorum(_))), "{told:?}");
             assert_eq!(face.trust_all(), 3);
             assert_eq!(face.trust_all(), 3, "again");
             let mut lock = face.try_lock("a", SHORT * 10).expect("three vote");
             assert!(!cluster[0].raw().exists(BARRIER_KEY));
             face.extend(&mut lock, LONG).expect("held");
             face.confirm(&mut lock).expect("held");
-            face.unlock(lock).expect("held");
+            face.await_copies(&cluster, "a");
+            assert_held(&face.inspect("a").expect("all count"), b"", 3);
+            // The marker of one of them is another's: it is shown, and does not count from now on.
+            let marker = [&b"SET"[..], MARKER_KEY, b"another"];
+            cluster[0].raw().command(&marker);
+            let told = face.inspect("a").expect("two count");
+            assert_eq!(told.holder().expect("held").nodes, 2, "{told}");
+            let first = &told.nodes()[0];
+            assert!(matches!(first.found, Found::Holder { .. }), "{told}");
+            assert!(!first.counts && told.nodes()[1].counts, "{told}");
+            drop(face.unlock(lock));
             face.assert_gone(&cluster, "a");
         }
     }

@@ -11,7 +11,6 @@
 
 use std::fs::{self, File};
 use std::os::fd::AsFd as _;
-use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -23,6 +22,7 @@ use shearline::engine::Event;
 use shearline::{Driver, ExtendError, LocalRedlock, Lock, LockOptions, NodeState};
 
 use crate::face::{at, over};
+use crate::fork;
 use crate::namespaces::{Namespaces, PROBE, story_to_play};
 use crate::processes::{hex, unhex};
 use crate::servers::{self, LONG, eventually};
@@ -202,19 +202,13 @@ fn read(clock: ClockId) -> Duration {
 fn in_child(mut story: impl FnMut(&Later) + Send + Sync + 'static) {
     let (mut holder, namespace) = hold();
     let later = Later { namespace };
-    let mut command = Command::new("true");
-    // SAFETY: The child runs no other thread. Of the locks that another thread may have held at the
-    // fork it takes only the allocator's, which the C library handles.
-    unsafe {
-        command.pre_exec(move || {
-            story(&later);
-            Ok(())
-        });
-    }
-    let status = command.status().expect("the child starts");
+    let story = move || {
+        story(&later);
+        Ok(())
+    };
+    fork::in_child(story, || ());
     drop(holder.stdin.take());
     holder.wait().expect("our own child");
-    assert!(status.success(), "the child said why");
 }
 
 /// Starts a process that holds such a namespace until its input ends. Returns it and the namespace.

@@ -19,7 +19,7 @@ use tempfile::TempDir;
 use crate::canary::PASSWORD;
 use crate::face::{Face, Which, at, no_quorum};
 use crate::servers::authority::{Authority, Issued, Span};
-use crate::servers::{Encryption, LONG, Mischief, Options, Proxy, Server, eventually};
+use crate::servers::{Encryption, LONG, Options, Server, eventually};
 
 /// An authority, and a directory for files.
 struct Scene {
@@ -252,17 +252,4 @@ fn what_is_no_tls_is_called_so() {
     let ca = scene.file("own.pem", &scene.authority.pem());
     let url = stranger.url().replace("redis://", "rediss://");
     refused(&format!("{url}?ca={ca}"), TlsFailure::NotTls);
-}
-
-/// Each record in pieces of one byte, in either direction.
-#[test]
-fn torn_records_are_put_together() {
-    let scene = Scene::new();
-    let server = scene.server(&scene.right());
-    let proxy = Proxy::to(server.address_for_clients());
-    let ca = scene.encryption(&scene.right()).ca;
-    let url = format!("rediss://{}?ca={}", proxy.address(), ca.display());
-    let mut face = Which::Shared.build(at([url]));
-    proxy.set(Mischief::Drip(Duration::from_micros(100)));
-    works(&mut face, "torn");
 }

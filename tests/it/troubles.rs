@@ -106,9 +106,7 @@ fn wrong_credentials_are_named() {
 fn full_memory_is_named() {
     let cluster = servers::three();
     let redlock = shared(&cluster);
-    for raw in &mut cluster.raws() {
-        raw.run("CONFIG SET maxmemory 1");
-    }
+    cluster.run("CONFIG SET maxmemory 1");
     let error = redlock.try_lock("k", LONG).expect_err("no memory");
     says(error, &[NO_QUORUM, "refused: OOM"]);
 }
@@ -123,9 +121,7 @@ fn holders_are_named() {
     let error = other.try_lock("k", LONG).expect_err("held");
     says(error, &["this handle itself holds the lock"]);
     lock.unlock().expect("held");
-    for raw in &mut cluster.raws() {
-        raw.run("SET for-ever somebody");
-    }
+    cluster.run("SET for-ever somebody");
     let options = LockOptions::new(LONG).wait(Duration::from_secs(1));
     let error = redlock.lock_with("for-ever", &options).expect_err("held");
     assert!(matches!(error, LockError::Held(_)), "{error}");

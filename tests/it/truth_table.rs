@@ -12,10 +12,11 @@ use crate::servers::{Cluster, LONG, Options, Raw, eventually};
 #[test]
 fn every_set_of_foreign_nodes_for_one_to_five_nodes() {
     story(&Cluster::with(5, &Options::redis()), 1..=5);
+    story(&Cluster::with(5, &Options::valkey()), 3..=5);
 }
 
 /// Plays the story on the first N servers, for each N of the range.
-pub(crate) fn story(cluster: &Cluster, sizes: std::ops::RangeInclusive<usize>) {
+fn story(cluster: &Cluster, sizes: std::ops::RangeInclusive<usize>) {
     let urls = cluster.urls();
     let mut raws = cluster.raws();
     for nodes in sizes {

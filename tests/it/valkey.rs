@@ -2,12 +2,6 @@
 
 use crate::face::{Which, at, over};
 use crate::servers::{Cluster, LONG, Options, Server};
-use crate::truth_table;
-
-#[test]
-fn the_truth_table_holds_on_valkey() {
-    truth_table::story(&Cluster::with(5, &Options::valkey()), 3..=5);
-}
 
 /// Without its Lua module locks can be had too.
 #[test]
@@ -18,9 +12,7 @@ fn locks_work_on_valkey_without_lua() {
     );
     let options = Options::valkey().arguments(["--enable-module-command", "yes"]);
     let cluster = Cluster::with(3, &options);
-    for raw in &mut cluster.raws() {
-        raw.run("MODULE UNLOAD lua");
-    }
+    cluster.run("MODULE UNLOAD lua");
     for which in Which::BOTH {
         let key = which.key("no lua");
         let mut face = which.build(over(&cluster));

@@ -47,7 +47,7 @@ impl Variant {
     fn is_chosen(self) -> bool {
         match self {
             Self::Acl => is_with_acl_line(),
-            Self::Tls => encrypted::is_on(),
+            Self::Tls => encrypted::is_usual(),
             Self::NoScripts => is_without_scripts(),
             Self::NoNativeRelease => {
                 is_without_scripts() && version(Kind::Redis).starts_with("redis")

@@ -16,20 +16,15 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use shearline::engine::Event;
-use shearline::{Builder, LockError, LockOptions, NodeStatus, Redlock, Retry, ServerError, Waking};
+use shearline::{Builder, LockError, LockOptions, Redlock, Retry, ServerError, Waking};
 
 use crate::executor::block_on;
 use crate::face::{Face, Which, at, held, over};
+use crate::scene::{FOREIGN, clusters};
 use crate::servers::{self, Cluster, LONG, Options, Proxy, Raw, eventually};
 
 /// For as long as a story lasts.
 const PATIENT: LockOptions = LockOptions::new(LONG).wait(Duration::from_secs(60));
-
-/// The servers of all stories here.
-fn clusters() -> impl Iterator<Item = Cluster> {
-    let kinds = [Options::redis(), Options::valkey()].into_iter();
-    kinds.map(|options| Cluster::with(3, &options))
-}
 
 /// Sends nothing by itself that these stories would count.
 fn quiet(cluster: &Cluster) -> Builder {
@@ -38,21 +33,10 @@ fn quiet(cluster: &Cluster) -> Builder {
 
 // ----- what servers have run ------------------------------------------------------------------
 
-/// How often a server was asked to run `command`.
-fn calls(raw: &mut Raw, command: &str) -> u64 {
-    let stat = raw.info("commandstats", &format!("cmdstat_{command}"));
-    let Some(stat) = stat else {
-        return 0;
-    };
-    let calls = stat.strip_prefix("calls=").expect("the first field");
-    let (calls, _) = calls.split_once(',').expect("more fields");
-    calls.parse().expect("a number")
-}
-
 /// How often a server was asked to tell of the next change of a key, and what is left of it.
 fn looked(raw: &mut Raw) -> u64 {
-    match calls(raw, "client") {
-        0 => calls(raw, "client|caching"),
+    match raw.calls("client") {
+        0 => raw.calls("client|caching"),
         all => all - 1, // Redis 6.2 counts all of `CLIENT` together: once for `TRACKING`.
     }
 }
@@ -139,9 +123,6 @@ fn woken_with<T>(
         }
     }
 }
-
-/// The token of another client.
-const FOREIGN: &[u8] = b"foreign";
 
 /// Another client, with any library, holds `key`.
 fn foreign(cluster: &Cluster, key: &str) {
@@ -236,7 +217,7 @@ pub(crate) fn learned_by_looking(cluster: &Cluster, face: &mut Face, key: &str) 
             assert_eq!(raw.integer(&[b"PERSIST", key.as_bytes()]), 1);
         }
     }
-    let before: Vec<u64> = raws.iter_mut().map(|raw| calls(raw, "pttl")).collect();
+    let before: Vec<u64> = raws.iter_mut().map(|raw| raw.calls("pttl")).collect();
     thread::scope(|scope| {
         let waiting = scope.spawn(|| {
             let lock = face.lock_with(key, &PATIENT).expect("it is deleted");
@@ -244,44 +225,38 @@ pub(crate) fn learned_by_looking(cluster: &Cluster, face: &mut Face, key: &str) 
         });
         for (raw, before) in raws.iter_mut().zip(before) {
             eventually("it looks again and again", || {
-                (before + 3 <= calls(raw, "pttl")).then_some(())
+                (before + 3 <= raw.calls("pttl")).then_some(())
             });
         }
-        for raw in &mut raws {
-            assert!(raw.del(key.as_bytes()));
-        }
+        cluster.delete(key);
         waiting.join().expect("no panic");
     });
     face.assert_gone(cluster, key);
     face.nodes().iter().map(|node| node.waking).collect()
 }
 
-#[test]
-fn a_server_that_speaks_only_resp2_is_looked_at_from_time_to_time() {
+/// Servers without `command` are looked at, and this is why.
+fn are_looked_at(command: &str, why: Waking) {
     for options in [Options::redis(), Options::valkey()] {
-        let options = options.arguments(["--rename-command", "HELLO", ""]);
+        let options = options.arguments(["--rename-command", command, ""]);
         let cluster = Cluster::with(3, &options);
         for which in Which::BOTH {
             let mut face = which.build(quiet(&cluster));
-            let waking = learned_by_looking(&cluster, &mut face, &which.key("resp2"));
-            assert_eq!(waking, [Waking::Resp2; 3]);
+            let waking = learned_by_looking(&cluster, &mut face, &which.key(command));
+            assert_eq!(waking, [why; 3]);
         }
     }
+}
+
+#[test]
+fn a_server_that_speaks_only_resp2_is_looked_at_from_time_to_time() {
+    are_looked_at("HELLO", Waking::Resp2);
 }
 
 /// As Google's Memorystore for Redis answers: it blocks `CLIENT`.
 #[test]
 fn a_server_that_does_not_know_client_is_looked_at_from_time_to_time() {
-    for options in [Options::redis(), Options::valkey()] {
-        let options = options.arguments(["--rename-command", "CLIENT", ""]);
-        let cluster = Cluster::with(3, &options);
-        for which in Which::BOTH {
-            let mut face = which.build(quiet(&cluster));
-            let waking = learned_by_looking(&cluster, &mut face, &which.key("client"));
-            let unknown = Waking::Refused(ServerError::from_line(b"ERR"));
-            assert_eq!(waking, [unknown; 3]);
-        }
-    }
+    are_looked_at("CLIENT", Waking::Refused(ServerError::from_line(b"ERR")));
 }
 
 // ----- a queue --------------------------------------------------------------------------------
@@ -308,10 +283,7 @@ fn a_lock_that_is_handed_over_inside_a_program_takes_one_write_for_each_node() {
         "a transaction takes two writes, and Valkey has no TLS here"
     );
     for cluster in clusters() {
-        let proxies: Vec<Proxy> = cluster
-            .iter()
-            .map(|server| Proxy::to(server.address()))
-            .collect();
+        let proxies = cluster.proxies();
         let builder = at(proxies.iter().map(Proxy::url)).watch_clocks(false);
         let redlock = Which::Shared.build(builder).into_shared();
         let pieces = || proxies.iter().map(Proxy::pieces).collect::<Vec<_>>();
@@ -352,7 +324,7 @@ fn total(raws: &mut [Raw]) -> u64 {
     ];
     let counts = raws
         .iter_mut()
-        .flat_map(|raw| commands.map(|command| calls(raw, command)));
+        .flat_map(|raw| commands.map(|command| raw.calls(command)));
     counts.sum()
 }
 
@@ -365,16 +337,14 @@ fn ten_thousand_waiters_of_one_handle_send_nothing_while_nothing_happens() {
         let redlock = Which::Shared.build(quiet(&cluster)).into_shared();
         // The handle itself has the lock: no one has to look.
         let lock = redlock.try_lock("own", LONG).expect("free");
-        eventually("it is everywhere", || {
-            (cluster.copies("own") == 3).then_some(())
-        });
+        cluster.await_copies("own");
         let before = total(&mut raws);
         let waiting = queued(&redlock, "own", WAITERS);
         thread::sleep(Duration::from_millis(500));
         assert_eq!(total(&mut raws), before);
         drop(waiting);
         lock.unlock().expect("held");
-        assert_eq!(calls(&mut raws[0], "set"), 1, "they have left no trace");
+        assert_eq!(raws[0].calls("set"), 1, "they have left no trace");
         // Another has it: the first of them looks.
         foreign(&cluster, "foreign");
         let (before, told) = (total(&mut raws), each_looked(&mut raws));
@@ -388,10 +358,8 @@ fn ten_thousand_waiters_of_one_handle_send_nothing_while_nothing_happens() {
         );
         drop(waiting);
         // None of them asks for it later.
-        let sets = calls(&mut raws[0], "set");
-        for raw in &mut raws {
-            assert!(raw.del(b"foreign"));
-        }
+        let sets = raws[0].calls("set");
+        cluster.delete("foreign");
         redlock
             .try_lock("foreign", LONG)
             .expect("free")
@@ -399,7 +367,7 @@ fn ten_thousand_waiters_of_one_handle_send_nothing_while_nothing_happens() {
             .expect("held");
         // A majority is enough for both: this node may be the last to run it.
         eventually("it has run one SET", || {
-            (calls(&mut raws[0], "set") == sets + 1).then_some(())
+            (raws[0].calls("set") == sets + 1).then_some(())
         });
     }
 }
@@ -438,9 +406,7 @@ fn waiters_that_give_up_leave_no_operation() {
             ];
             (refused == 10 && open == [0; 5]).then_some(())
         });
-        for raw in &mut cluster.raws() {
-            assert!(raw.del(b"given up"));
-        }
+        cluster.delete("given up");
         wait(&mut Face::Driver(driver), "given up", &PATIENT).expect("free");
     }
 }

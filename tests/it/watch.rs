@@ -8,20 +8,14 @@ use std::time::Duration;
 use shearline::engine::Event;
 use shearline::{Found, Inspection, Redlock, Watch};
 
+use crate::contract::OTHERS as FOREIGN;
 use crate::executor::block_on;
 use crate::face::{Face, await_ready, over};
+use crate::scene::clusters;
 use crate::servers::{Cluster, LONG, Options, Raw, eventually};
 
 const MINUTE: Duration = Duration::from_secs(60);
 const SECOND: Duration = Duration::from_secs(1);
-
-/// What a token of another client may be.
-const FOREIGN: &[u8] = b"\x01oreign-foreign-foreanother";
-
-fn clusters() -> impl Iterator<Item = Cluster> {
-    let kinds = [Options::redis(), Options::valkey()].into_iter();
-    kinds.map(|options| Cluster::with(3, &options))
-}
 
 /// A handle that sends nothing by itself, connected to all nodes.
 fn quiet(cluster: &Cluster) -> Redlock {
@@ -130,9 +124,7 @@ fn a_watch_tells_each_change_and_sends_nothing_while_there_is_none() {
             raw.set_px(b"k", FOREIGN, LONG);
         }
         until(&mut watch, |told| is_held_by(told, b"another"));
-        for raw in &mut raws {
-            raw.run("FLUSHALL");
-        }
+        cluster.run("FLUSHALL");
         until(&mut watch, is_free);
         assert!(watch.next(SECOND / 10).is_none());
         // After it is dropped, a change is of no interest.
@@ -194,9 +186,7 @@ fn servers_that_speak_only_resp2_are_looked_at_from_time_to_time() {
             raw.set_px(b"k", FOREIGN, LONG);
         }
         until(&mut watch, |told| is_held_by(told, b"another"));
-        for raw in &mut raws {
-            assert!(raw.del(b"k"));
-        }
+        cluster.delete("k");
         until(&mut watch, is_free);
     }
 }
@@ -239,8 +229,6 @@ fn a_task_and_an_event_loop_are_told_the_same() {
     }
     while !is_held_by(&block_on(watch.changed()).expect("it changes"), b"another") {}
     drop(redlock); // The watch is a handle.
-    for raw in &mut raws {
-        assert!(raw.del(b"k"));
-    }
+    cluster.delete("k");
     until(&mut watch, is_free);
 }

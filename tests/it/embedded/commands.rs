@@ -3,167 +3,16 @@
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use shearline::internals::Flavour;
+use shearline::internals::scripts::*;
 
 type Words = Vec<Vec<u8>>;
 
-/// The scripts of the library, written out, so that any change fails here.
-pub(super) const RELEASE: &str = "local v=redis.call('get',KEYS[1]) \
-    if v==ARGV[1] then return redis.call('del',KEYS[1]) end \
-    if v then return -1 end return 0";
-const RELEASE_SHA1: &str = "4453c08d4b7260dfec522c1d9be6140ee00157cb";
-const EXTEND: &str = "local v=redis.call('get',KEYS[1]) \
-    if v==ARGV[1] then local p=redis.call('pttl',KEYS[1]) \
-    if p>=0 and p<tonumber(ARGV[2]) then redis.call('pexpire',KEYS[1],ARGV[2]) end \
-    return 1 end \
-    if v then return -1 end return 0";
-const CONFIRM: &str = "local v=redis.call('get',KEYS[1]) \
-    if v==ARGV[1] then local p=redis.call('pttl',KEYS[1]) \
-    if p<0 then p=9e15 end return p+1 end \
-    if v then return -1 end return 0";
-const CONFIRM_SHA1: &str = "eff39a10bfd4f5ef8734aa1fc598a9ee03919210";
-/// This one checks the marker of a strict guard if it is given one.
-const INSPECT: (&str, &str) = (
-    concat!(
-        "local v,s,b=redis.call('get',KEYS[1]),0,0 ",
-        "if v then s=redis.call('pttl',KEYS[1]) if s==-1 then s=9e15 end s=math.max(s+1,0) end ",
-        "if KEYS[2] then ",
-        "local m=redis.pcall('get',KEYS[2]) b=redis.call('pttl',KEYS[3]) ",
-        "if m~=ARGV[1] then b=-1 elseif b==-1 then b=1000 elseif b<0 then b=0 else b=b+1 end end ",
-        "return {s,b,string.sub(v or '',1,85)}",
-    ),
-    "7efe98cd9aa3f807cb00a9941f224d6646756a65",
-);
-const EXTEND_SHA1: &str = "20e6e4505b7e6e25b7c6801967c3885864dca680";
-
-/// The one for many extensions at once, with its digest.
-const EXTEND_EACH: (&str, &str) = (
-    concat!(
-        "local c,a=redis.pcall,{} for i,k in ipairs(KEYS) do ",
-        "local v,t,s=c('get',k),ARGV[2*i],0 ",
-        "if v==ARGV[2*i-1] then s=1 local p=c('pttl',k) ",
-        "if type(p)=='table' then s=p elseif p>=0 and p<tonumber(t) then ",
-        "p=c('pexpire',k,t) if type(p)=='table' then s=p end end ",
-        "elseif type(v)=='table' then s=v elseif v then s=-1 end a[i]=s end return a",
-    ),
-    "596fd22d337b992de780f8a40edaf2091b27debb",
-);
-
-/// The same of the scripts of the strict restart guard, with their digests.
-const ACQUIRE: (&str, &str) = (
-    concat!(
-        "local c,s=redis.acl_check_cmd,0 if c then for i=4,#ARGV do ",
-        "local a,y=ARGV[i] if a=='get' or a=='pttl' then y=c(a,KEYS[1]) ",
-        "else y=c(a,KEYS[1],KEYS[1]) end if not y then return 3-i end end end ",
-        "if redis.call('set',KEYS[1],ARGV[1],'nx','px',ARGV[2]) then s=1 end ",
-        "local m,b=redis.pcall('get',KEYS[2]),redis.call('pttl',KEYS[3]) ",
-        "if m~=ARGV[3] then b=-1 elseif b==-1 then b=1000 elseif b<0 then b=0 else b=b+1 end ",
-        "return {s,b}",
-    ),
-    "e1abfe99af4abd1f120cafa1b0c7fade91f23dd9",
-);
-const FENCED_EXTEND: (&str, &str) = (
-    concat!(
-        "local v,s=redis.call('get',KEYS[1]),0 ",
-        "if v==ARGV[1] then s=1 local p=redis.call('pttl',KEYS[1]) ",
-        "if p>=0 and p<tonumber(ARGV[2]) then redis.call('pexpire',KEYS[1],ARGV[2]) end ",
-        "elseif v then s=-1 end ",
-        "local m,b=redis.pcall('get',KEYS[2]),redis.call('pttl',KEYS[3]) ",
-        "if m~=ARGV[3] then b=-1 elseif b==-1 then b=1000 elseif b<0 then b=0 else b=b+1 end ",
-        "return {s,b}",
-    ),
-    "25ef8e777557e66a1643d3737113a4d761dc5ced",
-);
-const FENCED_CONFIRM: (&str, &str) = (
-    concat!(
-        "local v,s=redis.call('get',KEYS[1]),0 ",
-        "if v==ARGV[1] then s=redis.call('pttl',KEYS[1]) if s<0 then s=9e15 end s=s+1 ",
-        "elseif v then s=-1 end ",
-        "local m,b=redis.pcall('get',KEYS[2]),redis.call('pttl',KEYS[3]) ",
-        "if m~=ARGV[2] then b=-1 elseif b==-1 then b=1000 elseif b<0 then b=0 else b=b+1 end ",
-        "return {s,b}",
-    ),
-    "2b1d0e9b48ac40a8976b18239dedc4e1eb6b78ef",
-);
-pub(super) const JOIN: (&str, &str) = (
-    concat!(
-        "local m,p=redis.call('get',KEYS[1]),redis.call('pttl',KEYS[2]) ",
-        "local left=p+1 if p==-1 then left=1000 elseif p<0 then left=0 end ",
-        "local ttl,span,mode=tonumber(ARGV[2]),tonumber(ARGV[7]),ARGV[8] ",
-        "local top,d,lost=ttl,ARGV[6],true ",
-        "if d=='1' then ",
-        "local i=tostring(redis.pcall('info','replication')) ",
-        "if not string.find(i,'connected_slaves:0%c.*master_replid2:0+%c') then d='0' end end ",
-        "if m then ",
-        "local r,t,n,q,e,c=string.match(m,'^1 (%S+) (%d+) (%d+) (%d+) ([01]) (%S+)$') ",
-        "if (n~=ARGV[3] or q~=ARGV[4] or c~=ARGV[5]) and mode~='anew' then return {0,left,m} end ",
-        "t=tonumber(t or 0) top=math.max(ttl,t) ",
-        "if mode~='anew' then ",
-        "if r==ARGV[1] then lost=ttl>t if d=='-' then d=e elseif e=='0' then d=e end ",
-        "else lost=ttl>t or e~='1' or d~='1' end ",
-        "ttl=top end end ",
-        "if d~='1' then d='0' end ",
-        "local w='1 '..ARGV[1]..' '..string.format('%.0f',ttl)..' '..ARGV[3]..' '..ARGV[4]..' '..d..' '..ARGV[5] ",
-        "if mode=='trust' then redis.call('del',KEYS[2]) left=0 ",
-        "elseif lost then ",
-        "local bar=math.ceil(span*top/tonumber(ARGV[2])) ",
-        "if p~=-1 and bar>left then redis.call('set',KEYS[2],'1','px',string.format('%.0f',bar)) left=bar end end ",
-        "if w~=m then redis.call('set',KEYS[1],w) end ",
-        "return {1,left,w}",
-    ),
-    "59534fe468c207290343f3f842fceb3d4c79f9bb",
-);
-
-/// The scripts for several keys, with their digests.
-const SEVERAL: [(&str, &str); 4] = [
-    (
-        concat!(
-            "local n,t=#KEYS,ARGV[1] if ARGV[3]~='' then n=n-2 end local c=redis.acl_check_cmd if ",
-            "c then for i=4,#ARGV do for j=1,n do local a,y=ARGV[i] if a=='get' or a=='pttl' then ",
-            "y=c(a,KEYS[j]) else y=c(a,KEYS[j],KEYS[j]) end if not y then return ",
-            "3-i end end end end if ARGV[2]=='' then return 0 end local s=1 for i=1,n do local ",
-            "v=redis.pcall('get',KEYS[i]) if type(v)=='table' and not ",
-            "string.find(v.err,'WRONGTYPE',1,true) then v=redis.call('get',KEYS[i]) end ",
-            "if v and v~=t then s=i+1 break end end if s==1 then for ",
-            "i=1,n do if not redis.call('set',KEYS[i],t,'nx','px',ARGV[2]) then local ",
-            "p=redis.call('pttl',KEYS[i]) if p>=0 and p<tonumber(ARGV[2]) then ",
-            "redis.call('pexpire',KEYS[i],ARGV[2]) end end end end if ARGV[3]=='' then return s ",
-            "end local m,b=redis.pcall('get',KEYS[n+1]),redis.call('pttl',KEYS[n+2]) if m~=ARGV[3] ",
-            "then b=-1 elseif b==-1 then b=1000 elseif b<0 then b=0 else b=b+1 end return {s,b}",
-        ),
-        "02d2bfa7cbaa9d0862098e337d89a633e6e268e1",
-    ),
-    (
-        concat!(
-            "local n,t=#KEYS,ARGV[1] if ARGV[3]~='' then n=n-2 end local s=1 for i=1,n do local ",
-            "v=redis.call('get',KEYS[i]) if not v then if s==1 then s=0 end elseif v~=t then s=-1 ",
-            "end end if s==1 then for i=1,n do local p=redis.call('pttl',KEYS[i]) if p>=0 and ",
-            "p<tonumber(ARGV[2]) then redis.call('pexpire',KEYS[i],ARGV[2]) end end end if ",
-            "ARGV[3]=='' then return s end local ",
-            "m,b=redis.pcall('get',KEYS[n+1]),redis.call('pttl',KEYS[n+2]) if m~=ARGV[3] then b=-1 ",
-            "elseif b==-1 then b=1000 elseif b<0 then b=0 else b=b+1 end return {s,b}",
-        ),
-        "56d617a4642e70c794c1958859346657d7d2e739",
-    ),
-    (
-        concat!(
-            "local n,t=#KEYS,ARGV[1] if ARGV[3]~='' then n=n-2 end local s=1 for i=1,n do local ",
-            "v=redis.call('get',KEYS[i]) if not v then if s==1 then s=0 end elseif v~=t then s=-1 ",
-            "end end if s==1 then s=9e15+1 for i=1,n do local p=redis.call('pttl',KEYS[i]) if p>=0 ",
-            "then s=math.min(s,p+1) end end end if ARGV[3]=='' then return s end local ",
-            "m,b=redis.pcall('get',KEYS[n+1]),redis.call('pttl',KEYS[n+2]) if m~=ARGV[3] then b=-1 ",
-            "elseif b==-1 then b=1000 elseif b<0 then b=0 else b=b+1 end return {s,b}",
-        ),
-        "6063f2735093dc4e0b20f32bdb71c97514baca93",
-    ),
-    (
-        concat!(
-            "local t,n,f,e=ARGV[1],0,0,nil for i=1,#KEYS do local v=redis.pcall('get',KEYS[i]) if ",
-            "v==t then n=n+redis.call('del',KEYS[i]) elseif type(v)=='table' and not ",
-            "string.find(v.err,'WRONGTYPE',1,true) then e=v elseif v then f=-1 end end if e then ",
-            "return e end if n==#KEYS then return 1 end return f",
-        ),
-        "5c410b73fefd78c25f1693478610aa2d6542292a",
-    ),
+/// The scripts for several keys.
+const SEVERAL: [Script; 4] = [
+    TAKE_SEVERAL,
+    EXTEND_SEVERAL,
+    CONFIRM_SEVERAL,
+    RELEASE_SEVERAL,
 ];
 
 /// Markers: some of them replace others, some cannot be read.
@@ -434,12 +283,12 @@ impl Commands {
 
     fn script(&mut self) -> Words {
         let scripts = [
-            ("EVAL", RELEASE),
-            ("EVALSHA", RELEASE_SHA1),
-            ("EVAL", EXTEND),
-            ("EVALSHA", EXTEND_SHA1),
-            ("EVAL", CONFIRM),
-            ("EVALSHA", CONFIRM_SHA1),
+            ("EVAL", RELEASE.0),
+            ("EVALSHA", RELEASE.1),
+            ("EVAL", EXTEND.0),
+            ("EVALSHA", EXTEND.1),
+            ("EVAL", CONFIRM.0),
+            ("EVALSHA", CONFIRM.1),
             ("EVAL", INSPECT.0),
             ("EVALSHA", INSPECT.1),
             ("EVALSHA", "4453C08D4B7260DFEC522C1D9BE6140EE00157CB"),
@@ -528,7 +377,7 @@ impl Commands {
             // Clients without the password may not send so many words.
             2..5 if self.password.is_none() => self.join(),
             _ => {
-                let scripts = [ACQUIRE, FENCED_EXTEND, FENCED_CONFIRM, INSPECT];
+                let scripts = [CHECKED_ACQUIRE, CHECKED_EXTEND, CHECKED_CONFIRM, INSPECT];
                 let (text, digest) = scripts[self.below(4)];
                 let mut fenced = self.by_either(text, digest, "3");
                 let barrier = self.barrier_key();
@@ -536,7 +385,7 @@ impl Commands {
                 if text != INSPECT.0 {
                     fenced.push(self.value());
                 }
-                if ![INSPECT.0, FENCED_CONFIRM.0].contains(&text) {
+                if ![INSPECT.0, CHECKED_CONFIRM.0].contains(&text) {
                     fenced.push(self.millis());
                 }
                 fenced.push(self.pick(&MARKERS).into());
@@ -598,13 +447,18 @@ impl Commands {
         words.extend(subcommand.split(' ').map(Vec::from));
         match subcommand {
             "LOAD" | "load" => {
-                let strict = [ACQUIRE.0, FENCED_EXTEND.0, FENCED_CONFIRM.0, JOIN.0];
+                let strict = [
+                    CHECKED_ACQUIRE.0,
+                    CHECKED_EXTEND.0,
+                    CHECKED_CONFIRM.0,
+                    JOIN.0,
+                ];
                 let several = SEVERAL[self.below(4)].0;
                 let texts = [
-                    RELEASE,
-                    EXTEND,
+                    RELEASE.0,
+                    EXTEND.0,
                     EXTEND_EACH.0,
-                    CONFIRM,
+                    CONFIRM.0,
                     INSPECT.0,
                     strict[self.below(4)],
                     several,
@@ -612,7 +466,7 @@ impl Commands {
                 words.push(self.pick(&texts).into());
             }
             "EXISTS" => {
-                words.extend([RELEASE_SHA1, "x", EXTEND_SHA1, CONFIRM_SHA1].map(Vec::from));
+                words.extend([RELEASE.1, "x", EXTEND.1, CONFIRM.1].map(Vec::from));
             }
             _ => (),
         }

@@ -1,115 +1,31 @@
 //! The library on embedded nodes: what a demo or a user's test relies on.
 
-use std::time::Duration;
+use std::thread;
 
 use shearline::embedded::{EmbeddedNode, Memory};
-use shearline::engine::Event;
 use shearline::internals::{Flavour, Options};
-use shearline::{
-    Driver, Lock, LockOptions, NodeState, RestartGuard, ServerError, Unusable, Waking,
-};
+use shearline::{Builder, LockOptions, NodeState, RestartGuard, ServerError, Unusable, Waking};
 
-use crate::face::at;
+use crate::face::{Face, Which, at};
 use crate::servers::{LONG, eventually};
 
 const KEY: &str = "invoice:42";
 
-/// Five nodes: three plain ones, one with a password, one that has `DELIFEQ`.
-fn five() -> Vec<EmbeddedNode> {
-    let plain = Options::new();
-    let locked = Options::new().password("p@ss/word");
-    let valkey = Options::new().flavour(Flavour::Valkey);
-    let options = [plain.clone(), plain.clone(), plain, locked, valkey];
-    let spawn = |options| EmbeddedNode::spawn_with(&options).expect("a node");
-    options.into_iter().map(spawn).collect()
-}
-
-fn driver(nodes: &[EmbeddedNode]) -> Driver {
+fn over(nodes: &[EmbeddedNode]) -> Builder {
     at(nodes.iter().map(EmbeddedNode::url))
-        .build_driver()
-        .expect("a driver")
 }
 
-fn next_event(driver: &mut Driver) -> Event {
-    eventually("the round ends", || {
-        driver
-            .turn(Some(Duration::from_millis(20)))
-            .expect("a turn");
-        driver.poll_event()
-    })
-}
-
-fn lock(driver: &mut Driver) -> Lock {
-    let options = LockOptions::new(LONG).tries(1);
-    driver.acquire(KEY.as_bytes(), &options).expect("a round");
-    match next_event(driver) {
-        Event::Acquired { result, .. } => result.expect("a lock"),
-        other => panic!("{other:?}"),
-    }
-}
-
-fn unlock(driver: &mut Driver, lock: Lock) {
-    driver.release(lock).expect("a round");
-    match next_event(driver) {
-        Event::Released { result, .. } => drop(result.expect("released")),
-        other => panic!("{other:?}"),
-    }
+fn driver(nodes: &[EmbeddedNode]) -> Face {
+    Which::Driver.build(over(nodes))
 }
 
 /// Waits until exactly so many of the nodes have the key.
-fn await_copies(driver: &mut Driver, nodes: &[EmbeddedNode], copies: usize) {
+fn await_copies(face: &mut Face, nodes: &[EmbeddedNode], copies: usize) {
     eventually("so many copies", || {
-        driver.turn(Some(Duration::from_millis(5))).expect("a turn");
+        face.settle();
         let have = nodes.iter().filter(|node| node.get(KEY).is_some());
         (have.count() == copies).then_some(())
     });
-}
-
-#[test]
-fn two_of_five_may_be_stopped_and_come_back() {
-    let nodes = five();
-    let mut driver = driver(&nodes);
-    let first = lock(&mut driver);
-    await_copies(&mut driver, &nodes, 5);
-    nodes[0].stop().expect("stopped");
-    nodes[4].stop().expect("stopped");
-    unlock(&mut driver, first);
-    await_copies(&mut driver, &nodes, 2);
-    let second = lock(&mut driver);
-    // Both nodes are owed the first lock's release; one has forgotten the key, the other has not.
-    nodes[0].restart(Memory::Kept).expect("restarted");
-    nodes[4].restart(Memory::Lost).expect("restarted");
-    await_copies(&mut driver, &nodes, 3);
-    unlock(&mut driver, second);
-    await_copies(&mut driver, &nodes, 0);
-}
-
-#[test]
-fn two_of_five_may_be_paused_and_resumed() {
-    let nodes = five();
-    let mut driver = driver(&nodes);
-    nodes[1].pause().expect("paused");
-    nodes[3].pause().expect("paused");
-    for _ in 0..10 {
-        let held = lock(&mut driver);
-        unlock(&mut driver, held);
-    }
-    nodes[1].resume().expect("resumed");
-    nodes[3].resume().expect("resumed");
-    eventually("all nodes vote again", || {
-        driver.turn(Some(Duration::from_millis(5))).expect("a turn");
-        let statuses = driver.nodes();
-        let all = statuses
-            .iter()
-            .all(|status| status.state == NodeState::Ready && status.in_flight == 0);
-        all.then_some(())
-    });
-    // Commands that were executed late were executed in order.
-    await_copies(&mut driver, &nodes, 0);
-    let held = lock(&mut driver);
-    await_copies(&mut driver, &nodes, 5);
-    unlock(&mut driver, held);
-    await_copies(&mut driver, &nodes, 0);
 }
 
 /// Three nodes that know neither `CLIENT` nor `INFO`, as some services and proxies.
@@ -123,30 +39,25 @@ fn proxied() -> Vec<EmbeddedNode> {
 fn nodes_that_know_neither_client_nor_info_serve_locks() {
     let nodes = proxied();
     let mut driver = driver(&nodes);
-    let mut held = lock(&mut driver);
+    let mut held = driver.try_lock(KEY, LONG).expect("free");
     await_copies(&mut driver, &nodes, 3);
-    driver.extend(&held, 2 * LONG).expect("a round");
-    match next_event(&mut driver) {
-        Event::Extended { result, .. } => assert!(result.expect("extended").apply(&mut held)),
-        other => panic!("{other:?}"),
-    }
+    driver.extend(&mut held, 2 * LONG).expect("held");
     // Another handle waits: it looks from time to time, because no node tells it of the release.
-    let mut other = self::driver(&nodes);
+    let other = over(&nodes).build().expect("valid");
     let patient = LockOptions::new(LONG).wait(LONG);
-    other.acquire(KEY.as_bytes(), &patient).expect("a round");
-    let unknown = Waking::Refused(ServerError::from_line(b"ERR"));
-    eventually("the nodes have refused to tell", || {
-        other.turn(Some(Duration::from_millis(5))).expect("a turn");
-        let statuses = other.nodes();
-        let told = statuses.iter().filter(|status| status.waking == unknown);
-        (2 <= told.count()).then_some(())
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| other.lock_with(KEY, &patient));
+        let unknown = Waking::Refused(ServerError::from_line(b"ERR"));
+        eventually("the nodes have refused to tell", || {
+            let statuses = other.nodes();
+            let told = statuses.iter().filter(|status| status.waking == unknown);
+            (2 <= told.count()).then_some(())
+        });
+        driver.unlock(held).expect("held");
+        let lock = waiting.join().expect("no panic").expect("it waits");
+        lock.unlock().expect("held");
     });
-    unlock(&mut driver, held);
-    let Event::Acquired { result, .. } = next_event(&mut other) else {
-        panic!("it waits for a lock");
-    };
-    unlock(&mut other, result.expect("a lock"));
-    await_copies(&mut other, &nodes, 0);
+    await_copies(&mut driver, &nodes, 0);
     for status in other.nodes() {
         assert_eq!((status.state, status.run_id), (NodeState::Ready, None));
     }
@@ -157,23 +68,22 @@ fn nodes_that_know_neither_client_nor_info_serve_locks() {
 fn a_restart_of_nodes_without_info_is_not_noticed() {
     let nodes = proxied();
     let mut driver = driver(&nodes);
-    let first = lock(&mut driver);
+    let first = driver.try_lock(KEY, LONG).expect("free");
     for node in &nodes {
         node.stop().expect("stopped");
         node.restart(Memory::Lost).expect("restarted");
     }
     let mut other = self::driver(&nodes);
-    let second = lock(&mut other);
+    let second = other.try_lock(KEY, LONG).expect("nobody knows");
     assert!(first.is_valid() && second.is_valid(), "two holders");
 }
 
 #[test]
 fn nodes_without_info_are_refused_by_a_strict_guard() {
     let nodes = proxied();
-    let strict = at(nodes.iter().map(EmbeddedNode::url)).restart_guard(RestartGuard::Strict);
-    let mut driver = strict.build_driver().expect("a driver");
+    let mut driver = Which::Driver.build(over(&nodes).restart_guard(RestartGuard::Strict));
     eventually("all are refused", || {
-        driver.turn(Some(Duration::from_millis(5))).expect("a turn");
+        driver.settle();
         let refused = NodeState::Unusable(Unusable::NoRunId);
         let statuses = driver.nodes();
         let all = statuses.iter().all(|status| status.state == refused);

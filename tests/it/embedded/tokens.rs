@@ -3,9 +3,12 @@
 //!
 //! Not here: that a proposal is no more than a second ahead of the clock. The clocks of both sides differ.
 
+use std::sync::LazyLock;
+
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use shearline::internals::Flavour;
+use shearline::internals::scripts::*;
 
 use super::flavour_of;
 use super::peers::{Connection, Model, Remote};
@@ -17,78 +20,12 @@ type Words = Vec<Vec<u8>>;
 /// Commands of one run: in the short one, and in the long one.
 const COMMANDS: [usize; 2] = [600, 10_000];
 
-/// The scripts, written out, so that any change fails here; with their digests.
-const SCRIPTS: [(&str, &str); 5] = [
-    (
-        concat!(
-            "local call,t,g,n=redis.call,ARGV[1],ARGV[3],#KEYS if g~='' then n=n-2 end local ",
-            "f=KEYS[n] n=(n-1)/2 local c=redis.acl_check_cmd if c and ARGV[7] then if not ",
-            "c('time') then return {-2,0,0} end for i=7,#ARGV do for j=1,2*n+1 do local ",
-            "a,y=ARGV[i] if a=='get' or a=='pttl' then y=c(a,KEYS[j]) else y=c(a,KEYS[j],KEYS[j]) ",
-            "end if not y then return {4-i,0,0} end end end end local ",
-            "r,o,x=string.match(call('get',f) or '','^([^:]+):(%d+):(%d+)$') local l=tonumber(o) ",
-            "x=tonumber(x) if r~=ARGV[6] or l>9e15 or x>9e15 then r=nil end if not r then return ",
-            "{-1,0,0} end local b=0 if g~='' then local m=redis.pcall('get',KEYS[#KEYS-1]) ",
-            "b=call('pttl',KEYS[#KEYS]) if m~=g then b=-1 elseif b==-1 then b=1000 elseif b<0 then ",
-            "b=0 else b=b+1 end end for i=1,n do local v=redis.pcall('get',KEYS[i]) if ",
-            "type(v)=='table' and not string.find(v.err,'WRONGTYPE',1,true) then ",
-            "v=call('get',KEYS[i]) end if v then return {i+1,b,0} end end local ",
-            "p,w=tonumber(ARGV[4]),call('time') local s=w[1]*1000000+w[2]+1000000 if p<s then s=p ",
-            "end for i=n+1,2*n do local k=tonumber(call('get',KEYS[i]) or x) if not (k and k>=0 ",
-            "and k<=9e15) then k=x end if k<l then k=l end if k>=s then s=k+1 end end if s>9e15 ",
-            "then return {-1,0,1} end local d=s==p and ARGV[4] or string.format('%.0f',s) if s>x ",
-            "then call('set',f,r..':'..o..':'..d) end for i=n+1,2*n do ",
-            "call('set',KEYS[i],d,'px',ARGV[5]) end for i=1,n do ",
-            "call('set',KEYS[i],t,'px',ARGV[2]) end return {1,b,s}",
-        ),
-        "4270ee43d2d3531ee5396efb5305e328bcda5788",
-    ),
-    (
-        concat!(
-            "local call,t,g,n=redis.call,ARGV[1],ARGV[3],#KEYS if g~='' then n=n-2 end local ",
-            "f=KEYS[n] n=(n-1)/2 local y=1 for i=1,n do local v=call('get',KEYS[i]) if not v then ",
-            "if y==1 then y=0 end elseif v~=t then y=-1 end end local ",
-            "r,o,x=string.match(call('get',f) or '','^([^:]+):(%d+):(%d+)$') local l=tonumber(o) ",
-            "x=tonumber(x) if r~=ARGV[6] or l>9e15 or x>9e15 then r=nil end if y==1 and not r then ",
-            "y=0 end if y==1 then local d,s=ARGV[4],tonumber(ARGV[4]) if s>x then ",
-            "call('set',f,r..':'..o..':'..d) end for i=n+1,2*n do local ",
-            "k=tonumber(call('get',KEYS[i]) or x) if not (k and k>=0 and k<=9e15) then k=x end if ",
-            "k<l then k=l end if k<s then call('set',KEYS[i],d,'px',ARGV[5]) end end end if g=='' ",
-            "then return y end local b=0 if g~='' then local m=redis.pcall('get',KEYS[#KEYS-1]) ",
-            "b=call('pttl',KEYS[#KEYS]) if m~=g then b=-1 elseif b==-1 then b=1000 elseif b<0 then ",
-            "b=0 else b=b+1 end end return {y,b}",
-        ),
-        "abc76174ca67a0b02bc44461e9ea6f9062f71b0e",
-    ),
-    (
-        concat!(
-            "local x=tonumber(string.match(redis.call('get',KEYS[1]) or '',':(%d+)$') or 0) if ",
-            "x>9e15 then x=0 end local w=redis.call('time') local ",
-            "s=math.max(x,tonumber(ARGV[2]),math.min(tonumber(ARGV[3]),w[1]*1000000+w[2]+1000000)) ",
-            "redis.call('set',KEYS[1],string.format('%s:%.0f:%.0f',ARGV[1],s,s)) return 1",
-        ),
-        "41b00d3cd485a66d39e18a0cdabf292d516004a3",
-    ),
-    (
-        concat!(
-            "local v=redis.call('get',KEYS[1]) or '' local ",
-            "r,m,n,x=string.match(v,'^(.+):(%??)(%d+):(%d+)$') x=tonumber(x or ",
-            "string.match(v,':(%d+)$') or 0) if tonumber(n or 0)>9e15 then r=nil end if x>9e15 ",
-            "then r,x=nil,0 end if r==ARGV[1] and m=='' then return {1,x} end if r~=ARGV[1] then ",
-            "n=ARGV[2] redis.call('set',KEYS[1],string.format('%s:?%s:%.0f',ARGV[1],n,x)) end ",
-            "return {0,tonumber(n)}",
-        ),
-        "9c87c1eb40af6ce1f518b8faefe13843ba4cc932",
-    ),
-    (
-        concat!(
-            "local r,n,x=string.match(redis.call('get',KEYS[1]) or '','^(.+):%?(%d+):(%d+)$') if ",
-            "r~=ARGV[1] or n~=ARGV[2] then return 0 end local ",
-            "s=math.max(tonumber(x),tonumber(ARGV[3])) ",
-            "redis.call('set',KEYS[1],string.format('%s:%.0f:%.0f',r,s,s)) return 1",
-        ),
-        "2ce6090e11b40b410717a10be54dd502e35d4045",
-    ),
+const SCRIPTS: [Script; 5] = [
+    TAKE_FENCED,
+    RAISE_FENCED,
+    SET_FLOOR,
+    LOOK_AT_FLOOR,
+    REPAIR_FLOOR,
 ];
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
@@ -97,98 +34,26 @@ const FLOOR: &str = "floor";
 const GUARD: [&str; 2] = ["marker", "barrier"];
 
 /// What is in a floor, a counter, or any other key, where a script has not written it.
-const FLOORS: [&str; 36] = [
-    "r:7:7",
-    "r:7:20",
-    "r:0:0",
-    "r:30:20",
-    "r:9000000000000000:9000000000000000",
-    "r:5:9000000000000000",
-    "r:5:8999999999999999",
-    "r:9000000000000001:5",
-    "r:5:9000000000000001",
-    "r:99999999999999999999:5",
-    "r:5:99999999999999999999",
-    "r:05:007",
-    "s:7:7",
-    "r:?5:7",
-    "r:?6:7",
-    "s:?5:7",
-    "r:?05:7",
-    "r:?5:99999999999999999",
-    "r:?99999999999999999:7",
-    "r:??5:7",
-    "r:?:7",
-    "r:?-5:7",
-    "r:-5:7",
-    "r:5:-7",
-    "r:5:7 ",
-    "r:5:7:",
-    "q:r:5:7",
-    "r:?5:6:7",
-    ":5:7",
-    "::5:7",
-    "r:7",
-    ":7",
-    "9000",
-    "r",
-    "",
-    "r:5:1e3",
-];
+static FLOORS: LazyLock<Vec<&str>> = LazyLock::new(|| {
+    let all = concat!(
+        "r:7:7|r:7:20|r:0:0|r:30:20|r:9000000000000000:9000000000000000|r:5:9000000000000000|",
+        "r:5:8999999999999999|r:9000000000000001:5|r:5:9000000000000001|r:99999999999999999999:5|",
+        "r:5:99999999999999999999|r:05:007|s:7:7|r:?5:7|r:?6:7|s:?5:7|r:?05:7|r:?5:99999999999999999|",
+        "r:?99999999999999999:7|r:??5:7|r:?:7|r:?-5:7|r:-5:7|r:5:-7|r:5:7 |r:5:7:|q:r:5:7|r:?5:6:7|:5:7|",
+        "::5:7|r:7|:7|9000|r||r:5:1e3",
+    );
+    all.split('|').collect()
+});
 
-const NUMBERS: [&str; 51] = [
-    "0",
-    "1",
-    "6",
-    "7",
-    "8",
-    "19",
-    "20",
-    "500000",
-    "999999",
-    "1000000",
-    "8999999999999998",
-    "8999999999999999",
-    "9000000000000000",
-    "9000000000000001",
-    "9007199254740993",
-    "18446744073709551615",
-    "99999999999999999999",
-    "1e300",
-    "1e400",
-    "1e3",
-    "1.5",
-    "2.5",
-    "7.9",
-    "0.1",
-    ".5",
-    "5.",
-    "-0",
-    "-5",
-    "+5",
-    "007",
-    " 9 ",
-    "\t9\n",
-    "nan",
-    "-nan",
-    "inf",
-    "-inf",
-    "infinity",
-    "abc",
-    "",
-    "9 9",
-    "0x10",
-    "0X1P3",
-    "9\09",
-    "\u{b}9\u{b}",
-    "9_9",
-    "nan(5)",
-    "1e",
-    "0x",
-    "0b1",
-    "1d5",
-    "\u{a0}9",
-];
+static NUMBERS: LazyLock<Vec<&str>> = LazyLock::new(|| {
+    let all = concat!(
+        "0|1|6|7|8|19|20|500000|999999|1000000|8999999999999998|8999999999999999|9000000000000000|",
+        "9000000000000001|9007199254740993|18446744073709551615|99999999999999999999|1e300|1e400|1e3|",
+        "1.5|2.5|7.9|0.1|.5|5.|-0|-5|+5|007| 9 |\t9\n|nan|-nan|inf|-inf|infinity|abc||9 9|0x10|0X1P3|",
+        "9\09|\u{b}9\u{b}|9_9|nan(5)|1e|0x|0b1|1d5|\u{a0}9",
+    );
+    all.split('|').collect()
+});
 
 /// Both sides, and what is sent to them.
 struct Pair {

@@ -6,8 +6,8 @@ use std::thread;
 use std::time::Duration;
 
 use shearline::internals::Flavour::{Redis, Valkey};
+use shearline::internals::scripts::RELEASE;
 
-use super::commands::RELEASE;
 use super::peers::{Connection, Model, Remote};
 use crate::servers::{Options, Server, eventually};
 
@@ -83,7 +83,7 @@ impl World {
 
 /// One command for each line. `R` stands for the release.
 fn batch(lines: &str) -> Vec<Vec<Vec<u8>>> {
-    let word = |word: &str| Vec::from(if word == "R" { RELEASE } else { word });
+    let word = |word: &str| Vec::from(if word == "R" { RELEASE.0 } else { word });
     let lines = lines.lines();
     lines
         .map(|line| line.split(' ').map(word).collect())

@@ -8,9 +8,10 @@ use std::time::{Duration, Instant};
 
 use shearline::{NodeOutcome, NodeState, NodeStatus, RestartGuard};
 
-use super::story::{Scene, report_of};
+use super::process::FILL;
+use super::story::Scene;
 use crate::effort::is_long;
-use crate::face::{Face, Which};
+use crate::face::{Face, Which, report_of};
 use crate::servers::{End, LONG, Options, Server, eventually, within_patience};
 
 /// The longest ttl of all clients in these stories, and so the length of the quarantine.
@@ -91,8 +92,7 @@ fn promote(scene: &mut Scene) {
 /// Loads the data again, with the connections open, for as long as it takes to be noticed.
 fn reload(server: &Server, face: &mut Face) {
     let mut raw = server.raw();
-    let fill = b"for i = 1, 10000 do redis.call('set', 'filler:' .. i, string.rep('x', 200)) end";
-    raw.command(&[b"EVAL", fill, b"0"]);
+    raw.command(&[b"EVAL", FILL, b"0"]);
     raw.run("CONFIG SET key-load-delay 3000");
     let mut loading = server.raw();
     let loading = thread::spawn(move || drop(loading.try_command(&[b"DEBUG", b"RELOAD"])));
@@ -186,10 +186,7 @@ fn is_seen_not_to_vote(event: &Event, which: Which, guard: RestartGuard) -> bool
 
     // The node gets its copy of a lock that the others grant, and loses the copy of a refused one.
     let lock = face.lock("c", TTL).expect("two of three");
-    eventually(&format!("{name}, {which:?}: all have it"), || {
-        face.settle();
-        (scene.cluster.copies("c") == 3).then_some(())
-    });
+    face.await_copies(&scene.cluster, "c");
     face.unlock(lock).expect("two of three");
     face.assert_gone(&scene.cluster, "c");
 
@@ -212,20 +209,4 @@ fn all_vote(face: &mut Face) {
         let ready = |node: &NodeStatus| node.state == NodeState::Ready;
         face.nodes().iter().all(ready).then_some(())
     });
-}
-
-/// No handle can see this, which is why the guarantees exclude it.
-#[test]
-fn data_that_is_flushed_is_not_noticed() {
-    let scene = Scene::new(&Options::redis());
-    for which in Which::BOTH {
-        let builder = scene.builder().restart_guard(RestartGuard::Observed);
-        let mut face = which.build(builder.max_ttl(TTL));
-        all_vote(&mut face);
-        scene.cluster[0].raw().run("FLUSHALL");
-        scene.cluster[1].raw().set_px(b"a", b"foreign", LONG);
-        let lock = face.try_lock("a", TTL).expect("the first and the third");
-        face.unlock(lock).expect("two of three");
-        assert_eq!(face.nodes()[0].state, NodeState::Ready);
-    }
 }

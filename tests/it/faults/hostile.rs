@@ -1,10 +1,9 @@
 //! A hostile server costs the node its connection, and the others nothing.
 
-use std::fs;
-
 use shearline::{LinkError, NodeOutcome, Unusable};
 
 use super::story::{mischief, play};
+use crate::parts::memory;
 use crate::servers::{Mischief, Options};
 
 /// How much more memory the whole process may have come to use: far more than all tests need, and
@@ -69,8 +68,5 @@ fn assert_memory(before: u64) {
 
 /// The most memory that this process has had so far, in bytes; zero where there is no `/proc`.
 fn most_memory() -> u64 {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let kilobytes = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
-    kilobytes.unwrap_or_default() << 10
+    memory("VmHWM:").unwrap_or_default()
 }

@@ -31,21 +31,13 @@ const BURST: Duration = Duration::from_millis(150);
 
 #[test]
 fn no_key_is_left_where_packets_are_lost_by_chance() {
-    if !OWN.can_be_had() {
-        return;
-    }
-    // Each story in its own namespaces, side by side.
-    thread::scope(|scope| {
-        for story in [
-            "one of three",
-            "two of five",
-            "two of three",
-            "given up by a shared handle",
-            "given up by a local handle",
-        ] {
-            scope.spawn(move || OWN.play(story, ""));
-        }
-    });
+    OWN.play_all(&[
+        "one of three",
+        "two of five",
+        "two of three",
+        "given up by a shared handle",
+        "given up by a local handle",
+    ]);
 }
 
 /// The part of the process in the namespaces. Without a story it does nothing.
@@ -97,26 +89,9 @@ impl Field {
         }
     }
 
-    /// Waits until every node has answered everything. The kernel may wait for five seconds before
-    /// its next attempt, and a node that was given up is tried again after two.
-    #[track_caller]
-    fn settle(&self, face: &mut Face) {
-        let settled = within_patience(|| {
-            face.settle();
-            let quiet = |node: &shearline::NodeStatus| {
-                node.state == NodeState::Ready && node.in_flight == 0 && node.owed == 0
-            };
-            face.nodes().iter().all(quiet).then_some(())
-        });
-        assert!(settled.is_some(), "{:#?}", face.nodes());
-    }
-
     /// How many `SET`s the first victim has run.
     fn sets(&self) -> u64 {
-        let stats = self.cluster[0].raw().info("commandstats", "cmdstat_set");
-        let calls = stats.as_deref().unwrap_or("calls=0,");
-        let calls = calls.split(['=', ',']).nth(1).expect("calls=N,..");
-        calls.parse().expect("a number")
+        self.cluster[0].raw().calls("set")
     }
 }
 
@@ -161,12 +136,12 @@ fn weathers(field: &Field, promise: Promise) {
             holder.join().expect("it has said why");
         }
     });
-    faces.iter_mut().for_each(|face| field.settle(face));
+    faces.iter_mut().for_each(Face::await_settled);
     field.cluster.assert_empty();
     for face in &mut faces {
         let lock = face.try_lock("after", LONG).expect("all is well again");
         face.unlock(lock).expect("held");
-        field.settle(face);
+        face.await_settled();
     }
     field.cluster.assert_empty();
 }
@@ -256,7 +231,7 @@ fn given_up(field: &Field, which: Which) {
     a_few(&mut face);
     assert_eq!(field.sets(), before, "all was lost");
     field.link.set(Weather::default());
-    field.settle(&mut face);
+    face.await_settled();
     assert!(before < field.sets(), "it came late");
     field.cluster.assert_empty();
 
@@ -282,7 +257,7 @@ fn given_up(field: &Field, which: Which) {
     assert!(given_up.is_some(), "{:?}", face.nodes());
     face.unlock(lock).expect("two of three");
     field.link.set(Weather::default());
-    field.settle(&mut face);
+    face.await_settled();
     assert_eq!(field.sets(), before, "what was given up is not sent");
     field.cluster.assert_empty();
 }

@@ -16,7 +16,7 @@
 //! * [`refusing`]: servers that answer and refuse, also every client.
 //! * [`forgetful`]: servers that restart or are replaced, and the restart guard.
 //! * [`hostile`]: hostile servers.
-//! * [`places`]: addresses that cannot be reached, and running out of descriptors.
+//! * [`places`]: running out of descriptors.
 //! * [`packets`]: lost packets, in a separate network namespace.
 //! * [`lossy`]: the same by chance.
 //!

@@ -3,12 +3,12 @@
 use std::thread;
 use std::time::Duration;
 
-use shearline::{LinkError, NodeOutcome, NodeState, NodeStatus, Unusable};
+use shearline::{LinkError, NodeOutcome, Unusable};
 
-use super::story::{self, Fault, Scene, Victim, mischief};
+use super::story::{self, Fault, Scene, mischief};
 use crate::effort::is_long;
 use crate::face::Which;
-use crate::servers::{End, LONG, Mischief, Options, Way, eventually};
+use crate::servers::{End, LONG, Mischief, Options, Way};
 
 fn play(faults: &[Fault]) {
     story::play(&Options::redis(), faults);
@@ -16,10 +16,6 @@ fn play(faults: &[Fault]) {
 
 fn play_silent(faults: &[Fault]) {
     story::play_silent(&Options::redis(), faults);
-}
-
-fn calm(victim: &mut Victim<'_>) {
-    victim.proxy.set(Mischief::None);
 }
 
 fn silent(outcome: NodeOutcome) -> bool {
@@ -151,13 +147,7 @@ fn ends_at(scene: &Scene, which: Which, place: usize, end: End) {
     let lock = face.lock("anywhere", LONG).expect("two of three");
     face.unlock(lock).expect("two of three");
     scene.proxies[0].set(Mischief::None);
-    eventually("nothing is owed", || {
-        face.settle();
-        let settled = |node: &NodeStatus| {
-            node.state == NodeState::Ready && node.owed == 0 && node.in_flight == 0
-        };
-        face.nodes().iter().all(settled).then_some(())
-    });
+    face.await_settled();
 }
 
 /// An answer without a request ends the connection, and so does a protocol error.
@@ -190,23 +180,4 @@ fn wrong(outcome: NodeOutcome) -> bool {
         NodeOutcome::Unreachable(LinkError::Protocol)
             | NodeOutcome::Unusable(Unusable::NotRedis | Unusable::Refused(_) | Unusable::Tls(_))
     )
-}
-
-/// A connection that is cut again and again is made again at once, each time.
-#[test]
-fn a_connection_that_was_cut_is_made_again_at_once() {
-    play(&[
-        Fault {
-            name: "closed once",
-            strike: |victim| victim.proxy.cut(End::Fin),
-            heal: calm,
-            says: None,
-        },
-        Fault {
-            name: "reset once",
-            strike: |victim| victim.proxy.cut(End::Rst),
-            heal: calm,
-            says: None,
-        },
-    ]);
 }

@@ -23,15 +23,7 @@ const OWN: Namespaces = Namespaces {
 
 #[test]
 fn lost_packets_double_names_and_full_disks_are_survived() {
-    if !OWN.can_be_had() {
-        return;
-    }
-    // Each story in its own namespaces, side by side.
-    thread::scope(|scope| {
-        for story in ["packets", "long", "names", "look-ups", "disk"] {
-            scope.spawn(move || OWN.play(story, ""));
-        }
-    });
+    OWN.play_all(&["packets", "long", "names", "look-ups", "disk"]);
 }
 
 /// The part of the process in the namespaces. Without a story it does nothing.
@@ -122,10 +114,7 @@ fn long() {
                 let mut face = which.build(scene.builder());
                 face.await_ready();
                 let lock = face.try_lock("a", LONG).expect("free");
-                eventually("all have it", || {
-                    face.settle();
-                    (scene.cluster.copies("a") == 3).then_some(())
-                });
+                face.await_copies(&scene.cluster, "a");
                 let port = scene.proxies[0].port();
                 lose_commands(port, "add");
                 lose_answers(port, "add");
@@ -169,10 +158,7 @@ fn names() {
         let mut face = which.build(builder.clone());
         face.await_ready();
         let lock = face.lock("a", LONG).expect("free");
-        eventually("all have it", || {
-            face.settle();
-            (cluster.copies("a") == 3).then_some(())
-        });
+        face.await_copies(&cluster, "a");
         face.unlock(lock).expect("held");
         face.assert_gone(&cluster, "a");
     }

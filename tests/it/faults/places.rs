@@ -1,96 +1,24 @@
-//! Addresses that cannot be reached, and running out of descriptors.
-//!
-//! Refused connections and strangers are in [`crate::refusal`].
+//! Running out of descriptors.
 
 use std::env;
-use std::io::ErrorKind;
-use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
-use std::os::fd::OwnedFd;
-use std::time::Duration;
 
-use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use shearline::{BuildError, LinkError, LockOptions, NodeOutcome, RestartGuard};
 
 use crate::face::{Which, at, no_quorum};
-use crate::parts::part;
-use crate::refusal::check;
+use crate::parts::{part, played};
 use crate::servers::{Cluster, LONG, PATIENCE, Raw, eventually, within_patience};
 
 /// The addresses of the nodes, for the process with no descriptor left.
 const NODES: &str = "SHEARLINE_TEST_NO_DESCRIPTOR";
 
-/// A listener that does not accept and whose queue is full: the kernel answers no further
-/// connection.
-struct Crowded {
-    port: u16,
-    _listener: OwnedFd,
-    _queue: Vec<OwnedFd>,
-}
-
-impl Crowded {
-    fn new() -> Self {
-        let listener = socket(SocketFlags::empty());
-        rustix::net::bind(&listener, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0)).expect("free");
-        rustix::net::listen(&listener, 0).expect("bound");
-        let address = rustix::net::getsockname(&listener).expect("bound");
-        let port = std::net::SocketAddr::try_from(address)
-            .expect("ours")
-            .port();
-        let mut queue = Vec::new();
-        loop {
-            let address = (Ipv4Addr::LOCALHOST, port).into();
-            match TcpStream::connect_timeout(&address, Duration::from_millis(300)) {
-                Ok(stream) => queue.push(stream.into()),
-                Err(error) if error.kind() == ErrorKind::TimedOut => break,
-                Err(error) => panic!("{error}"),
-            }
-        }
-        Self {
-            port,
-            _listener: listener,
-            _queue: queue,
-        }
-    }
-}
-
-fn socket(flags: SocketFlags) -> OwnedFd {
-    rustix::net::socket_with(AddressFamily::INET, SocketType::STREAM, flags, None)
-        .expect("a socket")
-}
-
-#[test]
-fn a_listener_whose_queue_is_full_is_unreachable_and_the_others_go_on() {
-    let crowded = Crowded::new();
-    check(
-        &format!("redis://127.0.0.1:{}", crowded.port),
-        &[NodeOutcome::Unreachable(LinkError::ConnectTimeout)],
-    );
-}
-
-/// If there is a name server, it may not answer in time.
-#[test]
-fn a_name_that_does_not_resolve_is_unreachable_and_the_others_go_on() {
-    check(
-        "redis://nowhere.invalid:6379",
-        &[
-            NodeOutcome::Unreachable(LinkError::Unresolved),
-            NodeOutcome::Unreachable(LinkError::ConnectTimeout),
-        ],
-    );
-}
-
 /// The limit is per process, so another process runs into it.
 #[test]
 fn a_process_without_descriptors_goes_on_with_the_connections_it_has() {
     let cluster = Cluster::start(3);
-    let output = part("faults::places::with_no_descriptor_left")
-        .args(["--test-threads", "1"])
-        .env(NODES, cluster.urls().join(","))
-        .output()
-        .expect("this binary again");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}");
+    let mut alone = part("faults::places::with_no_descriptor_left");
+    alone.args(["--test-threads", "1"]);
+    played(alone.env(NODES, cluster.urls().join(",")));
     cluster.assert_empty();
 }
 

@@ -124,10 +124,12 @@ fn a_server_that_is_busy_or_loading_is_named_so() {
     );
 }
 
+/// A script that sets so many keys that they take a while to load.
+pub(super) const FILL: &[u8] =
+    b"for i = 1, 10000 do redis.call('set', 'filler:' .. i, string.rep('x', 200)) end";
+
 fn fill(victim: &mut Victim<'_>) {
-    let script = "for i = 1, 10000 do redis.call('set', 'filler:' .. i, string.rep('x', 200)) end";
-    let mut raw = victim.server.raw();
-    raw.command(&[b"EVAL", script.as_bytes(), b"0"]);
+    victim.server.raw().command(&[b"EVAL", FILL, b"0"]);
 }
 
 fn await_loading(victim: &mut Victim<'_>) {

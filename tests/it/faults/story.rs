@@ -11,7 +11,7 @@ use shearline::{
 };
 
 use crate::effort::is_long;
-use crate::face::{Face, Which, at};
+use crate::face::{Face, Which, at, report_of};
 use crate::servers::{
     Cluster, LONG, Options, PATIENCE, Proxy, Raw, Server, eventually, within_patience,
 };
@@ -124,10 +124,7 @@ pub(super) struct Scene {
 impl Scene {
     pub(super) fn new(options: &Options) -> Self {
         let cluster = Cluster::with(3, options);
-        let proxies = cluster
-            .iter()
-            .map(|server| Proxy::to(server.address()))
-            .collect();
+        let proxies = cluster.proxies();
         Self {
             cluster,
             proxies,
@@ -208,7 +205,7 @@ impl Scene {
         run.is_a_node_again(0);
         std::mem::swap(&mut run.face, &mut late);
         run.is_a_node_again(0);
-        run.owes_nothing();
+        run.face.await_quiet();
         std::mem::swap(&mut run.face, &mut late);
         run.nothing_is_left();
     }
@@ -316,10 +313,7 @@ impl<'a> Run<'a> {
     #[track_caller]
     fn all_have(&mut self, part: &str) {
         let key = self.key(part);
-        eventually("all have it", || {
-            self.face.settle();
-            (self.scene.cluster.copies(&key) == 3).then_some(())
-        });
+        self.face.await_copies(&self.scene.cluster, &key);
     }
 
     /// Asks for a lock that cannot be had. Earlier good answers of a node count, and on a busy
@@ -379,17 +373,6 @@ impl<'a> Run<'a> {
         );
     }
 
-    /// For a handle that is not used any more.
-    #[track_caller]
-    fn owes_nothing(&mut self) {
-        eventually("all is answered", || {
-            self.face.settle();
-            let nodes = self.face.nodes();
-            let quiet = |node: &shearline::NodeStatus| node.in_flight == 0 && node.owed == 0;
-            nodes.iter().all(quiet).then_some(())
-        });
-    }
-
     /// No node has a key of this story.
     #[track_caller]
     fn nothing_is_left(&mut self) {
@@ -412,12 +395,4 @@ fn is_unusable(report: &Report) -> bool {
     let unusable = |node: &&NodeReport| matches!(node.outcome, NodeOutcome::Unusable(_));
     let nodes = report.nodes();
     nodes.len() - nodes.iter().filter(unusable).count() < report.quorum()
-}
-
-#[track_caller]
-pub(super) fn report_of(error: &LockError) -> &Report {
-    match error {
-        LockError::Held(report) | LockError::NoQuorum(report) => report,
-        other => panic!("no report in {other:?}"),
-    }
 }

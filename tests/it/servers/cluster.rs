@@ -3,7 +3,7 @@
 use std::ops::{Deref, DerefMut};
 use std::thread;
 
-use super::{Options, Raw, Server, eventually};
+use super::{Options, Proxy, Raw, Server, eventually};
 
 /// N independent servers, in the order of their nodes. Dereferences to a slice of [`Server`].
 #[derive(Debug)]
@@ -39,6 +39,41 @@ impl Cluster {
     /// Opens one connection from outside to each node.
     pub(crate) fn raws(&self) -> Vec<Raw> {
         self.iter().map(Server::raw).collect()
+    }
+
+    /// A relay in front of each node.
+    pub(crate) fn proxies(&self) -> Vec<Proxy> {
+        let addresses = self.iter().map(Server::address);
+        addresses.map(Proxy::to).collect()
+    }
+
+    /// Runs a command on each node that must not fail.
+    #[track_caller]
+    pub(crate) fn run(&self, line: &str) {
+        for raw in &mut self.raws() {
+            raw.run(line);
+        }
+    }
+
+    /// Deletes `key` on each node, where it must be.
+    #[track_caller]
+    pub(crate) fn delete(&self, key: impl AsRef<[u8]>) {
+        for raw in &mut self.raws() {
+            assert!(raw.del(key.as_ref()));
+        }
+    }
+
+    /// Waits until each node has `key`, all of them with the same token.
+    #[track_caller]
+    pub(crate) fn await_copies(&self, key: impl AsRef<[u8]>) {
+        eventually("each node has it", || self.has_copies(&key).then_some(()));
+    }
+
+    /// Returns `true` if each node has `key`, all of them with the same token.
+    pub(crate) fn has_copies(&self, key: impl AsRef<[u8]>) -> bool {
+        let values = self.values(key);
+        let same = values.windows(2).all(|two| two[0] == two[1]);
+        same && values[0].is_some()
     }
 
     /// Returns what each node holds under `key`.

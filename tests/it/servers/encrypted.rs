@@ -98,11 +98,6 @@ pub(super) fn of_all() -> Option<Arc<Encryption>> {
     USUAL.clone()
 }
 
-/// Returns `true` if the tests are run so.
-pub(crate) fn is_on() -> bool {
-    of_all().is_some()
-}
-
 /// The URL of a server with this plain port, or of something that passes bytes on to it.
 pub(super) fn url(credentials: &str, address: &str) -> String {
     match of_all() {

@@ -6,7 +6,6 @@
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
-use std::mem;
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -96,8 +95,6 @@ struct Shared {
     open: usize,
     /// How many pieces of commands the clients of these connections have written.
     pieces: usize,
-    /// How often these clients have written something since they were last answered.
-    rounds: usize,
 }
 
 impl Proxy {
@@ -119,7 +116,6 @@ impl Proxy {
             was_reset: false,
             open: 0,
             pieces: 0,
-            rounds: 0,
         });
         let shared = Arc::new((shared, Condvar::new()));
         let relay = Relay {
@@ -178,12 +174,6 @@ impl Proxy {
     /// writes at once is one, if it is short.
     pub(crate) fn pieces(&self) -> usize {
         lock(&self.shared).pieces
-    }
-
-    /// Returns how many round trips the clients of the connections that are open have begun: how often
-    /// one wrote something first, or after an answer. TCP's own, in which it connects, is not counted.
-    pub(crate) fn rounds(&self) -> usize {
-        lock(&self.shared).rounds
     }
 
     pub(crate) fn port(&self) -> u16 {
@@ -262,10 +252,6 @@ struct Connection {
     commands: Pipe,
     answers: Pipe,
     over: Option<End>,
-    /// See [`Proxy::rounds`].
-    rounds: usize,
-    /// The client has written something that is not yet answered.
-    is_asked: bool,
 }
 
 /// Bytes that were read on one side and not yet written to the other.
@@ -314,7 +300,6 @@ impl Relay {
             shared.open = self.connections.len();
             let commands = self.connections.iter();
             shared.pieces = commands.map(|connection| connection.commands.read).sum();
-            shared.rounds = self.connections.iter().map(|one| one.rounds).sum();
             if any {
                 shared.changed = false;
                 self.shared.1.notify_all();
@@ -416,8 +401,6 @@ impl Relay {
                 commands: Pipe::new(Way::ToServer),
                 answers: Pipe::new(Way::ToClient),
                 over: None,
-                rounds: 0,
-                is_asked: false,
             });
         }
     }
@@ -442,14 +425,8 @@ impl Connection {
             commands,
             answers,
             over,
-            rounds,
-            is_asked,
         } = self;
-        let before = (commands.read, answers.passed);
         commands.fill(client, |_| now);
-        if before.0 < commands.read && !mem::replace(is_asked, true) {
-            *rounds += 1;
-        }
         let Some(server) = server else {
             return commands.discard();
         };
@@ -467,7 +444,6 @@ impl Connection {
                 answers.discard();
             }
         }
-        *is_asked &= before.1 == answers.passed;
     }
 
     /// Lets all delayed pieces pass.

@@ -17,18 +17,6 @@ pub(crate) enum Reply {
     Array(Vec<Self>),
 }
 
-impl Reply {
-    /// Returns the text of a reply that is a text.
-    #[track_caller]
-    pub(crate) fn into_text(self) -> String {
-        match self {
-            Self::Simple(text) => text,
-            Self::Bulk(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
-            other => panic!("a text was expected, not {other:?}"),
-        }
-    }
-}
-
 /// One connection. A server that does not answer within [`PATIENCE`] fails the test.
 #[derive(Debug)]
 pub(crate) struct Raw {
@@ -136,6 +124,19 @@ impl Raw {
             .lines()
             .find_map(|line| line.strip_prefix(field)?.strip_prefix(':'))?;
         Some(value.trim_end().to_owned())
+    }
+
+    /// How often the server was asked to run `command`, and did not refuse it.
+    pub(crate) fn calls(&mut self, command: &str) -> u64 {
+        let stat = self.info("commandstats", &format!("cmdstat_{command}"));
+        let field = |name: &str| -> u64 {
+            let words = stat.as_deref().unwrap_or_default().split(',');
+            let mut numbers = words.filter_map(|word| word.strip_prefix(name)?.strip_prefix('='));
+            numbers
+                .next()
+                .map_or(0, |number| number.parse().expect("a number"))
+        };
+        field("calls") - field("failed_calls")
     }
 
     /// Reads the next reply: to a request or, after `MONITOR`, another line.

@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 /// How a [`Stranger`] treats a client.
@@ -24,7 +24,6 @@ pub(crate) enum Manner {
 pub(crate) struct Stranger {
     address: SocketAddr,
     closed: Arc<AtomicBool>,
-    visits: Arc<AtomicUsize>,
 }
 
 impl Stranger {
@@ -32,31 +31,20 @@ impl Stranger {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
         let address = listener.local_addr().expect("it is bound");
         let closed = Arc::new(AtomicBool::new(false));
-        let visits = Arc::new(AtomicUsize::new(0));
-        let (flag, count) = (Arc::clone(&closed), Arc::clone(&visits));
+        let flag = Arc::clone(&closed);
         thread::spawn(move || {
             for visitor in listener.incoming().flatten() {
                 if flag.load(Ordering::Acquire) {
                     return;
                 }
-                count.fetch_add(1, Ordering::AcqRel);
                 thread::spawn(move || receive(visitor, manner));
             }
         });
-        Self {
-            address,
-            closed,
-            visits,
-        }
+        Self { address, closed }
     }
 
     pub(crate) fn url(&self) -> String {
         format!("redis://{}", self.address)
-    }
-
-    /// How many connections were made to it.
-    pub(crate) fn visits(&self) -> usize {
-        self.visits.load(Ordering::Acquire)
     }
 }
 

@@ -5,19 +5,6 @@ use super::*;
 use crate::face::at;
 use crate::servers::{Raw, Reply};
 
-/// How often a server was asked for several keys at once, but for the question whether it could be.
-fn calls(raw: &mut Raw) -> u64 {
-    let stat = raw.info("commandstats", "cmdstat_msetex");
-    let field = |name: &str| -> u64 {
-        let words = stat.as_deref().unwrap_or_default().split(',');
-        let number = words.filter_map(|word| word.strip_prefix(name)?.strip_prefix('='));
-        number
-            .map(|number| number.parse::<u64>().expect("a number"))
-            .sum()
-    };
-    field("calls") - field("failed_calls")
-}
-
 /// Returns `true` if the server has `MSETEX`.
 pub(crate) fn has_it(raw: &mut Raw) -> bool {
     match raw.try_command(&[b"MSETEX", b"1", b"k", b"v", b"PX", b"0"]) {
@@ -41,7 +28,8 @@ fn both_are(face: &mut Face, raws: &mut [Raw], keys: &[String; 2], there: bool) 
 
 #[test]
 fn a_set_is_taken_by_one_command_where_a_server_has_that() {
-    let [redis, valkey] = clusters();
+    let kinds = [Options::redis(), Options::valkey()];
+    let [redis, valkey] = kinds.map(|options| Cluster::with(3, &options));
     let mixed = [&redis[0], &valkey[0], &valkey[1]];
     let of = |cluster: &Cluster| (cluster.urls(), cluster.raws());
     let mixed = (
@@ -56,14 +44,14 @@ fn a_set_is_taken_by_one_command_where_a_server_has_that() {
             for place in 0..3 {
                 // What a node has not begun when a majority grants is not begun at all.
                 face.await_quiet();
-                let before: Vec<u64> = raws.iter_mut().map(calls).collect();
+                let before: Vec<u64> = raws.iter_mut().map(|raw| raw.calls("msetex")).collect();
                 let lock = face.try_lock_all(&keys, LONG).expect("free");
                 both_are(&mut face, &mut raws, &keys, true);
                 if place != 0 {
                     // The first one asks whether there is such a command.
                     for (node, raw) in raws.iter_mut().enumerate() {
                         let more = u64::from(has_it[node]);
-                        assert_eq!(calls(raw), before[node] + more, "node {node}");
+                        assert_eq!(raw.calls("msetex"), before[node] + more, "node {node}");
                     }
                 }
                 // It is excluded, and excludes.
@@ -74,34 +62,6 @@ fn a_set_is_taken_by_one_command_where_a_server_has_that() {
             }
             for raw in &mut raws {
                 assert!(!raw.exists(b"free"));
-            }
-        }
-    }
-}
-
-/// A key that a node has lost is set again when the lock is extended, and the other one stays.
-#[test]
-fn a_key_that_was_lost_is_set_again() {
-    for cluster in clusters() {
-        for which in Which::BOTH {
-            let mut face = which.build(over(&cluster).without_scripts(true));
-            let keys = keys(which, ["stays", "lost"]);
-            for _ in 0..2 {
-                // What a node has not begun when a majority grants is not begun at all.
-                face.await_quiet();
-                let mut lock = take_on_all(&cluster, &mut face, &keys, LONG / 2);
-                assert_eq!(cluster[1].raw().integer(&[b"DEL", keys[1].as_bytes()]), 1);
-                // It is set by an extension to which its node says that it has lost it, before others decide.
-                eventually("it is there again", || {
-                    face.extend(&mut lock, LONG).expect("two have both");
-                    (cluster.copies(&keys[1]) == 3).then_some(())
-                });
-                let token = Some(lock.token());
-                for key in &keys {
-                    assert_eq!(cluster.values(key), vec![token.clone(); 3]);
-                }
-                face.unlock(lock).expect("held");
-                is_free(&cluster, &mut face, &keys);
             }
         }
     }

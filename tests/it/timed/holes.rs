@@ -9,14 +9,12 @@ use std::sync::Mutex;
 use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
-use shearline::{NodeState, Redlock, UnlockError};
+use shearline::{Redlock, UnlockError};
 
 use crate::effort::is_long;
 use crate::face::{Face, Held, Which};
 use crate::namespaces::{Namespaces, PROBE, run, story_to_play};
-use crate::servers::{
-    Cluster, LONG, Link, Options, Raw, Reply, Weather, encrypted, eventually, longest_stop,
-};
+use crate::servers::{Cluster, LONG, Link, Options, Raw, Reply, Weather, encrypted, longest_stop};
 
 const OWN: Namespaces = Namespaces {
     arguments: &["--net"],
@@ -47,15 +45,9 @@ const SHORT: usize = 3;
 
 #[test]
 fn the_first_lock_after_a_network_hole_comes_soon() {
-    if !OWN.can_be_had() {
-        return;
-    }
-    thread::scope(|scope| {
-        let holes = if is_long() { HOLES.len() } else { SHORT };
-        for (story, ..) in &HOLES[..holes] {
-            scope.spawn(move || OWN.play(story, ""));
-        }
-    });
+    let stories = HOLES.map(|(story, ..)| story);
+    let holes = if is_long() { HOLES.len() } else { SHORT };
+    OWN.play_all(&stories[..holes]);
 }
 
 /// The part of the process in the namespace. Without a story it does nothing.
@@ -120,9 +112,7 @@ fn behind(name: &str, hole: Duration, times: usize) {
             }
         });
     }
-    for face in &mut faces {
-        settle(face);
-    }
+    faces.iter_mut().for_each(Face::await_settled);
     assert_eq!(descriptors(), open, "every probe is closed");
     cluster.assert_empty();
     for (node, raw) in monitors.iter_mut().enumerate() {
@@ -165,17 +155,6 @@ fn give_back(face: &mut Face, lock: Held) {
 fn descriptors() -> usize {
     let all = std::fs::read_dir("/proc/self/fd").expect("there is a list");
     all.count()
-}
-
-#[track_caller]
-fn settle(face: &mut Face) {
-    eventually("nothing is owed", || {
-        face.settle();
-        let quiet = |node: &shearline::NodeStatus| {
-            node.state == NodeState::Ready && node.in_flight == 0 && node.owed == 0
-        };
-        face.nodes().iter().all(quiet).then_some(())
-    });
 }
 
 /// Checks that every `SET` that the node has seen is followed by a release, and that none is

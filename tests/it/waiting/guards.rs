@@ -4,20 +4,16 @@ use shearline::{NodeState, RestartGuard};
 
 use super::*;
 use crate::face::await_ready;
+use crate::strict::trusting;
 
 /// A handle with markers on nodes that an operator has trusted, so that all of them vote.
 fn strict(cluster: &Cluster) -> Builder {
     let builder = || {
-        let builder = quiet(cluster).restart_guard(RestartGuard::Strict);
-        builder.max_ttl(LONG)
+        quiet(cluster)
+            .restart_guard(RestartGuard::Strict)
+            .max_ttl(LONG)
     };
-    let mut face = Which::Shared.build(builder());
-    eventually("all nodes vote", || {
-        face.trust_all();
-        let nodes = face.nodes();
-        let ready = |node: &NodeStatus| node.state == NodeState::Ready;
-        nodes.iter().all(ready).then_some(())
-    });
+    drop(trusting(Which::Shared, builder()));
     builder()
 }
 
@@ -59,7 +55,7 @@ fn restarted_while_one_waits(builder: fn(&Cluster) -> Builder) {
             await_told(&mut raws, &[0; 3]); // It is asked, and is to tell as well.
             let state = redlock.nodes()[0].state;
             assert!(matches!(state, NodeState::Quarantined { .. }), "{state:?}");
-            let sets = |raws: &mut [Raw]| [calls(&mut raws[1], "set"), calls(&mut raws[2], "set")];
+            let sets = |raws: &mut [Raw]| [raws[1].calls("set"), raws[2].calls("set")];
             let before = sets(&mut raws);
             assert!(raws[1].del(b"key"));
             thread::sleep(Duration::from_millis(500));

@@ -2,13 +2,12 @@
 //! its futures wait. The futures are the caller's.
 
 use std::env;
-use std::fs;
 use std::future::Future;
 use std::process::Stdio;
 use std::task::{Context, Waker};
 
 use crate::face::over;
-use crate::parts::part;
+use crate::parts::{memory, part};
 use crate::servers::{Cluster, LONG, Options};
 
 use super::PATIENT;
@@ -17,7 +16,7 @@ use super::PATIENT;
 const WAITERS: &str = "SHEARLINE_WAITERS";
 
 /// The most that one of many may cost.
-const BYTES_MAX: usize = 300;
+const BYTES_MAX: u64 = 300;
 
 /// Whatever else takes memory in a process does so now and then, not in each of them.
 #[test]
@@ -53,6 +52,7 @@ fn program() {
     let lock = redlock.try_lock("own", LONG).expect("free");
     let wait = |_| Box::pin(redlock.lock_with_async("own", &PATIENT));
     let mut waiting: Vec<_> = (0..waiters).map(wait).collect();
+    let resident = || memory("VmRSS:").expect("this is Linux");
     let before = resident();
     let mut context = Context::from_waker(Waker::noop());
     for future in &mut waiting {
@@ -63,14 +63,4 @@ fn program() {
     assert!(each <= BYTES_MAX, "{each} B each of {waiters}");
     drop(waiting);
     lock.unlock().expect("held");
-}
-
-/// Returns how many bytes of this process are in memory.
-fn resident() -> usize {
-    let status = fs::read_to_string("/proc/self/status").expect("this is Linux");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let kib = line.and_then(|line| line.split_whitespace().next());
-    kib.and_then(|kib| kib.parse::<usize>().ok())
-        .expect("a number")
-        * 1024
 }

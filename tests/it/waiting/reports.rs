@@ -62,15 +62,9 @@ fn a_caller_who_waits_for_long_asks_who_holds_the_lock() {
 #[test]
 fn a_key_without_an_expiry_is_reported_and_wakes_when_it_is_deleted() {
     for cluster in clusters() {
-        let mut raws = cluster.raws();
-        for raw in &mut raws {
-            raw.run("SET key foreign");
-        }
-        let report = told_beside_a_waiter(&cluster, Report::never_expires, || {
-            for raw in &mut raws {
-                assert!(raw.del(b"key"));
-            }
-        });
+        cluster.run("SET key foreign");
+        let report =
+            told_beside_a_waiter(&cluster, Report::never_expires, || cluster.delete("key"));
         assert_eq!(report.held_for(), None);
     }
 }
