@@ -124,7 +124,7 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 #![cfg_attr(
-    not(feature = "internals"),
+    not(any(test, feature = "internals")),
     allow(unreachable_pub, reason = "`internals` leads to it")
 )]
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -183,7 +183,7 @@ pub mod embedded;
 pub mod manual;
 
 /// The inside, for the simulator, the benches and the fuzz targets. No promise holds for it.
-#[cfg(feature = "internals")]
+#[cfg(any(test, feature = "internals"))]
 #[doc(hidden)]
 pub mod internals;
 
