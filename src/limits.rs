@@ -82,9 +82,17 @@ pub const COMMAND_BYTES_MAX: usize = 2048;
 /// is for questions, once: the node is asked nothing more then.
 pub const SEVERAL_BYTES_MAX: usize = RESOURCES_MAX * (RESOURCE_BYTES_MAX + 16) + COMMAND_BYTES_MAX;
 
-/// Largest reply a node may send. A lock reply has five bytes and `INFO` some hundreds; a larger
-/// reply answers no command of ours.
+/// Largest reply a node may send, apart from what is cut out of strings. A lock reply has five bytes and `INFO` some
+/// hundreds; a larger reply answers no command of ours.
 pub const REPLY_BYTES_MAX: usize = 64 << 10;
+
+/// Longest string of a reply that is read in full, once the handshake is done: a marker has some 150 bytes, a
+/// token fewer. What a key holds may be a text of others of any length. Of a longer one only so much is kept,
+/// which tells that it is no token.
+pub(crate) const STRING_BYTES_MAX: usize = 192;
+
+/// The same during the handshake, which asks for `INFO`.
+pub(crate) const HANDSHAKE_STRING_BYTES_MAX: usize = REPLY_BYTES_MAX / 2;
 
 /// Deepest nesting of a reply. The deepest that a server sends is four: `HELLO`, its modules, one
 /// module, its arguments.
@@ -189,6 +197,7 @@ const _: () = {
     assert!(OUT_BYTES_MAX >= 2 * HANDSHAKE_BYTES_MAX);
     assert!(BATCH_BYTES_MAX >= 4 * COMMAND_BYTES_MAX);
     assert!(BATCH_MAX <= REPLY_ELEMENTS_MAX);
+    assert!(STRING_BYTES_MAX > TOKEN_BYTES_MAX);
     assert!(DEAD_AFTER_MIN.as_nanos() >= NODE_TIMEOUT_MIN.as_nanos());
     assert!(TTL_DEFAULT_MAX.as_millis() < TTL_HARD_MAX.as_millis());
     assert!(TTL_HARD_MAX.as_nanos() < (u64::MAX / 2) as u128);

@@ -53,8 +53,8 @@ use crate::config::{Config, NodeConfig};
 use crate::error::{LinkError, NodeOutcome};
 use crate::keys::ClaimKey;
 use crate::limits::{
-    COMMAND_BYTES_MAX, IN_FLIGHT_MAX, OUT_BYTES_MAX, REPLY_BYTES_MAX, REPLY_DEPTH_MAX,
-    REPLY_ELEMENTS_MAX,
+    COMMAND_BYTES_MAX, HANDSHAKE_STRING_BYTES_MAX, IN_FLIGHT_MAX, OUT_BYTES_MAX, REPLY_BYTES_MAX,
+    REPLY_DEPTH_MAX, REPLY_ELEMENTS_MAX,
 };
 use crate::resource::OwnedToken;
 use crate::resp::{Inbox, Limits};
@@ -216,6 +216,7 @@ impl Node {
             return false;
         }
         self.phase = Phase::Handshake(Server::default());
+        self.inbox.cut_strings(HANDSHAKE_STRING_BYTES_MAX);
         self.pulse.connected(now);
         self.ask(now, Step::Hello);
         true

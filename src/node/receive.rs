@@ -8,7 +8,7 @@
 
 use crate::error::{LinkError, Unusable};
 use crate::keys::OperationKey;
-use crate::limits::PUSHES_MAX;
+use crate::limits::{PUSHES_MAX, STRING_BYTES_MAX};
 use crate::resp::Value;
 use crate::time::Instant;
 
@@ -196,6 +196,7 @@ impl Node {
             return Some(Heard::Introduced);
         }
         let runs_scripts = server.scripts.knows(Taught::Release);
+        self.inbox.cut_strings(STRING_BYTES_MAX);
         self.phase = Phase::Ready {
             server: core::mem::take(server),
             since: now,

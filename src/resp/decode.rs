@@ -184,22 +184,23 @@ impl Decoder {
     // memory costs more than the short replies themselves.
     #[inline(always)]
     pub fn decode<'a>(&'a mut self, bytes: &'a [u8]) -> Result<Option<Frame<'a>>, DecodeError> {
-        if self.phase == Phase::Fresh {
-            if let Some((value, len)) = compared(bytes, self.longest) {
-                return Ok(Some(Frame::bare(value, len)));
-            }
-            if let Some((value, len)) = measured(bytes, self.longest) {
-                return Ok(Some(Frame::bare(value, len)));
-            }
-            // A caller that reads until there is no more asks once more in vain.
-            if bytes.is_empty() {
-                return Ok(None);
-            }
+        if let Some(frame) = self.short(bytes) {
+            return Ok(Some(frame));
         }
         match self.measure(bytes)? {
             None => Ok(None),
             Some(_) => self.frame(bytes).map(Some),
         }
+    }
+
+    /// Returns the first reply of `bytes` if it is a whole scalar of a usual kind. The decoder is as it was.
+    #[inline(always)]
+    pub(super) fn short<'a>(&self, bytes: &'a [u8]) -> Option<Frame<'a>> {
+        if self.phase != Phase::Fresh {
+            return None;
+        }
+        let found = compared(bytes, self.longest).or_else(|| measured(bytes, self.longest));
+        found.map(|(value, len)| Frame::bare(value, len))
     }
 
     /// Like [`decode`](Self::decode), but only says how long the reply is; [`frame`](Self::frame)
@@ -278,6 +279,22 @@ impl Decoder {
     /// Longest reply.
     pub(super) const fn reply_bytes(&self) -> usize {
         self.limits.reply_bytes
+    }
+
+    /// Accepts strings of at most `bytes` bytes from the next reply on.
+    pub(super) fn set_bulk_bytes(&mut self, bytes: usize) {
+        self.limits.bulk_bytes = bytes;
+        self.longest = Longest::within(self.limits);
+    }
+
+    /// Longest string.
+    pub(super) const fn bulk_bytes(&self) -> usize {
+        self.limits.bulk_bytes
+    }
+
+    /// Returns the offset of the element that is torn or wrong.
+    pub(super) const fn element(&self) -> usize {
+        self.at
     }
 
     /// Returns why no reply can follow any more, if none can.

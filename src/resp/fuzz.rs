@@ -63,8 +63,8 @@ fn decode_all(limits: Limits, bytes: &[u8]) {
     }
 }
 
-/// A stream cut anywhere gives the same replies and the same error as in one piece. The first
-/// byte says how many of the next ones are the lengths of pieces, and which limits hold.
+/// A stream cut anywhere gives the same replies and the same error as in one piece, also where long strings are
+/// cut. The first byte says how many of the next ones are the lengths of pieces, and which limits hold.
 #[doc(hidden)]
 pub fn fuzz_decode_torn(input: &[u8]) {
     let Some((&head, rest)) = input.split_first() else {
@@ -76,9 +76,18 @@ pub fn fuzz_decode_torn(input: &[u8]) {
         SMALL
     };
     let (cuts, stream) = rest.split_at(usize::from(head >> 1).min(rest.len()));
-    let whole = drain(limits, &[], stream);
-    assert_eq!(drain(limits, cuts, stream), whole, "torn at {cuts:?}");
-    assert_eq!(drain(limits, &[1], stream), whole, "byte by byte");
+    for longest in [None, Some(20)] {
+        let drain = |cuts| {
+            let mut inbox = Inbox::new(limits);
+            if let Some(longest) = longest {
+                inbox.cut_strings(longest);
+            }
+            drain(inbox, cuts, stream)
+        };
+        let whole = drain(&[]);
+        assert_eq!(drain(cuts), whole, "torn at {cuts:?}");
+        assert_eq!(drain(&[1]), whole, "byte by byte");
+    }
 }
 
 /// Any value that can be sent: encoded and decoded it is itself, alone and with others behind it;
@@ -112,11 +121,10 @@ fn only(bytes: &[u8], limits: Limits) -> OwnedValue {
 /// The replies of a stream that is cut into pieces, whose lengths are taken from `cuts` in turn,
 /// and how it ends: an error and the offset of its reply, or the bytes left over.
 fn drain(
-    limits: Limits,
+    mut inbox: Inbox,
     cuts: &[u8],
     stream: &[u8],
 ) -> (Vec<OwnedValue>, Result<bool, DecodeError>) {
-    let mut inbox = Inbox::new(limits);
     let mut replies = Vec::new();
     let mut torn = false;
     let mut lengths = cuts.iter().cycle();

@@ -3,8 +3,10 @@
 use alloc::vec::Vec;
 
 use super::decode::{Decoder, Frame};
-use super::error::DecodeError;
+use super::error::{DecodeError, Reason};
+use super::header::natural;
 use super::limits::Limits;
+use super::write;
 
 /// Puts replies together from the pieces in which they are received.
 ///
@@ -60,10 +62,20 @@ pub struct Inbox {
     torn: Vec<u8>,
     /// The reply in `torn` was complete and was handed out by the last call.
     spent: bool,
+    /// Strings that are too long are cut.
+    cuts: bool,
+    /// Bytes to drop from the stream once `torn` has so many.
+    drop: (usize, usize),
 }
 
 /// Bytes of memory that are kept for the next torn reply.
 const KEPT: usize = 4 << 10;
+
+/// Longest string that is cut: the longest that a server stores, unless an operator allows more.
+const STRING_BYTES_MAX: usize = 512 << 20;
+
+/// A header that is still torn after so many bytes announces more than that.
+const HEADER_BYTES_MAX: usize = 16;
 
 /// Bytes that are added at first to a torn reply whose end is not known.
 const STEP: usize = 64;
@@ -78,7 +90,16 @@ impl Inbox {
             decoder,
             torn: Vec::new(),
             spent: false,
+            cuts: false,
+            drop: (0, 0),
         }
+    }
+
+    /// Cuts every string that is longer than `bytes` to that length, from the next reply on, instead of
+    /// refusing it. The rest of the string is dropped as it arrives and takes no memory.
+    pub(crate) fn cut_strings(&mut self, bytes: usize) {
+        self.cuts = true;
+        self.decoder.set_bulk_bytes(bytes);
     }
 
     /// Returns the next reply, read from the bytes left over and `piece`, and removes from `piece`
@@ -106,18 +127,30 @@ impl Inbox {
             self.forget();
         }
         let bytes = *piece;
-        match self.decoder.decode(bytes)? {
-            Some(frame) => {
-                *piece = bytes.get(frame.len..).unwrap_or_default();
-                Ok(Some(frame))
+        if let Some(frame) = self.decoder.short(bytes) {
+            *piece = bytes.get(frame.len..).unwrap_or_default();
+            return Ok(Some(frame));
+        }
+        // A caller that has read all replies asks once more in vain.
+        if bytes.is_empty() {
+            return self.decoder.failure().map_or(Ok(None), Err);
+        }
+        match self.decoder.measure(bytes) {
+            Ok(Some(len)) => {
+                *piece = bytes.get(len..).unwrap_or_default();
+                self.decoder.frame(bytes).map(Some)
             }
-            None => {
-                // A caller that has read all replies asks once more in vain.
-                if !bytes.is_empty() {
-                    keep(&mut self.torn, bytes, self.reply_bytes);
-                    *piece = &[];
-                }
+            Ok(None) => {
+                keep(&mut self.torn, bytes, self.reply_bytes);
+                *piece = &[];
                 Ok(None)
+            }
+            Err(error) => {
+                self.cut(error)?;
+                match self.complete(piece)? {
+                    true => self.decoder.frame(&self.torn).map(Some),
+                    false => Ok(None),
+                }
             }
         }
     }
@@ -144,6 +177,7 @@ impl Inbox {
     /// Drops the torn bytes; of the memory only a little is kept.
     fn forget(&mut self) {
         self.spent = false;
+        self.drop = (0, 0);
         self.torn.clear();
         if self.torn.capacity() > KEPT {
             self.torn.shrink_to(KEPT);
@@ -159,7 +193,6 @@ impl Inbox {
         if let Some(error) = self.decoder.failure() {
             return Err(error);
         }
-        let before = self.torn.len();
         let mut step = STEP;
         let mut rest = *piece;
         while !rest.is_empty() {
@@ -167,17 +200,73 @@ impl Inbox {
             // With all bytes that a reply may have, it is complete or refused.
             let room = self.reply_bytes.saturating_sub(self.torn.len()).max(1);
             let (now, later) = rest.split_at(known.max(step).min(room).min(rest.len()));
-            keep(&mut self.torn, now, self.reply_bytes);
+            self.add(now);
             rest = later;
             step = step.saturating_mul(2);
-            if let Some(len) = self.decoder.measure(&self.torn)? {
-                *piece = piece.get(len - before..).unwrap_or_default();
-                self.spent = true;
-                return Ok(true);
+            loop {
+                match self.decoder.measure(&self.torn) {
+                    Ok(Some(len)) => {
+                        let unused = self.torn.len() - len + rest.len();
+                        *piece = piece.get(piece.len() - unused..).unwrap_or_default();
+                        self.spent = true;
+                        return Ok(true);
+                    }
+                    Ok(None) => break,
+                    Err(error) if self.cut(error)? => {}
+                    Err(_) => break,
+                }
             }
         }
         *piece = &[];
         Ok(false)
+    }
+
+    /// Adds `bytes` to the torn reply, without those that are to be dropped.
+    fn add(&mut self, bytes: &[u8]) {
+        let (at, left) = self.drop;
+        let before = match left {
+            0 => bytes.len(),
+            _ => at.saturating_sub(self.torn.len()).min(bytes.len()),
+        };
+        let (kept, rest) = bytes.split_at(before);
+        let (dropped, behind) = rest.split_at(left.min(rest.len()));
+        self.drop.1 -= dropped.len();
+        keep(&mut self.torn, kept, self.reply_bytes);
+        keep(&mut self.torn, behind, self.reply_bytes);
+    }
+
+    /// Cuts the string that the decoder has refused by `error`, if that is because of its length: the length in
+    /// its header becomes the longest that is accepted. The decoder starts again at the front of the reply.
+    /// Returns `false` if the header is torn.
+    ///
+    /// # Errors
+    ///
+    /// `error`, if there is no string to cut.
+    #[cold]
+    fn cut(&mut self, error: DecodeError) -> Result<bool, DecodeError> {
+        let start = self.decoder.element();
+        let string = self.torn.get(start..).unwrap_or_default();
+        let is_string = string.first().is_none_or(|kind| *kind == b'$');
+        if !self.cuts || error.reason != Reason::BulkTooLong || !is_string {
+            return Err(error);
+        }
+        let header = string.get(1..).and_then(natural);
+        if let Some((length, header)) = header {
+            let length = usize::try_from(length).map_err(|_| error)?;
+            let most = self.decoder.bulk_bytes();
+            if length > STRING_BYTES_MAX {
+                return Err(error);
+            }
+            let begun = self.torn.split_off(start + 1 + header);
+            self.torn.truncate(start);
+            write::header(&mut self.torn, b'$', most);
+            self.drop = (self.torn.len() + most, length - most);
+            self.add(&begun);
+        } else if string.len() > HEADER_BYTES_MAX {
+            return Err(error);
+        }
+        self.decoder.reset();
+        Ok(header.is_some())
     }
 }
 

@@ -12,9 +12,9 @@ use shearline::{
     UnlockError,
 };
 
-use crate::face::{Face, Held, Which, no_quorum, over, shared};
+use crate::face::{Face, Held, Which, held, no_quorum, over, shared};
 use crate::scene::{FOREIGN, Scene, clusters, freeze, thaw};
-use crate::servers::{self, LONG, eventually};
+use crate::servers::{self, LONG, Raw, eventually};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -459,4 +459,42 @@ fn asked_of_one_of_three(mut scene: Scene<'_>, locks: [Held; 2]) -> (Scene<'_>, 
         "{result:?}"
     );
     (scene, lock)
+}
+
+// ----- keys of others -------------------------------------------------------------------------
+
+#[test]
+fn a_large_value_of_others_keeps_out_and_costs_no_connection() {
+    for cluster in clusters() {
+        for (which, scripts) in [
+            (Which::Shared, true),
+            (Which::Shared, false),
+            (Which::Local, false),
+        ] {
+            let mut raws = cluster.raws();
+            let mut scene = Scene::new(&cluster, which, over(&cluster).without_scripts(!scripts));
+            let connections = |raws: &mut Vec<Raw>| -> Vec<_> {
+                let count = |raw: &mut Raw| raw.info("stats", "total_connections_received");
+                raws.iter_mut().map(count).collect()
+            };
+            let mut lock = scene.take(LONG);
+            let before = connections(&mut raws);
+            let large = vec![b'x'; 70_000];
+            for raw in &mut raws {
+                raw.set_px(b"large", &large, LONG);
+            }
+            held(scene.face.try_lock("large", LONG));
+            let inspection = scene.face.inspect("large").expect("the nodes answer");
+            let holder = inspection.holder().expect("held");
+            assert_eq!((holder.nodes, inspection.is_free()), (3, false));
+            scene.face.extend(&mut lock, LONG).expect("held");
+            for raw in &mut raws {
+                assert_eq!(raw.get(b"large").as_deref(), Some(&large[..]));
+                raw.del(b"large");
+            }
+            assert_eq!(connections(&mut raws), before);
+            scene.face.unlock(lock).expect("held");
+            scene.await_gone();
+        }
+    }
 }

@@ -41,6 +41,7 @@ use alloc::vec::Vec;
 
 use crate::entry::Entry;
 use crate::keys::{ClaimKey, OperationKey};
+use crate::limits::{REPLY_BYTES_MAX, STRING_BYTES_MAX};
 use crate::time::Instant;
 
 use super::Node;
@@ -52,6 +53,9 @@ pub(crate) use job::Work;
 
 /// How much work there is in a batch at most.
 const BATCH_MAX: usize = 256;
+
+// What `EXEC` answers has room for the string and the time of each, with their headers.
+const _: () = assert!(BATCH_MAX * (STRING_BYTES_MAX + 48) <= REPLY_BYTES_MAX);
 
 /// How many keys a batch has at most, unless one piece of work alone has more.
 const KEYS_MAX: usize = 256;

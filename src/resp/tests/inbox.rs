@@ -1,5 +1,7 @@
 //! Replies in pieces.
 
+use alloc::format;
+use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -155,4 +157,86 @@ fn nothing_of_a_torn_reply_outlives_a_reset() {
             assert_eq!(frame.len, whole.len());
         }
     }
+}
+
+/// Returns the replies of `stream` as text, read in pieces of `len` bytes.
+fn replies(inbox: &mut Inbox, stream: &[u8], len: usize) -> Result<Vec<String>, DecodeError> {
+    let mut replies = Vec::new();
+    for mut piece in stream.chunks(len) {
+        while let Some(frame) = inbox.next(&mut piece)? {
+            replies.push(format!("{:?}", frame.value));
+        }
+    }
+    Ok(replies)
+}
+
+/// Returns `text` with at most eight `x` in a row.
+fn at_most_eight(text: &str) -> String {
+    let mut cut = String::new();
+    for letter in text.chars() {
+        if letter != 'x' || !cut.ends_with("xxxxxxxx") {
+            cut.push(letter);
+        }
+    }
+    cut
+}
+
+#[test]
+fn a_string_that_is_too_long_is_cut_and_what_follows_is_read() {
+    let bulk = |len: usize| [format!("${len}\r\n").as_bytes(), &vec![b'x'; len], b"\r\n"].concat();
+    let long = bulk(70_000);
+    let streams = [
+        [&long[..], b"+OK\r\n"].concat(),
+        [b":1\r\n", &bulk(9)[..], b":2\r\n", &bulk(8), &bulk(10)].concat(),
+        [
+            b"*3\r\n",
+            &long[..],
+            b":7\r\n",
+            &long,
+            b"*1\r\n",
+            &bulk(100),
+            &bulk(1),
+        ]
+        .concat(),
+        [b">2\r\n+a\r\n", &long[..], b"%1\r\n+k\r\n", &bulk(9)].concat(),
+        [b"|1\r\n+a\r\n", &long[..], b"+OK\r\n"].concat(),
+    ];
+    for stream in streams {
+        let whole = replies(&mut Inbox::new(Limits::default()), &stream, stream.len()).unwrap();
+        let cut: Vec<_> = whole.iter().map(|text| at_most_eight(text)).collect();
+        for len in [1, 2, 3, 5, 7, 11, 64, 1000, 4096, stream.len()] {
+            let mut inbox = Inbox::new(Limits::default());
+            inbox.cut_strings(8);
+            assert_eq!(
+                replies(&mut inbox, &stream, len).unwrap(),
+                cut,
+                "pieces of {len}"
+            );
+            assert!(inbox.memory() < 8 << 10, "{}", inbox.memory());
+        }
+    }
+}
+
+#[test]
+fn what_is_no_string_or_wrong_is_not_cut() {
+    let wrong: [&[u8]; 6] = [
+        b"$99999999999999999999\r\n",
+        b"$999999999\r\n",
+        b"$100\n+OK\r\n+OK\r\n+OK\r\n",
+        b"!100\r\n",
+        b"=100\r\n",
+        b"$?\r\n",
+    ];
+    for stream in wrong {
+        for len in [1, 3, 100] {
+            let mut inbox = Inbox::new(Limits::default());
+            inbox.cut_strings(8);
+            replies(&mut inbox, stream, len).expect_err("refused");
+        }
+    }
+    // The end is still read.
+    let stream = [&b"$20\r\n"[..], &[b'x'; 20], b"\rx"].concat();
+    let mut inbox = Inbox::new(Limits::default());
+    inbox.cut_strings(8);
+    replies(&mut inbox, &stream, 4).expect_err("no end");
 }
