@@ -209,6 +209,22 @@ impl<T> Slab<T> {
             })
     }
 
+    /// Returns the first value at `index` or behind it that is `wanted`, with its index.
+    pub(crate) fn find(
+        &self,
+        index: usize,
+        mut wanted: impl FnMut(&T) -> bool,
+    ) -> Option<(usize, Key)> {
+        let places = self.places.iter().enumerate().skip(index);
+        let mut found = places.filter_map(|(index, place)| match &place.state {
+            State::Occupied(value) if wanted(value) => Some((index, place.generation)),
+            State::Occupied(_) | State::Vacant(_) => None,
+        });
+        let (place, generation) = found.next()?;
+        let index = place as u32;
+        Some((place, Key { index, generation }))
+    }
+
     /// Returns all values, by index, to be changed. Costs a step per place, also per vacant one.
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.places

@@ -34,6 +34,7 @@ use super::answer::{Answer, Answered};
 use super::nodes::Nodes;
 use super::pool::{Pool, Spares};
 use super::stats::Stats;
+use super::whole::Whole;
 use busy::{Boxes, Stage};
 use claim::{Claim, told_at};
 
@@ -626,7 +627,34 @@ impl Claims {
         there.begin_again(); // Whenever it was to be tried again.
         let ttl = there.extension_due(below.now, locks, self.drift, &mut self.boxes);
         there.watch(claim, self.drift, below.timers);
-        ttl
+        let lacking = ttl.is_none() && !there.busy().lacking.is_empty();
+        if lacking {
+            self.extension(below.now, claim)
+        } else {
+            ttl
+        }
+    }
+
+    /// Returns the next claim whose lock is kept and to be made `whole`.
+    pub(super) fn next_to_make_whole(&self, whole: &mut Whole) -> Option<ClaimKey> {
+        if whole.back.is_empty() {
+            return None;
+        }
+        let found = self
+            .slab
+            .find(whole.next, |claim| claim.is_to_be_made_whole(whole));
+        match found {
+            Some((index, _)) => whole.next = index + 1,
+            None => *whole = Whole::default(),
+        }
+        found.map(|(_, key)| ClaimKey(key))
+    }
+
+    /// Returns by how much the lock of `claim` can be extended at `now`, if it is kept.
+    pub(super) fn extension(&self, now: Instant, claim: ClaimKey) -> Option<Duration> {
+        let there = self.slab.get(claim.0).filter(|claim| claim.is_held())?;
+        let kept = there.kept.as_ref()?;
+        kept.extension(now, there.valid_until(), self.drift)
     }
 
     /// Asks for an alert when less than `left` is left of `lock`, if it is held here and not over.

@@ -79,6 +79,7 @@ impl Engine {
         if was_silent {
             self.stir_all(now);
             self.regained(now);
+            self.is_back(now, node);
         }
         if self.parts.nodes[node].has_moved_away() {
             self.give_up(now, node, Trouble::Link(LinkError::Silent));
@@ -258,6 +259,7 @@ impl Engine {
         }
         self.stir_all(now);
         self.regained(now);
+        self.is_back(now, node);
         Ok(())
     }
 
@@ -505,7 +507,7 @@ impl Engine {
 
     /// Begins to extend the lock of `claim`, which is kept, unless an extension of it is open. It waits while
     /// too many others are open.
-    fn extend_kept(&mut self, now: Instant, claim: ClaimKey, ttl: Duration) {
+    pub(super) fn extend_kept(&mut self, now: Instant, claim: ClaimKey, ttl: Duration) {
         let (operations, parts) = (&mut self.operations, &mut self.parts);
         let delay = parts.claims.delay(claim);
         let Ok(ttl) = parts.settings.check_ttl(ttl, delay) else {

@@ -77,6 +77,7 @@ mod settings;
 pub(crate) mod stats;
 #[cfg(test)]
 mod tests;
+mod whole;
 
 use alloc::boxed::Box;
 use alloc::string::String;

@@ -285,7 +285,7 @@ impl Nodes {
 
     fn arm_connection(&mut self, node: NodeId, at: Instant, timers: &mut Timers) {
         let timer = timers.insert(at, Alarm::Connection(node));
-        if let Some(before) = self[node].connection_timer.replace(timer) {
+        if let Some((before, _)) = self[node].connection_timer.replace((timer, at)) {
             timers.cancel(before);
         }
     }
@@ -342,7 +342,7 @@ impl Nodes {
         self.to_write.remove(node);
         self.probes.close(node);
         let there = &mut self[node];
-        let delay = there.delay(now, random);
+        let delay = there.delay(now, trouble, random);
         (there.disconnected(trouble), delay)
     }
 
@@ -380,13 +380,13 @@ impl Nodes {
 
     /// The handshake of `node` is done.
     pub(super) fn handshake_done(&mut self, node: NodeId, timers: &mut Timers) {
-        if let Some(timer) = self[node].connection_timer.take() {
+        if let Some((timer, _)) = self[node].connection_timer.take() {
             timers.cancel(timer);
         }
     }
 
-    /// Called when an operation needs the nodes: connects to nodes in back-off too, while the nodes
-    /// that are ready are no majority.
+    /// Called when an operation needs the nodes: connects to nodes in back-off too, each 250 ms after the last time,
+    /// while the nodes that are ready are no majority.
     pub(super) fn reconnect_early(&mut self, now: Instant, timers: &mut Timers) {
         self.watch_lines(now, timers);
         // A connection that is being opened is no vote yet, and may never be.
@@ -394,10 +394,15 @@ impl Nodes {
         if self.quorum() <= ready {
             return;
         }
-        let before = now.saturating_sub(RECONNECT_EARLY_AFTER);
         for node in self.ids() {
-            if guard!(NeverReconnectsEarly, self[node].is_down_since(before)) {
-                self.connect(now, node, timers);
+            if let Some((_, due)) = self[node].connection_timer
+                && guard!(NeverReconnectsEarly, !self.has_link(node))
+            {
+                let at = self[node].tried_at().saturating_add(RECONNECT_EARLY_AFTER);
+                match at <= now {
+                    true => self.connect(now, node, timers),
+                    false => self.arm_connection(node, at.min(due), timers),
+                }
             }
         }
     }

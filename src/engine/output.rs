@@ -95,6 +95,11 @@ impl Engine {
                 }
                 News::Room => {
                     self.extend_waiting(now);
+                    self.make_whole(now);
+                    None
+                }
+                News::Lacking(claim) => {
+                    self.extend_early(now, claim);
                     None
                 }
                 News::Floors => {

@@ -35,6 +35,7 @@ use super::queues::{Queues, Waiter};
 use super::restarts::Restarts;
 use super::settings::Settings;
 use super::stats::Stats;
+use super::whole::Whole;
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -51,6 +52,7 @@ pub(super) struct Parts {
     /// How many operations ask no node for now: they wait for others, or for the next attempt.
     pub(super) resting: usize,
     pub(super) extensions: Extensions,
+    pub(super) whole: Whole,
     pub(super) fencing: Fencing,
     #[cfg(feature = "tracing")]
     pub(super) notices: Notices,
@@ -72,6 +74,8 @@ pub(super) enum News {
     Stirred(OperationKey),
     /// Extensions of locks that are kept can begin, which have waited for that.
     Room,
+    /// A node lacks the lock of this claim, if it is kept: another extension gives it a copy.
+    Lacking(ClaimKey),
     /// Floors of fencing tokens are to be looked at.
     Floors,
 }
@@ -90,6 +94,7 @@ impl Parts {
             places_of_several: BTreeMap::new(),
             resting: 0,
             extensions: Extensions::default(),
+            whole: Whole::default(),
             fencing: Fencing::default(),
             #[cfg(feature = "tracing")]
             notices: Notices::new(config.nodes().len()),

@@ -54,6 +54,7 @@ mod waits;
 mod wake;
 mod watch;
 mod ways;
+mod whole;
 mod world;
 
 use alloc::string::{String, ToString};

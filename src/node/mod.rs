@@ -153,7 +153,8 @@ pub(crate) struct Node {
     /// The node timeout of the latest question.
     pub(crate) timeout: Duration,
     /// The timer of the connection: a back-off, or the deadline of connecting and handshake.
-    pub(crate) connection_timer: Option<TimerKey>,
+    /// With the time at which it fires.
+    pub(crate) connection_timer: Option<(TimerKey, Instant)>,
     /// With the time at which it fires.
     pub(crate) silence_timer: Option<(TimerKey, Instant)>,
     pub(crate) debt_timer: Option<TimerKey>,
@@ -245,14 +246,28 @@ impl Node {
 
     /// Returns how long to wait before the next connection, judged by how the last one did. To be
     /// asked before [`Node::disconnected`].
-    pub(crate) fn delay(&mut self, now: Instant, random: &mut StdRng) -> Duration {
-        let lasted = matches!(&self.phase, Phase::Ready { since, .. }
-            if since.saturating_add(LASTED) <= now);
+    pub(crate) fn delay(
+        &mut self,
+        now: Instant,
+        trouble: Trouble,
+        random: &mut StdRng,
+    ) -> Duration {
+        let since = match self.phase {
+            Phase::Ready { since, .. } => Some(since),
+            Phase::Down | Phase::Connecting | Phase::Handshake(_) => None,
+        };
+        let lasted = since.is_some_and(|since| since.saturating_add(LASTED) <= now);
         if guard!(NeverReconnectsAtOnce, lasted) {
             self.backoff.reset();
             return Duration::ZERO;
         }
-        self.backoff.failed(random)
+        let cut = matches!(trouble, Trouble::Link(LinkError::Closed | LinkError::Reset));
+        self.backoff.failed(since.is_some() && cut, random)
+    }
+
+    /// Returns when it was tried to connect to it last.
+    pub(crate) fn tried_at(&self) -> Instant {
+        self.tried_at
     }
 
     /// Returns `true` if it is down and was not tried since `before`.

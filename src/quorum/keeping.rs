@@ -187,6 +187,17 @@ impl Kept {
         })
     }
 
+    /// Returns by how much a lock that is valid until `end` can be extended at `now`, whether that is due or not.
+    pub(crate) fn extension(
+        self: &Arc<Self>,
+        now: Instant,
+        end: Instant,
+        drift: Drift,
+    ) -> Option<Duration> {
+        let gains = self.keeping.due_at(end, drift) != Instant::MAX;
+        (self.is_kept() && now < end && gains).then(|| self.keeping.asked_for(now))
+    }
+
     /// Its extension is due, and waits. Returns `false` if it waits already.
     pub(crate) fn waits_from_now_on(&self) -> bool {
         self.state.fetch_or(WAITS, Ordering::AcqRel) & WAITS == 0

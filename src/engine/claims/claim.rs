@@ -28,6 +28,7 @@ use crate::timer::TimerKey;
 use crate::engine::alarm::{Alarm, Timers};
 use crate::engine::claims::Below;
 use crate::engine::claims::busy::{Boxes, Busy, Origin, Questions, Stage};
+use crate::engine::whole::Whole;
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -543,6 +544,16 @@ impl Claim {
         self.wake(boxes);
         self.busy_mut().again = again;
         Some(ttl)
+    }
+
+    /// Returns `true` if its lock is kept, and one of the nodes that answer again may lack it, or its last
+    /// extension has failed.
+    pub(super) fn is_to_be_made_whole(&self, whole: &Whole) -> bool {
+        let busy = self.busy();
+        let missed = busy.lacking.union(busy.unconfirmed).union(whole.forgetful);
+        let may_lack = whole.back.without(self.granted().without(missed));
+        let failed = busy.again != Instant::ZERO;
+        self.kept.is_some() && self.is_held() && (failed || !may_lack.is_empty())
     }
 
     /// Its lock is to be extended when that is due, whenever it was to be tried again.

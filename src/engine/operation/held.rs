@@ -357,8 +357,14 @@ impl LockQuestion {
         round.is_voting() && self.claim == Some(claim)
     }
 
-    /// Others that wait for its end can begin.
+    /// Others that wait for its end can begin. A node that was found to lack a kept lock gets a copy at once.
     pub(super) fn end(&mut self, parts: &mut Parts) {
+        if let Some((key, claim)) = parts.claims.keyed(self.claim)
+            && claim.kept.is_some()
+            && !claim.busy().lacking.without(self.lacking).is_empty()
+        {
+            parts.news.push_back(News::Lacking(key));
+        }
         if self.own {
             if let Some(claim) = self.claim {
                 parts.claims.rest(claim);
@@ -448,7 +454,7 @@ impl<T: AboutHeld> Operate for T {
     }
 
     fn ask(&mut self, node: NodeId, command: &mut Command, cx: &mut Context<'_>) -> bool {
-        match cx.parts.nodes[node].access() {
+        match cx.access(node) {
             Access::Open => {
                 self.held().send(node, command, false, cx);
                 true
@@ -558,7 +564,12 @@ pub(in crate::engine) fn learn(
             claim.found_on(node, parts.settings.drift.gone_by(now, claim.life()));
         }
         // A key that is missing or another's was not extended.
-        Vote::No => drop(busy.lacking.insert(node)),
+        Vote::No => {
+            let is_new = busy.lacking.insert(node);
+            if is_new && is_kept && busy.extending == 0 {
+                parts.news.push_back(News::Lacking(key));
+            }
+        }
         Vote::Abstain => {}
     }
     if is_kept {

@@ -249,9 +249,9 @@ impl Operate for Inspect {
     }
 
     fn ask(&mut self, node: NodeId, command: &mut Command, cx: &mut Context<'_>) -> bool {
-        let there = cx.parts.nodes.writing_to(node);
-        let asked = match there.access() {
+        let asked = match cx.access(node) {
             Access::Open => {
+                let there = cx.parts.nodes.writing_to(node);
                 let question = Question::Inspect;
                 let request = request(cx.round.key);
                 let (entry, life, watched) = (&self.entry, Duration::ZERO, self.watch.is_some());

@@ -39,7 +39,7 @@ use crate::error::{
     ConfirmError, ExtendError, LockError, NodeOutcome, ReinitError, Released, Report, UnlockError,
 };
 use crate::keys::{ClaimKey, NodeId};
-use crate::node::Command;
+use crate::node::{Access, Command};
 use crate::quorum::{Lock, LockId, NodeSet, Vote};
 use crate::resp::Value;
 use crate::time::Instant;
@@ -208,6 +208,20 @@ impl<'a> Context<'a> {
             parts,
             lost: None,
         }
+    }
+
+    /// Returns whether `node` can be asked. If it is not connected, and the others are no majority, it is tried
+    /// at once, or soon.
+    #[inline]
+    pub(super) fn access(&mut self, node: NodeId) -> Access {
+        let access = self.parts.nodes[node].access();
+        if !matches!(access, Access::Shut(_)) {
+            return access;
+        }
+        self.parts
+            .nodes
+            .reconnect_early(self.now, &mut self.parts.timers);
+        self.parts.nodes[node].access()
     }
 
     /// Returns what each node said, for an error.

@@ -138,11 +138,10 @@ fn a_lock_that_was_written_down_gets_no_copy() {
     for written_down in [false, true] {
         let (mut world, lock) = World::keeping(3, kept());
         world.sleep_until_sent(0);
+        world.take_all();
         world.say(2, ":0|");
         world.all_say(0..2, ":1|");
         world.was_kept(&lock);
-        world.take_all();
-        world.sleep_until_sent(0);
         assert_eq!(world.take(2), [EXTEND]);
         if written_down {
             let _bytes = lock.to_bytes();

@@ -1,0 +1,210 @@
+//! Stories of nodes that were away: what they lack of kept locks they get back at once, and a node that is missing
+//! for a majority is tried early.
+
+use super::keep::EXTEND;
+use super::*;
+
+fn kept() -> LockOptions {
+    LockOptions::new(TTL).keep()
+}
+
+/// Three nodes, and kept locks on all of them.
+fn keeping(locks: usize) -> (World, Vec<Lock>) {
+    let mut world = World::ready(3);
+    let locks = world.kept_locks(locks);
+    (world, locks)
+}
+
+/// All three were sent an extension of `name`.
+fn extends_everywhere(world: &mut World) -> bool {
+    let sent = world.take_all();
+    sent.iter().all(|sent| sent == &[EXTEND])
+}
+
+#[test]
+fn a_node_that_was_away_gets_its_copy_with_the_second_extension_and_at_once() {
+    let (mut world, locks) = keeping(1);
+    world.lose(2);
+    world.sleep_until_sent(0);
+    world.all_say(0..2, ":1|");
+    world.was_kept(&locks[0]);
+    world.take_all();
+    world.greet_as(2, "run2", 3600);
+    let back = world.now;
+    assert!(extends_everywhere(&mut world));
+    for slow in [false, true] {
+        let order = if slow { [0, 1, 2] } else { [2, 0, 1] };
+        for node in order {
+            world.say(node, if node == 2 { ":0|" } else { ":1|" });
+        }
+        world.was_kept(&locks[0]);
+        if !slow {
+            assert!(extends_everywhere(&mut world));
+        }
+    }
+    assert_eq!(
+        world.take_all(),
+        [vec![], vec![], vec!["SET k0 10000".to_string()]]
+    );
+    assert_eq!(world.now, back, "at once");
+    world.say(2, "+OK|");
+    assert_eq!(world.take_all().concat(), NOTHING);
+}
+
+#[test]
+fn a_node_that_lacks_nothing_is_asked_nothing() {
+    let (mut world, locks) = keeping(3);
+    world.lose(2);
+    world.greet_as(2, "run2", 3600);
+    assert_eq!(world.take_all().concat(), NOTHING);
+    drop(locks);
+}
+
+/// It may have forgotten all; it was never asked; it was silent.
+#[test]
+fn whatever_a_node_may_lack_is_asked_for_when_it_answers() {
+    let (mut world, locks) = keeping(2);
+    world.lose(2);
+    world.greet_as(2, "another", 0);
+    for sent in world.take_all() {
+        assert_eq!(sent, ["EVALSHA extend k0 10000, k1 10000"]);
+    }
+    drop(locks);
+
+    let mut world = World::new(3);
+    world.greet(0);
+    world.greet(1);
+    world.acquire_of(b"k0", &kept().tries(1));
+    world.all_say(0..2, "+OK|");
+    let lock = world.lock();
+    world.take_all();
+    world.greet(2);
+    assert!(extends_everywhere(&mut world));
+    drop(lock);
+
+    let (mut world, locks) = keeping(1);
+    world.sleep_until_sent(0);
+    world.all_say(0..2, ":1|");
+    world.was_kept(&locks[0]);
+    world.take_all();
+    (0..2).for_each(|_| world.pass(SECOND));
+    assert_eq!(world.state(2), NodeState::Suspect);
+    world.say(2, ":1|");
+    assert_eq!(world.take_all().concat(), NOTHING, "it has it");
+}
+
+/// Another's key stands there: that is found once, and the lock is not extended again for it before it is due.
+#[test]
+fn a_node_where_another_holds_the_key_costs_one_extension_more() {
+    let (mut world, locks) = keeping(1);
+    world.sleep_until_sent(0);
+    for round in 0..2 {
+        world.take_all();
+        world.all_say(0..2, ":1|");
+        world.say(2, ":-1|");
+        world.was_kept(&locks[0]);
+        world.drain();
+        assert_eq!(round == 0, world.sent[0] == [EXTEND]);
+    }
+    assert_eq!(world.take(2), ["SET k0 10000"]);
+    world.say(2, "_|");
+    assert_eq!(world.take_all().concat(), NOTHING);
+}
+
+/// Plays servers that are refused until `back`, and answer from then on. Returns how often each was tried before.
+fn refuse_until(world: &mut World, back: Instant, end: Instant) -> [usize; 3] {
+    let mut tried = [0; 3];
+    while world.now < end {
+        world.pass(MS);
+        for node in 0..3 {
+            if world.links[node] == "connecting" {
+                match world.now < back {
+                    true => {
+                        tried[node] += 1;
+                        world.lose_for(node, LinkError::Refused);
+                    }
+                    false => world.greet_as(node, &format!("run{node}"), 3600),
+                }
+            }
+            for sent in world.take(node) {
+                assert_eq!(sent, EXTEND);
+                world.say(node, ":1|");
+            }
+        }
+    }
+    tried
+}
+
+/// Nodes that are all away come back 400 ms before the end of the validity.
+#[test]
+fn a_kept_lock_hurries_the_reconnection() {
+    for seconds in [1, 3, 10] {
+        for phase in 0..20 {
+            let ttl = Duration::from_secs(seconds);
+            let mut world = World::ready(3);
+            let lock = world.kept_lock(b"k0", LockOptions::new(ttl).keep());
+            world.pass(Duration::from_millis(10 * phase));
+            (0..3).for_each(|node| world.lose(node));
+            let end = lock.valid_until();
+            let back = end.saturating_sub(400 * MS);
+            let since = world.now;
+            let tried = refuse_until(&mut world, back, end);
+            assert!(end < lock.valid_until(), "a ttl of {ttl:?}, {phase}");
+            let most = 6 + back.saturating_since(since).as_millis() / 250;
+            assert!(
+                tried.iter().all(|tried| *tried as u128 <= most),
+                "{tried:?} of {most}"
+            );
+        }
+    }
+}
+
+/// `CLIENT KILL` at short intervals, on all nodes.
+#[test]
+fn connections_that_are_cut_again_and_again_lose_no_kept_lock() {
+    for interval in [50, 300, 500, 1000] {
+        let mut world = World::ready(3);
+        let lock = world.kept_lock(b"k0", LockOptions::new(3 * SECOND).keep());
+        for _ in 0..20_000 / interval {
+            (0..3)
+                .filter(|node| world.links[*node] == "up")
+                .collect::<Vec<_>>()
+                .into_iter()
+                .for_each(|node| world.lose(node));
+            let end = world.now.saturating_add(Duration::from_millis(interval));
+            refuse_until(&mut world, Instant::ZERO, end);
+        }
+        assert!(lock.is_valid_at(world.now), "cut each {interval} ms");
+    }
+}
+
+/// A question that no majority can be asked.
+#[test]
+fn a_question_tries_nodes_in_back_off() {
+    type Asks = fn(&mut World, &Lock);
+    let asks: [Asks; 3] = [
+        |world, lock| drop(world.extend(lock)),
+        |world, lock| drop(world.ask_confirm(lock)),
+        |world, _| drop(world.engine.inspect(world.now, b"k")),
+    ];
+    for ask in asks {
+        let mut world = World::ready(3);
+        let lock = world.lock_on(0..3);
+        world.take_all();
+        (1..3).for_each(|node| world.lose(node));
+        world.pass(100 * MS);
+        for node in 1..3 {
+            world.links[node] = "connecting";
+            world.lose_for(node, LinkError::Refused);
+        }
+        world.pass(250 * MS);
+        let before = world.links.clone();
+        ask(&mut world, &lock);
+        world.drain();
+        assert_eq!(
+            world.links[1..],
+            ["connecting", "connecting"],
+            "before: {before:?}"
+        );
+    }
+}
