@@ -342,7 +342,7 @@ impl Nodes {
         self.to_write.remove(node);
         self.probes.close(node);
         let there = &mut self[node];
-        let delay = there.delay(now, trouble, random);
+        let delay = there.delay(now, random);
         (there.disconnected(trouble), delay)
     }
 

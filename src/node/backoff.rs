@@ -1,7 +1,7 @@
 //! How long to wait before a connection is tried again: at once, then longer and longer.
 //!
-//! 50 ms, doubled each time up to 2 s, or up to 250 ms after a connection that the server had accepted. Each is
-//! less a random part of up to half of it, so that many clients do not come back in step.
+//! 50 ms, doubled each time up to 2 s, each less a random part of up to half of it, so that many
+//! clients do not come back in step.
 
 use core::time::Duration;
 
@@ -11,23 +11,23 @@ use rand::rngs::StdRng;
 const FIRST: Duration = Duration::from_millis(50);
 const LONGEST: Duration = Duration::from_secs(2);
 
-/// A server that has accepted a connection and ended it most likely accepts the next one too.
-const LONGEST_AFTER_CUT: Duration = Duration::from_millis(250);
-
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Backoff {
     failures: u32,
 }
 
 impl Backoff {
-    /// A connection failed, or did not last. Returns the delay before the next one. `cut`: the server had accepted
-    /// it, and ended it.
-    pub(crate) fn failed(&mut self, cut: bool, random: &mut StdRng) -> Duration {
-        let most = if cut { LONGEST_AFTER_CUT } else { LONGEST };
-        let doubled = FIRST.saturating_mul(1 << self.failures.min(6)).min(most);
+    /// A connection failed, or did not last. Returns the delay before the next one.
+    pub(crate) fn failed(&mut self, random: &mut StdRng) -> Duration {
+        let doubled = FIRST.saturating_mul(1 << self.failures.min(6)).min(LONGEST);
         self.failures = self.failures.saturating_add(1);
         let half = doubled / 2;
         half + Duration::from_nanos(random.random_range(0..=half.as_nanos() as u64))
+    }
+
+    /// Returns `true` if a connection failed since one lasted.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failures != 0
     }
 
     /// A connection lasted: the delay begins again with the shortest.
@@ -47,12 +47,10 @@ mod tests {
         let mut backoff = Backoff::default();
         for most in [50, 100, 200, 400, 800, 1600, 2000, 2000, 2000] {
             let most = Duration::from_millis(most);
-            let delay = backoff.failed(false, &mut random);
+            let delay = backoff.failed(&mut random);
             assert!(most / 2 <= delay && delay <= most, "{delay:?} of {most:?}");
         }
-        let delay = backoff.failed(true, &mut random);
-        assert!(LONGEST_AFTER_CUT / 2 <= delay && delay <= LONGEST_AFTER_CUT);
         backoff.reset();
-        assert!(backoff.failed(true, &mut random) <= FIRST);
+        assert!(backoff.failed(&mut random) <= FIRST);
     }
 }

@@ -246,23 +246,14 @@ impl Node {
 
     /// Returns how long to wait before the next connection, judged by how the last one did. To be
     /// asked before [`Node::disconnected`].
-    pub(crate) fn delay(
-        &mut self,
-        now: Instant,
-        trouble: Trouble,
-        random: &mut StdRng,
-    ) -> Duration {
-        let since = match self.phase {
-            Phase::Ready { since, .. } => Some(since),
-            Phase::Down | Phase::Connecting | Phase::Handshake(_) => None,
-        };
-        let lasted = since.is_some_and(|since| since.saturating_add(LASTED) <= now);
+    pub(crate) fn delay(&mut self, now: Instant, random: &mut StdRng) -> Duration {
+        let lasted = matches!(&self.phase, Phase::Ready { since, .. }
+            if since.saturating_add(LASTED) <= now);
         if guard!(NeverReconnectsAtOnce, lasted) {
             self.backoff.reset();
             return Duration::ZERO;
         }
-        let cut = matches!(trouble, Trouble::Link(LinkError::Closed | LinkError::Reset));
-        self.backoff.failed(since.is_some() && cut, random)
+        self.backoff.failed(random)
     }
 
     /// Returns when it was tried to connect to it last.
@@ -278,6 +269,13 @@ impl Node {
     /// Returns `true` if a connection is open or being opened.
     pub(crate) fn has_link(&self) -> bool {
         !matches!(self.phase, Phase::Down)
+    }
+
+    /// Returns `true` if it is connected to again, for the first time since its last connection ended, which had
+    /// lasted.
+    pub(crate) fn was_closed(&self) -> bool {
+        let opens = matches!(self.phase, Phase::Connecting | Phase::Handshake(_));
+        opens && !self.backoff.has_failed()
     }
 
     pub(crate) fn is_ready(&self) -> bool {

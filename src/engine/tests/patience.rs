@@ -294,3 +294,40 @@ fn a_connection_that_the_driver_was_not_asked_for_has_all_its_time() {
     let down = NodeState::Down(LinkError::ConnectTimeout);
     assert_eq!(world.state(0), down);
 }
+
+/// A balancer, or the setting `timeout` of the servers, has closed all connections, and opening them takes longer
+/// than an answer may.
+#[test]
+fn an_attempt_waits_for_connections_that_were_all_closed_and_does_so_once() {
+    for failed in [false, true] {
+        let mut world = World::ready(3);
+        world.pass(3 * SECOND);
+        (0..3).for_each(|node| world.lose_for(node, LinkError::Closed));
+        if failed {
+            (0..3).for_each(|node| world.lose_for(node, LinkError::Refused));
+            (0..3).for_each(|node| world.reconnect(node));
+        }
+        world.try_once();
+        world.pass(500 * MS);
+        if failed {
+            world.no_quorum();
+            continue;
+        }
+        (0..3).for_each(|node| world.greet(node));
+        world.all_say(0..3, "+OK|");
+        let lock = world.lock();
+        assert!(lock.is_valid_at(world.now));
+    }
+}
+
+/// One that is still connected is asked, and the others get no more time than it.
+#[test]
+fn an_attempt_does_not_wait_where_one_node_is_connected() {
+    let mut world = World::ready(3);
+    world.pass(3 * SECOND);
+    (1..3).for_each(|node| world.lose_for(node, LinkError::Closed));
+    world.try_once();
+    world.say(0, "+OK|");
+    world.pass(500 * MS);
+    world.no_quorum();
+}
