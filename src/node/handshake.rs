@@ -329,9 +329,9 @@ fn hello_refused(line: &[u8]) -> Result<Next, Unusable> {
     let error = ServerError::from_line(line);
     let says = |text: &[u8]| line.windows(text.len()).any(|part| part == text);
     match error.code() {
-        "NOPROTO" | "NOPERM" => Ok(Next::Fallback),
-        "ERR" if says(b"unknown command") => Ok(Next::Fallback),
         "ERR" if says(b"max number of clients") => Err(Unusable::TooManyClients),
+        // Proxies say in words of their own that they do not know it.
+        "NOPROTO" | "NOPERM" | "ERR" => Ok(Next::Fallback),
         _ => Err(refused(error)),
     }
 }
@@ -468,6 +468,7 @@ mod tests {
                 b"-NOPROTO unsupported protocol version\r\n",
                 Ok(Next::Fallback),
             ),
+            (b"-ERR unsupported command `hello`\r\n", Ok(Next::Fallback)),
             (
                 b"-NOAUTH HELLO must be called\r\n",
                 Err(Unusable::NoCredentials),
