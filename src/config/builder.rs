@@ -478,7 +478,7 @@ fn is_word(text: &str, most: usize) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::UrlProblem;
+    use crate::error::UrlFault;
     use crate::limits::LOCK_DELAY_MAX;
     use alloc::format;
     use alloc::string::{String, ToString};
@@ -610,7 +610,10 @@ mod tests {
 
     #[test]
     fn mistaken_nodes_are_told() {
-        let url = |index, problem| ConfigError::Url { index, problem };
+        let url = |index, fault: UrlFault| ConfigError::Url {
+            index,
+            problem: fault.into(),
+        };
         let twice = |address: &str| ConfigError::DuplicateNode {
             address: address.into(),
         };
@@ -626,10 +629,10 @@ mod tests {
                 Config::builder().nodes(ports(40)),
                 ConfigError::TooManyNodes(40),
             ),
-            (Config::builder().node(""), url(0, UrlProblem::Empty)),
+            (Config::builder().node(""), url(0, UrlFault::Empty)),
             (
                 Config::builder().nodes(["a", "b", "c:0"]),
-                url(2, UrlProblem::Port),
+                url(2, UrlFault::Port),
             ),
             (one().node("a"), twice("a:6379")),
             (one().node("redis://u:canary@A:6379/3"), twice("a:6379")),

@@ -489,7 +489,7 @@ pub struct Load {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::{LinkError, Unusable};
+    use crate::error::{LinkFault, Unusable};
     use alloc::format;
     use alloc::string::ToString;
 
@@ -525,7 +525,7 @@ mod tests {
                 "in quarantine for 4s more",
             ),
             (
-                status(NodeState::Down(LinkError::Refused), 0, 0),
+                status(NodeState::Down(LinkFault::Refused.into()), 0, 0),
                 "down: connection refused",
             ),
         ] {

@@ -199,7 +199,7 @@ impl Engine {
     #[cfg(any(feature = "std", test))]
     pub(crate) fn node_state(&self, now: Instant, node: NodeId) -> NodeState {
         let Some(node) = self.parts.nodes.get(node) else {
-            return NodeState::Down(crate::error::LinkError::NotYet);
+            return NodeState::Down(crate::error::LinkFault::NotYet.into());
         };
         node.state(now)
     }

@@ -66,7 +66,7 @@ use super::contract::Cause;
 use super::*;
 use crate::config::LockOptions;
 use crate::error::{
-    ConfirmError, ExtendError, InvalidRequest, LinkError, LockError, NodeOutcome, UnlockError,
+    ConfirmError, ExtendError, InvalidRequest, LinkFault, LockError, NodeOutcome, UnlockError,
     Unusable,
 };
 use crate::resp::{Inbox, Limits, Value};

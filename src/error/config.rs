@@ -121,57 +121,48 @@ pub enum ConfigError {
 ///
 /// It never shows the URL, which may hold a secret.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, thiserror::Error)]
-#[non_exhaustive]
-pub enum UrlProblem {
-    /// It is empty.
+#[error(transparent)]
+pub struct UrlProblem(#[from] pub(crate) UrlFault);
+
+/// See [`UrlProblem`].
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, thiserror::Error)]
+pub(crate) enum UrlFault {
     #[error("is empty; write redis://host:port")]
     Empty,
-    /// There is a space, a line end or another control character in it.
     #[error("has a space or control character; remove it, or write it as a percent escape")]
     Character,
-    /// The scheme is none of `redis`, `valkey`, `unix`, `rediss`, `valkeys`.
     #[error("has an unknown scheme; use redis://, rediss://, valkey://, unix:// or host:port")]
     Scheme,
-    /// There is no host, or not a valid one. An IPv6 address needs brackets.
     #[error("names no valid host; write redis://host:port or redis://[::1]:port")]
     Host,
-    /// The port is not a number from 1 to 65535.
     #[error("has no valid port; it is a number from 1 to 65535")]
     Port,
-    /// There is no path for `unix://`, it is too long, or it has a zero byte.
     #[error(
         "names no valid path; write unix:///path, at most {UNIX_PATH_BYTES_MAX} bytes and \
          without a host"
     )]
     Path,
-    /// The database is not a number from 0 to 2147483647.
     #[error("has no valid database; write a number such as /0, or ?db=0 for unix://")]
     Database,
-    /// There is an `@` behind the host: the password probably has one of `/`, `?`, `#` in it.
     #[error("has an @ behind the host; write / ? # in a password as %2F %3F %23, and @ as %40")]
     Credentials,
-    /// The user name or the password is too long.
     #[error("has a user name or password of more than {CREDENTIAL_BYTES_MAX} bytes")]
     CredentialsTooLong,
-    /// A `%` is not followed by two hexadecimal digits.
     #[error("has a broken percent escape; write %25 for a percent sign")]
     Escape,
-    /// The percent escapes spell bytes that are not UTF-8.
     #[error("has percent escapes that are not UTF-8; user, password and path must be text")]
     Encoding,
-    /// It has a query parameter that is unknown, empty or repeated, or a fragment.
     #[error(
         "has an unknown or repeated query parameter; known are db=N for unix://, and ca, cert, key and \
          name for rediss://"
     )]
     Query,
-    /// `rediss://` or `valkeys://` was asked for and this build has no TLS.
+    #[cfg(not(feature = "tls"))]
     #[error(
         "asks for TLS, which this build does not have; build it with the feature `tls` of shearline"
     )]
     Tls,
-    /// A client certificate (`cert=`) was named without its key (`key=`), or a key without its
-    /// certificate.
+    #[cfg(feature = "tls")]
     #[error("names only one of cert= and key=; a client certificate needs both")]
     Identity,
 }

@@ -277,7 +277,7 @@ fn a_silent_majority_is_an_error_that_names_the_nodes() {
     assert_eq!(world.sleep_until_event(), 50 * MS);
     let report = world.not_known();
     let silent = NodeOutcome::TimedOut;
-    let lost = NodeOutcome::Unreachable(LinkError::Reset);
+    let lost = NodeOutcome::Unreachable(LinkFault::Reset.into());
     let granted = NodeOutcome::Granted;
     assert_eq!(outcomes(&report), [granted, lost, silent, granted, silent]);
     assert!(

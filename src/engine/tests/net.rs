@@ -5,7 +5,7 @@ use crate::embedded::Memory;
 use crate::embedded::session::Session;
 use crate::embedded::store::Store;
 use crate::engine::{Engine, Event, Input, NodeState, Output, Request, RoundId};
-use crate::error::{ExtendError, LinkError, LockError, ReinitError};
+use crate::error::{ExtendError, LinkFault, LockError, ReinitError};
 use crate::quorum::Lock;
 use crate::resource::MARKER_KEY;
 use crate::resp::{Inbox, Limits};
@@ -129,7 +129,7 @@ impl Net {
             let input = match there.away {
                 true => Input::Disconnected {
                     node,
-                    reason: LinkError::Refused,
+                    reason: LinkFault::Refused.into(),
                 },
                 false => {
                     link.session = Some(there.store.session());
@@ -175,7 +175,7 @@ impl Net {
                 && link.session.is_some()
             {
                 link.cut();
-                let reason = LinkError::Reset;
+                let reason = LinkFault::Reset.into();
                 let node = id(node);
                 client
                     .engine

@@ -226,7 +226,7 @@ impl Faults {
     fn cut(&mut self, number: usize, node: usize) {
         if self.programs[number].links[node].session.is_some() {
             self.end_link(number, node);
-            let (node, reason) = (id(node), LinkError::Reset);
+            let (node, reason) = (id(node), LinkFault::Reset.into());
             let engine = &mut self.programs[number].engine;
             engine.handle(self.now, Input::Disconnected { node, reason });
         }

@@ -176,7 +176,7 @@ impl Programs {
         let Program { engine, links, .. } = &mut self.programs[program];
         if let Some(session) = core::mem::take(&mut links[node]).session {
             self.nodes[node].disconnect(&session);
-            let (node, reason) = (id(node), LinkError::Reset);
+            let (node, reason) = (id(node), LinkFault::Reset.into());
             engine.handle(self.now, Input::Disconnected { node, reason });
         }
         self.pump();

@@ -182,12 +182,12 @@ impl World {
     }
 
     pub(super) fn lose(&mut self, node: usize) {
-        self.lose_for(node, LinkError::Reset);
+        self.lose_for(node, LinkFault::Reset);
     }
 
-    pub(super) fn lose_for(&mut self, node: usize, reason: LinkError) {
+    pub(super) fn lose_for(&mut self, node: usize, reason: LinkFault) {
         self.links[node] = "";
-        let node = id(node);
+        let (node, reason) = (id(node), reason.into());
         self.input(Input::Disconnected { node, reason });
     }
 

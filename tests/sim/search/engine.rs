@@ -15,8 +15,8 @@ use std::time::Duration;
 
 use shearline::engine::{Engine, Event, Input, NodeId, Output, Request, RoundId};
 use shearline::internals::resp::{Inbox, Limits};
-use shearline::internals::{Session, Store};
-use shearline::{Config, Instant, LinkError, LockOptions};
+use shearline::internals::{LinkFault, Session, Store};
+use shearline::{Config, Instant, LockOptions};
 
 use super::node::{Command, Reply, Wording, Words, run};
 use super::{NODES, RESOURCE, TTL, config};
@@ -351,7 +351,7 @@ impl Playing {
                     link.store.restart(seed, now, memory);
                 }
                 if let Some(node) = link.id.take() {
-                    let reason = LinkError::Reset;
+                    let reason = LinkFault::Reset.into();
                     self.engine
                         .handle(now, Input::Disconnected { node, reason });
                 }

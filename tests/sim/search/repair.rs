@@ -11,8 +11,8 @@ use std::time::Duration;
 use shearline::engine::{Engine, Input, NodeId, Output, Request};
 use shearline::internals::FLOOR_KEY;
 use shearline::internals::resp::{Inbox, Limits};
-use shearline::internals::{Session, Store};
-use shearline::{Instant, LinkError, LockOptions};
+use shearline::internals::{LinkFault, Session, Store};
+use shearline::{Instant, LockOptions};
 
 use super::node::{Floor, Kind, Words, run, run_id};
 use super::{NODES, TTL, config};
@@ -150,7 +150,7 @@ impl Witness {
         place.run_id = run_id(&mut place.store, self.now);
         put(place, self.now, WITNESS, b"another");
         if let Some(node) = place.link.take() {
-            let reason = LinkError::Reset;
+            let reason = LinkFault::Reset.into();
             self.engine
                 .handle(self.now, Input::Disconnected { node, reason });
         }
