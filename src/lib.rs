@@ -200,8 +200,8 @@ pub use engine::stats::{Acquisitions, Extensions, NodeStats, Releases, Stats};
 #[doc(inline)]
 pub use error::{
     CheckError, ConfigError, ConfirmError, ExtendError, InvalidRequest, LinkError, LockError,
-    NodeOutcome, NodeReport, ReinitError, Released, Report, ServerError, TlsError, TlsFailure,
-    TrustError, UnlockError, Unusable, UrlProblem,
+    NodeOutcome, NodeReport, ReinitError, Released, Report, ServerError, SettingProblem, TlsError,
+    TlsFailure, TrustError, UnlockError, Unusable, UrlProblem,
 };
 pub use histogram::{Bucket, Histogram};
 #[cfg(feature = "std")]

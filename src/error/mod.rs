@@ -17,8 +17,8 @@ mod shown;
 mod span;
 mod tls;
 
-pub(crate) use config::UrlFault;
-pub use config::{ConfigError, UrlProblem};
+pub use config::{ConfigError, SettingProblem, UrlProblem};
+pub(crate) use config::{SettingFault, UrlFault};
 pub use node::{LinkError, LinkFault, ServerError, Unusable};
 pub use operation::{ConfirmError, ExtendError, InvalidRequest, LockError, Released, UnlockError};
 pub use operator::{CheckError, ReinitError, TrustError};

@@ -439,7 +439,7 @@ fn what_can_never_succeed_and_what_is_too_much_is_refused_before_anything_is_sen
     let refused = world.engine.inspect(world.now, b"").expect_err("no name");
     assert!(matches!(
         refused,
-        InspectError::Invalid(InvalidRequest::EmptyResource)
+        InspectError::Invalid(InvalidRequest::EmptyResource { .. })
     ));
     while world.engine.load().rounds < crate::limits::ROUNDS_MAX {
         world
