@@ -207,7 +207,7 @@ pub use histogram::{Bucket, Histogram};
 #[cfg(feature = "std")]
 pub use local::LocalRedlock;
 #[doc(inline)]
-pub use node::{NodeState, ReleaseWay, Waking};
+pub use node::{NodeState, Waking};
 pub use quorum::{Lock, LockId};
 pub use resource::Token;
 #[cfg(feature = "std")]
