@@ -6,11 +6,11 @@
 /// A value above its maximum, or below its minimum, counts as that.
 ///
 /// ```
-/// use shearline::resp::{Decoder, Limits};
+/// use shearline::resp::{Inbox, Limits};
 ///
 /// let small = Limits { bulk_bytes: 1024, ..Limits::default() };
-/// let decoder = Decoder::new(small);
-/// # let _ = decoder;
+/// let inbox = Inbox::new(small);
+/// # let _ = inbox;
 /// ```
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Limits {
@@ -34,8 +34,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// The safe defaults, as a constant.
-    pub const DEFAULT: Self = Self {
+    pub(crate) const DEFAULT: Self = Self {
         line_bytes: 64 << 10,
         bulk_bytes: 1 << 20,
         elements: 1 << 16,

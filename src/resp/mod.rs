@@ -1,7 +1,6 @@
 //! RESP2 and RESP3: replies from bytes, and commands to bytes.
 //!
-//! [`Decoder`] reads replies incrementally and without copying, [`Inbox`] puts them together from
-//! the pieces that a socket gives, and [`command`] writes commands.
+//! [`Inbox`] reads replies from the pieces that a socket gives, and [`command`] writes commands.
 //!
 //! ```
 //! use shearline::resp::{Inbox, Limits, Value, command};
@@ -94,8 +93,7 @@ mod view;
 pub(crate) mod write;
 
 pub use command::command;
-pub use decode::{Decoder, Frame};
-pub use elements::{PairValues, Values};
+pub use decode::Frame;
 pub use error::DecodeError;
 pub use inbox::Inbox;
 pub use limits::Limits;
@@ -103,6 +101,7 @@ pub use value::{Items, Pairs, Value};
 
 pub(crate) use command::{argument, argument_len};
 pub(crate) use decimal::Decimal;
+pub(crate) use decode::Decoder;
 pub(crate) use template::{Template, Word};
 
 /// All that is here, for the simulator, the embedded node, the benches and the fuzz targets.
@@ -111,7 +110,7 @@ pub(crate) mod all {
     pub use super::command::{argument, argument_len, command, command_len};
     pub use super::decimal::{Decimal, decimal_len};
     pub use super::decode::{Decoder, Frame};
-    pub use super::elements::{Elements, PairElements, PairValues, Values};
+    pub use super::elements::{Elements, PairElements};
     pub use super::encode::{encode, encode_resp2, encoded_len, encoded_len_resp2};
     pub use super::error::{DecodeError, Reason};
     pub use super::inbox::Inbox;

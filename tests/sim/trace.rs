@@ -185,7 +185,7 @@ pub(crate) fn commands(bytes: &[u8]) -> String {
     told(bytes, |value| {
         let items = value.as_items()?;
         let words: Vec<&[u8]> = items
-            .into_iter()
+            .iter()
             .map(|item| item.as_bytes().unwrap_or_default())
             .collect();
         Some(command(&words))
@@ -201,7 +201,7 @@ fn told(
     bytes: &[u8],
     text: impl Fn(&shearline::internals::resp::Value<'_>) -> Option<String>,
 ) -> String {
-    let mut inbox = Inbox::new(Limits::DEFAULT);
+    let mut inbox = Inbox::new(Limits::default());
     let mut texts = Vec::new();
     let mut rest = bytes;
     let mut piece = bytes;

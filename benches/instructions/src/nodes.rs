@@ -134,7 +134,7 @@ impl Nodes {
                 match output {
                     Output::Connect { node } => {
                         self.ids.push(node);
-                        wires.push(Inbox::new(Limits::DEFAULT));
+                        wires.push(Inbox::new(Limits::default()));
                         self.engine.handle(self.now, Input::Connected { node });
                     }
                     Output::Transmit { node, mut bytes } => {

@@ -293,7 +293,7 @@ impl Playing {
                 id: None,
                 session: store.session(),
                 store,
-                commands: Box::new(Inbox::new(Limits::DEFAULT)),
+                commands: Box::new(Inbox::new(Limits::default())),
                 runs: 0,
                 up: 0,
                 asides: VecDeque::new(),
@@ -373,7 +373,7 @@ impl Playing {
                     let link = &mut self.links[node.index()];
                     link.id = Some(node);
                     link.session = link.store.session();
-                    *link.commands = Inbox::new(Limits::DEFAULT);
+                    *link.commands = Inbox::new(Limits::default());
                     self.engine.handle(now, Input::Connected { node });
                 }
                 Some(Output::Transmit { node, mut bytes }) => {

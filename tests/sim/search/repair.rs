@@ -103,7 +103,7 @@ impl Witness {
                 run_id,
                 session,
                 link: None,
-                commands: Box::new(Inbox::new(Limits::DEFAULT)),
+                commands: Box::new(Inbox::new(Limits::default())),
             };
             let text = floors[node].text(&place.run_id, nonce);
             put(&mut place, now, FLOOR_KEY, text.as_bytes());
@@ -178,7 +178,7 @@ impl Witness {
                     let place = &mut self.places[node.index()];
                     place.session = place.store.session();
                     place.link = Some(node);
-                    *place.commands = Inbox::new(Limits::DEFAULT);
+                    *place.commands = Inbox::new(Limits::default());
                     self.engine.handle(self.now, Input::Connected { node });
                 }
                 Some(Output::Transmit { node, mut bytes }) => {
