@@ -69,7 +69,7 @@ use crate::error::{
     ConfirmError, ExtendError, InvalidRequest, LinkFault, LockError, NodeOutcome, UnlockError,
     Unusable,
 };
-use crate::resp::{Inbox, Limits, Value};
+use crate::resp::{Inbox, Value};
 use calls::outcomes;
 use world::{HELLO, VALKEY, World, digests, greeting, id, named};
 

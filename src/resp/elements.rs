@@ -95,9 +95,9 @@ impl<'a> Pairs<'a> {
     /// other.
     ///
     /// ```
-    /// use shearline::resp::{Inbox, Limits};
+    /// use shearline::resp::Inbox;
     ///
-    /// let mut inbox = Inbox::new(Limits::default());
+    /// let mut inbox = Inbox::default();
     /// let frame = inbox.next(&mut &b"%1\r\n$5\r\nproto\r\n:3\r\n"[..])?.expect("complete");
     /// let pairs = frame.value.as_pairs().expect("a map");
     /// assert_eq!(pairs.get(b"proto").and_then(|value| value.as_integer()), Some(3));

@@ -4,14 +4,6 @@
 /// soon as a header announces too much and before anything is reserved for it.
 ///
 /// A value above its maximum, or below its minimum, counts as that.
-///
-/// ```
-/// use shearline::resp::{Inbox, Limits};
-///
-/// let small = Limits { bulk_bytes: 1024, ..Limits::default() };
-/// let inbox = Inbox::new(small);
-/// # let _ = inbox;
-/// ```
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Limits {
     /// Longest text of one line (simple string, error, double, big number), in bytes without its end.

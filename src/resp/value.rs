@@ -14,9 +14,9 @@ use super::view::View;
 /// so that the two zeros differ, but that any NaN equals any other.
 ///
 /// ```
-/// use shearline::resp::{Inbox, Limits, Value};
+/// use shearline::resp::{Inbox, Value};
 ///
-/// let mut inbox = Inbox::new(Limits::default());
+/// let mut inbox = Inbox::default();
 /// let frame = inbox.next(&mut &b"+OK\r\n"[..])?.expect("complete");
 /// assert_eq!(frame.value, Value::Simple(b"OK"));
 /// # Ok::<(), shearline::resp::DecodeError>(())

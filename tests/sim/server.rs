@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 use shearline::Instant;
 use shearline::internals::Flavour;
 use shearline::internals::Store;
-use shearline::internals::resp::{self, Inbox, Limits, Value};
+use shearline::internals::resp::{self, Inbox, Value};
 use shearline::internals::{BARRIER_KEY, MARKER_KEY};
 
 use crate::bare;
@@ -499,7 +499,7 @@ impl World {
             return;
         }
         link.far.session = Some(there.store.session_of(conn as u64));
-        link.far.commands = Some(Box::new(Inbox::new(Limits::default())));
+        link.far.commands = Some(Box::new(Inbox::default()));
         there.open.push(conn);
         if !link.far.unread.is_empty() || link.far.ended {
             self.readable(conn);

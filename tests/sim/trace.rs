@@ -12,7 +12,7 @@ use std::fmt;
 use std::time::Duration;
 
 use shearline::engine::Event as Told;
-use shearline::internals::resp::{Inbox, Limits};
+use shearline::internals::resp::Inbox;
 use shearline::{Instant, LockOptions, Retry};
 
 use crate::clock::{MILLI, Time};
@@ -201,7 +201,7 @@ fn told(
     bytes: &[u8],
     text: impl Fn(&shearline::internals::resp::Value<'_>) -> Option<String>,
 ) -> String {
-    let mut inbox = Inbox::new(Limits::default());
+    let mut inbox = Inbox::default();
     let mut texts = Vec::new();
     let mut rest = bytes;
     let mut piece = bytes;

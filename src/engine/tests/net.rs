@@ -8,7 +8,7 @@ use crate::engine::{Engine, Event, Input, NodeState, Output, Request, RoundId};
 use crate::error::{ExtendError, LinkFault, LockError, ReinitError};
 use crate::quorum::Lock;
 use crate::resource::MARKER_KEY;
-use crate::resp::{Inbox, Limits};
+use crate::resp::Inbox;
 use crate::time::Instant;
 
 use alloc::collections::VecDeque;
@@ -133,7 +133,7 @@ impl Net {
                 },
                 false => {
                     link.session = Some(there.store.session());
-                    link.inbox = Some(Inbox::new(Limits::default()));
+                    link.inbox = Some(Inbox::default());
                     Input::Connected { node }
                 }
             };

@@ -73,7 +73,7 @@ impl World {
             sent: vec![Vec::new(); nodes],
             writes: vec![0; nodes],
             lives: vec![0; nodes],
-            wires: (0..nodes).map(|_| Inbox::new(Limits::default())).collect(),
+            wires: (0..nodes).map(|_| Inbox::default()).collect(),
             window: vec![usize::MAX; nodes],
             links: vec![""; nodes],
             probes: vec![0; nodes],

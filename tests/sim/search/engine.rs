@@ -14,7 +14,7 @@ use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
 use shearline::engine::{Engine, Event, Input, NodeId, Output, Request, RoundId};
-use shearline::internals::resp::{Inbox, Limits};
+use shearline::internals::resp::Inbox;
 use shearline::internals::{LinkFault, Session, Store};
 use shearline::{Config, Instant, LockOptions};
 
@@ -293,7 +293,7 @@ impl Playing {
                 id: None,
                 session: store.session(),
                 store,
-                commands: Box::new(Inbox::new(Limits::default())),
+                commands: Box::new(Inbox::default()),
                 runs: 0,
                 up: 0,
                 asides: VecDeque::new(),
@@ -373,7 +373,7 @@ impl Playing {
                     let link = &mut self.links[node.index()];
                     link.id = Some(node);
                     link.session = link.store.session();
-                    *link.commands = Inbox::new(Limits::default());
+                    *link.commands = Inbox::default();
                     self.engine.handle(now, Input::Connected { node });
                 }
                 Some(Output::Transmit { node, mut bytes }) => {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use shearline::engine::{Engine, Input, NodeId, Output, Request};
 use shearline::internals::FLOOR_KEY;
-use shearline::internals::resp::{Inbox, Limits};
+use shearline::internals::resp::Inbox;
 use shearline::internals::{LinkFault, Session, Store};
 use shearline::{Instant, LockOptions};
 
@@ -103,7 +103,7 @@ impl Witness {
                 run_id,
                 session,
                 link: None,
-                commands: Box::new(Inbox::new(Limits::default())),
+                commands: Box::new(Inbox::default()),
             };
             let text = floors[node].text(&place.run_id, nonce);
             put(&mut place, now, FLOOR_KEY, text.as_bytes());
@@ -178,7 +178,7 @@ impl Witness {
                     let place = &mut self.places[node.index()];
                     place.session = place.store.session();
                     place.link = Some(node);
-                    *place.commands = Inbox::new(Limits::default());
+                    *place.commands = Inbox::default();
                     self.engine.handle(self.now, Input::Connected { node });
                 }
                 Some(Output::Transmit { node, mut bytes }) => {
