@@ -203,7 +203,7 @@ pub use error::{
     NodeOutcome, NodeReport, ReinitError, Released, Report, ServerError, SettingProblem, TlsError,
     TlsFailure, TrustError, UnlockError, Unusable, UrlProblem,
 };
-pub use histogram::{Bucket, Histogram};
+pub use histogram::Histogram;
 #[cfg(feature = "std")]
 pub use local::LocalRedlock;
 #[doc(inline)]

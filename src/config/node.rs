@@ -91,8 +91,7 @@ impl NodeConfig {
     }
 
     /// Returns `true` if it is reached by TLS. Without the feature `tls` no node is.
-    #[must_use]
-    pub fn uses_tls(&self) -> bool {
+    pub(crate) fn uses_tls(&self) -> bool {
         self.tls.is_some()
     }
 

@@ -18,8 +18,7 @@ impl ServerError {
 
     /// Returns the error of a reply `line` (without its `-` and line end): its first word, cut to
     /// fifteen bytes of letters, digits and `_`.
-    #[must_use]
-    pub fn from_line(line: &[u8]) -> Self {
+    pub(crate) fn from_line(line: &[u8]) -> Self {
         let mut bytes = [0; Self::BYTES_MAX];
         let mut len = 0_u8;
         let word = line

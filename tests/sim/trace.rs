@@ -356,7 +356,7 @@ pub(crate) fn token(bytes: &[u8]) -> String {
 /// How long a call waits, or how often it tries.
 pub(crate) fn limits(options: &LockOptions) -> String {
     let usual = Retry::new(TRIES, Duration::ZERO..=Duration::ZERO);
-    let tries = options.tries_allowed(&usual);
+    let tries = options.limit(&usual);
     let tries = tries.map(|tries| format!("tries {tries} times"));
     let wait = options.deadline().map(|wait| format!("waits for {wait:?}"));
     tries.into_iter().chain(wait).collect::<Vec<_>>().join(", ")
