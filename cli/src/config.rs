@@ -8,14 +8,13 @@
 //! # Guarantees
 //!
 //! * A key that is unknown is refused: it could be a guard that was misspelt.
-//! * A file with a password that every user of the machine can read is refused.
+//! * A file with a password that every user of the machine can read is warned of, or refused (`--strict-files`).
 //! * No value of the file is shown if it may hold a password.
 
 use std::env;
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::fs;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use clap::parser::ValueSource;
@@ -24,13 +23,10 @@ use toml::de::{DeTable, DeValue};
 
 use crate::connect::is_in_environment;
 use crate::failure::Failure;
-use crate::status::Status;
+use crate::secrets::{self, wrong};
 
 /// Where the file is, if no option names it.
 const FILE: &str = "SHEARLINE_CONFIG";
-
-/// The permissions of everybody else.
-const OTHERS: u32 = 0o007;
 
 /// The keys, and the options that they stand for. A command ignores those that it does not have.
 const KEYS: [(&str, &str); 12] = [
@@ -79,7 +75,8 @@ pub(crate) fn arguments(
     command: &Command,
     arguments: &ArgMatches,
 ) -> Result<Vec<OsString>, Failure> {
-    let text = read(path)?;
+    let unread = |error| wrong(path, format!("{error}; --config or {FILE} names it"));
+    let text = fs::read_to_string(path).map_err(unread)?;
     let table = DeTable::parse(&text).map_err(|error| not_toml(path, &text, &error))?;
     let mut settings = Vec::new();
     for (key, value) in table.get_ref() {
@@ -94,7 +91,12 @@ pub(crate) fn arguments(
         let not_text = || wrong(path, format_args!("{key} is not a text or a list of texts"));
         settings.push((key.clone(), values.ok_or_else(not_text)?));
     }
-    let credentials = credentials(path, &settings)?;
+    let is_strict = arguments.get_flag("strict_files");
+    let mut nodes = settings.iter().filter(|(key, _)| key == "nodes");
+    if nodes.any(|(_, urls)| urls.iter().any(|url| secrets::is_in(url))) {
+        secrets::look_at(path, is_strict)?;
+    }
+    let credentials = credentials(path, &settings, is_strict)?;
     let mut typed = Vec::new();
     for (key, values) in &settings {
         let Some(option) = option_of(key) else {
@@ -103,7 +105,11 @@ pub(crate) fn arguments(
             }
             let known: Vec<&str> = KEYS.iter().map(|(name, _)| *name).collect();
             let known = format!("{}, {USER}, {PASSWORD_FILE}", known.join(", "));
-            let what = format_args!("there is no setting {key:?}; there are {known}");
+            let key = match key.contains('@') {
+                true => "of this name (not shown, it may hold a password)".to_owned(),
+                false => format!("{key:?}"),
+            };
+            let what = format_args!("there is no setting {key}; there are {known}");
             return Err(wrong(path, what));
         };
         if !is_free(command, arguments, option) {
@@ -133,44 +139,12 @@ fn is_free(command: &Command, arguments: &ArgMatches, option: &str) -> bool {
         && !is_in_environment(option)
 }
 
-/// Returns the file, which others may not read if there is a password in it.
-fn read(path: &Path) -> Result<String, Failure> {
-    let text = fs::read_to_string(path).map_err(|error| {
-        let what = format!("{error}; --config or {FILE} names it");
-        wrong(path, what)
-    })?;
-    if text.contains('@') {
-        keep_secret(path)?;
-    }
-    Ok(text)
-}
-
-fn keep_secret(path: &Path) -> Result<(), Failure> {
-    let mode = fs::metadata(path)
-        .map_err(|error| wrong(path, error))?
-        .mode();
-    match mode & OTHERS {
-        0 => Ok(()),
-        _ => Err(wrong(
-            path,
-            "it may hold a password, and every user can read it; chmod o= it",
-        )),
-    }
-}
-
 /// The message of the parser repeats nothing of the file, which may hold a password.
 fn not_toml(path: &Path, text: &str, error: &toml::de::Error) -> Failure {
     let before = error.span().and_then(|span| text.get(..span.start));
     let line = before.map_or(1, |before| before.matches('\n').count() + 1);
     let what = format_args!("line {line} is not TOML: {}", error.message());
     wrong(path, what)
-}
-
-fn wrong(path: &Path, what: impl std::fmt::Display) -> Failure {
-    Failure::new(
-        Status::Configuration,
-        format_args!("{}: {what}", path.display()),
-    )
 }
 
 fn texts(value: &DeValue<'_>) -> Option<Vec<String>> {
@@ -187,7 +161,11 @@ fn texts(value: &DeValue<'_>) -> Option<Vec<String>> {
 }
 
 /// Returns what stands in front of the host in the URLs of nodes: `user:password@`, or nothing.
-fn credentials(path: &Path, settings: &[(String, Vec<String>)]) -> Result<String, Failure> {
+fn credentials(
+    path: &Path,
+    settings: &[(String, Vec<String>)],
+    is_strict: bool,
+) -> Result<String, Failure> {
     let one = |wanted: &str| {
         let setting = settings.iter().find(|(key, _)| key == wanted);
         setting.and_then(|(_, values)| values.first())
@@ -204,7 +182,7 @@ fn credentials(path: &Path, settings: &[(String, Vec<String>)]) -> Result<String
         wrong(&file, what)
     };
     let password = fs::read_to_string(&file).map_err(unread)?;
-    keep_secret(&file)?;
+    secrets::look_at(&file, is_strict)?;
     let user = one(USER).map_or("", String::as_str);
     Ok(format!(
         "{}:{}@",

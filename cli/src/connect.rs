@@ -53,9 +53,13 @@ pub(crate) struct Nodes {
     ///
     /// SHEARLINE_CONFIG may name it too. Its keys are nodes, user, password-file (for nodes without
     /// credentials in their URL), ca, cert, key, guard, cluster, max-ttl, without-scripts, ttl, lock-delay,
-    /// owner and fenced. A file with a password that every user can read is refused.
+    /// owner and fenced.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+
+    /// Refuses a file with a password that every user can read, instead of a warning.
+    #[arg(long)]
+    strict_files: bool,
 
     /// Trusts the authorities in this PEM file instead of the system's, for rediss:// nodes.
     #[cfg(feature = "tls")]

@@ -3,6 +3,7 @@
 //! | file | subject |
 //! | --- | --- |
 //! | `config` | the configuration file |
+//! | `secrets` | passwords in URLs, and the files that hold one |
 //! | `connect` | the options that name the nodes, and the handle made of them |
 //! | `trust` | nodes that are trusted when they come |
 //! | `acquire`, `taking` | the options of a lock that is taken, and how it is |
@@ -42,6 +43,7 @@ mod output;
 mod pages;
 mod reinit;
 mod run;
+mod secrets;
 mod signals;
 mod status;
 mod taking;

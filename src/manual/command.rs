@@ -57,8 +57,9 @@
 //!
 //! Further keys are `cert`, `key`, `guard`, `cluster`, `lock-delay` and `owner`, as the options of these names,
 //! and `without-scripts` and `fenced`, which are `true` or `false`.
-//! A password in the file itself, or in the file of the password, that every user of the machine can read is
-//! refused: `chmod o= FILE`.
+//! The command warns of a file with a password, or of the file of the password, if every user of the machine can read
+//! it: `chmod o= FILE`. With `--strict-files` it refuses such a file. (Files that are mounted into a container are
+//! readable for all.)
 //!
 //! # A command under a lock
 //!

@@ -15,6 +15,32 @@ fn with_text(line: &str, text: &str, mode: u32) -> Result<Cli, Failure> {
     typed(&format!("{line} --config {}", file.display()))
 }
 
+/// A container mounts its secrets with mode 0444, and there is no secret in a comment, an owner or a user without a
+/// password.
+#[test]
+fn a_file_that_others_can_read_is_refused_only_where_that_was_asked_for() {
+    let strict = "lock report --strict-files";
+    for text in [
+        "# Ask ops@example.org.\nttl = 50\n",
+        "owner = 'billing@host'\n",
+        "nodes = ['redis://me@127.0.0.1:1', 'unix:///run/a']\n",
+    ] {
+        with_text(strict, text, 0o644).expect(text);
+    }
+    let text = "nodes = ['redis://me@127.0.0.1:1', 'redis://:secret@127.0.0.1:2']\n";
+    with_text("lock report", text, 0o444).expect("it is warned of");
+    let failure = with_text(strict, text, 0o604).map(drop);
+    let failure = failure.expect_err("others can read it");
+    assert_eq!(failure.status, Status::Configuration);
+    let said = failure.message;
+    assert!(
+        said.contains("every user can read it; chmod o= it"),
+        "{said}"
+    );
+    assert!(!said.contains("secret"), "{said}");
+    with_text(strict, text, 0o640).expect("only a group can read it");
+}
+
 /// As on the command line: a number of seconds, also with a fraction. What is typed comes before the file.
 #[test]
 fn a_time_is_written_as_on_the_command_line() {
@@ -75,7 +101,11 @@ fn a_wrong_file_is_refused_without_its_secrets() {
             0o600,
             "without-scripts is neither true nor false",
         ),
-        (secret, 0o604, "every user can read it"),
+        (
+            "\"redis://me:secret@a\" = 1\n",
+            0o600,
+            "there is no setting of this name (not shown, ",
+        ),
         (
             &secret.repeat(2),
             0o600,

@@ -1,0 +1,82 @@
+//! Passwords in the URLs of nodes, and files that hold one.
+
+use std::fmt;
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+
+use crate::failure::Failure;
+use crate::output;
+use crate::status::Status;
+
+/// The permissions of everybody else.
+const OTHERS: u32 = 0o007;
+
+/// Returns the scheme of a URL, its credentials, and what follows them.
+fn split(url: &str) -> (&str, &str, &str) {
+    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    match rest[..end].rfind('@') {
+        Some(at) => (scheme, &rest[..at], &rest[at + 1..]),
+        None => (scheme, "", rest),
+    }
+}
+
+/// Returns `true` if there is a password in the URL, or what may be a part of one that was not escaped.
+pub(crate) fn is_in(url: &str) -> bool {
+    let (_, credentials, rest) = split(url);
+    let password = credentials.split_once(':').map_or("", |(_, it)| it);
+    !password.is_empty() || rest.contains('@')
+}
+
+/// Warns of a file with a password that every user can read, or refuses it if `is_strict`.
+///
+/// Files that are mounted into a container have mode 0444, and there is no other user.
+pub(crate) fn look_at(path: &Path, is_strict: bool) -> Result<(), Failure> {
+    let metadata = fs::metadata(path).map_err(|error| wrong(path, error))?;
+    if metadata.mode() & OTHERS == 0 {
+        return Ok(());
+    }
+    let what = "it holds a password, and every user can read it; chmod o= it";
+    let failure = wrong(path, what);
+    if is_strict {
+        return Err(failure);
+    }
+    let warning = format_args!("warning: {}", failure.message);
+    output::complain(output::DOUBTFUL, warning);
+    Ok(())
+}
+
+/// A file that cannot be used.
+pub(crate) fn wrong(path: &Path, what: impl fmt::Display) -> Failure {
+    let what = format_args!("{}: {what}", path.display());
+    Failure::new(Status::Configuration, what)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_password_is_found_where_there_is_one() {
+        for url in [
+            "redis://:p@a",
+            "u:p@a",
+            "unix://u:p@/run/r",
+            "redis://u:p/q@a",
+            "redis://u:p#q@a",
+        ] {
+            assert!(is_in(url), "{url}");
+        }
+        for url in [
+            "redis://u@a:1",
+            "redis://u:@a",
+            "redis://:@a",
+            "a:1",
+            "unix:/run/r",
+            "rediss://[::1]:1/2?ca=/a:b",
+        ] {
+            assert!(!is_in(url), "{url}");
+        }
+    }
+}
