@@ -13,6 +13,7 @@ use shearline::{Builder, Instant, NodeState, NodeStatus, Redlock, RestartGuard};
 use crate::clock;
 use crate::duration;
 use crate::failure::Failure;
+use crate::secrets;
 use crate::status::Status;
 use crate::trust::Trust;
 
@@ -45,7 +46,7 @@ pub(crate) struct Nodes {
     /// always in the same order.
     ///
     /// Without it, the URLs come from SHEARLINE_NODES, separated by commas. Other users of this machine
-    /// can read the arguments of a command, so put passwords into the variable.
+    /// can read the arguments of a command, so put passwords into the variable. A comma in a password is %2C.
     #[arg(long, value_name = "URL")]
     node: Vec<String>,
 
@@ -131,13 +132,13 @@ pub(crate) enum Guard {
 impl Nodes {
     /// Returns a builder of a handle with these options.
     pub(crate) fn builder(&self) -> Result<Builder, Failure> {
-        self.builder_of(self.urls())
+        self.builder_of(self.urls()?)
     }
 
     /// Returns a builder for each node alone, which trusts its server. Not for locks that anybody relies on.
-    pub(crate) fn each(&self) -> impl Iterator<Item = Result<Builder, Failure>> {
-        let urls = self.urls().into_iter();
-        urls.map(|url| Ok(self.builder_of(vec![url])?.restart_guard(RestartGuard::Off)))
+    pub(crate) fn each(&self) -> Result<impl Iterator<Item = Result<Builder, Failure>>, Failure> {
+        let urls = self.urls()?.into_iter();
+        Ok(urls.map(|url| Ok(self.builder_of(vec![url])?.restart_guard(RestartGuard::Off))))
     }
 
     fn builder_of(&self, urls: Vec<String>) -> Result<Builder, Failure> {
@@ -194,16 +195,20 @@ impl Nodes {
         }
     }
 
-    fn urls(&self) -> Vec<String> {
+    fn urls(&self) -> Result<Vec<String>, Failure> {
         if !self.node.is_empty() {
-            return self.node.clone();
+            return Ok(self.node.clone());
         }
         let listed = env::var_os(NODES).unwrap_or_default();
         let listed = listed.to_string_lossy(); // What is no text is refused as a URL.
-        let urls = listed.split(',').map(str::trim);
-        urls.filter(|url| !url.is_empty())
-            .map(str::to_owned)
-            .collect()
+        let urls = secrets::cut(&listed).ok_or_else(|| {
+            let what = format!(
+                "{NODES}: there is a comma in a user or a password: write it as %2C. Behind a comma, a URL with \
+                 credentials begins with its scheme, such as redis://"
+            );
+            Failure::new(Status::Configuration, what)
+        })?;
+        Ok(urls.into_iter().map(str::to_owned).collect())
     }
 
     #[cfg(feature = "tls")]

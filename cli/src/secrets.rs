@@ -29,6 +29,19 @@ pub(crate) fn is_in(url: &str) -> bool {
     !password.is_empty() || rest.contains('@')
 }
 
+/// Cuts a list of URLs at its commas. Returns `None` if one of these may be a part of a user or a password.
+///
+/// What follows a comma is another URL only if it begins with a scheme, or holds no credentials. Any other piece
+/// could be the rest of a password, and what stands before it a part of that, which must not be taken for a host.
+pub(crate) fn cut(list: &str) -> Option<Vec<&str>> {
+    let pieces: Vec<&str> = list.split(',').map(str::trim).collect();
+    let is_rest = |piece: &&str| piece.contains('@') && !piece.contains("://");
+    match pieces.iter().skip(1).any(is_rest) {
+        true => None,
+        false => Some(pieces.into_iter().filter(|url| !url.is_empty()).collect()),
+    }
+}
+
 /// Warns of a file with a password that every user can read, or refuses it if `is_strict`.
 ///
 /// Files that are mounted into a container have mode 0444, and there is no other user.
@@ -77,6 +90,32 @@ mod tests {
             "rediss://[::1]:1/2?ca=/a:b",
         ] {
             assert!(!is_in(url), "{url}");
+        }
+    }
+
+    #[test]
+    fn a_list_is_not_cut_inside_a_password() {
+        for list in [
+            "redis://u:1,locker:6543,z@10.0.0.1",
+            "redis://u:1,z@a,redis://b",
+            "u:p,q@a",
+            "redis://u:p,@a",
+            "redis://u,v:p@a",
+            "redis://a,b, u:p@c",
+            "redis://u:p,q/r@a",
+        ] {
+            assert_eq!(cut(list), None, "{list}");
+        }
+        for (list, urls) in [
+            ("", vec![]),
+            ("u:p@a", vec!["u:p@a"]),
+            ("a:1, b:2,,", vec!["a:1", "b:2"]),
+            (
+                "redis://u:p%2Cq@a,rediss://u:p@b,unix:/c",
+                vec!["redis://u:p%2Cq@a", "rediss://u:p@b", "unix:/c"],
+            ),
+        ] {
+            assert_eq!(cut(list), Some(urls), "{list}");
         }
     }
 }

@@ -25,7 +25,8 @@
 //! # Which nodes
 //!
 //! `--node URL`, once for each, or `SHEARLINE_NODES` with the URLs separated by commas. Passwords belong into
-//! the variable: other users of the machine can read the arguments of a command. Use the same nodes in the
+//! the variable: other users of the machine can read the arguments of a command. A comma in a password is written as
+//! `%2C`, and the scheme (`redis://`) is only left out where there are no credentials. Use the same nodes in the
 //! same order everywhere: a lock that is handed on names its nodes by their places.
 //!
 //! A command meets its nodes for the first time each time it is called. So `--max-ttl` is always set, to 60 s
