@@ -13,7 +13,6 @@
 
 use std::env;
 use std::ffi::OsString;
-use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -29,8 +28,10 @@ use crate::secrets::{self, wrong};
 const FILE: &str = "SHEARLINE_CONFIG";
 
 /// The keys, and the options that they stand for. A command ignores those that it does not have.
-const KEYS: [(&str, &str); 12] = [
+const KEYS: [(&str, &str); 14] = [
     ("nodes", "node"),
+    ("user", "user"),
+    ("password-file", PASSWORD_FILE),
     ("ca", "ca"),
     ("cert", "cert"),
     ("key", "key"),
@@ -48,9 +49,8 @@ const KEYS: [(&str, &str); 12] = [
 const WITHOUT_SCRIPTS: &str = "without_scripts";
 const FENCED: &str = "fenced";
 
-/// The user of all nodes whose URL names none, and the file with the password.
-const USER: &str = "user";
-const PASSWORD_FILE: &str = "password-file";
+/// That whose name begins in the folder of the configuration.
+const PASSWORD_FILE: &str = "password_file";
 
 /// Returns the path of the file, if the command takes one and one is named.
 pub(crate) fn path(command: &Command, arguments: &ArgMatches) -> Option<PathBuf> {
@@ -96,15 +96,11 @@ pub(crate) fn arguments(
     if nodes.any(|(_, urls)| urls.iter().any(|url| secrets::is_in(url))) {
         secrets::look_at(path, is_strict)?;
     }
-    let credentials = credentials(path, &settings, is_strict)?;
     let mut typed = Vec::new();
     for (key, values) in &settings {
         let Some(option) = option_of(key) else {
-            if key == USER || key == PASSWORD_FILE {
-                continue;
-            }
             let known: Vec<&str> = KEYS.iter().map(|(name, _)| *name).collect();
-            let known = format!("{}, {USER}, {PASSWORD_FILE}", known.join(", "));
+            let known = known.join(", ");
             let key = match key.contains('@') {
                 true => "of this name (not shown, it may hold a password)".to_owned(),
                 false => format!("{key:?}"),
@@ -117,10 +113,12 @@ pub(crate) fn arguments(
         }
         for value in values {
             let value = match option {
-                "node" => with_credentials(value, &credentials),
-                _ => value.clone(),
+                PASSWORD_FILE => in_folder_of(path, value),
+                _ => value.into(),
             };
-            typed.push(format!("--{}={value}", option.replace('_', "-")).into());
+            let mut word = OsString::from(format!("--{}=", option.replace('_', "-")));
+            word.push(value);
+            typed.push(word);
         }
     }
     Ok(typed)
@@ -134,9 +132,15 @@ fn option_of(key: &str) -> Option<&'static str> {
 
 /// Returns `true` if the file may say it: the command has the option, and nothing that comes first says it.
 fn is_free(command: &Command, arguments: &ArgMatches, option: &str) -> bool {
-    has(command, option)
-        && arguments.value_source(option) != Some(ValueSource::CommandLine)
-        && !is_in_environment(option)
+    let is_typed = |option| {
+        has(command, option) && arguments.value_source(option) == Some(ValueSource::CommandLine)
+    };
+    // A certificate of the one and a key of the other do not belong together.
+    let is_typed = match option {
+        "cert" | "key" => is_typed("cert") || is_typed("key"),
+        _ => is_typed(option),
+    };
+    has(command, option) && !is_typed && !is_in_environment(option)
 }
 
 /// The message of the parser repeats nothing of the file, which may hold a password.
@@ -160,78 +164,7 @@ fn texts(value: &DeValue<'_>) -> Option<Vec<String>> {
     }
 }
 
-/// Returns what stands in front of the host in the URLs of nodes: `user:password@`, or nothing.
-fn credentials(
-    path: &Path,
-    settings: &[(String, Vec<String>)],
-    is_strict: bool,
-) -> Result<String, Failure> {
-    let one = |wanted: &str| {
-        let setting = settings.iter().find(|(key, _)| key == wanted);
-        setting.and_then(|(_, values)| values.first())
-    };
-    let Some(file) = one(PASSWORD_FILE) else {
-        return match one(USER) {
-            None => Ok(String::new()),
-            Some(_) => Err(wrong(path, "user needs a password-file")),
-        };
-    };
-    let file = path.parent().unwrap_or(Path::new("")).join(file);
-    let unread = |error| {
-        let what = format!("{error}; {PASSWORD_FILE} in {} names it", path.display());
-        wrong(&file, what)
-    };
-    let password = fs::read_to_string(&file).map_err(unread)?;
-    secrets::look_at(&file, is_strict)?;
-    let user = one(USER).map_or("", String::as_str);
-    Ok(format!(
-        "{}:{}@",
-        escaped(user),
-        escaped(password.trim_end_matches(['\n', '\r']))
-    ))
-}
-
-/// Puts the credentials into a URL that has none.
-fn with_credentials(url: &str, credentials: &str) -> String {
-    match url.split_once("://") {
-        _ if url.contains('@') => url.to_owned(),
-        Some((scheme, rest)) => format!("{scheme}://{credentials}{rest}"),
-        None if credentials.is_empty() => url.to_owned(),
-        None => format!("redis://{credentials}{url}"),
-    }
-}
-
-/// Percent escapes for everything that could mean something in a URL.
-fn escaped(text: &str) -> String {
-    let mut out = String::new();
-    for byte in text.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' => out.push(byte.into()),
-            _ => {
-                let _ = write!(out, "%{byte:02X}"); // A `String` takes everything.
-            }
-        }
-    }
-    out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn credentials_go_into_urls_that_have_none() {
-        let all = format!("{}:{}@", escaped("me"), escaped("p@ss:w/o?r#d%é"));
-        assert_eq!(all, "me:p%40ss%3Aw%2Fo%3Fr%23d%25%C3%A9@");
-        for (url, with) in [
-            ("redis://a:1/2", "redis://me:x@a:1/2"),
-            ("a:1", "redis://me:x@a:1"),
-            ("unix:///run/r", "unix://me:x@/run/r"),
-            ("redis://u:p@a", "redis://u:p@a"),
-        ] {
-            assert_eq!(with_credentials(url, "me:x@"), with);
-        }
-        assert_eq!(with_credentials("a:1", ""), "a:1");
-        assert_eq!(with_credentials("rediss://a", ""), "rediss://a");
-    }
+fn in_folder_of(path: &Path, file: &str) -> OsString {
+    let folder = path.parent().unwrap_or(Path::new(""));
+    folder.join(file).into()
 }

@@ -13,7 +13,7 @@ use shearline::{Builder, Instant, NodeState, NodeStatus, Redlock, RestartGuard};
 use crate::clock;
 use crate::duration;
 use crate::failure::Failure;
-use crate::secrets;
+use crate::secrets::{self, Login};
 use crate::status::Status;
 use crate::trust::Trust;
 
@@ -50,11 +50,18 @@ pub(crate) struct Nodes {
     #[arg(long, value_name = "URL")]
     node: Vec<String>,
 
+    /// The user of nodes whose URL names none. It needs a password file.
+    #[arg(long, value_name = "NAME")]
+    user: Option<String>,
+
+    /// A file with the password of nodes whose URL has none, wherever that URL comes from.
+    #[arg(long, value_name = "FILE")]
+    password_file: Option<PathBuf>,
+
     /// A TOML file with options that are not given here, such as nodes = ["..", ".."] and max-ttl = "60s".
     ///
-    /// SHEARLINE_CONFIG may name it too. Its keys are nodes, user, password-file (for nodes without
-    /// credentials in their URL), ca, cert, key, guard, cluster, max-ttl, without-scripts, ttl, lock-delay,
-    /// owner and fenced.
+    /// SHEARLINE_CONFIG may name it too. Its keys are nodes, user, password-file (in the folder of this file),
+    /// ca, cert, key, guard, cluster, max-ttl, without-scripts, ttl, lock-delay, owner and fenced.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
@@ -195,7 +202,22 @@ impl Nodes {
         }
     }
 
+    /// Returns the URLs, with the login of those that have none.
     fn urls(&self) -> Result<Vec<String>, Failure> {
+        let urls = self.named()?;
+        let user = self.user.as_deref();
+        let login = match &self.password_file {
+            Some(file) => Login::read(user.unwrap_or_default(), file, self.strict_files)?,
+            None if user.is_none() => return Ok(urls),
+            None => {
+                let what = "user needs a password-file";
+                return Err(Failure::new(Status::Configuration, what));
+            }
+        };
+        Ok(urls.iter().map(|url| login.put_into(url)).collect())
+    }
+
+    fn named(&self) -> Result<Vec<String>, Failure> {
         if !self.node.is_empty() {
             return Ok(self.node.clone());
         }

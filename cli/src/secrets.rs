@@ -1,6 +1,6 @@
 //! Passwords in the URLs of nodes, and files that hold one.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
@@ -14,7 +14,11 @@ const OTHERS: u32 = 0o007;
 
 /// Returns the scheme of a URL, its credentials, and what follows them.
 fn split(url: &str) -> (&str, &str, &str) {
-    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
+    let (scheme, rest) = match (url.split_once("://"), url.split_at_checked("unix:".len())) {
+        (Some(split), _) => split,
+        (None, Some((scheme, path))) if scheme.eq_ignore_ascii_case("unix:") => ("unix", path),
+        (None, _) => ("redis", url),
+    };
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
     match rest[..end].rfind('@') {
         Some(at) => (scheme, &rest[..at], &rest[at + 1..]),
@@ -27,6 +31,50 @@ pub(crate) fn is_in(url: &str) -> bool {
     let (_, credentials, rest) = split(url);
     let password = credentials.split_once(':').map_or("", |(_, it)| it);
     !password.is_empty() || rest.contains('@')
+}
+
+/// The user and the password of URLs that do not say otherwise.
+pub(crate) struct Login {
+    user: String,
+    password: String,
+}
+
+impl Login {
+    /// Reads the password. Line ends behind it do not belong to it.
+    pub(crate) fn read(user: &str, file: &Path, is_strict: bool) -> Result<Self, Failure> {
+        let unread = |error| wrong(file, format_args!("{error}; password-file names it"));
+        let password = fs::read_to_string(file).map_err(unread)?;
+        look_at(file, is_strict)?;
+        Ok(Self {
+            user: escaped(user),
+            password: escaped(password.trim_end_matches(['\n', '\r'])),
+        })
+    }
+
+    /// Returns the URL with a user and a password, if it has no password of its own.
+    pub(crate) fn put_into(&self, url: &str) -> String {
+        let (scheme, credentials, rest) = split(url);
+        let password = &self.password;
+        match credentials.split_once(':').unwrap_or((credentials, "")) {
+            ("", "") => format!("{scheme}://{}:{password}@{rest}", self.user),
+            (user, "") => format!("{scheme}://{user}:{password}@{rest}"),
+            _ => url.to_owned(),
+        }
+    }
+}
+
+/// Percent escapes for everything that could mean something in a URL.
+fn escaped(text: &str) -> String {
+    let mut out = String::new();
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' => out.push(byte.into()),
+            _ => {
+                let _ = write!(out, "%{byte:02X}"); // A `String` takes everything.
+            }
+        }
+    }
+    out
 }
 
 /// Cuts a list of URLs at its commas. Returns `None` if one of these may be a part of a user or a password.
@@ -90,6 +138,31 @@ mod tests {
             "rediss://[::1]:1/2?ca=/a:b",
         ] {
             assert!(!is_in(url), "{url}");
+        }
+    }
+
+    #[test]
+    fn a_login_goes_into_urls_that_have_none() {
+        let login = Login {
+            user: escaped("me"),
+            password: escaped("p@ss:w/o?r#d%é,"),
+        };
+        let password = "p%40ss%3Aw%2Fo%3Fr%23d%25%C3%A9%2C";
+        for (url, user, place) in [
+            ("redis://a:1/2", "redis://me", "a:1/2"),
+            ("a:1", "redis://me", "a:1"),
+            ("[::1]:1", "redis://me", "[::1]:1"),
+            ("rediss://a?ca=/c", "rediss://me", "a?ca=/c"),
+            ("unix:///run/r", "unix://me", "/run/r"),
+            ("unix:/run/r?db=1", "unix://me", "/run/r?db=1"),
+            ("redis://:@a", "redis://me", "a"),
+            ("redis://other@a", "redis://other", "a"),
+        ] {
+            let with = format!("{user}:{password}@{place}");
+            assert_eq!(login.put_into(url), with, "{url}");
+        }
+        for url in ["redis://u:p@a", ":p@a", "unix://u:p@/run/r"] {
+            assert_eq!(login.put_into(url), url);
         }
     }
 

@@ -51,13 +51,15 @@
 //! nodes = ["rediss://10.0.0.1", "rediss://10.0.0.2", "rediss://10.0.0.3"]
 //! ca = "/etc/shearline/ca.pem"
 //! user = "locker"
-//! password-file = "/etc/shearline/password"   # for URLs without credentials
+//! password-file = "/etc/shearline/password"
 //! max-ttl = "5m"
 //! ttl = "30s"
 //! ```
 //!
 //! Further keys are `cert`, `key`, `guard`, `cluster`, `lock-delay` and `owner`, as the options of these names,
 //! and `without-scripts` and `fenced`, which are `true` or `false`.
+//! `user`, `password-file`, `ca`, `cert` and `key` hold for every URL that does not say otherwise, wherever it comes from:
+//! the file, `SHEARLINE_NODES` or `--node`. They are options too.
 //! The command warns of a file with a password, or of the file of the password, if every user of the machine can read
 //! it: `chmod o= FILE`. With `--strict-files` it refuses such a file. (Files that are mounted into a container are
 //! readable for all.)

@@ -65,6 +65,28 @@ fn a_time_is_written_as_on_the_command_line() {
     }
 }
 
+/// What is typed says otherwise: of a certificate and its key both or neither.
+#[test]
+#[cfg(feature = "tls")]
+fn a_certificate_comes_with_its_own_key() {
+    let text = "cert = 'file.crt'\nkey = 'file.key'\nca = 'file.ca'\nuser = 'me'\n";
+    for (typed, of_file, not) in [
+        ("", "file.crt", "typed"),
+        ("--cert typed.crt --key typed.key", "file.ca", "file.key"),
+    ] {
+        let cli = with_text(&format!("status report {typed}"), text, 0o600);
+        let cli = format!("{:?}", cli.expect("a good file"));
+        assert!(cli.contains(of_file) && cli.contains("\"me\""), "{cli}");
+        assert!(!cli.contains(not), "{cli}");
+    }
+    let cli = typed("status report --node a:1 --user me").expect("good words");
+    let Command::Status(args) = cli.command else {
+        panic!("another command");
+    };
+    let said = inspect::run(&args).expect_err("no password").message;
+    assert!(said.contains("user needs a password-file"), "{said}");
+}
+
 #[test]
 fn a_wrong_file_is_refused_without_its_secrets() {
     let secret = "nodes = [\"redis://me:secret@127.0.0.1:1\"]\n";
@@ -72,7 +94,7 @@ fn a_wrong_file_is_refused_without_its_secrets() {
         (
             "max_ttl = \"60s\"\n",
             0o600,
-            "there is no setting \"max_ttl\"; there are nodes, ca, cert, key, guard, cluster, max-ttl, ",
+            "there is no setting \"max_ttl\"; there are nodes, user, password-file, ca, cert, key, guard, ",
         ),
         (
             "[nodes]\na = \"b\"\n",
@@ -90,7 +112,6 @@ fn a_wrong_file_is_refused_without_its_secrets() {
             0o600,
             "shearline.toml: line 2 is not TOML: ",
         ),
-        ("user = \"me\"\n", 0o600, "user needs a password-file"),
         (
             "fenced = \"yes\"\n",
             0o600,

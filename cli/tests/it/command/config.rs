@@ -103,6 +103,20 @@ fn a_password_comes_from_a_file_of_its_own() {
         told(check)
     };
     check().done();
+    // It holds for all URLs that do not say otherwise, wherever they come from.
+    let plain: Vec<String> = cluster.iter().map(|node| node.url_without()).collect();
+    let mut from_environment = command(&plain, ["check", "--guard=off", "--config"]);
+    from_environment.arg(&file);
+    told(from_environment).done();
+    let mut typed = command(&[], ["check", "--guard=off"]);
+    typed.env("SHEARLINE_CONFIG", &file);
+    for url in &plain {
+        typed.args(["--node", &url.replace("redis://", "redis://default@")]);
+    }
+    told(typed).done();
+    let mut without_config = command(&plain, ["check", "--guard=off", "--password-file"]);
+    without_config.arg(files.0.path().join("password"));
+    told(without_config).done();
     // As a container mounts it: it is warned of, and refused where that was asked for.
     files.write("password", &format!("{CANARY}\n"), 0o444);
     let warned = check();
@@ -117,7 +131,8 @@ fn a_password_comes_from_a_file_of_its_own() {
     fs::remove_file(files.0.path().join("password")).expect("it is there");
     let refused = check().failed(78);
     assert!(refused.contains("No such file"), "{refused}");
-    assert!(refused.contains("; password-file in "), "{refused}");
+    assert!(refused.contains("/password: "), "{refused}");
+    assert!(refused.contains("; password-file names it"), "{refused}");
 }
 
 /// What is said of each mistake is told by the command's own `tests::files`. The report and the object tell it too.
