@@ -205,7 +205,7 @@ fn end(command: &Command, result: Result<Status, Failure>) -> ExitCode {
         && std::process::id() != 1
     {
         // Ends by the signal, so that a shell that waits for this command ends too.
-        let _ = signal_hook::low_level::emulate_default_handler(number.into());
+        signals::end_by(number.into());
     }
     failure.report()
 }

@@ -81,6 +81,10 @@
 //! the time for the end of all its processes: enough for a hundred. A command that starts many hundreds belongs to a
 //! service manager, which ends a control group as a whole (`KillMode=control-group` in a systemd unit).
 //!
+//! Every signal that can be handled is passed on to the command, the real-time ones too, except CHLD and those by which a
+//! fault of `shearline` itself ends it (ILL, FPE, SEGV, BUS). Several of one kind that come at once count as one.
+//! At a terminal TSTP, TTIN and TTOU stop `shearline` itself.
+//!
 //! In the foreground of a terminal the command reads from it, and gets the signals of its keys once. So INT and QUIT
 //! that another process sends to `shearline` there are not passed on: send TERM. In the background, and without a
 //! terminal, they are. Ctrl-Z stops both, and nobody extends the lock then. `fg` goes on if the ttl is not over. If it is,
@@ -120,8 +124,7 @@
 //! machine, where the nodes are asked for how long the lock still lives before it is extended. Whoever has the
 //! text can release the lock: it is as secret as the access to the nodes.
 //!
-//! While `lock` waits, INT, TERM and HUP end it, and what its attempts have taken is released. A lock that
-//! cannot be printed is released too.
+//! A signal that ends `lock` has it release what its attempts have taken. A lock that cannot be printed is released too.
 //!
 //! # A number for the store
 //!

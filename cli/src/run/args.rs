@@ -36,11 +36,11 @@ number that grows with every holder. Hand it to the store with each write, and
 each read that a write is computed from. The store keeps the largest number that
 it has seen, as durably as its data, and refuses smaller ones.
 
-Signals: TERM, HUP, USR1, USR2 are passed on to the command, INT and QUIT too
-except in the foreground of a terminal, which sends them to the command itself.
-Ctrl-Z stops both. If they are stopped for longer than the ttl, the lock is lost
-and the command is killed. While the lock is waited for, a signal ends this
-program.
+Signals: all that can be handled are passed on to the command, except CHLD, ILL,
+FPE, SEGV and BUS, which are about this program itself, and INT and QUIT in the
+foreground of a terminal, which sends them to the command. Ctrl-Z stops both. If
+they are stopped for longer than the ttl, the lock is lost and the command is
+killed. While the lock is waited for, a signal ends this program.
 
 The command finds SHEARLINE_RESOURCE and SHEARLINE_TOKEN in its environment, and
 with --fenced that number as SHEARLINE_FENCING_TOKEN. Its status is the status
@@ -110,6 +110,8 @@ pub(super) enum Part {
     Guardian(GuardianArgs),
     /// What becomes the command.
     Trampoline(TrampolineArgs),
+    /// What ends by a signal that was handled before.
+    Signal { number: i32 },
 }
 
 impl Part {

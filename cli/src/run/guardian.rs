@@ -199,7 +199,7 @@ impl Guardian {
     }
 
     fn pass_on(&self, signal: i32) {
-        let Some(signal) = Signal::from_named_raw(signal) else {
+        let Some(signal) = signals::of_number(signal) else {
             return;
         };
         match self.phase {

@@ -155,14 +155,14 @@ fn acquire(
         if let Poll::Ready(result) = acquiring.as_mut().poll(&mut Context::from_waker(&waker)) {
             let guard = result.map_err(|error| args.acquire.failure(error))?;
             // The command is not there yet: no other process ends for the signal.
-            let Some(signal) = signals.take().next() else {
+            let Some(signal) = signals.take_end() else {
                 return Ok(Acquired::Lock(guard));
             };
             // If no majority confirms that, the lock ends by itself.
             let _ = guard.unlock();
             return Ok(Acquired::Signal(signal));
         }
-        if let Some(signal) = signals.take().next() {
+        if let Some(signal) = signals.take_end() {
             return Ok(Acquired::Signal(signal));
         }
         timer
@@ -175,7 +175,7 @@ fn acquire(
 /// Keeps the lock until then. A signal, or the loss of the lock, ends that early.
 fn keep_until(at: Instant, guard: &LockGuard, signals: &Signals) -> io::Result<()> {
     let timer = Timer::new()?;
-    while now() < at && guard.is_valid() && signals.take().next().is_none() {
+    while now() < at && guard.is_valid() && signals.take_end().is_none() {
         timer.set(at.min(now().saturating_add(Duration::from_millis(500))))?;
         wait_for(&[timer.as_fd(), signals.as_fd()])?;
     }
