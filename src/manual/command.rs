@@ -92,6 +92,11 @@
 //! command reads from the terminal it is stopped, as any job, but `fg` does not continue it. Give it another input
 //! (`</dev/null`). What asks it to end (TERM, HUP, INT, QUIT) reaches a stopped command too: it is continued for that.
 //!
+//! Under systemd the command is not the main process of the unit. Give the unit `NotifyAccess=all`, so that its `READY=1`
+//! counts. `LISTEN_PID` and `WATCHDOG_PID` name the command if they named `shearline`. PIPE has its default action in the
+//! command, also in a unit, where `IgnoreSIGPIPE=yes` is the default: the runtime of Rust hides what it was at the start.
+//! Where the command wants it ignored, run `sh -c 'trap "" PIPE; exec COMMAND'`.
+//!
 //! `examples/systemd` has a unit and a timer for a job of several machines that one of them runs, and
 //! `examples/docker` an image with the command. (The image is not built by the tests.)
 //!

@@ -103,6 +103,15 @@ pub(crate) struct Args {
 /// and in no completions.
 pub(super) const PARTS: &str = "shearline run";
 
+/// What stands for the number of the command, before it has one, in variables of systemd that named the tool.
+pub(super) const COMMAND: &str = "command";
+
+/// Returns the variables by which systemd names a process, if they name this one.
+pub(super) fn naming(process: &str) -> impl Iterator<Item = &'static str> {
+    let all = ["LISTEN_PID", "WATCHDOG_PID"].into_iter();
+    all.filter(move |name| env::var(name).is_ok_and(|it| it == process))
+}
+
 /// A part of a run that is a process of its own.
 #[derive(Debug, clap::Parser)]
 pub(super) enum Part {

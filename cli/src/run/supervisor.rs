@@ -35,7 +35,7 @@ use super::deadline::{Timer, margin, warning};
 use super::notice::Notice;
 use super::signals::{self, Signals};
 use super::tree::{Child, Tree, go_first};
-use super::{itself, wait_for};
+use super::{args, itself, wait_for};
 use crate::clock::now;
 use crate::json::hex;
 
@@ -104,6 +104,7 @@ impl<'a> Supervisor<'a> {
         let timer = Timer::new()?;
         let (channel, far) = Channel::pair()?;
         let group = foreground_group();
+        let own = getpid().as_raw_pid().to_string();
         let child = itself("guardian")
             .args(["--group", &group.unwrap_or(0).to_string()])
             .args(job.wait_all.then_some("--wait-all"))
@@ -118,6 +119,7 @@ impl<'a> Supervisor<'a> {
                     .fencing_token()
                     .map(|token| (FENCING_TOKEN, token.to_string())),
             )
+            .envs(args::naming(&own).map(|name| (name, args::COMMAND)))
             .stdin(far)
             .process_group(0)
             .spawn()
