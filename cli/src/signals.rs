@@ -94,6 +94,17 @@ pub(crate) fn to_handle() -> impl Iterator<Item = (i32, Unhandled)> {
     all.filter(move |(signal, _)| *signal == SIGPIPE || ignored >> (signal - 1) & 1 == 0)
 }
 
+/// Reads a signal: `TERM`, `SIGTERM` or `15`.
+pub(crate) fn parse(text: &str) -> Result<i32, &'static str> {
+    let wanted = text.to_ascii_uppercase();
+    let wanted = format!("SIG{}", wanted.strip_prefix("SIG").unwrap_or(&wanted));
+    let is_wanted = |signal: &i32| {
+        signal_hook::low_level::signal_name(*signal) == Some(&wanted) || text == signal.to_string()
+    };
+    let found = (1..=64).find(is_wanted);
+    found.ok_or("write it as a name such as TERM or WINCH, or as a number")
+}
+
 /// Returns `true` if the signal ends a program that does not handle it.
 #[cfg(target_os = "linux")]
 pub(crate) fn ends(signal: i32) -> bool {
@@ -189,5 +200,15 @@ mod tests {
         all.extend(not_passed_on.into_iter().chain(reserved));
         all.sort_unstable();
         assert_eq!(all, Vec::from_iter(1..=64));
+    }
+
+    #[test]
+    fn a_signal_is_a_name_or_a_number() {
+        for (text, signal) in [("TERM", 15), ("sigwinch", 28), ("34", 34), ("Usr1", 10)] {
+            assert_eq!(parse(text), Ok(signal), "{text}");
+        }
+        for text in ["", "SIG", "0", "65", "-1", "15 ", "SIGSIGTERM", "TERMINATE"] {
+            assert!(parse(text).is_err(), "{text}");
+        }
     }
 }

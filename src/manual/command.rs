@@ -92,6 +92,11 @@
 //! command reads from the terminal it is stopped, as any job, but `fg` does not continue it. Give it another input
 //! (`</dev/null`). What asks it to end (TERM, HUP, INT, QUIT) reaches a stopped command too: it is continued for that.
 //!
+//! The command, and what outlives it, is asked to end by TERM, or by `--stop-signal`; what outlives it has two seconds for
+//! that, or `--grace`. With `--leave-children` it lives on without the lock, as with `flock -o`. With `--again` a run that
+//! has lost its lock waits for it anew and starts the command again, until the command ends by itself or a signal (TERM,
+//! HUP, INT, QUIT) asks it to end.
+//!
 //! Under systemd the command is not the main process of the unit. Give the unit `NotifyAccess=all`, so that its `READY=1`
 //! counts. `LISTEN_PID` and `WATCHDOG_PID` name the command if they named `shearline`. PIPE has its default action in the
 //! command, also in a unit, where `IgnoreSIGPIPE=yes` is the default: the runtime of Rust hides what it was at the start.

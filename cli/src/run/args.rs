@@ -10,14 +10,16 @@ use clap::Parser as _;
 use crate::acquire::Acquire;
 use crate::connect::Connect;
 use crate::duration;
+use crate::signals;
 
 /// What the help says below the options.
 const PROMISE: &str = "\
 Before another client can take the lock, the command and everything it started
-are dead. They get TERM when the lock is at risk (less than a quarter of the ttl
-is left), and KILL shortly before its end, also if this program is killed or
-stopped, and also if they changed their group or session. Processes that outlive
-the command get TERM, two seconds later KILL, and then the lock is released.
+are dead. They get TERM (or --stop-signal) when the lock is at risk (less than a
+quarter of the ttl is left), and KILL shortly before its end, also if this
+program is killed or stopped, and also if they changed their group or session.
+Processes that outlive the command get TERM, two seconds (--grace) later KILL,
+and then the lock is released.
 
 Not promised:
   - work handed to another daemon or machine (docker run, systemd-run, at, ssh)
@@ -86,9 +88,14 @@ pub(crate) struct Args {
     #[arg(help_heading = "Command")]
     pub(super) at_least: Duration,
 
-    /// Waits for processes that outlive the command, instead of ending them.
+    #[command(flatten)]
+    pub(super) end: End,
+
+    /// Takes the lock and starts the command again after the lock was lost.
+    ///
+    /// Until the command ends by itself, or a signal asks it to end. --wait counts from each loss.
     #[arg(long, help_heading = "Command")]
-    pub(super) wait_all: bool,
+    pub(super) again: bool,
 
     /// Writes one line of JSON at the end: to this file, or descriptor if it is a number.
     ///
@@ -97,6 +104,45 @@ pub(crate) struct Args {
     /// command_signal, status, fencing_token.
     #[arg(long, value_name = "FILE|FD", help_heading = "Command")]
     pub(super) report: Option<PathBuf>,
+}
+
+/// How the command is ended, and what it leaves behind.
+#[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "Command")]
+pub(super) struct End {
+    /// Waits for processes that outlive the command, instead of ending them.
+    #[arg(long)]
+    pub(super) wait_all: bool,
+
+    /// Lets processes that outlive the command live on without the lock, as `flock -o` does.
+    ///
+    /// If the lock is at risk while the command runs, they are ended all the same.
+    #[arg(long, conflicts_with = "wait_all")]
+    pub(super) leave_children: bool,
+
+    /// The signal that asks processes to end: a name such as WINCH, or a number.
+    #[arg(long, value_name = "SIGNAL", default_value = "TERM", value_parser = signals::parse)]
+    pub(super) stop_signal: i32,
+
+    /// How long processes that outlive the command may take to end after that signal.
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = duration::parse)]
+    pub(super) grace: Duration,
+}
+
+impl End {
+    /// Returns the same as words for the guardian.
+    pub(super) fn words(&self) -> impl Iterator<Item = String> {
+        let flags = [
+            (self.wait_all, "--wait-all"),
+            (self.leave_children, "--leave-children"),
+        ];
+        let flags = flags.into_iter().filter(|(is, _)| *is);
+        let flags = flags.map(|(_, word)| word.to_owned());
+        flags.chain([
+            format!("--stop-signal={}", self.stop_signal),
+            format!("--grace={}ms", self.grace.as_millis()),
+        ])
+    }
 }
 
 /// The name under which this program starts itself for a part of it. Under its own name the parts are in no help
@@ -138,9 +184,8 @@ pub(super) struct GuardianArgs {
     #[arg(long)]
     pub(super) group: i32,
 
-    /// Waits for what the command leaves behind.
-    #[arg(long)]
-    pub(super) wait_all: bool,
+    #[command(flatten)]
+    pub(super) end: End,
 
     /// The command and its arguments.
     #[arg(last = true, required = true)]
