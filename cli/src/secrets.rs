@@ -3,7 +3,8 @@
 use std::fmt::{self, Write as _};
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
 use crate::failure::Failure;
 use crate::output;
@@ -103,8 +104,14 @@ pub(crate) fn look_at(path: &Path, is_strict: bool) -> Result<(), Failure> {
     if is_strict {
         return Err(failure);
     }
-    let warning = format_args!("warning: {}", failure.message);
-    output::complain(output::DOUBTFUL, warning);
+    // Once for each file, however often it is read.
+    static WARNED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+    let mut warned = WARNED.lock().expect("nothing panics with it");
+    if !warned.iter().any(|it| it == path) {
+        let warning = format_args!("warning: {}", failure.message);
+        output::complain(output::DOUBTFUL, warning);
+        warned.push(path.to_owned());
+    }
     Ok(())
 }
 

@@ -124,6 +124,10 @@ fn a_password_comes_from_a_file_of_its_own() {
     assert_eq!(warned.err.lines().count(), 1, "{warned:?}");
     assert!(warned.err.contains("every user can read it"), "{warned:?}");
     Secrets::credentials().assert_not_in("a file that others can read", &warned.err);
+    let mut nodes = command(&[], ["nodes", "report", "--guard=off", "--config"]);
+    nodes.arg(&file);
+    let warned = told(nodes);
+    assert_eq!(warned.err.lines().count(), 1, "{warned:?}");
     let mut strict = command(&[], ["check", "--guard=off", "--strict-files", "--config"]);
     strict.arg(&file);
     let refused = told(strict).failed(78);
