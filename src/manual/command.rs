@@ -82,12 +82,11 @@
 //! service manager, which ends a control group as a whole (`KillMode=control-group` in a systemd unit).
 //!
 //! Every signal that can be handled is passed on to the command, the real-time ones too, except CHLD and those by which a
-//! fault of `shearline` itself ends it (ILL, FPE, SEGV, BUS). Several of one kind that come at once count as one.
+//! fault of `shearline` itself ends it (ILL, FPE, SEGV, BUS). Of one kind it keeps up to five that come at once.
 //! At a terminal TSTP, TTIN and TTOU stop `shearline` itself.
 //!
-//! In the foreground of a terminal the command reads from it, and gets the signals of its keys once. So INT and QUIT
-//! that another process sends to `shearline` there are not passed on: send TERM. In the background, and without a
-//! terminal, they are. Ctrl-Z stops both, and nobody extends the lock then. `fg` goes on if the ttl is not over. If it is,
+//! In the foreground of a terminal the command reads from it, and gets the signals of its keys once: INT and QUIT are
+//! passed on if another process has sent them. Ctrl-Z stops both, and nobody extends the lock then. `fg` goes on if the ttl is not over. If it is,
 //! the command was killed in time, and the status is 74. A run that was started in the background stays there: if its
 //! command reads from the terminal it is stopped, as any job, but `fg` does not continue it. Give it another input
 //! (`</dev/null`). What asks it to end (TERM, HUP, INT, QUIT) reaches a stopped command too: it is continued for that.

@@ -39,10 +39,10 @@ each read that a write is computed from. The store keeps the largest number that
 it has seen, as durably as its data, and refuses smaller ones.
 
 Signals: all that can be handled are passed on to the command, except CHLD, ILL,
-FPE, SEGV and BUS, which are about this program itself, and INT and QUIT in the
-foreground of a terminal, which sends them to the command. Ctrl-Z stops both. If
-they are stopped for longer than the ttl, the lock is lost and the command is
-killed. While the lock is waited for, a signal ends this program.
+FPE, SEGV and BUS, which are about this program itself. INT and QUIT by keys of
+a terminal reach the command by themselves. Ctrl-Z stops both. If they are
+stopped for longer than the ttl, the lock is lost and the command is killed.
+While the lock is waited for, a signal ends this program.
 
 The command finds SHEARLINE_RESOURCE and SHEARLINE_TOKEN in its environment, and
 with --fenced that number as SHEARLINE_FENCING_TOKEN. Its status is the status

@@ -12,7 +12,7 @@ use rustix::process::{Signal, getpid};
 use rustix_libc_wrappers::process::SignalExt as _;
 use signal_hook::consts::{SIGCHLD, SIGINT, SIGQUIT};
 use signal_hook::iterator::backend::SignalDelivery;
-use signal_hook::iterator::exfiltrator::SignalOnly;
+use signal_hook::iterator::exfiltrator::WithRawSiginfo;
 
 use super::processes;
 use crate::signals::{self, Unhandled};
@@ -22,11 +22,16 @@ pub(super) fn of_number(signal: i32) -> Option<Signal> {
     Signal::from_raw(signal)
 }
 
-/// Returns `true` if the terminal sends this signal to all processes of the group in its foreground, and it is not to
-/// come twice.
-pub(super) fn is_of_terminal(signal: i32) -> bool {
-    matches!(signal, SIGINT | SIGQUIT)
+/// A signal that arrived.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Arrived {
+    pub(super) number: i32,
+    /// Whether a key of the terminal has sent it, to all processes of the group in its foreground.
+    pub(super) is_of_terminal: bool,
 }
+
+/// What the kernel says of a signal that no process has sent.
+const SI_KERNEL: i32 = 0x80;
 
 /// Returns `true` if who sends this signal wants the command to end.
 pub(super) fn asks_for_end(signal: Signal) -> bool {
@@ -45,7 +50,7 @@ fn is_stopped_by_terminal() -> bool {
 /// The signals that arrived, and a descriptor that is readable when there are new ones.
 #[derive(Debug)]
 pub(super) struct Signals {
-    delivery: RefCell<SignalDelivery<UnixStream, SignalOnly>>,
+    delivery: RefCell<SignalDelivery<UnixStream, WithRawSiginfo>>,
     arrived: UnixStream,
 }
 
@@ -55,7 +60,7 @@ impl Signals {
     pub(super) fn catch() -> io::Result<Self> {
         let (arrived, sender) = UnixStream::pair()?;
         let own = arrived.try_clone()?;
-        let delivery = SignalDelivery::with_pipe(own, sender, SignalOnly, [0; 0])?;
+        let delivery = SignalDelivery::with_pipe(own, sender, WithRawSiginfo, [0; 0])?;
         let is_stopped_by_terminal = is_stopped_by_terminal();
         for (signal, unhandled) in signals::to_handle() {
             if unhandled != Unhandled::Stops || !is_stopped_by_terminal {
@@ -71,14 +76,19 @@ impl Signals {
     }
 
     /// Returns the signals that have arrived since the last call, without the ends of children.
-    pub(super) fn take(&self) -> impl Iterator<Item = i32> {
+    pub(super) fn take(&self) -> impl Iterator<Item = Arrived> {
         let arrived = self.delivery.borrow_mut().pending();
-        arrived.filter(|signal| *signal != SIGCHLD)
+        let arrived = arrived.filter(|it| it.si_signo != SIGCHLD);
+        arrived.map(|it| Arrived {
+            number: it.si_signo,
+            is_of_terminal: it.si_code == SI_KERNEL && [SIGINT, SIGQUIT].contains(&it.si_signo),
+        })
     }
 
     /// The same, where no command runs: returns one that would have ended this program.
     pub(super) fn take_end(&self) -> Option<i32> {
-        self.take().find(|signal| signals::ends(*signal))
+        let mut arrived = self.take().map(|it| it.number);
+        arrived.find(|signal| signals::ends(*signal))
     }
 }
 

@@ -270,17 +270,17 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    /// Passes signals on to the command, unless the terminal has sent them to it: it sends them to the group in its
-    /// foreground, which may have changed since the start (`bg`, `fg`). An early one has come when the command may
-    /// not have been there.
+    /// Passes signals on to the command, unless a key of the terminal has sent them to both. An early one has come when
+    /// the command may not have been there.
     fn pass_on(&mut self, is_early: bool) {
-        for signal in self.signals.take() {
+        for arrived in self.signals.take() {
+            let signal = arrived.number;
             self.ended.by_user |= signals::of_number(signal).is_some_and(signals::asks_for_end);
-            let may_be_of_terminal = self.shares_group && signals::is_of_terminal(signal);
-            if is_early && may_be_of_terminal {
+            let came_to_both = self.shares_group && arrived.is_of_terminal;
+            if is_early && came_to_both {
                 self.ended.early = Some(signal);
             }
-            if is_early || !(may_be_of_terminal && foreground_group().is_some()) {
+            if is_early || !came_to_both {
                 // A guardian that is stopped, or has ended, is noticed elsewhere.
                 let _ = self.channel.send(Message::Signal(signal));
             }
