@@ -76,7 +76,7 @@ pub(crate) struct Trial {
 pub(crate) fn each(nodes: &Nodes, name: &Name, is_fenced: bool) -> Result<Vec<Trial>, Failure> {
     // No program uses the name, so its counter is not needed: the shortest time that there is.
     let builders = nodes
-        .each()
+        .each()?
         .map(|builder| Ok(builder?.counter_ttl(Duration::from_secs(1))));
     let builders: Vec<Builder> = builders.collect::<Result<_, Failure>>()?;
     let ttl = TTL.min(nodes.max_ttl());
