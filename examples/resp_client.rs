@@ -10,7 +10,7 @@ use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use shearline::resp::{Inbox, Limits, Value, command};
+use shearline::resp::{Inbox, Value, command};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let nodes = std::env::var("SHEARLINE_NODES").unwrap_or_default();
@@ -76,7 +76,7 @@ impl Client {
         stream.set_read_timeout(Some(Duration::from_secs(5)))?;
         Ok(Self {
             stream,
-            inbox: Inbox::new(Limits::default()),
+            inbox: Inbox::default(),
             pushes: Vec::new(),
         })
     }

@@ -26,7 +26,7 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use shearline::NodeConfig;
-use shearline::resp::{self, Inbox, Limits, Value};
+use shearline::resp::{self, Inbox, Value};
 
 mod nodes;
 
@@ -133,7 +133,7 @@ impl Client {
         stream.set_read_timeout(Some(Duration::from_secs(1)))?;
         Ok(Self {
             stream,
-            inbox: Inbox::new(Limits::default()),
+            inbox: Inbox::default(),
         })
     }
 
@@ -276,7 +276,7 @@ mod tests {
         };
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         let bytes = server.run(&words);
-        let mut inbox = Inbox::new(Limits::default());
+        let mut inbox = Inbox::default();
         let mut piece = bytes.as_bytes();
         let frame = inbox.next(&mut piece).expect("valid").expect("whole");
         attempt.reply(frame.value);

@@ -27,7 +27,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         Ok(redlock) => redlock,
         // A file that is missing, a key that does not fit: found before anything is sent.
         Err(BuildError::Tls(error)) => {
-            eprintln!("correct the {}: {error}", error.part);
+            eprintln!("correct this setting: {error}");
             return Err(error.into());
         }
         Err(other) => return Err(other.into()),

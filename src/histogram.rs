@@ -17,7 +17,7 @@ use alloc::boxed::Box;
 use core::fmt;
 use core::time::Duration;
 
-use crate::time::{Instant, nanos};
+use crate::time::Instant;
 
 /// Buckets to each doubling.
 const FINE_BITS: u32 = 4;
@@ -42,23 +42,13 @@ const NANOS_PER_SECOND: u128 = 1_000_000_000;
 
 /// Counts of durations, since a handle began or since the first one that was recorded.
 ///
-/// ```
-/// use core::time::Duration;
-/// use shearline::Histogram;
-///
-/// let mut histogram = Histogram::new();
-/// for micros in 1..=1_000 {
-///     histogram.record(Duration::from_micros(micros));
-/// }
-/// assert_eq!(histogram.count(), 1_000);
-/// assert_eq!(histogram.sum(), Duration::from_micros(500_500));
-/// // Half of them took no longer than 500 µs, which is read at most 6.25 % too high.
-/// let half = histogram.quantile(0.5).unwrap();
-/// assert!((500..=531).contains(&half.as_micros()));
+/// ```no_run
+/// # let redlock = shearline::Redlock::connect(["redis://10.0.0.1"])?;
+/// let wait = redlock.stats().wait;
+/// println!("{} calls, half of them waited {:?} or less", wait.count(), wait.quantile(0.5));
 /// // Bounds of an exporter, in which each count includes the shorter ones.
-/// assert_eq!(histogram.within(Duration::from_millis(2)), 1_000);
-/// // The same in full.
-/// assert_eq!(histogram.buckets().map(|bucket| bucket.count).sum::<u64>(), 1_000);
+/// println!("{} waited 2 ms or less", wait.within(std::time::Duration::from_millis(2)));
+/// # Ok::<(), shearline::BuildError>(())
 /// ```
 #[derive(Clone, Eq, PartialEq)]
 pub struct Histogram {
@@ -67,32 +57,7 @@ pub struct Histogram {
     sum: u128,
 }
 
-/// How many durations a [`Histogram`] has counted from the upper bound of the bucket before it, exclusive,
-/// to its own, inclusive.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-#[non_exhaustive]
-pub struct Bucket {
-    /// The longest duration that is counted here. [`Duration::MAX`] for the last bucket.
-    pub upper: Duration,
-    /// How many.
-    pub count: u64,
-}
-
 impl Histogram {
-    /// Returns a histogram that has counted nothing.
-    #[must_use]
-    pub fn new() -> Self {
-        Self {
-            counts: Box::new([0; LAST + 1]),
-            sum: 0,
-        }
-    }
-
-    /// Counts `duration`. More than 584 years count as that.
-    pub fn record(&mut self, duration: Duration) {
-        self.record_nanos(nanos(duration));
-    }
-
     /// Counts the time from `since` to `now`; zero if it was not before.
     #[inline]
     pub(crate) fn record_since(&mut self, since: Instant, now: Instant) {
@@ -139,11 +104,11 @@ impl Histogram {
         let wanted = wanted.clamp(1, total.max(1));
         let mut seen = 0;
         let mut buckets = self.buckets();
-        let reached = buckets.find(|bucket| {
-            seen += bucket.count;
+        let reached = buckets.find(|(_, count)| {
+            seen += count;
             wanted <= seen
         });
-        reached.map(|bucket| bucket.upper)
+        reached.map(|(upper, _)| upper)
     }
 
     /// Returns how many durations were surely no longer than `limit`: those in buckets that end there or
@@ -152,18 +117,16 @@ impl Histogram {
     #[must_use]
     pub fn within(&self, limit: Duration) -> u64 {
         let buckets = self.buckets();
-        let within = buckets.take_while(|bucket| bucket.upper <= limit);
-        within.map(|bucket| bucket.count).sum()
+        let within = buckets.take_while(|(upper, _)| *upper <= limit);
+        within.map(|(_, count)| count).sum()
     }
 
-    /// Returns all buckets, the empty ones included, from the shortest durations to the longest. Their bounds
-    /// are the same for every histogram.
-    pub fn buckets(&self) -> impl Iterator<Item = Bucket> {
+    /// Returns all buckets, the empty ones included, from the shortest durations to the longest: the longest
+    /// duration that is counted in each, [`Duration::MAX`] for the last, and how many are. Their bounds are the
+    /// same for every histogram.
+    pub fn buckets(&self) -> impl Iterator<Item = (Duration, u64)> {
         let counts = self.counts.iter().enumerate();
-        counts.map(|(bucket, count)| Bucket {
-            upper: upper(bucket),
-            count: *count,
-        })
+        counts.map(|(bucket, count)| (upper(bucket), *count))
     }
 }
 
@@ -188,9 +151,13 @@ fn upper(bucket: usize) -> Duration {
     Duration::from_nanos((steps << (WIDTH_BITS as usize + doublings)) - BASE - 1)
 }
 
+/// It has counted nothing.
 impl Default for Histogram {
     fn default() -> Self {
-        Self::new()
+        Self {
+            counts: Box::new([0; LAST + 1]),
+            sum: 0,
+        }
     }
 }
 
@@ -234,8 +201,8 @@ mod tests {
 
     #[test]
     fn buckets_are_in_order_and_end_where_the_next_begins() {
-        let histogram = Histogram::new();
-        let uppers: Vec<Duration> = histogram.buckets().map(|bucket| bucket.upper).collect();
+        let histogram = Histogram::default();
+        let uppers: Vec<Duration> = histogram.buckets().map(|(upper, _)| upper).collect();
         assert_eq!(uppers.len(), 673);
         assert_eq!(uppers[..2], [63, 127].map(Duration::from_nanos));
         assert_eq!(
@@ -247,7 +214,7 @@ mod tests {
             [Duration::from_nanos(UPPER_MAX), Duration::MAX]
         );
         for (number, upper) in uppers[..LAST].iter().enumerate() {
-            let nanos = nanos(*upper);
+            let nanos = upper.as_nanos() as u64;
             assert_eq!(
                 (bucket(nanos), bucket(nanos + 1)),
                 (number, number + 1),
@@ -282,9 +249,9 @@ mod tests {
         for round in 0..200 {
             let len = random.random_range(1..300);
             let mut all: Vec<u64> = (0..len).map(|_| some(&mut random)).collect();
-            let mut histogram = Histogram::new();
+            let mut histogram = Histogram::default();
             for nanos in &all {
-                histogram.record(Duration::from_nanos(*nanos));
+                histogram.record_nanos(*nanos);
             }
             all.sort_unstable();
             assert_eq!(histogram.count(), len as u64);
@@ -318,9 +285,9 @@ mod tests {
 
     #[test]
     fn a_limit_that_is_a_bound_is_exact() {
-        let mut histogram = Histogram::new();
+        let mut histogram = Histogram::default();
         for nanos in [1_023, 1_024, 3_071, 3_072, UPPER_MAX, u64::MAX] {
-            histogram.record(Duration::from_nanos(nanos));
+            histogram.record_nanos(nanos);
         }
         let within = |nanos| histogram.within(Duration::from_nanos(nanos));
         assert_eq!([1_023, 3_071, UPPER_MAX].map(within), [1, 3, 5]);
@@ -329,19 +296,19 @@ mod tests {
 
     #[test]
     fn the_sum_goes_beyond_what_a_duration_in_nanoseconds_holds() {
-        let mut histogram = Histogram::new();
+        let mut histogram = Histogram::default();
         for _ in 0..3 {
-            histogram.record(Duration::MAX);
+            histogram.record_nanos(u64::MAX);
         }
         assert_eq!(histogram.sum().as_nanos(), 3 * u128::from(u64::MAX));
     }
 
     #[test]
     fn nothing_has_no_share_and_odd_shares_are_the_nearest_that_there_are() {
-        let mut histogram = Histogram::new();
+        let mut histogram = Histogram::default();
         assert_eq!(histogram.quantile(0.5), None);
-        histogram.record(Duration::ZERO);
-        histogram.record(Duration::from_nanos(64));
+        histogram.record_nanos(0);
+        histogram.record_nanos(64);
         let [first, second] = [63, 127].map(|nanos| Some(Duration::from_nanos(nanos)));
         for (share, expected) in [
             (f64::NAN, first),

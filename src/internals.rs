@@ -1,6 +1,7 @@
 //! What is public for the simulator, the benches, the fuzz targets and the tests only.
 
 use crate::engine::Wake;
+use crate::error::LinkError;
 
 #[cfg(feature = "embedded")]
 pub use crate::embedded::node::Options;
@@ -13,6 +14,7 @@ pub use crate::embedded::store::Store;
 pub use crate::engine::contract::{Cause, Load};
 #[cfg(any(test, fuzzing))]
 pub use crate::engine::fuzz::fuzz_engine;
+pub use crate::error::LinkFault;
 pub use crate::resource::{BARRIER_KEY, FLOOR_KEY, MARKER_KEY};
 #[cfg(any(test, fuzzing))]
 pub use crate::resp::fuzz::{fuzz_decode_any, fuzz_decode_torn, fuzz_roundtrip};
@@ -25,6 +27,15 @@ impl Wake {
     /// Returns what it is for.
     #[must_use]
     pub const fn cause(self) -> Cause {
+        self.0
+    }
+}
+
+#[doc(hidden)]
+impl LinkError {
+    /// Returns what it is.
+    #[must_use]
+    pub const fn fault(self) -> LinkFault {
         self.0
     }
 }

@@ -125,7 +125,7 @@
 #![deny(missing_docs)]
 #![cfg_attr(
     not(any(test, feature = "internals")),
-    allow(unreachable_pub, reason = "`internals` leads to it")
+    allow(unreachable_pub, unnameable_types, reason = "`internals` leads to it")
 )]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -199,15 +199,15 @@ pub use engine::inspection::{Found, Holder, InspectError, InspectedNode, Inspect
 pub use engine::stats::{Acquisitions, Extensions, NodeStats, Releases, Stats};
 #[doc(inline)]
 pub use error::{
-    CheckError, ConfigError, ConfirmError, Day, ExtendError, InvalidRequest, LinkError, LockError,
-    NodeOutcome, NodeReport, ReinitError, Released, Report, ServerError, TlsError, TlsFailure,
-    TlsPart, TlsProblem, TrustError, UnlockError, Unusable, UrlProblem,
+    CheckError, ConfigError, ConfirmError, ExtendError, InvalidRequest, LinkError, LockError,
+    NodeOutcome, NodeReport, ReinitError, Released, Report, ServerError, SettingProblem, TlsError,
+    TlsFailure, TrustError, UnlockError, Unusable, UrlProblem,
 };
-pub use histogram::{Bucket, Histogram};
+pub use histogram::Histogram;
 #[cfg(feature = "std")]
 pub use local::LocalRedlock;
 #[doc(inline)]
-pub use node::{NodeState, ReleaseWay, Waking};
+pub use node::{NodeState, Waking};
 pub use quorum::{Lock, LockId};
 pub use resource::Token;
 #[cfg(feature = "std")]

@@ -26,7 +26,7 @@ use crate::engine::inspection::{InspectError, Inspection};
 use crate::engine::stats::Stats;
 use crate::engine::{Engine, Event, NodeStatus, NotProlonged, Request, RoundId, prolong};
 use crate::error::{
-    CheckError, ConfirmError, ExtendError, LinkError, LockError, NodeOutcome, ReinitError,
+    CheckError, ConfirmError, ExtendError, LinkFault, LockError, NodeOutcome, ReinitError,
     Released, Report, TrustError, UnlockError,
 };
 use crate::quorum::Lock;
@@ -607,7 +607,7 @@ impl Call<'_> {
     fn floors(&mut self, round: Option<RoundId>) -> Result<Option<Event>, NodeOutcome> {
         let failed = |error: io::Error| {
             let errno = error.raw_os_error().unwrap_or_default();
-            NodeOutcome::Unreachable(LinkError::Os(errno))
+            NodeOutcome::Unreachable(LinkFault::Os(errno).into())
         };
         match round {
             None => Ok(None),

@@ -11,32 +11,21 @@ use core::fmt;
 use crate::error::{InvalidRequest, Shown};
 use crate::limits::{RESOURCE_BYTES_MAX, RESOURCES_MAX, TOKEN_RANDOM_BYTES};
 
-/// Checks that `resource` can be a lock's name.
+/// Checks that `resource` can be a lock's name, or one of several at place `index`.
 ///
 /// # Errors
 ///
 /// [`InvalidRequest::EmptyResource`], [`InvalidRequest::ResourceTooLong`],
 /// [`InvalidRequest::ReservedResource`].
-pub(crate) fn check_resource(resource: &[u8]) -> Result<(), InvalidRequest> {
+pub(crate) fn check_resource(resource: &[u8], index: Option<usize>) -> Result<(), InvalidRequest> {
     match resource.len() {
-        0 => Err(InvalidRequest::EmptyResource),
+        0 => Err(InvalidRequest::EmptyResource { index }),
         1..=RESOURCE_BYTES_MAX if resource.starts_with(RESERVED) => {
             Err(InvalidRequest::ReservedResource)
         }
         1..=RESOURCE_BYTES_MAX => Ok(()),
-        bytes => Err(InvalidRequest::ResourceTooLong { bytes }),
+        bytes => Err(InvalidRequest::ResourceTooLong { index, bytes }),
     }
-}
-
-/// Says at which place of several the name is that cannot be one, where its text does not show it.
-fn at_place(index: usize, problem: InvalidRequest) -> InvalidRequest {
-    if problem == InvalidRequest::EmptyResource {
-        return InvalidRequest::EmptyResourceAt { index };
-    }
-    if let InvalidRequest::ResourceTooLong { bytes } = problem {
-        return InvalidRequest::ResourceTooLongAt { index, bytes };
-    }
-    problem
 }
 
 /// Checks that `resources` can be the names of one lock.
@@ -52,7 +41,7 @@ pub(crate) fn check_resources(resources: &[&[u8]]) -> Result<(), InvalidRequest>
         count => return Err(InvalidRequest::TooManyResources { count }),
     }
     for (second, resource) in resources.iter().enumerate() {
-        check_resource(resource).map_err(|problem| at_place(second, problem))?;
+        check_resource(resource, Some(second))?;
         let mut before = resources[..second].iter();
         if let Some(first) = before.position(|other| other == resource) {
             return Err(InvalidRequest::DuplicateResource { first, second });
@@ -193,12 +182,16 @@ mod tests {
 
     #[test]
     fn a_name_has_1_to_1024_bytes_of_any_value() {
-        assert_eq!(check_resource(b""), Err(InvalidRequest::EmptyResource));
-        assert_eq!(check_resource(b"\r\n\0 "), Ok(()));
-        assert_eq!(check_resource(&[7; RESOURCE_BYTES_MAX]), Ok(()));
         assert_eq!(
-            check_resource(&[7; RESOURCE_BYTES_MAX + 1]),
+            check_resource(b"", None),
+            Err(InvalidRequest::EmptyResource { index: None })
+        );
+        assert_eq!(check_resource(b"\r\n\0 ", None), Ok(()));
+        assert_eq!(check_resource(&[7; RESOURCE_BYTES_MAX], None), Ok(()));
+        assert_eq!(
+            check_resource(&[7; RESOURCE_BYTES_MAX + 1], None),
             Err(InvalidRequest::ResourceTooLong {
+                index: None,
                 bytes: RESOURCE_BYTES_MAX + 1
             })
         );
@@ -214,10 +207,10 @@ mod tests {
             b"shearline:job",
         ] {
             let reserved = InvalidRequest::ReservedResource;
-            assert_eq!(check_resource(name), Err(reserved));
+            assert_eq!(check_resource(name, None), Err(reserved));
         }
         for name in ["shearline", "shearline-", "Shearline:a", " shearline:a"] {
-            assert_eq!(check_resource(name.as_bytes()), Ok(()));
+            assert_eq!(check_resource(name.as_bytes(), None), Ok(()));
         }
     }
 
@@ -234,15 +227,12 @@ mod tests {
             second: 3,
         };
         assert_eq!(check_resources(&[b"a", b"b", b"c", b"b"]), Err(twice));
-        let empty = InvalidRequest::EmptyResourceAt { index: 1 };
+        let empty = InvalidRequest::EmptyResource { index: Some(1) };
         assert_eq!(check_resources(&[b"a", b""]), Err(empty));
         let long = [7; RESOURCE_BYTES_MAX + 1];
-        let (index, bytes) = (2, long.len());
+        let (index, bytes) = (Some(2), long.len());
         let long = check_resources(&[b"a", b"b", &long]);
-        assert_eq!(
-            long,
-            Err(InvalidRequest::ResourceTooLongAt { index, bytes })
-        );
+        assert_eq!(long, Err(InvalidRequest::ResourceTooLong { index, bytes }));
         let reserved = check_resources(&[b"a", MARKER_KEY]);
         assert_eq!(reserved, Err(InvalidRequest::ReservedResource));
     }

@@ -8,14 +8,12 @@
 //! # Guarantees
 //!
 //! * A key that is unknown is refused: it could be a guard that was misspelt.
-//! * A file with a password that every user of the machine can read is refused.
+//! * A file with a password that every user of the machine can read is warned of, or refused (`--strict-files`).
 //! * No value of the file is shown if it may hold a password.
 
 use std::env;
 use std::ffi::OsString;
-use std::fmt::Write as _;
 use std::fs;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use clap::parser::ValueSource;
@@ -24,17 +22,16 @@ use toml::de::{DeTable, DeValue};
 
 use crate::connect::is_in_environment;
 use crate::failure::Failure;
-use crate::status::Status;
+use crate::secrets::{self, wrong};
 
 /// Where the file is, if no option names it.
 const FILE: &str = "SHEARLINE_CONFIG";
 
-/// The permissions of everybody else.
-const OTHERS: u32 = 0o007;
-
 /// The keys, and the options that they stand for. A command ignores those that it does not have.
-const KEYS: [(&str, &str); 12] = [
+const KEYS: [(&str, &str); 14] = [
     ("nodes", "node"),
+    ("user", "user"),
+    ("password-file", PASSWORD_FILE),
     ("ca", "ca"),
     ("cert", "cert"),
     ("key", "key"),
@@ -52,9 +49,8 @@ const KEYS: [(&str, &str); 12] = [
 const WITHOUT_SCRIPTS: &str = "without_scripts";
 const FENCED: &str = "fenced";
 
-/// The user of all nodes whose URL names none, and the file with the password.
-const USER: &str = "user";
-const PASSWORD_FILE: &str = "password-file";
+/// That whose name begins in the folder of the configuration.
+const PASSWORD_FILE: &str = "password_file";
 
 /// Returns the path of the file, if the command takes one and one is named.
 pub(crate) fn path(command: &Command, arguments: &ArgMatches) -> Option<PathBuf> {
@@ -79,7 +75,8 @@ pub(crate) fn arguments(
     command: &Command,
     arguments: &ArgMatches,
 ) -> Result<Vec<OsString>, Failure> {
-    let text = read(path)?;
+    let unread = |error| wrong(path, format!("{error}; --config or {FILE} names it"));
+    let text = fs::read_to_string(path).map_err(unread)?;
     let table = DeTable::parse(&text).map_err(|error| not_toml(path, &text, &error))?;
     let mut settings = Vec::new();
     for (key, value) in table.get_ref() {
@@ -94,16 +91,21 @@ pub(crate) fn arguments(
         let not_text = || wrong(path, format_args!("{key} is not a text or a list of texts"));
         settings.push((key.clone(), values.ok_or_else(not_text)?));
     }
-    let credentials = credentials(path, &settings)?;
+    let is_strict = arguments.get_flag("strict_files");
+    let mut nodes = settings.iter().filter(|(key, _)| key == "nodes");
+    if nodes.any(|(_, urls)| urls.iter().any(|url| secrets::is_in(url))) {
+        secrets::look_at(path, is_strict)?;
+    }
     let mut typed = Vec::new();
     for (key, values) in &settings {
         let Some(option) = option_of(key) else {
-            if key == USER || key == PASSWORD_FILE {
-                continue;
-            }
             let known: Vec<&str> = KEYS.iter().map(|(name, _)| *name).collect();
-            let known = format!("{}, {USER}, {PASSWORD_FILE}", known.join(", "));
-            let what = format_args!("there is no setting {key:?}; there are {known}");
+            let known = known.join(", ");
+            let key = match key.contains('@') {
+                true => "of this name (not shown, it may hold a password)".to_owned(),
+                false => format!("{key:?}"),
+            };
+            let what = format_args!("there is no setting {key}; there are {known}");
             return Err(wrong(path, what));
         };
         if !is_free(command, arguments, option) {
@@ -111,10 +113,12 @@ pub(crate) fn arguments(
         }
         for value in values {
             let value = match option {
-                "node" => with_credentials(value, &credentials),
-                _ => value.clone(),
+                PASSWORD_FILE => in_folder_of(path, value),
+                _ => value.into(),
             };
-            typed.push(format!("--{}={value}", option.replace('_', "-")).into());
+            let mut word = OsString::from(format!("--{}=", option.replace('_', "-")));
+            word.push(value);
+            typed.push(word);
         }
     }
     Ok(typed)
@@ -128,34 +132,15 @@ fn option_of(key: &str) -> Option<&'static str> {
 
 /// Returns `true` if the file may say it: the command has the option, and nothing that comes first says it.
 fn is_free(command: &Command, arguments: &ArgMatches, option: &str) -> bool {
-    has(command, option)
-        && arguments.value_source(option) != Some(ValueSource::CommandLine)
-        && !is_in_environment(option)
-}
-
-/// Returns the file, which others may not read if there is a password in it.
-fn read(path: &Path) -> Result<String, Failure> {
-    let text = fs::read_to_string(path).map_err(|error| {
-        let what = format!("{error}; --config or {FILE} names it");
-        wrong(path, what)
-    })?;
-    if text.contains('@') {
-        keep_secret(path)?;
-    }
-    Ok(text)
-}
-
-fn keep_secret(path: &Path) -> Result<(), Failure> {
-    let mode = fs::metadata(path)
-        .map_err(|error| wrong(path, error))?
-        .mode();
-    match mode & OTHERS {
-        0 => Ok(()),
-        _ => Err(wrong(
-            path,
-            "it may hold a password, and every user can read it; chmod o= it",
-        )),
-    }
+    let is_typed = |option| {
+        has(command, option) && arguments.value_source(option) == Some(ValueSource::CommandLine)
+    };
+    // A certificate of the one and a key of the other do not belong together.
+    let is_typed = match option {
+        "cert" | "key" => is_typed("cert") || is_typed("key"),
+        _ => is_typed(option),
+    };
+    has(command, option) && !is_typed && !is_in_environment(option)
 }
 
 /// The message of the parser repeats nothing of the file, which may hold a password.
@@ -164,13 +149,6 @@ fn not_toml(path: &Path, text: &str, error: &toml::de::Error) -> Failure {
     let line = before.map_or(1, |before| before.matches('\n').count() + 1);
     let what = format_args!("line {line} is not TOML: {}", error.message());
     wrong(path, what)
-}
-
-fn wrong(path: &Path, what: impl std::fmt::Display) -> Failure {
-    Failure::new(
-        Status::Configuration,
-        format_args!("{}: {what}", path.display()),
-    )
 }
 
 fn texts(value: &DeValue<'_>) -> Option<Vec<String>> {
@@ -186,74 +164,7 @@ fn texts(value: &DeValue<'_>) -> Option<Vec<String>> {
     }
 }
 
-/// Returns what stands in front of the host in the URLs of nodes: `user:password@`, or nothing.
-fn credentials(path: &Path, settings: &[(String, Vec<String>)]) -> Result<String, Failure> {
-    let one = |wanted: &str| {
-        let setting = settings.iter().find(|(key, _)| key == wanted);
-        setting.and_then(|(_, values)| values.first())
-    };
-    let Some(file) = one(PASSWORD_FILE) else {
-        return match one(USER) {
-            None => Ok(String::new()),
-            Some(_) => Err(wrong(path, "user needs a password-file")),
-        };
-    };
-    let file = path.parent().unwrap_or(Path::new("")).join(file);
-    let unread = |error| {
-        let what = format!("{error}; {PASSWORD_FILE} in {} names it", path.display());
-        wrong(&file, what)
-    };
-    let password = fs::read_to_string(&file).map_err(unread)?;
-    keep_secret(&file)?;
-    let user = one(USER).map_or("", String::as_str);
-    Ok(format!(
-        "{}:{}@",
-        escaped(user),
-        escaped(password.trim_end_matches(['\n', '\r']))
-    ))
-}
-
-/// Puts the credentials into a URL that has none.
-fn with_credentials(url: &str, credentials: &str) -> String {
-    match url.split_once("://") {
-        _ if url.contains('@') => url.to_owned(),
-        Some((scheme, rest)) => format!("{scheme}://{credentials}{rest}"),
-        None if credentials.is_empty() => url.to_owned(),
-        None => format!("redis://{credentials}{url}"),
-    }
-}
-
-/// Percent escapes for everything that could mean something in a URL.
-fn escaped(text: &str) -> String {
-    let mut out = String::new();
-    for byte in text.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' => out.push(byte.into()),
-            _ => {
-                let _ = write!(out, "%{byte:02X}"); // A `String` takes everything.
-            }
-        }
-    }
-    out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn credentials_go_into_urls_that_have_none() {
-        let all = format!("{}:{}@", escaped("me"), escaped("p@ss:w/o?r#d%é"));
-        assert_eq!(all, "me:p%40ss%3Aw%2Fo%3Fr%23d%25%C3%A9@");
-        for (url, with) in [
-            ("redis://a:1/2", "redis://me:x@a:1/2"),
-            ("a:1", "redis://me:x@a:1"),
-            ("unix:///run/r", "unix://me:x@/run/r"),
-            ("redis://u:p@a", "redis://u:p@a"),
-        ] {
-            assert_eq!(with_credentials(url, "me:x@"), with);
-        }
-        assert_eq!(with_credentials("a:1", ""), "a:1");
-        assert_eq!(with_credentials("rediss://a", ""), "rediss://a");
-    }
+fn in_folder_of(path: &Path, file: &str) -> OsString {
+    let folder = path.parent().unwrap_or(Path::new(""));
+    folder.join(file).into()
 }

@@ -13,6 +13,7 @@ use shearline::{Builder, Instant, NodeState, NodeStatus, Redlock, RestartGuard};
 use crate::clock;
 use crate::duration;
 use crate::failure::Failure;
+use crate::secrets::{self, Login};
 use crate::status::Status;
 use crate::trust::Trust;
 
@@ -45,17 +46,28 @@ pub(crate) struct Nodes {
     /// always in the same order.
     ///
     /// Without it, the URLs come from SHEARLINE_NODES, separated by commas. Other users of this machine
-    /// can read the arguments of a command, so put passwords into the variable.
+    /// can read the arguments of a command, so put passwords into the variable. A comma in a password is %2C.
     #[arg(long, value_name = "URL")]
     node: Vec<String>,
 
+    /// The user of nodes whose URL names none. It needs a password file.
+    #[arg(long, value_name = "NAME")]
+    user: Option<String>,
+
+    /// A file with the password of nodes whose URL has none, wherever that URL comes from.
+    #[arg(long, value_name = "FILE")]
+    password_file: Option<PathBuf>,
+
     /// A TOML file with options that are not given here, such as nodes = ["..", ".."] and max-ttl = "60s".
     ///
-    /// SHEARLINE_CONFIG may name it too. Its keys are nodes, user, password-file (for nodes without
-    /// credentials in their URL), ca, cert, key, guard, cluster, max-ttl, without-scripts, ttl, lock-delay,
-    /// owner and fenced. A file with a password that every user can read is refused.
+    /// SHEARLINE_CONFIG may name it too. Its keys are nodes, user, password-file (in the folder of this file),
+    /// ca, cert, key, guard, cluster, max-ttl, without-scripts, ttl, lock-delay, owner and fenced.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+
+    /// Refuses a file with a password that every user can read, instead of a warning.
+    #[arg(long)]
+    strict_files: bool,
 
     /// Trusts the authorities in this PEM file instead of the system's, for rediss:// nodes.
     #[cfg(feature = "tls")]
@@ -127,13 +139,13 @@ pub(crate) enum Guard {
 impl Nodes {
     /// Returns a builder of a handle with these options.
     pub(crate) fn builder(&self) -> Result<Builder, Failure> {
-        self.builder_of(self.urls())
+        self.builder_of(self.urls()?)
     }
 
     /// Returns a builder for each node alone, which trusts its server. Not for locks that anybody relies on.
-    pub(crate) fn each(&self) -> impl Iterator<Item = Result<Builder, Failure>> {
-        let urls = self.urls().into_iter();
-        urls.map(|url| Ok(self.builder_of(vec![url])?.restart_guard(RestartGuard::Off)))
+    pub(crate) fn each(&self) -> Result<impl Iterator<Item = Result<Builder, Failure>>, Failure> {
+        let urls = self.urls()?.into_iter();
+        Ok(urls.map(|url| Ok(self.builder_of(vec![url])?.restart_guard(RestartGuard::Off))))
     }
 
     fn builder_of(&self, urls: Vec<String>) -> Result<Builder, Failure> {
@@ -190,16 +202,35 @@ impl Nodes {
         }
     }
 
-    fn urls(&self) -> Vec<String> {
+    /// Returns the URLs, with the login of those that have none.
+    fn urls(&self) -> Result<Vec<String>, Failure> {
+        let urls = self.named()?;
+        let user = self.user.as_deref();
+        let login = match &self.password_file {
+            Some(file) => Login::read(user.unwrap_or_default(), file, self.strict_files)?,
+            None if user.is_none() => return Ok(urls),
+            None => {
+                let what = "user needs a password-file";
+                return Err(Failure::new(Status::Configuration, what));
+            }
+        };
+        Ok(urls.iter().map(|url| login.put_into(url)).collect())
+    }
+
+    fn named(&self) -> Result<Vec<String>, Failure> {
         if !self.node.is_empty() {
-            return self.node.clone();
+            return Ok(self.node.clone());
         }
         let listed = env::var_os(NODES).unwrap_or_default();
         let listed = listed.to_string_lossy(); // What is no text is refused as a URL.
-        let urls = listed.split(',').map(str::trim);
-        urls.filter(|url| !url.is_empty())
-            .map(str::to_owned)
-            .collect()
+        let urls = secrets::cut(&listed).ok_or_else(|| {
+            let what = format!(
+                "{NODES}: there is a comma in a user or a password: write it as %2C. Behind a comma, a URL with \
+                 credentials begins with its scheme, such as redis://"
+            );
+            Failure::new(Status::Configuration, what)
+        })?;
+        Ok(urls.into_iter().map(str::to_owned).collect())
     }
 
     #[cfg(feature = "tls")]

@@ -3,6 +3,7 @@
 //! | file | subject |
 //! | --- | --- |
 //! | `config` | the configuration file |
+//! | `secrets` | passwords in URLs, and the files that hold one |
 //! | `connect` | the options that name the nodes, and the handle made of them |
 //! | `trust` | nodes that are trusted when they come |
 //! | `acquire`, `taking` | the options of a lock that is taken, and how it is |
@@ -42,6 +43,7 @@ mod output;
 mod pages;
 mod reinit;
 mod run;
+mod secrets;
 mod signals;
 mod status;
 mod taking;
@@ -203,7 +205,7 @@ fn end(command: &Command, result: Result<Status, Failure>) -> ExitCode {
         && std::process::id() != 1
     {
         // Ends by the signal, so that a shell that waits for this command ends too.
-        let _ = signal_hook::low_level::emulate_default_handler(number.into());
+        signals::end_by(number.into());
     }
     failure.report()
 }

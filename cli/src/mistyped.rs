@@ -36,7 +36,15 @@ pub(crate) fn end(error: clap::Error, words: &[OsString]) -> ExitCode {
 }
 
 /// Returns what is wrong with these words.
-pub(crate) fn failure(error: clap::Error, words: &[OsString]) -> Failure {
+pub(crate) fn failure(mut error: clap::Error, words: &[OsString]) -> Failure {
+    // A password with a space in it that a shell has cut.
+    let mut typed = words.iter().take_while(|word| *word != "--");
+    if typed.any(|word| word.to_string_lossy().contains('@')) {
+        let cut = error.get(ContextKind::InvalidArg).map(ToString::to_string);
+        if cut.is_some_and(|word| !word.starts_with('-')) {
+            hide(&mut error, ContextKind::InvalidArg, "a password");
+        }
+    }
     let line = line(error);
     let page = command(words).map_or_else(String::new, |command| format!("{command} "));
     Failure::usage(format_args!("{line}; see `shearline {page}--help`"))
@@ -95,8 +103,12 @@ fn without_credentials(mut error: clap::Error) -> clap::Error {
         .filter_map(|(kind, value)| Some((kind, secret_of(value)?)))
         .collect();
     for (kind, secret) in secrets {
-        let instead = format!("not shown, it may hold {secret}");
-        error.insert(kind, ContextValue::String(instead));
+        hide(&mut error, kind, secret);
     }
     error
+}
+
+fn hide(error: &mut clap::Error, kind: ContextKind, secret: &str) {
+    let instead = format!("not shown, it may hold {secret}");
+    error.insert(kind, ContextValue::String(instead));
 }

@@ -1,4 +1,4 @@
-//! Signals that ask a command to end while it waits.
+//! The signals, in one table, and those that ask a command to end while it waits.
 //!
 //! A command that dies at once would leave what its last attempt has written on the nodes until it
 //! expires. So the wait ends, what was taken is released, and then the command ends by that signal.
@@ -13,7 +13,12 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::Duration;
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use signal_hook::consts::{
+    SIGABRT, SIGALRM, SIGCONT, SIGHUP, SIGINT, SIGIO, SIGPIPE, SIGPROF, SIGQUIT, SIGSYS, SIGTERM,
+    SIGTRAP, SIGTSTP, SIGTTIN, SIGTTOU, SIGURG, SIGUSR1, SIGUSR2, SIGVTALRM, SIGWINCH, SIGXCPU,
+    SIGXFSZ,
+};
 
 use crate::failure::Failure;
 use crate::status::Status;
@@ -21,18 +26,115 @@ use crate::status::Status;
 /// A signal is seen this late at most. It does not end a wait by itself.
 const LOOK: Duration = Duration::from_millis(50);
 
+/// What a signal does to this program if it does not handle it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Unhandled {
+    Ends,
+    Stops,
+    Nothing,
+}
+
+/// The signals that can be handled, without those of [`more`].
+///
+/// Not here: KILL and STOP; ILL, FPE, SEGV and BUS, by which a fault of this program ends it; and CHLD, which tells
+/// of its own children.
+const TABLE: [(i32, Unhandled); 22] = [
+    (SIGHUP, Unhandled::Ends),
+    (SIGINT, Unhandled::Ends),
+    (SIGQUIT, Unhandled::Ends),
+    (SIGTRAP, Unhandled::Ends),
+    (SIGABRT, Unhandled::Ends),
+    (SIGUSR1, Unhandled::Ends),
+    (SIGUSR2, Unhandled::Ends),
+    // The runtime of Rust ignores it.
+    (SIGPIPE, Unhandled::Nothing),
+    (SIGALRM, Unhandled::Ends),
+    (SIGTERM, Unhandled::Ends),
+    (SIGCONT, Unhandled::Nothing),
+    (SIGTSTP, Unhandled::Stops),
+    (SIGTTIN, Unhandled::Stops),
+    (SIGTTOU, Unhandled::Stops),
+    (SIGURG, Unhandled::Nothing),
+    (SIGXCPU, Unhandled::Ends),
+    (SIGXFSZ, Unhandled::Ends),
+    (SIGVTALRM, Unhandled::Ends),
+    (SIGPROF, Unhandled::Ends),
+    (SIGWINCH, Unhandled::Nothing),
+    (SIGIO, IO),
+    (SIGSYS, Unhandled::Ends),
+];
+
+/// Where this differs.
+const IO: Unhandled = match cfg!(target_os = "linux") {
+    true => Unhandled::Ends,
+    false => Unhandled::Nothing,
+};
+
+/// The signals of this system alone: PWR, STKFLT and the real-time ones.
+fn more() -> Vec<i32> {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::process::Signal;
+        use rustix_libc_wrappers::process::SignalExt as _;
+        let named = [Signal::POWER, Signal::STKFLT].into_iter();
+        let all = named.chain((0..).map_while(Signal::rt));
+        all.map(Signal::as_raw).collect()
+    }
+    #[cfg(not(target_os = "linux"))]
+    Vec::new()
+}
+
+/// Returns the signals that can be handled, except those that were ignored when this program was started.
+///
+/// That PIPE was ignored cannot be seen, since the runtime ignores it.
+pub(crate) fn to_handle() -> impl Iterator<Item = (i32, Unhandled)> {
+    let ignored = ignored();
+    let more = more().into_iter().map(|signal| (signal, Unhandled::Ends));
+    let all = TABLE.into_iter().chain(more);
+    all.filter(move |(signal, _)| *signal == SIGPIPE || ignored >> (signal - 1) & 1 == 0)
+}
+
+/// Reads a signal: `TERM`, `SIGTERM` or `15`.
+pub(crate) fn parse(text: &str) -> Result<i32, &'static str> {
+    let wanted = text.to_ascii_uppercase();
+    let wanted = format!("SIG{}", wanted.strip_prefix("SIG").unwrap_or(&wanted));
+    let is_wanted = |signal: &i32| {
+        signal_hook::low_level::signal_name(*signal) == Some(&wanted) || text == signal.to_string()
+    };
+    let found = (1..=64).find(is_wanted);
+    found.ok_or("write it as a name such as TERM or WINCH, or as a number")
+}
+
+/// Returns `true` if the signal ends a program that does not handle it.
+#[cfg(target_os = "linux")]
+pub(crate) fn ends(signal: i32) -> bool {
+    let known = TABLE.iter().find(|(number, _)| *number == signal);
+    known.is_none_or(|(_, unhandled)| *unhandled == Unhandled::Ends)
+}
+
+/// Ends this process by a signal that ends those that do not handle it. Returns if that is not possible.
+pub(crate) fn end_by(signal: i32) {
+    // What ended by it may have left an image of its memory. Ours says nothing.
+    let none = Rlimit {
+        current: Some(0),
+        ..getrlimit(Resource::Core)
+    };
+    let _ = setrlimit(Resource::Core, none);
+    // It returns if it does not know the signal, or takes it for one that ends nothing.
+    let _ = signal_hook::low_level::emulate_default_handler(signal);
+    #[cfg(target_os = "linux")]
+    crate::run::end_by(signal);
+}
+
 /// The signals that came.
 #[derive(Debug)]
 pub(crate) struct Signals(Arc<AtomicUsize>);
 
 impl Signals {
-    /// Catches the signals from now on.
+    /// Catches the signals that would end this program, from now on.
     pub(crate) fn catch() -> Result<Self, Failure> {
         let last = Arc::new(AtomicUsize::new(0));
-        for signal in [SIGHUP, SIGINT, SIGTERM]
-            .into_iter()
-            .filter(|signal| !is_ignored(*signal))
-        {
+        for (signal, _) in to_handle().filter(|(_, unhandled)| *unhandled == Unhandled::Ends) {
             let number = usize::try_from(signal).unwrap_or_default();
             let caught = signal_hook::flag::register_usize(signal, Arc::clone(&last), number);
             caught
@@ -73,12 +175,40 @@ impl Wake for Unpark {
     }
 }
 
-/// Returns `true` if the signal is ignored: before a handler is registered, if this process was started so.
-pub(crate) fn is_ignored(signal: i32) -> bool {
+/// Returns the signals that this process ignores, as bits: before a handler is registered, those that were ignored when
+/// it was started.
+fn ignored() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let bits = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let bits = bits.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok());
-    let place = u32::try_from(signal - 1).ok();
-    let bit = place.and_then(|place| 1_u64.checked_shl(place));
-    bits.unwrap_or_default() & bit.unwrap_or_default() != 0
+    bits.unwrap_or_default()
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use signal_hook::consts::{SIGBUS, SIGCHLD, SIGFPE, SIGILL, SIGKILL, SIGSEGV, SIGSTOP};
+
+    use super::*;
+
+    #[test]
+    fn every_signal_has_its_place() {
+        let not_passed_on = [SIGKILL, SIGSTOP, SIGILL, SIGFPE, SIGSEGV, SIGBUS, SIGCHLD];
+        // The C library keeps these for itself.
+        let reserved = [32, 33, 34].into_iter().filter(|it| !more().contains(it));
+        let table = TABLE.into_iter().map(|(signal, _)| signal);
+        let mut all: Vec<i32> = table.chain(more()).collect();
+        all.extend(not_passed_on.into_iter().chain(reserved));
+        all.sort_unstable();
+        assert_eq!(all, Vec::from_iter(1..=64));
+    }
+
+    #[test]
+    fn a_signal_is_a_name_or_a_number() {
+        for (text, signal) in [("TERM", 15), ("sigwinch", 28), ("34", 34), ("Usr1", 10)] {
+            assert_eq!(parse(text), Ok(signal), "{text}");
+        }
+        for text in ["", "SIG", "0", "65", "-1", "15 ", "SIGSIGTERM", "TERMINATE"] {
+            assert!(parse(text).is_err(), "{text}");
+        }
+    }
 }

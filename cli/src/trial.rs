@@ -12,9 +12,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use shearline::{
     Builder, ExtendError, InvalidRequest, LockError, LockOptions, NodeOutcome, Redlock, Report,
-    UnlockError, Unusable,
+    UnlockError, Unusable, Waking,
 };
-use shearline::{ReleaseWay, Waking};
 
 use crate::acquire::host_and;
 use crate::connect::{NODE_TIMEOUT, Nodes};
@@ -70,14 +69,14 @@ pub(crate) struct Trial {
     lock: Verdict,
     extend: Verdict,
     waking: Waking,
-    releasing: ReleaseWay,
+    releasing: Option<&'static str>,
 }
 
 /// Tries the lock `name` on each of the nodes, with a fencing token if that is wanted.
 pub(crate) fn each(nodes: &Nodes, name: &Name, is_fenced: bool) -> Result<Vec<Trial>, Failure> {
     // No program uses the name, so its counter is not needed: the shortest time that there is.
     let builders = nodes
-        .each()
+        .each()?
         .map(|builder| Ok(builder?.counter_ttl(Duration::from_secs(1))));
     let builders: Vec<Builder> = builders.collect::<Result<_, Failure>>()?;
     let ttl = TTL.min(nodes.max_ttl());
@@ -173,7 +172,7 @@ impl Trial {
             lock: verdict.clone(),
             extend: verdict,
             waking: Waking::Unasked,
-            releasing: ReleaseWay::Unasked,
+            releasing: None,
         }
     }
 
@@ -183,7 +182,7 @@ impl Trial {
             lock: unknown.clone(),
             extend: unknown,
             waking: Waking::Unasked,
-            releasing: ReleaseWay::Unasked,
+            releasing: None,
         }
     }
 
@@ -236,10 +235,8 @@ impl Trial {
             false => printable(&name.bytes),
         };
         // A lock with a fencing token does not show how one without is released.
-        let by = match releasing(self.releasing) {
-            None => String::new(),
-            Some(_) => format!(" {}", self.releasing),
-        };
+        let by = self.releasing.map(|way| format!(" by {way}"));
+        let by = by.unwrap_or_default();
         let permitted = match (&self.lock, &self.extend) {
             (Verdict::Yes, Verdict::Yes) => {
                 format!("{name} can be taken, extended and released{by}")
@@ -276,7 +273,7 @@ pub(crate) fn object(trial: Option<&Trial>) -> Value {
         "may_extend": permitted(|trial| &trial.extend),
         "missing": missing.map(Verdict::why),
         "waking": trial.and_then(|trial| waking(trial.waking)),
-        "releasing": trial.and_then(|trial| releasing(trial.releasing)),
+        "releasing": trial.and_then(|trial| trial.releasing).map(word),
     })
 }
 
@@ -289,15 +286,11 @@ fn waking(waking: Waking) -> Option<&'static str> {
     }
 }
 
-fn releasing(releasing: ReleaseWay) -> Option<&'static str> {
-    match releasing {
-        ReleaseWay::Script => Some("script"),
-        ReleaseWay::DelIfEq => Some("delifeq"),
-        ReleaseWay::DelEx => Some("delex"),
-        ReleaseWay::SetIfEq => Some("set_ifeq"),
-        ReleaseWay::Transaction => Some("transaction"),
-        ReleaseWay::Unasked | _ => None,
-    }
+/// Returns a way to release locks as the JSON spells it.
+fn word(way: &str) -> String {
+    way.trim_start_matches("a ")
+        .to_lowercase()
+        .replace(' ', "_")
 }
 
 impl Verdict {

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::{Config, NodeConfig, RestartGuard, Retry, Settings};
-use crate::error::ConfigError;
+use crate::error::{ConfigError, SettingFault};
 use crate::limits::{
     CLIENT_NAME_BYTES_MAX, CLUSTER_BYTES_MAX, COUNTER_TTL_MIN, DEAD_AFTER_MIN, NODE_TIMEOUT_MIN,
     NODES_MAX, OWNER_BYTES_MAX, TTL_HARD_MAX, TTL_MIN,
@@ -65,7 +65,7 @@ impl Builder {
     pub fn node_timeout(mut self, timeout: Duration) -> Self {
         self.check(
             NODE_TIMEOUT_MIN <= timeout,
-            ConfigError::NodeTimeout(timeout),
+            SettingFault::Timeout("node", timeout),
         );
         self.settings.node_timeout = Some(timeout);
         self
@@ -75,7 +75,7 @@ impl Builder {
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.check(
             NODE_TIMEOUT_MIN <= timeout,
-            ConfigError::ConnectTimeout(timeout),
+            SettingFault::Timeout("connect", timeout),
         );
         self.settings.connect_timeout = timeout;
         self
@@ -87,7 +87,7 @@ impl Builder {
     /// Long is right: a node that is merely slow keeps the order of what was sent to it only while
     /// its connection is kept, and its silence costs no lock anything.
     pub fn dead_after(mut self, silence: Duration) -> Self {
-        self.check(DEAD_AFTER_MIN <= silence, ConfigError::DeadAfter(silence));
+        self.check(DEAD_AFTER_MIN <= silence, SettingFault::DeadAfter(silence));
         self.settings.dead_after = silence;
         self
     }
@@ -107,7 +107,7 @@ impl Builder {
     /// because clocks do not run alike. Default: 0.01 and 2 ms.
     pub fn drift(mut self, factor: f64, fixed: Duration) -> Self {
         let drift = Drift::new(factor, fixed);
-        self.check(drift.is_some(), ConfigError::DriftFactor);
+        self.check(drift.is_some(), SettingFault::DriftFactor);
         self.settings.drift = drift.unwrap_or_default();
         self
     }
@@ -117,7 +117,7 @@ impl Builder {
     pub fn retry(mut self, retry: Retry) -> Self {
         self.check(
             retry.tries() != 0 && !retry.delay().is_empty(),
-            ConfigError::Retry,
+            SettingFault::Retry,
         );
         self.settings.retry = retry;
         self
@@ -136,7 +136,7 @@ impl Builder {
     pub fn max_ttl(mut self, ttl: Duration) -> Self {
         self.check(
             (TTL_MIN..=TTL_HARD_MAX).contains(&ttl),
-            ConfigError::MaxTtl(ttl),
+            SettingFault::MaxTtl(ttl),
         );
         self.settings.max_ttl = Some(ttl);
         self
@@ -217,7 +217,7 @@ impl Builder {
     /// ```
     pub fn counter_ttl(mut self, ttl: Duration) -> Self {
         let is_right = (COUNTER_TTL_MIN..=TTL_HARD_MAX).contains(&ttl);
-        self.check(is_right, ConfigError::CounterTtl(ttl));
+        self.check(is_right, SettingFault::CounterTtl(ttl));
         self.settings.counter_ttl = ttl;
         self
     }
@@ -249,7 +249,7 @@ impl Builder {
     /// ```
     pub fn cluster(mut self, name: impl AsRef<str>) -> Self {
         let name = name.as_ref();
-        self.check(is_word(name, CLUSTER_BYTES_MAX), ConfigError::Cluster);
+        self.check(is_word(name, CLUSTER_BYTES_MAX), SettingFault::Cluster);
         self.settings.cluster = name.to_owned();
         self
     }
@@ -297,7 +297,7 @@ impl Builder {
     ///   released when the program ends next: such a lock may stay until its ttl is over.
     /// * A lock on several resources is taken, extended and released in two round trips each.
     /// * [`RestartGuard::Strict`] needs scripts, so the two together are an
-    ///   [error](ConfigError::StrictWithoutScripts). A node that is found to run none is
+    ///   [error](ConfigError::Setting). A node that is found to run none is
     ///   [unusable](crate::Unusable::NeedsScripts) to it.
     /// * The first lock over new connections may stand on a bare majority for a moment: a node that is slower
     ///   than that to say how it releases gets its copy when it has said so.
@@ -329,7 +329,7 @@ impl Builder {
         let label = label.as_ref();
         self.check(
             label.len() <= OWNER_BYTES_MAX,
-            ConfigError::OwnerTooLong(label.len()),
+            SettingFault::OwnerTooLong(label.len()),
         );
         self.settings.owner = label.to_owned();
         self
@@ -340,7 +340,7 @@ impl Builder {
     pub fn client_name<'a>(mut self, name: impl Into<Option<&'a str>>) -> Self {
         let name = name.into();
         let right = name.is_none_or(|name| is_word(name, CLIENT_NAME_BYTES_MAX));
-        self.check(right, ConfigError::ClientName);
+        self.check(right, SettingFault::ClientName);
         self.settings.client_name = name.map(ToOwned::to_owned);
         self
     }
@@ -357,7 +357,7 @@ impl Builder {
     /// itself comes first.
     ///
     /// It makes no node use TLS: the URLs do. If none does, [`Self::config`] fails with
-    /// [`ConfigError::TlsUnused`]. Files are read when the handle is built, and one that cannot be
+    /// [`ConfigError::Setting`]. Files are read when the handle is built, and one that cannot be
     /// used is `BuildError::Tls` there.
     #[cfg(feature = "tls")]
     pub fn tls(mut self, options: super::TlsOptions) -> Self {
@@ -393,7 +393,7 @@ impl Builder {
         if self.settings.tls != super::TlsOptions::default()
             && !self.nodes.iter().any(NodeConfig::uses_tls)
         {
-            return Err(ConfigError::TlsUnused);
+            return Err(SettingFault::TlsUnused.into());
         }
         let nodes = self.nodes.as_slice().into();
         Ok(Config {
@@ -410,29 +410,27 @@ impl Builder {
             ..
         } = self.settings;
         if node_timeout.is_some_and(|timeout| dead_after < timeout) {
-            return Err(ConfigError::DeadAfter(dead_after));
+            return Err(SettingFault::DeadAfter(dead_after).into());
         }
         let is_strict = self.settings.restart_guard == RestartGuard::Strict;
         if self.settings.without_scripts && is_strict {
-            return Err(ConfigError::StrictWithoutScripts);
+            return Err(SettingFault::StrictWithoutScripts.into());
         }
         // Validity grows with the ttl: if nothing is left of the longest, then of none.
         let maximum = self.settings.ttl_limit();
         let allowance = drift.of(maximum);
         if maximum <= allowance {
-            return Err(ConfigError::DriftTooLarge {
-                drift: allowance,
-                maximum,
-            });
+            let drift = allowance;
+            return Err(SettingFault::DriftTooLarge { drift, maximum }.into());
         }
         let delay = self.settings.lock_delay;
         let Some(added) = self.settings.delay() else {
-            return Err(ConfigError::LockDelayTooLong(delay));
+            return Err(SettingFault::LockDelayTooLong(delay).into());
         };
         let left = added.ttl(maximum);
         match drift.of(left) < left {
             true => Ok(()),
-            false => Err(ConfigError::LockDelay { delay, maximum }),
+            false => Err(SettingFault::LockDelay { delay, maximum }.into()),
         }
     }
 
@@ -458,9 +456,9 @@ impl Builder {
         }
     }
 
-    fn check(&mut self, is_right: bool, error: ConfigError) {
+    fn check(&mut self, is_right: bool, fault: SettingFault) {
         if !is_right {
-            self.fail(error);
+            self.fail(fault.into());
         }
     }
 
@@ -478,7 +476,7 @@ fn is_word(text: &str, most: usize) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::UrlProblem;
+    use crate::error::UrlFault;
     use crate::limits::LOCK_DELAY_MAX;
     use alloc::format;
     use alloc::string::{String, ToString};
@@ -610,7 +608,10 @@ mod tests {
 
     #[test]
     fn mistaken_nodes_are_told() {
-        let url = |index, problem| ConfigError::Url { index, problem };
+        let url = |index, fault: UrlFault| ConfigError::Url {
+            index,
+            problem: fault.into(),
+        };
         let twice = |address: &str| ConfigError::DuplicateNode {
             address: address.into(),
         };
@@ -626,10 +627,10 @@ mod tests {
                 Config::builder().nodes(ports(40)),
                 ConfigError::TooManyNodes(40),
             ),
-            (Config::builder().node(""), url(0, UrlProblem::Empty)),
+            (Config::builder().node(""), url(0, UrlFault::Empty)),
             (
                 Config::builder().nodes(["a", "b", "c:0"]),
-                url(2, UrlProblem::Port),
+                url(2, UrlFault::Port),
             ),
             (one().node("a"), twice("a:6379")),
             (one().node("redis://u:canary@A:6379/3"), twice("a:6379")),
@@ -649,27 +650,30 @@ mod tests {
         let hard = TTL_HARD_MAX + Duration::from_nanos(1);
         let day = 24 * 3600 * 1000 * MS;
         let second = 1000 * MS;
-        let too_large = |drift| ConfigError::DriftTooLarge {
+        let too_large = |drift| SettingFault::DriftTooLarge {
             drift,
             maximum: drift,
         };
-        let no_time = |delay| ConfigError::LockDelay {
+        let no_time = |delay| SettingFault::LockDelay {
             delay,
             maximum: second,
         };
         for (builder, error) in [
             (
                 one().node_timeout(ALMOST_MS),
-                ConfigError::NodeTimeout(ALMOST_MS),
+                SettingFault::Timeout("node", ALMOST_MS),
             ),
             (
                 one().connect_timeout(ALMOST_MS),
-                ConfigError::ConnectTimeout(ALMOST_MS),
+                SettingFault::Timeout("connect", ALMOST_MS),
             ),
-            (one().dead_after(99 * MS), ConfigError::DeadAfter(99 * MS)),
-            (one().node_timeout(day), ConfigError::DeadAfter(30_000 * MS)),
-            (one().drift(1.0, MS), ConfigError::DriftFactor),
-            (one().drift(f64::NAN, MS), ConfigError::DriftFactor),
+            (one().dead_after(99 * MS), SettingFault::DeadAfter(99 * MS)),
+            (
+                one().node_timeout(day),
+                SettingFault::DeadAfter(30_000 * MS),
+            ),
+            (one().drift(1.0, MS), SettingFault::DriftFactor),
+            (one().drift(f64::NAN, MS), SettingFault::DriftFactor),
             (one().drift(0.0, 30 * day), too_large(30 * day)),
             (
                 one().max_ttl(10 * MS).drift(0.5, 5 * MS),
@@ -683,48 +687,48 @@ mod tests {
             ),
             (
                 one().max_ttl(second).lock_delay(Duration::MAX),
-                ConfigError::LockDelayTooLong(Duration::MAX),
+                SettingFault::LockDelayTooLong(Duration::MAX),
             ),
             (
                 one().max_ttl(TTL_HARD_MAX).lock_delay(31 * day),
-                ConfigError::LockDelayTooLong(31 * day),
+                SettingFault::LockDelayTooLong(31 * day),
             ),
             (
                 one().counter_ttl(999 * MS),
-                ConfigError::CounterTtl(999 * MS),
+                SettingFault::CounterTtl(999 * MS),
             ),
-            (one().counter_ttl(hard), ConfigError::CounterTtl(hard)),
-            (one().retry(Retry::new(0, MS..=MS)), ConfigError::Retry),
-            (one().retry(Retry::new(1, 2 * MS..=MS)), ConfigError::Retry),
+            (one().counter_ttl(hard), SettingFault::CounterTtl(hard)),
+            (one().retry(Retry::new(0, MS..=MS)), SettingFault::Retry),
+            (one().retry(Retry::new(1, 2 * MS..=MS)), SettingFault::Retry),
             (
                 one().max_ttl(Duration::ZERO),
-                ConfigError::MaxTtl(Duration::ZERO),
+                SettingFault::MaxTtl(Duration::ZERO),
             ),
             (
                 one().max_ttl(4 * MS - ALMOST_MS),
-                ConfigError::MaxTtl(4 * MS - ALMOST_MS),
+                SettingFault::MaxTtl(4 * MS - ALMOST_MS),
             ),
-            (one().max_ttl(hard), ConfigError::MaxTtl(hard)),
-            (one().owner([0; 65]), ConfigError::OwnerTooLong(65)),
-            (one().cluster(""), ConfigError::Cluster),
-            (one().cluster("two words"), ConfigError::Cluster),
-            (one().cluster("b\u{fc}ro"), ConfigError::Cluster),
-            (one().cluster("x".repeat(65)), ConfigError::Cluster),
-            (one().client_name(""), ConfigError::ClientName),
-            (one().client_name("two words"), ConfigError::ClientName),
-            (one().client_name("a\r\nFLUSHALL"), ConfigError::ClientName),
-            (one().client_name("b\u{fc}ro"), ConfigError::ClientName),
+            (one().max_ttl(hard), SettingFault::MaxTtl(hard)),
+            (one().owner([0; 65]), SettingFault::OwnerTooLong(65)),
+            (one().cluster(""), SettingFault::Cluster),
+            (one().cluster("two words"), SettingFault::Cluster),
+            (one().cluster("b\u{fc}ro"), SettingFault::Cluster),
+            (one().cluster("x".repeat(65)), SettingFault::Cluster),
+            (one().client_name(""), SettingFault::ClientName),
+            (one().client_name("two words"), SettingFault::ClientName),
+            (one().client_name("a\r\nFLUSHALL"), SettingFault::ClientName),
+            (one().client_name("b\u{fc}ro"), SettingFault::ClientName),
             (
                 one().client_name("x".repeat(65).as_str()),
-                ConfigError::ClientName,
+                SettingFault::ClientName,
             ),
             // The first mistake is reported; later ones do not replace it.
             (
                 one().max_ttl(MS).max_ttl(day).node("").client_name(""),
-                ConfigError::MaxTtl(MS),
+                SettingFault::MaxTtl(MS),
             ),
         ] {
-            assert_eq!(builder.config().err(), Some(error), "{builder:?}");
+            assert_eq!(builder.config().err(), Some(error.into()), "{builder:?}");
         }
     }
 

@@ -25,8 +25,8 @@ use super::tls::NodeTls;
 /// front of the host ends the password, so that it may contain more of them; `/`, `?`, `#`, `%`
 /// and spaces have to be escaped in it.
 ///
-/// `rediss://`, or `valkeys://`, is TLS, with the feature `tls`; without that feature it is refused
-/// ([`UrlProblem::Tls`](crate::UrlProblem::Tls)). `ca` is a file with the authorities to trust, `cert`
+/// `rediss://`, or `valkeys://`, is TLS, with the feature `tls`; without that feature it is refused.
+/// `ca` is a file with the authorities to trust, `cert`
 /// and `key` are the files of a client certificate, all in PEM form; `name` is the name that the
 /// certificate of the node must be for, if that is not the host. Each may be given once, in any order,
 /// percent-encoded as a path is. What is missing is as `Builder::tls` says.
@@ -91,8 +91,7 @@ impl NodeConfig {
     }
 
     /// Returns `true` if it is reached by TLS. Without the feature `tls` no node is.
-    #[must_use]
-    pub fn uses_tls(&self) -> bool {
+    pub(crate) fn uses_tls(&self) -> bool {
         self.tls.is_some()
     }
 

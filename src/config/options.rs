@@ -339,8 +339,7 @@ impl LockOptions {
 
     /// Returns how many attempts may be made on a handle with this `retry`; `None` if only the time
     /// ends them.
-    #[must_use]
-    pub const fn tries_allowed(&self, retry: &Retry) -> Option<u32> {
+    pub(crate) const fn tries_allowed(&self, retry: &Retry) -> Option<u32> {
         match (self.tries, self.wait_allowed(retry)) {
             (Some(tries), _) => Some(tries),
             (None, Some(Duration::ZERO)) => Some(1),
@@ -368,6 +367,12 @@ impl LockOptions {
     #[must_use]
     pub const fn deadline(&self) -> Option<Duration> {
         self.wait
+    }
+
+    /// Returns how many attempts may be made on a handle with this `retry`.
+    #[must_use]
+    pub const fn limit(&self, retry: &Retry) -> Option<u32> {
+        self.tries_allowed(retry)
     }
 
     /// Returns for how long the lock is kept at most: [`Duration::MAX`] without a limit, `None` if it

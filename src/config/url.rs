@@ -12,7 +12,7 @@ use core::str::FromStr;
 use super::node::{Address, Credentials, Host, NodeConfig};
 #[cfg(feature = "tls")]
 use super::tls::{Identity, NodeTls, Pem};
-use crate::error::UrlProblem;
+use crate::error::{UrlFault, UrlProblem};
 use crate::limits::{CREDENTIAL_BYTES_MAX, HOST_BYTES_MAX, UNIX_PATH_BYTES_MAX};
 
 const PORT_DEFAULT: u16 = 6379;
@@ -27,19 +27,19 @@ impl FromStr for NodeConfig {
     type Err = UrlProblem;
 
     fn from_str(text: &str) -> Result<Self, UrlProblem> {
-        parse(text)
+        Ok(parse(text)?)
     }
 }
 
-fn parse(text: &str) -> Result<NodeConfig, UrlProblem> {
+fn parse(text: &str) -> Result<NodeConfig, UrlFault> {
     if text.is_empty() {
-        return Err(UrlProblem::Empty);
+        return Err(UrlFault::Empty);
     }
     if text
         .chars()
         .any(|letter| letter.is_control() || letter.is_whitespace())
     {
-        return Err(UrlProblem::Character);
+        return Err(UrlFault::Character);
     }
     let (scheme, rest) = split_scheme(text)?;
     let (userinfo, place, tail) = split_authority(rest)?;
@@ -50,7 +50,7 @@ fn parse(text: &str) -> Result<NodeConfig, UrlProblem> {
             Ok(NodeConfig::new(address, credentials, tcp_database(tail)?))
         }
         #[cfg(not(feature = "tls"))]
-        Scheme::Tls => Err(UrlProblem::Tls),
+        Scheme::Tls => Err(UrlFault::Tls),
         #[cfg(feature = "tls")]
         Scheme::Tls => {
             let address = tcp_address(place)?;
@@ -59,7 +59,7 @@ fn parse(text: &str) -> Result<NodeConfig, UrlProblem> {
             Ok(node.with_tls(tls_query(query)?))
         }
         // A unix socket is on this machine; a host in front of its path is a slip.
-        Scheme::Unix if !place.is_empty() => Err(UrlProblem::Path),
+        Scheme::Unix if !place.is_empty() => Err(UrlFault::Path),
         Scheme::Unix => {
             let (path, query) = tail.split_at(tail.find(['?', '#']).unwrap_or(tail.len()));
             let address = Address::Unix {
@@ -72,7 +72,7 @@ fn parse(text: &str) -> Result<NodeConfig, UrlProblem> {
 
 /// Returns the scheme and what follows its slashes. `unix:/path` has no authority and is whole; it
 /// is how a label looks.
-fn split_scheme(text: &str) -> Result<(Scheme, &str), UrlProblem> {
+fn split_scheme(text: &str) -> Result<(Scheme, &str), UrlFault> {
     if let Some((scheme, path)) = text.split_at_checked("unix:".len())
         && scheme.eq_ignore_ascii_case("unix:")
         && path.starts_with('/')
@@ -88,7 +88,7 @@ fn split_scheme(text: &str) -> Result<(Scheme, &str), UrlProblem> {
         () if is("redis") || is("valkey") => Ok((Scheme::Tcp, rest)),
         () if is("unix") => Ok((Scheme::Unix, rest)),
         () if is("rediss") || is("valkeys") => Ok((Scheme::Tls, rest)),
-        () => Err(UrlProblem::Scheme),
+        () => Err(UrlFault::Scheme),
     }
 }
 
@@ -96,10 +96,10 @@ fn split_scheme(text: &str) -> Result<(Scheme, &str), UrlProblem> {
 ///
 /// An `@` in the last part means that a password was not escaped. Taking it for a path or a
 /// database instead would show a piece of that password as part of the address.
-fn split_authority(rest: &str) -> Result<(Option<&str>, &str, &str), UrlProblem> {
+fn split_authority(rest: &str) -> Result<(Option<&str>, &str, &str), UrlFault> {
     let (authority, tail) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
     if tail.contains('@') {
-        return Err(UrlProblem::Credentials);
+        return Err(UrlFault::Credentials);
     }
     Ok(match authority.rsplit_once('@') {
         Some((userinfo, place)) => (Some(userinfo), place, tail),
@@ -109,7 +109,7 @@ fn split_authority(rest: &str) -> Result<(Option<&str>, &str, &str), UrlProblem>
 
 /// `user`, `user:password` or `:password`. Nothing at all, as a template with empty variables
 /// gives it, is no login.
-fn credentials(userinfo: &str) -> Result<Option<Credentials>, UrlProblem> {
+fn credentials(userinfo: &str) -> Result<Option<Credentials>, UrlFault> {
     let (user, password) = userinfo.split_once(':').unwrap_or((userinfo, ""));
     let user = credential(user)?;
     let password = credential(password)?;
@@ -120,22 +120,22 @@ fn credentials(userinfo: &str) -> Result<Option<Credentials>, UrlProblem> {
     Ok(Some(Credentials { user, password }))
 }
 
-fn credential(text: &str) -> Result<String, UrlProblem> {
+fn credential(text: &str) -> Result<String, UrlFault> {
     let decoded = percent_decoded(text)?;
     if decoded.len() > CREDENTIAL_BYTES_MAX {
-        return Err(UrlProblem::CredentialsTooLong);
+        return Err(UrlFault::CredentialsTooLong);
     }
     Ok(decoded)
 }
 
-fn tcp_address(place: &str) -> Result<Address, UrlProblem> {
+fn tcp_address(place: &str) -> Result<Address, UrlFault> {
     if let Some(bracketed) = place.strip_prefix('[') {
-        let (ip, after) = bracketed.split_once(']').ok_or(UrlProblem::Host)?;
-        let ip: Ipv6Addr = ip.parse().map_err(|_| UrlProblem::Host)?;
+        let (ip, after) = bracketed.split_once(']').ok_or(UrlFault::Host)?;
+        let ip: Ipv6Addr = ip.parse().map_err(|_| UrlFault::Host)?;
         let port = match after.strip_prefix(':') {
             Some(port) => port_number(port)?,
             None if after.is_empty() => PORT_DEFAULT,
-            None => return Err(UrlProblem::Port),
+            None => return Err(UrlFault::Port),
         };
         return Ok(Address::Tcp {
             host: Host::Ip(ip.to_canonical()),
@@ -144,7 +144,7 @@ fn tcp_address(place: &str) -> Result<Address, UrlProblem> {
     }
     let (name, port) = match place.split_once(':') {
         // An IPv6 address without brackets: where it ends and the port begins cannot be told.
-        Some((_, port)) if port.contains(':') => return Err(UrlProblem::Host),
+        Some((_, port)) if port.contains(':') => return Err(UrlFault::Host),
         Some((name, port)) => (name, Some(port)),
         None => (place, None),
     };
@@ -153,7 +153,7 @@ fn tcp_address(place: &str) -> Result<Address, UrlProblem> {
     Ok(Address::Tcp { host, port })
 }
 
-fn host(name: &str) -> Result<Host, UrlProblem> {
+fn host(name: &str) -> Result<Host, UrlFault> {
     if let Ok(ip) = name.parse::<Ipv4Addr>() {
         return Ok(Host::Ip(IpAddr::V4(ip)));
     }
@@ -167,7 +167,7 @@ fn host(name: &str) -> Result<Host, UrlProblem> {
         || !labels.split('.').all(is_label)
         || labels.rsplit('.').next().is_some_and(is_number)
     {
-        return Err(UrlProblem::Host);
+        return Err(UrlFault::Host);
     }
     Ok(Host::Name(name.to_ascii_lowercase()))
 }
@@ -181,16 +181,16 @@ fn is_number(last: &str) -> bool {
     }
 }
 
-fn port_number(digits: &str) -> Result<u16, UrlProblem> {
-    match u16::try_from(number(digits).ok_or(UrlProblem::Port)?) {
-        Ok(0) | Err(_) => Err(UrlProblem::Port),
+fn port_number(digits: &str) -> Result<u16, UrlFault> {
+    match u16::try_from(number(digits).ok_or(UrlFault::Port)?) {
+        Ok(0) | Err(_) => Err(UrlFault::Port),
         Ok(port) => Ok(port),
     }
 }
 
-fn tcp_database(tail: &str) -> Result<u32, UrlProblem> {
+fn tcp_database(tail: &str) -> Result<u32, UrlFault> {
     if tail.contains(['?', '#']) {
-        return Err(UrlProblem::Query);
+        return Err(UrlFault::Query);
     }
     match tail.strip_prefix('/') {
         None | Some("") => Ok(0),
@@ -200,25 +200,25 @@ fn tcp_database(tail: &str) -> Result<u32, UrlProblem> {
 
 /// `?ca=..&cert=..&key=..&name=..`, each at most once and in any order.
 #[cfg(feature = "tls")]
-fn tls_query(query: &str) -> Result<NodeTls, UrlProblem> {
+fn tls_query(query: &str) -> Result<NodeTls, UrlFault> {
     let Some(pairs) = query.strip_prefix('?') else {
         return match query {
             "" => Ok(NodeTls::default()),
-            _ => Err(UrlProblem::Query),
+            _ => Err(UrlFault::Query),
         };
     };
     let [mut ca, mut certificate, mut key, mut name] = [const { None }; 4];
     for pair in pairs.split('&') {
-        let (word, value) = pair.split_once('=').ok_or(UrlProblem::Query)?;
+        let (word, value) = pair.split_once('=').ok_or(UrlFault::Query)?;
         let place = match word {
             "ca" => &mut ca,
             "cert" => &mut certificate,
             "key" => &mut key,
             "name" => &mut name,
-            _ => return Err(UrlProblem::Query),
+            _ => return Err(UrlFault::Query),
         };
         if value.contains('#') || place.replace(file(value)?).is_some() {
-            return Err(UrlProblem::Query);
+            return Err(UrlFault::Query);
         }
     }
     let identity = match (certificate, key) {
@@ -227,7 +227,7 @@ fn tls_query(query: &str) -> Result<NodeTls, UrlProblem> {
             key: Pem::File(key),
         }),
         (None, None) => None,
-        _ => return Err(UrlProblem::Identity),
+        _ => return Err(UrlFault::Identity),
     };
     Ok(NodeTls {
         authorities: ca.map(Pem::File),
@@ -238,29 +238,29 @@ fn tls_query(query: &str) -> Result<NodeTls, UrlProblem> {
 
 /// The path of a file, or a name: some text.
 #[cfg(feature = "tls")]
-fn file(value: &str) -> Result<String, UrlProblem> {
+fn file(value: &str) -> Result<String, UrlFault> {
     match percent_decoded(value)? {
-        text if text.is_empty() || text.contains('\0') => Err(UrlProblem::Query),
+        text if text.is_empty() || text.contains('\0') => Err(UrlFault::Query),
         text => Ok(text),
     }
 }
 
-fn unix_database(query: &str) -> Result<u32, UrlProblem> {
+fn unix_database(query: &str) -> Result<u32, UrlFault> {
     if query.is_empty() {
         return Ok(0);
     }
-    let digits = query.strip_prefix("?db=").ok_or(UrlProblem::Query)?;
+    let digits = query.strip_prefix("?db=").ok_or(UrlFault::Query)?;
     if digits.contains(['&', '#']) {
-        return Err(UrlProblem::Query);
+        return Err(UrlFault::Query);
     }
     database(digits)
 }
 
 /// Servers count databases in a signed number of 32 bits.
-fn database(digits: &str) -> Result<u32, UrlProblem> {
+fn database(digits: &str) -> Result<u32, UrlFault> {
     number(digits)
         .filter(|number| *number <= i32::MAX.unsigned_abs())
-        .ok_or(UrlProblem::Database)
+        .ok_or(UrlFault::Database)
 }
 
 /// Digits only: `parse` alone would take a plus sign too.
@@ -271,7 +271,7 @@ fn number(digits: &str) -> Option<u32> {
     digits.parse().ok()
 }
 
-fn unix_path(encoded: &str) -> Result<String, UrlProblem> {
+fn unix_path(encoded: &str) -> Result<String, UrlFault> {
     let decoded = percent_decoded(encoded)?;
     let mut path = String::with_capacity(decoded.len());
     for part in decoded.split('/').filter(|part| !matches!(*part, "" | ".")) {
@@ -279,12 +279,12 @@ fn unix_path(encoded: &str) -> Result<String, UrlProblem> {
         path.push_str(part);
     }
     if path.is_empty() || UNIX_PATH_BYTES_MAX < path.len() || path.contains('\0') {
-        return Err(UrlProblem::Path);
+        return Err(UrlFault::Path);
     }
     Ok(path)
 }
 
-fn percent_decoded(text: &str) -> Result<String, UrlProblem> {
+fn percent_decoded(text: &str) -> Result<String, UrlFault> {
     let mut decoded = Vec::with_capacity(text.len());
     let mut bytes = text.bytes();
     while let Some(byte) = bytes.next() {
@@ -293,14 +293,14 @@ fn percent_decoded(text: &str) -> Result<String, UrlProblem> {
             byte => byte,
         });
     }
-    String::from_utf8(decoded).map_err(|_| UrlProblem::Encoding)
+    String::from_utf8(decoded).map_err(|_| UrlFault::Encoding)
 }
 
-fn hex_digit(byte: Option<u8>) -> Result<u8, UrlProblem> {
+fn hex_digit(byte: Option<u8>) -> Result<u8, UrlFault> {
     let digit = byte
         .and_then(|byte| char::from(byte).to_digit(16))
-        .ok_or(UrlProblem::Escape)?;
-    u8::try_from(digit).map_err(|_| UrlProblem::Escape)
+        .ok_or(UrlFault::Escape)?;
+    u8::try_from(digit).map_err(|_| UrlFault::Escape)
 }
 
 #[cfg(test)]
@@ -425,7 +425,7 @@ mod tests {
     /// Each row: what is wrong with all of its texts, which a `|` divides.
     #[test]
     fn bad_urls() {
-        use UrlProblem as P;
+        use UrlFault as P;
         let table = [
             (P::Empty, ""),
             (
@@ -525,9 +525,9 @@ mod tests {
             letters(CREDENTIAL_BYTES_MAX),
         );
         for (fits, problem) in [
-            (label.as_str(), UrlProblem::Host),
-            (&name, UrlProblem::Host),
-            (&format!("unix:///{path}"), UrlProblem::Path),
+            (label.as_str(), UrlFault::Host),
+            (&name, UrlFault::Host),
+            (&format!("unix:///{path}"), UrlFault::Path),
         ] {
             assert!(parse(fits).is_ok(), "{fits}");
             assert_eq!(parse(&format!("{fits}x")).err(), Some(problem), "{fits}");
@@ -535,7 +535,7 @@ mod tests {
         for credentials in [format!("u:{password}"), format!(":{password}"), password] {
             assert!(parse(&format!("redis://{credentials}@h")).is_ok());
             let longer = parse(&format!("redis://{credentials}x@h"));
-            assert_eq!(longer.err(), Some(UrlProblem::CredentialsTooLong));
+            assert_eq!(longer.err(), Some(UrlFault::CredentialsTooLong));
         }
     }
 

@@ -30,17 +30,17 @@ const MAGIC: [u8; 4] = *b"SHLK";
 /// The format.
 const FORMAT: u8 = 5;
 
-/// Why bytes are not a lock.
+/// Why bytes are not a lock: they were changed on their way, or another version of this library wrote them.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
-#[non_exhaustive]
-pub enum FromBytesError {
-    /// They do not begin like a lock.
+#[error(transparent)]
+pub struct FromBytesError(#[from] Fault);
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+enum Fault {
     #[error("these bytes are no lock; pass on what `Lock::to_bytes` gave, unchanged")]
     NotALock,
-    /// Another version of this library wrote them, in a format that this one does not know.
     #[error("the lock has format {0}, this version reads {FORMAT}; use one version")]
     Version(u8),
-    /// There are too few or too many bytes, or some were changed.
     #[error("the lock was damaged on its way; pass on what `Lock::to_bytes` gave, unchanged")]
     Damaged,
 }
@@ -91,7 +91,7 @@ impl Lock {
     ///
     /// The bytes are no lock, of another format, or damaged.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, FromBytesError> {
-        decode(bytes, ClockIdentity::current())
+        Ok(decode(bytes, ClockIdentity::current())?)
     }
 }
 
@@ -121,14 +121,14 @@ fn encode(lock: &Lock, clock: Option<ClockIdentity>) -> Vec<u8> {
     bytes
 }
 
-fn decode(bytes: &[u8], clock: Option<ClockIdentity>) -> Result<Lock, FromBytesError> {
-    let rest = bytes.strip_prefix(&MAGIC).ok_or(FromBytesError::NotALock)?;
+fn decode(bytes: &[u8], clock: Option<ClockIdentity>) -> Result<Lock, Fault> {
+    let rest = bytes.strip_prefix(&MAGIC).ok_or(Fault::NotALock)?;
     let lock = match rest.first() {
         Some(&FORMAT) => decode_body(bytes, clock),
-        Some(&other) => return Err(FromBytesError::Version(other)),
+        Some(&other) => return Err(Fault::Version(other)),
         None => None,
     };
-    lock.ok_or(FromBytesError::Damaged)
+    lock.ok_or(Fault::Damaged)
 }
 
 fn decode_body(bytes: &[u8], clock: Option<ClockIdentity>) -> Option<Lock> {
@@ -323,8 +323,8 @@ mod tests {
             let mut odd = whole.clone();
             odd[place] = byte;
             reseal(&mut odd);
-            let refused = Lock::from_bytes(&odd).unwrap_err();
-            assert_eq!(refused, FromBytesError::Damaged, "byte {place}: {byte}");
+            let refused = Lock::from_bytes(&odd).unwrap_err().0;
+            assert_eq!(refused, Fault::Damaged, "byte {place}: {byte}");
         }
     }
 
@@ -383,8 +383,8 @@ mod tests {
         for format in (0..=u8::MAX).filter(|format| *format != FORMAT) {
             bytes[4] = format;
             reseal(&mut bytes);
-            let refused = Lock::from_bytes(&bytes).unwrap_err();
-            assert_eq!(refused, FromBytesError::Version(format));
+            let refused = Lock::from_bytes(&bytes).unwrap_err().0;
+            assert_eq!(refused, Fault::Version(format));
         }
     }
 
@@ -420,11 +420,11 @@ mod tests {
     fn notices_all_changes(bytes: Vec<u8>) {
         let version = bytes[4];
         for len in 0..bytes.len() {
-            let error = Lock::from_bytes(&bytes[..len]).unwrap_err();
+            let error = Lock::from_bytes(&bytes[..len]).unwrap_err().0;
             let expected = if len < 4 {
-                FromBytesError::NotALock
+                Fault::NotALock
             } else {
-                FromBytesError::Damaged
+                Fault::Damaged
             };
             assert_eq!(error, expected, "{len} bytes");
         }
@@ -432,22 +432,19 @@ mod tests {
             let mut changed = bytes.clone();
             changed[place] ^= 0x10;
             let expected = match place {
-                0..4 => FromBytesError::NotALock,
-                4 => FromBytesError::Version(version ^ 0x10),
-                _ => FromBytesError::Damaged,
+                0..4 => Fault::NotALock,
+                4 => Fault::Version(version ^ 0x10),
+                _ => Fault::Damaged,
             };
             assert_eq!(
-                Lock::from_bytes(&changed).unwrap_err(),
+                Lock::from_bytes(&changed).unwrap_err().0,
                 expected,
                 "byte {place}"
             );
         }
         let mut longer = bytes;
         longer.push(0);
-        assert_eq!(
-            Lock::from_bytes(&longer).unwrap_err(),
-            FromBytesError::Damaged
-        );
+        assert_eq!(Lock::from_bytes(&longer).unwrap_err().0, Fault::Damaged);
     }
 
     #[test]
@@ -455,18 +452,15 @@ mod tests {
         for (resource, token) in [(0, 20), (1, 19), (1, TOKEN_BYTES_MAX + 1)] {
             let odd = lock(&[1; 2000][..resource], &[7; 200][..token], 9);
             assert_eq!(
-                Lock::from_bytes(&odd.to_bytes()).unwrap_err(),
-                FromBytesError::Damaged
+                Lock::from_bytes(&odd.to_bytes()).unwrap_err().0,
+                Fault::Damaged
             );
         }
         let mut long = lock(&[1; RESOURCE_BYTES_MAX], &[7; 20], 9).to_bytes();
         long.insert(60, 1);
         long[58..60].copy_from_slice(&(RESOURCE_BYTES_MAX as u16 + 1).to_be_bytes());
         reseal(&mut long);
-        assert_eq!(
-            Lock::from_bytes(&long).unwrap_err(),
-            FromBytesError::Damaged
-        );
+        assert_eq!(Lock::from_bytes(&long).unwrap_err().0, Fault::Damaged);
     }
 
     fn reseal(bytes: &mut Vec<u8>) {

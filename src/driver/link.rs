@@ -33,7 +33,7 @@ use super::tcp::Received;
 use super::tls::Connector;
 use crate::config::{Address, Host};
 use crate::engine::{Input, NodeId};
-use crate::error::{LinkError, Unusable};
+use crate::error::{LinkFault, Unusable};
 
 /// Most buffers read from one socket in one turn, so that one node does not hold up the others.
 const READS_PER_TURN: usize = 4;
@@ -202,10 +202,10 @@ impl Link {
         &mut self,
         bytes: &[u8],
         tools: &mut Tools<'_>,
-    ) -> Result<usize, LinkError> {
+    ) -> Result<usize, LinkFault> {
         let token = self.token();
         let State::Up { socket, blocked } = &mut self.state else {
-            return Err(LinkError::Closed);
+            return Err(LinkFault::Closed);
         };
         let sent = socket.write(bytes)?;
         if sent < bytes.len() || socket.has_unsent() {
@@ -216,12 +216,12 @@ impl Link {
     }
 
     /// After a failed write: delivers what the node had sent, then reports the end.
-    pub(super) fn give_up(&mut self, reason: LinkError, tools: &mut Tools<'_>) {
+    pub(super) fn give_up(&mut self, reason: LinkFault, tools: &mut Tools<'_>) {
         self.ready.ending = true;
         let end = self.read_some(READS_AFTER_FAILURE, tools);
         // A plain end says less than the failure of the write.
         let reason = end
-            .filter(|end| *end != LinkError::Closed)
+            .filter(|end| *end != LinkFault::Closed)
             .unwrap_or(reason);
         self.fail(reason, tools);
     }
@@ -262,14 +262,14 @@ impl Link {
         }
     }
 
-    fn fail(&mut self, reason: LinkError, tools: &mut Tools<'_>) {
+    fn fail(&mut self, reason: LinkFault, tools: &mut Tools<'_>) {
         self.abort(tools.registry);
         if Unusable::of(reason).is_some() {
             self.forget_sessions();
         }
         tools.inbox.keep(Input::Disconnected {
             node: self.node,
-            reason,
+            reason: reason.into(),
         });
     }
 
@@ -296,7 +296,7 @@ impl Link {
         }
     }
 
-    fn connect(&mut self, addresses: Addresses, tools: &mut Tools<'_>) -> Result<(), LinkError> {
+    fn connect(&mut self, addresses: Addresses, tools: &mut Tools<'_>) -> Result<(), LinkFault> {
         let opener = self.opener(tools.registry);
         if let Some(works) = self.works {
             // The name may have changed. Nothing is known of what stands in the same place by now.
@@ -346,7 +346,7 @@ impl Link {
     }
 
     /// Reads at most `most` buffers. Returns the reason if the connection has ended.
-    fn read_some(&mut self, most: usize, tools: &mut Tools<'_>) -> Option<LinkError> {
+    fn read_some(&mut self, most: usize, tools: &mut Tools<'_>) -> Option<LinkFault> {
         let State::Up { socket, .. } = &mut self.state else {
             return None;
         };
@@ -367,7 +367,7 @@ impl Link {
                     self.ready.ending = false;
                     return None;
                 }
-                Received::End => return Some(LinkError::Closed),
+                Received::End => return Some(LinkFault::Closed),
                 Received::Failed(reason) => return Some(reason),
             }
         }

@@ -8,7 +8,7 @@ use mio::net::TcpStream;
 
 use super::tcp::Received;
 use crate::config::Config;
-use crate::error::{LinkError, TlsError};
+use crate::error::{LinkFault, TlsError};
 
 #[derive(Debug)]
 pub(super) enum Connector {}
@@ -26,7 +26,7 @@ pub(super) fn connectors(config: &Config) -> Result<Vec<Option<Connector>>, TlsE
 }
 
 impl Connector {
-    pub(super) fn refresh(&mut self) -> Result<(), LinkError> {
+    pub(super) fn refresh(&mut self) -> Result<(), LinkFault> {
         match *self {}
     }
 
@@ -40,7 +40,7 @@ impl Connector {
 }
 
 impl Session {
-    pub(super) fn connect(_: SocketAddr, terms: Terms) -> Result<Self, LinkError> {
+    pub(super) fn connect(_: SocketAddr, terms: Terms) -> Result<Self, LinkFault> {
         match terms {}
     }
 
@@ -52,7 +52,7 @@ impl Session {
         match *self {}
     }
 
-    pub(super) fn is_connected(&mut self) -> Result<bool, LinkError> {
+    pub(super) fn is_connected(&mut self) -> Result<bool, LinkFault> {
         match *self {}
     }
 
@@ -64,7 +64,7 @@ impl Session {
         match *self {}
     }
 
-    pub(super) fn write(&mut self, _: &[u8]) -> Result<usize, LinkError> {
+    pub(super) fn write(&mut self, _: &[u8]) -> Result<usize, LinkFault> {
         match *self {}
     }
 
@@ -72,7 +72,7 @@ impl Session {
         match *self {}
     }
 
-    pub(super) fn flush(&mut self) -> Result<bool, LinkError> {
+    pub(super) fn flush(&mut self) -> Result<bool, LinkFault> {
         match *self {}
     }
 

@@ -12,7 +12,7 @@ use mio::{Registry, Token};
 use super::socket::{Socket, Tools};
 use super::tcp::Received;
 use super::tls::Terms;
-use crate::error::LinkError;
+use crate::error::LinkFault;
 
 /// Where a probe connects to: the address of its node's connection.
 #[derive(Clone, Debug)]
@@ -84,13 +84,13 @@ impl Probe {
     }
 
     /// Sends the question, if the connection has come up.
-    fn ask(&mut self) -> Result<(), LinkError> {
+    fn ask(&mut self) -> Result<(), LinkFault> {
         if let Some(socket) = &mut self.socket
             && !self.question.is_empty()
             && socket.is_connected()?
         {
             if socket.write(self.question)? < self.question.len() || !socket.flush()? {
-                return Err(LinkError::Closed); // A new socket has room for some bytes.
+                return Err(LinkFault::Closed); // A new socket has room for some bytes.
             }
             self.question = &[];
         }
@@ -98,7 +98,7 @@ impl Probe {
     }
 
     /// Returns `true` if there is an answer.
-    fn read_answer(&mut self, buffer: &mut [u8]) -> Result<bool, LinkError> {
+    fn read_answer(&mut self, buffer: &mut [u8]) -> Result<bool, LinkFault> {
         let Some(socket) = &mut self.socket else {
             return Ok(false);
         };
@@ -108,7 +108,7 @@ impl Probe {
         match socket.read(buffer) {
             Received::Bytes(_) => Ok(true),
             Received::Nothing => Ok(false),
-            Received::End => Err(LinkError::Closed),
+            Received::End => Err(LinkFault::Closed),
             Received::Failed(reason) => Err(reason),
         }
     }

@@ -71,7 +71,7 @@ impl Readying {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::LinkError;
+    use crate::error::LinkFault;
 
     /// For how many milliseconds three nodes are waited for that stand so from the beginning.
     fn waits(nodes: [NodeState; 3]) -> u64 {
@@ -89,7 +89,7 @@ mod tests {
             name: false,
         });
         let unusable = NodeState::Unusable(Unusable::NoRunId);
-        let down = NodeState::Down(LinkError::Refused);
+        let down = NodeState::Down(LinkFault::Refused.into());
         for (nodes, wait) in [
             ([New, New, Ready], 1000),
             ([Ready, Connecting, Ready], 50),

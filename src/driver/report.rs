@@ -6,7 +6,7 @@ use std::io;
 use super::clock;
 use crate::config::Config;
 use crate::engine::NodeId;
-use crate::error::{LinkError, LockError, NodeOutcome, NodeReport, Report};
+use crate::error::{LinkFault, LockError, NodeOutcome, NodeReport, Report};
 use crate::quorum::NodeSet;
 use crate::time::Instant;
 
@@ -39,7 +39,7 @@ impl Reporter {
     /// Reports that the operating system refused to wait for the nodes.
     pub(crate) fn wait_failed(&self, error: &io::Error, since: Instant) -> Report {
         let errno = error.raw_os_error().unwrap_or_default();
-        let outcome = NodeOutcome::Unreachable(LinkError::Os(errno));
+        let outcome = NodeOutcome::Unreachable(LinkFault::Os(errno).into());
         self.report(NodeSet::EMPTY, outcome, since)
     }
 

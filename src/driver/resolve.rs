@@ -15,7 +15,7 @@ use std::thread;
 
 use mio::Waker;
 
-use crate::error::LinkError;
+use crate::error::LinkFault;
 
 /// Most addresses of one name that are tried. The name of one server has fewer.
 const ADDRESSES_MAX: usize = 16;
@@ -23,7 +23,7 @@ const ADDRESSES_MAX: usize = 16;
 /// The addresses of a name; at least one.
 pub(super) type Addresses = Vec<SocketAddr>;
 
-type Found = Result<Addresses, LinkError>;
+type Found = Result<Addresses, LinkFault>;
 
 /// A look-up under way or done.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ pub(super) struct Lookup {
 
 impl Lookup {
     /// Begins to look up `name`, and calls `waker` when that is done.
-    pub(super) fn start(name: &str, port: u16, waker: &Arc<Waker>) -> Result<Self, LinkError> {
+    pub(super) fn start(name: &str, port: u16, waker: &Arc<Waker>) -> Result<Self, LinkFault> {
         let name = String::from(name);
         Self::run(waker, move || {
             Ok((name.as_str(), port).to_socket_addrs()?.collect())
@@ -44,7 +44,7 @@ impl Lookup {
     pub(super) fn run(
         waker: &Arc<Waker>,
         work: impl FnOnce() -> io::Result<Addresses> + Send + 'static,
-    ) -> Result<Self, LinkError> {
+    ) -> Result<Self, LinkFault> {
         let slot = Arc::new(Mutex::new(None));
         let (theirs, waker) = (Arc::clone(&slot), Arc::downgrade(waker));
         thread::Builder::new()
@@ -53,7 +53,7 @@ impl Lookup {
             .map_err(|error| {
                 error
                     .raw_os_error()
-                    .map_or(LinkError::Unresolved, LinkError::Os)
+                    .map_or(LinkFault::Unresolved, LinkFault::Os)
             })?;
         Ok(Self { slot })
     }
@@ -78,13 +78,13 @@ fn post(slot: &Mutex<Option<Found>>, waker: &Weak<Waker>, found: Found) {
 
 fn found(result: io::Result<Addresses>) -> Found {
     let mut addresses = Addresses::new();
-    for address in result.map_err(|_| LinkError::Unresolved)? {
+    for address in result.map_err(|_| LinkFault::Unresolved)? {
         if addresses.len() < ADDRESSES_MAX && !addresses.contains(&address) {
             addresses.push(address);
         }
     }
     if addresses.is_empty() {
-        Err(LinkError::Unresolved)
+        Err(LinkFault::Unresolved)
     } else {
         Ok(addresses)
     }

@@ -24,7 +24,7 @@ use rustix::net::{connect_unspec, sockopt};
 use super::inbox::Inbox;
 use super::tcp::{self, Received, link_error, opening_error};
 use super::tls::{Session, Terms};
-use crate::error::LinkError;
+use crate::error::LinkFault;
 
 const READ: Interest = Interest::READABLE;
 const READ_AND_WRITE: Interest = Interest::READABLE.add(Interest::WRITABLE);
@@ -53,7 +53,7 @@ impl Socket {
         address: SocketAddr,
         registry: &Registry,
         token: Token,
-    ) -> Result<Self, LinkError> {
+    ) -> Result<Self, LinkFault> {
         let stream = TcpStream::connect(address).map_err(|error| opening_error(&error))?;
         Self(Stream::Tcp(stream)).registered(registry, token)
     }
@@ -64,11 +64,11 @@ impl Socket {
         terms: Terms,
         registry: &Registry,
         token: Token,
-    ) -> Result<Self, LinkError> {
+    ) -> Result<Self, LinkFault> {
         Self(Stream::Tls(Session::connect(address, terms)?)).registered(registry, token)
     }
 
-    fn registered(mut self, registry: &Registry, token: Token) -> Result<Self, LinkError> {
+    fn registered(mut self, registry: &Registry, token: Token) -> Result<Self, LinkFault> {
         // Both interests once: events of TCP are edges, so a writability that is not waited for
         // costs no wake-up.
         registry
@@ -82,7 +82,7 @@ impl Socket {
         path: &str,
         registry: &Registry,
         token: Token,
-    ) -> Result<Self, LinkError> {
+    ) -> Result<Self, LinkFault> {
         let stream = UnixStream::connect(path).map_err(|error| opening_error(&error))?;
         let mut socket = Self(Stream::Unix(stream));
         registry
@@ -93,7 +93,7 @@ impl Socket {
 
     /// Returns `true` if the connection is up, with its options set and its TLS handshake done; `false`
     /// if it is still being opened.
-    pub(super) fn is_connected(&mut self) -> Result<bool, LinkError> {
+    pub(super) fn is_connected(&mut self) -> Result<bool, LinkFault> {
         let connected = match &mut self.0 {
             Stream::Tcp(stream) => tcp::is_connected(stream),
             Stream::Unix(_) => Ok(true),
@@ -130,7 +130,7 @@ impl Socket {
     /// Writes as much of `bytes` as the kernel takes, and returns how much. Less than all means that
     /// its buffer is full; an event reports when it is not. With TLS what was taken may have to be
     /// [flushed](Self::flush).
-    pub(super) fn write(&mut self, bytes: &[u8]) -> Result<usize, LinkError> {
+    pub(super) fn write(&mut self, bytes: &[u8]) -> Result<usize, LinkFault> {
         match &mut self.0 {
             Stream::Tcp(stream) => write(stream, bytes),
             Stream::Unix(stream) => write(stream, bytes),
@@ -147,7 +147,7 @@ impl Socket {
     }
 
     /// Writes what was taken. Returns `true` if the kernel has all of it.
-    pub(super) fn flush(&mut self) -> Result<bool, LinkError> {
+    pub(super) fn flush(&mut self) -> Result<bool, LinkFault> {
         match &mut self.0 {
             Stream::Tcp(_) | Stream::Unix(_) => Ok(true),
             Stream::Tls(session) => session.flush(),
@@ -168,7 +168,7 @@ impl Socket {
         watch: bool,
         registry: &Registry,
         token: Token,
-    ) -> Result<(), LinkError> {
+    ) -> Result<(), LinkFault> {
         let Stream::Unix(stream) = &mut self.0 else {
             return Ok(());
         };
@@ -233,7 +233,7 @@ impl AsFd for Socket {
     }
 }
 
-fn write(stream: &mut impl Write, bytes: &[u8]) -> Result<usize, LinkError> {
+fn write(stream: &mut impl Write, bytes: &[u8]) -> Result<usize, LinkFault> {
     let mut sent = 0;
     while sent < bytes.len() {
         match stream.write(&bytes[sent..]) {
@@ -242,7 +242,7 @@ fn write(stream: &mut impl Write, bytes: &[u8]) -> Result<usize, LinkError> {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
             // What was taken may arrive. That the connection has ended is reported by an event.
             Ok(_) | Err(_) if sent != 0 => break,
-            Ok(_) => return Err(LinkError::Closed),
+            Ok(_) => return Err(LinkFault::Closed),
             Err(error) => return Err(link_error(&error)),
         }
     }
@@ -272,7 +272,7 @@ mod tests {
     /// What the kernel has taken before may arrive and be run: it has left.
     #[test]
     fn what_was_taken_in_front_of_a_failure_has_left() {
-        assert_eq!(write(&mut Reset(&[]), b"SET"), Err(LinkError::Reset));
+        assert_eq!(write(&mut Reset(&[]), b"SET"), Err(LinkFault::Reset));
         assert_eq!(write(&mut Reset(&[2]), b"SET"), Ok(2));
         assert_eq!(write(&mut Reset(&[2, 0]), b"SET"), Ok(2));
         assert_eq!(write(&mut Reset(&[3]), b"SET"), Ok(3));

@@ -11,7 +11,7 @@ use mio::net::TcpStream;
 use rustix::io::Errno;
 use rustix::net::sockopt;
 
-use crate::error::LinkError;
+use crate::error::{LinkError, LinkFault};
 
 /// How long sent bytes may stay unacknowledged before the connection is dead. Shorter than most
 /// ttls, so that a `SET` from before a partition does not run long after it.
@@ -30,7 +30,7 @@ pub(super) enum Received {
     /// The other side has sent all it will send.
     End,
     /// The connection is broken.
-    Failed(LinkError),
+    Failed(LinkFault),
 }
 
 /// Returns `true` if the connection is up, with its options set; `false` if it is still being opened.
@@ -70,23 +70,30 @@ fn set_options(stream: &TcpStream) -> io::Result<()> {
 }
 
 /// What an error means while a connection is being opened.
-pub(super) fn opening_error(error: &io::Error) -> LinkError {
+pub(super) fn opening_error(error: &io::Error) -> LinkFault {
     match Errno::from_io_error(error) {
-        Some(Errno::NOENT) => LinkError::NotFound,
-        Some(Errno::TIMEDOUT) => LinkError::ConnectTimeout,
+        Some(Errno::NOENT) => LinkFault::NotFound,
+        Some(Errno::TIMEDOUT) => LinkFault::ConnectTimeout,
         Some(_) | None => link_error(error),
     }
 }
 
 /// What an error means on a connection that was up.
-pub(super) fn link_error(error: &io::Error) -> LinkError {
+pub(super) fn link_error(error: &io::Error) -> LinkFault {
     match Errno::from_io_error(error) {
-        Some(Errno::CONNREFUSED) => LinkError::Refused,
-        Some(Errno::CONNRESET | Errno::CONNABORTED | Errno::PIPE) => LinkError::Reset,
+        Some(Errno::CONNREFUSED) => LinkFault::Refused,
+        Some(Errno::CONNRESET | Errno::CONNABORTED | Errno::PIPE) => LinkFault::Reset,
         // `TCP_USER_TIMEOUT` and keepalive end a connection so.
-        Some(Errno::TIMEDOUT) => LinkError::Silent,
-        Some(Errno::NOTCONN) | None => LinkError::Closed,
-        Some(other) => LinkError::Os(other.raw_os_error()),
+        Some(Errno::TIMEDOUT) => LinkFault::Silent,
+        Some(Errno::NOTCONN) | None => LinkFault::Closed,
+        Some(other) => LinkFault::Os(other.raw_os_error()),
+    }
+}
+
+/// What an error means on a connection that was up.
+impl From<&io::Error> for LinkError {
+    fn from(error: &io::Error) -> Self {
+        link_error(error).into()
     }
 }
 
@@ -98,7 +105,7 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[test]
     fn every_error_has_its_reason() {
-        use LinkError::{Closed, ConnectTimeout, NotFound, Os, Refused, Reset, Silent};
+        use LinkFault::{Closed, ConnectTimeout, NotFound, Os, Refused, Reset, Silent};
         for (errno, opening, up) in [
             (Errno::CONNREFUSED, Refused, Refused),
             (Errno::NOENT, NotFound, Os(2)),

@@ -43,7 +43,7 @@ use self::settings::{Settings, System};
 use super::clock;
 use super::tcp::{self, Received};
 use crate::config::Config;
-use crate::error::{LinkError, TlsError};
+use crate::error::{LinkFault, TlsError};
 use crate::time::Instant;
 
 /// Most plaintext that is encrypted at once: that of one record.
@@ -97,11 +97,11 @@ impl Connector {
     }
 
     /// Prepares the next connection: reads the files again, and forgets sessions that are too old.
-    pub(super) fn refresh(&mut self) -> Result<(), LinkError> {
+    pub(super) fn refresh(&mut self) -> Result<(), LinkFault> {
         self.refresh_at(clock::now())
     }
 
-    fn refresh_at(&mut self, now: Instant) -> Result<(), LinkError> {
+    fn refresh_at(&mut self, now: Instant) -> Result<(), LinkFault> {
         let old = self.sessions_since.saturating_add(SESSIONS_MAX) <= now;
         match self.settings.read_changed() {
             Ok(Some(config)) => {
@@ -161,7 +161,7 @@ struct Inner {
 
 impl Session {
     /// Begins a TCP connection. Call [`Self::is_connected`] at each event of it.
-    pub(super) fn connect(address: SocketAddr, terms: Terms) -> Result<Self, LinkError> {
+    pub(super) fn connect(address: SocketAddr, terms: Terms) -> Result<Self, LinkFault> {
         let stream = TcpStream::connect(address).map_err(|error| tcp::opening_error(&error))?;
         let tls = ClientConnection::new(terms.config, terms.name)
             .map_err(|error| reason::of(&error, None))?;
@@ -183,7 +183,7 @@ impl Session {
     }
 
     /// Goes on with the handshake. Returns `true` if it is done.
-    pub(super) fn is_connected(&mut self) -> Result<bool, LinkError> {
+    pub(super) fn is_connected(&mut self) -> Result<bool, LinkFault> {
         let inner = &mut *self.0;
         if !inner.is_open {
             let open = tcp::is_connected(&inner.stream);
@@ -201,7 +201,7 @@ impl Session {
                 Ok(true) => {}
                 Ok(false) => return Ok(false),
                 Err(Received::Failed(reason)) => return Err(reason),
-                Err(_) => return Err(LinkError::Closed),
+                Err(_) => return Err(LinkFault::Closed),
             }
         }
     }
@@ -244,7 +244,7 @@ impl Session {
 
     /// Encrypts and writes as much of `bytes` as fits, and returns how much that was. What is encrypted
     /// may still have to be [flushed](Self::flush).
-    pub(super) fn write(&mut self, bytes: &[u8]) -> Result<usize, LinkError> {
+    pub(super) fn write(&mut self, bytes: &[u8]) -> Result<usize, LinkFault> {
         let inner = &mut *self.0;
         let mut taken = 0;
         loop {
@@ -259,7 +259,7 @@ impl Session {
             let chunk = &rest[..rest.len().min(CHUNK_BYTES)];
             let len = inner.tls.writer().write(chunk);
             match len.map_err(|error| tcp::link_error(&error))? {
-                0 => return Err(LinkError::Closed),
+                0 => return Err(LinkFault::Closed),
                 len => taken += len,
             }
         }
@@ -271,7 +271,7 @@ impl Session {
     }
 
     /// Writes what is encrypted. Returns `true` if the kernel has all of it.
-    pub(super) fn flush(&mut self) -> Result<bool, LinkError> {
+    pub(super) fn flush(&mut self) -> Result<bool, LinkFault> {
         self.0.flush()
     }
 
@@ -289,10 +289,10 @@ impl Session {
 }
 
 impl Inner {
-    fn flush(&mut self) -> Result<bool, LinkError> {
+    fn flush(&mut self) -> Result<bool, LinkFault> {
         while self.tls.wants_write() {
             match self.tls.write_tls(&mut self.stream) {
-                Ok(0) => return Err(LinkError::Closed),
+                Ok(0) => return Err(LinkFault::Closed),
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),

@@ -56,7 +56,7 @@ pub(super) fn outcome_of(now: Instant, state: NodeState) -> NodeOutcome {
     match state {
         NodeState::Ready => NodeOutcome::Granted,
         NodeState::New | NodeState::Connecting => {
-            NodeOutcome::Unreachable(crate::error::LinkError::NotYet)
+            NodeOutcome::Unreachable(crate::error::LinkFault::NotYet.into())
         }
         NodeState::Quarantined { left } => NodeOutcome::Quarantined {
             until: now.saturating_add(left),

@@ -17,7 +17,7 @@ use core::time::Duration;
 
 use crate::delay::Delay;
 use crate::entry::Entry;
-use crate::error::{LinkError, NodeOutcome, ServerError};
+use crate::error::{LinkFault, NodeOutcome, ServerError};
 use crate::invariant::Must;
 use crate::keys::{ClaimKey, NodeId, OperationKey};
 use crate::limits::CLAIMS_MAX;
@@ -318,7 +318,7 @@ impl Claims {
     ) -> Answered {
         let Some(said) = Said::of_release(dialect, reply) else {
             self.owe(node, claim, below);
-            return Err(Trouble::Link(LinkError::Protocol));
+            return Err(Trouble::Link(LinkFault::Protocol));
         };
         if let Said::Refused(error) = said {
             let refused = self.release_refused(node, claim, dialect, (reply, error), below);

@@ -15,7 +15,7 @@ use crate::error::LinkError;
 use crate::error::{ConfirmError, ExtendError};
 use crate::keys::OperationKey;
 use crate::limits::TOKEN_RANDOM_BYTES;
-use crate::node::{NodeState, ReleaseWay, Waking};
+use crate::node::{NodeState, Waking};
 use crate::quorum::{Lock, LockId, Majority};
 use crate::resource::Token;
 use crate::time::Instant;
@@ -420,8 +420,11 @@ pub struct NodeStatus {
     pub evicts_locks: bool,
     /// How it tells those who wait for a lock that it may be free.
     pub waking: Waking,
-    /// How it releases locks.
-    pub releasing: ReleaseWay,
+    /// How it releases locks: by `a script`, `DELIFEQ` (Valkey 9), `DELEX` (Redis 8.4), `SET IFEQ` (Valkey 8.1)
+    /// or `a transaction` (two round trips). `None` if no lock was taken on this connection, or nothing permits
+    /// its release; locks on several resources, and those with a
+    /// [fencing token](crate::LockOptions::fenced), do not show it.
+    pub releasing: Option<&'static str>,
     /// For how long its server has been up, at least: servers tell it in whole seconds, and up to two seconds
     /// less are shown. `None` while it is not connected, and if its user may not ask `INFO server`.
     pub uptime: Option<Duration>,
@@ -489,7 +492,7 @@ pub struct Load {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::{LinkError, Unusable};
+    use crate::error::{LinkFault, Unusable};
     use alloc::format;
     use alloc::string::ToString;
 
@@ -507,7 +510,7 @@ mod tests {
             clock_steps: 0,
             evicts_locks: owed != 0,
             waking: Waking::Push,
-            releasing: ReleaseWay::Script,
+            releasing: Some("a script"),
             uptime: None,
             marked_ttl: None,
             barrier: None,
@@ -525,7 +528,7 @@ mod tests {
                 "in quarantine for 4s more",
             ),
             (
-                status(NodeState::Down(LinkError::Refused), 0, 0),
+                status(NodeState::Down(LinkFault::Refused.into()), 0, 0),
                 "down: connection refused",
             ),
         ] {

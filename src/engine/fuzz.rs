@@ -8,7 +8,7 @@ use core::time::Duration;
 
 use super::{Engine, Event, Input, NodeId, Output, Request, RoundId};
 use crate::config::{Config, LockOptions, RestartGuard};
-use crate::error::LinkError;
+use crate::error::LinkFault;
 use crate::quorum::Lock;
 use crate::time::Instant;
 
@@ -138,7 +138,7 @@ impl Bench {
             9 => self.input(Input::Connected { node }),
             10 => self.input(Input::Disconnected {
                 node,
-                reason: LinkError::Reset,
+                reason: LinkFault::Reset.into(),
             }),
             11 => {
                 self.window = usize::from(entropy.below(80)?);

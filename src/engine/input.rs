@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use crate::error::{LinkError, NodeOutcome, Unusable};
+use crate::error::{LinkError, LinkFault, NodeOutcome, Unusable};
 use crate::keys::{ClaimKey, NodeId, OperationKey, PlaceKey};
 use crate::node::{Dialect, Heard, Remaining, Reply, Trouble};
 use crate::resp::Value;
@@ -82,7 +82,7 @@ impl Engine {
             self.is_back(now, node);
         }
         if self.parts.nodes[node].has_moved_away() {
-            self.give_up(now, node, Trouble::Link(LinkError::Silent));
+            self.give_up(now, node, Trouble::Link(LinkFault::Silent));
         }
     }
 
@@ -355,11 +355,11 @@ impl Engine {
     // ----- a connection ends ----------------------------------------------------------------
 
     #[cold]
-    fn disconnected(&mut self, now: Instant, node: NodeId, reason: LinkError) {
+    fn disconnected(&mut self, now: Instant, node: NodeId, LinkError(reason): LinkError) {
         if self.parts.nodes.has_link(node) {
-            let early = reason == LinkError::Reset && !self.parts.nodes[node].is_ready();
+            let early = reason == LinkFault::Reset && !self.parts.nodes[node].is_ready();
             let reason = match early {
-                true => LinkError::HandshakeReset,
+                true => LinkFault::HandshakeReset,
                 false => reason,
             };
             let trouble = match Unusable::of(reason) {
@@ -446,7 +446,7 @@ impl Engine {
     fn connection_due(&mut self, now: Instant, node: NodeId) {
         let parts = &mut self.parts;
         if parts.nodes.connection_due(now, node, &mut parts.timers) {
-            self.give_up(now, node, Trouble::Link(LinkError::ConnectTimeout));
+            self.give_up(now, node, Trouble::Link(LinkFault::ConnectTimeout));
         }
     }
 
@@ -455,7 +455,7 @@ impl Engine {
         match parts.nodes.silence_due(now, node, &mut parts.timers) {
             Silence::Short => {}
             Silence::Suspect => self.watch_lines(now),
-            Silence::Dead => self.give_up(now, node, Trouble::Link(LinkError::Silent)),
+            Silence::Dead => self.give_up(now, node, Trouble::Link(LinkFault::Silent)),
         }
     }
 
@@ -564,7 +564,7 @@ impl Engine {
 
     fn probed(&mut self, now: Instant, node: NodeId) {
         if self.parts.nodes.probed(now, node) {
-            self.give_up(now, node, Trouble::Link(LinkError::Silent));
+            self.give_up(now, node, Trouble::Link(LinkFault::Silent));
             if !self.parts.nodes[node].has_link() {
                 let timers = &mut self.parts.timers;
                 self.parts.nodes.connect(now, node, timers);

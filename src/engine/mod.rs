@@ -200,7 +200,7 @@ impl Engine {
     #[cfg(any(feature = "std", test))]
     pub(crate) fn node_state(&self, now: Instant, node: NodeId) -> NodeState {
         let Some(node) = self.parts.nodes.get(node) else {
-            return NodeState::Down(crate::error::LinkError::NotYet);
+            return NodeState::Down(crate::error::LinkFault::NotYet.into());
         };
         node.state(now)
     }
@@ -344,7 +344,7 @@ impl Engine {
         if let Some(resources) = request.all {
             return self.acquire_all(now, resources, request.options);
         }
-        check_resource(request.resource)?;
+        check_resource(request.resource, None)?;
         self.begin_acquire(now, request.options, |parts, tries| {
             let place = parts.queues.enter(request.resource, &mut parts.claims);
             let mut acquire = Acquire::new(request, tries, place);
@@ -508,7 +508,7 @@ impl Engine {
     ///
     /// [`InspectError::Invalid`] and [`InspectError::Saturated`], before anything was sent.
     pub fn inspect(&mut self, now: Instant, resource: &[u8]) -> Result<RoundId, InspectError> {
-        check_resource(resource)?;
+        check_resource(resource, None)?;
         let parts = &mut self.parts;
         if self.operations.is_full(&parts.queues) {
             return Err(InspectError::Saturated);
@@ -536,7 +536,7 @@ impl Engine {
         resource: &[u8],
         known: Option<&Inspection>,
     ) -> Result<RoundId, InspectError> {
-        check_resource(resource)?;
+        check_resource(resource, None)?;
         let parts = &mut self.parts;
         if WATCHES_MAX <= parts.queues.watches() {
             return Err(InspectError::Saturated);

@@ -97,7 +97,7 @@ impl Config {
     /// let config = Config::builder().node("10.0.0.1").config()?;
     /// config.check_request("invoice:42", Duration::from_secs(10))?;
     /// let problem = config.check_request("", Duration::from_secs(10));
-    /// assert_eq!(problem, Err(InvalidRequest::EmptyResource));
+    /// assert_eq!(problem, Err(InvalidRequest::EmptyResource { index: None }));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn check_request(
@@ -105,7 +105,7 @@ impl Config {
         resource: impl AsRef<[u8]>,
         ttl: Duration,
     ) -> Result<(), InvalidRequest> {
-        check_resource(resource.as_ref())?;
+        check_resource(resource.as_ref(), None)?;
         let settings = Settings::of(self);
         settings.check_ttl(ttl, settings.delay).map(drop)
     }

@@ -67,10 +67,10 @@ use super::contract::Cause;
 use super::*;
 use crate::config::LockOptions;
 use crate::error::{
-    ConfirmError, ExtendError, InvalidRequest, LinkError, LockError, NodeOutcome, UnlockError,
+    ConfirmError, ExtendError, InvalidRequest, LinkFault, LockError, NodeOutcome, UnlockError,
     Unusable,
 };
-use crate::resp::{Inbox, Limits, Value};
+use crate::resp::{Inbox, Value};
 use calls::outcomes;
 use world::{HELLO, VALKEY, World, digests, greeting, id, named};
 

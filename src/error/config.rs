@@ -34,82 +34,75 @@ pub enum ConfigError {
         /// What is wrong with it.
         problem: UrlProblem,
     },
-    /// [`RestartGuard::Strict`](crate::RestartGuard::Strict) and
-    /// [`Builder::without_scripts`](crate::Builder::without_scripts) were both asked for.
+    /// A setting cannot be used, or two of them do not go together.
+    #[error(transparent)]
+    Setting(SettingProblem),
+}
+
+impl From<SettingFault> for ConfigError {
+    fn from(fault: SettingFault) -> Self {
+        Self::Setting(SettingProblem(fault))
+    }
+}
+
+/// What is wrong with a setting of a [`Builder`](crate::Builder). Its text names the setting, and says what to
+/// set.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error(transparent)]
+pub struct SettingProblem(pub(crate) SettingFault);
+
+/// See [`SettingProblem`].
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub(crate) enum SettingFault {
     #[error(
         "a strict restart guard needs scripts; permit `EVAL` and leave out `without_scripts`, or take \
          another restart guard"
     )]
     StrictWithoutScripts,
-    /// The drift factor is not a number from 0 up to, but not including, 1.
     #[error("the drift factor must be at least 0 and less than 1")]
     DriftFactor,
-    /// The retry delay ends before it begins, or no try was allowed.
     #[error("the retry delay must not end before it begins, and at least one try is needed")]
     Retry,
-    /// The node timeout is below a millisecond.
-    #[error("a node timeout of {0:?} is too short; it must be at least a millisecond")]
-    NodeTimeout(Duration),
-    /// The connect timeout is below a millisecond.
-    #[error("a connect timeout of {0:?} is too short; it must be at least a millisecond")]
-    ConnectTimeout(Duration),
-    /// `max_ttl` is too short for any lock, or longer than the hard limit.
+    /// Of which kind: `node` or `connect`.
+    #[error("a {0} timeout of {1:?} is too short; it must be at least a millisecond")]
+    Timeout(&'static str, Duration),
     #[error(
         "a longest ttl (`Builder::max_ttl`) of {} is not between 4 ms and {}; set the longest that any client \
          of these nodes uses, or leave it out", Span(*.0), Span(TTL_HARD_MAX)
     )]
     MaxTtl(Duration),
-    /// `dead_after` is below 100 ms, or below the fixed node timeout.
     #[error(
         "giving a connection up after {0:?} of silence is too soon; it must be at least \
          {DEAD_AFTER_MIN:?} and the node timeout"
     )]
     DeadAfter(Duration),
-    /// The allowance for clock drift is as long as the longest ttl: no lock would ever be valid.
     #[error(
         "the drift of the longest ttl, {}, is {}, so no lock would be valid; lower the drift, or \
          raise `Builder::max_ttl`", Span(*maximum), Span(*drift)
     )]
-    DriftTooLarge {
-        /// What would be subtracted from the longest ttl.
-        drift: Duration,
-        /// The longest ttl.
-        maximum: Duration,
-    },
-    /// The lock delay is longer than 30 days.
+    DriftTooLarge { drift: Duration, maximum: Duration },
     #[error("a lock delay of {} is longer than {}; shorten it", Span(*.0), Span(LOCK_DELAY_MAX))]
     LockDelayTooLong(Duration),
-    /// The lock delay leaves nothing of the longest ttl, of which it is a part.
     #[error(
         "a lock delay of {} leaves nothing of the longest ttl, {}, of which it is a part; shorten it, or \
          raise `Builder::max_ttl`", Span(*delay), Span(*maximum)
     )]
-    LockDelay {
-        /// The lock delay.
-        delay: Duration,
-        /// The longest ttl, with the delay.
-        maximum: Duration,
-    },
-    /// The counters of fencing tokens are kept for less than a second, or longer than the hard limit.
+    LockDelay { delay: Duration, maximum: Duration },
     #[error(
         "counters of fencing tokens that are kept for {} (`Builder::counter_ttl`) are not kept for {} to {}; \
          set a time within that, or leave it out", Span(*.0), Span(COUNTER_TTL_MIN), Span(TTL_HARD_MAX)
     )]
     CounterTtl(Duration),
-    /// TLS was set up ([`Builder::tls`](crate::Builder)), and no node has a `rediss://` URL: nothing would
-    /// be encrypted.
+    #[cfg(feature = "tls")]
     #[error("TLS was set up, and no node uses it; write rediss:// in the URLs of those that do")]
     TlsUnused,
-    /// The owner label is too long.
     #[error("the owner label has {0} bytes, {OWNER_BYTES_MAX} are allowed; shorten it")]
     OwnerTooLong(usize),
-    /// The name of the cluster is empty, too long, or has characters that are not printable.
     #[error(
         "the name of the cluster must be 1 to {CLUSTER_BYTES_MAX} printable ASCII characters \
          without a space"
     )]
     Cluster,
-    /// The client name is empty, too long, or has characters that servers refuse.
     #[error(
         "the client name must be 1 to {CLIENT_NAME_BYTES_MAX} printable ASCII characters without \
          a space; give `None` to send no name"
@@ -121,57 +114,48 @@ pub enum ConfigError {
 ///
 /// It never shows the URL, which may hold a secret.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, thiserror::Error)]
-#[non_exhaustive]
-pub enum UrlProblem {
-    /// It is empty.
+#[error(transparent)]
+pub struct UrlProblem(#[from] pub(crate) UrlFault);
+
+/// See [`UrlProblem`].
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, thiserror::Error)]
+pub(crate) enum UrlFault {
     #[error("is empty; write redis://host:port")]
     Empty,
-    /// There is a space, a line end or another control character in it.
     #[error("has a space or control character; remove it, or write it as a percent escape")]
     Character,
-    /// The scheme is none of `redis`, `valkey`, `unix`, `rediss`, `valkeys`.
     #[error("has an unknown scheme; use redis://, rediss://, valkey://, unix:// or host:port")]
     Scheme,
-    /// There is no host, or not a valid one. An IPv6 address needs brackets.
     #[error("names no valid host; write redis://host:port or redis://[::1]:port")]
     Host,
-    /// The port is not a number from 1 to 65535.
     #[error("has no valid port; it is a number from 1 to 65535")]
     Port,
-    /// There is no path for `unix://`, it is too long, or it has a zero byte.
     #[error(
         "names no valid path; write unix:///path, at most {UNIX_PATH_BYTES_MAX} bytes and \
          without a host"
     )]
     Path,
-    /// The database is not a number from 0 to 2147483647.
     #[error("has no valid database; write a number such as /0, or ?db=0 for unix://")]
     Database,
-    /// There is an `@` behind the host: the password probably has one of `/`, `?`, `#` in it.
     #[error("has an @ behind the host; write / ? # in a password as %2F %3F %23, and @ as %40")]
     Credentials,
-    /// The user name or the password is too long.
     #[error("has a user name or password of more than {CREDENTIAL_BYTES_MAX} bytes")]
     CredentialsTooLong,
-    /// A `%` is not followed by two hexadecimal digits.
     #[error("has a broken percent escape; write %25 for a percent sign")]
     Escape,
-    /// The percent escapes spell bytes that are not UTF-8.
     #[error("has percent escapes that are not UTF-8; user, password and path must be text")]
     Encoding,
-    /// It has a query parameter that is unknown, empty or repeated, or a fragment.
     #[error(
         "has an unknown or repeated query parameter; known are db=N for unix://, and ca, cert, key and \
          name for rediss://"
     )]
     Query,
-    /// `rediss://` or `valkeys://` was asked for and this build has no TLS.
+    #[cfg(not(feature = "tls"))]
     #[error(
         "asks for TLS, which this build does not have; build it with the feature `tls` of shearline"
     )]
     Tls,
-    /// A client certificate (`cert=`) was named without its key (`key=`), or a key without its
-    /// certificate.
+    #[cfg(feature = "tls")]
     #[error("names only one of cert= and key=; a client certificate needs both")]
     Identity,
 }

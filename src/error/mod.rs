@@ -17,12 +17,15 @@ mod shown;
 mod span;
 mod tls;
 
-pub use config::{ConfigError, UrlProblem};
-pub use node::{LinkError, ServerError, Unusable};
+pub use config::{ConfigError, SettingProblem, UrlProblem};
+pub(crate) use config::{SettingFault, UrlFault};
+pub use node::{LinkError, LinkFault, ServerError, Unusable};
 pub use operation::{ConfirmError, ExtendError, InvalidRequest, LockError, Released, UnlockError};
 pub use operator::{CheckError, ReinitError, TrustError};
 pub(crate) use report::EndsBy;
 pub use report::{NodeOutcome, NodeReport, Report};
 pub(crate) use shown::Shown;
 pub(crate) use span::Span;
-pub use tls::{Day, TlsError, TlsFailure, TlsPart, TlsProblem};
+#[cfg(feature = "tls")]
+pub(crate) use tls::{Day, TlsFault, TlsPart, TlsProblem};
+pub use tls::{TlsError, TlsFailure};

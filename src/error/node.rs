@@ -18,8 +18,7 @@ impl ServerError {
 
     /// Returns the error of a reply `line` (without its `-` and line end): its first word, cut to
     /// fifteen bytes of letters, digits and `_`.
-    #[must_use]
-    pub fn from_line(line: &[u8]) -> Self {
+    pub(crate) fn from_line(line: &[u8]) -> Self {
         let mut bytes = [0; Self::BYTES_MAX];
         let mut len = 0_u8;
         let word = line
@@ -72,10 +71,17 @@ impl fmt::Debug for ServerError {
     }
 }
 
-/// Why there is no connection to a node.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, thiserror::Error)]
-#[non_exhaustive]
-pub enum LinkError {
+/// Why there is no connection to a node. Its text says so, and what to do where that is known.
+///
+/// The driver of an [`Engine`](crate::engine::Engine) makes one from an [`io::Error`](std::io::Error) of
+/// a connection; the default says that the node closed it.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq, thiserror::Error)]
+#[error(transparent)]
+pub struct LinkError(#[from] pub(crate) LinkFault);
+
+/// See [`LinkError`].
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq, thiserror::Error)]
+pub enum LinkFault {
     /// No connection was tried yet.
     #[error("not connected yet")]
     NotYet,
@@ -92,6 +98,7 @@ pub enum LinkError {
     #[error("no answer within the connect timeout")]
     ConnectTimeout,
     /// The other side closed the connection.
+    #[default]
     #[error("connection closed by the node")]
     Closed,
     /// The connection was reset.
@@ -111,8 +118,8 @@ pub enum LinkError {
     /// error number.
     #[error("operating system error {0}")]
     Os(i32),
-    /// The TLS handshake failed. The node is then [`Unusable::Tls`]. Only with the feature `tls`.
-    // Without it a reason is passed in two registers.
+    /// The TLS handshake failed. The node is then [`Unusable::Tls`].
+    // Without the feature a reason is passed in two registers.
     #[cfg(feature = "tls")]
     #[error("no TLS: {0}")]
     Tls(TlsFailure),
@@ -230,8 +237,7 @@ pub enum Unusable {
     )]
     NeedsScripts,
     /// The TLS handshake fails: its certificate, or ours, has to be corrected. A node on whose
-    /// port TLS is not spoken often gives no answer at all, which is
-    /// [`LinkError::ConnectTimeout`].
+    /// port TLS is not spoken often gives no answer at all, and is then unreachable.
     #[error("{0}")]
     Tls(TlsFailure),
     /// It refused the handshake with another error.
@@ -242,21 +248,21 @@ pub enum Unusable {
 impl Unusable {
     /// Returns why a node cannot serve from which there was no connection for this reason; `None` if
     /// that passes by itself.
-    pub(crate) const fn of(reason: LinkError) -> Option<Self> {
+    pub(crate) const fn of(reason: LinkFault) -> Option<Self> {
         match reason {
             #[cfg(feature = "tls")]
-            LinkError::Tls(failure) => Some(Self::Tls(failure)),
-            LinkError::NotYet
-            | LinkError::Unresolved
-            | LinkError::NotFound
-            | LinkError::Refused
-            | LinkError::ConnectTimeout
-            | LinkError::Closed
-            | LinkError::Reset
-            | LinkError::HandshakeReset
-            | LinkError::Silent
-            | LinkError::Protocol
-            | LinkError::Os(_) => None,
+            LinkFault::Tls(failure) => Some(Self::Tls(failure)),
+            LinkFault::NotYet
+            | LinkFault::Unresolved
+            | LinkFault::NotFound
+            | LinkFault::Refused
+            | LinkFault::ConnectTimeout
+            | LinkFault::Closed
+            | LinkFault::Reset
+            | LinkFault::HandshakeReset
+            | LinkFault::Silent
+            | LinkFault::Protocol
+            | LinkFault::Os(_) => None,
         }
     }
 

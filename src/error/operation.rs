@@ -193,36 +193,25 @@ pub struct Released {
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidRequest {
-    /// The resource name has no bytes.
-    #[error("the resource name is empty; give the lock a name")]
-    EmptyResource,
+    /// A resource name has no bytes.
+    #[error("the resource name{} is empty; give the lock a name", Place(*.index))]
+    EmptyResource {
+        /// Its place among several, counted from 0.
+        index: Option<usize>,
+    },
     /// A resource name begins with `shearline:`. Such keys are this library's own, as the two that
     /// [`RestartGuard::Strict`](crate::RestartGuard) keeps on each node: `shearline:marker`,
     /// `shearline:barrier`. A lock there would keep other clients from theirs.
     #[error("a resource name that begins with `shearline:` is reserved; use another name")]
     ReservedResource,
-    /// The resource name is too long.
+    /// A resource name is too long.
     #[error(
-        "the resource name has {bytes} bytes, {RESOURCE_BYTES_MAX} are allowed; use a hash of it"
+        "the resource name{} has {bytes} bytes, {RESOURCE_BYTES_MAX} are allowed; use a hash of it",
+        Place(*.index)
     )]
     ResourceTooLong {
-        /// Its length.
-        bytes: usize,
-    },
-    /// One of the names of a lock on several resources has no bytes.
-    #[error("the resource name at place {index}, counted from 0, is empty; give it a name")]
-    EmptyResourceAt {
-        /// Its place, counted from 0.
-        index: usize,
-    },
-    /// One of the names of a lock on several resources is too long.
-    #[error(
-        "the resource name at place {index}, counted from 0, has {bytes} bytes, {RESOURCE_BYTES_MAX} are \
-         allowed; use a hash of it"
-    )]
-    ResourceTooLongAt {
-        /// Its place, counted from 0.
-        index: usize,
+        /// Its place among several, counted from 0.
+        index: Option<usize>,
         /// Its length.
         bytes: usize,
     },
@@ -295,6 +284,18 @@ pub enum InvalidRequest {
     /// Zero tries were asked for.
     #[error("zero tries were asked for; ask for one at least")]
     NoTries,
+}
+
+/// Which of several resources it is, in words.
+struct Place(Option<usize>);
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            None => Ok(()),
+            Some(index) => write!(f, " at place {index}, counted from 0,"),
+        }
+    }
 }
 
 impl From<InvalidRequest> for LockError {

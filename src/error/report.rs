@@ -448,14 +448,14 @@ const _: () = assert!(size_of::<Report>() == size_of::<usize>());
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::{ExtendError, LockError};
+    use crate::error::{ExtendError, LinkFault, LockError};
 
     #[test]
     fn a_report_reads_as_a_sentence() {
         let node = |address: &str, outcome| NodeReport::new(address.into(), outcome, None);
         let nodes = vec![
             node("a:1", NodeOutcome::Granted),
-            node("b:2", NodeOutcome::Unreachable(LinkError::Refused)),
+            node("b:2", NodeOutcome::Unreachable(LinkFault::Refused.into())),
             node("c:3", NodeOutcome::TimedOut),
         ];
         let report = Report::new(
@@ -475,7 +475,7 @@ mod tests {
 
     #[test]
     fn nodes_that_said_the_same_are_named_together() {
-        const REFUSED: NodeOutcome = NodeOutcome::Unreachable(LinkError::Refused);
+        const REFUSED: NodeOutcome = NodeOutcome::Unreachable(LinkError(LinkFault::Refused));
         const HELD: NodeOutcome = NodeOutcome::Held;
         for (outcomes, text) in [
             ([HELD; 3], "a:1, b:2 and c:3 each held"),

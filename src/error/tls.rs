@@ -1,19 +1,20 @@
 //! Why a node cannot be reached by TLS: a setting that cannot be used, or a handshake that failed.
 //!
 //! Nothing here holds a key, or a part of one. A file is named by its path.
+#![cfg_attr(
+    not(feature = "tls"),
+    allow(dead_code, reason = "only the feature `tls` makes one")
+)]
 
 use alloc::string::String;
 use core::fmt;
 
 /// One of the TLS settings of a node.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-#[non_exhaustive]
-pub enum TlsPart {
-    /// The authorities whose certificates are trusted.
+pub(crate) enum TlsPart {
     Authorities,
     /// The certificate of this client, with those between it and its authority.
     Certificate,
-    /// The private key of that certificate.
     Key,
     /// The name that the certificate of the node must have.
     ServerName,
@@ -32,57 +33,47 @@ impl fmt::Display for TlsPart {
 
 /// What is wrong with a TLS setting.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, thiserror::Error)]
-#[non_exhaustive]
-pub enum TlsProblem {
-    /// There is no file at the path.
+pub(crate) enum TlsProblem {
     #[error("no such file; correct the path")]
     Missing,
-    /// This process may not read the file.
     #[error("this process may not read the file; correct its permissions")]
     Forbidden,
-    /// The file cannot be read for another reason, or is larger than 16 MiB.
+    /// For another reason, or because it is larger than 16 MiB.
     #[error("the file cannot be read; check that it is a file of a usual size")]
     Unreadable,
-    /// There is no certificate or no key in it: no `-----BEGIN CERTIFICATE-----`, or no
-    /// `-----BEGIN PRIVATE KEY-----`.
+    /// There is no certificate or no key in it.
     #[error("there is none in it; it has to be in PEM form")]
     Empty,
-    /// It is not well-formed, or of a kind that is not supported.
     #[error("it is not well-formed PEM, or of a kind that is not supported")]
     Malformed,
-    /// The key is protected by a password.
     #[error(
         "it is protected by a password; write it without one: \
          `openssl pkey -in protected.pem -out key.pem`, readable for this program alone"
     )]
     Password,
-    /// The key is not that of the certificate.
     #[error("the key is not that of the certificate; give the two that belong together")]
     KeyMismatch,
-    /// The system has no trusted authorities.
     #[error(
         "the system has none; install its package `ca-certificates`, or name a file \
          (`?ca=` in the URL, or `TlsOptions`)"
     )]
     NoneInstalled,
-    /// It is not a host name or an address.
     #[error("it is no host name and no address")]
     NotAName,
 }
 
 /// Why the TLS settings of a node cannot be used. Found when a handle is built, before any I/O with
 /// the node.
+///
+/// Its text names the node, the setting, its file if it is in one, and what is wrong with it.
 #[derive(Clone, Debug, Eq, PartialEq)]
-#[non_exhaustive]
 pub struct TlsError {
     /// The address of the node, as reports name it.
-    pub node: String,
-    /// Which setting it is.
-    pub part: TlsPart,
+    pub(crate) node: String,
+    pub(crate) part: TlsPart,
     /// The path of its file; `None` if it is not in a file.
-    pub file: Option<String>,
-    /// What is wrong with it.
-    pub problem: TlsProblem,
+    pub(crate) file: Option<String>,
+    pub(crate) problem: TlsProblem,
 }
 
 impl core::error::Error for TlsError {}
@@ -98,15 +89,12 @@ impl fmt::Display for TlsError {
 }
 
 /// A day, by UTC.
-#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-#[allow(clippy::exhaustive_structs, reason = "a day has nothing else")]
-pub struct Day {
-    /// The year, at most 65535.
-    pub year: u16,
-    /// The month, 1 to 12.
-    pub month: u8,
-    /// The day of the month, 1 to 31.
-    pub day: u8,
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub(crate) struct Day {
+    /// At most 65535.
+    year: u16,
+    month: u8,
+    day: u8,
 }
 
 impl Day {
@@ -140,65 +128,53 @@ impl fmt::Display for Day {
     }
 }
 
-/// Why a TLS handshake with a node failed, or a connection by TLS was not tried.
+/// Why a TLS handshake with a node failed, or a connection by TLS was not tried. Its text says what
+/// has to be corrected.
 ///
 /// Until the reason is gone the node is tried again with the usual back-off.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, thiserror::Error)]
-#[non_exhaustive]
-pub enum TlsFailure {
-    /// The certificate of the node, or one between it and its authority, has expired, by the clock
-    /// of this machine.
+#[error(transparent)]
+pub struct TlsFailure(#[from] pub(crate) TlsFault);
+
+/// See [`TlsFailure`]. A certificate is that of the node, or one between it and its authority.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, thiserror::Error)]
+pub(crate) enum TlsFault {
     #[error("its certificate expired on {0}; renew it, and check the clock of this machine")]
     Expired(Day),
-    /// The certificate of the node, or one between it and its authority, is not valid before this day.
     #[error("its certificate is not valid before {0}; check the clock of this machine")]
     NotYetValid(Day),
-    /// The certificate of the node was not issued by an authority that is trusted here.
     #[error(
         "its certificate is of an unknown authority; name that authority's file (`?ca=` in the URL, \
          or `TlsOptions`)"
     )]
     UnknownAuthority,
-    /// The certificate of the node is for other names.
     #[error(
         "its certificate is for another name; use that name in the URL, or set it (`?name=`), if it \
          is the right server"
     )]
     WrongName,
-    /// The certificate of the node cannot be used for another reason: it is malformed, for another
-    /// purpose, or signed in a way that is not supported.
     #[error("its certificate is malformed, not one of a server, or signed in an unsupported way")]
     BadCertificate,
-    /// The node wants a certificate of this client, and none was set.
     #[error(
         "it wants a client certificate; set one (`?cert=` and `?key=` in the URL, or `TlsOptions`)"
     )]
     ClientCertificateMissing,
-    /// The node refuses the certificate of this client, with this alert of TLS.
     #[error(
         "it refuses the client certificate (TLS alert {0}); use one for clients, of an authority that \
          it trusts, and that is not over"
     )]
     ClientCertificateRefused(u8),
-    /// What answers there does not speak TLS.
     #[error("what answers there does not speak TLS; use redis://, or the TLS port of the server")]
     NotTls,
-    /// The node and this library have no version of TLS, cipher or signature in common.
+    /// No version of TLS, cipher or signature.
     #[error("it has no TLS version and cipher in common with this client, which knows 1.2 and 1.3")]
     NothingInCommon,
-    /// The node refused the handshake with this alert of TLS, for a reason that is none of the
-    /// others here.
+    /// For a reason that is none of the others here.
     #[error("it refused the TLS handshake (alert {0}); its log may say why")]
     Alert(u8),
-    /// A setting of this client cannot be used any more: its file was changed since the handle was
-    /// built.
+    /// Its file was changed since the handle was built.
     #[error("{part} cannot be used any more: {problem}")]
-    Setting {
-        /// Which setting.
-        part: TlsPart,
-        /// What is wrong with it.
-        problem: TlsProblem,
-    },
+    Setting { part: TlsPart, problem: TlsProblem },
 }
 
 #[cfg(test)]
@@ -246,10 +222,10 @@ mod tests {
              key.pem`, readable for this program alone"
         );
         assert_eq!(
-            TlsFailure::Expired(Day::of_unix(0)).to_string(),
+            TlsFault::Expired(Day::of_unix(0)).to_string(),
             "its certificate expired on 1970-01-01; renew it, and check the clock of this machine"
         );
-        let setting = TlsFailure::Setting {
+        let setting = TlsFault::Setting {
             part: TlsPart::Certificate,
             problem: TlsProblem::Missing,
         };

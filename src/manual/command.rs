@@ -25,7 +25,8 @@
 //! # Which nodes
 //!
 //! `--node URL`, once for each, or `SHEARLINE_NODES` with the URLs separated by commas. Passwords belong into
-//! the variable: other users of the machine can read the arguments of a command. Use the same nodes in the
+//! the variable: other users of the machine can read the arguments of a command. A comma in a password is written as
+//! `%2C`, and the scheme (`redis://`) is only left out where there are no credentials. Use the same nodes in the
 //! same order everywhere: a lock that is handed on names its nodes by their places.
 //!
 //! A command meets its nodes for the first time each time it is called. So `--max-ttl` is always set, to 60 s
@@ -50,15 +51,18 @@
 //! nodes = ["rediss://10.0.0.1", "rediss://10.0.0.2", "rediss://10.0.0.3"]
 //! ca = "/etc/shearline/ca.pem"
 //! user = "locker"
-//! password-file = "/etc/shearline/password"   # for URLs without credentials
+//! password-file = "/etc/shearline/password"
 //! max-ttl = "5m"
 //! ttl = "30s"
 //! ```
 //!
 //! Further keys are `cert`, `key`, `guard`, `cluster`, `lock-delay` and `owner`, as the options of these names,
 //! and `without-scripts` and `fenced`, which are `true` or `false`.
-//! A password in the file itself, or in the file of the password, that every user of the machine can read is
-//! refused: `chmod o= FILE`.
+//! `user`, `password-file`, `ca`, `cert` and `key` hold for every URL that does not say otherwise, wherever it comes from:
+//! the file, `SHEARLINE_NODES` or `--node`. They are options too.
+//! The command warns of a file with a password, or of the file of the password, if every user of the machine can read
+//! it: `chmod o= FILE`. With `--strict-files` it refuses such a file. (Files that are mounted into a container are
+//! readable for all.)
 //!
 //! # A command under a lock
 //!
@@ -77,12 +81,25 @@
 //! the time for the end of all its processes: enough for a hundred. A command that starts many hundreds belongs to a
 //! service manager, which ends a control group as a whole (`KillMode=control-group` in a systemd unit).
 //!
-//! In the foreground of a terminal the command reads from it, and gets the signals of its keys once. So INT and QUIT
-//! that another process sends to `shearline` there are not passed on: send TERM. In the background, and without a
-//! terminal, they are. Ctrl-Z stops both, and nobody extends the lock then. `fg` goes on if the ttl is not over. If it is,
+//! Every signal that can be handled is passed on to the command, the real-time ones too, except CHLD and those by which a
+//! fault of `shearline` itself ends it (ILL, FPE, SEGV, BUS). Of one kind it keeps up to five that come at once.
+//! At a terminal TSTP, TTIN and TTOU stop `shearline` itself.
+//!
+//! In the foreground of a terminal the command reads from it, and gets the signals of its keys once: INT and QUIT are
+//! passed on if another process has sent them. Ctrl-Z stops both, and nobody extends the lock then. `fg` goes on if the ttl is not over. If it is,
 //! the command was killed in time, and the status is 74. A run that was started in the background stays there: if its
 //! command reads from the terminal it is stopped, as any job, but `fg` does not continue it. Give it another input
 //! (`</dev/null`). What asks it to end (TERM, HUP, INT, QUIT) reaches a stopped command too: it is continued for that.
+//!
+//! The command, and what outlives it, is asked to end by TERM, or by `--stop-signal`; what outlives it has two seconds for
+//! that, or `--grace`. With `--leave-children` it lives on without the lock, as with `flock -o`. With `--again` a run that
+//! has lost its lock waits for it anew and starts the command again, until the command ends by itself or a signal (TERM,
+//! HUP, INT, QUIT) asks it to end.
+//!
+//! Under systemd the command is not the main process of the unit. Give the unit `NotifyAccess=all`, so that its `READY=1`
+//! counts. `LISTEN_PID` and `WATCHDOG_PID` name the command if they named `shearline`. PIPE has its default action in the
+//! command, also in a unit, where `IgnoreSIGPIPE=yes` is the default: the runtime of Rust hides what it was at the start.
+//! Where the command wants it ignored, run `sh -c 'trap "" PIPE; exec COMMAND'`.
 //!
 //! `examples/systemd` has a unit and a timer for a job of several machines that one of them runs, and
 //! `examples/docker` an image with the command. (The image is not built by the tests.)
@@ -116,8 +133,7 @@
 //! machine, where the nodes are asked for how long the lock still lives before it is extended. Whoever has the
 //! text can release the lock: it is as secret as the access to the nodes.
 //!
-//! While `lock` waits, INT, TERM and HUP end it, and what its attempts have taken is released. A lock that
-//! cannot be printed is released too.
+//! A signal that ends `lock` has it release what its attempts have taken. A lock that cannot be printed is released too.
 //!
 //! # A number for the store
 //!

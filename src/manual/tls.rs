@@ -77,8 +77,7 @@
 //! * Before each new connection the files are read again. If one has changed, what it holds is used from
 //!   then on. Files of the system's authorities are not read again: build another handle for those.
 //! * If a file cannot be used then (missing, or a key that does not fit), the node is
-//!   [`Unusable::Tls`](crate::Unusable::Tls) with
-//!   [`TlsFailure::Setting`](crate::TlsFailure::Setting) until the file is corrected. Replace the certificate
+//!   [`Unusable::Tls`](crate::Unusable::Tls), "cannot be used any more", until the file is corrected. Replace the certificate
 //!   and its key together (write new files, then rename them), or the node is missing in between.
 //! * Files are read on the thread that moves bytes. Keep them on a local disk.
 //! * A session that was resumed checks no certificate. So sessions are forgotten when a file has changed,
@@ -88,24 +87,24 @@
 //!
 //! What can be found before any I/O is an error of the URL
 //! ([`ConfigError::Url`](crate::ConfigError::Url)). Files are read when a handle is built: `BuildError::Tls`
-//! has the node, the setting, the path and [what is wrong](crate::TlsProblem). What the handshake shows makes
+//! names the node, the setting, the path and what is wrong. What the handshake shows makes
 //! the node [`Unusable::Tls`](crate::Unusable::Tls); it is tried again with the usual back-off, and a
 //! majority of such nodes ends a call at once.
 //!
-//! | [`TlsFailure`](crate::TlsFailure) | what to look at |
+//! | the [text](crate::TlsFailure) has | what to look at |
 //! | --- | --- |
-//! | `Expired`, `NotYetValid` | The certificate of the node, or of an authority between; the clock of this machine. |
-//! | `UnknownAuthority` | `ca` is not the authority of this node, or is missing. |
-//! | `WrongName` | `subjectAltName` lacks the host of the URL. Is it the right server? Then `name`. |
-//! | `BadCertificate` | It is a client's certificate (`extendedKeyUsage`), malformed, or signed with SHA-1 or a short RSA key. |
-//! | `ClientCertificateMissing`, `ClientCertificateRefused` | `cert` and `key`; `tls-ca-cert-file` of the server. The number is the alert: 48 is an unknown authority, 45 an expired certificate, 43 one that is not for clients (`extendedKeyUsage`). |
-//! | `NotTls` | The port. A plain port of Redis says nothing at all to a TLS client: that is [`LinkError::ConnectTimeout`](crate::LinkError::ConnectTimeout), `no answer within the connect timeout`. |
-//! | `NothingInCommon` | `tls-protocols`, `tls-ciphers` and `tls-ciphersuites` of the server. |
-//! | `Alert` | The log of the server. With TLS 1.2 a missing client certificate is 40. |
-//! | `Setting` | The file, see above. |
+//! | `expired on`, `not valid before` | The certificate of the node, or of an authority between; the clock of this machine. |
+//! | `unknown authority` | `ca` is not the authority of this node, or is missing. |
+//! | `another name` | `subjectAltName` lacks the host of the URL. Is it the right server? Then `name`. |
+//! | `malformed, not one of a server` | It is a client's certificate (`extendedKeyUsage`), malformed, or signed with SHA-1 or a short RSA key. |
+//! | `wants a client certificate`, `refuses the client certificate` | `cert` and `key`; `tls-ca-cert-file` of the server. The number is the alert: 48 is an unknown authority, 45 an expired certificate, 43 one that is not for clients (`extendedKeyUsage`). |
+//! | `does not speak TLS` | The port. A plain port of Redis says nothing at all to a TLS client: that is `no answer within the connect timeout`. |
+//! | `no TLS version and cipher in common` | `tls-protocols`, `tls-ciphers` and `tls-ciphersuites` of the server. |
+//! | `refused the TLS handshake` | The log of the server. With TLS 1.2 a missing client certificate is 40. |
+//! | `cannot be used any more` | The file, see above. |
 //!
 //! The other way round, a plain client on a TLS port, is
-//! [`LinkError::HandshakeReset`](crate::LinkError::HandshakeReset). A server with TLS that has reached its
+//! `connection reset in the handshake; the port may want TLS`. A server with TLS that has reached its
 //! `maxclients` closes the connection without a word, where without TLS it says so.
 //!
 //! No error, log line or `Debug` output holds a key or a password.

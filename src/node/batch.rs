@@ -24,7 +24,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::entry::Entry;
-use crate::error::{LinkError, ServerError};
+use crate::error::{LinkFault, ServerError};
 use crate::invariant::Must;
 use crate::limits::{BATCH_BYTES_MAX, BATCH_MAX, COMMAND_BYTES_MAX, RENEWALS_FEW};
 use crate::resp::{Decimal, Value, argument};
@@ -213,10 +213,10 @@ impl Batch {
             return Ok(());
         }
         let Value::Array(items) = value else {
-            return Err(Trouble::Link(LinkError::Protocol));
+            return Err(Trouble::Link(LinkFault::Protocol));
         };
         if items.len() != count {
-            return Err(Trouble::Link(LinkError::Protocol));
+            return Err(Trouble::Link(LinkFault::Protocol));
         }
         self.answers.extend(items.iter().map(Reply::of));
         Ok(())

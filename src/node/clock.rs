@@ -151,7 +151,7 @@ fn time_of(value: Value<'_>) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::resp::{Inbox, Limits};
+    use crate::resp::Inbox;
     use alloc::format;
 
     const SECOND: u64 = 1_000_000;
@@ -180,7 +180,7 @@ mod tests {
     }
 
     fn answer(clock: &mut Clock, sent: Instant, now: Instant, reply: &str) -> bool {
-        let mut inbox = Inbox::new(Limits::default());
+        let mut inbox = Inbox::default();
         let mut piece = reply.as_bytes();
         let frame = inbox.next(&mut piece).expect("RESP").expect("whole");
         clock.told(sent, now, frame.value)

@@ -13,7 +13,7 @@
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use crate::error::{LinkError, NodeOutcome, ServerError, Unusable};
+use crate::error::{LinkFault, NodeOutcome, ServerError, Unusable};
 use crate::resp::{Decimal, Value, argument};
 use crate::time::Instant;
 
@@ -136,7 +136,7 @@ impl Membership {
         run_id: Option<&str>,
         value: Value<'_>,
     ) -> Result<(), Trouble> {
-        const NONSENSE: Trouble = Trouble::Link(LinkError::Protocol);
+        const NONSENSE: Trouble = Trouble::Link(LinkFault::Protocol);
         self.open = self.open.saturating_sub(1);
         if let Some(line) = value.as_error() {
             return Err(Trouble::Unusable(join_refused(line)));

@@ -50,7 +50,7 @@ use core::time::Duration;
 use rand::rngs::StdRng;
 
 use crate::config::{Config, NodeConfig};
-use crate::error::{LinkError, NodeOutcome};
+use crate::error::{LinkFault, NodeOutcome};
 use crate::keys::ClaimKey;
 use crate::limits::{
     COMMAND_BYTES_MAX, HANDSHAKE_STRING_BYTES_MAX, IN_FLIGHT_MAX, OUT_BYTES_MAX, REPLY_BYTES_MAX,
@@ -88,7 +88,6 @@ pub(crate) use permission::{forbidden_to_extend, forbidden_to_lock};
 pub use phase::NodeState;
 pub(crate) use phase::{Access, Trouble};
 pub(crate) use question::Question;
-pub use releasing::ReleaseWay;
 pub(crate) use reply::{
     Forbidden, Reply, Said, refuses_for_certain, refuses_the_verb, wants_the_text,
 };
@@ -167,7 +166,7 @@ impl Node {
         Self {
             credentials: Credentials::new(config, node),
             phase: Phase::Down,
-            trouble: Trouble::Link(LinkError::NotYet),
+            trouble: Trouble::Link(LinkFault::NotYet),
             inbox: Inbox::new(Limits {
                 line_bytes: REPLY_BYTES_MAX,
                 bulk_bytes: REPLY_BYTES_MAX,
@@ -301,8 +300,8 @@ impl Node {
                 })
             }
             (_, Trouble::Unusable(reason)) => NodeState::Unusable(reason),
-            (Phase::Down, Trouble::Link(reason)) => NodeState::Down(reason),
-            (_, Trouble::Link(LinkError::NotYet)) => NodeState::New,
+            (Phase::Down, Trouble::Link(reason)) => NodeState::Down(reason.into()),
+            (_, Trouble::Link(LinkFault::NotYet)) => NodeState::New,
             (_, Trouble::Link(_)) => NodeState::Connecting,
         }
     }
@@ -363,7 +362,7 @@ impl Node {
             (Phase::Ready { .. }, _) => Access::Open,
             // Its trouble may be over: the connection that is being opened will show that.
             (Phase::Connecting | Phase::Handshake(_), trouble) => Access::Handshake {
-                first: trouble == Trouble::Link(LinkError::NotYet),
+                first: trouble == Trouble::Link(LinkFault::NotYet),
             },
             (Phase::Down, trouble) => Access::Shut(trouble.outcome()),
         }

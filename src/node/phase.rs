@@ -3,7 +3,7 @@
 use core::fmt;
 use core::time::Duration;
 
-use crate::error::{LinkError, NodeOutcome, ServerError, Unusable};
+use crate::error::{LinkError, LinkFault, NodeOutcome, ServerError, Unusable};
 use crate::resp::Value;
 use crate::time::Instant;
 
@@ -71,14 +71,14 @@ pub(super) enum Phase {
 /// Why a node cannot be asked.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Trouble {
-    Link(LinkError),
+    Link(LinkFault),
     Unusable(Unusable),
 }
 
 impl Trouble {
     pub(crate) fn outcome(self) -> NodeOutcome {
         match self {
-            Self::Link(reason) => NodeOutcome::Unreachable(reason),
+            Self::Link(fault) => NodeOutcome::Unreachable(fault.into()),
             Self::Unusable(reason) => NodeOutcome::Unusable(reason),
         }
     }
@@ -87,14 +87,14 @@ impl Trouble {
     /// connection before they were asked anything.
     pub(super) fn of_unasked(value: Value<'_>) -> Self {
         let Some(line) = value.as_error() else {
-            return Self::Link(LinkError::Protocol);
+            return Self::Link(LinkFault::Protocol);
         };
         match ServerError::from_line(line).code() {
             "DENIED" => Self::Unusable(Unusable::Protected),
             "ERR" if line.starts_with(b"ERR max number of clients") => {
                 Self::Unusable(Unusable::TooManyClients)
             }
-            _ => Self::Link(LinkError::Protocol),
+            _ => Self::Link(LinkFault::Protocol),
         }
     }
 }

@@ -44,7 +44,7 @@ impl Default for Pulse {
             nearest: u64::MAX,
             sampled_at: Instant::ZERO,
             measured_from: Instant::ZERO,
-            latency: Histogram::new(),
+            latency: Histogram::default(),
             silent_since: None,
             suspect: false,
         }

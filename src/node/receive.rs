@@ -6,7 +6,7 @@
 //!   connection.
 //! * An answer comes with the restart guard's word whether it counts.
 
-use crate::error::{LinkError, Unusable};
+use crate::error::{LinkFault, Unusable};
 use crate::keys::OperationKey;
 use crate::limits::{PUSHES_MAX, STRING_BYTES_MAX};
 use crate::resp::Value;
@@ -49,7 +49,7 @@ impl Node {
                 Ok(Some(frame)) => frame.value,
                 Ok(None) => return Ok(None),
                 Err(_) if handshake => return Err(Trouble::Unusable(Unusable::NotRedis)),
-                Err(_) => return Err(Trouble::Link(LinkError::Protocol)),
+                Err(_) => return Err(Trouble::Link(LinkFault::Protocol)),
             };
             if matches!(value, Value::Push(_)) {
                 return pushed(value, changed, &mut self.pushes);
@@ -219,7 +219,7 @@ fn pushed(
         *pushes += 1;
     }
     match PUSHES_MAX < *pushes {
-        true => Err(Trouble::Link(LinkError::Protocol)),
+        true => Err(Trouble::Link(LinkFault::Protocol)),
         false => Ok(Some(Heard::Pushed)),
     }
 }

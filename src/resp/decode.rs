@@ -25,22 +25,6 @@ use super::view::{Entry, View};
 /// bounded number of times however the stream is cut, and the payload of a string not at all.
 /// Scalars and empty aggregates allocate nothing; the others use two vectors that are kept for the
 /// next reply.
-///
-/// ```
-/// use shearline::resp::{Decoder, Limits, Value};
-///
-/// let mut decoder = Decoder::new(Limits::default());
-/// assert!(decoder.decode(b"*2\r\n:1\r\n$5\r\nhel").unwrap().is_none());
-///
-/// let bytes = b"*2\r\n:1\r\n$5\r\nhello\r\n+OK\r\n";
-/// let frame = decoder.decode(bytes).unwrap().expect("the array is complete");
-/// let Value::Array(items) = frame.value else { panic!("an array") };
-/// assert_eq!(items.iter().nth(1).unwrap().as_bytes(), Some(&b"hello"[..]));
-///
-/// let rest = &bytes[frame.len..];
-/// let frame = decoder.decode(rest).unwrap().expect("a line");
-/// assert_eq!(frame.value.as_bytes(), Some(&b"OK"[..]));
-/// ```
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone))]
 pub struct Decoder {
@@ -110,9 +94,8 @@ struct Level {
 pub struct Frame<'a> {
     /// What the reply says.
     pub value: Value<'a>,
-    /// Its length in bytes as it was sent, attributes before it included. What a [`Decoder`] was
-    /// given goes on so far behind its first byte; an [`Inbox`](super::Inbox) has taken them from
-    /// the piece, or from pieces before it.
+    /// Its length in bytes as it was sent, attributes before it included. An [`Inbox`](super::Inbox) has
+    /// taken them from the piece, or from pieces before it.
     pub len: usize,
     /// The whole reply, if there are attributes in front of the value.
     attributed: Option<View<'a>>,

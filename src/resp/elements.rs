@@ -8,7 +8,7 @@ use super::view::View;
 impl<'a> Items<'a> {
     /// Returns the values in order. Attributes before one of them are passed over.
     #[must_use]
-    pub fn iter(&self) -> Values<'a> {
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = Value<'a>> + use<'a> {
         Values {
             view: self.view,
             left: self.len,
@@ -25,18 +25,9 @@ impl<'a> Items<'a> {
     }
 }
 
-impl<'a> IntoIterator for Items<'a> {
-    type Item = Value<'a>;
-    type IntoIter = Values<'a>;
-
-    fn into_iter(self) -> Values<'a> {
-        self.iter()
-    }
-}
-
 /// The values of an [`Items`].
 #[derive(Clone, Debug)]
-pub struct Values<'a> {
+struct Values<'a> {
     view: View<'a>,
     left: u32,
 }
@@ -86,7 +77,7 @@ impl<'a> Pairs<'a> {
     /// Returns the pairs in the order they were sent. Attributes of keys and values are passed
     /// over.
     #[must_use]
-    pub fn iter(&self) -> PairValues<'a> {
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (Value<'a>, Value<'a>)> + use<'a> {
         PairValues(self.elements())
     }
 
@@ -104,10 +95,10 @@ impl<'a> Pairs<'a> {
     /// other.
     ///
     /// ```
-    /// use shearline::resp::{Decoder, Limits};
+    /// use shearline::resp::Inbox;
     ///
-    /// let mut decoder = Decoder::new(Limits::default());
-    /// let frame = decoder.decode(b"%1\r\n$5\r\nproto\r\n:3\r\n")?.expect("complete");
+    /// let mut inbox = Inbox::default();
+    /// let frame = inbox.next(&mut &b"%1\r\n$5\r\nproto\r\n:3\r\n"[..])?.expect("complete");
     /// let pairs = frame.value.as_pairs().expect("a map");
     /// assert_eq!(pairs.get(b"proto").and_then(|value| value.as_integer()), Some(3));
     /// # Ok::<(), shearline::resp::DecodeError>(())
@@ -120,18 +111,9 @@ impl<'a> Pairs<'a> {
     }
 }
 
-impl<'a> IntoIterator for Pairs<'a> {
-    type Item = (Value<'a>, Value<'a>);
-    type IntoIter = PairValues<'a>;
-
-    fn into_iter(self) -> PairValues<'a> {
-        self.iter()
-    }
-}
-
 /// The keys and values of a [`Pairs`].
 #[derive(Clone, Debug)]
-pub struct PairValues<'a>(PairElements<'a>);
+struct PairValues<'a>(PairElements<'a>);
 
 impl<'a> Iterator for PairValues<'a> {
     type Item = (Value<'a>, Value<'a>);

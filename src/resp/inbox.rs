@@ -12,14 +12,14 @@ use super::write;
 ///
 /// A reply that lies whole in a piece is decoded where it lies. Only a torn one is copied, once:
 /// what is left at the end of a piece is kept, and of the following pieces as much is added as the
-/// reply needs. For the bytes there is never more memory than [`Limits::reply_bytes`]; for the
+/// reply needs. For the bytes there is never more memory than the longest reply, 16 MiB; for the
 /// structure of a reply that consists of nothing but the smallest aggregates, four times as much;
 /// and 32 bytes for each level of its depth. The next call after a large reply gives it back.
 ///
 /// ```
-/// use shearline::resp::{Inbox, Limits};
+/// use shearline::resp::Inbox;
 ///
-/// let mut inbox = Inbox::new(Limits::default());
+/// let mut inbox = Inbox::default();
 /// let mut texts = Vec::new();
 /// for mut piece in [&b"+one\r\n$3\r\nt"[..], b"wo\r", b"\n+three\r\n"] {
 ///     while let Some(frame) = inbox.next(&mut piece).unwrap() {
@@ -32,11 +32,11 @@ use super::write;
 /// All that a socket brings, until the other side closes:
 ///
 /// ```
-/// use shearline::resp::{Inbox, Limits};
+/// use shearline::resp::Inbox;
 /// use std::io::Read;
 ///
 /// fn count_replies(mut socket: impl Read) -> std::io::Result<usize> {
-///     let mut inbox = Inbox::new(Limits::default());
+///     let mut inbox = Inbox::default();
 ///     let mut buffer = [0; 16 << 10];
 ///     let mut replies = 0;
 ///     loop {
@@ -68,6 +68,12 @@ pub struct Inbox {
     drop: (usize, usize),
 }
 
+impl Default for Inbox {
+    fn default() -> Self {
+        Self::new(Limits::DEFAULT)
+    }
+}
+
 /// Bytes of memory that are kept for the next torn reply.
 const KEPT: usize = 4 << 10;
 
@@ -82,8 +88,7 @@ const STEP: usize = 64;
 
 impl Inbox {
     /// An inbox at the beginning of a stream. Allocates nothing.
-    #[must_use]
-    pub const fn new(limits: Limits) -> Self {
+    pub(crate) const fn new(limits: Limits) -> Self {
         let decoder = Decoder::new(limits);
         Self {
             reply_bytes: decoder.reply_bytes(),

@@ -4,14 +4,6 @@
 /// soon as a header announces too much and before anything is reserved for it.
 ///
 /// A value above its maximum, or below its minimum, counts as that.
-///
-/// ```
-/// use shearline::resp::{Decoder, Limits};
-///
-/// let small = Limits { bulk_bytes: 1024, ..Limits::default() };
-/// let decoder = Decoder::new(small);
-/// # let _ = decoder;
-/// ```
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Limits {
     /// Longest text of one line (simple string, error, double, big number), in bytes without its end.
@@ -34,8 +26,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// The safe defaults, as a constant.
-    pub const DEFAULT: Self = Self {
+    pub(crate) const DEFAULT: Self = Self {
         line_bytes: 64 << 10,
         bulk_bytes: 1 << 20,
         elements: 1 << 16,

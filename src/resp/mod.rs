@@ -1,16 +1,15 @@
 //! RESP2 and RESP3: replies from bytes, and commands to bytes.
 //!
-//! [`Decoder`] reads replies incrementally and without copying, [`Inbox`] puts them together from
-//! the pieces that a socket gives, and [`command`] writes commands.
+//! [`Inbox`] reads replies from the pieces that a socket gives, and [`command`] writes commands.
 //!
 //! ```
-//! use shearline::resp::{Inbox, Limits, Value, command};
+//! use shearline::resp::{Inbox, Value, command};
 //!
 //! let mut out = Vec::new();
 //! command(&mut out, &[b"SET", b"invoice:42", b"token", b"NX", b"PX", b"30000"]);
 //! // ... send `out`, receive a piece:
 //! let mut piece: &[u8] = b"+OK\r\n";
-//! let mut inbox = Inbox::new(Limits::default());
+//! let mut inbox = Inbox::default();
 //! while let Some(frame) = inbox.next(&mut piece)? {
 //!     assert!(matches!(frame.value, Value::Simple(b"OK")));
 //! }
@@ -24,8 +23,8 @@
 //!   as it is seen.
 //! * **Linear.** Decoding n bytes takes O(n) however they are cut into pieces, and the payload of
 //!   a string is not looked at.
-//! * **Bounds before memory.** Nothing is reserved for what a header announces; every bound in
-//!   [`Limits`] has an error of its own.
+//! * **Bounds before memory.** Nothing is reserved for what a header announces. A line has 64 KiB at
+//!   most, a string 1 MiB, an aggregate 65,536 elements and 32 levels, a reply 16 MiB.
 //! * **No recursion.** A value is decoded, compared and printed on any stack, however deep it is
 //!   nested.
 //! * **No copy, no allocation for scalars.** Values borrow from the receive buffer; the structure
@@ -94,15 +93,15 @@ mod view;
 pub(crate) mod write;
 
 pub use command::command;
-pub use decode::{Decoder, Frame};
-pub use elements::{PairValues, Values};
+pub use decode::Frame;
 pub use error::DecodeError;
 pub use inbox::Inbox;
-pub use limits::Limits;
 pub use value::{Items, Pairs, Value};
 
 pub(crate) use command::{argument, argument_len};
 pub(crate) use decimal::Decimal;
+pub(crate) use decode::Decoder;
+pub(crate) use limits::Limits;
 pub(crate) use template::{Template, Word};
 
 /// All that is here, for the simulator, the embedded node, the benches and the fuzz targets.
@@ -111,7 +110,7 @@ pub(crate) mod all {
     pub use super::command::{argument, argument_len, command, command_len};
     pub use super::decimal::{Decimal, decimal_len};
     pub use super::decode::{Decoder, Frame};
-    pub use super::elements::{Elements, PairElements, PairValues, Values};
+    pub use super::elements::{Elements, PairElements};
     pub use super::encode::{encode, encode_resp2, encoded_len, encoded_len_resp2};
     pub use super::error::{DecodeError, Reason};
     pub use super::inbox::Inbox;

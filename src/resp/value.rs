@@ -14,10 +14,10 @@ use super::view::View;
 /// so that the two zeros differ, but that any NaN equals any other.
 ///
 /// ```
-/// use shearline::resp::{Decoder, Limits, Value};
+/// use shearline::resp::{Inbox, Value};
 ///
-/// let mut decoder = Decoder::new(Limits::default());
-/// let frame = decoder.decode(b"+OK\r\n")?.expect("complete");
+/// let mut inbox = Inbox::default();
+/// let frame = inbox.next(&mut &b"+OK\r\n"[..])?.expect("complete");
 /// assert_eq!(frame.value, Value::Simple(b"OK"));
 /// # Ok::<(), shearline::resp::DecodeError>(())
 /// ```
@@ -106,15 +106,8 @@ pub struct Items<'a> {
 
 impl<'a> Items<'a> {
     /// Returns how many there are.
-    #[must_use]
-    pub const fn len(&self) -> usize {
+    pub(crate) const fn len(&self) -> usize {
         self.len as usize
-    }
-
-    /// Returns `true` if there are none.
-    #[must_use]
-    pub const fn is_empty(&self) -> bool {
-        self.len == 0
     }
 }
 
@@ -129,14 +122,7 @@ pub struct Pairs<'a> {
 
 impl<'a> Pairs<'a> {
     /// Returns how many pairs there are.
-    #[must_use]
-    pub const fn len(&self) -> usize {
+    pub(crate) const fn len(&self) -> usize {
         self.len as usize
-    }
-
-    /// Returns `true` if there are none.
-    #[must_use]
-    pub const fn is_empty(&self) -> bool {
-        self.len == 0
     }
 }

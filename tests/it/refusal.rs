@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use shearline::{LinkError, NodeOutcome, Unusable};
+use shearline::internals::LinkFault;
+use shearline::{NodeOutcome, Unusable};
 
 use crate::face::{Which, at, report_of};
 use crate::servers::{self, ClosedPort, Cluster, LONG, Manner, Options, Server, Stranger};
@@ -11,19 +12,17 @@ use crate::servers::{self, ClosedPort, Cluster, LONG, Manner, Options, Server, S
 /// Refused connections, and servers of other kinds.
 #[test]
 fn an_address_without_a_server_of_ours_is_named_and_the_others_go_on() {
-    use LinkError::{Closed, ConnectTimeout, HandshakeReset, Refused};
+    use LinkFault::{Closed, ConnectTimeout, HandshakeReset, Refused};
+    let unreachable = |fault: LinkFault| NodeOutcome::Unreachable(fault.into());
     let not_ours = [NodeOutcome::Unusable(Unusable::NotRedis)];
     // One that closes may do so with our first command unread.
-    let closes = [Closed, HandshakeReset].map(NodeOutcome::Unreachable);
-    check(
-        &ClosedPort::new().url(),
-        &[NodeOutcome::Unreachable(Refused)],
-    );
+    let closes = [Closed, HandshakeReset].map(unreachable);
+    check(&ClosedPort::new().url(), &[unreachable(Refused)]);
     for (manner, outcomes) in [
         (Manner::Http, &not_ours[..]),
         (Manner::Garbage, &not_ours),
         (Manner::Closes, &closes),
-        (Manner::Silent, &[NodeOutcome::Unreachable(ConnectTimeout)]),
+        (Manner::Silent, &[unreachable(ConnectTimeout)]),
     ] {
         check(&Stranger::new(manner).url(), outcomes);
     }

@@ -16,7 +16,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use shearline::engine::Event;
-use shearline::{Builder, LockError, LockOptions, NodeStatus, Redlock, Retry, ServerError, Waking};
+use shearline::{Builder, LockError, LockOptions, NodeStatus, Redlock, Retry, Waking};
 
 use crate::executor::block_on;
 use crate::face::{Face, Which, at, held, over};
@@ -236,27 +236,30 @@ pub(crate) fn learned_by_looking(cluster: &Cluster, face: &mut Face, key: &str) 
 }
 
 /// Servers without `command` are looked at, and this is why.
-fn are_looked_at(command: &str, why: Waking) {
+fn are_looked_at(command: &str, is_why: fn(&Waking) -> bool) {
     for options in [Options::redis(), Options::valkey()] {
         let options = options.arguments(["--rename-command", command, ""]);
         let cluster = Cluster::with(3, &options);
         for which in Which::BOTH {
             let mut face = which.build(quiet(&cluster));
             let waking = learned_by_looking(&cluster, &mut face, &which.key(command));
-            assert_eq!(waking, [why; 3]);
+            assert!(waking.iter().all(is_why), "{waking:?}");
         }
     }
 }
 
 #[test]
 fn a_server_that_speaks_only_resp2_is_looked_at_from_time_to_time() {
-    are_looked_at("HELLO", Waking::Resp2);
+    are_looked_at("HELLO", |waking| *waking == Waking::Resp2);
 }
 
 /// As Google's Memorystore for Redis answers: it blocks `CLIENT`.
 #[test]
 fn a_server_that_does_not_know_client_is_looked_at_from_time_to_time() {
-    are_looked_at("CLIENT", Waking::Refused(ServerError::from_line(b"ERR")));
+    are_looked_at(
+        "CLIENT",
+        |waking| matches!(waking, Waking::Refused(error) if error.code() == "ERR"),
+    );
 }
 
 // ----- a queue --------------------------------------------------------------------------------

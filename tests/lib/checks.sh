@@ -98,8 +98,8 @@ dependencies() {
 33 -e normal,build --features tls
 18 -e normal,no-proc-macro --features tracing
 75 -e normal,build,dev
-59 -p shearline-cli -e normal,no-proc-macro
-69 -p shearline-cli -e normal,build
+60 -p shearline-cli -e normal,no-proc-macro
+70 -p shearline-cli -e normal,build
 BOUNDS
     return $status
 }

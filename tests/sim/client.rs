@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use shearline::ExtendError;
 use shearline::engine::{Engine, Event as Told, Input, NodeId, Output};
-use shearline::internals::MARKER_KEY;
-use shearline::{Config, Instant, LinkError, Lock, RestartGuard, Retry};
+use shearline::internals::{LinkFault, MARKER_KEY};
+use shearline::{Config, Instant, Lock, RestartGuard, Retry};
 
 use crate::clock::{MILLI, NEVER, Time};
 use crate::oracle::{Inspecting, Process, Said, TICK, Verb};
@@ -111,7 +111,7 @@ pub(crate) struct Path {
     last: u32,
     joins: bool,
     /// Why connections have ended so far.
-    reasons: Vec<LinkError>,
+    reasons: Vec<LinkFault>,
     /// The longest time until an answer was read.
     pub(crate) worst_trip: Time,
     /// Since when something has waited for room in the connection, and for how long something did.
@@ -273,7 +273,7 @@ impl Path {
         self.full_since = (!all).then(|| since.unwrap_or(now));
     }
 
-    fn lost(&mut self, now: Time, shown: Instant, reason: Option<LinkError>, known: bool) {
+    fn lost(&mut self, now: Time, shown: Instant, reason: Option<LinkFault>, known: bool) {
         // A connection may be given up a little earlier if it may have lasted less long.
         let lasted = self.ready_shown.saturating_add(LASTED) <= shown;
         let was_ready = self.ready_shown < Instant::MAX;
@@ -298,7 +298,7 @@ impl Path {
     }
 
     /// A connection has ended for this reason, or is about to.
-    fn told(&mut self, reason: LinkError) {
+    fn told(&mut self, reason: LinkFault) {
         if !self.was_told(reason) {
             self.reasons.push(reason);
         }
@@ -310,7 +310,7 @@ impl Path {
     }
 
     /// Returns `true` if a connection has ended for this reason.
-    pub(crate) fn was_told(&self, reason: LinkError) -> bool {
+    pub(crate) fn was_told(&self, reason: LinkFault) -> bool {
         self.reasons.contains(&reason)
     }
 }
@@ -709,6 +709,7 @@ impl World {
         if let Some(reason) = link.near.end {
             link.near.gone = true;
             self.lose(client, node, Some(reason));
+            let reason = reason.into();
             self.input(client, Input::Disconnected { node: id, reason });
             return true;
         }
@@ -768,7 +769,7 @@ impl World {
         let link = &self.conns[conn];
         if link.has_read_garbage() {
             self.oracle.counts.sights.note("GarbageRead");
-            self.clients[client].paths[link.node].told(LinkError::Protocol);
+            self.clients[client].paths[link.node].told(LinkFault::Protocol);
         }
     }
 
@@ -792,7 +793,7 @@ impl World {
         }
     }
 
-    fn lose(&mut self, client: usize, node: usize, reason: Option<LinkError>) {
+    fn lose(&mut self, client: usize, node: usize, reason: Option<LinkFault>) {
         self.say(Place::Client(client), || {
             let why = reason.map_or("given up".to_owned(), |reason| reason.to_string());
             format!("loses node {node}: {why}")

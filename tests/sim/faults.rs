@@ -1,6 +1,6 @@
 //! The faults.
 
-use shearline::LinkError;
+use shearline::internals::LinkFault;
 use shearline::internals::limits::PUSHES_MAX;
 use shearline::internals::{BARRIER_KEY, MARKER_KEY};
 
@@ -229,7 +229,7 @@ impl World {
             None => self.strangers[peer - self.plan.clients].link(node),
         };
         match link {
-            Some(conn) if fault == Fault::Reset => self.reset(conn, LinkError::Reset),
+            Some(conn) if fault == Fault::Reset => self.reset(conn, LinkFault::Reset),
             Some(conn) if fault == Fault::Garbage => {
                 let garbage = self.entropy.pick(&GARBAGE);
                 self.utter(conn, garbage, true);

@@ -2,10 +2,11 @@
 
 use std::collections::VecDeque;
 
+use shearline::Instant;
 use shearline::engine::NodeId;
+use shearline::internals::LinkFault;
 use shearline::internals::Session;
 use shearline::internals::resp::Inbox;
-use shearline::{Instant, LinkError};
 
 use crate::bare::Transaction;
 use crate::clock::{NEVER, Time};
@@ -172,9 +173,9 @@ pub(crate) struct Near {
     /// When something was last read, by the client's clock; `shown` before that read.
     pub(crate) last_read: Option<Instant>,
     /// How it ended; reported when all that arrived has been read.
-    pub(crate) end: Option<LinkError>,
+    pub(crate) end: Option<LinkFault>,
     /// How it has ended, if that could not be reported yet.
-    pub(crate) ends_with: Option<LinkError>,
+    pub(crate) ends_with: Option<LinkFault>,
     /// A write was cut short.
     pub(crate) blocked: bool,
     pub(crate) blocked_since: Time,

@@ -3,7 +3,7 @@
 //! A connection keeps the order, may be torn anywhere, and brings what was sent before a reset in
 //! part. Between two connections of one client to one node the order is kept too, as on one path.
 
-use shearline::LinkError;
+use shearline::internals::LinkFault;
 
 use crate::clock::{MILLI, NEVER, SECOND, Time};
 use crate::link::{Conn, End, FarState, Way};
@@ -120,7 +120,7 @@ impl World {
         }
         let there = &mut self.servers[server];
         if !there.up {
-            link.near.end = Some(LinkError::Refused);
+            link.near.end = Some(LinkFault::Refused);
         } else if self.plan.backlog < there.backlog.len() {
             self.at(self.now + KNOCK_AGAIN, Event::Dial(conn));
             return;
@@ -143,7 +143,7 @@ impl World {
         if self.entropy.below(2) == 0 {
             self.conns[conn].cut = true;
             self.forget(conn);
-            self.end_near_later(conn, LinkError::Closed);
+            self.end_near_later(conn, LinkFault::Closed);
         } else {
             // What the client had sent is answered by a reset.
             self.reset_from_far(conn);
@@ -220,7 +220,7 @@ impl World {
         }
     }
 
-    pub(crate) fn end_near(&mut self, conn: usize, reason: LinkError) {
+    pub(crate) fn end_near(&mut self, conn: usize, reason: LinkFault) {
         self.arrive(conn, Way::ToClient);
         let link = &mut self.conns[conn];
         if link.near.gone || link.near.end.is_some() {
@@ -266,7 +266,7 @@ impl World {
     fn time_out(&mut self, conn: usize) {
         let link = &mut self.conns[conn];
         link.up.keep(0);
-        link.near.end = Some(LinkError::Os(TIMED_OUT));
+        link.near.end = Some(LinkFault::Os(TIMED_OUT));
         link.near.lingers = false;
         let (peer, gone) = (link.peer, link.near.gone);
         if !gone {
@@ -275,7 +275,7 @@ impl World {
     }
 
     /// Both ends learn that the connection is gone, after some of what was on its way.
-    pub(crate) fn reset(&mut self, conn: usize, reason: LinkError) {
+    pub(crate) fn reset(&mut self, conn: usize, reason: LinkFault) {
         self.conns[conn].cut = true;
         self.keep_some_up(conn);
         self.keep_some_down(conn);
@@ -288,7 +288,7 @@ impl World {
         self.conns[conn].cut = true;
         self.keep_some_down(conn);
         self.forget(conn);
-        self.end_near_later(conn, LinkError::Reset);
+        self.end_near_later(conn, LinkFault::Reset);
     }
 
     fn keep_some_down(&mut self, conn: usize) {
@@ -310,7 +310,7 @@ impl World {
         self.at(at, Event::EndFar(conn, end));
     }
 
-    fn end_near_later(&mut self, conn: usize, reason: LinkError) {
+    fn end_near_later(&mut self, conn: usize, reason: LinkFault) {
         let link = &mut self.conns[conn];
         if link.near.gone || link.dark {
             return;

@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 use shearline::Instant;
 use shearline::internals::Flavour;
 use shearline::internals::Store;
-use shearline::internals::resp::{self, Inbox, Limits, Value};
+use shearline::internals::resp::{self, Inbox, Value};
 use shearline::internals::{BARRIER_KEY, MARKER_KEY};
 
 use crate::bare;
@@ -384,7 +384,7 @@ fn text_in(reply: &[u8]) -> &[u8] {
 fn words_of<'a>(value: &Value<'a>, words: &mut [&'a [u8]; WORDS_MAX]) -> usize {
     let mut count = 0;
     if let Some(items) = value.as_items() {
-        for word in items {
+        for word in items.iter() {
             words[count] = word.as_bytes().unwrap_or_default();
             count += 1;
         }
@@ -499,7 +499,7 @@ impl World {
             return;
         }
         link.far.session = Some(there.store.session_of(conn as u64));
-        link.far.commands = Some(Box::new(Inbox::new(Limits::DEFAULT)));
+        link.far.commands = Some(Box::new(Inbox::default()));
         there.open.push(conn);
         if !link.far.unread.is_empty() || link.far.ended {
             self.readable(conn);

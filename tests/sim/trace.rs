@@ -12,7 +12,7 @@ use std::fmt;
 use std::time::Duration;
 
 use shearline::engine::Event as Told;
-use shearline::internals::resp::{Inbox, Limits};
+use shearline::internals::resp::Inbox;
 use shearline::{Instant, LockOptions, Retry};
 
 use crate::clock::{MILLI, Time};
@@ -185,7 +185,7 @@ pub(crate) fn commands(bytes: &[u8]) -> String {
     told(bytes, |value| {
         let items = value.as_items()?;
         let words: Vec<&[u8]> = items
-            .into_iter()
+            .iter()
             .map(|item| item.as_bytes().unwrap_or_default())
             .collect();
         Some(command(&words))
@@ -201,7 +201,7 @@ fn told(
     bytes: &[u8],
     text: impl Fn(&shearline::internals::resp::Value<'_>) -> Option<String>,
 ) -> String {
-    let mut inbox = Inbox::new(Limits::DEFAULT);
+    let mut inbox = Inbox::default();
     let mut texts = Vec::new();
     let mut rest = bytes;
     let mut piece = bytes;
@@ -356,7 +356,7 @@ pub(crate) fn token(bytes: &[u8]) -> String {
 /// How long a call waits, or how often it tries.
 pub(crate) fn limits(options: &LockOptions) -> String {
     let usual = Retry::new(TRIES, Duration::ZERO..=Duration::ZERO);
-    let tries = options.tries_allowed(&usual);
+    let tries = options.limit(&usual);
     let tries = tries.map(|tries| format!("tries {tries} times"));
     let wait = options.deadline().map(|wait| format!("waits for {wait:?}"));
     tries.into_iter().chain(wait).collect::<Vec<_>>().join(", ")

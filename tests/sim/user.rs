@@ -831,7 +831,7 @@ impl World {
                 let retry = shearline::Retry::new(TRIES, Duration::ZERO..=Duration::ZERO);
                 let task = Task::Acquiring {
                     call: self.call(client, round, ttl),
-                    tries: options.tries_allowed(&retry),
+                    tries: options.limit(&retry),
                     deadline: options.deadline().map(|wait| shown.saturating_add(wait)),
                     keep: options.kept_for(),
                     passed_over: 0,
@@ -840,7 +840,7 @@ impl World {
                 self.oracle.asks(client, self.plan.resource_of(user));
                 self.acquire_begun(client, user);
                 // Others may leave the lock to other clients first, or wait.
-                let once = options.tries_allowed(&retry) == Some(1);
+                let once = options.limit(&retry) == Some(1);
                 self.clients[client].called = once.then_some(shown);
                 self.set_task(client, user, task, next);
             }

@@ -4,7 +4,7 @@
 //! from the [`Entropy`], no order comes from a hash, no real clock is read: the same choices give
 //! the same history, byte for byte, on every machine.
 
-use shearline::LinkError;
+use shearline::internals::LinkFault;
 
 use crate::client::Client;
 use crate::clock::{Clock, MILLI, NEVER, SECOND, Time};
@@ -40,7 +40,7 @@ pub(crate) enum Event {
     Dial(usize),
     /// The server sees the end of a connection.
     EndFar(usize, End),
-    EndNear(usize, LinkError),
+    EndNear(usize, LinkFault),
     /// The client's kernel checks whether its bytes were acknowledged.
     UserTimeout(usize),
     /// It checks whether the other end is there, after a long silence.

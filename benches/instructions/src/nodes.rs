@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use shearline::engine::{Engine, Event, Input, NodeId, Output, Request};
-use shearline::internals::resp::{Inbox, Limits, Value};
+use shearline::internals::resp::{Inbox, Value};
 use shearline::{Config, Instant, Lock, LockOptions};
 
 /// The time until an answer.
@@ -134,7 +134,7 @@ impl Nodes {
                 match output {
                     Output::Connect { node } => {
                         self.ids.push(node);
-                        wires.push(Inbox::new(Limits::DEFAULT));
+                        wires.push(Inbox::default());
                         self.engine.handle(self.now, Input::Connected { node });
                     }
                     Output::Transmit { node, mut bytes } => {

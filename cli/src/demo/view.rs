@@ -271,8 +271,8 @@ mod tests {
             ),
             (NodeState::Suspect, "silent"),
             (
-                NodeState::Down(shearline::LinkError::Refused),
-                "refused; it is tried again",
+                NodeState::Down(shearline::LinkError::default()),
+                "closed by the node; it is tried again",
             ),
             (NodeState::Connecting, "being connected"),
         ] {

@@ -10,14 +10,16 @@ use clap::Parser as _;
 use crate::acquire::Acquire;
 use crate::connect::Connect;
 use crate::duration;
+use crate::signals;
 
 /// What the help says below the options.
 const PROMISE: &str = "\
 Before another client can take the lock, the command and everything it started
-are dead. They get TERM when the lock is at risk (less than a quarter of the ttl
-is left), and KILL shortly before its end, also if this program is killed or
-stopped, and also if they changed their group or session. Processes that outlive
-the command get TERM, two seconds later KILL, and then the lock is released.
+are dead. They get TERM (or --stop-signal) when the lock is at risk (less than a
+quarter of the ttl is left), and KILL shortly before its end, also if this
+program is killed or stopped, and also if they changed their group or session.
+Processes that outlive the command get TERM, two seconds (--grace) later KILL,
+and then the lock is released.
 
 Not promised:
   - work handed to another daemon or machine (docker run, systemd-run, at, ssh)
@@ -36,11 +38,11 @@ number that grows with every holder. Hand it to the store with each write, and
 each read that a write is computed from. The store keeps the largest number that
 it has seen, as durably as its data, and refuses smaller ones.
 
-Signals: TERM, HUP, USR1, USR2 are passed on to the command, INT and QUIT too
-except in the foreground of a terminal, which sends them to the command itself.
-Ctrl-Z stops both. If they are stopped for longer than the ttl, the lock is lost
-and the command is killed. While the lock is waited for, a signal ends this
-program.
+Signals: all that can be handled are passed on to the command, except CHLD, ILL,
+FPE, SEGV and BUS, which are about this program itself. INT and QUIT by keys of
+a terminal reach the command by themselves. Ctrl-Z stops both. If they are
+stopped for longer than the ttl, the lock is lost and the command is killed.
+While the lock is waited for, a signal ends this program.
 
 The command finds SHEARLINE_RESOURCE and SHEARLINE_TOKEN in its environment, and
 with --fenced that number as SHEARLINE_FENCING_TOKEN. Its status is the status
@@ -86,9 +88,14 @@ pub(crate) struct Args {
     #[arg(help_heading = "Command")]
     pub(super) at_least: Duration,
 
-    /// Waits for processes that outlive the command, instead of ending them.
+    #[command(flatten)]
+    pub(super) end: End,
+
+    /// Takes the lock and starts the command again after the lock was lost.
+    ///
+    /// Until the command ends by itself, or a signal asks it to end. --wait counts from each loss.
     #[arg(long, help_heading = "Command")]
-    pub(super) wait_all: bool,
+    pub(super) again: bool,
 
     /// Writes one line of JSON at the end: to this file, or descriptor if it is a number.
     ///
@@ -99,9 +106,57 @@ pub(crate) struct Args {
     pub(super) report: Option<PathBuf>,
 }
 
+/// How the command is ended, and what it leaves behind.
+#[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "Command")]
+pub(super) struct End {
+    /// Waits for processes that outlive the command, instead of ending them.
+    #[arg(long)]
+    pub(super) wait_all: bool,
+
+    /// Lets processes that outlive the command live on without the lock, as `flock -o` does.
+    ///
+    /// If the lock is at risk while the command runs, they are ended all the same.
+    #[arg(long, conflicts_with = "wait_all")]
+    pub(super) leave_children: bool,
+
+    /// The signal that asks processes to end: a name such as WINCH, or a number.
+    #[arg(long, value_name = "SIGNAL", default_value = "TERM", value_parser = signals::parse)]
+    pub(super) stop_signal: i32,
+
+    /// How long processes that outlive the command may take to end after that signal.
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = duration::parse)]
+    pub(super) grace: Duration,
+}
+
+impl End {
+    /// Returns the same as words for the guardian.
+    pub(super) fn words(&self) -> impl Iterator<Item = String> {
+        let flags = [
+            (self.wait_all, "--wait-all"),
+            (self.leave_children, "--leave-children"),
+        ];
+        let flags = flags.into_iter().filter(|(is, _)| *is);
+        let flags = flags.map(|(_, word)| word.to_owned());
+        flags.chain([
+            format!("--stop-signal={}", self.stop_signal),
+            format!("--grace={}ms", self.grace.as_millis()),
+        ])
+    }
+}
+
 /// The name under which this program starts itself for a part of it. Under its own name the parts are in no help
 /// and in no completions.
 pub(super) const PARTS: &str = "shearline run";
+
+/// What stands for the number of the command, before it has one, in variables of systemd that named the tool.
+pub(super) const COMMAND: &str = "command";
+
+/// Returns the variables by which systemd names a process, if they name this one.
+pub(super) fn naming(process: &str) -> impl Iterator<Item = &'static str> {
+    let all = ["LISTEN_PID", "WATCHDOG_PID"].into_iter();
+    all.filter(move |name| env::var(name).is_ok_and(|it| it == process))
+}
 
 /// A part of a run that is a process of its own.
 #[derive(Debug, clap::Parser)]
@@ -110,6 +165,8 @@ pub(super) enum Part {
     Guardian(GuardianArgs),
     /// What becomes the command.
     Trampoline(TrampolineArgs),
+    /// What ends by a signal that was handled before.
+    Signal { number: i32 },
 }
 
 impl Part {
@@ -127,9 +184,8 @@ pub(super) struct GuardianArgs {
     #[arg(long)]
     pub(super) group: i32,
 
-    /// Waits for what the command leaves behind.
-    #[arg(long)]
-    pub(super) wait_all: bool,
+    #[command(flatten)]
+    pub(super) end: End,
 
     /// The command and its arguments.
     #[arg(last = true, required = true)]

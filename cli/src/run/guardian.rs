@@ -22,16 +22,13 @@ use rustix::process::{Pid, Signal, getpid, set_child_subreaper};
 use rustix::thread::set_name;
 use shearline::Instant;
 
-use super::args::GuardianArgs;
+use super::args::{End, GuardianArgs};
 use super::channel::{Channel, Message, Received};
 use super::deadline::Timer;
 use super::signals::{self, Signals};
 use super::tree::{Child, Tree, go_first};
 use super::{itself, wait_for};
 use crate::clock::now;
-
-/// How long a process that the command left behind may take to end after TERM.
-const GRACE: Duration = Duration::from_secs(2);
 
 /// The time between two attempts to end processes of another user.
 const AGAIN: Duration = Duration::from_millis(100);
@@ -67,8 +64,11 @@ struct Guardian {
     phase: Phase,
     /// When all must be dead.
     until: Instant,
-    /// Whether what the command leaves is waited for.
-    waits_for_all: bool,
+    end: End,
+    /// What asks processes to end.
+    stop_signal: Signal,
+    /// Whether the lock was at risk.
+    is_at_risk: bool,
 }
 
 impl Guardian {
@@ -112,12 +112,17 @@ impl Guardian {
             tree,
             phase: Phase::Starting(trampoline),
             until,
-            waits_for_all: args.wait_all,
+            end: args.end.clone(),
+            stop_signal: signals::of_number(args.end.stop_signal).unwrap_or(Signal::TERM),
+            is_at_risk: false,
         }))
     }
 
     fn run(mut self) -> io::Result<()> {
         let watched = self.watch();
+        if self.leaves_children() {
+            return watched;
+        }
         // Programs of another user may be left. The tool inherits them.
         self.tree.end(None);
         self.see_started()?;
@@ -133,11 +138,16 @@ impl Guardian {
             let any_left = self.tree.reap();
             self.see_started()?;
             self.see_ended(any_left);
-            if !any_left || self.obey()? || self.until <= now() {
+            if !any_left || self.leaves_children() || self.obey()? || self.until <= now() {
                 return Ok(());
             }
             self.hurry();
         }
+    }
+
+    /// Returns `true` if the command has ended, and what it has left lives on.
+    fn leaves_children(&self) -> bool {
+        self.end.leave_children && !self.is_at_risk && matches!(self.phase, Phase::Leaving(_))
     }
 
     /// Sleeps until something happens.
@@ -178,9 +188,9 @@ impl Guardian {
         };
         self.tell(Message::Exited(status));
         self.phase = Phase::Leaving(None);
-        if any_left && !self.waits_for_all {
-            self.phase = Phase::Leaving(Some(now().saturating_add(GRACE)));
-            self.tree.signal(Signal::TERM, self.until);
+        if any_left && !self.end.wait_all && !self.leaves_children() {
+            self.phase = Phase::Leaving(Some(now().saturating_add(self.end.grace)));
+            self.tree.signal(self.stop_signal, self.until);
         }
     }
 
@@ -191,7 +201,10 @@ impl Guardian {
                 Received::Nothing => return Ok(false),
                 Received::Closed | Received::Message(Message::End, _) => return Ok(true),
                 Received::Message(Message::Extend(until), _) => self.until = until,
-                Received::Message(Message::Risk, _) => self.tree.signal(Signal::TERM, self.until),
+                Received::Message(Message::Risk, _) => {
+                    self.is_at_risk = true;
+                    self.tree.signal(self.stop_signal, self.until);
+                }
                 Received::Message(Message::Signal(signal), _) => self.pass_on(signal),
                 Received::Message(..) => return Err(io::ErrorKind::InvalidData.into()),
             }
@@ -199,7 +212,7 @@ impl Guardian {
     }
 
     fn pass_on(&self, signal: i32) {
-        let Some(signal) = Signal::from_named_raw(signal) else {
+        let Some(signal) = signals::of_number(signal) else {
             return;
         };
         match self.phase {

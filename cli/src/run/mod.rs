@@ -87,8 +87,14 @@ pub(crate) fn as_part() -> Option<ExitCode> {
         Part::Guardian(args) => guardian::guard(&args),
         #[cfg(target_os = "linux")]
         Part::Trampoline(args) => trampoline::become_command(&args),
+        // By `exec` it has lost its handlers.
+        #[cfg(target_os = "linux")]
+        Part::Signal { number } => {
+            let _ = signal_hook::low_level::raise(number);
+            u8::try_from(128 + number).unwrap_or(u8::MAX).into()
+        }
         #[cfg(not(target_os = "linux"))]
-        Part::Guardian(_) | Part::Trampoline(_) => ExitCode::FAILURE,
+        Part::Guardian(_) | Part::Trampoline(_) | Part::Signal { .. } => ExitCode::FAILURE,
     })
 }
 
@@ -99,6 +105,13 @@ fn itself(part: &str) -> std::process::Command {
     let mut command = std::process::Command::new("/proc/self/exe");
     command.arg0(args::PARTS).arg(part);
     command
+}
+
+/// Ends this process by a signal that it has handled. Returns if that is not possible.
+#[cfg(target_os = "linux")]
+pub(crate) fn end_by(signal: i32) {
+    use std::os::unix::process::CommandExt as _;
+    let _ = itself("signal").arg(signal.to_string()).exec();
 }
 
 /// Waits until one of the descriptors is readable, or a signal comes.

@@ -171,7 +171,7 @@ pub(super) fn state(of: Pid) -> Option<String> {
 }
 
 /// Returns what `/proc` tells of a process: its state, its parent and more.
-fn stat(of: Pid) -> Option<String> {
+pub(super) fn stat(of: Pid) -> Option<String> {
     let stat = fs::read_to_string(format!("/proc/{}/stat", of.as_raw_pid())).ok()?;
     // The name of the program stands in parentheses and may hold anything.
     Some(stat.rsplit_once(") ")?.1.to_owned())

@@ -7,14 +7,11 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::{ExitCode, ExitStatus};
 
-use rustix::process::{
-    PidfdFlags, PidfdGetfdFlags, Resource, Rlimit, getpid, getrlimit, pidfd_getfd, pidfd_open,
-    setrlimit,
-};
+use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
 use serde_json::json;
-use signal_hook::low_level::{emulate_default_handler, raise};
 
 use crate::json;
+use crate::signals::end_by;
 use crate::status::Status;
 
 /// How a run ended.
@@ -128,14 +125,7 @@ impl Ending {
             && let Some(signal) = status.signal()
             && !getpid().is_init()
         {
-            // The command may have left an image of its memory. Ours says nothing.
-            let none = Rlimit {
-                current: Some(0),
-                ..getrlimit(Resource::Core)
-            };
-            let _ = setrlimit(Resource::Core, none);
-            // It does not return, unless it does not know the signal.
-            let _ = emulate_default_handler(signal).or_else(|_| raise(signal));
+            end_by(signal);
         }
         self.exit.code().into()
     }

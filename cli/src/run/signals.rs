@@ -3,62 +3,92 @@
 //! A signal that was ignored when the program was started stays ignored (`nohup`), in the command
 //! too: a handler would give it the default action there.
 
-use std::io::{self, Read as _};
+use std::cell::RefCell;
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
-use rustix::process::Signal;
-use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
-use signal_hook::{flag, low_level};
+use rustix::process::{Signal, getpid};
+use rustix_libc_wrappers::process::SignalExt as _;
+use signal_hook::consts::{SIGCHLD, SIGINT, SIGQUIT};
+use signal_hook::iterator::backend::SignalDelivery;
+use signal_hook::iterator::exfiltrator::WithRawSiginfo;
 
-use crate::signals::is_ignored;
+use super::processes;
+use crate::signals::{self, Unhandled};
 
-/// The signals that ask for an end or mean something to the command.
-pub(super) const PASSED_ON: [i32; 6] = [SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGINT, SIGQUIT];
-
-/// Returns `true` if the terminal sends this signal to all processes of the group in its foreground.
-pub(super) fn is_of_terminal(signal: i32) -> bool {
-    matches!(signal, SIGINT | SIGQUIT)
+/// Returns the signal of this number.
+pub(super) fn of_number(signal: i32) -> Option<Signal> {
+    Signal::from_raw(signal)
 }
+
+/// A signal that arrived.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Arrived {
+    pub(super) number: i32,
+    /// Whether a key of the terminal has sent it, to all processes of the group in its foreground.
+    pub(super) is_of_terminal: bool,
+}
+
+/// What the kernel says of a signal that no process has sent.
+const SI_KERNEL: i32 = 0x80;
 
 /// Returns `true` if who sends this signal wants the command to end.
 pub(super) fn asks_for_end(signal: Signal) -> bool {
     [Signal::TERM, Signal::HUP, Signal::INT, Signal::QUIT].contains(&signal)
 }
 
+/// Returns `true` if a terminal may stop this process: not one that leads its session.
+fn is_stopped_by_terminal() -> bool {
+    let own = getpid();
+    let stat = processes::stat(own).unwrap_or_default();
+    let mut numbers = stat.split(' ').skip(3); // Behind the state, the parent and the group.
+    let (session, terminal) = (numbers.next(), numbers.next());
+    terminal.is_some_and(|it| it != "0") && session != Some(&own.as_raw_pid().to_string())
+}
+
 /// The signals that arrived, and a descriptor that is readable when there are new ones.
 #[derive(Debug)]
 pub(super) struct Signals {
+    delivery: RefCell<SignalDelivery<UnixStream, WithRawSiginfo>>,
     arrived: UnixStream,
-    flags: Vec<(i32, Arc<AtomicBool>)>,
 }
 
 impl Signals {
-    /// Handles [`PASSED_ON`], and notes ends of children, from now on.
+    /// Handles every signal that can be handled, and notes ends of children, from now on. At a terminal those that
+    /// stop a job stop this process too.
     pub(super) fn catch() -> io::Result<Self> {
         let (arrived, sender) = UnixStream::pair()?;
-        arrived.set_nonblocking(true)?;
-        let mut flags = Vec::new();
-        for signal in PASSED_ON.into_iter().filter(|signal| !is_ignored(*signal)) {
-            let flag = Arc::new(AtomicBool::new(false));
-            // In this order: the flag is set when the byte comes.
-            flag::register(signal, Arc::clone(&flag))?;
-            low_level::pipe::register(signal, sender.try_clone()?)?;
-            flags.push((signal, flag));
+        let own = arrived.try_clone()?;
+        let delivery = SignalDelivery::with_pipe(own, sender, WithRawSiginfo, [0; 0])?;
+        let is_stopped_by_terminal = is_stopped_by_terminal();
+        for (signal, unhandled) in signals::to_handle() {
+            if unhandled != Unhandled::Stops || !is_stopped_by_terminal {
+                delivery.handle().add_signal(signal)?;
+            }
         }
         // Also if it was ignored: no process can wait for its children then.
-        low_level::pipe::register(SIGCHLD, sender)?;
-        Ok(Self { arrived, flags })
+        delivery.handle().add_signal(SIGCHLD)?;
+        Ok(Self {
+            delivery: RefCell::new(delivery),
+            arrived,
+        })
     }
 
     /// Returns the signals that have arrived since the last call, without the ends of children.
-    pub(super) fn take(&self) -> impl Iterator<Item = i32> {
-        let mut bytes = [0; 64];
-        while let Ok(1..) = (&self.arrived).read(&mut bytes) {}
-        let flags = self.flags.iter();
-        flags.filter_map(|(signal, flag)| flag.swap(false, SeqCst).then_some(*signal))
+    pub(super) fn take(&self) -> impl Iterator<Item = Arrived> {
+        let arrived = self.delivery.borrow_mut().pending();
+        let arrived = arrived.filter(|it| it.si_signo != SIGCHLD);
+        arrived.map(|it| Arrived {
+            number: it.si_signo,
+            is_of_terminal: it.si_code == SI_KERNEL && [SIGINT, SIGQUIT].contains(&it.si_signo),
+        })
+    }
+
+    /// The same, where no command runs: returns one that would have ended this program.
+    pub(super) fn take_end(&self) -> Option<i32> {
+        let mut arrived = self.take().map(|it| it.number);
+        arrived.find(|signal| signals::ends(*signal))
     }
 }
 

@@ -14,7 +14,7 @@
 //!
 //! Taking and releasing the lock (`tool`).
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsFd as _;
@@ -35,7 +35,7 @@ use super::deadline::{Timer, margin, warning};
 use super::notice::Notice;
 use super::signals::{self, Signals};
 use super::tree::{Child, Tree, go_first};
-use super::{itself, wait_for};
+use super::{Args, args, itself, wait_for};
 use crate::clock::now;
 use crate::json::hex;
 
@@ -48,14 +48,6 @@ const TICK_MAX: Duration = Duration::from_millis(500);
 /// Where the command finds the number for its store.
 const FENCING_TOKEN: &str = "SHEARLINE_FENCING_TOKEN";
 
-/// What is to be run, and how.
-#[derive(Debug)]
-pub(super) struct Job<'a> {
-    pub(super) command: &'a [OsString],
-    pub(super) wait_all: bool,
-    pub(super) ttl: Duration,
-}
-
 /// What became of the command.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Ended {
@@ -67,6 +59,8 @@ pub(super) struct Ended {
     pub(super) early: Option<i32>,
     /// Whether it was asked to end, or killed, because of the lock.
     pub(super) for_lock: bool,
+    /// Whether a signal was passed on that asks it to end.
+    pub(super) by_user: bool,
     /// Whether nothing is left of it. What is left is of another user.
     pub(super) all: bool,
 }
@@ -76,6 +70,7 @@ pub(super) struct Ended {
 pub(super) struct Supervisor<'a> {
     guard: &'a LockGuard,
     ttl: Duration,
+    leaves_children: bool,
     signals: &'a Signals,
     notice: &'a Arc<Notice>,
     channel: Channel,
@@ -94,7 +89,7 @@ pub(super) struct Supervisor<'a> {
 impl<'a> Supervisor<'a> {
     /// Starts the guardian, and the command with it.
     pub(super) fn start(
-        job: &Job<'_>,
+        args: &Args,
         guard: &'a LockGuard,
         signals: &'a Signals,
         notice: &'a Arc<Notice>,
@@ -104,11 +99,12 @@ impl<'a> Supervisor<'a> {
         let timer = Timer::new()?;
         let (channel, far) = Channel::pair()?;
         let group = foreground_group();
+        let own = getpid().as_raw_pid().to_string();
         let child = itself("guardian")
             .args(["--group", &group.unwrap_or(0).to_string()])
-            .args(job.wait_all.then_some("--wait-all"))
+            .args(args.end.words())
             .arg("--")
-            .args(job.command)
+            .args(&args.command)
             .env("SHEARLINE_RESOURCE", OsStr::from_bytes(guard.resource()))
             .env("SHEARLINE_TOKEN", hex(guard.token().as_bytes()))
             // Not that of another lock, under which this program may run itself.
@@ -118,6 +114,7 @@ impl<'a> Supervisor<'a> {
                     .fencing_token()
                     .map(|token| (FENCING_TOKEN, token.to_string())),
             )
+            .envs(args::naming(&own).map(|name| (name, args::COMMAND)))
             .stdin(far)
             .process_group(0)
             .spawn()
@@ -127,10 +124,12 @@ impl<'a> Supervisor<'a> {
         let guardian = Pid::from_child(&child);
         tree.remember(guardian);
         go_first();
-        let until = guard.valid_until().saturating_sub(margin(job.ttl));
+        let ttl = args.acquire.options().ttl();
+        let until = guard.valid_until().saturating_sub(margin(ttl));
         let mut this = Self {
             guard,
-            ttl: job.ttl,
+            ttl,
+            leaves_children: args.end.leave_children,
             signals,
             notice,
             channel,
@@ -156,7 +155,12 @@ impl<'a> Supervisor<'a> {
     /// Returns when the command and all that it started have ended. Twice a second at least, `look` is called.
     pub(super) fn run(mut self, look: impl FnMut()) -> io::Result<Ended> {
         let watched = self.watch(look);
-        self.ended.all = self.tree.end(Some(self.guardian));
+        self.hear();
+        let may_live = self.leaves_children && !self.ended.for_lock;
+        self.ended.all = match (may_live, self.ended.status, self.tree.child()) {
+            (true, Some(_), Child::Ended(_)) => true,
+            _ => self.tree.end(Some(self.guardian)),
+        };
         self.hear();
         if self.ended.started.is_none() {
             self.pass_on(true); // What came in the turn in which the guardian ended.
@@ -266,16 +270,17 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    /// Passes signals on to the command, unless the terminal has sent them to it: it sends them to the group in its
-    /// foreground, which may have changed since the start (`bg`, `fg`). An early one has come when the command may
-    /// not have been there.
+    /// Passes signals on to the command, unless a key of the terminal has sent them to both. An early one has come when
+    /// the command may not have been there.
     fn pass_on(&mut self, is_early: bool) {
-        for signal in self.signals.take() {
-            let may_be_of_terminal = self.shares_group && signals::is_of_terminal(signal);
-            if is_early && may_be_of_terminal {
+        for arrived in self.signals.take() {
+            let signal = arrived.number;
+            self.ended.by_user |= signals::of_number(signal).is_some_and(signals::asks_for_end);
+            let came_to_both = self.shares_group && arrived.is_of_terminal;
+            if is_early && came_to_both {
                 self.ended.early = Some(signal);
             }
-            if is_early || !(may_be_of_terminal && foreground_group().is_some()) {
+            if is_early || !came_to_both {
                 // A guardian that is stopped, or has ended, is noticed elsewhere.
                 let _ = self.channel.send(Message::Signal(signal));
             }

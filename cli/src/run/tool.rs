@@ -17,7 +17,7 @@ use super::deadline::{TTL_MIN, Timer};
 use super::notice::Notice;
 use super::report::{Ending, Exit, Outcome, Report};
 use super::signals::Signals;
-use super::supervisor::{Ended, Job, Supervisor};
+use super::supervisor::{Ended, Supervisor};
 use super::wait_for;
 use crate::clock::now;
 use crate::failure::Failure;
@@ -95,26 +95,27 @@ fn attempt(args: &Args) -> Result<Ending, Failure> {
     // Until here a signal just ends the program: nothing is on a node.
     let signals = Signals::catch().map_err(broken)?;
     let notice = Notice::new().map_err(broken)?;
-    let guard = match acquire(args, (&redlock, &mut trust), &signals, &notice)? {
-        Acquired::Lock(guard) => guard,
-        Acquired::Signal(signal) => {
-            drop((trust, redlock)); // In this order: it has handles too.
-            return Ok(Ending::before(Outcome::Interrupted, Exit::by(signal)));
+    loop {
+        let guard = match acquire(args, (&redlock, &mut trust), &signals, &notice)? {
+            Acquired::Lock(guard) => guard,
+            Acquired::Signal(signal) => {
+                drop((trust, redlock)); // In this order: it has handles too.
+                return Ok(Ending::before(Outcome::Interrupted, Exit::by(signal)));
+            }
+        };
+        let at_least = now().saturating_add(args.at_least);
+        let supervisor = Supervisor::start(args, &guard, &signals, &notice);
+        let ended = supervisor.and_then(|supervisor| supervisor.run(|| trust.look(&redlock)));
+        let ended = ended.map_err(broken)?;
+        if !ended.for_lock && ended.started == Some(Ok(())) {
+            keep_until(at_least, &guard, &signals).map_err(broken)?;
         }
-    };
-    let at_least = now().saturating_add(args.at_least);
-    let job = Job {
-        command: &args.command,
-        wait_all: args.wait_all,
-        ttl,
-    };
-    let supervisor = Supervisor::start(&job, &guard, &signals, &notice);
-    let ended = supervisor.and_then(|supervisor| supervisor.run(|| trust.look(&redlock)));
-    let ended = ended.map_err(broken)?;
-    if !ended.for_lock && ended.started == Some(Ok(())) {
-        keep_until(at_least, &guard, &signals).map_err(broken)?;
+        let is_over = !args.again || !ended.for_lock || !ended.all || ended.by_user;
+        let ending = finish(args, guard, ended)?;
+        if is_over {
+            return Ok(ending);
+        }
     }
-    finish(args, guard, ended)
 }
 
 /// Without `/proc`, or with that of other processes, no descendant could be found.
@@ -155,14 +156,14 @@ fn acquire(
         if let Poll::Ready(result) = acquiring.as_mut().poll(&mut Context::from_waker(&waker)) {
             let guard = result.map_err(|error| args.acquire.failure(error))?;
             // The command is not there yet: no other process ends for the signal.
-            let Some(signal) = signals.take().next() else {
+            let Some(signal) = signals.take_end() else {
                 return Ok(Acquired::Lock(guard));
             };
             // If no majority confirms that, the lock ends by itself.
             let _ = guard.unlock();
             return Ok(Acquired::Signal(signal));
         }
-        if let Some(signal) = signals.take().next() {
+        if let Some(signal) = signals.take_end() {
             return Ok(Acquired::Signal(signal));
         }
         timer
@@ -175,7 +176,7 @@ fn acquire(
 /// Keeps the lock until then. A signal, or the loss of the lock, ends that early.
 fn keep_until(at: Instant, guard: &LockGuard, signals: &Signals) -> io::Result<()> {
     let timer = Timer::new()?;
-    while now() < at && guard.is_valid() && signals.take().next().is_none() {
+    while now() < at && guard.is_valid() && signals.take_end().is_none() {
         timer.set(at.min(now().saturating_add(Duration::from_millis(500))))?;
         wait_for(&[timer.as_fd(), signals.as_fd()])?;
     }

@@ -5,11 +5,11 @@
 
 use std::io;
 use std::os::unix::process::CommandExt as _;
-use std::process::{Command, ExitCode};
+use std::process::{Command, ExitCode, id};
 
 use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
 
-use super::args::TrampolineArgs;
+use super::args::{COMMAND, TrampolineArgs, naming};
 use super::channel::{Channel, Message, Received};
 
 /// Becomes the command. Returns only if that fails. The status is not read then.
@@ -44,5 +44,11 @@ fn attempt(channel: &Channel, args: &TrampolineArgs) -> io::Error {
         .command
         .split_first()
         .expect("the arguments were checked");
-    Command::new(program).args(arguments).stdin(stdin).exec()
+    let own = id().to_string();
+    let mut command = Command::new(program);
+    for name in naming(COMMAND) {
+        // The other name of the process in these variables is that of the tool.
+        command.env(name, &own).env_remove("LISTEN_PIDFDID");
+    }
+    command.args(arguments).stdin(stdin).exec()
 }

@@ -15,6 +15,32 @@ fn with_text(line: &str, text: &str, mode: u32) -> Result<Cli, Failure> {
     typed(&format!("{line} --config {}", file.display()))
 }
 
+/// A container mounts its secrets with mode 0444, and there is no secret in a comment, an owner or a user without a
+/// password.
+#[test]
+fn a_file_that_others_can_read_is_refused_only_where_that_was_asked_for() {
+    let strict = "lock report --strict-files";
+    for text in [
+        "# Ask ops@example.org.\nttl = 50\n",
+        "owner = 'billing@host'\n",
+        "nodes = ['redis://me@127.0.0.1:1', 'unix:///run/a']\n",
+    ] {
+        with_text(strict, text, 0o644).expect(text);
+    }
+    let text = "nodes = ['redis://me@127.0.0.1:1', 'redis://:secret@127.0.0.1:2']\n";
+    with_text("lock report", text, 0o444).expect("it is warned of");
+    let failure = with_text(strict, text, 0o604).map(drop);
+    let failure = failure.expect_err("others can read it");
+    assert_eq!(failure.status, Status::Configuration);
+    let said = failure.message;
+    assert!(
+        said.contains("every user can read it; chmod o= it"),
+        "{said}"
+    );
+    assert!(!said.contains("secret"), "{said}");
+    with_text(strict, text, 0o640).expect("only a group can read it");
+}
+
 /// As on the command line: a number of seconds, also with a fraction. What is typed comes before the file.
 #[test]
 fn a_time_is_written_as_on_the_command_line() {
@@ -39,6 +65,28 @@ fn a_time_is_written_as_on_the_command_line() {
     }
 }
 
+/// What is typed says otherwise: of a certificate and its key both or neither.
+#[test]
+#[cfg(feature = "tls")]
+fn a_certificate_comes_with_its_own_key() {
+    let text = "cert = 'file.crt'\nkey = 'file.key'\nca = 'file.ca'\nuser = 'me'\n";
+    for (typed, of_file, not) in [
+        ("", "file.crt", "typed"),
+        ("--cert typed.crt --key typed.key", "file.ca", "file.key"),
+    ] {
+        let cli = with_text(&format!("status report {typed}"), text, 0o600);
+        let cli = format!("{:?}", cli.expect("a good file"));
+        assert!(cli.contains(of_file) && cli.contains("\"me\""), "{cli}");
+        assert!(!cli.contains(not), "{cli}");
+    }
+    let cli = typed("status report --node a:1 --user me").expect("good words");
+    let Command::Status(args) = cli.command else {
+        panic!("another command");
+    };
+    let said = inspect::run(&args).expect_err("no password").message;
+    assert!(said.contains("user needs a password-file"), "{said}");
+}
+
 #[test]
 fn a_wrong_file_is_refused_without_its_secrets() {
     let secret = "nodes = [\"redis://me:secret@127.0.0.1:1\"]\n";
@@ -46,7 +94,7 @@ fn a_wrong_file_is_refused_without_its_secrets() {
         (
             "max_ttl = \"60s\"\n",
             0o600,
-            "there is no setting \"max_ttl\"; there are nodes, ca, cert, key, guard, cluster, max-ttl, ",
+            "there is no setting \"max_ttl\"; there are nodes, user, password-file, ca, cert, key, guard, ",
         ),
         (
             "[nodes]\na = \"b\"\n",
@@ -64,7 +112,6 @@ fn a_wrong_file_is_refused_without_its_secrets() {
             0o600,
             "shearline.toml: line 2 is not TOML: ",
         ),
-        ("user = \"me\"\n", 0o600, "user needs a password-file"),
         (
             "fenced = \"yes\"\n",
             0o600,
@@ -75,7 +122,11 @@ fn a_wrong_file_is_refused_without_its_secrets() {
             0o600,
             "without-scripts is neither true nor false",
         ),
-        (secret, 0o604, "every user can read it"),
+        (
+            "\"redis://me:secret@a\" = 1\n",
+            0o600,
+            "there is no setting of this name (not shown, ",
+        ),
         (
             &secret.repeat(2),
             0o600,

@@ -17,7 +17,7 @@ use mio::{Registry, Token};
 use crate::driver::resolve::Addresses;
 use crate::driver::socket::Socket;
 use crate::driver::tls::Terms;
-use crate::error::LinkError;
+use crate::error::LinkFault;
 
 #[derive(Debug)]
 pub(super) struct Opening {
@@ -54,7 +54,7 @@ impl Opening {
         first: usize,
         first_works: bool,
         opener: &Opener<'_>,
-    ) -> Result<Self, LinkError> {
+    ) -> Result<Self, LinkFault> {
         let addresses = in_order(addresses, first);
         let both = !first_works && begins_with_both_families(&addresses);
         let mut opening = Self {
@@ -63,16 +63,16 @@ impl Opening {
             latest: None,
             has_failed: false,
         };
-        opening.attempt(LinkError::Unresolved, opener)?;
+        opening.attempt(LinkFault::Unresolved, opener)?;
         if both {
             // If it fails at once, the first is under way all the same.
-            let _ = opening.attempt(LinkError::Unresolved, opener);
+            let _ = opening.attempt(LinkFault::Unresolved, opener);
         }
         Ok(opening)
     }
 
     /// Begins one attempt more. Returns the error of the last address, or `reason` if there is none.
-    fn attempt(&mut self, mut reason: LinkError, opener: &Opener<'_>) -> Result<(), LinkError> {
+    fn attempt(&mut self, mut reason: LinkFault, opener: &Opener<'_>) -> Result<(), LinkFault> {
         for (place, address) in self.rest.by_ref() {
             match opener.open(address) {
                 Ok(socket) => {
@@ -91,7 +91,7 @@ impl Opening {
     }
 
     /// Goes on with every attempt, and returns the first that is connected. Fails if none is left.
-    pub(super) fn go_on(&mut self, opener: &Opener<'_>) -> Result<Option<Attempt>, LinkError> {
+    pub(super) fn go_on(&mut self, opener: &Opener<'_>) -> Result<Option<Attempt>, LinkFault> {
         let mut index = 0;
         while let Some(attempt) = self.attempts.get_mut(index) {
             match attempt.socket.is_connected() {
@@ -127,7 +127,7 @@ impl Opening {
 }
 
 impl Opener<'_> {
-    fn open(&self, address: SocketAddr) -> Result<Socket, LinkError> {
+    fn open(&self, address: SocketAddr) -> Result<Socket, LinkFault> {
         match self.terms.clone() {
             None => Socket::connect_tcp(address, self.registry, self.token),
             Some(terms) => Socket::connect_tls(address, terms, self.registry, self.token),

@@ -34,7 +34,7 @@ enum Said {
     Connected,
     Writable,
     Received(Vec<u8>),
-    Disconnected(LinkError),
+    Disconnected(LinkFault),
 }
 
 use Said::{Connected, Disconnected, Writable};
@@ -53,7 +53,7 @@ fn keep(input: Input<'_>) -> Said {
         Input::Connected { node } => of(node, Connected),
         Input::Writable { node } => of(node, Writable),
         Input::Received { node, bytes } => of(node, received(bytes)),
-        Input::Disconnected { node, reason } => of(node, Disconnected(reason)),
+        Input::Disconnected { node, reason } => of(node, Disconnected(reason.fault())),
         Input::Transmitted { .. } | Input::Probed { .. } | Input::Tick => {
             panic!("a link does not say {input:?}")
         }
@@ -169,11 +169,11 @@ impl World {
         self.service();
     }
 
-    fn write(&mut self, bytes: &[u8]) -> Result<usize, LinkError> {
+    fn write(&mut self, bytes: &[u8]) -> Result<usize, LinkFault> {
         self.with(|link, tools| link.write(bytes, tools))
     }
 
-    fn give_up(&mut self, reason: LinkError) {
+    fn give_up(&mut self, reason: LinkFault) {
         self.with(|link, tools| link.give_up(reason, tools));
     }
 
@@ -250,12 +250,12 @@ fn a_connection_that_is_up_has_its_options() {
 fn no_server_listens() {
     let mut world = World::new(&tcp(unused_address()));
     world.open();
-    assert_eq!(world.turn_until(&Disconnected(LinkError::Refused)).len(), 1);
+    assert_eq!(world.turn_until(&Disconnected(LinkFault::Refused)).len(), 1);
     assert!(world.is_idle());
 
     let mut world = World::new(&unix("/nowhere/s"));
     world.open();
-    assert_eq!(world.take(), [Disconnected(LinkError::NotFound)]);
+    assert_eq!(world.take(), [Disconnected(LinkFault::NotFound)]);
 }
 
 #[test]
@@ -267,7 +267,7 @@ fn a_connection_to_itself_is_none() {
     let own = stream.local_addr().unwrap();
     connect(&stream, &own).unwrap();
     let mut socket = Socket::from_std(stream);
-    assert_eq!(socket.is_connected(), Err(LinkError::Refused));
+    assert_eq!(socket.is_connected(), Err(LinkFault::Refused));
 }
 
 #[test]
@@ -281,7 +281,7 @@ fn a_short_read_ends_the_reading() {
     assert_eq!(world.take(), [received(&[1; BUFFER]), received(&[1; 5])]);
     assert!(!world.link.has_more());
     world.turn();
-    assert_eq!(world.take(), [Disconnected(LinkError::Closed)]);
+    assert_eq!(world.take(), [Disconnected(LinkFault::Closed)]);
 }
 
 #[test]
@@ -296,7 +296,7 @@ fn the_whole_life_of_a_connection_in_one_event() {
     let whole = [
         Connected,
         received(b"-ERR max\r\n"),
-        Disconnected(LinkError::Closed),
+        Disconnected(LinkFault::Closed),
     ];
     assert_eq!(world.take(), whole);
     assert!(world.is_idle());
@@ -322,7 +322,7 @@ fn a_turn_reads_a_bounded_number_of_buffers_and_the_next_one_goes_on() {
     assert_eq!(world.take().len(), READS_PER_TURN);
     assert!(world.link.has_more());
     world.service();
-    assert_eq!(world.take(), [Disconnected(LinkError::Closed)]);
+    assert_eq!(world.take(), [Disconnected(LinkFault::Closed)]);
 }
 
 #[test]
@@ -332,12 +332,12 @@ fn what_was_sent_in_front_of_a_failed_write_is_delivered() {
     peer.write_all(reply).unwrap();
     sockopt::set_socket_linger(&peer, Some(Duration::ZERO)).unwrap();
     drop(peer);
-    assert_eq!(world.write(b"SET"), Err(LinkError::Reset));
+    assert_eq!(world.write(b"SET"), Err(LinkFault::Reset));
     assert_eq!(world.take(), []);
-    world.give_up(LinkError::Reset);
+    world.give_up(LinkFault::Reset);
     let said = world.take();
     let (last, data) = said.split_last().unwrap();
-    assert_eq!(*last, Disconnected(LinkError::Reset));
+    assert_eq!(*last, Disconnected(LinkFault::Reset));
     let mut bytes: Vec<u8> = vec![];
     for said in data {
         let Said::Received(some) = said else {
@@ -347,7 +347,7 @@ fn what_was_sent_in_front_of_a_failed_write_is_delivered() {
     }
     assert_eq!(bytes, reply);
     assert!(world.is_idle());
-    assert_eq!(world.write(b"more"), Err(LinkError::Closed));
+    assert_eq!(world.write(b"more"), Err(LinkFault::Closed));
 }
 
 /// Fills the socket, has the peer read, and returns how much was written.
@@ -413,7 +413,7 @@ fn a_name_that_does_not_resolve() {
     ] {
         let mut world = World::named(work);
         world.open();
-        let said = world.turn_until(&Disconnected(LinkError::Unresolved));
+        let said = world.turn_until(&Disconnected(LinkFault::Unresolved));
         assert_eq!(said.len(), 1);
         assert!(world.is_idle());
     }
@@ -433,7 +433,7 @@ fn the_addresses_of_a_name_are_tried_in_turn() {
 
     let mut world = World::named(move || Ok(vec![bad, unused_address()]));
     world.open();
-    let said = world.turn_until(&Disconnected(LinkError::Refused));
+    let said = world.turn_until(&Disconnected(LinkFault::Refused));
     assert_eq!(said.len(), 1);
 }
 

@@ -6,7 +6,7 @@
 
 use rustls::{AlertDescription, CertificateError, ClientConnection, Error};
 
-use crate::error::{Day, LinkError, TlsFailure, TlsPart, TlsProblem};
+use crate::error::{Day, LinkFault, TlsFault, TlsPart, TlsProblem};
 
 /// Alerts of TLS about the certificate of a client (RFC 8446, 6.2).
 const CERTIFICATE_REQUIRED: u8 = 116;
@@ -18,52 +18,53 @@ const ACCESS_DENIED: u8 = 49;
 const PROTOCOL_VERSION: u8 = 70;
 const INSUFFICIENT_SECURITY: u8 = 71;
 
-pub(super) fn of_setting(part: TlsPart, problem: TlsProblem) -> LinkError {
-    LinkError::Tls(TlsFailure::Setting { part, problem })
+pub(super) fn of_setting(part: TlsPart, problem: TlsProblem) -> LinkFault {
+    LinkFault::Tls(TlsFault::Setting { part, problem }.into())
 }
 
 /// Returns what `error` means on `connection`, if there is one.
-pub(super) fn of(error: &Error, connection: Option<&ClientConnection>) -> LinkError {
+pub(super) fn of(error: &Error, connection: Option<&ClientConnection>) -> LinkFault {
     let is_handshaking = connection.is_none_or(|tls| tls.is_handshaking());
     let is_first = connection.is_none_or(|tls| tls.protocol_version().is_none());
     let failure = match error {
         Error::InvalidCertificate(error) => of_certificate(error),
-        Error::NoCertificatesPresented => TlsFailure::BadCertificate,
+        Error::NoCertificatesPresented => TlsFault::BadCertificate,
         Error::AlertReceived(alert) => return of_alert(*alert, is_handshaking),
-        Error::PeerIncompatible(_) => TlsFailure::NothingInCommon,
+        Error::PeerIncompatible(_) => TlsFault::NothingInCommon,
         Error::InvalidMessage(_) | Error::InappropriateMessage { .. } if is_first => {
-            TlsFailure::NotTls
+            TlsFault::NotTls
         }
-        _ => return LinkError::Protocol,
+        _ => return LinkFault::Protocol,
     };
-    LinkError::Tls(failure)
+    LinkFault::Tls(failure.into())
 }
 
-fn of_certificate(error: &CertificateError) -> TlsFailure {
+fn of_certificate(error: &CertificateError) -> TlsFault {
     match error {
         CertificateError::ExpiredContext { not_after, .. } => {
-            TlsFailure::Expired(Day::of_unix(not_after.as_secs()))
+            TlsFault::Expired(Day::of_unix(not_after.as_secs()))
         }
         CertificateError::NotValidYetContext { not_before, .. } => {
-            TlsFailure::NotYetValid(Day::of_unix(not_before.as_secs()))
+            TlsFault::NotYetValid(Day::of_unix(not_before.as_secs()))
         }
-        CertificateError::UnknownIssuer => TlsFailure::UnknownAuthority,
+        CertificateError::UnknownIssuer => TlsFault::UnknownAuthority,
         CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
-            TlsFailure::WrongName
+            TlsFault::WrongName
         }
-        _ => TlsFailure::BadCertificate,
+        _ => TlsFault::BadCertificate,
     }
 }
 
 /// A node judges the certificate of a client after the handshake is done for the client.
-fn of_alert(alert: AlertDescription, is_handshaking: bool) -> LinkError {
-    LinkError::Tls(match u8::from(alert) {
-        CERTIFICATE_REQUIRED => TlsFailure::ClientCertificateMissing,
+fn of_alert(alert: AlertDescription, is_handshaking: bool) -> LinkFault {
+    let fault = match u8::from(alert) {
+        CERTIFICATE_REQUIRED => TlsFault::ClientCertificateMissing,
         code @ (BAD_CERTIFICATE..=CERTIFICATE_UNKNOWN | UNKNOWN_CA | ACCESS_DENIED) => {
-            TlsFailure::ClientCertificateRefused(code)
+            TlsFault::ClientCertificateRefused(code)
         }
-        PROTOCOL_VERSION | INSUFFICIENT_SECURITY => TlsFailure::NothingInCommon,
-        code if is_handshaking => TlsFailure::Alert(code),
-        _ => return LinkError::Protocol,
-    })
+        PROTOCOL_VERSION | INSUFFICIENT_SECURITY => TlsFault::NothingInCommon,
+        code if is_handshaking => TlsFault::Alert(code),
+        _ => return LinkFault::Protocol,
+    };
+    LinkFault::Tls(fault.into())
 }

@@ -14,7 +14,7 @@
 
 use alloc::vec::Vec;
 
-use crate::error::{LinkError, NodeOutcome, Unusable};
+use crate::error::{LinkFault, NodeOutcome, Unusable};
 use crate::keys::NodeId;
 use crate::node::{Access, Command, Reply, Whose};
 use crate::quorum::{NodeSet, Vote};
@@ -104,7 +104,7 @@ pub(in crate::engine) fn given(reply: Reply) -> (Vote, NodeOutcome) {
         | Reply::Integer(_)
         | Reply::Pair(..)
         | Reply::Fenced { .. }
-        | Reply::Other => NodeOutcome::Unreachable(LinkError::Protocol),
+        | Reply::Other => NodeOutcome::Unreachable(LinkFault::Protocol.into()),
     };
     (Vote::Abstain, why)
 }

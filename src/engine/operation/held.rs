@@ -5,7 +5,7 @@
 
 use crate::delay::Delay;
 use crate::entry::Entry;
-use crate::error::{ConfirmError, ExtendError, LinkError, NodeOutcome};
+use crate::error::{ConfirmError, ExtendError, LinkFault, NodeOutcome};
 use crate::invariant::Must;
 use crate::keys::{ClaimKey, NodeId, OperationKey};
 use crate::node::{
@@ -545,7 +545,7 @@ pub(in crate::engine) fn learn(
     parts: &mut Parts,
 ) -> Result<Said, Trouble> {
     let said = question.read(reply);
-    let said = said.ok_or(Trouble::Link(LinkError::Protocol))?;
+    let said = said.ok_or(Trouble::Link(LinkFault::Protocol))?;
     if lacks_script(question, said) {
         parts.nodes.writing_to(node).forgot_scripts(now);
     }

@@ -8,7 +8,7 @@
 //! * A refused extension names what is missing, also where the error of the script does not.
 
 use crate::entry::Entry;
-use crate::error::{LinkError, NodeOutcome, ServerError, Unusable};
+use crate::error::{LinkFault, NodeOutcome, ServerError, Unusable};
 use crate::invariant::Must as _;
 use crate::keys::{ClaimKey, NodeId, OperationKey};
 use crate::node::{
@@ -144,7 +144,7 @@ pub(in crate::engine) fn native_answered(
     parts: &mut Parts,
 ) -> Answered {
     let there = &mut parts.nodes[node];
-    let answer = match Said::of(reply).ok_or(Trouble::Link(LinkError::Protocol))? {
+    let answer = match Said::of(reply).ok_or(Trouble::Link(LinkFault::Protocol))? {
         Said::Done | Said::Missing | Said::Foreign => {
             there.native_permitted();
             Answer::Permitted
@@ -172,7 +172,7 @@ pub(in crate::engine) fn way_answered(
     parts: &mut Parts,
 ) -> Answered {
     let there = parts.nodes.writing_to(node);
-    let said = Said::of_release(way, reply).ok_or(Trouble::Link(LinkError::Protocol))?;
+    let said = Said::of_release(way, reply).ok_or(Trouble::Link(LinkFault::Protocol))?;
     let is_permitted = matches!(said, Said::Done | Said::Missing | Said::Foreign);
     let tried = (is_permitted || way == Dialect::Watch).then(|| there.take_tried(claim));
     if !there.is_without_scripts() {

@@ -24,7 +24,7 @@ use core::time::Duration;
 
 use rand::Rng;
 
-use crate::error::{LinkError, NodeOutcome};
+use crate::error::{LinkFault, NodeOutcome};
 use crate::keys::NodeId;
 use crate::limits::FENCING_TOKEN_MAX;
 use crate::node::{Access, Reply, Trouble};
@@ -160,7 +160,7 @@ pub(in crate::engine) fn look_answered(
                 parts.fencing.said_floor(node, number);
                 return Ok(Answer::Counted(number));
             }
-            Ok(_) | Err(_) => return Err(Trouble::Link(LinkError::Protocol)),
+            Ok(_) | Err(_) => return Err(Trouble::Link(LinkFault::Protocol)),
         },
         Reply::Pair(0, nonce @ 0..) => {
             parts.fencing.in_repair(now, node, nonce.unsigned_abs());
@@ -173,7 +173,7 @@ pub(in crate::engine) fn look_answered(
         | Reply::Integer(_)
         | Reply::Pair(..)
         | Reply::Fenced { .. }
-        | Reply::Other => return Err(Trouble::Link(LinkError::Protocol)),
+        | Reply::Other => return Err(Trouble::Link(LinkFault::Protocol)),
     };
     Ok(Answer::Vote((Vote::Abstain, missing)))
 }

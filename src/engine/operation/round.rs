@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use core::ops::{Index, IndexMut};
 use core::time::Duration;
 
-use crate::error::{LinkError, NodeOutcome, NodeReport, Report};
+use crate::error::{LinkFault, NodeOutcome, NodeReport, Report};
 use crate::keys::{NodeId, OperationKey};
 use crate::node::{Trouble, Whose};
 use crate::quorum::{NodeSet, Tally, Vote};
@@ -386,11 +386,12 @@ impl Round {
             let ballot = &mut self[node];
             let cause = ballot.cause().0;
             let is_open = cause == NodeOutcome::Pending && !ballot.asked;
-            let says_nothing = is_open || cause == NodeOutcome::Unreachable(LinkError::NotYet);
+            let says_nothing =
+                is_open || cause == NodeOutcome::Unreachable(LinkFault::NotYet.into());
             let trouble = nodes[node].trouble();
             if says_nothing
                 && !nodes[node].is_ready()
-                && trouble != Trouble::Link(LinkError::NotYet)
+                && trouble != Trouble::Link(LinkFault::NotYet)
             {
                 ballot.outcome = trouble.outcome();
             }

@@ -179,7 +179,7 @@ fn a_grant_whose_connection_is_lost_before_the_verdict_is_withdrawn() {
     let report = world.held_by_another();
     assert_eq!(
         outcomes(&report)[0],
-        NodeOutcome::Unreachable(LinkError::Reset)
+        NodeOutcome::Unreachable(LinkFault::Reset.into())
     );
     assert_eq!(world.owed(), 1, "the lost grant is owed a release");
 }

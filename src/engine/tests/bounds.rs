@@ -26,10 +26,10 @@ fn bad_requests_are_refused_before_anything_is_sent() {
             other => panic!("{other:?}"),
         }
     };
-    assert_eq!(ask(b"", TTL), InvalidRequest::EmptyResource);
+    assert_eq!(ask(b"", TTL), InvalidRequest::EmptyResource { index: None });
     assert!(matches!(
         ask(&[b'k'; 1025], TTL),
-        InvalidRequest::ResourceTooLong { bytes: 1025 }
+        InvalidRequest::ResourceTooLong { bytes: 1025, .. }
     ));
     for short in [Duration::ZERO, Duration::from_micros(999), 2 * MS] {
         assert!(

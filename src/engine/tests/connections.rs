@@ -2,7 +2,7 @@
 
 use super::*;
 #[cfg(feature = "tls")]
-use crate::error::{TlsFailure, Unusable};
+use crate::error::{TlsFault, Unusable};
 
 #[test]
 fn a_server_without_hello_is_greeted_in_resp2() {
@@ -58,7 +58,7 @@ fn garbage_costs_the_node_its_connection_and_nothing_else() {
     world.say(0, "+OK|");
     assert_eq!(
         world.state(0),
-        NodeState::Down(LinkError::Protocol),
+        NodeState::Down(LinkFault::Protocol.into()),
         "an answer to nothing"
     );
 }
@@ -73,7 +73,7 @@ fn pushes_take_no_place_and_a_flood_of_them_costs_the_connection() {
     world.say(0, &push.repeat(1_000));
     assert_eq!(world.state(0), NodeState::Ready);
     world.say(0, &push.repeat(1_000));
-    assert_eq!(world.state(0), NodeState::Down(LinkError::Protocol));
+    assert_eq!(world.state(0), NodeState::Down(LinkFault::Protocol.into()));
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn inputs_that_fit_no_connection_do_nothing() {
     let mut world = World::ready(1);
     let last = id(crate::limits::NODES_MAX - 1); // No id is that of a node behind it.
     for node in [id(0), id(1), last] {
-        let (bytes, len, reason) = (&b""[..], usize::MAX, LinkError::Reset);
+        let (bytes, len, reason) = (&b""[..], usize::MAX, LinkFault::Reset.into());
         world.input(Input::Transmitted { node, len });
         world.input(Input::Connected { node });
         world.input(Input::Writable { node });
@@ -198,7 +198,7 @@ fn a_reset_in_the_handshake_is_told_from_one_behind_it() {
     world.lose(0);
     world.try_once();
     let report = world.no_quorum();
-    let reset = NodeOutcome::Unreachable(LinkError::HandshakeReset);
+    let reset = NodeOutcome::Unreachable(LinkFault::HandshakeReset.into());
     assert_eq!(outcomes(&report), [reset]);
     assert!(format!("{report}").contains("TLS"), "{report}");
 }
@@ -213,8 +213,8 @@ fn a_node_without_tls_is_unusable_and_is_not_tried_hot() {
         b"waiting",
         &LockOptions::new(TTL).wait(Duration::from_secs(60)),
     );
-    let failure = TlsFailure::UnknownAuthority;
-    world.lose_for(0, LinkError::Tls(failure));
+    let failure = TlsFault::UnknownAuthority.into();
+    world.lose_for(0, LinkFault::Tls(failure));
     let unusable = Unusable::Tls(failure);
     let report = world.no_quorum();
     assert_eq!(outcomes(&report), [NodeOutcome::Unusable(unusable)]);
@@ -228,7 +228,7 @@ fn a_node_without_tls_is_unusable_and_is_not_tried_hot() {
         assert_eq!(world.state(0), NodeState::Unusable(unusable));
         if world.links[0] == "connecting" {
             tries += 1;
-            world.lose_for(0, LinkError::Tls(failure));
+            world.lose_for(0, LinkFault::Tls(failure));
         }
         world.pass(MS);
     }
@@ -241,11 +241,11 @@ fn a_node_without_tls_is_unusable_and_is_not_tried_hot() {
 fn a_node_that_cannot_serve_is_not_tried_hot_however_often_a_lock_is_asked_for() {
     const SECONDS: u64 = 20;
     let reasons = [
-        LinkError::Closed,
-        LinkError::Refused,
-        LinkError::ConnectTimeout,
+        LinkFault::Closed,
+        LinkFault::Refused,
+        LinkFault::ConnectTimeout,
         #[cfg(feature = "tls")]
-        LinkError::Tls(TlsFailure::UnknownAuthority),
+        LinkFault::Tls(TlsFault::UnknownAuthority.into()),
     ];
     for reason in reasons {
         let mut world = World::new(1);
@@ -273,8 +273,8 @@ fn a_node_that_cannot_serve_is_not_tried_hot_however_often_a_lock_is_asked_for()
 /// tried before has nothing to say.
 #[test]
 fn a_node_that_is_tried_again_is_reported_with_what_ended_the_last_try() {
-    let unreachable = NodeOutcome::Unreachable;
-    let timeout = LinkError::ConnectTimeout;
+    let unreachable = |fault: LinkFault| NodeOutcome::Unreachable(fault.into());
+    let timeout = LinkFault::ConnectTimeout;
     for (tried_before, outcome) in [(true, unreachable(timeout)), (false, NodeOutcome::Pending)] {
         let mut world = World::new(3);
         if tried_before {
@@ -282,10 +282,10 @@ fn a_node_that_is_tried_again_is_reported_with_what_ended_the_last_try() {
             world.reconnect(0);
         }
         for node in 1..3 {
-            world.lose_for(node, LinkError::Refused);
+            world.lose_for(node, LinkFault::Refused);
         }
         world.try_once();
-        let refused = unreachable(LinkError::Refused);
+        let refused = unreachable(LinkFault::Refused);
         let report = world.no_quorum();
         assert_eq!(outcomes(&report), [outcome, refused, refused]);
     }
@@ -297,10 +297,10 @@ fn a_call_that_waited_for_a_handshake_in_vain_says_what_ended_the_one_before() {
     let wait = Duration::from_millis(1_500);
     world.acquire_of(b"waiting", &LockOptions::new(TTL).wait(wait));
     world.pass(1_000 * MS);
-    world.lose_for(0, LinkError::ConnectTimeout);
+    world.lose_for(0, LinkFault::ConnectTimeout);
     world.reconnect(0);
     world.pass(500 * MS);
     let report = world.no_quorum();
-    let timeout = NodeOutcome::Unreachable(LinkError::ConnectTimeout);
+    let timeout = NodeOutcome::Unreachable(LinkFault::ConnectTimeout.into());
     assert_eq!(outcomes(&report), [timeout]);
 }

@@ -30,7 +30,7 @@ fn an_extension_of_a_lock_that_was_handed_over_counts_those_alone_that_it_stands
     other.extend(&lock);
     other.all_say(1..3, ":1|");
     other.lose(0);
-    let reset = NodeOutcome::Unreachable(LinkError::Reset);
+    let reset = NodeOutcome::Unreachable(LinkFault::Reset.into());
     let said = [reset, NodeOutcome::Granted, NodeOutcome::Missing];
     assert_eq!(other.unconfirmed(), said);
     // With those that had answered it is one.

@@ -277,7 +277,7 @@ fn a_silent_majority_is_an_error_that_names_the_nodes() {
     assert_eq!(world.sleep_until_event(), 50 * MS);
     let report = world.not_known();
     let silent = NodeOutcome::TimedOut;
-    let lost = NodeOutcome::Unreachable(LinkError::Reset);
+    let lost = NodeOutcome::Unreachable(LinkFault::Reset.into());
     let granted = NodeOutcome::Granted;
     assert_eq!(outcomes(&report), [granted, lost, silent, granted, silent]);
     assert!(
@@ -439,7 +439,7 @@ fn what_can_never_succeed_and_what_is_too_much_is_refused_before_anything_is_sen
     let refused = world.engine.inspect(world.now, b"").expect_err("no name");
     assert!(matches!(
         refused,
-        InspectError::Invalid(InvalidRequest::EmptyResource)
+        InspectError::Invalid(InvalidRequest::EmptyResource { .. })
     ));
     while world.engine.load().rounds < crate::limits::ROUNDS_MAX {
         world

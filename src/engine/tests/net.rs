@@ -5,10 +5,10 @@ use crate::embedded::Memory;
 use crate::embedded::session::Session;
 use crate::embedded::store::Store;
 use crate::engine::{Engine, Event, Input, NodeState, Output, Request, RoundId};
-use crate::error::{ExtendError, LinkError, LockError, ReinitError};
+use crate::error::{ExtendError, LinkFault, LockError, ReinitError};
 use crate::quorum::Lock;
 use crate::resource::MARKER_KEY;
-use crate::resp::{Inbox, Limits};
+use crate::resp::Inbox;
 use crate::time::Instant;
 
 use alloc::collections::VecDeque;
@@ -129,11 +129,11 @@ impl Net {
             let input = match there.away {
                 true => Input::Disconnected {
                     node,
-                    reason: LinkError::Refused,
+                    reason: LinkFault::Refused.into(),
                 },
                 false => {
                     link.session = Some(there.store.session());
-                    link.inbox = Some(Inbox::new(Limits::default()));
+                    link.inbox = Some(Inbox::default());
                     Input::Connected { node }
                 }
             };
@@ -175,7 +175,7 @@ impl Net {
                 && link.session.is_some()
             {
                 link.cut();
-                let reason = LinkError::Reset;
+                let reason = LinkFault::Reset.into();
                 let node = id(node);
                 client
                     .engine

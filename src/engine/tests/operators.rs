@@ -97,7 +97,7 @@ fn a_check_names_what_an_operator_has_to_mend() {
     let Err(CheckError::NoQuorum(report)) = world.engine.check(world.now) else {
         panic!("nobody has answered yet")
     };
-    let new = NodeOutcome::Unreachable(LinkError::NotYet);
+    let new = NodeOutcome::Unreachable(LinkFault::NotYet.into());
     assert_eq!(outcomes(&report), [new; 3]);
     world.greet(0);
     world.turn_away(1);

@@ -259,7 +259,7 @@ fn clients_that_lost_a_node_together_come_back_apart() {
         let now = Instant::from_millis(1_000);
         let mut engine = Engine::new(&config, [client; 32], now);
         assert!(matches!(engine.poll(now), Some(Output::Connect { .. })));
-        let reason = LinkError::Refused;
+        let reason = LinkFault::Refused.into();
         let node = id(0);
         engine.handle(now, Input::Disconnected { node, reason });
         let (at, wake) = engine.poll_timeout().expect("it is tried again");
@@ -282,7 +282,7 @@ fn a_connection_that_the_driver_was_not_asked_for_has_all_its_time() {
         world.now,
         Input::Disconnected {
             node: id(0),
-            reason: LinkError::Reset,
+            reason: LinkFault::Reset.into(),
         },
     );
     world.pass(Duration::from_secs(3));
@@ -291,7 +291,7 @@ fn a_connection_that_the_driver_was_not_asked_for_has_all_its_time() {
     world.pass(999 * MS);
     assert_eq!(world.links[0], "connecting");
     world.pass(MS);
-    let down = NodeState::Down(LinkError::ConnectTimeout);
+    let down = NodeState::Down(LinkFault::ConnectTimeout.into());
     assert_eq!(world.state(0), down);
 }
 

@@ -32,7 +32,7 @@ fn a_node_that_was_not_asked_to_release_took_no_time_to_answer() {
     let Err(UnlockError::Unconfirmed(report)) = world.unlocked() else {
         panic!("one answer is no majority");
     };
-    let reset = NodeOutcome::Unreachable(LinkError::Reset);
+    let reset = NodeOutcome::Unreachable(LinkFault::Reset.into());
     assert_eq!(outcomes(&report)[1..], [reset; 2]);
     assert!(
         report.nodes()[1..]
@@ -215,7 +215,7 @@ fn a_node_that_denies_the_key_while_its_release_waits_for_room_is_not_waited_for
     let Err(UnlockError::Unconfirmed(report)) = world.unlocked() else {
         panic!("one answer is no majority");
     };
-    let reset = NodeOutcome::Unreachable(LinkError::Reset);
+    let reset = NodeOutcome::Unreachable(LinkFault::Reset.into());
     assert_eq!(outcomes(&report)[1..], [reset, NodeOutcome::Missing]);
     assert_eq!(world.owed(), owed + 1);
 }

@@ -119,7 +119,7 @@ impl Faults {
             Some(Output::Connect { node }) => {
                 let link = &mut program.links[node.index()];
                 link.session = Some(self.nodes[node.index()].session_of(number as u64));
-                link.inbox = Some(Inbox::new(Limits::default()));
+                link.inbox = Some(Inbox::default());
                 program.engine.handle(now, Input::Connected { node });
                 return true;
             }
@@ -226,7 +226,7 @@ impl Faults {
     fn cut(&mut self, number: usize, node: usize) {
         if self.programs[number].links[node].session.is_some() {
             self.end_link(number, node);
-            let (node, reason) = (id(node), LinkError::Reset);
+            let (node, reason) = (id(node), LinkFault::Reset.into());
             let engine = &mut self.programs[number].engine;
             engine.handle(self.now, Input::Disconnected { node, reason });
         }

@@ -115,7 +115,7 @@ impl Programs {
             Some(Output::Connect { node }) => {
                 let link = &mut program.links[node.index()];
                 link.session = Some(self.nodes[node.index()].session_of(number as u64));
-                link.inbox = Some(Inbox::new(Limits::default()));
+                link.inbox = Some(Inbox::default());
                 program.engine.handle(now, Input::Connected { node });
             }
             Some(Output::Event(Event::Acquired { round, result })) => match result {
@@ -176,7 +176,7 @@ impl Programs {
         let Program { engine, links, .. } = &mut self.programs[program];
         if let Some(session) = core::mem::take(&mut links[node]).session {
             self.nodes[node].disconnect(&session);
-            let (node, reason) = (id(node), LinkError::Reset);
+            let (node, reason) = (id(node), LinkFault::Reset.into());
             engine.handle(self.now, Input::Disconnected { node, reason });
         }
         self.pump();

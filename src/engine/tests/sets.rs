@@ -73,7 +73,7 @@ fn names_that_no_lock_has_are_refused_before_any_io() {
         (&[][..], InvalidRequest::NoResources),
         (
             &[&b"a"[..], b""],
-            InvalidRequest::EmptyResourceAt { index: 1 },
+            InvalidRequest::EmptyResource { index: Some(1) },
         ),
         (
             &[b"a", b"b", b"a"],

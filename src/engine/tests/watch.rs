@@ -382,7 +382,7 @@ fn what_can_never_succeed_and_what_is_too_much_is_refused_before_anything_is_sen
     let refused = world.engine.watch(world.now, b"", None);
     assert!(matches!(
         refused,
-        Err(InspectError::Invalid(InvalidRequest::EmptyResource))
+        Err(InspectError::Invalid(InvalidRequest::EmptyResource { .. }))
     ));
     let mut rounds = Vec::new();
     for watch in 0..WATCHES_MAX {

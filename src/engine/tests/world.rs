@@ -73,7 +73,7 @@ impl World {
             sent: vec![Vec::new(); nodes],
             writes: vec![0; nodes],
             lives: vec![0; nodes],
-            wires: (0..nodes).map(|_| Inbox::new(Limits::default())).collect(),
+            wires: (0..nodes).map(|_| Inbox::default()).collect(),
             window: vec![usize::MAX; nodes],
             links: vec![""; nodes],
             probes: vec![0; nodes],
@@ -182,12 +182,12 @@ impl World {
     }
 
     pub(super) fn lose(&mut self, node: usize) {
-        self.lose_for(node, LinkError::Reset);
+        self.lose_for(node, LinkFault::Reset);
     }
 
-    pub(super) fn lose_for(&mut self, node: usize, reason: LinkError) {
+    pub(super) fn lose_for(&mut self, node: usize, reason: LinkFault) {
         self.links[node] = "";
-        let node = id(node);
+        let (node, reason) = (id(node), reason.into());
         self.input(Input::Disconnected { node, reason });
     }
 

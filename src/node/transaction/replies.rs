@@ -1,6 +1,6 @@
 //! What the server says in a transaction, command by command.
 
-use crate::error::LinkError;
+use crate::error::LinkFault;
 use crate::node::phase::Trouble;
 use crate::node::reply::{Forbidden, Reply};
 use crate::resp::Value;
@@ -18,7 +18,7 @@ impl Transactions {
     #[inline(never)]
     pub(in crate::node) fn heard(&mut self, value: Value<'_>) -> Result<bool, Trouble> {
         let expected = self.expected.pop_front();
-        match expected.ok_or(Trouble::Link(LinkError::Protocol))? {
+        match expected.ok_or(Trouble::Link(LinkFault::Protocol))? {
             Expected::TryMulti => self.check("multi", value),
             Expected::TryExec if matches!(value, Value::Null | Value::Array(_)) => {}
             Expected::TryExec => self.check("exec", value),
@@ -39,7 +39,7 @@ impl Transactions {
             // It was accepted a moment ago. Whether what stood behind it was run now is not known.
             Expected::Multi if Reply::of(value) != Reply::Ok => {
                 if self.batch.iter().any(|job| job.work.watches()) {
-                    return Err(Trouble::Link(LinkError::Protocol));
+                    return Err(Trouble::Link(LinkFault::Protocol));
                 }
                 self.note("multi", value);
                 let reply = Reply::of(value);
@@ -148,7 +148,7 @@ impl Transactions {
             }
             // Without `MULTI` there was nothing to execute.
             Value::Error(_) if self.batch.iter().all(Job::is_refused) => self.abort(),
-            _ => return Err(Trouble::Link(LinkError::Protocol)),
+            _ => return Err(Trouble::Link(LinkFault::Protocol)),
         }
         Ok(())
     }

@@ -149,7 +149,7 @@ fn a_header_reserves_nothing() {
     }
     let error = decode(b"$1073741824\r\n").unwrap_err();
     assert_eq!(error.reason, Reason::BulkTooLong);
-    let mut nested = Inbox::new(Limits::default());
+    let mut nested = Inbox::default();
     let mut piece = &b"*65536\r\n".repeat(31)[..];
     assert!(nested.next(&mut piece).unwrap().is_none());
     assert!(nested.memory() < 8192);

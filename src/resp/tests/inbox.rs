@@ -10,7 +10,7 @@ use crate::effort::effort;
 
 #[test]
 fn a_whole_reply_is_not_copied_and_a_torn_one_given_back() {
-    let mut inbox = Inbox::new(Limits::default());
+    let mut inbox = Inbox::default();
     let stream = b"$5\r\nhello\r\n$5\r\nwor";
     let mut piece = &stream[..];
     let frame = inbox.next(&mut piece).unwrap().expect("complete");
@@ -48,7 +48,7 @@ fn a_whole_reply_is_not_copied_and_a_torn_one_given_back() {
 
 #[test]
 fn clearing_an_inbox_begins_a_new_stream() {
-    let mut inbox = Inbox::new(Limits::default());
+    let mut inbox = Inbox::default();
     assert!(inbox.next(&mut &b"$5\r\nhel"[..]).unwrap().is_none());
     inbox.clear();
     assert!(inbox.next(&mut &b"+OK\r\n"[..]).unwrap().is_some());
@@ -97,7 +97,7 @@ fn memory_is_bounded_by_the_longest_reply() {
 fn a_frame_is_as_long_as_it_was_sent_however_it_was_cut() {
     let stream = b"|1\r\n+ttl\r\n:9\r\n+OK\r\n$5\r\nhello\r\n";
     for cut in 0..=stream.len() {
-        let mut inbox = Inbox::new(Limits::default());
+        let mut inbox = Inbox::default();
         let mut lengths = Vec::new();
         let (before, behind) = stream.split_at(cut);
         for mut piece in [before, behind] {
@@ -113,7 +113,7 @@ fn a_frame_is_as_long_as_it_was_sent_however_it_was_cut() {
 #[test]
 fn nothing_is_no_beginning_of_a_reply() {
     let mut decoder = Decoder::new(Limits::default());
-    let mut inbox = Inbox::new(Limits::default());
+    let mut inbox = Inbox::default();
     for _ in 0..3 {
         assert!(decoder.decode(b"").unwrap().is_none());
         assert_eq!(decoder.measure(b""), Ok(None));
@@ -126,7 +126,7 @@ fn nothing_is_no_beginning_of_a_reply() {
 
 #[test]
 fn an_error_is_repeated_and_costs_nothing() {
-    let mut inbox = Inbox::new(Limits::default());
+    let mut inbox = Inbox::default();
     assert!(inbox.next(&mut &b":1"[..]).unwrap().is_none());
     let error = inbox.next(&mut &b"x"[..]).unwrap_err();
     let memory = inbox.memory();

@@ -117,7 +117,7 @@ fn a_torn_reply_says_how_many_bytes_it_needs() {
         decoder.reset();
         assert_eq!(decoder.measure(torn), Ok(None), "{shown}");
         assert_eq!(decoder.need(), need, "{shown}");
-        let mut inbox = Inbox::new(Limits::default());
+        let mut inbox = Inbox::default();
         assert!(inbox.next(&mut &torn[..]).unwrap().is_none());
         assert_eq!(inbox.need(), need, "{shown}");
         inbox.clear();
@@ -128,7 +128,7 @@ fn a_torn_reply_says_how_many_bytes_it_needs() {
 #[test]
 fn nothing_is_needed_between_replies_or_after_an_error() {
     let mut decoder = Decoder::new(Limits::default());
-    let mut inbox = Inbox::new(Limits::default());
+    let mut inbox = Inbox::default();
     for (torn, rest) in [(&b"+"[..], &b"OK\r\n"[..]), (b"*1\r\n*1\r\n", b":1\r\n")] {
         assert_eq!(decoder.measure(torn), Ok(None));
         assert!(inbox.next(&mut { torn }).unwrap().is_none());

@@ -33,7 +33,7 @@ enum End {
 
 /// Decodes a stream given in pieces: the replies in it, and how it ends.
 fn drain<'p>(pieces: impl Iterator<Item = &'p [u8]>) -> (Vec<OwnedValue>, End) {
-    let mut inbox = Inbox::new(Limits::default());
+    let mut inbox = Inbox::default();
     let mut replies = Vec::new();
     let mut torn = false;
     for mut piece in pieces {

@@ -43,7 +43,7 @@ fn the_same_as_futures() {
 #[test]
 fn what_cannot_succeed_is_refused_on_every_way() {
     let (_world, redlock) = World::start();
-    let empty = LockError::Invalid(InvalidRequest::EmptyResource).to_string();
+    let empty = LockError::Invalid(InvalidRequest::EmptyResource { index: None }).to_string();
     assert_eq!(redlock.lock("", LONG).unwrap_err().to_string(), empty);
     let refused = block_on(redlock.lock_async("", LONG));
     assert_eq!(refused.unwrap_err().to_string(), empty);

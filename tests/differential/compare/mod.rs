@@ -71,7 +71,7 @@ impl Dialect {
 ///
 /// If the reader answers otherwise.
 pub(crate) fn ours(bytes: &[u8]) -> Answer {
-    let mut decoder = Decoder::new(Limits::DEFAULT);
+    let mut decoder = Decoder::new(Limits::default());
     let ours = Answer::of(decoder.decode(bytes), |frame| {
         (answer::ours(&frame.to_owned()), frame.len)
     });

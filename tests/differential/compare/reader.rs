@@ -11,9 +11,6 @@ use super::node::{Entry, Node, hashed};
 use super::rules::{Rules, Stop, Unfit};
 use super::spelling::{self, Header, Length};
 
-/// What ours takes at most.
-const LIMITS: Limits = Limits::DEFAULT;
-
 /// The other decoder is not given input that is nested deeper: see [`Unfit::Deep`].
 const THEIR_DEPTH_MAX: usize = 64;
 
@@ -115,7 +112,7 @@ impl Reader<'_> {
         // A null is not an array, in any spelling.
         let array = kind == b'*' && next.is_some_and(|next| next != b'-');
         if array || b"%~>|".contains(&kind) {
-            if LIMITS.depth <= depth {
+            if Limits::default().depth <= depth {
                 self.rules.allow(Difference::Depth)?;
             }
             if THEIR_DEPTH_MAX <= depth {
@@ -299,10 +296,10 @@ impl<'a> Reader<'a> {
     /// The header of a string or an aggregate of this kind.
     fn length(&mut self, kind: u8) -> Result<Length, Stop> {
         let most = match kind {
-            b'$' | b'!' | b'=' => LIMITS.bulk_bytes,
-            b'%' | b'|' => LIMITS.elements / 2,
+            b'$' | b'!' | b'=' => Limits::default().bulk_bytes,
+            b'%' | b'|' => Limits::default().elements / 2,
             b';' => usize::MAX,
-            _ => LIMITS.elements,
+            _ => Limits::default().elements,
         };
         let header = Header {
             most,
@@ -355,7 +352,7 @@ fn text(text: &[u8], rules: &mut Rules) -> Result<(), Stop> {
 }
 
 fn bounded(text: &[u8], rules: &mut Rules) -> Result<(), Stop> {
-    if LIMITS.line_bytes < text.len() {
+    if Limits::default().line_bytes < text.len() {
         rules.allow(Difference::Bounds)?;
     }
     Ok(())

@@ -4,7 +4,7 @@ use std::thread;
 
 use shearline::embedded::{EmbeddedNode, Memory};
 use shearline::internals::{Flavour, Options};
-use shearline::{Builder, LockOptions, NodeState, RestartGuard, ServerError, Unusable, Waking};
+use shearline::{Builder, LockOptions, NodeState, RestartGuard, Unusable, Waking};
 
 use crate::face::{Face, Which, at};
 use crate::servers::{LONG, eventually};
@@ -47,10 +47,10 @@ fn nodes_that_know_neither_client_nor_info_serve_locks() {
     let patient = LockOptions::new(LONG).wait(LONG);
     thread::scope(|scope| {
         let waiting = scope.spawn(|| other.lock_with(KEY, &patient));
-        let unknown = Waking::Refused(ServerError::from_line(b"ERR"));
+        let unknown = |waking| matches!(waking, Waking::Refused(error) if error.code() == "ERR");
         eventually("the nodes have refused to tell", || {
             let statuses = other.nodes();
-            let told = statuses.iter().filter(|status| status.waking == unknown);
+            let told = statuses.iter().filter(|status| unknown(status.waking));
             (2 <= told.count()).then_some(())
         });
         driver.unlock(held).expect("held");

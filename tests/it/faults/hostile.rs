@@ -1,6 +1,7 @@
 //! A hostile server costs the node its connection, and the others nothing.
 
-use shearline::{LinkError, NodeOutcome, Unusable};
+use shearline::internals::LinkFault;
+use shearline::{NodeOutcome, Unusable};
 
 use super::story::{mischief, play};
 use crate::parts::memory;
@@ -12,10 +13,8 @@ const MEMORY: u64 = 256 << 20;
 
 /// Either on the open connection, or in the handshake of the next.
 fn wrong(outcome: NodeOutcome) -> bool {
-    matches!(
-        outcome,
-        NodeOutcome::Unreachable(LinkError::Protocol) | NodeOutcome::Unusable(Unusable::NotRedis)
-    )
+    outcome == NodeOutcome::Unreachable(LinkFault::Protocol.into())
+        || outcome == NodeOutcome::Unusable(Unusable::NotRedis)
 }
 
 macro_rules! hostile {

@@ -3,7 +3,8 @@
 use std::thread;
 use std::time::Duration;
 
-use shearline::{LinkError, NodeOutcome, Unusable};
+use shearline::internals::LinkFault;
+use shearline::{NodeOutcome, Unusable};
 
 use super::story::{self, Fault, Scene, mischief};
 use crate::effort::is_long;
@@ -24,11 +25,11 @@ fn silent(outcome: NodeOutcome) -> bool {
 
 /// A connection that ended, or could not be made.
 fn broken(outcome: NodeOutcome) -> bool {
-    use LinkError::{Closed, ConnectTimeout, HandshakeReset, Protocol, Reset};
+    use LinkFault::{Closed, ConnectTimeout, HandshakeReset, Protocol, Reset};
     match outcome {
         NodeOutcome::Unreachable(reason) => {
             matches!(
-                reason,
+                reason.fault(),
                 Closed | Reset | HandshakeReset | ConnectTimeout | Protocol
             )
         }
@@ -117,7 +118,7 @@ fn a_node_that_connects_too_slowly_is_unreachable() {
 }
 
 fn too_slow(outcome: NodeOutcome) -> bool {
-    outcome == NodeOutcome::Unreachable(LinkError::ConnectTimeout)
+    outcome == NodeOutcome::Unreachable(LinkFault::ConnectTimeout.into())
 }
 
 /// At each of the first bytes from the node, and at some of the later ones.
@@ -175,9 +176,12 @@ fn an_unrequested_answer_ends_the_connection() {
 
 /// A broken protocol, on the old connection or in the handshake of the next.
 fn wrong(outcome: NodeOutcome) -> bool {
-    matches!(
-        outcome,
-        NodeOutcome::Unreachable(LinkError::Protocol)
-            | NodeOutcome::Unusable(Unusable::NotRedis | Unusable::Refused(_) | Unusable::Tls(_))
-    )
+    match outcome {
+        NodeOutcome::Unreachable(reason) => reason.fault() == LinkFault::Protocol,
+        NodeOutcome::Unusable(reason) => matches!(
+            reason,
+            Unusable::NotRedis | Unusable::Refused(_) | Unusable::Tls(_)
+        ),
+        _ => false,
+    }
 }

@@ -9,7 +9,8 @@ use std::net::UdpSocket;
 use std::thread;
 use std::time::Duration;
 
-use shearline::{LinkError, NodeOutcome, NodeState, RestartGuard};
+use shearline::internals::LinkFault;
+use shearline::{NodeOutcome, NodeState, RestartGuard};
 
 use super::story::{Fault, Scene, Victim, play, play_silent};
 use crate::face::{Which, at, no_quorum};
@@ -68,11 +69,13 @@ fn lose_answers(port: u16, verb: &str) {
 fn packets() {
     fn lost(outcome: NodeOutcome) -> bool {
         // A connection that is tried meanwhile finds no route.
-        matches!(
-            outcome,
-            NodeOutcome::TimedOut
-                | NodeOutcome::Unreachable(LinkError::ConnectTimeout | LinkError::Os(_))
-        )
+        match outcome {
+            NodeOutcome::TimedOut => true,
+            NodeOutcome::Unreachable(reason) => {
+                matches!(reason.fault(), LinkFault::ConnectTimeout | LinkFault::Os(_))
+            }
+            _ => false,
+        }
     }
     play_silent(
         &Options::redis(),
@@ -152,7 +155,7 @@ fn names() {
     for which in Which::BOTH {
         let mut nowhere = which.build(at(["redis://nowhere.test"]).connect_timeout(BRIEF));
         let report = no_quorum(nowhere.try_lock("a", LONG));
-        let unresolved = NodeOutcome::Unreachable(LinkError::Unresolved);
+        let unresolved = NodeOutcome::Unreachable(LinkFault::Unresolved.into());
         assert_eq!(report.nodes()[0].outcome, unresolved);
 
         let mut face = which.build(builder.clone());
@@ -198,14 +201,14 @@ fn look_ups() {
             assert_eq!(face.unlock(lock).expect("held").deleted, 2);
         }
         let state = face.nodes()[0].state;
-        let unresolved = NodeState::Down(LinkError::Unresolved);
+        let unresolved = NodeState::Down(LinkFault::Unresolved.into());
         assert_ne!(state, unresolved, "the look-up is not over");
         drop(face);
 
         let builder = at([&moving]).connect_timeout(BRIEF / 2);
         let mut face = which.build(builder.restart_guard(RestartGuard::Off));
         let report = no_quorum(face.try_lock("a", LONG));
-        let refused = NodeOutcome::Unreachable(LinkError::Refused);
+        let refused = NodeOutcome::Unreachable(LinkFault::Refused.into());
         assert_eq!(report.nodes()[0].outcome, refused);
         fs::write(&hosts, "127.0.0.1 moving.test\n").expect("written");
         face.await_ready();

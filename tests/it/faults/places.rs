@@ -3,7 +3,8 @@
 use std::env;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use shearline::{BuildError, LinkError, LockOptions, NodeOutcome, RestartGuard};
+use shearline::internals::LinkFault;
+use shearline::{BuildError, LockOptions, NodeOutcome, RestartGuard};
 
 use crate::face::{Which, at, no_quorum};
 use crate::parts::{part, played};
@@ -60,7 +61,7 @@ fn without_descriptors(which: Which, nodes: &str) {
     face.extend(&mut lock, LONG).expect("two of three");
     face.unlock(lock).expect("two of three");
     inside[1].run("CLIENT KILL TYPE normal SKIPME yes");
-    let none_left = NodeOutcome::Unreachable(LinkError::Os(24));
+    let none_left = NodeOutcome::Unreachable(LinkFault::Os(24).into());
     let mut last = None;
     let named = within_patience(|| {
         face.settle();

@@ -1,6 +1,7 @@
 //! Servers that stand still, are busy, load their data, are killed.
 
-use shearline::{LinkError, NodeOutcome, Unusable};
+use shearline::internals::LinkFault;
+use shearline::{NodeOutcome, Unusable};
 
 use super::story::{Fault, Victim, play, play_silent};
 use crate::servers::{Options, Reply, eventually};
@@ -161,9 +162,8 @@ fn a_killed_server_is_unreachable_until_it_is_back() {
 }
 
 fn gone(outcome: NodeOutcome) -> bool {
-    use LinkError::{Closed, HandshakeReset, Refused, Reset};
-    matches!(
-        outcome,
-        NodeOutcome::Unreachable(Closed | Refused | Reset | HandshakeReset)
-    )
+    use LinkFault::{Closed, HandshakeReset, Refused, Reset};
+    [Closed, Refused, Reset, HandshakeReset]
+        .map(|fault| NodeOutcome::Unreachable(fault.into()))
+        .contains(&outcome)
 }

@@ -18,9 +18,10 @@
 use std::time::Duration;
 
 use shearline::engine::Event as Told;
+use shearline::internals::LinkFault;
 use shearline::{
-    ExtendError, Instant, LinkError, LockError, NodeOutcome, NodeReport, Report, ServerError,
-    UnlockError, Unusable,
+    ExtendError, Instant, LockError, NodeOutcome, NodeReport, Report, ServerError, UnlockError,
+    Unusable,
 };
 
 use super::ledger::{Cell, Code, Entry};
@@ -331,7 +332,8 @@ impl World {
             NodeOutcome::Unreachable(reason) => {
                 let down =
                     path.ready_at == NEVER || since <= path.ready_at || since <= path.lost_at;
-                let known = path.was_told(reason) || engine_knows(reason);
+                let fault = reason.fault();
+                let known = path.was_told(fault) || engine_knows(fault);
                 (down && known)
                     .then_some(())
                     .ok_or("it was reachable, or for another reason")
@@ -452,12 +454,12 @@ fn is_final(question: &Question<'_>, cell: Option<&Cell>, entry: &Entry) -> bool
 }
 
 /// Reasons that an engine finds by itself, or knows from the beginning.
-fn engine_knows(reason: LinkError) -> bool {
+fn engine_knows(reason: LinkFault) -> bool {
     matches!(
         reason,
-        LinkError::NotYet
-            | LinkError::ConnectTimeout
-            | LinkError::Silent
-            | LinkError::HandshakeReset
+        LinkFault::NotYet
+            | LinkFault::ConnectTimeout
+            | LinkFault::Silent
+            | LinkFault::HandshakeReset
     )
 }

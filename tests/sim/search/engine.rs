@@ -14,9 +14,9 @@ use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
 use shearline::engine::{Engine, Event, Input, NodeId, Output, Request, RoundId};
-use shearline::internals::resp::{Inbox, Limits};
-use shearline::internals::{Session, Store};
-use shearline::{Config, Instant, LinkError, LockOptions};
+use shearline::internals::resp::Inbox;
+use shearline::internals::{LinkFault, Session, Store};
+use shearline::{Config, Instant, LockOptions};
 
 use super::node::{Command, Reply, Wording, Words, run};
 use super::{NODES, RESOURCE, TTL, config};
@@ -293,7 +293,7 @@ impl Playing {
                 id: None,
                 session: store.session(),
                 store,
-                commands: Box::new(Inbox::new(Limits::DEFAULT)),
+                commands: Box::new(Inbox::default()),
                 runs: 0,
                 up: 0,
                 asides: VecDeque::new(),
@@ -351,7 +351,7 @@ impl Playing {
                     link.store.restart(seed, now, memory);
                 }
                 if let Some(node) = link.id.take() {
-                    let reason = LinkError::Reset;
+                    let reason = LinkFault::Reset.into();
                     self.engine
                         .handle(now, Input::Disconnected { node, reason });
                 }
@@ -373,7 +373,7 @@ impl Playing {
                     let link = &mut self.links[node.index()];
                     link.id = Some(node);
                     link.session = link.store.session();
-                    *link.commands = Inbox::new(Limits::DEFAULT);
+                    *link.commands = Inbox::default();
                     self.engine.handle(now, Input::Connected { node });
                 }
                 Some(Output::Transmit { node, mut bytes }) => {

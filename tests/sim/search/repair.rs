@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use shearline::engine::{Engine, Input, NodeId, Output, Request};
 use shearline::internals::FLOOR_KEY;
-use shearline::internals::resp::{Inbox, Limits};
-use shearline::internals::{Session, Store};
-use shearline::{Instant, LinkError, LockOptions};
+use shearline::internals::resp::Inbox;
+use shearline::internals::{LinkFault, Session, Store};
+use shearline::{Instant, LockOptions};
 
 use super::node::{Floor, Kind, Words, run, run_id};
 use super::{NODES, TTL, config};
@@ -103,7 +103,7 @@ impl Witness {
                 run_id,
                 session,
                 link: None,
-                commands: Box::new(Inbox::new(Limits::DEFAULT)),
+                commands: Box::new(Inbox::default()),
             };
             let text = floors[node].text(&place.run_id, nonce);
             put(&mut place, now, FLOOR_KEY, text.as_bytes());
@@ -150,7 +150,7 @@ impl Witness {
         place.run_id = run_id(&mut place.store, self.now);
         put(place, self.now, WITNESS, b"another");
         if let Some(node) = place.link.take() {
-            let reason = LinkError::Reset;
+            let reason = LinkFault::Reset.into();
             self.engine
                 .handle(self.now, Input::Disconnected { node, reason });
         }
@@ -178,7 +178,7 @@ impl Witness {
                     let place = &mut self.places[node.index()];
                     place.session = place.store.session();
                     place.link = Some(node);
-                    *place.commands = Inbox::new(Limits::DEFAULT);
+                    *place.commands = Inbox::default();
                     self.engine.handle(self.now, Input::Connected { node });
                 }
                 Some(Output::Transmit { node, mut bytes }) => {

@@ -34,7 +34,7 @@ const fn path(name: &'static str, prepare: fn() -> Play) -> Path {
 
 /// Decodes one reply and looks at its value.
 fn decode(reply: &'static [u8]) -> Play {
-    let mut decoder = Decoder::new(Limits::DEFAULT);
+    let mut decoder = Decoder::new(Limits::default());
     Box::new(move |repetitions| {
         counted(|| {
             for _ in 0..repetitions {

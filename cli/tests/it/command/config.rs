@@ -103,14 +103,40 @@ fn a_password_comes_from_a_file_of_its_own() {
         told(check)
     };
     check().done();
-    files.write("password", &format!("{CANARY}\n"), 0o644);
-    let refused = check().failed(78);
+    // It holds for all URLs that do not say otherwise, wherever they come from.
+    let plain: Vec<String> = cluster.iter().map(|node| node.url_without()).collect();
+    let mut from_environment = command(&plain, ["check", "--guard=off", "--config"]);
+    from_environment.arg(&file);
+    told(from_environment).done();
+    let mut typed = command(&[], ["check", "--guard=off"]);
+    typed.env("SHEARLINE_CONFIG", &file);
+    for url in &plain {
+        typed.args(["--node", &url.replace("redis://", "redis://default@")]);
+    }
+    told(typed).done();
+    let mut without_config = command(&plain, ["check", "--guard=off", "--password-file"]);
+    without_config.arg(files.0.path().join("password"));
+    told(without_config).done();
+    // As a container mounts it: it is warned of, and refused where that was asked for.
+    files.write("password", &format!("{CANARY}\n"), 0o444);
+    let warned = check();
+    assert_eq!(warned.status, 0, "{warned:?}");
+    assert_eq!(warned.err.lines().count(), 1, "{warned:?}");
+    assert!(warned.err.contains("every user can read it"), "{warned:?}");
+    Secrets::credentials().assert_not_in("a file that others can read", &warned.err);
+    let mut nodes = command(&[], ["nodes", "report", "--guard=off", "--config"]);
+    nodes.arg(&file);
+    let warned = told(nodes);
+    assert_eq!(warned.err.lines().count(), 1, "{warned:?}");
+    let mut strict = command(&[], ["check", "--guard=off", "--strict-files", "--config"]);
+    strict.arg(&file);
+    let refused = told(strict).failed(78);
     assert!(refused.contains("every user can read it"), "{refused}");
-    Secrets::credentials().assert_not_in("a file that others can read", &refused);
     fs::remove_file(files.0.path().join("password")).expect("it is there");
     let refused = check().failed(78);
     assert!(refused.contains("No such file"), "{refused}");
-    assert!(refused.contains("; password-file in "), "{refused}");
+    assert!(refused.contains("/password: "), "{refused}");
+    assert!(refused.contains("; password-file names it"), "{refused}");
 }
 
 /// What is said of each mistake is told by the command's own `tests::files`. The report and the object tell it too.
@@ -118,7 +144,8 @@ fn a_password_comes_from_a_file_of_its_own() {
 fn a_wrong_file_is_refused_and_nothing_is_done() {
     let (cluster, files) = (servers::three(), Files::new());
     let text = format!("nodes = [\"redis://me:{CANARY}@127.0.0.1:1\"]\n");
-    let mut taking = command(&cluster.urls(), ["lock", "report", "--guard=strict", "-n"]);
+    let words = ["lock", "report", "--guard=strict", "-n", "--strict-files"];
+    let mut taking = command(&cluster.urls(), words);
     taking.arg("--config");
     taking.arg(files.write("shearline.toml", &text, 0o604));
     let error = told(taking).failed(78);

@@ -5,8 +5,9 @@ use std::fs;
 use std::process::{Command, Stdio};
 
 use rustix::process::{Signal, kill_process};
+use rustix_libc_wrappers::process::SignalExt as _;
 
-use super::tool::{Tool, await_file, code, handles};
+use super::tool::{NOTES_SIGNALS, Tool, await_file, await_signal, code, handles, numbers};
 use super::variables;
 use crate::face::shared;
 use crate::servers::{Cluster, LONG, eventually, three};
@@ -94,6 +95,37 @@ fn term_reaches_the_command_in_a_container() {
     await_file(&ready);
     kill_process(tool.child(), Signal::TERM).expect("it runs");
     assert_eq!(code(tool.wait()), 7);
+    cluster.assert_empty();
+}
+
+/// The kernel keeps from it what it does not handle.
+#[test]
+fn every_signal_reaches_the_command_in_a_container() {
+    if !can_be_had() {
+        return;
+    }
+    let cluster = three();
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let path = folder.path().to_str().expect("a plain path");
+    let numbers = numbers();
+    let command = ["sh", "-c", NOTES_SIGNALS, "sh", path, &numbers];
+    let tool = start(&cluster, &[], &command);
+    await_file(&folder.path().join("ready"));
+    for signal in [
+        Signal::WINCH,
+        Signal::CONT,
+        Signal::PIPE,
+        Signal::URG,
+        Signal::ALARM,
+        Signal::POWER,
+        Signal::rt_min(),
+        Signal::rt_max(),
+    ] {
+        kill_process(tool.child(), signal).expect("it runs");
+        await_signal(folder.path(), signal);
+    }
+    fs::write(folder.path().join("end"), "").expect("a file");
+    assert_eq!(code(tool.wait()), 0);
     cluster.assert_empty();
 }
 

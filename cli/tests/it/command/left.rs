@@ -55,6 +55,47 @@ fn with_wait_all_what_the_command_leaves_behind_is_waited_for() {
     cluster.assert_empty();
 }
 
+/// By the signal that the user wants, and for as long.
+#[test]
+fn what_the_command_leaves_behind_ends_by_the_stop_signal_within_the_grace() {
+    let cluster = three();
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let script =
+        "(trap 'sleep 2.5; : >$1/asked; exit' USR1; : >$1/trap; while :; do sleep 0.02; done) >&- &
+        while ! [ -e $1/trap ]; do sleep 0.02; done; : >$1/ready; exit 5";
+    let options = ["--stop-signal", "usr1", "--grace", "1m"];
+    let tool = started(&cluster, &options, script, folder.path());
+    assert_eq!(code(tool.wait()), 5);
+    assert!(folder.path().join("asked").exists());
+    cluster.assert_empty();
+}
+
+/// As `flock -o` does. If the lock is lost while the command runs, none lives on.
+#[test]
+fn with_leave_children_what_the_command_leaves_behind_lives_on() {
+    let cluster = three();
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let script = "exec 9>>$1/flock; flock 9; mkfifo $1/end
+        (read line <$1/end) >&- 2>&- & : >$1/ready; false && exec sleep 60; exit 5";
+    let tool = started(&cluster, &["--leave-children"], script, folder.path());
+    assert_eq!(code(tool.wait()), 5);
+    cluster.assert_gone("n");
+    assert!(!is_free(folder.path()), "it lives on");
+    fs::write(folder.path().join("end"), "\n").expect("it reads");
+    eventually("it ends", || is_free(folder.path()).then_some(()));
+
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let script = script.replace("false", "true");
+    let options = ["--leave-children", "--ttl", "5s"];
+    let tool = started(&cluster, &options, &script, folder.path());
+    for raw in &mut cluster.raws() {
+        raw.del(b"n");
+    }
+    assert_eq!(code(tool.wait()), 74);
+    assert!(is_free(folder.path()), "nothing is left");
+    cluster.assert_empty();
+}
+
 /// The children that the process had before it became the tool are none of its business.
 #[test]
 fn children_from_before_are_left_alone() {

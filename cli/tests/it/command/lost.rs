@@ -29,6 +29,42 @@ fn a_lock_that_is_taken_away_ends_the_command() {
     cluster.assert_empty();
 }
 
+/// With `--again`, until the command ends by itself or the user asks it to end.
+#[test]
+fn with_again_the_command_is_started_again_after_a_loss() {
+    let cluster = three();
+    for (end, status) in [
+        ("exit 6", 6),
+        ("trap 'exit 7' TERM; : >$1/second; sleep 60 & wait", 7),
+    ] {
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        let script = format!(
+            "echo >>$1/starts; if [ $(wc -l <$1/starts) -eq 2 ]; then {end}; fi; \
+             trap '' TERM; : >$1/ready; exec sleep 1000"
+        );
+        let mut tool = started(
+            &cluster,
+            &["--ttl", "5s", "--again"],
+            &script,
+            folder.path(),
+        );
+        for raw in &mut cluster.raws() {
+            raw.del(b"n");
+        }
+        if status == 7 {
+            await_file(&folder.path().join("second"));
+            tool.signal(Signal::TERM);
+        }
+        let errors = tool.errors();
+        assert!(
+            errors.starts_with("shearline: lost the lock n: "),
+            "{errors}"
+        );
+        assert_eq!(code(tool.wait()), status);
+        cluster.assert_empty();
+    }
+}
+
 /// It does not wait for the deadline, which is half a minute away.
 #[test]
 fn a_killed_tool_ends_the_command_at_once() {

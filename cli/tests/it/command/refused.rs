@@ -154,6 +154,19 @@ fn a_wrong_configuration_is_refused_without_its_secrets() {
     Secrets::credentials().assert_not_in("a wrong argument", &error);
 }
 
+/// No part of it is taken for a host: a resolver would be asked for it, and it would be shown.
+#[test]
+fn a_comma_in_a_password_is_refused_by_name() {
+    let list = "redis://me:1,locker:6543,z@10.0.0.1,redis://127.0.0.1:1".to_owned();
+    for line in ["status report", "nodes", "run report -- echo started"] {
+        let error = over(std::slice::from_ref(&list), line).failed(78);
+        assert!(error.contains("write it as %2C"), "{line}: {error}");
+        for part in ["locker", "6543", "10.0.0.1"] {
+            assert!(!error.contains(part), "{line}: {error}");
+        }
+    }
+}
+
 /// A terminal obeys escapes, and overwrites what stands before a carriage return. In a variable that is no text, nothing
 /// is left out either.
 #[test]

@@ -230,3 +230,22 @@ fn the_lock_is_kept_for_at_least_so_long() {
     run.assert("released", true, &status(4), 4);
     cluster.assert_empty();
 }
+
+/// As systemd hands sockets to a service: the variables name the process, which is the command.
+#[test]
+fn what_names_the_tool_in_variables_of_systemd_names_the_command() {
+    let cluster = three();
+    let script = "echo socket >input; LISTEN_PID=$$ LISTEN_FDS=1 LISTEN_PIDFDID=7 WATCHDOG_PID=1 exec \"$0\" 3<input run --guard off n -- sh -c \
+        'cat <&3; echo $LISTEN_FDS $WATCHDOG_PID $((LISTEN_PID - $$)) ${LISTEN_PIDFDID-none}'";
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let mut command = Command::new("sh");
+    command
+        .args(["-c", script])
+        .arg(env!("CARGO_BIN_EXE_shearline"))
+        .current_dir(folder.path())
+        .envs(variables(&cluster.urls()));
+    let output = command.output().expect("a shell");
+    let said = String::from_utf8(output.stdout).expect("it is text");
+    assert_eq!(said, "socket\n1 1 0 none\n");
+    cluster.assert_empty();
+}

@@ -275,8 +275,19 @@ fn await_waiter(cluster: &Cluster) {
 
 #[test]
 fn a_signal_ends_the_wait_and_leaves_nothing() {
-    for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
-        let cluster = servers::three();
+    let cluster = servers::three();
+    for signal in [
+        Signal::INT,
+        Signal::TERM,
+        Signal::HUP,
+        Signal::QUIT,
+        Signal::USR1,
+        Signal::USR2,
+        Signal::ALARM,
+        Signal::VTALARM,
+        Signal::PROF,
+        Signal::XCPU,
+    ] {
         let lock = shearline(&cluster, "lock report --trust").line();
         let waiting = command(&cluster.urls(), ["lock", "report", "--trust"]).spawn();
         let mut waiting = Going(waiting.expect("the binary runs"));
@@ -287,6 +298,39 @@ fn a_signal_ends_the_wait_and_leaves_nothing() {
         shearline(&cluster, &format!("unlock {lock} --trust")).done();
         cluster.assert_empty();
     }
+}
+
+/// Whenever one comes: a lock whose text was not printed is released, as far as the program lives.
+#[test]
+#[cfg(target_os = "linux")]
+fn no_lock_is_left_without_its_text_whenever_a_signal_comes() {
+    use rustix_libc_wrappers::process::SignalExt as _;
+    not_with!(
+        NoNativeRelease,
+        "a program that ends may leave a key that takes two round trips"
+    );
+    let cluster = servers::three();
+    let signals = [
+        Signal::QUIT,
+        Signal::USR1,
+        Signal::VTALARM,
+        Signal::ALARM,
+        Signal::POWER,
+        Signal::rt_min(),
+    ];
+    for (turn, signal) in (0..10).flat_map(|turn| signals.map(|signal| (turn, signal))) {
+        let taking = command(&cluster.urls(), ["lock", "report", "--guard=off", "-n"]).spawn();
+        let taking = taking.expect("the binary runs");
+        thread::sleep(Duration::from_millis(2 * turn));
+        let _ = kill_process(Pid::from_child(&taking), signal); // It may have ended.
+        let output = taking.wait_with_output().expect("it ends");
+        let text = String::from_utf8(output.stdout).expect("it is text");
+        if let Some(lock) = text.strip_suffix('\n') {
+            shearline(&cluster, &format!("unlock {lock} --guard=off")).done();
+        }
+        cluster.assert_gone("report");
+    }
+    cluster.assert_empty();
 }
 
 /// As `nohup` does it.

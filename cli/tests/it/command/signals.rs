@@ -6,7 +6,10 @@ use std::process::Command;
 
 use rustix::process::{Pid, Signal, getpgid, kill_process_group};
 
-use super::tool::{Tool, code, handles, is_stopped, run, started};
+use super::tool::{
+    NOTES_SIGNALS, Tool, await_file, await_signal, code, handles, is_stopped, numbers, run,
+    signals, started,
+};
 use super::variables;
 use crate::face::shared;
 use crate::servers::{LONG, eventually, three};
@@ -29,6 +32,49 @@ fn signals_are_passed_on() {
         tool.signal(signal);
         assert_eq!(tool.output(), format!("{name}\n"));
         assert_eq!(code(tool.wait()), 7);
+    }
+    cluster.assert_empty();
+}
+
+/// In a session of its own: a terminal stops no process of it.
+#[test]
+fn every_signal_that_can_be_handled_is_passed_on() {
+    let cluster = three();
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let mut command = Command::new("setsid");
+    command
+        .args([env!("CARGO_BIN_EXE_shearline"), "run", "--guard", "off"])
+        .args(["n", "--", "sh", "-c", NOTES_SIGNALS, "sh"])
+        .arg(folder.path())
+        .arg(numbers())
+        .envs(variables(&cluster.urls()));
+    let mut tool = Tool::start(&mut command);
+    await_file(&folder.path().join("ready"));
+    for signal in signals() {
+        tool.signal(signal);
+        await_signal(folder.path(), signal);
+    }
+    assert!(tool.is_running());
+    fs::write(folder.path().join("end"), "").expect("a file");
+    assert_eq!(code(tool.wait()), 0);
+    cluster.assert_empty();
+}
+
+/// Also if no other program handles it: a real-time one, or that of a power failure.
+#[test]
+fn the_tool_ends_by_the_signal_that_ended_the_command() {
+    let cluster = three();
+    let stops = [Signal::TSTP, Signal::TTIN, Signal::TTOU];
+    for signal in signals().filter(|signal| !stops.contains(signal)) {
+        let number = signal.as_raw().to_string();
+        let script = format!("kill -{number} $$; exit 9");
+        let mut command = run(&cluster.urls(), &["n", "--", "sh", "-c", &script]);
+        let status = Tool::start(&mut command).wait();
+        match status.signal() {
+            Some(ended_by) => assert_eq!(ended_by, signal.as_raw()),
+            // It ends nothing.
+            None => assert_eq!(status.code(), Some(9), "{signal:?}"),
+        }
     }
     cluster.assert_empty();
 }
@@ -85,13 +131,25 @@ fn a_signal_ends_the_wait_for_the_lock() {
     let cluster = three();
     let guard = shared(&cluster).try_lock("n", LONG).expect("free");
     let value = cluster.values("n");
-    for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
+    // Those that end nothing do not end the wait.
+    let none = [Signal::WINCH, Signal::URG, Signal::CONT, Signal::PIPE];
+    let some = [
+        Signal::TERM,
+        Signal::INT,
+        Signal::HUP,
+        Signal::QUIT,
+        Signal::ALARM,
+        Signal::IO,
+        Signal::POWER,
+    ];
+    for signal in some {
         let mut command = run(&cluster.urls(), &["--report", "1", "n", "--", "true"]);
         let mut tool = Tool::start(&mut command);
         // It handles signals when it waits, and the end of children is the last that it prepares for.
         eventually("it handles signals", || {
             handles(tool.id(), Signal::CHILD).then_some(())
         });
+        none.into_iter().for_each(|signal| tool.signal(signal));
         tool.signal(signal);
         assert!(tool.output().contains("\"interrupted\",\"started\":false"));
         assert_eq!(tool.wait().signal(), Some(signal.as_raw()));

@@ -279,6 +279,21 @@ fn has_lost_the_lock(ttl: &str) -> bool {
     true
 }
 
+/// The kernel says which INT is of a key, so what others send to the tool is passed on.
+#[test]
+fn a_job_in_the_foreground_gets_int_from_others() {
+    let cluster = three();
+    let script = "set -m
+        JOB
+        echo $? >\"$1/ended\"";
+    let terminal = Terminal::start(&cluster, "--ttl 60s", script);
+    assert_eq!(terminal.group("tool"), terminal.group("command"));
+    kill_process(terminal.process("tool"), Signal::INT).expect("it runs");
+    assert_eq!(terminal.line("ended"), "9");
+    assert_eq!(terminal.line("ints"), "INT");
+    cluster.assert_empty();
+}
+
 /// No terminal sends INT to a group in the background, so what others send to the tool is passed on.
 #[test]
 fn a_job_that_went_to_the_background_gets_int_from_others() {

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
 
 use rustix::process::{Pid, Signal, kill_process};
+use rustix_libc_wrappers::process::SignalExt as _;
 
 use crate::servers::{Cluster, eventually};
 
@@ -124,6 +125,42 @@ pub(crate) fn started(cluster: &Cluster, options: &[&str], script: &str, folder:
 pub(crate) fn await_file(path: &Path) {
     eventually(&format!("{path:?} is there"), || {
         path.exists().then_some(())
+    });
+}
+
+/// Notes each signal that is passed on, by its number, in the file `got`, until there is a file `end`.
+pub(crate) const NOTES_SIGNALS: &str = "for it in $2; do trap \"echo $it >>$1/got\" $it; done
+    : >$1/got; : >$1/ready; while ! [ -e $1/end ]; do sleep 0.02; done";
+
+/// Every signal that can be passed on: not KILL and STOP, nor what is about the tool itself, nor what the C library keeps
+/// for itself.
+pub(crate) fn signals() -> impl Iterator<Item = Signal> {
+    let others = [
+        Signal::KILL,
+        Signal::STOP,
+        Signal::CHILD,
+        Signal::ILL,
+        Signal::FPE,
+        Signal::SEGV,
+        Signal::BUS,
+    ];
+    let all = (1..=64).filter_map(Signal::from_raw);
+    all.filter(move |signal| !others.contains(signal))
+}
+
+/// The numbers of [`signals`], for a shell.
+pub(crate) fn numbers() -> String {
+    let numbers = signals().map(|signal| signal.as_raw().to_string());
+    numbers.collect::<Vec<_>>().join(" ")
+}
+
+/// Waits until the command has noted this signal.
+#[track_caller]
+pub(crate) fn await_signal(folder: &Path, signal: Signal) {
+    let number = signal.as_raw().to_string();
+    eventually(&format!("{signal:?} is passed on"), || {
+        let got = fs::read_to_string(folder.join("got")).ok()?;
+        got.lines().any(|line| line == number).then_some(())
     });
 }
 

@@ -91,7 +91,7 @@ fn the_attempt_fails_when_both_have_failed() {
     let mut world = World::new(&name("both", 1));
     let addresses = [refusing, unused_address()];
     tried(&mut world, &addresses);
-    let refused = Disconnected(LinkError::Refused);
+    let refused = Disconnected(LinkFault::Refused);
     assert_eq!(world.turn_until(&refused).len(), 1);
     assert!(world.is_idle());
 

@@ -12,7 +12,7 @@ use super::several::several_answered;
 use crate::engine::answer::{Answer, Answered, unusable};
 use crate::engine::claims::claim::Claim;
 use crate::engine::parts::Parts;
-use crate::error::{LinkError, NodeOutcome, Unusable};
+use crate::error::{LinkFault, NodeOutcome, Unusable};
 use crate::keys::{ClaimKey, NodeId};
 use crate::node::{Forbidden, Node, Reply, Trouble, refuses_for_certain, wants_the_text};
 use crate::quorum::Vote;
@@ -70,7 +70,7 @@ pub(in crate::engine) fn set_answered(
         }
         Reply::Integer(_) | Reply::Pair(..) | Reply::Fenced { .. } | Reply::Other => {
             claim.set_lost(node);
-            return Err(Trouble::Link(LinkError::Protocol));
+            return Err(Trouble::Link(LinkFault::Protocol));
         }
     };
     let (operation, over) = (claim.attempted_by(), claim.is_over());

@@ -29,7 +29,7 @@ use crate::engine::answer::{Answer, Answered};
 use crate::engine::operation::patience::Patience;
 use crate::engine::operation::{Context, Operate};
 use crate::engine::parts::Parts;
-use crate::error::{LinkError, NodeOutcome, Unusable};
+use crate::error::{LinkFault, NodeOutcome, Unusable};
 use crate::invariant::Must;
 use crate::keys::{ClaimKey, NodeId};
 use crate::limits::FENCING_TOKEN_MAX;
@@ -338,7 +338,7 @@ fn is_for_several(key: ClaimKey, parts: &Parts) -> bool {
 #[cold]
 #[inline(never)]
 pub(in crate::engine) fn raise_answered(key: ClaimKey, reply: Reply, parts: &Parts) -> Answered {
-    let said = Said::of(reply).ok_or(Trouble::Link(LinkError::Protocol))?;
+    let said = Said::of(reply).ok_or(Trouble::Link(LinkFault::Protocol))?;
     let said = match said {
         Said::Done => Answer::Raised,
         Said::Missing => Answer::Vote((Vote::Abstain, NodeOutcome::Missing)), // Nobody has it there.

@@ -107,7 +107,10 @@ fn who_trusts_a_node_is_told_whether_it_has_got_a_floor() {
                 command: "eval",
             })),
         ),
-        ("+OK|", Some(NodeOutcome::Unreachable(LinkError::Protocol))),
+        (
+            "+OK|",
+            Some(NodeOutcome::Unreachable(LinkFault::Protocol.into())),
+        ),
     ] {
         let mut world = without_floors();
         assert_eq!(lacking(&world), [true; 3]);
@@ -129,8 +132,8 @@ fn a_floor_is_not_given_where_the_connection_is_lost_before_the_answer() {
     let mut world = without_floors();
     assert_eq!(world.engine.trust(world.now, id(1), "run1"), Ok(false));
     world.drain();
-    world.lose_for(1, LinkError::Reset);
-    let lost = NodeOutcome::Unreachable(LinkError::Reset);
+    world.lose_for(1, LinkFault::Reset);
+    let lost = NodeOutcome::Unreachable(LinkFault::Reset.into());
     assert_eq!(told(&mut world), Some(vec![(id(1), lost)]));
 }
 

@@ -52,7 +52,7 @@ fn a_kept_lock_that_was_adopted_is_extended_by_those_alone_that_it_stands_on() {
     let Err(ExtendError::Unconfirmed(report)) = Err::<(), _>(heir.was_not_kept()) else {
         panic!("one of two is no majority of three")
     };
-    let reset = NodeOutcome::Unreachable(LinkError::Reset);
+    let reset = NodeOutcome::Unreachable(LinkFault::Reset.into());
     let said = [reset, NodeOutcome::Granted, NodeOutcome::Missing];
     assert_eq!(outcomes(&report), said);
     assert_eq!(lock.valid_until(), before);

@@ -17,7 +17,7 @@ fn a_peer_that_stalls_in_the_handshake_is_given_up() {
     peer.read_exact(&mut hello).unwrap();
     assert_eq!(hello[..2], [22, 3], "a handshake record");
     assert_eq!(pair.world.take(), []);
-    assert_eq!(pair.world.write(b"SET"), Err(LinkError::Closed));
+    assert_eq!(pair.world.write(b"SET"), Err(LinkFault::Closed));
     pair.world.with(|link, tools| link.abort(tools.registry));
     assert_eq!(pair.world.take(), []);
     assert!(pair.world.is_idle());
@@ -83,7 +83,7 @@ fn sessions_are_resumed_until_something_was_wrong() {
     pair.world.open();
     let mut peer = pair.listener.accept().unwrap().0;
     peer.write_all(b"-ERR unknown command\r\n").unwrap();
-    let failed = Disconnected(LinkError::Tls(crate::error::TlsFailure::NotTls));
+    let failed = Disconnected(LinkFault::Tls(crate::error::TlsFault::NotTls.into()));
     assert_eq!(pair.world.turn_until(&failed).len(), 1);
     assert_eq!(kind_of_a_connection(&mut pair), Full);
     assert_eq!(kind_of_a_connection(&mut pair), Resumed);
@@ -99,7 +99,7 @@ fn a_connection_that_was_tampered_with_is_a_broken_protocol() {
         forged.extend([7; 32]);
         stream.sock.write_all(&forged).unwrap();
     });
-    let broken = Disconnected(LinkError::Protocol);
+    let broken = Disconnected(LinkFault::Protocol);
     assert_eq!(pair.world.turn_until(&broken).len(), 1);
     serving.join().unwrap();
 }

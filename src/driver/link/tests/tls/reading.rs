@@ -16,7 +16,7 @@ fn data_and_the_end_together() {
             }
         });
         serving.join().unwrap();
-        let end = Disconnected(LinkError::Closed);
+        let end = Disconnected(LinkFault::Closed);
         let said = pair.world.turn_until(&end);
         assert_eq!(said, [received(b"-ERR bye\r\n"), end], "{announced}");
         assert!(pair.world.is_idle());
@@ -37,7 +37,7 @@ fn an_announced_end_is_met_behind_the_data() {
         stream.sock.write_all(&all).unwrap();
         stream.sock.read(&mut [0; 99]).unwrap_err().kind()
     });
-    let end = Disconnected(LinkError::Closed);
+    let end = Disconnected(LinkFault::Closed);
     let said = pair.world.turn_until(&end);
     assert_eq!(said, [received(b"-ERR bye\r\n"), end]);
     assert_eq!(serving.join().unwrap(), io::ErrorKind::ConnectionReset);

@@ -1,0 +1,201 @@
+//! Passwords in the URLs of nodes, and files that hold one.
+
+use std::fmt::{self, Write as _};
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use crate::failure::Failure;
+use crate::output;
+use crate::status::Status;
+
+/// The permissions of everybody else.
+const OTHERS: u32 = 0o007;
+
+/// Returns the scheme of a URL, its credentials, and what follows them.
+fn split(url: &str) -> (&str, &str, &str) {
+    let (scheme, rest) = match (url.split_once("://"), url.split_at_checked("unix:".len())) {
+        (Some(split), _) => split,
+        (None, Some((scheme, path))) if scheme.eq_ignore_ascii_case("unix:") => ("unix", path),
+        (None, _) => ("redis", url),
+    };
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    match rest[..end].rfind('@') {
+        Some(at) => (scheme, &rest[..at], &rest[at + 1..]),
+        None => (scheme, "", rest),
+    }
+}
+
+/// Returns `true` if there is a password in the URL, or what may be a part of one that was not escaped.
+pub(crate) fn is_in(url: &str) -> bool {
+    let (_, credentials, rest) = split(url);
+    let password = credentials.split_once(':').map_or("", |(_, it)| it);
+    !password.is_empty() || rest.contains('@')
+}
+
+/// The user and the password of URLs that do not say otherwise.
+pub(crate) struct Login {
+    user: String,
+    password: String,
+}
+
+impl Login {
+    /// Reads the password. Line ends behind it do not belong to it.
+    pub(crate) fn read(user: &str, file: &Path, is_strict: bool) -> Result<Self, Failure> {
+        let unread = |error| wrong(file, format_args!("{error}; password-file names it"));
+        let password = fs::read_to_string(file).map_err(unread)?;
+        look_at(file, is_strict)?;
+        Ok(Self {
+            user: escaped(user),
+            password: escaped(password.trim_end_matches(['\n', '\r'])),
+        })
+    }
+
+    /// Returns the URL with a user and a password, if it has no password of its own.
+    pub(crate) fn put_into(&self, url: &str) -> String {
+        let (scheme, credentials, rest) = split(url);
+        let password = &self.password;
+        match credentials.split_once(':').unwrap_or((credentials, "")) {
+            ("", "") => format!("{scheme}://{}:{password}@{rest}", self.user),
+            (user, "") => format!("{scheme}://{user}:{password}@{rest}"),
+            _ => url.to_owned(),
+        }
+    }
+}
+
+/// Percent escapes for everything that could mean something in a URL.
+fn escaped(text: &str) -> String {
+    let mut out = String::new();
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' => out.push(byte.into()),
+            _ => {
+                let _ = write!(out, "%{byte:02X}"); // A `String` takes everything.
+            }
+        }
+    }
+    out
+}
+
+/// Cuts a list of URLs at its commas. Returns `None` if one of these may be a part of a user or a password.
+///
+/// What follows a comma is another URL only if it begins with a scheme, or holds no credentials. Any other piece
+/// could be the rest of a password, and what stands before it a part of that, which must not be taken for a host.
+pub(crate) fn cut(list: &str) -> Option<Vec<&str>> {
+    let pieces: Vec<&str> = list.split(',').map(str::trim).collect();
+    let is_rest = |piece: &&str| piece.contains('@') && !piece.contains("://");
+    match pieces.iter().skip(1).any(is_rest) {
+        true => None,
+        false => Some(pieces.into_iter().filter(|url| !url.is_empty()).collect()),
+    }
+}
+
+/// Warns of a file with a password that every user can read, or refuses it if `is_strict`.
+///
+/// Files that are mounted into a container have mode 0444, and there is no other user.
+pub(crate) fn look_at(path: &Path, is_strict: bool) -> Result<(), Failure> {
+    let metadata = fs::metadata(path).map_err(|error| wrong(path, error))?;
+    if metadata.mode() & OTHERS == 0 {
+        return Ok(());
+    }
+    let what = "it holds a password, and every user can read it; chmod o= it";
+    let failure = wrong(path, what);
+    if is_strict {
+        return Err(failure);
+    }
+    // Once for each file, however often it is read.
+    static WARNED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+    let mut warned = WARNED.lock().expect("nothing panics with it");
+    if !warned.iter().any(|it| it == path) {
+        let warning = format_args!("warning: {}", failure.message);
+        output::complain(output::DOUBTFUL, warning);
+        warned.push(path.to_owned());
+    }
+    Ok(())
+}
+
+/// A file that cannot be used.
+pub(crate) fn wrong(path: &Path, what: impl fmt::Display) -> Failure {
+    let what = format_args!("{}: {what}", path.display());
+    Failure::new(Status::Configuration, what)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_password_is_found_where_there_is_one() {
+        for url in [
+            "redis://:p@a",
+            "u:p@a",
+            "unix://u:p@/run/r",
+            "redis://u:p/q@a",
+            "redis://u:p#q@a",
+        ] {
+            assert!(is_in(url), "{url}");
+        }
+        for url in [
+            "redis://u@a:1",
+            "redis://u:@a",
+            "redis://:@a",
+            "a:1",
+            "unix:/run/r",
+            "rediss://[::1]:1/2?ca=/a:b",
+        ] {
+            assert!(!is_in(url), "{url}");
+        }
+    }
+
+    #[test]
+    fn a_login_goes_into_urls_that_have_none() {
+        let login = Login {
+            user: escaped("me"),
+            password: escaped("p@ss:w/o?r#d%é,"),
+        };
+        let password = "p%40ss%3Aw%2Fo%3Fr%23d%25%C3%A9%2C";
+        for (url, user, place) in [
+            ("redis://a:1/2", "redis://me", "a:1/2"),
+            ("a:1", "redis://me", "a:1"),
+            ("[::1]:1", "redis://me", "[::1]:1"),
+            ("rediss://a?ca=/c", "rediss://me", "a?ca=/c"),
+            ("unix:///run/r", "unix://me", "/run/r"),
+            ("unix:/run/r?db=1", "unix://me", "/run/r?db=1"),
+            ("redis://:@a", "redis://me", "a"),
+            ("redis://other@a", "redis://other", "a"),
+        ] {
+            let with = format!("{user}:{password}@{place}");
+            assert_eq!(login.put_into(url), with, "{url}");
+        }
+        for url in ["redis://u:p@a", ":p@a", "unix://u:p@/run/r"] {
+            assert_eq!(login.put_into(url), url);
+        }
+    }
+
+    #[test]
+    fn a_list_is_not_cut_inside_a_password() {
+        for list in [
+            "redis://u:1,locker:6543,z@10.0.0.1",
+            "redis://u:1,z@a,redis://b",
+            "u:p,q@a",
+            "redis://u:p,@a",
+            "redis://u,v:p@a",
+            "redis://a,b, u:p@c",
+            "redis://u:p,q/r@a",
+        ] {
+            assert_eq!(cut(list), None, "{list}");
+        }
+        for (list, urls) in [
+            ("", vec![]),
+            ("u:p@a", vec!["u:p@a"]),
+            ("a:1, b:2,,", vec!["a:1", "b:2"]),
+            (
+                "redis://u:p%2Cq@a,rediss://u:p@b,unix:/c",
+                vec!["redis://u:p%2Cq@a", "rediss://u:p@b", "unix:/c"],
+            ),
+        ] {
+            assert_eq!(cut(list), Some(urls), "{list}");
+        }
+    }
+}
