@@ -302,9 +302,9 @@ fn an_attempt_waits_for_connections_that_were_all_closed_and_does_so_once() {
     for failed in [false, true] {
         let mut world = World::ready(3);
         world.pass(3 * SECOND);
-        (0..3).for_each(|node| world.lose_for(node, LinkError::Closed));
+        (0..3).for_each(|node| world.lose_for(node, LinkFault::Closed));
         if failed {
-            (0..3).for_each(|node| world.lose_for(node, LinkError::Refused));
+            (0..3).for_each(|node| world.lose_for(node, LinkFault::Refused));
             (0..3).for_each(|node| world.reconnect(node));
         }
         world.try_once();
@@ -325,7 +325,7 @@ fn an_attempt_waits_for_connections_that_were_all_closed_and_does_so_once() {
 fn an_attempt_does_not_wait_where_one_node_is_connected() {
     let mut world = World::ready(3);
     world.pass(3 * SECOND);
-    (1..3).for_each(|node| world.lose_for(node, LinkError::Closed));
+    (1..3).for_each(|node| world.lose_for(node, LinkFault::Closed));
     world.try_once();
     world.say(0, "+OK|");
     world.pass(500 * MS);

@@ -121,7 +121,7 @@ fn refuse_until(world: &mut World, back: Instant, end: Instant) -> [usize; 3] {
                 match world.now < back {
                     true => {
                         tried[node] += 1;
-                        world.lose_for(node, LinkError::Refused);
+                        world.lose_for(node, LinkFault::Refused);
                     }
                     false => world.greet_as(node, &format!("run{node}"), 3600),
                 }
@@ -207,7 +207,7 @@ fn a_question_tries_nodes_in_back_off() {
         world.pass(100 * MS);
         for node in 1..3 {
             world.links[node] = "connecting";
-            world.lose_for(node, LinkError::Refused);
+            world.lose_for(node, LinkFault::Refused);
         }
         world.pass(250 * MS);
         let before = world.links.clone();
