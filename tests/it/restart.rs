@@ -1,10 +1,12 @@
 //! Nodes that are killed and restarted between lock and unlock.
 
-use shearline::RestartGuard;
+use std::time::Duration;
+
+use shearline::{LockOptions, RestartGuard};
 
 use crate::face::{Face, Held, Which, over};
 use crate::scene::clusters;
-use crate::servers::{self, Cluster, LONG, Options};
+use crate::servers::{self, Cluster, LONG, Options, eventually};
 
 /// A face, its key and its lock.
 type Holder = (Face, String, Held);
@@ -71,6 +73,26 @@ fn a_release_owed_to_a_dead_node_is_paid_when_it_is_back() {
     }
     cluster[2].restart();
     for (mut face, key) in faces {
+        face.assert_gone(&cluster, &key);
+    }
+}
+
+/// Ten minutes: the copy is back long before an extension is due.
+#[test]
+fn a_kept_lock_gets_its_copy_back_when_a_node_returns_without_its_data() {
+    let mut cluster = servers::three();
+    for which in Which::BOTH {
+        let mut face = which.build(over(&cluster));
+        let options = LockOptions::new(Duration::from_secs(600)).keep();
+        let key = which.key("whole");
+        let held = face.lock_with(&key, &options).expect("free");
+        face.await_copies(&cluster, &key);
+        cluster[2].restart();
+        eventually("the copy is back", || {
+            face.settle();
+            cluster[2].raw().exists(key.as_bytes()).then_some(())
+        });
+        face.unlock(held).expect("held");
         face.assert_gone(&cluster, &key);
     }
 }
