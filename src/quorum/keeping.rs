@@ -187,14 +187,19 @@ impl Kept {
         })
     }
 
-    /// Returns by how much a lock that is valid until `end` can be extended at `now`, whether that is due or not.
+    /// Returns by how much a lock that is valid until `end` can be extended at `now`, also before that is due. One
+    /// whose extensions are counted is not extended before.
     pub(crate) fn extension(
         self: &Arc<Self>,
         now: Instant,
         end: Instant,
         drift: Drift,
     ) -> Option<Duration> {
-        let gains = self.keeping.due_at(end, drift) != Instant::MAX;
+        let due = self.keeping.due_at(end, drift);
+        let gains = match self.extensions_left() {
+            u32::MAX => due != Instant::MAX,
+            _ => due <= now,
+        };
         (self.is_kept() && now < end && gains).then(|| self.keeping.asked_for(now))
     }
 

@@ -60,6 +60,17 @@ fn a_node_that_lacks_nothing_is_asked_nothing() {
     drop(locks);
 }
 
+/// Each would be one fewer of those that it may have.
+#[test]
+fn a_lock_whose_extensions_are_counted_is_not_extended_early() {
+    let mut world = World::ready(3);
+    let lock = world.kept_lock(b"k0", kept().extensions(2));
+    world.lose(2);
+    world.greet_as(2, "another", 0);
+    assert_eq!(world.take_all().concat(), NOTHING);
+    assert_eq!(lock.extensions_left(), 2);
+}
+
 /// It may have forgotten all; it was never asked; it was silent.
 #[test]
 fn whatever_a_node_may_lack_is_asked_for_when_it_answers() {
