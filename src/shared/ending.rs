@@ -75,7 +75,7 @@ impl Shared {
     /// child was made.
     fn close_descriptors(&self) {
         if let Some(mut core) = self.core.try_lock() {
-            drop((core.wire.take(), core.poller.take()));
+            drop((core.roles.wire.take(), core.poller.take()));
             // Unlocking it could wait for a thread that this process does not have.
             core::mem::forget(core);
         }
@@ -94,7 +94,7 @@ impl Shared {
         }
         let mut section = self.enter()?;
         section.is_closed = true;
-        let wire = section.wire.take();
+        let wire = section.roles.wire.take();
         drop(section);
         wire.into_iter()
             .for_each(|mut wire| wire.close(&self.registry));

@@ -140,13 +140,9 @@ impl Shared {
         mut section: Section<'a>,
         serves: bool,
     ) -> Result<Section<'a>, Refusal> {
-        if !section.roles.take_wire() {
+        let Some(mut wire) = section.roles.wire.take() else {
             return Ok(section);
-        }
-        let mut wire = section
-            .wire
-            .take()
-            .expect("it is there while no thread has it");
+        };
         let (mut moves, mut has_read) = (0, false);
         while section.exchange(&mut wire) {
             let is_enough = serves && moves != 0 && (!has_read || section.callers.has_to_wake());
@@ -314,7 +310,7 @@ impl Shared {
             moved.awaiting += 1;
             drop(moved);
             let waits = |core: &mut Core| {
-                core.written < asked && core.roles.wire_is_taken && !core.is_closed
+                core.written < asked && core.roles.wire.is_none() && !core.is_closed
             };
             let left = until.saturating_since(clock::now());
             let mut core = self.core.wait_while(self.core.lock(), left, waits);

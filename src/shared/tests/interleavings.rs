@@ -147,13 +147,12 @@ struct Wiring {
 #[derive(Clone, Debug, Hash)]
 struct Model {
     kinds: Vec<Kind>,
-    roles: Roles,
+    roles: Roles<(), usize>,
     ops: Vec<Op>,
     /// The operations that are waited for.
     open: u8,
     readiness: Option<u8>,
     wire: Wiring,
-    offered_to: Option<usize>,
     asked: u32,
     copied: u32,
     written: u32,
@@ -197,12 +196,11 @@ impl Model {
         processes.push(process(At::Enter));
         Self {
             kinds: kinds.into(),
-            roles: Roles::new(),
+            roles: Roles::new(()),
             ops: kinds.iter().map(|_| Op::None).collect(),
             open: 0,
             readiness: None,
             wire: Wiring::default(),
-            offered_to: None,
             asked: 0,
             copied: 0,
             written: 0,

@@ -161,9 +161,7 @@ fn stall(redlock: &Redlock) -> Stalled<'_> {
     let mut wire = None;
     eventually("the wire is free", || {
         let mut section = redlock.shared().enter().unwrap();
-        if section.roles.take_wire() {
-            wire = section.wire.take();
-        }
+        wire = section.roles.wire.take();
         wire.is_some()
     });
     Stalled {

@@ -6,9 +6,7 @@ impl Model {
     /// As `await_outcome`, from the top of its loop or behind a run of the wire.
     pub(super) fn await_outcome(&mut self, op: usize, moves: Option<u8>) {
         if moves.is_none() {
-            let is_offered = self.offered_to == Some(op);
-            let has_poll =
-                self.processes[op].has_poll || self.roles.take_poll(is_offered, self.waiting());
+            let has_poll = self.processes[op].has_poll || self.roles.take_poll(op, self.waiting());
             self.processes[op].has_poll = has_poll;
         }
         let has_poll = self.processes[op].has_poll;
