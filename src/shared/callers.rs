@@ -136,8 +136,7 @@ impl Callers {
     pub(super) fn release(&mut self, lock: &Lock) {
         let slot = self.locks.take(lock.id());
         if let Some(slot) = slot.filter(|_| lock.is_kept()) {
-            let wakes = slot.tenure.release_into(&mut self.tasks);
-            self.woken.extend(wakes.then_some(slot));
+            slot.tenure.release_into(&mut self.tasks);
         }
     }
 
@@ -159,7 +158,8 @@ impl Callers {
     pub(super) fn handle(&mut self, engine: &mut Engine, event: Event) {
         if let Event::Expired { lock } = event {
             // It stays known until its guard goes: an extension of it may still report how it has failed.
-            return self.slot(lock).into_iter().for_each(|slot| self.lose(slot));
+            let slot = self.locks.get(lock).into_iter();
+            return slot.for_each(|slot| slot.tenure.lose(&mut self.tasks));
         }
         if let Event::AtRisk { lock } = event {
             let slot = self.locks.get(lock);
@@ -201,20 +201,12 @@ impl Callers {
         self.woken.extend(wakes.then_some(slot));
     }
 
-    fn lose(&mut self, slot: Arc<Slot>) {
-        let wakes = slot.tenure.lose(&mut self.tasks);
-        self.woken.extend(wakes.then_some(slot));
-    }
-
     /// Makes the new end of an extended or confirmed lock known to its slot.
     fn note_end(&mut self, extension: &Extension) {
-        if let Some(slot) = self.slot(extension.lock) {
+        if let Some(slot) = self.locks.get(extension.lock) {
             let until = extension.valid_until();
             match extension.exact {
-                true => {
-                    slot.tenure.ends(until);
-                    self.ends_otherwise(slot);
-                }
+                true => slot.tenure.ends(until),
                 false => slot.tenure.extended(until),
             }
         }
@@ -222,16 +214,9 @@ impl Callers {
 
     /// The nodes have said that `lock` ends then at the latest, and its holder does not want to know.
     pub(super) fn ends_by(&mut self, lock: LockId, until: Instant) {
-        if let Some(slot) = self.slot(lock) {
+        if let Some(slot) = self.locks.get(lock) {
             slot.tenure.ends_by(until);
-            self.ends_otherwise(slot);
         }
-    }
-
-    /// Wakes the threads that sleep until the end of a lock, which may come earlier now.
-    fn ends_otherwise(&mut self, slot: Arc<Slot>) {
-        let wakes = slot.tenure.has_threads();
-        self.woken.extend(wakes.then_some(slot));
     }
 
     /// The engine has extended `lock` by itself, or has failed to. If somebody has it, it has this `end`: it is
@@ -282,8 +267,8 @@ impl Callers {
         for slot in calls {
             self.deliver(slot, Err(Refusal::Closed));
         }
-        let locks: Vec<_> = self.locks.drain().collect();
-        locks.into_iter().for_each(|slot| self.lose(slot));
+        let locks = self.locks.drain();
+        locks.for_each(|slot| slot.tenure.lose(&mut self.tasks));
     }
 }
 

@@ -7,9 +7,10 @@ use core::time::Duration;
 
 use super::GRACE;
 use super::Redlock;
-use super::at_risk::{AtRisk, Health};
+use super::at_risk::{AtRisk, Health, early};
 use super::callers::WaitsAs;
 use super::lost::Lost;
+use super::signal::Signal;
 use super::slot::Slot;
 use super::state::Core;
 use crate::driver::{Refusal, clock};
@@ -97,13 +98,13 @@ impl LockGuard {
 
     /// Returns a signal that the lock is lost: a future, with [`Lost::wait`] for threads.
     pub fn lost(&self) -> Lost {
-        Lost::new(self.slot(), self.redlock.shared().process)
+        Lost(self.signal(Duration::ZERO))
     }
 
     /// Returns a signal that less than a quarter of its ttl is left of the lock: a future, with
     /// [`AtRisk::wait`] for threads. [`AtRisk::below`] sets another limit.
     pub fn at_risk(&self) -> AtRisk {
-        AtRisk::new(self.slot(), &self.redlock.handle.shared, self.lock())
+        AtRisk(self.signal(early(self.lock().shortest_ttl() / 4)))
     }
 
     /// Returns what is known of the lock now: how long it is valid, which nodes have said so, and how its
@@ -442,12 +443,14 @@ impl LockGuard {
         &self.redlock.shared().tracer
     }
 
-    /// Returns the slot of the lock, to which its loss is reported.
-    fn slot(&self) -> Arc<Slot> {
-        match &self.slot {
+    /// Returns a signal that the lock is over so `early` before its end.
+    fn signal(&self, early: Duration) -> Signal {
+        let shared = &self.redlock.handle.shared;
+        let slot = match &self.slot {
             Some(slot) => Arc::clone(slot),
-            None => self.redlock.shared().slot_of_kept(self.lock()),
-        }
+            None => shared.slot_of_kept(self.lock()),
+        };
+        Signal::new(slot, shared, self.lock().id(), early)
     }
 
     /// Returns `true` if the loss of the lock was reported.

@@ -48,7 +48,7 @@
 //! | file | subject |
 //! | --- | --- |
 //! | `redlock`, `operator`, `guard`, `future`, `lost`, `at_risk`, `changes` | what users hold |
-//! | `reply`, `slot`, `tenure` | where outcomes are delivered, and the loss of a lock is reported |
+//! | `reply`, `slot`, `tenure`, `signal` | where outcomes are delivered, and the loss of a lock is reported |
 //! | `monitor` | a value with threads that wait for a change |
 //! | `state` | what is under the mutex: the engine, `callers` (by `table`), and the roles |
 //! | `roles` | which thread has what, and which threads are woken: why no wake-up is lost |
@@ -108,6 +108,7 @@ mod redlock;
 mod reply;
 mod roles;
 mod serve;
+mod signal;
 mod slot;
 mod state;
 mod table;

@@ -67,7 +67,7 @@ impl Slot {
     /// Makes a slot for a lock whose loss was reported.
     pub(super) fn of_lost() -> Arc<Self> {
         let slot = Self::new();
-        let _ = slot.tenure.lose(&mut Vec::new()); // No caller can wait for it yet.
+        slot.tenure.lose(&mut Vec::new()); // No caller can wait for it yet.
         Arc::new(slot)
     }
 
@@ -108,10 +108,9 @@ impl Slot {
 
     // ----- any thread -----------------------------------------------------------------------
 
-    /// Wakes the threads that wait here.
+    /// Wakes the thread that waits here.
     pub(super) fn wake(&self) {
         self.state.wake_one();
-        self.tenure.wake_threads();
     }
 
     // ----- the caller -----------------------------------------------------------------------

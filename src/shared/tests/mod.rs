@@ -61,7 +61,10 @@ const _: () = {
     is_shared::<Lock>();
     is_shared::<Acquiring>();
     is_shared::<Building>();
+    is_unwind_safe::<Lost>();
     is_shared::<Lost>();
+    is_unwind_safe::<crate::AtRisk>();
+    is_shared::<crate::AtRisk>();
 };
 
 struct World {
