@@ -83,11 +83,6 @@ impl Callers {
         self.operations[usize::from(round.place().0)].put(round, Arc::clone(slot));
     }
 
-    /// Ends the wait for `round`. Returns `false` if its outcome is decided.
-    pub(super) fn close(&mut self, round: RoundId) -> bool {
-        self.take(round).is_some()
-    }
-
     /// From now on the loss of `lock` is reported to `slot`. One that is kept gets a slot when somebody [asks
     /// about it](Self::slot_of_kept).
     pub(super) fn watch(&mut self, slot: &Arc<Slot>, lock: &Lock) {
@@ -140,7 +135,8 @@ impl Callers {
         }
     }
 
-    fn take(&mut self, round: RoundId) -> Option<Arc<Slot>> {
+    /// Ends the wait for `round`. Returns its slot, or `None` if its outcome is decided.
+    pub(super) fn take(&mut self, round: RoundId) -> Option<Arc<Slot>> {
         let slot = self.operations[usize::from(round.place().0)].take(round)?;
         let place = self.threads.iter().rposition(|of| *of == round);
         place.map(|place| self.threads.swap_remove(place));
@@ -245,8 +241,7 @@ impl Callers {
                 let Some(slot) = slot.or_else(|| Some(self.add_slot(lock, end()?))) else {
                     return;
                 };
-                slot.tenure.failed();
-                let report = match error {
+                let said = match error {
                     ExtendError::Lost(report) | ExtendError::Unconfirmed(report) => Some(report),
                     ExtendError::Invalid(_)
                     | ExtendError::Expired
@@ -255,7 +250,7 @@ impl Callers {
                     | ExtendError::Forked
                     | ExtendError::Closed => None,
                 };
-                slot.tenure.not_kept(report);
+                slot.tenure.failed(said);
             }
         }
     }

@@ -6,6 +6,7 @@ use std::thread::{self, JoinHandle};
 
 use super::Shared;
 use super::monitor::Monitor;
+use super::serve::Moves;
 use crate::driver::{Refusal, clock, is_owing};
 use crate::time::Instant;
 
@@ -106,7 +107,7 @@ impl Shared {
     fn settle_debts(&self, until: Instant) -> Result<bool, Refusal> {
         let mut section = self.enter()?;
         loop {
-            section = self.move_bytes(section)?;
+            section = self.move_bytes(section, Moves::All)?;
             let is_owing = is_owing(&section.engine);
             if !is_owing || until <= clock::now() {
                 return Ok(!is_owing);

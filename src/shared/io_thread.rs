@@ -27,7 +27,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use super::Shared;
 use super::ending::EndStage;
 use super::roles::{MANY, Orders, Poll};
-use super::serve::Section;
+use super::serve::{Holding, Moves, Section};
 use super::tenure::wake;
 use crate::driver::{Refusal, clock};
 use crate::time::Instant;
@@ -66,22 +66,24 @@ impl IoThread {
     /// The life of the I/O thread. It ends with the last handle, or with a panic of the engine.
     pub(super) fn run(mut self) {
         sleep_exactly();
+        let shared = Arc::clone(&self.shared);
+        let holding = Holding::new(&shared);
         // If the engine has panicked, the callers know.
-        let _ = self.follow_orders();
+        let _ = self.follow_orders(&shared);
+        drop(holding);
     }
 
-    fn follow_orders(&mut self) -> Result<(), Refusal> {
-        let shared = Arc::clone(&self.shared);
+    fn follow_orders(&mut self, shared: &Shared) -> Result<(), Refusal> {
         loop {
             let mut section = shared.enter()?;
             let waiting = section.waiting();
             let has_tasks = !section.callers.tasks.is_empty();
             match section.roles.orders(waiting, has_tasks) {
-                Orders::Serve => self.serve(&shared, section)?,
-                Orders::WakeTasks => drop(self.wake_tasks(&shared, section)?),
+                Orders::Serve => self.serve(shared, section)?,
+                Orders::WakeTasks => drop(self.wake_tasks(shared, section)?),
                 orders @ (Orders::Nap | Orders::Park) => {
                     drop(section);
-                    rest(&shared, (orders == Orders::Nap).then_some(NAP), false);
+                    rest(shared, (orders == Orders::Nap).then_some(NAP), false);
                 }
                 Orders::Close => {
                     drop(section);
@@ -100,7 +102,7 @@ impl IoThread {
             section = shared.sleep_in_poll(section, Some(Instant::ZERO))?;
         }
         loop {
-            section = shared.serve_bytes(section)?;
+            section = shared.move_bytes(section, Moves::Once)?;
             served |= section.waiting() != 0;
             let wakes_tasks = !section.callers.tasks.is_empty();
             if wakes_tasks {
@@ -108,7 +110,7 @@ impl IoThread {
                 if !section.roles.come_back() {
                     return Ok(());
                 }
-                section = shared.serve_bytes(section)?; // Writes what they have asked for.
+                section = shared.move_bytes(section, Moves::Once)?; // Writes what they have asked for.
             } else if section.callers.has_to_wake() {
                 drop(section); // That wakes them.
                 section = shared.enter()?;
@@ -190,9 +192,6 @@ fn sleep_exactly() {
 /// Runs after a panic of the engine too: wakes the tasks that are left.
 impl Drop for IoThread {
     fn drop(&mut self) {
-        if thread::panicking() {
-            self.shared.break_down(self.shared.core.lock());
-        }
         self.shared.ending.reach(EndStage::Ended);
         let mut tasks = core::mem::take(&mut self.tasks);
         tasks.append(&mut self.shared.core.lock().callers.tasks);

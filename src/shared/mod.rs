@@ -29,7 +29,7 @@
 //!   operations wait. If the I/O thread serves, the caller leaves the writing to it, and wakes it if it
 //!   sleeps. Otherwise the caller moves the bytes itself.
 //! * **Serving**: while many operations wait, or tasks do, the I/O thread has the poll. It reads, wakes callers, and
-//!   then writes what they ask for next, once for each look at the poll ([`Shared::serve_bytes`]). Measured with 64
+//!   then writes what they ask for next, once for each look at the poll ([`Moves::Once`](serve::Moves)). Measured with 64
 //!   threads: otherwise they take twice as many writes.
 //! * **Passing on**: a caller that has its outcome gives back the poll: to another thread while few
 //!   operations wait, or else to the I/O thread. That gives it back when only few threads have waited for a

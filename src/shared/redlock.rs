@@ -324,10 +324,9 @@ impl Redlock {
         slot: Arc<Slot>,
         begin: impl FnOnce(&mut Core, &Arc<Slot>) -> Result<RoundId, E>,
     ) -> Result<Reply, E> {
-        self.shared().check_process()?;
-        let mut section = self.shared().enter()?;
+        let mut section = self.shared().enter_call()?;
         let round = begin(&mut section, &slot)?;
-        self.shared().begin_for_task(section);
+        self.shared().flush(section);
         Ok(Reply::new(self.clone(), slot, round))
     }
 

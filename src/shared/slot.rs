@@ -15,6 +15,7 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::task::{Poll, Waker};
+use core::time::Duration;
 
 use super::monitor::Monitor;
 use super::tenure::Tenure;
@@ -126,9 +127,9 @@ impl Slot {
         let mut state = self.state.lock();
         loop {
             let is_offered = core::mem::take(&mut state.offered);
-            let left = until.map(|until| until.saturating_since(clock::now()));
-            let is_over = left.is_some_and(|left| left.is_zero());
-            if state.outcome.is_some() || is_offered || is_over {
+            let left = |until: Instant| until.saturating_since(clock::now());
+            let left = until.map_or(Duration::MAX, left);
+            if state.outcome.is_some() || is_offered || left.is_zero() {
                 state.sleeps = false;
                 return state.outcome.take();
             }

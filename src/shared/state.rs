@@ -113,17 +113,15 @@ impl Core {
         lock
     }
 
-    /// Cancels the operation of `round`. Returns `false` if it is decided already.
-    pub(super) fn cancel(&mut self, round: RoundId) -> bool {
-        let is_open = self.callers.close(round);
-        if is_open {
+    /// Cancels the operation of `round`, unless it is decided already.
+    pub(super) fn cancel(&mut self, round: RoundId) {
+        if self.callers.take(round).is_some() {
             if let Some((lock, until)) = self.engine.about_to_be_told(round) {
                 self.callers.ends_by(lock, until);
             }
             self.engine.cancel(clock::now(), round);
             self.ask();
         }
-        is_open
     }
 
     /// Counts a request, which the wire has to write.

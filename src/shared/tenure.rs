@@ -79,9 +79,8 @@ impl Tenure {
 
     /// No code here panics between two changes that belong together.
     fn listeners(&self) -> MutexGuard<'_, Option<Box<Listeners>>> {
-        self.listeners
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        let listeners = self.listeners.lock();
+        listeners.unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns `true` if the loss was reported.
@@ -230,34 +229,23 @@ impl Tenure {
         self.failures.store(0, Ordering::Relaxed);
     }
 
-    /// The engine has failed to extend the lock.
-    pub(super) fn failed(&self) {
+    /// The engine has failed to extend the lock: this is what each node said.
+    pub(super) fn failed(&self, report: Option<Report>) {
+        let mut listeners = self.listeners();
+        listeners.get_or_insert_default().report = report;
         let more = self.failures.load(Ordering::Relaxed).saturating_add(1);
         self.failures.store(more, Ordering::Relaxed); // Written under the mutex of the engine alone.
-    }
-
-    /// Keeps what each node said to the extension that has failed.
-    pub(super) fn not_kept(&self, report: Option<Report>) {
-        let before = {
-            let mut listeners = self.listeners();
-            core::mem::replace(&mut listeners.get_or_insert_default().report, report)
-        };
-        drop(before);
     }
 
     /// Returns how often in a row the engine has failed to extend the lock, and the last report.
     pub(super) fn failures(&self) -> (u32, Option<Report>) {
         let listeners = self.listeners();
-        match self.failures.load(Ordering::Relaxed) {
-            0 => (0, None),
-            failures => {
-                let there = listeners.as_ref();
-                (
-                    u32::from(failures),
-                    there.and_then(|there| there.report.clone()),
-                )
-            }
-        }
+        let failures = self.failures.load(Ordering::Relaxed);
+        let there = listeners.as_ref().filter(|_| failures != 0);
+        (
+            failures.into(),
+            there.and_then(|there| there.report.clone()),
+        )
     }
 
     pub(super) fn forget(&self, place: u64) {

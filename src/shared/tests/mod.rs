@@ -35,6 +35,7 @@ use std::sync::Mutex;
 use std::thread::{self, Thread};
 
 use super::roles::IoThread;
+use super::serve::Moves;
 use super::{Acquiring, Building, LockGuard, Lost, Redlock, Shared};
 use crate::config::{Builder, LockOptions, Retry};
 use crate::driver::{Wire, clock};
@@ -183,7 +184,8 @@ impl Drop for Stalled<'_> {
     fn drop(&mut self) {
         if let Ok(mut section) = self.shared.enter() {
             section.put_back(self.wire.take().unwrap());
-            self.shared.flush(section);
+            section.ask();
+            drop(self.shared.move_bytes(section, Moves::All));
         }
     }
 }
