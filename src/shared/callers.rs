@@ -203,7 +203,7 @@ impl Callers {
             let until = extension.valid_until();
             match extension.exact {
                 true => slot.tenure.ends(until),
-                false => slot.tenure.extended(until),
+                false => slot.tenure.lasts(until),
             }
         }
     }
@@ -228,7 +228,7 @@ impl Callers {
                 let Some(slot) = self.locks.get(lock) else {
                     return;
                 };
-                slot.tenure.extended(until);
+                slot.tenure.lasts(until);
                 if Arc::strong_count(slot) == 1 {
                     self.locks.take(lock); // Nobody has asked, and what had failed is over.
                 }

@@ -303,11 +303,8 @@ impl LockGuard {
     ) -> Result<(), E> {
         let since = clock::now();
         let ask = |engine: &mut Engine, now| self.ask(engine, now, ask);
-        let outcome = match operation.enter(|| self.redlock.begin(ask)) {
-            Ok(reply) => Ok(operation.drive(reply).await),
-            Err(error) => Err(error),
-        };
-        operation.run(|operation| self.finish_prolong(operation, Some(outcome??), since))
+        let outcome = Redlock::drive(&operation, || self.redlock.begin(ask)).await;
+        operation.run(|operation| self.finish_prolong(operation, Some(outcome?), since))
     }
 
     /// Begins an operation on the lock, unless its loss was reported.
@@ -371,11 +368,8 @@ impl LockGuard {
             let begin = |core: &mut Core, slot: &_| core.release(slot, WaitsAs::Task, lock);
             self.redlock.begin_with(slot, begin)
         };
-        let outcome = match operation.enter(begin) {
-            Ok(reply) => Ok(operation.drive(reply).await),
-            Err(error) => Err(error),
-        };
-        operation.run(|_| finish_unlock(outcome??))
+        let outcome = Redlock::drive(&operation, begin).await;
+        operation.run(|_| finish_unlock(outcome?))
     }
 
     /// Detaches the lock from its handle, for another one ([`Redlock::adopt`]) or another process

@@ -80,11 +80,8 @@ impl Redlock {
     ) -> Result<Inspection, InspectError> {
         let operation = self.shared().tracer.inspect(resource.as_ref());
         let ask = |engine: &mut Engine, now| engine.inspect(now, resource.as_ref());
-        let outcome = match operation.enter(|| self.begin(ask)) {
-            Ok(reply) => Ok(operation.drive(reply).await),
-            Err(error) => Err(error),
-        };
-        operation.run(|_| finish_inspect(outcome??))
+        let outcome = Self::drive(&operation, || self.begin(ask)).await;
+        operation.run(|_| finish_inspect(outcome?))
     }
 
     /// Watches `resource`: tells who holds it, and then each change, for operators and logs. See

@@ -292,7 +292,6 @@ impl Redlock {
         if shared.is_foreign() {
             return LockGuard::new(self.clone(), slot, lock);
         }
-        slot.tenure.lasts(lock.valid_until());
         let lock = match shared.enter() {
             Ok(mut section) => section.adopt(&slot, lock),
             Err(_) => {
@@ -328,6 +327,15 @@ impl Redlock {
         let round = begin(&mut section, &slot)?;
         self.shared().flush(section);
         Ok(Reply::new(self.clone(), slot, round))
+    }
+
+    /// Has an operation of a task begin, and waits for its outcome.
+    pub(super) async fn drive<E: From<Refusal>>(
+        operation: &Operation,
+        begin: impl FnOnce() -> Result<Reply, E>,
+    ) -> Result<Event, E> {
+        let reply = operation.enter(begin)?;
+        Ok(operation.drive(reply).await?)
     }
 
     pub(super) fn finish_lock(

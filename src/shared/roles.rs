@@ -151,7 +151,8 @@ impl<W, O: Copy + Eq> Roles<W, O> {
         let takes = match self.poll {
             Poll::Free => self.leaves_poll(waiting),
             Poll::Offered(to) => to == operation,
-            Poll::Awake(_) | Poll::Asleep(..) => false,
+            Poll::Awake(owner) => owner == Owner::Caller(operation), // It has it already.
+            Poll::Asleep(..) => false,
         };
         if takes {
             self.poll = Poll::Awake(Owner::Caller(operation));

@@ -187,23 +187,19 @@ impl Shared {
         round: RoundId,
         until: Option<Instant>,
     ) -> Result<Option<Event>, Refusal> {
-        let mut has_poll = false;
         loop {
             // Before the bytes are moved: otherwise the I/O thread would be called for the poll.
-            has_poll = has_poll || section.take_poll(round);
+            let has_poll = section.take_poll(round);
             if has_poll || !section.roles.leaves_writing() {
                 section = self.move_bytes(section, Moves::All)?;
             }
             let is_open = section.callers.is_open(round);
-            let gives_up = is_open && until.is_some_and(|until| until <= clock::now());
-            if gives_up {
+            if !is_open || until.is_some_and(|until| until <= clock::now()) {
                 section.cancel(round);
-            }
-            if gives_up || !is_open {
                 if has_poll {
                     section.pass_on_poll();
                 }
-                if gives_up {
+                if is_open {
                     section = self.move_bytes(section, Moves::All)?;
                 }
                 drop(section);
@@ -211,13 +207,13 @@ impl Shared {
             }
             if has_poll {
                 section = self.sleep_in_poll(section, until)?;
-                continue;
+            } else {
+                drop(section);
+                if let Some(outcome) = slot.wait(until) {
+                    return outcome.map(Some);
+                }
+                section = self.enter()?;
             }
-            drop(section);
-            if let Some(outcome) = slot.wait(until) {
-                return outcome.map(Some);
-            }
-            section = self.enter()?;
         }
     }
 

@@ -113,10 +113,11 @@ impl Tenure {
         }
     }
 
-    /// Records that the lock is valid at least until `until`.
+    /// Records that the lock is valid at least until `until`: it was granted or extended, by the engine or its caller.
     pub(super) fn lasts(&self, until: Instant) {
         self.valid_until
             .fetch_max(until.as_nanos(), Ordering::AcqRel);
+        self.failures.store(0, Ordering::Relaxed);
     }
 
     /// Records that the lock is valid until `until`, later or earlier than before.
@@ -222,12 +223,6 @@ impl Tenure {
     }
 
     // ----- extensions by the engine ---------------------------------------------------------
-
-    /// The lock was extended until `until`, by the engine or its caller.
-    pub(super) fn extended(&self, until: Instant) {
-        self.lasts(until);
-        self.failures.store(0, Ordering::Relaxed);
-    }
 
     /// The engine has failed to extend the lock: this is what each node said.
     pub(super) fn failed(&self, report: Option<Report>) {

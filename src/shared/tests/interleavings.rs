@@ -125,7 +125,6 @@ enum At {
 struct Process {
     at: At,
     todo: Vec<Todo>,
-    has_poll: bool,
     /// A thread has given up its operation, and moves bytes.
     gave_up: bool,
     // The I/O thread alone.
@@ -186,7 +185,6 @@ impl Model {
         let process = |at| Process {
             at,
             todo: Vec::new(),
-            has_poll: false,
             gave_up: false,
             lingers: false,
             served: false,
