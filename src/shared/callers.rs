@@ -13,6 +13,7 @@ use crate::engine::{Engine, Event, Extension, RoundId};
 use crate::error::ExtendError;
 use crate::quorum::{Lock, LockId};
 use crate::time::Instant;
+use crate::trace::Attempts;
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -60,19 +61,22 @@ impl Callers {
         self.waiting() - self.threads.len()
     }
 
+    /// Returns the slot of `round`, until its outcome is decided.
+    fn open_slot(&self, round: RoundId) -> Option<&Arc<Slot>> {
+        self.operations[usize::from(round.place().0)].get(round)
+    }
+
     /// Returns `true` until the outcome of `round` is decided.
     pub(super) fn is_open(&self, round: RoundId) -> bool {
-        self.operations[usize::from(round.place().0)]
-            .get(round)
-            .is_some()
+        self.open_slot(round).is_some()
     }
 
     /// Offers the poll to a thread that waits, of several to the latest. Returns its operation.
     pub(super) fn offer(&mut self) -> Option<RoundId> {
         let round = *self.threads.last()?;
-        let slot = self.operations[usize::from(round.place().0)].get(round)?;
+        let slot = Arc::clone(self.open_slot(round)?);
         slot.offer();
-        self.woken.push(Arc::clone(slot));
+        self.woken.push(slot);
         Some(round)
     }
 
@@ -126,12 +130,10 @@ impl Callers {
         self.locks.len()
     }
 
-    /// The loss of `lock` is not reported any more: it is about to be released or detached. One that is kept
-    /// has its slot here alone.
+    /// The loss of `lock` is not reported any more: it is about to be released or detached.
     pub(super) fn release(&mut self, lock: &Lock) {
-        let slot = self.locks.take(lock.id());
-        if let Some(slot) = slot.filter(|_| lock.is_kept()) {
-            slot.tenure.release_into(&mut self.tasks);
+        if let Some(slot) = self.locks.take(lock.id()) {
+            slot.tenure.release(&mut self.tasks);
         }
     }
 
@@ -180,20 +182,22 @@ impl Callers {
         }
         let Some(round) = event.round() else { return };
         let Some(slot) = self.take(round) else {
-            return give_back(engine, event); // The caller has given up.
+            let lock = event.into_lock(); // The caller has given up.
+            return lock
+                .into_iter()
+                .for_each(|lock| engine.give_back(clock::now(), lock));
         };
         if let Event::Acquired {
             result: Ok(lock), ..
         } = &event
         {
             self.watch(&slot, lock);
-            slot.note_attempts(engine);
         }
-        self.deliver(slot, Ok(event));
+        self.deliver(slot, Ok(event), Attempts::of(engine));
     }
 
-    fn deliver(&mut self, slot: Arc<Slot>, outcome: Outcome) {
-        let wakes = slot.deliver(outcome, &mut self.tasks);
+    fn deliver(&mut self, slot: Arc<Slot>, outcome: Outcome, attempts: Attempts) {
+        let wakes = slot.deliver(outcome, attempts, &mut self.tasks);
         self.woken.extend(wakes.then_some(slot));
     }
 
@@ -260,7 +264,7 @@ impl Callers {
         self.threads.clear();
         let calls: Vec<_> = self.operations.iter_mut().flat_map(Table::drain).collect();
         for slot in calls {
-            self.deliver(slot, Err(Refusal::Closed));
+            self.deliver(slot, Err(Refusal::Closed), Attempts::new());
         }
         let locks = self.locks.drain();
         locks.for_each(|slot| slot.tenure.lose(&mut self.tasks));
@@ -270,15 +274,6 @@ impl Callers {
 /// Asks for an alert about `lock`, so `early` before its end.
 pub(super) fn alert(engine: &mut Engine, lock: LockId, early: Duration) {
     engine.alert(lock, early.saturating_sub(NOTICE)); // It comes as much early.
-}
-
-fn give_back(engine: &mut Engine, event: Event) {
-    if let Event::Acquired {
-        result: Ok(lock), ..
-    } = event
-    {
-        engine.give_back(clock::now(), lock);
-    }
 }
 
 #[cfg(test)]

@@ -385,9 +385,6 @@ impl LockGuard {
         if shared.is_foreign() {
             return lock;
         }
-        if let Some(slot) = &self.slot {
-            slot.tenure.release();
-        }
         if let Ok(mut section) = shared.enter() {
             lock = section.detach(lock);
             shared.see_written(section);
@@ -426,11 +423,8 @@ impl LockGuard {
     fn take_to_release(&mut self) -> Result<(Lock, Arc<Slot>), UnlockError> {
         let lock = self.lock.take().expect("it is held");
         self.redlock.shared().check_process()?;
-        let Some(slot) = self.slot.take() else {
-            return Ok((lock, Arc::new(Slot::new())));
-        };
-        slot.tenure.release();
-        Ok((lock, slot))
+        let slot = self.slot.take();
+        Ok((lock, slot.unwrap_or_else(|| Arc::new(Slot::new()))))
     }
 
     fn tracer(&self) -> &Tracer {
@@ -466,7 +460,7 @@ impl Drop for LockGuard {
             && !self.redlock.shared().is_foreign()
         {
             self.tracer().release(&lock).run(|_| {
-                self.redlock.shared().give_back(self.slot.as_deref(), lock);
+                self.redlock.shared().give_back(lock);
                 Dropped
             });
         }

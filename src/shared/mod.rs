@@ -36,8 +36,8 @@
 //!   millisecond.
 //! * **Waking**: a thread is woken by the one that decides its outcome. Wakers are code of a user: the I/O thread
 //!   calls them, without the mutex and without a role, so a waker may call the handle. It must return promptly, as
-//!   `std` asks: meanwhile threads poll for themselves, but no other task is woken. Only a thread that gives up a lock
-//!   whose end has passed wakes those who wait for that itself.
+//!   `std` asks: meanwhile threads poll for themselves, but no other task is woken, and a thread that waits for the loss of a
+//!   lock looks at its own clock only.
 //! * **Resting**: a task that waits for a lock that another holds asks no node. The I/O thread does not keep
 //!   the poll for it: it watches the descriptor, as while there are no calls. So a caller beside ten
 //!   thousand of such tasks polls for itself. For a millisecond after such a call the I/O thread naps, and

@@ -225,11 +225,8 @@ impl Shared {
         }
     }
 
-    /// Releases `lock`, whose slot is `slot` unless it is kept, and returns when the release is written.
-    pub(super) fn give_back(&self, slot: Option<&Slot>, lock: Lock) {
-        if let Some(slot) = slot {
-            slot.tenure.release();
-        }
+    /// Releases `lock`, and returns when the release is written.
+    pub(super) fn give_back(&self, lock: Lock) {
         if let Ok(mut section) = self.enter() {
             section.give_back(lock);
             self.see_written(section);
@@ -244,10 +241,7 @@ impl Shared {
         };
         section.cancel(round);
         let (outcome, waker) = slot.abandon();
-        if let Some(Ok(Event::Acquired {
-            result: Ok(lock), ..
-        })) = outcome
-        {
+        if let Some(lock) = outcome.and_then(|outcome| outcome.ok()?.into_lock()) {
             section.give_back(lock);
         }
         self.see_written(section);

@@ -20,7 +20,7 @@ use core::time::Duration;
 use super::monitor::Monitor;
 use super::tenure::Tenure;
 use crate::driver::{Refusal, clock};
-use crate::engine::{Engine, Event};
+use crate::engine::Event;
 use crate::time::Instant;
 use crate::trace::Attempts;
 
@@ -74,15 +74,7 @@ impl Slot {
 
     // ----- for spans ------------------------------------------------------------------------
 
-    /// Stores how many attempts the acquisition has made whose outcome `engine` has told last.
-    #[inline]
-    pub(super) fn note_attempts(&self, engine: &Engine) {
-        if cfg!(feature = "tracing") {
-            self.state.lock().attempts = Attempts::of(engine);
-        }
-    }
-
-    /// Returns what was stored last.
+    /// Returns how many attempts the acquisition has made whose outcome was delivered.
     #[inline]
     pub(super) fn attempts(&self) -> Attempts {
         match cfg!(feature = "tracing") {
@@ -93,11 +85,16 @@ impl Slot {
 
     // ----- under the mutex of the engine ----------------------------------------------------
 
-    /// Delivers `outcome`. Returns `true` if a thread sleeps until it is [woken](Self::wake); adds the waker of a
+    /// Delivers `outcome`, which took so many `attempts`. Returns `true` if a thread sleeps until it is [woken](Self::wake); adds the waker of a
     /// task to `tasks`.
-    pub(super) fn deliver(&self, outcome: Outcome, tasks: &mut Vec<Waker>) -> bool {
+    pub(super) fn deliver(
+        &self,
+        outcome: Outcome,
+        attempts: Attempts,
+        tasks: &mut Vec<Waker>,
+    ) -> bool {
         let mut state = self.state.lock();
-        state.outcome = Some(outcome);
+        (state.outcome, state.attempts) = (Some(outcome), attempts);
         tasks.extend(state.task.take());
         core::mem::take(&mut state.sleeps)
     }

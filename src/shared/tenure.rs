@@ -132,15 +132,9 @@ impl Tenure {
     }
 
     /// Records that the lock is released or detached: its loss is not reported any more. One whose end has
-    /// passed is lost, as those who have asked were told. Those who wait are woken on this thread.
-    pub(super) fn release(&self) {
-        let mut tasks = Vec::new();
-        self.release_into(&mut tasks);
-        tasks.into_iter().for_each(wake);
-    }
-
-    /// The same, but adds the wakers to `tasks`, which the caller calls.
-    pub(super) fn release_into(&self, tasks: &mut Vec<Waker>) {
+    /// passed is lost, as those who have asked were told. Adds the wakers of those who are told to `tasks`, which the
+    /// caller calls.
+    pub(super) fn release(&self, tasks: &mut Vec<Waker>) {
         match self.is_over_at(clock::now(), Duration::ZERO) {
             true => self.end_with(LOST, tasks),
             false => self.end_with(RELEASED, tasks),
@@ -291,7 +285,7 @@ mod tests {
         }
     }
 
-    /// The thread that gives up a lock of which the end has passed calls wakers: the release follows.
+    /// One that is given up when its end has passed is lost, and its task is woken.
     #[test]
     fn a_waker_that_panics_does_not_keep_a_lock_from_being_released() {
         let tenure = Tenure::new();
@@ -300,7 +294,10 @@ mod tests {
         let pending = tenure.poll(&mut None, Duration::ZERO, false, &waker);
         assert_eq!(pending, Pending::Waits);
         tenure.ends(clock::now());
-        tenure.release();
+        let mut tasks = Vec::new();
+        tenure.release(&mut tasks);
+        assert_eq!(tasks.len(), 1);
+        tasks.into_iter().for_each(wake);
         assert!(tenure.is_reported());
     }
 
@@ -313,7 +310,7 @@ mod tests {
             let mut place = None;
             let before = tenure.poll(&mut place, Duration::ZERO, false, Waker::noop());
             assert_eq!(before == Pending::Over, is_lost);
-            tenure.release();
+            tenure.release(&mut Vec::new());
             assert_eq!(tenure.is_reported(), is_lost);
             assert_eq!(tenure.is_over_at(clock::now(), Duration::ZERO), is_lost);
             assert_eq!(tenure.is_released(), !is_lost);
