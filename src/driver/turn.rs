@@ -163,10 +163,7 @@ impl Loop {
 
     fn give_back_untaken(&mut self) {
         while let Some(event) = self.events.pop_front() {
-            if let Event::Acquired {
-                result: Ok(lock), ..
-            } = event
-            {
+            if let Some(lock) = event.into_lock() {
                 self.engine.give_back(clock::now(), lock);
             }
         }

@@ -1,6 +1,6 @@
 //! The signal that a lock is about to end, and what is known of its health.
 
-use alloc::sync::{Arc, Weak};
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 use core::future::Future;
@@ -8,14 +8,9 @@ use core::pin::Pin;
 use core::task::{Context, Poll};
 use core::time::Duration;
 
-use rustix::process::{Pid, getpid};
-
-use super::Shared;
-use super::slot::Slot;
-use super::tenure::{NOTICE, Pending};
-use crate::driver::clock;
+use super::signal::Signal;
+use super::tenure::NOTICE;
 use crate::error::Report;
-use crate::quorum::{Lock, LockId};
 use crate::time::{NANOS_PER_TICK, nanos};
 
 /// Completes when less than a quarter of its ttl is left of a lock, for whatever reason: extensions
@@ -47,112 +42,44 @@ use crate::time::{NANOS_PER_TICK, nanos};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[must_use = "it signals only a task or thread that waits for it"]
-pub struct AtRisk {
-    slot: Arc<Slot>,
-    lock: LockId,
-    shared: Weak<Shared>,
-    process: Pid,
-    notice: Duration,
-    /// The number under which its lock keeps the waker of this future.
-    place: Option<u64>,
-}
+#[derive(Clone)]
+pub struct AtRisk(pub(super) Signal);
 
 impl AtRisk {
-    pub(super) fn new(slot: Arc<Slot>, shared: &Arc<Shared>, lock: &Lock) -> Self {
-        Self {
-            slot,
-            lock: lock.id(),
-            process: shared.process,
-            shared: Arc::downgrade(shared),
-            notice: lock.shortest_ttl() / 4,
-            place: None,
-        }
-    }
-
     /// Completes when less than `left` is left, in place of a quarter of the ttl.
     pub fn below(self, left: Duration) -> Self {
         let mut this = self;
-        this.forget();
-        this.notice = left;
+        this.0.set_early(early(left));
         this
     }
 
     /// Returns `true` if less than that is left now, and in a forked child.
     #[must_use]
     pub fn is_at_risk(&self) -> bool {
-        self.is_foreign() || self.slot.tenure.is_over_at(clock::now(), self.early())
+        self.0.is_given()
     }
 
     /// Waits on this thread until the lock is at risk, at most for `timeout`. Returns `true` if it is at
     /// risk, and `false` at once if it was released.
     #[must_use]
     pub fn wait(&self, timeout: Duration) -> bool {
-        self.is_foreign() || self.slot.tenure.wait(timeout, self.early())
+        self.0.wait(timeout)
     }
+}
 
-    /// How long before the end it completes: whole ticks, as the engine counts them, and one.
-    fn early(&self) -> Duration {
-        let ticks = nanos(self.notice).div_ceil(NANOS_PER_TICK);
-        let whole = Duration::from_nanos(ticks.saturating_mul(NANOS_PER_TICK));
-        whole.saturating_add(NOTICE)
-    }
-
-    /// Returns `true` in a forked child, where the mutex of its lock may never be unlocked.
-    fn is_foreign(&self) -> bool {
-        getpid() != self.process
-    }
-
-    fn forget(&mut self) {
-        if let Some(place) = self.place.take()
-            && !self.is_foreign()
-        {
-            self.slot.tenure.forget(place);
-        }
-    }
+/// Returns how long before the end the signal comes that less than `left` is left: whole ticks, as the engine
+/// counts them, and one.
+pub(super) fn early(left: Duration) -> Duration {
+    let ticks = nanos(left).div_ceil(NANOS_PER_TICK);
+    let whole = Duration::from_nanos(ticks.saturating_mul(NANOS_PER_TICK));
+    whole.saturating_add(NOTICE)
 }
 
 impl Future for AtRisk {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        let this = &mut *self;
-        if this.is_foreign() {
-            return Poll::Ready(());
-        }
-        let early = this.early();
-        match this
-            .slot
-            .tenure
-            .poll(&mut this.place, early, context.waker())
-        {
-            Pending::Over => return Poll::Ready(()),
-            Pending::Waits => {}
-            Pending::Alert(early) => {
-                // Without a handle the lock was released.
-                if let Some(shared) = this.shared.upgrade() {
-                    shared.alert(this.lock, early);
-                }
-            }
-        }
-        Poll::Pending
-    }
-}
-
-/// The clone waits for the same.
-impl Clone for AtRisk {
-    fn clone(&self) -> Self {
-        Self {
-            slot: Arc::clone(&self.slot),
-            shared: Weak::clone(&self.shared),
-            place: None,
-            ..*self
-        }
-    }
-}
-
-impl Drop for AtRisk {
-    fn drop(&mut self) {
-        self.forget();
+        Pin::new(&mut self.0).poll(context)
     }
 }
 

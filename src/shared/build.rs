@@ -12,7 +12,7 @@ use std::thread::JoinHandle;
 
 use rustix::process::{Pid, getpid};
 
-use super::io_thread::{IoThread, spawn};
+use super::io_thread::{run, spawn};
 use super::monitor::Monitor;
 use super::tenure::wake;
 use super::{Handle, Redlock, Shared};
@@ -31,8 +31,8 @@ impl Builder {
     /// [`BuildError::Io`] if the operating system gives no descriptor, random bytes or thread.
     pub fn build(&self) -> Result<Redlock, BuildError> {
         let shared = connect(&self.config()?)?;
-        let io_thread = IoThread::new(Arc::clone(&shared));
-        let io_thread = spawn(move || io_thread.run())?;
+        let here = Arc::clone(&shared);
+        let io_thread = spawn(move || run(&here))?;
         Ok(Redlock::new(shared, io_thread))
     }
 
@@ -101,7 +101,7 @@ impl Building {
                 && let Some(shared) = shared
             {
                 drop(here);
-                IoThread::new(shared).run();
+                run(&shared);
             }
         })?;
         Ok(Waiting {

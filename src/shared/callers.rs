@@ -13,6 +13,7 @@ use crate::engine::{Engine, Event, Extension, RoundId};
 use crate::error::ExtendError;
 use crate::quorum::{Lock, LockId};
 use crate::time::Instant;
+use crate::trace::Attempts;
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -60,19 +61,22 @@ impl Callers {
         self.waiting() - self.threads.len()
     }
 
+    /// Returns the slot of `round`, until its outcome is decided.
+    fn open_slot(&self, round: RoundId) -> Option<&Arc<Slot>> {
+        self.operations[usize::from(round.place().0)].get(round)
+    }
+
     /// Returns `true` until the outcome of `round` is decided.
     pub(super) fn is_open(&self, round: RoundId) -> bool {
-        self.operations[usize::from(round.place().0)]
-            .get(round)
-            .is_some()
+        self.open_slot(round).is_some()
     }
 
     /// Offers the poll to a thread that waits, of several to the latest. Returns its operation.
     pub(super) fn offer(&mut self) -> Option<RoundId> {
         let round = *self.threads.last()?;
-        let slot = self.operations[usize::from(round.place().0)].get(round)?;
+        let slot = Arc::clone(self.open_slot(round)?);
         slot.offer();
-        self.woken.push(Arc::clone(slot));
+        self.woken.push(slot);
         Some(round)
     }
 
@@ -81,11 +85,6 @@ impl Callers {
             self.threads.push(round);
         }
         self.operations[usize::from(round.place().0)].put(round, Arc::clone(slot));
-    }
-
-    /// Ends the wait for `round`. Returns `false` if its outcome is decided.
-    pub(super) fn close(&mut self, round: RoundId) -> bool {
-        self.take(round).is_some()
     }
 
     /// From now on the loss of `lock` is reported to `slot`. One that is kept gets a slot when somebody [asks
@@ -131,17 +130,15 @@ impl Callers {
         self.locks.len()
     }
 
-    /// The loss of `lock` is not reported any more: it is about to be released or detached. One that is kept
-    /// has its slot here alone.
+    /// The loss of `lock` is not reported any more: it is about to be released or detached.
     pub(super) fn release(&mut self, lock: &Lock) {
-        let slot = self.locks.take(lock.id());
-        if let Some(slot) = slot.filter(|_| lock.is_kept()) {
-            let wakes = slot.tenure.release_into(&mut self.tasks);
-            self.woken.extend(wakes.then_some(slot));
+        if let Some(slot) = self.locks.take(lock.id()) {
+            slot.tenure.release(&mut self.tasks);
         }
     }
 
-    fn take(&mut self, round: RoundId) -> Option<Arc<Slot>> {
+    /// Ends the wait for `round`. Returns its slot, or `None` if its outcome is decided.
+    pub(super) fn take(&mut self, round: RoundId) -> Option<Arc<Slot>> {
         let slot = self.operations[usize::from(round.place().0)].take(round)?;
         let place = self.threads.iter().rposition(|of| *of == round);
         place.map(|place| self.threads.swap_remove(place));
@@ -159,7 +156,8 @@ impl Callers {
     pub(super) fn handle(&mut self, engine: &mut Engine, event: Event) {
         if let Event::Expired { lock } = event {
             // It stays known until its guard goes: an extension of it may still report how it has failed.
-            return self.slot(lock).into_iter().for_each(|slot| self.lose(slot));
+            let slot = self.locks.get(lock).into_iter();
+            return slot.for_each(|slot| slot.tenure.lose(&mut self.tasks));
         }
         if let Event::AtRisk { lock } = event {
             let slot = self.locks.get(lock);
@@ -184,54 +182,41 @@ impl Callers {
         }
         let Some(round) = event.round() else { return };
         let Some(slot) = self.take(round) else {
-            return give_back(engine, event); // The caller has given up.
+            let lock = event.into_lock(); // The caller has given up.
+            return lock
+                .into_iter()
+                .for_each(|lock| engine.give_back(clock::now(), lock));
         };
         if let Event::Acquired {
             result: Ok(lock), ..
         } = &event
         {
             self.watch(&slot, lock);
-            slot.note_attempts(engine);
         }
-        self.deliver(slot, Ok(event));
+        self.deliver(slot, Ok(event), Attempts::of(engine));
     }
 
-    fn deliver(&mut self, slot: Arc<Slot>, outcome: Outcome) {
-        let wakes = slot.deliver(outcome, &mut self.tasks);
-        self.woken.extend(wakes.then_some(slot));
-    }
-
-    fn lose(&mut self, slot: Arc<Slot>) {
-        let wakes = slot.tenure.lose(&mut self.tasks);
+    fn deliver(&mut self, slot: Arc<Slot>, outcome: Outcome, attempts: Attempts) {
+        let wakes = slot.deliver(outcome, attempts, &mut self.tasks);
         self.woken.extend(wakes.then_some(slot));
     }
 
     /// Makes the new end of an extended or confirmed lock known to its slot.
     fn note_end(&mut self, extension: &Extension) {
-        if let Some(slot) = self.slot(extension.lock) {
+        if let Some(slot) = self.locks.get(extension.lock) {
             let until = extension.valid_until();
             match extension.exact {
-                true => {
-                    slot.tenure.ends(until);
-                    self.ends_otherwise(slot);
-                }
-                false => slot.tenure.extended(until),
+                true => slot.tenure.ends(until),
+                false => slot.tenure.lasts(until),
             }
         }
     }
 
     /// The nodes have said that `lock` ends then at the latest, and its holder does not want to know.
     pub(super) fn ends_by(&mut self, lock: LockId, until: Instant) {
-        if let Some(slot) = self.slot(lock) {
+        if let Some(slot) = self.locks.get(lock) {
             slot.tenure.ends_by(until);
-            self.ends_otherwise(slot);
         }
-    }
-
-    /// Wakes the threads that sleep until the end of a lock, which may come earlier now.
-    fn ends_otherwise(&mut self, slot: Arc<Slot>) {
-        let wakes = slot.tenure.has_threads();
-        self.woken.extend(wakes.then_some(slot));
     }
 
     /// The engine has extended `lock` by itself, or has failed to. If somebody has it, it has this `end`: it is
@@ -247,7 +232,7 @@ impl Callers {
                 let Some(slot) = self.locks.get(lock) else {
                     return;
                 };
-                slot.tenure.extended(until);
+                slot.tenure.lasts(until);
                 if Arc::strong_count(slot) == 1 {
                     self.locks.take(lock); // Nobody has asked, and what had failed is over.
                 }
@@ -260,8 +245,7 @@ impl Callers {
                 let Some(slot) = slot.or_else(|| Some(self.add_slot(lock, end()?))) else {
                     return;
                 };
-                slot.tenure.failed();
-                let report = match error {
+                let said = match error {
                     ExtendError::Lost(report) | ExtendError::Unconfirmed(report) => Some(report),
                     ExtendError::Invalid(_)
                     | ExtendError::Expired
@@ -270,7 +254,7 @@ impl Callers {
                     | ExtendError::Forked
                     | ExtendError::Closed => None,
                 };
-                slot.tenure.not_kept(report);
+                slot.tenure.failed(said);
             }
         }
     }
@@ -280,25 +264,16 @@ impl Callers {
         self.threads.clear();
         let calls: Vec<_> = self.operations.iter_mut().flat_map(Table::drain).collect();
         for slot in calls {
-            self.deliver(slot, Err(Refusal::Closed));
+            self.deliver(slot, Err(Refusal::Closed), Attempts::new());
         }
-        let locks: Vec<_> = self.locks.drain().collect();
-        locks.into_iter().for_each(|slot| self.lose(slot));
+        let locks = self.locks.drain();
+        locks.for_each(|slot| slot.tenure.lose(&mut self.tasks));
     }
 }
 
 /// Asks for an alert about `lock`, so `early` before its end.
 pub(super) fn alert(engine: &mut Engine, lock: LockId, early: Duration) {
     engine.alert(lock, early.saturating_sub(NOTICE)); // It comes as much early.
-}
-
-fn give_back(engine: &mut Engine, event: Event) {
-    if let Event::Acquired {
-        result: Ok(lock), ..
-    } = event
-    {
-        engine.give_back(clock::now(), lock);
-    }
 }
 
 #[cfg(test)]

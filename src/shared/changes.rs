@@ -3,26 +3,20 @@
 //! The engine tells of one change and ends: then it has to be asked again, with what was told. So a caller
 //! who does not ask for the next change costs the nodes nothing.
 
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 use core::future::poll_fn;
-use core::pin::{Pin, pin};
+use core::pin::Pin;
 use core::sync::atomic::Ordering;
-use core::task::{Context, Poll, Waker};
+use core::task::{Context, Poll};
 use core::time::Duration;
-use std::task::Wake;
-use std::thread::{self, Thread};
 
 use super::Redlock;
 use super::operator::finish_inspect;
 use super::reply::Reply;
-use crate::driver::clock;
+use super::signal::wait;
 use crate::engine::inspection::{InspectError, Inspection};
 use crate::limits::WATCHES_MAX;
-
-/// Longest sleep of a thread that waits. Its timeout stands still while the machine is suspended.
-const NAP_MAX: Duration = Duration::from_millis(100);
 
 /// Who holds a resource, now and after each change. [`Redlock::watch`] returns it.
 ///
@@ -90,20 +84,7 @@ impl Watch {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn next(&mut self, timeout: Duration) -> Option<Inspection> {
-        let end = clock::now().saturating_add(timeout);
-        let waker = Waker::from(Arc::new(Unpark(thread::current())));
-        let mut context = Context::from_waker(&waker);
-        let mut changed = pin!(self.changed());
-        loop {
-            if let Poll::Ready(told) = changed.as_mut().poll(&mut context) {
-                return told;
-            }
-            let left = end.saturating_since(clock::now());
-            if left.is_zero() {
-                return None;
-            }
-            thread::park_timeout(left.min(NAP_MAX));
-        }
+        wait(timeout, || None, |context| self.poll(context)).flatten()
     }
 
     /// Returns `true` if no change is told any more: in a forked child, and if the handle is closed because
@@ -156,15 +137,6 @@ impl Drop for Watch {
     fn drop(&mut self) {
         self.reply = None; // Its room is free from now on.
         self.redlock.shared().watches.fetch_sub(1, Ordering::AcqRel);
-    }
-}
-
-/// Wakes a thread that waits.
-struct Unpark(Thread);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
     }
 }
 

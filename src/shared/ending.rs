@@ -6,6 +6,7 @@ use std::thread::{self, JoinHandle};
 
 use super::Shared;
 use super::monitor::Monitor;
+use super::serve::Moves;
 use crate::driver::{Refusal, clock, is_owing};
 use crate::time::Instant;
 
@@ -75,7 +76,7 @@ impl Shared {
     /// child was made.
     fn close_descriptors(&self) {
         if let Some(mut core) = self.core.try_lock() {
-            drop((core.wire.take(), core.poller.take()));
+            drop((core.roles.wire.take(), core.poller.take()));
             // Unlocking it could wait for a thread that this process does not have.
             core::mem::forget(core);
         }
@@ -94,7 +95,7 @@ impl Shared {
         }
         let mut section = self.enter()?;
         section.is_closed = true;
-        let wire = section.wire.take();
+        let wire = section.roles.wire.take();
         drop(section);
         wire.into_iter()
             .for_each(|mut wire| wire.close(&self.registry));
@@ -106,7 +107,7 @@ impl Shared {
     fn settle_debts(&self, until: Instant) -> Result<bool, Refusal> {
         let mut section = self.enter()?;
         loop {
-            section = self.move_bytes(section)?;
+            section = self.move_bytes(section, Moves::All)?;
             let is_owing = is_owing(&section.engine);
             if !is_owing || until <= clock::now() {
                 return Ok(!is_owing);

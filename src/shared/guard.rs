@@ -7,9 +7,10 @@ use core::time::Duration;
 
 use super::GRACE;
 use super::Redlock;
-use super::at_risk::{AtRisk, Health};
+use super::at_risk::{AtRisk, Health, early};
 use super::callers::WaitsAs;
 use super::lost::Lost;
+use super::signal::Signal;
 use super::slot::Slot;
 use super::state::Core;
 use crate::driver::{Refusal, clock};
@@ -97,13 +98,13 @@ impl LockGuard {
 
     /// Returns a signal that the lock is lost: a future, with [`Lost::wait`] for threads.
     pub fn lost(&self) -> Lost {
-        Lost::new(self.slot(), self.redlock.shared().process)
+        Lost(self.signal(Duration::ZERO))
     }
 
     /// Returns a signal that less than a quarter of its ttl is left of the lock: a future, with
     /// [`AtRisk::wait`] for threads. [`AtRisk::below`] sets another limit.
     pub fn at_risk(&self) -> AtRisk {
-        AtRisk::new(self.slot(), &self.redlock.handle.shared, self.lock())
+        AtRisk(self.signal(early(self.lock().shortest_ttl() / 4)))
     }
 
     /// Returns what is known of the lock now: how long it is valid, which nodes have said so, and how its
@@ -302,11 +303,8 @@ impl LockGuard {
     ) -> Result<(), E> {
         let since = clock::now();
         let ask = |engine: &mut Engine, now| self.ask(engine, now, ask);
-        let outcome = match operation.enter(|| self.redlock.begin(ask)) {
-            Ok(reply) => Ok(operation.drive(reply).await),
-            Err(error) => Err(error),
-        };
-        operation.run(|operation| self.finish_prolong(operation, Some(outcome??), since))
+        let outcome = Redlock::drive(&operation, || self.redlock.begin(ask)).await;
+        operation.run(|operation| self.finish_prolong(operation, Some(outcome?), since))
     }
 
     /// Begins an operation on the lock, unless its loss was reported.
@@ -370,11 +368,8 @@ impl LockGuard {
             let begin = |core: &mut Core, slot: &_| core.release(slot, WaitsAs::Task, lock);
             self.redlock.begin_with(slot, begin)
         };
-        let outcome = match operation.enter(begin) {
-            Ok(reply) => Ok(operation.drive(reply).await),
-            Err(error) => Err(error),
-        };
-        operation.run(|_| finish_unlock(outcome??))
+        let outcome = Redlock::drive(&operation, begin).await;
+        operation.run(|_| finish_unlock(outcome?))
     }
 
     /// Detaches the lock from its handle, for another one ([`Redlock::adopt`]) or another process
@@ -389,9 +384,6 @@ impl LockGuard {
         let shared = self.redlock.shared();
         if shared.is_foreign() {
             return lock;
-        }
-        if let Some(slot) = &self.slot {
-            slot.tenure.release();
         }
         if let Ok(mut section) = shared.enter() {
             lock = section.detach(lock);
@@ -431,23 +423,22 @@ impl LockGuard {
     fn take_to_release(&mut self) -> Result<(Lock, Arc<Slot>), UnlockError> {
         let lock = self.lock.take().expect("it is held");
         self.redlock.shared().check_process()?;
-        let Some(slot) = self.slot.take() else {
-            return Ok((lock, Arc::new(Slot::new())));
-        };
-        slot.tenure.release();
-        Ok((lock, slot))
+        let slot = self.slot.take();
+        Ok((lock, slot.unwrap_or_else(|| Arc::new(Slot::new()))))
     }
 
     fn tracer(&self) -> &Tracer {
         &self.redlock.shared().tracer
     }
 
-    /// Returns the slot of the lock, to which its loss is reported.
-    fn slot(&self) -> Arc<Slot> {
-        match &self.slot {
+    /// Returns a signal that the lock is over so `early` before its end.
+    fn signal(&self, early: Duration) -> Signal {
+        let shared = &self.redlock.handle.shared;
+        let slot = match &self.slot {
             Some(slot) => Arc::clone(slot),
-            None => self.redlock.shared().slot_of_kept(self.lock()),
-        }
+            None => shared.slot_of_kept(self.lock()),
+        };
+        Signal::new(slot, shared, self.lock().id(), early)
     }
 
     /// Returns `true` if the loss of the lock was reported.
@@ -469,7 +460,7 @@ impl Drop for LockGuard {
             && !self.redlock.shared().is_foreign()
         {
             self.tracer().release(&lock).run(|_| {
-                self.redlock.shared().give_back(self.slot.as_deref(), lock);
+                self.redlock.shared().give_back(lock);
                 Dropped
             });
         }

@@ -13,7 +13,6 @@
 //! millisecond after the last caller it reads late answers, sends releases that are owed and fires
 //! timers. Then it waits for the descriptor *without* the poll, so that the next caller finds that free.
 
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 #[cfg(target_os = "linux")]
 use core::num::NonZeroU64;
@@ -27,7 +26,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use super::Shared;
 use super::ending::EndStage;
 use super::roles::{MANY, Orders, Poll};
-use super::serve::Section;
+use super::serve::{Holding, Moves, Section};
 use super::tenure::wake;
 use crate::driver::{Refusal, clock};
 use crate::time::Instant;
@@ -44,8 +43,8 @@ const TIMER_SLACK: NonZeroU64 = NonZeroU64::new(1_000).unwrap();
 
 /// See the [module](self).
 #[derive(Debug)]
-pub(super) struct IoThread {
-    shared: Arc<Shared>,
+struct IoThread<'a> {
+    shared: &'a Shared,
     /// The tasks that it wakes now.
     tasks: Vec<Waker>,
 }
@@ -55,37 +54,33 @@ pub(super) fn spawn(life: impl FnOnce() + Send + 'static) -> io::Result<thread::
     thread::Builder::new().name(THREAD_NAME.into()).spawn(life)
 }
 
-impl IoThread {
-    pub(super) fn new(shared: Arc<Shared>) -> Self {
-        Self {
-            shared,
-            tasks: Vec::new(),
-        }
-    }
+/// The life of the I/O thread. It ends with the last handle, or with a panic of the engine.
+pub(super) fn run(shared: &Shared) {
+    sleep_exactly();
+    let tasks = Vec::new();
+    let mut io_thread = IoThread { shared, tasks };
+    let holding = Holding::new(shared);
+    // If the engine has panicked, the callers know.
+    let _ = io_thread.follow_orders();
+    drop(holding);
+}
 
-    /// The life of the I/O thread. It ends with the last handle, or with a panic of the engine.
-    pub(super) fn run(mut self) {
-        sleep_exactly();
-        // If the engine has panicked, the callers know.
-        let _ = self.follow_orders();
-    }
-
+impl<'a> IoThread<'a> {
     fn follow_orders(&mut self) -> Result<(), Refusal> {
-        let shared = Arc::clone(&self.shared);
         loop {
-            let mut section = shared.enter()?;
+            let mut section = self.shared.enter()?;
             let waiting = section.waiting();
             let has_tasks = !section.callers.tasks.is_empty();
             match section.roles.orders(waiting, has_tasks) {
-                Orders::Serve => self.serve(&shared, section)?,
-                Orders::WakeTasks => drop(self.wake_tasks(&shared, section)?),
+                Orders::Serve => self.serve(section)?,
+                Orders::WakeTasks => drop(self.wake_tasks(section)?),
                 orders @ (Orders::Nap | Orders::Park) => {
                     drop(section);
-                    rest(&shared, (orders == Orders::Nap).then_some(NAP), false);
+                    self.rest((orders == Orders::Nap).then_some(NAP), false);
                 }
                 Orders::Close => {
                     drop(section);
-                    return shared.shut_down();
+                    return self.shared.shut_down();
                 }
             }
         }
@@ -93,22 +88,23 @@ impl IoThread {
 
     /// Moves bytes, wakes tasks and sleeps in the poll for as long as operations are waited for. After the last
     /// task it goes on for a millisecond: tasks that were woken are likely to begin another operation.
-    fn serve<'a>(&mut self, shared: &'a Shared, mut section: Section<'a>) -> Result<(), Refusal> {
+    fn serve(&mut self, mut section: Section<'a>) -> Result<(), Refusal> {
+        let shared = self.shared;
         let mut served = section.waiting() != 0;
         let mut lingers_until = Instant::ZERO;
         if !served {
             section = shared.sleep_in_poll(section, Some(Instant::ZERO))?;
         }
         loop {
-            section = shared.serve_bytes(section)?;
+            section = shared.move_bytes(section, Moves::Once)?;
             served |= section.waiting() != 0;
             let wakes_tasks = !section.callers.tasks.is_empty();
             if wakes_tasks {
-                section = self.wake_tasks(shared, section)?;
+                section = self.wake_tasks(section)?;
                 if !section.roles.come_back() {
                     return Ok(());
                 }
-                section = shared.serve_bytes(section)?; // Writes what they have asked for.
+                section = shared.move_bytes(section, Moves::Once)?; // Writes what they have asked for.
             } else if section.callers.has_to_wake() {
                 drop(section); // That wakes them.
                 section = shared.enter()?;
@@ -131,18 +127,14 @@ impl IoThread {
             section.roles.has_served();
             section.offer_poll();
         } else {
-            watch(shared, section);
+            self.watch(section);
         }
         Ok(())
     }
 
     /// Ends `section`, and wakes the tasks that are to be woken now. Each is woken once, if it stands there several
     /// times in a row.
-    fn wake_tasks<'a>(
-        &mut self,
-        shared: &'a Shared,
-        mut section: Section<'a>,
-    ) -> Result<Section<'a>, Refusal> {
+    fn wake_tasks(&mut self, mut section: Section<'a>) -> Result<Section<'a>, Refusal> {
         core::mem::swap(&mut self.tasks, &mut section.callers.tasks);
         section.roles.go_away();
         if section.roles.poll == Poll::Free {
@@ -151,33 +143,34 @@ impl IoThread {
         drop(section);
         self.tasks.dedup_by(|one, other| one.will_wake(other));
         self.tasks.drain(..).for_each(wake);
-        shared.enter()
+        self.shared.enter()
     }
-}
 
-/// Waits until a socket is ready, a timer is due, or this thread is called.
-fn watch(shared: &Shared, mut section: Section<'_>) {
-    let now = clock::now();
-    shared.learn_distance(section.engine.distant_timeout());
-    let until = section.sleeps_until(now, false);
-    section.roles.watch(until);
-    drop(section);
-    let limit = (until != Instant::MAX).then(|| until.saturating_since(now));
-    rest(shared, limit, true);
-}
+    /// Ends `section`, and waits until a socket is ready, a timer is due, or this thread is called.
+    fn watch(&self, mut section: Section<'a>) {
+        let now = clock::now();
+        let distant = section.engine.distant_timeout();
+        self.shared.learn_distance(distant);
+        let until = section.sleeps_until(now, false);
+        section.roles.watch(until);
+        drop(section);
+        let limit = (until != Instant::MAX).then(|| until.saturating_since(now));
+        self.rest(limit, true);
+    }
 
-/// Waits until this thread is called or `limit` has passed, and if it `watches`, until a socket is ready.
-fn rest(shared: &Shared, limit: Option<Duration>, watches: bool) {
-    let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());
-    let mut descriptors = [
-        PollFd::new(&shared.call, PollFlags::IN),
-        PollFd::new(&shared.registry, PollFlags::IN),
-    ];
-    let count = if watches { 2 } else { 1 };
-    // After a signal, or without memory, this thread looks for work and waits again.
-    let _ = poll(&mut descriptors[..count], limit.as_ref());
-    if !descriptors[0].revents().is_empty() {
-        shared.call.take();
+    /// Waits until this thread is called or `limit` has passed, and if it `watches`, until a socket is ready.
+    fn rest(&self, limit: Option<Duration>, watches: bool) {
+        let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());
+        let mut descriptors = [
+            PollFd::new(&self.shared.call, PollFlags::IN),
+            PollFd::new(&self.shared.registry, PollFlags::IN),
+        ];
+        let count = if watches { 2 } else { 1 };
+        // After a signal, or without memory, this thread looks for work and waits again.
+        let _ = poll(&mut descriptors[..count], limit.as_ref());
+        if !descriptors[0].revents().is_empty() {
+            self.shared.call.take();
+        }
     }
 }
 
@@ -188,11 +181,8 @@ fn sleep_exactly() {
 }
 
 /// Runs after a panic of the engine too: wakes the tasks that are left.
-impl Drop for IoThread {
+impl Drop for IoThread<'_> {
     fn drop(&mut self) {
-        if thread::panicking() {
-            self.shared.break_down(self.shared.core.lock());
-        }
         self.shared.ending.reach(EndStage::Ended);
         let mut tasks = core::mem::take(&mut self.tasks);
         tasks.append(&mut self.shared.core.lock().callers.tasks);

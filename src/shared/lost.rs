@@ -1,21 +1,15 @@
 //! The signal that a lock is lost.
 //!
 //! A timer of the engine gives it a millisecond before the validity ends; an answer gives it when a majority of
-//! the nodes says that the lock is gone. A thread that waits also looks at its own clock, so that the
-//! signal comes in time even if the thread that serves is held up.
+//! the nodes says that the lock is gone.
 
-use alloc::sync::Arc;
 use core::fmt;
 use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll};
 use core::time::Duration;
 
-use rustix::process::{Pid, getpid};
-
-use super::slot::Slot;
-use super::tenure::Pending;
-use crate::driver::clock;
+use super::signal::Signal;
 
 /// Completes when the lock may not be trusted any more: its validity is about to end, or a
 /// majority of the nodes said that it is gone. [`LockGuard::lost`](super::LockGuard::lost) returns it.
@@ -42,38 +36,21 @@ use crate::driver::clock;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[must_use = "it signals only a task or thread that waits for it"]
-pub struct Lost {
-    slot: Arc<Slot>,
-    process: Pid,
-    /// The number under which its lock keeps the waker of this future.
-    place: Option<u64>,
-}
+#[derive(Clone)]
+pub struct Lost(pub(super) Signal);
 
 impl Lost {
-    pub(super) fn new(slot: Arc<Slot>, process: Pid) -> Self {
-        Self {
-            slot,
-            process,
-            place: None,
-        }
-    }
-
     /// Returns `true` if the lock is lost, and in a forked child.
     #[must_use]
     pub fn is_lost(&self) -> bool {
-        self.is_foreign() || self.slot.tenure.is_over_at(clock::now(), Duration::ZERO)
+        self.0.is_given()
     }
 
     /// Waits on this thread until the lock is lost, at most for `timeout`. Returns `true` if it is lost,
     /// and `false` at once if it was released.
     #[must_use]
     pub fn wait(&self, timeout: Duration) -> bool {
-        self.is_foreign() || self.slot.tenure.wait(timeout, Duration::ZERO)
-    }
-
-    /// Returns `true` in a forked child, where the mutex of its lock may never be unlocked.
-    fn is_foreign(&self) -> bool {
-        getpid() != self.process
+        self.0.wait(timeout)
     }
 }
 
@@ -81,32 +58,7 @@ impl Future for Lost {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        let this = &mut *self;
-        if this.is_foreign() {
-            return Poll::Ready(());
-        }
-        let tenure = &this.slot.tenure;
-        match tenure.poll(&mut this.place, Duration::ZERO, context.waker()) {
-            Pending::Over => Poll::Ready(()),
-            Pending::Waits | Pending::Alert(_) => Poll::Pending,
-        }
-    }
-}
-
-/// The clone signals the loss of the same lock.
-impl Clone for Lost {
-    fn clone(&self) -> Self {
-        Self::new(Arc::clone(&self.slot), self.process)
-    }
-}
-
-impl Drop for Lost {
-    fn drop(&mut self) {
-        if let Some(place) = self.place
-            && !self.is_foreign()
-        {
-            self.slot.tenure.forget(place);
-        }
+        Pin::new(&mut self.0).poll(context)
     }
 }
 

@@ -29,15 +29,15 @@
 //!   operations wait. If the I/O thread serves, the caller leaves the writing to it, and wakes it if it
 //!   sleeps. Otherwise the caller moves the bytes itself.
 //! * **Serving**: while many operations wait, or tasks do, the I/O thread has the poll. It reads, wakes callers, and
-//!   then writes what they ask for next, once for each look at the poll ([`Shared::serve_bytes`]). Measured with 64
+//!   then writes what they ask for next, once for each look at the poll ([`Moves::Once`](serve::Moves)). Measured with 64
 //!   threads: otherwise they take twice as many writes.
 //! * **Passing on**: a caller that has its outcome gives back the poll: to another thread while few
 //!   operations wait, or else to the I/O thread. That gives it back when only few threads have waited for a
 //!   millisecond.
 //! * **Waking**: a thread is woken by the one that decides its outcome. Wakers are code of a user: the I/O thread
 //!   calls them, without the mutex and without a role, so a waker may call the handle. It must return promptly, as
-//!   `std` asks: meanwhile threads poll for themselves, but no other task is woken. Only a thread that gives up a lock
-//!   whose end has passed wakes those who wait for that itself.
+//!   `std` asks: meanwhile threads poll for themselves, but no other task is woken, and a thread that waits for the loss of a
+//!   lock looks at its own clock only.
 //! * **Resting**: a task that waits for a lock that another holds asks no node. The I/O thread does not keep
 //!   the poll for it: it watches the descriptor, as while there are no calls. So a caller beside ten
 //!   thousand of such tasks polls for itself. For a millisecond after such a call the I/O thread naps, and
@@ -48,7 +48,7 @@
 //! | file | subject |
 //! | --- | --- |
 //! | `redlock`, `operator`, `guard`, `future`, `lost`, `at_risk`, `changes` | what users hold |
-//! | `reply`, `slot`, `tenure` | where outcomes are delivered, and the loss of a lock is reported |
+//! | `reply`, `slot`, `tenure`, `signal` | where outcomes are delivered, and the loss of a lock is reported |
 //! | `monitor` | a value with threads that wait for a change |
 //! | `state` | what is under the mutex: the engine, `callers` (by `table`), and the roles |
 //! | `roles` | which thread has what, and which threads are woken: why no wake-up is lost |
@@ -108,6 +108,7 @@ mod redlock;
 mod reply;
 mod roles;
 mod serve;
+mod signal;
 mod slot;
 mod state;
 mod table;

@@ -42,21 +42,9 @@ impl<T> Monitor<T> {
     }
 
     /// Waits until the thread is woken, or `limit` has passed. It may also return for no reason.
-    pub(super) fn wait<'a>(
-        &self,
-        value: MutexGuard<'a, T>,
-        limit: Option<Duration>,
-    ) -> MutexGuard<'a, T> {
-        match limit {
-            None => self
-                .changed
-                .wait(value)
-                .unwrap_or_else(PoisonError::into_inner),
-            Some(limit) => {
-                let waited = self.changed.wait_timeout(value, limit);
-                waited.unwrap_or_else(PoisonError::into_inner).0
-            }
-        }
+    pub(super) fn wait<'a>(&self, value: MutexGuard<'a, T>, limit: Duration) -> MutexGuard<'a, T> {
+        let waited = self.changed.wait_timeout(value, limit);
+        waited.unwrap_or_else(PoisonError::into_inner).0
     }
 
     /// Waits until `condition` does not hold any more, or `limit` has passed.

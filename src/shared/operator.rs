@@ -80,11 +80,8 @@ impl Redlock {
     ) -> Result<Inspection, InspectError> {
         let operation = self.shared().tracer.inspect(resource.as_ref());
         let ask = |engine: &mut Engine, now| engine.inspect(now, resource.as_ref());
-        let outcome = match operation.enter(|| self.begin(ask)) {
-            Ok(reply) => Ok(operation.drive(reply).await),
-            Err(error) => Err(error),
-        };
-        operation.run(|_| finish_inspect(outcome??))
+        let outcome = Self::drive(&operation, || self.begin(ask)).await;
+        operation.run(|_| finish_inspect(outcome?))
     }
 
     /// Watches `resource`: tells who holds it, and then each change, for operators and logs. See
@@ -131,7 +128,7 @@ impl Redlock {
     #[must_use]
     pub fn stats(&self) -> Stats {
         let shared = self.shared();
-        let section = shared.check_process().and_then(|()| shared.enter());
+        let section = shared.enter_call();
         section.map_or_else(|_| Stats::default(), |section| section.engine.stats())
     }
 
@@ -173,9 +170,7 @@ impl Redlock {
     }
 
     fn look(&self) -> Result<Vec<NodeStatus>, Refusal> {
-        let shared = self.shared();
-        shared.check_process()?;
-        let section = shared.enter()?;
+        let section = self.shared().enter_call()?;
         Ok(section.engine.node_statuses(clock::now()).collect())
     }
 
@@ -267,10 +262,10 @@ impl Redlock {
         trust: impl FnOnce(&mut Engine) -> Result<(T, Option<RoundId>), E>,
     ) -> Result<(T, Option<Event>), E> {
         let shared = self.shared();
-        shared.check_process()?;
-        let mut section = shared.enter()?;
+        let mut section = shared.enter_call()?;
         let trusted = trust(&mut section.engine);
         let Ok((trusted, Some(round))) = trusted else {
+            section.ask();
             shared.flush(section);
             return trusted.map(|(trusted, _)| (trusted, None));
         };

@@ -292,7 +292,6 @@ impl Redlock {
         if shared.is_foreign() {
             return LockGuard::new(self.clone(), slot, lock);
         }
-        slot.tenure.lasts(lock.valid_until());
         let lock = match shared.enter() {
             Ok(mut section) => section.adopt(&slot, lock),
             Err(_) => {
@@ -324,11 +323,19 @@ impl Redlock {
         slot: Arc<Slot>,
         begin: impl FnOnce(&mut Core, &Arc<Slot>) -> Result<RoundId, E>,
     ) -> Result<Reply, E> {
-        self.shared().check_process()?;
-        let mut section = self.shared().enter()?;
+        let mut section = self.shared().enter_call()?;
         let round = begin(&mut section, &slot)?;
-        self.shared().begin_for_task(section);
+        self.shared().flush(section);
         Ok(Reply::new(self.clone(), slot, round))
+    }
+
+    /// Has an operation of a task begin, and waits for its outcome.
+    pub(super) async fn drive<E: From<Refusal>>(
+        operation: &Operation,
+        begin: impl FnOnce() -> Result<Reply, E>,
+    ) -> Result<Event, E> {
+        let reply = operation.enter(begin)?;
+        Ok(operation.drive(reply).await?)
     }
 
     pub(super) fn finish_lock(

@@ -25,25 +25,26 @@ use crate::time::Instant;
 /// Two threads hand the poll to each other (measured: as fast as an I/O thread that serves two).
 pub(super) const MANY: usize = 3;
 
-/// Who a role belongs to.
+/// Which thread a role belongs to.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[cfg_attr(test, derive(Hash))]
-pub(super) enum Owner {
-    Caller,
+pub(super) enum Owner<O> {
+    /// The one that waits for this operation.
+    Caller(O),
     IoThread,
 }
 
 /// Which thread has the poll.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[cfg_attr(test, derive(Hash))]
-pub(super) enum Poll {
+pub(super) enum Poll<O> {
     Free,
-    /// It was offered to a thread that waits, which comes to take or to refuse it.
-    Offered,
+    /// It was offered to the thread that waits for this operation, which comes to take it.
+    Offered(O),
     /// That thread is awake, and looks for work before it falls asleep.
-    Awake(Owner),
+    Awake(Owner<O>),
     /// That thread sleeps in the poll until that time, and no thread has woken it.
-    Asleep(Owner, Instant),
+    Asleep(Owner<O>, Instant),
 }
 
 /// Where the I/O thread is.
@@ -95,34 +96,32 @@ pub(super) enum Orders {
     Close,
 }
 
-/// See the [module](self).
+/// See the [module](self). `W` is the wire, and `O` names an operation.
 #[derive(Clone, Debug)]
 #[cfg_attr(test, derive(Hash))]
-pub(super) struct Roles {
+pub(super) struct Roles<W, O> {
     /// There is work for the wire.
     pub(super) work: bool,
-    pub(super) wire_is_taken: bool,
-    pub(super) poll: Poll,
+    /// `None` while a thread moves bytes.
+    pub(super) wire: Option<W>,
+    pub(super) poll: Poll<O>,
     pub(super) io_thread: IoThread,
     /// The I/O thread has the poll, or calls wakers and comes back.
     serving: bool,
     pub(super) closing: bool,
-    /// The poll was given back in this section.
-    gave_back: bool,
     /// A caller has looked into the poll, since the I/O thread last came for orders.
     looked: bool,
 }
 
-impl Roles {
-    pub(super) const fn new() -> Self {
+impl<W, O: Copy + Eq> Roles<W, O> {
+    pub(super) const fn new(wire: W) -> Self {
         Self {
             work: false,
-            wire_is_taken: false,
+            wire: Some(wire),
             poll: Poll::Free,
             io_thread: IoThread::Busy,
             serving: false,
             closing: false,
-            gave_back: false,
             looked: false,
         }
     }
@@ -137,16 +136,7 @@ impl Roles {
 
     /// Returns `true` if there is work for the wire, and it is free.
     pub(super) fn has_work(&self) -> bool {
-        self.work && !self.wire_is_taken
-    }
-
-    /// Takes the wire. Returns `true` if it was free.
-    pub(super) fn take_wire(&mut self) -> bool {
-        !core::mem::replace(&mut self.wire_is_taken, true)
-    }
-
-    pub(super) fn put_back_wire(&mut self) {
-        self.wire_is_taken = false;
+        self.work && self.wire.is_some()
     }
 
     /// Returns `true` if callers poll for themselves: few operations wait, or the I/O thread calls wakers. One of
@@ -155,16 +145,17 @@ impl Roles {
         waiting < MANY || self.io_thread == IoThread::Away
     }
 
-    /// Takes the poll for a caller, if it was `offered` to it, or is free and the I/O thread is not to serve.
-    /// Returns `true` if this caller has it now.
-    pub(super) fn take_poll(&mut self, offered: bool, waiting: usize) -> bool {
+    /// Takes the poll for the thread that waits for `operation`, if it was offered to that, or is free and the I/O
+    /// thread is not to serve. Returns `true` if this thread has it now.
+    pub(super) fn take_poll(&mut self, operation: O, waiting: usize) -> bool {
         let takes = match self.poll {
             Poll::Free => self.leaves_poll(waiting),
-            Poll::Offered => offered,
-            Poll::Awake(_) | Poll::Asleep(..) => false,
+            Poll::Offered(to) => to == operation,
+            Poll::Awake(owner) => owner == Owner::Caller(operation), // It has it already.
+            Poll::Asleep(..) => false,
         };
         if takes {
-            self.poll = Poll::Awake(Owner::Caller);
+            self.poll = Poll::Awake(Owner::Caller(operation));
         }
         takes
     }
@@ -180,7 +171,7 @@ impl Roles {
     pub(super) fn wake_up(&mut self) {
         if let Poll::Asleep(owner, _) | Poll::Awake(owner) = self.poll {
             self.poll = Poll::Awake(owner);
-            self.looked |= owner == Owner::Caller;
+            self.looked |= owner != Owner::IoThread;
         }
         self.work = true;
     }
@@ -189,34 +180,27 @@ impl Roles {
     pub(super) fn give_back_poll(&mut self) {
         self.poll = Poll::Free;
         self.serving = false;
-        self.gave_back = true;
-    }
-
-    /// The poll was given back in this section, and a thread that waits is to take it.
-    pub(super) fn offer_poll(&mut self) {
-        self.poll = Poll::Offered;
     }
 
     /// Ends a section under the mutex. Returns which threads to wake for what is left to do. `waiting`
-    /// operations are waited for, and the next timer of the engine is due at `due`. `served`: the operation
-    /// of the caller that has the poll is decided. `tasks`: tasks are to be woken.
+    /// operations are waited for: those that are `open`. The next timer of the engine is due at `due`.
+    /// `tasks`: tasks are to be woken.
     pub(super) fn leave(
         &mut self,
         waiting: usize,
-        served: bool,
+        open: impl FnOnce(O) -> bool,
         tasks: bool,
         due: impl FnOnce() -> Instant,
     ) -> Wake {
-        let gave_back = core::mem::take(&mut self.gave_back);
         let (work, wanted) = (self.has_work(), tasks || self.closing);
         // A thread that has the wire may change what is due. Its last section ends without it.
-        let is_late = |until| !self.wire_is_taken && due() < until;
+        let is_late = |until| self.wire.is_some() && due() < until;
         let mut wake = Wake::default();
         let calls = match self.poll {
             Poll::Asleep(owner, until) => {
                 let (ends, calls) = match owner {
                     Owner::IoThread => (wanted, false),
-                    Owner::Caller => (served, wanted),
+                    Owner::Caller(operation) => (!open(operation), wanted),
                 };
                 wake.sleeper = work || ends || is_late(until);
                 if wake.sleeper {
@@ -225,14 +209,17 @@ impl Roles {
                 calls
             }
             Poll::Free => {
-                let watches = matches!(self.io_thread, IoThread::Watching(until) if is_late(until));
-                watches || work || waiting != 0 || wanted
+                let ends = match self.io_thread {
+                    IoThread::Watching(until) => is_late(until),
+                    IoThread::Parked => true, // The caller that had the poll has given it back.
+                    IoThread::Busy | IoThread::Away | IoThread::Napping => false,
+                };
+                ends || work || waiting != 0 || wanted
             }
             Poll::Awake(Owner::IoThread) => false,
-            Poll::Offered | Poll::Awake(Owner::Caller) => wanted,
+            Poll::Offered(_) | Poll::Awake(Owner::Caller(_)) => wanted,
         };
-        let is_free = gave_back && self.poll == Poll::Free && self.io_thread == IoThread::Parked;
-        if calls || is_free {
+        if calls {
             wake.io_thread = !matches!(self.io_thread, IoThread::Busy | IoThread::Away);
             if wake.io_thread {
                 self.io_thread = IoThread::Busy;

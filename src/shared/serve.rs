@@ -33,14 +33,32 @@ const WRITING_MAX: Duration = Duration::from_millis(200);
 /// [`Roles::leave`](super::roles::Roles::leave) names and those whose outcome is decided.
 #[derive(Debug)]
 pub(super) struct Section<'a> {
-    shared: &'a Shared,
-    /// `None` only while it is dropped.
-    core: Option<MutexGuard<'a, Core>>,
-    panics: Panics,
+    core: MutexGuard<'a, Core>,
+    /// Dropped once the mutex is unlocked.
+    holding: Holding<'a>,
 }
 
-/// Closes the handle if this thread panics while it has the wire or the poll, or at the end of a section.
-struct Holding<'a>(&'a Shared, Panics);
+/// A thread that has the mutex, the wire or the poll. If it panics with that, the handle is closed. Otherwise
+/// those are woken at the end that are to be.
+#[derive(Debug)]
+pub(super) struct Holding<'a> {
+    shared: &'a Shared,
+    panics: Panics,
+    wake: Wake,
+    /// Drops wait until their releases are written.
+    is_awaited: bool,
+    woken: Vec<Arc<Slot>>,
+}
+
+/// What a thread does that moves bytes.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Moves {
+    /// It goes on until neither side has more.
+    All,
+    /// It serves: it reads and writes once, and stops between the two if an outcome is decided. What the
+    /// callers ask for next is then written with the rest.
+    Once,
+}
 
 impl Shared {
     // ----- sections -------------------------------------------------------------------------
@@ -50,65 +68,27 @@ impl Shared {
         self.section(self.core.lock())
     }
 
+    /// Locks the mutex for a call, which a forked child refuses.
+    pub(super) fn enter_call(&self) -> Result<Section<'_>, Refusal> {
+        self.check_process()?;
+        self.enter()
+    }
+
     fn section<'a>(&'a self, core: MutexGuard<'a, Core>) -> Result<Section<'a>, Refusal> {
         match core.is_closed {
             true => Err(Refusal::Closed),
             false => Ok(Section {
-                shared: self,
-                core: Some(core),
-                panics: Panics::watch(),
+                core,
+                holding: Holding::new(self),
             }),
-        }
-    }
-
-    fn leave(&self, locked: MutexGuard<'_, Core>) {
-        let holding = Holding(self, Panics::watch());
-        let mut locked = locked; // In a panic it is dropped before `holding`.
-        let core = &mut *locked;
-        core.callers
-            .tasks
-            .extend(self.tracer.collect(&mut core.engine));
-        let (wake, is_awaited) = (core.leave(), core.awaiting != 0);
-        let mut woken = Vec::new();
-        if !core.callers.woken.is_empty() {
-            // An empty list is kept, so that waking allocates nothing. Two threads may wake at once.
-            if let Ok(mut spare) = self.spare.try_lock() {
-                core::mem::swap(&mut woken, &mut spare);
-            }
-            core::mem::swap(&mut woken, &mut core.callers.woken);
-        }
-        drop(locked);
-        drop(holding);
-        self.wake(wake);
-        if is_awaited {
-            self.core.wake_all();
-        }
-        if !woken.is_empty() {
-            woken.drain(..).for_each(|slot| slot.wake());
-            if let Ok(mut spare) = self.spare.try_lock() {
-                *spare = woken;
-            }
-        }
-    }
-
-    fn wake(&self, whom: Wake) {
-        if whom.sleeper {
-            // A write to an eventfd that is open cannot fail.
-            let _ = self.waker.wake();
-        }
-        if whom.io_thread {
-            self.call.send();
         }
     }
 
     /// Returns the slot to which the loss of `lock`, which is kept, is reported from now on.
     pub(super) fn slot_of_kept(&self, lock: &Lock) -> Arc<Slot> {
-        if self.is_foreign() {
-            return Slot::of_lost(); // It is the parent's.
-        }
-        match self.enter() {
+        match self.enter_call() {
             Ok(mut section) => section.callers.slot_of_kept(lock),
-            Err(_) => Slot::of_lost(),
+            Err(_) => Slot::of_lost(), // In a forked child it is the parent's.
         }
     }
 
@@ -121,42 +101,27 @@ impl Shared {
 
     // ----- bytes ----------------------------------------------------------------------------
 
-    /// Moves bytes until neither side has more, if the wire is free. Otherwise the thread that has it does:
-    /// it looks again before it puts it back.
-    pub(super) fn move_bytes<'a>(&'a self, section: Section<'a>) -> Result<Section<'a>, Refusal> {
-        self.move_bytes_as(section, false)
-    }
-
-    /// Does [`Self::move_bytes`] for the thread that serves: it reads and writes once, and returns between
-    /// the two if an outcome is decided. What the callers ask for next is then written with the
-    /// rest.
-    pub(super) fn serve_bytes<'a>(&'a self, section: Section<'a>) -> Result<Section<'a>, Refusal> {
-        self.move_bytes_as(section, true)
-    }
-
-    /// Moves bytes, as the thread that `serves` or as a caller.
-    fn move_bytes_as<'a>(
+    /// Moves bytes, if the wire is free. Otherwise the thread that has it does: it looks again before it puts it
+    /// back.
+    pub(super) fn move_bytes<'a>(
         &'a self,
         mut section: Section<'a>,
-        serves: bool,
+        how: Moves,
     ) -> Result<Section<'a>, Refusal> {
-        if !section.roles.take_wire() {
+        let Some(mut wire) = section.roles.wire.take() else {
             return Ok(section);
-        }
-        let mut wire = section
-            .wire
-            .take()
-            .expect("it is there while no thread has it");
+        };
         let (mut moves, mut has_read) = (0, false);
         while section.exchange(&mut wire) {
-            let is_enough = serves && moves != 0 && (!has_read || section.callers.has_to_wake());
+            let is_served = !has_read || section.callers.has_to_wake();
+            let is_enough = how == Moves::Once && moves != 0 && is_served;
             if moves == MOVES_MAX || is_enough {
                 section.roles.work = true;
                 break;
             }
             moves += 1;
             drop(section);
-            let holding = Holding(self, Panics::watch());
+            let holding = Holding::new(self);
             has_read = wire.run(&self.registry);
             drop(holding);
             section = self.enter()?;
@@ -185,7 +150,7 @@ impl Shared {
             section.roles.fall_asleep(wakes);
         }
         drop(section);
-        let holding = Holding(self, Panics::watch());
+        let holding = Holding::new(self);
         let slept = poller.sleep(limit);
         drop(holding);
         if slept.is_err() {
@@ -206,8 +171,7 @@ impl Shared {
         until: Option<Instant>,
         ask: impl FnOnce(&mut Engine, Instant) -> Result<RoundId, E>,
     ) -> Result<Option<Event>, E> {
-        self.check_process()?;
-        let mut section = self.enter()?;
+        let mut section = self.enter_call()?;
         let round = section.begin(slot, WaitsAs::Thread, ask)?;
         Ok(self.wait_for(section, slot, round, until)?)
     }
@@ -223,61 +187,46 @@ impl Shared {
         round: RoundId,
         until: Option<Instant>,
     ) -> Result<Option<Event>, Refusal> {
-        let mut has_poll = false;
         loop {
             // Before the bytes are moved: otherwise the I/O thread would be called for the poll.
-            has_poll = has_poll || section.take_poll(round);
+            let has_poll = section.take_poll(round);
             if has_poll || !section.roles.leaves_writing() {
-                section = self.move_bytes(section)?;
+                section = self.move_bytes(section, Moves::All)?;
             }
             let is_open = section.callers.is_open(round);
-            let gives_up = is_open && until.is_some_and(|until| until <= clock::now());
-            if gives_up {
+            if !is_open || until.is_some_and(|until| until <= clock::now()) {
                 section.cancel(round);
-            }
-            if gives_up || !is_open {
                 if has_poll {
                     section.pass_on_poll();
                 }
-                if gives_up {
-                    section = self.move_bytes(section)?;
+                if is_open {
+                    section = self.move_bytes(section, Moves::All)?;
                 }
                 drop(section);
                 return slot.take().transpose();
             }
             if has_poll {
                 section = self.sleep_in_poll(section, until)?;
-                continue;
+            } else {
+                drop(section);
+                if let Some(outcome) = slot.wait(until) {
+                    return outcome.map(Some);
+                }
+                section = self.enter()?;
             }
-            drop(section);
-            if let Some(outcome) = slot.wait(until) {
-                return outcome.map(Some);
-            }
-            section = self.enter()?;
         }
     }
 
-    /// Ends a section in which the engine was given something to write, and writes it if the wire is free.
-    pub(super) fn flush(&self, mut section: Section<'_>) {
-        section.ask();
-        // If the engine panics here, every caller gets that as its outcome.
-        drop(self.move_bytes(section));
-    }
-
-    /// Ends a section in which a task has begun an operation. Moves the bytes unless the I/O thread
-    /// serves. The I/O thread waits for the answers.
-    pub(super) fn begin_for_task(&self, section: Section<'_>) {
+    /// Ends a section in which the engine was given something to write. Writes it unless the I/O thread serves.
+    pub(super) fn flush(&self, section: Section<'_>) {
         if !section.roles.leaves_writing() {
-            // If the engine panics here, the task gets that as its outcome.
-            drop(self.move_bytes(section));
+            // If the engine panics here, every caller gets that as its outcome.
+            drop(self.move_bytes(section, Moves::All));
         }
     }
 
-    /// Releases `lock`, whose slot is `slot` unless it is kept, and returns when the release is written.
-    pub(super) fn give_back(&self, slot: Option<&Slot>, lock: Lock) {
-        if let Some(slot) = slot {
-            slot.tenure.release();
-        }
+    /// Releases `lock`, and returns when the release is written.
+    pub(super) fn give_back(&self, lock: Lock) {
         if let Ok(mut section) = self.enter() {
             section.give_back(lock);
             self.see_written(section);
@@ -292,10 +241,7 @@ impl Shared {
         };
         section.cancel(round);
         let (outcome, waker) = slot.abandon();
-        if let Some(Ok(Event::Acquired {
-            result: Ok(lock), ..
-        })) = outcome
-        {
+        if let Some(lock) = outcome.and_then(|outcome| outcome.ok()?.into_lock()) {
             section.give_back(lock);
         }
         self.see_written(section);
@@ -307,14 +253,14 @@ impl Shared {
     pub(super) fn see_written<'a>(&'a self, mut section: Section<'a>) {
         section.read_if_behind();
         let (asked, until) = (section.asked, clock::now().saturating_add(WRITING_MAX));
-        while let Ok(mut moved) = self.move_bytes(section) {
+        while let Ok(mut moved) = self.move_bytes(section, Moves::All) {
             if asked <= moved.written || moved.is_stuck {
                 return;
             }
             moved.awaiting += 1;
             drop(moved);
             let waits = |core: &mut Core| {
-                core.written < asked && core.roles.wire_is_taken && !core.is_closed
+                core.written < asked && core.roles.wire.is_none() && !core.is_closed
             };
             let left = until.saturating_since(clock::now());
             let mut core = self.core.wait_while(self.core.lock(), left, waits);
@@ -326,50 +272,78 @@ impl Shared {
             section = again;
         }
     }
-
-    // ----- the end of the engine ------------------------------------------------------------
-
-    /// This thread has panicked with the engine, the wire or the poll: closes the handle, refuses every
-    /// call and reports every lock as lost.
-    pub(super) fn break_down(&self, mut core: MutexGuard<'_, Core>) {
-        core.break_down();
-        let woken = core::mem::take(&mut core.callers.woken);
-        drop(core);
-        self.wake(Wake::ALL);
-        self.core.wake_all();
-        woken.iter().for_each(|slot| slot.wake());
-    }
 }
 
 impl Deref for Section<'_> {
     type Target = Core;
 
     fn deref(&self) -> &Core {
-        self.core.as_ref().expect("held until it is dropped")
+        &self.core
     }
 }
 
 impl DerefMut for Section<'_> {
     fn deref_mut(&mut self) -> &mut Core {
-        self.core.as_mut().expect("held until it is dropped")
+        &mut self.core
     }
 }
 
 impl Drop for Section<'_> {
     fn drop(&mut self) {
-        let Some(core) = self.core.take() else { return };
-        match self.panics.has_begun() {
-            true => self.shared.break_down(core),
-            false => self.shared.leave(core),
+        let Self { core, holding } = self;
+        if holding.panics.has_begun() {
+            return core.break_down();
+        }
+        let core = &mut **core;
+        let seen = holding.shared.tracer.collect(&mut core.engine);
+        core.callers.tasks.extend(seen);
+        (holding.wake, holding.is_awaited) = (core.leave(), core.awaiting != 0);
+        if !core.callers.woken.is_empty() {
+            // An empty list is kept, so that waking allocates nothing. Two threads may wake at once.
+            if let Ok(mut spare) = holding.shared.spare.try_lock() {
+                core::mem::swap(&mut holding.woken, &mut spare);
+            }
+            core::mem::swap(&mut holding.woken, &mut core.callers.woken);
+        }
+    }
+}
+
+impl<'a> Holding<'a> {
+    pub(super) fn new(shared: &'a Shared) -> Self {
+        Self {
+            shared,
+            panics: Panics::watch(),
+            wake: Wake::default(),
+            is_awaited: false,
+            woken: Vec::new(),
         }
     }
 }
 
 impl Drop for Holding<'_> {
     fn drop(&mut self) {
-        let Self(shared, panics) = self;
-        if panics.has_begun() {
-            shared.break_down(shared.core.lock());
+        let shared = self.shared;
+        if self.panics.has_begun() {
+            let mut core = shared.core.lock();
+            core.break_down();
+            self.woken.append(&mut core.callers.woken);
+            (self.wake, self.is_awaited) = (Wake::ALL, true);
+        }
+        if self.wake.sleeper {
+            // A write to an eventfd that is open cannot fail.
+            let _ = shared.waker.wake();
+        }
+        if self.wake.io_thread {
+            shared.call.send();
+        }
+        if self.is_awaited {
+            shared.core.wake_all();
+        }
+        if !self.woken.is_empty() {
+            self.woken.drain(..).for_each(|slot| slot.wake());
+            if let Ok(mut spare) = shared.spare.try_lock() {
+                *spare = core::mem::take(&mut self.woken);
+            }
         }
     }
 }

@@ -15,11 +15,12 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::task::{Poll, Waker};
+use core::time::Duration;
 
 use super::monitor::Monitor;
 use super::tenure::Tenure;
 use crate::driver::{Refusal, clock};
-use crate::engine::{Engine, Event};
+use crate::engine::Event;
 use crate::time::Instant;
 use crate::trace::Attempts;
 
@@ -67,21 +68,13 @@ impl Slot {
     /// Makes a slot for a lock whose loss was reported.
     pub(super) fn of_lost() -> Arc<Self> {
         let slot = Self::new();
-        let _ = slot.tenure.lose(&mut Vec::new()); // No caller can wait for it yet.
+        slot.tenure.lose(&mut Vec::new()); // No caller can wait for it yet.
         Arc::new(slot)
     }
 
     // ----- for spans ------------------------------------------------------------------------
 
-    /// Stores how many attempts the acquisition has made whose outcome `engine` has told last.
-    #[inline]
-    pub(super) fn note_attempts(&self, engine: &Engine) {
-        if cfg!(feature = "tracing") {
-            self.state.lock().attempts = Attempts::of(engine);
-        }
-    }
-
-    /// Returns what was stored last.
+    /// Returns how many attempts the acquisition has made whose outcome was delivered.
     #[inline]
     pub(super) fn attempts(&self) -> Attempts {
         match cfg!(feature = "tracing") {
@@ -92,11 +85,16 @@ impl Slot {
 
     // ----- under the mutex of the engine ----------------------------------------------------
 
-    /// Delivers `outcome`. Returns `true` if a thread sleeps until it is [woken](Self::wake); adds the waker of a
+    /// Delivers `outcome`, which took so many `attempts`. Returns `true` if a thread sleeps until it is [woken](Self::wake); adds the waker of a
     /// task to `tasks`.
-    pub(super) fn deliver(&self, outcome: Outcome, tasks: &mut Vec<Waker>) -> bool {
+    pub(super) fn deliver(
+        &self,
+        outcome: Outcome,
+        attempts: Attempts,
+        tasks: &mut Vec<Waker>,
+    ) -> bool {
         let mut state = self.state.lock();
-        state.outcome = Some(outcome);
+        (state.outcome, state.attempts) = (Some(outcome), attempts);
         tasks.extend(state.task.take());
         core::mem::take(&mut state.sleeps)
     }
@@ -108,10 +106,9 @@ impl Slot {
 
     // ----- any thread -----------------------------------------------------------------------
 
-    /// Wakes the threads that wait here.
+    /// Wakes the thread that waits here.
     pub(super) fn wake(&self) {
         self.state.wake_one();
-        self.tenure.wake_threads();
     }
 
     // ----- the caller -----------------------------------------------------------------------
@@ -127,9 +124,9 @@ impl Slot {
         let mut state = self.state.lock();
         loop {
             let is_offered = core::mem::take(&mut state.offered);
-            let left = until.map(|until| until.saturating_since(clock::now()));
-            let is_over = left.is_some_and(|left| left.is_zero());
-            if state.outcome.is_some() || is_offered || is_over {
+            let left = |until: Instant| until.saturating_since(clock::now());
+            let left = until.map_or(Duration::MAX, left);
+            if state.outcome.is_some() || is_offered || left.is_zero() {
                 state.sleeps = false;
                 return state.outcome.take();
             }

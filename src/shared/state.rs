@@ -23,9 +23,7 @@ use crate::trace;
 pub(super) struct Core {
     pub(super) engine: Engine,
     pub(super) callers: Callers,
-    pub(super) roles: Roles,
-    /// `None` while a thread moves bytes.
-    pub(super) wire: Option<Box<Wire>>,
+    pub(super) roles: Roles<Box<Wire>, RoundId>,
     /// `None` while a thread sleeps in it.
     pub(super) poller: Option<Box<Poller>>,
     /// What a sleep in the poll has brought, until the wire takes it.
@@ -42,10 +40,6 @@ pub(super) struct Core {
     pub(super) awaiting: usize,
     /// One of them has waited too long, and the wire was not put back since.
     pub(super) is_stuck: bool,
-    /// The operation whose thread was offered the poll last.
-    offered_to: Option<RoundId>,
-    /// The operation of the caller that took the poll last.
-    polled_for: Option<RoundId>,
     /// Every call is refused: a thread has panicked with the engine, the wire or the poll, or the
     /// connections are closed.
     pub(super) is_closed: bool,
@@ -59,8 +53,7 @@ impl Core {
         Self {
             engine,
             callers: Callers::new(),
-            roles: Roles::new(),
-            wire: Some(Box::new(wire)),
+            roles: Roles::new(Box::new(wire)),
             poller: Some(Box::new(poller)),
             readiness: None,
             tick: false,
@@ -69,8 +62,6 @@ impl Core {
             written: 0,
             awaiting: 0,
             is_stuck: false,
-            offered_to: None,
-            polled_for: None,
             is_closed: false,
             #[cfg(all(test, feature = "embedded"))]
             breaks_at_its_end: false,
@@ -122,17 +113,15 @@ impl Core {
         lock
     }
 
-    /// Cancels the operation of `round`. Returns `false` if it is decided already.
-    pub(super) fn cancel(&mut self, round: RoundId) -> bool {
-        let is_open = self.callers.close(round);
-        if is_open {
+    /// Cancels the operation of `round`, unless it is decided already.
+    pub(super) fn cancel(&mut self, round: RoundId) {
+        if self.callers.take(round).is_some() {
             if let Some((lock, until)) = self.engine.about_to_be_told(round) {
                 self.callers.ends_by(lock, until);
             }
             self.engine.cancel(clock::now(), round);
             self.ask();
         }
-        is_open
     }
 
     /// Counts a request, which the wire has to write.
@@ -185,7 +174,7 @@ impl Core {
         if spin && self.engine.load().rounds != 0 {
             return now;
         }
-        if self.roles.wire_is_taken {
+        if self.roles.wire.is_none() {
             // The thread that has it may be about to change what is due.
             return now.saturating_add(Duration::from_millis(1));
         }
@@ -216,15 +205,16 @@ impl Core {
         #[cfg(all(test, feature = "embedded"))]
         assert!(!core::mem::take(&mut self.breaks_at_its_end), "expected");
         // An offer holds for as long as its operation is waited for.
-        let is_open =
-            |core: &Self, round: Option<_>| round.is_some_and(|round| core.callers.is_open(round));
-        if self.roles.poll == Poll::Offered && !is_open(self, self.offered_to) {
+        if let Poll::Offered(round) = self.roles.poll
+            && !self.callers.is_open(round)
+        {
             self.pass_on_poll();
         }
-        let served = !is_open(self, self.polled_for);
         let waiting = self.waiting();
-        let (tasks, engine) = (!self.callers.tasks.is_empty(), &self.engine);
-        self.roles.leave(waiting, served, tasks, || due(engine))
+        let (callers, engine) = (&self.callers, &self.engine);
+        let open = |round| callers.is_open(round);
+        let tasks = !callers.tasks.is_empty();
+        self.roles.leave(waiting, open, tasks, || due(engine))
     }
 
     /// Takes the poll back from this thread, which slept in it, and records what that has brought.
@@ -236,19 +226,13 @@ impl Core {
 
     /// Puts the wire back after reading and writing.
     pub(super) fn put_back(&mut self, wire: Box<Wire>) {
-        self.wire = Some(wire);
-        self.roles.put_back_wire();
+        self.roles.wire = Some(wire);
         self.is_stuck = false;
     }
 
     /// Takes the poll for the thread that waits for `round`, if it may have it.
     pub(super) fn take_poll(&mut self, round: RoundId) -> bool {
-        let offered = self.offered_to == Some(round);
-        let takes = self.roles.take_poll(offered, self.waiting());
-        if takes {
-            self.polled_for = Some(round);
-        }
-        takes
+        self.roles.take_poll(round, self.waiting())
     }
 
     /// Gives back the poll, to a thread that waits if there are few, or else to the I/O thread.
@@ -262,8 +246,7 @@ impl Core {
     /// Offers the poll, which is free, to a thread that waits, if there is one.
     pub(super) fn offer_poll(&mut self) {
         if let Some(round) = self.callers.offer() {
-            self.roles.offer_poll();
-            self.offered_to = Some(round);
+            self.roles.poll = Poll::Offered(round);
         }
     }
 

@@ -1,4 +1,5 @@
-//! When a lock ends, whether its loss was reported, and the threads and tasks that wait for that.
+//! When a lock ends, whether its loss was reported, and the tasks that wait for that. A thread that waits is a
+//! task here too: its [signal](super::signal) parks it.
 //!
 //! It is part of the slot of the lock.
 
@@ -8,15 +9,11 @@ use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU64, Ordering};
 use core::task::Waker;
 use core::time::Duration;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::driver::clock;
 use crate::error::Report;
 use crate::time::{Instant, NANOS_PER_TICK};
-
-/// Longest sleep of a thread that waits. Its timeout stands still while the machine is suspended;
-/// the clock of the lock does not.
-const NAP_MAX: Duration = Duration::from_millis(100);
 
 /// A tick: how much earlier than asked for a task learns that a lock is at risk, rather than later.
 pub(super) const NOTICE: Duration = Duration::from_nanos(NANOS_PER_TICK);
@@ -36,14 +33,11 @@ pub(super) struct Tenure {
     failures: AtomicU16,
     /// `None` before the first: hardly a lock has any, and those who wait for one are many.
     listeners: Mutex<Option<Box<Listeners>>>,
-    /// It is lost, or ends at another time.
-    changed: Condvar,
 }
 
 #[derive(Debug, Default)]
 struct Listeners {
     tasks: Vec<Task>,
-    threads: usize,
     next: u64,
     /// How early before the end the alert comes that was asked for. Zero: none was.
     alert: Duration,
@@ -57,6 +51,8 @@ struct Task {
     number: u64,
     /// How long before the end it is woken. Zero: when the loss is reported.
     early: Duration,
+    /// It is a thread, and is woken too when the lock is released.
+    blocks: bool,
     waker: Waker,
 }
 
@@ -78,15 +74,13 @@ impl Tenure {
             valid_until: AtomicU64::new(0),
             failures: AtomicU16::new(0),
             listeners: Mutex::new(None),
-            changed: Condvar::new(),
         }
     }
 
     /// No code here panics between two changes that belong together.
     fn listeners(&self) -> MutexGuard<'_, Option<Box<Listeners>>> {
-        self.listeners
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        let listeners = self.listeners.lock();
+        listeners.unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns `true` if the loss was reported.
@@ -94,34 +88,39 @@ impl Tenure {
         self.fate.load(Ordering::Acquire) == LOST
     }
 
+    /// Returns `true` if the lock was released or detached before it was lost.
+    pub(super) fn is_released(&self) -> bool {
+        self.fate.load(Ordering::Acquire) == RELEASED
+    }
+
     /// Returns `true` if the lock is lost, or is over so `early` before its end.
     pub(super) fn is_over_at(&self, now: Instant, early: Duration) -> bool {
         match self.fate.load(Ordering::Acquire) {
             LOST => true,
-            HELD => match self.end() {
-                Some(end) => end.saturating_sub(early) <= now,
+            HELD => match self.over_by(early) {
+                Some(over) => over <= now,
                 None => !early.is_zero(), // It is not valid before it was confirmed.
             },
             _ => false,
         }
     }
 
-    /// Returns when the lock ends by the clock, if that is known.
-    fn end(&self) -> Option<Instant> {
+    /// Returns when the lock is over so `early` before its end by the clock, if that is known.
+    pub(super) fn over_by(&self, early: Duration) -> Option<Instant> {
         match self.valid_until.load(Ordering::Acquire) {
             0 => None,
-            known => Some(Instant::from_nanos(known)),
+            known => Some(Instant::from_nanos(known).saturating_sub(early)),
         }
     }
 
-    /// Records that the lock is valid at least until `until`.
+    /// Records that the lock is valid at least until `until`: it was granted or extended, by the engine or its caller.
     pub(super) fn lasts(&self, until: Instant) {
         self.valid_until
             .fetch_max(until.as_nanos(), Ordering::AcqRel);
+        self.failures.store(0, Ordering::Relaxed);
     }
 
-    /// Records that the lock is valid until `until`, later or earlier than before. Threads that sleep until the end
-    /// have to be [woken](Self::wake_threads).
+    /// Records that the lock is valid until `until`, later or earlier than before.
     pub(super) fn ends(&self, until: Instant) {
         self.valid_until.store(until.as_nanos(), Ordering::Release);
     }
@@ -133,88 +132,41 @@ impl Tenure {
     }
 
     /// Records that the lock is released or detached: its loss is not reported any more. One whose end has
-    /// passed is lost, as those who have asked were told. Its tasks and threads are woken on this thread.
-    pub(super) fn release(&self) {
-        let mut tasks = Vec::new();
-        if self.release_into(&mut tasks) {
-            self.changed.notify_all();
-        }
-        tasks.into_iter().for_each(wake);
-    }
-
-    /// The same, but adds the wakers of `tasks`, which the caller calls. Returns `true` if threads have to be
-    /// [woken](Self::wake_threads).
-    pub(super) fn release_into(&self, tasks: &mut Vec<Waker>) -> bool {
+    /// passed is lost, as those who have asked were told. Adds the wakers of those who are told to `tasks`, which the
+    /// caller calls.
+    pub(super) fn release(&self, tasks: &mut Vec<Waker>) {
         match self.is_over_at(clock::now(), Duration::ZERO) {
             true => self.end_with(LOST, tasks),
             false => self.end_with(RELEASED, tasks),
         }
     }
 
-    /// Reports the loss. Adds the wakers of `tasks`, which the caller calls. Returns `true` if threads have to be
-    /// [woken](Self::wake_threads).
-    pub(super) fn lose(&self, tasks: &mut Vec<Waker>) -> bool {
-        self.end_with(LOST, tasks)
+    /// Reports the loss. Adds the wakers of those who wait to `tasks`, which the caller calls.
+    pub(super) fn lose(&self, tasks: &mut Vec<Waker>) {
+        self.end_with(LOST, tasks);
     }
 
-    fn end_with(&self, fate: u8, tasks: &mut Vec<Waker>) -> bool {
+    fn end_with(&self, fate: u8, tasks: &mut Vec<Waker>) {
         let mut listeners = self.listeners();
         if self.fate.load(Ordering::Relaxed) != HELD {
-            return false;
+            return;
         }
         self.fate.store(fate, Ordering::Release);
-        let Some(there) = &mut *listeners else {
-            return false;
-        };
-        if fate == LOST {
-            tasks.extend(there.tasks.drain(..).map(|task| task.waker));
-        }
-        there.threads != 0
-    }
-
-    /// Returns `true` if threads wait for the end.
-    pub(super) fn has_threads(&self) -> bool {
-        let listeners = self.listeners();
-        listeners.as_ref().is_some_and(|there| there.threads != 0)
-    }
-
-    /// Wakes the threads that wait for the end, to look again.
-    pub(super) fn wake_threads(&self) {
-        if self.has_threads() {
-            self.changed.notify_all();
+        if let Some(there) = &mut *listeners {
+            let told = |task: &mut Task| fate == LOST || task.blocks;
+            tasks.extend(there.tasks.extract_if(.., told).map(|task| task.waker));
         }
     }
 
-    /// Waits until the lock is over so `early` before its end, at most for `timeout`.
-    pub(super) fn wait(&self, timeout: Duration, early: Duration) -> bool {
-        let end = clock::now().saturating_add(timeout);
-        let mut listeners = self.listeners();
-        listeners.get_or_insert_default().threads += 1;
-        let is_over = loop {
-            let now = clock::now();
-            if self.is_over_at(now, early) {
-                break true;
-            }
-            if end <= now || self.fate.load(Ordering::Relaxed) == RELEASED {
-                break false;
-            }
-            let nap = self.nap(now, end, early);
-            let woken = self.changed.wait_timeout(listeners, nap);
-            listeners = woken.unwrap_or_else(PoisonError::into_inner).0;
-        };
-        listeners.get_or_insert_default().threads -= 1;
-        is_over
-    }
-
-    /// For how long a thread that waits until `end` sleeps before it looks again.
-    fn nap(&self, now: Instant, end: Instant, early: Duration) -> Duration {
-        let over = self.end().map(|over| over.saturating_sub(early));
-        let until = over.map_or(end, |over| over.min(end));
-        until.saturating_since(now).min(NAP_MAX)
-    }
-
-    /// Keeps `waker` of a task that waits until the lock is over so `early` before its end.
-    pub(super) fn poll(&self, place: &mut Option<u64>, early: Duration, waker: &Waker) -> Pending {
+    /// Keeps `waker` of a task that waits until the lock is over so `early` before its end; or of a thread, if it
+    /// `blocks`.
+    pub(super) fn poll(
+        &self,
+        place: &mut Option<u64>,
+        early: Duration,
+        blocks: bool,
+        waker: &Waker,
+    ) -> Pending {
         if self.is_over_at(clock::now(), early) {
             return Pending::Over;
         }
@@ -233,6 +185,7 @@ impl Tenure {
         let task = Task {
             number,
             early,
+            blocks,
             waker,
         };
         let known = there.tasks.iter_mut();
@@ -265,40 +218,23 @@ impl Tenure {
 
     // ----- extensions by the engine ---------------------------------------------------------
 
-    /// The lock was extended until `until`, by the engine or its caller.
-    pub(super) fn extended(&self, until: Instant) {
-        self.lasts(until);
-        self.failures.store(0, Ordering::Relaxed);
-    }
-
-    /// The engine has failed to extend the lock.
-    pub(super) fn failed(&self) {
+    /// The engine has failed to extend the lock: this is what each node said.
+    pub(super) fn failed(&self, report: Option<Report>) {
+        let mut listeners = self.listeners();
+        listeners.get_or_insert_default().report = report;
         let more = self.failures.load(Ordering::Relaxed).saturating_add(1);
         self.failures.store(more, Ordering::Relaxed); // Written under the mutex of the engine alone.
-    }
-
-    /// Keeps what each node said to the extension that has failed.
-    pub(super) fn not_kept(&self, report: Option<Report>) {
-        let before = {
-            let mut listeners = self.listeners();
-            core::mem::replace(&mut listeners.get_or_insert_default().report, report)
-        };
-        drop(before);
     }
 
     /// Returns how often in a row the engine has failed to extend the lock, and the last report.
     pub(super) fn failures(&self) -> (u32, Option<Report>) {
         let listeners = self.listeners();
-        match self.failures.load(Ordering::Relaxed) {
-            0 => (0, None),
-            failures => {
-                let there = listeners.as_ref();
-                (
-                    u32::from(failures),
-                    there.and_then(|there| there.report.clone()),
-                )
-            }
-        }
+        let failures = self.failures.load(Ordering::Relaxed);
+        let there = listeners.as_ref().filter(|_| failures != 0);
+        (
+            failures.into(),
+            there.and_then(|there| there.report.clone()),
+        )
     }
 
     pub(super) fn forget(&self, place: u64) {
@@ -349,35 +285,20 @@ mod tests {
         }
     }
 
-    /// The thread that gives up a lock of which the end has passed calls wakers: the release follows.
+    /// One that is given up when its end has passed is lost, and its task is woken.
     #[test]
     fn a_waker_that_panics_does_not_keep_a_lock_from_being_released() {
         let tenure = Tenure::new();
         tenure.lasts(Instant::MAX);
         let waker = Waker::from(Arc::new(Panics));
-        let pending = tenure.poll(&mut None, Duration::ZERO, &waker);
+        let pending = tenure.poll(&mut None, Duration::ZERO, false, &waker);
         assert_eq!(pending, Pending::Waits);
         tenure.ends(clock::now());
-        tenure.release();
+        let mut tasks = Vec::new();
+        tenure.release(&mut tasks);
+        assert_eq!(tasks.len(), 1);
+        tasks.into_iter().for_each(wake);
         assert!(tenure.is_reported());
-    }
-
-    #[test]
-    fn no_thread_sleeps_long_for_the_loss_of_a_lock() {
-        let at = Instant::from_millis;
-        let nap = |valid_until: Option<u64>, end: u64| {
-            let tenure = Tenure::new();
-            if let Some(valid_until) = valid_until {
-                tenure.lasts(at(valid_until));
-            }
-            tenure.nap(at(1000), at(end), Duration::ZERO).as_millis()
-        };
-        assert_eq!(nap(None, 1001), 1, "until the timeout");
-        assert_eq!(nap(Some(1002), 9000), 2, "until its end");
-        assert_eq!(nap(Some(9000), 1003), 3);
-        assert_eq!(nap(Some(9000), 9000), 100, "the clock may jump");
-        assert_eq!(nap(None, 9000), 100, "its end may become known");
-        assert_eq!(nap(Some(999), 9000), 0);
     }
 
     /// Whether the timer or the holder comes first.
@@ -387,12 +308,12 @@ mod tests {
             let tenure = Tenure::new();
             tenure.lasts(clock::now().saturating_add(left));
             let mut place = None;
-            let before = tenure.poll(&mut place, Duration::ZERO, Waker::noop());
+            let before = tenure.poll(&mut place, Duration::ZERO, false, Waker::noop());
             assert_eq!(before == Pending::Over, is_lost);
-            tenure.release();
+            tenure.release(&mut Vec::new());
             assert_eq!(tenure.is_reported(), is_lost);
             assert_eq!(tenure.is_over_at(clock::now(), Duration::ZERO), is_lost);
-            assert_eq!(tenure.wait(Duration::ZERO, Duration::ZERO), is_lost);
+            assert_eq!(tenure.is_released(), !is_lost);
         }
     }
 }

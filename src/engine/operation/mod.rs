@@ -177,6 +177,15 @@ impl Event {
             Self::Kept { .. } | Self::AtRisk { .. } | Self::Expired { .. } => None,
         }
     }
+
+    /// Returns the lock that it grants, if it grants one.
+    #[cfg(feature = "std")]
+    pub(crate) fn into_lock(self) -> Option<Lock> {
+        let Self::Acquired { result, .. } = self else {
+            return None;
+        };
+        result.ok()
+    }
 }
 
 /// What an operation works with: the present time, its round, and the parts.

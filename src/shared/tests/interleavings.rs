@@ -125,7 +125,6 @@ enum At {
 struct Process {
     at: At,
     todo: Vec<Todo>,
-    has_poll: bool,
     /// A thread has given up its operation, and moves bytes.
     gave_up: bool,
     // The I/O thread alone.
@@ -147,13 +146,12 @@ struct Wiring {
 #[derive(Clone, Debug, Hash)]
 struct Model {
     kinds: Vec<Kind>,
-    roles: Roles,
+    roles: Roles<(), usize>,
     ops: Vec<Op>,
     /// The operations that are waited for.
     open: u8,
     readiness: Option<u8>,
     wire: Wiring,
-    offered_to: Option<usize>,
     asked: u32,
     copied: u32,
     written: u32,
@@ -187,7 +185,6 @@ impl Model {
         let process = |at| Process {
             at,
             todo: Vec::new(),
-            has_poll: false,
             gave_up: false,
             lingers: false,
             served: false,
@@ -197,12 +194,11 @@ impl Model {
         processes.push(process(At::Enter));
         Self {
             kinds: kinds.into(),
-            roles: Roles::new(),
+            roles: Roles::new(()),
             ops: kinds.iter().map(|_| Op::None).collect(),
             open: 0,
             readiness: None,
             wire: Wiring::default(),
-            offered_to: None,
             asked: 0,
             copied: 0,
             written: 0,

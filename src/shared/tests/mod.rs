@@ -35,6 +35,7 @@ use std::sync::Mutex;
 use std::thread::{self, Thread};
 
 use super::roles::IoThread;
+use super::serve::Moves;
 use super::{Acquiring, Building, LockGuard, Lost, Redlock, Shared};
 use crate::config::{Builder, LockOptions, Retry};
 use crate::driver::{Wire, clock};
@@ -61,7 +62,10 @@ const _: () = {
     is_shared::<Lock>();
     is_shared::<Acquiring>();
     is_shared::<Building>();
+    is_unwind_safe::<Lost>();
     is_shared::<Lost>();
+    is_unwind_safe::<crate::AtRisk>();
+    is_shared::<crate::AtRisk>();
 };
 
 struct World {
@@ -161,9 +165,7 @@ fn stall(redlock: &Redlock) -> Stalled<'_> {
     let mut wire = None;
     eventually("the wire is free", || {
         let mut section = redlock.shared().enter().unwrap();
-        if section.roles.take_wire() {
-            wire = section.wire.take();
-        }
+        wire = section.roles.wire.take();
         wire.is_some()
     });
     Stalled {
@@ -182,7 +184,8 @@ impl Drop for Stalled<'_> {
     fn drop(&mut self) {
         if let Ok(mut section) = self.shared.enter() {
             section.put_back(self.wire.take().unwrap());
-            self.shared.flush(section);
+            section.ask();
+            drop(self.shared.move_bytes(section, Moves::All));
         }
     }
 }

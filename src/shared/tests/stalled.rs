@@ -2,8 +2,10 @@
 
 use super::*;
 use crate::config::LockOptions;
-use crate::engine::{Input, Output};
+use crate::engine::{Input, Output, RoundId};
 use crate::error::{ExtendError, LockError, NodeOutcome, UnlockError};
+use crate::keys::OperationKey;
+use crate::slab::Key;
 
 #[test]
 fn a_caller_gives_up_at_its_own_deadline() {
@@ -182,7 +184,7 @@ fn the_io_thread_is_called_although_a_caller_takes_the_events() {
         let mut future = Box::pin(redlock.try_lock_async("b", LONG));
         assert!(future.as_mut().poll(&mut context).is_pending());
         let mut section = shared.enter().unwrap();
-        if section.roles.take_poll(false, 0) {
+        if section.take_poll(RoundId(OperationKey(Key::NONE))) {
             section = shared.sleep_in_poll(section, Some(clock::now())).unwrap();
             section.roles.give_back_poll();
         }

@@ -362,7 +362,8 @@ fn what_the_kernel_does_not_take_goes_first_when_it_takes_again() {
     };
     let has_rest = || {
         let section = redlock.shared().enter().unwrap();
-        section.wire.as_ref().is_some_and(|wire| wire.has_rest())
+        let wire = section.roles.wire.as_ref();
+        wire.is_some_and(|wire| wire.has_rest())
     };
     world.pause();
     let mut begun = Vec::new();

@@ -21,13 +21,12 @@ fn a_caller_does_not_sleep_in_the_poll_with_its_outcome() {
         let mut asleep = None;
         eventually("it sleeps in the poll", || {
             let section = shared.enter().unwrap();
-            let sleeps = matches!(section.roles.poll, Role::Asleep(Owner::Caller, _));
-            asleep = (sleeps && !section.roles.wire_is_taken).then_some(section);
+            let sleeps = matches!(section.roles.poll, Role::Asleep(Owner::Caller(_), _));
+            asleep = (sleeps && section.roles.wire.is_some()).then_some(section);
             asleep.is_some()
         });
         let mut section = asleep.unwrap();
-        assert!(section.roles.take_wire());
-        let mut wire = section.wire.take().unwrap();
+        let mut wire = section.roles.wire.take().unwrap();
         let late = clock::now().saturating_add(PATIENCE);
         section.engine.handle(late, Input::Tick);
         section.exchange(&mut wire);
@@ -73,9 +72,9 @@ fn steady_traffic_does_not_put_off_a_timer() {
 /// of them: tasks wait for what nodes tell, and for timers.
 #[test]
 fn calls_that_need_no_node_do_not_keep_the_io_thread_from_looking() {
-    let calls = |roles: &mut Roles, look: bool| {
+    let calls = |roles: &mut Roles<(), u8>, look: bool| {
         for _ in 0..3 {
-            assert!(roles.take_poll(false, 1));
+            assert!(roles.take_poll(0, 1));
             if look {
                 roles.fall_asleep(Instant::MAX);
                 roles.wake_up();
@@ -83,12 +82,12 @@ fn calls_that_need_no_node_do_not_keep_the_io_thread_from_looking() {
             }
             roles.give_back_poll();
             assert_eq!(
-                roles.leave(0, false, false, || Instant::MAX),
+                roles.leave(0, |_| true, false, || Instant::MAX),
                 Wakes::default()
             );
         }
     };
-    let mut roles = Roles::new();
+    let mut roles = Roles::new(());
     for _ in 0..2 {
         calls(&mut roles, true);
         assert_eq!(roles.orders(0, false), Orders::Nap, "they read the answers");
@@ -100,11 +99,11 @@ fn calls_that_need_no_node_do_not_keep_the_io_thread_from_looking() {
 /// A waker may call the handle and wait, on the I/O thread itself.
 #[test]
 fn while_wakers_are_called_a_caller_takes_the_poll_however_many_wait() {
-    let mut roles = Roles::new();
+    let mut roles = Roles::new(());
     assert_eq!(roles.orders(100, true), Orders::Serve);
-    assert!(!roles.take_poll(false, 100));
+    assert!(!roles.take_poll(0, 100));
     roles.go_away();
-    assert!(roles.take_poll(false, 100));
+    assert!(roles.take_poll(0, 100));
     assert!(!roles.come_back(), "a caller has it");
     roles.go_away();
     roles.give_back_poll();

@@ -5,13 +5,10 @@ use super::*;
 impl Model {
     /// As `await_outcome`, from the top of its loop or behind a run of the wire.
     pub(super) fn await_outcome(&mut self, op: usize, moves: Option<u8>) {
-        if moves.is_none() {
-            let is_offered = self.offered_to == Some(op);
-            let has_poll =
-                self.processes[op].has_poll || self.roles.take_poll(is_offered, self.waiting());
-            self.processes[op].has_poll = has_poll;
-        }
-        let has_poll = self.processes[op].has_poll;
+        let has_poll = match moves {
+            None => self.roles.take_poll(op, self.waiting()),
+            Some(_) => self.roles.poll == PollRole::Awake(Owner::Caller(op)),
+        };
         if (moves.is_some() || has_poll || !self.roles.leaves_writing())
             && let Some(at) = self.move_bytes(moves, false)
         {
@@ -28,7 +25,7 @@ impl Model {
         if is_open {
             self.cancel(op);
         }
-        if core::mem::take(&mut self.processes[op].has_poll) {
+        if has_poll {
             self.pass_on_poll();
         }
         match is_open {

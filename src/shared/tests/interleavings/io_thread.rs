@@ -120,9 +120,9 @@ impl Model {
             self.offer_poll();
             At::Enter
         } else {
-            let until = match self.roles.wire_is_taken {
-                true => SOON,
-                false => self.due(),
+            let until = match self.roles.wire {
+                None => SOON,
+                Some(()) => self.due(),
             };
             self.roles.watch(until);
             At::Watching(until)

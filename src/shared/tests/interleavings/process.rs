@@ -19,7 +19,7 @@ impl Model {
             At::AwaitsWaker if self.kinds[process] == Kind::Dropped => true,
             At::AwaitsWaker => is(self.awake) && is(self.outcomes),
             At::CallsWakers { .. } => !(self.blocks && self.awake != 0),
-            At::AwaitsWriting(asked) => asked <= self.written || !self.roles.wire_is_taken,
+            At::AwaitsWriting(asked) => asked <= self.written || self.roles.wire.is_some(),
             _ => true,
         }
     }

@@ -111,7 +111,7 @@ impl Model {
                 self.written = self.copied;
                 moves
             }
-            None if self.roles.take_wire() => 0,
+            None if self.roles.wire.take().is_some() => 0,
             None => return None,
         };
         if self.exchange() {
@@ -122,15 +122,14 @@ impl Model {
             }
             self.roles.work = true;
         }
-        self.roles.put_back_wire();
+        self.roles.wire = Some(());
         None
     }
 
     pub(super) fn offer_poll(&mut self) {
         let is_thread = |op: &usize| self.open & bit(*op) != 0 && !self.is_task(*op);
         if let Some(op) = (0..self.ops.len()).rfind(is_thread) {
-            self.roles.offer_poll();
-            self.offered_to = Some(op);
+            self.roles.poll = PollRole::Offered(op);
             self.offers |= bit(op);
             self.to_wake.push(op);
         }
@@ -147,14 +146,14 @@ impl Model {
     pub(super) fn leave(&mut self, process: usize, at: At) {
         let open = self.open;
         let stands = |op: usize| open & bit(op) != 0;
-        if self.roles.poll == PollRole::Offered && !self.offered_to.is_some_and(stands) {
+        if let PollRole::Offered(op) = self.roles.poll
+            && !stands(op)
+        {
             self.pass_on_poll();
         }
         let (waiting, due, tasks) = (self.waiting(), self.due(), !self.tasks.is_empty());
-        let sleeper = self.processes.iter().position(|process| process.has_poll);
-        let served = !sleeper.is_some_and(stands);
-        let whom: Whom = self.roles.leave(waiting, served, tasks, || due);
-        let unheard = self.unheard(served);
+        let whom: Whom = self.roles.leave(waiting, stands, tasks, || due);
+        let unheard = self.unheard();
         assert!(unheard.is_none(), "{unheard:?}: {self:#?}");
         let mut todo = Vec::new();
         if whom.sleeper {
@@ -169,7 +168,7 @@ impl Model {
     }
 
     /// Returns what the module doc of `roles` promises for the end of a section, and is not so.
-    fn unheard(&self, served: bool) -> Option<&'static str> {
+    fn unheard(&self) -> Option<&'static str> {
         let (roles, due) = (&self.roles, self.due());
         let (is_free, rests) = (
             roles.poll == PollRole::Free,
@@ -183,7 +182,8 @@ impl Model {
             IoThread::Watching(until) if is_free => Some(until),
             _ => asleep.map(|(_, until)| until),
         };
-        let is_asleep = |owner| asleep.is_some_and(|(of, _)| of == owner);
+        let has_outcome =
+            |(owner, _)| matches!(owner, Owner::Caller(op) if self.open & bit(op) == 0);
         let cases = [
             (
                 "work",
@@ -192,12 +192,13 @@ impl Model {
             ("an operation", self.waiting() != 0 && is_free && rests),
             (
                 "a timer",
-                !roles.wire_is_taken && wakes.is_some_and(|until| due < until),
+                roles.wire.is_some() && wakes.is_some_and(|until| due < until),
             ),
-            ("an outcome", is_asleep(Owner::Caller) && served),
+            ("an outcome", asleep.is_some_and(has_outcome)),
             (
                 "a task",
-                !self.tasks.is_empty() && (rests || is_asleep(Owner::IoThread)),
+                !self.tasks.is_empty()
+                    && (rests || asleep.is_some_and(|(owner, _)| owner == Owner::IoThread)),
             ),
         ];
         cases
@@ -210,9 +211,9 @@ impl Model {
         if self.roles.has_work() || until == Instant::ZERO {
             return At::InPoll(Instant::ZERO);
         }
-        let wakes = match self.roles.wire_is_taken {
-            true => SOON,
-            false => self.due(),
+        let wakes = match self.roles.wire {
+            None => SOON,
+            Some(()) => self.due(),
         };
         let until = until.min(wakes);
         self.roles.fall_asleep(until);

@@ -1,0 +1,203 @@
+//! A caller that waits for the end of a lock, as a future or on a thread: what [`Lost`](super::Lost) and
+//! [`AtRisk`](super::AtRisk) are.
+//!
+//! A timer of the engine, or an answer, wakes whoever waits. A thread also looks at its own clock, so that the
+//! signal comes in time even if the thread that serves is held up.
+
+use alloc::sync::{Arc, Weak};
+use core::future::Future;
+use core::panic::{RefUnwindSafe, UnwindSafe};
+use core::pin::Pin;
+use core::task::{Context, Poll, Waker};
+use core::time::Duration;
+use std::task::Wake;
+use std::thread::{self, Thread};
+
+use rustix::process::{Pid, getpid};
+
+use super::Shared;
+use super::slot::Slot;
+use super::tenure::Pending;
+use crate::driver::clock;
+use crate::quorum::LockId;
+use crate::time::Instant;
+
+/// Longest sleep of a thread that waits. Its timeout stands still while the machine is suspended;
+/// the clock of the lock does not.
+const NAP_MAX: Duration = Duration::from_millis(100);
+
+/// Completes when a lock is lost, or is over so `early` before its end. In a forked child it completes at once:
+/// the lock is the parent's.
+#[derive(Debug)]
+pub(super) struct Signal {
+    slot: Arc<Slot>,
+    lock: LockId,
+    shared: Weak<Shared>,
+    process: Pid,
+    early: Duration,
+    /// The number under which the slot keeps the waker.
+    place: Option<u64>,
+    /// A thread waits, which a release ends too.
+    blocks: bool,
+}
+
+impl Signal {
+    pub(super) fn new(
+        slot: Arc<Slot>,
+        shared: &Arc<Shared>,
+        lock: LockId,
+        early: Duration,
+    ) -> Self {
+        Self {
+            slot,
+            lock,
+            shared: Arc::downgrade(shared),
+            process: shared.process,
+            early,
+            place: None,
+            blocks: false,
+        }
+    }
+
+    /// Waits for another time than before.
+    pub(super) fn set_early(&mut self, early: Duration) {
+        self.forget();
+        self.early = early;
+    }
+
+    /// Returns `true` if it completes now.
+    pub(super) fn is_given(&self) -> bool {
+        self.is_foreign() || self.slot.tenure.is_over_at(clock::now(), self.early)
+    }
+
+    /// Waits on this thread until it completes, at most for `timeout`. Returns `false` if it did not, and at once
+    /// if the lock is released.
+    pub(super) fn wait(&self, timeout: Duration) -> bool {
+        let tenure = &self.slot.tenure;
+        let mut this = self.clone();
+        this.blocks = true;
+        let given = wait(
+            timeout,
+            || tenure.over_by(self.early),
+            |context| match Pin::new(&mut this).poll(context) {
+                Poll::Pending if tenure.is_released() => Poll::Ready(false),
+                polled => polled.map(|()| true),
+            },
+        );
+        given.unwrap_or(false)
+    }
+
+    /// Returns `true` in a forked child, where the mutex of the slot may never be unlocked.
+    fn is_foreign(&self) -> bool {
+        getpid() != self.process
+    }
+
+    fn forget(&mut self) {
+        if let Some(place) = self.place.take()
+            && !self.is_foreign()
+        {
+            self.slot.tenure.forget(place);
+        }
+    }
+}
+
+impl Future for Signal {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let this = &mut *self;
+        if this.is_foreign() {
+            return Poll::Ready(());
+        }
+        let (tenure, waker) = (&this.slot.tenure, context.waker());
+        match tenure.poll(&mut this.place, this.early, this.blocks, waker) {
+            Pending::Over => return Poll::Ready(()),
+            Pending::Waits => {}
+            Pending::Alert(early) => {
+                // Without a handle the lock was released.
+                if let Some(shared) = this.shared.upgrade() {
+                    shared.alert(this.lock, early);
+                }
+            }
+        }
+        Poll::Pending
+    }
+}
+
+/// The clone waits for the same.
+impl Clone for Signal {
+    fn clone(&self) -> Self {
+        Self {
+            slot: Arc::clone(&self.slot),
+            shared: Weak::clone(&self.shared),
+            place: None,
+            ..*self
+        }
+    }
+}
+
+impl Drop for Signal {
+    fn drop(&mut self) {
+        self.forget();
+    }
+}
+
+/// No panic leaves one half-changed, nor the handle that it belongs to.
+impl UnwindSafe for Signal {}
+impl RefUnwindSafe for Signal {}
+
+/// Polls on this thread until there is an outcome, at most for `timeout`. It polls when it is woken, and at the
+/// time of `due`.
+pub(super) fn wait<T>(
+    timeout: Duration,
+    due: impl Fn() -> Option<Instant>,
+    mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>,
+) -> Option<T> {
+    let end = clock::now().saturating_add(timeout);
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let mut context = Context::from_waker(&waker);
+    loop {
+        if let Poll::Ready(outcome) = poll(&mut context) {
+            return Some(outcome);
+        }
+        let now = clock::now();
+        if end <= now {
+            return None;
+        }
+        thread::park_timeout(nap(now, end, due()));
+    }
+}
+
+/// Returns how long a thread that waits until `end` sleeps before it looks again.
+fn nap(now: Instant, end: Instant, due: Option<Instant>) -> Duration {
+    let until = due.map_or(end, |due| due.min(end));
+    until.saturating_since(now).min(NAP_MAX)
+}
+
+/// Wakes a thread that waits.
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_thread_sleeps_long_for_the_loss_of_a_lock() {
+        let at = Instant::from_millis;
+        let nap = |valid_until: Option<u64>, end: u64| {
+            nap(at(1000), at(end), valid_until.map(at)).as_millis()
+        };
+        assert_eq!(nap(None, 1001), 1, "until the timeout");
+        assert_eq!(nap(Some(1002), 9000), 2, "until its end");
+        assert_eq!(nap(Some(9000), 1003), 3);
+        assert_eq!(nap(Some(9000), 9000), 100, "the clock may jump");
+        assert_eq!(nap(None, 9000), 100, "its end may become known");
+        assert_eq!(nap(Some(999), 9000), 0);
+    }
+}
