@@ -16,6 +16,7 @@
 use alloc::vec::Vec;
 #[cfg(target_os = "linux")]
 use core::num::NonZeroU64;
+use core::sync::atomic::Ordering::Relaxed;
 use core::task::Waker;
 use core::time::Duration;
 use std::io;
@@ -29,7 +30,7 @@ use super::roles::{MANY, Orders, Poll};
 use super::serve::{Holding, Moves, Section};
 use super::tenure::wake;
 use crate::driver::{Refusal, clock};
-use crate::time::Instant;
+use crate::time::{Instant, nanos};
 
 /// The name of the I/O thread.
 const THREAD_NAME: &str = "shearline";
@@ -149,8 +150,8 @@ impl<'a> IoThread<'a> {
     /// Ends `section`, and waits until a socket is ready, a timer is due, or this thread is called.
     fn watch(&self, mut section: Section<'a>) {
         let now = clock::now();
-        let distant = section.engine.distant_timeout();
-        self.shared.learn_distance(distant);
+        let distant = nanos(section.engine.distant_timeout());
+        self.shared.distant_timeout.store(distant, Relaxed);
         let until = section.sleeps_until(now, false);
         section.roles.watch(until);
         drop(section);

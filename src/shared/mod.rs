@@ -183,7 +183,7 @@ struct Shared {
     spin: bool,
     /// The node timeout, if the user has fixed it.
     node_timeout: Option<Duration>,
-    /// Otherwise that of the farthest node, in nanoseconds, when the I/O thread last looked.
+    /// Otherwise that of the farthest node by its round trips, in nanoseconds, when the I/O thread last looked.
     distant_timeout: AtomicU64,
     retry: Retry,
     tracer: Tracer,
@@ -200,8 +200,8 @@ impl Drop for Handle {
 impl Shared {
     fn new(engine: Engine, wire: Wire, poller: Poller, config: &Config) -> io::Result<Self> {
         let (registry, waker) = (poller.registry().try_clone()?, Arc::clone(wire.waker()));
-        let distant = engine.distant_timeout();
-        let shared = Self {
+        let distant = nanos(engine.distant_timeout());
+        Ok(Self {
             process: getpid(),
             core: Monitor::new(Core::new(engine, wire, poller)),
             registry,
@@ -214,21 +214,13 @@ impl Shared {
             shutdown_timeout: config.shutdown_timeout(),
             spin: config.spin(),
             node_timeout: config.node_timeout(),
-            distant_timeout: AtomicU64::new(0),
+            distant_timeout: AtomicU64::new(distant),
             retry: *config.retry(),
             tracer: Tracer::new(config),
-        };
-        shared.learn_distance(distant);
-        Ok(shared)
+        })
     }
 
     // ----- how long a caller waits ----------------------------------------------------------
-
-    /// Stores the node timeout that the farthest node has by its round trips.
-    fn learn_distance(&self, timeout: Duration) {
-        self.distant_timeout
-            .store(nanos(timeout), Ordering::Relaxed);
-    }
 
     /// Returns for how long a caller waits, by its own clock, for an answer about a lock of `ttl`:
     /// twice the node timeout, and some time for the thread that serves. It is longer than any

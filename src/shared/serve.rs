@@ -139,10 +139,7 @@ impl Shared {
         until: Option<Instant>,
     ) -> Result<Section<'a>, Refusal> {
         let now = clock::now();
-        let wakes = match section.roles.has_work() {
-            true => now,
-            false => section.sleeps_until(now, self.spin),
-        };
+        let wakes = section.sleeps_until(now, self.spin);
         let wakes = until.map_or(wakes, |until| until.min(wakes));
         let limit = (wakes != Instant::MAX).then(|| wakes.saturating_since(now));
         let mut poller = section.poller.take().expect("this thread has the poll");

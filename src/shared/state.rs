@@ -168,10 +168,10 @@ impl Core {
         has_more
     }
 
-    /// Returns until when the thread that has the poll may sleep in it. With `spin` it does not sleep while
-    /// an operation is open.
+    /// Returns until when a thread may sleep that watches for the nodes: not if there is work for the wire, and
+    /// with `spin` not while an operation is open.
     pub(super) fn sleeps_until(&self, now: Instant, spin: bool) -> Instant {
-        if spin && self.engine.load().rounds != 0 {
+        if self.roles.has_work() || spin && self.engine.load().rounds != 0 {
             return now;
         }
         if self.roles.wire.is_none() {

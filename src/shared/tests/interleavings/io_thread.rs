@@ -120,10 +120,7 @@ impl Model {
             self.offer_poll();
             At::Enter
         } else {
-            let until = match self.roles.wire {
-                None => SOON,
-                Some(()) => self.due(),
-            };
+            let until = self.sleeps_until();
             self.roles.watch(until);
             At::Watching(until)
         };

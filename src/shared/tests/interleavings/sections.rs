@@ -208,16 +208,19 @@ impl Model {
     }
 
     pub(super) fn fall_asleep(&mut self, until: Instant) -> At {
-        if self.roles.has_work() || until == Instant::ZERO {
-            return At::InPoll(Instant::ZERO);
+        let until = until.min(self.sleeps_until());
+        if until != Instant::ZERO {
+            self.roles.fall_asleep(until);
         }
-        let wakes = match self.roles.wire {
-            None => SOON,
-            Some(()) => self.due(),
-        };
-        let until = until.min(wakes);
-        self.roles.fall_asleep(until);
         At::InPoll(until)
+    }
+
+    pub(super) fn sleeps_until(&self) -> Instant {
+        match self.roles.wire {
+            None => SOON,
+            Some(()) if self.roles.work => Instant::ZERO,
+            Some(()) => self.due(),
+        }
     }
 
     pub(super) fn wake_up(&mut self, ready: u8) {
