@@ -17,7 +17,6 @@ use rustix::process::{Pid, getpid};
 
 use super::Shared;
 use super::slot::Slot;
-use super::tenure::Pending;
 use crate::driver::clock;
 use crate::quorum::LockId;
 use crate::time::Instant;
@@ -110,17 +109,12 @@ impl Future for Signal {
             return Poll::Ready(());
         }
         let (tenure, waker) = (&this.slot.tenure, context.waker());
-        match tenure.poll(&mut this.place, this.early, this.blocks, waker) {
-            Pending::Over => return Poll::Ready(()),
-            Pending::Waits => {}
-            Pending::Alert(early) => {
-                // Without a handle the lock was released.
-                if let Some(shared) = this.shared.upgrade() {
-                    shared.alert(this.lock, early);
-                }
+        tenure.poll(&mut this.place, this.early, this.blocks, waker, |early| {
+            // Without a handle the lock was released.
+            if let Some(shared) = this.shared.upgrade() {
+                shared.alert(this.lock, early);
             }
-        }
-        Poll::Pending
+        })
     }
 }
 

@@ -6,7 +6,7 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU64, Ordering};
-use core::task::Waker;
+use core::task::{Poll, Waker};
 use core::time::Duration;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -54,17 +54,6 @@ struct Task {
     /// It is a thread, and is woken too when the lock is released.
     blocks: bool,
     waker: Waker,
-}
-
-/// What a task waits for.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Pending {
-    /// Nothing: it is so.
-    Over,
-    /// Its waker is called, if it is ever so.
-    Waits,
-    /// The same, and an alert is needed so early before the end.
-    Alert(Duration),
 }
 
 impl Tenure {
@@ -159,23 +148,22 @@ impl Tenure {
     }
 
     /// Keeps `waker` of a task that waits until the lock is over so `early` before its end; or of a thread, if it
-    /// `blocks`.
+    /// `blocks`. Asks for an `alert` so early before the end, if one is needed.
     pub(super) fn poll(
         &self,
         place: &mut Option<u64>,
         early: Duration,
         blocks: bool,
         waker: &Waker,
-    ) -> Pending {
-        if self.is_over_at(clock::now(), early) {
-            return Pending::Over;
-        }
-        let waker = waker.clone();
+        alert: impl FnOnce(Duration),
+    ) -> Poll<()> {
+        let waker = waker.clone(); // Before the mutex, and dropped after it: it is code of a user.
         let mut listeners = self.listeners();
-        match self.fate.load(Ordering::Relaxed) {
-            HELD => {}
-            LOST => return Pending::Over,
-            _ => return Pending::Waits, // It stays so, and the waker is never called.
+        if self.is_over_at(clock::now(), early) {
+            return Poll::Ready(());
+        }
+        if self.is_released() {
+            return Poll::Pending; // It stays so, and the waker is never called.
         }
         let there = listeners.get_or_insert_default();
         let number = *place.get_or_insert_with(|| {
@@ -196,10 +184,13 @@ impl Tenure {
                 None
             }
         };
-        let alert = there.next_alert();
+        let needed = there.next_alert();
         drop(listeners);
         drop(before);
-        alert.map_or(Pending::Waits, Pending::Alert)
+        if let Some(early) = needed {
+            alert(early);
+        }
+        Poll::Pending
     }
 
     /// An alert has come: adds the wakers of those `tasks` that are to be woken at `now`. Returns how early
@@ -291,8 +282,8 @@ mod tests {
         let tenure = Tenure::new();
         tenure.lasts(Instant::MAX);
         let waker = Waker::from(Arc::new(Panics));
-        let pending = tenure.poll(&mut None, Duration::ZERO, false, &waker);
-        assert_eq!(pending, Pending::Waits);
+        let pending = tenure.poll(&mut None, Duration::ZERO, false, &waker, |_| {});
+        assert!(pending.is_pending());
         tenure.ends(clock::now());
         let mut tasks = Vec::new();
         tenure.release(&mut tasks);
@@ -308,8 +299,8 @@ mod tests {
             let tenure = Tenure::new();
             tenure.lasts(clock::now().saturating_add(left));
             let mut place = None;
-            let before = tenure.poll(&mut place, Duration::ZERO, false, Waker::noop());
-            assert_eq!(before == Pending::Over, is_lost);
+            let before = tenure.poll(&mut place, Duration::ZERO, false, Waker::noop(), |_| {});
+            assert_eq!(before.is_ready(), is_lost);
             tenure.release(&mut Vec::new());
             assert_eq!(tenure.is_reported(), is_lost);
             assert_eq!(tenure.is_over_at(clock::now(), Duration::ZERO), is_lost);
