@@ -80,7 +80,8 @@ impl Signal {
             || tenure.over_by(self.early),
             |context| match Pin::new(&mut this).poll(context) {
                 Poll::Pending if tenure.is_released() => Poll::Ready(false),
-                polled => polled.map(|()| true),
+                Poll::Pending => Poll::Pending,
+                Poll::Ready(()) => Poll::Ready(true),
             },
         );
         given.unwrap_or(false)
