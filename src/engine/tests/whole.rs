@@ -127,11 +127,11 @@ fn refuse_until(world: &mut World, back: Instant, end: Instant) -> [usize; 3] {
     let mut tried = [0; 3];
     while world.now < end {
         world.pass(MS);
-        for node in 0..3 {
+        for (node, tried) in tried.iter_mut().enumerate() {
             if world.links[node] == "connecting" {
                 match world.now < back {
                     true => {
-                        tried[node] += 1;
+                        *tried += 1;
                         world.lose_for(node, LinkFault::Refused);
                     }
                     false => world.greet_as(node, &format!("run{node}"), 3600),
@@ -206,9 +206,9 @@ fn connections_that_are_cut_again_and_again_lose_no_kept_lock() {
 fn a_question_tries_nodes_in_back_off() {
     type Asks = fn(&mut World, &Lock);
     let asks: [Asks; 3] = [
-        |world, lock| drop(world.extend(lock)),
-        |world, lock| drop(world.ask_confirm(lock)),
-        |world, _| drop(world.engine.inspect(world.now, b"k")),
+        |world, lock| _ = world.extend(lock),
+        |world, lock| _ = world.ask_confirm(lock),
+        |world, _| _ = world.engine.inspect(world.now, b"k"),
     ];
     for ask in asks {
         let mut world = World::ready(3);

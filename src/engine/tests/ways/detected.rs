@@ -59,7 +59,7 @@ fn a_node_that_refuses_scripts_in_words_of_its_own_is_asked_without_them_next_ti
         world.say(0, &only_by_transaction());
         assert_eq!(world.take(0).last().unwrap(), "SET k 10000");
         world.say(0, "+OK|");
-        world.lock();
+        drop(world.lock());
     }
 }
 
