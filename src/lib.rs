@@ -91,7 +91,7 @@
 //! | `slab` | Records at fixed places, found by small keys. |
 //! | `histogram` | [`Histogram`]: counts durations. |
 //! | `error`, `limits`, `resource`, `time` | Errors, every bound with its reason, names and tokens, [`Instant`]. |
-//! | `effort` | How much the tests beside the code do. |
+//! | `effort`, `assert_matches` | How much the tests beside the code do, and an assertion of theirs. |
 //! | `internals` | What the simulator, the benches and the fuzz targets see beside the public names (a hidden feature). |
 //! | `guards` | Names the checks that safety rests on, so that the simulator can take out each of them. |
 //! | [`manual`] | The prose: algorithm, guarantees, choosing, coming from other locks, outcomes, operating, permissions, hosted services, design. |
@@ -133,6 +133,9 @@ extern crate alloc;
 #[cfg(any(feature = "std", test))]
 extern crate std;
 
+#[cfg(test)]
+#[macro_use]
+mod assert_matches;
 #[cfg(not(shearline_mutants))]
 #[macro_use]
 mod guards;

@@ -242,7 +242,7 @@ fn with_every_node_down_building_ends_with_the_connect_timeout() {
 #[test]
 fn a_mistake_in_the_configuration_is_found_before_any_io() {
     let error = Builder::default().build_driver().unwrap_err();
-    assert!(matches!(error, BuildError::Config(ConfigError::NoNodes)));
+    assert_matches!(error, BuildError::Config(ConfigError::NoNodes));
     assert_eq!(error.to_string(), ConfigError::NoNodes.to_string());
 }
 
@@ -325,7 +325,7 @@ fn no_sleep_is_long_while_a_lock_is_held_or_a_round_is_open() {
     let lock = driver.adopt(lock);
     assert!(only_naps(&mut driver), "by this one again");
     driver.release(lock).unwrap();
-    assert!(matches!(next_event(&mut driver), Event::Released { .. }));
+    assert_matches!(next_event(&mut driver), Event::Released { .. });
     assert!(!only_naps(&mut driver), "it is over");
 
     let grants = Node::answering(|word| (word == "SET").then_some("+OK\r\n"));
@@ -434,12 +434,9 @@ fn a_closed_driver_does_nothing_any_more() {
     let lock = take_lock(&mut driver);
     driver.shut_down(Duration::ZERO);
     let error = driver.acquire(b"name", &LockOptions::new(TTL)).unwrap_err();
-    assert!(matches!(error, LockError::Closed));
-    assert!(matches!(
-        driver.extend(&lock, TTL),
-        Err(ExtendError::Closed)
-    ));
-    assert!(matches!(driver.release(lock), Err(UnlockError::Closed)));
+    assert_matches!(error, LockError::Closed);
+    assert_matches!(driver.extend(&lock, TTL), Err(ExtendError::Closed));
+    assert_matches!(driver.release(lock), Err(UnlockError::Closed));
     assert!(is_typed(driver.turn(None), |error| matches!(
         error,
         LockError::Closed
@@ -465,11 +462,8 @@ fn a_forked_child_can_use_nothing_and_writes_nothing() {
     let round = driver.acquire(b"other", &LockOptions::new(TTL)).unwrap();
     driver.process = Pid::INIT;
     let error = driver.acquire(b"name", &LockOptions::new(TTL)).unwrap_err();
-    assert!(matches!(error, LockError::Forked));
-    assert!(matches!(
-        driver.extend(&lock, TTL),
-        Err(ExtendError::Forked)
-    ));
+    assert_matches!(error, LockError::Forked);
+    assert_matches!(driver.extend(&lock, TTL), Err(ExtendError::Forked));
     assert!(is_typed(driver.turn(None), |error| matches!(
         error,
         LockError::Forked
@@ -483,7 +477,7 @@ fn a_forked_child_can_use_nothing_and_writes_nothing() {
     driver.shut_down(PATIENCE);
     let lock = driver.detach(lock);
     let lock = driver.adopt(lock);
-    assert!(matches!(driver.release(lock), Err(UnlockError::Forked)));
+    assert_matches!(driver.release(lock), Err(UnlockError::Forked));
     drop(driver);
     let [node] = nodes;
     assert_eq!(kinds(&node.whole()), ["SET"]);

@@ -40,7 +40,7 @@ fn wrong_or_missing_credentials_are_named_and_not_shown() {
                 named(NodeOutcome::Unusable(unusable)),
                 named(NodeOutcome::Pending),
             );
-            assert!(matches!(named, (3, 0) | (2, 1)), "{report}");
+            assert_matches!(named, (3, 0) | (2, 1), "{report}");
         }
     }
     cluster.assert_empty();

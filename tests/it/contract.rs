@@ -66,12 +66,12 @@ fn a_lock_that_has_expired_is_not_revived_and_the_next_one_is_not_touched() {
         let mut next = Which::Shared.build(over(scene.cluster));
         let guard = eventually("it expires", || next.try_lock(&scene.key, LONG).ok());
         let result = scene.face.extend(&mut lock, LONG);
-        assert!(matches!(result, Err(ExtendError::Expired)), "{result:?}");
+        assert_matches!(result, Err(ExtendError::Expired));
         let result = scene.face.confirm(&mut lock);
-        assert!(matches!(result, Err(ConfirmError::Expired)), "{result:?}");
+        assert_matches!(result, Err(ConfirmError::Expired));
         assert_eq!(lock.validity(), Duration::ZERO);
         let result = scene.face.unlock(lock);
-        assert!(matches!(result, Err(UnlockError::NotHeld(_))), "{result:?}");
+        assert_matches!(result, Err(UnlockError::NotHeld(_)));
         next.unlock(guard).expect("still held by the next one");
         scene.await_gone();
     });
@@ -146,9 +146,9 @@ fn a_lock_that_a_majority_misses_is_lost() {
                     assert!(signal.wait(LONG) && !lock.is_valid());
                 }
                 let again = scene.face.extend(&mut lock, LONG);
-                assert!(matches!(again, Err(ExtendError::Expired)), "{again:?}");
+                assert_matches!(again, Err(ExtendError::Expired));
                 let again = scene.face.confirm(&mut lock);
-                assert!(matches!(again, Err(ConfirmError::Expired)), "{again:?}");
+                assert_matches!(again, Err(ConfirmError::Expired));
             }
             let foreign = is_stolen.then_some(FOREIGN);
             scene.await_values([foreign, foreign, None]);
@@ -218,7 +218,7 @@ fn a_lock_from_before_the_last_boot_is_valid_again_if_a_majority_has_it() {
             assert!(!guard.lost().wait(Duration::ZERO), "the end is not known");
         }
         let result = scene.face.extend(&mut lock, LONG);
-        assert!(matches!(result, Err(ExtendError::Expired)), "{result:?}");
+        assert_matches!(result, Err(ExtendError::Expired));
         scene.face.confirm(&mut lock).expect("a majority has it");
         assert!(MINUTE < lock.validity() && lock.validity() < LONG);
         scene.face.extend(&mut lock, 2 * LONG).expect("held");
@@ -226,7 +226,7 @@ fn a_lock_from_before_the_last_boot_is_valid_again_if_a_majority_has_it() {
         let mut lock = scene.face.adopt(lock);
         scene.clear();
         let result = scene.face.confirm(&mut lock);
-        assert!(matches!(result, Err(ConfirmError::Lost(_))), "{result:?}");
+        assert_matches!(result, Err(ConfirmError::Lost(_)));
     });
 }
 
@@ -358,7 +358,7 @@ fn a_lock_that_is_detached_stays_until_a_face_adopts_it() {
             to.extend(&mut held, LONG).expect("held");
         }
         // A guard that has adopted a lock releases it as any guard.
-        assert!(matches!(held, Held::Guard(_)));
+        assert_matches!(held, Held::Guard(_));
         drop(held);
         faces[0].assert_gone(&cluster, "handed on");
     }
@@ -403,10 +403,7 @@ fn a_silent_majority_leaves_every_lock_as_it_was() {
             }
         });
         let result = scene.face.unlock(lock);
-        assert!(
-            matches!(result, Ok(_) | Err(UnlockError::Unconfirmed(_))),
-            "{result:?}"
-        );
+        assert_matches!(result, Ok(_) | Err(UnlockError::Unconfirmed(_)));
         for number in [0, 1] {
             scene.key = scene.which.key(&format!("silent:{number}"));
             scene.await_gone();
@@ -428,7 +425,7 @@ fn asked_of_two_of_three(face: &mut Face, lock: &mut Held) {
         other => panic!("two of three: {other:?}"),
     });
     assert!(told.is_free());
-    assert!(matches!(found(&told)[2], Found::Unknown(_)), "{told}");
+    assert_matches!(found(&told)[2], Found::Unknown(_), "{told}");
 }
 
 /// Returns a lock that stands.
@@ -441,23 +438,14 @@ fn asked_of_one_of_three(mut scene: Scene<'_>, locks: [Held; 2]) -> (Scene<'_>, 
     };
     assert_eq!((report.nodes().len(), report.quorum()), (3, 2));
     let result = face.confirm(&mut lock);
-    assert!(
-        matches!(result, Err(ConfirmError::Unconfirmed(_))),
-        "{result:?}"
-    );
+    assert_matches!(result, Err(ConfirmError::Unconfirmed(_)));
     assert!(lock.is_valid() && lock.valid_until() == until, "it stands");
     let key = scene.which.key("nobody's");
     let result = face.inspect(&key);
-    assert!(
-        matches!(result, Err(InspectError::NoQuorum(_))),
-        "{result:?}"
-    );
+    assert_matches!(result, Err(InspectError::NoQuorum(_)));
     no_quorum(face.try_lock(&key, LONG));
     let result = face.unlock(other);
-    assert!(
-        matches!(result, Err(UnlockError::Unconfirmed(_))),
-        "{result:?}"
-    );
+    assert_matches!(result, Err(UnlockError::Unconfirmed(_)));
     (scene, lock)
 }
 

@@ -19,6 +19,9 @@
 )]
 
 #[macro_use]
+#[path = "../../src/assert_matches.rs"]
+mod assert_matches;
+#[macro_use]
 mod variants;
 
 mod acl;

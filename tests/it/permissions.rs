@@ -48,7 +48,7 @@ fn assert_names(report: &Report, missing: NodeOutcome) {
         all.filter(|node| node.outcome == outcome).count()
     };
     let said = (said(missing), said(NodeOutcome::Pending));
-    assert!(matches!(said, (3, 0) | (2, 1)), "{report}");
+    assert_matches!(said, (3, 0) | (2, 1), "{report}");
     assert_eq!(report.tries(), 1, "{report}");
 }
 

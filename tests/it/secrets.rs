@@ -68,16 +68,16 @@ fn no_secret_is_shown_of_locks_in_all_their_states() {
         face.confirm(&mut held).expect("held");
         secrets.debug("an extended lock", &held);
         let refused = face.try_lock("held", LONG).expect_err("held");
-        assert!(matches!(refused, LockError::Held(_)), "{refused}");
+        assert_matches!(refused, LockError::Held(_), "{refused}");
         secrets.error("held by another", &refused);
         for raw in &mut cluster.raws() {
             raw.del(b"held");
         }
         let lost = face.extend(&mut held, LONG).expect_err("deleted");
-        assert!(matches!(lost, ExtendError::Lost(_)), "{lost}");
+        assert_matches!(lost, ExtendError::Lost(_), "{lost}");
         secrets.error("lost", &lost);
         let not_held = face.unlock(held).expect_err("deleted");
-        assert!(matches!(not_held, UnlockError::NotHeld(_)), "{not_held}");
+        assert_matches!(not_held, UnlockError::NotHeld(_), "{not_held}");
         secrets.error("not held", &not_held);
 
         let held = face.try_lock("held", LONG).expect("free");

@@ -112,7 +112,7 @@ fn a_plain_lock_on_one_name_keeps_a_set_out_and_leaves_the_others_free() {
         let options = LockOptions::new(LONG);
         let lock = face.lock_all_with(&keys, &options).expect("free");
         for key in &keys {
-            assert!(matches!(plain.try_lock(key, LONG), Err(LockError::Held(_))));
+            assert_matches!(plain.try_lock(key, LONG), Err(LockError::Held(_)));
         }
         face.unlock(lock).expect("held");
         is_free(cluster, face, &keys);
@@ -197,12 +197,9 @@ fn a_set_of_which_one_name_was_stolen_was_not_held() {
         lose(cluster, 1, &keys[2]);
         cluster[1].raw().run(&format!("RPUSH {} x", keys[2]));
         let result = face.extend(&mut lock, LONG);
-        assert!(matches!(&result, Err(ExtendError::Lost(_))), "{result:?}");
+        assert_matches!(&result, Err(ExtendError::Lost(_)));
         let result = face.unlock(lock);
-        assert!(
-            matches!(&result, Err(UnlockError::NotHeld(_))),
-            "{result:?}"
-        );
+        assert_matches!(&result, Err(UnlockError::NotHeld(_)));
         eventually("what was ours is gone", || {
             face.settle();
             let ours = cluster.copies(&keys[0]) == 0;

@@ -28,10 +28,7 @@ fn each_call_is_counted_once_for_all_clones_of_a_handle() {
     let redlock = builder.build().expect("valid");
     await_ready(|| redlock.nodes());
     let lock = redlock.try_lock("k", LONG).expect("free");
-    assert!(matches!(
-        redlock.try_lock("k", LONG),
-        Err(LockError::Held(_))
-    ));
+    assert_matches!(redlock.try_lock("k", LONG), Err(LockError::Held(_)));
     let patient = LockOptions::new(LONG).wait(Duration::from_secs(60));
     let waiter = thread::spawn({
         let redlock = redlock.clone();

@@ -63,7 +63,7 @@ fn unused_nodes_wait_unless_an_operator_trusts_them() {
             assert!(report.nodes().iter().all(|node| waits(node.outcome)));
             assert!(cluster[0].raw().exists(BARRIER_KEY));
             let told = face.inspect("a");
-            assert!(matches!(told, Err(InspectError::NoQuorum(_))), "{told:?}");
+            assert_matches!(told, Err(InspectError::NoQuorum(_)));
             assert_eq!(face.trust_all(), 3);
             assert_eq!(face.trust_all(), 3, "again");
             let mut lock = face.try_lock("a", SHORT * 10).expect("three vote");
@@ -78,7 +78,7 @@ fn unused_nodes_wait_unless_an_operator_trusts_them() {
             let told = face.inspect("a").expect("two count");
             assert_eq!(told.holder().expect("held").nodes, 2, "{told}");
             let first = &told.nodes()[0];
-            assert!(matches!(first.found, Found::Holder { .. }), "{told}");
+            assert_matches!(first.found, Found::Holder { .. }, "{told}");
             assert!(!first.counts && told.nodes()[1].counts, "{told}");
             drop(face.unlock(lock));
             face.assert_gone(&cluster, "a");

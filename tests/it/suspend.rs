@@ -86,16 +86,16 @@ fn suspend() {
         assert!(!lock.is_valid() && !driven.is_valid());
         assert_eq!(lock.validity(), Duration::ZERO);
         let result = local.extend(&mut lock, LONG);
-        assert!(matches!(result, Err(ExtendError::Expired)), "{result:?}");
+        assert_matches!(result, Err(ExtendError::Expired));
         let result = driver.extend(&driven, LONG);
-        assert!(matches!(result, Err(ExtendError::Expired)), "{result:?}");
+        assert_matches!(result, Err(ExtendError::Expired));
         // A sleep that was open at the jump goes on to the end that was computed before.
         thread::sleep(sleep.max(host_sleep));
         let event = local.poll(Some(Duration::ZERO)).expect("the loop turns");
-        assert!(matches!(event, Some(Event::Expired { lock: id }) if id == lock.id()));
+        assert_matches!(event, Some(Event::Expired { lock: id }) if id == lock.id());
         driver.turn(Some(Duration::ZERO)).expect("the loop turns");
         let event = driver.poll_event();
-        assert!(matches!(event, Some(Event::Expired { lock: id }) if id == driven.id()));
+        assert_matches!(event, Some(Event::Expired { lock: id }) if id == driven.id());
         assert!(
             monotonic.elapsed() < LONG,
             "by CLOCK_MONOTONIC it lasts, so this has shown nothing"

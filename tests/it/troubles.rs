@@ -124,7 +124,7 @@ fn holders_are_named() {
     cluster.run("SET for-ever somebody");
     let options = LockOptions::new(LONG).wait(Duration::from_secs(1));
     let error = redlock.lock_with("for-ever", &options).expect_err("held");
-    assert!(matches!(error, LockError::Held(_)), "{error}");
+    assert_matches!(error, LockError::Held(_), "{error}");
     says(
         error,
         &["another client holds the lock", "held without an expiry"],

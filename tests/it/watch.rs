@@ -204,7 +204,7 @@ fn a_task_and_an_event_loop_are_told_the_same() {
     {
         let mut changed = pin!(watch.changed());
         let mut context = Context::from_waker(Waker::noop());
-        assert!(matches!(changed.as_mut().poll(&mut context), Poll::Pending));
+        assert_matches!(changed.as_mut().poll(&mut context), Poll::Pending);
     }
     let mut driver = over(&cluster).build_driver().expect("valid");
     driver.wait_until_ready().expect("a majority is there");

@@ -133,7 +133,7 @@ fn a_grant_without_validity_left_is_too_slow_and_given_back() {
     world.say_undrained(1, "+OK|");
     world.wait(196 * MS);
     world.drain();
-    assert!(matches!(world.refusal(), LockError::TooSlow(_)));
+    assert_matches!(world.refusal(), LockError::TooSlow(_));
     assert_eq!(world.take_all(), vec![vec!["EVALSHA release"]; 3]);
     world.all_say(0..2, ":1|");
     world.say(2, "+OK|:1|");
@@ -148,7 +148,7 @@ fn answers_after_the_ttl_are_too_slow_if_the_node_timeout_is_longer() {
     world.pass(300 * MS);
     assert!(world.events.is_empty());
     world.all_say(0..2, "+OK|");
-    assert!(matches!(world.refusal(), LockError::TooSlow(_)));
+    assert_matches!(world.refusal(), LockError::TooSlow(_));
     assert_eq!(world.take_all(), vec![vec!["EVALSHA release"]; 3]);
     world.all_say(0..2, ":0|");
     world.say(2, "+OK|:1|");
@@ -162,7 +162,7 @@ fn nodes_too_far_away_for_the_ttl_are_too_slow_and_not_missing() {
     let mut world = World::at_distance(3, 300 * MS);
     world.acquire(&LockOptions::new(200 * MS).tries(1));
     world.pass(98 * MS);
-    assert!(matches!(world.refusal(), LockError::TooSlow(_)));
+    assert_matches!(world.refusal(), LockError::TooSlow(_));
     world.all_say(0..3, "+OK|:1|");
     world.is_clean();
 }
@@ -285,6 +285,6 @@ fn the_last_attempt_is_not_begun_too_late_to_tell_who_holds_it() {
                 world.say(node, &said.collect::<String>());
             }
         }
-        assert!(matches!(world.refusal(), LockError::Held(_)), "{wait} ms");
+        assert_matches!(world.refusal(), LockError::Held(_), "{wait} ms");
     }
 }

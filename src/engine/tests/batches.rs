@@ -80,13 +80,11 @@ fn each_renewal_of_a_batch_has_the_answer_of_its_own_key() {
         ExtendError::Lost(report) | ExtendError::Unconfirmed(report) => super::outcomes(report),
         other => panic!("{other:?}"),
     };
-    assert!(matches!(missing, ExtendError::Lost(_)));
+    assert_matches!(missing, ExtendError::Lost(_));
     assert_eq!(told(missing), [NodeOutcome::Missing]);
     assert_eq!(told(foreign), [NodeOutcome::Held]);
-    assert!(matches!(refused, ExtendError::Unconfirmed(_)));
-    assert!(
-        matches!(told(refused)[..], [NodeOutcome::Refused(error)] if error.code() == "MISCONF")
-    );
+    assert_matches!(refused, ExtendError::Unconfirmed(_));
+    assert_matches!(told(refused)[..], [NodeOutcome::Refused(error)] if error.code() == "MISCONF");
 }
 
 /// However the bytes of the answer are cut.
@@ -211,7 +209,7 @@ fn a_node_that_refuses_everything_for_a_while_has_answered_all() {
     assert_eq!(world.take(0), NOTHING);
     for lock in &locks {
         let outcome = world.outcome(lock);
-        assert!(matches!(outcome, Some(Err(ExtendError::Unconfirmed(_)))));
+        assert_matches!(outcome, Some(Err(ExtendError::Unconfirmed(_))));
     }
     let (_, sent) = world.sleep_until_sent(0);
     assert!(sent.is_empty());
@@ -268,7 +266,7 @@ fn renewals_that_wait_for_a_socket_are_withdrawn_when_their_time_is_up() {
     }
     for lock in &locks {
         let outcome = world.outcome(lock);
-        assert!(matches!(outcome, Some(Err(ExtendError::Unconfirmed(_)))));
+        assert_matches!(outcome, Some(Err(ExtendError::Unconfirmed(_))));
     }
     let load = world.engine.load();
     assert_eq!((load.in_flight, load.unsent), (0, 0));

@@ -27,19 +27,21 @@ fn bad_requests_are_refused_before_anything_is_sent() {
         }
     };
     assert_eq!(ask(b"", TTL), InvalidRequest::EmptyResource { index: None });
-    assert!(matches!(
+    assert_matches!(
         ask(&[b'k'; 1025], TTL),
         InvalidRequest::ResourceTooLong { bytes: 1025, .. }
-    ));
+    );
     for short in [Duration::ZERO, Duration::from_micros(999), 2 * MS] {
-        assert!(
-            matches!(ask(b"k", short), InvalidRequest::TtlTooShort { .. }),
+        assert_matches!(
+            ask(b"k", short),
+            InvalidRequest::TtlTooShort { .. },
             "{short:?}"
         );
     }
     for long in [Duration::from_secs(31 * 24 * 3600), Duration::MAX] {
-        assert!(
-            matches!(ask(b"k", long), InvalidRequest::TtlTooLong { .. }),
+        assert_matches!(
+            ask(b"k", long),
+            InvalidRequest::TtlTooLong { .. },
             "{long:?}"
         );
     }
@@ -173,13 +175,13 @@ fn there_are_no_more_claims_than_there_may_be() {
     let refused = world
         .engine
         .acquire(world.now, &Request::new(b"k", &options));
-    assert!(matches!(refused, Err(LockError::Saturated)));
+    assert_matches!(refused, Err(LockError::Saturated));
     // another try,
     world.pass(250 * MS);
-    assert!(matches!(world.refusal(), LockError::Saturated));
+    assert_matches!(world.refusal(), LockError::Saturated);
     // and a lock in nobody's care that is lost.
     world.extend(&adopted);
     world.say(0, ":0|");
-    assert!(matches!(world.not_extended(), ExtendError::Lost(_)));
+    assert_matches!(world.not_extended(), ExtendError::Lost(_));
     assert_eq!(world.claims(), full);
 }

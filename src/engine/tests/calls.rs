@@ -78,7 +78,7 @@ impl World {
     #[track_caller]
     pub(super) fn cannot_be_extended(&mut self, lock: &Lock) {
         let refused = self.extension_refused(lock);
-        assert!(matches!(refused, ExtendError::Expired), "{refused:?}");
+        assert_matches!(refused, ExtendError::Expired);
     }
 
     pub(super) fn ask_confirm(&mut self, lock: &Lock) -> RoundId {
@@ -176,7 +176,7 @@ impl World {
         let Event::Acquired { result, .. } = &event else {
             panic!("{event:?}")
         };
-        assert!(matches!(result, Err(LockError::Held(_))), "{event:?}");
+        assert_matches!(result, Err(LockError::Held(_)), "{event:?}");
     }
 
     #[track_caller]
@@ -258,10 +258,7 @@ impl World {
     #[track_caller]
     pub(super) fn expired_first(&mut self, lock: &Lock) {
         let event = self.events.remove(0);
-        assert!(
-            matches!(event, Event::Expired { lock: lost } if lost == lock.id()),
-            "{event:?}"
-        );
+        assert_matches!(event, Event::Expired { lock: lost } if lost == lock.id());
     }
 }
 

@@ -106,7 +106,7 @@ fn an_extension_without_an_answer_may_have_been_run_whatever_an_earlier_one_says
 fn a_set_without_an_answer_is_owed_also_where_its_lock_was_over_long_ago() {
     let (mut world, lock) = set_lost();
     world.pass(TTL);
-    assert!(matches!(world.event(), Event::Expired { .. }));
+    assert_matches!(world.event(), Event::Expired { .. });
     world.pass(LONG);
     world.take(2);
     world.lose(2);

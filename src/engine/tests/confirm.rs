@@ -27,7 +27,7 @@ impl World {
     #[track_caller]
     pub(super) fn runs_out(&mut self, lock: &Lock) {
         self.expired_first(lock);
-        assert!(matches!(self.not_extended(), ExtendError::Expired));
+        assert_matches!(self.not_extended(), ExtendError::Expired);
         self.sleep(TTL); // It is not told twice.
         assert!(self.events.is_empty(), "{:?}", self.events);
     }
@@ -35,7 +35,7 @@ impl World {
     #[track_caller]
     pub(super) fn is_expired(&mut self, lock: &Lock) {
         let refused = self.engine.confirm(self.now, lock);
-        assert!(matches!(refused, Err(ConfirmError::Expired)), "{refused:?}");
+        assert_matches!(refused, Err(ConfirmError::Expired));
         self.drain();
         let sent = self.take_all().concat();
         assert_eq!(sent, NOTHING, "before any byte is sent");
@@ -203,7 +203,7 @@ fn what_was_told_to_be_over_is_not_revived_by_a_confirmation() {
     let (mut world, lock) = World::held(3);
     world.now = lock.valid_until().saturating_sub(MS);
     world.pass(Duration::ZERO);
-    assert!(matches!(world.event(), Event::Expired { .. }));
+    assert_matches!(world.event(), Event::Expired { .. });
     assert!(lock.is_valid_at(world.now), "told early");
     world.is_expired(&lock);
     // And what has run out by the clock of its holder is over for whoever it was handed to.
@@ -321,7 +321,7 @@ fn a_confirmation_is_none_of_the_extensions_that_are_allowed() {
     world.extend(&lock);
     world.say(0, ":1|");
     world.extended(&mut lock);
-    assert!(matches!(world.extension_refused(&lock), ExtendError::Limit));
+    assert_matches!(world.extension_refused(&lock), ExtendError::Limit);
 }
 
 #[test]
@@ -345,7 +345,7 @@ fn a_release_ends_a_question_that_is_open() {
         let (mut world, lock) = World::held(1);
         asks(&mut world, &lock);
         world.release(lock);
-        assert!(matches!(world.not_extended(), ExtendError::Closed));
+        assert_matches!(world.not_extended(), ExtendError::Closed);
         world.say(0, ":1|:1|");
         assert!(world.unlocked().is_ok());
         world.is_clean();

@@ -9,10 +9,7 @@ impl World {
     fn is_released_on_2(&mut self, lock: Lock) {
         self.release(lock);
         let release = self.take(2);
-        assert!(
-            matches!(&release[..], [one] if one.ends_with("release")),
-            "{release:?}"
-        );
+        assert_matches!(&release[..], [one] if one.ends_with("release"));
         self.all_say(0..3, ":1|");
         assert!(self.unlocked().is_ok());
         self.is_clean();

@@ -215,7 +215,7 @@ fn a_detached_lock_of_which_the_delay_is_left_is_over() {
     let lock = world.detach_without_end(lock);
     world.confirm(&lock);
     world.all_keep(0..3, 900);
-    assert!(matches!(world.not_extended(), ExtendError::Expired));
+    assert_matches!(world.not_extended(), ExtendError::Expired);
     world.is_clean();
 }
 
@@ -228,7 +228,7 @@ fn a_lock_that_has_run_out_ends_other_questions_about_it() {
     world.confirm(&lock);
     world.all_keep(0..2, 900);
     world.expired_first(&lock);
-    assert!(matches!(world.next_not_extended(), ExtendError::Expired));
+    assert_matches!(world.next_not_extended(), ExtendError::Expired);
     world.unconfirmed();
     world.all_keep(0..2, 8_000);
     assert!(world.events.is_empty(), "{:?}", world.events);
@@ -296,13 +296,10 @@ fn the_longest_ttl_includes_the_delay() {
     let options = LockOptions::new(ttl);
     let request = Request::new(b"k", &options);
     let refused = world.engine.acquire(world.now, &request).expect_err("long");
-    assert!(
-        matches!(&refused, LockError::Invalid(why) if *why == too_long),
-        "{refused:?}"
-    );
+    assert_matches!(&refused, LockError::Invalid(why) if *why == too_long);
     let lock = world.lock_on(0..3);
     let refused = world.engine.extend(world.now, &lock, ttl);
-    assert!(matches!(refused, Err(ExtendError::Invalid(why)) if why == too_long));
+    assert_matches!(refused, Err(ExtendError::Invalid(why)) if why == too_long);
     world.take_all();
     world.extend(&lock);
     assert_eq!(world.lives, [11_000; 3]);
@@ -371,7 +368,7 @@ fn what_is_left_of_a_lost_lock_of_another_handle_is_forgotten() {
     world.take_all();
     world.all_say(0..2, ":0|");
     world.expired_first(&lock);
-    assert!(matches!(world.not_extended(), ExtendError::Lost(_)));
+    assert_matches!(world.not_extended(), ExtendError::Lost(_));
     world.say(2, ":1|");
     assert_eq!(world.take_all().concat(), NOTHING);
     assert_eq!(world.engine.poll_timeout(), None);
@@ -390,7 +387,7 @@ fn what_is_left_of_a_lost_lock_stays_for_the_delay() {
         world.take_all();
         world.all_say(0..3, ":0|");
         world.expired_first(&lock);
-        assert!(matches!(world.not_extended(), ExtendError::Lost(_)));
+        assert_matches!(world.not_extended(), ExtendError::Lost(_));
         assert_eq!(world.take_all().concat(), vec!["EVALSHA release"; at_once]);
         // Its holder can still release it.
         world.release(lock);
@@ -410,7 +407,7 @@ fn what_is_left_of_a_lost_lock_does_not_keep_its_own_handle_out() {
     world.take_all();
     world.all_say(0..3, ":0|");
     world.expired_first(&lock);
-    assert!(matches!(world.not_extended(), ExtendError::Lost(_)));
+    assert_matches!(world.not_extended(), ExtendError::Lost(_));
     assert_eq!(world.take_all(), vec![vec!["SET k 11000"]; 5]);
     for node in 3..5 {
         world.say(node, ":1|");

@@ -21,7 +21,7 @@ fn the_loss_is_told_by_a_timer_a_tick_before_the_end() {
         "sent also when it expired"
     );
     world.all_say(0..2, ":0|");
-    assert!(matches!(world.unlocked(), Err(UnlockError::NotHeld(_))));
+    assert_matches!(world.unlocked(), Err(UnlockError::NotHeld(_)));
 }
 
 /// The timer is of whole ticks, the end of a validity is not: between the two the timer fires

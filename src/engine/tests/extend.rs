@@ -51,7 +51,7 @@ fn a_majority_that_misses_the_key_loses_the_lock_and_tells_so() {
     world.say(0, ":0|");
     world.say(1, ":-1|");
     world.expired_first(&lock);
-    assert!(matches!(world.not_extended(), ExtendError::Lost(_)));
+    assert_matches!(world.not_extended(), ExtendError::Lost(_));
     assert_eq!(
         world.take(2),
         ["EVALSHA release"],
@@ -93,7 +93,7 @@ fn of_two_extensions_none_takes_the_outcome_of_a_release_away() {
         "{events:?}"
     );
     world.all_say(0..2, ":0|:0|:0|");
-    assert!(matches!(world.unlocked(), Err(UnlockError::NotHeld(_))));
+    assert_matches!(world.unlocked(), Err(UnlockError::NotHeld(_)));
     world.say(2, ":1|:1|:1|");
     world.is_clean();
 }
@@ -105,7 +105,7 @@ fn a_loss_ends_every_extension_that_is_open() {
     world.all_say(0..2, ":0|");
     world.expired_first(&lock);
     for _ in 0..2 {
-        assert!(matches!(world.next_not_extended(), ExtendError::Lost(_)));
+        assert_matches!(world.next_not_extended(), ExtendError::Lost(_));
     }
     assert!(world.events.is_empty());
 }

@@ -88,7 +88,7 @@ fn cancelling_a_question_does_not_take_an_earlier_end_back() {
         world.engine.cancel(world.now, questions[1]);
         world.cancel(questions[0]);
         world.sleep_until_event();
-        assert!(matches!(world.event(), Event::Expired { .. }));
+        assert_matches!(world.event(), Event::Expired { .. });
         assert!(world.now < end && lock.is_valid_at(world.now));
     }
 }
@@ -174,7 +174,7 @@ fn what_ends_a_lock_takes_all_its_extensions_back() {
             false => world.give_back(lock),
         }
         for _ in 0..2 {
-            assert!(matches!(world.next_not_extended(), ExtendError::Closed));
+            assert_matches!(world.next_not_extended(), ExtendError::Closed);
         }
         assert!(world.events.is_empty());
         world.make_room(0);
@@ -209,7 +209,7 @@ fn an_earlier_end_stands_when_an_earlier_extension_is_told_after_it() {
     // None of them had the extension's answer counted: two refused it.
     world.all_say(0..2, "-ERR x|:501|");
     let refused = world.next_not_extended();
-    assert!(matches!(refused, ExtendError::Unconfirmed(_)));
+    assert_matches!(refused, ExtendError::Unconfirmed(_));
     world.say(2, ":1|:501|");
     world.extended(&mut lock);
     assert_eq!(lock.valid_until(), end(sent, 500));
@@ -224,7 +224,7 @@ fn a_confirmation_that_is_cancelled_lengthens_nothing() {
         world.cancel(round);
         assert!(world.events.is_empty());
         world.sleep_until_event();
-        assert!(matches!(world.event(), Event::Expired { .. }));
+        assert_matches!(world.event(), Event::Expired { .. });
         let tick = 2 * MS;
         let at_known = lock.valid_until() < world.now.saturating_add(tick);
         assert_eq!(at_known, told_at_known);

@@ -179,7 +179,7 @@ fn a_token_that_comes_too_late_is_not_counted() {
     grants(&mut world, 1, 9);
     world.wait(MS);
     world.say(0, ":1|");
-    assert!(matches!(world.refusal(), LockError::TooSlow(_)));
+    assert_matches!(world.refusal(), LockError::TooSlow(_));
     assert_eq!(world.engine.stats().second_round_trips, 0);
 }
 
@@ -379,10 +379,10 @@ fn without_scripts_there_is_no_token() {
     let (now, options) = (world.now, fenced());
     let refused = world.engine.acquire(now, &Request::new(b"k", &options));
     let refused = refused.expect_err("it is not begun");
-    assert!(matches!(
+    assert_matches!(
         refused,
         LockError::Invalid(InvalidRequest::FencedWithoutScripts)
-    ));
+    );
 }
 
 const IN_REPAIR: NodeOutcome = NodeOutcome::Unusable(Unusable::InRepair);

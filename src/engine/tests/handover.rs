@@ -90,5 +90,5 @@ fn the_loss_of_a_detached_lock_is_told_by_its_extension_alone() {
     let lock = world.detach(lock);
     world.extend(&lock);
     world.all_say(0..2, ":0|");
-    assert!(matches!(world.not_extended(), ExtendError::Lost(_)));
+    assert_matches!(world.not_extended(), ExtendError::Lost(_));
 }

@@ -14,7 +14,7 @@ impl World {
             let _ = self.engine.acquire(self.now, &waiter).expect("room");
         }
         let refused = self.engine.acquire(self.now, &waiter);
-        assert!(matches!(refused, Err(LockError::Saturated)));
+        assert_matches!(refused, Err(LockError::Saturated));
     }
 }
 
@@ -43,9 +43,9 @@ fn extensions_have_a_bound_of_their_own() {
         let _ = world.engine.extend(world.now, &lock, TTL).expect("room");
     }
     let refused = world.engine.extend(world.now, &lock, TTL);
-    assert!(matches!(refused, Err(ExtendError::Saturated)));
+    assert_matches!(refused, Err(ExtendError::Saturated));
     let refused = world.engine.confirm(world.now, &lock);
-    assert!(matches!(refused, Err(ConfirmError::Saturated)));
+    assert_matches!(refused, Err(ConfirmError::Saturated));
 }
 
 #[test]

@@ -246,10 +246,10 @@ fn a_quarantined_node_is_shown_and_is_no_part_of_a_majority() {
     assert_eq!(world.sleep_until_event(), 50 * MS);
     let told = world.told().expect("a majority has answered");
     assert!(told.is_free());
-    assert!(matches!(
+    assert_matches!(
         found(&told)[2],
         Found::Unknown(NodeOutcome::Quarantined { .. })
-    ));
+    );
 }
 
 #[test]
@@ -327,7 +327,7 @@ fn a_refusal_is_no_answer_and_a_missing_permission_is_named() {
     let [refused, no_eval, no_pttl] = outcomes(&report)[..] else {
         panic!("{report}");
     };
-    assert!(matches!(refused, NodeOutcome::Refused(_)));
+    assert_matches!(refused, NodeOutcome::Refused(_));
     for (outcome, command) in [(no_eval, "eval"), (no_pttl, "pttl")] {
         assert_eq!(
             outcome,
@@ -413,10 +413,7 @@ fn a_node_is_asked_when_its_handshake_is_done() {
     assert_eq!(world.sleep_until_event(), 50 * MS);
     let told = world.told().expect("a majority has answered");
     assert!(told.is_free());
-    assert!(matches!(
-        found(&told)[2],
-        Found::Unknown(NodeOutcome::Unreachable(_))
-    ));
+    assert_matches!(found(&told)[2], Found::Unknown(NodeOutcome::Unreachable(_)));
 }
 
 #[test]
@@ -437,10 +434,10 @@ fn a_cancelled_inspection_tells_nothing_and_leaves_nothing() {
 fn what_can_never_succeed_and_what_is_too_much_is_refused_before_anything_is_sent() {
     let mut world = World::ready(3);
     let refused = world.engine.inspect(world.now, b"").expect_err("no name");
-    assert!(matches!(
+    assert_matches!(
         refused,
         InspectError::Invalid(InvalidRequest::EmptyResource { .. })
-    ));
+    );
     while world.engine.load().rounds < crate::limits::ROUNDS_MAX {
         world
             .engine
@@ -448,5 +445,5 @@ fn what_can_never_succeed_and_what_is_too_much_is_refused_before_anything_is_sen
             .expect("there is room");
     }
     let refused = world.engine.inspect(world.now, b"k");
-    assert!(matches!(refused, Err(InspectError::Saturated)));
+    assert_matches!(refused, Err(InspectError::Saturated));
 }

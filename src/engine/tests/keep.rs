@@ -189,9 +189,9 @@ fn a_failed_extension_is_tried_again_and_ends_nothing() {
     let first = tries.remove(0);
     assert!(VALIDITY / 2 <= first && first <= VALIDITY / 2 + MS);
     assert_eq!(tries.len(), 0, "a node that is silent is not asked again");
-    assert!(matches!(world.was_not_kept(), ExtendError::Unconfirmed(_)));
+    assert_matches!(world.was_not_kept(), ExtendError::Unconfirmed(_));
     while world.events.len() > 1 {
-        assert!(matches!(world.was_not_kept(), ExtendError::Unconfirmed(_)));
+        assert_matches!(world.was_not_kept(), ExtendError::Unconfirmed(_));
         tries.push(MS);
     }
     assert!((8..=15).contains(&tries.len()), "{}", tries.len());
@@ -234,7 +234,7 @@ fn an_extension_that_half_succeeds_is_tried_again() {
     world.say(0, ":1|");
     world.say(2, "-ERR x|");
     world.sleep_until_event();
-    assert!(matches!(world.was_not_kept(), ExtendError::Unconfirmed(_)));
+    assert_matches!(world.was_not_kept(), ExtendError::Unconfirmed(_));
     assert_eq!(lock.valid_until(), end);
     world.say(1, ":1|");
     world.take_all();
@@ -249,7 +249,7 @@ fn a_majority_that_misses_the_key_ends_a_kept_lock_at_once() {
     world.sleep_until_sent(0);
     world.all_say(0..2, ":0|");
     world.expired_first(&lock);
-    assert!(matches!(world.was_not_kept(), ExtendError::Lost(_)));
+    assert_matches!(world.was_not_kept(), ExtendError::Lost(_));
     assert!(!lock.is_valid_at(world.now));
     world.take_all();
     world.say(2, ":0|:0|");

@@ -101,10 +101,7 @@ fn a_check_names_what_an_operator_has_to_mend() {
     assert_eq!(outcomes(&report), [new; 3]);
     world.greet(0);
     world.turn_away(1);
-    assert!(matches!(
-        world.engine.check(world.now),
-        Err(CheckError::NoQuorum(_))
-    ));
+    assert_matches!(world.engine.check(world.now), Err(CheckError::NoQuorum(_)));
     world.turn_away(2);
     let Err(CheckError::Unusable(report)) = world.engine.check(world.now) else {
         panic!("two of three are not let in")

@@ -258,7 +258,7 @@ fn clients_that_lost_a_node_together_come_back_apart() {
     for client in 0..100 {
         let now = Instant::from_millis(1_000);
         let mut engine = Engine::new(&config, [client; 32], now);
-        assert!(matches!(engine.poll(now), Some(Output::Connect { .. })));
+        assert_matches!(engine.poll(now), Some(Output::Connect { .. }));
         let reason = LinkFault::Refused.into();
         let node = id(0);
         engine.handle(now, Input::Disconnected { node, reason });

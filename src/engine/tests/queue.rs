@@ -137,7 +137,7 @@ fn a_waiter_whose_time_is_up_when_its_turn_comes_does_not_ask() {
         match event {
             Event::Acquired { round, result } => {
                 assert_eq!(round, waiter);
-                assert!(matches!(result, Err(LockError::Held(_))), "{result:?}");
+                assert_matches!(result, Err(LockError::Held(_)));
             }
             other => panic!("{other:?}"),
         }
@@ -248,7 +248,7 @@ fn a_waiter_that_gives_up_behind_a_contender_says_what_that_one_was_told() {
     world.sleep(3 * MS);
     let report = world.no_quorum();
     assert_eq!(report.tries(), 0);
-    assert!(matches!(outcomes(&report)[2], NodeOutcome::Unreachable(_)));
+    assert_matches!(outcomes(&report)[2], NodeOutcome::Unreachable(_));
 }
 
 #[test]

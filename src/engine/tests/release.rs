@@ -47,7 +47,7 @@ fn a_refused_release_is_tried_again_until_the_key_is_gone() {
     world.release(lock);
     world.take(0);
     world.say(0, "-MISCONF Redis is configured to save RDB snapshots|");
-    assert!(matches!(world.unlocked(), Err(UnlockError::Unconfirmed(_))));
+    assert_matches!(world.unlocked(), Err(UnlockError::Unconfirmed(_)));
     assert_eq!(world.take(0), NOTHING, "not hot");
     world.pass(250 * MS);
     assert_eq!(world.take(0), ["EVAL release"]);
@@ -130,7 +130,7 @@ fn a_lock_from_elsewhere_is_not_owed_for_longer_than_its_own_ttl() {
     world.lose(0);
     let lock = world.adopt(lock);
     world.release(lock);
-    assert!(matches!(world.unlocked(), Err(UnlockError::Unconfirmed(_))));
+    assert_matches!(world.unlocked(), Err(UnlockError::Unconfirmed(_)));
     assert_eq!(world.owed(), 1);
     world.pass(TTL + Duration::from_secs(61));
     let load = world.engine.load();

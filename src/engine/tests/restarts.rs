@@ -186,7 +186,7 @@ fn an_extension_does_not_count_who_may_have_forgotten() {
     world.lose(1);
     let said = world.unconfirmed();
     assert_eq!(said[0], NodeOutcome::Granted);
-    assert!(matches!(said[2], NodeOutcome::Quarantined { .. }));
+    assert_matches!(said[2], NodeOutcome::Quarantined { .. });
 }
 
 #[test]
@@ -202,7 +202,7 @@ fn a_confirmation_does_not_count_who_may_have_forgotten() {
     );
     world.lose(1);
     let said = world.unconfirmed();
-    assert!(matches!(said[2], NodeOutcome::Quarantined { .. }));
+    assert_matches!(said[2], NodeOutcome::Quarantined { .. });
 }
 
 #[test]

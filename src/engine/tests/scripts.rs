@@ -130,7 +130,7 @@ fn a_refused_release_of_a_claim_that_is_over_says_nothing_of_native_releases() {
     assert!(claims.get(claim).is_none());
     let refused = Reply::of(Value::Error(b"NOPERM the user may not run eval"));
     let said = claims.release_answered(id(0), claim, Dialect::DelIfEq, refused, &mut below);
-    assert!(matches!(said, Ok(None)));
+    assert_matches!(said, Ok(None));
     world.release(two);
     assert_eq!(world.take(0), ["DELIFEQ k", "DELIFEQ l"]);
     world.say(0, ":1|");
@@ -143,7 +143,7 @@ fn a_native_release_that_is_refused_for_a_while_stays_native() {
     world.release(one);
     world.take(0);
     world.say(0, "-BUSY Redis is busy running a script|");
-    assert!(matches!(world.unlocked(), Err(UnlockError::Unconfirmed(_))));
+    assert_matches!(world.unlocked(), Err(UnlockError::Unconfirmed(_)));
     world.pass(250 * MS);
     assert_eq!(world.take(0), ["DELIFEQ k"], "scripts may be forbidden");
     world.lose(0);

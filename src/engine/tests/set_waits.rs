@@ -438,9 +438,7 @@ fn a_single_try_for_a_set_of_which_a_name_is_held_here_is_refused_without_asking
     let sent = world.programs[0].sent;
     let once = world.wants_as(0, "ab", &LockOptions::new(TTL).tries(1));
     let error = world.programs[0].refused.remove(&once).expect("at once");
-    assert!(
-        matches!(error, LockError::Held(report) if report.tries() == 0 && report.is_held_here())
-    );
+    assert_matches!(error, LockError::Held(report) if report.tries() == 0 && report.is_held_here());
     assert_eq!(world.programs[0].sent, sent);
     world.gives_back(0, held);
     world.is_clean();
@@ -456,7 +454,7 @@ fn a_set_makes_as_many_tries_as_it_may() {
     world.pass(100 * MS);
     assert_eq!(world.programs[0].attempts, 2);
     let error = world.programs[0].refused.remove(&set).expect("refused");
-    assert!(matches!(error, LockError::Held(report) if report.tries() == 2));
+    assert_matches!(error, LockError::Held(report) if report.tries() == 2);
     world.gives_back(1, second);
     world.is_clean();
 }

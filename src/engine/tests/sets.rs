@@ -84,10 +84,7 @@ fn names_that_no_lock_has_are_refused_before_any_io() {
         ),
     ] {
         let error = world.refused_all(names);
-        assert!(
-            matches!(error, LockError::Invalid(why) if why == expected),
-            "{error:?}"
-        );
+        assert_matches!(error, LockError::Invalid(why) if why == expected);
     }
     world.is_clean();
 }
@@ -274,7 +271,7 @@ fn a_majority_that_misses_a_name_loses_the_set() {
     world.say(0, ":0|");
     world.say(1, ":-1|");
     world.expired_first(&lock);
-    assert!(matches!(world.not_extended(), ExtendError::Lost(_)));
+    assert_matches!(world.not_extended(), ExtendError::Lost(_));
     assert_eq!(
         world.take_all(),
         vec![RELEASE; 3],
@@ -290,7 +287,7 @@ fn a_set_of_which_a_name_was_stolen_was_not_held() {
     world.say(1, ":0|");
     world.say(2, ":1|");
     let error = world.unlocked().expect_err("stolen");
-    assert!(matches!(error, UnlockError::NotHeld(_)), "{error:?}");
+    assert_matches!(error, UnlockError::NotHeld(_));
     world.take_all();
     world.is_clean();
 }
@@ -368,7 +365,7 @@ fn a_set_is_kept_as_any_lock() {
     }
     assert_eq!(world.take(0), EXTEND);
     world.say(0, ":1|");
-    assert!(matches!(world.event(), Event::Kept { result: Ok(_), .. }));
+    assert_matches!(world.event(), Event::Kept { result: Ok(_), .. });
     world.give_back(lock);
     assert_eq!(world.take(0), RELEASE);
     world.say(0, ":1|");

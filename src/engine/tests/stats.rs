@@ -300,7 +300,7 @@ fn a_lock_that_is_lost_is_counted_once_and_has_nothing_left() {
     assert!(lock.is_valid_at(world.now), "it was told early");
     world.release(lock);
     world.all_say(0..3, ":0|");
-    assert!(matches!(world.unlocked(), Err(UnlockError::NotHeld(_))));
+    assert_matches!(world.unlocked(), Err(UnlockError::NotHeld(_)));
     assert_eq!(all_times(&world)[2..], [hold, ZERO]);
     let stats = world.engine.stats();
     assert_eq!((stats.lost, stats.releases.not_held, stats.held), (1, 1, 0));

@@ -261,10 +261,7 @@ fn an_extension_on_a_node_behind_its_barrier_is_not_counted() {
     net.unreachable(0, true);
     // Now the first is away, and only nodes 1 and 2 could say yes. One does not count.
     let result = net.extend(0, &mut lock, LONGEST);
-    assert!(
-        matches!(result, Err(ExtendError::Unconfirmed(_))),
-        "{result:?}"
-    );
+    assert_matches!(result, Err(ExtendError::Unconfirmed(_)));
     assert!(net.try_lock(1, TTL).is_err());
 }
 
@@ -292,6 +289,6 @@ fn names_of_the_guard_are_no_names_of_locks() {
         let request = Request::new(name, &options);
         let result = net.clients[0].engine.acquire(net.now, &request);
         let reserved = InvalidRequest::ReservedResource;
-        assert!(matches!(result, Err(LockError::Invalid(error)) if error == reserved));
+        assert_matches!(result, Err(LockError::Invalid(error)) if error == reserved);
     }
 }

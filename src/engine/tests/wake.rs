@@ -186,7 +186,7 @@ fn where_tracking_is_refused_the_waiter_looks_from_time_to_time_and_says_why() {
     let refusal = "-NOPERM User u has no permissions to run the 'client' command|";
     world.all_say(0..3, &format!("{refusal}-ERR not tracking|:10000|"));
     for status in world.engine.node_statuses(world.now) {
-        assert!(matches!(status.waking, Waking::Refused(error) if error.code() == "NOPERM"));
+        assert_matches!(status.waking, Waking::Refused(error) if error.code() == "NOPERM");
     }
     while world.sent.iter().all(Vec::is_empty) {
         world.sleep_until_timer();
@@ -207,7 +207,7 @@ fn a_look_of_which_any_part_is_refused_registers_nothing() {
         world.say(0, &said);
         let status = world.engine.node_statuses(world.now).next();
         let waking = status.expect("of the first node").waking;
-        assert!(matches!(waking, Waking::Refused(_)), "{said}: {waking}");
+        assert_matches!(waking, Waking::Refused(_), "{said}: {waking}");
     }
 }
 

@@ -239,7 +239,7 @@ fn a_node_that_goes_and_comes_back_is_told() {
     world.sleep(50 * MS);
     let told = world.state_told();
     assert!(told.is_free());
-    assert!(matches!(told.nodes()[2].found, Found::Unknown(_)), "{told}");
+    assert_matches!(told.nodes()[2].found, Found::Unknown(_), "{told}");
     world.watch(Some(&told));
     world.take_all();
     world.all_say(0..2, "+OK|*3|:0|:0|$0||");
@@ -308,7 +308,7 @@ fn an_answer_to_an_earlier_look_is_none_to_the_present_one() {
     world.all_say(0..2, "+OK|+OK|*3|:0|:0|$0||");
     world.sleep(60 * MS); // It is too long for node 2.
     let told = world.state_told();
-    assert!(matches!(told.nodes()[2].found, Found::Unknown(_)), "{told}");
+    assert_matches!(told.nodes()[2].found, Found::Unknown(_), "{told}");
     world.watch(Some(&told));
     assert_eq!(world.take(2), AGAIN);
     world.all_say(0..2, "+OK|*3|:0|:0|$0||");
@@ -380,10 +380,10 @@ fn one_that_is_cancelled_while_it_looks_leaves_nothing_and_a_late_push_does_noth
 fn what_can_never_succeed_and_what_is_too_much_is_refused_before_anything_is_sent() {
     let mut world = World::ready(3);
     let refused = world.engine.watch(world.now, b"", None);
-    assert!(matches!(
+    assert_matches!(
         refused,
         Err(InspectError::Invalid(InvalidRequest::EmptyResource { .. }))
-    ));
+    );
     let mut rounds = Vec::new();
     for watch in 0..WATCHES_MAX {
         let name = format!("k{}", watch % 7);
@@ -391,7 +391,7 @@ fn what_can_never_succeed_and_what_is_too_much_is_refused_before_anything_is_sen
         rounds.push(asked.expect("there is room"));
     }
     let refused = world.engine.watch(world.now, b"k", None);
-    assert!(matches!(refused, Err(InspectError::Saturated)));
+    assert_matches!(refused, Err(InspectError::Saturated));
     // They take no room from those who want a lock.
     world.engine.cancel(world.now, rounds.remove(0));
     world
@@ -409,7 +409,7 @@ fn a_node_that_did_not_say_what_it_has_is_asked_again() {
         world.all_say(0..2, "+OK|*3|:0|:0|$0||");
         world.say(2, &format!("+OK|{refusal}|"));
         let told = world.state_told();
-        assert!(matches!(told.nodes()[2].found, Found::Unknown(_)), "{told}");
+        assert_matches!(told.nodes()[2].found, Found::Unknown(_), "{told}");
         world.watch(Some(&told));
         world.looks();
         world.all_say(0..2, "+OK|*3|:0|:0|$0||");
@@ -435,7 +435,7 @@ fn a_node_that_was_too_slow_is_asked_again() {
         world.sleep(55 * MS);
         if told.is_none() {
             let state = world.state_told();
-            assert!(matches!(state.nodes()[2].found, Found::Unknown(_)));
+            assert_matches!(state.nodes()[2].found, Found::Unknown(_));
             world.watch(Some(&state));
             told = Some(state);
         }

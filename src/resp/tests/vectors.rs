@@ -120,7 +120,7 @@ fn check_outcome(name: &str, (replies, end): &(Vec<OwnedValue>, End), case: &Jso
     let expect = case.get("expect").expect("an expectation");
     if REFUSED_BY_POLICY.contains(&name) {
         assert!(case.get("policy").is_some(), "{name} leaves no choice");
-        assert!(matches!(end, End::Error(_)), "{name}: {replies:?} {end:?}");
+        assert_matches!(end, End::Error(_), "{name}: {replies:?} {end:?}");
         return;
     }
     if TAKEN_BY_POLICY.contains(&name) {
@@ -135,7 +135,7 @@ fn check_outcome(name: &str, (replies, end): &(Vec<OwnedValue>, End), case: &Jso
     let last = *frames.last().expect("an outcome");
     let kind = if last.get("error").is_some() {
         frames.pop();
-        assert!(matches!(end, End::Error(_)), "{name}: {replies:?} {end:?}");
+        assert_matches!(end, End::Error(_), "{name}: {replies:?} {end:?}");
         "error"
     } else if last.get("incomplete").is_some() {
         frames.pop();

@@ -51,7 +51,7 @@ fn without_descriptors(which: Which, nodes: &str) {
         ..usual
     };
     setrlimit(Resource::Nofile, none).expect("less is allowed");
-    assert!(matches!(builder.build_local(), Err(BuildError::Io(_))));
+    assert_matches!(builder.build_local(), Err(BuildError::Io(_)));
 
     // The open connections go on; one that ends cannot be made again.
     let lock = face.try_lock("few", LONG).expect("three of three");

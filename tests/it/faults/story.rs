@@ -222,8 +222,9 @@ impl Scene {
         let options = LockOptions::new(LONG).wait(Duration::from_millis(200));
         eventually("nothing can be had", || {
             let error = run.refused("during", &options)?;
-            assert!(
-                matches!(error, LockError::NoQuorum(_)),
+            assert_matches!(
+                error,
+                LockError::NoQuorum(_),
                 "{}: `NoQuorum` was expected: {error:?}",
                 fault.name
             );

@@ -45,7 +45,7 @@ fn forbid(cluster: &Cluster, rules: &str, commands: &[&str]) {
     let left: Vec<&str> = rules.split(' ').filter(is_left).collect();
     let line = format!("ACL SETUSER some reset on >secret {}", left.join(" "));
     let said = cluster[0].raw().run(&line);
-    assert!(matches!(said, Reply::Simple(_)), "{line}: {said:?}");
+    assert_matches!(said, Reply::Simple(_), "{line}: {said:?}");
 }
 
 #[test]

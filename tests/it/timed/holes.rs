@@ -146,10 +146,7 @@ fn first_lock(face: &mut Face, name: &str, over: &Mutex<Option<Instant>>) -> Dur
 /// With default settings a release waits less long than a machine may stand still; then it is owed.
 fn give_back(face: &mut Face, lock: Held) {
     let released = face.unlock(lock);
-    assert!(
-        matches!(released, Ok(_) | Err(UnlockError::Unconfirmed(_))),
-        "{released:?}"
-    );
+    assert_matches!(released, Ok(_) | Err(UnlockError::Unconfirmed(_)));
 }
 
 fn descriptors() -> usize {

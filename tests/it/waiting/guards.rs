@@ -54,7 +54,7 @@ fn restarted_while_one_waits(builder: fn(&Cluster) -> Builder) {
             raws[0] = cluster[0].raw();
             await_told(&mut raws, &[0; 3]); // It is asked, and is to tell as well.
             let state = redlock.nodes()[0].state;
-            assert!(matches!(state, NodeState::Quarantined { .. }), "{state:?}");
+            assert_matches!(state, NodeState::Quarantined { .. });
             let sets = |raws: &mut [Raw]| [raws[1].calls("set"), raws[2].calls("set")];
             let before = sets(&mut raws);
             assert!(raws[1].del(b"key"));

@@ -142,11 +142,11 @@ fn a_clock_that_is_ahead_lifts_no_counter_by_more_than_a_second() {
 fn a_fenced_lock_and_a_plain_one_exclude_each_other() {
     let mut net = net(2);
     let held = take(&mut net, 0);
-    assert!(matches!(net.try_lock(1, TTL), Err(LockError::Held(_))));
+    assert_matches!(net.try_lock(1, TTL), Err(LockError::Held(_)));
     net.release(0, held);
     let held = net.try_lock(1, TTL).expect("it is free");
     let refused = net.lock_with(0, &fenced());
-    assert!(matches!(refused, Err(LockError::Held(_))));
+    assert_matches!(refused, Err(LockError::Held(_)));
     net.release(1, held);
     net.is_clean();
 }
@@ -307,7 +307,7 @@ fn a_set_has_one_token_above_that_of_each_of_its_names() {
     assert_eq!(lock.resources().len(), 2);
     let by_another = client(&mut net, observed(), Duration::ZERO);
     let held = net.lock_with(by_another, &fenced());
-    assert!(matches!(held, Err(LockError::Held(_))));
+    assert_matches!(held, Err(LockError::Held(_)));
     net.release(0, lock);
     assert_eq!(take_token(&mut net, 0), HIGH + 1);
     net.is_clean();
@@ -333,10 +333,7 @@ fn a_strict_guard_and_tokens_go_together() {
     net.unreachable(0, true);
     net.admin(1, "DEL shearline:marker");
     let outcome = refused(&mut net, second)[1];
-    assert!(
-        matches!(outcome, NodeOutcome::Quarantined { .. }),
-        "{outcome:?}"
-    );
+    assert_matches!(outcome, NodeOutcome::Quarantined { .. });
 }
 
 /// Clients with clocks of their own, counters that end, nodes that lose a connection: all tokens are in the order

@@ -81,10 +81,10 @@ fn a_lock_that_was_taken_without_it_is_kept_from_now_on_and_up_to_its_limit() {
     }
     world.expired(&lock);
     assert!(world.now <= limit && limit.saturating_sub(SECOND) < world.now);
-    assert!(matches!(
+    assert_matches!(
         world.begins_to_keep(&mut lock, Duration::MAX),
         Err(ExtendError::Expired)
-    ));
+    );
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn a_lock_that_is_kept_again_has_no_more_extensions_than_before() {
         assert_eq!(lock.extensions_left(), left);
     }
     let refused = world.begins_to_keep(&mut lock, Duration::MAX);
-    assert!(matches!(refused, Err(ExtendError::Limit)), "{refused:?}");
+    assert_matches!(refused, Err(ExtendError::Limit));
     world.sleep(VALIDITY - MS);
     assert_eq!(world.take_all().concat(), NOTHING);
 }
@@ -113,7 +113,7 @@ fn a_lock_without_a_known_end_is_kept_when_it_was_confirmed() {
     let lock = world.detach_without_end(lock);
     let (mut heir, mut lock) = World::inherits(world.now, lock);
     let refused = heir.begins_to_keep(&mut lock, Duration::MAX);
-    assert!(matches!(refused, Err(ExtendError::Expired)));
+    assert_matches!(refused, Err(ExtendError::Expired));
     heir.confirm(&lock);
     heir.take_all();
     heir.all_say(0..3, ":9001|");
@@ -131,7 +131,7 @@ fn what_cannot_be_kept_is_left_as_it_is() {
     // Of no engine, and over.
     let mut detached = other.detach(foreign);
     let refused = other.begins_to_keep(&mut detached, Duration::MAX);
-    assert!(matches!(refused, Err(ExtendError::Expired)));
+    assert_matches!(refused, Err(ExtendError::Expired));
     foreign = other.adopt(detached);
     other
         .begins_to_keep(&mut foreign, Duration::MAX)
@@ -142,14 +142,14 @@ fn what_cannot_be_kept_is_left_as_it_is() {
     strict.now = world.now;
     let mut long = strict.adopt(world.detach(lock));
     let refused = strict.begins_to_keep(&mut long, Duration::MAX);
-    assert!(matches!(refused, Err(ExtendError::Invalid(_))));
+    assert_matches!(refused, Err(ExtendError::Invalid(_)));
     // No extension is left.
     world.say(0, "");
     world.acquire_of(b"l", &LockOptions::new(TTL).tries(1).extensions(0));
     world.say(0, "+OK|");
     lock = world.lock();
     let refused = world.begins_to_keep(&mut lock, Duration::MAX);
-    assert!(matches!(refused, Err(ExtendError::Limit)));
+    assert_matches!(refused, Err(ExtendError::Limit));
 }
 
 /// The outcome of a confirmation is not applied yet, or never is.

@@ -25,11 +25,11 @@ fn a_holder_is_told_by_a_timer_that_its_lock_is_at_risk() {
         let (mut world, lock) = World::keeping(3, options);
         world.engine.alert_below(&lock, left);
         let told = sleep_until_told(&mut world);
-        assert!(matches!(told, Event::AtRisk { lock: told } if told == lock.id()));
+        assert_matches!(told, Event::AtRisk { lock: told } if told == lock.id());
         let now = lock.valid_until().saturating_since(world.now);
         assert!(left <= now && now <= left + 2 * MS, "{now:?} of {left:?}");
         let told = sleep_until_told(&mut world);
-        assert!(matches!(told, Event::Expired { lock: told } if told == lock.id()));
+        assert_matches!(told, Event::Expired { lock: told } if told == lock.id());
     }
 }
 
@@ -41,7 +41,7 @@ fn of_several_alerts_the_earliest_is_given_and_at_once_if_it_is_due() {
         world.engine.alert_below(&lock, TTL / 4);
         world.sleep_until_event();
         assert_eq!(lock.validity_at(world.now), VALIDITY, "at once");
-        assert!(matches!(world.event(), Event::AtRisk { lock: told } if told == lock.id()));
+        assert_matches!(world.event(), Event::AtRisk { lock: told } if told == lock.id());
         world.sleep_until_sent(0);
         assert_eq!(world.events.len(), 0, "once");
     }
@@ -56,7 +56,7 @@ fn an_alert_may_be_months_before_the_end() {
     let lock = world.kept_lock(b"k", LockOptions::new(400 * day));
     world.engine.alert_below(&lock, 100 * day);
     let told = sleep_until_told(&mut world);
-    assert!(matches!(told, Event::AtRisk { lock: told } if told == lock.id()));
+    assert_matches!(told, Event::AtRisk { lock: told } if told == lock.id());
     let left = lock.validity_at(world.now);
     assert!(100 * day <= left && left <= 100 * day + 2 * MS, "{left:?}");
 }

@@ -42,7 +42,7 @@ fn the_number_of_extensions_limits_keeping() {
     world.say(0, ":1|");
     world.extended(&mut lock);
     assert_eq!(lock.extensions_left(), 0);
-    assert!(matches!(world.extension_refused(&lock), ExtendError::Limit));
+    assert_matches!(world.extension_refused(&lock), ExtendError::Limit);
     world.sleep_until_event();
     assert_eq!(world.take(0), NOTHING);
     world.expired(&lock);
@@ -94,7 +94,7 @@ fn a_release_ends_an_extension_that_the_engine_has_begun() {
             true => world.release(lock),
             false => world.give_back(lock),
         }
-        assert!(matches!(world.was_not_kept(), ExtendError::Closed));
+        assert_matches!(world.was_not_kept(), ExtendError::Closed);
         assert_eq!(world.take(0), ["EVALSHA release"]);
         world.say(0, ":1|:1|");
         world.events.clear();
@@ -170,6 +170,6 @@ fn a_lock_that_is_dropped_adopted_elsewhere_or_written_down_is_not_kept() {
         let _lock = leave(&world, lock);
         world.sleep_until_event();
         assert_eq!(world.take_all().concat(), NOTHING);
-        assert!(matches!(world.event(), Event::Expired { .. }));
+        assert_matches!(world.event(), Event::Expired { .. });
     }
 }

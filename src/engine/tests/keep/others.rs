@@ -174,7 +174,7 @@ fn two_extensions_at_once_are_not_more_than_were_allowed() {
     world.pass(MS);
     world.say(0, ":1|");
     let refused = world.not_extended();
-    assert!(matches!(refused, ExtendError::Limit), "{refused:?}");
+    assert_matches!(refused, ExtendError::Limit);
     assert_eq!((lock.valid_until(), lock.extensions_left()), (until, 0));
     world.sleep_until_event();
     world.expired(&lock);

@@ -18,10 +18,7 @@ fn a_call_that_waits_is_refused_when_a_node_is_of_another_cluster() {
     net.reconnect(2);
     net.pass(60 * MS);
     let (_, result) = net.acquired(0);
-    assert!(
-        matches!(result, Err(LockError::OtherCluster(_))),
-        "{result:?}"
-    );
+    assert_matches!(result, Err(LockError::OtherCluster(_)));
     net.release(1, lock);
 }
 
@@ -161,7 +158,7 @@ fn a_change_of_members_is_a_barrier_on_every_node() {
     let Err(ReinitError::Unready(report)) = net.reinit(new) else {
         panic!("one cannot be reached")
     };
-    assert!(matches!(outcomes(&report)[4], NodeOutcome::Unreachable(_)));
+    assert_matches!(outcomes(&report)[4], NodeOutcome::Unreachable(_));
     assert!(net.marker(0).contains(" 3 2 "));
 
     net.unreachable(4, false);
@@ -176,10 +173,10 @@ fn a_change_of_members_is_a_barrier_on_every_node() {
     let barred = begin.saturating_add(40_402 * MS);
     let told = net.kept_until(new, 0).expect("behind its barrier");
     assert!(barred <= told && told <= barred.saturating_add(2 * GRAIN));
-    assert!(matches!(
+    assert_matches!(
         net.lock(old, TTL),
         Err(LockError::NoQuorum(_) | LockError::OtherCluster(_))
-    ));
+    );
     net.pass(Duration::from_secs(1));
     other(net.lock(old, TTL));
     net.pass(40_403 * MS);
@@ -216,7 +213,7 @@ fn a_change_of_members_that_not_all_have_heard_is_told_and_can_be_repeated() {
 fn without_markers_there_is_nothing_to_reinitialise() {
     let mut world = World::ready(1);
     let result = world.engine.reinit(world.now);
-    assert!(matches!(result, Err(ReinitError::NotStrict)));
+    assert_matches!(result, Err(ReinitError::NotStrict));
     world.is_clean();
 }
 
@@ -231,7 +228,7 @@ fn a_reinitialisation_that_is_refused_does_not_end_the_one_that_is_open() {
     engine.reinit(now).expect("all may be asked");
     while !net.serve(other) {}
     let again = net.clients[other].engine.reinit(now);
-    assert!(matches!(again, Err(ReinitError::Unready(_))), "{again:?}");
+    assert_matches!(again, Err(ReinitError::Unready(_)));
     net.pass(Duration::from_secs(3));
     let marker = net.value(1, MARKER_KEY).expect("it has one");
     assert!(marker.ends_with("other"), "the open one goes on: {marker}");

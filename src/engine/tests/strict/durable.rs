@@ -88,5 +88,5 @@ fn a_node_that_refuses_to_join_again_because_it_loads_does_not_vote() {
     world.pass(Duration::from_secs(3));
     greet(&mut world);
     let state = world.state(0);
-    assert!(matches!(state, NodeState::Quarantined { .. }), "{state:?}");
+    assert_matches!(state, NodeState::Quarantined { .. });
 }

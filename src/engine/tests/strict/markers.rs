@@ -12,10 +12,10 @@ fn a_shorter_longest_ttl_joins_and_waits_for_the_longer_one() {
         .expect("it joined");
     net.release(short, lock);
     let too_long = net.try_lock(short, Duration::from_secs(6));
-    assert!(matches!(
+    assert_matches!(
         too_long,
         Err(LockError::Invalid(InvalidRequest::TtlTooLong { .. }))
-    ));
+    );
     net.pass(Duration::from_secs(2));
     net.admin(1, "FLUSHALL");
     net.unreachable(2, true);

@@ -124,7 +124,7 @@ fn a_lock_is_confirmed_by_one_transaction() {
     world.ask_confirm(&lock);
     world.say(0, "+OK|+QUEUED|+QUEUED|*2|$-1|:-2|");
     world.expired_first(&lock);
-    assert!(matches!(world.next_not_extended(), ExtendError::Lost(_)));
+    assert_matches!(world.next_not_extended(), ExtendError::Lost(_));
 }
 
 #[test]
