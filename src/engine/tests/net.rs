@@ -6,6 +6,7 @@ use crate::embedded::session::Session;
 use crate::embedded::store::Store;
 use crate::engine::{Engine, Event, Input, NodeState, Output, Request, RoundId};
 use crate::error::{ExtendError, LinkFault, LockError, ReinitError};
+use crate::node::{JOIN, TAKE_SEVERAL};
 use crate::quorum::Lock;
 use crate::resource::MARKER_KEY;
 use crate::resp::Inbox;
@@ -17,23 +18,37 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
 
+use rand::RngExt;
+use rand::rngs::StdRng;
+
 use super::{MS, id, named};
+
+/// So often clients and nodes have something to say to each other at one instant, at most: each answer is followed by
+/// one more question.
+const ROUNDS_MAX: usize = 10_000;
 
 pub(super) struct Net {
     pub(super) now: Instant,
     pub(super) clients: Vec<Client>,
-    nodes: Vec<Node>,
+    pub(super) nodes: Vec<Node>,
     restarts: u64,
+    /// Numbers the connections.
+    connections: u64,
+    /// How many of the commands that wait when their connection ends are executed yet: all, or as chance has it.
+    pub(super) chance: Option<StdRng>,
 }
 
 pub(super) struct Client {
     pub(super) engine: Engine,
-    links: Vec<Link>,
-    events: VecDeque<Event>,
+    pub(super) links: Vec<Link>,
+    pub(super) events: VecDeque<Event>,
+    /// How many commands it has sent, and how many of these to the first node were to take several names.
+    pub(super) sent: usize,
+    pub(super) sets: usize,
 }
 
-struct Node {
-    store: Store,
+pub(super) struct Node {
+    pub(super) store: Store,
     away: bool,
     /// How often it was asked to join.
     joins: usize,
@@ -41,9 +56,12 @@ struct Node {
 
 /// One client's connection to one node.
 #[derive(Default)]
-struct Link {
+pub(super) struct Link {
+    number: u64,
     session: Option<Session>,
     inbox: Option<Inbox>,
+    /// The commands that the node has not executed.
+    pub(super) waiting: VecDeque<Vec<Vec<u8>>>,
     /// What the node has answered and the client has not read.
     answers: Vec<u8>,
     held: bool,
@@ -70,6 +88,8 @@ impl Net {
                 })
                 .collect(),
             restarts: 100,
+            connections: 0,
+            chance: None,
         }
     }
 
@@ -81,6 +101,8 @@ impl Net {
             engine: Engine::new(&config, seed, self.now),
             links: config.nodes().iter().map(|_| Link::default()).collect(),
             events: VecDeque::new(),
+            sent: 0,
+            sets: 0,
         });
         self.pump();
         self.clients.len() - 1
@@ -90,98 +112,173 @@ impl Net {
 
     /// Lets everything happen that takes no time.
     pub(super) fn pump(&mut self) {
-        while (0..self.clients.len()).any(|client| self.serve(client)) {}
+        for _ in 0..ROUNDS_MAX {
+            if !(0..self.clients.len()).any(|client| self.serve(client)) {
+                return;
+            }
+        }
+        panic!("clients and nodes talk without end, and no time passes");
     }
 
-    /// Whether anything happened.
+    /// Does what a client wants done, as far as no other client has to do anything. Returns `true` if anything
+    /// happened.
     pub(super) fn serve(&mut self, client: usize) -> bool {
-        let Self {
-            now,
-            clients,
-            nodes,
-            ..
-        } = self;
-        let Client {
-            engine,
-            links,
-            events,
-        } = &mut clients[client];
-        let mut inputs: Vec<(usize, Option<usize>)> = Vec::new();
-        let mut busy = false;
-        while let Some(output) = engine.poll(*now) {
-            busy = true;
-            match output {
-                Output::Connect { node } => inputs.push((node.index(), None)),
-                Output::Disconnect { node } => links[node.index()].cut(),
-                Output::Probe { .. } | Output::CloseProbe { .. } => {}
-                Output::Event(Event::FloorsGiven { .. }) => {} // It shows in what is granted.
-                Output::Event(event) => events.push_back(event),
-                Output::Transmit { node, bytes } => {
-                    links[node.index()].run(&mut nodes[node.index()], *now, bytes);
-                    let len = bytes.len();
-                    engine.handle(*now, Input::Transmitted { node, len });
-                }
-            }
+        let mut busy = self.drain(client);
+        for node in 0..self.clients[client].links.len() {
+            while self.execute(client, node) {}
         }
-        for (node, _) in inputs {
-            let (link, there) = (&mut links[node], &mut nodes[node]);
-            let node = id(node);
-            let input = match there.away {
-                true => Input::Disconnected {
-                    node,
-                    reason: LinkFault::Refused.into(),
-                },
-                false => {
-                    link.session = Some(there.store.session());
-                    link.inbox = Some(Inbox::default());
-                    Input::Connected { node }
-                }
-            };
-            engine.handle(*now, input);
-        }
-        for (node, link) in links.iter_mut().enumerate() {
-            if !link.held && !link.answers.is_empty() {
-                busy = true;
-                let bytes = core::mem::take(&mut link.answers);
-                let node = id(node);
-                engine.handle(
-                    *now,
-                    Input::Received {
-                        node,
-                        bytes: &bytes,
-                    },
-                );
-            }
+        for node in 0..self.clients[client].links.len() {
+            busy |= self.receive(client, node);
         }
         busy
     }
 
-    /// Moves the time, in steps that no timer is missed in.
+    /// Does all that a client wants done. What it sends waits.
+    pub(super) fn drain(&mut self, client: usize) -> bool {
+        let mut busy = false;
+        while self.act(client) {
+            busy = true;
+        }
+        busy
+    }
+
+    fn act(&mut self, client: usize) -> bool {
+        let now = self.now;
+        let Client {
+            engine,
+            links,
+            events,
+            sent,
+            sets,
+        } = &mut self.clients[client];
+        match engine.poll(now) {
+            None => return false,
+            Some(Output::Connect { node }) => {
+                let there = &mut self.nodes[node.index()];
+                let reason = LinkFault::Refused.into();
+                let input = match there.away {
+                    true => Input::Disconnected { node, reason },
+                    false => {
+                        self.connections += 1;
+                        links[node.index()].connect(self.connections, &mut there.store);
+                        Input::Connected { node }
+                    }
+                };
+                engine.handle(now, input);
+            }
+            Some(Output::Disconnect { node }) => self.end_link(client, node.index()),
+            Some(Output::Probe { .. } | Output::CloseProbe { .. }) => {}
+            Some(Output::Event(Event::FloorsGiven { .. })) => {} // It shows in what is granted.
+            Some(Output::Event(event)) => events.push_back(event),
+            Some(Output::Transmit { node, bytes }) => {
+                let len = bytes.len();
+                for words in links[node.index()].read(bytes) {
+                    let takes = words
+                        .get(1)
+                        .is_some_and(|word| word == TAKE_SEVERAL.text.as_bytes());
+                    *sets += usize::from(takes && node.index() == 0);
+                    *sent += 1;
+                }
+                engine.handle(now, Input::Transmitted { node, len });
+            }
+        }
+        true
+    }
+
+    /// `node` executes the next command of a client. Returns `false` if there is none.
+    pub(super) fn execute(&mut self, client: usize, node: usize) -> bool {
+        let link = &mut self.clients[client].links[node];
+        let (Some(words), Some(session)) = (link.waiting.pop_front(), &mut link.session) else {
+            return false;
+        };
+        let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+        let there = &mut self.nodes[node];
+        there.joins += usize::from(words.get(1) == Some(&JOIN.text.as_bytes()));
+        there
+            .store
+            .execute(session, self.now, &words, &mut link.answers);
+        self.tell(node);
+        true
+    }
+
+    /// What `node` tells of changes goes behind the answers of those who asked for that.
+    fn tell(&mut self, node: usize) {
+        while let Some((number, push)) = self.nodes[node].store.poll_push() {
+            let links = self
+                .clients
+                .iter_mut()
+                .filter_map(|client| client.links.get_mut(node));
+            let mut links = links.filter(|link| link.number == number);
+            if let Some(link) = links.next() {
+                link.answers.extend(push);
+            }
+        }
+    }
+
+    /// A client reads what `node` has answered. Returns `true` if that is anything.
+    pub(super) fn receive(&mut self, client: usize, node: usize) -> bool {
+        let Client { engine, links, .. } = &mut self.clients[client];
+        let link = &mut links[node];
+        if link.held || link.answers.is_empty() {
+            return false;
+        }
+        let bytes = &core::mem::take(&mut link.answers)[..];
+        let node = id(node);
+        engine.handle(self.now, Input::Received { node, bytes });
+        true
+    }
+
+    /// Moves the time, and lets timers fire.
     pub(super) fn pass(&mut self, span: Duration) {
+        self.pass_with(span, Self::pump);
+    }
+
+    /// The same, with what happens whenever timers have fired.
+    pub(super) fn pass_with(&mut self, span: Duration, mut happens: impl FnMut(&mut Self)) {
         let end = self.now.saturating_add(span);
-        while self.now < end {
-            let step = 10 * MS;
-            self.now = self.now.saturating_add(step).min(end);
+        loop {
+            let engines = self.clients.iter().map(|client| &client.engine);
+            let next = engines.filter_map(Engine::poll_timeout).map(|(at, _)| at);
+            self.now = self.now.max(next.min().unwrap_or(end).min(end));
             for client in &mut self.clients {
                 client.engine.handle(self.now, Input::Tick);
             }
-            self.pump();
+            happens(self);
+            if self.now == end {
+                return;
+            }
+        }
+    }
+
+    /// The connection of a client to `node` is over: some of what was sent is executed yet, and no answer arrives.
+    fn end_link(&mut self, client: usize, node: usize) {
+        let waiting = self.clients[client].links[node].waiting.len();
+        let executed = match &mut self.chance {
+            Some(random) => random.random_range(0..=waiting),
+            None => waiting,
+        };
+        (0..executed).for_each(|_| _ = self.execute(client, node));
+        let link = &mut self.clients[client].links[node];
+        if let Some(session) = link.session.take() {
+            self.nodes[node].store.disconnect(&session);
+        }
+        link.waiting.clear();
+        link.answers.clear();
+    }
+
+    /// The same, and the client learns of it.
+    pub(super) fn cut_link(&mut self, client: usize, node: usize) {
+        let link = self.clients[client].links.get(node);
+        if link.is_some_and(|link| link.session.is_some()) {
+            self.end_link(client, node);
+            let (node, reason) = (id(node), LinkFault::Reset.into());
+            let engine = &mut self.clients[client].engine;
+            engine.handle(self.now, Input::Disconnected { node, reason });
         }
     }
 
     fn cut(&mut self, node: usize) {
-        for client in &mut self.clients {
-            if let Some(link) = client.links.get_mut(node)
-                && link.session.is_some()
-            {
-                link.cut();
-                let reason = LinkFault::Reset.into();
-                let node = id(node);
-                client
-                    .engine
-                    .handle(self.now, Input::Disconnected { node, reason });
-            }
-        }
+        (0..self.clients.len()).for_each(|client| self.cut_link(client, node));
         self.pump();
     }
 
@@ -199,10 +296,21 @@ impl Net {
     }
 
     pub(super) fn restart(&mut self, node: usize, memory: Memory) {
+        self.restart_alone(node, memory);
+        self.pump();
+    }
+
+    /// The same, and nothing else happens.
+    pub(super) fn restart_alone(&mut self, node: usize, memory: Memory) {
         self.restarts += 1;
         let (seed, now) = (self.restarts, self.now);
         self.nodes[node].store.restart(seed, now, memory);
-        self.cut(node);
+        let links = self
+            .clients
+            .iter_mut()
+            .filter_map(|client| client.links.get_mut(node));
+        links.for_each(|link| link.waiting.clear());
+        (0..self.clients.len()).for_each(|client| self.cut_link(client, node));
     }
 
     /// What `node` answers to `client` waits.
@@ -247,7 +355,9 @@ impl Net {
         let mut session = store.session();
         let mut out = Vec::new();
         store.execute(&mut session, self.now, words, &mut out);
+        store.disconnect(&session);
         assert_ne!(out[0], b'-', "{}", out.escape_ascii());
+        self.tell(node);
     }
 
     pub(super) fn value(&self, node: usize, key: &[u8]) -> Option<String> {
@@ -393,23 +503,21 @@ impl Net {
 }
 
 impl Link {
-    fn cut(&mut self) {
-        self.session = None;
-        self.answers.clear();
+    fn connect(&mut self, number: u64, store: &mut Store) {
+        self.number = number;
+        self.session = Some(store.session_of(number));
+        self.inbox = Some(Inbox::default());
     }
 
-    fn run(&mut self, node: &mut Node, now: Instant, mut bytes: &[u8]) {
-        let (Some(session), Some(inbox)) = (&mut self.session, &mut self.inbox) else {
-            return;
-        };
+    /// What the client writes waits to be executed. Returns that.
+    fn read(&mut self, mut bytes: &[u8]) -> impl Iterator<Item = &Vec<Vec<u8>>> {
+        let before = self.waiting.len();
+        let inbox = self.inbox.as_mut().expect("connected");
         while let Some(frame) = inbox.next(&mut bytes).expect("RESP") {
-            let items = frame.value.as_items().expect("a command");
-            let words: Vec<&[u8]> = items
-                .iter()
-                .map(|word| word.as_bytes().expect("a bulk"))
-                .collect();
-            node.joins += usize::from(words.get(1) == Some(&crate::node::JOIN.text.as_bytes()));
-            node.store.execute(session, now, &words, &mut self.answers);
+            let words = frame.value.as_items().expect("a command").iter();
+            let words = words.map(|word| word.as_bytes().expect("a bulk").to_vec());
+            self.waiting.push_back(words.collect());
         }
+        self.waiting.range(before..)
     }
 }

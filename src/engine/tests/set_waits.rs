@@ -6,187 +6,91 @@ use std::collections::BTreeMap;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
+use super::net::Net;
 use super::*;
 use crate::effort::effort;
-use crate::embedded::session::Session;
-use crate::embedded::store::Store;
-use crate::node::TAKE_SEVERAL;
 
 mod turns;
 
 const NODES: usize = 3;
 
-/// So often engines and nodes have something to say to each other at one instant, at most: each answer is
-/// followed by one more question.
-const ROUNDS_MAX: usize = 10_000;
+struct Programs {
+    net: Net,
+    programs: Vec<Program>,
+}
 
+/// What one of them was told, by the rounds.
+#[derive(Default)]
 struct Program {
-    engine: Engine,
-    links: Vec<Link>,
-    /// What it has locked, by the rounds.
     locks: BTreeMap<RoundId, Lock>,
     refused: BTreeMap<RoundId, LockError>,
-    /// How many commands it has sent, and how many of them to take a set.
-    sent: usize,
-    attempts: usize,
-}
-
-#[derive(Default)]
-struct Link {
-    session: Option<Session>,
-    inbox: Option<Inbox>,
-    answers: Vec<u8>,
-}
-
-struct Programs {
-    now: Instant,
-    nodes: Vec<Store>,
-    programs: Vec<Program>,
 }
 
 impl Programs {
     /// So many programs, which are connected.
     fn new(programs: usize) -> Self {
-        let now = Instant::from_millis(1_000);
-        let mut world = Self {
-            now,
-            nodes: (0..NODES as u64)
-                .map(|node| Store::new(node, now))
-                .collect(),
-            programs: Vec::new(),
-        };
-        for program in 0..programs {
-            let config = named(NODES).watch_clocks(false).config().expect("valid");
-            world.programs.push(Program {
-                engine: Engine::new(&config, [program as u8; 32], now),
-                links: (0..NODES).map(|_| Link::default()).collect(),
-                locks: BTreeMap::new(),
-                refused: BTreeMap::new(),
-                sent: 0,
-                attempts: 0,
-            });
+        let mut net = Net::new(NODES as u64);
+        for _ in 0..programs {
+            net.client(named(NODES).watch_clocks(false));
         }
-        world.pump();
-        world
+        Self {
+            net,
+            programs: (0..programs).map(|_| Program::default()).collect(),
+        }
     }
 
     /// Lets everything happen that takes no time.
     fn pump(&mut self) {
-        for _ in 0..ROUNDS_MAX {
-            if !(0..self.programs.len()).any(|program| self.serve(program)) {
-                return;
-            }
-        }
-        panic!("engines and nodes talk without end, and no time passes");
+        self.net.pump();
+        self.tell();
     }
 
-    /// Returns `true` if anything happened.
-    fn serve(&mut self, number: usize) -> bool {
-        let mut busy = false;
-        while self.act(number) {
-            busy = true;
-        }
-        let program = &mut self.programs[number];
-        for (node, link) in program.links.iter_mut().enumerate() {
-            if !link.answers.is_empty() {
-                busy = true;
-                let bytes = &core::mem::take(&mut link.answers)[..];
-                let node = id(node);
-                program
-                    .engine
-                    .handle(self.now, Input::Received { node, bytes });
-            }
-        }
-        for (node, store) in self.nodes.iter_mut().enumerate() {
-            while let Some((connection, push)) = store.poll_push() {
-                let links = &mut self.programs[connection as usize].links;
-                links[node].answers.extend(push);
-                busy = true;
-            }
-        }
-        busy
-    }
-
-    /// Does the next that a program wants done. Returns `false` if there is nothing.
-    fn act(&mut self, number: usize) -> bool {
-        let (now, program) = (self.now, &mut self.programs[number]);
-        match program.engine.poll(now) {
-            None => return false,
-            Some(Output::Connect { node }) => {
-                let link = &mut program.links[node.index()];
-                link.session = Some(self.nodes[node.index()].session_of(number as u64));
-                link.inbox = Some(Inbox::default());
-                program.engine.handle(now, Input::Connected { node });
-            }
-            Some(Output::Event(Event::Acquired { round, result })) => match result {
-                Ok(lock) => drop(program.locks.insert(round, lock)),
-                Err(error) => drop(program.refused.insert(round, error)),
-            },
-            Some(Output::Transmit { node, bytes }) => {
-                let (link, len) = (&mut program.links[node.index()], bytes.len());
-                let store = &mut self.nodes[node.index()];
-                let mut rest = bytes;
-                let inbox = link.inbox.as_mut().expect("connected");
-                while let Some(frame) = inbox.next(&mut rest).expect("RESP") {
-                    let items = frame.value.as_items().expect("a command").iter();
-                    let words: Vec<&[u8]> =
-                        items.map(|word| word.as_bytes().expect("a bulk")).collect();
-                    program.sent += 1;
-                    let takes = words[1..].first() == Some(&TAKE_SEVERAL.text.as_bytes());
-                    program.attempts += usize::from(takes && node.index() == 0);
-                    let session = link.session.as_mut().expect("connected");
-                    store.execute(session, now, &words, &mut link.answers);
-                }
-                program.engine.handle(now, Input::Transmitted { node, len });
-            }
-            Some(Output::Disconnect { node }) => {
-                let link = core::mem::take(&mut program.links[node.index()]);
-                if let Some(session) = link.session {
-                    self.nodes[node.index()].disconnect(&session);
+    fn tell(&mut self) {
+        for (client, program) in self.net.clients.iter_mut().zip(&mut self.programs) {
+            for event in client.events.drain(..) {
+                match event {
+                    Event::Acquired { round, result } => match result {
+                        Ok(lock) => drop(program.locks.insert(round, lock)),
+                        Err(error) => drop(program.refused.insert(round, error)),
+                    },
+                    Event::Expired { .. } => {}
+                    other => panic!("{other:?}"),
                 }
             }
-            Some(Output::Event(Event::Expired { .. })) => {}
-            Some(other) => panic!("{other:?}"),
         }
-        true
     }
 
     /// Moves the time, and lets timers fire.
     fn pass(&mut self, span: Duration) {
-        let end = self.now.saturating_add(span);
-        loop {
-            let engines = self.programs.iter().map(|program| &program.engine);
-            let next = engines
-                .filter_map(|engine| engine.poll_timeout())
-                .map(|(at, _)| at)
-                .min();
-            self.now = self.now.max(next.unwrap_or(end).min(end));
-            for program in &mut self.programs {
-                program.engine.handle(self.now, Input::Tick);
-            }
-            self.pump();
-            if self.now == end {
-                return;
-            }
-        }
+        self.net.pass(span);
+        self.tell();
     }
 
     /// The connection of a program to a node breaks.
     fn cut(&mut self, program: usize, node: usize) {
-        let Program { engine, links, .. } = &mut self.programs[program];
-        if let Some(session) = core::mem::take(&mut links[node]).session {
-            self.nodes[node].disconnect(&session);
-            let (node, reason) = (id(node), LinkFault::Reset.into());
-            engine.handle(self.now, Input::Disconnected { node, reason });
-        }
+        self.net.cut_link(program, node);
         self.pump();
+    }
+
+    fn engine(&mut self, program: usize) -> &mut Engine {
+        &mut self.net.clients[program].engine
+    }
+
+    /// How many commands a program has sent.
+    fn sent(&self, program: usize) -> usize {
+        self.net.clients[program].sent
+    }
+
+    /// How often a program has tried to take a set.
+    fn attempts(&self, program: usize) -> usize {
+        self.net.clients[program].sets
     }
 
     /// No two have the same name at the same time.
     fn exclude_each_other(&self) {
         let programs = self.programs.iter();
         let locks = programs.flat_map(|program| program.locks.values());
-        let valid = locks.filter(|lock| lock.is_valid_at(self.now));
+        let valid = locks.filter(|lock| lock.is_valid_at(self.net.now));
         let mut names: Vec<&[u8]> = valid.flat_map(Lock::resources).collect();
         let all = names.len();
         names.sort_unstable();
@@ -203,7 +107,8 @@ impl Programs {
             [name] => Request::new(name, options),
             _ => Request::all(&names, options),
         };
-        let round = self.programs[program].engine.acquire(self.now, &request);
+        let now = self.net.now;
+        let round = self.engine(program).acquire(now, &request);
         self.pump();
         round.expect("valid")
     }
@@ -218,13 +123,16 @@ impl Programs {
 
     #[track_caller]
     fn gives_back(&mut self, program: usize, round: RoundId) {
-        let Program { engine, locks, .. } = &mut self.programs[program];
-        engine.give_back(self.now, locks.remove(&round).expect("it is held"));
+        let lock = self.programs[program].locks.remove(&round);
+        let now = self.net.now;
+        self.engine(program)
+            .give_back(now, lock.expect("it is held"));
         self.pump();
     }
 
     fn cancel(&mut self, program: usize, round: RoundId) {
-        self.programs[program].engine.cancel(self.now, round);
+        let now = self.net.now;
+        self.engine(program).cancel(now, round);
         self.pump();
     }
 
@@ -236,7 +144,7 @@ impl Programs {
                     self.gives_back(program, round);
                 }
             }
-            let mut loads = self.programs.iter().map(|program| program.engine.load());
+            let mut loads = self.net.clients.iter().map(|client| client.engine.load());
             if loads.all(|load| load.rounds + load.claims == 0) {
                 return self.is_clean();
             }
@@ -247,14 +155,13 @@ impl Programs {
 
     /// Nothing is open, and no node has a key.
     fn is_clean(&self) {
-        for program in &self.programs {
-            let load = program.engine.load();
-            assert_eq!((load.rounds, load.claims, load.owed), (0, 0, 0), "{load:?}");
-            assert!(program.engine.parts.queues.is_empty());
-            assert_eq!(program.engine.resting(), 0);
+        self.net.is_clean();
+        for client in &self.net.clients {
+            assert!(client.engine.parts.queues.is_empty());
+            assert_eq!(client.engine.resting(), 0);
         }
-        for store in &self.nodes {
-            assert!(store.is_empty(self.now));
+        for node in &self.net.nodes {
+            assert!(node.store.is_empty(self.net.now));
         }
         assert_eq!(crate::invariant::count(), 0);
     }
@@ -269,7 +176,7 @@ fn sets_in_different_orders_have_their_turns_one_after_the_other() {
         assert_eq!(world.programs[0].locks.len(), 1);
         world.gives_back(0, set);
     }
-    assert_eq!(world.programs[0].attempts, 4, "none asked in vain");
+    assert_eq!(world.attempts(0), 4, "none asked in vain");
     world.is_clean();
 }
 
@@ -306,10 +213,10 @@ fn while_a_name_of_a_set_is_held_here_callers_behind_it_wait_for_its_other_names
     let held = world.wants(0, "b");
     let set = world.wants(0, "ab");
     let behind = world.wants(0, "a");
-    let sent = world.programs[0].sent;
+    let sent = world.sent(0);
     world.pass(400 * MS);
     assert!(!world.has(0, behind), "the name is left free");
-    assert_eq!(world.programs[0].sent, sent);
+    assert_eq!(world.sent(0), sent);
     world.gives_back(0, held);
     assert!(world.has(0, set));
     world.gives_back(0, set);
@@ -325,15 +232,15 @@ fn while_another_program_holds_a_name_of_a_set_callers_behind_it_wait_until_its_
     let mut world = Programs::new(2);
     let foreign = world.wants(1, "b");
     let set = world.wants(0, "ab");
-    assert_eq!(world.programs[0].attempts, 1);
+    assert_eq!(world.attempts(0), 1);
     let behind = world.wants(0, "a");
-    let sent = world.programs[0].sent;
+    let sent = world.sent(0);
     world.pass(400 * MS);
     assert!(!world.has(0, behind), "the name is left free");
-    assert_eq!(world.programs[0].sent, sent, "nothing has changed");
+    assert_eq!(world.sent(0), sent, "nothing has changed");
     world.gives_back(1, foreign);
     assert!(world.has(0, set), "it was told");
-    assert_eq!(world.programs[0].attempts, 2);
+    assert_eq!(world.attempts(0), 2);
     world.gives_back(0, set);
     world.pass(2 * MS);
     assert!(world.has(0, behind));
@@ -348,9 +255,9 @@ fn a_set_that_meets_another_held_name_waits_for_that() {
     let a = world.wants(2, "a");
     world.gives_back(1, b);
     assert!(!world.has(0, set));
-    let sent = world.programs[0].sent;
+    let sent = world.sent(0);
     world.pass(300 * MS);
-    assert_eq!(world.programs[0].sent, sent, "nothing has changed");
+    assert_eq!(world.sent(0), sent, "nothing has changed");
     world.gives_back(2, a);
     world.pass(50 * MS);
     assert!(world.has(0, set));
@@ -435,11 +342,11 @@ fn a_set_behind_one_that_knows_the_holder_says_so_without_asking() {
 fn a_single_try_for_a_set_of_which_a_name_is_held_here_is_refused_without_asking() {
     let mut world = Programs::new(1);
     let held = world.wants(0, "b");
-    let sent = world.programs[0].sent;
+    let sent = world.sent(0);
     let once = world.wants_as(0, "ab", &LockOptions::new(TTL).tries(1));
     let error = world.programs[0].refused.remove(&once).expect("at once");
     assert_matches!(error, LockError::Held(report) if report.tries() == 0 && report.is_held_here());
-    assert_eq!(world.programs[0].sent, sent);
+    assert_eq!(world.sent(0), sent);
     world.gives_back(0, held);
     world.is_clean();
 }
@@ -452,7 +359,7 @@ fn a_set_makes_as_many_tries_as_it_may() {
     let set = world.wants_as(0, "ab", &LockOptions::new(TTL).tries(2));
     world.gives_back(1, first);
     world.pass(100 * MS);
-    assert_eq!(world.programs[0].attempts, 2);
+    assert_eq!(world.attempts(0), 2);
     let error = world.programs[0].refused.remove(&set).expect("refused");
     assert_matches!(error, LockError::Held(report) if report.tries() == 2);
     world.gives_back(1, second);

@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::effort::effort;
+use crate::engine::tests::net::Client;
 use crate::error::Report;
 
 impl Programs {
@@ -20,9 +21,9 @@ impl Programs {
     /// to other programs.
     fn serves_somebody(&mut self) {
         let held = |one: &Program| !one.locks.is_empty();
-        let wanted = |one: &Program| one.engine.load().rounds != 0;
+        let wanted = |one: &Client| one.engine.load().rounds != 0;
         for _ in 0..8 {
-            if self.programs.iter().any(held) || !self.programs.iter().any(wanted) {
+            if self.programs.iter().any(held) || !self.net.clients.iter().any(wanted) {
                 return;
             }
             self.pass(Duration::from_micros(250));
@@ -105,7 +106,7 @@ fn a_set_that_never_finds_its_names_free_asks_once_for_each_change() {
     let mut a = world.wants(1, "a");
     let mut b = world.wants(1, "b");
     let set = world.wants(0, "ab");
-    let begun = world.programs[0].sent;
+    let begun = world.sent(0);
     for _ in 0..100 {
         world.gives_back(1, a);
         a = world.wants(1, "a");
@@ -114,8 +115,8 @@ fn a_set_that_never_finds_its_names_free_asks_once_for_each_change() {
         b = world.wants(1, "b");
         world.pass(Duration::from_micros(300));
     }
-    assert_eq!(world.programs[0].attempts, 1 + 200);
-    let sent = world.programs[0].sent - begun;
+    assert_eq!(world.attempts(0), 1 + 200);
+    let sent = world.sent(0) - begun;
     assert!(
         sent <= 200 * 4 * NODES,
         "an attempt, what it undoes, and a look: {sent}"
@@ -135,19 +136,15 @@ fn a_set_that_is_cancelled_when_it_was_granted_hands_its_names_on() {
     let set = world.wants(0, "ab");
     let behind = ["a", "b"].map(|names| world.wants(0, names));
     let other = world.wants(0, "ba");
-    let Program { engine, locks, .. } = &mut world.programs[0];
-    engine.give_back(world.now, locks.remove(&held).expect("held"));
-    while world.act(0) {}
-    let program = &mut world.programs[0];
-    for (node, link) in program.links.iter_mut().enumerate() {
-        let (bytes, node) = (core::mem::take(&mut link.answers), id(node));
-        let input = Input::Received {
-            node,
-            bytes: &bytes,
-        };
-        program.engine.handle(world.now, input);
+    let lock = world.programs[0].locks.remove(&held).expect("held");
+    let now = world.net.now;
+    world.engine(0).give_back(now, lock);
+    world.net.drain(0);
+    for node in 0..NODES {
+        while world.net.execute(0, node) {}
+        world.net.receive(0, node);
     }
-    assert_eq!(world.programs[0].attempts, 1);
+    assert_eq!(world.attempts(0), 1);
     world.cancel(0, set);
     assert!(!world.has(0, set));
     for single in behind {
@@ -166,9 +163,7 @@ fn a_set_that_was_overtaken_where_it_waits_goes_on_there() {
     let set = world.wants(0, "ba");
     let single = world.wants(0, "a");
     world.pass(MS);
-    let Program { engine, locks, .. } = &mut world.programs[1];
-    engine.give_back(world.now, locks.remove(&b).expect("held"));
-    world.pump();
+    world.gives_back(1, b);
     let once = world.wants_as(0, "b", &LockOptions::new(TTL).tries(1));
     world.gives_back(0, once);
     world.pass(20 * MS);
@@ -210,14 +205,16 @@ fn sets_that_end_together_ask_for_nothing() {
     for names in ["ab", "a", "ca", "bc", "dc", "d", "cd", "a", "bad"] {
         world.wants(0, names);
     }
-    let engine = &mut world.programs[0].engine;
-    let begun = engine.acquire(world.now, &Request::all(&[b"e", b"f"], &patient()));
+    let now = world.net.now;
+    let begun = world
+        .engine(0)
+        .acquire(now, &Request::all(&[b"e", b"f"], &patient()));
     begun.expect("valid");
-    let attempts = world.programs[0].attempts;
-    world.programs[0].engine.cancel_acquisitions(world.now);
+    let attempts = world.attempts(0);
+    world.engine(0).cancel_acquisitions(now);
     world.pump();
-    assert_eq!(world.programs[0].attempts, attempts);
-    assert_eq!(world.programs[0].engine.load().rounds, 0);
+    assert_eq!(world.attempts(0), attempts);
+    assert_eq!(world.engine(0).load().rounds, 0);
     world.gives_back(1, held);
     world.serve_all();
 }
