@@ -9,6 +9,7 @@ use rand::{RngExt, SeedableRng};
 use super::net::Net;
 use super::*;
 use crate::effort::effort;
+use crate::error::Report;
 
 mod turns;
 
@@ -136,6 +137,16 @@ impl Programs {
         self.pump();
     }
 
+    /// Why `round` was refused.
+    #[track_caller]
+    fn refusal(&mut self, program: usize, round: RoundId) -> Report {
+        let error = self.programs[program].refused.remove(&round);
+        match error.expect("it is refused") {
+            LockError::Held(report) => report,
+            error => panic!("{error:?}"),
+        }
+    }
+
     /// Gives back what is held, until nobody waits and nothing is owed: within a second.
     fn serve_all(&mut self) {
         for _ in 0..1_000 {
@@ -168,83 +179,41 @@ impl Programs {
 }
 
 #[test]
-fn sets_in_different_orders_have_their_turns_one_after_the_other() {
-    let mut world = Programs::new(1);
-    let sets = ["ab", "ba", "cab", "bc"].map(|names| world.wants(0, names));
-    for set in sets {
-        assert!(world.has(0, set));
-        assert_eq!(world.programs[0].locks.len(), 1);
+fn sets_and_singles_have_their_turns_one_after_the_other() {
+    for (all, sets) in [(&["ab", "ba", "cab", "bc"][..], 4), (&["a", "ab", "a"], 1)] {
+        let mut world = Programs::new(1);
+        let all: Vec<_> = all.iter().map(|names| world.wants(0, names)).collect();
+        for one in all {
+            assert!(world.has(0, one));
+            assert_eq!(world.programs[0].locks.len(), 1);
+            world.gives_back(0, one);
+        }
+        assert_eq!(world.attempts(0), sets, "none asked in vain");
+        world.is_clean();
+    }
+}
+
+/// This program holds it, or another, of which the set learns by asking once.
+#[test]
+fn while_a_name_of_a_set_is_held_callers_behind_it_wait_until_its_end_wakes_the_set() {
+    for program in 0..2 {
+        let mut world = Programs::new(2);
+        let held = world.wants(program, "b");
+        let set = world.wants(0, "ab");
+        assert_eq!(world.attempts(0), program);
+        let behind = world.wants(0, "a");
+        let sent = world.sent(0);
+        world.pass(400 * MS);
+        assert!(!world.has(0, behind), "the name is left free");
+        assert_eq!(world.sent(0), sent, "nothing has changed");
+        world.gives_back(program, held);
+        assert!(world.has(0, set), "it was told");
+        assert_eq!(world.attempts(0), program + 1);
         world.gives_back(0, set);
+        world.pass(2 * MS);
+        assert!(world.has(0, behind));
+        world.serve_all();
     }
-    assert_eq!(world.attempts(0), 4, "none asked in vain");
-    world.is_clean();
-}
-
-#[test]
-fn sets_of_two_programs_in_different_orders_are_all_served() {
-    let mut world = Programs::new(2);
-    let held = world.wants(0, "ab");
-    let waits = world.wants(1, "ba");
-    world.pass(300 * MS);
-    assert!(!world.has(1, waits));
-    world.gives_back(0, held);
-    assert!(world.has(1, waits), "it was told");
-    for _ in 0..5 {
-        world.wants(0, "ab");
-        world.wants(1, "ba");
-    }
-    world.serve_all();
-}
-
-#[test]
-fn a_set_between_two_singles_has_its_turn_between_them() {
-    let mut world = Programs::new(1);
-    for who in ["a", "ab", "a"].map(|names| world.wants(0, names)) {
-        assert!(world.has(0, who));
-        assert_eq!(world.programs[0].locks.len(), 1);
-        world.gives_back(0, who);
-    }
-    world.is_clean();
-}
-
-#[test]
-fn while_a_name_of_a_set_is_held_here_callers_behind_it_wait_for_its_other_names() {
-    let mut world = Programs::new(1);
-    let held = world.wants(0, "b");
-    let set = world.wants(0, "ab");
-    let behind = world.wants(0, "a");
-    let sent = world.sent(0);
-    world.pass(400 * MS);
-    assert!(!world.has(0, behind), "the name is left free");
-    assert_eq!(world.sent(0), sent);
-    world.gives_back(0, held);
-    assert!(world.has(0, set));
-    world.gives_back(0, set);
-    world.pass(2 * MS);
-    assert!(world.has(0, behind));
-    world.gives_back(0, behind);
-    world.is_clean();
-}
-
-#[test]
-fn while_another_program_holds_a_name_of_a_set_callers_behind_it_wait_until_its_end_wakes_the_set()
-{
-    let mut world = Programs::new(2);
-    let foreign = world.wants(1, "b");
-    let set = world.wants(0, "ab");
-    assert_eq!(world.attempts(0), 1);
-    let behind = world.wants(0, "a");
-    let sent = world.sent(0);
-    world.pass(400 * MS);
-    assert!(!world.has(0, behind), "the name is left free");
-    assert_eq!(world.sent(0), sent, "nothing has changed");
-    world.gives_back(1, foreign);
-    assert!(world.has(0, set), "it was told");
-    assert_eq!(world.attempts(0), 2);
-    world.gives_back(0, set);
-    world.pass(2 * MS);
-    assert!(world.has(0, behind));
-    world.serve_all();
 }
 
 #[test]
@@ -296,13 +265,7 @@ fn a_set_whose_time_is_up_says_which_name_is_held_and_hands_its_names_on() {
         world.pass(99 * MS);
         assert!(world.programs[0].refused.is_empty());
         world.pass(3 * MS);
-        let error = world.programs[0]
-            .refused
-            .remove(&set)
-            .expect("its time is up");
-        let LockError::Held(report) = error else {
-            panic!("{error:?}");
-        };
+        let report = world.refusal(0, set);
         assert_eq!(report.held_resource(), Some(&b"b"[..]), "program {program}");
         assert_eq!(report.is_held_here(), program == 0);
         assert_eq!(report.tries() == 0, program == 0);
@@ -321,13 +284,7 @@ fn a_set_behind_one_that_knows_the_holder_says_so_without_asking() {
     world.pass(MS);
     let set = world.wants_as(0, "ab", &LockOptions::new(TTL).wait(100 * MS));
     world.pass(102 * MS);
-    let error = world.programs[0]
-        .refused
-        .remove(&set)
-        .expect("its time is up");
-    let LockError::Held(report) = error else {
-        panic!("{error:?}");
-    };
+    let report = world.refusal(0, set);
     assert_eq!(
         (report.tries(), report.held_resource()),
         (0, Some(&b"b"[..]))
@@ -344,8 +301,8 @@ fn a_single_try_for_a_set_of_which_a_name_is_held_here_is_refused_without_asking
     let held = world.wants(0, "b");
     let sent = world.sent(0);
     let once = world.wants_as(0, "ab", &LockOptions::new(TTL).tries(1));
-    let error = world.programs[0].refused.remove(&once).expect("at once");
-    assert_matches!(error, LockError::Held(report) if report.tries() == 0 && report.is_held_here());
+    let report = world.refusal(0, once);
+    assert!(report.tries() == 0 && report.is_held_here());
     assert_eq!(world.sent(0), sent);
     world.gives_back(0, held);
     world.is_clean();
@@ -360,66 +317,66 @@ fn a_set_makes_as_many_tries_as_it_may() {
     world.gives_back(1, first);
     world.pass(100 * MS);
     assert_eq!(world.attempts(0), 2);
-    let error = world.programs[0].refused.remove(&set).expect("refused");
-    assert_matches!(error, LockError::Held(report) if report.tries() == 2);
+    assert_eq!(world.refusal(0, set).tries(), 2);
     world.gives_back(1, second);
     world.is_clean();
 }
 
-#[test]
-fn many_sets_and_singles_of_three_programs_are_all_served() {
-    let mut world = Programs::new(3);
-    let names = ["ab", "ba", "c", "bcd", "dcba", "a", "da", "b", "cad", "d"];
-    for (number, names) in names.iter().cycle().take(120).enumerate() {
-        world.wants(number % 3, names);
-        if number % 7 == 0 {
-            world.pass(MS);
+/// Names in any order, deadlines and cancels, and `also` in one of 36 steps. After each step `see` looks.
+fn at_random(
+    programs: usize,
+    seed: u64,
+    mut also: impl FnMut(&mut Programs, usize),
+    mut see: impl FnMut(&mut Programs),
+) {
+    let mut random = StdRng::seed_from_u64(seed);
+    let mut below = |bound: usize| random.random_range(0..bound);
+    let mut world = Programs::new(programs);
+    let mut rounds = Vec::new();
+    for _ in 0..150 {
+        let program = below(programs);
+        match below(9) {
+            0..4 => {
+                let mut names: Vec<char> = "abcd".chars().collect();
+                (1..4).rev().for_each(|at| names.swap(at, below(at + 1)));
+                names.truncate(1 + below(4));
+                let options = match below(5) {
+                    0 => LockOptions::new(TTL).tries(1),
+                    1 => LockOptions::new(TTL).wait(30 * MS),
+                    _ => patient(),
+                };
+                let names: String = names.into_iter().collect();
+                rounds.push((program, world.wants_as(program, &names, &options)));
+            }
+            4..7 => {
+                if let Some(&round) = world.programs[program].locks.keys().next() {
+                    world.gives_back(program, round);
+                }
+            }
+            7 if !rounds.is_empty() => {
+                let (program, round) = rounds.swap_remove(below(rounds.len()));
+                if !world.has(program, round) {
+                    world.cancel(program, round);
+                }
+            }
+            8 if below(4) == 0 => also(&mut world, program),
+            _ => world.pass(Duration::from_micros([100, 2_000, 60_000][below(3)])),
         }
+        world.exclude_each_other();
+        see(&mut world);
     }
     world.serve_all();
 }
 
-/// Names in any order, deadlines, cancels, and connections that break.
 #[test]
 fn whatever_happens_sets_exclude_each_other_and_all_have_their_turn() {
     for seed in 0..effort(20, 60) {
-        let mut random = StdRng::seed_from_u64(seed);
-        let mut below = |bound: usize| random.random_range(0..bound);
-        let mut world = Programs::new(3);
-        let mut rounds = Vec::new();
-        for _ in 0..150 {
-            let program = below(3);
-            match below(9) {
-                0..3 => {
-                    let mut names: Vec<char> = "abcd".chars().collect();
-                    (1..4).rev().for_each(|at| names.swap(at, below(at + 1)));
-                    names.truncate(1 + below(4));
-                    let options = match below(4) {
-                        0 => LockOptions::new(TTL).tries(1),
-                        1 => LockOptions::new(TTL).wait(30 * MS),
-                        _ => patient(),
-                    };
-                    let names: String = names.into_iter().collect();
-                    rounds.push((program, world.wants_as(program, &names, &options)));
-                }
-                3..6 => {
-                    let round = world.programs[program].locks.keys().next().copied();
-                    round
-                        .into_iter()
-                        .for_each(|round| world.gives_back(program, round));
-                }
-                6 if !rounds.is_empty() => {
-                    let (program, round) = rounds.swap_remove(below(rounds.len()));
-                    if !world.has(program, round) {
-                        world.cancel(program, round);
-                    }
-                }
-                7 if below(4) == 0 => world.cut(program, below(NODES)),
-                _ => world.pass(Duration::from_micros([100, 2_000, 60_000][below(3)])),
-            }
-            world.exclude_each_other();
-        }
-        world.serve_all();
+        let mut node = 0;
+        let cut = |world: &mut Programs, program| {
+            node = (node + 1) % NODES;
+            world.cut(program, node);
+        };
+        at_random(3, seed, cut, |_| {});
     }
 }
 

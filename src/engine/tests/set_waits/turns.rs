@@ -4,19 +4,8 @@
 use super::*;
 use crate::effort::effort;
 use crate::engine::tests::net::Client;
-use crate::error::Report;
 
 impl Programs {
-    /// Why `round` was refused.
-    #[track_caller]
-    fn refusal(&mut self, program: usize, round: RoundId) -> Report {
-        let error = self.programs[program].refused.remove(&round);
-        match error.expect("it is refused") {
-            LockError::Held(report) => report,
-            error => panic!("{error:?}"),
-        }
-    }
-
     /// Where anything is wanted, and nothing is held, somebody has a lock within the time for which one is left
     /// to other programs.
     fn serves_somebody(&mut self) {
@@ -58,43 +47,7 @@ fn a_set_that_waits_for_a_lock_of_this_handle_names_that_on_each_node() {
 fn nobody_waits_where_nothing_is_held() {
     for programs in 1..=3 {
         for seed in 0..effort(10, 40) {
-            let mut random = StdRng::seed_from_u64(seed);
-            let mut below = |bound: usize| random.random_range(0..bound);
-            let mut world = Programs::new(programs);
-            let mut rounds = Vec::new();
-            for _ in 0..120 {
-                let program = below(programs);
-                match below(9) {
-                    0..4 => {
-                        let mut names: Vec<char> = "abcd".chars().collect();
-                        (1..4).rev().for_each(|at| names.swap(at, below(at + 1)));
-                        names.truncate(1 + below(3));
-                        let options = match below(6) {
-                            0 => LockOptions::new(TTL).tries(1),
-                            1 => LockOptions::new(TTL).wait(30 * MS),
-                            _ => patient(),
-                        };
-                        let names: String = names.into_iter().collect();
-                        rounds.push((program, world.wants_as(program, &names, &options)));
-                    }
-                    4..7 => {
-                        let round = world.programs[program].locks.keys().next().copied();
-                        round
-                            .into_iter()
-                            .for_each(|round| world.gives_back(program, round));
-                    }
-                    7 if !rounds.is_empty() => {
-                        let (program, round) = rounds.swap_remove(below(rounds.len()));
-                        if !world.has(program, round) {
-                            world.cancel(program, round);
-                        }
-                    }
-                    _ => world.pass(Duration::from_micros([100, 2_000, 60_000][below(3)])),
-                }
-                world.exclude_each_other();
-                world.serves_somebody();
-            }
-            world.serve_all();
+            at_random(programs, seed, |_, _| {}, Programs::serves_somebody);
         }
     }
 }
