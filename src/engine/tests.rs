@@ -40,8 +40,6 @@ mod restarts;
 mod room;
 mod scripts;
 #[cfg(feature = "embedded")]
-mod set_faults;
-#[cfg(feature = "embedded")]
 mod set_waits;
 mod sets;
 mod stats;

@@ -1,10 +1,6 @@
 //! Stories of locks that are kept: extended by the engine, until something ends that.
 
-use rand::rngs::StdRng;
-use rand::{RngExt, SeedableRng};
-
 use super::*;
-use crate::effort::effort;
 use crate::engine::claims::claim::Claim;
 use crate::limits::{BATCH_MAX, EXTENSIONS_AT_ONCE, RENEWALS_WAIT};
 
@@ -314,52 +310,6 @@ fn no_number_of_waiters_keeps_a_lock_from_being_extended() {
     assert_eq!(world.take(0), [EXTEND]);
     world.all_say(0..2, ":1|");
     world.was_kept(&lock);
-}
-
-/// Nodes fail and come back by chance: a kept lock ends only if no majority could confirm a try.
-#[test]
-fn a_kept_lock_ends_only_where_no_majority_could_extend_it() {
-    let runs = effort(60, 200);
-    let (mut lost, mut extended) = (0, 0);
-    for seed in 0..runs {
-        let mut random = StdRng::seed_from_u64(seed);
-        let (mut world, lock) = World::keeping(5, kept());
-        let worst = random.random_range(20..80);
-        let end = world.now.saturating_add(120 * SECOND);
-        let (mut until, mut answering) = (lock.valid_until(), [true; 5]);
-        while world.now < end && lost_by(&world, &lock).is_none() {
-            assert_eq!(lock.valid_until(), until, "seed {seed}");
-            world.sleep_until_timer();
-            if world.sent.iter().all(Vec::is_empty) {
-                continue;
-            }
-            answering = answering.map(|_| worst < random.random_range(0..100));
-            let asked = world.now;
-            for (node, answers) in answering.into_iter().enumerate() {
-                for sent in world.take(node) {
-                    assert_eq!(sent, EXTEND);
-                    let said = if answers { ":1|" } else { "-ERR x|" };
-                    world.say(node, said);
-                }
-            }
-            if 3 <= answering.iter().filter(|answers| **answers).count() {
-                until = asked.saturating_add(VALIDITY);
-                extended += 1;
-                assert_eq!(world.was_kept(&lock), until, "seed {seed}");
-            }
-            world
-                .events
-                .retain(|event| !matches!(event, Event::Kept { result: Err(_), .. }));
-        }
-        if lost_by(&world, &lock).is_some() {
-            assert!(until.saturating_since(world.now) <= 2 * MS, "seed {seed}");
-            lost += 1;
-        }
-    }
-    assert!(
-        lost != 0 && 5 * runs < extended,
-        "{lost} lost, {extended} extended"
-    );
 }
 
 /// Returns the event that says that `lock` is over.

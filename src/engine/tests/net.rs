@@ -18,9 +18,6 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use rand::RngExt;
-use rand::rngs::StdRng;
-
 use super::{MS, id, named};
 
 /// So often clients and nodes have something to say to each other at one instant, at most: each answer is followed by
@@ -34,13 +31,11 @@ pub(super) struct Net {
     restarts: u64,
     /// Numbers the connections.
     connections: u64,
-    /// How many of the commands that wait when their connection ends are executed yet: all, or as chance has it.
-    pub(super) chance: Option<StdRng>,
 }
 
 pub(super) struct Client {
     pub(super) engine: Engine,
-    pub(super) links: Vec<Link>,
+    links: Vec<Link>,
     pub(super) events: VecDeque<Event>,
     /// How many commands it has sent, and how many of these to the first node were to take several names.
     pub(super) sent: usize,
@@ -56,12 +51,12 @@ pub(super) struct Node {
 
 /// One client's connection to one node.
 #[derive(Default)]
-pub(super) struct Link {
+struct Link {
     number: u64,
     session: Option<Session>,
     inbox: Option<Inbox>,
     /// The commands that the node has not executed.
-    pub(super) waiting: VecDeque<Vec<Vec<u8>>>,
+    waiting: VecDeque<Vec<Vec<u8>>>,
     /// What the node has answered and the client has not read.
     answers: Vec<u8>,
     held: bool,
@@ -89,7 +84,6 @@ impl Net {
                 .collect(),
             restarts: 100,
             connections: 0,
-            chance: None,
         }
     }
 
@@ -230,11 +224,6 @@ impl Net {
 
     /// Moves the time, and lets timers fire.
     pub(super) fn pass(&mut self, span: Duration) {
-        self.pass_with(span, Self::pump);
-    }
-
-    /// The same, with what happens whenever timers have fired.
-    pub(super) fn pass_with(&mut self, span: Duration, mut happens: impl FnMut(&mut Self)) {
         let end = self.now.saturating_add(span);
         loop {
             let engines = self.clients.iter().map(|client| &client.engine);
@@ -243,26 +232,20 @@ impl Net {
             for client in &mut self.clients {
                 client.engine.handle(self.now, Input::Tick);
             }
-            happens(self);
+            self.pump();
             if self.now == end {
                 return;
             }
         }
     }
 
-    /// The connection of a client to `node` is over: some of what was sent is executed yet, and no answer arrives.
+    /// The connection of a client to `node` is over. The node has executed all that it was sent, and no answer arrives.
     fn end_link(&mut self, client: usize, node: usize) {
-        let waiting = self.clients[client].links[node].waiting.len();
-        let executed = match &mut self.chance {
-            Some(random) => random.random_range(0..=waiting),
-            None => waiting,
-        };
-        (0..executed).for_each(|_| _ = self.execute(client, node));
+        while self.execute(client, node) {}
         let link = &mut self.clients[client].links[node];
         if let Some(session) = link.session.take() {
             self.nodes[node].store.disconnect(&session);
         }
-        link.waiting.clear();
         link.answers.clear();
     }
 
@@ -296,21 +279,10 @@ impl Net {
     }
 
     pub(super) fn restart(&mut self, node: usize, memory: Memory) {
-        self.restart_alone(node, memory);
-        self.pump();
-    }
-
-    /// The same, and nothing else happens.
-    pub(super) fn restart_alone(&mut self, node: usize, memory: Memory) {
         self.restarts += 1;
         let (seed, now) = (self.restarts, self.now);
         self.nodes[node].store.restart(seed, now, memory);
-        let links = self
-            .clients
-            .iter_mut()
-            .filter_map(|client| client.links.get_mut(node));
-        links.for_each(|link| link.waiting.clear());
-        (0..self.clients.len()).for_each(|client| self.cut_link(client, node));
+        self.cut(node);
     }
 
     /// What `node` answers to `client` waits.

@@ -3,7 +3,6 @@
 use super::super::net::Net;
 use super::*;
 use crate::config::{Builder, RestartGuard};
-use crate::effort::effort;
 use crate::limits::FENCING_TOKEN_MAX;
 use crate::resource::FLOOR_KEY;
 
@@ -334,39 +333,4 @@ fn a_strict_guard_and_tokens_go_together() {
     net.admin(1, "DEL shearline:marker");
     let outcome = refused(&mut net, second)[1];
     assert_matches!(outcome, NodeOutcome::Quarantined { .. });
-}
-
-/// Clients with clocks of their own, counters that end, nodes that lose a connection: all tokens are in the order
-/// of the grants.
-#[test]
-fn tokens_are_in_order_whatever_the_clocks_say() {
-    for seed in 0..effort(12, 40) {
-        let mut net = net(1);
-        for ahead in [0, 7, 500, 3_000_000] {
-            client(&mut net, observed(), ahead * MS);
-        }
-        net.client(observed()); // One without a clock.
-        let mut random = StdRng::from_seed([seed; 32]);
-        let mut before = 0;
-        for _ in 0..60 {
-            let pick = random.next_u32() as usize;
-            let node = pick / 7 % 3;
-            match pick % 7 {
-                0 => net.reconnect(node),
-                1 => net.admin(node, "DEL shearline:fence:k"),
-                2 => {
-                    // Another has got no further than to one node.
-                    set_number(&mut net, node, before + 1_000);
-                }
-                _ => {}
-            }
-            net.pass(5 * MS);
-            let (client, options) = (pick / 21 % 6, LockOptions::new(TTL).wait(TTL).fenced());
-            let lock = net.lock_with(client, &options).expect("it is free");
-            let token = lock.fencing_token().expect("it was asked for");
-            assert!(before < token, "seed {seed}: {before} {token}");
-            before = token;
-            net.release(client, lock);
-        }
-    }
 }
