@@ -171,41 +171,6 @@ fn kinds(asked: &[String]) -> Vec<&str> {
 }
 
 #[test]
-fn a_lock_is_taken_extended_and_released() {
-    let (nodes, mut driver) = driven::<3>();
-    // Timers of the greeting look once more before they leave.
-    while driver.until_deadline().is_some() {
-        driver.turn(Some(PATIENCE)).unwrap();
-    }
-    let mut lock = take_lock(&mut driver);
-    assert!(lock.is_valid() && lock.validity() < TTL);
-    assert!(
-        driver.until_deadline().unwrap() <= turn::NAP_MAX,
-        "a lock is held"
-    );
-
-    let before = lock.valid_until();
-    let round = driver.extend(&lock, TTL).unwrap();
-    let Event::Extended { round: of, result } = next_event(&mut driver) else {
-        panic!("another event");
-    };
-    assert_eq!(of, round);
-    assert!(result.unwrap().apply(&mut lock));
-    assert!(before < lock.valid_until());
-
-    let round = driver.release(lock).unwrap();
-    let Event::Released { round: of, result } = next_event(&mut driver) else {
-        panic!("another event");
-    };
-    assert_eq!(of, round);
-    assert!(2 <= result.unwrap().deleted);
-    drop(driver);
-    for node in nodes {
-        assert_eq!(node.whole().len(), 3);
-    }
-}
-
-#[test]
 fn a_driver_is_built_and_locks_with_a_node_down() {
     let nodes = [Node::start(), Node::start()];
     let urls = [nodes[0].url.clone(), nodes[1].url.clone(), unused_address()];

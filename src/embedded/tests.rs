@@ -94,38 +94,6 @@ fn a_key_lives_until_its_last_millisecond_has_passed() {
 }
 
 #[test]
-fn the_scripts_compare_the_token() {
-    World::new().story(
-        "
-        evalsha r 1 k t => -NOSCRIPT No matching script. Please use EVAL.|
-        script load R => $40|4453c08d4b7260dfec522c1d9be6140ee00157cb|
-        script exists r e x => *3|:1|:0|:0|
-        evalsha r 1 k t => :0|
-        set k t px 1000 => +OK|
-        evalsha r 1 k u => :-1|
-        eval E 1 k u 5000 => :-1|
-        evalsha e 1 k t 5000 => :1|
-        pttl k => :5000|
-        evalsha e 1 k t 1000 => :1|
-        pttl k => :5000|
-        evalsha r 1 k t => :1|
-        evalsha e 1 k t 1000 => :0|
-        set k t => +OK|
-        evalsha e 1 k t 1000 => :1|
-        pttl k => :-1|
-        script flush => +OK|
-        evalsha r 1 k t => -NOSCRIPT No matching script. Please use EVAL.|
-        eval R 1 k t => :1|
-        lpush k x => :1|
-        evalsha r 1 k t => -WRONGTYPE Operation against a key holding the wrong kind of value \
-            script: 4453c08d4b7260dfec522c1d9be6140ee00157cb, on @user_script:1.|
-        eval return 0 => -ERR this embedded node runs only the scripts of shearline; use a \
-            redis-server for others|
-        ",
-    );
-}
-
-#[test]
 fn a_proxied_node_knows_neither_client_nor_info() {
     let mut world = World::new();
     world.store.set_flavour(Flavour::Proxied);
