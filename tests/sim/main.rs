@@ -41,7 +41,6 @@ pub(crate) mod minimise;
 pub(crate) mod mutations;
 pub(crate) mod network;
 pub(crate) mod oracle;
-pub(crate) mod outcomes;
 pub(crate) mod plan;
 pub(crate) mod queue;
 pub(crate) mod replay;

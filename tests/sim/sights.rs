@@ -1,13 +1,27 @@
-//! How often events were seen that no fault counts and no user gets reported, to know that the
-//! worlds are not idle.
+//! How often each kind of refusal was reported, and how often events were seen that no fault counts and no user
+//! gets reported: to know that the worlds are not idle.
 
 use std::fmt;
 
+use shearline::engine::Event as Told;
+use shearline::{ExtendError, LockError, UnlockError};
+
 /// By their order in [`NAMES`].
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Sights([u64; NAMES.len()]);
 
-const NAMES: [&str; 30] = [
+const NAMES: [&str; 40] = [
+    // What a user was told: of a lock, an extension, a release; and that it has cancelled.
+    "Held",
+    "NoQuorum",
+    "TooSlow",
+    "OtherCluster",
+    "Lost",
+    "Expired",
+    "Unconfirmed",
+    "NotHeld",
+    "Unreleased",
+    "Cancelled",
     // A confirmation succeeded; with an earlier end; for an unknown end.
     "Confirmed",
     "Shortened",
@@ -62,10 +76,49 @@ const NAMES: [&str; 30] = [
 /// The last ones, which are seen only in worlds of one kind or in one build.
 const UNUSUAL: usize = 13;
 
+impl Default for Sights {
+    fn default() -> Self {
+        Self([0; NAMES.len()])
+    }
+}
+
 impl Sights {
     pub(crate) fn note(&mut self, name: &str) {
         let place = NAMES.iter().position(|other| *other == name);
         self.0[place.expect("one of the names")] += 1;
+    }
+
+    /// The end of its call is reported to a user.
+    pub(crate) fn told(&mut self, told: &Told) {
+        let name = match told {
+            Told::Acquired { result, .. } => match result {
+                Err(LockError::Held(_)) => "Held",
+                Err(LockError::NoQuorum(_)) => "NoQuorum",
+                Err(LockError::TooSlow(_)) => "TooSlow",
+                Err(LockError::OtherCluster(_)) => "OtherCluster",
+                _ => return,
+            },
+            Told::Extended {
+                result: Err(error), ..
+            } => return self.unextended(error),
+            Told::Released { result, .. } => match result {
+                Err(UnlockError::NotHeld(_)) => "NotHeld",
+                Err(UnlockError::Unconfirmed(_)) => "Unreleased",
+                _ => return,
+            },
+            Told::Expired { .. } | _ => return,
+        };
+        self.note(name);
+    }
+
+    /// An extension was refused, at the call or at its end.
+    pub(crate) fn unextended(&mut self, error: &ExtendError) {
+        match error {
+            ExtendError::Lost(_) => self.note("Lost"),
+            ExtendError::Expired => self.note("Expired"),
+            ExtendError::Unconfirmed(_) => self.note("Unconfirmed"),
+            ExtendError::Closed | _ => {}
+        }
     }
 
     pub(crate) fn add(&mut self, other: &Self) {

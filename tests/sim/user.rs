@@ -314,7 +314,7 @@ impl World {
 
     pub(crate) fn tell(&mut self, client: usize, told: Told) {
         self.say(Place::Client(client), || trace::outcome(&told));
-        self.oracle.counts.outcomes.told(&told);
+        self.oracle.counts.sights.told(&told);
         match told {
             Told::Acquired { round, result } => {
                 let Some(user) = self.user_of(client, round) else {
@@ -758,7 +758,7 @@ impl World {
         self.say(Place::Client(client), || {
             format!("cancels its wait for resource {user}")
         });
-        self.oracle.counts.outcomes.cancelled();
+        self.oracle.counts.sights.note("Cancelled");
         self.acquire_ended(client, user, None);
         self.clients[client].engine.cancel(shown, call.round);
         self.rest(client, user);
@@ -1012,7 +1012,7 @@ impl World {
             }
             Err(error) if Self::is_unasked(&error) => self.check_saturated(client, before),
             Err(error) => {
-                self.oracle.counts.outcomes.unextended(&error);
+                self.oracle.counts.sights.unextended(&error);
                 self.check_unbegun_confirmation(client, &hold, &error);
             }
         }
@@ -1029,7 +1029,7 @@ impl World {
         };
         hold.unasked = Some(asked.call);
         self.confirm_ended(client, user);
-        self.oracle.counts.outcomes.cancelled();
+        self.oracle.counts.sights.note("Cancelled");
         self.clients[client].engine.cancel(shown, asked.call.round);
         self.say(Place::Client(client), || {
             "does not want to know for how long".into()
@@ -1122,7 +1122,7 @@ impl World {
                 Some(call)
             }
             Err(error) => {
-                self.oracle.counts.outcomes.unextended(&error);
+                self.oracle.counts.sights.unextended(&error);
                 if Self::is_unasked(&error) {
                     self.check_saturated(client, before);
                 } else {
@@ -1165,7 +1165,7 @@ impl World {
         self.say(Place::Client(client), || {
             format!("cancels the extension of resource {user}")
         });
-        self.oracle.counts.outcomes.cancelled();
+        self.oracle.counts.sights.note("Cancelled");
         self.clients[client].engine.cancel(shown, call.round);
         hold.cancelled = Some(*call);
         let next = self.work();
@@ -1185,7 +1185,7 @@ impl World {
             format!("cancels the second extension of resource {user}")
         });
         self.extend_ended(client, user, Verb::Beside);
-        self.oracle.counts.outcomes.cancelled();
+        self.oracle.counts.sights.note("Cancelled");
         self.clients[client].engine.cancel(shown, call.round);
     }
 

@@ -72,7 +72,6 @@ use std::fmt;
 use shearline::Instant;
 
 use crate::clock::{MILLI, NEVER, Time};
-use crate::outcomes::Outcomes;
 use crate::plan::{Guard, Plan};
 use crate::sights::Sights;
 use crate::world::World;
@@ -237,8 +236,7 @@ pub(crate) struct Counts {
     /// Locks of strangers.
     pub(crate) strange: u64,
     pub(crate) commands: u64,
-    /// Other reports to users, by kind.
-    pub(crate) outcomes: Outcomes,
+    /// Other reports to users, and what happened else.
     pub(crate) sights: Sights,
     /// The most hand-overs that a call has waited for.
     pub(crate) passed_over: u32,
@@ -344,7 +342,6 @@ impl Counts {
         self.kills += other.kills;
         self.strange += other.strange;
         self.commands += other.commands;
-        self.outcomes.add(&other.outcomes);
         self.passed_over = self.passed_over.max(other.passed_over);
         self.overtaken = self.overtaken.max(other.overtaken);
         self.longest_wait = self.longest_wait.max(other.longest_wait);
@@ -359,7 +356,6 @@ impl fmt::Display for Counts {
             "{} locks, {} kept, {} not, {} ends of these, {} at risk, {} extensions, {} releases, {} refusals, {} hand-overs, {} losses, \
              {} kills, {} locks of strangers, {} commands, passed over {} times at most, \
              overtaken {} times\n\
-             outcomes: {}\n\
              seen: {}",
             self.locks,
             self.kept,
@@ -376,7 +372,6 @@ impl fmt::Display for Counts {
             self.commands,
             self.passed_over,
             self.overtaken,
-            self.outcomes,
             self.sights,
         )
     }
