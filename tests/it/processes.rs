@@ -1,5 +1,4 @@
-//! Stories with a second process: exclusion, and ending without a shutdown. (`sets` hands a lock
-//! over to it.)
+//! Stories with a second process: exclusion. (`sets` hands a lock over to it, `endings` has processes that end.)
 //!
 //! The second process is this test binary again; its environment gives it a part to play in
 //! [`second_process`]. Without a part that test does nothing.
@@ -7,7 +6,7 @@
 use std::env;
 use std::fs;
 use std::path::Path;
-use std::process::{self, Child, Stdio};
+use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use shearline::{LockOptions, Redlock, Retry};
@@ -40,12 +39,6 @@ fn second_process() {
     let input = env::var(INPUT).expect("a path, or a lock");
     match part.as_str() {
         "count" => count(&redlock, Path::new(&input)),
-        "lock-and-return" => {
-            drop(redlock.try_lock("returned", LONG).expect("free"));
-            drop(redlock);
-            // Like a `main` that returns: no other thread gets a chance to run.
-            process::exit(0);
-        }
         "fenced" => crate::fencing::take(&redlock, Path::new(&input)),
         "hold" => crate::delay::hold(nodes.split(','), Path::new(&input)),
         "take-over" => crate::sets::take_over(&redlock, &input),
@@ -72,15 +65,6 @@ pub(crate) fn written_by_two(part: &str, cluster: &Cluster) -> String {
         finish(child);
     }
     fs::read_to_string(file.path()).expect("the file")
-}
-
-#[test]
-fn a_process_that_locks_drops_and_returns_leaves_no_key() {
-    let cluster = servers::five();
-    for _ in 0..10 {
-        finish(start("lock-and-return", &cluster, ""));
-        cluster.assert_gone("returned");
-    }
 }
 
 fn count(redlock: &Redlock, file: &Path) {

@@ -190,27 +190,6 @@ fn who_waited_in_vain_has_waited_until_the_refusal() {
 }
 
 #[test]
-fn each_refusal_has_a_count_of_its_own() {
-    let mut world = World::ready(3);
-    world.try_once();
-    world.all_say(0..2, "_|");
-    world.held_by_another();
-    world.say(2, "_|");
-    world.take_all();
-    world.all_say(0..3, ":0|");
-    (1..3).for_each(|node| world.lose(node));
-    world.try_once();
-    world.no_quorum();
-    let counts = world.engine.stats().acquisitions;
-    let expected = Acquisitions {
-        held: 1,
-        no_quorum: 1,
-        ..Acquisitions::default()
-    };
-    assert_eq!(counts, expected);
-}
-
-#[test]
 fn who_gives_up_is_counted_where_it_waits_and_where_it_asks() {
     let (mut world, lock) = World::held(3);
     let options = LockOptions::new(TTL).wait(60 * SECOND);

@@ -6,16 +6,15 @@
 
 use std::fs;
 use std::net::UdpSocket;
-use std::thread;
 use std::time::Duration;
 
 use shearline::internals::LinkFault;
 use shearline::{NodeOutcome, NodeState, RestartGuard};
 
-use super::story::{Fault, Scene, Victim, play, play_silent};
+use super::story::{Fault, Victim, play, play_silent};
 use crate::face::{Which, at, no_quorum};
 use crate::namespaces::{Namespaces, PROBE, run, story_to_play};
-use crate::servers::{BRIEF, Cluster, LONG, Options, eventually, within_patience};
+use crate::servers::{BRIEF, Cluster, LONG, Options, eventually};
 
 const OWN: Namespaces = Namespaces {
     arguments: &["--net", "--mount"],
@@ -24,7 +23,7 @@ const OWN: Namespaces = Namespaces {
 
 #[test]
 fn lost_packets_double_names_and_full_disks_are_survived() {
-    OWN.play_all(&["packets", "long", "names", "look-ups", "disk"]);
+    OWN.play_all(&["packets", "names", "look-ups", "disk"]);
 }
 
 /// The part of the process in the namespaces. Without a story it does nothing.
@@ -44,7 +43,6 @@ fn inside() {
             run("mount --bind /dev/null /etc/hosts");
         }
         "packets" => packets(),
-        "long" => long(),
         "names" => names(),
         "look-ups" => look_ups(),
         "disk" => disk(),
@@ -106,39 +104,6 @@ fn packets() {
             },
         ],
     );
-}
-
-/// What was owed over the connection that the kernel gave up is sent on the next one.
-fn long() {
-    thread::scope(|scope| {
-        for which in Which::BOTH {
-            scope.spawn(move || {
-                let scene = Scene::new(&Options::redis());
-                let mut face = which.build(scene.builder());
-                face.await_ready();
-                let lock = face.try_lock("a", LONG).expect("free");
-                face.await_copies(&scene.cluster, "a");
-                let port = scene.proxies[0].port();
-                lose_commands(port, "add");
-                lose_answers(port, "add");
-                face.unlock(lock).expect("two of three");
-                let lock = face.try_lock("b", LONG).expect("two of three");
-                // The kernel waits for five seconds, and notices at its next retransmission.
-                let given_up = within_patience(|| {
-                    face.settle();
-                    let state = face.nodes()[0].state;
-                    matches!(state, NodeState::Down(_) | NodeState::Connecting).then_some(())
-                });
-                assert!(given_up.is_some(), "{:?}", face.nodes());
-                face.unlock(lock).expect("two of three");
-                lose_commands(port, "del");
-                lose_answers(port, "del");
-                face.assert_gone(&scene.cluster, "a");
-                face.assert_gone(&scene.cluster, "b");
-                face.await_ready();
-            });
-        }
-    });
 }
 
 /// No server listens at the first address; the second is the server's.
