@@ -244,23 +244,6 @@ fn a_user_who_may_not_track_keys_waits_by_looking_from_time_to_time() {
     }
 }
 
-/// A user who may not ask what is left of a key asks for the lock from time to time.
-#[test]
-fn a_user_who_may_not_ask_for_the_time_left_gets_the_lock_all_the_same() {
-    for (cluster, _) in clusters() {
-        permit(&cluster, &without("+pttl"));
-        for which in Which::BOTH {
-            let mut face = face(which, &cluster);
-            let key = which.key("lock:blind");
-            for raw in &mut cluster.raws() {
-                raw.set_px(key.as_bytes(), b"foreign", LONG / 240);
-            }
-            let lock = face.lock(&key, LONG).expect("it has expired");
-            face.unlock(lock).expect("held");
-        }
-    }
-}
-
 #[test]
 fn a_user_who_may_not_release_several_gets_none_and_a_lock_on_one_is_as_before() {
     not_with!(

@@ -95,14 +95,12 @@ fn an_alarm_that_a_twin_hears_is_for_the_name_that_votes() {
     let lock = world.detach(lock);
     let lock = world.adopt(lock);
     world.release(lock);
-    world.reconnect(3);
-    world.welcome(3);
+    world.welcome_again(3);
     world.take(3);
     world.say(3, READONLY);
     assert_eq!(world.links[2], "reset", "it has to greet anew");
     world.take(2);
-    world.reconnect(2);
-    world.welcome(2);
+    world.welcome_again(2);
     assert_eq!(world.take(2)[0], "EVAL release", "it is owed");
     world.say(2, ":1|");
     world.finish_as(2, "run2", 1_100);

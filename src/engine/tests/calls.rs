@@ -143,12 +143,20 @@ impl World {
         self.events.remove(0)
     }
 
+    /// The first event is the end of an attempt: whose, and which.
     #[track_caller]
-    pub(super) fn acquired(&mut self) -> Result<Lock, LockError> {
-        match self.event() {
-            Event::Acquired { result, .. } => result,
+    pub(super) fn next_acquired(&mut self) -> (RoundId, Result<Lock, LockError>) {
+        match self.events.remove(0) {
+            Event::Acquired { round, result } => (round, result),
             other => panic!("{other:?}"),
         }
+    }
+
+    /// The same of the one event.
+    #[track_caller]
+    pub(super) fn acquired(&mut self) -> Result<Lock, LockError> {
+        assert_eq!(self.events.len(), 1, "{:?}", self.events);
+        self.next_acquired().1
     }
 
     #[track_caller]
@@ -172,11 +180,7 @@ impl World {
     /// The first of several events is the refusal of a lock that is held.
     #[track_caller]
     pub(super) fn next_is_held(&mut self) {
-        let event = self.events.remove(0);
-        let Event::Acquired { result, .. } = &event else {
-            panic!("{event:?}")
-        };
-        assert_matches!(result, Err(LockError::Held(_)), "{event:?}");
+        assert_matches!(self.next_acquired().1, Err(LockError::Held(_)));
     }
 
     #[track_caller]

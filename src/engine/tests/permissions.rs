@@ -192,8 +192,7 @@ fn a_first_set_that_was_answered_by_nonsense_is_owed_its_release() {
         world.take(0);
         world.say(0, nonsense);
         world.refusal();
-        world.reconnect(0);
-        world.welcome(0);
+        world.welcome_again(0);
         assert_eq!(world.take(0)[0], "EVAL release", "{nonsense}");
         world.say(0, ":1|");
         world.finish(0, "run0");

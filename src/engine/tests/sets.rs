@@ -166,8 +166,7 @@ fn a_lost_answer_is_owed_a_release_of_all() {
     world.lose(0);
     world.no_quorum();
     assert_eq!(world.owed(), 1);
-    world.reconnect(0);
-    world.welcome(0);
+    world.welcome_again(0);
     assert_eq!(world.take(0)[0], RELEASE[0], "before anything else");
     world.say(0, ":0|");
     world.finish(0, "run0");

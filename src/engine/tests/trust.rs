@@ -51,8 +51,7 @@ fn trust_in_a_server_that_was_replaced_is_not_trust_in_the_next() {
 fn a_server_that_does_not_tell_its_run_id_is_not_trusted() {
     let mut world = guarded(1);
     world.lose(0);
-    world.reconnect(0);
-    world.welcome(0);
+    world.welcome_again(0);
     world.say(0, "$-1|$-1|$-1|$-1|$-1|$-1|");
     assert!(world.quarantined_until(0).is_some());
     let untold = Err(TrustError::NoRunId);

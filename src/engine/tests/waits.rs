@@ -18,10 +18,7 @@ fn waits(options: LockOptions, retry: Retry, wait: Duration) {
         let waited = world.sleep_until_event();
         let late = waited.checked_sub(wait);
         assert!(late.is_some_and(|late| late <= TICK), "after {waited:?}");
-        match world.event() {
-            Event::Acquired { result, .. } => drop(result.expect_err("not free")),
-            other => panic!("{other:?}"),
-        }
+        world.refusal();
         assert_eq!(world.engine.load().rounds, 0);
     }
 }
@@ -193,10 +190,8 @@ fn all_who_wait_for_a_lock_know_who_holds_it_and_so_does_a_single_try_beside_the
     assert!(report.held_for().is_some());
     world.sleep_saying(30 * MS, ":10000|", [BILLING; 3]);
     assert_eq!(world.events.len(), 2);
-    for event in world.events.split_off(0) {
-        let Event::Acquired { result, .. } = event else {
-            panic!("{event:?}");
-        };
+    for _ in 0..2 {
+        let (_, result) = world.next_acquired();
         let Err(LockError::Held(report)) = result else {
             panic!("{result:?}");
         };

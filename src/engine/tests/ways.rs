@@ -60,6 +60,14 @@ fn held() -> (World, Lock) {
     (world, lock)
 }
 
+/// The same, and its release was asked for. Returns its token.
+fn releasing() -> (World, Vec<u8>) {
+    let (mut world, lock) = held();
+    let token = lock.token().as_bytes().to_vec();
+    world.release(lock);
+    (world, token)
+}
+
 /// The token of the only claim.
 fn token_of(world: &World) -> Vec<u8> {
     let entry = world.tokens().remove(0).expect("it has a name");
@@ -151,8 +159,7 @@ fn the_first_way_that_a_node_knows_and_permits_is_used() {
         // What is owed over the next is deleted in the same way. Before a `SET` all are tried again.
         world.lose(0);
         world.no_quorum();
-        world.reconnect(0);
-        world.welcome(0);
+        world.welcome_again(0);
         assert_eq!(world.take(0)[0], command);
         match known {
             3 => world.say(0, &format!("{WATCHED}$-1|")),

@@ -212,7 +212,13 @@ impl World {
         self.welcome_as(node, HELLO);
     }
 
-    /// The same, with what the server says to `HELLO`.
+    /// The engine connects to `node` again, and its server accepts `HELLO`.
+    pub(super) fn welcome_again(&mut self, node: usize) {
+        self.reconnect(node);
+        self.welcome(node);
+    }
+
+    /// The same as [`welcome`](Self::welcome), with what the server says to `HELLO`.
     pub(super) fn welcome_as(&mut self, node: usize, hello: &str) {
         assert_eq!(self.links[node], "connecting", "node {node}");
         self.connect(node);
@@ -252,8 +258,7 @@ impl World {
     /// `node` is connected to again, and greets as the server `run_id`, which has been running for
     /// `uptime` seconds.
     pub(super) fn greet_as(&mut self, node: usize, run_id: &str, uptime: u64) {
-        self.reconnect(node);
-        self.welcome(node);
+        self.welcome_again(node);
         self.take(node);
         self.finish_as(node, run_id, uptime);
     }

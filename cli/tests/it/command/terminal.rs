@@ -41,6 +41,17 @@ const STOPPED_AND_CONTINUED: &str = "set -m
     fg
     echo $? >\"$1/ended\"";
 
+/// Runs a line of a shell at a terminal, whose keys are what is written to it.
+fn at_a_terminal(cluster: &Cluster, line: &str) -> Child {
+    let mut terminal = Command::new("script");
+    terminal
+        .args(["-qec", line, "/dev/null"])
+        .envs(variables(&cluster.urls()))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null());
+    terminal.spawn().expect("`script` is there")
+}
+
 /// A shell at a terminal, and a folder for what is said.
 struct Terminal {
     folder: TempDir,
@@ -61,13 +72,7 @@ impl Terminal {
         fs::write(path.join("run"), COMMAND).expect("a file");
         fs::write(path.join("script"), script.replace("JOB", &job)).expect("a file");
         let line = format!("exec sh {0}/script {0}", path.display());
-        let mut terminal = Command::new("script");
-        terminal
-            .args(["-qec", &line, "/dev/null"])
-            .envs(variables(&cluster.urls()))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null());
-        let shell = terminal.spawn().expect("`script` is there");
+        let shell = at_a_terminal(cluster, &line);
         await_file(&path.join("ready"));
         Self { folder, shell }
     }
@@ -142,13 +147,7 @@ fn a_command_in_the_foreground_of_a_terminal_reads_from_it() {
         "exec {shearline} run --guard off n -- sh {0}/script {0}",
         path.display()
     );
-    let mut terminal = Command::new("script");
-    terminal
-        .args(["-qec", &line, "/dev/null"])
-        .envs(variables(&cluster.urls()))
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null());
-    let mut terminal = terminal.spawn().expect("`script` is there");
+    let mut terminal = at_a_terminal(&cluster, &line);
     let keys = terminal.stdin.as_mut().expect("it is piped");
     keys.write_all(b"typed\n").expect("it is read");
     // The shell makes the file before it writes to it.
@@ -190,13 +189,7 @@ fn ctrl_c_ends_the_command_also_while_it_is_being_started() {
             "echo $$ >{}; exec {shearline} run --guard off n -- sleep 1000",
             file.display()
         );
-        let mut terminal = Command::new("script");
-        terminal
-            .args(["-qec", &line, "/dev/null"])
-            .envs(variables(&cluster.urls()))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null());
-        let mut terminal = terminal.spawn().expect("`script` is there");
+        let mut terminal = at_a_terminal(&cluster, &line);
         let tool = eventually("it handles signals", || {
             let id = fs::read_to_string(&file).ok()?;
             let tool = Pid::from_raw(id.strip_suffix('\n')?.parse().expect("a number"))?;

@@ -237,8 +237,7 @@ fn a_node_that_has_loaded_the_scripts_again_is_asked_by_them() {
         let lock = world.lock();
         world.take(0);
         world.lose(0);
-        world.reconnect(0);
-        world.welcome(0);
+        world.welcome_again(0);
         world.say(0, "$11|run_id:run0|$-1|$-1|");
         match loads {
             true => world.say(0, &digests()),

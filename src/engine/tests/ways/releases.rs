@@ -31,9 +31,7 @@ fn two_released_behind_one() -> (World, [Vec<u8>; 3]) {
 
 #[test]
 fn a_release_deletes_what_has_not_changed_since_it_was_read() {
-    let (mut world, lock) = held();
-    let token = lock.token().as_bytes().to_vec();
-    world.release(lock);
+    let (mut world, token) = releasing();
     for _ in 0..3 {
         assert_eq!(world.take(0), RELEASING);
         say_token(&mut world, WATCHED, &token, "");
@@ -51,9 +49,7 @@ fn a_release_deletes_what_has_not_changed_since_it_was_read() {
 
 #[test]
 fn a_key_that_is_missing_is_written_to_before_its_release_is_settled() {
-    let (mut world, lock) = held();
-    let token = lock.token().as_bytes().to_vec();
-    world.release(lock);
+    let (mut world, token) = releasing();
     world.say(0, &format!("{WATCHED}$-1|"));
     assert_eq!(world.take(0)[4..], DELETING);
     assert_eq!(world.claims(), 1);
@@ -74,8 +70,7 @@ fn a_lost_set_outlives_the_reading_of_anothers_token() {
     world.lose(0);
     world.cancel(round);
     assert_eq!((world.claims(), world.owed()), (1, 1));
-    world.reconnect(0);
-    world.welcome(0);
+    world.welcome_again(0);
     assert_eq!(world.take(0)[..4], RELEASING);
     // The `SET` may be run yet, when that other lock is over.
     say_token(&mut world, WATCHED, b"another", "");
@@ -113,17 +108,14 @@ fn one_transaction_is_open_at_a_time() {
 #[test]
 fn a_connection_that_is_lost_in_a_transaction_leaves_the_debt_as_it_was() {
     for executing in [false, true] {
-        let (mut world, lock) = held();
-        let token = lock.token().as_bytes().to_vec();
-        world.release(lock);
+        let (mut world, token) = releasing();
         if executing {
             say_token(&mut world, WATCHED, &token, "");
         }
         world.take(0);
         world.lose(0);
         assert_eq!((world.claims(), world.owed()), (1, 1));
-        world.reconnect(0);
-        world.welcome(0);
+        world.welcome_again(0);
         assert_eq!(world.take(0)[..4], RELEASING);
         say_token(&mut world, WATCHED, &token, "");
         assert_eq!(world.take(0), DELETING, "before the handshake is done");
@@ -135,9 +127,7 @@ fn a_connection_that_is_lost_in_a_transaction_leaves_the_debt_as_it_was() {
 
 #[test]
 fn where_multi_is_not_accepted_nothing_is_sent_behind_it() {
-    let (mut world, lock) = held();
-    let token = lock.token().as_bytes().to_vec();
-    world.release(lock);
+    let (mut world, token) = releasing();
     say_token(
         &mut world,
         &format!("{NO_COMMAND}-ERR EXEC without MULTI|+OK|"),
@@ -149,9 +139,7 @@ fn where_multi_is_not_accepted_nothing_is_sent_behind_it() {
     assert!(world.unlocked().is_ok());
     world.is_clean();
     // It was forbidden in between: whether a command behind it was run is not known.
-    let (mut world, lock) = held();
-    let token = lock.token().as_bytes().to_vec();
-    world.release(lock);
+    let (mut world, token) = releasing();
     say_token(&mut world, WATCHED, &token, "");
     world.say(0, NO_COMMAND);
     assert_eq!((world.links[0], world.owed()), ("reset", 1));
@@ -209,9 +197,7 @@ fn a_watch_that_is_refused_is_asked_for_each_key_alone() {
 /// second.
 #[test]
 fn a_lock_that_is_wanted_behind_its_release_is_taken_behind_its_transaction() {
-    let (mut world, lock) = held();
-    let token = lock.token().as_bytes().to_vec();
-    world.release(lock);
+    let (mut world, token) = releasing();
     world.try_once();
     assert_eq!(world.take(0), [&RELEASING[..], &["SET k 10000"]].concat());
     say_token(&mut world, WATCHED, &token, "$-1|");
@@ -230,8 +216,7 @@ fn a_lost_set_behind_the_lock_of_another_hides_that_lock_from_nobody() {
     world.lose(0);
     world.cancel(round);
     world.take(0);
-    world.reconnect(0);
-    world.welcome(0);
+    world.welcome_again(0);
     world.take(0);
     say_token(&mut world, WATCHED, b"another", "");
     finish(&mut world, 0);
@@ -292,8 +277,7 @@ fn what_is_owed_under_another_name_of_a_server_is_paid_before_its_connection_is_
     world.take(0);
     world.say(0, "$11|run_id:run1|$-1|$-1|");
     assert_eq!(world.state(0), NodeState::Ready);
-    world.reconnect(1);
-    world.welcome(1);
+    world.welcome_again(1);
     assert_eq!(world.take(1)[..4], RELEASING);
     let read = [WATCHED.replace('|', "\r\n").into_bytes(), bulk(&token)].concat();
     let read = [

@@ -259,8 +259,7 @@ fn a_connection_that_is_lost_leaves_a_debt_only_where_it_was_written_to() {
         world.lose(0);
         world.no_quorum();
         assert_eq!(world.owed(), usize::from(writing));
-        world.reconnect(0);
-        world.welcome(0);
+        world.welcome_again(0);
         if writing {
             assert_eq!(world.take(0)[..5], RELEASING);
             world.say(0, &format!("{WATCHED}$-1|$-1|"));
@@ -370,18 +369,8 @@ fn two_that_have_a_resource_in_common_share_no_transaction() {
     let taking = ["SET a 10000", "SET b 10000", "SET c 10000", "SET d 10000"];
     assert_eq!(world.take(0)[1..5], taking);
     world.say(0, "+OK|+QUEUED|+QUEUED|+QUEUED|+QUEUED|*4|+OK|+OK|+OK|+OK|");
-    drop((world.lock_of_two(), world.lock_of_two()));
+    (0..2).for_each(|_| drop(world.next_acquired().1.expect("granted")));
     assert_eq!(world.take(0)[2], "WATCH b e");
     world.say(0, &format!("{WATCHED}$7|another|:5000|{NO_NUMBER}{key}"));
     world.held_by_another();
-}
-
-impl World {
-    /// The next of several locks that were granted in one turn.
-    fn lock_of_two(&mut self) -> Lock {
-        match self.events.remove(0) {
-            Event::Acquired { result, .. } => result.expect("granted"),
-            other => panic!("{other:?}"),
-        }
-    }
 }

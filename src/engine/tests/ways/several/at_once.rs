@@ -173,8 +173,7 @@ fn a_connection_that_is_lost_leaves_a_debt_of_all_names() {
     world.lose(0);
     world.no_quorum();
     assert_eq!(world.owed(), 1);
-    world.reconnect(0);
-    world.welcome(0);
+    world.welcome_again(0);
     assert_eq!(world.take(0)[..5], RELEASING);
     world.say(0, &format!("{WATCHED}$-1|$-1|"));
     finish(&mut world, 0);
