@@ -194,14 +194,7 @@ fn every_room_is_on_the_map() {
 }
 
 fn strictly_tried(server: &Server, acl: &str, more: &str) -> Tried {
-    let mut admin = server.raw();
-    forget(&mut admin);
-    for line in [acl, more] {
-        if !line.is_empty() {
-            admin.run(line);
-        }
-    }
-    let url = server.url_with(&format!("locker:{PASSWORD}"));
+    let (mut admin, url) = locker(server, &[acl, more]);
     let strict = at([url]).max_ttl(LONG);
     let mut local = strict.restart_guard(RestartGuard::Strict).build_local()?;
     local.trust_nodes();
@@ -210,10 +203,7 @@ fn strictly_tried(server: &Server, acl: &str, more: &str) -> Tried {
 
 /// The same with fencing tokens, of a node that the user himself has given a floor.
 fn fenced_tried(server: &Server, acl: &str) -> Tried {
-    let mut admin = server.raw();
-    forget(&mut admin);
-    admin.run(acl);
-    let url = server.url_with(&format!("locker:{PASSWORD}"));
+    let (mut admin, url) = locker(server, &[acl]);
     let mut local = at([url]).build_local()?;
     let options = ONCE.fenced();
     local
@@ -225,18 +215,12 @@ fn fenced_tried(server: &Server, acl: &str) -> Tried {
 
 /// The life of a lock, once with the scripts known to the server and once after they were flushed.
 fn tried(server: &Server, acl: &str) -> Tried {
-    let mut admin = server.raw();
-    forget(&mut admin);
-    admin.run(acl);
-    let url = server.url_with(&format!("locker:{PASSWORD}"));
+    let (mut admin, url) = locker(server, &[acl]);
     live(&mut at([url]).build_local()?, &mut admin, &ONCE)
 }
 
 fn tried_without_scripts(server: &Server, acl: &str) -> Tried {
-    let mut admin = server.raw();
-    forget(&mut admin);
-    admin.run(acl);
-    let url = server.url_with(&format!("locker:{PASSWORD}"));
+    let (mut admin, url) = locker(server, &[acl]);
     for told in [true, false] {
         let builder = at([url.clone()]).without_scripts(told);
         live(&mut builder.build_local()?, &mut admin, &ONCE)?;
@@ -261,10 +245,15 @@ fn live(local: &mut LocalRedlock, admin: &mut Raw, options: &LockOptions) -> Tri
     Ok(())
 }
 
-fn forget(admin: &mut Raw) {
-    for line in ["ACL DELUSER locker", "FLUSHALL", "SCRIPT FLUSH"] {
+/// The user of these lines, on a server that has forgotten all else. Returns a connection of its operator, and the
+/// user's URL.
+fn locker(server: &Server, lines: &[&str]) -> (Raw, String) {
+    let mut admin = server.raw();
+    let forget = ["ACL DELUSER locker", "FLUSHALL", "SCRIPT FLUSH"];
+    for line in forget.iter().chain(lines).filter(|line| !line.is_empty()) {
         admin.run(line);
     }
+    (admin, server.url_with(&format!("locker:{PASSWORD}")))
 }
 
 /// The pages in Markdown, by their paths.

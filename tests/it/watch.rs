@@ -50,6 +50,12 @@ fn is_held_by(told: &Inspection, owner: &[u8]) -> bool {
     told.holder().is_some_and(|holder| &*holder.owner == owner) && everywhere(told, held)
 }
 
+fn is_taken_by_another(raws: &mut [Raw]) {
+    for raw in raws {
+        raw.set_px(b"k", FOREIGN, LONG);
+    }
+}
+
 /// Returns how many commands the servers have run, the questions for that included.
 fn total(raws: &mut [Raw]) -> u64 {
     let mut sum = 0;
@@ -82,9 +88,7 @@ fn a_watch_tells_each_change_and_sends_nothing_while_there_is_none() {
         assert!(watch.next(SECOND / 10).is_none(), "nothing has changed");
         await_quiet(&mut raws);
         // A foreign client.
-        for raw in &mut raws {
-            raw.set_px(b"k", FOREIGN, LONG);
-        }
+        is_taken_by_another(&mut raws);
         until(&mut watch, |told| is_held_by(told, b"another"));
         assert!(watch.next(SECOND / 10).is_none());
         await_quiet(&mut raws);
@@ -111,18 +115,14 @@ fn a_watch_tells_each_change_and_sends_nothing_while_there_is_none() {
         lock.unlock().expect("held");
         until(&mut watch, is_free);
         // It expires.
-        for raw in &mut raws {
-            raw.set_px(b"k", FOREIGN, LONG);
-        }
+        is_taken_by_another(&mut raws);
         until(&mut watch, |told| is_held_by(told, b"another"));
         for raw in &mut raws {
             assert_eq!(raw.integer(&[b"PEXPIRE", b"k", b"200"]), 1);
         }
         until(&mut watch, is_free);
         // All keys are deleted at once.
-        for raw in &mut raws {
-            raw.set_px(b"k", FOREIGN, LONG);
-        }
+        is_taken_by_another(&mut raws);
         until(&mut watch, |told| is_held_by(told, b"another"));
         cluster.run("FLUSHALL");
         until(&mut watch, is_free);
@@ -131,9 +131,7 @@ fn a_watch_tells_each_change_and_sends_nothing_while_there_is_none() {
         drop(watch);
         await_quiet(&mut raws);
         let before = total(&mut raws);
-        for raw in &mut raws {
-            raw.set_px(b"k", FOREIGN, LONG);
-        }
+        is_taken_by_another(&mut raws);
         thread::sleep(SECOND / 4);
         let own = 2 * raws.len() as u64;
         assert_eq!(total(&mut raws) - before, own, "those of the test");
@@ -162,9 +160,7 @@ fn a_watch_tells_of_a_node_that_goes_and_of_its_return() {
         until(&mut watch, is_free);
         // What they were to tell was lost with them, and they were asked again. They are in quarantine.
         assert!(watch.next(SECOND / 10).is_none());
-        for mut raw in cluster.raws() {
-            raw.set_px(b"k", FOREIGN, LONG);
-        }
+        is_taken_by_another(&mut cluster.raws());
         let told = until(&mut watch, |told| {
             everywhere(told, |found| matches!(found, Found::Copy { .. }))
         });
@@ -182,9 +178,7 @@ fn servers_that_speak_only_resp2_are_looked_at_from_time_to_time() {
         let mut raws = cluster.raws();
         let mut watch = redlock.watch("k").expect("asked");
         assert!(is_free(&watch.next(MINUTE).expect("the present state")));
-        for raw in &mut raws {
-            raw.set_px(b"k", FOREIGN, LONG);
-        }
+        is_taken_by_another(&mut raws);
         until(&mut watch, |told| is_held_by(told, b"another"));
         cluster.delete("k");
         until(&mut watch, is_free);
@@ -208,9 +202,7 @@ fn a_task_and_an_event_loop_are_told_the_same() {
     }
     let mut driver = over(&cluster).build_driver().expect("valid");
     driver.wait_until_ready().expect("a majority is there");
-    for raw in &mut raws {
-        raw.set_px(b"k", FOREIGN, LONG);
-    }
+    is_taken_by_another(&mut raws);
     let mut known: Option<Inspection> = None;
     let is_told = |known: &Option<Inspection>| {
         known
