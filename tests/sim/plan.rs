@@ -278,9 +278,6 @@ impl Plan {
             clients,
             strangers,
             resources: 1 + entropy.below(3) as usize,
-            sets: 0,
-            users: 1,
-            patient: false,
             length: entropy.pick(&[5, 2, 10, 20]) * SECOND,
             covered,
             server_drift: drift,
@@ -297,7 +294,6 @@ impl Plan {
                 Kinds::Newest,
                 Kinds::Old,
             ]),
-            bare: false,
             native_refused: entropy.pick(&[false, false, true]),
             // Strangers have no password and know no database.
             credentials: entropy.pick(&[false, false, true]) && strangers == 0,
@@ -307,22 +303,11 @@ impl Plan {
             silent: entropy.pick(&[false, true]),
             shortest_ttl,
             longest_ttl: shortest_ttl * u64::from(entropy.pick(&[1_u32, 3, 10])),
-            lock_delay: 0,
-            extremes: false,
-            shortest_work: 0,
             work: entropy.pick(&[5, 1, 50, 1_000]) * MILLI,
             rest: entropy.pick(&[20, 1, 200, 1_000]) * MILLI,
             wait: entropy.pick(&[200, 20, 1_000, 3_000]) * MILLI,
             habits: [4, 2, 2, 1, 1, 1].map(|most| entropy.below(most * 4)),
             cancels: entropy.pick(&[0, 0, 50_000, 300_000]),
-            second_thoughts: 0,
-            inspects: 0,
-            watches: 0,
-            keeps: 0,
-            keeps_held: 0,
-            fenced: 0,
-            clock_steps: 0,
-            alerts: 0,
             extensions: entropy.pick(&[None, None, Some(1), Some(3)]),
             lag: entropy.pick(&[20, 5, 100, 1_000]) * MICRO,
             pause: entropy.pick(&[0, 0, 1_000, 20_000]),
@@ -334,9 +319,7 @@ impl Plan {
             } else {
                 entropy.pick(&[None, None, Some(50)])
             },
-            shortest_gap: 0,
             gap: entropy.pick(&[1_000, 20, 100, 300]) * MILLI,
-            shortest_fault: 0,
             longest_fault: entropy.pick(&[100, 10, 1_000, 8_000]) * MILLI,
             faults: FAULTS.map(|fault| {
                 if fault.is_of_markers() {
@@ -350,11 +333,8 @@ impl Plan {
                 }
             }),
             watch,
-            durable: false,
-            guard: Guard::Off,
-            trusted: false,
-            members: Members::Alike,
-            switches: Switches::default(),
+            // What only worlds of some kind or theme have.
+            ..Self::tame(clients)
         };
         theme::bend(plan, entropy)
     }
