@@ -34,9 +34,11 @@ impl World {
         self.lives.clone()
     }
 
-    /// Node 2 stays away, and is owed a release until `gone`.
+    /// Node 2 is away when `lock` is released, stays so, and is owed that until `gone`.
     #[track_caller]
-    fn owes_until(&mut self, gone: Instant) {
+    fn owes_until(&mut self, gone: Instant, lock: Lock) {
+        self.lose(2);
+        self.release_on(0..2, lock);
         while self.engine.load().owed != 0 {
             assert!(self.now < gone.saturating_add(2 * MS), "{:?}", self.now);
             if self.links[2] == "connecting" {
@@ -270,12 +272,8 @@ fn what_is_assumed_of_a_lock_from_elsewhere_allows_for_its_delay() {
     let until = lock.valid_until();
     let lock = world.detach(lock);
     let (mut heir, lock) = World::taken_over(world.now, lock);
-    heir.lose(2);
-    heir.release(lock);
-    heir.all_say(0..2, ":1|");
-    assert!(heir.unlocked().is_ok());
     let gone = Drift::default().gone_by(until, 61 * SECOND);
-    heir.owes_until(gone);
+    heir.owes_until(gone, lock);
 }
 
 #[test]
@@ -339,12 +337,8 @@ fn a_waiter_of_the_same_handle_waits_for_the_delay_too() {
 fn a_release_is_owed_for_as_long_as_the_key_lives() {
     let (mut world, lock) = World::delaying(3);
     let granted = world.now;
-    world.lose(2);
-    world.release(lock);
-    world.all_say(0..2, ":1|");
-    assert!(world.unlocked().is_ok());
     let gone = Drift::default().gone_by(granted, 11 * SECOND);
-    world.owes_until(gone);
+    world.owes_until(gone, lock);
 }
 
 /// Nodes are waited for as with the ttl alone.

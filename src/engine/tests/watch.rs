@@ -94,6 +94,16 @@ impl World {
         Self::watched(|world, before| world.all_show(before, ONE, millis))
     }
 
+    /// Nothing was registered on node 2, which is asked from time to time, and is free.
+    #[track_caller]
+    fn asks_2_again(&mut self) {
+        self.sleep(Duration::from_millis(255));
+        self.looks();
+        self.all_free("+OK|");
+        assert_eq!(self.state_told().nodes()[2].found, Found::Free);
+        self.nothing_left();
+    }
+
     #[track_caller]
     fn nothing_left(&self) {
         self.is_clean();
@@ -415,12 +425,7 @@ fn a_node_that_did_not_say_what_it_has_is_asked_again() {
         world.all_say(0..2, "+OK|*3|:0|:0|$0||");
         world.say(2, &format!("+OK|{refusal}|"));
         assert!(world.events.is_empty());
-        // Nothing was registered there: it is asked from time to time.
-        world.sleep(Duration::from_millis(255));
-        world.looks();
-        world.all_free("+OK|");
-        assert_eq!(world.state_told().nodes()[2].found, Found::Free);
-        world.nothing_left();
+        world.asks_2_again();
     }
 }
 
@@ -442,11 +447,7 @@ fn a_node_that_was_too_slow_is_asked_again() {
     }
     world.say(2, &"+OK|*3|:0|:0|$0||".repeat(2));
     assert!(world.events.is_empty());
-    world.sleep(Duration::from_millis(255));
-    world.looks();
-    world.all_free("+OK|");
-    assert_eq!(world.state_told().nodes()[2].found, Found::Free);
-    world.nothing_left();
+    world.asks_2_again();
 }
 
 #[test]
