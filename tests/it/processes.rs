@@ -1,4 +1,5 @@
-//! Stories with a second process: exclusion. (`sets` hands a lock over to it, `endings` has processes that end.)
+//! Stories with a second process: exclusion. (`sets` hands a lock over to it, `endings` has processes that
+//! end.)
 //!
 //! The second process is this test binary again; its environment gives it a part to play in
 //! [`second_process`]. Without a part that test does nothing.

@@ -1,5 +1,5 @@
-//! How often each kind of refusal was reported, and how often events were seen that no fault counts and no user
-//! gets reported: to know that the worlds are not idle.
+//! How often each kind of refusal was reported, and how often events were seen that no fault counts and no
+//! user gets reported: to know that the worlds are not idle.
 
 use std::fmt;
 

@@ -20,8 +20,8 @@ use core::time::Duration;
 
 use super::{MS, id, named};
 
-/// So often clients and nodes have something to say to each other at one instant, at most: each answer is followed by
-/// one more question.
+/// So often clients and nodes have something to say to each other at one instant, at most: each answer is
+/// followed by one more question.
 const ROUNDS_MAX: usize = 10_000;
 
 pub(super) struct Net {
@@ -114,8 +114,8 @@ impl Net {
         panic!("clients and nodes talk without end, and no time passes");
     }
 
-    /// Does what a client wants done, as far as no other client has to do anything. Returns `true` if anything
-    /// happened.
+    /// Does what a client wants done, as far as no other client has to do anything. Returns `true` if
+    /// anything happened.
     pub(super) fn serve(&mut self, client: usize) -> bool {
         let mut busy = self.drain(client);
         for node in 0..self.clients[client].links.len() {
@@ -239,7 +239,8 @@ impl Net {
         }
     }
 
-    /// The connection of a client to `node` is over. The node has executed all that it was sent, and no answer arrives.
+    /// The connection of a client to `node` is over. The node has executed all that it was sent, and no
+    /// answer arrives.
     fn end_link(&mut self, client: usize, node: usize) {
         while self.execute(client, node) {}
         let link = &mut self.clients[client].links[node];
