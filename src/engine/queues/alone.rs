@@ -15,14 +15,14 @@ use crate::invariant::Must;
 use crate::keys::{ClaimKey, PlaceKey};
 use crate::time::Instant;
 
+use super::Queues;
 use super::names::Where;
-use super::{Front, Queues};
 
 /// The number of a claim in the table of names has this bit, and that of a place has not.
 const CLAIM: u32 = 1 << 31;
 
 impl Where {
-    fn of(claim: ClaimKey) -> Self {
+    pub(super) fn of(claim: ClaimKey) -> Self {
         Self(claim.0.index() | CLAIM)
     }
 
@@ -58,8 +58,7 @@ impl Queues {
         claim: ClaimKey,
     ) -> Option<Vec<u8>> {
         let at = self.places.get_mut(place.0).must()?;
-        let is_holder = at.front == Front::Holder(claim);
-        if !is_holder || at.users != 1 || at.waiting.is_some() {
+        if at.holder != Some(claim) || at.users != 1 || self.waits.contains_key(&place) {
             return None;
         }
         let name = core::mem::take(&mut at.name);
@@ -79,7 +78,7 @@ impl Queues {
         self.names.replace(hash, found, place.into());
         self.alone -= 1;
         if let Some(at) = self.get_mut(place).must() {
-            at.front = Front::Holder(claim);
+            at.holder = Some(claim);
             at.users = 2;
         }
         if let Some(claim) = claims.wake(claim).must() {
@@ -94,26 +93,5 @@ impl Queues {
         self.rows.of(now, hash).released(now);
         self.names.remove(hash, Where::of(claim));
         self.alone -= 1;
-    }
-}
-
-#[cfg(test)]
-impl Queues {
-    /// Asserts that the table of names leads to the claim of each lock that is kept alone: these are all.
-    pub(in crate::engine) fn check_alone<'a>(
-        &self,
-        all: impl Iterator<Item = (ClaimKey, &'a [u8])>,
-    ) {
-        let leads = |(claim, name): (ClaimKey, &[u8])| {
-            let is = |at| at == Where::of(claim);
-            let found = self.names.find(self.names.hash(name), is);
-            assert!(found.is_some(), "nothing leads to {claim:?}");
-        };
-        assert_eq!(all.map(leads).count(), self.alone);
-    }
-
-    /// Returns how many places have a user.
-    pub(in crate::engine) fn used_places(&self) -> usize {
-        self.places.len() - usize::from(self.idle.is_some())
     }
 }

@@ -128,9 +128,8 @@ impl Acquire {
         let said = cx.round.ballots.iter().map(|ballot| ballot.outcome);
         let nodes = cx.parts.nodes.len();
         let parts = &mut *cx.parts;
-        if let Some(waiting) = parts.queues.begin_waiting(self.place, nodes) {
-            waiting.refused(after, said, elsewhere, delay, &mut parts.random);
-        }
+        let waiting = parts.queues.begin_waiting(self.place, nodes);
+        waiting.refused(after, said, elsewhere, delay, &mut parts.random);
         if after == Refusal::Held {
             cx.parts.queues.met_others(cx.now, self.place);
         }
@@ -211,7 +210,7 @@ impl Acquire {
 
     pub(super) fn try_again(&mut self, cx: &mut Context<'_>) {
         match cx.parts.claims.has_room() {
-            true if !cx.parts.queues.leads(cx.round.key) => self.wait_for_turn(cx),
+            true if self.wants_several() && !self.leads(cx) => self.wait_for_turn(cx),
             true => self.attempt(cx),
             false => self.decide(Verdict::Refused(Refusal::Saturated), cx),
         }
