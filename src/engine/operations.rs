@@ -632,7 +632,7 @@ fn learn(
 fn named(node: NodeId, place: PlaceKey, parts: &mut Parts) {
     let token = parts.nodes[node].take_token();
     if let Some((waiting, _)) = parts.queues.waiting(place) {
-        waiting.told_holder(node, token);
+        waiting.belief.named(node, token);
     }
 }
 

@@ -34,7 +34,6 @@
 
 mod alone;
 mod belief;
-mod holder;
 mod line;
 mod names;
 mod policy;

@@ -349,8 +349,8 @@ impl Acquire {
         let counts = |node| parts.nodes[node].counts(cx.now);
         let until = waiting.belief.free_at(|_| Instant::ZERO);
         match waiting.belief.is_permanent(counts) {
-            true => report.held_for_ever(waiting.holder.label(counts)),
-            false => report.held_until(waiting.holder.label(counts), until),
+            true => report.held_for_ever(waiting.belief.holder(counts)),
+            false => report.held_until(waiting.belief.holder(counts), until),
         }
     }
 

@@ -7,7 +7,7 @@
 //! | another holds the lock | when a majority of the nodes is believed free ([`Belief`]) |
 //! | the votes were split | then, and a window later: up to [`BEHIND`] round trips for each split for a contender that has just come, none for one that has waited for [`OLD`], and one more at random |
 //! | no node granted any of [`WASTED_MAX`] in a row | two round trips later, so that it looks before it asks |
-//! | a node refused it because of another resource that it wants too | that node is not believed free before the random delay is over |
+//! | a node refused it because of another resource that it wants too, or did not take it | that node is not believed free before the random delay is over |
 //!
 //! While a window runs, the contender looks whether another was earlier. It looks again from time to time
 //! besides: often where nodes do not tell of changes, rarely where they do. Where one lock lasts for long, or the
@@ -31,12 +31,10 @@ use crate::error::NodeOutcome;
 use crate::keys::NodeId;
 use crate::node::Remaining;
 use crate::quorum::NodeSet;
-use crate::resource::OwnedToken;
 use crate::time::{Instant, NANOS_PER_TICK, nanos};
 
 use super::Refusal;
 use super::belief::Belief;
-use super::holder::Tokens;
 
 /// A contender that is told of changes looks all the same after this time, or up to twice as long. No push tells of
 /// `SWAPDB`: without it such a contender waits until its call ends. At this rate one costs a node a look in three
@@ -94,10 +92,6 @@ pub(in crate::engine) struct Wait {
     pub(in crate::engine) why: Refusal,
     pub(in crate::engine) said: Vec<NodeOutcome>,
     pub(in crate::engine) belief: Belief,
-    /// Who holds the lock, as far as nodes were asked.
-    pub(in crate::engine) holder: Tokens,
-    /// Nodes that have refused the latest attempt because of another resource that it wanted too.
-    elsewhere: NodeSet,
     /// When the random delay after the latest attempt ends.
     delay: Instant,
     /// Its place in the window after the latest attempt, out of `u32::MAX`.
@@ -155,8 +149,6 @@ impl Wait {
             why: Refusal::Held,
             said: Vec::new(),
             belief: Belief::new(nodes),
-            holder: Tokens::default(),
-            elsewhere: NodeSet::EMPTY,
             delay: Instant::ZERO,
             luck: 0,
             left: None,
@@ -243,8 +235,8 @@ impl Wait {
     }
 
     /// An attempt was refused, and the random delay after it lasts until `delay`. The nodes `elsewhere` have
-    /// refused it because of another resource that it wanted too: they are not believed free before the random
-    /// delay is over, whatever they say of this one.
+    /// refused it because of another resource that it wanted too. They are not believed free before the random
+    /// delay is over, whatever they say of this one; nor are those that did not take the `SET`.
     pub(in crate::engine) fn refused(
         &mut self,
         why: Refusal,
@@ -262,9 +254,12 @@ impl Wait {
         }
         (self.delay, self.luck) = (delay, random.random());
         (self.left, self.since, self.told) = (None, Instant::MAX, false);
-        self.belief.forget();
-        self.holder.forget();
-        self.elsewhere = elsewhere;
+        let said = &self.said;
+        let takes = |node: NodeId| !elsewhere.contains(node) && takes_a_set(said[node.index()]);
+        self.belief.forget(|node| match takes(node) {
+            true => Instant::ZERO,
+            false => delay,
+        });
     }
 
     /// Returns what is left of the random delay after the latest attempt.
@@ -335,11 +330,6 @@ impl Wait {
         }
     }
 
-    /// `node` says which token it has, if any.
-    pub(in crate::engine) fn told_holder(&mut self, node: NodeId, token: Option<OwnedToken>) {
-        self.holder.said(node, token, self.belief.nodes());
-    }
-
     /// `node` says what is left of the key.
     pub(in crate::engine) fn answered(
         &mut self,
@@ -351,10 +341,6 @@ impl Wait {
         let took = now.saturating_since(self.asked).min(LOOK_SOON); // Or this process was not scheduled.
         self.took = (self.took * 7 + took) / 8;
         self.belief.looked(now, node, left, pushes);
-        let said = self.said.get(node.index());
-        if self.elsewhere.contains(node) || said.is_some_and(|said| !takes_a_set(*said)) {
-            self.belief.not_before(self.delay, node);
-        }
         self.look_often();
         if left == Remaining::Missing {
             self.wasted = 0; // Others were faster.
@@ -378,9 +364,6 @@ impl Wait {
         let step = self.took.max(self.round_trip);
         let from = now.saturating_add(step.saturating_mul(vain).min(LOOK_SOON * 10));
         self.belief.changed(from, node, self.took);
-        if self.elsewhere.contains(node) {
-            self.belief.not_before(self.delay, node);
-        }
         self.look_soon(from.saturating_add(LOOK_SOON));
         self.told = true;
     }

@@ -192,6 +192,7 @@ impl World {
                 true => NodeOutcome::Granted,
                 false => NodeOutcome::Held,
             });
+            let said = said.chain([NodeOutcome::Pending]).take(NODES);
             let random = &mut self.random;
             let delay = between(random, HOLD * 50, HOLD * 250);
             let delay = now.saturating_add(delay);
