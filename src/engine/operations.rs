@@ -379,21 +379,19 @@ impl Operations {
     /// Tells all operations whose turn it is to ask for what they wait for.
     #[inline]
     pub(super) fn lead(&mut self, now: Instant, parts: &mut Parts) {
-        if parts.queues.has_turns() {
-            self.lead_all(now, parts);
+        while let Some(next) = parts.next_turn(now) {
+            self.lead_one(now, next, parts);
         }
     }
 
     // Out of line: mostly nobody waits.
     #[inline(never)]
-    fn lead_all(&mut self, now: Instant, parts: &mut Parts) {
-        while let Some(next) = parts.next_turn(now) {
-            if let Some(waiter) = next.waiter() {
-                self.open(waiter, parts);
-            }
-            if let Some(next) = parts.queues.waiters.opened(next).must() {
-                self.with(now, next, parts, |operation, cx| operation.lead(cx));
-            }
+    fn lead_one(&mut self, now: Instant, next: OperationKey, parts: &mut Parts) {
+        if let Some(waiter) = next.waiter() {
+            self.open(waiter, parts);
+        }
+        if let Some(next) = parts.queues.waiters.opened(next).must() {
+            self.with(now, next, parts, |operation, cx| operation.lead(cx));
         }
     }
 

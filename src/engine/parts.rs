@@ -188,6 +188,7 @@ impl Parts {
     }
 
     /// Returns the next operation whose turn it is, and which has not been told.
+    #[inline]
     pub(super) fn next_turn(&mut self, now: Instant) -> Option<OperationKey> {
         let turn = self.queues.next_turn()?;
         if turn.leaves {

@@ -56,7 +56,7 @@ pub(super) use line::{Extra, Waiter};
 use line::{Line, Waiters};
 use names::{Names, Where};
 use policy::Rows;
-pub(super) use policy::{Next, Wait};
+pub(super) use policy::{Next, Wait, between};
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -67,8 +67,6 @@ pub(super) struct Queues {
     rows: Rows,
     /// The latest place that has no user any more.
     idle: Option<PlaceKey>,
-    /// How many locks are kept alone.
-    alone: usize,
     /// The next contenders, which have not been told yet.
     turns: VecDeque<Turn>,
     /// What each contender waits for whose latest attempt was refused.
@@ -127,7 +125,6 @@ impl Queues {
             names: Names::new(seed),
             rows: Rows::new(),
             idle: None,
-            alone: 0,
             turns: VecDeque::new(),
             waits: BTreeMap::new(),
             stirred: Vec::new(),
@@ -149,20 +146,23 @@ impl Queues {
             return idle;
         }
         let hash = self.names.hash(name);
-        if let Some(key) = self.find(hash, name) {
-            if let Some(place) = self.get_mut(key).must() {
+        let is = |at: Where| match at.place() {
+            Some(index) => self.places.at(index).name == name,
+            None => claims.is_on(at.claim(), name),
+        };
+        match self.names.find(hash, is) {
+            Some(found) if let Some(index) = found.place() => {
+                let place = self.places.at_mut(index);
                 place.users += 1; // It is not the idle one, which has been looked at.
+                PlaceKey(self.places.key_at(index))
             }
-            return key;
+            Some(found) => self.join(hash, name, found, claims),
+            None => {
+                let place = self.open_place(hash, name, &mut claims.buffers);
+                self.names.insert(hash, place.into());
+                place
+            }
         }
-        if self.alone != 0
-            && let Some(place) = self.join(hash, name, claims)
-        {
-            return place;
-        }
-        let place = self.open_place(hash, name, &mut claims.buffers);
-        self.names.insert(hash, place.into());
-        place
     }
 
     /// Opens a place for `name`, with one user, which the table of names does not lead to yet.
@@ -179,10 +179,6 @@ impl Queues {
         };
         let index = self.names.find(hash, is)?.place()?;
         Some(PlaceKey(self.places.key_at(index)))
-    }
-
-    pub(super) fn get_mut(&mut self, place: PlaceKey) -> Option<&mut Place> {
-        self.places.get_mut(place.0)
     }
 
     /// Returns the contender of `place`, if it may ask.
@@ -330,7 +326,7 @@ impl Queues {
     /// Makes `operation`, which has entered, the contender if there is none. Returns `false` if it is
     /// not its turn.
     pub(super) fn contend(&mut self, key: PlaceKey, operation: OperationKey) -> bool {
-        let place = self.get_mut(key).must();
+        let place = self.places.get_mut(key.0).must();
         place.is_some_and(|place| {
             place.holder.is_none() && *place.contender.get_or_insert(operation) == operation
         })
@@ -409,7 +405,7 @@ impl Queues {
     /// The lock of `claim`, which `operation` has taken, is held from now on: the claim uses `place`, and
     /// the operation does not any more. A contender that it has overtaken is the next.
     pub(super) fn hold(&mut self, place: PlaceKey, operation: OperationKey, claim: ClaimKey) {
-        if let Some(place) = self.get_mut(place).must() {
+        if let Some(place) = self.places.get_mut(place.0).must() {
             place.contender = place.contender.filter(|other| *other != operation);
             place.holder = Some(claim);
         }
@@ -434,7 +430,7 @@ impl Queues {
             at.holder = None;
             self.waits.remove(&place);
             if at.is_wanted() {
-                let leaves = row.is_over(now);
+                let leaves = row.is_over(now, false);
                 self.promote(place, leaves);
             }
         }
@@ -445,7 +441,7 @@ impl Queues {
     /// first.
     pub(super) fn leaves_first(&mut self, now: Instant, place: PlaceKey) -> bool {
         let place = self.places.get(place.0).must();
-        place.is_some_and(|place| self.rows.of(now, place.hash).is_over_for_one(now))
+        place.is_some_and(|place| self.rows.of(now, place.hash).is_over(now, true))
     }
 
     /// It is the turn of the contender, or of the first in the queue, which becomes the contender.
@@ -461,13 +457,8 @@ impl Queues {
         }
     }
 
-    /// Returns `true` if it is the turn of an operation that has not been told.
-    #[inline]
-    pub(super) fn has_turns(&self) -> bool {
-        !self.turns.is_empty()
-    }
-
     /// Returns the next turn of which the operation has not been told.
+    #[inline]
     pub(super) fn next_turn(&mut self) -> Option<Turn> {
         self.turns.pop_front()
     }

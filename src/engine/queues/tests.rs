@@ -19,7 +19,7 @@ impl Queues {
     pub(in crate::engine) fn is_empty(&self) -> bool {
         let places = usize::from(self.idle.is_some());
         let nobody = self.waiters.is_empty() && !self.is_anyone_waiting();
-        self.places.len() == places && nobody && self.alone == 0
+        self.places.len() == places && nobody && self.names.len() == places
     }
 
     /// Asserts that every place has so many users in all, and each queue somebody at its front, who is
@@ -68,7 +68,7 @@ impl Queues {
             let found = self.names.find(self.names.hash(name), is);
             assert!(found.is_some(), "nothing leads to {claim:?}");
         };
-        assert_eq!(all.map(leads).count(), self.alone);
+        assert_eq!(all.map(leads).count() + self.places.len(), self.names.len());
     }
 
     /// Returns how many places have a user.

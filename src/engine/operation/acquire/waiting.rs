@@ -7,14 +7,11 @@
 
 use core::time::Duration;
 
-use rand::RngExt;
-use rand::rngs::StdRng;
-
 use super::{Acquire, Verdict};
 use crate::engine::check::is_out_of_reach;
 use crate::engine::operation::Context;
 use crate::engine::operation::round::State;
-use crate::engine::queues::{Extra, Next, Refusal, Waiter};
+use crate::engine::queues::{Extra, Next, Refusal, Waiter, between};
 use crate::engine::settings::SHORTEST_REST;
 use crate::error::NodeOutcome;
 use crate::quorum::NodeSet;
@@ -242,11 +239,6 @@ impl Acquire {
             .then(late)
             .map(|rest| cx.now.saturating_add(rest))
     }
-}
-
-fn between(random: &mut StdRng, from: Duration, to: Duration) -> Duration {
-    let (from, to) = (crate::time::nanos(from), crate::time::nanos(to));
-    Duration::from_nanos(random.random_range(from..=to.max(from)))
 }
 
 /// Returns why a call that has waited gets no lock. Where too few nodes can be asked now, it is that, and
