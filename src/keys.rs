@@ -43,6 +43,9 @@ pub(crate) struct OperationKey(pub(crate) Key);
 const WAITS: u64 = 1 << 31;
 
 impl OperationKey {
+    /// A key that is not greater than any other.
+    pub(crate) const LEAST: Self = Self(Key::LEAST);
+
     /// Names the operation that waits, or has waited, as `waiter`.
     pub(crate) fn of_waiter(waiter: WaiterKey) -> Self {
         let key = Key::from_bits(waiter.0.to_bits() | WAITS);

@@ -38,6 +38,12 @@ impl Key {
         generation: NonZeroU32::MIN,
     };
 
+    /// A key that is not greater than any other.
+    pub(crate) const LEAST: Self = Self {
+        index: 0,
+        generation: NonZeroU32::MIN,
+    };
+
     /// The place of the value. Another value may be there later, under another key.
     pub(crate) const fn index(self) -> u32 {
         self.index
@@ -223,16 +229,6 @@ impl<T> Slab<T> {
         let (place, generation) = found.next()?;
         let index = place as u32;
         Some((place, Key { index, generation }))
-    }
-
-    /// Returns all values, by index, to be changed. Costs a step per place, also per vacant one.
-    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
-        self.places
-            .iter_mut()
-            .filter_map(|place| match &mut place.state {
-                State::Occupied(value) => Some(value),
-                State::Vacant(_) => None,
-            })
     }
 
     /// Returns the value at `index`, for lists whose links are indices.

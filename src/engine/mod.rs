@@ -554,11 +554,11 @@ impl Engine {
     pub fn release(&mut self, now: Instant, lock: Lock) -> RoundId {
         let until = lock.valid_until();
         let claim = self.claim_to_release(now, until, lock);
-        let next = self.parts.vacate(now, claim);
+        self.parts.vacate(now, claim);
         let kind = Kind::Release(Release::new(claim, now < until));
         let ttl = Duration::ZERO; // The nodes have as long as its claim says.
         let round = self.operations.begin(now, ttl, None, kind, &mut self.parts);
-        self.operations.lead(now, next, &mut self.parts);
+        self.operations.lead(now, &mut self.parts);
         round
     }
 

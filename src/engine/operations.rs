@@ -232,20 +232,13 @@ impl Operations {
         if let Some(operation) = self.slab.get_mut(key.0) {
             operation.round.disarm(&mut parts.timers);
             operation.kind.get().end(parts);
-            let next = match &mut operation.kind {
-                Kind::Acquire(acquire) => acquire.leave(now, key, parts),
-                Kind::Extend(_)
-                | Kind::Confirm(_)
-                | Kind::Inspect(_)
-                | Kind::Release(_)
-                | Kind::Reinit(_)
-                | Kind::Repair(_)
-                | Kind::GiveFloors(_) => None,
-            };
+            if let Kind::Acquire(acquire) = &mut operation.kind {
+                acquire.leave(key, parts);
+            }
             let ballots = core::mem::take(&mut operation.round.ballots);
             self.ballots.give(ballots);
             self.slab.discard(key.0);
-            self.lead(now, next, parts);
+            self.lead(now, parts);
         }
     }
 
@@ -369,41 +362,31 @@ impl Operations {
     /// The lock of `claim` is not held any more: releases it without an operation that waits for the
     /// outcome. Then it is the turn of the next who wants it.
     pub(super) fn give_back(&mut self, now: Instant, claim: ClaimKey, parts: &mut Parts) {
-        let next = parts.vacate(now, claim);
+        parts.vacate(now, claim);
         parts.give_back(now, claim);
-        self.lead(now, next, parts);
+        self.lead(now, parts);
     }
 
     /// The lock of `claim` is over and was not released. Then it is the turn of the next who wants it.
     #[cold]
     pub(super) fn remember(&mut self, now: Instant, claim: ClaimKey, parts: &mut Parts) {
-        let next = parts.vacate(now, claim);
+        parts.vacate(now, claim);
         let (claims, mut below) = parts.claims(now);
         claims.remember(claim, &mut below);
-        self.lead(now, next, parts);
+        self.lead(now, parts);
     }
 
-    /// It is the turn of `next`, if there is one, to ask for what it waits for.
+    /// Tells all operations whose turn it is to ask for what they wait for.
     #[inline]
-    pub(super) fn lead(&mut self, now: Instant, next: Option<OperationKey>, parts: &mut Parts) {
-        if let Some(next) = next {
+    pub(super) fn lead(&mut self, now: Instant, parts: &mut Parts) {
+        while let Some(next) = parts.next_turn(now) {
             self.lead_one(now, next, parts);
         }
     }
 
     // Out of line: mostly nobody waits.
     #[inline(never)]
-    fn lead_one(&mut self, now: Instant, mut next: OperationKey, parts: &mut Parts) {
-        loop {
-            self.lead_this(now, next, parts);
-            match parts.next_freed(now) {
-                Some(another) => next = another,
-                None => return,
-            }
-        }
-    }
-
-    fn lead_this(&mut self, now: Instant, next: OperationKey, parts: &mut Parts) {
+    fn lead_one(&mut self, now: Instant, next: OperationKey, parts: &mut Parts) {
         if let Some(waiter) = next.waiter() {
             self.open(waiter, parts);
         }
@@ -647,7 +630,7 @@ fn learn(
 fn named(node: NodeId, place: PlaceKey, parts: &mut Parts) {
     let token = parts.nodes[node].take_token();
     if let Some((waiting, _)) = parts.queues.waiting(place) {
-        waiting.told_holder(node, token);
+        waiting.belief.named(node, token);
     }
 }
 

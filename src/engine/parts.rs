@@ -128,40 +128,36 @@ impl Parts {
         self.claims.adopt(entry, nodes, life, (until, gone_by))
     }
 
-    /// The lock of `claim` is not held any more. Returns the operation that is the next to ask for it.
-    pub(super) fn vacate(&mut self, now: Instant, claim: ClaimKey) -> Option<OperationKey> {
-        let there = self.claims.wake(claim)?;
-        let place = there.busy_mut().place.take()?;
+    /// The lock of `claim` is not held any more. It may be the [turn](Self::next_turn) of an operation then.
+    pub(super) fn vacate(&mut self, now: Instant, claim: ClaimKey) {
+        let there = self.claims.wake(claim);
+        let place = there.and_then(|there| Some((there.busy_mut().place.take()?, there)));
+        let Some((place, there)) = place else {
+            return;
+        };
         if there.is_for_several() || place == PlaceKey::NONE {
             return self.vacate_other(now, place, claim);
         }
         let buffers = &mut self.claims.buffers;
-        let (next, leaves) = self.queues.vacate(now, place, claim, buffers)?;
-        if leaves {
-            self.leave_to_others(now, place);
-        }
-        Some(next)
+        self.queues.vacate(now, place, claim, buffers);
     }
 
-    /// The same for a lock that is kept alone, or is on several resources. Of the latter there may be a next
-    /// operation for each: see [`next_freed`](Self::next_freed) for the others.
+    /// The same for a lock that is kept alone, or is on several resources.
     #[cold]
     #[inline(never)]
-    fn vacate_other(
-        &mut self,
-        now: Instant,
-        place: PlaceKey,
-        claim: ClaimKey,
-    ) -> Option<OperationKey> {
+    fn vacate_other(&mut self, now: Instant, place: PlaceKey, claim: ClaimKey) {
         if place == PlaceKey::NONE {
-            let entry = self.claims.get(claim).must()?.entry.as_ref().must()?;
-            self.queues.vacate_alone(now, entry.resource(), claim);
-            return None;
+            let there = self.claims.get(claim).must();
+            if let Some(entry) = there.and_then(|claim| claim.entry.as_ref()).must() {
+                self.queues.vacate_alone(now, entry.resource(), claim);
+            }
+            return;
         }
-        let places = self.places_of_several.remove(&claim).must()?;
-        let buffers = &mut self.claims.buffers;
-        self.queues.vacate_set(now, claim, &places, buffers);
-        self.next_freed(now)
+        let places = self.places_of_several.remove(&claim).must();
+        for place in places.unwrap_or_default() {
+            let buffers = &mut self.claims.buffers;
+            self.queues.vacate(now, place, claim, buffers);
+        }
     }
 
     /// `lock`, which has this claim, is extended by this engine from now on.
@@ -191,22 +187,20 @@ impl Parts {
         self.claims.rest(key);
     }
 
-    /// Returns the next operation that is to ask for what another, which wanted several resources, has left.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn next_freed(&mut self, now: Instant) -> Option<OperationKey> {
-        let promoted = self.queues.next_freed(now)?;
-        if promoted.leaves {
-            self.leave_to_others(now, promoted.place);
+    /// Returns the next operation whose turn it is, and which has not been told.
+    #[inline]
+    pub(super) fn next_turn(&mut self, now: Instant) -> Option<OperationKey> {
+        let turn = self.queues.next_turn()?;
+        if turn.leaves {
+            self.leave_to_others(now, turn.place);
         }
-        Some(promoted.next)
+        Some(turn.next)
     }
 
     /// The contender of `place` does not ask for the lock before others could.
     pub(super) fn leave_to_others(&mut self, now: Instant, place: PlaceKey) {
-        if let Some(wait) = self.queues.begin_waiting(place, self.nodes.len()) {
-            wait.leave_to_others(now, self.nodes.round_trip());
-        }
+        let wait = self.queues.begin_waiting(place, self.nodes.len());
+        wait.leave_to_others(now, self.nodes.round_trip());
     }
 
     /// Returns when the time of `waiter` is up, and why.
@@ -249,7 +243,7 @@ impl Parts {
         {
             for name in entry.names() {
                 let contender = self.queues.wrote(now, name, claim.may_hold());
-                let watches = self.queues.watching(name);
+                let watches = self.queues.watching(Some(name));
                 self.news
                     .extend(contender.into_iter().chain(watches).map(News::Stirred));
             }
@@ -267,7 +261,7 @@ impl Parts {
     #[cold]
     #[inline(never)]
     pub(super) fn tell_watches_at(&mut self, place: PlaceKey) {
-        let watches = self.queues.watching(self.queues.name(place));
+        let watches = self.queues.watching(Some(self.queues.name(place)));
         self.news.extend(watches.map(News::Stirred));
     }
 
@@ -276,7 +270,7 @@ impl Parts {
     #[cold]
     #[inline(never)]
     pub(super) fn tell_watches(&mut self, resource: &[u8]) {
-        let watches = self.queues.watching(resource);
+        let watches = self.queues.watching(Some(resource));
         self.news.extend(watches.map(News::Stirred));
     }
 

@@ -20,6 +20,13 @@
 //!   waiters are there at once than ever before.
 //! * Nothing is left of an operation that leaves. A place without users ends when another has none.
 //!
+//! # Sets
+//!
+//! An operation that wants several resources, of which it gets all or none, stands in the queue of each, and enters
+//! all of them in one step. Two sets therefore stand in the same order wherever they meet, and no set waits for
+//! another that waits for it. At the front of a queue a set becomes the contender of that name, and the callers behind
+//! it wait. It asks the nodes once it is the contender of all its names.
+//!
 //! # Not here
 //!
 //! When a contender asks again. An operation that makes one attempt does not wait: it asks beside the
@@ -27,17 +34,14 @@
 
 mod alone;
 mod belief;
-mod holder;
 mod line;
 mod names;
 mod policy;
-mod sets;
-mod watches;
 
 use alloc::boxed::Box;
-use alloc::collections::BinaryHeap;
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
-use core::cmp::Reverse;
+use core::ops::Bound::{Included, Unbounded};
 
 use crate::invariant::Must;
 use crate::keys::{ClaimKey, NodeId, OperationKey, PlaceKey, WaiterKey};
@@ -52,9 +56,7 @@ pub(super) use line::{Extra, Waiter};
 use line::{Line, Waiters};
 use names::{Names, Where};
 use policy::Rows;
-pub(super) use policy::{Next, Wait};
-use sets::Sets;
-use watches::Watches;
+pub(super) use policy::{Next, Wait, between};
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -63,20 +65,20 @@ pub(super) struct Queues {
     pub(super) waiters: Waiters,
     names: Names,
     rows: Rows,
-    sets: Sets,
     /// The latest place that has no user any more.
     idle: Option<PlaceKey>,
-    /// How many locks are kept alone.
-    alone: usize,
+    /// The next contenders, which have not been told yet.
+    turns: VecDeque<Turn>,
+    /// What each contender waits for whose latest attempt was refused.
+    waits: BTreeMap<PlaceKey, Box<Wait>>,
     /// Contenders that wait for something that has changed.
     stirred: Vec<OperationKey>,
-    /// Operations that are told of every change.
-    watches: Watches,
-    /// How many places have a contender that may wait, and how many operations watch.
-    waiting: usize,
+    /// Operations that want no lock and are told of every change, with the hash of the name. If two names have the
+    /// same hash, an operation looks once too often.
+    watches: BTreeSet<(u64, OperationKey)>,
     /// When contenders want to be reminded, to the nanosecond: a tick of the wheel is longer than many
     /// windows. One that is over already is harmless.
-    reminders: BinaryHeap<Reverse<(Instant, PlaceKey)>>,
+    reminders: BTreeSet<(Instant, PlaceKey)>,
 }
 
 /// One resource that is held or wanted.
@@ -85,25 +87,23 @@ pub(super) struct Place {
     /// The resource, in a buffer of the pool.
     name: Vec<u8>,
     hash: u64,
-    front: Front,
-    /// A contender that was overtaken by an operation beside it, which holds the lock now. It is the
-    /// next.
-    overtaken: Option<OperationKey>,
+    /// The lock that this engine holds.
+    holder: Option<ClaimKey>,
+    /// The first of those that want the lock. It asks the nodes while there is no holder. There is one of both
+    /// after an operation beside the contender was faster.
+    contender: Option<OperationKey>,
     line: Line,
     /// How many operations and locks use it.
     users: u32,
-    /// What the contender waits for, if its latest attempt was refused.
-    waiting: Option<Box<Wait>>,
 }
 
-/// Who is at the front of a queue.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Front {
-    Nobody,
-    Contender(OperationKey),
-    Holder(ClaimKey),
-    /// A set has left, and the next contender is about to be named.
-    Freed,
+/// It is the turn of `next` at `place`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Turn {
+    pub(super) next: OperationKey,
+    pub(super) place: PlaceKey,
+    /// It leaves the lock to other programs first.
+    pub(super) leaves: bool,
 }
 
 /// Why an attempt to take a lock failed.
@@ -124,13 +124,12 @@ impl Queues {
             waiters: Waiters::new(),
             names: Names::new(seed),
             rows: Rows::new(),
-            sets: Sets::new(),
             idle: None,
-            alone: 0,
+            turns: VecDeque::new(),
+            waits: BTreeMap::new(),
             stirred: Vec::new(),
-            watches: Watches::new(),
-            waiting: 0,
-            reminders: BinaryHeap::new(),
+            watches: BTreeSet::new(),
+            reminders: BTreeSet::new(),
         }
     }
 
@@ -147,20 +146,23 @@ impl Queues {
             return idle;
         }
         let hash = self.names.hash(name);
-        if let Some(key) = self.find(hash, name) {
-            if let Some(place) = self.get_mut(key).must() {
+        let is = |at: Where| match at.place() {
+            Some(index) => self.places.at(index).name == name,
+            None => claims.is_on(at.claim(), name),
+        };
+        match self.names.find(hash, is) {
+            Some(found) if let Some(index) = found.place() => {
+                let place = self.places.at_mut(index);
                 place.users += 1; // It is not the idle one, which has been looked at.
+                PlaceKey(self.places.key_at(index))
             }
-            return key;
+            Some(found) => self.join(hash, name, found, claims),
+            None => {
+                let place = self.open_place(hash, name, &mut claims.buffers);
+                self.names.insert(hash, place.into());
+                place
+            }
         }
-        if self.alone != 0
-            && let Some(place) = self.join(hash, name, claims)
-        {
-            return place;
-        }
-        let place = self.open_place(hash, name, &mut claims.buffers);
-        self.names.insert(hash, place.into());
-        place
     }
 
     /// Opens a place for `name`, with one user, which the table of names does not lead to yet.
@@ -179,53 +181,33 @@ impl Queues {
         Some(PlaceKey(self.places.key_at(index)))
     }
 
-    pub(super) fn get_mut(&mut self, place: PlaceKey) -> Option<&mut Place> {
-        self.places.get_mut(place.0)
-    }
-
-    /// Returns the contender of `place`.
+    /// Returns the contender of `place`, if it may ask.
     pub(super) fn contender(&self, place: PlaceKey) -> Option<OperationKey> {
-        match self.places.get(place.0)?.front {
-            Front::Contender(operation) => Some(operation),
-            Front::Nobody | Front::Holder(_) | Front::Freed => None,
-        }
+        self.places.get(place.0)?.asks()
     }
 
     /// Returns what the contender of `place` waits for, if its latest attempt was refused; and the
     /// resource.
     pub(super) fn waiting(&mut self, place: PlaceKey) -> Option<(&mut Wait, &[u8])> {
-        let place = self.places.get_mut(place.0)?;
-        Some((place.waiting.as_deref_mut()?, &place.name))
+        let wait = self.waits.get_mut(&place)?;
+        Some((wait, &self.places.get(place.0)?.name))
     }
 
     /// Returns what the contender of `place` waits for. Nothing is known of so many nodes, if it did
     /// not wait yet.
-    pub(super) fn begin_waiting(&mut self, place: PlaceKey, nodes: usize) -> Option<&mut Wait> {
-        let place = self.places.get_mut(place.0).must()?;
-        if self.waiting == self.watches.len() {
-            self.reminders.clear();
-        }
-        self.waiting += usize::from(place.waiting.is_none());
+    pub(super) fn begin_waiting(&mut self, place: PlaceKey, nodes: usize) -> &mut Wait {
         let new = || Box::new(Wait::new(nodes));
-        Some(place.waiting.get_or_insert_with(new))
+        self.waits.entry(place).or_insert_with(new)
     }
 
     /// The contender of `place` does not wait there.
     pub(super) fn stop_waiting(&mut self, place: PlaceKey) {
-        if let Some(place) = self.places.get_mut(place.0).must() {
-            place.forget_wait(&mut self.waiting);
-        }
-    }
-
-    /// Returns how many contenders wait.
-    #[cfg(test)]
-    fn contenders(&self) -> usize {
-        self.waiting - self.watches.len()
+        self.waits.remove(&place);
     }
 
     /// Returns `true` if any contender may wait, or any operation watches.
     pub(super) fn is_anyone_waiting(&self) -> bool {
-        self.waiting != 0
+        !self.waits.is_empty() || !self.watches.is_empty()
     }
 
     /// Returns how many operations watch.
@@ -235,19 +217,21 @@ impl Queues {
 
     /// From now on `operation` is told of every change of `name`.
     pub(super) fn watch(&mut self, name: &[u8], operation: OperationKey) {
-        self.watches.add(name, operation);
-        self.waiting += 1;
+        self.watches.insert((self.names.hash(name), operation));
     }
 
     /// `operation`, which watches `name`, does not any more.
     pub(super) fn unwatch(&mut self, name: &[u8], operation: OperationKey) {
-        self.watches.remove(name, operation);
-        self.waiting -= 1;
+        self.watches.remove(&(self.names.hash(name), operation));
     }
 
-    /// Returns the operations that watch `name`.
-    pub(super) fn watching(&self, name: &[u8]) -> impl Iterator<Item = OperationKey> {
-        self.watches.of(Some(name))
+    /// Returns the operations that watch `name`, or all of them for `None`.
+    pub(super) fn watching(&self, name: Option<&[u8]>) -> impl Iterator<Item = OperationKey> {
+        let hash = name.map(|name| self.names.hash(name));
+        let first = hash.map_or(Unbounded, |hash| Included((hash, OperationKey::LEAST)));
+        let watches = self.watches.range((first, Unbounded));
+        let watches = watches.take_while(move |(of, _)| hash.is_none_or(|hash| hash == *of));
+        watches.map(|(_, operation)| *operation)
     }
 
     /// This engine has written to the key of `name` on `nodes`: none of them tells of its next change.
@@ -267,19 +251,18 @@ impl Queues {
 
     /// The contender of `place` is to be reminded `at` this time.
     pub(super) fn remind(&mut self, at: Instant, place: PlaceKey) {
-        self.reminders.push(Reverse((at, place)));
+        self.reminders.insert((at, place));
     }
 
     /// Returns when the next contender is to be reminded.
     pub(super) fn next_reminder(&self) -> Option<Instant> {
-        self.reminders.peek().map(|Reverse((at, _))| *at)
+        self.reminders.first().map(|(at, _)| *at)
     }
 
     /// Returns the next place whose contender is to be reminded by `now`.
     pub(super) fn reminded(&mut self, now: Instant) -> Option<PlaceKey> {
-        let Reverse((at, _)) = self.reminders.peek()?;
-        let due = *at <= now;
-        due.then(|| self.reminders.pop().map(|Reverse((_, place))| place))?
+        self.next_reminder().filter(|at| *at <= now)?;
+        self.reminders.pop_first().map(|(_, place)| place)
     }
 
     /// The contender of `place` meets others there.
@@ -291,41 +274,34 @@ impl Queues {
 
     /// What was asked of `node` is lost, for all places.
     pub(super) fn lost(&mut self, node: NodeId) {
-        self.each(|wait| wait.belief.lost(node));
+        let waits = self.waits.values_mut();
+        waits.for_each(|wait| wait.belief.lost(node));
     }
 
     /// All contenders look at the nodes that tell of nothing, when they are stirred.
     pub(super) fn look_soon(&mut self, now: Instant) {
-        self.each(|wait| wait.look_soon(now));
-    }
-
-    fn each(&mut self, act: impl Fn(&mut Wait)) {
-        if self.is_anyone_waiting() {
-            let waiting = self.places.iter_mut();
-            waiting
-                .filter_map(|place| place.waiting.as_deref_mut())
-                .for_each(act);
-        }
+        let waits = self.waits.values_mut();
+        waits.for_each(|wait| wait.look_soon(now));
     }
 
     /// `node` says that the key of `name` has changed, or that any may have. Returns `true` if anyone
     /// waits for that.
     #[cold]
     pub(super) fn changed(&mut self, now: Instant, node: NodeId, name: Option<&[u8]>) -> bool {
-        let one = name.map(|name| self.find(self.names.hash(name), name));
-        let stirred = &mut self.stirred;
-        let change = |place: &mut Place| {
-            if let (Some(wait), Front::Contender(operation)) = (&mut place.waiting, place.front) {
+        let find = |name| self.find(self.names.hash(name), name);
+        let places = match name.map(|name| find(name).unwrap_or(PlaceKey::NONE)) {
+            None => (Unbounded, Unbounded),
+            Some(place) => (Included(place), Included(place)),
+        };
+        let mut stirred = core::mem::take(&mut self.stirred);
+        for (place, wait) in self.waits.range_mut(places) {
+            if let Some(operation) = self.places.get(place.0).and_then(Place::asks) {
                 wait.changed(now, node);
                 stirred.push(operation);
             }
-        };
-        match one {
-            Some(None) => {}
-            Some(Some(place)) => self.places.get_mut(place.0).into_iter().for_each(change),
-            None => self.places.iter_mut().for_each(change),
         }
-        self.stirred.extend(self.watches.of(name));
+        stirred.extend(self.watching(name));
+        self.stirred = stirred;
         !self.stirred.is_empty()
     }
 
@@ -342,10 +318,7 @@ impl Queues {
 
     /// Returns the claim of the lock on it that this engine holds.
     pub(super) fn holder(&self, place: PlaceKey) -> Option<ClaimKey> {
-        match self.places.get(place.0).must()?.front {
-            Front::Holder(claim) => Some(claim),
-            Front::Nobody | Front::Contender(_) | Front::Freed => None,
-        }
+        self.places.get(place.0).must()?.holder
     }
 
     // ----- operations -----------------------------------------------------------------------
@@ -353,13 +326,10 @@ impl Queues {
     /// Makes `operation`, which has entered, the contender if there is none. Returns `false` if it is
     /// not its turn.
     pub(super) fn contend(&mut self, key: PlaceKey, operation: OperationKey) -> bool {
-        let Some(place) = self.get_mut(key).must() else {
-            return false;
-        };
-        if place.front == Front::Nobody {
-            place.front = Front::Contender(operation);
-        }
-        place.front == Front::Contender(operation)
+        let place = self.places.get_mut(key.0).must();
+        place.is_some_and(|place| {
+            place.holder.is_none() && *place.contender.get_or_insert(operation) == operation
+        })
     }
 
     /// Puts `waiter`, which has entered its place, behind all that wait.
@@ -368,14 +338,21 @@ impl Queues {
         place.map(|place| self.waiters.push(&mut place.line, waiter))
     }
 
+    /// Puts `set`, which has entered `place` and wants others too, behind all that wait there.
+    #[cold]
+    pub(super) fn queue_set(&mut self, place: PlaceKey, set: OperationKey) -> Option<WaiterKey> {
+        let at = self.places.get_mut(place.0).must()?;
+        Some(self.waiters.push_set(&mut at.line, set))
+    }
+
     /// `waiter` does not wait any more: it is `operation` from now on.
     pub(super) fn open(&mut self, waiter: WaiterKey, operation: OperationKey) {
         if let Some(there) = self.waiters.get(waiter).must()
             && let Some(at) = self.places.get_mut(there.place.0).must()
         {
             self.waiters.open(&mut at.line, waiter, operation);
-            if at.front == Front::Contender(OperationKey::of_waiter(waiter)) {
-                at.front = Front::Contender(operation);
+            if at.contender == Some(OperationKey::of_waiter(waiter)) {
+                at.contender = Some(operation);
             }
         }
     }
@@ -400,26 +377,27 @@ impl Queues {
         true
     }
 
-    /// Takes `operation` out, which waited as `waiter` or did not wait. Returns the next contender, if
-    /// it was the contender itself.
+    /// Takes `operation` out, which waited as `waiter` or did not wait.
     pub(super) fn leave(
         &mut self,
         place: PlaceKey,
         operation: OperationKey,
         waiter: Option<WaiterKey>,
         buffers: &mut Pool<u8>,
-    ) -> Option<OperationKey> {
-        let at = self.places.get_mut(place.0).must()?;
+    ) {
+        let Some(at) = self.places.get_mut(place.0).must() else {
+            return;
+        };
         if let Some(waiter) = waiter {
             self.waiters.remove(&mut at.line, waiter);
         }
-        if at.overtaken == Some(operation) {
-            at.overtaken = None;
+        if at.contender == Some(operation) {
+            at.contender = None;
+            if at.holder.is_none() {
+                self.promote(place, false);
+            }
         }
-        let contended = at.front == Front::Contender(operation);
-        let next = contended.then(|| self.promote(place)).flatten();
         self.left(place, buffers);
-        next
     }
 
     // ----- locks ----------------------------------------------------------------------------
@@ -427,18 +405,13 @@ impl Queues {
     /// The lock of `claim`, which `operation` has taken, is held from now on: the claim uses `place`, and
     /// the operation does not any more. A contender that it has overtaken is the next.
     pub(super) fn hold(&mut self, place: PlaceKey, operation: OperationKey, claim: ClaimKey) {
-        if let Some(place) = self.get_mut(place).must() {
-            place.overtaken = match place.front {
-                Front::Contender(other) => Some(other),
-                Front::Nobody | Front::Holder(_) | Front::Freed => place.overtaken,
-            };
-            place.overtaken = place.overtaken.filter(|other| *other != operation);
-            place.front = Front::Holder(claim);
+        if let Some(place) = self.places.get_mut(place.0).must() {
+            place.contender = place.contender.filter(|other| *other != operation);
+            place.holder = Some(claim);
         }
     }
 
-    /// The lock of `claim` is not held any more. Returns the next contender, and whether it is to leave
-    /// the lock to others first.
+    /// The lock of `claim` is not held any more.
     // Always inlined, as above.
     #[inline(always)]
     pub(super) fn vacate(
@@ -447,37 +420,47 @@ impl Queues {
         place: PlaceKey,
         claim: ClaimKey,
         buffers: &mut Pool<u8>,
-    ) -> Option<(OperationKey, bool)> {
-        let at = self.places.get_mut(place.0).must()?;
+    ) {
+        let Some(at) = self.places.get_mut(place.0).must() else {
+            return;
+        };
         let row = self.rows.of(now, at.hash);
         row.released(now);
-        let mut next = None;
-        if at.front == Front::Holder(claim) {
-            at.front = Front::Nobody;
-            at.forget_wait(&mut self.waiting);
+        if at.holder == Some(claim) {
+            at.holder = None;
+            self.waits.remove(&place);
             if at.is_wanted() {
-                let leaves = row.is_over(now);
-                next = self.promote(place).map(|next| (next, leaves));
+                let leaves = row.is_over(now, false);
+                self.promote(place, leaves);
             }
         }
         self.left(place, buffers);
-        next
     }
 
     /// Returns `true` if the contender of `place`, which has just come, is to leave the lock to others
     /// first.
     pub(super) fn leaves_first(&mut self, now: Instant, place: PlaceKey) -> bool {
         let place = self.places.get(place.0).must();
-        place.is_some_and(|place| self.rows.of(now, place.hash).is_over_for_one(now))
+        place.is_some_and(|place| self.rows.of(now, place.hash).is_over(now, true))
     }
 
-    /// Makes the next in the queue the contender, and returns it if it is its turn.
-    fn promote(&mut self, place: PlaceKey) -> Option<OperationKey> {
-        let at = self.places.get_mut(place.0).must()?;
-        let overtaken = at.overtaken.take();
-        let next = overtaken.or_else(|| self.waiters.next(&mut at.line));
-        at.front = next.map_or(Front::Nobody, Front::Contender);
-        next.filter(|next| self.leads(*next))
+    /// It is the turn of the contender, or of the first in the queue, which becomes the contender.
+    fn promote(&mut self, place: PlaceKey, leaves: bool) {
+        if let Some(at) = self.places.get_mut(place.0).must() {
+            at.contender = at.contender.or_else(|| self.waiters.next(&mut at.line));
+            let turn = |next| Turn {
+                next,
+                place,
+                leaves,
+            };
+            self.turns.extend(at.contender.map(turn));
+        }
+    }
+
+    /// Returns the next turn of which the operation has not been told.
+    #[inline]
+    pub(super) fn next_turn(&mut self) -> Option<Turn> {
+        self.turns.pop_front()
     }
 
     /// One that used `place` does not any more. A place without users stays until another has none: a
@@ -489,7 +472,7 @@ impl Queues {
         };
         at.users -= 1;
         if at.users == 0 {
-            at.forget_wait(&mut self.waiting);
+            self.waits.remove(&place);
             if let Some(before) = self.idle.replace(place) {
                 self.close(before, buffers);
             }
@@ -505,69 +488,29 @@ impl Queues {
     }
 }
 
-#[cfg(test)]
-impl Queues {
-    /// Returns `true` if nothing is held or wanted.
-    pub(super) fn is_empty(&self) -> bool {
-        let places = usize::from(self.idle.is_some());
-        let nobody = self.waiters.is_empty() && self.waiting == 0 && self.sets.open.is_empty();
-        let unwatched = self.watches.by_name.is_empty();
-        self.places.len() == places && nobody && unwatched && self.alone == 0
-    }
-
-    /// Asserts that every place has so many users in all, and each queue somebody at its front, who is
-    /// open, as are all that have waited.
-    pub(super) fn check(
-        &self,
-        users: usize,
-        is_open: impl Fn(OperationKey) -> bool,
-        holds: impl Fn(ClaimKey, PlaceKey) -> bool,
-    ) {
-        let (mut used, mut waiting, mut waiters) = (0, 0, 0);
-        for (key, place) in self.places.iter() {
-            used += place.users as usize;
-            assert_eq!(place.users == 0, self.idle == Some(PlaceKey(key)));
-            waiting += usize::from(place.waiting.is_some());
-            assert_eq!(self.find(place.hash, &place.name), Some(PlaceKey(key)));
-            match place.front {
-                Front::Nobody => assert!(!place.is_wanted(), "nobody leads {place:?}"),
-                Front::Contender(operation) => assert!(is_open(operation), "{place:?}"),
-                Front::Holder(claim) => assert!(holds(claim, PlaceKey(key)), "{place:?}"),
-                Front::Freed => assert!(self.is_pending(PlaceKey(key)), "{place:?}"),
-            }
-            assert!(place.overtaken.is_none_or(&is_open), "{place:?}");
-            waiters += self.waiters.of(&place.line).len();
-        }
-        assert_eq!((used, waiting), (users, self.contenders()));
-        let records = self.check_sets(&is_open);
-        assert_eq!(waiters, self.waiters.waiting() + records);
-        assert!(self.waiters.all_opened().all(is_open), "it is over");
-        assert!(self.reminders.len() < 1_000, "{}", self.reminders.len());
-    }
-}
-
 impl Place {
     /// A place with one user.
     const fn new(name: Vec<u8>, hash: u64) -> Self {
         Self {
             name,
             hash,
-            front: Front::Nobody,
-            overtaken: None,
+            holder: None,
+            contender: None,
             line: Line::EMPTY,
             users: 1,
-            waiting: None,
         }
     }
 
-    /// Nobody waits there any more for what is known of the nodes; `waiting` counts such places.
-    #[inline]
-    fn forget_wait(&mut self, waiting: &mut usize) {
-        *waiting -= usize::from(self.waiting.take().is_some());
+    /// Returns the contender, if it may ask.
+    fn asks(&self) -> Option<OperationKey> {
+        self.contender.filter(|_| self.holder.is_none())
     }
 
     /// Returns `true` if any operation waits for its turn there.
     const fn is_wanted(&self) -> bool {
-        !self.line.is_empty() || self.overtaken.is_some()
+        !self.line.is_empty() || self.contender.is_some()
     }
 }
+
+#[cfg(test)]
+mod tests;

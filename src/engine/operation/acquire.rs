@@ -303,24 +303,16 @@ impl Acquire {
         }
     }
 
-    /// Ends `operation`, which it is. Returns the operation whose turn it is then.
-    pub(in crate::engine) fn leave(
-        &mut self,
-        now: Instant,
-        operation: OperationKey,
-        parts: &mut Parts,
-    ) -> Option<OperationKey> {
+    /// Ends `operation`, which it is.
+    pub(in crate::engine) fn leave(&mut self, operation: OperationKey, parts: &mut Parts) {
         if let Some(fencing) = self.fencing.take() {
             parts.fencing.give_spare(fencing);
         }
         let (queues, buffers) = (&mut parts.queues, &mut parts.claims.buffers);
         match (&self.verdict, self.waiter) {
-            (Verdict::HandedOut, None) => None,
-            _ if self.several.is_some() => Self::leave_several(now, operation, parts),
-            (Verdict::HandedOut, Some(waiter)) => {
-                queues.waiters.forget(waiter);
-                None
-            }
+            (Verdict::HandedOut, None) => {}
+            (Verdict::HandedOut, Some(waiter)) => queues.waiters.forget(waiter),
+            _ if self.several.is_some() => self.leave_several(operation, parts),
             (_, waiter) => queues.leave(self.place, operation, waiter, buffers),
         }
     }
@@ -357,8 +349,8 @@ impl Acquire {
         let counts = |node| parts.nodes[node].counts(cx.now);
         let until = waiting.belief.free_at(|_| Instant::ZERO);
         match waiting.belief.is_permanent(counts) {
-            true => report.held_for_ever(waiting.holder.label(counts)),
-            false => report.held_until(waiting.holder.label(counts), until),
+            true => report.held_for_ever(waiting.belief.holder(counts)),
+            false => report.held_until(waiting.belief.holder(counts), until),
         }
     }
 
@@ -633,6 +625,9 @@ impl Operate for Acquire {
         match cx.round.state {
             State::Queued { .. } | State::Resting { .. } => {
                 if self.wants_several() {
+                    if !self.leads(cx) {
+                        return; // It waits for its other names.
+                    }
                     self.lead_several(cx);
                 }
                 let waiting = cx.parts.queues.waiting(self.place);

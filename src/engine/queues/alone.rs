@@ -15,14 +15,14 @@ use crate::invariant::Must;
 use crate::keys::{ClaimKey, PlaceKey};
 use crate::time::Instant;
 
+use super::Queues;
 use super::names::Where;
-use super::{Front, Queues};
 
 /// The number of a claim in the table of names has this bit, and that of a place has not.
 const CLAIM: u32 = 1 << 31;
 
 impl Where {
-    fn of(claim: ClaimKey) -> Self {
+    pub(super) fn of(claim: ClaimKey) -> Self {
         Self(claim.0.index() | CLAIM)
     }
 
@@ -34,11 +34,9 @@ impl Where {
         }
     }
 
-    const fn claim(self) -> Option<u32> {
-        match self.0 & CLAIM {
-            0 => None,
-            _ => Some(self.0 & !CLAIM),
-        }
+    /// Returns the index of the claim, which it is.
+    pub(super) const fn claim(self) -> u32 {
+        self.0 & !CLAIM
     }
 }
 
@@ -58,34 +56,36 @@ impl Queues {
         claim: ClaimKey,
     ) -> Option<Vec<u8>> {
         let at = self.places.get_mut(place.0).must()?;
-        let is_holder = at.front == Front::Holder(claim);
-        if !is_holder || at.users != 1 || at.waiting.is_some() {
+        if at.holder != Some(claim) || at.users != 1 || self.waits.contains_key(&place) {
             return None;
         }
         let name = core::mem::take(&mut at.name);
         self.names.replace(at.hash, place.into(), Where::of(claim));
         self.places.discard(place.0);
-        self.alone += 1;
         Some(name)
     }
 
-    /// Opens the place of `name` if the lock on it is kept alone: the claim uses it, and one who wants it.
+    /// Opens the place of `name`. The lock on it is kept alone: the table of names has `found` that. The claim uses
+    /// the place, and one who wants it.
     #[cold]
-    pub(super) fn join(&mut self, hash: u64, name: &[u8], claims: &mut Claims) -> Option<PlaceKey> {
-        let is = |at: Where| at.claim().is_some_and(|index| claims.is_on(index, name));
-        let found = self.names.find(hash, is)?;
-        let claim = claims.key_at(found.claim()?);
+    pub(super) fn join(
+        &mut self,
+        hash: u64,
+        name: &[u8],
+        found: Where,
+        claims: &mut Claims,
+    ) -> PlaceKey {
+        let claim = claims.key_at(found.claim());
         let place = self.open_place(hash, name, &mut claims.buffers);
         self.names.replace(hash, found, place.into());
-        self.alone -= 1;
-        if let Some(at) = self.get_mut(place).must() {
-            at.front = Front::Holder(claim);
+        if let Some(at) = self.places.get_mut(place.0).must() {
+            at.holder = Some(claim);
             at.users = 2;
         }
         if let Some(claim) = claims.wake(claim).must() {
             claim.busy_mut().place = Some(place);
         }
-        Some(place)
+        place
     }
 
     /// The lock on `name` of `claim`, which was kept alone, is not held any more.
@@ -93,27 +93,5 @@ impl Queues {
         let hash = self.names.hash(name);
         self.rows.of(now, hash).released(now);
         self.names.remove(hash, Where::of(claim));
-        self.alone -= 1;
-    }
-}
-
-#[cfg(test)]
-impl Queues {
-    /// Asserts that the table of names leads to the claim of each lock that is kept alone: these are all.
-    pub(in crate::engine) fn check_alone<'a>(
-        &self,
-        all: impl Iterator<Item = (ClaimKey, &'a [u8])>,
-    ) {
-        let leads = |(claim, name): (ClaimKey, &[u8])| {
-            let is = |at| at == Where::of(claim);
-            let found = self.names.find(self.names.hash(name), is);
-            assert!(found.is_some(), "nothing leads to {claim:?}");
-        };
-        assert_eq!(all.map(leads).count(), self.alone);
-    }
-
-    /// Returns how many places have a user.
-    pub(in crate::engine) fn used_places(&self) -> usize {
-        self.places.len() - usize::from(self.idle.is_some())
     }
 }

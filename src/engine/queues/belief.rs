@@ -1,6 +1,7 @@
-//! What a contender that was refused believes: from when on its resource is free again on each node.
+//! What a contender that was refused believes: from when on its resource is free again on each node, and who holds
+//! it there.
 //!
-//! It rests on three things: what a node says is left of the key (`PTTL`), what it says unasked when the
+//! It rests on three things: what a node says is left of the key (`PTTL`) and is in it, what it says unasked when the
 //! key changes (a push), and time. Pure: what is asked of nodes, and when, is elsewhere.
 //!
 //! # Guarantees
@@ -8,14 +9,15 @@
 //! * A node of which nothing is known is not believed free.
 //! * A resource is believed free when a majority of the configured nodes is, counting only nodes from
 //!   the time on at which their votes count.
+//! * Only the label of a token leaves this file. What is random in it is never shown.
 
-use alloc::vec;
 use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::keys::NodeId;
 use crate::node::Remaining;
 use crate::quorum::quorum_of;
+use crate::resource::{OwnedToken, Token};
 use crate::time::Instant;
 
 /// How long after the end that a node has named its key is believed gone: a millisecond is what the
@@ -38,19 +40,25 @@ enum Registration {
 }
 
 /// What is believed of one node.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 struct Seen {
     /// From when on the resource is free there; [`Instant::MAX`] if that is not known.
     free: Instant,
+    /// It is not believed free before this time, whatever the node says.
+    not_before: Instant,
     /// It is not free by itself: the key has no end.
     permanent: bool,
     registration: Registration,
+    /// What is in the key, if the node has said that.
+    token: Option<OwnedToken>,
 }
 
 const UNKNOWN: Seen = Seen {
     free: Instant::MAX,
+    not_before: Instant::ZERO,
     permanent: false,
     registration: Registration::None,
+    token: None,
 };
 
 /// See the [module](self).
@@ -72,14 +80,21 @@ impl Seen {
 impl Belief {
     /// Nothing is known of so many nodes.
     pub(crate) fn new(nodes: usize) -> Self {
+        let nodes = (0..nodes).map(|_| UNKNOWN);
         Self {
-            nodes: vec![UNKNOWN; nodes],
+            nodes: nodes.collect(),
         }
     }
 
-    /// Nothing that was known holds any more, and no node pushes.
-    pub(crate) fn forget(&mut self) {
-        self.nodes.fill(UNKNOWN);
+    /// Nothing that was known holds any more, and no node pushes. None is believed free before the time that
+    /// `not_before` gives for it.
+    pub(crate) fn forget(&mut self, not_before: impl Fn(NodeId) -> Instant) {
+        for (node, seen) in NodeId::first(self.nodes.len()).zip(&mut self.nodes) {
+            *seen = Seen {
+                not_before: not_before(node),
+                ..UNKNOWN
+            };
+        }
     }
 
     /// All nodes that have answered are to be asked again. What is known of them stands.
@@ -101,12 +116,6 @@ impl Belief {
         }
     }
 
-    /// The resource is not free on `node` before `at`.
-    pub(crate) fn not_before(&mut self, at: Instant, node: NodeId) {
-        let seen = &mut self.nodes[node.index()];
-        seen.free = seen.free.max(at);
-    }
-
     /// `node` was asked what is left of the key, and to push its next change. What is known of it
     /// stands until it answers, but that it was free at once: that may be over.
     pub(crate) fn asked(&mut self, node: NodeId) {
@@ -115,22 +124,24 @@ impl Belief {
 
     /// `node` has answered. `pushes`: it pushes the next change.
     pub(crate) fn looked(&mut self, now: Instant, node: NodeId, left: Remaining, pushes: bool) {
-        let registration = match (self.nodes[node.index()].registration, pushes) {
+        let seen = &mut self.nodes[node.index()];
+        // A push that came before the answer was about an earlier registration.
+        seen.registration = match (seen.registration, pushes) {
             (Registration::Erased, _) => Registration::None,
             (_, true) => Registration::Pushed,
             (_, false) => Registration::Untold,
         };
-        let free = match left {
-            Remaining::Missing => now.min(self.nodes[node.index()].free),
+        seen.permanent = left == Remaining::Permanent;
+        seen.free = match left {
+            Remaining::Missing => now.min(seen.free),
             Remaining::For(left) => now.saturating_add(left).saturating_add(ROUNDED),
             Remaining::Permanent => Instant::MAX,
         };
-        // A push that came before the answer was about an earlier registration.
-        self.nodes[node.index()] = Seen {
-            free,
-            permanent: left == Remaining::Permanent,
-            registration,
-        };
+    }
+
+    /// `node` says which token is in the key, if any.
+    pub(crate) fn named(&mut self, node: NodeId, token: Option<OwnedToken>) {
+        self.nodes[node.index()].token = token;
     }
 
     /// `node` says that the key has changed. Nodes that push nothing may have changed too: they are
@@ -176,9 +187,18 @@ impl Belief {
         quorum_of(self.nodes.len()) <= told
     }
 
-    /// Returns of how many nodes it is about.
-    pub(crate) fn nodes(&self) -> usize {
-        self.nodes.len()
+    /// Returns the label of the holder, empty if it has none. `None` if no token is on a majority of the
+    /// nodes whose answers `count`.
+    pub(crate) fn holder(&self, counts: impl Fn(NodeId) -> bool) -> Option<&[u8]> {
+        let nodes = NodeId::first(self.nodes.len()).zip(&self.nodes);
+        let counted = nodes.filter(|(node, _)| counts(*node));
+        let tokens = counted.filter_map(|(_, seen)| seen.token.as_ref());
+        let tokens: Vec<Token<'_>> = tokens.map(OwnedToken::get).collect();
+        let has_majority = |token: &&Token<'_>| {
+            let same = tokens.iter().filter(|other| other == token);
+            quorum_of(self.nodes.len()) <= same.count()
+        };
+        tokens.iter().find(has_majority).map(|token| token.label())
     }
 
     /// Returns `true` if so many nodes keep the key without an end that no majority is ever free by
@@ -194,7 +214,7 @@ impl Belief {
     pub(crate) fn free_at(&self, from: impl Fn(NodeId) -> Instant) -> Instant {
         let nodes = NodeId::first(self.nodes.len()).zip(&self.nodes);
         let mut times: Vec<_> = nodes
-            .map(|(node, seen)| seen.free.max(from(node)))
+            .map(|(node, seen)| seen.free.max(seen.not_before).max(from(node)))
             .collect();
         times.sort_unstable();
         times[quorum_of(times.len()) - 1]
@@ -310,5 +330,60 @@ mod tests {
         assert!(!belief.is_told());
         belief.asked(node(1));
         assert!(belief.is_told());
+    }
+
+    const ONE: &[u8] = b"\x01123456789abcdefghijone";
+    const OTHER: &[u8] = b"\x02123456789abcdefghijother";
+    const UNNAMED: &[u8] = b"\x03123456789abcdefghij";
+
+    fn said(tokens: [Option<&[u8]>; 3]) -> Belief {
+        let mut said = Belief::new(3);
+        for (node, token) in NodeId::first(3).zip(tokens) {
+            said.named(node, token.map(OwnedToken::new));
+        }
+        said
+    }
+
+    #[test]
+    fn the_holder_has_a_majority_of_the_nodes_that_count() {
+        for (tokens, label) in [
+            ([Some(ONE), None, Some(ONE)], Some(&b"one"[..])),
+            ([Some(ONE), Some(OTHER), Some(OTHER)], Some(b"other")),
+            ([Some(UNNAMED), Some(UNNAMED), None], Some(b"")),
+            ([Some(ONE), Some(OTHER), None], None),
+            ([Some(ONE), Some(OTHER), Some(UNNAMED)], None),
+            ([None; 3], None),
+        ] {
+            assert_eq!(said(tokens).holder(|_| true), label, "{tokens:?}");
+        }
+        let all = said([Some(ONE); 3]);
+        assert_eq!(all.holder(|node| node.index() != 2), Some(&b"one"[..]));
+        assert_eq!(all.holder(|node| node.index() == 0), None);
+    }
+
+    #[test]
+    fn what_is_forgotten_does_not_count() {
+        let mut tokens = said([Some(ONE); 3]);
+        tokens.forget(always);
+        assert_eq!(tokens.holder(|_| true), None);
+    }
+
+    #[test]
+    fn no_token_is_printed() {
+        let text = alloc::format!("{:?}", said([Some(ONE), None, None]));
+        assert!(text.contains("one") && !text.contains("1234567"), "{text}");
+    }
+
+    #[test]
+    fn a_node_that_did_not_take_the_attempt_is_not_free_before_its_time_whatever_it_says() {
+        let mut belief = Belief::new(3);
+        belief.forget(|node| at([0, 5_000, 5_000][node.index()]));
+        for node in NodeId::first(3) {
+            belief.looked(NOW, node, Remaining::Missing, false);
+        }
+        assert_eq!(belief.free_at(always), at(5_000));
+        belief.changed(NOW, node(0), SOON);
+        belief.changed(NOW, node(1), SOON);
+        assert_eq!(belief.free_at(always), at(5_000));
     }
 }

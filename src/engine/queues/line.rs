@@ -270,37 +270,6 @@ impl Waiters {
 }
 
 #[cfg(test)]
-impl Waiters {
-    pub(super) const fn is_empty(&self) -> bool {
-        self.slab.is_empty()
-    }
-
-    /// Returns the waiters of `line`, the first first, which it asserts to be whole.
-    pub(super) fn of(&self, line: &Line) -> alloc::vec::Vec<WaiterKey> {
-        let (mut next, mut last) = (line.first, Link::NONE);
-        let mut waiters = alloc::vec::Vec::new();
-        while let Some(at) = next.index() {
-            let (Caller::Waits(_, links) | Caller::Set(_, links)) = self.slab.at(at) else {
-                panic!("it does not wait");
-            };
-            assert_eq!(links.before, last);
-            waiters.push(WaiterKey(self.slab.key_at(at)));
-            (next, last) = (links.behind, next);
-        }
-        assert_eq!(line.last, last);
-        waiters
-    }
-
-    /// Returns the operations that have waited.
-    pub(super) fn all_opened(&self) -> impl Iterator<Item = OperationKey> {
-        self.slab.iter().filter_map(|(_, caller)| match caller {
-            Caller::Waits(..) | Caller::Set(..) => None,
-            Caller::Open(operation) => Some(*operation),
-        })
-    }
-}
-
-#[cfg(test)]
 mod tests {
     use alloc::vec::Vec;
 
@@ -308,6 +277,44 @@ mod tests {
 
     use super::*;
     use crate::slab::Key;
+
+    impl Waiters {
+        pub(in crate::engine::queues) const fn is_empty(&self) -> bool {
+            self.slab.is_empty()
+        }
+
+        /// Returns the waiters of `line`, the first first, which it asserts to be whole.
+        pub(in crate::engine::queues) fn of(&self, line: &Line) -> Vec<WaiterKey> {
+            let (mut next, mut last) = (line.first, Link::NONE);
+            let mut waiters = Vec::new();
+            while let Some(at) = next.index() {
+                let (Caller::Waits(_, links) | Caller::Set(_, links)) = self.slab.at(at) else {
+                    panic!("it does not wait");
+                };
+                assert_eq!(links.before, last);
+                waiters.push(WaiterKey(self.slab.key_at(at)));
+                (next, last) = (links.behind, next);
+            }
+            assert_eq!(line.last, last);
+            waiters
+        }
+
+        /// Returns the sets that stand in a line, once for each.
+        pub(in crate::engine::queues) fn sets(&self) -> impl Iterator<Item = OperationKey> {
+            self.slab.iter().filter_map(|(_, caller)| match caller {
+                Caller::Waits(..) | Caller::Open(_) => None,
+                Caller::Set(operation, _) => Some(*operation),
+            })
+        }
+
+        /// Returns the operations that have waited.
+        pub(in crate::engine::queues) fn all_opened(&self) -> impl Iterator<Item = OperationKey> {
+            self.slab.iter().filter_map(|(_, caller)| match caller {
+                Caller::Waits(..) | Caller::Set(..) => None,
+                Caller::Open(operation) => Some(*operation),
+            })
+        }
+    }
 
     #[derive(Clone, Copy, Debug)]
     enum Step {

@@ -110,40 +110,35 @@ impl Names {
         self.taken -= 1;
         self.slots[gap] = EMPTY;
         // What stood behind the gap only because its own slot was taken moves up.
-        let mut next = self.behind(gap);
-        while !self.slots[next].is_empty() {
+        for next in self.from(gap).skip(1) {
+            if self.slots[next].is_empty() {
+                return;
+            }
             let around = |from: usize| if next < from { self.slots.len() } else { 0 };
             let way = |from: usize| next + around(from) - from;
             if way(gap) <= way(self.first(self.slots[next].hash)) {
                 self.slots.swap(gap, next);
                 gap = next;
             }
-            next = self.behind(next);
         }
     }
 
     /// Returns the slot that `is` wanted, of those where a name with this `hash` may stand.
     fn slot(&self, hash: u64, is: impl Fn(Where) -> bool) -> Option<usize> {
-        if self.slots.is_empty() {
-            return None;
-        }
-        let hash = hash as u32;
-        let mut slot = self.first(hash);
-        while !self.slots[slot].is_empty() {
-            if self.slots[slot].hash == hash && is(self.slots[slot].at) {
-                return Some(slot);
-            }
-            slot = self.behind(slot);
-        }
-        None
+        let mut slots = self.from(self.first(hash as u32));
+        slots
+            .find(|slot| {
+                let found = self.slots[*slot];
+                found.is_empty() || found.hash == hash as u32 && is(found.at)
+            })
+            .filter(|slot| !self.slots[*slot].is_empty())
     }
 
     fn put(&mut self, name: Slot) {
-        let mut slot = self.first(name.hash);
-        while !self.slots[slot].is_empty() {
-            slot = self.behind(slot);
+        let mut slots = self.from(self.first(name.hash));
+        if let Some(slot) = slots.find(|slot| self.slots[*slot].is_empty()).must() {
+            self.slots[slot] = name;
         }
-        self.slots[slot] = name;
     }
 
     #[cold]
@@ -158,11 +153,9 @@ impl Names {
         ((u64::from(hash) * self.slots.len() as u64) >> u32::BITS) as usize
     }
 
-    fn behind(&self, slot: usize) -> usize {
-        match slot + 1 {
-            next if next == self.slots.len() => 0,
-            next => next,
-        }
+    /// Returns all slots, `first` first.
+    fn from(&self, first: usize) -> impl Iterator<Item = usize> + use<> {
+        (first..self.slots.len()).chain(0..first)
     }
 }
 
@@ -180,6 +173,13 @@ mod tests {
 
     use super::*;
     use crate::effort::effort;
+
+    impl Names {
+        /// Returns how many names there are.
+        pub(in crate::engine::queues) fn len(&self) -> usize {
+            self.taken
+        }
+    }
 
     #[test]
     fn names_of_all_lengths_have_hashes_of_their_own() {

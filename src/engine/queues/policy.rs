@@ -7,7 +7,7 @@
 //! | another holds the lock | when a majority of the nodes is believed free ([`Belief`]) |
 //! | the votes were split | then, and a window later: up to [`BEHIND`] round trips for each split for a contender that has just come, none for one that has waited for [`OLD`], and one more at random |
 //! | no node granted any of [`WASTED_MAX`] in a row | two round trips later, so that it looks before it asks |
-//! | a node refused it because of another resource that it wants too | that node is not believed free before the random delay is over |
+//! | a node refused it because of another resource that it wants too, or did not take it | that node is not believed free before the random delay is over |
 //!
 //! While a window runs, the contender looks whether another was earlier. It looks again from time to time
 //! besides: often where nodes do not tell of changes, rarely where they do. Where one lock lasts for long, or the
@@ -31,39 +31,40 @@ use crate::error::NodeOutcome;
 use crate::keys::NodeId;
 use crate::node::Remaining;
 use crate::quorum::NodeSet;
-use crate::resource::OwnedToken;
 use crate::time::{Instant, NANOS_PER_TICK, nanos};
 
 use super::Refusal;
 use super::belief::Belief;
-use super::holder::Tokens;
 
 /// A contender that is told of changes looks all the same after this time, or up to twice as long. No push tells of
 /// `SWAPDB`: without it such a contender waits until its call ends. At this rate one costs a node a look in three
-/// seconds.
+/// seconds. No figure of contention depends on it: half a second and eight give the same.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
 
 /// A contender that has looked at one lock for this long asks who holds it, with each look from then on. Where
 /// attempts come between, it asks five times in this time at most. To ask with each look would cost a hand-over
-/// between two programs a message more: six instead of five.
+/// between two programs a message more: six instead of five. No figure of contention depends on it otherwise: 100 ms and
+/// two seconds give the same.
 const WHO: Duration = Duration::from_millis(500);
 
 /// After one node has told of a change, the contender waits this long for a majority before it asks the node
 /// again. Measured: after 0.1 ms a hand-over costs a message more.
 const LOOK_SOON: Duration = Duration::from_millis(2);
 
-/// By how many round trips for each split a contender that has just come is behind one that has waited for long.
-/// Each split counts twice, and each lock that another has had since takes one away. Measured with a round trip of
-/// 1 ms: if the first split counts as much as ten, two programs of one caller have 202 hand-overs a second instead
-/// of 308, and sixteen have 366 instead of 432.
+/// A contender that has just come waits this many round trips longer than one that has waited for [`OLD`], for each
+/// count of its splits. A split adds two to the count, and each lock that another client has had since takes one away.
+/// Measured with a round trip of 1 ms: with 30 for the first split, two programs of one caller have 202 hand-overs in a
+/// second instead of 308, and sixteen have 366 instead of 432.
 const BEHIND: u32 = 3;
 
 /// A contender that has waited for this long is behind no other. Measured with 32 programs and a round trip of 1 ms:
 /// after 50 ms the longest wait is 3.6 at 86 messages, instead of 1.9 at 59.
 const OLD: Duration = Duration::from_millis(100);
 
-/// How many round trips an engine leaves the lock to others, and at least a tick: they have to be scheduled.
-/// Measured with a round trip of 50 us: without the tick there is one message more.
+/// An engine leaves the lock to others for this many round trips, and for a tick at least: the others have to be
+/// scheduled. Measured with a round trip of 50 us: without the tick there is one message more. With a round trip of
+/// 1 ms and two programs of eight callers, a tick alone costs 4.2 messages instead of 3.3, and four round trips cost 3.7.
+/// Sixteen cost the same as eight.
 const LEFT_TO_OTHERS: u32 = 8;
 
 /// After so many attempts in a row that no node granted, the holder extends its lock, or the key changes without
@@ -81,7 +82,8 @@ const ROW: Duration = Duration::from_millis(10);
 const ROW_AMONG_US: Duration = Duration::from_millis(100);
 
 /// How long a row is of one caller that has met no others; and for how long others are remembered. It leaves the lock
-/// for a tick: a thousandth of its time. After 100 ms it would be a hundredth, and nothing measured is better.
+/// for a tick: a thousandth of its time. After 100 ms it would be a hundredth, and nothing measured is better. With
+/// 300 ms or three seconds no figure differs by a fifth.
 const LATELY: Duration = Duration::from_secs(1);
 
 /// The shortest time between two looks at nodes that tell of nothing, and the least that a lock is left to others.
@@ -94,10 +96,6 @@ pub(in crate::engine) struct Wait {
     pub(in crate::engine) why: Refusal,
     pub(in crate::engine) said: Vec<NodeOutcome>,
     pub(in crate::engine) belief: Belief,
-    /// Who holds the lock, as far as nodes were asked.
-    pub(in crate::engine) holder: Tokens,
-    /// Nodes that have refused the latest attempt because of another resource that it wanted too.
-    elsewhere: NodeSet,
     /// When the random delay after the latest attempt ends.
     delay: Instant,
     /// Its place in the window after the latest attempt, out of `u32::MAX`.
@@ -155,8 +153,6 @@ impl Wait {
             why: Refusal::Held,
             said: Vec::new(),
             belief: Belief::new(nodes),
-            holder: Tokens::default(),
-            elsewhere: NodeSet::EMPTY,
             delay: Instant::ZERO,
             luck: 0,
             left: None,
@@ -243,8 +239,8 @@ impl Wait {
     }
 
     /// An attempt was refused, and the random delay after it lasts until `delay`. The nodes `elsewhere` have
-    /// refused it because of another resource that it wanted too: they are not believed free before the random
-    /// delay is over, whatever they say of this one.
+    /// refused it because of another resource that it wanted too. They are not believed free before the random
+    /// delay is over, whatever they say of this one; nor are those that did not take the `SET`.
     pub(in crate::engine) fn refused(
         &mut self,
         why: Refusal,
@@ -262,9 +258,12 @@ impl Wait {
         }
         (self.delay, self.luck) = (delay, random.random());
         (self.left, self.since, self.told) = (None, Instant::MAX, false);
-        self.belief.forget();
-        self.holder.forget();
-        self.elsewhere = elsewhere;
+        let said = &self.said;
+        let takes = |node: NodeId| !elsewhere.contains(node) && takes_a_set(said[node.index()]);
+        self.belief.forget(|node| match takes(node) {
+            true => Instant::ZERO,
+            false => delay,
+        });
     }
 
     /// Returns what is left of the random delay after the latest attempt.
@@ -335,11 +334,6 @@ impl Wait {
         }
     }
 
-    /// `node` says which token it has, if any.
-    pub(in crate::engine) fn told_holder(&mut self, node: NodeId, token: Option<OwnedToken>) {
-        self.holder.said(node, token, self.belief.nodes());
-    }
-
     /// `node` says what is left of the key.
     pub(in crate::engine) fn answered(
         &mut self,
@@ -351,10 +345,6 @@ impl Wait {
         let took = now.saturating_since(self.asked).min(LOOK_SOON); // Or this process was not scheduled.
         self.took = (self.took * 7 + took) / 8;
         self.belief.looked(now, node, left, pushes);
-        let said = self.said.get(node.index());
-        if self.elsewhere.contains(node) || said.is_some_and(|said| !takes_a_set(*said)) {
-            self.belief.not_before(self.delay, node);
-        }
         self.look_often();
         if left == Remaining::Missing {
             self.wasted = 0; // Others were faster.
@@ -378,9 +368,6 @@ impl Wait {
         let step = self.took.max(self.round_trip);
         let from = now.saturating_add(step.saturating_mul(vain).min(LOOK_SOON * 10));
         self.belief.changed(from, node, self.took);
-        if self.elsewhere.contains(node) {
-            self.belief.not_before(self.delay, node);
-        }
         self.look_soon(from.saturating_add(LOOK_SOON));
         self.told = true;
     }
@@ -407,7 +394,7 @@ const fn takes_a_set(said: NodeOutcome) -> bool {
     )
 }
 
-fn between(random: &mut StdRng, from: Duration, to: Duration) -> Duration {
+pub(in crate::engine) fn between(random: &mut StdRng, from: Duration, to: Duration) -> Duration {
     let (from, to) = (nanos(from), nanos(to));
     Duration::from_nanos(random.random_range(from..=to.max(from)))
 }
@@ -447,29 +434,18 @@ impl Row {
         self.since = None;
     }
 
-    /// Returns `true` if one that comes back to a lock leaves it to others first: where others were met
-    /// it does each time.
+    /// Returns `true` if the lock is left to others before the next of ours has it; `lone`: that is one that comes
+    /// back to it, and where others were met it does so each time. The row begins anew then.
     #[inline]
-    pub(super) fn is_over_for_one(&mut self, now: Instant) -> bool {
-        self.is_over_after(now, Duration::ZERO, LATELY)
-    }
-
-    /// Returns `true` if the lock is left to others before the next of ours has it.
-    #[inline]
-    pub(super) fn is_over(&mut self, now: Instant) -> bool {
-        self.is_over_after(now, ROW, ROW_AMONG_US)
-    }
-
-    /// Returns `true` if the row has lasted for so long, where others were `met` or not. It begins anew then.
-    fn is_over_after(&mut self, now: Instant, met: Duration, unmet: Duration) -> bool {
-        let most = if now < self.met { met } else { unmet };
-        let over = self
-            .since
-            .is_some_and(|since| since.saturating_add(most) <= now);
-        if over {
-            self.since = None;
-        }
-        over
+    pub(super) fn is_over(&mut self, now: Instant, lone: bool) -> bool {
+        let most = match (now < self.met, lone) {
+            (true, true) => Duration::ZERO,
+            (true, false) => ROW,
+            (false, true) => LATELY,
+            (false, false) => ROW_AMONG_US,
+        };
+        let is_over = |since: &mut Instant| since.saturating_add(most) <= now;
+        self.since.take_if(is_over).is_some()
     }
 }
 

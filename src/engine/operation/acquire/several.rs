@@ -9,6 +9,7 @@
 
 use alloc::boxed::Box;
 use alloc::vec;
+use alloc::vec::Vec;
 
 use super::{Acquire, set_answered, with_fresh_token};
 use crate::engine::answer::{Answer, Answered};
@@ -17,7 +18,7 @@ use crate::engine::operation::{Context, Operate};
 use crate::engine::parts::Parts;
 use crate::entry::Entry;
 use crate::error::{NodeOutcome, Report};
-use crate::keys::{ClaimKey, NodeId, PlaceKey};
+use crate::keys::{ClaimKey, NodeId, PlaceKey, WaiterKey};
 use crate::node::{Reply, forbidden_to_lock};
 use crate::quorum::NodeSet;
 use crate::time::Instant;
@@ -27,6 +28,8 @@ use crate::time::Instant;
 pub(super) struct Several {
     /// Of the resources, in their order.
     pub(super) places: Box<[PlaceKey]>,
+    /// For each place how it stands in the queue there, or has stood.
+    pub(super) waiters: Vec<Option<WaiterKey>>,
     /// Which resource each node has said is another's in the present attempt: its place among them,
     /// counted from 1. Zero: none.
     held: Box<[u8]>,
@@ -36,6 +39,7 @@ impl Several {
     pub(super) fn new(places: Box<[PlaceKey]>, nodes: usize) -> Self {
         Self {
             places,
+            waiters: Vec::new(),
             held: vec![0; nodes].into(),
         }
     }

@@ -27,8 +27,16 @@ impl Acquire {
     #[cold]
     #[inline(never)]
     pub(super) fn begin_several(&mut self, cx: &mut Context<'_>) {
-        let turn = cx.parts.queues.queue_set(self.places(), cx.round.key);
         let once = self.tries_allowed == Some(1);
+        let (queues, set) = (&mut cx.parts.queues, cx.round.key);
+        if let Some(several) = &mut self.several {
+            let queue = |place: &PlaceKey| match queues.contend(*place, set) || once {
+                true => None,
+                false => queues.queue_set(*place, set),
+            };
+            several.waiters = several.places.iter().map(queue).collect();
+        }
+        let turn = self.leads(cx);
         let leaves = turn && !once && self.leaves_any(cx) && self.has_time(cx);
         let here = self.held_here(cx);
         if !leaves && (turn || once && here.is_none()) {
@@ -46,6 +54,12 @@ impl Acquire {
         } else {
             self.wait_for_turn(cx);
         }
+    }
+
+    /// Returns `true` if it is the contender of all its places.
+    pub(super) fn leads(&self, cx: &Context<'_>) -> bool {
+        let leads = |place: &PlaceKey| cx.parts.queues.contender(*place) == Some(cx.round.key);
+        self.places().iter().all(leads)
     }
 
     /// Returns `true` if it is to leave one of the resources to others first, and waits at that.
@@ -113,27 +127,27 @@ impl Acquire {
         self.wait_at(*known.unwrap_or(&self.place), cx);
     }
 
-    /// Ends `operation`, which it is. Returns the operation whose turn it is then.
+    /// Ends `operation`, which it is.
     #[cold]
     #[inline(never)]
-    pub(super) fn leave_several(
-        now: Instant,
-        operation: OperationKey,
-        parts: &mut Parts,
-    ) -> Option<OperationKey> {
-        let buffers = &mut parts.claims.buffers;
-        parts.queues.leave_set(operation, buffers);
-        parts.next_freed(now)
+    pub(super) fn leave_several(&self, operation: OperationKey, parts: &mut Parts) {
+        let (queues, buffers) = (&mut parts.queues, &mut parts.claims.buffers);
+        if let Some(several) = &self.several {
+            for (place, waiter) in several.places.iter().zip(&several.waiters) {
+                queues.leave(*place, operation, *waiter, buffers);
+            }
+        }
     }
 
     /// The lock of `claim` is held from now on, at all places.
     #[cold]
     #[inline(never)]
     pub(super) fn hold_several(&mut self, claim: ClaimKey, cx: &mut Context<'_>) {
-        cx.parts.queues.hold_set(cx.round.key, claim);
         let Some(several) = self.several.take() else {
             return;
         };
+        let places = several.places.iter();
+        places.for_each(|place| cx.parts.queues.hold(*place, cx.round.key, claim));
         if cx.parts.queues.is_anyone_waiting() {
             let others = several.places.iter().filter(|place| **place != self.place);
             others.for_each(|place| cx.parts.tell_watches_at(*place));

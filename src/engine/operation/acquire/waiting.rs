@@ -7,14 +7,11 @@
 
 use core::time::Duration;
 
-use rand::RngExt;
-use rand::rngs::StdRng;
-
 use super::{Acquire, Verdict};
 use crate::engine::check::is_out_of_reach;
 use crate::engine::operation::Context;
 use crate::engine::operation::round::State;
-use crate::engine::queues::{Extra, Next, Refusal, Waiter};
+use crate::engine::queues::{Extra, Next, Refusal, Waiter, between};
 use crate::engine::settings::SHORTEST_REST;
 use crate::error::NodeOutcome;
 use crate::quorum::NodeSet;
@@ -128,9 +125,8 @@ impl Acquire {
         let said = cx.round.ballots.iter().map(|ballot| ballot.outcome);
         let nodes = cx.parts.nodes.len();
         let parts = &mut *cx.parts;
-        if let Some(waiting) = parts.queues.begin_waiting(self.place, nodes) {
-            waiting.refused(after, said, elsewhere, delay, &mut parts.random);
-        }
+        let waiting = parts.queues.begin_waiting(self.place, nodes);
+        waiting.refused(after, said, elsewhere, delay, &mut parts.random);
         if after == Refusal::Held {
             cx.parts.queues.met_others(cx.now, self.place);
         }
@@ -211,7 +207,7 @@ impl Acquire {
 
     pub(super) fn try_again(&mut self, cx: &mut Context<'_>) {
         match cx.parts.claims.has_room() {
-            true if !cx.parts.queues.leads(cx.round.key) => self.wait_for_turn(cx),
+            true if self.wants_several() && !self.leads(cx) => self.wait_for_turn(cx),
             true => self.attempt(cx),
             false => self.decide(Verdict::Refused(Refusal::Saturated), cx),
         }
@@ -243,11 +239,6 @@ impl Acquire {
             .then(late)
             .map(|rest| cx.now.saturating_add(rest))
     }
-}
-
-fn between(random: &mut StdRng, from: Duration, to: Duration) -> Duration {
-    let (from, to) = (crate::time::nanos(from), crate::time::nanos(to));
-    Duration::from_nanos(random.random_range(from..=to.max(from)))
 }
 
 /// Returns why a call that has waited gets no lock. Where too few nodes can be asked now, it is that, and

@@ -192,6 +192,7 @@ impl World {
                 true => NodeOutcome::Granted,
                 false => NodeOutcome::Held,
             });
+            let said = said.chain([NodeOutcome::Pending]).take(NODES);
             let random = &mut self.random;
             let delay = between(random, HOLD * 50, HOLD * 250);
             let delay = now.saturating_add(delay);
@@ -217,7 +218,7 @@ impl World {
         program.votes.clear();
         let row = program.rows.of(now, 1);
         row.released(now);
-        match row.is_over_for_one(now) {
+        match row.is_over(now, true) {
             true => {
                 program.wait.leave_to_others(now, ROUND_TRIP);
                 self.go_on(who);
@@ -321,10 +322,7 @@ fn a_row_is_short_where_others_were_met() {
                 row.met_others(now);
             }
             row.released(now);
-            let mut over = |at: Instant| match for_one {
-                true => row.is_over_for_one(at),
-                false => row.is_over(at),
-            };
+            let mut over = |at: Instant| row.is_over(at, for_one);
             let end = now.saturating_add(most);
             let before = end.saturating_sub(Duration::from_nanos(1));
             assert!(most.is_zero() || !over(before), "{met} {for_one}");

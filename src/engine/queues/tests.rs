@@ -11,11 +11,71 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::effort::effort;
-use crate::engine::alarm::Timers;
-use crate::engine::claims::Claims;
-use crate::engine::queues::Waiter;
 use crate::quorum::Drift;
 use crate::slab::Key;
+
+impl Queues {
+    /// Returns `true` if nothing is held or wanted.
+    pub(in crate::engine) fn is_empty(&self) -> bool {
+        let places = usize::from(self.idle.is_some());
+        let nobody = self.waiters.is_empty() && !self.is_anyone_waiting();
+        self.places.len() == places && nobody && self.names.len() == places
+    }
+
+    /// Asserts that every place has so many users in all, and each queue somebody at its front, who is
+    /// open, as are all that have waited.
+    pub(in crate::engine) fn check(
+        &self,
+        users: usize,
+        is_open: impl Fn(OperationKey) -> bool,
+        holds: impl Fn(ClaimKey, PlaceKey) -> bool,
+    ) {
+        let (mut used, mut waiters) = (0, 0);
+        for (key, place) in self.places.iter() {
+            let key = PlaceKey(key);
+            used += place.users as usize;
+            assert_eq!(place.users == 0, self.idle == Some(key));
+            assert_eq!(self.find(place.hash, &place.name), Some(key));
+            let leads = place.holder.is_some() || place.contender.is_some();
+            assert!(leads || place.line.is_empty(), "nobody leads {place:?}");
+            assert!(place.contender.is_none_or(&is_open), "{place:?}");
+            assert!(
+                place.holder.is_none_or(|claim| holds(claim, key)),
+                "{place:?}"
+            );
+            waiters += self.waiters.of(&place.line).len();
+        }
+        assert_eq!(used, users);
+        let used = |place: &PlaceKey| self.places.get(place.0).is_some_and(|at| at.users != 0);
+        assert!(self.waits.keys().all(used), "{:?}", self.waits.keys());
+        assert!(self.turns.is_empty(), "{:?}", self.turns);
+        assert!(self.waiters.sets().all(&is_open), "a set is over");
+        assert_eq!(
+            waiters,
+            self.waiters.waiting() + self.waiters.sets().count()
+        );
+        assert!(self.waiters.all_opened().all(is_open), "it is over");
+        assert!(self.reminders.len() < 1_000, "{}", self.reminders.len());
+    }
+
+    /// Asserts that the table of names leads to the claim of each lock that is kept alone: these are all.
+    pub(in crate::engine) fn check_alone<'a>(
+        &self,
+        all: impl Iterator<Item = (ClaimKey, &'a [u8])>,
+    ) {
+        let leads = |(claim, name): (ClaimKey, &[u8])| {
+            let is = |at| at == Where::of(claim);
+            let found = self.names.find(self.names.hash(name), is);
+            assert!(found.is_some(), "nothing leads to {claim:?}");
+        };
+        assert_eq!(all.map(leads).count() + self.places.len(), self.names.len());
+    }
+
+    /// Returns how many places have a user.
+    pub(in crate::engine) fn used_places(&self) -> usize {
+        self.places.len() - usize::from(self.idle.is_some())
+    }
+}
 
 const NAMES: [&[u8]; 4] = [b"a", b"b", b"c", b"d"];
 
@@ -56,8 +116,8 @@ fn step() -> impl Strategy<Value = Step> {
 struct Caller {
     names: Vec<usize>,
     places: Vec<PlaceKey>,
-    /// What it is while it waits in a queue, or has waited there.
-    waiter: Option<WaiterKey>,
+    /// For each place what it is while it waits in the queue, or has waited there.
+    waiters: Vec<Option<WaiterKey>>,
     /// What it is once it is open.
     operation: Option<OperationKey>,
 }
@@ -97,38 +157,38 @@ impl World {
     fn come(&mut self, names: Vec<usize>) -> u64 {
         let places = self.enter(&names);
         let operation = OperationKey(self.key());
-        let (who, mut waiter, mut open) = (self.last, None, Some(operation));
-        if 1 < places.len() {
-            self.queues.queue_set(&places, operation);
-        } else if !self.queues.contend(places[0], operation) {
-            let new = Waiter::new(places[0], Instant::ZERO, None, Duration::ZERO, None, 0);
-            waiter = self.queues.queue(new);
-            open = None;
-        }
+        let who = self.last;
+        let is_set = 1 < places.len();
+        let queue = |place: &PlaceKey| {
+            let new = || Waiter::new(*place, Instant::ZERO, None, Duration::ZERO, None, 0);
+            match self.queues.contend(*place, operation) {
+                true => None,
+                false if is_set => self.queues.queue_set(*place, operation),
+                false => self.queues.queue(new()),
+            }
+        };
+        let waiters: Vec<_> = places.iter().map(queue).collect();
+        let is_open = is_set || waiters[0].is_none();
         let caller = Caller {
             names,
             places,
-            waiter,
-            operation: open,
+            waiters,
+            operation: is_open.then_some(operation),
         };
         self.callers.insert(who, caller);
-        self.settle(None);
+        self.settle();
         who
     }
 
-    /// It is the turn of `next`, and of those that are the next at other places.
-    fn settle(&mut self, mut next: Option<OperationKey>) {
-        loop {
-            if let Some(waiter) = next.and_then(OperationKey::waiter) {
+    /// Opens those whose turn it is.
+    fn settle(&mut self) {
+        while let Some(Turn { next, .. }) = self.queues.next_turn() {
+            if let Some(waiter) = next.waiter() {
                 let operation = OperationKey(self.key());
                 self.queues.open(waiter, operation);
                 let mut callers = self.callers.values_mut();
-                let caller = callers.find(|caller| caller.waiter == Some(waiter));
+                let caller = callers.find(|caller| caller.waiters.contains(&Some(waiter)));
                 caller.expect("a caller").operation = Some(operation);
-            }
-            match self.queues.next_freed(Instant::ZERO) {
-                Some(promoted) => next = Some(promoted.next),
-                None => break,
             }
         }
         self.check();
@@ -173,58 +233,51 @@ impl World {
         let turn = self.queues.contend(places[0], operation);
         if !turn && self.queues.holder(places[0]).is_some() {
             let buffers = &mut self.claims.buffers;
-            let next = self.queues.leave(places[0], operation, None, buffers);
-            return self.settle(next);
+            self.queues.leave(places[0], operation, None, buffers);
+            return self.settle();
         }
         let claim = ClaimKey(self.key());
         self.queues.hold(places[0], operation, claim);
         self.locks.push((claim, places));
-        self.settle(None);
+        self.settle();
     }
 
     fn grant(&mut self, who: u64) {
         let caller = self.callers.remove(&who).expect("a caller");
         let (operation, claim) = (caller.operation.expect("open"), ClaimKey(self.key()));
-        match caller.places[..] {
-            [place] => self.queues.hold(place, operation, claim),
-            _ => self.queues.hold_set(operation, claim),
+        for place in &caller.places {
+            self.queues.hold(*place, operation, claim);
         }
-        let waited = caller.waiter.into_iter();
+        let waited = caller.waiters.into_iter().flatten();
         waited.for_each(|waiter| self.queues.waiters.forget(waiter));
         self.locks.push((claim, caller.places));
-        self.settle(None);
+        self.settle();
     }
 
     fn release(&mut self, which: usize) {
         let (claim, places) = self.locks.remove(which % self.locks.len());
-        let (now, buffers) = (Instant::ZERO, &mut self.claims.buffers);
-        let next = match places[..] {
-            [place] => self.queues.vacate(now, place, claim, buffers),
-            _ => {
-                self.queues.vacate_set(now, claim, &places, buffers);
-                None
-            }
-        };
-        self.settle(next.map(|(next, _)| next));
+        for place in places {
+            let buffers = &mut self.claims.buffers;
+            self.queues.vacate(Instant::ZERO, place, claim, buffers);
+        }
+        self.settle();
     }
 
     fn give_up(&mut self, who: u64) {
         let caller = self.callers.remove(&who).expect("a caller");
-        let (place, buffers) = (caller.places[0], &mut self.claims.buffers);
-        let mut next = None;
-        match (caller.operation, caller.waiter) {
-            (Some(operation), _) if 1 < caller.places.len() => {
-                self.queues.leave_set(operation, buffers);
+        let buffers = &mut self.claims.buffers;
+        match caller.operation {
+            Some(operation) => {
+                for (place, waiter) in caller.places.into_iter().zip(caller.waiters) {
+                    self.queues.leave(place, operation, waiter, buffers);
+                }
             }
-            (Some(operation), waiter) => {
-                next = self.queues.leave(place, operation, waiter, buffers);
-            }
-            (None, Some(waiter)) => {
+            None => {
+                let waiter = caller.waiters[0].expect("it waits");
                 assert!(self.queues.quit(waiter, &mut self.timers, buffers));
             }
-            (None, None) => panic!("{caller:?}"),
         }
-        self.settle(next);
+        self.settle();
     }
 
     fn check(&self) {
