@@ -36,10 +36,10 @@ impl Extensions {
         self.open += 1;
     }
 
-    /// One has ended. Returns `true` if others wait for that, and it is not told already.
-    pub(super) fn ended(&mut self) -> bool {
+    /// One has ended. Returns `true` if others wait for that, here or `elsewhere`, and it is not told already.
+    pub(super) fn ended(&mut self, elsewhere: bool) -> bool {
         self.open = self.open.checked_sub(1).must().unwrap_or(0);
-        !self.due.is_empty() && !core::mem::replace(&mut self.is_told, true)
+        (elsewhere || !self.due.is_empty()) && !core::mem::replace(&mut self.is_told, true)
     }
 
     /// That of `claim` waits.

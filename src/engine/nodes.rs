@@ -385,7 +385,7 @@ impl Nodes {
         }
     }
 
-    /// Called when an operation needs the nodes: connects to nodes in back-off too, each 250 ms after the last time,
+    /// Called when an operation needs the nodes: connects to nodes in back-off too, 250 ms after each was last tried,
     /// while the nodes that are ready are no majority.
     pub(super) fn reconnect_early(&mut self, now: Instant, timers: &mut Timers) {
         self.watch_lines(now, timers);
@@ -396,12 +396,13 @@ impl Nodes {
         }
         for node in self.ids() {
             if let Some((_, due)) = self[node].connection_timer
-                && guard!(NeverReconnectsEarly, !self.has_link(node))
+                && guard!(NeverReconnectsEarly, !self[node].has_link())
             {
                 let at = self[node].tried_at().saturating_add(RECONNECT_EARLY_AFTER);
-                match at <= now {
-                    true => self.connect(now, node, timers),
-                    false => self.arm_connection(node, at.min(due), timers),
+                if at <= now {
+                    self.connect(now, node, timers);
+                } else if at < due {
+                    self.arm_connection(node, at, timers);
                 }
             }
         }

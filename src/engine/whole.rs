@@ -32,13 +32,13 @@ pub(super) struct Whole {
 }
 
 impl Engine {
-    /// `node` answers again, or for the first time.
+    /// `node` answers again, or for the first time. `forgetful`: it may have forgotten every lock.
     #[cold]
     #[inline(never)]
-    pub(super) fn is_back(&mut self, now: Instant, node: NodeId) {
+    pub(super) fn is_back(&mut self, now: Instant, node: NodeId, forgetful: bool) {
         let whole = &mut self.parts.whole;
         whole.back.insert(node);
-        if self.parts.nodes[node].kept_until(now).is_some() {
+        if forgetful {
             whole.forgetful.insert(node);
         }
         whole.next = 0;
@@ -47,9 +47,9 @@ impl Engine {
 
     /// Extends what nodes may lack, as long as there is room for it.
     pub(super) fn make_whole(&mut self, now: Instant) {
-        let whole = |parts: &mut super::Parts| parts.claims.next_to_make_whole(&mut parts.whole);
+        let next = |parts: &mut super::Parts| parts.claims.next_to_make_whole(&mut parts.whole);
         while self.parts.extensions.has_room()
-            && let Some(claim) = whole(&mut self.parts)
+            && let Some(claim) = next(&mut self.parts)
         {
             self.extend_early(now, claim);
         }

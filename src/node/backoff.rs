@@ -25,11 +25,6 @@ impl Backoff {
         half + Duration::from_nanos(random.random_range(0..=half.as_nanos() as u64))
     }
 
-    /// Returns `true` if a connection failed since one lasted.
-    pub(crate) fn has_failed(&self) -> bool {
-        self.failures != 0
-    }
-
     /// A connection lasted: the delay begins again with the shortest.
     pub(crate) fn reset(&mut self) {
         self.failures = 0;

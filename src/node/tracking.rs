@@ -20,6 +20,7 @@ use core::time::Duration;
 
 use crate::error::ServerError;
 use crate::keys::PlaceKey;
+use crate::limits::STRING_BYTES_MAX;
 use crate::resource::OwnedToken;
 use crate::resp::{Value, command};
 use crate::time::Instant;
@@ -243,7 +244,10 @@ pub(super) fn changes(push: Value<'_>, mut changed: impl FnMut(Option<&[u8]>) ->
             let keys = keys.as_items();
             let keys = keys.iter().flat_map(|keys| keys.iter());
             let keys = keys.filter_map(|key| key.as_bytes());
-            keys.filter(|key| changed(Some(key))).count() != 0
+            // One that was cut may be any of those that begin so.
+            keys.filter(|key| changed((key.len() < STRING_BYTES_MAX).then_some(*key)))
+                .count()
+                != 0
         }
         None => false,
     }

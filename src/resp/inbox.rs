@@ -64,8 +64,10 @@ pub struct Inbox {
     spent: bool,
     /// Strings that are too long are cut.
     cuts: bool,
-    /// Bytes to drop from the stream once `torn` has so many.
-    drop: (usize, usize),
+    /// How many bytes of a string that is cut are still to be dropped,
+    to_drop: usize,
+    /// once `torn` has this length.
+    drop_at: usize,
 }
 
 impl Default for Inbox {
@@ -78,7 +80,7 @@ impl Default for Inbox {
 const KEPT: usize = 4 << 10;
 
 /// Longest string that is cut: the longest that a server stores, unless an operator allows more.
-const STRING_BYTES_MAX: usize = 512 << 20;
+const CUT_BYTES_MAX: usize = 512 << 20;
 
 /// A header that is still torn after so many bytes announces more than that.
 const HEADER_BYTES_MAX: usize = 16;
@@ -96,12 +98,14 @@ impl Inbox {
             torn: Vec::new(),
             spent: false,
             cuts: false,
-            drop: (0, 0),
+            to_drop: 0,
+            drop_at: 0,
         }
     }
 
     /// Cuts every string that is longer than `bytes` to that length, from the next reply on, instead of
-    /// refusing it. The rest of the string is dropped as it arrives and takes no memory.
+    /// refusing it. The rest of the string is dropped as it arrives and takes no memory. A reply is decoded again from
+    /// its front for each string that is cut.
     pub(crate) fn cut_strings(&mut self, bytes: usize) {
         self.cuts = true;
         self.decoder.set_bulk_bytes(bytes);
@@ -182,7 +186,7 @@ impl Inbox {
     /// Drops the torn bytes; of the memory only a little is kept.
     fn forget(&mut self) {
         self.spent = false;
-        self.drop = (0, 0);
+        self.to_drop = 0;
         self.torn.clear();
         if self.torn.capacity() > KEPT {
             self.torn.shrink_to(KEPT);
@@ -228,14 +232,16 @@ impl Inbox {
 
     /// Adds `bytes` to the torn reply, without those that are to be dropped.
     fn add(&mut self, bytes: &[u8]) {
-        let (at, left) = self.drop;
-        let before = match left {
+        let before = match self.to_drop {
             0 => bytes.len(),
-            _ => at.saturating_sub(self.torn.len()).min(bytes.len()),
+            _ => self
+                .drop_at
+                .saturating_sub(self.torn.len())
+                .min(bytes.len()),
         };
         let (kept, rest) = bytes.split_at(before);
-        let (dropped, behind) = rest.split_at(left.min(rest.len()));
-        self.drop.1 -= dropped.len();
+        let (dropped, behind) = rest.split_at(self.to_drop.min(rest.len()));
+        self.to_drop -= dropped.len();
         keep(&mut self.torn, kept, self.reply_bytes);
         keep(&mut self.torn, behind, self.reply_bytes);
     }
@@ -259,13 +265,14 @@ impl Inbox {
         if let Some((length, header)) = header {
             let length = usize::try_from(length).map_err(|_| error)?;
             let most = self.decoder.bulk_bytes();
-            if length > STRING_BYTES_MAX {
+            if length > CUT_BYTES_MAX {
                 return Err(error);
             }
             let begun = self.torn.split_off(start + 1 + header);
             self.torn.truncate(start);
             write::header(&mut self.torn, b'$', most);
-            self.drop = (self.torn.len() + most, length - most);
+            self.drop_at = self.torn.len() + most;
+            self.to_drop = length - most;
             self.add(&begun);
         } else if string.len() > HEADER_BYTES_MAX {
             return Err(error);

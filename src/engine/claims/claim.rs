@@ -553,7 +553,8 @@ impl Claim {
         let missed = busy.lacking.union(busy.unconfirmed).union(whole.forgetful);
         let may_lack = whole.back.without(self.granted().without(missed));
         let failed = busy.again != Instant::ZERO;
-        self.kept.is_some() && self.is_held() && (failed || !may_lack.is_empty())
+        let gets_copy = !may_lack.is_empty() && !self.is_adopted();
+        self.kept.is_some() && self.is_held() && (failed || gets_copy)
     }
 
     /// Its lock is to be extended when that is due, whenever it was to be tried again.

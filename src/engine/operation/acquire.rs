@@ -21,7 +21,7 @@ use crate::error::{LockError, NodeOutcome, Report};
 use crate::invariant::Must;
 use crate::keys::{ClaimKey, NodeId, OperationKey, PlaceKey, WaiterKey};
 use crate::limits::{TOKEN_BYTES_MAX, TOKEN_RANDOM_BYTES};
-use crate::node::{Access, Command, Node, Whose};
+use crate::node::{Access, Command, Whose};
 use crate::quorum::{Acquisition, Keeping, Lock, Majority, NodeSet, Vote};
 use crate::time::Instant;
 
@@ -667,19 +667,15 @@ fn has_run_out(now: Instant, valid_until: Instant) -> bool {
 
 // ----- what is known before a node is asked ---------------------------------------------------
 
-/// Records which nodes cannot be asked, and until when the others may answer. Where all connections were closed,
-/// for idleness most likely, there is time to open them again.
+/// Records which nodes cannot be asked, and until when the others may answer.
 fn prepare_ballots(cx: &mut Context<'_>) {
     let patience = Patience::for_vote(cx.round.ttl, &cx.parts.settings);
-    let all_closed = cx.parts.nodes.iter().all(Node::was_closed);
     for node in cx.parts.nodes.ids() {
         let access = cx.parts.nodes[node].access();
         let timeout = patience.with(&mut cx.parts.nodes[node]);
         let patience = match access {
-            Access::Handshake { first } if first || all_closed => {
-                timeout.max(cx.parts.settings.connect_timeout)
-            }
-            Access::Open | Access::Handshake { .. } => timeout,
+            Access::Open | Access::Handshake { first: false } => timeout,
+            Access::Handshake { first: true } => timeout.max(cx.parts.settings.connect_timeout),
             Access::Shut(outcome) => {
                 cx.round.record(node, Vote::Abstain, outcome);
                 continue;

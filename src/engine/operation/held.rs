@@ -20,7 +20,7 @@ use super::round::Round;
 use super::{Context, LostLock, Operate};
 use crate::engine::answer::{Answer, unusable};
 use crate::engine::claims::Claims;
-use crate::engine::claims::busy::Questions;
+use crate::engine::claims::busy::{Origin, Questions};
 use crate::engine::claims::claim::Claim;
 use crate::engine::contract::{Event, Extension, random_part};
 use crate::engine::parts::{News, Parts};
@@ -361,6 +361,7 @@ impl LockQuestion {
     pub(super) fn end(&mut self, parts: &mut Parts) {
         if let Some((key, claim)) = parts.claims.keyed(self.claim)
             && claim.kept.is_some()
+            && !claim.is_adopted()
             && !claim.busy().lacking.without(self.lacking).is_empty()
         {
             parts.news.push_back(News::Lacking(key));
@@ -369,7 +370,7 @@ impl LockQuestion {
             if let Some(claim) = self.claim {
                 parts.claims.rest(claim);
             }
-            if parts.extensions.ended() {
+            if parts.extensions.ended(!parts.whole.back.is_empty()) {
                 parts.news.push_back(News::Room);
             }
         }
@@ -566,7 +567,7 @@ pub(in crate::engine) fn learn(
         // A key that is missing or another's was not extended.
         Vote::No => {
             let is_new = busy.lacking.insert(node);
-            if is_new && is_kept && busy.extending == 0 {
+            if is_new && is_kept && busy.extending == 0 && busy.origin != Origin::Elsewhere {
                 parts.news.push_back(News::Lacking(key));
             }
         }

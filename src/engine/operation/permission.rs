@@ -13,7 +13,7 @@ use crate::invariant::Must as _;
 use crate::keys::{ClaimKey, NodeId, OperationKey};
 use crate::node::{
     Access, Dialect, Forbidden, Question, Refused, Reply, Said, Trouble, forbidden_to_extend,
-    forbidden_to_lock, refuses_for_certain, refuses_the_verb,
+    forbidden_to_lock, refuses_the_verb,
 };
 use crate::quorum::Vote;
 use crate::time::Instant;
@@ -52,13 +52,6 @@ pub(in crate::engine) fn first_set_answered(
     }
     if let Some(missing) = missing_by(reply, forbidden_to_lock) {
         return Ok(withheld(now, node, claim, missing, parts));
-    }
-    if reply
-        .error()
-        .is_some_and(|error| !refuses_for_certain(error))
-    {
-        // A proxy may refuse scripts in any words. It is asked without them next time, unless its guard needs them.
-        let _ = parts.nodes[node].scripts_refused(Dialect::Text.verb());
     }
     let plain = match reply {
         Reply::Ok | Reply::Integer(1) => Reply::Ok,

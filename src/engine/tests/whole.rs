@@ -1,8 +1,9 @@
 //! Stories of nodes that were away: what they lack of kept locks they get back at once, and a node that is missing
 //! for a majority is tried early.
 
-use super::keep::EXTEND;
+use super::keep::{EXTEND, answers, renewals};
 use super::*;
+use crate::limits::EXTENSIONS_AT_ONCE;
 
 fn kept() -> LockOptions {
     LockOptions::new(TTL).keep()
@@ -69,6 +70,26 @@ fn a_lock_whose_extensions_are_counted_is_not_extended_early() {
     world.greet_as(2, "another", 0);
     assert_eq!(world.take_all().concat(), NOTHING);
     assert_eq!(lock.extensions_left(), 2);
+}
+
+/// They follow when others have ended.
+#[test]
+fn more_locks_than_may_be_extended_at_once_are_all_made_whole() {
+    let (mut world, locks) = keeping(EXTENSIONS_AT_ONCE + 60);
+    world.lose(2);
+    world.greet_as(2, "another", 0);
+    let mut extended = 0;
+    loop {
+        let sent = world.take_all();
+        if sent.concat().is_empty() {
+            break;
+        }
+        extended += renewals(&sent[0]);
+        for (node, sent) in sent.iter().enumerate() {
+            world.say(node, &answers(sent, ":1|"));
+        }
+    }
+    assert_eq!(extended, locks.len());
 }
 
 /// It may have forgotten all; it was never asked; it was silent.
@@ -230,4 +251,23 @@ fn a_question_tries_nodes_in_back_off() {
             "before: {before:?}"
         );
     }
+}
+
+/// Others ask before the driver has heard of the first connection.
+#[test]
+fn a_connection_that_is_being_opened_keeps_its_time() {
+    let mut world = World::ready(3);
+    world.pass(3 * SECOND);
+    for node in 0..3 {
+        let reason = LinkFault::Closed.into();
+        let node = id(node);
+        world
+            .engine
+            .handle(world.now, Input::Disconnected { node, reason });
+    }
+    for _ in 0..2 {
+        world.try_once();
+    }
+    world.pass(500 * MS);
+    (0..3).for_each(|node| world.greet(node));
 }

@@ -38,31 +38,6 @@ fn a_node_that_refuses_scripts_is_asked_how_it_releases_and_grants_the_lock() {
     }
 }
 
-/// It may be a proxy, behind which the script was run, so that attempt is given back. The next one is asked
-/// without scripts.
-#[test]
-fn a_node_that_refuses_scripts_in_words_of_its_own_is_asked_without_them_next_time() {
-    for refusal in [
-        "-ERR bad lua script for redis cluster, all the keys that the script uses should be passed|",
-        "-ERR unsupported command `eval`|",
-        "-EVAL is disabled|",
-    ] {
-        let mut world = unasked(1);
-        world.try_once();
-        assert_eq!(world.take(0), [FIRST]);
-        world.say(0, refusal);
-        world.no_quorum();
-        assert_eq!(world.take(0), ["DELIFEQ k"]);
-        world.say(0, ":0|");
-        world.try_once();
-        assert_eq!(world.take(0), asked(), "{refusal}");
-        world.say(0, &only_by_transaction());
-        assert_eq!(world.take(0).last().unwrap(), "SET k 10000");
-        world.say(0, "+OK|");
-        drop(world.lock());
-    }
-}
-
 /// The others are asked by scripts as ever.
 #[test]
 fn each_node_of_a_cluster_is_asked_in_its_own_way() {
