@@ -475,7 +475,7 @@ impl Operations {
         let answered = permission::way_answered(now, node, claim, (way, reply), parts)?;
         if let Some((operation, answer)) = answered {
             self.with(now, operation, parts, |operation, cx| {
-                operation.answered(node, answer, cx);
+                operation.answered(node, &answer, cx);
             });
         }
         Ok(was_unusable && parts.nodes[node].missing_permission().is_none())
@@ -492,12 +492,13 @@ impl Operations {
         reply: Reply,
         parts: &mut Parts,
     ) -> Result<(), Trouble> {
-        if let Some((operation, answer)) = learn(now, node, request, reply, parts)? {
-            self.with(now, operation, parts, |operation, cx| {
+        let learnt = learn(now, node, request, reply, parts);
+        if let Ok(Some((operation, answer))) = &learnt {
+            self.with(now, *operation, parts, |operation, cx| {
                 operation.answered(node, answer, cx);
             });
         }
-        Ok(())
+        learnt.map(drop)
     }
 
     // ----- answers that do not count --------------------------------------------------------

@@ -273,8 +273,8 @@ pub(super) trait Operate {
     fn shown(&mut self, _node: NodeId, _value: Value<'_>) {}
 
     /// `node` has answered.
-    fn answered(&mut self, node: NodeId, answer: Answer, cx: &mut Context<'_>) {
-        if let Answer::Vote(said) = answer {
+    fn answered(&mut self, node: NodeId, answer: &Answer, cx: &mut Context<'_>) {
+        if let Answer::Vote(said) = *answer {
             self.vote(node, said, cx);
         }
     }

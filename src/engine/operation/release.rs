@@ -40,8 +40,7 @@ impl Operate for Release {
         let life = cx.parts.claims.get(claim).must().map(|claim| claim.life());
         let patience = Patience::for_release(life.unwrap_or_default(), &cx.parts.settings);
         for node in cx.parts.nodes.ids() {
-            let patience = patience.with(&mut cx.parts.nodes[node]);
-            cx.round[node].deadline = cx.now.saturating_add(patience);
+            cx.round[node].deadline = patience.until(cx.now, &mut cx.parts.nodes[node]);
             cx.round[node].asked = true;
         }
         cx.parts.release(cx.now, Some(cx.round.key), claim);
@@ -70,8 +69,8 @@ impl Operate for Release {
         }
     }
 
-    fn answered(&mut self, node: NodeId, answer: Answer, cx: &mut Context<'_>) {
-        match answer {
+    fn answered(&mut self, node: NodeId, answer: &Answer, cx: &mut Context<'_>) {
+        match *answer {
             Answer::Vote(said) => self.vote(node, said, cx),
             Answer::Withheld(outcome) => {
                 cx.round[node].asked = false;
