@@ -46,15 +46,14 @@ impl Operate for Release {
         cx.parts.release(cx.now, Some(cx.round.key), claim);
         // A `SET` that had not left was withdrawn: there is nothing to release.
         let left = cx.parts.claims.get(claim);
-        let owed = left.map_or(NodeSet::EMPTY, |claim| claim.busy().owed);
-        let asked = left.map_or(NodeSet::EMPTY, |claim| claim.busy().releasing.union(owed));
-        for node in cx.parts.nodes.ids() {
-            let outcome = if !asked.contains(node) {
-                NodeOutcome::Missing
-            } else if owed.contains(node) && !cx.parts.nodes[node].is_ready() {
-                cx.parts.nodes[node].trouble().outcome()
-            } else {
-                continue;
+        let (asked, owed) = left.map_or((NodeSet::EMPTY, NodeSet::EMPTY), |claim| {
+            (claim.busy().releasing, claim.busy().owed)
+        });
+        for node in cx.parts.nodes.set().without(asked).iter() {
+            let outcome = match owed.contains(node) {
+                false => NodeOutcome::Missing,
+                true if cx.parts.nodes[node].is_ready() => continue,
+                true => cx.parts.nodes[node].trouble().outcome(),
             };
             cx.round[node].asked = false;
             self.vote(node, (Vote::Abstain, outcome), cx);
