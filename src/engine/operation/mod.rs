@@ -405,10 +405,9 @@ pub(super) trait Operate {
     /// Ends the wait for nodes that took too long, and for all of them at the caller's deadline. A
     /// question of which no byte has left is withdrawn: it is never sent late.
     fn time_out(&mut self, cx: &mut Context<'_>) {
-        let (now, nodes) = (cx.now, &cx.parts.nodes);
+        let now = cx.now;
         let open = cx.round.tally.open();
-        cx.round
-            .time_out(now, |node| nodes[node].trouble().outcome());
+        cx.round.time_out(now, &cx.parts.nodes);
         if cx.round.deadline.is_some_and(|deadline| deadline <= now) {
             cx.round.close();
             self.out_of_time(cx.round);
