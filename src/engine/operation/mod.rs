@@ -384,9 +384,12 @@ pub(super) trait Operate {
             self.judge_if_voting(cx);
         }
     }
+}
 
+/// What is the same for all.
+impl dyn Operate + '_ {
     /// Its timer has fired.
-    fn due(&mut self, cx: &mut Context<'_>) {
+    pub(super) fn due(&mut self, cx: &mut Context<'_>) {
         cx.round.fired();
         match cx.round.state {
             State::Queued { until } => self.waited(until, cx),
