@@ -61,7 +61,7 @@ impl Engine {
         let was_silent = nodes[node].pulse.is_suspect();
         nodes.close_probe(node);
         let mut piece = bytes;
-        loop {
+        while !piece.is_empty() {
             let (operations, queues) = (&mut self.operations, &mut self.parts.queues);
             let show = |key, value: Value<'_>| operations.show(node, key, value);
             let changed = |name: Option<&[u8]>| queues.changed(now, node, name);
@@ -151,11 +151,14 @@ impl Engine {
     /// send.
     fn after_reading(&mut self, now: Instant, node: NodeId) {
         let parts = &mut self.parts;
-        if parts.nodes[node].is_ready() && parts.nodes[node].debts.is_due() {
+        let there = &parts.nodes[node];
+        if there.is_ready() && there.debts.is_due() {
             let (claims, mut below) = parts.claims(now);
             claims.pay_debts(node, &mut below);
         }
-        parts.nodes.writing_to(node);
+        if parts.nodes[node].is_to_write() {
+            parts.nodes.writing_to(node);
+        }
     }
 
     // Inlined into the loop over what was received; an answer to a batch is the rare other caller.
@@ -197,7 +200,9 @@ impl Engine {
             Heard::Answer(request, reply) => {
                 self.operations
                     .answered(now, node, request, reply, &mut self.parts)?;
-                return self.alarm(now, node, reply);
+                if matches!(reply, Reply::Error(_)) {
+                    return self.alarm(now, node, reply);
+                }
             }
         }
         Ok(())
@@ -429,6 +434,7 @@ impl Engine {
 
     /// Everything that one turn brought has been handed in: checks which nodes were silent in it,
     /// and does what is due.
+    #[inline(never)]
     fn tick(&mut self, now: Instant) {
         // The wheel does not go back. What it wakes must not find that its time is still to come, and
         // arm the same timer again for ever.

@@ -388,6 +388,9 @@ impl Nodes {
     /// Called when an operation needs the nodes: connects to nodes in back-off too, 250 ms after each was last tried,
     /// while the nodes that are ready are no majority.
     pub(super) fn reconnect_early(&mut self, now: Instant, timers: &mut Timers) {
+        if self.quorum() <= self.answering() {
+            return;
+        }
         self.watch_lines(now, timers);
         // A connection that is being opened is no vote yet, and may never be.
         let ready = self.all.iter().filter(|node| node.is_ready()).count();

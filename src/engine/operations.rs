@@ -28,7 +28,7 @@ use super::operation::held::{self, Verdict};
 use super::operation::permission::{self, missing_to_extend};
 use super::operation::repair;
 use super::operation::round::{Ballot, Round, State};
-use super::operation::{Context, Kind, Operate, Operation};
+use super::operation::{Context, Kind, LostLock, Operate, Operation};
 use super::parts::Parts;
 use super::pool::Pool;
 use super::queues::Queues;
@@ -338,12 +338,18 @@ impl Operations {
             let (operation, mut cx) = operation.at(now, parts);
             act(operation, &mut cx);
             if let Some(lost) = cx.lost {
-                self.end_questions(now, lost.claim, lost.open, lost.verdict, parts);
-                match lost.stays {
-                    true => self.remember(now, lost.claim, parts),
-                    false => self.give_back(now, lost.claim, parts),
-                }
+                self.lose(now, lost, parts);
             }
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn lose(&mut self, now: Instant, lost: LostLock, parts: &mut Parts) {
+        self.end_questions(now, lost.claim, lost.open, lost.verdict, parts);
+        match lost.stays {
+            true => self.remember(now, lost.claim, parts),
+            false => self.give_back(now, lost.claim, parts),
         }
     }
 
@@ -437,7 +443,9 @@ impl Operations {
     #[inline(never)]
     pub(super) fn show_encoded(&mut self, node: NodeId, key: OperationKey, answer: &[u8]) {
         let mut decoder = Decoder::new(Limits::default());
-        if let Some(frame) = decoder.decode(answer).ok().flatten().must() {
+        // Not by `decode`, which is inlined for the answers of nodes.
+        let whole = decoder.measure(answer).ok().flatten().must();
+        if let Some(frame) = whole.and_then(|_| decoder.frame(answer).ok()) {
             self.show(node, key, frame.value);
         }
     }
@@ -458,15 +466,13 @@ impl Operations {
         let answered = permission::way_answered(now, node, claim, (way, reply), parts)?;
         if let Some((operation, answer)) = answered {
             self.with(now, operation, parts, |operation, cx| {
-                operation.answered(node, answer, cx);
+                operation.answered(node, &answer, cx);
             });
         }
         Ok(was_unusable && parts.nodes[node].missing_permission().is_none())
     }
 
     /// `node` has answered `request`.
-    // In line: every answer passes here, and only those that do not count come from elsewhere.
-    #[inline]
     pub(super) fn answered(
         &mut self,
         now: Instant,
@@ -475,12 +481,13 @@ impl Operations {
         reply: Reply,
         parts: &mut Parts,
     ) -> Result<(), Trouble> {
-        if let Some((operation, answer)) = learn(now, node, request, reply, parts)? {
-            self.with(now, operation, parts, |operation, cx| {
+        let learnt = learn(now, node, request, reply, parts);
+        if let Ok(Some((operation, answer))) = &learnt {
+            self.with(now, *operation, parts, |operation, cx| {
                 operation.answered(node, answer, cx);
             });
         }
-        Ok(())
+        learnt.map(drop)
     }
 
     // ----- answers that do not count --------------------------------------------------------

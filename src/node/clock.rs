@@ -94,6 +94,8 @@ impl Clock {
 
     /// Takes the answer at `now` to the question of `sent`. Returns `true` if the clock was
     /// stepped. A node that may not tell is not asked again over this connection.
+    #[cold]
+    #[inline(never)]
     pub(crate) fn told(&mut self, sent: Instant, now: Instant, value: Value<'_>) -> bool {
         let Some(time) = time_of(value) else {
             if Reply::of(value)

@@ -149,8 +149,8 @@ pub(crate) struct Node {
     probed_until: Instant,
     /// How many locks it has granted.
     pub(crate) grants: u64,
-    /// The node timeout of the latest question.
-    pub(crate) timeout: Duration,
+    /// The node timeout of the latest question, in nanoseconds.
+    pub(crate) timeout: u64,
     /// The timer of the connection: a back-off, or the deadline of connecting and handshake.
     /// With the time at which it fires.
     pub(crate) connection_timer: Option<(TimerKey, Instant)>,
@@ -196,7 +196,7 @@ impl Node {
             probed: 0,
             probed_until: Instant::ZERO,
             grants: 0,
-            timeout: Duration::ZERO,
+            timeout: 0,
             connection_timer: None,
             silence_timer: None,
             debt_timer: None,
@@ -578,7 +578,7 @@ impl Node {
     /// Returns how long a node may be silent before it is suspect.
     pub(crate) fn patience(&self) -> Duration {
         let timeouts = self.timeout.saturating_mul(4);
-        timeouts.max(SUSPECT_MIN)
+        Duration::from_nanos(timeouts).max(SUSPECT_MIN)
     }
 
     /// Returns `true` if it is to be connected to again, because its path may have become longer than

@@ -129,15 +129,22 @@ impl Pulse {
     /// more. Only the handshake of another connection can tell that from stalls.
     pub(super) fn has_moved_away(&self) -> bool {
         let far = self.nearest.max(FOLLOWED).saturating_mul(4) < self.round_trip;
-        far && self.samples.iter().all(|sample| *sample != u64::MAX)
+        // The next to be replaced is the oldest: if there is one, there are all.
+        far && self.samples[(self.latest + 1) % SAMPLES] != u64::MAX
     }
 
     /// Returns the round trip that the node timeout allows for. It grows beyond [`FOLLOWED`] only
     /// with another connection, so that no number of stalls makes all callers wait for the node.
     pub(crate) fn distance(&self) -> Duration {
-        let most = self.nearest.max(FOLLOWED);
-        self.round_trip()
-            .map_or(Duration::ZERO, |trip| trip.min(Duration::from_nanos(most)))
+        Duration::from_nanos(self.distance_nanos())
+    }
+
+    /// Returns the same in nanoseconds.
+    pub(crate) fn distance_nanos(&self) -> u64 {
+        match self.round_trip {
+            u64::MAX => 0,
+            trip => trip.min(self.nearest.max(FOLLOWED)),
+        }
     }
 }
 

@@ -151,6 +151,8 @@ impl Node {
     }
 
     /// Goes on with the handshake after one of its answers.
+    #[cold]
+    #[inline(never)]
     fn continue_handshake(&mut self, now: Instant, next: Next) -> Option<Heard> {
         match next {
             Next::Wait => return self.finish_handshake(now),
@@ -238,6 +240,8 @@ fn is_with_text(request: Request) -> bool {
 }
 
 /// A server has answered `step`, in its handshake or after it.
+#[cold]
+#[inline(never)]
 fn step_answered(
     now: Instant,
     step: Step,

@@ -164,7 +164,8 @@ impl Forbidden {
 fn quoted(line: &[u8]) -> Option<&[u8]> {
     const PLACE: &[u8] = b"@user_script:";
     let line = line.strip_prefix(b"ERR Error running script ")?;
-    let place = memchr::memmem::rfind(line, PLACE)?;
+    let mut parts = line.windows(PLACE.len());
+    let place = parts.rposition(|part| part == PLACE)?;
     let said = line.get(place + PLACE.len()..)?.trim_ascii_start();
     let digits = said.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let said = said.get(digits..)?.strip_prefix(b": ")?;

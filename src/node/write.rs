@@ -68,8 +68,9 @@ impl Node {
 
     /// Sends the `SET` of `entry`; on condition that it may be released, until that was shown on this
     /// connection. Returns `false` if only that was asked: it may be sent when that is answered.
-    // Two callers: an acquisition, and the copy for a node that has lost the key.
-    #[inline]
+    // Inlined into the loop over the nodes of an attempt; the copy for a node that has lost the key is the
+    // rare other caller.
+    #[inline(always)]
     pub(crate) fn send_set(
         &mut self,
         now: Instant,
@@ -121,6 +122,7 @@ impl Node {
 
     /// Sends the release of `entry`, never by digest if it is to `repair`. Returns `false` if there is
     /// no room for it.
+    #[inline(always)]
     pub(crate) fn send_release(
         &mut self,
         now: Instant,

@@ -12,7 +12,7 @@ use crate::delay::Delay;
 use crate::limits::LOCK_DELAY_MAX;
 use crate::time::{Instant, nanos};
 
-const BILLION: u128 = 1_000_000_000;
+const BILLION: u64 = 1_000_000_000;
 
 /// What is subtracted from every validity because clocks do not run alike: a share of the ttl and a
 /// fixed part because servers expire by the millisecond.
@@ -21,7 +21,8 @@ const BILLION: u128 = 1_000_000_000;
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Drift {
     parts_per_billion: u64,
-    fixed: Duration,
+    /// In nanoseconds.
+    fixed: u64,
 }
 
 impl Drift {
@@ -43,34 +44,32 @@ impl Drift {
         };
         Some(Self {
             parts_per_billion: rounded_up,
-            fixed,
+            fixed: nanos(fixed),
         })
     }
 
     /// Returns the drift of a lock with this `ttl`, rounded up to the nanosecond.
     #[must_use]
     pub(crate) fn of(self, ttl: Duration) -> Duration {
+        Duration::from_nanos(self.of_nanos(nanos(ttl)))
+    }
+
+    /// Returns the same in nanoseconds.
+    fn of_nanos(self, ttl: u64) -> u64 {
         // Asked for with every vote. A hundredth of half an hour still fits in 64 bits, and to
         // divide 128 of them takes longer than to decode a reply.
-        let short = u64::try_from(ttl.as_nanos()).ok();
-        let product = short.and_then(|nanos| nanos.checked_mul(self.parts_per_billion));
-        let share = match product {
-            Some(product) => Duration::from_nanos(product.div_ceil(BILLION as u64)),
+        let share = match ttl.checked_mul(self.parts_per_billion) {
+            Some(product) => product.div_ceil(BILLION),
             None => self.share_of_long(ttl),
         };
         share.saturating_add(self.fixed)
     }
 
-    /// Returns the share of a ttl, however long.
+    /// Returns the share of a ttl, however long. It is no longer than the ttl.
     #[cold]
-    fn share_of_long(self, ttl: Duration) -> Duration {
-        // The longest ttl has 94 bits of nanoseconds and the factor 30: the product fits.
-        let share = ttl
-            .as_nanos()
-            .saturating_mul(u128::from(self.parts_per_billion))
-            .div_ceil(BILLION);
-        let whole = u64::try_from(share / BILLION).unwrap_or(u64::MAX);
-        Duration::new(whole, (share % BILLION) as u32)
+    fn share_of_long(self, ttl: u64) -> u64 {
+        let product = u128::from(ttl).saturating_mul(u128::from(self.parts_per_billion));
+        product.div_ceil(u128::from(BILLION)) as u64
     }
 
     /// Returns the lock delay that lasts `least` at least by the clock of a holder, on every node whose
@@ -81,9 +80,9 @@ impl Drift {
             return None;
         }
         // The divisor is not zero because no factor is 1.
-        let slowest = BILLION.saturating_sub(u128::from(self.parts_per_billion));
-        let nanos = least.as_nanos().saturating_mul(BILLION);
-        let millis = nanos.div_ceil(slowest.max(1)).div_ceil(1_000_000);
+        let slowest = BILLION.saturating_sub(self.parts_per_billion).max(1);
+        let nanos = least.as_nanos().saturating_mul(u128::from(BILLION));
+        let millis = nanos.div_ceil(u128::from(slowest)).div_ceil(1_000_000);
         u32::try_from(millis).ok().map(Delay::of_millis)
     }
 
@@ -93,22 +92,17 @@ impl Drift {
     /// Returns `sent` itself, which is no validity, if the drift is not shorter than the ttl.
     #[must_use]
     pub(crate) fn valid_until(self, sent: Instant, ttl: Duration) -> Instant {
-        sent.saturating_add(ttl.saturating_sub(self.of(ttl)))
+        let ttl = nanos(ttl);
+        let valid = ttl.saturating_sub(self.of_nanos(ttl));
+        Instant::from_nanos(sent.as_nanos().saturating_add(valid))
     }
 
     /// Returns by when a key that was given `ttl` on a node at or before `answered` has expired
     /// there, by this clock: the other direction, so the drift is added.
     #[must_use]
     pub(crate) fn gone_by(self, answered: Instant, ttl: Duration) -> Instant {
-        // Asked for with every vote too: in nanoseconds, which saturate where the sum of spans would.
-        let ttl_nanos = nanos(ttl);
-        let share = match ttl_nanos.checked_mul(self.parts_per_billion) {
-            Some(product) => product.div_ceil(BILLION as u64),
-            None => nanos(self.share_of_long(ttl)),
-        };
-        let life = ttl_nanos
-            .saturating_add(share)
-            .saturating_add(nanos(self.fixed));
+        let ttl = nanos(ttl);
+        let life = ttl.saturating_add(self.of_nanos(ttl));
         Instant::from_nanos(answered.as_nanos().saturating_add(life))
     }
 }
@@ -117,7 +111,7 @@ impl Default for Drift {
     fn default() -> Self {
         Self {
             parts_per_billion: 10_000_000,
-            fixed: Duration::from_millis(2),
+            fixed: 2_000_000,
         }
     }
 }
@@ -150,11 +144,10 @@ mod tests {
             let drift = Drift::new(factor, Duration::ZERO).expect("a factor");
             for bit in 0..64 {
                 for nanos in [(1 << bit) - 1, 1 << bit, (1 << bit) + 1] {
-                    let ttl = Duration::from_nanos(nanos);
                     assert_eq!(
-                        drift.of(ttl),
-                        drift.share_of_long(ttl),
-                        "{factor} of {ttl:?}"
+                        drift.of_nanos(nanos),
+                        drift.share_of_long(nanos),
+                        "{factor} of {nanos} ns"
                     );
                 }
             }

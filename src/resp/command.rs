@@ -48,7 +48,8 @@ pub fn command_len(arguments: &[&[u8]]) -> usize {
 /// assert_eq!(out, b"$10\r\ninvoice:42\r\n");
 /// # }
 /// ```
-#[inline]
+// Out of line: it is called in many places, and twice for a lock.
+#[inline(never)]
 pub fn argument<B: BufMut + ?Sized>(out: &mut B, text: &[u8]) {
     string(out, b'$', text);
 }

@@ -182,8 +182,10 @@ impl Decoder {
         if self.phase != Phase::Fresh {
             return None;
         }
-        let found = compared(bytes, self.longest).or_else(|| measured(bytes, self.longest));
-        found.map(|(value, len)| Frame::bare(value, len))
+        if let Some((value, len)) = compared(bytes, self.longest) {
+            return Some(Frame::bare(value, len));
+        }
+        measured(bytes, self.longest).map(|(value, len)| Frame::bare(value, len))
     }
 
     /// Like [`decode`](Self::decode), but only says how long the reply is; [`frame`](Self::frame)

@@ -126,6 +126,22 @@ impl Inbox {
         &'a mut self,
         piece: &mut &'p [u8],
     ) -> Result<Option<Frame<'a>>, DecodeError> {
+        let bytes = *piece;
+        if self.torn.is_empty()
+            && let Some(frame) = self.decoder.short(bytes)
+        {
+            *piece = bytes.get(frame.len..).unwrap_or_default();
+            return Ok(Some(frame));
+        }
+        self.next_long(piece)
+    }
+
+    /// The same for a reply that was torn, or is no short scalar.
+    #[inline(never)]
+    fn next_long<'a, 'p: 'a>(
+        &'a mut self,
+        piece: &mut &'p [u8],
+    ) -> Result<Option<Frame<'a>>, DecodeError> {
         if !self.torn.is_empty() {
             if !self.spent {
                 if !self.complete(piece)? {
@@ -136,10 +152,6 @@ impl Inbox {
             self.forget();
         }
         let bytes = *piece;
-        if let Some(frame) = self.decoder.short(bytes) {
-            *piece = bytes.get(frame.len..).unwrap_or_default();
-            return Ok(Some(frame));
-        }
         // A caller that has read all replies asks once more in vain.
         if bytes.is_empty() {
             return self.decoder.failure().map_or(Ok(None), Err);

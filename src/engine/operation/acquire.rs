@@ -510,8 +510,8 @@ impl Operate for Acquire {
         Some(Event::Acquired { round, result })
     }
 
-    fn answered(&mut self, node: NodeId, answer: Answer, cx: &mut Context<'_>) {
-        let said = match answer {
+    fn answered(&mut self, node: NodeId, answer: &Answer, cx: &mut Context<'_>) {
+        let said = match *answer {
             Answer::Vote(said) => said,
             Answer::Nil if !self.meets_own_key(node, cx) => (Vote::No, NodeOutcome::Held),
             Answer::Nil if self.ask_again(node, true, cx) => return,
@@ -671,17 +671,19 @@ fn has_run_out(now: Instant, valid_until: Instant) -> bool {
 fn prepare_ballots(cx: &mut Context<'_>) {
     let patience = Patience::for_vote(cx.round.ttl, &cx.parts.settings);
     for node in cx.parts.nodes.ids() {
-        let access = cx.parts.nodes[node].access();
-        let timeout = patience.with(&mut cx.parts.nodes[node]);
-        let patience = match access {
-            Access::Open | Access::Handshake { first: false } => timeout,
-            Access::Handshake { first: true } => timeout.max(cx.parts.settings.connect_timeout),
+        let there = &mut cx.parts.nodes[node];
+        let until = patience.until(cx.now, there);
+        cx.round[node].deadline = match there.access() {
+            Access::Handshake { first: true } => {
+                let connected = cx.now.saturating_add(cx.parts.settings.connect_timeout);
+                until.max(connected)
+            }
+            Access::Open | Access::Handshake { first: false } => until,
             Access::Shut(outcome) => {
                 cx.round.record(node, Vote::Abstain, outcome);
                 continue;
             }
         };
-        cx.round[node].deadline = cx.now.saturating_add(patience);
         cx.round.leave_out(cx.now, node, &cx.parts.nodes);
     }
 }

@@ -62,9 +62,9 @@ impl Confirm {
 /// For how long `quorum` of those who said yes keep it: the q-th largest of their answers.
 pub(super) fn kept_by_majority(answers: &[Duration], yes: NodeSet, quorum: usize) -> Duration {
     let mut kept: Vec<Duration> = yes.iter().map(|node| answers[node.index()]).collect();
-    kept.sort_unstable_by(|one, other| other.cmp(one));
-    kept.truncate(quorum);
-    kept.pop().unwrap_or_default()
+    kept.sort_unstable();
+    let place = kept.len().saturating_sub(quorum);
+    kept.get(place).copied().unwrap_or_default()
 }
 
 impl AboutHeld for Confirm {

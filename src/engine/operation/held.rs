@@ -145,8 +145,7 @@ impl LockQuestion {
         self.tell_of_write(cx);
         let patience = Patience::for_vote(cx.round.ttl, &cx.parts.settings);
         for node in cx.parts.nodes.ids() {
-            let patience = patience.with(&mut cx.parts.nodes[node]);
-            cx.round[node].deadline = cx.now.saturating_add(patience);
+            cx.round[node].deadline = patience.until(cx.now, &mut cx.parts.nodes[node]);
             cx.round.leave_out(cx.now, node, &cx.parts.nodes);
         }
     }
@@ -476,9 +475,9 @@ impl<T: AboutHeld> Operate for T {
         Some(self.event(result, cx))
     }
 
-    fn answered(&mut self, node: NodeId, answer: Answer, cx: &mut Context<'_>) {
+    fn answered(&mut self, node: NodeId, answer: &Answer, cx: &mut Context<'_>) {
         let held = self.held();
-        let said = match answer {
+        let said = match *answer {
             Answer::Question(_, said) if lacks_script(held.question, said) => {
                 let mut command = cx.parts.claims.command();
                 held.send(node, &mut command, true, cx);

@@ -239,8 +239,7 @@ impl Operate for Inspect {
         // An answer is useful at any time: it takes as long as one about a long lock may.
         let patience = Patience::for_release(Duration::MAX, &cx.parts.settings);
         for node in cx.parts.nodes.ids() {
-            let patience = patience.with(&mut cx.parts.nodes[node]);
-            cx.round[node].deadline = cx.now.saturating_add(patience);
+            cx.round[node].deadline = patience.until(cx.now, &mut cx.parts.nodes[node]);
             cx.round.leave_out(cx.now, node, &cx.parts.nodes);
         }
         self.pending = cx.parts.nodes.set();
@@ -309,12 +308,12 @@ impl Operate for Inspect {
         }
     }
 
-    fn answered(&mut self, node: NodeId, answer: Answer, cx: &mut Context<'_>) {
-        let is_late = |watch: &mut Box<Watch>| watch.answered(node, answer);
+    fn answered(&mut self, node: NodeId, answer: &Answer, cx: &mut Context<'_>) {
+        let is_late = |watch: &mut Box<Watch>| watch.answered(node, *answer);
         if self.watch.as_mut().is_some_and(is_late) || !cx.round.asks(node) {
             return; // It took too long.
         }
-        let worth = match answer {
+        let worth = match *answer {
             Answer::Question(reply, said) => match (self.missing(node, reply, cx), said) {
                 (Err(AskWithoutScripts), _) => return self.ask_one(node, cx),
                 (Ok(Some(missing)), _) => unusable(missing),

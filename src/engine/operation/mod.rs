@@ -273,8 +273,8 @@ pub(super) trait Operate {
     fn shown(&mut self, _node: NodeId, _value: Value<'_>) {}
 
     /// `node` has answered.
-    fn answered(&mut self, node: NodeId, answer: Answer, cx: &mut Context<'_>) {
-        if let Answer::Vote(said) = answer {
+    fn answered(&mut self, node: NodeId, answer: &Answer, cx: &mut Context<'_>) {
+        if let Answer::Vote(said) = *answer {
             self.vote(node, said, cx);
         }
     }
@@ -384,9 +384,12 @@ pub(super) trait Operate {
             self.judge_if_voting(cx);
         }
     }
+}
 
+/// What is the same for all.
+impl dyn Operate + '_ {
     /// Its timer has fired.
-    fn due(&mut self, cx: &mut Context<'_>) {
+    pub(super) fn due(&mut self, cx: &mut Context<'_>) {
         cx.round.fired();
         match cx.round.state {
             State::Queued { until } => self.waited(until, cx),
@@ -405,10 +408,9 @@ pub(super) trait Operate {
     /// Ends the wait for nodes that took too long, and for all of them at the caller's deadline. A
     /// question of which no byte has left is withdrawn: it is never sent late.
     fn time_out(&mut self, cx: &mut Context<'_>) {
-        let (now, nodes) = (cx.now, &cx.parts.nodes);
+        let now = cx.now;
         let open = cx.round.tally.open();
-        cx.round
-            .time_out(now, |node| nodes[node].trouble().outcome());
+        cx.round.time_out(now, &cx.parts.nodes);
         if cx.round.deadline.is_some_and(|deadline| deadline <= now) {
             cx.round.close();
             self.out_of_time(cx.round);

@@ -4,6 +4,7 @@ use core::time::Duration;
 
 use crate::limits::NODE_TIMEOUT_MIN;
 use crate::node::Node;
+use crate::time::{Instant, nanos};
 
 use crate::engine::settings::Settings;
 
@@ -14,18 +15,18 @@ const LONGEST: Duration = Duration::from_millis(50);
 /// Bound of every node timeout that was not configured.
 const FARTHEST: Duration = Duration::from_secs(1);
 
-/// How long nodes may take for answers that concern locks of one ttl.
+/// How long nodes may take for answers that concern locks of one ttl, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Patience {
     /// What the user has fixed, or the ttl gives.
-    usual: Duration,
+    usual: u64,
     fixed: bool,
-    most: Duration,
+    most: u64,
 }
 
 /// Returns the node timeout of a lock of `ttl` where none is fixed and no node is far away.
 pub(crate) fn usual_timeout(ttl: Duration) -> Duration {
-    (ttl / 200).clamp(SHORTEST, LONGEST)
+    Duration::from_nanos(nanos(ttl) / 200).clamp(SHORTEST, LONGEST)
 }
 
 impl Patience {
@@ -36,9 +37,9 @@ impl Patience {
     pub(super) fn for_release(ttl: Duration, settings: &Settings) -> Self {
         let fixed = settings.node_timeout;
         Self {
-            usual: fixed.unwrap_or_else(|| usual_timeout(ttl)),
+            usual: nanos(fixed.unwrap_or_else(|| usual_timeout(ttl))),
             fixed: fixed.is_some(),
-            most: Duration::MAX,
+            most: u64::MAX,
         }
     }
 
@@ -49,19 +50,22 @@ impl Patience {
         match patience.fixed {
             true => patience,
             false => Self {
-                most: settings.half_of(ttl).max(NODE_TIMEOUT_MIN),
+                most: nanos(settings.half_of(ttl).max(NODE_TIMEOUT_MIN)),
                 ..patience
             },
         }
     }
 
-    /// Returns the timeout for `node`, which remembers it.
-    pub(super) fn with(self, node: &mut Node) -> Duration {
+    /// Returns until when `node` may take, which remembers its timeout.
+    pub(super) fn until(self, now: Instant, node: &mut Node) -> Instant {
         node.timeout = match self.fixed {
             true => self.usual,
-            false => (node.pulse.distance() * 4).clamp(self.usual, FARTHEST),
+            false => {
+                let far = node.pulse.distance_nanos().saturating_mul(4);
+                far.clamp(self.usual, nanos(FARTHEST))
+            }
         };
-        node.timeout.min(self.most)
+        Instant::from_nanos(now.as_nanos().saturating_add(node.timeout.min(self.most)))
     }
 }
 

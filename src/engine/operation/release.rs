@@ -40,22 +40,20 @@ impl Operate for Release {
         let life = cx.parts.claims.get(claim).must().map(|claim| claim.life());
         let patience = Patience::for_release(life.unwrap_or_default(), &cx.parts.settings);
         for node in cx.parts.nodes.ids() {
-            let patience = patience.with(&mut cx.parts.nodes[node]);
-            cx.round[node].deadline = cx.now.saturating_add(patience);
+            cx.round[node].deadline = patience.until(cx.now, &mut cx.parts.nodes[node]);
             cx.round[node].asked = true;
         }
         cx.parts.release(cx.now, Some(cx.round.key), claim);
         // A `SET` that had not left was withdrawn: there is nothing to release.
         let left = cx.parts.claims.get(claim);
-        let owed = left.map_or(NodeSet::EMPTY, |claim| claim.busy().owed);
-        let asked = left.map_or(NodeSet::EMPTY, |claim| claim.busy().releasing.union(owed));
-        for node in cx.parts.nodes.ids() {
-            let outcome = if !asked.contains(node) {
-                NodeOutcome::Missing
-            } else if owed.contains(node) && !cx.parts.nodes[node].is_ready() {
-                cx.parts.nodes[node].trouble().outcome()
-            } else {
-                continue;
+        let (asked, owed) = left.map_or((NodeSet::EMPTY, NodeSet::EMPTY), |claim| {
+            (claim.busy().releasing, claim.busy().owed)
+        });
+        for node in cx.parts.nodes.set().without(asked).iter() {
+            let outcome = match owed.contains(node) {
+                false => NodeOutcome::Missing,
+                true if cx.parts.nodes[node].is_ready() => continue,
+                true => cx.parts.nodes[node].trouble().outcome(),
             };
             cx.round[node].asked = false;
             self.vote(node, (Vote::Abstain, outcome), cx);
@@ -70,8 +68,8 @@ impl Operate for Release {
         }
     }
 
-    fn answered(&mut self, node: NodeId, answer: Answer, cx: &mut Context<'_>) {
-        match answer {
+    fn answered(&mut self, node: NodeId, answer: &Answer, cx: &mut Context<'_>) {
+        match *answer {
             Answer::Vote(said) => self.vote(node, said, cx),
             Answer::Withheld(outcome) => {
                 cx.round[node].asked = false;

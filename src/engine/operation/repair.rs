@@ -91,9 +91,8 @@ impl Operate for Repair {
                 cx.round.record(node, Vote::Abstain, NodeOutcome::Pending);
                 continue;
             }
-            let patience = patience.with(there);
+            cx.round[node].deadline = patience.until(cx.now, there);
             cx.round[node].asked = true;
-            cx.round[node].deadline = cx.now.saturating_add(patience);
             cx.round.leave_out_unchecked(cx.now, node, &cx.parts.nodes);
         }
         self.judge(cx);
@@ -119,8 +118,8 @@ impl Operate for Repair {
         true
     }
 
-    fn answered(&mut self, node: NodeId, answer: Answer, cx: &mut Context<'_>) {
-        let said = match answer {
+    fn answered(&mut self, node: NodeId, answer: &Answer, cx: &mut Context<'_>) {
+        let said = match *answer {
             Answer::Counted(number) => {
                 self.numbers[node.index()] = number;
                 (Vote::Yes, NodeOutcome::Granted)

@@ -334,16 +334,12 @@ impl Round {
     }
 
     /// Ends the wait for every node whose time is up at `now`.
-    pub(crate) fn time_out(
-        &mut self,
-        now: Instant,
-        mut outcome: impl FnMut(NodeId) -> NodeOutcome,
-    ) {
+    pub(crate) fn time_out(&mut self, now: Instant, nodes: &Nodes) {
         for node in self.tally.open().iter() {
             if self[node].deadline <= now {
                 let said = match self[node].asked {
                     true => NodeOutcome::TimedOut,
-                    false => outcome(node),
+                    false => nodes[node].trouble().outcome(),
                 };
                 self.record(node, Vote::Abstain, said);
             }

@@ -216,7 +216,7 @@ impl Acquire {
         };
         let patience = Patience::for_vote(cx.round.ttl, &cx.parts.settings);
         let there = cx.parts.nodes.writing_to(node);
-        cx.round[node].deadline = cx.now.saturating_add(patience.with(there));
+        cx.round[node].deadline = patience.until(cx.now, there);
         cx.round[node].outcome = NodeOutcome::Pending;
         there.send_raise(cx.now, key, entry, raised_to);
         cx.round.arm(&mut cx.parts.timers);

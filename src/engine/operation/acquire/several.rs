@@ -109,7 +109,7 @@ impl Acquire {
         {
             several.held[node.index()] = which + 1;
         }
-        self.answered(node, Answer::Nil, cx);
+        self.answered(node, &Answer::Nil, cx);
     }
 
     /// Returns the place of the resource that keeps the lock from being taken, as far as it is known; and
