@@ -225,8 +225,8 @@ impl Nodes {
         let listed = listed.to_string_lossy(); // What is no text is refused as a URL.
         let urls = secrets::cut(&listed).ok_or_else(|| {
             let what = format!(
-                "{NODES}: there is a comma in a user or a password: write it as %2C. Behind a comma, a URL with \
-                 credentials begins with its scheme, such as redis://"
+                "{NODES}: there is a comma in a user or a password, or a URL with credentials without its scheme: \
+                 write such a comma as %2C, and begin such a URL with redis:// or another scheme"
             );
             Failure::new(Status::Configuration, what)
         })?;

@@ -46,9 +46,13 @@ impl Login {
         let unread = |error| wrong(file, format_args!("{error}; password-file names it"));
         let password = fs::read_to_string(file).map_err(unread)?;
         look_at(file, is_strict)?;
+        let password = password.trim_end_matches(['\n', '\r']);
+        if user.is_empty() && password.is_empty() {
+            return Err(wrong(file, "it is empty; password-file names it"));
+        }
         Ok(Self {
             user: escaped(user),
-            password: escaped(password.trim_end_matches(['\n', '\r'])),
+            password: escaped(password),
         })
     }
 
@@ -183,6 +187,7 @@ mod tests {
             "redis://u,v:p@a",
             "redis://a,b, u:p@c",
             "redis://u:p,q/r@a",
+            ":p@a,:p@b",
         ] {
             assert_eq!(cut(list), None, "{list}");
         }

@@ -15,9 +15,9 @@ use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use signal_hook::consts::{
-    SIGABRT, SIGALRM, SIGCONT, SIGHUP, SIGINT, SIGIO, SIGPIPE, SIGPROF, SIGQUIT, SIGSYS, SIGTERM,
-    SIGTRAP, SIGTSTP, SIGTTIN, SIGTTOU, SIGURG, SIGUSR1, SIGUSR2, SIGVTALRM, SIGWINCH, SIGXCPU,
-    SIGXFSZ,
+    SIGABRT, SIGALRM, SIGCONT, SIGHUP, SIGINT, SIGIO, SIGKILL, SIGPIPE, SIGPROF, SIGQUIT, SIGSYS,
+    SIGTERM, SIGTRAP, SIGTSTP, SIGTTIN, SIGTTOU, SIGURG, SIGUSR1, SIGUSR2, SIGVTALRM, SIGWINCH,
+    SIGXCPU, SIGXFSZ,
 };
 
 use crate::failure::Failure;
@@ -70,15 +70,18 @@ const IO: Unhandled = match cfg!(target_os = "linux") {
     false => Unhandled::Nothing,
 };
 
-/// The signals of this system alone: PWR, STKFLT and the real-time ones.
-fn more() -> Vec<i32> {
+/// The signals of this system alone, with their names: PWR, STKFLT and the real-time ones.
+fn more() -> Vec<(i32, String)> {
     #[cfg(target_os = "linux")]
     {
         use rustix::process::Signal;
         use rustix_libc_wrappers::process::SignalExt as _;
-        let named = [Signal::POWER, Signal::STKFLT].into_iter();
-        let all = named.chain((0..).map_while(Signal::rt));
-        all.map(Signal::as_raw).collect()
+        let named = [(Signal::POWER, "SIGPWR"), (Signal::STKFLT, "SIGSTKFLT")];
+        let named = named.map(|(signal, name)| (signal, name.to_owned()));
+        let real_time = (0..).map_while(Signal::rt).zip(0..);
+        let real_time = real_time.map(|(signal, place)| (signal, format!("SIGRTMIN+{place}")));
+        let all = named.into_iter().chain(real_time);
+        all.map(|(signal, name)| (signal.as_raw(), name)).collect()
     }
     #[cfg(not(target_os = "linux"))]
     Vec::new()
@@ -89,20 +92,26 @@ fn more() -> Vec<i32> {
 /// That PIPE was ignored cannot be seen, since the runtime ignores it.
 pub(crate) fn to_handle() -> impl Iterator<Item = (i32, Unhandled)> {
     let ignored = ignored();
-    let more = more().into_iter().map(|signal| (signal, Unhandled::Ends));
+    let more = more()
+        .into_iter()
+        .map(|(signal, _)| (signal, Unhandled::Ends));
     let all = TABLE.into_iter().chain(more);
     all.filter(move |(signal, _)| *signal == SIGPIPE || ignored >> (signal - 1) & 1 == 0)
 }
 
-/// Reads a signal: `TERM`, `SIGTERM` or `15`.
+/// Reads a signal that asks a process to end, one that can be handled or KILL: `TERM`, `SIGTERM`, `15` or `RTMIN+3`.
 pub(crate) fn parse(text: &str) -> Result<i32, &'static str> {
     let wanted = text.to_ascii_uppercase();
     let wanted = format!("SIG{}", wanted.strip_prefix("SIG").unwrap_or(&wanted));
-    let is_wanted = |signal: &i32| {
-        signal_hook::low_level::signal_name(*signal) == Some(&wanted) || text == signal.to_string()
-    };
-    let found = (1..=64).find(is_wanted);
-    found.ok_or("write it as a name such as TERM or WINCH, or as a number")
+    let table = TABLE.iter().map(|(signal, _)| *signal).chain([SIGKILL]);
+    let name = |signal| signal_hook::low_level::signal_name(signal).unwrap_or_default();
+    let table = table.map(|signal| (signal, name(signal).to_owned()));
+    let mut all = table.chain(more());
+    let found = all.find(|(signal, name)| *name == wanted || text == signal.to_string());
+    let found = found.map(|(signal, _)| signal);
+    found.ok_or(
+        "write KILL or one that can be handled, as a name such as TERM or RTMIN+3, or as a number",
+    )
 }
 
 /// Returns `true` if the signal ends a program that does not handle it.
@@ -186,17 +195,19 @@ fn ignored() -> u64 {
 
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
-    use signal_hook::consts::{SIGBUS, SIGCHLD, SIGFPE, SIGILL, SIGKILL, SIGSEGV, SIGSTOP};
+    use signal_hook::consts::{SIGBUS, SIGCHLD, SIGFPE, SIGILL, SIGSEGV, SIGSTOP};
 
     use super::*;
 
     #[test]
     fn every_signal_has_its_place() {
         let not_passed_on = [SIGKILL, SIGSTOP, SIGILL, SIGFPE, SIGSEGV, SIGBUS, SIGCHLD];
+        let more = more().into_iter().map(|(signal, _)| signal);
+        let more: Vec<i32> = more.collect();
         // The C library keeps these for itself.
-        let reserved = [32, 33, 34].into_iter().filter(|it| !more().contains(it));
-        let table = TABLE.into_iter().map(|(signal, _)| signal);
-        let mut all: Vec<i32> = table.chain(more()).collect();
+        let reserved = [32, 33, 34].into_iter().filter(|it| !more.contains(it));
+        let mut all: Vec<i32> = TABLE.into_iter().map(|(signal, _)| signal).collect();
+        all.extend(&more);
         all.extend(not_passed_on.into_iter().chain(reserved));
         all.sort_unstable();
         assert_eq!(all, Vec::from_iter(1..=64));
@@ -204,11 +215,21 @@ mod tests {
 
     #[test]
     fn a_signal_is_a_name_or_a_number() {
-        for (text, signal) in [("TERM", 15), ("sigwinch", 28), ("34", 34), ("Usr1", 10)] {
+        for (text, signal) in [("sigwinch", 28), ("35", 35), ("Usr1", 10), ("PWR", 30)] {
             assert_eq!(parse(text), Ok(signal), "{text}");
         }
-        for text in ["", "SIG", "0", "65", "-1", "15 ", "SIGSIGTERM", "TERMINATE"] {
+        for (signal, name) in more() {
+            assert_eq!(parse(&name), Ok(signal), "{name}");
+        }
+        for text in ["", "SIG", "0", "65", "-1", "15 ", "SIGSIGTERM", "RTMIN+31"] {
             assert!(parse(text).is_err(), "{text}");
+        }
+        for text in ["STOP", "19", "CHLD", "32", "33"] {
+            assert!(parse(text).is_err(), "{text}");
+        }
+        for (signal, _) in TABLE {
+            let name = signal_hook::low_level::signal_name(signal).unwrap();
+            assert_eq!(parse(name), Ok(signal), "{name}");
         }
     }
 }

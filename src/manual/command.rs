@@ -83,18 +83,25 @@
 //!
 //! Every signal that can be handled is passed on to the command, the real-time ones too, except CHLD and those by which a
 //! fault of `shearline` itself ends it (ILL, FPE, SEGV, BUS). Of one kind it keeps up to five that come at once.
-//! At a terminal TSTP, TTIN and TTOU stop `shearline` itself.
+//! At a terminal TSTP, TTIN and TTOU stop `shearline` itself. The first process of a container cannot be stopped: there
+//! they are passed on, Ctrl-Z stops the command alone while the lock is kept, and a CONT to `shearline` continues it.
 //!
 //! In the foreground of a terminal the command reads from it, and gets the signals of its keys once: INT and QUIT are
-//! passed on if another process has sent them. Ctrl-Z stops both, and nobody extends the lock then. `fg` goes on if the ttl is not over. If it is,
-//! the command was killed in time, and the status is 74. A run that was started in the background stays there: if its
-//! command reads from the terminal it is stopped, as any job, but `fg` does not continue it. Give it another input
-//! (`</dev/null`). What asks it to end (TERM, HUP, INT, QUIT) reaches a stopped command too: it is continued for that.
+//! passed on if another process has sent them. Ctrl-Z stops both, and nobody extends the lock then. `fg` goes on if the
+//! ttl is not over. If it is, the command was killed in time, and the status is 74. A run that was started in the
+//! background stays there: if its command reads from the terminal it is stopped, as any job, but `fg` does not continue
+//! it. Give it another input (`</dev/null`). What asks it to end (TERM, HUP, INT, QUIT, or `--stop-signal`) reaches a
+//! stopped command too: it is continued for that.
 //!
-//! The command, and what outlives it, is asked to end by TERM, or by `--stop-signal`; what outlives it has two seconds for
-//! that, or `--grace`. With `--leave-children` it lives on without the lock, as with `flock -o`. With `--again` a run that
-//! has lost its lock waits for it anew and starts the command again, until the command ends by itself or a signal (TERM,
-//! HUP, INT, QUIT) asks it to end.
+//! When the lock is at risk, `run` sends TERM to the command and all that it started. When the command has ended, it
+//! sends TERM to the processes that outlive it, and KILL two seconds later. `--stop-signal` names another signal for both,
+//! and `--grace` another time. A TERM that you send to `shearline` is passed on as TERM. With `--leave-children` the
+//! processes that outlive the command live on without the lock, as with `flock -o`. Where `shearline` is the first process
+//! of a container, or the main one of a unit with `KillMode=control-group` (the default), they end with it all the same.
+//!
+//! With `--again` a run that has lost its lock waits for it anew and starts the command again, until the command ends by
+//! itself, or TERM, INT, QUIT or the signal of `--stop-signal` is passed on to it. HUP may ask it for a reload, so it does
+//! not count. If the lock is not taken again, the run says why, and its status is 74: the command may be half done.
 //!
 //! Under systemd the command is not the main process of the unit. Give the unit `NotifyAccess=all`, so that its `READY=1`
 //! counts. `LISTEN_PID` and `WATCHDOG_PID` name the command if they named `shearline`. PIPE has its default action in the

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Parser as _;
+use signal_hook::consts::{SIGINT, SIGQUIT, SIGTERM};
 
 use crate::acquire::Acquire;
 use crate::connect::Connect;
@@ -39,10 +40,11 @@ each read that a write is computed from. The store keeps the largest number that
 it has seen, as durably as its data, and refuses smaller ones.
 
 Signals: all that can be handled are passed on to the command, except CHLD, ILL,
-FPE, SEGV and BUS, which are about this program itself. INT and QUIT by keys of
-a terminal reach the command by themselves. Ctrl-Z stops both. If they are
-stopped for longer than the ttl, the lock is lost and the command is killed.
-While the lock is waited for, a signal ends this program.
+FPE, SEGV and BUS, which are about this program itself, and at a terminal TSTP,
+TTIN and TTOU, which stop it. INT and QUIT by keys of a terminal reach the
+command by themselves. Ctrl-Z stops both. If they are stopped for longer than
+the ttl, the lock is lost and the command is killed. While the lock is waited
+for, signals that end a program by default, or --stop-signal, end this one.
 
 The command finds SHEARLINE_RESOURCE and SHEARLINE_TOKEN in its environment, and
 with --fenced that number as SHEARLINE_FENCING_TOKEN. Its status is the status
@@ -93,7 +95,8 @@ pub(crate) struct Args {
 
     /// Takes the lock and starts the command again after the lock was lost.
     ///
-    /// Until the command ends by itself, or a signal asks it to end. --wait counts from each loss.
+    /// Until the command ends by itself, TERM, INT, QUIT or --stop-signal is passed on to it, or the lock is not taken
+    /// again: then the status is 74. --wait counts from each loss.
     #[arg(long, help_heading = "Command")]
     pub(super) again: bool,
 
@@ -116,11 +119,15 @@ pub(super) struct End {
 
     /// Lets processes that outlive the command live on without the lock, as `flock -o` does.
     ///
-    /// If the lock is at risk while the command runs, they are ended all the same.
+    /// If the lock is at risk while the command runs, they are ended all the same. They also end with this program if
+    /// it is the first process of a container, or in a unit with KillMode=control-group.
     #[arg(long, conflicts_with = "wait_all")]
     pub(super) leave_children: bool,
 
-    /// The signal that asks processes to end: a name such as WINCH, or a number.
+    /// The signal that asks processes to end: a name such as WINCH or RTMIN+3, or a number.
+    ///
+    /// It is sent when the lock is at risk, and to what outlives the command. A TERM that this program gets is passed
+    /// on as TERM.
     #[arg(long, value_name = "SIGNAL", default_value = "TERM", value_parser = signals::parse)]
     pub(super) stop_signal: i32,
 
@@ -130,6 +137,11 @@ pub(super) struct End {
 }
 
 impl End {
+    /// Returns `true` if who sends this signal wants the command to end. Not by HUP: it may ask for a reload.
+    pub(super) fn asks_for_end(&self, signal: i32) -> bool {
+        [SIGTERM, SIGINT, SIGQUIT, self.stop_signal].contains(&signal)
+    }
+
     /// Returns the same as words for the guardian.
     pub(super) fn words(&self) -> impl Iterator<Item = String> {
         let flags = [

@@ -20,12 +20,13 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, getpid, set_child_subreaper};
 use rustix::thread::set_name;
+use rustix_libc_wrappers::process::SignalExt as _;
 use shearline::Instant;
 
 use super::args::{End, GuardianArgs};
 use super::channel::{Channel, Message, Received};
 use super::deadline::Timer;
-use super::signals::{self, Signals};
+use super::signals::Signals;
 use super::tree::{Child, Tree, go_first};
 use super::{itself, wait_for};
 use crate::clock::now;
@@ -97,7 +98,6 @@ impl Guardian {
             }
         };
         tree.remember(child);
-        go_first();
         // Before it can be so: a guardian that is killed says no more.
         let _ = channel.send(Message::Started);
         match trampoline.send_with(Message::Start(Instant::ZERO), stdin.as_fd()) {
@@ -113,12 +113,13 @@ impl Guardian {
             phase: Phase::Starting(trampoline),
             until,
             end: args.end.clone(),
-            stop_signal: signals::of_number(args.end.stop_signal).unwrap_or(Signal::TERM),
+            stop_signal: Signal::from_raw(args.end.stop_signal).unwrap_or(Signal::TERM),
             is_at_risk: false,
         }))
     }
 
     fn run(mut self) -> io::Result<()> {
+        let _before = go_first();
         let watched = self.watch();
         if self.leaves_children() {
             return watched;
@@ -211,8 +212,8 @@ impl Guardian {
         }
     }
 
-    fn pass_on(&self, signal: i32) {
-        let Some(signal) = signals::of_number(signal) else {
+    fn pass_on(&self, number: i32) {
+        let Some(signal) = Signal::from_raw(number) else {
             return;
         };
         match self.phase {
@@ -220,7 +221,8 @@ impl Guardian {
                 self.tree.signal_child(signal);
                 // A command that is stopped, because it read from a terminal in the background for example, would
                 // never receive it. Shells do the same.
-                if self.tree.child() == Child::Stopped && signals::asks_for_end(signal) {
+                let asks = signal == Signal::HUP || self.end.asks_for_end(number);
+                if self.tree.child() == Child::Stopped && asks {
                     self.tree.signal_child(Signal::CONT);
                 }
             }

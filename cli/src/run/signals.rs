@@ -8,43 +8,36 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 
-use rustix::process::{Signal, getpid};
-use rustix_libc_wrappers::process::SignalExt as _;
-use signal_hook::consts::{SIGCHLD, SIGINT, SIGQUIT};
+use rustix::process::getpid;
+use signal_hook::consts::{SIGCHLD, SIGINT, SIGQUIT, SIGTSTP, SIGWINCH};
 use signal_hook::iterator::backend::SignalDelivery;
 use signal_hook::iterator::exfiltrator::WithRawSiginfo;
 
+use super::args::End;
 use super::processes;
 use crate::signals::{self, Unhandled};
-
-/// Returns the signal of this number.
-pub(super) fn of_number(signal: i32) -> Option<Signal> {
-    Signal::from_raw(signal)
-}
 
 /// A signal that arrived.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Arrived {
     pub(super) number: i32,
-    /// Whether a key of the terminal has sent it, to all processes of the group in its foreground.
+    /// Whether the terminal has sent it, to all processes of the group in its foreground.
     pub(super) is_of_terminal: bool,
 }
 
 /// What the kernel says of a signal that no process has sent.
 const SI_KERNEL: i32 = 0x80;
 
-/// Returns `true` if who sends this signal wants the command to end.
-pub(super) fn asks_for_end(signal: Signal) -> bool {
-    [Signal::TERM, Signal::HUP, Signal::INT, Signal::QUIT].contains(&signal)
-}
+/// Those that a terminal sends to all processes of the group in its foreground. (HUP comes to the leader of a session
+/// alone.)
+const OF_TERMINAL: [i32; 4] = [SIGINT, SIGQUIT, SIGTSTP, SIGWINCH];
 
-/// Returns `true` if a terminal may stop this process: not one that leads its session.
+/// Returns `true` if a terminal may stop this process: not the first one of a container, which nothing stops.
 fn is_stopped_by_terminal() -> bool {
     let own = getpid();
     let stat = processes::stat(own).unwrap_or_default();
-    let mut numbers = stat.split(' ').skip(3); // Behind the state, the parent and the group.
-    let (session, terminal) = (numbers.next(), numbers.next());
-    terminal.is_some_and(|it| it != "0") && session != Some(&own.as_raw_pid().to_string())
+    // Behind the state, the parent, the group and the session.
+    stat.split(' ').nth(4).is_some_and(|it| it != "0") && !own.is_init()
 }
 
 /// The signals that arrived, and a descriptor that is readable when there are new ones.
@@ -81,14 +74,14 @@ impl Signals {
         let arrived = arrived.filter(|it| it.si_signo != SIGCHLD);
         arrived.map(|it| Arrived {
             number: it.si_signo,
-            is_of_terminal: it.si_code == SI_KERNEL && [SIGINT, SIGQUIT].contains(&it.si_signo),
+            is_of_terminal: it.si_code == SI_KERNEL && OF_TERMINAL.contains(&it.si_signo),
         })
     }
 
-    /// The same, where no command runs: returns one that would have ended this program.
-    pub(super) fn take_end(&self) -> Option<i32> {
+    /// The same, where no command runs: returns one that would have ended this program, or asks a command to end.
+    pub(super) fn take_end(&self, end: &End) -> Option<i32> {
         let mut arrived = self.take().map(|it| it.number);
-        arrived.find(|signal| signals::ends(*signal))
+        arrived.find(|signal| signals::ends(*signal) || end.asks_for_end(*signal))
     }
 }
 

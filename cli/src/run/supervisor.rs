@@ -29,15 +29,18 @@ use std::time::Duration;
 use rustix::process::{Pid, getpgrp, getpid, set_child_subreaper};
 use rustix::termios::tcgetpgrp;
 use shearline::{Instant, LockGuard};
+use signal_hook::consts::SIGCONT;
 
+use super::args::End;
 use super::channel::{Channel, Message, Received};
 use super::deadline::{Timer, margin, warning};
 use super::notice::Notice;
-use super::signals::{self, Signals};
+use super::signals::Signals;
 use super::tree::{Child, Tree, go_first};
 use super::{Args, args, itself, wait_for};
 use crate::clock::now;
 use crate::json::hex;
+use crate::signals::ends;
 
 /// How long the guardian may take to kill all processes of a lock that is lost already.
 const PROMPTLY: Duration = Duration::from_millis(100);
@@ -59,8 +62,8 @@ pub(super) struct Ended {
     pub(super) early: Option<i32>,
     /// Whether it was asked to end, or killed, because of the lock.
     pub(super) for_lock: bool,
-    /// Whether a signal was passed on that asks it to end.
-    pub(super) by_user: bool,
+    /// Whether it had ended before that, or a signal was passed on that asks it to end.
+    pub(super) is_done: bool,
     /// Whether nothing is left of it. What is left is of another user.
     pub(super) all: bool,
 }
@@ -70,7 +73,7 @@ pub(super) struct Ended {
 pub(super) struct Supervisor<'a> {
     guard: &'a LockGuard,
     ttl: Duration,
-    leaves_children: bool,
+    end: &'a End,
     signals: &'a Signals,
     notice: &'a Arc<Notice>,
     channel: Channel,
@@ -89,7 +92,7 @@ pub(super) struct Supervisor<'a> {
 impl<'a> Supervisor<'a> {
     /// Starts the guardian, and the command with it.
     pub(super) fn start(
-        args: &Args,
+        args: &'a Args,
         guard: &'a LockGuard,
         signals: &'a Signals,
         notice: &'a Arc<Notice>,
@@ -123,13 +126,12 @@ impl<'a> Supervisor<'a> {
             })?;
         let guardian = Pid::from_child(&child);
         tree.remember(guardian);
-        go_first();
         let ttl = args.acquire.options().ttl();
         let until = guard.valid_until().saturating_sub(margin(ttl));
         let mut this = Self {
             guard,
             ttl,
-            leaves_children: args.end.leave_children,
+            end: &args.end,
             signals,
             notice,
             channel,
@@ -154,9 +156,10 @@ impl<'a> Supervisor<'a> {
 
     /// Returns when the command and all that it started have ended. Twice a second at least, `look` is called.
     pub(super) fn run(mut self, look: impl FnMut()) -> io::Result<Ended> {
+        let _before = go_first(); // The next guardian starts as this one did.
         let watched = self.watch(look);
         self.hear();
-        let may_live = self.leaves_children && !self.ended.for_lock;
+        let may_live = self.end.leave_children && !self.ended.for_lock;
         self.ended.all = match (may_live, self.ended.status, self.tree.child()) {
             (true, Some(_), Child::Ended(_)) => true,
             _ => self.tree.end(Some(self.guardian)),
@@ -219,7 +222,10 @@ impl<'a> Supervisor<'a> {
             match message {
                 Message::Started => self.ended.started = Some(Ok(())),
                 Message::NotStarted(error) => self.ended.started = Some(Err(error)),
-                Message::Exited(status) => self.ended.status = Some(status),
+                Message::Exited(status) => {
+                    self.ended.status = Some(status);
+                    self.ended.is_done |= !self.ended.for_lock;
+                }
                 Message::Start(_)
                 | Message::Extend(_)
                 | Message::Signal(_)
@@ -273,11 +279,14 @@ impl<'a> Supervisor<'a> {
     /// Passes signals on to the command, unless a key of the terminal has sent them to both. An early one has come when
     /// the command may not have been there.
     fn pass_on(&mut self, is_early: bool) {
-        for arrived in self.signals.take() {
+        let mut all: Vec<_> = self.signals.take().collect();
+        // CONT is the last of those that came at once, as for the kernel: none that stops it comes behind that.
+        all.sort_by_key(|arrived| arrived.number == SIGCONT);
+        for arrived in all {
             let signal = arrived.number;
-            self.ended.by_user |= signals::of_number(signal).is_some_and(signals::asks_for_end);
+            self.ended.is_done |= self.end.asks_for_end(signal);
             let came_to_both = self.shares_group && arrived.is_of_terminal;
-            if is_early && came_to_both {
+            if is_early && came_to_both && ends(signal) {
                 self.ended.early = Some(signal);
             }
             if is_early || !came_to_both {

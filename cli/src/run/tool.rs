@@ -85,37 +85,56 @@ fn attempt(args: &Args) -> Result<Ending, Failure> {
             "the ttl is too short to end the command in time: give {least}s or more"
         )));
     }
-    let broken = |error: io::Error| Failure::new(Status::Failure, error);
     can_see_processes()?;
     let builder = args.connect.builder()?;
     let builder = args.acquire.builder(builder, std::process::id())?;
     // Before anything is sent: a strict guard writes markers when it connects.
     builder.config()?.check_request(args.name.as_bytes(), ttl)?;
-    let (redlock, mut trust) = args.connect.connect(&builder)?;
-    // Until here a signal just ends the program: nothing is on a node.
+    // The first process of a container would not get what comes until then.
     let signals = Signals::catch().map_err(broken)?;
     let notice = Notice::new().map_err(broken)?;
-    loop {
-        let guard = match acquire(args, (&redlock, &mut trust), &signals, &notice)? {
-            Acquired::Lock(guard) => guard,
-            Acquired::Signal(signal) => {
-                drop((trust, redlock)); // In this order: it has handles too.
-                return Ok(Ending::before(Outcome::Interrupted, Exit::by(signal)));
+    let (redlock, mut trust) = args.connect.connect(&builder)?;
+    let mut once = || once(args, (&redlock, &mut trust), &signals, &notice);
+    let (mut ending, mut goes_on) = once()?;
+    while goes_on {
+        match once() {
+            Ok((mut next, again)) => {
+                next.started |= ending.started;
+                (ending, goes_on) = (next, again);
             }
-        };
-        let at_least = now().saturating_add(args.at_least);
-        let supervisor = Supervisor::start(args, &guard, &signals, &notice);
-        let ended = supervisor.and_then(|supervisor| supervisor.run(|| trust.look(&redlock)));
-        let ended = ended.map_err(broken)?;
-        if !ended.for_lock && ended.started == Some(Ok(())) {
-            keep_until(at_least, &guard, &signals).map_err(broken)?;
-        }
-        let is_over = !args.again || !ended.for_lock || !ended.all || ended.by_user;
-        let ending = finish(args, guard, ended)?;
-        if is_over {
-            return Ok(ending);
+            Err(failure) => {
+                // What the command has begun may be half done: that comes first.
+                failure.report();
+                break;
+            }
         }
     }
+    Ok(ending)
+}
+
+/// Takes the lock and runs the command once. Returns how that ended, and whether that is to be done again.
+fn once(
+    args: &Args,
+    (redlock, trust): (&Redlock, &mut Trust),
+    signals: &Signals,
+    notice: &Arc<Notice>,
+) -> Result<(Ending, bool), Failure> {
+    let guard = match acquire(args, (redlock, trust), signals, notice)? {
+        Ok(guard) => guard,
+        Err(signal) => {
+            let ending = Ending::before(Outcome::Interrupted, Exit::by(signal));
+            return Ok((ending, false));
+        }
+    };
+    let at_least = now().saturating_add(args.at_least);
+    let supervisor = Supervisor::start(args, &guard, signals, notice);
+    let ended = supervisor.and_then(|supervisor| supervisor.run(|| trust.look(redlock)));
+    let ended = ended.map_err(broken)?;
+    if !ended.for_lock && ended.started == Some(Ok(())) {
+        keep_until(at_least, &guard, args, signals).map_err(broken)?;
+    }
+    let goes_on = args.again && ended.for_lock && ended.all && !ended.is_done;
+    Ok((finish(args, guard, ended)?, goes_on))
 }
 
 /// Without `/proc`, or with that of other processes, no descendant could be found.
@@ -131,40 +150,38 @@ fn can_see_processes() -> Result<(), Failure> {
     }
 }
 
-/// What the wait for the lock led to.
-enum Acquired {
-    Lock(LockGuard),
-    Signal(i32),
+/// A failure of the system.
+fn broken(error: io::Error) -> Failure {
+    Failure::new(Status::Failure, error)
 }
 
-/// Waits for the lock, or for a signal.
+/// Waits for the lock, or for a signal, which it returns then.
 fn acquire(
     args: &Args,
     (redlock, trust): (&Redlock, &mut Trust),
     signals: &Signals,
     notice: &Arc<Notice>,
-) -> Result<Acquired, Failure> {
+) -> Result<Result<LockGuard, i32>, Failure> {
     let (name, options) = (args.name.as_bytes(), args.acquire.options().keep());
     let mut waiting = args.acquire.waiting(redlock, name);
     let acquiring = taking::take((redlock, trust), name, &options, &mut waiting);
     let mut acquiring = pin!(acquiring);
     let waker = Waker::from(Arc::clone(notice));
-    let broken = |error: io::Error| Failure::new(Status::Failure, error);
     let timer = Timer::new().map_err(broken)?;
     loop {
         notice.clear();
+        if let Some(signal) = signals.take_end(&args.end) {
+            return Ok(Err(signal));
+        }
         if let Poll::Ready(result) = acquiring.as_mut().poll(&mut Context::from_waker(&waker)) {
             let guard = result.map_err(|error| args.acquire.failure(error))?;
             // The command is not there yet: no other process ends for the signal.
-            let Some(signal) = signals.take_end() else {
-                return Ok(Acquired::Lock(guard));
+            let Some(signal) = signals.take_end(&args.end) else {
+                return Ok(Ok(guard));
             };
             // If no majority confirms that, the lock ends by itself.
             let _ = guard.unlock();
-            return Ok(Acquired::Signal(signal));
-        }
-        if let Some(signal) = signals.take_end() {
-            return Ok(Acquired::Signal(signal));
+            return Ok(Err(signal));
         }
         timer
             .set(now().saturating_add(taking::LOOK))
@@ -174,9 +191,9 @@ fn acquire(
 }
 
 /// Keeps the lock until then. A signal, or the loss of the lock, ends that early.
-fn keep_until(at: Instant, guard: &LockGuard, signals: &Signals) -> io::Result<()> {
+fn keep_until(at: Instant, guard: &LockGuard, args: &Args, signals: &Signals) -> io::Result<()> {
     let timer = Timer::new()?;
-    while now() < at && guard.is_valid() && signals.take_end().is_none() {
+    while now() < at && guard.is_valid() && signals.take_end(&args.end).is_none() {
         timer.set(at.min(now().saturating_add(Duration::from_millis(500))))?;
         wait_for(&[timer.as_fd(), signals.as_fd()])?;
     }

@@ -25,8 +25,8 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::process::{
-    Pid, Resource, Rlimit, Signal, WaitOptions, getpid, getrlimit, kill_process,
-    setpriority_process, setrlimit, wait,
+    Pid, Resource, Rlimit, Signal, WaitOptions, getpid, getpriority_process, getrlimit,
+    kill_process, setpriority_process, setrlimit, wait,
 };
 use shearline::Instant;
 
@@ -49,20 +49,39 @@ const AGAIN: Duration = Duration::from_secs(1);
 /// The most urgent that a process can be.
 const FIRST: i32 = -20;
 
+/// What this thread and its process were before they went first. Dropping it makes them that again.
+#[derive(Debug)]
+pub(super) struct Before {
+    priority: Option<i32>,
+    limit: Rlimit,
+}
+
 /// Makes this thread one that runs before others, where that is permitted, and gives it room for one descriptor per
-/// process. What this process has started already does not inherit it.
+/// process. What this process has started already does not inherit it; what it starts next would.
 ///
 /// A machine is at its busiest when processes have to be ended. Without room for descriptors no list of children can be
 /// read, and processes that are not found live on.
-pub(super) fn go_first() {
+#[must_use]
+pub(super) fn go_first() -> Before {
+    let before = Before {
+        priority: getpriority_process(None).ok(),
+        limit: getrlimit(Resource::Nofile),
+    };
     // Only root, mostly, is permitted to do so.
     let _ = setpriority_process(None, FIRST);
-    let limit = getrlimit(Resource::Nofile);
     let all = Rlimit {
-        current: limit.maximum,
-        ..limit
+        current: before.limit.maximum,
+        ..before.limit
     };
     let _ = setrlimit(Resource::Nofile, all);
+    before
+}
+
+impl Drop for Before {
+    fn drop(&mut self) {
+        let _ = self.priority.map(|it| setpriority_process(None, it));
+        let _ = setrlimit(Resource::Nofile, self.limit);
+    }
 }
 
 /// What is known of the child that matters.
@@ -415,7 +434,7 @@ mod tests {
                     ..getrlimit(Resource::Nofile)
                 };
                 setrlimit(Resource::Nofile, few).unwrap();
-                go_first();
+                let _before = go_first();
                 let mut met = Met::default();
                 families.tree.stop(&mut met, None);
                 assert!(4 <= met.processes.len(), "{met:?}");

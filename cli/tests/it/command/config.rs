@@ -132,6 +132,9 @@ fn a_password_comes_from_a_file_of_its_own() {
     strict.arg(&file);
     let refused = told(strict).failed(78);
     assert!(refused.contains("every user can read it"), "{refused}");
+    files.write("password", "\n", 0o600);
+    let refused = check().failed(78);
+    assert!(refused.contains("/password: it is empty"), "{refused}");
     fs::remove_file(files.0.path().join("password")).expect("it is there");
     let refused = check().failed(78);
     assert!(refused.contains("No such file"), "{refused}");

@@ -4,8 +4,8 @@ use rustix::process::{Signal, kill_process};
 use std::fs;
 use tempfile::TempDir;
 
-use super::tool::{Tool, await_file, code, is_free, run, started};
-use crate::servers::{Mischief, Proxy, Server, Way, eventually, three};
+use super::tool::{Tool, await_file, children, code, is_free, run, started};
+use crate::servers::{LONG, Mischief, Proxy, Server, Way, eventually, three};
 
 /// A majority says that the lock is gone: the command is killed at once, not at the end of the ttl.
 #[test]
@@ -29,7 +29,8 @@ fn a_lock_that_is_taken_away_ends_the_command() {
     cluster.assert_empty();
 }
 
-/// With `--again`, until the command ends by itself or the user asks it to end.
+/// With `--again`, until the command ends by itself or the user asks it to end. HUP may ask it for a reload. Each is
+/// started with the same priority and limits.
 #[test]
 fn with_again_the_command_is_started_again_after_a_loss() {
     let cluster = three();
@@ -39,8 +40,8 @@ fn with_again_the_command_is_started_again_after_a_loss() {
     ] {
         let folder = tempfile::tempdir().expect("a temporary directory");
         let script = format!(
-            "echo >>$1/starts; if [ $(wc -l <$1/starts) -eq 2 ]; then {end}; fi; \
-             trap '' TERM; : >$1/ready; exec sleep 1000"
+            "echo $(nice) $(ulimit -Sn) >>$1/starts; if [ $(wc -l <$1/starts) -eq 2 ]; then {end}; fi; \
+             trap '' TERM HUP; : >$1/ready; exec sleep 1000"
         );
         let mut tool = started(
             &cluster,
@@ -48,6 +49,7 @@ fn with_again_the_command_is_started_again_after_a_loss() {
             &script,
             folder.path(),
         );
+        tool.signal(Signal::HUP);
         for raw in &mut cluster.raws() {
             raw.del(b"n");
         }
@@ -61,6 +63,74 @@ fn with_again_the_command_is_started_again_after_a_loss() {
             "{errors}"
         );
         assert_eq!(code(tool.wait()), status);
+        let starts = fs::read_to_string(folder.path().join("starts")).expect("a file");
+        let starts: Vec<&str> = starts.lines().collect();
+        assert_eq!(starts, [starts[0]; 2]);
+        cluster.assert_empty();
+    }
+}
+
+/// What has been begun may be half done, so that is what is told.
+#[test]
+fn with_again_the_loss_is_told_if_the_lock_is_not_taken_again() {
+    let cluster = three();
+    for (options, signal, told, status) in [
+        (["--again", "--no-wait"], None, "lost", 74),
+        (
+            ["--again", "--wait=1h"],
+            Some(Signal::TERM),
+            "interrupted",
+            143,
+        ),
+    ] {
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        let options = [&options[..], &["--ttl", "5s", "--report", "1"]].concat();
+        let mut tool = started(
+            &cluster,
+            &options,
+            ": >$1/ready; exec sleep 60",
+            folder.path(),
+        );
+        for raw in &mut cluster.raws() {
+            raw.set_px(b"n", b"of another", LONG);
+        }
+        if let Some(signal) = signal {
+            eventually("it waits", || children(tool.id()).is_empty().then_some(()));
+            tool.signal(signal);
+        }
+        let report = tool.output();
+        let expected = format!("\"outcome\":\"{told}\",\"started\":true,");
+        assert!(report.contains(&expected), "{report}");
+        let errors = tool.errors();
+        let lines = if signal.is_some() { 1 } else { 2 };
+        assert_eq!(errors.lines().count(), lines, "{errors}");
+        assert_eq!(code(tool.wait()), status);
+        cluster.delete("n");
+        cluster.assert_empty();
+    }
+}
+
+/// One that had ended by itself, or had been asked to end, before the lock was lost.
+#[test]
+fn with_again_a_command_that_is_done_is_not_started_again() {
+    let cluster = three();
+    let leaves = "(trap ': >$1/asked' TERM; : >$1/ready; while :; do sleep 0.02; done) >&- 2>&- &
+        while ! [ -e $1/ready ]; do sleep 0.02; done; exit 5";
+    let goes_on = "trap '' TERM USR1; : >$1/asked; : >$1/ready; exec sleep 1000";
+    for (script, signal) in [(leaves, None), (goes_on, Some(Signal::USR1))] {
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        let script = format!("echo >>$1/starts; {script}");
+        let options = ["--ttl", "5s", "--again", "--grace", "1m", "--stop-signal"];
+        let name = signal.map_or("TERM", |_| "USR1");
+        let options = [&options[..], &[name]].concat();
+        let tool = started(&cluster, &options, &script, folder.path());
+        await_file(&folder.path().join("asked"));
+        cluster.await_copies("n");
+        signal.into_iter().for_each(|signal| tool.signal(signal));
+        cluster.delete("n");
+        assert_eq!(code(tool.wait()), 74, "{name}");
+        let starts = fs::read_to_string(folder.path().join("starts")).expect("a file");
+        assert_eq!(starts.lines().count(), 1, "{name}");
         cluster.assert_empty();
     }
 }

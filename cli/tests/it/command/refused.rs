@@ -157,10 +157,17 @@ fn a_wrong_configuration_is_refused_without_its_secrets() {
 /// No part of it is taken for a host: a resolver would be asked for it, and it would be shown.
 #[test]
 fn a_comma_in_a_password_is_refused_by_name() {
-    let list = "redis://me:1,locker:6543,z@10.0.0.1,redis://127.0.0.1:1".to_owned();
-    for line in ["status report", "nodes", "run report -- echo started"] {
-        let error = over(std::slice::from_ref(&list), line).failed(78);
-        assert!(error.contains("write it as %2C"), "{line}: {error}");
+    let comma = "redis://me:1,locker:6543,z@10.0.0.1,redis://127.0.0.1:1";
+    let no_scheme = ":locker@127.0.0.1:1,:6543@10.0.0.1";
+    for (list, line) in [
+        (comma, "status report"),
+        (comma, "nodes"),
+        (comma, "run report -- echo started"),
+        (no_scheme, "status report"),
+    ] {
+        let error = over(&[list.to_owned()], line).failed(78);
+        let both = "a comma in a user or a password, or a URL with credentials without its scheme";
+        assert!(error.contains(both), "{line}: {error}");
         for part in ["locker", "6543", "10.0.0.1"] {
             assert!(!error.contains(part), "{line}: {error}");
         }

@@ -139,8 +139,11 @@ fn a_command_in_the_foreground_of_a_terminal_reads_from_it() {
     let cluster = three();
     let folder = tempfile::tempdir().expect("a temporary directory");
     let path = folder.path();
-    let script = "trap 'echo INT >>\"$1/ints\"' INT; read line; echo \"$line\" >\"$1/line\"; \
-                  while ! [ -e \"$1/ints\" ]; do sleep 0.02; done; sleep 0.2; exit 8";
+    // The tool is stopped when the size changes: it would pass that on later.
+    let script = "trap 'echo INT >>\"$1/ints\"' INT; trap 'echo >>\"$1/sizes\"' WINCH; read line
+        tool=$(cut -d' ' -f4 /proc/$PPID/stat); kill -TSTP $tool; stty cols 91; kill -CONT $tool
+        echo \"$line\" >\"$1/line\"
+        while ! [ -e \"$1/ints\" ]; do sleep 0.02; done; sleep 0.2; exit 8";
     fs::write(path.join("script"), script).expect("a file");
     let shearline = env!("CARGO_BIN_EXE_shearline");
     let line = format!(
@@ -162,6 +165,8 @@ fn a_command_in_the_foreground_of_a_terminal_reads_from_it() {
         fs::read_to_string(path.join("ints")).expect("a file"),
         "INT\n"
     );
+    let sizes = fs::read_to_string(path.join("sizes")).expect("a file");
+    assert_eq!(sizes, "\n", "a change of the size is told once");
     assert_eq!(status.code(), Some(8));
     cluster.assert_empty();
 }
@@ -240,6 +245,23 @@ fn ctrl_z_stops_the_command_and_fg_continues_it() {
     terminal.make("end");
     assert_eq!(terminal.line("ended"), "8");
     assert_eq!(terminal.errors(), "");
+    cluster.assert_empty();
+}
+
+/// As in `ssh -t HOST shearline run ..`: there is no shell that continues it.
+#[test]
+fn ctrl_z_stops_a_run_that_leads_its_session_too() {
+    let cluster = three();
+    let mut terminal = Terminal::start(&cluster, "--ttl 60s", "exec JOB");
+    terminal.press(CTRL_Z);
+    terminal.assert_stopped("tool", true);
+    terminal.assert_stopped("command", true);
+    kill_process(terminal.process("tool"), Signal::CONT).expect("it is stopped");
+    terminal.assert_stopped("command", false);
+    terminal.press(CTRL_C);
+    let status = terminal.shell.wait().expect("our own child");
+    assert_eq!(status.code(), Some(9));
+    assert_eq!(terminal.line("ints"), "INT");
     cluster.assert_empty();
 }
 
