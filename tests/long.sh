@@ -34,7 +34,7 @@ units=("${all[@]}" cli tests/differential tests/data fuzz/corpus .config)
 servers=("${all[@]}" README.md CHANGELOG.md SECURITY.md cli tests/it examples .config)
 patches=(tests/breakages tests/breakages.sh tests/sim/mutations.rs ':!tests/breakages/*.tsv')
 heard=("${library[@]}" tests/sim "${patches[@]}")
-told=("${all[@]}" "${patches[@]}")
+told=("${all[@]}" ':!src/manual' "${patches[@]}")
 told_by_command=("${told[@]}" cli tests/it)
 checked=("${all[@]}" cli tests/it tests/sim tests/differential tests/no_std benches examples fuzz)
 
