@@ -453,12 +453,19 @@ fn asked_of_one_of_three(mut scene: Scene<'_>, locks: [Held; 2]) -> (Scene<'_>, 
 
 #[test]
 fn a_large_value_of_others_keeps_out_and_costs_no_connection() {
+    a_large_value_keeps_out(true);
+}
+
+#[test]
+fn a_large_value_of_others_costs_no_connection_without_scripts() {
+    not_with!(Acl, "a user with this line may not use WATCH");
+    a_large_value_keeps_out(false);
+}
+
+/// Tells of a key of others with a value of 70 kB, next to a lock of ours, where scripts run or not.
+fn a_large_value_keeps_out(scripts: bool) {
     for cluster in clusters() {
-        for (which, scripts) in [
-            (Which::Shared, true),
-            (Which::Shared, false),
-            (Which::Local, false),
-        ] {
+        for which in Which::BOTH {
             let mut raws = cluster.raws();
             let mut scene = Scene::new(&cluster, which, over(&cluster).without_scripts(!scripts));
             let connections = |raws: &mut Vec<Raw>| -> Vec<_> {
