@@ -149,6 +149,10 @@ impl World {
     }
 
     fn sets(&mut self, deed: &Deed<'_>, id: TokenId) -> Option<&'static str> {
+        // Behind a `MULTI` that was refused each key of a set is asked for alone.
+        if self.plan.is_bare() && self.conns[deed.conn].garbage.is_some() {
+            return None;
+        }
         let ledger = &mut self.oracle.ledger;
         let first = ledger.cells(id).iter().all(|cell| cell.sets == 0);
         let cell = ledger.cell_mut(id, deed.node);
