@@ -139,9 +139,12 @@ fn a_command_in_the_foreground_of_a_terminal_reads_from_it() {
     let cluster = three();
     let folder = tempfile::tempdir().expect("a temporary directory");
     let path = folder.path();
-    // The tool is stopped when the size changes: it would pass that on later.
-    let script = "trap 'echo INT >>\"$1/ints\"' INT; trap 'echo >>\"$1/sizes\"' WINCH; read line
+    // The tool is stopped when the size changes: it would pass that on later. When it passes on what continues it, it
+    // has also heard that the command has started: a key is the terminal's then.
+    let script = "trap 'echo INT >>\"$1/ints\"' INT; trap 'echo >>\"$1/sizes\"' WINCH
+        trap 'echo >\"$1/on\"' CONT; read line
         tool=$(cut -d' ' -f4 /proc/$PPID/stat); kill -TSTP $tool; stty cols 91; kill -CONT $tool
+        while ! [ -e \"$1/on\" ]; do sleep 0.02; done
         echo \"$line\" >\"$1/line\"
         while ! [ -e \"$1/ints\" ]; do sleep 0.02; done; sleep 0.2; exit 8";
     fs::write(path.join("script"), script).expect("a file");
