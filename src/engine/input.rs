@@ -80,20 +80,8 @@ impl Engine {
             self.stir_all(now);
             self.regained(now);
         }
-        self.returned(now, node, was_silent);
         if self.parts.nodes[node].has_moved_away() {
             self.give_up(now, node, Trouble::Link(LinkFault::Silent));
-        }
-    }
-
-    /// `node` has answered, for the first time since it was silent if `was_silent`. It is back when it has
-    /// answered everything: until then it is not known what it lacks.
-    fn returned(&mut self, now: Instant, node: NodeId, was_silent: bool) {
-        let there = &mut self.parts.nodes[node];
-        there.returns |= was_silent;
-        if there.returns && there.has_answered_all() {
-            there.returns = false;
-            self.is_back(now, node, false);
         }
     }
 

@@ -1,6 +1,6 @@
 //! Whole again: a node that was away gets back the locks that are kept.
 //!
-//! A node that answers again may lack some of them: it restarted without them, or they ended there because it
+//! A node that is connected again may lack some of them: it restarted without them, or they ended there because it
 //! could not be extended, or it was not there when they were taken. Each of these is extended at once. That
 //! tells where it is missing, and the next extension, which follows at once too, sends a copy (`operation::top_up`).
 //! A lock whose last extension has failed is extended at once as well: this node may be the one that it lacks.
@@ -12,7 +12,8 @@
 //!
 //! # Not here
 //!
-//! Locks that are not kept: they are extended when their holder asks for it.
+//! Locks that are not kept: they are extended when their holder asks for it. A node that was only silent: it gets
+//! its copy with the next extensions. One that is silent again and again would cause as many rounds of them.
 
 use crate::keys::{ClaimKey, NodeId};
 use crate::quorum::NodeSet;
@@ -23,7 +24,7 @@ use super::Engine;
 /// The search for locks that nodes may lack.
 #[derive(Debug, Default)]
 pub(super) struct Whole {
-    /// The nodes that answer again.
+    /// The nodes that are connected again.
     pub(super) back: NodeSet,
     /// Those of them that may have forgotten every lock.
     pub(super) forgetful: NodeSet,
@@ -32,7 +33,7 @@ pub(super) struct Whole {
 }
 
 impl Engine {
-    /// `node` answers again, or for the first time. `forgetful`: it may have forgotten every lock.
+    /// The handshake of `node` is done. `forgetful`: it may have forgotten every lock.
     #[cold]
     #[inline(never)]
     pub(super) fn is_back(&mut self, now: Instant, node: NodeId, forgetful: bool) {

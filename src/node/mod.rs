@@ -157,8 +157,6 @@ pub(crate) struct Node {
     /// With the time at which it fires.
     pub(crate) silence_timer: Option<(TimerKey, Instant)>,
     pub(crate) debt_timer: Option<TimerKey>,
-    /// It was silent, answers again, and has not answered everything yet.
-    pub(crate) returns: bool,
     /// The token of a holder that was asked for, until it is taken.
     token: Option<OwnedToken>,
 }
@@ -200,7 +198,6 @@ impl Node {
             connection_timer: None,
             silence_timer: None,
             debt_timer: None,
-            returns: false,
             token: None,
         }
     }
@@ -238,7 +235,6 @@ impl Node {
         self.trouble = trouble;
         self.pulse.heard();
         self.pushes = 0;
-        self.returns = false;
         self.clock.disconnected();
         self.permissions.disconnected();
         self.fencing.disconnected();
@@ -272,11 +268,6 @@ impl Node {
     /// Returns `true` if a connection is open or being opened.
     pub(crate) fn has_link(&self) -> bool {
         !matches!(self.phase, Phase::Down)
-    }
-
-    /// Returns `true` if it is ready and owes no answer.
-    pub(crate) fn has_answered_all(&self) -> bool {
-        self.is_ready() && self.in_flight.len() == 0
     }
 
     pub(crate) fn is_ready(&self) -> bool {
