@@ -73,7 +73,7 @@ impl fmt::Debug for ServerError {
 
 /// Why there is no connection to a node. Its text says so, and what to do where that is known.
 ///
-/// The driver of an [`Engine`](crate::engine::Engine) makes one from an [`io::Error`](std::io::Error) of
+/// The driver of an [`Engine`](crate::engine::Engine) makes one from an `io::Error` of
 /// a connection; the default says that the node closed it.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq, thiserror::Error)]
 #[error(transparent)]

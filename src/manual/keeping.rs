@@ -4,7 +4,7 @@
 //! half of its validity until you release it. Choose the ttl as the time for which the resource may stay
 //! locked after your program has died: seconds, not hours. On a busy machine the thread that extends it may
 //! not run for tens of milliseconds, so a lock of 10 or 20 ms does not last. That thread also calls the wakers
-//! of your tasks, which must return promptly ([`Redlock`](crate::Redlock)). Wait for `LockGuard::at_risk`
+//! of your tasks, which must return promptly (`Redlock`). Wait for `LockGuard::at_risk`
 //! beside your work and begin to stop when it comes, because a quarter of the ttl is left then; when `lost`
 //! comes you must have stopped. Limit work that may hang with [`keep_for`](crate::LockOptions::keep_for): a
 //! program that hangs keeps its lock.

@@ -64,9 +64,9 @@ pub struct Inbox {
     spent: bool,
     /// Strings that are too long are cut.
     cuts: bool,
-    /// How many bytes of a string that is cut are still to be dropped,
+    /// How many bytes of a string are still to be dropped.
     to_drop: usize,
-    /// once `torn` has this length.
+    /// Dropping begins when `torn` has this length.
     drop_at: usize,
 }
 

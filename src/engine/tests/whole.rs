@@ -1,5 +1,5 @@
-//! Stories of nodes that were away: what they lack of kept locks they get back at once, and a node that is missing
-//! for a majority is tried early.
+//! Stories of nodes that were away: they get back at once what they lack of kept locks. A node that a majority needs
+//! is tried early.
 
 use super::keep::{EXTEND, answers, renewals};
 use super::*;
@@ -16,7 +16,7 @@ fn keeping(locks: usize) -> (World, Vec<Lock>) {
     (world, locks)
 }
 
-/// All three were sent an extension of `name`.
+/// Returns `true` if each node was sent one extension.
 fn extends_everywhere(world: &mut World) -> bool {
     let sent = world.take_all();
     sent.iter().all(|sent| sent == &[EXTEND])
@@ -92,7 +92,7 @@ fn more_locks_than_may_be_extended_at_once_are_all_made_whole() {
     assert_eq!(extended, locks.len());
 }
 
-/// It may have forgotten all; it was never asked; it was silent.
+/// A node that may have forgotten all, and one that was never asked. One that was only silent is asked nothing.
 #[test]
 fn whatever_a_node_may_lack_is_asked_for_when_it_answers() {
     let (mut world, locks) = keeping(2);
