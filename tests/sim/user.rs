@@ -17,6 +17,9 @@ const CONFIRM: usize = 5;
 /// How long a user works at most when all faults have ended.
 const LONGEST_LAST_WORK: Time = SECOND;
 
+/// From how many pieces of work on that wait for transactions at one node, users have a rest.
+const WAITING_MAX: usize = 1_000;
+
 /// A user who wants one resource from time to time.
 pub(crate) struct User {
     pub(crate) task: Task,
@@ -266,6 +269,8 @@ impl World {
             50 * MILLI
         } else if self.clients[client].users[user].fenced {
             5 * MILLI // So is one that wants a fencing token where nodes have no floor.
+        } else if self.is_overloaded(client) {
+            50 * MILLI
         } else {
             0
         };
@@ -276,6 +281,15 @@ impl World {
         user.ended = now;
         // Not at once: with too little time left a call is over when it begins.
         user.at = now + if user.takes { MILLI } else { rest };
+    }
+
+    /// So much waits for transactions that the oracles, which look at all of it in each turn, take hours.
+    fn is_overloaded(&self, client: usize) -> bool {
+        let there = &self.clients[client];
+        let conns = there.links.iter().flatten();
+        let mut nodes = conns.filter_map(|conn| self.conns[*conn].id);
+        let waits = |node| there.engine.waiting_work(node).nth(WAITING_MAX).is_some();
+        self.plan.is_bare() && nodes.any(waits)
     }
 
     /// It works for a while before it does anything with its lock, and never does it at once: the

@@ -288,8 +288,10 @@ impl World {
             && record.heirs.is_empty()
             && cell.was_set;
         let back = self.oracle.revenants.contains(&(server, other));
-        // Its owner knows when it has expired, and may know it before it reads a yes.
-        let expired = cell.until < self.servers[server].clock.show(self.now);
+        // Its owner knows when it has expired, and may know it before it reads a yes. A server whose
+        // clock was set back keeps it longer.
+        let there = &self.servers[server];
+        let expired = there.behind != 0 || cell.until < there.clock.show(self.now);
         // A server that executes no writes runs the commands of a connection that died without a
         // notice long after the next handshake, when time has ended the debt.
         if own && !back && !expired && !cell.astray {

@@ -201,12 +201,12 @@ fn is_asked_to_end(ttl: u32) -> bool {
         proxy.set(Mischief::Hold(Way::ToServer));
     }
     let errors = tool.errors();
-    for words in [
-        "n: the command was ended; its last extension got ",
-        "each timed out)",
-    ] {
-        assert!(errors.contains(words), "{errors}");
-    }
+    let words = "n: the command was ended; its last extension got ";
+    assert!(errors.contains(words), "{errors}");
+    // The lock may end while the last extension is under way.
+    let silent = ["each timed out)", "each not waited for)"];
+    let says_so = silent.iter().any(|words| errors.contains(words));
+    assert!(says_so, "{errors}");
     assert_eq!(code(tool.wait()), 74);
     path.join("asked").exists()
 }
