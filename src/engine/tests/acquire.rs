@@ -32,20 +32,6 @@ fn the_third_vote_of_five_decides_and_stragglers_still_count() {
 }
 
 #[test]
-fn half_against_half_settles_at_once_and_gives_back() {
-    let mut world = World::ready(2);
-    world.try_once();
-    world.take_all();
-    world.say(0, "+OK|");
-    world.say(1, "$-1|");
-    let report = world.held_by_another();
-    assert_eq!(outcomes(&report), [NodeOutcome::Granted, NodeOutcome::Held]);
-    assert_eq!(world.take_all(), [vec!["EVALSHA release"], vec![]]);
-    world.say(0, ":1|");
-    world.is_clean();
-}
-
-#[test]
 fn a_refused_attempt_is_released_behind_its_set_and_tried_again_with_a_fresh_token() {
     let mut world = World::ready(3);
     world.acquire(&LockOptions::new(TTL).tries(2));
@@ -68,16 +54,6 @@ fn a_refused_attempt_is_released_behind_its_set_and_tried_again_with_a_fresh_tok
     world.all_say(0..3, "+OK|");
     let lock = world.lock();
     world.release_on(0..3, lock);
-    world.is_clean();
-}
-
-#[test]
-fn a_silent_node_costs_nothing_and_keeps_no_key() {
-    let (mut world, lock) = World::won(3, 2);
-    world.release_on(0..2, lock);
-    assert_eq!(world.take(2), ["SET k 10000", "EVALSHA release"]);
-    assert_eq!(world.claims(), 1, "it is not forgotten");
-    world.say(2, "+OK|:1|");
     world.is_clean();
 }
 
@@ -165,34 +141,6 @@ fn nodes_too_far_away_for_the_ttl_are_too_slow_and_not_missing() {
     assert_matches!(world.refusal(), LockError::TooSlow(_));
     world.all_say(0..3, "+OK|:1|");
     world.is_clean();
-}
-
-#[test]
-fn a_grant_whose_connection_is_lost_before_the_verdict_is_withdrawn() {
-    let mut world = World::ready(3);
-    world.try_once();
-    world.say(0, "+OK|");
-    world.lose(0);
-    world.say(1, "+OK|");
-    assert!(world.events.is_empty());
-    world.say(2, "_|");
-    let report = world.held_by_another();
-    assert_eq!(
-        outcomes(&report)[0],
-        NodeOutcome::Unreachable(LinkFault::Reset.into())
-    );
-    assert_eq!(world.owed(), 1, "the lost grant is owed a release");
-}
-
-#[test]
-fn cancelling_a_lock_that_was_won_and_not_told_gives_it_back() {
-    let mut world = World::ready(1);
-    let round = world.try_once();
-    world.take_all();
-    world.say_undrained(0, "+OK|");
-    world.cancel(round);
-    assert!(world.events.is_empty());
-    assert_eq!(world.take(0), ["EVALSHA release"]);
 }
 
 #[test]

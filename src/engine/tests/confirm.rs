@@ -95,19 +95,6 @@ fn what_a_majority_keeps_counts_from_before_the_send() {
 }
 
 #[test]
-fn keys_that_were_shortened_end_the_lock_earlier_and_the_loss_is_told_then() {
-    let (mut world, mut lock) = World::held(3);
-    let sent = world.now;
-    world.confirm(&lock);
-    world.all_keep(0..3, 1_000);
-    world.extended(&mut lock);
-    assert_eq!(lock.valid_until(), end(sent, 1_000));
-    world.sleep_until_event();
-    world.expired(&lock);
-    assert!(world.now < lock.valid_until(), "a tick early");
-}
-
-#[test]
 fn a_node_that_keeps_the_key_for_less_time_than_the_others_shortens_nothing() {
     let (mut world, mut lock) = World::held(5);
     let sent = world.now;
@@ -129,14 +116,6 @@ fn a_node_that_keeps_the_key_for_less_time_than_the_others_shortens_nothing() {
     world.pass(51 * MS);
     world.extended(&mut lock);
     assert_eq!(lock.valid_until(), end(sent, 1_000));
-}
-
-#[test]
-fn a_key_that_ends_at_once_leaves_no_validity() {
-    let (mut world, lock) = World::held(1);
-    world.confirm(&lock);
-    world.keeps(0, 0);
-    world.runs_out(&lock);
 }
 
 #[test]

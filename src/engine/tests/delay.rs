@@ -81,16 +81,6 @@ fn a_release_does_not_wait_for_the_delay() {
 }
 
 #[test]
-fn an_extension_gives_the_keys_the_delay_again() {
-    let (mut world, mut lock) = World::delaying(3);
-    assert_eq!(lock.valid_until(), world.now.saturating_add(VALIDITY));
-    assert_eq!(lock.ttl(), TTL);
-    world.pass(SECOND);
-    assert_eq!(world.extend_on_all(&mut lock), [11_000; 3]);
-    assert_eq!(lock.ttl(), TTL);
-}
-
-#[test]
 fn a_kept_lock_is_extended_with_the_delay() {
     let half = VALIDITY / 2;
     for (most, life) in [(Duration::MAX, 11_000), (12 * SECOND, 8_051)] {

@@ -57,18 +57,6 @@ fn what_was_told_to_be_over_is_not_extended_any_more() {
 }
 
 #[test]
-fn an_extension_that_was_cancelled_when_confirmed_does_not_delay_the_loss() {
-    let (mut world, lock) = World::held(1);
-    world.wait(Duration::from_secs(5));
-    let round = world.extend(&lock);
-    world.say_undrained(0, ":1|");
-    world.cancel(round);
-    world.sleep_until_event();
-    world.expired(&lock);
-    assert!(lock.is_valid_at(world.now));
-}
-
-#[test]
 fn a_clock_that_steps_back_stops_nothing() {
     let (mut world, lock) = World::won(3, 2);
     world.pass(Duration::from_secs(5));

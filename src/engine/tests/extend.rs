@@ -60,13 +60,6 @@ fn a_majority_that_misses_the_key_loses_the_lock_and_tells_so() {
 }
 
 #[test]
-fn an_extension_does_not_revive_an_expired_lock() {
-    let (mut world, lock) = World::held(3);
-    world.now = lock.valid_until();
-    world.cannot_be_extended(&lock);
-}
-
-#[test]
 fn an_extension_counts_only_within_the_old_validity() {
     let (mut world, lock) = World::held(1);
     world.now = lock.valid_until().saturating_sub(5 * MS);

@@ -154,16 +154,6 @@ fn a_kept_lock_is_extended_at_half_of_its_validity_and_again() {
     world.is_clean();
 }
 
-#[test]
-fn a_kept_lock_stands_while_a_minority_is_gone() {
-    let (mut world, lock) = World::keeping(5, kept());
-    world.lose(3);
-    world.window[4] = 0;
-    assert_eq!(world.sleep_keeping(60 * SECOND, 0..3), 12);
-    assert!(lock.is_valid_at(world.now));
-    world.release(lock);
-}
-
 /// Nothing is said for a while: tries fail, more and more often, and the lock is valid to its end.
 #[test]
 fn a_failed_extension_is_tried_again_and_ends_nothing() {
@@ -218,55 +208,6 @@ fn a_later_try_saves_the_lock() {
     world.take_all();
     let (after, _) = world.sleep_until_sent(0);
     assert!(VALIDITY / 2 <= after && after <= VALIDITY / 2 + MS);
-    world.release(lock);
-}
-
-/// One node has it, one says nothing, one refuses.
-#[test]
-fn an_extension_that_half_succeeds_is_tried_again() {
-    let (mut world, lock) = World::keeping(3, kept());
-    let end = lock.valid_until();
-    world.sleep_until_sent(0);
-    world.say(0, ":1|");
-    world.say(2, "-ERR x|");
-    world.sleep_until_event();
-    assert_matches!(world.was_not_kept(), ExtendError::Unconfirmed(_));
-    assert_eq!(lock.valid_until(), end);
-    world.say(1, ":1|");
-    world.take_all();
-    world.sleep_until_sent(0);
-    world.all_say(0..2, ":1|");
-    assert!(end < world.was_kept(&lock));
-}
-
-#[test]
-fn a_majority_that_misses_the_key_ends_a_kept_lock_at_once() {
-    let (mut world, lock) = World::keeping(3, kept());
-    world.sleep_until_sent(0);
-    world.all_say(0..2, ":0|");
-    world.expired_first(&lock);
-    assert_matches!(world.was_not_kept(), ExtendError::Lost(_));
-    assert!(!lock.is_valid_at(world.now));
-    world.take_all();
-    world.say(2, ":0|:0|");
-    world.sleep(3 * TTL);
-    assert_eq!(world.take_all().concat(), NOTHING);
-    assert!(world.events.is_empty());
-}
-
-/// A node that has restarted does not count, and the others are a majority.
-#[test]
-fn a_kept_lock_outlives_the_restart_of_a_node() {
-    let (mut world, lock) = World::keeping(3, kept());
-    world.lose(2);
-    world.greet_as(2, "another", 0);
-    assert!(world.quarantined_until(2).is_some());
-    assert_eq!(world.take(2), [EXTEND], "asked, and not counted");
-    world.say(0, ":1|");
-    world.say(2, ":1|");
-    assert!(world.events.is_empty());
-    world.say(1, ":1|");
-    world.was_kept(&lock);
     world.release(lock);
 }
 

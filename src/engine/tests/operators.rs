@@ -52,16 +52,6 @@ fn a_majority_that_an_operator_has_to_mend_ends_a_call_that_waits() {
 }
 
 #[test]
-fn half_of_four_that_an_operator_has_to_mend_leave_no_majority_either() {
-    let mut world = World::new(4);
-    (0..2).for_each(|node| world.greet(node));
-    (2..4).for_each(|node| world.turn_away(node));
-    world.acquire(&LockOptions::new(TTL));
-    let said = world.refused_outright();
-    assert_eq!(said[2..], [wrong_credentials(), wrong_credentials()]);
-}
-
-#[test]
 fn a_minority_that_an_operator_has_to_mend_is_no_reason_to_give_up() {
     let mut world = World::new(3);
     (0..2).for_each(|node| world.greet(node));

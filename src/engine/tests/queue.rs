@@ -49,18 +49,6 @@ impl World {
 }
 
 #[test]
-fn a_single_try_for_a_lock_that_is_held_here_is_refused_without_asking() {
-    let (mut world, lock) = World::held(3);
-    world.try_once();
-    let report = world.held_by_another();
-    assert_eq!(report.tries(), 0);
-    assert_eq!(outcomes(&report), [NodeOutcome::Held; 3]);
-    assert_eq!(world.take_all().concat(), NOTHING);
-    world.release_on(0..3, lock);
-    world.is_clean();
-}
-
-#[test]
 fn the_lock_goes_to_the_waiters_in_their_order_each_in_the_write_of_the_release() {
     let (mut world, mut lock, waiters) = World::held_and_wanted(5);
     for waiter in waiters {
@@ -86,18 +74,6 @@ fn other_resources_do_not_wait() {
     let (mut world, _lock, _) = World::held_and_wanted(1);
     world.acquire_of(b"other", &patient());
     (0..3).for_each(|node| assert_eq!(world.take(node), ["SET other 10000"]));
-}
-
-#[test]
-fn a_waiter_that_is_cancelled_leaves_no_trace() {
-    let (mut world, lock, waiters) = World::held_and_wanted(3);
-    for waiter in [waiters[1], waiters[0]] {
-        world.cancel(waiter);
-    }
-    let (round, lock) = world.hand_over(lock);
-    assert_eq!(round, waiters[2]);
-    world.release_on(0..3, lock);
-    world.is_clean();
 }
 
 #[test]
@@ -153,21 +129,6 @@ fn one_whose_time_is_up_when_the_contender_ends_does_not_ask() {
     assert_eq!(world.held_by_another().tries(), 0);
     world.all_say(0..3, "+OK|:1|");
     world.is_clean();
-}
-
-#[test]
-fn when_the_lock_is_lost_the_first_waiter_asks() {
-    let (mut world, lock, waiters) = World::held_and_wanted(1);
-    world.pass(TTL);
-    world.expired_first(&lock);
-    assert!(world.events.is_empty());
-    let asked = world.take_all();
-    assert!(
-        asked
-            .iter()
-            .all(|sent| sent.contains(&"SET k 10000".into()))
-    );
-    world.cancel(waiters[0]);
 }
 
 #[test]

@@ -1,6 +1,5 @@
 //! Stories of releases, and of those that are owed to a node that did not answer.
 
-use super::world::QUESTIONS;
 use super::*;
 
 /// More locks with names of a kilobyte than a buffer has room for their releases.
@@ -41,66 +40,6 @@ fn a_node_that_was_not_asked_to_release_took_no_time_to_answer() {
     );
 }
 
-#[test]
-fn a_refused_release_is_tried_again_until_the_key_is_gone() {
-    let (mut world, lock) = World::held(1);
-    world.release(lock);
-    world.take(0);
-    world.say(0, "-MISCONF Redis is configured to save RDB snapshots|");
-    assert_matches!(world.unlocked(), Err(UnlockError::Unconfirmed(_)));
-    assert_eq!(world.take(0), NOTHING, "not hot");
-    world.pass(250 * MS);
-    assert_eq!(world.take(0), ["EVAL release"]);
-    world.say(0, ":1|");
-    world.is_clean();
-}
-
-#[test]
-fn what_is_owed_goes_first_on_the_next_connection() {
-    let mut world = World::ready(3);
-    world.pass(Duration::from_secs(2));
-    let lock = world.lock_on(0..2);
-    world.lose(2);
-    world.release_on(0..2, lock);
-    assert_eq!(world.owed(), 1);
-    world.take_all();
-    // A connection that has lasted is opened again at once.
-    world.welcome(2);
-    assert_eq!(world.take(2), [&["EVAL release"][..], &QUESTIONS].concat());
-    world.say(2, ":1|");
-    world.finish(2, "other");
-    world.is_clean();
-}
-
-#[test]
-fn a_debt_of_known_expiry_ends_with_it() {
-    let (mut world, lock) = World::held(3);
-    world.lose(2);
-    world.release_on(0..2, lock);
-    assert_eq!(world.claims(), 1);
-    world.pass(TTL + 101 * MS);
-    assert_eq!(world.claims(), 1, "its clock may be slower than ours");
-    world.pass(2 * MS);
-    assert_eq!(world.claims(), 0);
-}
-
-#[test]
-fn a_debt_of_unknown_expiry_outlives_any_time() {
-    let mut world = World::ready(1);
-    world.try_once();
-    world.lose(0);
-    world.no_quorum();
-    world.take(0);
-    world.pass(Duration::from_secs(3600));
-    assert_eq!(
-        world.claims(),
-        1,
-        "the SET may run whenever the node wakes up"
-    );
-    world.welcome(0);
-    assert_eq!(world.take(0)[0], "EVAL release");
-}
-
 /// A server that postpones writes still greets, and runs them later: also those of a connection of
 /// whose end it has not heard.
 #[test]
@@ -120,21 +59,6 @@ fn a_greeting_alone_is_no_end_of_a_debt() {
     assert_eq!(world.take(0)[0], "EVAL release");
     world.say(0, ":0|");
     assert_eq!(world.claims(), 0);
-}
-
-/// A debt of a lock from elsewhere is bounded by its own ttl, not by the longest there may be.
-#[test]
-fn a_lock_from_elsewhere_is_not_owed_for_longer_than_its_own_ttl() {
-    let (mut world, lock) = World::held(1);
-    let lock = world.detach(lock);
-    world.lose(0);
-    let lock = world.adopt(lock);
-    world.release(lock);
-    assert_matches!(world.unlocked(), Err(UnlockError::Unconfirmed(_)));
-    assert_eq!(world.owed(), 1);
-    world.pass(TTL + Duration::from_secs(61));
-    let load = world.engine.load();
-    assert_eq!((load.claims, load.owed), (0, 0));
 }
 
 #[test]

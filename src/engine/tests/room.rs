@@ -3,19 +3,6 @@
 use super::*;
 
 #[test]
-fn a_set_of_which_nothing_has_left_is_withdrawn() {
-    let mut world = World::ready(3);
-    world.window = vec![usize::MAX, 0, 0];
-    world.try_once();
-    world.say(0, "$-1|");
-    world.pass(50 * MS);
-    world.no_quorum();
-    (1..3).for_each(|node| world.make_room(node));
-    assert_eq!(world.take_all()[1..], [NOTHING, NOTHING]);
-    world.is_clean();
-}
-
-#[test]
 fn a_set_that_has_begun_to_leave_is_released_behind_itself() {
     let mut world = World::ready(1);
     world.window = vec![7];

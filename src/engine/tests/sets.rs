@@ -159,22 +159,6 @@ fn a_set_that_is_refused_rests_and_tries_again_with_another_token() {
 }
 
 #[test]
-fn a_lost_answer_is_owed_a_release_of_all() {
-    let mut world = World::ready(1);
-    world.try_all();
-    world.take(0);
-    world.lose(0);
-    world.no_quorum();
-    assert_eq!(world.owed(), 1);
-    world.welcome_again(0);
-    assert_eq!(world.take(0)[0], RELEASE[0], "before anything else");
-    world.say(0, ":0|");
-    world.finish(0, "run0");
-    world.take(0);
-    world.is_clean();
-}
-
-#[test]
 fn a_command_that_has_not_left_is_withdrawn() {
     let mut world = World::ready(3);
     world.window[2] = 0;

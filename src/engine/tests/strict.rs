@@ -99,20 +99,6 @@ fn a_virgin_cluster_waits_for_as_long_as_a_lock_may_last() {
     assert_eq!(net.shown(0, 1), (None, None));
 }
 
-#[test]
-fn a_virgin_cluster_that_is_vouched_for_votes_at_once() {
-    let mut net = Net::new(3);
-    let client = net.client(builder(3).max_ttl(LONGEST));
-    assert_eq!(net.trust_all(client), 3);
-    let lock = net.try_lock(client, TTL).expect("behind the word");
-    let marker = net.marker(0);
-    assert!(marker.ends_with(" 20000 3 2 0 default"), "{marker}");
-    assert_eq!(net.value(0, BARRIER_KEY), None);
-    assert_eq!(net.trust_all(client), 3);
-    net.release(client, lock);
-    net.is_clean();
-}
-
 /// Behind the question that it answers with a barrier goes the word that ends it.
 #[test]
 fn trust_in_a_node_that_is_just_asked_to_join_again_is_the_last() {
@@ -135,21 +121,6 @@ fn trust_in_a_node_that_is_just_asked_to_join_again_is_the_last() {
     let lock = result.expect("the word was there before the question");
     assert_eq!(net.value(1, BARRIER_KEY), None);
     net.release(0, lock);
-}
-
-#[test]
-fn a_node_that_was_flushed_votes_again_when_its_barrier_is_over() {
-    let mut net = trusted(2);
-    net.admin(1, "FLUSHALL");
-    net.unreachable(2, true);
-    for client in 0..2 {
-        refusal(net.try_lock(client, TTL));
-    }
-    net.pass(BARRIER.saturating_add(2 * GRAIN));
-    for client in 0..2 {
-        let lock = net.try_lock(client, TTL).expect("two vote");
-        net.release(client, lock);
-    }
 }
 
 #[test]
@@ -206,21 +177,6 @@ fn a_node_in_its_next_handshake_is_waited_for() {
     net.let_through(0, 1);
     let (_, result) = net.acquired(0);
     let lock = result.expect("it has greeted in time");
-    net.release(0, lock);
-}
-
-/// Nobody's connection breaks, and no identity changes.
-#[test]
-fn data_that_is_flushed_is_noticed_by_all_clients() {
-    let mut net = trusted(3);
-    let lock = net.try_lock(0, TTL).expect("three vote");
-    net.admin(1, "FLUSHALL");
-    net.unreachable(2, true);
-    for client in 1..3 {
-        // Another has the first; the second and third have room. The second does not count.
-        assert!(net.try_lock(client, TTL).is_err());
-        assert!(net.kept_until(client, 1).is_some(), "client {client}");
-    }
     net.release(0, lock);
 }
 

@@ -86,11 +86,15 @@ fn a_call_that_gives_up_says_for_how_long_the_lock_is_held() {
 fn a_call_that_meets_a_lock_of_its_own_handle_says_so() {
     let mut world = World::with(named(3).owner("billing-7")).greeted();
     let lock = world.lock_on(0..3);
+    world.take_all();
     world.try_once();
     let report = world.held_by_another();
     assert_eq!(report.holder(), Some(&b"billing-7"[..]));
     assert!(report.is_held_here());
     assert_eq!(report.held_for(), Some(lock.validity_at(world.now)));
+    assert_eq!(report.tries(), 0);
+    assert_eq!(outcomes(&report), [NodeOutcome::Held; 3]);
+    assert_eq!(world.take_all().concat(), NOTHING);
 }
 
 /// The user may not ask for that. The lock itself is asked for from time to time.

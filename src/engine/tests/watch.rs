@@ -114,15 +114,6 @@ impl World {
 }
 
 #[test]
-fn the_present_state_is_told_first_and_then_nothing_is_sent_while_nothing_changes() {
-    let (mut world, told, round) = World::watched_free();
-    assert!(told.is_free());
-    world.is_quiet();
-    world.cancel(round);
-    world.nothing_left();
-}
-
-#[test]
 fn nothing_comes_between_the_registration_and_its_question() {
     let mut world = World::watching(named(3)).greeted();
     world.watch(None);

@@ -196,17 +196,6 @@ fn becomes_of(
     story.net.is_clean();
 }
 
-#[test]
-fn a_node_is_repaired_when_its_quarantine_is_over_and_not_before() {
-    let mut story = Story::new(3, RestartGuard::Off);
-    let token = story.hidden_token(&[0, 1]);
-    story.net.restart(1, Memory::Lost);
-    story.net.pass(QUARANTINE - 50 * MS);
-    assert!(story.are_in_repair(&[1]));
-    story.net.pass(100 * MS);
-    assert!(story.are_sound(&[1], token));
-}
-
 /// Its process is new: nobody has seen the loss. With its data or without the node is another server.
 #[test]
 fn a_process_that_has_not_seen_the_loss_is_refused_by_the_node() {
@@ -313,23 +302,6 @@ fn two_clients_that_repair_one_node_do_not_disturb_each_other() {
     let before = take_token(&mut story.net, other);
     assert!(token < before);
     assert!(before < take_token(&mut story.net, 0));
-}
-
-/// One after another, for as long as there is time between them.
-#[test]
-fn all_nodes_may_restart_one_after_another() {
-    let mut story = Story::new(3, RestartGuard::Observed);
-    let mut before = 0;
-    for turn in 0..6 {
-        let token = story.hidden_token(&[turn % 3, (turn + 1) % 3]);
-        assert!(before < token);
-        before = token;
-        story.net.restart(turn % 3, Memory::Lost);
-        story.net.pass(QUARANTINE + SECOND);
-    }
-    story.only(&[1, 2]);
-    let stranger = story.stranger();
-    assert!(before < take_token(&mut story.net, stranger));
 }
 
 /// An operator need not wait.

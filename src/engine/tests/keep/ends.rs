@@ -115,21 +115,6 @@ fn nothing_is_extended_after_a_release() {
     assert_eq!(world.take(0), ["EVALSHA release"]);
 }
 
-#[test]
-fn what_is_handed_over_is_not_kept() {
-    let (mut world, lock) = World::keeping(3, kept());
-    world.sleep_until_sent(0);
-    world.all_say(0..3, ":1|");
-    let end = world.was_kept(&lock);
-    let lock = world.detach(lock);
-    assert_eq!(lock.valid_until(), end);
-    let lock = world.adopt(lock);
-    world.take_all();
-    world.sleep_until_event();
-    assert_eq!(world.take_all().concat(), NOTHING);
-    world.expired(&lock);
-}
-
 /// An extension was under way when it was written down. Whoever reads the bytes may release the lock before a
 /// copy that is sent now arrives.
 #[cfg(feature = "std")]

@@ -332,24 +332,6 @@ fn what_was_taken_in_part_is_owed_its_release_also_when_it_is_asked_for_alone() 
     }
 }
 
-/// A node that has lost one of the keys of a lock gets it again, and the other is not shortened.
-#[test]
-fn a_key_that_ended_while_the_others_were_raised_is_taken_once_more() {
-    let mut world = bare(1);
-    world.try_all();
-    world.say(0, &free());
-    world.take(0);
-    let token = token_of(&world);
-    world.say(0, "+OK|+QUEUED|+QUEUED|*2|+OK|$-1|");
-    assert_eq!(world.take(0), AGAIN);
-    say_token(&mut world, WATCHED, &token, &format!(":9999|{NO_NUMBER}"));
-    world.say(0, &format!("$-1|:-2|{NO_NUMBER}"));
-    let taking = ["MULTI", "PEXPIRE a 10000", "SET b 10000", "EXEC"];
-    assert_eq!(world.take(0), taking);
-    world.say(0, "+OK|+QUEUED|+QUEUED|*2|:1|+OK|");
-    drop(world.lock());
-}
-
 #[test]
 fn two_that_have_a_resource_in_common_share_no_transaction() {
     let mut world = bare(1);
