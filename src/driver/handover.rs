@@ -231,79 +231,56 @@ mod tests {
         )
     }
 
+    /// Under the same clock: with all of its resources, its lock delay and its fencing token. Every cut and every changed
+    /// byte of it is noticed.
     #[test]
-    fn a_lock_comes_back_under_the_same_clock_as_it_went() {
-        let long = [b'\n'; RESOURCE_BYTES_MAX];
-        for resource in [&b"a"[..], b"\r\n\0 ", &long] {
+    fn a_lock_comes_back_as_it_went() {
+        let long = (0..RESOURCES_MAX).map(|at| [at as u8; RESOURCE_BYTES_MAX]);
+        let long: Vec<_> = long.collect();
+        let long: Vec<&[u8]> = long.iter().map(|name| &name[..]).collect();
+        let few: [&[&[u8]]; 3] = [&[b"name"], &[b"\r\n\0 "], &[b"b", b"a"]];
+        for names in few.into_iter().chain([&long[..1], &long]) {
             for token in [&[7; TOKEN_RANDOM_BYTES][..], &[0; TOKEN_BYTES_MAX]] {
-                let went = lock(resource, token, u64::MAX - 5);
-                let came = Lock::from_bytes(&went.to_bytes()).unwrap();
-                assert_eq!(parts(&came), parts(&went));
-                assert!(came.is_valid());
+                for added in [0, 1_000, u32::MAX] {
+                    for number in [None, Some(1), Some(FENCING_TOKEN_MAX)] {
+                        comes_back(names, token, added, number);
+                    }
+                }
             }
         }
     }
 
-    #[test]
-    fn the_lock_delay_goes_with_the_lock() {
-        for added in [1, 5_051, u32::MAX] {
-            let went = delayed(b"a", &[7; 20], 9, added);
-            let bytes = went.to_bytes();
-            let came = Lock::from_bytes(&bytes).unwrap();
-            assert_eq!((parts(&came), came.delay()), (parts(&went), went.delay()));
-            assert_eq!(
-                came.life(),
-                Duration::from_millis(10_000 + u64::from(added))
-            );
+    fn comes_back(names: &[&[u8]], token: &[u8], added: u32, number: Option<u64>) {
+        let went = of_all(names, token, added, number);
+        let bytes = went.to_bytes();
+        let came = Lock::from_bytes(&bytes).unwrap();
+        assert!(came.is_valid());
+        assert_eq!((parts(&came), came.delay()), (parts(&went), went.delay()));
+        let life = Duration::from_millis(10_000 + u64::from(added));
+        assert_eq!((came.life(), came.fencing_token()), (life, number));
+        assert!(came.resources().eq(names.iter().copied()));
+        if bytes.len() < 200 {
+            notices_all_changes(bytes);
         }
     }
 
-    fn on_several(names: &[&[u8]], added: u32) -> Lock {
-        let entry = Entry::of_several(Vec::new(), names.iter().copied(), &[7; 20]);
+    fn of_all(names: &[&[u8]], token: &[u8], added: u32, number: Option<u64>) -> Lock {
+        let entry = Entry::of_several(Vec::new(), names.iter().copied(), token);
+        let entry = entry.delayed(Delay::of_millis(added));
+        let entry = match number {
+            Some(number) => entry.fenced(number),
+            None => entry,
+        };
         Lock::transferred(
-            entry.delayed(Delay::of_millis(added)),
+            entry,
             Instant::from_nanos(u64::MAX - 5),
             Duration::from_secs(10),
             NodeSet::first(2),
         )
     }
 
-    #[test]
-    fn a_lock_on_several_resources_comes_back_with_all_of_them() {
-        let long: Vec<Vec<u8>> = (0..RESOURCES_MAX)
-            .map(|at| std::vec![at as u8; RESOURCE_BYTES_MAX])
-            .collect();
-        let long: Vec<&[u8]> = long.iter().map(Vec::as_slice).collect();
-        for (names, added) in [(&[&b"b"[..], b"a"][..], 0), (&long, 1_000)] {
-            let went = on_several(names, added);
-            let bytes = went.to_bytes();
-            let came = Lock::from_bytes(&bytes).unwrap();
-            assert_eq!(parts(&came), parts(&went));
-            assert_eq!(came.resources().collect::<Vec<_>>(), names);
-            assert_eq!(came.delay(), went.delay());
-        }
-        notices_all_changes(on_several(&[b"b", b"a"], 7).to_bytes());
-    }
-
-    #[test]
-    fn the_fencing_token_goes_with_the_lock() {
-        for (names, added) in [(&[&b"a"[..]][..], 0), (&[b"b", b"a"], 1_000)] {
-            for token in [1, FENCING_TOKEN_MAX] {
-                let plain = on_several(names, added);
-                let went = Lock::transferred(
-                    plain.entry().clone().fenced(token),
-                    plain.valid_until(),
-                    plain.ttl(),
-                    plain.voters(),
-                );
-                let bytes = went.to_bytes();
-                let came = Lock::from_bytes(&bytes).unwrap();
-                assert_eq!((parts(&came), came.delay()), (parts(&went), went.delay()));
-                assert_eq!(came.resources().collect::<Vec<_>>(), names);
-                assert_eq!(came.fencing_token(), Some(token));
-                notices_all_changes(bytes);
-            }
-        }
+    fn on_several(names: &[&[u8]], added: u32) -> Lock {
+        of_all(names, &[7; 20], added, None)
     }
 
     #[test]
@@ -407,13 +384,6 @@ mod tests {
             other[place] ^= 1;
             reseal(&mut other);
             assert_eq!(decode(&other, here).unwrap().valid_until(), Instant::ZERO);
-        }
-    }
-
-    #[test]
-    fn every_cut_and_every_changed_byte_is_noticed() {
-        for added in [0, 1_000] {
-            notices_all_changes(delayed(b"name", &[7; 20], 9, added).to_bytes());
         }
     }
 

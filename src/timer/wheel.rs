@@ -349,23 +349,6 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_part_of_a_tick_rounds_up() {
-        for (nanos, fires) in [
-            (1_000_000, 1_000_000),
-            (1_000_001, 2_000_000),
-            (1_999_999, 2_000_000),
-            (2_000_000, 2_000_000),
-        ] {
-            let mut wheel = Wheel::new(Instant::ZERO);
-            wheel.insert(Instant::from_nanos(nanos), ());
-            let fires = Instant::from_nanos(fires);
-            assert_eq!(wheel.next(), Some((fires, &())));
-            assert_eq!(wheel.expire(fires.saturating_sub(NANO)), None, "{nanos}");
-            assert_eq!(wheel.expire(fires), Some(()), "{nanos}");
-        }
-    }
-
     /// A caller that sleeps until `next` and then expires gets each timer at its exact tick. A
     /// timer that is alone causes no earlier wake-up, except once per turn of the top level.
     #[test]
@@ -463,66 +446,6 @@ mod tests {
         wheel.insert(ms(round + 5 * width + 1), 'b');
         wheel.insert(ms(7 * width), 'a');
         assert_eq!(drain(&mut wheel, Instant::MAX), ['a', 'b']);
-    }
-
-    /// The same tick from every distance: the first came in at the top and has cascaded down, the
-    /// last was put on the lowest level directly.
-    #[test]
-    fn timers_of_one_tick_fire_in_the_order_of_arming_whatever_way_they_came() {
-        let tick = 2 * 68_719_476_736 + 12_345_678;
-        let mut wheel = Wheel::new(Instant::ZERO);
-        let distances = [
-            1 << 37,
-            1 << 36,
-            1 << 30,
-            1 << 25,
-            1 << 19,
-            5_000,
-            4_096,
-            65,
-            64,
-            1,
-            0,
-        ];
-        for (order, before) in distances.into_iter().enumerate() {
-            assert_eq!(wheel.expire(ms(tick - before)).is_some(), before == 0);
-            wheel.insert(ms(tick), 2 * order);
-            wheel.insert(ms(tick).saturating_sub(NANO), 2 * order + 1);
-        }
-        // Arrival at the tick itself has fired the very first; the rest follows in order.
-        assert_eq!(drain(&mut wheel, ms(tick)), (1..22).collect::<Vec<_>>());
-    }
-
-    #[test]
-    fn the_slot_that_is_being_drained_may_change() {
-        let mut wheel = Wheel::new(Instant::ZERO);
-        let keys: Vec<TimerKey> = (0..5).map(|value| wheel.insert(ms(100), value)).collect();
-        wheel.insert(ms(101), 5);
-        let now = ms(102);
-        assert_eq!(wheel.expire(now), Some(0));
-        assert_eq!(wheel.cancel(keys[0]), None, "it has fired");
-        assert_eq!(wheel.cancel(keys[1]), Some(1), "the next to fire");
-        assert_eq!(wheel.cancel(keys[4]), Some(4), "the last of the slot");
-        wheel.insert(ms(100), 6);
-        wheel.insert(ms(3), 7);
-        wheel.insert(ms(102), 8);
-        wheel.insert(ms(103), 9);
-        assert_eq!(drain(&mut wheel, now), [2, 3, 6, 7, 5, 8]);
-        assert_eq!(drain(&mut wheel, ms(103)), [9]);
-    }
-
-    #[test]
-    fn what_is_due_already_fires_at_once() {
-        let now = Instant::from_nanos(7_500_000);
-        let mut wheel = Wheel::new(Instant::ZERO);
-        assert_eq!(wheel.expire(now), None);
-        for at in [0, 7_000_000, 7_200_000, 7_500_000, 7_500_001] {
-            wheel.insert(Instant::from_nanos(at), at);
-        }
-        assert_eq!(wheel.next(), Some((ms(7), &0)));
-        assert_eq!(drain(&mut wheel, now), [0, 7_000_000, 7_200_000, 7_500_000]);
-        assert_eq!(wheel.next(), Some((ms(8), &7_500_001)));
-        assert_eq!(drain(&mut wheel, ms(8)), [7_500_001]);
     }
 
     #[test]

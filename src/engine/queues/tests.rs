@@ -154,10 +154,9 @@ impl World {
         names.iter().map(enter).collect()
     }
 
-    fn come(&mut self, names: Vec<usize>) -> u64 {
+    fn come(&mut self, names: Vec<usize>) {
         let places = self.enter(&names);
         let operation = OperationKey(self.key());
-        let who = self.last;
         let is_set = 1 < places.len();
         let queue = |place: &PlaceKey| {
             let new = || Waiter::new(*place, Instant::ZERO, None, Duration::ZERO, None, 0);
@@ -175,9 +174,8 @@ impl World {
             waiters,
             operation: is_open.then_some(operation),
         };
-        self.callers.insert(who, caller);
+        self.callers.insert(self.last, caller);
         self.settle();
-        who
     }
 
     /// Opens those whose turn it is.
@@ -196,7 +194,7 @@ impl World {
 
     fn step(&mut self, step: Step) {
         match step {
-            Step::Come(names) => drop(self.come(names)),
+            Step::Come(names) => self.come(names),
             Step::Overtake(name) => self.overtake(name),
             Step::Grant(which) => {
                 let turns = self.turns();
@@ -339,47 +337,4 @@ proptest! {
         }
         world.serve();
     }
-}
-
-const A: usize = 0;
-const B: usize = 1;
-
-#[test]
-fn sets_that_name_the_same_in_different_orders_have_their_turns_one_after_the_other() {
-    let mut world = World::new();
-    let who = [vec![A, B], vec![B, A], vec![A], vec![A, B]].map(|names| world.come(names));
-    for who in who {
-        assert_eq!(world.turns(), [who]);
-        world.grant(who);
-        assert_eq!(world.turns(), []);
-        world.release(0);
-    }
-    world.serve();
-}
-
-#[test]
-fn while_a_set_waits_for_one_of_its_names_callers_behind_it_wait_for_the_others() {
-    let mut world = World::new();
-    let held = world.come(vec![B]);
-    world.grant(held);
-    let set = world.come(vec![A, B]);
-    let behind = world.come(vec![A]);
-    assert_eq!(world.turns(), [], "a is free for the set");
-    world.give_up(set);
-    assert_eq!(world.turns(), [behind]);
-    world.serve();
-}
-
-#[test]
-fn a_lock_taken_beside_a_set_costs_it_no_turn() {
-    let mut world = World::new();
-    let set = world.come(vec![A, B]);
-    let behind = world.come(vec![A]);
-    world.overtake(A);
-    assert_eq!(world.turns(), []);
-    world.release(0);
-    assert_eq!(world.turns(), [set]);
-    world.give_up(set);
-    assert_eq!(world.turns(), [behind]);
-    world.serve();
 }

@@ -5,19 +5,6 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use super::*;
 use crate::error::{ExtendError, LockError, UnlockError};
 
-#[test]
-fn a_guard_dropped_in_a_panic_releases() {
-    let (world, redlock) = World::start();
-    let clone = redlock.clone();
-    let panicking = thread::spawn(move || {
-        let _guard = clone.lock("a", LONG).unwrap();
-        panic!("expected: the story of this test");
-    });
-    assert!(panicking.join().is_err());
-    world.assert_empty();
-    redlock.lock("a", LONG).unwrap().unlock().unwrap();
-}
-
 /// It breaks in a section, or where it is asked for its next timer, at the end of one.
 #[test]
 fn a_broken_engine_is_reported_to_every_caller() {

@@ -3,42 +3,8 @@
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use super::*;
-use crate::config::{LockOptions, RestartGuard};
-use crate::error::{ExtendError, InvalidRequest, LockError, UnlockError};
-use crate::local::LocalRedlock;
-
-#[test]
-fn a_lock_is_taken_extended_and_released() {
-    let (world, redlock) = World::start();
-    let mut guard = redlock.lock("a", LONG / 2).unwrap();
-    assert_eq!(guard.resource(), b"a");
-    eventually("it is everywhere", || world.copies("a") == 3);
-    let until = guard.valid_until();
-    guard.extend(LONG).unwrap();
-    assert!(until < guard.valid_until() && guard.is_valid());
-    assert!(matches!(
-        redlock.try_lock("a", LONG),
-        Err(LockError::Held(_))
-    ));
-    let lost = guard.lost();
-    assert_eq!(guard.unlock().unwrap().deleted, 2);
-    assert!(!lost.is_lost() && !lost.wait(LONG), "released, not lost");
-    world.assert_empty();
-}
-
-#[test]
-fn the_same_as_futures() {
-    let world = World::new();
-    let redlock = block_on(world.builder().build_async()).unwrap();
-    block_on(async {
-        let mut guard = redlock.lock_async("a", LONG / 2).await.unwrap();
-        guard.extend_async(LONG).await.unwrap();
-        let refused = redlock.try_lock_async("a", LONG).await;
-        assert!(matches!(refused, Err(LockError::Held(_))));
-        guard.unlock_async().await.unwrap();
-    });
-    world.assert_empty();
-}
+use crate::config::LockOptions;
+use crate::error::{ExtendError, InvalidRequest, LockError};
 
 #[test]
 fn what_cannot_succeed_is_refused_on_every_way() {
@@ -109,25 +75,6 @@ fn tasks_that_begin_nothing_more_hold_up_no_other_task() {
         }
     });
     block_on(all(tasks));
-    world.assert_empty();
-}
-
-/// Polled k times and dropped, for every small k; those that have completed before are taken.
-#[test]
-fn a_future_dropped_at_any_poll_leaves_no_key() {
-    let (world, redlock) = World::start();
-    let mut context = Context::from_waker(Waker::noop());
-    for polls in 0..200 {
-        let mut future = Box::pin(redlock.lock_async("a", LONG));
-        for _ in 0..polls {
-            if future.as_mut().poll(&mut context).is_ready() {
-                break;
-            }
-            thread::yield_now();
-        }
-        drop(future);
-        world.assert_gone("a");
-    }
     world.assert_empty();
 }
 
@@ -235,35 +182,6 @@ fn a_handle_dropped_while_callers_wait_takes_nothing_from_them() {
 }
 
 #[test]
-fn two_handles_exclude_each_other_and_hand_over() {
-    let world = World::new();
-    let (one, other) = (world.redlock(), world.redlock());
-    let guard = one.lock("a", LONG).unwrap();
-    assert!(other.try_lock("a", LONG).is_err());
-    let until = guard.valid_until();
-    let plain = guard.into_lock();
-    assert!(2 <= world.copies("a"));
-    let mut guard = other.adopt(plain);
-    assert_eq!(guard.valid_until(), until);
-    guard.extend(2 * LONG).unwrap();
-    drop(guard);
-    world.assert_empty();
-}
-
-#[test]
-fn a_lock_goes_from_a_local_handle_to_a_shared_one_and_back() {
-    let world = World::new();
-    let mut local: LocalRedlock = world.builder().build_local().unwrap();
-    let redlock = world.redlock();
-    let lock = local.lock("a", LONG).unwrap();
-    let guard = redlock.adopt(local.detach(lock));
-    let mut lock = local.adopt(guard.into_lock());
-    local.extend(&mut lock, 2 * LONG).unwrap();
-    local.unlock(lock).unwrap();
-    world.assert_empty();
-}
-
-#[test]
 fn a_wait_for_a_loss_ends_in_time_and_with_the_release() {
     let (_world, redlock) = World::start();
     let guard = redlock.lock("a", LONG).unwrap();
@@ -272,26 +190,6 @@ fn a_wait_for_a_loss_ends_in_time_and_with_the_release() {
     let waiting = thread::spawn(move || lost.wait(PATIENCE));
     guard.unlock().unwrap();
     assert!(!waiting.join().unwrap());
-}
-
-/// A majority says that it is gone: the extension fails, and the loss is reported.
-#[test]
-fn an_extension_finds_the_lock_gone() {
-    let world = World::new();
-    let unguarded = world.builder().restart_guard(RestartGuard::Off);
-    let redlock = unguarded.build().unwrap();
-    let mut guard = redlock.lock("a", LONG).unwrap();
-    for node in &world.nodes[..2] {
-        node.restart(crate::embedded::Memory::Lost).unwrap();
-    }
-    eventually("the loss is found", || {
-        matches!(guard.extend(LONG), Err(ExtendError::Lost(_)))
-    });
-    assert!(!guard.is_valid());
-    assert!(guard.lost().wait(PATIENCE));
-    assert!(matches!(guard.extend(LONG), Err(ExtendError::Expired)));
-    assert!(matches!(guard.unlock(), Err(UnlockError::NotHeld(_))));
-    world.assert_empty();
 }
 
 /// A task with many calls is polled where it is woken, under a mutex that its waker wants too; the
