@@ -30,14 +30,14 @@ fn corpus(name: &str) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// The inputs of `tests/data/resp-vectors.json`.
+/// The inputs of `tests/data/resp-vectors.tsv`.
 fn vectors() -> Vec<Vec<u8>> {
     let file =
-        std::fs::read_to_string(root().join("tests/data/resp-vectors.json")).expect("the vectors");
-    let inputs = file.split("\"input_hex\": \"").skip(1);
-    inputs
-        .map(|rest| {
-            let (digits, _) = rest.split_once('"').expect("a text");
+        std::fs::read_to_string(root().join("tests/data/resp-vectors.tsv")).expect("the vectors");
+    let cases = file.lines().filter(|line| !line.starts_with('#'));
+    cases
+        .map(|case| {
+            let digits = case.split('\t').nth(2).expect("the bytes");
             let byte = |at: usize| u8::from_str_radix(&digits[at..at + 2], 16).expect("hex");
             (0..digits.len()).step_by(2).map(byte).collect()
         })

@@ -93,22 +93,6 @@ fn memory_is_bounded_by_the_longest_reply() {
     }
 }
 
-#[test]
-fn a_frame_is_as_long_as_it_was_sent_however_it_was_cut() {
-    let stream = b"|1\r\n+ttl\r\n:9\r\n+OK\r\n$5\r\nhello\r\n";
-    for cut in 0..=stream.len() {
-        let mut inbox = Inbox::default();
-        let mut lengths = Vec::new();
-        let (before, behind) = stream.split_at(cut);
-        for mut piece in [before, behind] {
-            while let Some(frame) = inbox.next(&mut piece).unwrap() {
-                lengths.push(frame.len);
-            }
-        }
-        assert_eq!(lengths, [19, 11], "cut at {cut}");
-    }
-}
-
 /// Whoever reads until there is no more hands in an empty piece now and then.
 #[test]
 fn nothing_is_no_beginning_of_a_reply() {
