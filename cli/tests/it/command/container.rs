@@ -80,24 +80,6 @@ fn the_first_process_of_a_container_has_the_status_of_the_command() {
     }
 }
 
-/// As `docker stop` asks it to end.
-#[test]
-fn term_reaches_the_command_in_a_container() {
-    if !can_be_had() {
-        return;
-    }
-    let cluster = three();
-    let folder = tempfile::tempdir().expect("a temporary directory");
-    let ready = folder.path().join("ready");
-    let script = "trap 'exit 7' TERM; : >$1; while :; do sleep 0.02; done";
-    let path = ready.to_str().expect("a plain path");
-    let tool = start(&cluster, &[], &["sh", "-c", script, "sh", path]);
-    await_file(&ready);
-    kill_process(tool.child(), Signal::TERM).expect("it runs");
-    assert_eq!(code(tool.wait()), 7);
-    cluster.assert_empty();
-}
-
 /// The kernel keeps from it what it does not handle.
 #[test]
 fn every_signal_reaches_the_command_in_a_container() {
@@ -112,6 +94,7 @@ fn every_signal_reaches_the_command_in_a_container() {
     let tool = start(&cluster, &[], &command);
     await_file(&folder.path().join("ready"));
     for signal in [
+        Signal::TERM,
         Signal::WINCH,
         Signal::CONT,
         Signal::PIPE,

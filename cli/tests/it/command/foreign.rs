@@ -96,6 +96,19 @@ impl Story {
         fs::write(self.path().join("end"), "").expect("a file");
     }
 
+    /// A majority loses the lock: the tool ends, says why, and leaves the program of root.
+    #[track_caller]
+    fn loses_the_lock(&mut self, cluster: &Cluster) {
+        cluster.await_copies("n");
+        for raw in &mut cluster.raws()[1..] {
+            assert!(raw.del(b"n"));
+        }
+        let said = "shearline: programs of another user still run, and the lock ends by itself\n";
+        assert_eq!(self.tool.errors(), said);
+        assert_eq!(code(self.tool.end()), 74);
+        self.assert_foreign_runs();
+    }
+
     #[track_caller]
     fn assert_outcome(&self, outcome: &str) {
         let report = fs::read_to_string(self.path().join("report")).expect("a report");
@@ -155,19 +168,8 @@ fn after_a_loss_programs_of_another_user_run_on_and_that_is_said() {
     let Some(mut story) = Story::start(&cluster, &["--ttl", "5s"], "sleep 60") else {
         return;
     };
-    eventually("all nodes have it", || {
-        (cluster.copies("n") == 3).then_some(())
-    });
-    for raw in &mut cluster.raws()[1..] {
-        assert!(raw.del(b"n"));
-    }
-    assert_eq!(
-        story.tool.errors(),
-        "shearline: programs of another user still run, and the lock ends by itself\n"
-    );
-    assert_eq!(code(story.tool.end()), 74);
+    story.loses_the_lock(&cluster);
     story.assert_outcome("lost");
-    story.assert_foreign_runs();
     story.end_foreign();
 }
 
@@ -184,18 +186,7 @@ fn after_a_loss_dead_children_of_other_users_do_not_keep_it_from_ending() {
     let Some(mut story) = Story::with(&cluster, &["--ttl", "5s"], script) else {
         return;
     };
-    eventually("all nodes have it", || {
-        (cluster.copies("n") == 3).then_some(())
-    });
-    for raw in &mut cluster.raws()[1..] {
-        assert!(raw.del(b"n"));
-    }
-    assert_eq!(
-        story.tool.errors(),
-        "shearline: programs of another user still run, and the lock ends by itself\n"
-    );
-    assert_eq!(code(story.tool.end()), 74);
-    story.assert_foreign_runs();
+    story.loses_the_lock(&cluster);
     kill_process(story.foreign(), Signal::KILL).expect("it runs");
 }
 

@@ -12,19 +12,26 @@ use super::variables;
 use crate::face::shared;
 use crate::servers::{LONG, eventually, three};
 
-/// What is left behind is asked to end first.
+/// What is left behind is asked to end first, by the signal that the user wants, and for as long.
 #[test]
 fn what_the_command_leaves_behind_is_asked_to_end() {
     let cluster = three();
-    let folder = tempfile::tempdir().expect("a temporary directory");
-    let script = "exec 9>>$1/flock; flock 9;
-        (trap ': >$1/asked; exit' TERM; : >$1/trap; while :; do sleep 0.02; done) >&- &
-        while ! [ -e $1/trap ]; do sleep 0.02; done; : >$1/ready; exit 5";
-    let tool = started(&cluster, &[], script, folder.path());
-    assert_eq!(code(tool.wait()), 5);
-    assert!(is_free(folder.path()), "nothing is left");
-    assert!(folder.path().join("asked").exists());
-    cluster.assert_empty();
+    for (options, signal, time) in [
+        (&[][..], "TERM", "0"),
+        (&["--stop-signal", "usr1", "--grace", "1m"], "USR1", "2.5"),
+    ] {
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        let script = format!(
+            "exec 9>>$1/flock; flock 9
+            (trap 'sleep {time}; : >$1/asked; exit' {signal}; : >$1/trap; while :; do sleep 0.02; done) >&- &
+            while ! [ -e $1/trap ]; do sleep 0.02; done; : >$1/ready; exit 5"
+        );
+        let tool = started(&cluster, options, &script, folder.path());
+        assert_eq!(code(tool.wait()), 5);
+        assert!(is_free(folder.path()), "nothing is left");
+        assert!(folder.path().join("asked").exists());
+        cluster.assert_empty();
+    }
 }
 
 /// Whoever takes the lock next finds nothing of the command, also if that ignores what it is asked.
@@ -52,21 +59,6 @@ fn with_wait_all_what_the_command_leaves_behind_is_waited_for() {
     let tool = started(&cluster, &["--wait-all"], script, folder.path());
     assert_eq!(code(tool.wait()), 5);
     assert!(folder.path().join("done").exists());
-    cluster.assert_empty();
-}
-
-/// By the signal that the user wants, and for as long.
-#[test]
-fn what_the_command_leaves_behind_ends_by_the_stop_signal_within_the_grace() {
-    let cluster = three();
-    let folder = tempfile::tempdir().expect("a temporary directory");
-    let script =
-        "(trap 'sleep 2.5; : >$1/asked; exit' USR1; : >$1/trap; while :; do sleep 0.02; done) >&- &
-        while ! [ -e $1/trap ]; do sleep 0.02; done; : >$1/ready; exit 5";
-    let options = ["--stop-signal", "usr1", "--grace", "1m"];
-    let tool = started(&cluster, &options, script, folder.path());
-    assert_eq!(code(tool.wait()), 5);
-    assert!(folder.path().join("asked").exists());
     cluster.assert_empty();
 }
 

@@ -15,9 +15,7 @@ fn a_lock_that_is_taken_away_ends_the_command() {
     let script = "trap '' TERM; : >$1/ready; exec sleep 1000";
     let mut tool = started(&cluster, &["--ttl", "5s"], script, folder.path());
     // A majority is enough to begin.
-    eventually("all nodes have it", || {
-        (cluster.copies("n") == 3).then_some(())
-    });
+    cluster.await_copies("n");
     for raw in &mut cluster.raws()[1..] {
         assert!(raw.del(b"n"));
     }
@@ -220,9 +218,7 @@ fn after_a_loss_the_next_holder_waits_for_the_lock_delay() {
     let script = "exec 9>>$1/flock; flock 9; : >$1/ready; exec sleep 60";
     let options = ["--ttl", "20s", "--lock-delay", "30s"];
     let tool = started(&cluster, &options, script, folder.path());
-    eventually("all nodes have it", || {
-        (cluster.copies("n") == 3).then_some(())
-    });
+    cluster.await_copies("n");
     tool.signal(Signal::KILL);
     assert_eq!(code(tool.wait()), 128 + 9);
     // Two nodes of three are needed, so the second that is free decides.
@@ -292,9 +288,7 @@ fn assert_in_troubles(said: &str) {
 fn a_lock_that_is_gone_at_the_end_was_lost() {
     let cluster = three();
     let run = Ordered::start(&cluster.urls());
-    eventually("all nodes have it", || {
-        (cluster.copies("n") == 3).then_some(())
-    });
+    cluster.await_copies("n");
     for raw in &mut cluster.raws() {
         assert!(raw.del(b"n"));
     }

@@ -14,28 +14,6 @@ use super::variables;
 use crate::face::shared;
 use crate::servers::{LONG, eventually, three};
 
-#[test]
-fn signals_are_passed_on() {
-    let cluster = three();
-    for (signal, name) in [
-        (Signal::TERM, "TERM"),
-        (Signal::HUP, "HUP"),
-        (Signal::USR1, "USR1"),
-        (Signal::USR2, "USR2"),
-        (Signal::INT, "INT"),
-        (Signal::QUIT, "QUIT"),
-    ] {
-        let folder = tempfile::tempdir().expect("a temporary directory");
-        let script =
-            format!("trap 'echo {name}; exit 7' {name}; : >$1/ready; while :; do sleep 0.02; done");
-        let mut tool = started(&cluster, &[], &script, folder.path());
-        tool.signal(signal);
-        assert_eq!(tool.output(), format!("{name}\n"));
-        assert_eq!(code(tool.wait()), 7);
-    }
-    cluster.assert_empty();
-}
-
 /// In a session of its own: a terminal stops no process of it.
 #[test]
 fn every_signal_that_can_be_handled_is_passed_on() {
