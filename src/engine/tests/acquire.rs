@@ -58,23 +58,6 @@ fn a_refused_attempt_is_released_behind_its_set_and_tried_again_with_a_fresh_tok
 }
 
 #[test]
-fn too_few_answers_end_with_the_node_timeout_and_a_late_grant_is_released() {
-    let mut world = World::ready(3);
-    world.try_once();
-    world.say(0, "+OK|");
-    world.pass(50 * MS);
-    let report = world.no_quorum();
-    let [granted, late] = [NodeOutcome::Granted, NodeOutcome::TimedOut];
-    assert_eq!(outcomes(&report), [granted, late, late]);
-    assert_eq!(
-        world.take_all(),
-        vec![vec!["SET k 10000", "EVALSHA release"]; 3]
-    );
-    (0..3).for_each(|node| world.say(node, if node == 0 { ":1|" } else { "+OK|:1|" }));
-    world.is_clean();
-}
-
-#[test]
 fn errors_are_no_votes_and_only_uncertain_ones_are_released() {
     let mut world = World::ready(3);
     world.try_once();

@@ -50,28 +50,6 @@ fn a_node_that_refuses_as_a_replica_is_greeted_again_and_does_not_vote() {
     world.is_quarantined_from_now(2);
 }
 
-/// Redis 6.2 quotes what a command within a script was answered, and the first `SET` is one.
-#[test]
-fn a_node_that_refuses_as_a_replica_within_a_script_does_not_vote() {
-    let mut world = World::with(Config::builder().nodes(["node0"]).max_ttl(LONGEST));
-    world.unpermitted = true;
-    world.welcome(0);
-    world.finish_as(0, "run0", 1_000);
-    world.take(0);
-    world.try_once();
-    world.take(0);
-    world.say(
-        0,
-        "-ERR Error running script (call to f_9b47c68a): @user_script:1: @user_script: 1: \
-         -READONLY You can't write against a read only replica. |",
-    );
-    assert_eq!(world.links[0], "reset");
-    world.no_quorum();
-    world.is_clean();
-    world.greet_as(0, "run0", 1_100);
-    world.is_quarantined_from_now(0);
-}
-
 /// It may greet next under its other name, by which it has refused nothing, or was never met before.
 #[test]
 fn an_alarm_is_for_all_names_of_a_server() {

@@ -253,27 +253,6 @@ impl World {
     }
 }
 
-/// What has not left when its time is up is not sent late.
-#[test]
-fn renewals_that_wait_for_a_socket_are_withdrawn_when_their_time_is_up() {
-    let (mut world, locks) = keeping(4);
-    world.block();
-    world.begin_renewals();
-    world.drain();
-    assert_eq!(world.engine.load().in_flight, 4);
-    while world.outcome(&locks[3]).is_none() {
-        world.sleep_until_timer();
-    }
-    for lock in &locks {
-        let outcome = world.outcome(lock);
-        assert_matches!(outcome, Some(Err(ExtendError::Unconfirmed(_))));
-    }
-    let load = world.engine.load();
-    assert_eq!((load.in_flight, load.unsent), (0, 0));
-    world.make_room(0);
-    assert_eq!(world.take(0), NOTHING);
-}
-
 /// A command behind them has them written, and one that is withdrawn does not take the others with it.
 #[test]
 fn renewals_that_wait_for_a_socket_go_before_what_is_asked_later() {

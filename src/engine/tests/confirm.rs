@@ -131,29 +131,6 @@ fn a_key_that_never_ends_is_trusted_for_the_longest_ttl_that_is_known() {
 }
 
 #[test]
-fn a_lock_from_another_clock_comes_to_life() {
-    let (mut world, lock) = World::from_another_boot(3);
-    world.pass(Duration::from_secs(4));
-    let mut lock = world.adopt(lock);
-    world.pass(Duration::from_secs(1));
-    assert!(world.events.is_empty(), "nobody knows that it is over");
-    assert!(!lock.is_valid_at(world.now), "nor that it is not");
-    world.cannot_be_extended(&lock);
-    let sent = world.now;
-    world.confirm(&lock);
-    world.keeps(0, 5_000);
-    world.keeps(1, 5_001);
-    world.extended(&mut lock);
-    assert_eq!(lock.valid_until(), end(sent, 5_000));
-    world.keeps(2, 5_000);
-    world.sleep_until_event();
-    world.expired(&lock);
-    assert!(world.now <= lock.valid_until());
-    world.is_expired(&lock);
-    world.is_clean();
-}
-
-#[test]
 fn a_detached_lock_is_confirmed_too() {
     let (mut world, mut lock) = World::from_another_boot(3);
     let sent = world.now;
@@ -205,55 +182,6 @@ fn a_confirmation_that_comes_when_the_end_was_told_is_ignored() {
     world.pass(10 * MS);
     assert!(world.events.is_empty());
     world.is_expired(&lock);
-}
-
-#[test]
-fn a_majority_that_misses_it_loses_it_also_if_its_end_was_not_known() {
-    let (mut world, mut lock) = World::adopted_from_another_boot(3);
-    world.confirm(&lock);
-    world.say(0, ":0|");
-    world.say(
-        1,
-        "-WRONGTYPE Operation against a key holding the wrong kind of value|",
-    );
-    world.expired_first(&lock);
-    let ExtendError::Lost(report) = world.not_extended() else {
-        panic!("two have not got it")
-    };
-    let said = [NodeOutcome::Missing, NodeOutcome::Held];
-    assert_eq!(outcomes(&report)[..2], said);
-    assert_eq!(world.take_all(), vec![vec!["EVALSHA release"]; 3]);
-    world.is_expired(&lock);
-    lock.lost(world.now);
-    assert!(lock.has_known_end(), "whoever has it knows that it is over");
-}
-
-#[test]
-fn too_few_answers_leave_it_as_it_was() {
-    let (mut world, mut lock) = World::adopted_from_another_boot(3);
-    world.confirm(&lock);
-    world.keeps(0, 5_000);
-    world.say(
-        1,
-        "-NOPERM this user has no permissions to run the 'eval' command|",
-    );
-    world.say(
-        1,
-        "-NOPERM no permissions to run the 'multi' command|$-1|:-2|-ERR EXEC without MULTI|",
-    );
-    world.pass(51 * MS);
-    let said = world.unconfirmed();
-    let eval = NodeOutcome::Unusable(Unusable::Permission { command: "eval" });
-    assert_eq!(said[1], eval);
-    assert_eq!(said[2], NodeOutcome::TimedOut);
-    world.keeps(2, 5_000);
-    assert!(world.events.is_empty(), "a later answer is ignored");
-    // It can be asked again.
-    world.ask_confirm(&lock);
-    world.keeps(0, 5_000);
-    world.keeps(2, 5_000);
-    world.extended(&mut lock);
-    assert!(lock.is_valid_at(world.now));
 }
 
 #[test]

@@ -106,48 +106,6 @@ fn only_a_long_silence_ends_a_connection() {
 }
 
 #[test]
-fn a_suspect_gets_no_set_and_is_a_node_again_when_it_answers() {
-    let (mut world, lock) = World::won(3, 2);
-    world.release_on(0..2, lock);
-    world.pass(Duration::ZERO);
-    world.pass(201 * MS);
-    assert_eq!(world.state(2), NodeState::Suspect);
-    world.take_all();
-    world.try_once();
-    assert_eq!(
-        world.take_all(),
-        [vec!["SET k 10000"], vec!["SET k 10000"], vec![]]
-    );
-    world.all_say(0..2, "+OK|");
-    let lock = world.lock();
-    world.release(lock);
-    assert_eq!(world.take(2), NOTHING, "it never got this one");
-    world.all_say(0..2, ":1|");
-    assert!(world.unlocked().is_ok());
-    world.say(2, "+OK|:1|");
-    assert_eq!(world.state(2), NodeState::Ready);
-    world.is_clean();
-}
-
-/// A program that is stopped between asking and writing has not waited for an answer.
-#[test]
-fn a_silence_begins_when_something_was_written() {
-    let mut world = World::ready(1);
-    world.window[0] = 0;
-    world.try_once();
-    world.pass(Duration::ZERO);
-    world.pass(1_000 * MS);
-    assert_eq!(world.state(0), NodeState::Ready);
-    world.events.clear();
-    world.make_room(0);
-    world.try_once();
-    world.pass(Duration::ZERO);
-    assert_eq!(world.state(0), NodeState::Ready);
-    world.pass(501 * MS);
-    assert_eq!(world.state(0), NodeState::Suspect);
-}
-
-#[test]
 fn a_second_silence_is_noticed_as_soon_as_the_first() {
     let mut world = World::ready(1);
     for _ in 0..3 {

@@ -24,23 +24,6 @@ fn the_loss_is_told_by_a_timer_a_tick_before_the_end() {
     assert_matches!(world.unlocked(), Err(UnlockError::NotHeld(_)));
 }
 
-/// The timer is of whole ticks, the end of a validity is not: between the two the timer fires
-/// and must not be armed again for the same tick.
-#[test]
-fn the_loss_is_told_once_wherever_in_a_tick_the_validity_ends() {
-    for nanos in [1, 300_000, 999_999] {
-        let mut world = World::ready(1);
-        world.wait(Duration::from_nanos(nanos));
-        let lock = world.lock_on(0..1);
-        world.now = lock.valid_until().saturating_sub(3 * MS);
-        for _ in 0..30 {
-            world.pass(Duration::from_micros(100));
-        }
-        assert_eq!(world.now, lock.valid_until());
-        world.expired(&lock);
-    }
-}
-
 #[test]
 fn what_was_told_to_be_over_is_not_extended_any_more() {
     let (mut world, lock) = World::held(1);

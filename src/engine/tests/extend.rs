@@ -30,20 +30,6 @@ fn an_extension_never_shortens() {
 }
 
 #[test]
-fn an_unconfirmed_extension_leaves_the_lock_as_it_was() {
-    let (mut world, lock) = World::held(3);
-    world.extend(&lock);
-    world.take_all();
-    world.say(0, ":1|");
-    world.pass(51 * MS);
-    world.unconfirmed();
-    assert_eq!(world.take_all().concat(), NOTHING, "nothing is deleted");
-    world.all_say(1..3, ":1|");
-    assert!(world.events.is_empty(), "later confirmations are ignored");
-    assert!(lock.is_valid_at(world.now));
-}
-
-#[test]
 fn a_majority_that_misses_the_key_loses_the_lock_and_tells_so() {
     let (mut world, lock) = World::held(3);
     world.extend(&lock);

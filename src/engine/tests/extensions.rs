@@ -46,23 +46,6 @@ fn cancelling_a_second_extension_leaves_the_first_one_that_was_told_or_is_about_
 }
 
 #[test]
-fn cancelling_a_first_extension_leaves_the_second() {
-    for told_before in [true, false] {
-        let (mut world, mut lock, [first, _]) = two_extensions();
-        world.say_undrained(0, ":1|:1|");
-        if told_before {
-            world.engine.cancel(world.now, first);
-        }
-        world.drain();
-        while !world.events.is_empty() {
-            world.apply_next(&mut lock);
-        }
-        world.cancel(first);
-        world.is_told_at_its_end(&lock);
-    }
-}
-
-#[test]
 fn cancelling_every_extension_leaves_the_lock_as_it_was() {
     let (mut world, lock, [first, second]) = two_extensions();
     world.say_undrained(0, ":1|:1|");

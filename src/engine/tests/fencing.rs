@@ -221,23 +221,6 @@ fn a_node_that_is_lost_after_it_has_granted_does_not_count() {
     assert_eq!(token(&mut world), Some(9));
 }
 
-#[test]
-fn the_second_round_trip_counts_against_the_validity() {
-    let mut world = asked();
-    let begin = world.now;
-    grants(&mut world, 0, 7);
-    world.wait(2 * MS);
-    grants(&mut world, 1, 9);
-    world.wait(2 * MS);
-    world.say(0, ":1|");
-    let lock = world.lock();
-    assert_eq!(
-        lock.valid_until(),
-        begin.saturating_add(Duration::from_millis(9_898))
-    );
-    world.give_back(lock);
-}
-
 /// The answers about the first attempt come in the second, which has a token of its own.
 #[test]
 fn an_answer_about_an_earlier_attempt_is_not_counted() {

@@ -47,24 +47,6 @@ fn an_extension_of_a_lock_that_was_handed_over_counts_those_alone_that_it_stands
 }
 
 #[test]
-fn a_lock_that_was_taken_over_and_told_to_be_over_is_not_extended_and_not_remembered() {
-    let (mut world, lock) = World::held(3);
-    let lock = world.detach(lock);
-    let lock = world.adopt(lock);
-    assert_eq!(world.claims(), 1);
-    world.now = lock.valid_until().saturating_sub(MS);
-    world.pass(Duration::ZERO);
-    world.expired(&lock);
-    assert!(lock.is_valid_at(world.now));
-    world.cannot_be_extended(&lock);
-    world.now = lock.valid_until();
-    world.pass(Duration::ZERO);
-    world.is_clean();
-    world.release(lock);
-    assert_eq!(world.take_all(), vec![vec!["EVALSHA release"]; 3]);
-}
-
-#[test]
 fn an_extension_fits_its_own_lock_alone_also_where_locks_have_no_name() {
     let (mut world, one) = World::held(1);
     let mut one = world.detach(one);

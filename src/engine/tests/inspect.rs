@@ -79,24 +79,6 @@ fn copy(owner: &str, token: usize, millis: u64) -> Found {
 }
 
 #[test]
-fn a_resource_that_no_node_has_is_free() {
-    let mut world = World::ready(3);
-    let round = world.inspect();
-    world.has_none(0);
-    world.has_none(1);
-    assert!(world.events.is_empty(), "every node is heard");
-    world.has_none(2);
-    assert_eq!(world.events[0].round(), Some(round));
-    let told = world.inspected();
-    assert!(told.is_free() && told.holder().is_none());
-    assert_eq!(found(&told), vec![Found::Free; 3]);
-    assert_eq!(
-        told.to_string(),
-        "free (node0:6379 free, node1:6379 free, node2:6379 free)"
-    );
-}
-
-#[test]
 fn a_majority_with_the_same_token_holds_it_for_as_long_as_a_majority_keeps_it() {
     let mut world = World::ready(5);
     let sent = world.now;

@@ -150,57 +150,6 @@ fn a_node_without_the_scripts_is_not_asked_about_their_digests() {
 }
 
 #[test]
-fn an_attempt_that_is_over_sends_no_set_when_the_permission_is_told() {
-    let mut world = native();
-    world.say(0, ":-2|");
-    world.take(0);
-    let round = world.engine.operations.keys()[0];
-    world.engine.cancel(world.now, RoundId(round));
-    world.say(0, ":0|");
-    assert_eq!(world.take(0), NOTHING);
-    world.is_clean();
-    // The next one need not ask again.
-    world.try_once();
-    assert_eq!(world.take(0), ["SET k 10000"]);
-}
-
-#[test]
-fn a_first_set_that_was_not_answered_is_owed_its_release() {
-    let mut world = unasked(1);
-    let round = world.try_once();
-    world.cancel(round);
-    assert_eq!(world.take(0), [FIRST, "EVALSHA release"]);
-    world.say(0, ":1|");
-    world.say(0, ":1|");
-    world.is_clean();
-    // One that had not left is taken back.
-    let mut world = unasked(1);
-    world.window[0] = 0;
-    let round = world.try_once();
-    world.engine.cancel(world.now, round);
-    world.make_room(0);
-    assert_eq!(world.take(0), NOTHING);
-    world.is_clean();
-}
-
-/// An answer that the first `SET` does not have says nothing of the key.
-#[test]
-fn a_first_set_that_was_answered_by_nonsense_is_owed_its_release() {
-    for nonsense in [":7|", ":-9|", ":-9223372036854775808|", "*0|"] {
-        let mut world = unasked(1);
-        world.try_once();
-        world.take(0);
-        world.say(0, nonsense);
-        world.refusal();
-        world.welcome_again(0);
-        assert_eq!(world.take(0)[0], "EVAL release", "{nonsense}");
-        world.say(0, ":1|");
-        world.finish(0, "run0");
-        world.is_clean();
-    }
-}
-
-#[test]
 fn what_cannot_be_told_just_now_is_no_missing_permission() {
     let mut world = unasked(1);
     world.try_once();

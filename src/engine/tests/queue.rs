@@ -77,61 +77,6 @@ fn other_resources_do_not_wait() {
 }
 
 #[test]
-fn a_waiter_whose_time_is_up_learns_that_the_lock_is_held() {
-    let (mut world, lock, _) = World::held_and_wanted(0);
-    let begin = world.now;
-    for (options, waits) in [
-        (LockOptions::new(TTL).wait(30 * MS), 30),
-        (LockOptions::new(TTL).tries(2), 500), // The largest delay, twice.
-    ] {
-        world.now = begin;
-        world.acquire(&options);
-        world.sleep(Duration::from_millis(waits) - MS);
-        assert!(world.events.is_empty());
-        world.sleep(2 * MS);
-        let report = world.held_by_another();
-        assert_eq!(report.tries(), 0);
-        assert_eq!(outcomes(&report), [NodeOutcome::Held; 3]);
-    }
-    assert_eq!(world.take_all().concat(), NOTHING);
-    world.release_on(0..3, lock);
-    world.is_clean();
-}
-
-/// The release comes before the tick that ends the wait.
-#[test]
-fn a_waiter_whose_time_is_up_when_its_turn_comes_does_not_ask() {
-    let (mut world, lock, _) = World::held_and_wanted(0);
-    let late = [(); 2].map(|()| world.acquire(&LockOptions::new(TTL).wait(30 * MS)));
-    let next = world.acquire(&patient());
-    world.now = world.now.saturating_add(30 * MS);
-    world.give_back(lock);
-    (0..3).for_each(|node| assert_eq!(world.take(node), HAND_OVER, "only one asks"));
-    assert_eq!(world.events.len(), 2);
-    for waiter in late {
-        let (round, result) = world.next_acquired();
-        assert_eq!(round, waiter);
-        assert_matches!(result, Err(LockError::Held(_)));
-    }
-    world.all_say(0..3, ":1|+OK|");
-    assert_eq!(world.event().round(), Some(next));
-}
-
-#[test]
-fn one_whose_time_is_up_when_the_contender_ends_does_not_ask() {
-    let mut world = World::ready(3);
-    let contender = world.acquire(&patient());
-    world.acquire(&LockOptions::new(TTL).wait(MS));
-    world.take_all();
-    world.now = world.now.saturating_add(MS);
-    world.cancel(contender);
-    (0..3).for_each(|node| assert_eq!(world.take(node), ["EVALSHA release"]));
-    assert_eq!(world.held_by_another().tries(), 0);
-    world.all_say(0..3, "+OK|:1|");
-    world.is_clean();
-}
-
-#[test]
 fn when_the_lock_is_handed_out_of_this_engine_the_first_waiter_asks() {
     let (mut world, lock, _) = World::held_and_wanted(1);
     let _lock = world.detach(lock);
@@ -153,20 +98,6 @@ fn those_behind_a_contender_do_not_ask_and_inherit_what_it_knows() {
     (0..3).for_each(|node| assert_eq!(world.take(node), ["SET k 10000"]));
     world.all_say(0..3, "+OK|");
     assert_eq!(world.event().round(), Some(waiters[0]));
-}
-
-#[test]
-fn a_contender_that_is_cancelled_while_it_asks_is_followed_by_the_next_behind_its_release() {
-    let mut world = World::ready(3);
-    let first = world.acquire(&patient());
-    world.acquire(&patient());
-    (0..3).for_each(|node| assert_eq!(world.take(node), ["SET k 10000"]));
-    world.cancel(first);
-    (0..3).for_each(|node| assert_eq!(world.take(node), HAND_OVER));
-    world.all_say(0..3, "+OK|:1|+OK|");
-    let lock = world.lock();
-    world.release_on(0..3, lock);
-    world.is_clean();
 }
 
 #[test]

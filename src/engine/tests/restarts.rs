@@ -103,35 +103,6 @@ fn without_a_majority_that_votes_no_set_is_sent() {
     let _lock = world.lock_by(&[0, 2]);
 }
 
-/// Between the greeting and the last answer of a round it may end: that round goes on without.
-#[test]
-fn a_quarantine_that_ends_in_a_round_ends_for_the_next() {
-    let mut world = guarded(3);
-    world.restart(2);
-    let until = world.quarantined_until(2).expect("it restarted");
-    world.now = until.saturating_sub(Duration::from_nanos(1));
-    world.try_once();
-    world.now = until;
-    world.grant(&[2, 0]);
-    assert!(world.events.is_empty());
-}
-
-#[test]
-fn a_node_that_restarts_in_a_round_is_asked_late_and_not_counted() {
-    let mut world = guarded(3);
-    world.pass(Duration::from_secs(2)); // One that lasted is connected to again at once.
-    world.lose(2);
-    world.try_once();
-    world.take_all();
-    world.say(0, "+OK|");
-    world.greet_as(2, "again2", 0);
-    assert_eq!(world.take(2), ["SET k 10000"]);
-    world.say(2, "+OK|");
-    assert!(world.events.is_empty());
-    world.say(1, "+OK|");
-    let _lock = world.lock();
-}
-
 /// A round may go on for longer, because of a node that greets for the first time.
 #[test]
 fn a_node_that_does_not_vote_is_not_asked_when_its_time_is_over() {
@@ -186,22 +157,6 @@ fn an_extension_does_not_count_who_may_have_forgotten() {
     world.lose(1);
     let said = world.unconfirmed();
     assert_eq!(said[0], NodeOutcome::Granted);
-    assert_matches!(said[2], NodeOutcome::Quarantined { .. });
-}
-
-#[test]
-fn a_confirmation_does_not_count_who_may_have_forgotten() {
-    let (mut world, lock) = guarded_lock(&[0, 1, 2]);
-    world.restart(2);
-    world.ask_confirm(&lock);
-    world.say(0, ":9000|");
-    world.say(2, ":9000|");
-    assert!(
-        world.events.is_empty(),
-        "two have it, and one of them counts"
-    );
-    world.lose(1);
-    let said = world.unconfirmed();
     assert_matches!(said[2], NodeOutcome::Quarantined { .. });
 }
 

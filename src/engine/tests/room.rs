@@ -3,19 +3,6 @@
 use super::*;
 
 #[test]
-fn a_set_that_has_begun_to_leave_is_released_behind_itself() {
-    let mut world = World::ready(1);
-    world.window = vec![7];
-    let round = world.try_once();
-    world.cancel(round);
-    world.make_room(0);
-    assert_eq!(world.take(0), ["SET k 10000", "EVALSHA release"]);
-    world.say(0, "+OK|:1|");
-    world.is_clean();
-    assert!(world.events.is_empty(), "a cancelled round tells nothing");
-}
-
-#[test]
 fn a_set_that_waits_for_room_is_not_sent_behind_the_verdict() {
     let mut world = World::ready(3);
     world.window[2] = 0;

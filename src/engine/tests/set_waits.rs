@@ -179,21 +179,6 @@ impl Programs {
     }
 }
 
-#[test]
-fn sets_and_singles_have_their_turns_one_after_the_other() {
-    for (all, sets) in [(&["ab", "ba", "cab", "bc"][..], 4), (&["a", "ab", "a"], 1)] {
-        let mut world = Programs::new(1);
-        let all: Vec<_> = all.iter().map(|names| world.wants(0, names)).collect();
-        for one in all {
-            assert!(world.has(0, one));
-            assert_eq!(world.programs[0].locks.len(), 1);
-            world.gives_back(0, one);
-        }
-        assert_eq!(world.attempts(0), sets, "none asked in vain");
-        world.is_clean();
-    }
-}
-
 /// This program holds it, or another, of which the set learns by asking once.
 #[test]
 fn while_a_name_of_a_set_is_held_callers_behind_it_wait_until_its_end_wakes_the_set() {

@@ -174,47 +174,6 @@ fn a_command_that_has_not_left_is_withdrawn() {
 }
 
 #[test]
-fn a_set_is_taken_extended_confirmed_and_released_as_a_whole() {
-    let (mut world, mut lock) = World::both_held();
-    assert_eq!(lock.resource(), b"a");
-    assert_eq!(lock.resources().collect::<Vec<_>>(), NAMES);
-    assert_eq!(lock.valid_until(), world.now.saturating_add(TTL - 102 * MS));
-    world.pass(Duration::from_secs(5));
-    world.extend(&lock);
-    assert_eq!(world.take_all(), vec![EXTEND; 3]);
-    world.all_say(0..3, ":1|");
-    world.extended(&mut lock);
-    assert_eq!(lock.valid_until(), world.now.saturating_add(TTL - 102 * MS));
-    world.ask_confirm(&lock);
-    assert_eq!(world.take_all(), vec![["CONFIRM a b"]; 3]);
-    world.all_say(0..3, ":8001|");
-    world.extended(&mut lock);
-    let kept = Duration::from_secs(8) - 82 * MS;
-    assert_eq!(lock.valid_until(), world.now.saturating_add(kept));
-    world.both_released(lock);
-}
-
-#[test]
-fn a_node_that_lost_one_name_gets_it_again_and_counts_when_it_has_all() {
-    let (mut world, mut lock) = World::both_held();
-    for sent in [&EXTEND[..], &[EXTEND[0], "TAKE a b 10000"]] {
-        world.extend(&lock);
-        world.all_say(0..2, ":1|");
-        world.extended(&mut lock);
-        assert_eq!(world.take(2), sent);
-        world.say(2, ":0|");
-    }
-    world.say(2, ":1|");
-    world.extend(&lock);
-    world.take_all();
-    world.say(0, ":1|");
-    world.say(2, ":1|");
-    world.extended(&mut lock);
-    world.say(1, ":1|");
-    world.both_released(lock);
-}
-
-#[test]
 fn a_copy_that_meets_a_foreign_name_is_no_vote() {
     let (mut world, mut lock) = World::both_held();
     for _ in 0..2 {
@@ -334,25 +293,6 @@ fn a_set_that_is_handed_over_is_released_on_all_nodes_there() {
     other.all_say(0..3, ":1|");
     other.extended(&mut lock);
     other.both_released(lock);
-}
-
-#[test]
-fn a_set_is_kept_as_any_lock() {
-    let mut world = World::ready(1);
-    world.acquire_all(&NAMES, &LockOptions::new(TTL).keep());
-    world.say(0, ":1|");
-    let lock = world.lock();
-    world.take(0);
-    while world.sent[0].is_empty() {
-        world.sleep_until_timer();
-    }
-    assert_eq!(world.take(0), EXTEND);
-    world.say(0, ":1|");
-    assert_matches!(world.event(), Event::Kept { result: Ok(_), .. });
-    world.give_back(lock);
-    assert_eq!(world.take(0), RELEASE);
-    world.say(0, ":1|");
-    world.is_clean();
 }
 
 #[test]

@@ -29,13 +29,6 @@ impl Net {
         self.clients[client].engine.trust_all(self.now).len()
     }
 
-    /// What the client shows of a node: the longest ttl in its marker, and its barrier.
-    fn shown(&self, client: usize, node: usize) -> (Option<Duration>, Option<Duration>) {
-        let mut statuses = self.clients[client].engine.node_statuses(self.now);
-        let status = statuses.nth(node).expect("it is configured");
-        (status.marked_ttl, status.barrier)
-    }
-
     /// The same of one, as which the node is known to the client.
     fn trust(&mut self, client: usize, node: usize) -> Result<bool, TrustError> {
         let engine = &mut self.clients[client].engine;
@@ -76,29 +69,6 @@ fn until(outcome: NodeOutcome) -> Instant {
     }
 }
 
-#[test]
-fn a_virgin_cluster_waits_for_as_long_as_a_lock_may_last() {
-    let mut net = Net::new(3);
-    net.client(builder(3).max_ttl(LONGEST));
-    let begin = net.now;
-    let report = refusal(net.try_lock(0, TTL));
-    for outcome in outcomes(&report) {
-        assert_eq!(until(outcome), begin.saturating_add(BARRIER));
-    }
-    assert_eq!(net.value(1, BARRIER_KEY), Some("1".into()));
-    assert_eq!(net.shown(0, 1), (Some(LONGEST), Some(BARRIER)));
-    net.pass(BARRIER.saturating_sub(GRAIN));
-    refusal(net.try_lock(0, TTL));
-    net.pass(2 * MS);
-    let lock = net.try_lock(0, TTL).expect("the barrier is over");
-    assert_eq!(net.shown(0, 1), (Some(LONGEST), None));
-    net.release(0, lock);
-    net.is_clean();
-    // What its marker says is not known while there is no connection.
-    net.unreachable(1, true);
-    assert_eq!(net.shown(0, 1), (None, None));
-}
-
 /// Behind the question that it answers with a barrier goes the word that ends it.
 #[test]
 fn trust_in_a_node_that_is_just_asked_to_join_again_is_the_last() {
@@ -136,31 +106,6 @@ fn trust_in_a_node_that_is_not_connected_is_not_kept() {
         net.kept_until(0, 2).is_some(),
         "it restarted after the word"
     );
-}
-
-#[test]
-fn a_node_that_restarted_is_asked_and_not_counted_by_any_client() {
-    for memory in [Memory::Lost, Memory::Kept] {
-        let mut net = trusted(2);
-        net.pass(Duration::from_secs(2));
-        net.restart(1, memory);
-        let barred = net.now.saturating_add(BARRIER);
-        net.unreachable(2, true);
-        for client in 0..2 {
-            let report = refusal(net.try_lock(client, TTL));
-            let told = until(outcomes(&report)[1]);
-            assert!(
-                barred <= told && told <= barred.saturating_add(GRAIN),
-                "{memory:?}"
-            );
-        }
-        net.unreachable(2, false);
-        net.pass(Duration::from_secs(3));
-        let lock = net.try_lock(0, TTL).expect("two vote");
-        assert!(net.value(1, b"k").is_some(), "its key keeps others out");
-        net.release(0, lock);
-        net.is_clean();
-    }
 }
 
 /// It is not known to be behind a barrier, and may join in time.

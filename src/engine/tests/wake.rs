@@ -55,47 +55,10 @@ fn a_push_for_all_keys_wakes_and_one_for_another_key_does_not() {
 }
 
 #[test]
-fn a_key_that_expires_wakes_without_a_push() {
-    let (mut world, _) = World::one_waits();
-    world.sleep(Duration::from_millis(9_990));
-    for node in 0..3 {
-        for sent in world.take(node) {
-            let said = match sent.as_str() {
-                "PTTL k" => ":11|",
-                "EVAL inspect" => "*3|:12|:0|$7|foreign|",
-                "CLIENT CACHING YES" => "+OK|",
-                other => panic!("it only looks again now and then: {other}"),
-            };
-            world.say(node, said);
-        }
-    }
-    world.sleep(15 * MS);
-    drop(world.granted());
-}
-
-#[test]
 fn a_lock_that_was_released_before_the_look_is_asked_for_at_once() {
     let mut world = World::refused();
     world.all_say(0..2, "+OK|+OK|:-2|");
     (0..3).for_each(|node| assert_eq!(world.take(node).last().unwrap(), SET[0]));
-}
-
-#[test]
-fn a_contender_that_another_forestalls_waits_for_the_next_change() {
-    let (mut world, _) = World::one_waits();
-    world.all_say(0..2, PUSH);
-    world.take_all();
-    world.all_say(0..3, "_|");
-    assert!(
-        world.take(0).ends_with(&LOOK.map(String::from)),
-        "it is asked to tell again"
-    );
-    world.take_all();
-    world.say(0, "+OK|:10000|");
-    world.say(1, "+OK|:10000|");
-    assert!(world.events.is_empty());
-    world.sleep(50 * MS);
-    assert_eq!(world.take_all().concat(), NOTHING);
 }
 
 /// The holder extends its lock, or somebody else writes to the key.
@@ -166,23 +129,6 @@ fn a_node_that_comes_back_is_looked_at_again() {
     assert_eq!(world.take_all().concat(), NOTHING);
     world.say(2, PUSH);
     assert!(world.take(0).contains(&SET[0].into()));
-}
-
-#[test]
-fn where_tracking_is_refused_the_waiter_looks_from_time_to_time_and_says_why() {
-    let mut world = World::refused();
-    world.say(2, ":0|");
-    let refusal = "-NOPERM User u has no permissions to run the 'client' command|";
-    world.all_say(0..3, &format!("{refusal}-ERR not tracking|:10000|"));
-    for status in world.engine.node_statuses(world.now) {
-        assert_matches!(status.waking, Waking::Refused(error) if error.code() == "NOPERM");
-    }
-    while world.sent.iter().all(Vec::is_empty) {
-        world.sleep_until_timer();
-    }
-    (0..3).for_each(|node| assert_eq!(world.take(node), ["PTTL k"]));
-    world.all_say(0..3, ":-2|");
-    drop(world.granted());
 }
 
 #[test]

@@ -29,14 +29,6 @@ impl World {
         }
     }
 
-    /// No node is asked anything for long.
-    #[track_caller]
-    fn is_quiet(&mut self) {
-        self.sleep(Duration::from_secs(3600));
-        assert_eq!(self.take_all().concat(), NOTHING);
-        assert!(self.events.is_empty(), "{:?}", self.events);
-    }
-
     /// `node` has `token`, for so many more milliseconds, after what it says first.
     fn shows(&mut self, node: usize, before: &str, token: &str, millis: u64) {
         let len = token.len();
@@ -127,21 +119,6 @@ fn nothing_comes_between_the_registration_and_its_question() {
 }
 
 #[test]
-fn a_change_is_told_once_all_nodes_have_it() {
-    let (mut world, _, _) = World::watched_free();
-    world.say(0, PUSH);
-    world.wait(MS);
-    world.say(1, PUSH);
-    world.say(2, PUSH);
-    assert_eq!(world.take_all().concat(), NOTHING, "it settles first");
-    world.settles();
-    world.all_show("+OK|", ONE, 1_000);
-    let told = world.state_told();
-    assert_eq!(told.holder().expect("held").nodes, 3);
-    world.nothing_left();
-}
-
-#[test]
 fn every_change_of_what_a_user_sees_is_told_and_nothing_else() {
     for (before, token, millis, is_news) in [
         ("the same", ONE, 10_000, false),
@@ -171,21 +148,6 @@ fn every_change_of_what_a_user_sees_is_told_and_nothing_else() {
     let told = world.state_told();
     assert_eq!(told.holder().expect("held").nodes, 2);
     assert_eq!(told.nodes()[2].found, Found::Free);
-}
-
-#[test]
-fn what_changes_while_it_looks_is_looked_at_again() {
-    let (mut world, _, _) = World::watched_free();
-    world.say(0, PUSH);
-    world.settles();
-    world.say(0, "+OK|*3|:0|:0|$0||");
-    world.say(0, PUSH); // Behind its answer.
-    world.say(1, "+OK|*3|:0|:0|$0||");
-    world.say(2, "+OK|*3|:0|:0|$0||");
-    assert!(world.events.is_empty());
-    world.settles();
-    world.all_show("+OK|", ONE, 1_000);
-    assert!(world.state_told().holder().is_some());
 }
 
 #[test]
@@ -226,37 +188,6 @@ fn a_lock_of_this_engine_is_seen_although_no_node_tells_of_it() {
     world.settles();
     world.all_free("+OK|");
     assert!(world.state_told().is_free());
-    world.nothing_left();
-}
-
-#[test]
-fn a_node_that_goes_and_comes_back_is_told() {
-    let (mut world, _, _) = World::watched_free();
-    world.lose(2);
-    world.sleep(SETTLE + MS);
-    assert_eq!(world.take(0), AGAIN);
-    assert_eq!(world.take(1), AGAIN);
-    world.all_say(0..2, "+OK|*3|:0|:0|$0||");
-    world.sleep(50 * MS);
-    let told = world.state_told();
-    assert!(told.is_free());
-    assert_matches!(told.nodes()[2].found, Found::Unknown(_), "{told}");
-    world.watch(Some(&told));
-    world.take_all();
-    world.all_say(0..2, "+OK|*3|:0|:0|$0||");
-    // Attempts to connect again that fail are no news.
-    for _ in 0..3 {
-        world.reconnect(2);
-        world.lose(2);
-    }
-    assert_eq!([world.take(0), world.take(1)].concat(), NOTHING);
-    world.reconnect(2);
-    world.greet(2);
-    world.settles();
-    world.all_say(0..2, "+OK|*3|:0|:0|$0||");
-    world.say(2, "+OK|+OK|*3|:0|:0|$0||");
-    let told = world.state_told();
-    assert_eq!(told.nodes()[2].found, Found::Free);
     world.nothing_left();
 }
 
@@ -362,22 +293,6 @@ fn nodes_that_do_not_tell_are_looked_at_from_time_to_time() {
 }
 
 #[test]
-fn one_that_is_cancelled_while_it_looks_leaves_nothing_and_a_late_push_does_nothing() {
-    let (mut world, told, round) = World::watched_free();
-    world.cancel(round);
-    world.nothing_left();
-    world.all_say(0..3, PUSH);
-    world.is_quiet();
-    let round = world.watch(Some(&told));
-    world.looks();
-    world.cancel(round);
-    world.all_free("+OK|");
-    world.all_say(0..3, PUSH);
-    world.is_quiet();
-    world.nothing_left();
-}
-
-#[test]
 fn what_can_never_succeed_and_what_is_too_much_is_refused_before_anything_is_sent() {
     let mut world = World::ready(3);
     let refused = world.engine.watch(world.now, b"", None);
@@ -418,27 +333,6 @@ fn a_node_that_did_not_say_what_it_has_is_asked_again() {
         assert!(world.events.is_empty());
         world.asks_2_again();
     }
-}
-
-#[test]
-fn a_node_that_was_too_slow_is_asked_again() {
-    let (mut world, _, _) = World::watched_free();
-    world.say(0, PUSH);
-    let mut told = None;
-    for _ in 0..2 {
-        world.settles();
-        world.all_say(0..2, "+OK|*3|:0|:0|$0||");
-        world.sleep(55 * MS);
-        if told.is_none() {
-            let state = world.state_told();
-            assert_matches!(state.nodes()[2].found, Found::Unknown(_));
-            world.watch(Some(&state));
-            told = Some(state);
-        }
-    }
-    world.say(2, &"+OK|*3|:0|:0|$0||".repeat(2));
-    assert!(world.events.is_empty());
-    world.asks_2_again();
 }
 
 #[test]

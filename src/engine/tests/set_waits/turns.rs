@@ -81,33 +81,6 @@ fn a_set_that_never_finds_its_names_free_asks_once_for_each_change() {
     world.serve_all();
 }
 
-/// Between the answer that decides and the report of it.
-#[test]
-fn a_set_that_is_cancelled_when_it_was_granted_hands_its_names_on() {
-    let mut world = Programs::new(1);
-    let held = world.wants(0, "b");
-    let set = world.wants(0, "ab");
-    let behind = ["a", "b"].map(|names| world.wants(0, names));
-    let other = world.wants(0, "ba");
-    let lock = world.programs[0].locks.remove(&held).expect("held");
-    let now = world.net.now;
-    world.engine(0).give_back(now, lock);
-    world.net.drain(0);
-    for node in 0..NODES {
-        while world.net.execute(0, node) {}
-        world.net.receive(0, node);
-    }
-    assert_eq!(world.attempts(0), 1);
-    world.cancel(0, set);
-    assert!(!world.has(0, set));
-    for single in behind {
-        assert!(world.has(0, single) && !world.has(0, other));
-        world.gives_back(0, single);
-    }
-    assert!(world.has(0, other));
-    world.serve_all();
-}
-
 /// A lock beside it takes the name at which it waits.
 #[test]
 fn a_set_that_was_overtaken_where_it_waits_goes_on_there() {
@@ -188,19 +161,4 @@ fn a_set_with_few_tries_ends_in_their_time_if_nothing_changes() {
         world.gives_back(program, held);
         world.serve_all();
     }
-}
-
-/// It waits behind the set, which waits for it: that is the caller's to avoid, by `lock_all`.
-#[test]
-fn a_holder_that_wants_another_name_of_a_waiting_set_waits_until_its_time_is_up() {
-    let mut world = Programs::new(1);
-    let held = world.wants(0, "a");
-    let set = world.wants(0, "ab");
-    let nested = world.wants_as(0, "b", &LockOptions::new(TTL).wait(100 * MS));
-    world.pass(101 * MS);
-    assert_eq!(world.refusal(0, nested).tries(), 0);
-    assert!(!world.has(0, set));
-    world.gives_back(0, held);
-    assert!(world.has(0, set));
-    world.serve_all();
 }

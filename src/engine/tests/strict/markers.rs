@@ -24,21 +24,6 @@ fn a_shorter_longest_ttl_joins_and_waits_for_the_longer_one() {
     assert_eq!(net.kept_until(short, 1), Some(barred), "for the longer one");
 }
 
-#[test]
-fn a_longer_longest_ttl_raises_the_marker_behind_a_barrier() {
-    let mut net = trusted(1);
-    let long = net.client(builder(3).max_ttl(2 * LONGEST));
-    let span = 40_402 * MS;
-    let barred = net.now.saturating_add(span);
-    assert_eq!(net.kept_until(long, 0), Some(barred));
-    refusal(net.try_lock(0, TTL));
-    assert_eq!(net.kept_until(0, 0), Some(barred.saturating_add(GRAIN)));
-    assert!(net.marker(0).contains(" 40000 "));
-    net.pass(span.saturating_add(MS));
-    let lock = net.try_lock(0, TTL).expect("the barrier is over");
-    net.release(0, lock);
-}
-
 /// It came first to a node that had been flushed, and wrote a marker that was too short. When it
 /// learns of the longer ttl, that node does not count on.
 #[test]
@@ -81,22 +66,6 @@ fn a_longer_ttl_that_was_not_told_to_all_is_not_heard_of_by_all() {
     net.pass(5_053 * MS);
     let lock = net.try_lock(short, five).expect("its own barrier is over");
     assert!(held.is_valid_at(net.now) && lock.is_valid_at(net.now));
-}
-
-#[test]
-fn a_marker_of_another_incarnation_is_noticed_as_a_promotion_is() {
-    let mut net = trusted(2);
-    let marker = net.marker(1);
-    let run_id = marker.split(' ').nth(1).expect("a run id");
-    let promoted = marker.replace(run_id, "0123456789abcdef");
-    net.set(1, MARKER_KEY, promoted.as_bytes());
-    net.unreachable(2, true);
-    refusal(net.try_lock(1, TTL));
-    assert_eq!(net.value(1, MARKER_KEY), Some(marker));
-    let barred = net.now.saturating_add(BARRIER);
-    assert_eq!(net.kept_until(1, 1), Some(barred));
-    refusal(net.try_lock(0, TTL));
-    assert!(net.kept_until(0, 1).is_some());
 }
 
 #[test]

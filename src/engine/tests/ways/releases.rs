@@ -85,47 +85,6 @@ fn a_lost_set_outlives_the_reading_of_anothers_token() {
 }
 
 #[test]
-fn one_transaction_is_open_at_a_time() {
-    let (mut world, tokens) = released([b"a", b"b", b"c"]);
-    assert_eq!(world.take(0), ["MULTI", "EXEC", "WATCH a", "GET a"]);
-    say_token(&mut world, WATCHED, &tokens[0], "");
-    assert_eq!(world.take(0), ["MULTI", "PEXPIRE a -1", "EXEC"]);
-    assert_eq!(world.take(0), NOTHING, "the others wait for that");
-    world.say(0, "+OK|+QUEUED|*1|:1|");
-    let batch = ["MULTI", "EXEC", "WATCH b c", "GET b", "GET c"];
-    assert_eq!(world.take(0), batch);
-    say_token(&mut world, WATCHED, &tokens[1], "");
-    say_token(&mut world, "", b"another", "");
-    // Only what is ours is written to.
-    assert_eq!(world.take(0), ["MULTI", "PEXPIRE b -1", "EXEC"]);
-    world.say(0, "+OK|+QUEUED|*1|:1|");
-    assert_eq!(world.take(0), NOTHING);
-    assert_eq!(world.events.len(), 3);
-    world.is_clean();
-}
-
-/// What is sent meanwhile stands before `MULTI` or behind `EXEC`.
-#[test]
-fn a_connection_that_is_lost_in_a_transaction_leaves_the_debt_as_it_was() {
-    for executing in [false, true] {
-        let (mut world, token) = releasing();
-        if executing {
-            say_token(&mut world, WATCHED, &token, "");
-        }
-        world.take(0);
-        world.lose(0);
-        assert_eq!((world.claims(), world.owed()), (1, 1));
-        world.welcome_again(0);
-        assert_eq!(world.take(0)[..4], RELEASING);
-        say_token(&mut world, WATCHED, &token, "");
-        assert_eq!(world.take(0), DELETING, "before the handshake is done");
-        world.say(0, "$11|run_id:run0|$-1|$-1|+OK|+QUEUED|*1|:1|");
-        world.events.clear();
-        world.is_clean();
-    }
-}
-
-#[test]
 fn where_multi_is_not_accepted_nothing_is_sent_behind_it() {
     let (mut world, token) = releasing();
     say_token(

@@ -247,31 +247,6 @@ fn what_is_being_taken_for_an_attempt_that_is_over_is_released_behind_it() {
     }
 }
 
-#[test]
-fn a_connection_that_is_lost_leaves_a_debt_only_where_it_was_written_to() {
-    for writing in [false, true] {
-        let mut world = bare(1);
-        world.try_all();
-        if writing {
-            world.say(0, &free());
-        }
-        world.take(0);
-        world.lose(0);
-        world.no_quorum();
-        assert_eq!(world.owed(), usize::from(writing));
-        world.welcome_again(0);
-        if writing {
-            assert_eq!(world.take(0)[..5], RELEASING);
-            world.say(0, &format!("{WATCHED}$-1|$-1|"));
-        }
-        finish(&mut world, 0);
-        if writing {
-            world.say(0, "+OK|+QUEUED|+QUEUED|*2|:0|:0|");
-        }
-        world.is_clean();
-    }
-}
-
 /// No server does that which executes what it has queued.
 #[test]
 fn what_was_taken_in_part_is_owed_its_release_whatever_it_was_refused_by() {
