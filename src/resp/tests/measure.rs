@@ -1,66 +1,6 @@
 //! A reply that is measured first and read afterwards.
 
-use alloc::vec::Vec;
-
-use bytes::{Bytes, BytesMut};
-
 use super::*;
-
-/// Some that are decoded directly, some flat, some that take the tape, and attributes.
-const REPLIES: [&[u8]; 12] = [
-    b"+OK\r\n",
-    b":7\r\n",
-    b":-77\r\n",
-    b"$-1\r\n",
-    b"$5\r\nhello\r\n",
-    b",1.5\r\n",
-    b"*0\r\n",
-    b"*2\r\n$1\r\na\r\n:1\r\n",
-    b"*2\r\n*1\r\n:1\r\n~1\r\n+x\r\n",
-    b"%1\r\n+k\r\n*1\r\n$1\r\nv\r\n",
-    b"|1\r\n+ttl\r\n:9\r\n+OK\r\n",
-    b">2\r\n+kind\r\n|1\r\n+a\r\n:1\r\n*1\r\n:2\r\n",
-];
-
-#[test]
-fn measure_and_frame_say_what_decode_says() {
-    for reply in REPLIES {
-        let bytes = [reply, b"+next\r\n"].concat();
-        let (expected, len) = decode(&bytes).unwrap().expect("complete");
-        assert_eq!(len, reply.len());
-        let mut decoder = Decoder::new(Limits::default());
-        for end in 0..len {
-            assert_eq!(decoder.measure(&bytes[..end]), Ok(None));
-        }
-        for _ in 0..2 {
-            assert_eq!(decoder.measure(&bytes), Ok(Some(len)));
-            for bytes in [&bytes[..], reply] {
-                let frame = decoder.frame(bytes).unwrap();
-                assert_eq!(frame.len, len);
-                assert_eq!(frame.element().to_owned(), expected);
-            }
-        }
-    }
-}
-
-#[test]
-fn a_reply_is_read_where_it_was_moved() {
-    let mut decoder = Decoder::new(Limits::default());
-    let mut received = BytesMut::from(&REPLIES.concat()[..]);
-    let mut values = Vec::new();
-    while let Some(len) = decoder.measure(&received).unwrap() {
-        let reply: Bytes = received.split_to(len).freeze();
-        let frame = decoder.frame(&reply).unwrap();
-        values.push(frame.value.to_owned());
-    }
-    let expected = REPLIES.map(|reply| {
-        let mut decoder = Decoder::new(Limits::default());
-        let frame = decoder.decode(reply).unwrap().expect("complete");
-        frame.value.to_owned()
-    });
-    assert_eq!(values, expected);
-    assert!(received.is_empty());
-}
 
 #[test]
 fn there_is_no_frame_of_what_was_not_measured() {

@@ -37,20 +37,6 @@ fn elements_are_reached_in_order_and_stepped_over() {
 }
 
 #[test]
-fn attributes_are_delivered_with_the_value_and_several_as_one() {
-    let reply = b"|1\r\n+a\r\n*1\r\n:1\r\n|0\r\n|2\r\n+b\r\n:2\r\n+c\r\n:3\r\n*1\r\n*1\r\n:7\r\n";
-    let mut decoder = Decoder::new(Limits::default());
-    let frame = decoder.decode(reply).unwrap().expect("complete");
-    assert_eq!(format!("{:?}", frame.value), "Array([Array([Integer(7)])])");
-    let attributes = frame.attributes().expect("attributes");
-    assert_eq!(attributes.len(), 3);
-    assert_eq!(
-        format!("{attributes:?}"),
-        "{Simple(b\"a\"): Array([Integer(1)]), Simple(b\"b\"): Integer(2), Simple(b\"c\"): Integer(3)}"
-    );
-}
-
-#[test]
 fn a_frame_and_an_element_are_kept_with_their_attributes() {
     let buffer = b"|1\r\n+ttl\r\n:9\r\n*1\r\n|1\r\n+a\r\n:1\r\n$2\r\nok\r\n";
     let mut decoder = Decoder::new(Limits::default());
