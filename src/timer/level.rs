@@ -147,64 +147,6 @@ mod tests {
         1 << (6 * level)
     }
 
-    fn place(level: usize, slot: usize) -> Place {
-        Place { level, slot }
-    }
-
-    #[test]
-    fn each_level_begins_where_the_one_below_ends() {
-        // From tick 0: the last tick inside a level, and the first one outside.
-        for level in 0..LEVELS - 1 {
-            assert_eq!(
-                Place::of(width(level + 1) - 1, 0),
-                place(level, 63),
-                "level {level}"
-            );
-            assert_eq!(
-                Place::of(width(level + 1), 0),
-                place(level + 1, 1),
-                "level {level}"
-            );
-        }
-        for (tick, level, slot) in [
-            (0, 0, 0),
-            (1, 0, 1),
-            (63, 0, 63),
-            (64, 1, 1),
-            (65, 1, 1),
-            (127, 1, 1),
-            (128, 1, 2),
-            (4_095, 1, 63),
-            (4_096, 2, 1),
-            (262_143, 2, 63),
-            (262_144, 3, 1),
-            (68_719_476_735, 5, 63),
-            (68_719_476_736, 5, 0),
-            (68_719_476_736 + width(5), 5, 1),
-        ] {
-            assert_eq!(Place::of(tick, 0), place(level, slot), "tick {tick}");
-        }
-    }
-
-    #[test]
-    fn a_digit_that_is_shared_does_not_count() {
-        for (tick, now, level, slot) in [
-            (63, 63, 0, 63),
-            (64, 63, 1, 1),
-            (127, 64, 0, 63),
-            (128, 127, 1, 2),
-            (4_096 + 70, 4_096 + 64, 0, 6),
-            (4_096, 4_095, 2, 1),
-            (width(5) * 64, width(5) * 64 - 1, 5, 0),
-        ] {
-            assert_eq!(
-                Place::of(tick, now),
-                place(level, slot),
-                "{tick} seen from {now}"
-            );
-        }
-    }
-
     /// Just before, at and just after every boundary of every level, from every kind of `now`.
     #[test]
     fn a_slot_begins_at_or_before_what_waits_in_it_and_after_now() {
@@ -237,33 +179,6 @@ mod tests {
                 assert_eq!(occupied, Occupancy::default());
                 assert_eq!(occupied.first(now), None);
             }
-        }
-    }
-
-    #[test]
-    fn the_sooner_slot_comes_first_also_across_the_turn_of_the_top_level() {
-        let now = 60 * width(5) + 5;
-        let sooner_to_later = [
-            now,
-            now + 1,
-            now + 64,
-            now + 4_096,
-            61 * width(5),
-            63 * width(5),
-            64 * width(5),
-            123 * width(5),
-            124 * width(5),
-        ];
-        let mut occupied = Occupancy::default();
-        for tick in sooner_to_later.into_iter().rev() {
-            let place = Place::of(tick, now);
-            occupied.set(place);
-            let (found, start) = occupied.first(now).expect("a bit is set");
-            assert_eq!(found, place, "tick {tick}");
-            assert!(
-                start <= tick && (start <= now) == (tick == now),
-                "tick {tick}"
-            );
         }
     }
 }
