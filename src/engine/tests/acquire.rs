@@ -114,18 +114,6 @@ fn answers_after_the_ttl_are_too_slow_if_the_node_timeout_is_longer() {
     world.is_clean();
 }
 
-/// With a node timeout that is derived: it is half of what so short a ttl leaves, which none of
-/// these nodes has ever kept.
-#[test]
-fn nodes_too_far_away_for_the_ttl_are_too_slow_and_not_missing() {
-    let mut world = World::at_distance(3, 300 * MS);
-    world.acquire(&LockOptions::new(200 * MS).tries(1));
-    world.pass(98 * MS);
-    assert_matches!(world.refusal(), LockError::TooSlow(_));
-    world.all_say(0..3, "+OK|:1|");
-    world.is_clean();
-}
-
 #[test]
 fn a_round_waits_for_a_first_greeting_and_no_set_goes_before_it() {
     let mut world = World::new(3);

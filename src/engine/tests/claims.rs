@@ -49,22 +49,6 @@ fn a_set_without_an_answer_is_owed_also_where_the_key_was_missing_later() {
 }
 
 #[test]
-fn a_set_without_an_answer_is_owed_also_where_its_release_was_refused() {
-    let (mut world, lock) = set_lost();
-    world.release(lock);
-    world.take(2);
-    world.say(2, "-MISCONF x|");
-    world.all_say(0..2, ":1|");
-    assert!(world.unlocked().is_ok());
-    world.lose(2);
-    world.pass(LONG);
-    assert_eq!(world.claims(), 1);
-    world.welcome(2);
-    world.say(2, ":0|");
-    world.is_clean_of_claims();
-}
-
-#[test]
 fn an_answer_that_no_set_has_leaves_its_release_owed() {
     let (mut world, lock) = guarded_lock(&[0, 1]);
     world.say(2, ":7|");
@@ -129,22 +113,4 @@ fn a_lock_that_is_handed_over_does_not_stand_on_nodes_that_do_not_vote() {
     world.restart(2);
     let lock = world.detach(lock);
     assert_eq!(lock.voters(), NodeSet::first(2));
-}
-
-/// For so long the last handle pays in the background.
-#[cfg(feature = "std")]
-#[test]
-fn a_key_whose_set_was_not_answered_may_live_for_a_whole_ttl_from_now() {
-    let mut world = World::ready(1);
-    world.try_once();
-    world.lose(0);
-    world.refusal();
-    let whole = |world: &World| world.engine.parts.settings.drift.gone_by(world.now, TTL);
-    assert_eq!(world.engine.keys_end_by(world.now), whole(&world));
-    // Also if it is not answered over a connection that stands.
-    let mut world = World::ready(1);
-    let round = world.try_once();
-    world.cancel(round);
-    world.pass(50 * MS);
-    assert_eq!(world.engine.keys_end_by(world.now), whole(&world));
 }

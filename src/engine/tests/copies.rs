@@ -101,16 +101,6 @@ fn a_copy_is_left_only_where_it_may_be_released() {
     }
 }
 
-#[test]
-fn no_copy_is_sent_of_what_is_given_back_or_over() {
-    let (mut world, mut lock) = guarded_lock(&[0, 1, 2]);
-    world.extend_but_for_2(&mut lock, ":0|");
-    world.ask_extension(&lock);
-    world.release(lock);
-    world.all_say(0..2, ":1|");
-    assert_eq!(world.take(2), ["EVALSHA release"]);
-}
-
 /// It was not known to have its copy when the extension was begun, and is when that is confirmed.
 #[test]
 fn a_node_that_has_got_its_copy_meanwhile_gets_no_other() {

@@ -76,15 +76,3 @@ fn of_two_extensions_none_takes_the_outcome_of_a_release_away() {
     world.say(2, ":1|:1|:1|");
     world.is_clean();
 }
-
-#[test]
-fn a_loss_ends_every_extension_that_is_open() {
-    let (mut world, lock) = World::held(3);
-    let _extensions = [(); 2].map(|()| world.extend(&lock));
-    world.all_say(0..2, ":0|");
-    world.expired_first(&lock);
-    for _ in 0..2 {
-        assert_matches!(world.next_not_extended(), ExtendError::Lost(_));
-    }
-    assert!(world.events.is_empty());
-}

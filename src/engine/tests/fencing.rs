@@ -405,22 +405,6 @@ fn due(world: &mut World) -> [Vec<String>; 3] {
     world.take_all().try_into().expect("three nodes")
 }
 
-/// Nobody waits for it: it is due by a timer.
-#[test]
-fn a_floor_is_repaired_from_the_others_when_its_quarantine_is_over() {
-    let mut world = in_repair();
-    world.sleep(QUARANTINE - MS);
-    assert_eq!(world.take_all(), [NOTHING; 3]);
-    let mut world = in_repair();
-    let repair = vec!["REPAIR run1 5 9".to_string()];
-    assert_eq!(due(&mut world), [vec![], repair, vec![]]);
-    world.say(1, ":1|");
-    world.is_clean();
-    // It is over.
-    world.sleep(2 * QUARANTINE);
-    assert_eq!(world.take_all(), [NOTHING; 3]);
-}
-
 /// Each line: what the three say when the repair is due, and what is repaired then.
 #[test]
 fn what_is_repaired_by_what_the_nodes_say() {

@@ -19,34 +19,6 @@ fn a_lock_handed_over_stands_on_the_nodes_that_answered() {
 }
 
 #[test]
-fn an_extension_of_a_lock_that_was_handed_over_counts_those_alone_that_it_stands_on() {
-    let (mut world, lock) = World::won(3, 2);
-    // The third has granted it too, and that was not heard: a release is under way to it, and will
-    // delete what the other engine has extended there.
-    let lock = world.detach(lock);
-    let (mut other, mut lock) = World::taken_over(world.now, lock);
-    let before = lock.valid_until();
-    other.pass(Duration::from_secs(1));
-    other.extend(&lock);
-    other.all_say(1..3, ":1|");
-    other.lose(0);
-    let reset = NodeOutcome::Unreachable(LinkFault::Reset.into());
-    let said = [reset, NodeOutcome::Granted, NodeOutcome::Missing];
-    assert_eq!(other.unconfirmed(), said);
-    // With those that had answered it is one.
-    other.take(0);
-    other.greet(0);
-    other.pass(Duration::from_secs(1));
-    other.extend(&lock);
-    other.say(2, ":1|");
-    other.say(1, ":1|");
-    assert_eq!(other.events.len(), 0);
-    other.say(0, ":1|");
-    other.extended(&mut lock);
-    assert!(before < lock.valid_until());
-}
-
-#[test]
 fn an_extension_fits_its_own_lock_alone_also_where_locks_have_no_name() {
     let (mut world, one) = World::held(1);
     let mut one = world.detach(one);

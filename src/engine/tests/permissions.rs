@@ -5,7 +5,7 @@ use super::*;
 pub(super) const FIRST: &str = "EVAL SET k 10000 if get del set evalsha";
 const NO_COMMAND: &str = "-NOPERM this user has no permissions to run the 'x' command|";
 const NO_KEY: &str = "-NOPERM No permissions to access a key|";
-const IN_SCRIPT: &str = "-ERR The user executing the script can't run this command or subcommand|";
+
 pub(super) fn lacks(command: &'static str) -> NodeOutcome {
     NodeOutcome::Unusable(Unusable::Permission { command })
 }
@@ -159,27 +159,4 @@ fn what_cannot_be_told_just_now_is_no_missing_permission() {
     assert_eq!(outcomes(&report), [NodeOutcome::Refused(busy)]);
     assert_eq!(world.state(0), NodeState::Ready);
     world.is_clean();
-}
-
-#[test]
-fn a_refused_extension_says_what_is_missing() {
-    for (refusal, why, missing) in [
-        (IN_SCRIPT, Some(":-3|"), lacks("pexpire")),
-        (IN_SCRIPT, Some(":-2|"), lacks("pttl")),
-        (IN_SCRIPT, Some(NO_COMMAND), lacks("eval")),
-        (NO_KEY, None, NodeOutcome::Unusable(Unusable::KeyPermission)),
-    ] {
-        let (mut world, lock) = World::held(1);
-        world.extend(&lock);
-        assert_eq!(world.take(0), ["EVALSHA extend"]);
-        world.say(0, refusal);
-        if let Some(why) = why {
-            assert_eq!(world.take(0), ["EVAL permits get pttl pexpire"]);
-            world.say(0, why);
-        }
-        assert_eq!(world.unconfirmed(), [missing]);
-        // Locks can be had there all the same.
-        assert_eq!(world.state(0), NodeState::Ready);
-        assert_eq!(world.take(0), [""; 0]);
-    }
 }

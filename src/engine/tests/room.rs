@@ -15,24 +15,6 @@ fn a_set_that_waits_for_room_is_not_sent_behind_the_verdict() {
 }
 
 #[test]
-fn a_set_is_not_sent_behind_its_node_timeout() {
-    let mut world = World::new(5);
-    for node in [0, 1, 3, 4] {
-        world.greet(node);
-    }
-    world.greet_late(2, 90 * MS, World::pass);
-    world.window[4] = 0;
-    world.try_once();
-    world.all_say(0..2, "+OK|");
-    world.pass(60 * MS);
-    assert!(world.events.is_empty(), "the third is far away");
-    world.say(2, "+OK|");
-    drop(world.lock());
-    world.make_room(4);
-    assert_eq!(world.take(4), NOTHING);
-}
-
-#[test]
 fn a_release_waits_for_no_node_whose_set_was_taken_back() {
     let mut world = World::ready(3);
     world.window[2] = 0;

@@ -294,20 +294,6 @@ fn a_single_try_for_a_set_of_which_a_name_is_held_here_is_refused_without_asking
     world.is_clean();
 }
 
-#[test]
-fn a_set_makes_as_many_tries_as_it_may() {
-    let mut world = Programs::new(2);
-    let first = world.wants(1, "a");
-    let second = world.wants(1, "b");
-    let set = world.wants_as(0, "ab", &LockOptions::new(TTL).tries(2));
-    world.gives_back(1, first);
-    world.pass(100 * MS);
-    assert_eq!(world.attempts(0), 2);
-    assert_eq!(world.refusal(0, set).tries(), 2);
-    world.gives_back(1, second);
-    world.is_clean();
-}
-
 /// Names in any order, deadlines and cancels, and `also` in one of 36 steps. After each step `see` looks.
 fn at_random(
     programs: usize,

@@ -144,21 +144,6 @@ fn nodes_that_name_different_resources_are_a_refusal_of_the_set() {
 }
 
 #[test]
-fn a_set_that_is_refused_rests_and_tries_again_with_another_token() {
-    let mut world = World::ready(1);
-    world.acquire_all(&NAMES, &LockOptions::new(TTL));
-    let first = world.tokens();
-    world.take(0);
-    world.say(0, ":2|");
-    assert_eq!(world.take(0), [FIRST_LOOK[0], FIRST_LOOK[1], "PTTL a"]);
-    world.say(0, "+OK|+OK|:-2|");
-    assert_eq!(world.take(0), TAKE);
-    assert_ne!(world.tokens(), first);
-    world.say(0, ":1|");
-    let _lock = world.lock();
-}
-
-#[test]
 fn a_command_that_has_not_left_is_withdrawn() {
     let mut world = World::ready(3);
     world.window[2] = 0;

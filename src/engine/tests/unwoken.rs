@@ -159,22 +159,6 @@ fn a_single_try_beside_a_waiter_has_it_look_only_where_it_may_have_written() {
     assert_eq!(world.take_all().concat(), NOTHING);
 }
 
-/// In one turn: a release goes behind a look, and the answer to that look is read.
-#[test]
-fn a_look_that_a_write_of_ours_went_behind_has_registered_nothing() {
-    let (mut world, _) = World::one_waits();
-    world.say(2, ">2|$10|invalidate|*1|$1|k|");
-    world.sleep(4 * MS);
-    assert_eq!(world.take(2), LOOK);
-    world.try_once();
-    world.take_all();
-    world.say_undrained(0, "_|");
-    world.say_undrained(1, "_|");
-    world.say_undrained(2, "+OK|:9000|");
-    world.drain();
-    assert_eq!(world.take(2), [&["EVALSHA release"][..], &LOOK].concat());
-}
-
 #[test]
 fn a_node_that_is_trusted_again_wakes() {
     let mut world = World::ready(3);

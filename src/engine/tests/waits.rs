@@ -365,29 +365,6 @@ fn a_key_without_an_expiry_that_is_deleted_wakes_with_pushes_and_without() {
     }
 }
 
-/// What nodes have said is over, where too many are gone since.
-#[test]
-fn a_call_that_has_waited_says_which_nodes_are_away() {
-    for lost in [1, 2] {
-        let (mut world, _) = World::one_waits_for(400 * MS);
-        (0..lost).for_each(|node| world.lose(node));
-        world.sleep(401 * MS);
-        let refusal = world.refusal();
-        let (LockError::Held(report) | LockError::NoQuorum(report)) = &refusal else {
-            panic!("{refusal}")
-        };
-        assert_eq!(
-            matches!(refusal, LockError::NoQuorum(_)),
-            lost == 2,
-            "{refusal}"
-        );
-        for (node, outcome) in outcomes(report).into_iter().enumerate() {
-            let away = matches!(outcome, NodeOutcome::Unreachable(_));
-            assert_eq!(away, lost == 2 && node < 2, "{refusal}");
-        }
-    }
-}
-
 /// It comes back again and again, and is turned away each time.
 #[test]
 fn a_node_that_turns_us_away_keeps_nobody_from_looking() {

@@ -33,18 +33,6 @@ impl World {
 }
 
 #[test]
-fn a_node_that_has_told_alone_is_asked_to_tell_again() {
-    let (mut world, _) = World::one_waits();
-    world.say(1, PUSH);
-    world.sleep(4 * MS);
-    assert_eq!(world.take_all().concat(), LOOK);
-    world.say(1, "+OK|:-2|");
-    assert_eq!(world.take_all().concat(), NOTHING, "one is no majority");
-    world.say(2, PUSH);
-    drop(world.granted());
-}
-
-#[test]
 fn a_push_for_all_keys_wakes_and_one_for_another_key_does_not() {
     let (mut world, _) = World::one_waits();
     world.all_say(0..3, ">2|$10|invalidate|*1|$5|other|");

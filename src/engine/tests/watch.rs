@@ -162,36 +162,6 @@ fn the_end_of_a_key_is_found_without_a_push() {
 }
 
 #[test]
-fn a_lock_of_this_engine_is_seen_although_no_node_tells_of_it() {
-    let (mut world, _, _) = World::watched_free();
-    world.acquire(&LockOptions::new(TTL));
-    (0..3).for_each(|node| assert_eq!(world.take(node), ["SET k 10000"]));
-    world.all_say(0..3, "+OK|");
-    let lock = world.lock();
-    world.settles();
-    world.all_show("+OK|", ONE, 10_000);
-    world.watch_on(|world| world.all_show("+OK|", ONE, 10_000));
-    // Extended.
-    world.wait(Duration::from_secs(1));
-    world.extend(&lock);
-    (0..3).for_each(|node| assert_eq!(world.take(node), ["EVALSHA extend"]));
-    world.all_say(0..3, ":1|");
-    world.events.clear();
-    world.settles();
-    world.all_show("+OK|", ONE, 10_000);
-    world.watch_on(|world| world.all_show("+OK|", ONE, 10_000));
-    // And released.
-    world.release(lock);
-    (0..3).for_each(|node| assert_eq!(world.take(node), ["EVALSHA release"]));
-    world.all_say(0..3, ":1|");
-    world.events.clear();
-    world.settles();
-    world.all_free("+OK|");
-    assert!(world.state_told().is_free());
-    world.nothing_left();
-}
-
-#[test]
 fn too_few_nodes_are_a_state_and_no_error() {
     let (mut world, _, _) = World::watched_free();
     (0..2).for_each(|node| world.lose(node));

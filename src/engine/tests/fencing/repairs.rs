@@ -285,25 +285,6 @@ fn a_repair_outlives_the_client_that_began_it() {
     assert!(story.are_sound(&[1], token));
 }
 
-/// Both find the mark of the first, and only the first write counts.
-#[test]
-fn two_clients_that_repair_one_node_do_not_disturb_each_other() {
-    let mut story = Story::new(3, RestartGuard::Observed);
-    let token = story.hidden_token(&[0, 1]);
-    let other = client(&mut story.net, story.builder.clone(), Duration::ZERO);
-    take_token(&mut story.net, other);
-    story.net.restart(1, Memory::Lost);
-    let mark = story.net.value(1, FLOOR_KEY);
-    story.net.pass(QUARANTINE / 2);
-    assert_eq!(story.net.value(1, FLOOR_KEY), mark);
-    story.net.pass(QUARANTINE / 2 + SECOND);
-    assert!(story.are_sound(&[1], token));
-    story.only(&[1, 2]);
-    let before = take_token(&mut story.net, other);
-    assert!(token < before);
-    assert!(before < take_token(&mut story.net, 0));
-}
-
 /// An operator need not wait.
 #[test]
 fn an_operator_ends_a_repair() {

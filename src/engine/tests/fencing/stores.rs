@@ -96,39 +96,6 @@ fn nodes_that_were_never_used_have_no_floor_until_an_operator_gives_them_one() {
 }
 
 #[test]
-fn tokens_are_the_time_and_a_plain_lock_between_them_changes_nothing() {
-    let mut net = net(3);
-    let mut before = 0;
-    for turn in 0..30 {
-        net.pass(10 * MS);
-        let token = take_token(&mut net, turn % 3);
-        assert!(before < token);
-        assert_eq!(token, micros(&net));
-        before = token;
-        let other = (turn + 1) % 3;
-        let plain = net.lock(other, TTL).expect("it is free");
-        net.release(other, plain);
-    }
-    net.is_clean();
-}
-
-#[test]
-fn counters_that_differ_are_raised_to_one() {
-    let mut net = net(1);
-    let ahead = take_token(&mut net, 0) + 1_000_000_000;
-    set_number(&mut net, 1, ahead);
-    net.unreachable(2, true); // Otherwise there is a majority that has not counted so far.
-    assert_eq!(take_token(&mut net, 0), ahead + 1);
-    assert_eq!([0, 1].map(|node| number(&net, node)), [ahead + 1; 2]);
-    // The floor of a node that was raised is raised too.
-    net.admin(0, "DEL shearline:fence:k");
-    net.unreachable(2, false);
-    net.pass(Duration::from_secs(3));
-    net.unreachable(1, true);
-    assert_eq!(take_token(&mut net, 0), ahead + 2);
-}
-
-#[test]
 fn a_clock_that_is_ahead_lifts_no_counter_by_more_than_a_second() {
     let mut net = net(1);
     let hasty = client(&mut net, observed(), Duration::from_secs(1_000_000));

@@ -59,35 +59,6 @@ fn a_kept_lock_that_was_adopted_is_extended_by_those_alone_that_it_stands_on() {
 }
 
 #[test]
-fn a_lock_that_was_taken_without_it_is_kept_from_now_on_and_up_to_its_limit() {
-    let (mut world, mut lock) = World::held(3);
-    world.take_all();
-    world.begins_to_keep(&mut lock, 25 * SECOND).expect("valid");
-    let end = world.now.saturating_add(25 * SECOND);
-    // Once more, with another limit, which counts.
-    world.pass(SECOND);
-    world.begins_to_keep(&mut lock, 14 * SECOND).expect("valid");
-    let limit = world.now.saturating_add(14 * SECOND);
-    assert!(limit < end);
-    while world.events.is_empty() || !matches!(world.events[0], Event::Expired { .. }) {
-        world.events.clear();
-        world.sleep_until_timer();
-        for node in 0..3 {
-            for sent in world.take(node) {
-                assert_eq!(sent, EXTEND);
-                world.say(node, ":1|");
-            }
-        }
-    }
-    world.expired(&lock);
-    assert!(world.now <= limit && limit.saturating_sub(SECOND) < world.now);
-    assert_matches!(
-        world.begins_to_keep(&mut lock, Duration::MAX),
-        Err(ExtendError::Expired)
-    );
-}
-
-#[test]
 fn a_lock_that_is_kept_again_has_no_more_extensions_than_before() {
     let (mut world, mut lock) = World::keeping(3, kept().extensions(2));
     for left in [1, 0] {

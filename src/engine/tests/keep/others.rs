@@ -2,28 +2,6 @@
 
 use super::*;
 
-/// The next try waits until this one is over, also if a later question about the lock is over before it.
-#[test]
-fn one_extension_of_a_lock_is_under_way_at_a_time() {
-    for confirms in [false, true] {
-        let builder = named(3).node_timeout(4 * SECOND);
-        let mut world = World::with(builder).greeted();
-        let lock = world.kept_lock(b"k", kept());
-        world.sleep_until_sent(0);
-        if confirms {
-            let round = world.ask_confirm(&lock);
-            world.cancel(round);
-            world.take(0);
-        }
-        world.sleep(3 * SECOND);
-        assert_eq!(world.take(0), NOTHING);
-        assert_eq!(world.engine.load().rounds, 1);
-        assert!(world.events.is_empty());
-        world.all_say(0..2, ":1|");
-        world.was_kept(&lock);
-    }
-}
-
 /// A caller has one under way, and has asked something else since: the only extension that is left is its own.
 #[test]
 fn an_extension_of_a_caller_lets_no_second_one_begin() {

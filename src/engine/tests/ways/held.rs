@@ -53,38 +53,6 @@ fn an_extension_that_waits_beside_a_longer_one_shortens_nothing() {
 }
 
 #[test]
-fn an_extension_of_what_is_gone_changes_nothing() {
-    for (read, written) in [
-        ("$-1|:-2|", false),
-        ("$7|another|:5000|", false),
-        ("", true),
-    ] {
-        let (mut world, lock) = held();
-        let token = lock.token().as_bytes().to_vec();
-        world.extend(&lock);
-        world.take(0);
-        match written {
-            false => world.say(0, &format!("{WATCHED}{read}")),
-            // It ends in between.
-            true => {
-                say_token(&mut world, WATCHED, &token, ":1|");
-                world.say(0, "+OK|+QUEUED|*1|:0|");
-            }
-        }
-        let lost = world.events.iter().any(|event| {
-            matches!(
-                event,
-                Event::Extended {
-                    result: Err(ExtendError::Lost(_)),
-                    ..
-                }
-            )
-        });
-        assert!(lost, "{:?}", world.events);
-    }
-}
-
-#[test]
 fn an_extension_that_was_aborted_is_asked_again_while_it_is_wanted() {
     let (mut world, mut lock) = held();
     let token = lock.token().as_bytes().to_vec();
@@ -110,22 +78,6 @@ fn an_extension_that_was_aborted_is_asked_again_while_it_is_wanted() {
 }
 
 // ----- looking --------------------------------------------------------------------------------
-
-#[test]
-fn a_lock_is_confirmed_by_one_transaction() {
-    let (mut world, mut lock) = held();
-    let token = lock.token().as_bytes().to_vec();
-    world.ask_confirm(&lock);
-    assert_eq!(world.take(0), ["MULTI", "GET k", "PTTL k", "EXEC"]);
-    say_token(&mut world, "+OK|+QUEUED|+QUEUED|*2|", &token, ":5000|");
-    world.extended(&mut lock);
-    let end = Instant::from_millis(1_000).saturating_add(Duration::from_millis(5_000 - 52));
-    assert_eq!(lock.valid_until(), end);
-    world.ask_confirm(&lock);
-    world.say(0, "+OK|+QUEUED|+QUEUED|*2|$-1|:-2|");
-    world.expired_first(&lock);
-    assert_matches!(world.next_not_extended(), ExtendError::Lost(_));
-}
 
 #[test]
 fn a_resource_is_inspected_by_one_transaction() {

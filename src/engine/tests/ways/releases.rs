@@ -152,21 +152,6 @@ fn a_watch_that_is_refused_is_asked_for_each_key_alone() {
     assert_eq!((world.claims(), world.owed()), (1, 1));
 }
 
-/// A release takes two round trips: what is asked for behind it meets its key, and is asked again behind the
-/// second.
-#[test]
-fn a_lock_that_is_wanted_behind_its_release_is_taken_behind_its_transaction() {
-    let (mut world, token) = releasing();
-    world.try_once();
-    assert_eq!(world.take(0), [&RELEASING[..], &["SET k 10000"]].concat());
-    say_token(&mut world, WATCHED, &token, "$-1|");
-    assert_eq!(world.take(0), [&DELETING[..], &["SET k 10000"]].concat());
-    world.say(0, "+OK|+QUEUED|*1|:1|+OK|");
-    assert_eq!(world.events.len(), 2);
-    world.events.remove(0);
-    drop(world.lock());
-}
-
 /// What is owed for it is tried again for as long as the other holds the lock, and hides that from nobody.
 #[test]
 fn a_lost_set_behind_the_lock_of_another_hides_that_lock_from_nobody() {
