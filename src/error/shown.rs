@@ -1,5 +1,7 @@
 //! Names and labels in the texts of errors.
 
+use alloc::string::String;
+use alloc::sync::Arc;
 use core::fmt;
 
 use crate::limits::OWNER_BYTES_MAX;
@@ -7,6 +9,17 @@ use crate::limits::OWNER_BYTES_MAX;
 /// So much of a name is shown: one of the longest, for each of many nodes, would hide the rest. Labels of this
 /// library are no longer.
 const BYTES_MAX: usize = OWNER_BYTES_MAX;
+
+/// What a server, or the provider of credentials, has said in words of its own: bounded, and printable.
+pub(crate) fn words(text: &str) -> Arc<str> {
+    const MOST: usize = 240;
+    let shown = text.trim().chars().take(MOST);
+    let shown = shown.map(|letter| match letter.is_control() {
+        true => ' ',
+        false => letter,
+    });
+    shown.collect::<String>().into()
+}
 
 /// A name, or a label, as text: its first 64 bytes, and how many there are of a longer one.
 pub(crate) struct Shown<'a>(pub(crate) &'a [u8]);

@@ -14,7 +14,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use crate::config::{Config, NodeConfig};
+use crate::config::{Config, Credentials as Given, NodeConfig};
 use crate::error::{ServerError, Unusable};
 use crate::resp::{self, Value};
 
@@ -132,6 +132,9 @@ impl Identity {
 pub(crate) struct Credentials {
     node: NodeConfig,
     client_name: Option<String>,
+    /// A provider gives them, for each connection.
+    is_given: bool,
+    given: Option<Given>,
 }
 
 impl Credentials {
@@ -139,6 +142,33 @@ impl Credentials {
         Self {
             node: node.clone(),
             client_name: config.client_name().map(String::from),
+            is_given: config.provider(node).is_some(),
+            given: None,
+        }
+    }
+
+    /// A connection is being opened. Returns `true` if a provider is asked for its credentials.
+    pub(super) fn ask_again(&mut self) -> bool {
+        self.given = None;
+        self.is_given
+    }
+
+    #[cfg(feature = "std")]
+    pub(super) fn give(&mut self, given: Given) {
+        self.given = Some(given);
+    }
+
+    /// Returns `true` if a provider has not given them yet.
+    pub(super) fn are_missing(&self) -> bool {
+        self.is_given && self.given.is_none()
+    }
+
+    /// Returns user and password.
+    fn login(&self) -> Option<(Option<&str>, &str)> {
+        let user = self.node.user();
+        match &self.given {
+            Some(given) => Some((user.or(given.user.as_deref()), &given.password)),
+            None => self.node.password().map(|password| (user, password)),
         }
     }
 
@@ -147,10 +177,10 @@ impl Credentials {
         let database = resp::Decimal::new(u64::from(self.node.database()));
         let words: &[&[u8]] = match step {
             Step::Hello => return self.hello(out),
-            Step::Auth => match (self.node.user(), self.node.password()) {
-                (_, None) => return false,
-                (None, Some(password)) => &[b"AUTH", password.as_bytes()],
-                (Some(user), Some(password)) => &[b"AUTH", user.as_bytes(), password.as_bytes()],
+            Step::Auth => match self.login() {
+                None => return false,
+                Some((None, password)) => &[b"AUTH", password.as_bytes()],
+                Some((Some(user), password)) => &[b"AUTH", user.as_bytes(), password.as_bytes()],
             },
             Step::SetName => match &self.client_name {
                 None => return false,
@@ -172,8 +202,8 @@ impl Credentials {
 
     fn hello(&self, out: &mut Vec<u8>) -> bool {
         let mut words: Vec<&[u8]> = alloc::vec![b"HELLO", b"3"];
-        if let Some(password) = self.node.password() {
-            let user = self.node.user().unwrap_or("default");
+        if let Some((user, password)) = self.login() {
+            let user = user.unwrap_or("default");
             words.extend([b"AUTH", user.as_bytes(), password.as_bytes()]);
         }
         if let Some(name) = &self.client_name {
