@@ -395,8 +395,7 @@ pub struct NodeStatus {
     pub address: Arc<str>,
     /// Whether it votes, and if not, why.
     pub state: NodeState,
-    /// Why it does not vote, in the words of [`Builder::credentials`](crate::Builder::credentials) if that has
-    /// failed. Printable, and at most 240 characters.
+    /// Why it does not vote, in words of others. See [`NodeReport::words`](crate::NodeReport::words).
     pub words: Option<Arc<str>>,
     /// Which server it is: an identifier that it makes at each of its starts, and the argument of
     /// `Redlock::trust_node`. `None` while there is no connection, or if its user may not ask `INFO

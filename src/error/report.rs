@@ -312,7 +312,7 @@ impl Report {
         };
         match (&node.resource, &node.words) {
             (Some(resource), _) => format!("{said} ({})", Shown(resource)),
-            (None, Some(words)) => format!("{said} ({words})"),
+            (None, Some(words)) => format!("{said} ({words}){}", instead_of_scripts(words)),
             (None, None) => said,
         }
     }
@@ -378,8 +378,9 @@ pub struct NodeReport {
     pub latency: Option<Duration>,
     /// Which resource it has said is another's, where a lock on several was not taken.
     pub resource: Option<Box<[u8]>>,
-    /// Why, in the words of [`Builder::credentials`](crate::Builder::credentials) if that has failed. Printable,
-    /// and at most 240 characters.
+    /// Why, in the words of the server if it refuses by an error that is not known here, or of
+    /// [`Builder::credentials`](crate::Builder::credentials) if that has failed. Printable, and at most 240
+    /// characters; never of a login.
     pub words: Option<Arc<str>>,
 }
 
@@ -438,7 +439,24 @@ pub enum NodeOutcome {
 impl NodeOutcome {
     /// Returns `true` if there may be words that say more.
     pub(crate) fn has_words(self) -> bool {
-        self == Self::Unreachable(LinkFault::Credentials.into())
+        match self {
+            Self::Refused(error) | Self::Unusable(Unusable::Refused(error)) => {
+                error.advice().is_none()
+            }
+            outcome => outcome == Self::Unreachable(LinkFault::Credentials.into()),
+        }
+    }
+}
+
+/// Returns advice where a server has refused a script in such `words`.
+fn instead_of_scripts(words: &str) -> &'static str {
+    let words = words.to_ascii_lowercase();
+    match ["eval", "lua", "script"]
+        .iter()
+        .any(|word| words.contains(word))
+    {
+        true => "; `without_scripts` does without them",
+        false => "",
     }
 }
 

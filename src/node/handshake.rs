@@ -11,11 +11,12 @@
 //! decides that, because it knows all nodes.
 
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::config::{Config, Credentials as Given, NodeConfig};
-use crate::error::{ServerError, Unusable};
+use crate::error::{ServerError, Unusable, said};
 use crate::resp::{self, Value};
 
 use super::command::Dialect;
@@ -161,6 +162,24 @@ impl Credentials {
     /// Returns `true` if a provider has not given them yet.
     pub(super) fn are_missing(&self) -> bool {
         self.is_given && self.given.is_none()
+    }
+
+    /// Returns what a server has said in an error, unless it repeats our user or password.
+    #[cold]
+    pub(super) fn words_of(&self, value: Value<'_>) -> Option<Arc<str>> {
+        let line = value.as_error()?;
+        let (user, password) = self.login().unwrap_or_default();
+        let mut secrets = [user.unwrap_or_default(), password].into_iter();
+        let is_in = |secret: &str| {
+            !secret.is_empty()
+                && line
+                    .windows(secret.len())
+                    .any(|part| part == secret.as_bytes())
+        };
+        match secrets.any(is_in) {
+            true => None,
+            false => said(line, ServerError::from_line(line).code()),
+        }
     }
 
     /// Returns user and password.

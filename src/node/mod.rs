@@ -223,7 +223,10 @@ impl Node {
     #[cfg(feature = "std")]
     pub(crate) fn log_in(&mut self, given: Result<config::Credentials, Arc<str>>) {
         match given {
-            Ok(given) => self.credentials.give(given),
+            Ok(given) => {
+                self.credentials.give(given);
+                self.words = None;
+            }
             Err(words) => self.words = Some(words),
         }
     }
