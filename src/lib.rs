@@ -192,7 +192,7 @@ pub mod internals;
 
 #[cfg(feature = "tls")]
 pub use config::TlsOptions;
-pub use config::{Builder, Config, LockOptions, NodeConfig, RestartGuard, Retry};
+pub use config::{Builder, Config, Credentials, LockOptions, NodeConfig, RestartGuard, Retry};
 #[cfg(feature = "std")]
 pub use driver::{BuildError, Driver, DriverWaker, FromBytesError};
 #[doc(inline)]

@@ -54,7 +54,8 @@ pub(crate) struct Nodes {
     #[arg(long, value_name = "NAME")]
     user: Option<String>,
 
-    /// A file with the password of nodes whose URL has none, wherever that URL comes from.
+    /// A file with the password of nodes whose URL has none, wherever that URL comes from. It is read again
+    /// before each connection.
     #[arg(long, value_name = "FILE")]
     password_file: Option<PathBuf>,
 
@@ -156,7 +157,11 @@ impl Nodes {
             .cluster(&self.cluster)
             .max_ttl(self.max_ttl())
             .node_timeout(NODE_TIMEOUT);
-        let builder = self.with_tls(builder);
+        let mut builder = self.with_tls(builder);
+        if let Some(login) = self.login()? {
+            builder =
+                builder.credentials(move |_| Ok(login.credentials().map_err(|it| it.message)?));
+        }
         builder.config()?; // The first mistake, before anything is done.
         Ok(builder)
     }
@@ -202,22 +207,19 @@ impl Nodes {
         }
     }
 
-    /// Returns the URLs, with the login of those that have none.
-    fn urls(&self) -> Result<Vec<String>, Failure> {
-        let urls = self.named()?;
-        let user = self.user.as_deref();
-        let login = match &self.password_file {
-            Some(file) => Login::read(user.unwrap_or_default(), file, self.strict_files)?,
-            None if user.is_none() => return Ok(urls),
-            None => {
+    /// Returns who logs in where a URL has no password.
+    fn login(&self) -> Result<Option<Login>, Failure> {
+        match (&self.password_file, self.user.clone()) {
+            (Some(file), user) => Login::new(user, file.clone(), self.strict_files).map(Some),
+            (None, None) => Ok(None),
+            (None, Some(_)) => {
                 let what = "user needs a password-file";
-                return Err(Failure::new(Status::Configuration, what));
+                Err(Failure::new(Status::Configuration, what))
             }
-        };
-        Ok(urls.iter().map(|url| login.put_into(url)).collect())
+        }
     }
 
-    fn named(&self) -> Result<Vec<String>, Failure> {
+    fn urls(&self) -> Result<Vec<String>, Failure> {
         if !self.node.is_empty() {
             return Ok(self.node.clone());
         }

@@ -70,7 +70,7 @@ impl Failure {
 }
 
 /// What the library calls by the name of a function, and the command by that of an option.
-const WORDS: [(&str, &str); 14] = [
+const WORDS: [(&str, &str); 15] = [
     ("`without_scripts`", "`--without-scripts`"),
     ("`Builder::max_ttl`", "`--max-ttl`"),
     ("`Builder::lock_delay`", "`--lock-delay`"),
@@ -100,6 +100,10 @@ const WORDS: [(&str, &str); 14] = [
     (
         "the manual (`shearline::manual::permissions`)",
         "the manual (src/manual/permissions.rs)",
+    ),
+    (
+        "the manual (`shearline::manual::tls`)",
+        "the manual (src/manual/tls.rs)",
     ),
 ];
 

@@ -188,7 +188,7 @@ impl Seen {
 
     /// Returns one node in words.
     fn described(&self, place: usize) -> String {
-        let (node, reason) = (&self.nodes[place], reason(self.nodes[place].state));
+        let (node, reason) = (&self.nodes[place], reason(&self.nodes[place]));
         let mut text = match (self.would_vote(place), reason) {
             (true, _) => painted(GOOD, "would vote"),
             (false, None) => painted(BAD, "would not vote"),
@@ -235,7 +235,7 @@ impl Seen {
         let object = json!({
             "address": &*node.address,
             "votes": self.would_vote(place),
-            "reason": reason(node.state).or_else(refusal),
+            "reason": reason(node).or_else(refusal),
             "run_id": node.run_id,
             "product": node.product,
             "uptime_s": node.uptime.map(|uptime| uptime.as_secs()),
@@ -250,8 +250,9 @@ impl Seen {
 }
 
 /// Returns why a node does not vote, in the words of an operator.
-fn reason(state: NodeState) -> Option<String> {
-    Some(match state {
+fn reason(node: &NodeStatus) -> Option<String> {
+    let words = node.words.as_ref().map(|words| format!(" ({words})"));
+    let reason = match node.state {
         NodeState::Ready => return None,
         NodeState::Quarantined { left } if !left.is_zero() => format!(
             "it may have forgotten locks, and votes in {} (`run` and `lock` count it now with \
@@ -263,7 +264,8 @@ fn reason(state: NodeState) -> Option<String> {
         NodeState::New | NodeState::Connecting | NodeState::Suspect | _ => {
             "no answer yet".to_owned()
         }
-    })
+    };
+    Some(reason + &words.unwrap_or_default())
 }
 
 /// Returns what is known of a node besides its vote, behind `; ` each.

@@ -1,10 +1,12 @@
 //! Passwords in the URLs of nodes, and files that hold one.
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
+
+use shearline::Credentials;
 
 use crate::failure::Failure;
 use crate::output;
@@ -34,52 +36,58 @@ pub(crate) fn is_in(url: &str) -> bool {
     !password.is_empty() || rest.contains('@')
 }
 
-/// The user and the password of URLs that do not say otherwise.
+/// The user and the password of URLs that have no password.
+#[derive(Clone)]
 pub(crate) struct Login {
-    user: String,
-    password: String,
+    user: Option<String>,
+    file: PathBuf,
+    is_strict: bool,
+    /// What is no file, but a pipe perhaps, is read once.
+    once: Option<String>,
 }
 
 impl Login {
-    /// Reads the password. Line ends behind it do not belong to it.
-    pub(crate) fn read(user: &str, file: &Path, is_strict: bool) -> Result<Self, Failure> {
-        let unread = |error| wrong(file, format_args!("{error}; password-file names it"));
-        let password = fs::read_to_string(file).map_err(unread)?;
-        look_at(file, is_strict)?;
-        let password = password.trim_end_matches(['\n', '\r']);
-        if user.is_empty() && password.is_empty() {
-            return Err(wrong(file, "it is empty; password-file names it"));
-        }
-        Ok(Self {
-            user: escaped(user),
-            password: escaped(password),
+    /// Reads the password for the first time, to find what is wrong before anything is done.
+    pub(crate) fn new(
+        user: Option<String>,
+        file: PathBuf,
+        is_strict: bool,
+    ) -> Result<Self, Failure> {
+        let mut login = Self {
+            user,
+            file,
+            is_strict,
+            once: None,
+        };
+        let password = login.read()?;
+        let is_file = fs::metadata(&login.file).is_ok_and(|it| it.is_file());
+        login.once = (!is_file).then_some(password);
+        Ok(login)
+    }
+
+    /// Returns them as they are now.
+    pub(crate) fn credentials(&self) -> Result<Credentials, Failure> {
+        let password = self.once.clone().map_or_else(|| self.read(), Ok)?;
+        let credentials = Credentials::new(password);
+        Ok(match &self.user {
+            Some(user) => credentials.user(user),
+            None => credentials,
         })
     }
 
-    /// Returns the URL with a user and a password, if it has no password of its own.
-    pub(crate) fn put_into(&self, url: &str) -> String {
-        let (scheme, credentials, rest) = split(url);
-        let password = &self.password;
-        match credentials.split_once(':').unwrap_or((credentials, "")) {
-            ("", "") => format!("{scheme}://{}:{password}@{rest}", self.user),
-            (user, "") => format!("{scheme}://{user}:{password}@{rest}"),
-            _ => url.to_owned(),
+    /// Reads the password. Line ends behind it do not belong to it.
+    fn read(&self) -> Result<String, Failure> {
+        let wrong = |what: &dyn fmt::Display| {
+            wrong(&self.file, format_args!("{what}; password-file names it"))
+        };
+        let password = fs::read_to_string(&self.file).map_err(|error| wrong(&error))?;
+        look_at(&self.file, self.is_strict)?;
+        let password = password.trim_end_matches(['\n', '\r']);
+        if self.user.is_none() && password.is_empty() {
+            return Err(wrong(&"it is empty"));
         }
+        Ok(password.to_owned())
     }
-}
-
-/// Percent escapes for everything that could mean something in a URL.
-fn escaped(text: &str) -> String {
-    let mut out = String::new();
-    for byte in text.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' => out.push(byte.into()),
-            _ => {
-                let _ = write!(out, "%{byte:02X}"); // A `String` takes everything.
-            }
-        }
-    }
-    out
 }
 
 /// Cuts a list of URLs at its commas. Returns `None` if one of these may be a part of a user or a password.
@@ -149,31 +157,6 @@ mod tests {
             "rediss://[::1]:1/2?ca=/a:b",
         ] {
             assert!(!is_in(url), "{url}");
-        }
-    }
-
-    #[test]
-    fn a_login_goes_into_urls_that_have_none() {
-        let login = Login {
-            user: escaped("me"),
-            password: escaped("p@ss:w/o?r#d%é,"),
-        };
-        let password = "p%40ss%3Aw%2Fo%3Fr%23d%25%C3%A9%2C";
-        for (url, user, place) in [
-            ("redis://a:1/2", "redis://me", "a:1/2"),
-            ("a:1", "redis://me", "a:1"),
-            ("[::1]:1", "redis://me", "[::1]:1"),
-            ("rediss://a?ca=/c", "rediss://me", "a?ca=/c"),
-            ("unix:///run/r", "unix://me", "/run/r"),
-            ("unix:/run/r?db=1", "unix://me", "/run/r?db=1"),
-            ("redis://:@a", "redis://me", "a"),
-            ("redis://other@a", "redis://other", "a"),
-        ] {
-            let with = format!("{user}:{password}@{place}");
-            assert_eq!(login.put_into(url), with, "{url}");
-        }
-        for url in ["redis://u:p@a", ":p@a", "unix://u:p@/run/r"] {
-            assert_eq!(login.put_into(url), url);
         }
     }
 

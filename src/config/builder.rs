@@ -3,9 +3,15 @@
 
 use alloc::borrow::ToOwned;
 use alloc::vec::Vec;
+#[cfg(feature = "std")]
+use alloc::{boxed::Box, sync::Arc};
+#[cfg(feature = "std")]
+use core::error::Error;
 use core::time::Duration;
 
 use super::{Config, NodeConfig, RestartGuard, Retry, Settings};
+#[cfg(feature = "std")]
+use super::{Credentials, Provider};
 use crate::error::{ConfigError, SettingFault};
 use crate::limits::{
     CLIENT_NAME_BYTES_MAX, CLUSTER_BYTES_MAX, COUNTER_TTL_MIN, DEAD_AFTER_MIN, NODE_TIMEOUT_MIN,
@@ -342,6 +348,40 @@ impl Builder {
         let right = name.is_none_or(|name| is_word(name, CLIENT_NAME_BYTES_MAX));
         self.check(right, SettingFault::ClientName);
         self.settings.client_name = name.map(ToOwned::to_owned);
+        self
+    }
+
+    /// Asks `provider` for the credentials of each node whose URL has no password, before every
+    /// connection to it: for passwords that are rotated, and for the tokens of cloud services, which last some
+    /// minutes. An open connection stays logged in.
+    ///
+    /// * It runs on a thread of its own, where names are looked up too, and may take its time: at most
+    ///   one call for each node, within [`connect_timeout`](Self::connect_timeout). Other nodes do not wait
+    ///   for it. The drivers of this crate ask it; an [`Engine`](crate::engine::Engine) alone does not.
+    /// * If it fails, panics or is late, the node is unreachable, and is tried again after the usual
+    ///   back-off. Reports show the text of its error ([`NodeReport::words`](crate::NodeReport::words)), so that
+    ///   must hold no secret. What it returns is never shown.
+    /// * A user in the URL comes before that of the provider.
+    ///
+    /// ```no_run
+    /// use shearline::{Credentials, Redlock};
+    ///
+    /// let redlock = Redlock::builder()
+    ///     .nodes(["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"])
+    ///     .credentials(|_node| {
+    ///         let password = std::fs::read_to_string("/run/secrets/redis")?;
+    ///         Ok(Credentials::new(password.trim_end()).user("locker"))
+    ///     })
+    ///     .build()?;
+    /// # Ok::<(), shearline::BuildError>(())
+    /// ```
+    #[cfg(feature = "std")]
+    pub fn credentials<F>(mut self, provider: F) -> Self
+    where
+        F: Fn(&NodeConfig) -> Result<Credentials, Box<dyn Error + Send + Sync>>,
+        F: Send + Sync + 'static,
+    {
+        self.settings.credentials = Some(Provider(Arc::new(provider)));
         self
     }
 

@@ -26,9 +26,10 @@ use crate::limits::{COUNTER_KEPT_FOR, TTL_ASSUMED_MAX, TTL_DEFAULT_MAX};
 use crate::quorum::Drift;
 
 pub use builder::Builder;
-pub use node::NodeConfig;
+pub(crate) use node::Provider;
 #[cfg(feature = "std")]
 pub(crate) use node::{Address, Host};
+pub use node::{Credentials, NodeConfig};
 pub use options::{LockOptions, RestartGuard, Retry};
 #[cfg(feature = "tls")]
 pub use tls::TlsOptions;
@@ -70,6 +71,7 @@ struct Settings {
     without_scripts: bool,
     owner: Vec<u8>,
     client_name: Option<String>,
+    credentials: Option<Provider>,
     spin: bool,
     #[cfg(feature = "tls")]
     tls: TlsOptions,
@@ -95,6 +97,7 @@ impl Default for Settings {
             without_scripts: false,
             owner: Vec::new(),
             client_name: Some(String::from("shearline")),
+            credentials: None,
             spin: false,
             #[cfg(feature = "tls")]
             tls: TlsOptions::default(),
@@ -223,6 +226,12 @@ impl Config {
     /// Returns the name of the connections in the servers' `CLIENT LIST`; `None` if none is sent.
     pub(crate) fn client_name(&self) -> Option<&str> {
         self.settings.client_name.as_deref()
+    }
+
+    /// Returns what gives credentials for `node` before each connection, if it is asked.
+    pub(crate) fn provider(&self, node: &NodeConfig) -> Option<&Provider> {
+        let provider = self.settings.credentials.as_ref();
+        provider.filter(|_| node.is_without_password())
     }
 
     /// Returns `true` if a caller that waits for a verdict asks the sockets again and again instead

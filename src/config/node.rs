@@ -7,6 +7,10 @@ use core::net::IpAddr;
 
 #[cfg(feature = "tls")]
 use super::tls::NodeTls;
+#[cfg(feature = "std")]
+use crate::error::words;
+#[cfg(feature = "std")]
+use crate::limits::CREDENTIAL_BYTES_MAX;
 
 /// One node, as its URL describes it.
 ///
@@ -58,11 +62,70 @@ pub struct NodeConfig {
 #[derive(Clone)]
 enum NodeTls {}
 
-/// Who to log in as. Without `Debug`, so that nothing that contains it can show it by accident.
+/// Who to log in to a node as, for [`Builder::credentials`](crate::Builder::credentials).
+///
+/// `Debug` shows nothing of it.
 #[derive(Clone)]
-pub(super) struct Credentials {
-    pub(super) user: Option<String>,
-    pub(super) password: String,
+pub struct Credentials {
+    pub(crate) user: Option<String>,
+    pub(crate) password: String,
+}
+
+impl Credentials {
+    /// The password, or the token of a cloud service. The user is that of the node's URL, or the
+    /// server's default user.
+    pub fn new(password: impl Into<String>) -> Self {
+        let password = password.into();
+        Self {
+            user: None,
+            password,
+        }
+    }
+
+    /// Logs in as this user, where the URL of the node names none.
+    #[must_use]
+    pub fn user(mut self, user: impl Into<String>) -> Self {
+        self.user = Some(user.into());
+        self
+    }
+}
+
+impl fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Credentials(hidden)")
+    }
+}
+
+/// What gives credentials before each connection, see [`Builder::credentials`](crate::Builder::credentials).
+#[derive(Clone)]
+#[cfg_attr(not(feature = "std"), allow(dead_code, reason = "the driver asks it"))]
+pub(crate) struct Provider(pub(super) Arc<Provide>);
+
+pub(super) type Provide = dyn Fn(&NodeConfig) -> Result<Credentials, Failure> + Send + Sync;
+
+type Failure = alloc::boxed::Box<dyn core::error::Error + Send + Sync>;
+
+impl Provider {
+    /// Returns the credentials for `node`, or why there are none. This may take any time, or panic.
+    ///
+    /// # Errors
+    ///
+    /// As the provider says. Not more than fits into a handshake is taken.
+    #[cfg(feature = "std")]
+    pub(crate) fn ask(&self, node: &NodeConfig) -> Result<Credentials, Arc<str>> {
+        let given = (self.0)(node).map_err(|error| words(&error.to_string()))?;
+        let user = given.user.as_ref().map_or(0, String::len);
+        match given.password.len().max(user) <= CREDENTIAL_BYTES_MAX {
+            true => Ok(given),
+            false => Err(words("they are longer than 4096 bytes")),
+        }
+    }
+}
+
+impl fmt::Debug for Provider {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a provider")
+    }
 }
 
 impl NodeConfig {
@@ -117,6 +180,11 @@ impl NodeConfig {
     /// logs in with the empty one, as users that need none (`nopass`) do.
     pub(crate) fn password(&self) -> Option<&str> {
         Some(&self.credentials.as_ref()?.password)
+    }
+
+    /// Returns `true` if its URL has no password, or an empty one.
+    pub(crate) fn is_without_password(&self) -> bool {
+        self.password().unwrap_or_default().is_empty()
     }
 
     /// Returns the number of the database to select.

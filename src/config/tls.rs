@@ -63,7 +63,8 @@ impl TlsOptions {
         Self::default()
     }
 
-    /// Trusts the authorities in this PEM file, and no others.
+    /// Trusts the authorities in this PEM file, and no others. A certificate in it is also trusted as that of a
+    /// node, whoever has issued it.
     pub fn authorities_file(mut self, path: impl Into<String>) -> Self {
         self.0.authorities = Some(Pem::File(path.into()));
         self

@@ -4,6 +4,7 @@ use alloc::vec::Vec;
 use core::ops::Range;
 
 use super::clock;
+use super::resolve::Given;
 use crate::engine::{Engine, Input, NodeId};
 use crate::error::LinkError;
 use crate::quorum::NodeSet;
@@ -24,6 +25,8 @@ pub(super) struct Inbox {
     pub(super) ended: NodeSet,
     /// Another seed for the engine, since a connection was begun.
     pub(super) seed: Option<[u8; 32]>,
+    /// What the provider of credentials has given for connections that are being opened.
+    pub(super) given: Vec<(NodeId, Given)>,
 }
 
 enum Kept {
@@ -73,6 +76,9 @@ impl Inbox {
     pub(super) fn hand_in(&mut self, engine: &mut Engine) {
         if let Some(seed) = self.seed.take() {
             engine.reseed(seed);
+        }
+        for (node, given) in self.given.drain(..) {
+            engine.log_in(node, given);
         }
         if !self.inputs.is_empty() {
             let now = clock::now();

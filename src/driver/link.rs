@@ -27,7 +27,7 @@ use mio::{Registry, Token};
 
 use self::opening::{Opener, Opening};
 use super::probe::Target;
-use super::resolve::{Addresses, Lookup};
+use super::resolve::{Addresses, Login, Lookup};
 use super::socket::{Socket, Tools};
 use super::tcp::Received;
 use super::tls::Connector;
@@ -48,6 +48,8 @@ pub(super) struct Link {
     address: Address,
     /// What TLS needs, if it is used.
     tls: Option<Connector>,
+    /// Who is asked for credentials before each connection.
+    login: Option<Login>,
     state: State,
     /// What events have reported and [`Link::service`] has not used yet.
     ready: Ready,
@@ -88,11 +90,17 @@ pub(super) struct Ready {
 }
 
 impl Link {
-    pub(super) fn new(node: NodeId, address: &Address, tls: Option<Connector>) -> Self {
+    pub(super) fn new(
+        node: NodeId,
+        address: &Address,
+        tls: Option<Connector>,
+        login: Option<Login>,
+    ) -> Self {
         Self {
             node,
             address: address.clone(),
             tls,
+            login,
             state: State::Idle,
             ready: Ready::default(),
             lookup: None,
@@ -111,31 +119,31 @@ impl Link {
         if let Some(Err(reason)) = self.tls.as_mut().map(Connector::refresh) {
             return self.fail(reason, tools);
         }
-        let opened = match &self.address {
-            Address::Unix { path } => Socket::connect_unix(path, tools.registry, self.token())
-                .map(|socket| self.connected(socket, tools)),
+        let found = match &self.address {
+            Address::Unix { .. } => Some(vec![]),
             Address::Tcp {
                 host: Host::Ip(ip),
                 port,
-            } => self.connect(vec![(*ip, *port).into()], tools),
-            Address::Tcp {
-                host: Host::Name(name),
-                port,
-            } => {
-                // An abandoned one that still runs looks up the same name: its answer is used.
-                if self.lookup.is_none() {
-                    match Lookup::start(name, *port, tools.waker) {
-                        Ok(lookup) => self.lookup = Some(lookup),
-                        Err(reason) => return self.fail(reason, tools),
-                    }
-                }
-                self.state = State::Resolving;
-                Ok(())
-            }
+            } => Some(vec![(*ip, *port).into()]),
+            Address::Tcp { .. } => None,
+        };
+        let opened = match found.filter(|_| self.login.is_none()) {
+            Some(addresses) => self.connect(addresses, tools),
+            None => self.look_up(tools),
         };
         if let Err(reason) = opened {
             self.fail(reason, tools);
         }
+    }
+
+    fn look_up(&mut self, tools: &mut Tools<'_>) -> Result<(), LinkFault> {
+        // An abandoned one that still runs looks up the same: its answer is used.
+        if self.lookup.is_none() {
+            let lookup = Lookup::start(self.login.as_ref(), &self.address, tools.waker)?;
+            self.lookup = Some(lookup);
+        }
+        self.state = State::Resolving;
+        Ok(())
     }
 
     /// Returns the address of the last connection or attempt; `None` if there was none.
@@ -275,14 +283,20 @@ impl Link {
 
     /// Takes the answer of the look-up, and drops it if it is not needed any more.
     fn take_lookup(&mut self, tools: &mut Tools<'_>) {
-        let Some(found) = self.lookup.as_ref().and_then(Lookup::take) else {
+        let Some((given, found)) = self.lookup.as_ref().and_then(Lookup::take) else {
             return;
         };
         self.lookup = None;
         if !matches!(self.state, State::Resolving) {
             return;
         }
-        let opened = found.and_then(|addresses| self.connect(addresses, tools));
+        let fails = matches!(given, Some(Err(_)));
+        let given = given.map(|given| (self.node, given));
+        tools.inbox.given.extend(given);
+        let opened = match fails {
+            true => Err(LinkFault::Credentials),
+            false => found.and_then(|addresses| self.connect(addresses, tools)),
+        };
         if let Err(reason) = opened {
             self.fail(reason, tools);
         }
@@ -297,6 +311,11 @@ impl Link {
     }
 
     fn connect(&mut self, addresses: Addresses, tools: &mut Tools<'_>) -> Result<(), LinkFault> {
+        if let Address::Unix { path } = &self.address {
+            let socket = Socket::connect_unix(path, tools.registry, self.token())?;
+            self.connected(socket, tools);
+            return Ok(());
+        }
         let opener = self.opener(tools.registry);
         if let Some(works) = self.works {
             // The name may have changed. Nothing is known of what stands in the same place by now.

@@ -1,20 +1,21 @@
-//! Looking up a host name without ever blocking the loop.
+//! Asking for credentials, and looking up a host name, without ever blocking the loop.
 //!
-//! The system's resolver can take many seconds and cannot be interrupted, so each look-up has a
+//! A provider of credentials and the system's resolver can take many seconds and cannot be interrupted, so each look-up has a
 //! thread of its own, which stores its result, wakes the loop and ends. No thread waits for it: a
 //! look-up that is not needed any more is dropped, and so is its result. It holds nothing of the driver
 //! but a weak pointer to its waker.
 
-use alloc::string::String;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
+use std::panic::{self, AssertUnwindSafe};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use mio::Waker;
 
+use crate::config::{Address, Credentials, Host, NodeConfig, Provider};
 use crate::error::LinkFault;
 
 /// Most addresses of one name that are tried. The name of one server has fewer.
@@ -23,25 +24,41 @@ const ADDRESSES_MAX: usize = 16;
 /// The addresses of a name; at least one.
 pub(super) type Addresses = Vec<SocketAddr>;
 
-type Found = Result<Addresses, LinkFault>;
+pub(super) type Found = Result<Addresses, LinkFault>;
+
+/// What a provider has given for a connection, or why not.
+pub(super) type Given = Result<Credentials, Arc<str>>;
+
+/// The provider that is asked before a connection to a node.
+pub(super) type Login = (Provider, NodeConfig);
 
 /// A look-up under way or done.
 #[derive(Debug)]
 pub(super) struct Lookup {
-    slot: Arc<Mutex<Option<Found>>>,
+    slot: Arc<Mutex<Option<(Option<Given>, Found)>>>,
 }
 
 impl Lookup {
-    /// Begins to look up `name`, and calls `waker` when that is done.
-    pub(super) fn start(name: &str, port: u16, waker: &Arc<Waker>) -> Result<Self, LinkFault> {
-        let name = String::from(name);
-        Self::run(waker, move || {
-            Ok((name.as_str(), port).to_socket_addrs()?.collect())
+    /// Begins to ask for credentials, if `login` says of whom, and then to look up the name in `address`, if it is
+    /// one. Calls `waker` when that is done.
+    pub(super) fn start(
+        login: Option<&Login>,
+        address: &Address,
+        waker: &Arc<Waker>,
+    ) -> Result<Self, LinkFault> {
+        let (login, address) = (login.cloned(), address.clone());
+        Self::run(login, waker, move || match address {
+            Address::Tcp { host, port } => match host {
+                Host::Name(name) => Ok((name.as_str(), port).to_socket_addrs()?.collect()),
+                Host::Ip(ip) => Ok([(ip, port).into()].into()),
+            },
+            Address::Unix { .. } => Ok(Addresses::new()),
         })
     }
 
-    /// Runs `work` on a thread of its own.
+    /// Asks for credentials, and then runs `work`, on a thread of its own.
     pub(super) fn run(
+        login: Option<Login>,
         waker: &Arc<Waker>,
         work: impl FnOnce() -> io::Result<Addresses> + Send + 'static,
     ) -> Result<Self, LinkFault> {
@@ -49,7 +66,10 @@ impl Lookup {
         let (theirs, waker) = (Arc::clone(&slot), Arc::downgrade(waker));
         thread::Builder::new()
             .name("shearline-lookup".into())
-            .spawn(move || post(&theirs, &waker, found(work())))
+            .spawn(move || {
+                let given = login.map(ask);
+                post(&theirs, &waker, (given, found(work())));
+            })
             .map_err(|error| {
                 error
                     .raw_os_error()
@@ -59,7 +79,7 @@ impl Lookup {
     }
 
     /// Takes the result, if there is one.
-    pub(super) fn take(&self) -> Option<Found> {
+    pub(super) fn take(&self) -> Option<(Option<Given>, Found)> {
         // No code panics under this mutex, so it is never poisoned.
         self.slot
             .lock()
@@ -68,7 +88,13 @@ impl Lookup {
     }
 }
 
-fn post(slot: &Mutex<Option<Found>>, waker: &Weak<Waker>, found: Found) {
+/// Asks a provider, which may panic: its thread ends with an answer in any case.
+fn ask((provider, node): Login) -> Given {
+    let asked = panic::catch_unwind(AssertUnwindSafe(|| provider.ask(&node)));
+    asked.unwrap_or_else(|_| Err("the provider has panicked".into()))
+}
+
+fn post<T>(slot: &Mutex<Option<T>>, waker: &Weak<Waker>, found: T) {
     *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(found);
     // The driver may be gone. If it is not, waking it cannot fail.
     if let Some(waker) = waker.upgrade() {

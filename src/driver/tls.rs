@@ -16,7 +16,7 @@
 //!
 //! # Not here
 //!
-//! What files hold: `settings`. What an error of rustls means: `reason`.
+//! What files hold: `settings`. Whether a certificate is trusted: `verifier`. What an error of rustls means: `reason`.
 
 #[cfg(test)]
 pub(super) mod peer;
@@ -24,6 +24,7 @@ mod reason;
 mod settings;
 #[cfg(test)]
 mod tests;
+mod verifier;
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;

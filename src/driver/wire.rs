@@ -73,7 +73,14 @@ impl Wire {
         let connectors = tls::connectors(config).map_err(io::Error::other)?;
         let nodes = NodeId::first(config.nodes().len()).zip(config.nodes());
         let nodes = nodes.zip(connectors).map(|((id, node), tls)| Node {
-            link: Link::new(id, node.address(), tls),
+            link: Link::new(
+                id,
+                node.address(),
+                tls,
+                config
+                    .provider(node)
+                    .map(|provider| (provider.clone(), node.clone())),
+            ),
             probe: Probe::new(Token(PROBES + id.index())),
             rest: Vec::new(),
             is_awaited: false,

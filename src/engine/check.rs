@@ -34,7 +34,10 @@ pub(crate) fn check(now: Instant, statuses: &[NodeStatus]) -> Result<(), CheckEr
     let nodes: Box<[NodeReport]> = statuses
         .iter()
         .zip(outcomes())
-        .map(|(node, outcome)| NodeReport::new(Arc::clone(&node.address), outcome, None))
+        .map(|(node, outcome)| {
+            let report = NodeReport::new(Arc::clone(&node.address), outcome, None);
+            report.in_words(node.words.as_ref())
+        })
         .collect();
     let report = Report::new(now, nodes, quorum as u8, 1, Duration::ZERO);
     Err(match report.needs_operator() {

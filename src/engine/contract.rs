@@ -395,6 +395,8 @@ pub struct NodeStatus {
     pub address: Arc<str>,
     /// Whether it votes, and if not, why.
     pub state: NodeState,
+    /// Why it does not vote, in words of others. See [`NodeReport::words`](crate::NodeReport::words).
+    pub words: Option<Arc<str>>,
     /// Which server it is: an identifier that it makes at each of its starts, and the argument of
     /// `Redlock::trust_node`. `None` while there is no connection, or if its user may not ask `INFO
     /// server`.
@@ -448,6 +450,9 @@ pub struct NodeStatus {
 impl fmt::Display for NodeStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.address, self.state)?;
+        if let Some(words) = &self.words {
+            write!(f, " ({words})")?;
+        }
         if let Some(round_trip) = self.round_trip {
             write!(f, ", round trip {round_trip:.0?}")?;
         }
@@ -499,6 +504,7 @@ mod tests {
     #[test]
     fn a_status_reads_as_one_line() {
         let status = |state, round_trip, owed| NodeStatus {
+            words: None,
             address: "10.0.0.2:6379".into(),
             run_id: None,
             product: None,

@@ -452,7 +452,11 @@ impl Engine {
     fn connection_due(&mut self, now: Instant, node: NodeId) {
         let parts = &mut self.parts;
         if parts.nodes.connection_due(now, node, &mut parts.timers) {
-            self.give_up(now, node, Trouble::Link(LinkFault::ConnectTimeout));
+            let late = match self.parts.nodes[node].lacks_credentials() {
+                true => LinkFault::Credentials,
+                false => LinkFault::ConnectTimeout,
+            };
+            self.give_up(now, node, Trouble::Link(late));
         }
     }
 

@@ -182,6 +182,17 @@ impl Engine {
         self.parts.random = StdRng::from_seed(mixed);
     }
 
+    /// The provider has given credentials for the connection to `node` that is being opened, or has said
+    /// why not.
+    #[cfg(feature = "std")]
+    pub(crate) fn log_in(
+        &mut self,
+        node: NodeId,
+        given: Result<crate::config::Credentials, Arc<str>>,
+    ) {
+        self.parts.nodes[node].log_in(given);
+    }
+
     // ----- what it is -----------------------------------------------------------------------
 
     /// Returns how many nodes are configured.

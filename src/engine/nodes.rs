@@ -139,6 +139,10 @@ impl Nodes {
         nodes.map(move |((id, label), node)| NodeStatus {
             address: Arc::clone(label),
             state: node.state(now),
+            words: node
+                .words()
+                .filter(|_| outcome_of(now, node.state(now)).has_words())
+                .cloned(),
             run_id: node.run_id().map(Into::into),
             product: node
                 .identity()

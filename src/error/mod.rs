@@ -24,7 +24,7 @@ pub use operation::{ConfirmError, ExtendError, InvalidRequest, LockError, Releas
 pub use operator::{CheckError, ReinitError, TrustError};
 pub(crate) use report::EndsBy;
 pub use report::{NodeOutcome, NodeReport, Report};
-pub(crate) use shown::Shown;
+pub(crate) use shown::{Shown, said, words};
 pub(crate) use span::Span;
 #[cfg(feature = "tls")]
 pub(crate) use tls::{Day, TlsFault, TlsPart, TlsProblem};

@@ -88,6 +88,9 @@ pub enum LinkFault {
     /// The host name could not be resolved to an address.
     #[error("its host name does not resolve")]
     Unresolved,
+    /// [`Builder::credentials`](crate::Builder::credentials) has failed, or has not answered in time.
+    #[error("there are no credentials for it")]
+    Credentials,
     /// There is no socket at the path.
     #[error("no socket at its path")]
     NotFound,
@@ -142,7 +145,9 @@ pub enum Unusable {
     #[error("it wants a password; put credentials into the URL")]
     NoCredentials,
     /// It refuses the credentials.
-    #[error("it refuses the credentials; correct the user or password in the URL")]
+    #[error(
+        "it refuses the credentials; correct the user or password in the URL, or where they come from"
+    )]
     WrongCredentials,
     /// The user lacks a permission that the handshake needs, and the server does not say which.
     #[error(
@@ -254,6 +259,7 @@ impl Unusable {
             LinkFault::Tls(failure) => Some(Self::Tls(failure)),
             LinkFault::NotYet
             | LinkFault::Unresolved
+            | LinkFault::Credentials
             | LinkFault::NotFound
             | LinkFault::Refused
             | LinkFault::ConnectTimeout

@@ -10,7 +10,7 @@ use core::fmt;
 use core::time::Duration;
 
 use super::span::Span;
-use super::{LinkError, ServerError, Shown, Unusable};
+use super::{LinkError, LinkFault, ServerError, Shown, Unusable};
 use crate::time::Instant;
 
 /// What each node said in the attempt that decided: the last one, if there were several.
@@ -310,9 +310,10 @@ impl Report {
         } else {
             node.outcome.to_string()
         };
-        match &node.resource {
-            Some(resource) => format!("{said} ({})", Shown(resource)),
-            None => said,
+        match (&node.resource, &node.words) {
+            (Some(resource), _) => format!("{said} ({})", Shown(resource)),
+            (None, Some(words)) => format!("{said} ({words}){}", instead_of_scripts(words)),
+            (None, None) => said,
         }
     }
 }
@@ -377,6 +378,10 @@ pub struct NodeReport {
     pub latency: Option<Duration>,
     /// Which resource it has said is another's, where a lock on several was not taken.
     pub resource: Option<Box<[u8]>>,
+    /// Why, in the words of the server if it refuses by an error that is not known here, or of
+    /// [`Builder::credentials`](crate::Builder::credentials) if that has failed. Printable, and at most 240
+    /// characters; never of a login.
+    pub words: Option<Arc<str>>,
 }
 
 impl NodeReport {
@@ -386,7 +391,15 @@ impl NodeReport {
             outcome,
             latency,
             resource: None,
+            words: None,
         }
+    }
+
+    /// Adds what the node, or what stands for it, has said in its `words`, if its outcome is due to that.
+    #[must_use]
+    pub(crate) fn in_words(mut self, words: Option<&Arc<str>>) -> Self {
+        self.words = words.filter(|_| self.outcome.has_words()).cloned();
+        self
     }
 }
 
@@ -423,6 +436,30 @@ pub enum NodeOutcome {
     Pending,
 }
 
+impl NodeOutcome {
+    /// Returns `true` if there may be words that say more.
+    pub(crate) fn has_words(self) -> bool {
+        match self {
+            Self::Refused(error) | Self::Unusable(Unusable::Refused(error)) => {
+                error.advice().is_none()
+            }
+            outcome => outcome == Self::Unreachable(LinkFault::Credentials.into()),
+        }
+    }
+}
+
+/// Returns advice where a server has refused a script in such `words`.
+fn instead_of_scripts(words: &str) -> &'static str {
+    let words = words.to_ascii_lowercase();
+    match ["eval", "lua", "script"]
+        .iter()
+        .any(|word| words.contains(word))
+    {
+        true => "; `without_scripts` does without them",
+        false => "",
+    }
+}
+
 impl fmt::Display for NodeOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -448,7 +485,7 @@ const _: () = assert!(size_of::<Report>() == size_of::<usize>());
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::{ExtendError, LinkFault, LockError};
+    use crate::error::{ExtendError, LockError};
 
     #[test]
     fn a_report_reads_as_a_sentence() {

@@ -1,5 +1,7 @@
 //! Names and labels in the texts of errors.
 
+use alloc::string::String;
+use alloc::sync::Arc;
 use core::fmt;
 
 use crate::limits::OWNER_BYTES_MAX;
@@ -7,6 +9,32 @@ use crate::limits::OWNER_BYTES_MAX;
 /// So much of a name is shown: one of the longest, for each of many nodes, would hide the rest. Labels of this
 /// library are no longer.
 const BYTES_MAX: usize = OWNER_BYTES_MAX;
+
+/// What a server, or the provider of credentials, has said in words of its own: bounded, and printable.
+pub(crate) fn words(text: &str) -> Arc<str> {
+    const MOST: usize = 240;
+    let shown = text.trim().chars().take(MOST);
+    let shown = shown.map(|letter| match letter.is_control() {
+        true => ' ',
+        false => letter,
+    });
+    shown.collect::<String>().into()
+}
+
+/// Returns what the error `line` of a server says behind its `code`, as far as that can be shown: without what servers
+/// repeat of a command in it, names and tokens among them.
+pub(crate) fn said(line: &[u8], code: &str) -> Option<Arc<str>> {
+    let is_shown = |byte: &&u8| (byte.is_ascii_graphic() || **byte == b' ') && **byte != b'\\';
+    let shown = line.iter().take_while(is_shown).count();
+    let text = core::str::from_utf8(&line[..shown]).unwrap_or_default();
+    let text = match shown == line.len() {
+        true => text,
+        false => text.rsplit_once(' ').map_or("", |(whole, _)| whole), // A token may begin in a word.
+    };
+    let text = text.split(", with args").next()?;
+    let text = text.strip_prefix(code).unwrap_or(text);
+    (!text.is_empty()).then(|| words(text))
+}
 
 /// A name, or a label, as text: its first 64 bytes, and how many there are of a longer one.
 pub(crate) struct Shown<'a>(pub(crate) &'a [u8]);
@@ -26,6 +54,30 @@ impl fmt::Display for Shown<'_> {
 mod tests {
     use super::*;
     use alloc::format;
+
+    #[test]
+    fn of_the_error_of_a_server_only_words_are_shown() {
+        for (line, shown) in [
+            (
+                "ERR unsupported command `eval`",
+                Some("unsupported command `eval`"),
+            ),
+            ("EVAL is disabled", Some("is disabled")),
+            (
+                "ERR unknown command 'X', with args beginning with: 's'",
+                Some("unknown command 'X'"),
+            ),
+            ("ERR no SET k ab\u{e9}cd", Some("no SET k")),
+            ("ERR no SET k ab\\x01", Some("no SET k")),
+            ("ERR", None),
+            ("ERR \x1b[2J", None),
+            ("", None),
+        ] {
+            let code = line.split(' ').next().unwrap_or_default();
+            assert_eq!(said(line.as_bytes(), code).as_deref(), shown, "{line}");
+        }
+        assert_eq!(said(&[b'x'; 300], "").unwrap().len(), 240);
+    }
 
     #[test]
     fn texts_show_the_beginning_of_a_long_name_and_how_long_it_is() {

@@ -153,6 +153,26 @@ pub(crate) enum TlsFault {
          is the right server"
     )]
     WrongName,
+    #[error(
+        "its certificate is self-signed; if it is the right one, name its own file (`?ca=` in the URL, or \
+         `TlsOptions`)"
+    )]
+    SelfSigned,
+    #[error(
+        "its certificate is that of an authority; give it one that the authority has issued, or, if it is \
+         the right one, name its own file (`?ca=` in the URL, or `TlsOptions`)"
+    )]
+    OfAuthority,
+    #[error(
+        "its certificate names no host: it has no subjectAltName, and a common name does not count; issue one \
+         with its names and addresses, as the manual (`shearline::manual::tls`) does"
+    )]
+    NoNames,
+    #[error(
+        "its certificate has version 1 of X.509, which is not supported; issue one of version 3 with a \
+         subjectAltName, as the manual (`shearline::manual::tls`) does"
+    )]
+    FirstVersion,
     #[error("its certificate is malformed, not one of a server, or signed in an unsupported way")]
     BadCertificate,
     #[error(

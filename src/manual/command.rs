@@ -60,6 +60,8 @@
 //! and `without-scripts` and `fenced`, which are `true` or `false`.
 //! `user`, `password-file`, `ca`, `cert` and `key` hold for every URL that does not say otherwise, wherever it comes from:
 //! the file, `SHEARLINE_NODES` or `--node`. They are options too.
+//! The file with the password is read again before each connection, so that a password can be changed while a command
+//! runs: on the nodes, then in the file. (What is no file, but a pipe, is read once.)
 //! The command warns of a file with a password, or of the file of the password, if every user of the machine can read
 //! it: `chmod o= FILE`. With `--strict-files` it refuses such a file. (Files that are mounted into a container are
 //! readable for all.)

@@ -13,6 +13,9 @@
 //! as `stunnel`, has to end the connection on your side when the server ends its own: otherwise a restart is not
 //! noticed.
 //!
+//! **Tokens**: where the password is a token that lasts some minutes, [`Builder::credentials`](crate::Builder::credentials) is asked for
+//! the present one before each connection.
+//!
 //! # What a node has to be
 //!
 //! 1. One server of its own. Three databases of one service on the same machines are one node.
@@ -47,7 +50,9 @@
 //! | `WATCH`, `MULTI` or `EXEC`, and `EVAL` | Locks only where there is a native release, and no extension. | `engine::tests::ways::a_node_without_any_way_is_unusable_and_asked_again` |
 //!
 //! A server that answers no question of the handshake at all, or closes the connection at one, is never
-//! ready. Nor is one that refuses `HELLO` in other words than `unknown command`, `NOPROTO` or `NOPERM`.
+//! ready. `HELLO` may be refused in any words that begin with `ERR`, `NOPROTO` or `NOPERM`; scripts in words that say so,
+//! such as `unsupported command 'eval'`, `bad lua script for redis cluster` or `EVAL is disabled`. What a service
+//! refuses otherwise stands in the report ([`NodeReport::words`](crate::NodeReport::words)).
 //!
 //! If `INFO` is unknown and you want the service all the same, it must not forget: see
 //! [`operating`](super::operating#restarts-must-not-forget), 3 and 4.
@@ -129,7 +134,7 @@
 //! | --- | --- | --- |
 //! | Sentinel, of Redis or Valkey | It promotes a replica, and replication is asynchronous ([redis.io](https://redis.io/learn/operate/redis-at-scale/high-availability/basic-replication), [valkey.io](https://valkey.io/topics/replication)). | This library asks no Sentinel where the master is. A node that becomes a replica is refused (`refusal::a_replica_is_unusable_and_the_others_go_on`). An address that follows the master: **unsafe** with `Observed`. |
 //! | Redis Cluster, Valkey Cluster | Replication is asynchronous, and answered writes can be lost ([valkey.io](https://valkey.io/topics/cluster-spec)). Keys of one command have to be in one slot (same page). | Refused (`refusal::a_cluster_node_is_unusable_and_the_others_go_on`). `MOVED` is never followed. |
-//! | Envoy | It prefers availability to consistency, and spreads keys over servers ([envoy](https://www.envoyproxy.io/docs/envoy/latest/_sources/intro/arch_overview/other_protocols/redis.rst.txt)). It does not know `INFO` ([envoy#38517](https://github.com/envoyproxy/envoy/issues/38517)), answers `TIME` itself ([source](https://github.com/envoyproxy/envoy/blob/0280db56233cb6e5482b58a61f851bcc838c1980/source/extensions/filters/network/redis_proxy/command_splitter_impl.cc)), and refused `HELLO` by `unsupported command` in older versions ([envoy#17571](https://github.com/envoyproxy/envoy/issues/17571)). | **Unsafe**: no restart is noticed, and the clock that is watched is Envoy's. Older versions are never ready. |
+//! | Envoy | It prefers availability to consistency, and spreads keys over servers ([envoy](https://www.envoyproxy.io/docs/envoy/latest/_sources/intro/arch_overview/other_protocols/redis.rst.txt)). It does not know `INFO` ([envoy#38517](https://github.com/envoyproxy/envoy/issues/38517)), answers `TIME` itself ([source](https://github.com/envoyproxy/envoy/blob/0280db56233cb6e5482b58a61f851bcc838c1980/source/extensions/filters/network/redis_proxy/command_splitter_impl.cc)), and refused `HELLO` by `unsupported command` in older versions ([envoy#17571](https://github.com/envoyproxy/envoy/issues/17571)). | **Unsafe**: no restart is noticed, and the clock that is watched is Envoy's. Older versions are spoken to over RESP2. |
 //! | twemproxy | It closes a connection at a command that it does not know ([twemproxy#113](https://github.com/twitter/twemproxy/issues/113)); `HELLO` is one ([go-redis#2616](https://github.com/redis/go-redis/issues/2616)). | Never ready. |
 //! | A TCP proxy, a load balancer | It passes bytes on. | Safe in front of one server if it ends both connections together. In front of several it is a failover that may be hidden. Release and `SET` go over one connection, so their order is kept. |
 //!

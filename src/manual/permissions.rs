@@ -142,6 +142,13 @@
 //! A release that takes two round trips may be begun and not done when the program ends: such a lock stays until
 //! its ttl is over.
 //!
+//! # Passwords and tokens that change
+//!
+//! [`Builder::credentials`](crate::Builder::credentials) takes a function that is asked for the credentials of a node before each
+//! connection to it: for passwords that are rotated, and for the tokens of cloud services. The command reads its
+//! `--password-file` again as often. Open connections stay logged in, so change a password on the nodes first, and where
+//! it comes from next; a node that refuses the one that was given is tried again after the usual back-off.
+//!
 //! # One user for each service
 //!
 //! Give each service a user and names of its own. A user who may write a key can delete

@@ -71,6 +71,17 @@
 //! A key that is protected by a password is refused when the handle is built: a program has no one to ask
 //! for the password. `openssl pkey -in protected.pem -out key.pem` writes it without one.
 //!
+//! # A certificate by itself
+//!
+//! A certificate that `ca` holds is trusted as that of a node too, whoever has issued it: a self-signed one, that of an
+//! authority, or one whose authority is not there. (OpenSSL calls that a partial chain.) It has to be the very same
+//! certificate, and its dates and names are still checked: it needs a `subjectAltName`. One line makes it:
+//!
+//! ```text
+//! openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout db1.key -days 365 \
+//!     -subj '/CN=db1.example' -addext 'subjectAltName=DNS:db1.example,IP:10.0.0.1' -out db1.pem
+//! ```
+//!
 //! # Certificates that change
 //!
 //! * A connection that is open stays open when certificates end or files change.
@@ -95,6 +106,8 @@
 //! | --- | --- |
 //! | `expired on`, `not valid before` | The certificate of the node, or of an authority between; the clock of this machine. |
 //! | `unknown authority` | `ca` is not the authority of this node, or is missing. |
+//! | `self-signed`, `that of an authority` | The certificate itself has to be named, see below; or is not the right one. |
+//! | `names no host`, `version 1` | It was issued without `-extfile`, see above. |
 //! | `another name` | `subjectAltName` lacks the host of the URL. Is it the right server? Then `name`. |
 //! | `malformed, not one of a server` | It is a client's certificate (`extendedKeyUsage`), malformed, or signed with SHA-1 or a short RSA key. |
 //! | `wants a client certificate`, `refuses the client certificate` | `cert` and `key`; `tls-ca-cert-file` of the server. The number is the alert: 48 is an unknown authority, 45 an expired certificate, 43 one that is not for clients (`extendedKeyUsage`). |

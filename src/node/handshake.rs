@@ -11,11 +11,12 @@
 //! decides that, because it knows all nodes.
 
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use crate::config::{Config, NodeConfig};
-use crate::error::{ServerError, Unusable};
+use crate::config::{Config, Credentials as Given, NodeConfig};
+use crate::error::{ServerError, Unusable, said};
 use crate::resp::{self, Value};
 
 use super::command::Dialect;
@@ -132,6 +133,9 @@ impl Identity {
 pub(crate) struct Credentials {
     node: NodeConfig,
     client_name: Option<String>,
+    /// A provider gives them, for each connection.
+    is_given: bool,
+    given: Option<Given>,
 }
 
 impl Credentials {
@@ -139,6 +143,51 @@ impl Credentials {
         Self {
             node: node.clone(),
             client_name: config.client_name().map(String::from),
+            is_given: config.provider(node).is_some(),
+            given: None,
+        }
+    }
+
+    /// A connection is being opened. Returns `true` if a provider is asked for its credentials.
+    pub(super) fn ask_again(&mut self) -> bool {
+        self.given = None;
+        self.is_given
+    }
+
+    #[cfg(feature = "std")]
+    pub(super) fn give(&mut self, given: Given) {
+        self.given = Some(given);
+    }
+
+    /// Returns `true` if a provider has not given them yet.
+    pub(super) fn are_missing(&self) -> bool {
+        self.is_given && self.given.is_none()
+    }
+
+    /// Returns what a server has said in an error, unless it repeats our user or password.
+    #[cold]
+    pub(super) fn words_of(&self, value: Value<'_>) -> Option<Arc<str>> {
+        let line = value.as_error()?;
+        let (user, password) = self.login().unwrap_or_default();
+        let mut secrets = [user.unwrap_or_default(), password].into_iter();
+        let is_in = |secret: &str| {
+            !secret.is_empty()
+                && line
+                    .windows(secret.len())
+                    .any(|part| part == secret.as_bytes())
+        };
+        match secrets.any(is_in) {
+            true => None,
+            false => said(line, ServerError::from_line(line).code()),
+        }
+    }
+
+    /// Returns user and password.
+    fn login(&self) -> Option<(Option<&str>, &str)> {
+        let user = self.node.user();
+        match &self.given {
+            Some(given) => Some((user.or(given.user.as_deref()), &given.password)),
+            None => self.node.password().map(|password| (user, password)),
         }
     }
 
@@ -147,10 +196,10 @@ impl Credentials {
         let database = resp::Decimal::new(u64::from(self.node.database()));
         let words: &[&[u8]] = match step {
             Step::Hello => return self.hello(out),
-            Step::Auth => match (self.node.user(), self.node.password()) {
-                (_, None) => return false,
-                (None, Some(password)) => &[b"AUTH", password.as_bytes()],
-                (Some(user), Some(password)) => &[b"AUTH", user.as_bytes(), password.as_bytes()],
+            Step::Auth => match self.login() {
+                None => return false,
+                Some((None, password)) => &[b"AUTH", password.as_bytes()],
+                Some((Some(user), password)) => &[b"AUTH", user.as_bytes(), password.as_bytes()],
             },
             Step::SetName => match &self.client_name {
                 None => return false,
@@ -172,8 +221,8 @@ impl Credentials {
 
     fn hello(&self, out: &mut Vec<u8>) -> bool {
         let mut words: Vec<&[u8]> = alloc::vec![b"HELLO", b"3"];
-        if let Some(password) = self.node.password() {
-            let user = self.node.user().unwrap_or("default");
+        if let Some((user, password)) = self.login() {
+            let user = user.unwrap_or("default");
             words.extend([b"AUTH", user.as_bytes(), password.as_bytes()]);
         }
         if let Some(name) = &self.client_name {

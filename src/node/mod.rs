@@ -44,13 +44,16 @@ mod transaction;
 mod ways;
 mod write;
 
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::time::Duration;
 
 use rand::rngs::StdRng;
 
+#[cfg(feature = "std")]
+use crate::config;
 use crate::config::{Config, NodeConfig};
-use crate::error::{LinkFault, NodeOutcome};
+use crate::error::{LinkFault, NodeOutcome, words};
 use crate::keys::ClaimKey;
 use crate::limits::{
     COMMAND_BYTES_MAX, HANDSHAKE_STRING_BYTES_MAX, IN_FLIGHT_MAX, OUT_BYTES_MAX, REPLY_BYTES_MAX,
@@ -121,6 +124,8 @@ pub(crate) struct Node {
     phase: Phase,
     /// Why it is not ready, as long as it is not.
     trouble: Trouble,
+    /// The same in words of others, if there are any.
+    words: Option<Arc<str>>,
     inbox: Inbox,
     outbox: Outbox,
     in_flight: InFlight,
@@ -167,6 +172,7 @@ impl Node {
             credentials: Credentials::new(config, node),
             phase: Phase::Down,
             trouble: Trouble::Link(LinkFault::NotYet),
+            words: None,
             inbox: Inbox::new(Limits {
                 line_bytes: REPLY_BYTES_MAX,
                 bulk_bytes: REPLY_BYTES_MAX,
@@ -208,6 +214,21 @@ impl Node {
     pub(crate) fn connecting(&mut self, now: Instant) {
         self.tried_at = now;
         self.phase = Phase::Connecting;
+        if self.credentials.ask_again() {
+            self.words = Some(words("the provider has not answered in time"));
+        }
+    }
+
+    /// The provider has given credentials for the connection that is being opened, or has said why not.
+    #[cfg(feature = "std")]
+    pub(crate) fn log_in(&mut self, given: Result<config::Credentials, Arc<str>>) {
+        match given {
+            Ok(given) => {
+                self.credentials.give(given);
+                self.words = None;
+            }
+            Err(words) => self.words = Some(words),
+        }
     }
 
     /// The connection is up: the first question goes out. Returns `false` if none was being opened.
@@ -316,6 +337,16 @@ impl Node {
 
     fn serves(&self) -> bool {
         self.is_ready() && !self.is_suspect() && self.missing_permission().is_none()
+    }
+
+    /// Returns `true` if a provider has not given the credentials for its connection yet.
+    pub(crate) fn lacks_credentials(&self) -> bool {
+        self.credentials.are_missing()
+    }
+
+    /// Returns what others have said of its trouble.
+    pub(crate) fn words(&self) -> Option<&Arc<str>> {
+        self.words.as_ref()
     }
 
     pub(crate) fn trouble(&self) -> Trouble {

@@ -117,9 +117,15 @@ impl Node {
                             Reply::with_text(value)
                         }
                     };
+                    if let Reply::Error(_) = reply {
+                        self.words = self.credentials.words_of(value);
+                    }
                     return Ok(Some(self.answered(now, &sent, reply)));
                 }
             };
+            if let Step::Select | Step::Server = step {
+                self.words = self.credentials.words_of(value);
+            }
             let (guard, phase) = (&mut self.guard, &mut self.phase);
             let next = step_answered(now, step, value, guard, phase, &mut self.in_flight)?;
             let heard = self.continue_handshake(now, next);

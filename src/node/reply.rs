@@ -154,9 +154,25 @@ impl Forbidden {
             "ERR" if says(b"can't run this command") || says(b"ACL failure in script") => {
                 Some(Self::Within)
             }
+            "ERR" | "EVAL" if runs_no_scripts(line) => Some(Self::Command),
             _ => None,
         }
     }
+}
+
+/// Returns `true` if the error `line` says that scripts are not run at all, as proxies and servers that are like Redis
+/// do in words of their own. An error that may pass says nothing of scripts, or not that.
+fn runs_no_scripts(line: &[u8]) -> bool {
+    let line = line.to_ascii_lowercase();
+    let says = |text: &&[u8]| memchr::memmem::find(&line, text).is_some();
+    let scripts: [&[u8]; 3] = [b"eval", b"script", b"lua"];
+    let none: [&[u8]; 4] = [
+        b"unsupported",
+        b"not supported",
+        b"disabled",
+        b"not implemented",
+    ];
+    says(&&b"bad lua script"[..]) || scripts.iter().any(says) && none.iter().any(says)
 }
 
 /// Returns the error of a command that a script of ours has called: servers before Redis 7.0 quote
@@ -330,6 +346,15 @@ mod tests {
                 "NOPERM",
             ),
             (
+                "ERR bad lua script for redis cluster, all the keys should be passed by KEYS",
+                Command,
+                "NOPERM",
+            ),
+            ("ERR unsupported command `eval`", Command, "NOPERM"),
+            ("EVAL is disabled", Command, "NOPERM"),
+            ("ERR 'EVAL' command is not supported", Command, "NOPERM"),
+            ("ERR Scripting is disabled", Command, "NOPERM"),
+            (
                 "ERR The user executing the script can't run this command or subcommand script: x",
                 Within,
                 "ERR",
@@ -346,6 +371,22 @@ mod tests {
             assert_eq!(error.code(), code, "{line}");
             // What was called before it stays done.
             assert_eq!(refuses_for_certain(error), forbidden != Within, "{line}");
+        }
+    }
+
+    /// What may pass, and what a script that has begun may say.
+    #[test]
+    fn other_errors_do_not_say_that_no_scripts_are_run() {
+        for line in [
+            "ERR upstream failure",
+            "ERR unsupported command `set`",
+            "ERR This Redis command is not allowed from script",
+            "ERR Error running script (call to f_9b47): @user_script:1: A riddle",
+            "BUSY Redis is busy running a script. Not supported",
+            "NOSCRIPT No matching script. Please use EVAL.",
+        ] {
+            let forbidden = Forbidden::of(line.as_bytes());
+            assert_eq!(forbidden, None, "{line}");
         }
     }
 

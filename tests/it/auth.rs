@@ -1,6 +1,10 @@
 //! Credentials: wrong, missing; never shown.
 
-use shearline::{CheckError, NodeOutcome, Unusable};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use shearline::{CheckError, Credentials, NodeOutcome, Unusable};
 
 use crate::canary::{ESCAPED, PASSWORD, Secrets, WRONG};
 use crate::face::{Which, at, no_quorum};
@@ -110,4 +114,60 @@ fn urls(cluster: &Cluster, credentials: &str) -> Vec<String> {
 #[track_caller]
 fn assert_not_shown(text: &str) {
     Secrets::credentials().assert_not_in("auth", text);
+}
+
+/// The password of every server is changed. A provider knows the new one; it is late for one node, and fails for
+/// another.
+#[test]
+fn credentials_are_asked_for_before_each_connection() {
+    not_with!(Acl | NoScripts, "logs in as the default user");
+    let cluster = Cluster::with(5, &Options::redis().password(WRONG));
+    let urls: Vec<String> = cluster.iter().map(Server::url_without).collect();
+    let mut admins = cluster.raws();
+    let mut want = |password: &str, line: &str| {
+        for admin in &mut admins {
+            admin.command(&[b"CONFIG", b"SET", b"requirepass", password.as_bytes()]);
+            admin.run(line);
+        }
+    };
+    for which in Which::BOTH {
+        let password = Arc::new(Mutex::new(WRONG));
+        let known = Arc::clone(&password);
+        let (late, failing) = (urls[0].clone(), urls[1].clone());
+        let builder = at(&urls).connect_timeout(Duration::from_millis(500));
+        let builder = builder.credentials(move |node| {
+            let label = &**node.label();
+            if late.contains(label) {
+                thread::sleep(Duration::from_secs(600));
+            } else if failing.contains(label) {
+                return Err("the vault\x1b is sealed".into());
+            }
+            Ok(Credentials::new(*known.lock().expect("no panic")))
+        });
+        assert_not_shown(&format!("{builder:?}"));
+        let mut face = which.build(builder);
+        assert_not_shown(&format!("{face:?}"));
+        for (place, said) in [
+            (0, "the provider has not answered in time"),
+            (1, "the vault  is sealed"),
+        ] {
+            eventually("why there are no credentials", || {
+                face.settle();
+                let node = face.nodes().swap_remove(place);
+                assert_not_shown(&format!("{node} {node:?}"));
+                node.words.filter(|words| **words == *said)
+            });
+        }
+        let lock = face.lock(which.key("given"), LONG).expect("three of five");
+        face.unlock(lock).expect("held");
+        // The next connections are asked for what holds then.
+        *password.lock().expect("no panic") = PASSWORD;
+        want(PASSWORD, "CLIENT KILL TYPE normal");
+        let lock = eventually("connections with the new password", || {
+            face.settle();
+            face.lock(which.key("again"), LONG).ok()
+        });
+        face.unlock(lock).expect("held");
+        want(WRONG, "PING");
+    }
 }

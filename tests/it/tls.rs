@@ -8,6 +8,7 @@ mod settings;
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 use shearline::internals::LinkFault;
@@ -152,6 +153,19 @@ fn wrong_certificates_are_called_by_what_is_wrong() {
             "of an unknown authority",
         ),
         (scene.authority.client(Span::Now), "not one of a server"),
+        (
+            scene.authority.server(&[], Span::Now),
+            "names no host: it has no subjectAltName",
+        ),
+        (
+            Authority::alone(name, false, Span::Now),
+            "is self-signed; if it is the right one",
+        ),
+        (
+            Authority::alone(name, true, Span::Now),
+            "is that of an authority",
+        ),
+        (first_version(), "has version 1 of X.509"),
     ] {
         refused(&scene.server(&issued).url(), failure);
     }
@@ -160,6 +174,66 @@ fn wrong_certificates_are_called_by_what_is_wrong() {
         &format!("{}&name=db.example", server.url()),
         "is for another name",
     );
+}
+
+/// A certificate as it is made by the shortest commands. It names nothing.
+fn first_version() -> Issued {
+    let directory = tempfile::tempdir().expect("a directory");
+    let commands =
+        "openssl req -new -newkey rsa:2048 -nodes -keyout key -subj /CN=127.0.0.1 -out csr
+        openssl x509 -req -in csr -signkey key -days 365 -out certificate
+        openssl x509 -in certificate -noout -text | grep -q 'Version: 1 '";
+    let made = Command::new("sh")
+        .args(["-ec", commands])
+        .current_dir(directory.path())
+        .output()
+        .expect("a shell");
+    assert!(made.status.success(), "{made:?}");
+    let read = |name: &str| fs::read_to_string(directory.path().join(name)).expect("a file");
+    Issued {
+        certificate: read("certificate"),
+        key: read("key"),
+    }
+}
+
+/// It is trusted whoever has issued it, but not for another name, and not for longer. What the same authority has
+/// issued besides is not trusted with it.
+#[test]
+fn a_certificate_that_is_named_itself_is_trusted() {
+    let scene = Scene::new();
+    let name = &["127.0.0.1"];
+    let other = Authority::new("another");
+    let own = |is_authority, span| Authority::alone(name, is_authority, span);
+    for issued in [
+        own(false, Span::Now),
+        own(true, Span::Now),
+        other.server(name, Span::Now),
+    ] {
+        let server = scene.server(&issued);
+        let address = server.address_for_clients();
+        let ca = scene.file("named.pem", &(scene.authority.pem() + &issued.certificate));
+        let url = format!("rediss://{address}?ca={ca}");
+        works(&mut Which::Shared.build(at([&url])), "named");
+        refused(&format!("{url}&name=db.example"), "is for another name");
+        let besides = scene.server(&other.server(name, Span::Now));
+        let besides = besides.address_for_clients();
+        refused(
+            &format!("rediss://{besides}?ca={ca}"),
+            "of an unknown authority",
+        );
+    }
+    for (issued, said) in [
+        (own(true, Span::Past), "expired on 2001-12-31"),
+        (own(false, Span::Past), "expired on 2001-12-31"),
+        (Authority::alone(&[], true, Span::Now), "names no host"),
+        (other.client(Span::Now), "not one of a server"),
+        (first_version(), "has version 1 of X.509"),
+    ] {
+        let server = scene.server(&issued);
+        let ca = scene.file("named.pem", &issued.certificate);
+        let url = format!("rediss://{}?ca={ca}", server.address_for_clients());
+        refused(&url, said);
+    }
 }
 
 /// The certificate is none of an authority that the system trusts.

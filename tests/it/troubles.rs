@@ -6,7 +6,7 @@ use std::time::Duration;
 use shearline::{LockError, LockOptions, NodeOutcome, NodeReport, RestartGuard};
 
 use crate::face::{at, await_ready, over, shared};
-use crate::servers::{self, BRIEF, Cluster, LONG, Options, PATIENCE, SILENT, eventually};
+use crate::servers::{self, BRIEF, Cluster, LONG, Options, PATIENCE, SILENT, Server, eventually};
 
 const PAGE: &str = include_str!("../../src/manual/troubles.rs");
 
@@ -100,6 +100,17 @@ fn wrong_credentials_are_named() {
     let redlock = at(wrong).build().expect("valid");
     let error = redlock.try_lock("k", LONG).expect_err("a wrong one");
     says(error, &[NO_QUORUM, "it refuses the credentials"]);
+}
+
+#[test]
+fn credentials_that_are_not_to_be_had_are_named() {
+    let cluster = servers::three();
+    let urls = cluster.iter().map(Server::url_without);
+    let redlock = at(urls).credentials(|_| Err("the vault is sealed".into()));
+    let error = redlock.build().expect("valid").try_lock("k", LONG);
+    let error = error.expect_err("no node is reached").to_string();
+    says(&error, &[NO_QUORUM, "there are no credentials for it"]);
+    assert!(error.contains("(the vault is sealed)"), "{error}");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! at once, so what the peer did before a turn is there in that turn.
 
 use super::*;
+use crate::config::Config;
 use crate::driver::inbox::Inbox;
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
@@ -93,7 +94,7 @@ impl World {
         let waker = Arc::new(Waker::new(poll.registry(), Token(99)).unwrap());
         let events = Events::with_capacity(8);
         Self {
-            link: Link::new(NODE, address, None),
+            link: Link::new(NODE, address, None, None),
             poll,
             events,
             waker,
@@ -105,7 +106,7 @@ impl World {
     /// A world in which the name of the node stands for whatever `work` finds.
     fn named(work: impl FnOnce() -> io::Result<Addresses> + Send + 'static) -> Self {
         let mut world = Self::new(&name("never.looked.up", 1));
-        world.link.lookup = Some(Lookup::run(&world.waker, work).unwrap());
+        world.link.lookup = Some(Lookup::run(None, &world.waker, work).unwrap());
         world
     }
 
@@ -419,6 +420,28 @@ fn a_name_that_does_not_resolve() {
     }
 }
 
+/// It is asked for a node with an address too.
+#[test]
+fn a_provider_of_credentials_that_fails_or_panics() {
+    let listener = listener();
+    let address = listener.local_addr().unwrap();
+    for panics in [false, true] {
+        let builder = Config::builder().node(alloc::format!("{address}"));
+        let builder = builder.credentials(move |_| match panics {
+            true => panic!("of this test"),
+            false => Err("sealed".into()),
+        });
+        let config = builder.config().unwrap();
+        let node = &config.nodes()[0];
+        let mut world = World::new(&tcp(address));
+        world.link.login = Some((config.provider(node).unwrap().clone(), node.clone()));
+        world.open();
+        let said = world.turn_until(&Disconnected(LinkFault::Credentials));
+        assert_eq!(said.len(), 1);
+        assert!(world.is_idle());
+    }
+}
+
 #[test]
 fn the_addresses_of_a_name_are_tried_in_turn() {
     let listener = listener();
@@ -459,7 +482,8 @@ fn an_address_that_was_waited_for_in_vain_comes_last_the_next_time() {
     }
     world.with(|link, tools| link.abort(tools.registry));
     assert_eq!(world.take(), []);
-    world.link.lookup = Some(Lookup::run(&world.waker, move || Ok(addresses.into())).unwrap());
+    world.link.lookup =
+        Some(Lookup::run(None, &world.waker, move || Ok(addresses.into())).unwrap());
     world.open();
     assert_eq!(world.turn_until(&Connected), [Connected]);
     let peer = peer_of(world.socket());

@@ -4,7 +4,9 @@
     reason = "the errors of others have many kinds, of which few are told apart here"
 )]
 
-use rustls::{AlertDescription, CertificateError, ClientConnection, Error};
+use alloc::string::ToString;
+
+use rustls::{AlertDescription, CertificateError, ClientConnection, Error, OtherError};
 
 use crate::error::{Day, LinkFault, TlsFault, TlsPart, TlsProblem};
 
@@ -39,6 +41,14 @@ pub(super) fn of(error: &Error, connection: Option<&ClientConnection>) -> LinkFa
     LinkFault::Tls(failure.into())
 }
 
+/// Returns what is wrong with a certificate, if `error` is about one.
+pub(super) fn of_invalid(error: &Error) -> Option<TlsFault> {
+    match error {
+        Error::InvalidCertificate(error) => Some(of_certificate(error)),
+        _ => None,
+    }
+}
+
 fn of_certificate(error: &CertificateError) -> TlsFault {
     match error {
         CertificateError::ExpiredContext { not_after, .. } => {
@@ -48,9 +58,19 @@ fn of_certificate(error: &CertificateError) -> TlsFault {
             TlsFault::NotYetValid(Day::of_unix(not_before.as_secs()))
         }
         CertificateError::UnknownIssuer => TlsFault::UnknownAuthority,
+        CertificateError::NotValidForNameContext { presented, .. } if presented.is_empty() => {
+            TlsFault::NoNames
+        }
         CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
             TlsFault::WrongName
         }
+        CertificateError::Other(OtherError(error)) => match error.downcast_ref::<TlsFault>() {
+            Some(fault) => *fault,
+            // The errors of webpki are no part of the interface of rustls.
+            None if error.to_string() == "CaUsedAsEndEntity" => TlsFault::OfAuthority,
+            None if error.to_string() == "UnsupportedCertVersion" => TlsFault::FirstVersion,
+            None => TlsFault::BadCertificate,
+        },
         _ => TlsFault::BadCertificate,
     }
 }

@@ -22,6 +22,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{ClientConfig, Error, InconsistentKeys, RootCertStore};
 
+use super::verifier::Verifier;
 use crate::config::{Address, Host, NodeConfig, NodeTls, Pem, TlsOptions};
 use crate::error::{TlsError, TlsPart, TlsProblem};
 
@@ -154,21 +155,22 @@ impl Settings {
 
     fn config(&self, files: &Contents) -> Result<ClientConfig, Fault> {
         let provider = Arc::new(ring::default_provider());
-        let roots = match &self.system {
-            Some(roots) => Arc::clone(roots),
-            None => Arc::new(
-                authorities(&files.authorities)
-                    .map_err(|problem| (TlsPart::Authorities, problem))?,
-            ),
+        let of_authorities = |problem| (TlsPart::Authorities, problem);
+        let (roots, named) = match &self.system {
+            Some(roots) => (Arc::clone(roots), Vec::new()),
+            None => authorities(&files.authorities).map_err(of_authorities)?,
         };
+        let verifier = Verifier::new(roots, named, &provider);
+        let verifier = verifier.ok_or(of_authorities(TlsProblem::Empty))?;
         let identity = match &self.tls.identity {
             Some(_) => Some(identity(files, &provider)?),
             None => None,
         };
         let builder = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
-            .map_err(|_| (TlsPart::Authorities, TlsProblem::Malformed))? // `ring` has them all.
-            .with_root_certificates(roots);
+            .map_err(|_| of_authorities(TlsProblem::Malformed))? // `ring` has them all.
+            .dangerous() // It checks no less than the usual one.
+            .with_custom_certificate_verifier(verifier);
         Ok(match identity {
             Some(identity) => builder.with_client_cert_resolver(identity),
             None => builder.with_no_client_auth(),
@@ -200,12 +202,16 @@ fn read_file(path: &str) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn authorities(pem: &[u8]) -> Result<RootCertStore, TlsProblem> {
+fn authorities(
+    pem: &[u8],
+) -> Result<(Arc<RootCertStore>, Vec<CertificateDer<'static>>), TlsProblem> {
+    let named = certificates(pem)?;
     let mut roots = RootCertStore::empty();
-    for certificate in certificates(pem)? {
-        roots.add(certificate).map_err(|_| TlsProblem::Malformed)?;
+    for certificate in &named {
+        let added = roots.add(certificate.clone());
+        added.map_err(|_| TlsProblem::Malformed)?;
     }
-    Ok(roots)
+    Ok((Arc::new(roots), named))
 }
 
 fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsProblem> {

@@ -495,8 +495,8 @@ impl Operate for Acquire {
                     // With what they said in earlier attempts, if that says more.
                     Refusal::NoQuorum => {
                         cx.round.explain(&cx.parts.nodes);
-                        let labels = cx.parts.nodes.labels();
-                        LockError::NoQuorum(cx.round.report_by(cx.now, labels, Ballot::cause))
+                        let nodes = &cx.parts.nodes;
+                        LockError::NoQuorum(cx.round.report_by(cx.now, nodes, Ballot::cause))
                     }
                     Refusal::TooSlow => LockError::TooSlow(cx.report()),
                     Refusal::Saturated => LockError::Saturated,

@@ -235,7 +235,7 @@ impl<'a> Context<'a> {
 
     /// Returns what each node said, for an error.
     pub(super) fn report(&self) -> Report {
-        self.round.report(self.now, self.parts.nodes.labels())
+        self.round.report(self.now, &self.parts.nodes)
     }
 }
 

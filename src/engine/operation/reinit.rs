@@ -40,7 +40,7 @@ pub(in crate::engine) fn why_unready(now: Instant, parts: &Parts) -> Option<Repo
         };
         all = false;
     }
-    (!all).then(|| round.report(now, parts.nodes.labels()))
+    (!all).then(|| round.report(now, &parts.nodes))
 }
 
 impl Operate for Reinit {

@@ -371,8 +371,8 @@ impl Round {
     }
 
     /// Returns what each node said, for an error.
-    pub(crate) fn report(&self, now: Instant, labels: &[Arc<str>]) -> Report {
-        self.report_by(now, labels, Ballot::said)
+    pub(crate) fn report(&self, now: Instant, nodes: &Nodes) -> Report {
+        self.report_by(now, nodes, Ballot::said)
     }
 
     /// No question was put to a node whose connection is being opened again: why the last one failed says more
@@ -398,15 +398,17 @@ impl Round {
     pub(crate) fn report_by(
         &self,
         now: Instant,
-        labels: &[Arc<str>],
+        nodes: &Nodes,
         said: impl Fn(&Ballot) -> (NodeOutcome, Option<Duration>),
     ) -> Report {
-        let nodes: Box<[NodeReport]> = labels
+        let nodes: Box<[NodeReport]> = nodes
+            .labels()
             .iter()
+            .zip(nodes.iter())
             .zip(&self.ballots)
-            .map(|(label, ballot)| {
+            .map(|((label, node), ballot)| {
                 let (outcome, latency) = said(ballot);
-                NodeReport::new(Arc::clone(label), outcome, latency)
+                NodeReport::new(Arc::clone(label), outcome, latency).in_words(node.words())
             })
             .collect();
         let elapsed = now.saturating_since(self.started);

@@ -222,3 +222,38 @@ fn a_call_that_waited_for_a_handshake_in_vain_says_what_ended_the_one_before() {
     let timeout = NodeOutcome::Unreachable(LinkFault::ConnectTimeout.into());
     assert_eq!(outcomes(&report), [timeout]);
 }
+
+/// A provider is asked for each connection. What it gives goes into the handshake, and what it says when it fails, or
+/// that it is late, into reports.
+#[cfg(feature = "std")]
+#[test]
+fn credentials_are_given_for_each_connection() {
+    use crate::config::Credentials;
+    let nodes = ["redis://a", "redis://app@b/1", "redis://u:p@c"];
+    let nodes = Config::builder().nodes(nodes);
+    let mut world = World::with(nodes.credentials(|_| Err("a driver asks".into())));
+    let token = |text: &str| Ok(Credentials::new(text).user("locker"));
+    world.engine.log_in(id(0), token("one"));
+    world.engine.log_in(id(1), token("two"));
+    for (node, login) in [(0, "locker one"), (1, "app two"), (2, "u p")] {
+        world.connect(node);
+        let hello = format!("HELLO 3 AUTH {login} SETNAME shearline");
+        assert_eq!(world.take(node), [hello]);
+    }
+    world.lose(0);
+    world.reconnect(0);
+    world.pass(Duration::from_secs(1));
+    let status = |world: &World| world.engine.node_statuses(world.now).next();
+    let said = |world: &World| status(world).expect("a node").to_string();
+    let late =
+        "a:6379: down: there are no credentials for it (the provider has not answered in time)";
+    assert_eq!(said(&world), late);
+    world.reconnect(0);
+    world.engine.log_in(id(0), Err("no such file".into()));
+    world.lose_for(0, LinkFault::Credentials);
+    assert!(
+        said(&world).ends_with("for it (no such file)"),
+        "{}",
+        said(&world)
+    );
+}

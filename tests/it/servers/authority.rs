@@ -60,6 +60,27 @@ impl Authority {
         self.issue(&["client"], span, ExtendedKeyUsagePurpose::ClientAuth)
     }
 
+    /// A certificate that has issued itself: of an authority, or not.
+    #[cfg(feature = "tls")]
+    pub(crate) fn alone(names: &[&str], is_authority: bool, span: Span) -> Issued {
+        let names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
+        let mut params = CertificateParams::new(names).expect("names");
+        params.not_after = match span {
+            Span::Past => date_time_ymd(2001, 12, 31),
+            Span::Now | Span::Future => date_time_ymd(2190, 1, 1),
+        };
+        params.not_before = date_time_ymd(2001, 1, 1);
+        if is_authority {
+            params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        }
+        let key = KeyPair::generate().expect("a key");
+        let certificate = params.self_signed(&key).expect("a certificate");
+        Issued {
+            certificate: certificate.pem(),
+            key: key.serialize_pem(),
+        }
+    }
+
     fn issue(&self, names: &[&str], span: Span, purpose: ExtendedKeyUsagePurpose) -> Issued {
         let names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
         let mut params = CertificateParams::new(names).expect("names");

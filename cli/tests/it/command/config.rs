@@ -1,15 +1,17 @@
 //! The configuration file.
 
 use std::fs::{self, Permissions};
+use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
+use std::process::Stdio;
 
 use serde_json::Value;
 use tempfile::TempDir;
 
 use super::{command, over, shearline, told};
 use crate::canary::{CANARY, Secrets};
-use crate::servers::{self, Options};
+use crate::servers::{self, Options, Raw, Reply};
 
 /// A directory with files that only their owner may read.
 struct Files(TempDir);
@@ -140,6 +142,58 @@ fn a_password_comes_from_a_file_of_its_own() {
     assert!(refused.contains("No such file"), "{refused}");
     assert!(refused.contains("/password: "), "{refused}");
     assert!(refused.contains("; password-file names it"), "{refused}");
+}
+
+/// A lock is held while the password of every server is changed, and then the file.
+#[test]
+fn a_password_file_is_read_again_before_each_connection() {
+    not_with!(
+        Acl | NoNativeRelease,
+        "logs in as the default user; a program that ends may leave a key that takes two round trips"
+    );
+    let cluster = servers::Cluster::with(3, &Options::redis().password(CANARY));
+    let files = Files::new();
+    let password = files.write("password", CANARY, 0o600);
+    let plain: Vec<String> = cluster.iter().map(|node| node.url_without()).collect();
+    let go = files.0.path().join("go");
+    let script = "while ! [ -e \"$0\" ]; do sleep 0.05; done";
+    let mut run = command(&plain, ["run", "--guard=off", "report", "--password-file"]);
+    run.arg(&password).args(["--", "sh", "-c", script]).arg(&go);
+    let running = run.spawn().expect("the binary runs");
+    servers::eventually("it holds the lock", || {
+        (cluster.copies("report") == 3).then_some(())
+    });
+    let new = format!("{CANARY}2");
+    files.write("password", &new, 0o600);
+    let mut admins = cluster.raws();
+    for admin in &mut admins {
+        admin.command(&[b"CONFIG", b"SET", b"requirepass", new.as_bytes()]);
+        admin.run("CLIENT KILL TYPE normal");
+    }
+    servers::eventually("it is connected again", || {
+        let is_there = |admin: &mut Raw| match admin.run("CLIENT LIST") {
+            Reply::Bulk(list) => String::from_utf8_lossy(&list).contains("name=shearline"),
+            other => panic!("{other:?}"),
+        };
+        admins.iter_mut().all(is_there).then_some(())
+    });
+    fs::write(go, "").expect("a file");
+    let ended = super::of(running.wait_with_output().expect("it ends"));
+    assert_eq!(ended.done(), "");
+    for admin in &mut admins {
+        assert!(!admin.exists(b"report"));
+        admin.command(&[b"CONFIG", b"SET", b"requirepass", CANARY.as_bytes()]);
+    }
+    // A pipe is read once.
+    let mut piped = command(
+        &plain,
+        ["check", "--guard=off", "--password-file=/dev/stdin"],
+    );
+    let mut piped = piped.stdin(Stdio::piped()).spawn().expect("it runs");
+    let mut stdin = piped.stdin.take().expect("it is piped");
+    stdin.write_all(CANARY.as_bytes()).expect("it reads");
+    drop(stdin);
+    super::of(piped.wait_with_output().expect("it ends")).done();
 }
 
 /// What is said of each mistake is told by the command's own `tests::files`. The report and the object tell it too.

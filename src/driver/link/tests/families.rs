@@ -23,7 +23,7 @@ fn silent_6() -> (OwnedFd, SocketAddr, TcpStream) {
 /// Begins to connect to these addresses of one name, and returns those that are tried at first.
 fn tried(world: &mut World, addresses: &[SocketAddr]) -> Vec<SocketAddr> {
     let found = addresses.to_vec();
-    world.link.lookup = Some(Lookup::run(&world.waker, move || Ok(found)).unwrap());
+    world.link.lookup = Some(Lookup::run(None, &world.waker, move || Ok(found)).unwrap());
     world.open();
     while matches!(world.link.state, State::Resolving) {
         world.turn();

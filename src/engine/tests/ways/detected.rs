@@ -4,7 +4,15 @@ use super::super::permissions::{FIRST, lacks, unasked};
 use super::*;
 
 const NO_ENGINE: &str = "-ERR Could not find scripting engine 'lua'|";
-const REFUSALS: [&str; 3] = [NO_COMMAND, UNKNOWN, NO_ENGINE];
+const REFUSALS: [&str; 6] = [
+    NO_COMMAND,
+    UNKNOWN,
+    NO_ENGINE,
+    // Proxies and servers that are like Redis.
+    "-ERR bad lua script for redis cluster, all the keys should be passed by KEYS|",
+    "-ERR unsupported command `eval`|",
+    "-EVAL is disabled|",
+];
 
 /// The node knows none of these: which way it has is told by the transaction, with which they were asked.
 fn only_by_transaction() -> String {
@@ -247,5 +255,27 @@ fn a_strict_guard_says_at_once_that_it_needs_scripts() {
         let outcomes = world.refused_outright();
         let missing = NodeOutcome::Unusable(Unusable::NeedsScripts);
         assert_eq!(outcomes[..2], [missing; 2]);
+    }
+}
+
+/// What may pass keeps no node from scripts, and is shown.
+#[test]
+fn an_error_that_says_nothing_known_is_shown_in_its_words() {
+    for (words, is_advised) in [("upstream failure", false), ("no luck with EVAL", true)] {
+        let mut world = unasked(1);
+        world.try_once();
+        world.take(0);
+        world.say(0, &format!("-ERR {words}|"));
+        let text = world.refusal().to_string();
+        assert!(text.contains(&format!("refused: ERR ({words})")), "{text}");
+        assert_eq!(
+            text.contains("; `without_scripts` does"),
+            is_advised,
+            "{text}"
+        );
+        assert_eq!(world.take(0), ["EVALSHA release"]);
+        world.say(0, ":1|");
+        world.try_once();
+        assert_eq!(world.take(0), [FIRST]);
     }
 }

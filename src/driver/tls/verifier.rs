@@ -1,0 +1,114 @@
+//! Whether the certificate of a node is trusted, and if not, why.
+//!
+//! Checks are those of webpki. In addition a certificate that `ca` itself holds is trusted whoever has issued it, also
+//! if it is an authority's, as OpenSSL does with `X509_V_FLAG_PARTIAL_CHAIN`: the very same bytes, whose key the
+//! node proves to have. Its dates, and its names, are checked all the same: `ca` may hold those of several nodes.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{
+    WebPkiServerVerifier, verify_server_cert_signed_by_trust_anchor, verify_server_name,
+};
+use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::server::ParsedCertificate;
+use rustls::{
+    CertificateError, DigitallySignedStruct, Error, OtherError, RootCertStore, SignatureScheme,
+};
+
+use super::reason;
+use crate::error::TlsFault;
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(super) struct Verifier {
+    webpki: Arc<WebPkiServerVerifier>,
+    /// The certificates that `ca` holds.
+    named: Vec<CertificateDer<'static>>,
+    algorithms: WebPkiSupportedAlgorithms,
+}
+
+impl Verifier {
+    /// Returns `None` if there are no `roots`.
+    pub(super) fn new(
+        roots: Arc<RootCertStore>,
+        named: Vec<CertificateDer<'static>>,
+        provider: &Arc<CryptoProvider>,
+    ) -> Option<Arc<Self>> {
+        let webpki = WebPkiServerVerifier::builder_with_provider(roots, Arc::clone(provider));
+        let webpki = webpki.build().ok()?;
+        Some(Arc::new(Self {
+            webpki,
+            named,
+            algorithms: provider.signature_verification_algorithms,
+        }))
+    }
+
+    /// Returns `true` if it has issued itself: trusted as an authority it is not of an unknown one.
+    fn is_self_signed(&self, certificate: &CertificateDer<'_>, now: UnixTime) -> bool {
+        let mut roots = RootCertStore::empty();
+        let Ok(parsed) = ParsedCertificate::try_from(certificate) else {
+            return false;
+        };
+        let _ = roots.add(certificate.clone().into_owned());
+        let all = self.algorithms.all;
+        let checked = verify_server_cert_signed_by_trust_anchor(&parsed, &roots, &[], now, all);
+        checked != Err(CertificateError::UnknownIssuer.into())
+    }
+}
+
+impl ServerCertVerifier for Verifier {
+    fn verify_server_cert(
+        &self,
+        certificate: &CertificateDer<'_>,
+        between: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        let is_named = self.named.iter().any(|named| **named == **certificate);
+        // Without those between, its issuer can only be unknown if all that concerns itself was right.
+        let between = if is_named { &[] } else { between };
+        let webpki = &self.webpki;
+        let Err(error) = webpki.verify_server_cert(certificate, between, name, ocsp, now) else {
+            return Ok(ServerCertVerified::assertion());
+        };
+        match reason::of_invalid(&error) {
+            Some(TlsFault::UnknownAuthority | TlsFault::OfAuthority) if is_named => {
+                verify_server_name(&ParsedCertificate::try_from(certificate)?, name)?;
+                Ok(ServerCertVerified::assertion())
+            }
+            Some(TlsFault::UnknownAuthority) if self.is_self_signed(certificate, now) => {
+                let fault = Arc::new(TlsFault::SelfSigned);
+                Err(CertificateError::Other(OtherError(fault)).into())
+            }
+            _ => Err(error),
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.webpki
+            .verify_tls12_signature(message, certificate, signed)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.webpki
+            .verify_tls13_signature(message, certificate, signed)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.webpki.supported_verify_schemes()
+    }
+}
