@@ -14,6 +14,7 @@
 //! | `lock NAME` | Takes a lock and prints it as one line of text. |
 //! | `extend LOCK` | Extends it, and prints the line that replaces the old one. |
 //! | `unlock LOCK` | Releases it. |
+//! | `break NAME` | Ends a lock whose holder is gone or hangs (`Redlock::break_lock`). |
 //! | `status NAME` | Says who holds a lock, for how long by a majority, and which nodes disagree. |
 //! | `watch NAME` | The same in a line, and again at each change. |
 //! | `nodes [NAME]` | Says which nodes would vote for a program that begins now, and why the others would not, and what the user of each node may do. |
@@ -142,6 +143,21 @@
 //!
 //! A signal that ends `lock` has it release what its attempts have taken. A lock that cannot be printed is released too.
 //!
+//! # A lock whose holder is gone or hangs
+//!
+//! A lock ends with its ttl when its holder is gone. If that is long, or if the holder hangs and its lock is kept:
+//!
+//! ```sh
+//! shearline break report
+//! ```
+//!
+//! shows the holder and asks (`--yes` does not). Then each node has another token in place of the holder's, for as long
+//! as it would have kept that. The holder cannot extend the lock; a `run` ends its command as soon as the nodes tell it.
+//! Others get the lock when its ttl is over, so no two have it. Until then `status` shows it with `(broken)` before the
+//! label. `--now` deletes the keys instead: others get the lock at once, and two have it if the holder still works. Use that
+//! only if you know that the holder has stopped. A majority of the nodes has to do it: with status 69 try again when
+//! they answer. In a program it is [`Redlock::break_lock`](crate::Redlock::break_lock).
+//!
 //! # A number for the store
 //!
 //! No lock helps against a holder that was stopped for longer than its lock lasted, and goes on then. Only the store
@@ -187,7 +203,7 @@
 //! | status | word | when |
 //! | --- | --- | --- |
 //! | 0 | `done` | What was asked for is done. `status`: somebody holds the lock. `nodes`: a majority would vote. `check`: every node would, and nothing is wrong. |
-//! | 1 | `failed` | The answer is no: `status` found that nobody holds the lock, `check` that something is wrong with a node while a majority would vote. Or another failure. |
+//! | 1 | `failed` | The answer is no: `status` or `break` found that nobody holds the lock, `check` that something is wrong with a node while a majority would vote. Or another failure. |
 //! | 64 | `usage` | The arguments cannot be used: a name that is too long, a ttl that is not longer than its drift, a text that is no lock, `--fenced` without scripts. Nothing was sent. |
 //! | 69 | `no_quorum` | Too few nodes answered, or count. Trying again may help. |
 //! | 74 | `lost` | The lock was lost, or is not held any more. What it protects has to stop. |
@@ -215,6 +231,7 @@
 //! | `nodes`, `check` | `can_lock`; `votes` and `needed`, numbers of nodes; `nodes`; with `nodes` also `tried`, the name of the lock that was tried |
 //! | each of these `nodes` | `address`; `votes`; `reason`, why it would not; `run_id`; `product`, such as `redis 7.0.15`; `uptime_s`, at least; `round_trip_us`; `marked_ttl_ms` and `barrier_ms`, with a strict guard; `evicts_locks`; `clock_steps`; what `nodes` has tried |
 //! | what `nodes` has tried | `may_lock`, whether its user may take and release the lock; `may_extend`; `missing`, what is to be permitted or repaired, or why it could not be tried; `waking`, how it tells those who wait: `push`, or `resp2` and `refused` if it does not; `releasing`, how it releases a lock: `script`, `delifeq`, `delex`, `set_ifeq` or `transaction` |
+//! | `break` | `resource`; `holder`, whose lock it was: an object with `owner`, `left_ms` and `nodes`, as with `status`; `broken`, on how many nodes; `free_in_ms`, after which it is free, 0 with `--now` |
 //! | `reinit` | `nodes`, how many; `cluster` |
 //! | a failure of any of them, also of its arguments | `status`; `outcome`, the word of the status; `error`, the line |
 //!

@@ -23,8 +23,8 @@
 //! | .. `it is a replica` | The URL leads to a replica, or the master has changed. | Name the master. A failover loses locks: [`operating`](super::operating). |
 //! | .. `its fencing tokens have no floor` | Whether the nodes are new, or restarted together: `shearline nodes --fenced`. Locks without tokens are had. | If no clock was set back, give floors: [`operating`](super::operating#nodes-that-give-fencing-tokens). |
 //! | .. `its fencing tokens are in repair` | The other nodes: N - q + 1 of them have to have a floor and be connected. Whether any program goes on for longer than [`Builder::max_ttl`](crate::Builder::max_ttl). | Bring the others back, and wait. With short programs alone: `shearline run --fenced NAME -- sleep SECONDS`. |
-//! | `another client holds the lock` | `Redlock::inspect` says who, by its label ([`Builder::owner`](crate::Builder::owner)), and for how long. | Wait for it. If its holder is dead, the lock ends by itself with its ttl. |
-//! | .. `held without an expiry` | Somebody has written the key by hand, or has run `PERSIST` on it. No time ends that. | If its holder is gone, delete the key on all nodes. |
+//! | `another client holds the lock` | `Redlock::inspect` says who, by its label ([`Builder::owner`](crate::Builder::owner)), and for how long. | Wait for it. If its holder is dead, the lock ends by itself with its ttl. If it hangs and extends its lock: `shearline break NAME`. |
+//! | .. `held without an expiry` | Somebody has written the key by hand, or has run `PERSIST` on it. No time ends that. | If its holder is gone: `shearline break --now NAME`. |
 //! | `this handle itself holds the lock` | A lock of this program is not released: [`Stats::held`](crate::Stats::held) grows, or one thread locks twice. | Release it. A guard that was forgotten ends with its ttl, unless it is kept. |
 //!
 //! # A lock was lost
