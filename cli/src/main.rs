@@ -17,6 +17,7 @@
 //! | `inspect`, `watch` | who holds a lock |
 //! | `break_lock` | the end of a lock whose holder is gone or hangs |
 //! | `nodes`, `trial`, `reinit` | the nodes: would they vote, what do they permit, and how they become a cluster |
+//! | `pace` | when the next node may be restarted |
 //! | `pages` | the manual page, and the completions of shells |
 //! | `demo` | the demo |
 #![forbid(unsafe_code)]
@@ -42,6 +43,7 @@ mod lock;
 mod mistyped;
 mod nodes;
 mod output;
+mod pace;
 mod pages;
 mod reinit;
 mod run;

@@ -204,6 +204,13 @@ fn nodes_and_check_say_who_would_vote_and_why_not() {
             .ends_with("\n0 of 3 nodes would vote, 2 are needed: no lock can be taken now\n")
     );
     assert_narrow(&young.out);
+    for line in ["nodes", "check"] {
+        let young = shearline(&cluster, line).out.replace("\n    ", " ");
+        assert!(young.contains("\nrestarts  wait until "), "{young}");
+        assert!(young.contains(" UTC (in "), "{young}");
+        let object = shearline(&cluster, &format!("{line} --json")).object();
+        assert!((1..=66_000).contains(&object.number("next_restart_in_ms")));
+    }
     let all = shearline(&cluster, "nodes --guard off").done();
     assert_eq!(all.matches("  would vote; ").count(), 3, "{all}");
     assert_eq!(all.matches("; round trip ").count(), 3, "{all}");
