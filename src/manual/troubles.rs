@@ -18,7 +18,7 @@
 //! | .. `it may have forgotten locks` | The node has restarted or was replaced; the text says for how long it does not vote yet. With markers also: it was flushed, or a client with a longer `max_ttl` has come (`GET shearline:marker` shows it, in milliseconds). | Wait. If you know that no lock from before can be alive, call `Redlock::trust_nodes`. To shorten it for the next time: [`Builder::max_ttl`](crate::Builder::max_ttl). |
 //! | .. `it wants a password` | The URL of the node. | Put the credentials into it. |
 //! | .. `it refuses the credentials` | The user and password in the URL, `ACL LIST` on the node. | Correct them. |
-//! | .. `refused: OOM` | `INFO memory` on the node: something else fills it. | Raise its `maxmemory`, or remove other keys. Never let it evict: `maxmemory-policy noeviction`. |
+//! | .. `refused: OOM` | `INFO memory` on the node: something else fills it, or [counters of fencing tokens](super::operating#nodes-that-give-fencing-tokens). `shearline check` warns from 80 % on. | Raise its `maxmemory`, or remove other keys. Never let it evict: `maxmemory-policy noeviction`. |
 //! | .. `its user may not run` | The command that is named there. | Permit it: [`permissions`](super::permissions) has an ACL line that suffices. |
 //! | .. `it is a replica` | The URL leads to a replica, or the master has changed. | Name the master. A failover loses locks: [`operating`](super::operating). |
 //! | .. `its fencing tokens have no floor` | Whether the nodes are new, or restarted together: `shearline nodes --fenced`. Locks without tokens are had. | If no clock was set back, give floors: [`operating`](super::operating#nodes-that-give-fencing-tokens). |
