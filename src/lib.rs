@@ -61,6 +61,7 @@
 //! | [`Lock`] | a plain value: from a [`LocalRedlock`] or [`Driver`], or from a guard by [`LockGuard::into_lock`]; as bytes it goes to another process. Dropping it releases nothing |
 //! | [`Released`] | the result of an unlock: on how many nodes the key was deleted |
 //! | [`Inspection`] | who holds a resource, for how long, and which nodes disagree |
+//! | [`Breaking`], [`Broken`] | how a lock of others is ended, and what became of it |
 //! | [`LockError`], [`ExtendError`], [`UnlockError`] | why an operation failed, with a [`Report`] of what each node said |
 //! | [`Stats`] | what a handle has done and what it waits for: counts, and a [`Histogram`] for each time that matters |
 //!
@@ -195,6 +196,7 @@ pub use config::TlsOptions;
 pub use config::{Builder, Config, Credentials, LockOptions, NodeConfig, RestartGuard, Retry};
 #[cfg(feature = "std")]
 pub use driver::{BuildError, Driver, DriverWaker, FromBytesError};
+pub use engine::breaking::{BreakError, Breaking, Broken};
 #[doc(inline)]
 pub use engine::contract::NodeStatus;
 pub use engine::inspection::{Found, Holder, InspectError, InspectedNode, Inspection};

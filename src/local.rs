@@ -22,6 +22,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
 use crate::config::{Builder, LockOptions};
 use crate::driver::{BuildError, Driver, Refusal, Reporter, Working, clock};
+use crate::engine::breaking::{self, BreakError, Breaking, Broken};
 use crate::engine::inspection::{InspectError, Inspection};
 use crate::engine::stats::Stats;
 use crate::engine::{Engine, Event, NodeStatus, NotProlonged, Request, RoundId, prolong};
@@ -331,6 +332,39 @@ impl LocalRedlock {
                 Err(report) => Err(InspectError::NoQuorum(report)),
             },
         )
+    }
+
+    /// Ends the lock on `resource` of a holder that is gone or hangs. See
+    /// [`Redlock::break_lock`](crate::Redlock::break_lock).
+    ///
+    /// # Errors
+    ///
+    /// As [`Redlock::break_lock`](crate::Redlock::break_lock).
+    pub fn break_lock(&mut self, resource: impl AsRef<[u8]>) -> Result<Broken, BreakError> {
+        let seen = self.inspect(resource.as_ref())?;
+        self.break_seen(resource, &seen, Breaking::KeepOut)
+    }
+
+    /// Ends the lock on `resource` that was `seen`, and no other. See
+    /// [`Redlock::break_seen`](crate::Redlock::break_seen).
+    ///
+    /// # Errors
+    ///
+    /// As [`Redlock::break_seen`](crate::Redlock::break_seen).
+    pub fn break_seen(
+        &mut self,
+        resource: impl AsRef<[u8]>,
+        seen: &Inspection,
+        how: Breaking,
+    ) -> Result<Broken, BreakError> {
+        let resource = resource.as_ref();
+        let operation = self.driver.tracer().break_lock(resource);
+        operation.run(|_| {
+            match self.ask(|engine, now| engine.break_lock(now, resource, seen, how))? {
+                Ok(outcome) => breaking::finish(outcome, seen),
+                Err(report) => Err(BreakError::Unconfirmed(report)),
+            }
+        })
     }
 
     /// Releases `lock` on every node that may hold it, and waits until a majority has answered.

@@ -6,10 +6,11 @@
 //! Not here: the two together, in wire form. See `entry`.
 
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 use core::fmt;
 
 use crate::error::{InvalidRequest, Shown};
-use crate::limits::{RESOURCE_BYTES_MAX, RESOURCES_MAX, TOKEN_RANDOM_BYTES};
+use crate::limits::{RESOURCE_BYTES_MAX, RESOURCES_MAX, TOKEN_BYTES_MAX, TOKEN_RANDOM_BYTES};
 
 /// Checks that `resource` can be a lock's name, or one of several at place `index`.
 ///
@@ -122,6 +123,20 @@ impl<'a> Token<'a> {
     }
 }
 
+/// What the token of a broken lock begins with, instead of random bytes: no client has drawn them.
+const BROKEN: [u8; TOKEN_RANDOM_BYTES] = *b"\0shearline: broken\0\0";
+
+/// Returns the token that takes the place of `token` where its lock is broken. It is the same each time, and that of a
+/// broken lock stays as it is. Its label says so, and whose the lock was.
+pub(crate) fn broken(token: Token<'_>) -> Vec<u8> {
+    if token.0.starts_with(&BROKEN) {
+        return token.0.to_vec();
+    }
+    let mut broken = [&BROKEN, &b"(broken) "[..], token.label()].concat();
+    broken.truncate(TOKEN_BYTES_MAX);
+    broken
+}
+
 /// A token that was read from a node, which any client may have written. It may be printed: only its
 /// label is shown.
 #[derive(Clone, Eq, PartialEq)]
@@ -216,8 +231,8 @@ mod tests {
 
     #[test]
     fn several_names_are_1_to_64_that_differ() {
-        let names: alloc::vec::Vec<[u8; 1]> = (0..=64).map(|byte| [byte]).collect();
-        let names: alloc::vec::Vec<&[u8]> = names.iter().map(|name| &name[..]).collect();
+        let names: Vec<[u8; 1]> = (0..=64).map(|byte| [byte]).collect();
+        let names: Vec<&[u8]> = names.iter().map(|name| &name[..]).collect();
         assert_eq!(check_resources(&names[..64]), Ok(()));
         assert_eq!(check_resources(&[]), Err(InvalidRequest::NoResources));
         let many = InvalidRequest::TooManyResources { count: 65 };

@@ -87,6 +87,10 @@ impl Acquire {
         }
     }
 
+    pub(crate) const fn is_quiet(&self) -> bool {
+        self.quiet
+    }
+
     /// Returns what is said while this lock is waited for.
     pub(crate) fn waiting<'a>(&self, redlock: &'a Redlock, name: &'a [u8]) -> Waiting<'a> {
         let talk = match (self.quiet || self.no_wait, self.wait) {

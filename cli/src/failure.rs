@@ -8,8 +8,8 @@ use std::process::ExitCode;
 
 use serde_json::{Value, json};
 use shearline::{
-    BuildError, CheckError, ConfigError, ConfirmError, ExtendError, FromBytesError, InspectError,
-    InvalidRequest, LockError, ReinitError, Report, UnlockError,
+    BreakError, BuildError, CheckError, ConfigError, ConfirmError, ExtendError, FromBytesError,
+    InspectError, InvalidRequest, LockError, ReinitError, Report, UnlockError,
 };
 
 use crate::json;
@@ -76,6 +76,7 @@ const WORDS: [(&str, &str); 15] = [
     ("`Builder::lock_delay`", "`--lock-delay`"),
     ("`Redlock::reinit`", "`shearline reinit`"),
     ("call `reinit` again", "run `shearline reinit` again"),
+    ("`Breaking::AtOnce`", "`--now`"),
     ("`trust_nodes`", "`--trust`"),
     ("`Redlock::trust_node`", "`--trust`"),
     ("`Redlock::trust_nodes`", "`--trust`"),
@@ -181,6 +182,17 @@ statuses! {
         InspectError::NoQuorum(report) => no_quorum(report),
         InspectError::Invalid(_) => Status::Usage,
         InspectError::Saturated | InspectError::Forked | InspectError::Closed | _ => Status::Failure,
+    };
+    BreakError: |it| match &it {
+        BreakError::NoQuorum(report) | BreakError::Unconfirmed(report) => no_quorum(report),
+        BreakError::Invalid(_) => Status::Usage,
+        BreakError::NotHeld(_)
+        | BreakError::Changed(_)
+        | BreakError::NoExpiry
+        | BreakError::Saturated
+        | BreakError::Forked
+        | BreakError::Closed
+        | _ => Status::Failure,
     };
     CheckError: |it| match &it {
         CheckError::Unusable(_) => Status::Configuration,

@@ -71,7 +71,7 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
 }
 
 /// It says how to ask nodes that may have forgotten locks: this command trusts none.
-fn unanswered(error: InspectError) -> Failure {
+pub(crate) fn unanswered(error: InspectError) -> Failure {
     let mut failure = Failure::from(error);
     failure.message = failure.message.replace(
         "or by `--trust` if no lock from before can be alive",
@@ -117,7 +117,7 @@ pub(crate) fn state(told: &Inspection) -> String {
 }
 
 /// Returns the state, and a line for each node.
-fn lines(name: &[u8], told: &Inspection) -> String {
+pub(crate) fn lines(name: &[u8], told: &Inspection) -> String {
     let mut lines = line(name, told);
     for node in told.nodes() {
         let found = match &node.found {
@@ -147,7 +147,7 @@ fn why(outcome: &NodeOutcome) -> String {
     in_words_of_the_command(&outcome.to_string())
 }
 
-fn by(owner: &[u8]) -> String {
+pub(crate) fn by(owner: &[u8]) -> String {
     match owner {
         [] => String::new(),
         label => format!(" by {}", printable(label)),
@@ -171,7 +171,7 @@ pub(crate) fn object(command: &str, name: &[u8], told: &Inspection) -> Value {
     json::object(command, joined(named("resource", name), fields))
 }
 
-fn holder_object(holder: &Holder) -> Value {
+pub(crate) fn holder_object(holder: &Holder) -> Value {
     let fields = json!({ "left_ms": left_ms(holder.valid_for), "nodes": holder.nodes });
     joined(named("owner", &holder.owner), fields)
 }

@@ -15,7 +15,9 @@
 //! | `run` | a command that runs while a lock is held |
 //! | `lock`, `extend`, `unlock`, `held` | a lock that a script holds over several commands |
 //! | `inspect`, `watch` | who holds a lock |
+//! | `break_lock` | the end of a lock whose holder is gone or hangs |
 //! | `nodes`, `trial`, `reinit` | the nodes: would they vote, what do they permit, and how they become a cluster |
+//! | `pace` | when the next node may be restarted |
 //! | `pages` | the manual page, and the completions of shells |
 //! | `demo` | the demo |
 #![forbid(unsafe_code)]
@@ -26,6 +28,7 @@
 )]
 
 mod acquire;
+mod break_lock;
 mod clock;
 mod config;
 mod connect;
@@ -40,6 +43,7 @@ mod lock;
 mod mistyped;
 mod nodes;
 mod output;
+mod pace;
 mod pages;
 mod reinit;
 mod run;
@@ -97,6 +101,7 @@ enum Command {
     Lock(lock::Args),
     Extend(extend::Args),
     Unlock(unlock::Args),
+    Break(break_lock::Args),
     Status(inspect::Args),
     Watch(watch::Args),
     Nodes(nodes::Args),
@@ -161,6 +166,7 @@ fn run(command: &Command) -> ExitCode {
         Command::Lock(args) => lock::run(args),
         Command::Extend(args) => extend::run(args),
         Command::Unlock(args) => unlock::run(args),
+        Command::Break(args) => break_lock::run(args),
         Command::Status(args) => inspect::run(args),
         Command::Watch(args) => watch::run(args),
         Command::Nodes(args) => nodes::run(args),
@@ -180,6 +186,7 @@ impl Command {
             Self::Lock(args) => ("lock", args.format),
             Self::Extend(args) => ("extend", args.format),
             Self::Unlock(args) => ("unlock", args.format),
+            Self::Break(args) => ("break", args.format),
             Self::Status(args) => ("status", args.format),
             Self::Watch(args) => ("watch", args.format),
             Self::Nodes(args) => ("nodes", args.format),

@@ -3,17 +3,18 @@
 //! Both ask as a handle does that meets every node for the first time. `nodes` tries a lock on each node alone,
 //! `check` none.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 
 use anstyle::Style;
 use serde_json::{Value, json};
-use shearline::{CheckError, NodeState, NodeStatus, Redlock};
+use shearline::{CheckError, NodeState, NodeStatus};
 
 use crate::connect::{Nodes, settled};
 use crate::duration;
 use crate::failure::{Failure, in_words_of_the_command};
 use crate::json::{self, joined, millis};
 use crate::output::{BAD, Format, GOOD, count, item, painted};
+use crate::pace;
 use crate::status::Status;
 use crate::trial::{self, Name, Trial};
 
@@ -52,10 +53,19 @@ pub(crate) struct Args {
 /// Tells monitoring by its status whether locks can be taken.
 ///
 /// The status is 0 if every node would vote and has nothing wrong, 1 if a majority would vote and something
-/// is wrong, 69 if too few would vote, and 78 if that is so until an operator repairs it. It takes no lock.
-/// It waits for the connections for a second at most.
+/// is wrong, 69 if too few would vote, and 78 if that is so until an operator repairs it. A memory that is 80 % full is
+/// wrong.
+///
+/// A node that answers may refuse to write: so it tries a lock on each node alone that no program uses, and releases it,
+/// as `nodes` does. Give a NAME that the user may use, or the name is lock:try:HOST:PID. It takes two or three seconds
+/// at most.
+///
+/// If a node has restarted, it says until when no other may be restarted.
 #[derive(Debug, clap::Args)]
 pub(crate) struct CheckArgs {
+    /// The name of the lock that is tried on each node.
+    name: Option<OsString>,
+
     #[command(flatten)]
     nodes: Nodes,
 
@@ -63,20 +73,21 @@ pub(crate) struct CheckArgs {
     pub(crate) format: Format,
 }
 
+/// In percent of `maxmemory`.
+const NEARLY_FULL: u8 = 80;
+
 /// What was seen of all nodes.
 struct Seen {
     nodes: Vec<NodeStatus>,
     verdict: Result<(), CheckError>,
     /// The name that was tried on each of the nodes, and what came of it.
-    tried: Option<(Name, Vec<Trial>)>,
+    name: Name,
+    trials: Vec<Trial>,
 }
 
 /// Prints a line for each node, and the verdict.
 pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
-    let mut seen = Seen::by(&args.nodes.connect()?);
-    let name = Name::of(args.name.as_deref());
-    let trials = trial::each(&args.nodes, &name, args.fenced == Some(true))?;
-    seen.tried = Some((name, trials));
+    let seen = Seen::by(&args.nodes, args.name.as_deref(), args.fenced == Some(true))?;
     let status = seen.status();
     args.format.say(|| seen.object("nodes"), || seen.lines())?;
     Ok(status)
@@ -84,7 +95,7 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
 
 /// Prints the verdict, and a line for each node with which something is wrong.
 pub(crate) fn check(args: &CheckArgs) -> Result<Status, Failure> {
-    let seen = Seen::by(&args.nodes.connect()?);
+    let seen = Seen::by(&args.nodes, args.name.as_deref(), false)?;
     let mut status = seen.status();
     if status == Status::Success && seen.places().any(|place| seen.is_wrong(place)) {
         status = Status::Failure;
@@ -92,21 +103,25 @@ pub(crate) fn check(args: &CheckArgs) -> Result<Status, Failure> {
     let lines = || {
         let wrong = seen.places().filter(|place| seen.is_wrong(*place));
         let wrong = wrong.map(|place| format!("\n{}", seen.described(place)));
-        seen.summary() + &wrong.collect::<String>()
+        let pace = seen.pace().map(|line| format!("\n{line}"));
+        seen.summary() + &wrong.collect::<String>() + &pace.unwrap_or_default()
     };
     args.format.say(|| seen.object("check"), lines)?;
     Ok(status)
 }
 
 impl Seen {
-    fn by(redlock: &Redlock) -> Self {
-        let nodes = settled(redlock);
+    fn by(nodes: &Nodes, name: Option<&OsStr>, is_fenced: bool) -> Result<Self, Failure> {
+        let redlock = nodes.connect()?;
+        let (name, seen) = (Name::of(name), settled(&redlock));
         let verdict = redlock.check();
-        Self {
-            nodes,
+        let trials = trial::each(nodes, &name, is_fenced)?;
+        Ok(Self {
+            nodes: seen,
             verdict,
-            tried: None,
-        }
+            name,
+            trials,
+        })
     }
 
     fn places(&self) -> impl Iterator<Item = usize> {
@@ -147,7 +162,7 @@ impl Seen {
     }
 
     fn trial(&self, place: usize) -> Option<&Trial> {
-        self.tried.as_ref()?.1.get(place)
+        self.trials.get(place)
     }
 
     fn would_vote(&self, place: usize) -> bool {
@@ -172,7 +187,12 @@ impl Seen {
 
     fn is_wrong(&self, place: usize) -> bool {
         let node = &self.nodes[place];
-        !self.would_vote(place) || node.evicts_locks || node.clock_steps != 0
+        let trial = self.trial(place);
+        !self.would_vote(place)
+            || trial.is_some_and(|trial| trial.is_wrong() || trial.is_void())
+            || node.evicts_locks
+            || node.clock_steps != 0
+            || is_nearly_full(node)
     }
 
     fn votes(&self) -> usize {
@@ -183,7 +203,12 @@ impl Seen {
 
     fn lines(&self) -> String {
         let nodes = self.places().map(|place| self.described(place) + "\n");
-        nodes.collect::<String>() + &self.summary()
+        let pace = self.pace().map(|line| line + "\n");
+        nodes.collect::<String>() + &pace.unwrap_or_default() + &self.summary()
+    }
+
+    fn pace(&self) -> Option<String> {
+        Some(item("restarts", &pace::advice(&self.nodes)?))
     }
 
     /// Returns one node in words.
@@ -201,7 +226,7 @@ impl Seen {
 
     /// Returns what was tried on a node, behind `; `.
     fn tried(&self, place: usize) -> String {
-        let (Some((name, _)), Some(trial)) = (&self.tried, self.trial(place)) else {
+        let Some(trial) = self.trial(place) else {
             return String::new();
         };
         let state = self.nodes[place].state;
@@ -212,7 +237,7 @@ impl Seen {
             true => BAD,
             false => Style::new(),
         };
-        format!("; {}", painted(style, trial.text(name)))
+        format!("; {}", painted(style, trial.text(&self.name)))
     }
 
     fn object(&self, command: &str) -> Value {
@@ -220,13 +245,13 @@ impl Seen {
             "can_lock": self.status() == Status::Success,
             "votes": self.votes(),
             "needed": self.needed(),
+            "next_restart_in_ms": pace::next_restart_in(&self.nodes),
             "nodes": self.places().map(|place| self.object_of(place)).collect::<Vec<_>>(),
         });
-        let object = json::object(command, fields);
-        match &self.tried {
-            Some((name, _)) => joined(object, json::named("tried", &name.bytes)),
-            None => object,
-        }
+        joined(
+            json::object(command, fields),
+            json::named("tried", &self.name.bytes),
+        )
     }
 
     fn object_of(&self, place: usize) -> Value {
@@ -243,6 +268,7 @@ impl Seen {
             "marked_ttl_ms": node.marked_ttl.map(millis),
             "barrier_ms": node.barrier.map(millis),
             "evicts_locks": node.evicts_locks,
+            "memory_percent": node.memory_percent,
             "clock_steps": node.clock_steps,
         });
         joined(object, trial::object(trial))
@@ -268,6 +294,12 @@ fn reason(node: &NodeStatus) -> Option<String> {
     Some(reason + &words.unwrap_or_default())
 }
 
+/// Returns `true` if it may soon refuse to write, because its memory is full.
+fn is_nearly_full(node: &NodeStatus) -> bool {
+    node.memory_percent
+        .is_some_and(|percent| NEARLY_FULL <= percent)
+}
+
 /// Returns what is known of a node besides its vote, behind `; ` each.
 fn about(node: &NodeStatus) -> String {
     let mut text = String::new();
@@ -285,6 +317,10 @@ fn about(node: &NodeStatus) -> String {
     }
     if node.evicts_locks {
         text += "; may evict locks: set maxmemory-policy noeviction";
+    }
+    if is_nearly_full(node) {
+        let percent = node.memory_percent.unwrap_or_default();
+        text += &format!("; its memory is {percent} % full: raise maxmemory, or remove keys");
     }
     if node.clock_steps != 0 {
         text += "; its clock was stepped";

@@ -5,7 +5,7 @@
 //! by the rules of `anstream`.
 
 use std::fmt;
-use std::io::{self, Write as _};
+use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 
 use anstream::adapter::strip_str;
 use anstyle::{AnsiColor, Style};
@@ -79,6 +79,25 @@ pub(crate) fn unwritten(error: io::Error) -> Failure {
 /// Stdin cannot be read.
 pub(crate) fn unreadable(error: io::Error) -> Failure {
     Failure::new(Status::Usage, format_args!("stdin cannot be read: {error}"))
+}
+
+/// Asks the person at the terminal.
+pub(crate) fn confirm(question: &str) -> Result<(), Failure> {
+    if !io::stdin().is_terminal() {
+        return Err(Failure::usage(
+            "stdin is not a terminal; pass --yes to confirm",
+        ));
+    }
+    let _ = write!(anstream::stderr(), "{question} [y/N] ");
+    let mut answer = String::new();
+    io::stdin()
+        .lock()
+        .read_line(&mut answer)
+        .map_err(unreadable)?;
+    match answer.trim() {
+        "y" | "Y" | "yes" => Ok(()),
+        _ => Err(Failure::new(Status::Failure, "nothing was changed")),
+    }
 }
 
 /// Returns `label` and `text` behind it, broken between words: the later lines are indented.

@@ -137,11 +137,12 @@ fn completing(all: Command, shell: Shell) -> Vec<u8> {
 }
 
 /// Those that have a page: shells complete them behind `man`.
-const PAGES: [&str; 12] = [
+const PAGES: [&str; 13] = [
     "run",
     "lock",
     "extend",
     "unlock",
+    "break",
     "status",
     "watch",
     "nodes",

@@ -1,7 +1,5 @@
 //! `shearline reinit`: makes the nodes a new cluster, for `--guard strict`.
 
-use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
-
 use serde_json::json;
 use shearline::{Config, RestartGuard};
 
@@ -9,7 +7,7 @@ use crate::clock;
 use crate::connect::Connect;
 use crate::failure::Failure;
 use crate::json::object;
-use crate::output::{Format, count, unreadable};
+use crate::output::{Format, confirm, count};
 use crate::status::Status;
 
 /// Makes the nodes a new cluster, for --guard strict.
@@ -41,7 +39,7 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     let builder = args.connect.builder()?.restart_guard(RestartGuard::Strict);
     let config = builder.config()?;
     if !args.yes {
-        confirm(&config)?;
+        confirm(&question(&config))?;
     }
     let begun = clock::now();
     let redlock = builder.build()?;
@@ -56,30 +54,12 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     Ok(Status::Success)
 }
 
-/// Asks the person at the terminal.
-fn confirm(config: &Config) -> Result<(), Failure> {
-    if !io::stdin().is_terminal() {
-        return Err(Failure::usage(
-            "stdin is not a terminal; pass --yes to confirm",
-        ));
-    }
-    let (nodes, cluster) = (count(config.nodes().len(), "node"), config.cluster());
-    let mut stderr = io::stderr();
-    for node in config.nodes() {
-        let _ = writeln!(stderr, "  {}", node.label());
-    }
-    let _ = write!(
-        stderr,
-        "Make these {nodes} the cluster {cluster}, whatever they were?\n\
-         No client of their old clusters may go on. [y/N] "
-    );
-    let mut answer = String::new();
-    io::stdin()
-        .lock()
-        .read_line(&mut answer)
-        .map_err(unreadable)?;
-    match answer.trim() {
-        "y" | "Y" | "yes" => Ok(()),
-        _ => Err(Failure::new(Status::Failure, "nothing was changed")),
-    }
+fn question(config: &Config) -> String {
+    let nodes = config.nodes().iter();
+    let nodes: String = nodes.map(|node| format!("  {}\n", node.label())).collect();
+    let (number, cluster) = (count(config.nodes().len(), "node"), config.cluster());
+    format!(
+        "{nodes}Make these {number} the cluster {cluster}, whatever they were?\n\
+         No client of their old clusters may go on."
+    )
 }

@@ -307,6 +307,13 @@ impl Verdict {
         let Some(node) = report.nodes().first() else {
             return Self::Unknown(report.to_string());
         };
+        // Without scripts it names no command where a key is meant.
+        let outcome = match node.outcome {
+            NodeOutcome::Refused(error) if error.code() == "NOPERM" => {
+                NodeOutcome::Unusable(Unusable::KeyPermission)
+            }
+            outcome => outcome,
+        };
         if let NodeOutcome::Unusable(
             missing @ (Unusable::Permission { .. }
             | Unusable::KeyPermission
@@ -316,7 +323,7 @@ impl Verdict {
             | Unusable::NoMoreTokens
             | Unusable::NoFloor
             | Unusable::InRepair),
-        ) = node.outcome
+        ) = outcome
         {
             let why = if matches!(missing, Unusable::NoFloor | Unusable::InRepair) {
                 NO_TOKEN.to_owned()
@@ -328,7 +335,11 @@ impl Verdict {
             return Self::No(missing, why);
         }
         let why = in_words_of_the_command(&node.outcome.to_string());
-        match matches!(node.outcome, NodeOutcome::Refused(_)) {
+        // It was connected a moment ago: one that answers nothing now does not write.
+        match matches!(
+            node.outcome,
+            NodeOutcome::Refused(_) | NodeOutcome::TimedOut
+        ) {
             true => Self::Refused(why),
             false => Self::Unknown(why),
         }

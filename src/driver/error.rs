@@ -2,6 +2,7 @@
 
 use std::io;
 
+use crate::engine::breaking::BreakError;
 use crate::engine::inspection::InspectError;
 use crate::error::{
     CheckError, ConfigError, ConfirmError, ExtendError, LockError, ReinitError, TlsError,
@@ -65,7 +66,8 @@ refusals!(
     CheckError,
     TrustError,
     ReinitError,
-    InspectError
+    InspectError,
+    BreakError
 );
 
 impl From<Refusal> for io::Error {

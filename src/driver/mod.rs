@@ -66,6 +66,7 @@ use std::thread;
 use rustix::process::{Pid, getpid};
 
 use crate::config::{Builder, Config, LockOptions};
+use crate::engine::breaking::{BreakError, Breaking};
 use crate::engine::inspection::{InspectError, Inspection};
 use crate::engine::stats::Stats;
 use crate::engine::{Engine, Event, NodeStatus, Request, RoundId};
@@ -343,6 +344,24 @@ impl Driver {
     pub fn inspect(&mut self, resource: &[u8]) -> Result<RoundId, InspectError> {
         self.begin()?
             .ask(|engine, now| engine.inspect(now, resource))
+    }
+
+    /// Begins to break the lock on `resource` that was `seen` by an [`inspect`](Self::inspect). The outcome is an
+    /// [`Event::Broken`]; with [`Breaking::AtOnce`] it is an [`Event::Released`]. See
+    /// [`Redlock::break_lock`](crate::Redlock::break_lock).
+    ///
+    /// # Errors
+    ///
+    /// [`BreakError::NotHeld`], [`BreakError::NoExpiry`], [`BreakError::Invalid`], [`BreakError::Saturated`],
+    /// [`BreakError::Forked`] or [`BreakError::Closed`]: nothing is sent.
+    pub fn break_lock(
+        &mut self,
+        resource: &[u8],
+        seen: &Inspection,
+        how: Breaking,
+    ) -> Result<RoundId, BreakError> {
+        self.begin()?
+            .ask(|engine, now| engine.break_lock(now, resource, seen, how))
     }
 
     /// Begins to watch `resource`. The outcome is an [`Event::Inspected`], as soon as the nodes have

@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 
 use crate::node::{
     CHECKED_ACQUIRE, CHECKED_CONFIRM, CHECKED_EXTEND, CONFIRM, CONFIRM_SEVERAL, EXTEND,
-    EXTEND_EACH, EXTEND_SEVERAL, INSPECT, JOIN, LOOK_AT_FLOOR, RAISE_FENCED, RELEASE,
+    EXTEND_EACH, EXTEND_SEVERAL, INSPECT, JOIN, LOOK_AT_FLOOR, OVERWRITE, RAISE_FENCED, RELEASE,
     RELEASE_SEVERAL, REPAIR_FLOOR, SET_FLOOR, SET_IF_PERMITTED, Script, TAKE_FENCED, TAKE_SEVERAL,
 };
 use crate::resp::all::OwnedValue;
@@ -43,7 +43,7 @@ struct Known {
 type Run = fn(&mut Database<'_>, Millis, &Arguments<'_>) -> Answer;
 
 /// All that the node knows. [`Scripts`] names them by their places.
-static KNOWN: [Known; 19] = [
+static KNOWN: [Known; 20] = [
     Known::new(&RELEASE, |database, now, arguments| {
         release(database, now, arguments).map(OwnedValue::Integer)
     }),
@@ -64,6 +64,7 @@ static KNOWN: [Known; 19] = [
         marker_checked(database, now, arguments, 1, confirm)
     }),
     Known::new(&INSPECT, inspect),
+    Known::new(&OVERWRITE, overwrite),
     Known::new(&JOIN, join),
     Known::new(&SET_IF_PERMITTED, first_set),
     Known::new(&TAKE_SEVERAL, several::take),
@@ -466,6 +467,28 @@ fn above_left(database: &mut Database<'_>, now: Millis, key: &[u8]) -> i64 {
         true => 9_000_000_000_000_001,
         false => (left as f64 + 1.0) as i64,
     }
+}
+
+/// Does what [`OVERWRITE`] does.
+fn overwrite(database: &mut Database<'_>, now: Millis, arguments: &Arguments<'_>) -> Answer {
+    let key = arguments.key.ok_or(NO_KEY)?;
+    let value = arguments.read(database, now, key)?.map(<[u8]>::to_vec);
+    let other = arguments.ttl; // The second argument.
+    let Some(value) = value.as_deref() else {
+        return Ok(OwnedValue::Integer(0));
+    };
+    if Some(value) != arguments.token && Some(value) != other {
+        return Ok(OwnedValue::Integer(-1));
+    }
+    let above = above_left(database, now, key);
+    set_in(
+        database,
+        now,
+        key,
+        other.ok_or(NO_KEY)?,
+        &[b"xx", b"keepttl"],
+    )?;
+    Ok(OwnedValue::Integer(above))
 }
 
 /// Does what [`INSPECT`] does.

@@ -420,6 +420,9 @@ pub struct NodeStatus {
     pub clock_steps: u32,
     /// Its policy may evict locks: `maxmemory` is set and `maxmemory-policy` is not `noeviction`.
     pub evicts_locks: bool,
+    /// How much of its `maxmemory` it used when it was connected, in percent. `None` if it has no `maxmemory`, or if its
+    /// user may not ask `INFO memory`. A node that has used it up grants no locks.
+    pub memory_percent: Option<u8>,
     /// How it tells those who wait for a lock that it may be free.
     pub waking: Waking,
     /// How it releases locks: by `a script`, `DELIFEQ` (Valkey 9), `DELEX` (Redis 8.4), `SET IFEQ` (Valkey 8.1)
@@ -515,6 +518,7 @@ mod tests {
             owed,
             clock_steps: 0,
             evicts_locks: owed != 0,
+            memory_percent: None,
             waking: Waking::Push,
             releasing: Some("a script"),
             uptime: None,

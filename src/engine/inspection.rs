@@ -175,7 +175,7 @@ impl Inspection {
     }
 
     /// Returns the token that a majority has.
-    fn holder_token(&self) -> Option<&[u8]> {
+    pub(super) fn holder_token(&self) -> Option<&[u8]> {
         let mut nodes = self.nodes.iter();
         let holds = |node: &&InspectedNode| matches!(node.found, Found::Holder { .. });
         self.holder.as_ref()?;

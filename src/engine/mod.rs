@@ -22,7 +22,7 @@
 //! | `contract` | what goes in and comes out |
 //! | `mod`, `input`, `output` | the calls, what happens outside, what is to be done next |
 //! | `operations`, `operation` | the operations that are open; what each of them is |
-//! | `inspection` | what an inspection returns |
+//! | `inspection`, `breaking` | what an inspection returns, and what breaking a lock does |
 //! | `claims`, `claims::claim` | tokens, their releases and debts; one record |
 //! | `fencing` | which fencing tokens are proposed, and which nodes have lost their floor |
 //! | `queues` | callers that wait for a lock: who is next, and what is believed of the nodes |
@@ -52,6 +52,7 @@
 
 mod alarm;
 mod answer;
+pub(crate) mod breaking;
 mod check;
 mod claims;
 pub(crate) mod contract;
@@ -90,6 +91,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use crate::config::{Config, LockOptions};
+use crate::entry::Entry;
 use crate::error::{
     CheckError, ConfirmError, ExtendError, InvalidRequest, LockError, ReinitError, TrustError,
 };
@@ -102,6 +104,7 @@ use crate::quorum::{Keeping, Lock, LockId, NodeSet};
 use crate::resource::{check_resource, check_resources};
 use crate::time::Instant;
 
+use breaking::{BreakError, Breaking};
 use inspection::{InspectError, Inspection};
 use operation::Kind;
 use operation::acquire::Acquire;
@@ -111,6 +114,7 @@ use operation::floors::GiveFloors;
 use operation::held::Verdict;
 use operation::inspect::Inspect;
 use operation::inspect::watch::Watch;
+use operation::overwrite::Overwrite;
 use operation::reinit::{self, Reinit};
 use operation::release::Release;
 use operations::Operations;
@@ -558,6 +562,46 @@ impl Engine {
         Ok(self
             .operations
             .begin(now, Duration::ZERO, None, kind, parts))
+    }
+
+    /// Begins to break the lock on `resource` that a majority had when it was `seen`: no node has the token of
+    /// its holder any more, and what becomes of the keys is said by `how`. The outcome comes as [`Event::Broken`], when
+    /// every node has answered or its time is up; with [`Breaking::AtOnce`] as [`Event::Released`], and what is owed to
+    /// nodes that do not answer stays owed. See `Redlock::break_lock`.
+    ///
+    /// # Errors
+    ///
+    /// [`BreakError::NotHeld`], [`BreakError::NoExpiry`], [`BreakError::Invalid`] and [`BreakError::Saturated`],
+    /// before anything was sent.
+    pub fn break_lock(
+        &mut self,
+        now: Instant,
+        resource: &[u8],
+        seen: &Inspection,
+        how: Breaking,
+    ) -> Result<RoundId, BreakError> {
+        check_resource(resource, None)?;
+        let parts = &mut self.parts;
+        let Some((holder, token)) = seen.holder().zip(seen.holder_token()) else {
+            return Err(BreakError::NotHeld(Box::new(seen.clone())));
+        };
+        if self.operations.is_full(&parts.queues) {
+            return Err(BreakError::Saturated);
+        }
+        let entry = Entry::new(Vec::new(), resource, token);
+        match how {
+            Breaking::AtOnce => {
+                let (end, nodes) = (Instant::ZERO, parts.nodes.set());
+                let ttl = parts.restarts.longest();
+                Ok(self.release(now, Lock::transferred(entry, end, ttl, nodes)))
+            }
+            Breaking::KeepOut if holder.valid_for == Duration::MAX => Err(BreakError::NoExpiry),
+            Breaking::KeepOut => {
+                let kind = Kind::Overwrite(Overwrite::new(entry, holder.clone()));
+                let ttl = Duration::ZERO;
+                Ok(self.operations.begin(now, ttl, None, kind, parts))
+            }
+        }
     }
 
     /// Releases `lock`. The outcome comes as [`Event::Released`]; what is

@@ -155,6 +155,7 @@ impl Nodes {
             evicts_locks: node
                 .identity()
                 .is_some_and(|identity| identity.evicts_locks),
+            memory_percent: node.identity().and_then(|identity| identity.memory_percent),
             waking: node.waking(),
             releasing: node.releasing(),
             uptime: node.uptime(now),

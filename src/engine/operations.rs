@@ -82,6 +82,7 @@ impl Operations {
             Kind::Extend(_)
             | Kind::Confirm(_)
             | Kind::Inspect(_)
+            | Kind::Overwrite(_)
             | Kind::Release(_)
             | Kind::Reinit(_)
             | Kind::Repair(_)

@@ -184,6 +184,7 @@ impl Stats {
             Kind::Release(_) => self.releases.unwatched += 1,
             Kind::Confirm(_)
             | Kind::Inspect(_)
+            | Kind::Overwrite(_)
             | Kind::Reinit(_)
             | Kind::Repair(_)
             | Kind::GiveFloors(_) => {}

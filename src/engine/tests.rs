@@ -11,6 +11,7 @@ mod acquire;
 mod alarms;
 mod batches;
 mod bounds;
+mod breaks;
 mod calls;
 mod chaos;
 mod claims;

@@ -40,7 +40,10 @@ impl ServerError {
     /// Returns what it means, and what to do, where that is known.
     pub(super) fn advice(&self) -> Option<&'static str> {
         Some(match self.code() {
-            "OOM" => "its memory is full: raise its `maxmemory`, or remove other keys",
+            "OOM" => {
+                "its memory is full: raise its `maxmemory`, or remove other keys; counters of fencing tokens \
+                 (`shearline:fence:*`) may be what fills it"
+            }
             "MISCONF" => "it cannot save to disk: check its log and the free space",
             "READONLY" => "it is a replica: name its master",
             "MASTERDOWN" => "it is a replica without its master: name a master",

@@ -629,7 +629,8 @@ mod tests {
         assert_eq!(
             format!("{report}"),
             "0 of the 2 votes needed (a:1 quarantined for 41s more: it may have forgotten locks, \
-             b:2 refused: OOM (its memory is full: raise its `maxmemory`, or remove other keys))"
+             b:2 refused: OOM (its memory is full: raise its `maxmemory`, or remove other keys; \
+             counters of fencing tokens (`shearline:fence:*`) may be what fills it))"
         );
         let taken = LockError::NoQuorum(report.clone()).to_string();
         let ends = "; a quarantine ends by itself, or by `trust_nodes` if no lock from before can be alive; check";

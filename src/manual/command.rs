@@ -14,6 +14,7 @@
 //! | `lock NAME` | Takes a lock and prints it as one line of text. |
 //! | `extend LOCK` | Extends it, and prints the line that replaces the old one. |
 //! | `unlock LOCK` | Releases it. |
+//! | `break NAME` | Ends a lock whose holder is gone or hangs (`Redlock::break_lock`). |
 //! | `status NAME` | Says who holds a lock, for how long by a majority, and which nodes disagree. |
 //! | `watch NAME` | The same in a line, and again at each change. |
 //! | `nodes [NAME]` | Says which nodes would vote for a program that begins now, and why the others would not, and what the user of each node may do. |
@@ -144,6 +145,22 @@
 //!
 //! A signal that ends `lock` has it release what its attempts have taken. A lock that cannot be printed is released too.
 //!
+//! # A lock whose holder is gone or hangs
+//!
+//! A lock ends with its ttl when its holder is gone. If that is long, or if the holder hangs and its lock is kept:
+//!
+//! ```sh
+//! shearline break report
+//! ```
+//!
+//! shows the holder and asks (`--yes` does not). Then each node has another token in place of the holder's, for as long
+//! as it would have kept that. The holder cannot extend the lock, and learns of it when it tries: a `run` ends its command
+//! when half of the ttl is left at the latest.
+//! Others get the lock when its ttl is over, so no two have it. Until then `status` shows it with `(broken)` before the
+//! label. `--now` deletes the keys instead: others get the lock at once, and two have it if the holder still works. Use that
+//! only if you know that the holder has stopped. A majority of the nodes has to do it: with status 69 try again when
+//! they answer. In a program it is [`Redlock::break_lock`](crate::Redlock::break_lock).
+//!
 //! # A number for the store
 //!
 //! No lock helps against a holder that was stopped for longer than its lock lasted, and goes on then. Only the store
@@ -189,7 +206,7 @@
 //! | status | word | when |
 //! | --- | --- | --- |
 //! | 0 | `done` | What was asked for is done. `status`: somebody holds the lock. `nodes`: a majority would vote. `check`: every node would, and nothing is wrong. |
-//! | 1 | `failed` | The answer is no: `status` found that nobody holds the lock, `check` that something is wrong with a node while a majority would vote. Or another failure. |
+//! | 1 | `failed` | The answer is no: `status` or `break` found that nobody holds the lock, `check` that something is wrong with a node while a majority would vote. Or another failure. |
 //! | 64 | `usage` | The arguments cannot be used: a name that is too long, a ttl that is not longer than its drift, a text that is no lock, `--fenced` without scripts. Nothing was sent. |
 //! | 69 | `no_quorum` | Too few nodes answered, or count. Trying again may help. |
 //! | 74 | `lost` | The lock was lost, or is not held any more. What it protects has to stop. |
@@ -214,9 +231,10 @@
 //! | `unlock` | `resource`; `deleted`, on how many nodes the key was deleted before a majority was certain |
 //! | `status`, `watch` | `resource`; `state`: `held`, `free`, `split` (no majority has the same token) or `unknown`; `holder`, `null` or an object with `owner`, `left_ms` (`null`: no expiry) and `nodes`, how many have it; `nodes` |
 //! | each of these `nodes` | `address`; `counts`, `false` if its answer does not count; `found`: `free`, `holder`, `copy` (a token that no majority has), `other_type` or `unknown`; `left_ms` of a token; `owner` and `token` of a copy, a number that copies of one attempt share; `reason` if unknown |
-//! | `nodes`, `check` | `can_lock`; `votes` and `needed`, numbers of nodes; `nodes`; with `nodes` also `tried`, the name of the lock that was tried |
-//! | each of these `nodes` | `address`; `votes`; `reason`, why it would not; `run_id`; `product`, such as `redis 7.0.15`; `uptime_s`, at least; `round_trip_us`; `marked_ttl_ms` and `barrier_ms`, with a strict guard; `evicts_locks`; `clock_steps`; what `nodes` has tried |
-//! | what `nodes` has tried | `may_lock`, whether its user may take and release the lock; `may_extend`; `missing`, what is to be permitted or repaired, or why it could not be tried; `waking`, how it tells those who wait: `push`, or `resp2` and `refused` if it does not; `releasing`, how it releases a lock: `script`, `delifeq`, `delex`, `set_ifeq` or `transaction` |
+//! | `nodes`, `check` | `can_lock`; `votes` and `needed`, numbers of nodes; `next_restart_in_ms`, after which a node may be restarted, `null` if one does not answer; `nodes`; `tried`, the name of the lock that was tried |
+//! | each of these `nodes` | `address`; `votes`; `reason`, why it would not; `run_id`; `product`, such as `redis 7.0.15`; `uptime_s`, at least; `round_trip_us`; `marked_ttl_ms` and `barrier_ms`, with a strict guard; `evicts_locks`; `memory_percent`, how much of its `maxmemory` is used; `clock_steps`; what was tried |
+//! | what `nodes` or `check` has tried | `may_lock`, whether its user may take and release the lock; `may_extend`; `missing`, what is to be permitted or repaired, or why it could not be tried; `waking`, how it tells those who wait: `push`, or `resp2` and `refused` if it does not; `releasing`, how it releases a lock: `script`, `delifeq`, `delex`, `set_ifeq` or `transaction` |
+//! | `break` | `resource`; `holder`, whose lock it was: an object with `owner`, `left_ms` and `nodes`, as with `status`; `broken`, on how many nodes; `free_in_ms`, after which it is free, 0 with `--now` |
 //! | `reinit` | `nodes`, how many; `cluster` |
 //! | a failure of any of them, also of its arguments | `status`; `outcome`, the word of the status; `error`, the line |
 //!
@@ -226,7 +244,7 @@
 //! ([`permissions`](crate::manual::permissions)), how it releases a lock and whether it tells those who wait.
 //! Nothing is left. Servers tell permissions by the name of a key. Without a name it is `lock:try:HOST:PID`, and
 //! the node says so if its user may not use that: give a name then that the user may use and nobody does, as in
-//! `shearline nodes report:try`. A lock that is held is left alone, and is not tried. `check` tries none.
+//! `shearline nodes report:try`. A lock that is held is left alone, and is not tried.
 //!
 //! The status is 1 if locks were not taken. It loads the nodes.
 //!
@@ -236,7 +254,8 @@
 //!
 //! # Monitoring
 //!
-//! `shearline check` takes no lock and waits a second at most. Status 1 is a warning: locks can be had, and
-//! a node is down, in quarantine, may evict locks, or had its clock stepped. With 69 and 78 no lock can be
-//! had. It asks as a program does that begins now: after the restart of a node it warns for as long as
+//! `shearline check` takes a lock of its own on each node alone, as `nodes` does, and releases it: a server that greets may
+//! refuse every write. Status 1 is a warning: locks can be had, and a node is down, in quarantine, refuses to write, uses
+//! 80 % of its `maxmemory` or more, may evict locks, or had its clock stepped, or its user may not use the name that is tried
+//! (give another: `shearline check report:try`). With 69 and 78 no lock can be had. It takes two or three seconds at most. It asks as a program does that begins now: after the restart of a node it warns for as long as
 //! `--max-ttl`.

@@ -53,6 +53,53 @@
 //!    TimeoutStartSec=120
 //!    ```
 //!
+//! # The pace of restarts
+//!
+//! A restarted node does not vote for `max_ttl` and a little more, some 65 s by default. If the next one restarts within that time, no
+//! majority of three is left: no client gets a lock, and locks that are kept end within their ttl. So restart one node, wait
+//! until all vote, and restart the next. `shearline check` has status 0 then; until then `check` and `nodes` say
+//! `wait until 13:42:07 UTC (in 47s) before the next restart of a node` (`next_restart_in_ms` in JSON), and a `shearline run`
+//! whose node restarts writes that to stderr. They go by their own `--max-ttl`: give them that of your programs.
+//!
+//! By hand, or from a job that updates the machines:
+//!
+//! ```sh
+//! for host in redis-1 redis-2 redis-3; do
+//!     ssh "$host" sudo systemctl restart redis-server
+//!     sleep 5
+//!     until shearline check; do sleep 5; done
+//! done
+//! ```
+//!
+//! **systemd.** Machines that restart by themselves (`unattended-upgrades`, `needrestart`) get times that are minutes apart:
+//! `Unattended-Upgrade::Automatic-Reboot-Time "02:00"` on the first, `"02:10"` and `"02:20"` on the others. A unit that
+//! restarts the server asks first, and tries again later if the answer is no:
+//!
+//! ```text
+//! [Service]
+//! Type=oneshot
+//! ExecStartPre=/usr/bin/shearline check
+//! ExecStart=/usr/bin/systemctl restart redis-server
+//! Restart=on-failure
+//! RestartSec=30
+//! ```
+//!
+//! **Kubernetes.** Run the nodes as one StatefulSet of independent masters, without `podManagementPolicy: Parallel`. A pod is ready when it
+//! votes again: then a rolling update and a drain both wait for it.
+//!
+//! ```text
+//! # StatefulSet: more than max_ttl
+//! readinessProbe:
+//!   exec: { command: [redis-cli, ping] }
+//!   initialDelaySeconds: 65
+//! # its headless Service: clients connect to nodes that do not vote yet
+//! publishNotReadyAddresses: true
+//! # PodDisruptionBudget: drains move one at a time
+//! maxUnavailable: 1
+//! ```
+//!
+//! (`minReadySeconds: 65` does it for rolling updates, and not for drains. These texts are not run by the tests.)
+//!
 //! # Keys must not vanish
 //!
 //! `maxmemory-policy noeviction`: an evicted key is a lost lock. So is a key that is deleted by hand
@@ -142,6 +189,12 @@
 //!   is 0 as long as a majority gives tokens: to be told of the first node that gives none, compare `votes` of
 //!   `shearline nodes --fenced --json` with the number of nodes. After a restart of a majority the errors of programs
 //!   name the quarantine first, and the missing floors when it is over.
+//!
+//! **What counters cost.** Each name that was locked with a token has a counter `shearline:fence:NAME` on each node for a day
+//! after its last token ([`Builder::counter_ttl`](crate::Builder::counter_ttl) sets another time). With short names one takes some
+//! 135 bytes: 776,139 of them filled a `maxmemory` of 100 MB, and then plain locks fail too (`refused: OOM`). Where names
+//! are made for each order or each file, use plain locks for them, or a shorter `counter_ttl`. To count them without blocking the server:
+//! `redis-cli --scan --pattern 'shearline:fence:*' | wc -l`.
 //!
 //! # What to watch
 //!

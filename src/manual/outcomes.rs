@@ -54,6 +54,21 @@
 //! | [`NoQuorum`](crate::InspectError::NoQuorum) | Too few nodes answered, or too many of the answers do not count. | Check the nodes that the report names. |
 //! | [`Invalid`](crate::InspectError::Invalid), [`Saturated`](crate::InspectError::Saturated) | As for a lock. | As for a lock. |
 //!
+//! # Break
+//!
+//! `Redlock::break_lock` ends the lock of another, for an operator; `break_seen` ends the one that an inspection has shown,
+//! and no other. Others are kept out until the keys would have ended.
+//!
+//! | outcome | meaning | what to do |
+//! | --- | --- | --- |
+//! | `Ok` ([`Broken`](crate::Broken)) | The holder cannot extend it any more, and the lock is free after `free_in`. | |
+//! | [`NotHeld`](crate::BreakError::NotHeld) | No majority has the same token. Nothing was changed. | What failed attempts left ends with its ttl. |
+//! | [`Changed`](crate::BreakError::Changed) | The holder that was seen has released it, or another has taken it. | Look again. |
+//! | [`NoExpiry`](crate::BreakError::NoExpiry) | The keys never end. Nothing was changed. | [`Breaking::AtOnce`](crate::Breaking::AtOnce) deletes them. |
+//! | [`NoQuorum`](crate::BreakError::NoQuorum) | As for an inspection. | As for an inspection. |
+//! | [`Unconfirmed`](crate::BreakError::Unconfirmed) | A majority has not confirmed it: the holder may go on. | Call again when the nodes answer. What a node has done counts then. |
+//! | [`Invalid`](crate::BreakError::Invalid), [`Saturated`](crate::BreakError::Saturated) | As for a lock. | As for a lock. |
+//!
 //! # Watch
 //!
 //! `Redlock::watch` returns the same inspection once, and then after each change, by

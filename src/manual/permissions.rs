@@ -26,7 +26,7 @@
 //! | `~lock:*` | The names of the locks that the user may take. | Other names are refused: [`Unusable::KeyPermission`](crate::Unusable::KeyPermission). |
 //! | `+set` | Takes a lock. | No lock. |
 //! | `+get`, `+del`, `+eval`, `+evalsha` | Release a lock. The script runs `get` and `del`, and servers check those too. | No lock: a user who may not release a lock gets none. |
-//! | `+pttl`, `+pexpire` | Extend a lock. `+pttl` also confirms and inspects one, and says to those who wait when it ends. | Locks, but no extension. |
+//! | `+pttl`, `+pexpire` | Extend a lock. `+pttl` also confirms, inspects and breaks one, and says to those who wait when it ends. | Locks, but no extension. |
 //! | `+script\|load` | Loads the scripts, so that only their digests are sent. | Scripts are sent as text. |
 //! | `+info` | Asks a node which server it is. | No restart is noticed, and two addresses of one server have two votes. With `Strict`: no lock. No fencing token. |
 //! | `+time` | Watches the clock of the node ([`Builder::watch_clocks`](crate::Builder::watch_clocks)). | No clock is watched. No fencing token: a node says by its clock what may be proposed. |
@@ -72,7 +72,8 @@
 //! and Valkey 9.1, and by handles that find it out on Valkey 8.1.
 //!
 //! A lock is taken by `SET .. NX PX`, as with scripts. It is confirmed and inspected by `GET` and `PTTL` between
-//! `MULTI` and `EXEC`, and waiters are woken as with scripts. It is extended by `WATCH`, `GET` and `PTTL`, then
+//! `MULTI` and `EXEC`, and waiters are woken as with scripts. It is broken by the same commands and `SET .. XX KEEPTTL`.
+//! It is extended by `WATCH`, `GET` and `PTTL`, then
 //! `MULTI`, `PEXPIRE`, `EXEC`: two round trips.
 //!
 //! `SET .. IFEQ token GET PX` would extend it in one, and is not used: it sets the end whatever that was. One

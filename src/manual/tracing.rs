@@ -13,6 +13,7 @@
 //! | `confirm` | DEBUG | `resource`, `outcome`, `granted`, `elapsed_us` |
 //! | `release` | DEBUG | `resource`, `outcome`, `deleted`, `elapsed_us` |
 //! | `inspect` | DEBUG | `resource`, `outcome`, `elapsed_us` |
+//! | `break` | DEBUG | `resource`, `outcome`, `elapsed_us` |
 //! | `reinit` | DEBUG | `outcome`, `elapsed_us` |
 //!
 //! Each call of a `Redlock`, a `LockGuard` or a `LocalRedlock` that asks nodes is such a span, and a child of

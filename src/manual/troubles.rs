@@ -20,13 +20,13 @@
 //! | .. `it refuses the credentials` | The user and password in the URL, `ACL LIST` on the node. | Correct them. |
 //! | .. `there are no credentials for it` | What [`Builder::credentials`](crate::Builder::credentials) has said, in brackets behind it; the password file of the command. | Repair that. It is asked again by itself. |
 //! | .. `refused: ERR` | The words of the server behind it. Some proxies, and servers that are like Redis, run no scripts. | If they name `EVAL`, `Lua` or scripts: [`Builder::without_scripts`](crate::Builder::without_scripts), if the lock needs none. |
-//! | .. `refused: OOM` | `INFO memory` on the node: something else fills it. | Raise its `maxmemory`, or remove other keys. Never let it evict: `maxmemory-policy noeviction`. |
+//! | .. `refused: OOM` | `INFO memory` on the node: something else fills it, or [counters of fencing tokens](super::operating#nodes-that-give-fencing-tokens). `shearline check` warns from 80 % on. | Raise its `maxmemory`, or remove other keys. Never let it evict: `maxmemory-policy noeviction`. |
 //! | .. `its user may not run` | The command that is named there. | Permit it: [`permissions`](super::permissions) has an ACL line that suffices. |
 //! | .. `it is a replica` | The URL leads to a replica, or the master has changed. | Name the master. A failover loses locks: [`operating`](super::operating). |
 //! | .. `its fencing tokens have no floor` | Whether the nodes are new, or restarted together: `shearline nodes --fenced`. Locks without tokens are had. | If no clock was set back, give floors: [`operating`](super::operating#nodes-that-give-fencing-tokens). |
 //! | .. `its fencing tokens are in repair` | The other nodes: N - q + 1 of them have to have a floor and be connected. Whether any program goes on for longer than [`Builder::max_ttl`](crate::Builder::max_ttl). | Bring the others back, and wait. With short programs alone: `shearline run --fenced NAME -- sleep SECONDS`. |
-//! | `another client holds the lock` | `Redlock::inspect` says who, by its label ([`Builder::owner`](crate::Builder::owner)), and for how long. | Wait for it. If its holder is dead, the lock ends by itself with its ttl. |
-//! | .. `held without an expiry` | Somebody has written the key by hand, or has run `PERSIST` on it. No time ends that. | If its holder is gone, delete the key on all nodes. |
+//! | `another client holds the lock` | `Redlock::inspect` says who, by its label ([`Builder::owner`](crate::Builder::owner)), and for how long. | Wait for it. If its holder is dead, the lock ends by itself with its ttl. If it hangs and extends its lock: `shearline break NAME`. |
+//! | .. `held without an expiry` | Somebody has written the key by hand, or has run `PERSIST` on it. No time ends that. | If its holder is gone: `shearline break --now NAME`. |
 //! | `this handle itself holds the lock` | A lock of this program is not released: [`Stats::held`](crate::Stats::held) grows, or one thread locks twice. | Release it. A guard that was forgotten ends with its ttl, unless it is kept. |
 //!
 //! # A lock was lost

@@ -119,6 +119,9 @@ pub(super) static CHECKED_EXTEND: Run<4, 576> =
 pub(super) static CONFIRM: Run<1, 256> = run!(script::CONFIRM, Text(b"1"), Encoded(2));
 pub(super) static CHECKED_CONFIRM: Run<3, 448> = run_checked!(script::CHECKED_CONFIRM, Encoded(1));
 
+pub(super) static OVERWRITE: Run<2, 448> =
+    run!(script::OVERWRITE, Text(b"1"), Encoded(2), Encoded(1));
+
 pub(super) static INSPECT: Run<1, 576> = run!(script::INSPECT, Text(b"1"), Encoded(1));
 pub(super) static CHECKED_INSPECT: Run<2, 640> = run_checked!(script::INSPECT);
 

@@ -109,6 +109,8 @@ pub(crate) struct Identity {
     pub(crate) uptime: Option<Duration>,
     /// Its policy evicts keys that expire, so locks too.
     pub(crate) evicts_locks: bool,
+    /// How much of its `maxmemory` it uses, in percent, if it has one.
+    pub(crate) memory_percent: Option<u8>,
     /// Every write is on disk before it is answered; `None` if it does not say.
     writes_through: Option<bool>,
     /// It has no replica, and was none.
@@ -300,7 +302,11 @@ impl Server {
             Step::Select => error_in(value).map_or(Ok(()), |error| Err(select_refused(error)))?,
             Step::Server => info(value)?.map_or(Ok(()), |info| self.server(info))?,
             Step::Replication => info(value)?.map_or(Ok(()), |info| self.replication(info))?,
-            Step::Memory => self.identity.evicts_locks = info(value)?.is_some_and(evicts_locks),
+            Step::Memory => {
+                let info = info(value)?;
+                self.identity.evicts_locks = info.is_some_and(evicts_locks);
+                self.identity.memory_percent = info.and_then(memory_percent);
+            }
             Step::Durability => self.identity.writes_through = writes_through(value),
             Step::Load(taught) => self.scripts.loaded(taught, value),
             Step::Join => self.joined = true,
@@ -355,6 +361,14 @@ fn evicts_locks(info: &[u8]) -> bool {
     let limited = field(info, b"maxmemory").is_some_and(|limit| limit != b"0");
     let keeps = field(info, b"maxmemory_policy").is_none_or(|policy| policy == b"noeviction");
     limited && !keeps
+}
+
+/// Returns how much of its `maxmemory` it uses by this `INFO memory`, if it has one. No more than 255.
+fn memory_percent(info: &[u8]) -> Option<u8> {
+    let number = |name: &[u8]| core::str::from_utf8(field(info, name)?).ok()?.parse().ok();
+    let (used, most): (u64, u64) = (number(b"used_memory")?, number(b"maxmemory")?);
+    let percent = used.saturating_mul(100).checked_div(most)?;
+    Some(u8::try_from(percent).unwrap_or(u8::MAX))
 }
 
 /// Returns what `CONFIG GET *append*` tells: a map, or the same in a row. `None` if it is refused.
@@ -556,6 +570,20 @@ mod tests {
             Ok(Next::Wait)
         );
         assert!(handshake.identity.evicts_locks);
+        assert_eq!(handshake.identity.memory_percent, None);
+        for (used, most, percent) in [
+            ("80", "100", Some(80)),
+            ("1000", "1", Some(255)),
+            ("80", "0", None),
+            ("?", "100", None),
+        ] {
+            let memory = bulk(&alloc::format!(
+                "used_memory:{used}\r\nmaxmemory:{most}\r\n"
+            ));
+            let told = answer(&mut handshake, Step::Memory, memory.as_bytes());
+            assert_eq!(told, Ok(Next::Wait));
+            assert_eq!(handshake.identity.memory_percent, percent);
+        }
         let replica = bulk("role:slave\r\n");
         assert_eq!(
             answer(&mut handshake, Step::Replication, replica.as_bytes()),

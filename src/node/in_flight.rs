@@ -169,8 +169,9 @@ impl Request {
             Self::Set { .. }
             | Self::FirstSet { .. }
             | Self::FencedSet { .. }
-            | Self::Raise { .. }
-            | Self::Question { .. } => true,
+            | Self::Raise { .. } => true,
+            // It changes the key whether it counts or not.
+            Self::Question { question, .. } => !matches!(question, Question::Overwrite),
             Self::Handshake(_)
             | Self::Floor { .. }
             | Self::LookAtFloor { .. }

@@ -8,11 +8,13 @@ use core::time::Duration;
 
 use crate::entry::Entry;
 use crate::limits::TOKEN_BYTES_MAX;
-use crate::resp::Value;
+use crate::resource::broken;
+use crate::resp::{Value, argument};
 use crate::time::Instant;
 
 use super::command::{
-    CHECKED_CONFIRM, CHECKED_EXTEND, CHECKED_INSPECT, CONFIRM, Dialect, EXTEND, INSPECT, millis,
+    CHECKED_CONFIRM, CHECKED_EXTEND, CHECKED_INSPECT, CONFIRM, Dialect, EXTEND, INSPECT, OVERWRITE,
+    millis,
 };
 use super::handshake::Taught;
 use super::reply::{Reply, Said, three};
@@ -27,6 +29,8 @@ pub(crate) enum Question {
     Confirm,
     /// Which token it has under the name, of any client, and for how long.
     Inspect,
+    /// To have the [token of a broken lock](broken) in place of the token, for as long as the key lives.
+    Overwrite,
 }
 
 /// What [`CONFIRM`](super::script::CONFIRM) and [`INSPECT`](super::script::INSPECT) answer of a key
@@ -51,7 +55,7 @@ impl Question {
     pub(crate) fn read(self, reply: Reply) -> Option<Said> {
         match self {
             Self::Extend => Said::of(reply),
-            Self::Confirm => Said::of_confirmation(reply).map(|(said, _)| said),
+            Self::Confirm | Self::Overwrite => Said::of_confirmation(reply).map(|(said, _)| said),
             Self::Inspect => Said::of_inspection(reply),
         }
     }
@@ -83,6 +87,12 @@ impl Question {
             (Self::Confirm, Some(marker)) => CHECKED_CONFIRM.write(out, [key, token, marker], way),
             (Self::Inspect, None) => INSPECT.write(out, [key], way),
             (Self::Inspect, Some(marker)) => CHECKED_INSPECT.write(out, [key, marker], way),
+            // What it says is true of a node that does not count too.
+            (Self::Overwrite, _) => {
+                let mut other = Vec::new();
+                argument(&mut other, &broken(entry.token()));
+                OVERWRITE.write(out, [both, &other], way);
+            }
         }
     }
 }
@@ -106,7 +116,7 @@ impl Node {
     pub(crate) fn dialect_of(&self, question: Question) -> Dialect {
         match question {
             Question::Extend => self.phase.dialect(Taught::Extend),
-            Question::Confirm | Question::Inspect => Dialect::Text,
+            Question::Confirm | Question::Inspect | Question::Overwrite => Dialect::Text,
         }
     }
 
@@ -134,6 +144,7 @@ impl Node {
             Question::Extend => Work::Extend(life),
             Question::Confirm => Work::Confirm,
             Question::Inspect => Work::Inspect { watched },
+            Question::Overwrite => Work::Overwrite,
         };
         self.transact(now, request, entry, work);
     }

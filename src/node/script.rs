@@ -103,6 +103,19 @@ pub(crate) const CONFIRM: Script = Script {
     sha1: "eff39a10bfd4f5ef8734aa1fc598a9ee03919210",
 };
 
+/// Gives the key that holds the token another, and keeps its expiry: for how many milliseconds it lives on, and one
+/// more, as [`CONFIRM`] has it; `0` not there, `-1` another's. A key that has the other token already counts as one that
+/// gets it.
+///
+/// It is always sent by its text: it is too rare to be loaded in the handshake.
+pub(crate) const OVERWRITE: Script = Script {
+    text: "local v,t=redis.call('get',KEYS[1]),ARGV[2] \
+           if v==ARGV[1] or v==t then local p=redis.call('pttl',KEYS[1]) \
+           if p<0 then p=9e15 end redis.call('set',KEYS[1],t,'xx','keepttl') return p+1 end \
+           if v then return -1 end return 0",
+    sha1: "9dbd624ac332b86dc965130308bb21c8008dff58",
+};
+
 /// The first `SET` on a connection: takes the lock if the user may run all the commands in the
 /// arguments behind token and ttl on its key. `1` taken, `0` another's, `-n` the n-th command is
 /// forbidden, and nothing was done. Without a ttl it only asks. Redis 6.2 cannot tell, and takes it.

@@ -65,7 +65,7 @@ pub(super) fn question(
     let (script, ttl) = match question {
         Question::Extend => (&EXTEND_SEVERAL, ttl),
         Question::Confirm => (&CONFIRM_SEVERAL, &b""[..]),
-        Question::Inspect => unreachable!("one resource is inspected"),
+        Question::Inspect | Question::Overwrite => unreachable!("it is about one resource"),
     };
     head(out, script, entry, marker, 2);
     argument(out, ttl);

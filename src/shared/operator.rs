@@ -9,6 +9,7 @@ use super::callers::WaitsAs;
 use super::slot::Slot;
 use super::{Redlock, Watch};
 use crate::driver::{Refusal, clock};
+use crate::engine::breaking::{self, BreakError, Breaking, Broken};
 use crate::engine::inspection::{InspectError, Inspection};
 use crate::engine::stats::Stats;
 use crate::engine::{self, Engine, Event, NodeStatus, RoundId};
@@ -82,6 +83,96 @@ impl Redlock {
         let ask = |engine: &mut Engine, now| engine.inspect(now, resource.as_ref());
         let outcome = Self::drive(&operation, || self.begin(ask)).await;
         operation.run(|_| finish_inspect(outcome?))
+    }
+
+    /// Ends the lock on `resource` of a holder that is gone or hangs, for an operator.
+    ///
+    /// It [asks](Self::inspect) who holds it. Then each node that has the token of the holder replaces it by one that
+    /// nobody has, and keeps the key for as long as it would have lived. So the holder cannot extend the lock any more, and
+    /// learns of it when it tries: if the lock is [kept](crate::LockOptions::keep), when half of its validity is left at the
+    /// latest. Others are kept out until the holder must have stopped: [`Broken::free_in`] says
+    /// how long that is. Until then [`inspect`](Self::inspect) shows the lock, with `(broken)` before the label of its
+    /// holder. No promise of a lock is weakened. To free the lock sooner, see [`Breaking::AtOnce`].
+    ///
+    /// If too few nodes confirm it, try again: what a try has done counts for the next.
+    ///
+    /// A lock on several resources is ended for all of them: its holder has lost it. The keys of the others are free when
+    /// the holder has learnt of it, or with their ttl.
+    ///
+    /// ```no_run
+    /// # use shearline::{Breaking, Redlock};
+    /// # let redlock = Redlock::connect(["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"])?;
+    /// let broken = redlock.break_lock("invoice:42")?;
+    /// println!("{}: free in {:?}", broken.holder, broken.free_in);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`BreakError::NotHeld`], [`BreakError::NoExpiry`], [`BreakError::NoQuorum`]: nothing was changed.
+    /// [`BreakError::Changed`], [`BreakError::Unconfirmed`]: a majority did not replace the token.
+    /// [`BreakError::Invalid`], [`BreakError::Saturated`], [`BreakError::Forked`],
+    /// [`BreakError::Closed`]: nothing was sent.
+    pub fn break_lock(&self, resource: impl AsRef<[u8]>) -> Result<Broken, BreakError> {
+        let seen = self.inspect(resource.as_ref())?;
+        self.break_seen(resource, &seen, Breaking::KeepOut)
+    }
+
+    /// Ends the lock on `resource` that was `seen` by an [`inspect`](Self::inspect), and no other: one that was taken
+    /// since then is left alone. So an operator can be shown the holder, and be asked.
+    /// See [`break_lock`](Self::break_lock).
+    ///
+    /// # Errors
+    ///
+    /// As [`break_lock`](Self::break_lock).
+    pub fn break_seen(
+        &self,
+        resource: impl AsRef<[u8]>,
+        seen: &Inspection,
+        how: Breaking,
+    ) -> Result<Broken, BreakError> {
+        let (shared, resource) = (self.shared(), resource.as_ref());
+        shared.tracer.break_lock(resource).run(|_| {
+            let since = clock::now();
+            let until = since.saturating_add(shared.patience(Duration::MAX));
+            let slot = Arc::new(Slot::new());
+            let ask = |engine: &mut Engine, now| engine.break_lock(now, resource, seen, how);
+            match shared.run(&slot, Some(until), ask)? {
+                Some(outcome) => breaking::finish(outcome, seen),
+                None => Err(BreakError::Unconfirmed(shared.reporter.pending(since))),
+            }
+        })
+    }
+
+    /// Does [`break_lock`](Self::break_lock) as a future, for any executor. Nothing is sent before the first
+    /// poll.
+    ///
+    /// # Errors
+    ///
+    /// As [`break_lock`](Self::break_lock).
+    pub async fn break_lock_async(&self, resource: impl AsRef<[u8]>) -> Result<Broken, BreakError> {
+        let seen = self.inspect_async(resource.as_ref()).await?;
+        self.break_seen_async(resource, &seen, Breaking::KeepOut)
+            .await
+    }
+
+    /// Does [`break_seen`](Self::break_seen) as a future, for any executor. Nothing is sent before the first
+    /// poll.
+    ///
+    /// # Errors
+    ///
+    /// As [`break_lock`](Self::break_lock).
+    pub async fn break_seen_async(
+        &self,
+        resource: impl AsRef<[u8]>,
+        seen: &Inspection,
+        how: Breaking,
+    ) -> Result<Broken, BreakError> {
+        let resource = resource.as_ref();
+        let operation = self.shared().tracer.break_lock(resource);
+        let ask = |engine: &mut Engine, now| engine.break_lock(now, resource, seen, how);
+        let outcome = Self::drive(&operation, || self.begin(ask)).await;
+        operation.run(|_| breaking::finish(outcome?, seen))
     }
 
     /// Watches `resource`: tells who holds it, and then each change, for operators and logs. See

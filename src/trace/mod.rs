@@ -175,6 +175,16 @@ impl Tracer {
         ))
     }
 
+    pub(crate) fn break_lock(&self, resource: &[u8]) -> Operation {
+        Operation::new(debug_span!(
+            target: TARGET,
+            "break",
+            resource = %self.0.shown(resource),
+            outcome = field::Empty,
+            elapsed_us = field::Empty,
+        ))
+    }
+
     pub(crate) fn reinit(&self) -> Operation {
         Operation::new(debug_span!(
             target: TARGET,

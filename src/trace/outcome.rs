@@ -2,6 +2,7 @@
 
 use tracing::Span;
 
+use crate::engine::breaking::{BreakError, Broken};
 use crate::engine::inspection::{InspectError, Inspection};
 use crate::error::{
     ConfirmError, ExtendError, LockError, ReinitError, Released, Report, UnlockError,
@@ -79,6 +80,8 @@ impl Success for Released {
 
 impl Success for Inspection {}
 
+impl Success for Broken {}
+
 impl Success for () {}
 
 /// The words: behind `;` of the variants with a report.
@@ -148,6 +151,18 @@ words! {
         Self::Closed => "closed",
         ;
         NoQuorum => "no_quorum",
+    }
+    BreakError {
+        Self::NotHeld(_) => "not_held",
+        Self::NoExpiry => "no_expiry",
+        Self::Invalid(_) => "invalid",
+        Self::Saturated => "saturated",
+        Self::Forked => "forked",
+        Self::Closed => "closed",
+        ;
+        Changed => "changed",
+        NoQuorum => "no_quorum",
+        Unconfirmed => "unconfirmed",
     }
     ReinitError {
         Self::NotStrict => "not_strict",

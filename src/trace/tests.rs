@@ -175,6 +175,7 @@ fn all_operations(redlock: &Redlock) {
     lock.extend(LONG).unwrap();
     lock.confirm().unwrap();
     redlock.try_lock(NAME, LONG).unwrap_err();
+    redlock.break_lock("free").unwrap_err();
     redlock.inspect(NAME).unwrap();
     redlock.reinit().unwrap_err();
     lock.unlock().unwrap();
@@ -186,6 +187,7 @@ fn all_futures(redlock: &Redlock) {
     block_on(lock.extend_async(LONG)).unwrap();
     block_on(lock.confirm_async()).unwrap();
     block_on(redlock.try_lock_async(NAME, LONG)).unwrap_err();
+    block_on(redlock.break_lock_async("free")).unwrap_err();
     block_on(redlock.inspect_async(NAME)).unwrap();
     block_on(lock.unlock_async()).unwrap();
 }
@@ -195,6 +197,7 @@ fn all_local(local: &mut LocalRedlock) {
     local.extend(&mut lock, LONG).unwrap();
     local.confirm(&mut lock).unwrap();
     local.try_lock(NAME, LONG).unwrap_err();
+    local.break_lock("free").unwrap_err();
     local.inspect(NAME).unwrap();
     local.reinit().unwrap_err();
     local.unlock(lock).unwrap();
@@ -328,6 +331,7 @@ fn assert_shown(log: &Log) {
         ("extend", "ttl_ms", &["120000"]),
         ("confirm", "outcome", &["ok"]),
         ("inspect", "outcome", &["ok"]),
+        ("break", "outcome", &["not_held"]),
         ("release", "outcome", &["ok"]),
     ] {
         let all = log.all(span, field);

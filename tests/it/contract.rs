@@ -8,8 +8,8 @@ use std::thread;
 use std::time::Duration;
 
 use shearline::{
-    ConfirmError, ExtendError, Found, InspectError, Inspection, Lock, NodeOutcome, Report,
-    UnlockError,
+    BreakError, Breaking, ConfirmError, ExtendError, Found, InspectError, Inspection, Lock,
+    LockError, NodeOutcome, Report, UnlockError,
 };
 
 use crate::face::{Face, Held, Which, held, no_quorum, over, shared};
@@ -251,6 +251,55 @@ fn an_inspection_says_who_holds_a_resource_and_which_nodes_disagree() {
             inspected(&mut Scene::new(&cluster, which, builder));
         }
     }
+}
+
+/// The holder learns of it at its next extension, and others are kept out until its keys have ended.
+#[test]
+fn a_lock_is_broken_by_one_who_does_not_hold_it() {
+    Scene::each(|scene| {
+        let key = scene.key.clone();
+        let free = scene.face.inspect(&key).expect("all answer");
+        let refused = scene.face.break_seen(&key, &free, Breaking::KeepOut);
+        assert_matches!(refused, Err(BreakError::NotHeld(_)));
+
+        let mut lock = scene.take(LONG);
+        let mut other = Which::Shared.build(over(scene.cluster));
+        other.ask_all();
+        let seen = scene.face.inspect(&key).expect("all answer");
+        let before: Vec<i64> = (0..3).map(|node| scene.pttl(node)).collect();
+        let broken = scene.face.break_seen(&key, &seen, Breaking::KeepOut);
+        let broken = broken.expect("all nodes do it");
+        assert_eq!(broken.nodes, 3);
+        assert!(
+            MINUTE < broken.free_in && broken.free_in <= LONG,
+            "{broken:?}"
+        );
+        for (node, before) in before.into_iter().enumerate() {
+            assert!((60_000..=before).contains(&scene.pttl(node)));
+        }
+        let refused = other.try_lock(&key, LONG);
+        assert_matches!(refused, Err(LockError::Held(_)));
+        assert_matches!(
+            scene.face.extend(&mut lock, LONG),
+            Err(ExtendError::Lost(_))
+        );
+        // The lock that was seen is over. The one that took its place can be broken again, and at once.
+        let told = scene.face.inspect(&key).expect("all answer");
+        let holder = told.holder().expect("others are kept out");
+        assert!(holder.owner.starts_with(b"(broken) "), "{holder}");
+        assert!(!told.same_holder(&seen));
+        let again = scene.face.break_seen(&key, &told, Breaking::KeepOut);
+        assert_eq!(again.expect("it stays broken").nodes, 3);
+        drop(scene.face.break_seen(&key, &told, Breaking::AtOnce));
+        scene.await_gone();
+        // Nor is the lock of another broken by what was seen before.
+        let next = other.try_lock(&key, LONG).expect("free");
+        let refused = scene.face.break_seen(&key, &seen, Breaking::KeepOut);
+        assert_matches!(refused, Err(BreakError::Changed(_)));
+        other.unlock(next).expect("held");
+        drop(scene.face.unlock(lock));
+        scene.await_gone();
+    });
 }
 
 fn inspected(scene: &mut Scene<'_>) {

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use shearline::engine::Event;
 use shearline::{
-    Builder, CheckError, ConfirmError, Driver, ExtendError, InspectError, Inspection, Instant,
-    LocalRedlock, Lock, LockError, LockGuard, LockOptions, NodeState, NodeStatus, Redlock,
-    ReinitError, Released, Report, UnlockError,
+    BreakError, Breaking, Broken, Builder, CheckError, ConfirmError, Driver, ExtendError,
+    InspectError, Inspection, Instant, LocalRedlock, Lock, LockError, LockGuard, LockOptions,
+    NodeState, NodeStatus, Redlock, ReinitError, Released, Report, UnlockError,
 };
 
 use crate::executor::block_on;
@@ -292,6 +292,28 @@ impl Face {
             Self::Driver(driver) => {
                 let round = driver.inspect(resource.as_ref())?;
                 outcome!(driver, round, Inspected)
+            }
+        }
+    }
+
+    pub(crate) fn break_seen(
+        &mut self,
+        resource: impl AsRef<[u8]>,
+        seen: &Inspection,
+        how: Breaking,
+    ) -> Result<Broken, BreakError> {
+        match self {
+            Self::Shared(redlock) => redlock.break_seen(resource, seen, how),
+            Self::Future(redlock) => block_on(redlock.break_seen_async(resource, seen, how)),
+            Self::Local(local) => local.break_seen(resource, seen, how),
+            Self::Driver(driver) => {
+                let round = driver.break_lock(resource.as_ref(), seen, how)?;
+                if how == Breaking::KeepOut {
+                    return outcome!(driver, round, Broken);
+                }
+                let released: Result<Released, UnlockError> = outcome!(driver, round, Released);
+                assert!(released.is_ok(), "{released:?}");
+                Err(BreakError::Closed) // It has no more to say.
             }
         }
     }

@@ -21,6 +21,7 @@ use super::supervisor::{Ended, Supervisor};
 use super::wait_for;
 use crate::clock::now;
 use crate::failure::Failure;
+use crate::pace::Pace;
 use crate::status::Status;
 use crate::taking;
 use crate::trust::Trust;
@@ -94,7 +95,14 @@ fn attempt(args: &Args) -> Result<Ending, Failure> {
     let signals = Signals::catch().map_err(broken)?;
     let notice = Notice::new().map_err(broken)?;
     let (redlock, mut trust) = args.connect.connect(&builder)?;
-    let mut once = || once(args, (&redlock, &mut trust), &signals, &notice);
+    let mut pace = Pace::default();
+    let mut look = |trust: &mut Trust| {
+        trust.look(&redlock);
+        if !args.acquire.is_quiet() {
+            pace.look(&redlock, args.name.as_bytes());
+        }
+    };
+    let mut once = || once(args, (&redlock, &mut trust), &signals, &notice, &mut look);
     let (mut ending, mut goes_on) = once()?;
     while goes_on {
         match once() {
@@ -118,6 +126,7 @@ fn once(
     (redlock, trust): (&Redlock, &mut Trust),
     signals: &Signals,
     notice: &Arc<Notice>,
+    look: &mut impl FnMut(&mut Trust),
 ) -> Result<(Ending, bool), Failure> {
     let guard = match acquire(args, (redlock, trust), signals, notice)? {
         Ok(guard) => guard,
@@ -128,7 +137,7 @@ fn once(
     };
     let at_least = now().saturating_add(args.at_least);
     let supervisor = Supervisor::start(args, &guard, signals, notice);
-    let ended = supervisor.and_then(|supervisor| supervisor.run(|| trust.look(redlock)));
+    let ended = supervisor.and_then(|supervisor| supervisor.run(|| look(trust)));
     let ended = ended.map_err(broken)?;
     if !ended.for_lock && ended.started == Some(Ok(())) {
         keep_until(at_least, &guard, args, signals).map_err(broken)?;

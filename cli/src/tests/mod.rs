@@ -41,6 +41,7 @@ fn failure(line: &str) -> Failure {
         Command::Lock(args) => lock::run(&args),
         Command::Extend(args) => extend::run(&args),
         Command::Unlock(args) => unlock::run(&args),
+        Command::Break(args) => break_lock::run(&args),
         Command::Status(args) => inspect::run(&args),
         Command::Watch(args) => watch::run(&args),
         other => panic!("{line}: {other:?} was accepted"),

@@ -13,6 +13,7 @@ lock report --guard none => invalid value 'none' for '--guard <GUARD>' [possible
 lock report once => unexpected argument 'once' found; see
 look report => unrecognized subcommand 'look';
 --what => unexpected argument '--what' found; see
+break => the following required arguments were not provided: <NAME>; usage: shearline break
 status => the following required arguments were not provided: <NAME>; usage:
 watch report --count 0 => 0 is not in 1..
 watch report --nodes redis://me:secret@127.0.0.1:1 => unexpected argument '--nodes' found; see
@@ -61,6 +62,7 @@ fn what_cannot_be_asked_for_is_said_before_any_node_is_asked() {
         (format!("lock {long}"), "1025 bytes, 1024 are allowed"),
         (format!("status {long}"), "1025 bytes, 1024 are allowed"),
         (format!("watch {long}"), "1025 bytes, 1024 are allowed"),
+        ("break --yes shearline:marker".into(), "is reserved"),
         ("lock shearline:marker".into(), "is reserved"),
         ("lock report --ttl 2ms".into(), "its own drift of"),
         ("lock report --ttl 61s".into(), "raise `--max-ttl`"),

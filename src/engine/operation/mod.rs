@@ -6,6 +6,7 @@
 //! | [`extend`] | every node to keep the token for longer | a vote each, within the old validity |
 //! | [`confirm`] | every node for how long it keeps the token | a vote each, and a time |
 //! | [`inspect`] | every node what it has under a name | the token there, and a time; every node is heard |
+//! | [`overwrite`] | every node to have another token in place of the holder's | a vote each; every node is heard |
 //! | [`release`] | every node that may hold the token to delete it | what became of the token there |
 //! | [`reinit`] | every node to join this cluster | all of them are needed |
 //! | [`floors`] | nodes that an operator trusts to write a floor of fencing tokens | all of them are heard |
@@ -25,6 +26,7 @@ pub(super) mod extend;
 pub(super) mod floors;
 pub(super) mod held;
 pub(super) mod inspect;
+pub(super) mod overwrite;
 pub(super) mod patience;
 pub(super) mod permission;
 pub(super) mod reinit;
@@ -45,6 +47,7 @@ use crate::resp::Value;
 use crate::time::Instant;
 
 use super::answer::Answer;
+use super::breaking::{BreakError, Broken};
 use super::claims::busy::Questions;
 use super::contract::{Extension, RoundId};
 use super::inspection::{InspectError, Inspection};
@@ -55,6 +58,7 @@ use extend::Extend;
 use floors::GiveFloors;
 use held::{LockQuestion, Verdict};
 use inspect::Inspect;
+use overwrite::Overwrite;
 use reinit::Reinit;
 use release::Release;
 use repair::Repair;
@@ -74,6 +78,7 @@ pub(super) enum Kind {
     Extend(Extend),
     Confirm(Confirm),
     Inspect(Inspect),
+    Overwrite(Overwrite),
     Release(Release),
     Reinit(Reinit),
     Repair(Repair),
@@ -115,7 +120,16 @@ pub enum Event {
         /// Who holds the resource, or why that is not known.
         result: Result<Inspection, InspectError>,
     },
-    /// The outcome of [`Engine::release`](crate::engine::Engine::release).
+    /// The outcome of [`Engine::break_lock`](crate::engine::Engine::break_lock) with
+    /// [`Breaking::KeepOut`](crate::Breaking::KeepOut).
+    Broken {
+        /// Of which round.
+        round: RoundId,
+        /// What was broken, or why nothing was.
+        result: Result<Broken, BreakError>,
+    },
+    /// The outcome of [`Engine::release`](crate::engine::Engine::release), and of
+    /// [`Engine::break_lock`](crate::engine::Engine::break_lock) with [`Breaking::AtOnce`](crate::Breaking::AtOnce).
     Released {
         /// Of which round.
         round: RoundId,
@@ -171,6 +185,7 @@ impl Event {
             | Self::Extended { round, .. }
             | Self::Confirmed { round, .. }
             | Self::Inspected { round, .. }
+            | Self::Broken { round, .. }
             | Self::Released { round, .. }
             | Self::Reinitialised { round, .. }
             | Self::FloorsGiven { round, .. } => Some(*round),
@@ -428,6 +443,7 @@ impl Kind {
             Self::Extend(operation) => operation,
             Self::Confirm(operation) => operation,
             Self::Inspect(operation) => operation,
+            Self::Overwrite(operation) => operation,
             Self::Release(operation) => operation,
             Self::Reinit(operation) => operation,
             Self::Repair(operation) => operation,
@@ -446,6 +462,7 @@ impl Kind {
             Self::Extend(Extend { held, .. }) | Self::Confirm(Confirm { held, .. }) => Some(held),
             Self::Acquire(_)
             | Self::Inspect(_)
+            | Self::Overwrite(_)
             | Self::Release(_)
             | Self::Reinit(_)
             | Self::Repair(_)
@@ -458,6 +475,7 @@ impl Kind {
             Self::Extend(Extend { held, .. }) | Self::Confirm(Confirm { held, .. }) => Some(held),
             Self::Acquire(_)
             | Self::Inspect(_)
+            | Self::Overwrite(_)
             | Self::Release(_)
             | Self::Reinit(_)
             | Self::Repair(_)

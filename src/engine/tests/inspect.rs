@@ -11,7 +11,7 @@ pub(super) const OTHER: &str = "\u{2}123456789abcdefghij";
 
 impl World {
     /// Asks who holds the resource. Every node is asked.
-    fn inspect(&mut self) -> RoundId {
+    pub(super) fn inspect(&mut self) -> RoundId {
         let round = self.ask_inspect();
         for node in 0..self.sent.len() {
             assert_eq!(self.take(node), ["EVAL inspect"], "node {node}");
@@ -26,13 +26,13 @@ impl World {
     }
 
     /// `node` has `token`, for so many more milliseconds.
-    fn has(&mut self, node: usize, token: &str, millis: u64) {
+    pub(super) fn has(&mut self, node: usize, token: &str, millis: u64) {
         let len = token.len();
         self.say(node, &format!("*3|:{}|:0|${len}|{token}|", millis + 1));
     }
 
     /// `node` has no such key.
-    fn has_none(&mut self, node: usize) {
+    pub(super) fn has_none(&mut self, node: usize) {
         self.say(node, "*3|:0|:0|$0||");
     }
 
@@ -45,7 +45,7 @@ impl World {
     }
 
     #[track_caller]
-    fn inspected(&mut self) -> Inspection {
+    pub(super) fn inspected(&mut self) -> Inspection {
         let told = self.told().expect("a majority has answered");
         self.is_clean();
         told

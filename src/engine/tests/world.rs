@@ -408,6 +408,7 @@ fn shown(value: Value<'_>) -> String {
         .collect();
     match words[0].as_str() {
         "SET" if words[3] == "IFEQ" => format!("SET {} IFEQ", words[1]),
+        "SET" if words[3] == "XX" => words.join(" "),
         "SET" => format!("SET {} {}", words[1], words[6 - 1]),
         "EVAL" if words[1] == crate::node::JOIN.text => words[5..].join(" "),
         verb @ "EVAL" if words[1] == crate::node::SET_IF_PERMITTED.text => {
@@ -440,6 +441,7 @@ fn shown(value: Value<'_>) -> String {
         }
         verb @ ("EVAL" | "EVALSHA") => {
             let script = match words.len() {
+                _ if words[1] == crate::node::OVERWRITE.text => "overwrite",
                 6 => "extend",
                 _ if words[1] == crate::node::CONFIRM.text => "confirm",
                 _ if words[1] == crate::node::INSPECT.text => "inspect",

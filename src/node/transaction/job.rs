@@ -11,6 +11,7 @@ use crate::error::ServerError;
 use crate::limits::RESOURCES_MAX;
 use crate::node::in_flight::Request;
 use crate::node::reply::{Forbidden, Reply};
+use crate::resource::broken;
 use crate::resp::{Value, write};
 
 /// What is to be done.
@@ -30,6 +31,8 @@ pub(crate) enum Work {
         /// The next change of the key is to be told.
         watched: bool,
     },
+    /// Have the key hold the token of a broken lock, if it holds the token.
+    Overwrite,
     /// Nothing: it is asked whether the user may do all of this.
     Probe,
 }
@@ -38,7 +41,7 @@ impl Work {
     /// Returns `true` if it reads before it writes: what it reads must not change in between.
     pub(super) const fn watches(self) -> bool {
         match self {
-            Self::Take(_) | Self::Release | Self::Extend(_) | Self::Probe => true,
+            Self::Take(_) | Self::Release | Self::Extend(_) | Self::Overwrite | Self::Probe => true,
             Self::Confirm | Self::Inspect { .. } => false,
         }
     }
@@ -52,6 +55,7 @@ impl Work {
             Self::Extend(_) => "extend",
             Self::Confirm => "confirm",
             Self::Inspect { .. } => "inspect",
+            Self::Overwrite => "overwrite",
             Self::Probe => "probe",
         }
     }
@@ -61,7 +65,11 @@ impl Work {
     pub(crate) const fn life(self) -> Option<Duration> {
         match self {
             Self::Take(life) | Self::Extend(life) => Some(life),
-            Self::Release | Self::Confirm | Self::Inspect { .. } | Self::Probe => None,
+            Self::Release
+            | Self::Confirm
+            | Self::Inspect { .. }
+            | Self::Overwrite
+            | Self::Probe => None,
         }
     }
 }
@@ -125,6 +133,8 @@ pub(super) enum Step {
     Get,
     /// `PTTL key`.
     Left,
+    /// `SET key token XX KEEPTTL`, with the token of a broken lock.
+    Overwrite,
 }
 
 impl Job {
@@ -211,7 +221,8 @@ impl Job {
 
     /// Returns `true` if one of both would change what the other has read in the same batch.
     pub(super) fn disturbs(&self, other: &Self) -> bool {
-        (self.takes() || other.takes()) && self.entry.meets(&other.entry)
+        let changes = |job: &Self| job.takes() || job.work == Work::Overwrite;
+        (changes(self) || changes(other)) && self.entry.meets(&other.entry)
     }
 
     /// Returns `true` if both extend one lock. By what both have read, the one for less time would shorten what the
@@ -237,6 +248,11 @@ impl Job {
                 self.shown = Some(text.to_vec());
             }
             Value::Bulk(text) if text == self.entry.token().as_bytes() => self.seen.ours |= bit,
+            Value::Bulk(text)
+                if self.work == Work::Overwrite && text == broken(self.entry.token()) =>
+            {
+                self.seen.ours |= bit;
+            }
             Value::Bulk(_) => self.seen.foreign |= bit,
             _ if !self.inspects() && is_of("WRONGTYPE", value) => self.seen.foreign |= bit,
             _ => self.refused(Reply::of(value)),
@@ -300,7 +316,7 @@ impl Job {
             || match self.work {
                 Work::Take(_) => foreign != 0,
                 Work::Release => self.to_delete() == 0,
-                Work::Extend(_) => (missing | foreign) != 0,
+                Work::Extend(_) | Work::Overwrite => (missing | foreign) != 0,
                 Work::Probe => true,
                 Work::Confirm | Work::Inspect { .. } => false,
             }
@@ -337,6 +353,7 @@ impl Job {
                     write(number, Step::Get);
                     write(number, Step::Left);
                 }
+                Work::Overwrite => write(number, Step::Overwrite),
                 Work::Release | Work::Probe => {}
             }
         }
@@ -355,7 +372,7 @@ impl Job {
                 Some(1) => self.seen.done = self.all(),
                 _ => self.reads_first = true,
             },
-            Step::Set(_) => self.was_set(number, Reply::of(value)),
+            Step::Set(_) | Step::Overwrite => self.was_set(number, Reply::of(value)),
             Step::Delete | Step::Raise(_) => match value.as_integer() {
                 Some(1) => self.seen.done |= 1 << number,
                 Some(_) => {
@@ -431,7 +448,9 @@ impl Job {
             (None, Work::Release) if foreign != 0 => Reply::Integer(-1),
             (None, Work::Release | Work::Probe) => Reply::Integer(0),
             (None, Work::Extend(_)) => Reply::Integer(said(1)),
-            (None, Work::Confirm) => Reply::Integer(said(above.max(1))),
+            // It has ended between the reading and the writing.
+            (None, Work::Overwrite) if (done | missing | foreign) != all => Reply::Integer(0),
+            (None, Work::Confirm | Work::Overwrite) => Reply::Integer(said(above.max(1))),
             (None, Work::Inspect { .. }) => Reply::Pair(said(above.max(1)), 0),
         }
     }

@@ -56,7 +56,7 @@ impl Transactions {
                     self.batch[place].read_first();
                 } else if !queued {
                     let verb = match step {
-                        Step::Set(_) => "set",
+                        Step::Set(_) | Step::Overwrite => "set",
                         Step::SetAll(_) => "msetex",
                         Step::Delete | Step::Raise(_) | Step::TryWrite => "pexpire",
                         Step::Get => "get",

@@ -6,6 +6,7 @@ use crate::entry::Entry;
 use crate::node::command::millis;
 use crate::node::in_flight::Request;
 use crate::node::{Node, Work};
+use crate::resource::broken;
 use crate::resp::{Decimal, argument, command, write};
 use crate::time::Instant;
 
@@ -149,6 +150,9 @@ impl Node {
                 Step::Raise(life) => command(out, &[b"PEXPIRE", name, millis(*life).as_bytes()]),
                 Step::Get => command(out, &[b"GET", name]),
                 Step::Left => command(out, &[b"PTTL", name]),
+                Step::Overwrite => {
+                    command(out, &[b"SET", name, &broken(token), b"XX", b"KEEPTTL"]);
+                }
             });
         }
         self.ask_in(now, Expected::Exec, |out| out.extend_from_slice(EXEC));

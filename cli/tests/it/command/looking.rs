@@ -106,6 +106,59 @@ fn status_does_not_guess() {
 }
 
 #[test]
+fn break_ends_a_lock_and_keeps_others_out_until_its_holder_must_have_stopped() {
+    let cluster = servers::three();
+    let free = shearline(&cluster, "break report --guard off --yes").failed(1);
+    assert!(free.contains("no client holds the lock"), "{free}");
+    let lock = shearline(&cluster, "lock report --trust --ttl 50s --owner billing-7").line();
+    // Nobody can be asked.
+    for line in ["break report --guard off", "break report --guard off --now"] {
+        let asked = fed(&cluster, line, "y\n").failed(64);
+        assert!(asked.contains("pass --yes"), "{asked}");
+    }
+    let tokens = cluster.values("report");
+    let done = shearline(&cluster, "break report --guard off --yes").done();
+    let said = done.replace("\n    ", " ");
+    let begin = "report  held by billing-7, broken on 3 of 3 nodes: free in 4";
+    assert!(said.starts_with(begin), "{said}");
+    assert_narrow(&done);
+    for (value, before) in cluster.values("report").iter().zip(&tokens) {
+        assert!(value.is_some() && value != before);
+    }
+    let held = shearline(&cluster, "status report --guard off").done();
+    assert!(
+        held.starts_with("report  held by (broken) billing-7, 4"),
+        "{held}"
+    );
+    shearline(&cluster, "lock report -n --trust").failed(75);
+    shearline(&cluster, &format!("extend {lock} --trust")).failed(74);
+
+    let object = shearline(&cluster, "break report --guard off --yes --json").object();
+    assert_eq!(
+        (object.number("broken"), object.number("holder.nodes")),
+        (3, 3)
+    );
+    assert!((40_000..=50_000).contains(&object.number("free_in_ms")));
+    // Those who know that the holder is gone need not wait.
+    let done = shearline(&cluster, "break report --guard off --now --yes").done();
+    assert!(done.contains(": two have it if"), "{}", done);
+    cluster.assert_gone("report");
+
+    // Without an expiry it would be kept for ever.
+    for raw in &mut cluster.raws() {
+        raw.run("SET report forever-forever-forever");
+    }
+    let endless = shearline(&cluster, "break report --guard off --yes").failed(1);
+    assert!(endless.contains("delete them with `--now`"), "{endless}");
+    shearline(&cluster, "break report --guard off --yes --now").done();
+    let gone = [ClosedPort::new(), ClosedPort::new()];
+    let urls = [cluster.urls()[0].clone(), gone[0].url(), gone[1].url()];
+    let unknown = over(&urls, "break report --guard off --yes").failed(69);
+    assert!(unknown.contains("too few nodes answered"), "{unknown}");
+    cluster.assert_empty();
+}
+
+#[test]
 fn watch_tells_each_change() {
     let cluster = servers::three();
     let child = command(&cluster.urls(), ["watch", "report", "--guard", "off"]).spawn();
@@ -151,6 +204,13 @@ fn nodes_and_check_say_who_would_vote_and_why_not() {
             .ends_with("\n0 of 3 nodes would vote, 2 are needed: no lock can be taken now\n")
     );
     assert_narrow(&young.out);
+    for line in ["nodes", "check"] {
+        let young = shearline(&cluster, line).out.replace("\n    ", " ");
+        assert!(young.contains("\nrestarts  wait until "), "{young}");
+        assert!(young.contains(" UTC (in "), "{young}");
+        let object = shearline(&cluster, &format!("{line} --json")).object();
+        assert!((1..=66_000).contains(&object.number("next_restart_in_ms")));
+    }
     let all = shearline(&cluster, "nodes --guard off").done();
     assert_eq!(all.matches("  would vote; ").count(), 3, "{all}");
     assert_eq!(all.matches("; round trip ").count(), 3, "{all}");

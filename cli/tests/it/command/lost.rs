@@ -2,9 +2,11 @@
 
 use rustix::process::{Signal, kill_process};
 use std::fs;
+use std::io::{BufRead as _, BufReader};
 use tempfile::TempDir;
 
 use super::tool::{Tool, await_file, children, code, is_free, run, started};
+use super::{command, shearline};
 use crate::servers::{LONG, Mischief, Proxy, Server, Way, eventually, three};
 
 /// A majority says that the lock is gone: the command is killed at once, not at the end of the ttl.
@@ -25,6 +27,54 @@ fn a_lock_that_is_taken_away_ends_the_command() {
     assert_in_troubles(lost);
     assert_eq!(code(tool.wait()), 74);
     cluster.assert_empty();
+}
+
+/// The lock of a command that hangs is broken: the command is ended, and others are kept out meanwhile.
+#[test]
+fn a_lock_that_is_broken_ends_the_command() {
+    let cluster = three();
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let script = "trap '' TERM; : >$1/ready; exec sleep 1000";
+    let mut tool = started(&cluster, &["--ttl", "5s"], script, folder.path());
+    eventually("all nodes have it", || {
+        (cluster.copies("n") == 3).then_some(())
+    });
+    shearline(&cluster, "break n --guard off --yes").done();
+    let errors = tool.errors();
+    let lost = "shearline: lost the lock n: the command was ended";
+    assert!(errors.starts_with(lost), "{errors}");
+    assert_eq!(code(tool.wait()), 74);
+    eventually("it ends with its ttl", || {
+        (cluster.copies("n") == 0).then_some(())
+    });
+}
+
+#[test]
+fn a_run_says_that_a_node_has_restarted_and_when_the_next_may() {
+    let mut cluster = three();
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let path = folder.path().display().to_string();
+    let script = ": >$1/ready; while ! [ -e $1/end ]; do sleep 0.02; done";
+    let arguments = ["run", "--trust", "n", "--", "sh", "-c", script, "sh", &path];
+    let mut run = command(&cluster.urls(), arguments)
+        .spawn()
+        .expect("the binary runs");
+    await_file(&folder.path().join("ready"));
+    let errors = run.stderr.take().expect("it is piped");
+    cluster[0].restart();
+    let mut lines = BufReader::new(errors).lines();
+    let line = lines.next().expect("it says so").expect("text");
+    let address = cluster[0].address_for_clients().to_string();
+    assert!(
+        line.starts_with(&format!("shearline: n: {address} has restarted")),
+        "{line}"
+    );
+    assert!(
+        line.ends_with(" before the next restart of a node"),
+        "{line}"
+    );
+    fs::write(folder.path().join("end"), "").expect("a file");
+    assert!(run.wait().expect("it ends").success());
 }
 
 /// With `--again`, until the command ends by itself or the user asks it to end. HUP may ask it for a reload. Each is

@@ -131,10 +131,76 @@ fn nodes_leave_a_lock_that_is_held_alone() {
         assert!(before.is_none() || *before == after);
     }
     shearline(&cluster, &format!("unlock {lock} --trust")).done();
-    // `check` tries nothing.
+    cluster.assert_empty();
+}
+
+/// Each server greets as one that is well.
+#[test]
+fn check_finds_servers_that_do_not_write() {
+    for (trouble, words) in [
+        (
+            "CONFIG SET maxmemory 1",
+            "a lock cannot be taken: refused: OOM",
+        ),
+        (
+            "CONFIG SET min-replicas-to-write 1",
+            "a lock cannot be taken: refused: NOREPLICAS",
+        ),
+        (
+            "CLIENT PAUSE 100000 WRITE",
+            "a lock cannot be taken: timed out",
+        ),
+    ] {
+        let cluster = servers::three();
+        assert_eq!(shearline(&cluster, "check --guard off").status, 0);
+        for (refusing, status) in [(1, 1), (2, 69)] {
+            let mut raw = cluster[refusing - 1].raw();
+            raw.run(trouble);
+            let said = shearline(&cluster, "check --guard off");
+            assert_eq!(said.status, status, "{trouble}: {said:?}");
+            let text = said.out.replace("\n    ", " ");
+            assert_eq!(text.matches(words).count(), refusing, "{trouble}: {text}");
+            let begin = format!("{} of 3 nodes would vote, 2 are needed: ", 3 - refusing);
+            assert!(text.starts_with(&begin), "{text}");
+            super::looking::assert_narrow(&said.out);
+        }
+        let object = shearline(&cluster, "check --guard off --json").object();
+        assert_eq!(object.at("can_lock"), &Value::Bool(false));
+        for raw in &mut cluster.raws() {
+            raw.run("CLIENT UNPAUSE");
+        }
+        cluster.assert_empty();
+    }
+}
+
+#[test]
+fn check_warns_of_a_memory_that_is_nearly_full() {
+    let cluster = servers::three();
+    let mut raw = cluster[0].raw();
+    let used = raw.info("memory", "used_memory").expect("it is told");
+    let used: u64 = used.parse().expect("a number");
+    let most = used + used / 10;
+    raw.run(&format!("CONFIG SET maxmemory {most}"));
+    let said = shearline(&cluster, "check --guard off");
+    assert_eq!(said.status, 1, "{said:?}");
+    let text = said.out.replace("\n    ", " ");
+    assert!(text.contains(" % full: raise maxmemory"), "{text}");
     let object = shearline(&cluster, "check --guard off --json").object();
-    assert_eq!(object.at("nodes.0.may_lock"), &Value::Null);
-    assert_eq!(object.at("nodes.0.releasing"), &Value::Null);
+    assert!(80 <= object.number("nodes.0.memory_percent"));
+    assert_eq!(object.at("nodes.1.memory_percent"), &Value::Null);
+    cluster.assert_empty();
+}
+
+/// That nothing could be written is not hidden.
+#[test]
+fn check_says_that_its_user_may_not_use_the_name() {
+    let cluster = servers::three();
+    let other = without(&[]).replace("~lock:*", "~other:*");
+    let urls = users(&cluster, [&other, &other, &other]);
+    let said = over(&urls, "check --guard off");
+    assert_eq!(said.status, 1, "{said:?}");
+    assert!(said.out.contains("give a NAME"), "{said:?}");
+    over(&urls, "check other:try --guard off").done();
     cluster.assert_empty();
 }
 

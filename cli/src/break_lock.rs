@@ -1,0 +1,110 @@
+//! `shearline break`: ends a lock whose holder is gone or hangs.
+
+use serde_json::json;
+use shearline::{Breaking, Broken, Inspection};
+
+use crate::connect::settled;
+use crate::duration;
+use crate::failure::Failure;
+use crate::inspect::{self, Subject};
+use crate::json::{self, joined, millis, named};
+use crate::output::{DOUBTFUL, Format, confirm, count, item, painted, printable};
+use crate::status::Status;
+
+const NOTES: &str = "\
+Examples:
+  shearline break report                # shows the holder, and asks
+  shearline break report --yes
+  shearline break report --now --yes    # its machine is known to be off
+
+Exit statuses:
+  0    broken
+  1    not held by anybody, or not by the holder that was shown; or not wanted
+  64   the arguments cannot be used, or nobody can be asked
+  69   too few nodes answered or confirmed it; try again
+  78   only an operator can repair it: configuration, password, permission";
+
+/// Ends a lock whose holder is gone or hangs.
+///
+/// It shows the holder and asks. Then no node has the token of the holder any more, but each keeps the key for as
+/// long as before. The holder cannot extend its lock, and learns of it when it tries: a `shearline run` ends its
+/// command when half of the ttl is left at the latest. Others get the lock when the holder must have stopped:
+/// when its ttl is over.
+///
+/// A lock that another client has taken since it was shown is left alone.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = NOTES)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    subject: Subject,
+
+    /// Does not ask.
+    #[arg(short, long)]
+    yes: bool,
+
+    /// Deletes the keys, so that others get the lock at once. If the holder still works, two have the lock then:
+    /// only for a holder that is known to have stopped.
+    #[arg(long)]
+    now: bool,
+
+    #[command(flatten)]
+    pub(crate) format: Format,
+}
+
+/// Asks, and breaks the lock that was shown.
+pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
+    let name = args.subject.name();
+    let redlock = args.subject.connect()?;
+    settled(&redlock);
+    let seen = redlock.inspect(name).map_err(inspect::unanswered)?;
+    if !args.yes && seen.holder().is_some() {
+        confirm(&question(name, &seen, args.now))?;
+    }
+    let how = match args.now {
+        true => Breaking::AtOnce,
+        false => Breaking::KeepOut,
+    };
+    let broken = redlock.break_seen(name, &seen, how)?;
+    let of = seen.nodes().len();
+    args.format
+        .say(|| object(name, &broken), || line(name, &broken, of))?;
+    Ok(Status::Success)
+}
+
+fn question(name: &[u8], seen: &Inspection, now: bool) -> String {
+    let shown = inspect::lines(name, seen);
+    match now {
+        true => format!(
+            "{shown}\nDelete it? {}",
+            painted(
+                DOUBTFUL,
+                "If its holder still works, two have the lock then."
+            )
+        ),
+        false => format!("{shown}\nBreak it? Others get it when its ttl is over."),
+    }
+}
+
+fn line(name: &[u8], broken: &Broken, of: usize) -> String {
+    let by = inspect::by(&broken.holder.owner);
+    let (nodes, of) = (broken.nodes, count(of, "node"));
+    let text = match broken.free_in.is_zero() {
+        true => {
+            format!("held{by}, deleted on {nodes} of {of}: two have it if that one still works")
+        }
+        false => format!(
+            "held{by}, broken on {nodes} of {of}: free in {}",
+            duration::shown(broken.free_in)
+        ),
+    };
+    item(&printable(name), &text)
+}
+
+fn object(name: &[u8], broken: &Broken) -> serde_json::Value {
+    let fields = json!({
+        "holder": inspect::holder_object(&broken.holder),
+        "broken": broken.nodes,
+        "free_in_ms": millis(broken.free_in),
+    });
+    json::object("break", joined(named("resource", name), fields))
+}

@@ -1,0 +1,93 @@
+//! The pace of restarts: a node that has restarted does not vote until every lock that it may have forgotten is over.
+//! If the next one restarts before that, no majority is left, and kept locks are lost.
+
+use std::thread;
+use std::time::{Duration, SystemTime};
+
+use shearline::{NodeState, NodeStatus, Redlock};
+
+use crate::duration;
+use crate::json::millis;
+use crate::output::{NOTE, complain, printable};
+
+/// Returns for how long a node does not vote, if it has restarted.
+fn left(node: &NodeStatus) -> Option<Duration> {
+    let NodeState::Quarantined { left } = node.state else {
+        return None;
+    };
+    Some(left)
+}
+
+/// Returns until when no other node is to be restarted, if one of these has.
+pub(crate) fn advice(nodes: &[NodeStatus]) -> Option<String> {
+    let left = nodes.iter().filter_map(left).max()?;
+    Some(until(SystemTime::now(), left))
+}
+
+fn until(now: SystemTime, left: Duration) -> String {
+    // Copies of the locks that are kept are there a moment later.
+    let at = now + left + Duration::from_secs(2);
+    let since = at.duration_since(SystemTime::UNIX_EPOCH);
+    let second = since.unwrap_or_default().as_secs() % 86_400;
+    let (hours, minutes, seconds) = (second / 3_600, second / 60 % 60, second % 60);
+    format!(
+        "wait until {hours:02}:{minutes:02}:{seconds:02} UTC (in {}) before the next restart of a node",
+        duration::shown(Duration::from_secs(left.as_secs() + 2))
+    )
+}
+
+/// Returns the same for programs: zero if any node may be restarted, `None` while it is not known, because a node does not
+/// answer.
+pub(crate) fn next_restart_in(nodes: &[NodeStatus]) -> Option<u64> {
+    let is_known = |node: &NodeStatus| node.state == NodeState::Ready || left(node).is_some();
+    let longest = nodes.iter().filter_map(left).max();
+    let all = nodes.iter().all(is_known);
+    all.then(|| longest.map_or(0, |left| millis(left + Duration::from_secs(2))))
+}
+
+/// What a command that goes on says of restarts.
+#[derive(Debug, Default)]
+pub(crate) struct Pace {
+    /// For each node, whether it has voted before.
+    voted: Vec<bool>,
+}
+
+impl Pace {
+    /// Writes a line for each node that has voted, and has restarted since then. To be called from time to time.
+    pub(crate) fn look(&mut self, redlock: &Redlock, name: &[u8]) {
+        let nodes = redlock.nodes();
+        self.voted.resize(nodes.len(), false);
+        for (node, voted) in nodes.iter().zip(&mut self.voted) {
+            *voted |= node.state == NodeState::Ready;
+            if *voted && left(node).is_some() {
+                *voted = false;
+                let line = format!(
+                    "{}: {} has restarted, or its clock was stepped, and does not vote: {}",
+                    printable(name),
+                    node.address,
+                    advice(&nodes).unwrap_or_default()
+                );
+                // Not here: a reader that is slow would stop the watch over the command.
+                thread::spawn(move || complain(NOTE, line));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_of_the_next_restart_is_a_wall_clock() {
+        for (now, left, said) in [
+            (0, 60, "00:01:02 UTC (in 62s)"),
+            (86_399, 0, "00:00:01 UTC (in 2.0s)"),
+            (1_795_870_740, 59, "13:00:01 UTC (in 61s)"),
+        ] {
+            let now = SystemTime::UNIX_EPOCH + Duration::from_secs(now);
+            let text = until(now, Duration::from_secs(left));
+            assert!(text.contains(said), "{text}");
+        }
+    }
+}

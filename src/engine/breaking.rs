@@ -1,0 +1,132 @@
+//! What breaking a lock returns, and how it is asked for.
+//!
+//! # Not here
+//!
+//! How it is done: that is the [operation](super::operation::overwrite).
+
+use alloc::boxed::Box;
+use core::time::Duration;
+
+use crate::error::{EndsBy, InvalidRequest, Report};
+
+use super::inspection::{Holder, InspectError, Inspection};
+
+/// What becomes of the keys of a lock that is broken.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum Breaking {
+    /// They get another token, and live on for as long as they would have: no client takes the lock before its
+    /// holder must have stopped. The holder learns of it at its next extension: of a lock that is
+    /// [kept](crate::LockOptions::keep) when half of its validity is left at the latest.
+    #[default]
+    KeepOut,
+    /// They are deleted: any client may take the lock at once, while the holder still believes that it has it. Only
+    /// for a holder that is known to have stopped.
+    AtOnce,
+}
+
+/// A lock that was broken.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Broken {
+    /// The holder that it was taken from, as it was seen before.
+    pub holder: Holder,
+    /// On how many nodes it was broken: a majority at least. With [`Breaking::AtOnce`] more may follow.
+    pub nodes: usize,
+    /// After this time the lock is free on all of them: the longest that one of them keeps its key. Zero if the keys were
+    /// deleted.
+    pub free_in: Duration,
+}
+
+/// Why a lock was not broken.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BreakError {
+    /// No majority of the nodes has the same token, so no client holds the lock; nothing was changed.
+    #[error("no client holds the lock, so nothing was changed: {0}")]
+    NotHeld(Box<Inspection>),
+    /// The holder that was seen does not hold the lock any more: it has released it, or another has taken it. In the
+    /// report `missing` and `held` stand for nodes without its token.
+    #[error(
+        "the holder that was seen has given the lock up meanwhile: {0}; look again who holds it"
+    )]
+    Changed(Report),
+    /// The keys of the holder have no expiry, so others would be kept out for ever; nothing was changed.
+    /// [`Breaking::AtOnce`] deletes them.
+    #[error(
+        "the keys of this lock have no expiry, so it was not made by this library, and would never be free; delete \
+         them with `Breaking::AtOnce`"
+    )]
+    NoExpiry,
+    /// Too few nodes answered to know who holds the lock; nothing was changed.
+    #[error("too few nodes answered to know who holds the lock: {0}{ends}; check the nodes named here", ends = EndsBy(.0))]
+    NoQuorum(Report),
+    /// Too few nodes confirmed that it is broken; some may have done it. The holder may extend its lock on the others.
+    /// In the report `granted` stands for a node where it was broken.
+    #[error(
+        "too few nodes confirmed that the lock is broken, so its holder may still extend it: {0}; try again when these \
+         nodes answer"
+    )]
+    Unconfirmed(Report),
+    /// The request can never succeed as written; nothing was sent.
+    #[error("{0}")]
+    Invalid(#[from] InvalidRequest),
+    /// A bound of this handle is reached; nothing was sent.
+    #[error(
+        "too many operations are open on this handle, so nothing was sent; ask again when some have \
+         ended"
+    )]
+    Saturated,
+    /// The handle was made before a `fork`, in the parent process; nothing was sent.
+    #[error(
+        "the handle belongs to the parent process, so nothing was sent; build a handle after the \
+         fork"
+    )]
+    Forked,
+    /// The handle is closed, or a thread has panicked inside it.
+    #[error("the handle is closed, so no node was asked; build a new handle")]
+    Closed,
+}
+
+impl From<InspectError> for BreakError {
+    fn from(error: InspectError) -> Self {
+        match error {
+            InspectError::NoQuorum(report) => Self::NoQuorum(report),
+            InspectError::Invalid(why) => Self::Invalid(why),
+            InspectError::Saturated => Self::Saturated,
+            InspectError::Forked => Self::Forked,
+            InspectError::Closed => Self::Closed,
+        }
+    }
+}
+
+/// Returns the outcome of breaking the lock that was `seen`.
+#[cfg(feature = "std")]
+pub(crate) fn finish(
+    outcome: super::contract::Event,
+    seen: &Inspection,
+) -> Result<Broken, BreakError> {
+    use super::contract::Event;
+    use crate::error::UnlockError;
+
+    if let Event::Broken { result, .. } = outcome {
+        return result;
+    }
+    let Event::Released { result, .. } = outcome else {
+        unreachable!("the outcome of breaking a lock is that of another operation")
+    };
+    let released = result.map_err(|error| match error {
+        UnlockError::NotHeld(report) => BreakError::Changed(report),
+        UnlockError::Unconfirmed(report) => BreakError::Unconfirmed(report),
+        UnlockError::Forked => BreakError::Forked,
+        UnlockError::Closed => BreakError::Closed,
+    })?;
+    let Some(holder) = seen.holder().cloned() else {
+        return Err(BreakError::NotHeld(Box::new(seen.clone())));
+    };
+    Ok(Broken {
+        holder,
+        nodes: released.deleted.into(),
+        free_in: Duration::ZERO,
+    })
+}

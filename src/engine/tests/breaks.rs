@@ -1,0 +1,218 @@
+//! Stories of locks that are broken by a client that does not hold them.
+
+use super::breaking::{self, BreakError, Breaking, Broken};
+use super::inspect::{ONE, OTHER};
+use super::inspection::Inspection;
+use super::*;
+
+impl World {
+    /// What is seen when all nodes have `token` for 9 s.
+    fn seen(&mut self, token: &str) -> Inspection {
+        self.inspect();
+        (0..self.sent.len()).for_each(|node| self.has(node, token, 9_000));
+        self.inspected()
+    }
+
+    fn break_as(&mut self, seen: &Inspection, how: Breaking) -> Result<RoundId, BreakError> {
+        let round = self.engine.break_lock(self.now, b"k", seen, how);
+        self.drain();
+        round
+    }
+
+    /// Breaks the lock that was `seen`. All nodes are asked.
+    fn break_lock(&mut self, seen: &Inspection) {
+        self.break_as(seen, Breaking::KeepOut).expect("asked");
+        for node in 0..self.sent.len() {
+            assert_eq!(self.take(node), ["EVAL overwrite"], "node {node}");
+        }
+    }
+
+    #[track_caller]
+    fn broken(&mut self) -> Result<Broken, BreakError> {
+        match self.event() {
+            Event::Broken { result, .. } => result,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+/// Returns how a break of three nodes ends that answer so, and the others not.
+fn word(result: &Result<Broken, BreakError>) -> &'static str {
+    match result {
+        Ok(_) => "broken",
+        Err(BreakError::Changed(_)) => "changed",
+        Err(BreakError::Unconfirmed(_)) => "unconfirmed",
+        Err(other) => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_lock_is_broken_if_a_majority_has_replaced_its_token() {
+    const WRONG: &str = "-WRONGTYPE Operation against a key|";
+    const FULL: &str = "-OOM command not allowed|";
+    for (answers, outcome) in [
+        ([":9001|", ":5001|", ":7001|"], "broken"),
+        ([":9001|", ":0|", ":7001|"], "broken"),
+        ([":9001|", FULL, ":7001|"], "broken"),
+        ([":9001|", "", ":7001|"], "broken"),
+        ([":0|", ":0|", ":7001|"], "changed"),
+        ([":-1|", ":0|", ":7001|"], "changed"),
+        ([":-1|", WRONG, ""], "changed"),
+        ([":9001|", FULL, FULL], "unconfirmed"),
+        ([":9001|", ":0|", FULL], "unconfirmed"),
+        ([":9001|", "", ""], "unconfirmed"),
+        (["", "", ""], "unconfirmed"),
+    ] {
+        let mut world = World::ready(3);
+        let seen = world.seen(ONE);
+        world.break_lock(&seen);
+        for (node, answer) in answers.iter().enumerate() {
+            world.say(node, answer);
+        }
+        assert_eq!(
+            world.events.is_empty(),
+            answers.contains(&""),
+            "all are heard"
+        );
+        world.pass(Duration::from_secs(1));
+        let result = world.broken();
+        assert_eq!(word(&result), outcome, "{answers:?}");
+        if let Ok(broken) = result {
+            let nodes = answers.iter().filter(|answer| answer.ends_with("001|"));
+            assert_eq!(broken.nodes, nodes.count());
+            assert_eq!(broken.free_in, Duration::from_millis(9_000));
+            assert_eq!(&*broken.holder.owner, &ONE.as_bytes()[20..]);
+        }
+    }
+}
+
+#[test]
+fn what_nobody_holds_and_what_would_never_be_free_is_not_broken() {
+    let mut world = World::ready(3);
+    world.inspect();
+    (0..3).for_each(|node| world.has_none(node));
+    let free = world.inspected();
+    world.inspect();
+    world.has(0, ONE, 9_000);
+    world.has(1, OTHER, 9_000);
+    world.has_none(2);
+    let split = world.inspected();
+    for seen in [&free, &split] {
+        for how in [Breaking::KeepOut, Breaking::AtOnce] {
+            assert_matches!(world.break_as(seen, how), Err(BreakError::NotHeld(_)));
+        }
+    }
+    world.inspect();
+    (0..3).for_each(|node| world.has(node, ONE, 9_000_000_000_000_000));
+    let endless = world.inspected();
+    let refused = world.break_as(&endless, Breaking::KeepOut);
+    assert_matches!(refused, Err(BreakError::NoExpiry));
+    assert_eq!(world.take_all(), vec![Vec::<String>::new(); 3]);
+
+    world.break_as(&endless, Breaking::AtOnce).expect("asked");
+    assert_eq!(world.take(0), ["EVALSHA release"]);
+    world.all_say(0..3, ":1|");
+    assert!(world.unlocked().is_ok());
+}
+
+#[test]
+fn a_node_that_has_done_it_counts_also_if_its_connection_is_lost_then() {
+    let mut world = World::ready(3);
+    let seen = world.seen(ONE);
+    world.break_lock(&seen);
+    world.say(0, ":9001|");
+    world.lose(0);
+    world.say(1, ":9001|");
+    world.lose(2);
+    assert_eq!(world.broken().expect("a majority has done it").nodes, 2);
+}
+
+#[test]
+fn a_node_that_runs_no_scripts_does_it_by_a_transaction() {
+    const READING: [&str; 5] = ["MULTI", "EXEC", "WATCH k", "GET k", "PTTL k"];
+    let watched = |token: &str| format!("+OK|*0|+OK|${}|{token}|:7000|", token.len());
+    let other = "\0shearline: broken\0\0(broken) ";
+    let writing = ["MULTI", &format!("SET k {other} XX KEEPTTL"), "EXEC"];
+    for (executed, outcome) in [
+        ("*1|+OK|", "broken"),
+        ("*1|$-1|", "changed"), // It has ended meanwhile.
+        ("*1|-OOM command not allowed|", "unconfirmed"),
+    ] {
+        let mut world = World::ready(1);
+        let seen = world.seen(&ONE[..20]);
+        world.break_lock(&seen);
+        world.say(
+            0,
+            "-NOPERM User u has no permissions to run the 'eval' command|",
+        );
+        assert_eq!(world.take(0), READING);
+        world.say(0, &watched(&ONE[..20]));
+        assert_eq!(world.take(0), writing);
+        // Another client has changed it meanwhile, maybe by extending it: it is read again.
+        world.say(0, "+OK|+QUEUED|_|");
+        assert_eq!(world.take(0), READING);
+        world.say(0, &watched(&ONE[..20]));
+        assert_eq!(world.take(0), writing);
+        world.say(0, &format!("+OK|+QUEUED|{executed}"));
+        assert_eq!(word(&world.broken()), outcome, "{executed}");
+    }
+    // One that was broken before is done again, and that of another is left alone.
+    for (token, outcome) in [(other, "broken"), (OTHER, "changed")] {
+        let mut world = World::ready(1);
+        let seen = world.seen(&ONE[..20]);
+        world.break_lock(&seen);
+        world.say(
+            0,
+            "-NOPERM User u has no permissions to run the 'eval' command|",
+        );
+        world.say(0, &watched(token));
+        world.say(0, "+OK|+QUEUED|*1|+OK|");
+        assert_eq!(word(&world.broken()), outcome, "{token}");
+        world.take_all();
+    }
+}
+
+/// The holder keeps its lock, and others want it.
+#[cfg(feature = "embedded")]
+#[test]
+fn others_are_kept_out_until_the_holder_must_have_stopped() {
+    use super::net::{Net, builder};
+    use crate::RestartGuard;
+    const TTL: Duration = Duration::from_secs(10);
+    let guards = [RestartGuard::Observed, RestartGuard::Strict];
+    let ways = [(Breaking::KeepOut, false), (Breaking::AtOnce, true)];
+    let ways = guards
+        .iter()
+        .flat_map(|guard| ways.map(|way| (*guard, way)));
+    for (guard, (how, is_free)) in ways {
+        let mut net = Net::new(3);
+        let client = || builder(3).restart_guard(guard);
+        let (holder, other) = (net.client(client()), net.client(client()));
+        net.pass(Duration::from_secs(62)); // The barriers end.
+        let mut lock = net.try_lock(holder, TTL).expect("free");
+        net.pass(Duration::from_secs(3));
+        let seen = net.inspect(other).expect("all answer");
+        // It has extended it since, and believes in that.
+        net.extend(holder, &mut lock, TTL).expect("held");
+        let believed = lock.valid_until();
+        let now = net.now;
+        let asked = net.clients[other].engine.break_lock(now, b"k", &seen, how);
+        asked.expect("asked");
+        net.pump();
+        let told = net.event(other).expect("all nodes have answered");
+        let broken = breaking::finish(told, &seen).expect("all have done it");
+        assert!(2 <= broken.nodes, "{broken:?}");
+        assert_eq!(net.try_lock(other, TTL).is_ok(), is_free);
+        let free_at = now.saturating_add(broken.free_in);
+        assert_eq!(believed <= free_at, !is_free, "{how:?}");
+
+        let lost = net.extend(holder, &mut lock, TTL);
+        assert_matches!(lost, Err(ExtendError::Lost(_)));
+        if !is_free {
+            net.pass(broken.free_in - Duration::from_millis(1));
+            assert!(net.try_lock(other, TTL).is_err(), "not yet");
+            net.pass(Duration::from_millis(100));
+            let _lock = net.try_lock(other, TTL).expect("free");
+        }
+    }
+}
