@@ -71,7 +71,7 @@ use crate::error::{
 };
 use crate::resp::{Inbox, Value};
 use calls::outcomes;
-use world::{HELLO, VALKEY, World, digests, greeting, id, named};
+use world::{HELLO, VALKEY, World, digests, id, named};
 
 const TTL: Duration = Duration::from_secs(10);
 /// What a lock of [`TTL`] has at most.

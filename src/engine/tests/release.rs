@@ -40,27 +40,6 @@ fn a_node_that_was_not_asked_to_release_took_no_time_to_answer() {
     );
 }
 
-/// A server that postpones writes still greets, and runs them later: also those of a connection of
-/// whose end it has not heard.
-#[test]
-fn a_greeting_alone_is_no_end_of_a_debt() {
-    let mut world = World::ready(1);
-    world.pass(Duration::from_secs(2));
-    world.try_once();
-    world.lose(0);
-    world.no_quorum();
-    world.take(0);
-    world.welcome(0);
-    assert_eq!(world.take(0)[0], "EVAL release");
-    world.lose(0);
-    world.pass(Duration::from_secs(3600));
-    assert_eq!(world.claims(), 1);
-    world.welcome(0);
-    assert_eq!(world.take(0)[0], "EVAL release");
-    world.say(0, ":0|");
-    assert_eq!(world.claims(), 0);
-}
-
 #[test]
 fn a_nil_is_a_vote_when_time_has_ended_what_was_owed_there() {
     let mut world = World::ready(3);

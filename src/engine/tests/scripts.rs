@@ -156,28 +156,3 @@ fn a_native_release_that_is_refused_for_a_while_stays_native() {
     world.say(0, ":0|");
     world.is_clean();
 }
-
-#[test]
-fn a_debt_on_a_second_name_is_paid_by_script_where_the_native_release_is_refused() {
-    let mut world = World::new(3);
-    world.greet_as_valkey(1);
-    world.greet(2);
-    world.try_once();
-    world.say(2, "+OK|");
-    world.say(1, "+OK|");
-    let lock = world.lock();
-    world.take(1);
-    world.lose(1);
-    // The same server answers by its other name first: from now on node 1 is turned away.
-    world.greet_as_valkey(0);
-    world.release(lock);
-    for (release, answer) in [("DELIFEQ k", "-NOPERM x|"), ("EVAL release", ":1|")] {
-        world.pass(Duration::from_secs(2));
-        world.welcome_as(1, VALKEY);
-        assert_eq!(world.take(1)[0], release);
-        // All in one read: there is no time for a second try over this connection.
-        world.say(1, &(answer.to_string() + &greeting("run0")));
-        assert_eq!(world.links[1], "reset");
-    }
-    assert_eq!(world.owed(), 0);
-}

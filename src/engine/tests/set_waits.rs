@@ -203,23 +203,6 @@ fn while_a_name_of_a_set_is_held_callers_behind_it_wait_until_its_end_wakes_the_
 }
 
 #[test]
-fn a_set_that_meets_another_held_name_waits_for_that() {
-    let mut world = Programs::new(3);
-    let b = world.wants(1, "b");
-    let set = world.wants(0, "ab");
-    let a = world.wants(2, "a");
-    world.gives_back(1, b);
-    assert!(!world.has(0, set));
-    let sent = world.sent(0);
-    world.pass(300 * MS);
-    assert_eq!(world.sent(0), sent, "nothing has changed");
-    world.gives_back(2, a);
-    world.pass(50 * MS);
-    assert!(world.has(0, set));
-    world.serve_all();
-}
-
-#[test]
 fn a_set_that_is_cancelled_leaves_no_trace_wherever_it_stands() {
     for stage in 0..3 {
         let mut world = Programs::new(2);

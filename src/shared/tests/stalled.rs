@@ -149,23 +149,6 @@ fn a_lock_that_is_adopted_and_extended_meanwhile_learns_its_new_end() {
     world.assert_empty();
 }
 
-/// A thread that has the wire looks again before it puts it back.
-#[test]
-fn callers_that_wait_are_served_when_the_engine_is_free_again() {
-    let (world, redlock) = World::start();
-    for _ in 0..20 {
-        let stalled = stall(&redlock);
-        let (parked, future) = (redlock.clone(), redlock.lock_async("future", LONG));
-        let parked = thread::spawn(move || parked.lock("parked", LONG).unwrap().unlock().unwrap());
-        let task = thread::spawn(move || drop(block_on(future).unwrap()));
-        thread::yield_now();
-        drop(stalled);
-        parked.join().unwrap();
-        task.join().unwrap();
-    }
-    world.assert_empty();
-}
-
 /// The I/O thread watches the descriptor and is called, and a caller takes the events away before the thread is
 /// scheduled. It comes all the same.
 #[test]

@@ -61,23 +61,6 @@ fn no_task_depends_on_another_to_be_woken() {
     world.assert_empty();
 }
 
-/// Of many that are woken at once most want nothing more, and those that do are served.
-#[test]
-fn tasks_that_begin_nothing_more_hold_up_no_other_task() {
-    let (world, redlock) = World::start();
-    let tasks = (0..40).map(|task| {
-        let redlock = &redlock;
-        async move {
-            for _ in 0..=(task % 10) * 5 {
-                let guard = redlock.lock_async(task.to_string(), LONG).await.unwrap();
-                guard.unlock_async().await.unwrap();
-            }
-        }
-    });
-    block_on(all(tasks));
-    world.assert_empty();
-}
-
 /// Its outcome is there, and its caller has not taken it.
 #[test]
 fn a_future_dropped_when_it_has_won_leaves_no_key() {

@@ -81,24 +81,6 @@ fn a_set_that_never_finds_its_names_free_asks_once_for_each_change() {
     world.serve_all();
 }
 
-/// A lock beside it takes the name at which it waits.
-#[test]
-fn a_set_that_was_overtaken_where_it_waits_goes_on_there() {
-    let mut world = Programs::new(2);
-    let (a, b) = (world.wants(1, "a"), world.wants(1, "b"));
-    let set = world.wants(0, "ba");
-    let single = world.wants(0, "a");
-    world.pass(MS);
-    world.gives_back(1, b);
-    let once = world.wants_as(0, "b", &LockOptions::new(TTL).tries(1));
-    world.gives_back(0, once);
-    world.pass(20 * MS);
-    world.gives_back(1, a);
-    world.pass(2 * MS);
-    assert!(world.has(0, set) && !world.has(0, single));
-    world.serve_all();
-}
-
 /// Nothing is asked for that name.
 #[test]
 fn a_single_whose_time_is_up_at_a_name_that_is_left_free_names_no_holder() {

@@ -65,28 +65,3 @@ fn only_what_is_shown_to_be_on_disk_is_durable() {
         assert_eq!(durable(&always, &replication), "0", "{replication}");
     }
 }
-
-/// It may come back with what another remembers, and say who it was before.
-#[test]
-fn a_node_that_refuses_to_join_again_because_it_loads_does_not_vote() {
-    let strict = Config::builder().node("node0:6379").max_ttl(LONGEST);
-    let mut world = World::with(strict.restart_guard(RestartGuard::Strict));
-    let greet = |world: &mut World| {
-        world.take(0);
-        world.welcome(0);
-        world.take(0);
-        world.say(0, "$10|run_id:abc|$-1|$-1|-NOPERM no CONFIG|$-1|$-1|$-1|");
-        world.say(0, "*3|:1|:0|$25|1 abc 20000 1 1 0 default|");
-    };
-    greet(&mut world);
-    assert_eq!(world.state(0), NodeState::Ready);
-    world.try_once();
-    world.say(0, "*2|:1|:-1|");
-    let asked = world.take(0);
-    assert!(asked.last().expect("two").ends_with(" join"), "{asked:?}");
-    world.say(0, ":1|-LOADING x|"); // The release was done.
-    world.pass(Duration::from_secs(3));
-    greet(&mut world);
-    let state = world.state(0);
-    assert_matches!(state, NodeState::Quarantined { .. });
-}

@@ -2,28 +2,6 @@
 
 use super::*;
 
-#[test]
-fn a_shorter_longest_ttl_joins_and_waits_for_the_longer_one() {
-    let mut net = trusted(1);
-    let short = net.client(builder(3).max_ttl(Duration::from_secs(5)));
-    assert!(net.marker(0).contains(" 20000 "));
-    let lock = net
-        .try_lock(short, Duration::from_secs(5))
-        .expect("it joined");
-    net.release(short, lock);
-    let too_long = net.try_lock(short, Duration::from_secs(6));
-    assert_matches!(
-        too_long,
-        Err(LockError::Invalid(InvalidRequest::TtlTooLong { .. }))
-    );
-    net.pass(Duration::from_secs(2));
-    net.admin(1, "FLUSHALL");
-    net.unreachable(2, true);
-    refusal(net.try_lock(short, Duration::from_secs(5)));
-    let barred = net.now.saturating_add(BARRIER);
-    assert_eq!(net.kept_until(short, 1), Some(barred), "for the longer one");
-}
-
 /// It came first to a node that had been flushed, and wrote a marker that was too short. When it
 /// learns of the longer ttl, that node does not count on.
 #[test]
