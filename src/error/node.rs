@@ -91,7 +91,7 @@ pub enum LinkFault {
     /// The host name could not be resolved to an address.
     #[error("its host name does not resolve")]
     Unresolved,
-    /// [`Builder::credentials`](crate::Builder::credentials) has failed, or has not answered in time.
+    /// `Builder::credentials` has failed, or has not answered in time.
     #[error("there are no credentials for it")]
     Credentials,
     /// There is no socket at the path.

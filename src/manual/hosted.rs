@@ -13,7 +13,7 @@
 //! as `stunnel`, has to end the connection on your side when the server ends its own: otherwise a restart is not
 //! noticed.
 //!
-//! **Tokens**: where the password is a token that lasts some minutes, [`Builder::credentials`](crate::Builder::credentials) is asked for
+//! **Tokens**: where the password is a token that lasts some minutes, `Builder::credentials` is asked for
 //! the present one before each connection.
 //!
 //! # What a node has to be
