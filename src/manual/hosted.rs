@@ -50,7 +50,7 @@
 //! | `WATCH`, `MULTI` or `EXEC`, and `EVAL` | Locks only where there is a native release, and no extension. | `engine::tests::ways::a_node_without_any_way_is_unusable_and_asked_again` |
 //!
 //! A server that answers no question of the handshake at all, or closes the connection at one, is never
-//! ready. `HELLO` may be refused in any words that begin with `ERR`, `NOPROTO` or `NOPERM`; scripts in words that say so,
+//! ready. `HELLO` may be refused in any words that begin with no other code than `ERR`, `NOPROTO` or `NOPERM`; scripts in words that say so,
 //! such as `unsupported command 'eval'`, `bad lua script for redis cluster` or `EVAL is disabled`. What a service
 //! refuses otherwise stands in the report ([`NodeReport::words`](crate::NodeReport::words)).
 //!
