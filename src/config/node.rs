@@ -62,7 +62,7 @@ pub struct NodeConfig {
 #[derive(Clone)]
 enum NodeTls {}
 
-/// Who to log in to a node as, for [`Builder::credentials`](crate::Builder::credentials).
+/// Who to log in to a node as, for `Builder::credentials`.
 ///
 /// `Debug` shows nothing of it.
 #[derive(Clone)]
@@ -96,7 +96,7 @@ impl fmt::Debug for Credentials {
     }
 }
 
-/// What gives credentials before each connection, see [`Builder::credentials`](crate::Builder::credentials).
+/// What gives credentials before each connection, see `Builder::credentials`.
 #[derive(Clone)]
 #[cfg_attr(not(feature = "std"), allow(dead_code, reason = "the driver asks it"))]
 pub(crate) struct Provider(pub(super) Arc<Provide>);

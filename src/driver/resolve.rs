@@ -24,7 +24,10 @@ const ADDRESSES_MAX: usize = 16;
 /// The addresses of a name; at least one.
 pub(super) type Addresses = Vec<SocketAddr>;
 
-pub(super) type Found = Result<Addresses, LinkFault>;
+type Found = Result<Addresses, LinkFault>;
+
+/// What the provider has given, if there is one, and what was found.
+type Answer = (Option<Given>, Found);
 
 /// What a provider has given for a connection, or why not.
 pub(super) type Given = Result<Credentials, Arc<str>>;
@@ -35,7 +38,7 @@ pub(super) type Login = (Provider, NodeConfig);
 /// A look-up under way or done.
 #[derive(Debug)]
 pub(super) struct Lookup {
-    slot: Arc<Mutex<Option<(Option<Given>, Found)>>>,
+    slot: Arc<Mutex<Option<Answer>>>,
 }
 
 impl Lookup {
@@ -79,7 +82,7 @@ impl Lookup {
     }
 
     /// Takes the result, if there is one.
-    pub(super) fn take(&self) -> Option<(Option<Given>, Found)> {
+    pub(super) fn take(&self) -> Option<Answer> {
         // No code panics under this mutex, so it is never poisoned.
         self.slot
             .lock()
@@ -94,7 +97,7 @@ fn ask((provider, node): Login) -> Given {
     asked.unwrap_or_else(|_| Err("the provider has panicked".into()))
 }
 
-fn post<T>(slot: &Mutex<Option<T>>, waker: &Weak<Waker>, found: T) {
+fn post(slot: &Mutex<Option<Answer>>, waker: &Weak<Waker>, found: Answer) {
     *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(found);
     // The driver may be gone. If it is not, waking it cannot fail.
     if let Some(waker) = waker.upgrade() {

@@ -37,6 +37,12 @@ impl ServerError {
         core::str::from_utf8(&self.bytes[..usize::from(self.len)]).unwrap_or_default()
     }
 
+    /// Returns `true` if the word tells no kind of error: `ERR`, or the beginning of a sentence.
+    pub(crate) fn is_plain(self) -> bool {
+        let code = self.code();
+        code == "ERR" || !code.bytes().any(|byte| byte.is_ascii_uppercase())
+    }
+
     /// Returns what it means, and what to do, where that is known.
     pub(super) fn advice(&self) -> Option<&'static str> {
         Some(match self.code() {
@@ -91,7 +97,7 @@ pub enum LinkFault {
     /// The host name could not be resolved to an address.
     #[error("its host name does not resolve")]
     Unresolved,
-    /// [`Builder::credentials`](crate::Builder::credentials) has failed, or has not answered in time.
+    /// `Builder::credentials` has failed, or has not answered in time.
     #[error("there are no credentials for it")]
     Credentials,
     /// There is no socket at the path.

@@ -379,7 +379,7 @@ pub struct NodeReport {
     /// Which resource it has said is another's, where a lock on several was not taken.
     pub resource: Option<Box<[u8]>>,
     /// Why, in the words of the server if it refuses by an error that is not known here, or of
-    /// [`Builder::credentials`](crate::Builder::credentials) if that has failed. Printable, and at most 240
+    /// `Builder::credentials` if that has failed. Printable, and at most 240
     /// characters; never of a login.
     pub words: Option<Arc<str>>,
 }
@@ -439,12 +439,10 @@ pub enum NodeOutcome {
 impl NodeOutcome {
     /// Returns `true` if there may be words that say more.
     pub(crate) fn has_words(self) -> bool {
-        match self {
-            Self::Refused(error) | Self::Unusable(Unusable::Refused(error)) => {
-                error.advice().is_none()
-            }
-            outcome => outcome == Self::Unreachable(LinkFault::Credentials.into()),
+        if let Self::Refused(error) | Self::Unusable(Unusable::Refused(error)) = self {
+            return error.advice().is_none();
         }
+        self == Self::Unreachable(LinkFault::Credentials.into())
     }
 }
 

@@ -13,7 +13,7 @@
 //! as `stunnel`, has to end the connection on your side when the server ends its own: otherwise a restart is not
 //! noticed.
 //!
-//! **Tokens**: where the password is a token that lasts some minutes, [`Builder::credentials`](crate::Builder::credentials) is asked for
+//! **Tokens**: where the password is a token that lasts some minutes, `Builder::credentials` is asked for
 //! the present one before each connection.
 //!
 //! # What a node has to be
@@ -50,7 +50,7 @@
 //! | `WATCH`, `MULTI` or `EXEC`, and `EVAL` | Locks only where there is a native release, and no extension. | `engine::tests::ways::a_node_without_any_way_is_unusable_and_asked_again` |
 //!
 //! A server that answers no question of the handshake at all, or closes the connection at one, is never
-//! ready. `HELLO` may be refused in any words that begin with `ERR`, `NOPROTO` or `NOPERM`; scripts in words that say so,
+//! ready. `HELLO` may be refused in any words that begin with no other code than `ERR`, `NOPROTO` or `NOPERM`; scripts in words that say so,
 //! such as `unsupported command 'eval'`, `bad lua script for redis cluster` or `EVAL is disabled`. What a service
 //! refuses otherwise stands in the report ([`NodeReport::words`](crate::NodeReport::words)).
 //!

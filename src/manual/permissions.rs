@@ -145,7 +145,7 @@
 //!
 //! # Passwords and tokens that change
 //!
-//! [`Builder::credentials`](crate::Builder::credentials) takes a function that is asked for the credentials of a node before each
+//! `Builder::credentials` takes a function that is asked for the credentials of a node before each
 //! connection to it: for passwords that are rotated, and for the tokens of cloud services. The command reads its
 //! `--password-file` again as often. Open connections stay logged in, so change a password on the nodes first, and where
 //! it comes from next; a node that refuses the one that was given is tried again after the usual back-off.

@@ -18,7 +18,7 @@
 //! | .. `it may have forgotten locks` | The node has restarted or was replaced; the text says for how long it does not vote yet. With markers also: it was flushed, or a client with a longer `max_ttl` has come (`GET shearline:marker` shows it, in milliseconds). | Wait. If you know that no lock from before can be alive, call `Redlock::trust_nodes`. To shorten it for the next time: [`Builder::max_ttl`](crate::Builder::max_ttl). |
 //! | .. `it wants a password` | The URL of the node. | Put the credentials into it. |
 //! | .. `it refuses the credentials` | The user and password in the URL, `ACL LIST` on the node. | Correct them. |
-//! | .. `there are no credentials for it` | What [`Builder::credentials`](crate::Builder::credentials) has said, in brackets behind it; the password file of the command. | Repair that. It is asked again by itself. |
+//! | .. `there are no credentials for it` | What `Builder::credentials` has said, in brackets behind it; the password file of the command. | Repair that. It is asked again by itself. |
 //! | .. `refused: ERR` | The words of the server behind it. Some proxies, and servers that are like Redis, run no scripts. | If they name `EVAL`, `Lua` or scripts: [`Builder::without_scripts`](crate::Builder::without_scripts), if the lock needs none. |
 //! | .. `refused: OOM` | `INFO memory` on the node: something else fills it, or [counters of fencing tokens](super::operating#nodes-that-give-fencing-tokens). `shearline check` warns from 80 % on. | Raise its `maxmemory`, or remove other keys. Never let it evict: `maxmemory-policy noeviction`. |
 //! | .. `its user may not run` | The command that is named there. | Permit it: [`permissions`](super::permissions) has an ACL line that suffices. |

@@ -394,7 +394,8 @@ fn hello_refused(line: &[u8]) -> Result<Next, Unusable> {
     match error.code() {
         "ERR" if says(b"max number of clients") => Err(Unusable::TooManyClients),
         // Proxies say in words of their own that they do not know it.
-        "NOPROTO" | "NOPERM" | "ERR" => Ok(Next::Fallback),
+        "NOPROTO" | "NOPERM" | "HELLO" => Ok(Next::Fallback),
+        _ if error.is_plain() => Ok(Next::Fallback),
         _ => Err(refused(error)),
     }
 }
@@ -532,6 +533,12 @@ mod tests {
                 Ok(Next::Fallback),
             ),
             (b"-ERR unsupported command `hello`\r\n", Ok(Next::Fallback)),
+            (b"-unsupported command `hello`\r\n", Ok(Next::Fallback)),
+            (b"-HELLO is disabled\r\n", Ok(Next::Fallback)),
+            (
+                b"-LOADING Redis is loading\r\n",
+                Err(Unusable::Refused(ServerError::from_line(b"LOADING"))),
+            ),
             (
                 b"-NOAUTH HELLO must be called\r\n",
                 Err(Unusable::NoCredentials),

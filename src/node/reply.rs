@@ -144,7 +144,8 @@ impl Forbidden {
     /// command" of a command; what they say of a key differs.
     pub(super) fn of(line: &[u8]) -> Option<Self> {
         let says = |text: &[u8]| line.windows(text.len()).any(|part| part == text);
-        match ServerError::from_line(line).code() {
+        let error = ServerError::from_line(line);
+        match error.code() {
             "NOPERM" if says(b"' command") => Some(Self::Command),
             "NOPERM" => Some(Self::Key),
             "ERR" if line.starts_with(b"ERR unknown command") => Some(Self::Command),
@@ -154,7 +155,9 @@ impl Forbidden {
             "ERR" if says(b"can't run this command") || says(b"ACL failure in script") => {
                 Some(Self::Within)
             }
-            "ERR" | "EVAL" if runs_no_scripts(line) => Some(Self::Command),
+            code if (code == "EVAL" || error.is_plain()) && runs_no_scripts(line) => {
+                Some(Self::Command)
+            }
             _ => None,
         }
     }
@@ -352,6 +355,7 @@ mod tests {
             ),
             ("ERR unsupported command `eval`", Command, "NOPERM"),
             ("EVAL is disabled", Command, "NOPERM"),
+            ("unsupported command `eval`", Command, "NOPERM"),
             ("ERR 'EVAL' command is not supported", Command, "NOPERM"),
             ("ERR Scripting is disabled", Command, "NOPERM"),
             (
