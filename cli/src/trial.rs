@@ -12,7 +12,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use shearline::{
     Builder, ExtendError, InvalidRequest, LockError, LockOptions, NodeOutcome, Redlock, Report,
-    UnlockError, Unusable, Waking,
+    ServerError, UnlockError, Unusable, Waking,
 };
 
 use crate::acquire::host_and;
@@ -308,11 +308,10 @@ impl Verdict {
             return Self::Unknown(report.to_string());
         };
         // Without scripts it names no command where a key is meant.
-        let outcome = match node.outcome {
-            NodeOutcome::Refused(error) if error.code() == "NOPERM" => {
-                NodeOutcome::Unusable(Unusable::KeyPermission)
-            }
-            outcome => outcome,
+        let is_key = |error: ServerError| error.code() == "NOPERM";
+        let outcome = match matches!(node.outcome, NodeOutcome::Refused(error) if is_key(error)) {
+            true => NodeOutcome::Unusable(Unusable::KeyPermission),
+            false => node.outcome,
         };
         if let NodeOutcome::Unusable(
             missing @ (Unusable::Permission { .. }

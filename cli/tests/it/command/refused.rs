@@ -40,7 +40,7 @@ fn programs_get_an_object_for_wrong_arguments() {
     for line in [
         "lock report --json --what",
         "lock --json",
-        "check --json once",
+        "check --json report once",
     ] {
         let said = over(&[], line);
         assert_eq!(said.status, 64, "{said:?}");

@@ -179,6 +179,33 @@ type Moment = (u64, usize);
 
 /// The terminal sends it to those who are there, which are others from one moment to the next: the tool, the guardian, or
 /// what becomes the command.
+/// A person is asked, and nothing is changed without a yes.
+#[test]
+fn break_asks_at_a_terminal() {
+    let cluster = three();
+    let redlock = shared(&cluster);
+    let lock = eventually("it is taken", || redlock.try_lock("n", LONG).ok());
+    eventually("all nodes have it", || {
+        cluster.has_copies("n").then_some(())
+    });
+    let before = cluster.values("n");
+    for (answer, status) in [("\n", 1), ("n\n", 1), ("y\n", 0)] {
+        let line = concat!(
+            "exec ",
+            env!("CARGO_BIN_EXE_shearline"),
+            " break n --guard off"
+        );
+        let mut terminal = at_a_terminal(&cluster, line);
+        let keys = terminal.stdin.as_mut().expect("it is piped");
+        keys.write_all(answer.as_bytes()).expect("it is read");
+        let ended = terminal.wait().expect("our own child");
+        assert_eq!(ended.code(), Some(status), "{answer:?}");
+        assert_eq!(cluster.values("n") == before, status == 1, "{answer:?}");
+    }
+    cluster.delete("n");
+    drop(lock);
+}
+
 #[test]
 fn ctrl_c_ends_the_command_also_while_it_is_being_started() {
     not_with!(
