@@ -229,8 +229,12 @@ impl Engine {
         (way, reply): (Dialect, Reply),
     ) -> Result<(), Trouble> {
         let (operations, parts) = (&mut self.operations, &mut self.parts);
+        let withheld = !parts.nodes[node].may_release();
         if operations.way_answered(now, node, claim, (way, reply), parts)? {
             self.stir_all(now);
+        }
+        if withheld && self.parts.nodes[node].may_release() {
+            self.is_back(now, node, false); // It can be sent the copies that it lacks.
         }
         self.alarm(now, node, reply)
     }
