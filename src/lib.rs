@@ -24,7 +24,8 @@
 //! # What it guarantees
 //!
 //! * **Exclusion.** No two clients hold a *valid* lock on one resource, if a majority of the nodes
-//!   keeps its keys, clocks run within the drift, and holders stop when their lock is not valid.
+//!   keeps its keys, clocks run within the drift, and holders stop when their lock is not valid. If others delete
+//!   the keys, the holder of a [kept](manual::keeping) lock learns of it two round trips later.
 //! * **Honest validity.** It counts from before the first byte was sent, ends early rather than
 //!   late, and also ends while the machine is suspended. [`LockGuard::confirm`] asks a majority how
 //!   long the lock still lives, also where no deadline is known.

@@ -121,6 +121,10 @@ pub const WATCHES_MAX: usize = 1 << 12;
 /// take 100 milliseconds because the machine is busy, that allows some 80,000 a second.
 pub const EXTENSIONS_AT_ONCE: usize = 8192;
 
+/// Most keys of locks that are kept, of whose changes the nodes of one handle tell. Servers keep a table of these, of a
+/// million keys by default, for all clients.
+pub(crate) const WATCHED_MAX: usize = 1000;
+
 /// Most renewals in one command: the extensions of locks that are kept and are due together. A server takes 1
 /// to 2 microseconds for each, during which it serves nobody else; what many save over one is had by then.
 pub(crate) const BATCH_MAX: usize = 64;

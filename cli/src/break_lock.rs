@@ -27,8 +27,8 @@ Exit statuses:
 /// Ends a lock whose holder is gone or hangs.
 ///
 /// It shows the holder and asks. Then no node has the token of the holder any more, but each keeps the key for as
-/// long as before. The holder cannot extend its lock, and learns of it when it tries: a `shearline run` ends its
-/// command when half of the ttl is left at the latest. Others get the lock when the holder must have stopped:
+/// long as before. The holder cannot extend its lock: a `shearline run` ends its command at once, or where nodes
+/// do not tell when half of the ttl is left at the latest. Others get the lock when the holder must have stopped:
 /// when its ttl is over.
 ///
 /// A lock that another client has taken since it was shown is left alone.

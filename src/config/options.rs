@@ -228,6 +228,12 @@ impl LockOptions {
     /// * An extension that fails does not end the lock: it is valid until its end, and tried again
     ///   (at most 15 times; the pauses get shorter). If a majority says that the key is not there,
     ///   the lock is lost.
+    /// * The nodes tell when another client deletes or replaces its key, and the handle asks all of them at
+    ///   once: the lock is lost two round trips after the change on a majority. That takes
+    ///   `+client|tracking` and `+client|caching`, and is so for 1,000 keys of a handle from 50 ms after the
+    ///   grant on, as servers have a bounded table for it. Without it, and with a number of
+    ///   [`extensions`](Self::extensions), the next extension finds it. Between the change and the loss
+    ///   another client can have the lock.
     /// * `Redlock` extends on its I/O thread, whatever the threads of the program do. `LocalRedlock`,
     ///   `Driver` and [`Engine`](crate::engine::Engine) do it in their turns: the program has to call
     ///   `poll` or `turn`, at least as often as `until_deadline` says.
@@ -235,8 +241,8 @@ impl LockOptions {
     ///   `LockGuard::keep`, `LocalRedlock::keep`.
     /// * A program that hangs keeps its lock. [`keep_for`](Self::keep_for) limits that.
     ///
-    /// Costs a small allocation when the lock is granted, and for each extension one command to each
-    /// node. Those that are due in one turn go out in one write to each.
+    /// Costs small allocations when the lock is granted, and for each extension one command to each
+    /// node, which begin 50 ms after the grant. Those that are due in one turn go out in one write to each.
     ///
     /// ```no_run
     /// # use std::time::Duration;

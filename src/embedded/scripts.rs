@@ -421,6 +421,7 @@ fn extend(
         // Lua counts in doubles.
         if (left as f64) < lua_number(ttl).ok_or(NO_NUMBER)? {
             database.set_end(key, now, expiry(ttl, now)?);
+            database.register(key);
         }
     }
     Ok(1)

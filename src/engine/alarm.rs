@@ -23,6 +23,8 @@ pub(super) enum Alarm {
     Operation(OperationKey),
     /// The time of one that waits for its turn is up.
     Waiter(WaiterKey),
+    /// Locks that are kept are to be looked at.
+    Looks,
     /// A lock's validity ends, or a claim's keys are gone.
     Claim(ClaimKey),
 }

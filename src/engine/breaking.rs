@@ -16,8 +16,8 @@ use super::inspection::{Holder, InspectError, Inspection};
 #[non_exhaustive]
 pub enum Breaking {
     /// They get another token, and live on for as long as they would have: no client takes the lock before its
-    /// holder must have stopped. The holder learns of it at its next extension: of a lock that is
-    /// [kept](crate::LockOptions::keep) when half of its validity is left at the latest.
+    /// holder must have stopped. The holder of a lock that is [kept](crate::LockOptions::keep) is told at once, or
+    /// where nodes do not tell when half of its validity is left at the latest; another at its next extension.
     #[default]
     KeepOut,
     /// They are deleted: any client may take the lock at once, while the holder still believes that it has it. Only

@@ -645,7 +645,7 @@ impl Claims {
             .find(whole.next, |claim| claim.is_to_be_made_whole(whole));
         match found {
             Some((index, _)) => whole.next = index + 1,
-            None => *whole = Whole::default(),
+            None => (whole.back, whole.forgetful) = (NodeSet::EMPTY, NodeSet::EMPTY),
         }
         found.map(|(_, key)| ClaimKey(key))
     }

@@ -26,7 +26,7 @@ const REPLIES: [&[u8]; 16] = [
     b"%2\r\n+server\r\n+valkey\r\n+version\r\n+9.1.2\r\n",
     b"$-1\r\n$-1\r\n$-1\r\n",
     b"$40\r\n4453c08d4b7260dfec522c1d9be6140ee00157cb\r\n",
-    b"$40\r\n20e6e4505b7e6e25b7c6801967c3885864dca680\r\n",
+    b"$40\r\n861c16b0751b430a3233aad3e2ab867202584ef5\r\n",
     b"-NOSCRIPT No matching script.\r\n",
     b"-LOADING Redis is loading\r\n",
     b"-MISCONF no disk\r\n",

@@ -63,8 +63,11 @@ impl Engine {
         let mut piece = bytes;
         while !piece.is_empty() {
             let (operations, queues) = (&mut self.operations, &mut self.parts.queues);
+            let whole = &mut self.parts.whole;
             let show = |key, value: Value<'_>| operations.show(node, key, value);
-            let changed = |name: Option<&[u8]>| queues.changed(now, node, name);
+            let changed = |name: Option<&[u8]>| {
+                whole.changed(name.map(|name| queues.hash(name))) | queues.changed(now, node, name)
+            };
             let heard = match self.parts.nodes[node].receive(now, &mut piece, show, changed) {
                 Ok(Some(heard)) => self.heard(now, node, heard),
                 Ok(None) => break,
@@ -91,6 +94,7 @@ impl Engine {
         while let Some(operation) = self.parts.queues.next_stirred() {
             self.stir(now, Some(operation));
         }
+        self.look_at_changed(now);
     }
 
     /// Something has changed that this operation may wait for.
@@ -225,8 +229,12 @@ impl Engine {
         (way, reply): (Dialect, Reply),
     ) -> Result<(), Trouble> {
         let (operations, parts) = (&mut self.operations, &mut self.parts);
+        let withheld = !parts.nodes[node].may_release();
         if operations.way_answered(now, node, claim, (way, reply), parts)? {
             self.stir_all(now);
+        }
+        if withheld && self.parts.nodes[node].may_release() {
+            self.is_back(now, node, false); // It can be sent the copies that it lacks.
         }
         self.alarm(now, node, reply)
     }
@@ -265,6 +273,7 @@ impl Engine {
         self.regained(now);
         let forgetful = self.parts.nodes[node].kept_until(now).is_some();
         self.is_back(now, node, forgetful);
+        self.register_again(now);
         Ok(())
     }
 
@@ -439,6 +448,7 @@ impl Engine {
                 Alarm::Lines => self.lines_due(now),
                 Alarm::Debts(node) => self.debts_due(now, node),
                 Alarm::Floors => self.parts.floors_due(),
+                Alarm::Looks => self.looks_due(now),
                 Alarm::Operation(key) => {
                     self.operations
                         .with(now, key, &mut self.parts, |operation, cx| operation.due(cx))
@@ -526,6 +536,7 @@ impl Engine {
         if parts.claims.is_extending(claim) {
             return;
         }
+        parts.watch_keys(claim);
         if !parts.extensions.has_room() {
             if parts.claims.extend_later(claim) {
                 parts.extensions.wait(claim);

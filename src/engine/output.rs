@@ -37,6 +37,7 @@ impl Engine {
             Alarm::Silence(_) => Cause::Silence,
             Alarm::Debts(_) => Cause::Debt,
             Alarm::Floors => Cause::Repair,
+            Alarm::Looks => Cause::Extension,
             Alarm::Operation(key) => self.operations.wake(key),
             Alarm::Waiter(key) => self
                 .parts
@@ -99,7 +100,10 @@ impl Engine {
                     None
                 }
                 News::Lacking(claim) => {
-                    self.extend_early(now, claim);
+                    match self.parts.whole.is_to_look_at(claim) {
+                        true => self.look_at(now, claim),
+                        false => self.extend_early(now, claim),
+                    }
                     None
                 }
                 News::Floors => {

@@ -131,6 +131,15 @@ impl Parts {
     /// The lock of `claim` is not held any more. It may be the [turn](Self::next_turn) of an operation then.
     pub(super) fn vacate(&mut self, now: Instant, claim: ClaimKey) {
         let there = self.claims.wake(claim);
+        if let Some(there) = &there
+            && there.kept.is_some()
+            && let Some(entry) = &there.entry
+        {
+            for name in entry.names() {
+                self.whole.unwatch(self.queues.hash(name), claim);
+            }
+            self.whole.forget_look(claim, &mut self.timers);
+        }
         let place = there.and_then(|there| Some((there.busy_mut().place.take()?, there)));
         let Some((place, there)) = place else {
             return;
@@ -167,7 +176,26 @@ impl Parts {
         let is_kept = self.claims.get(claim).is_some_and(is_kept);
         self.stats.kept += usize::from(!is_kept);
         self.claims.keep(lock, keeping, &mut self.timers);
+        let since = self.claims.get(claim).and_then(Claim::held_since);
+        let since = since.unwrap_or(Instant::ZERO);
+        self.whole.look_soon(since, claim, &mut self.timers);
         self.leave_alone(claim);
+    }
+
+    /// The nodes tell of changes of the keys of `claim`, which is kept, with its next extension, if they do not yet
+    /// and there is room.
+    pub(super) fn watch_keys(&mut self, claim: ClaimKey) {
+        let there = self.claims.get(claim);
+        let kept = there.and_then(|there| Some((there.kept.as_ref()?, there.entry.as_ref()?)));
+        if let Some((kept, entry)) = kept
+            && !kept.is_watched()
+            && self.whole.has_room_for(entry.names().len())
+        {
+            kept.watch();
+            for name in entry.names() {
+                self.whole.watch(self.queues.hash(name), claim);
+            }
+        }
     }
 
     /// The lock of `claim` is kept from now on: it needs no place while nobody else wants its resource. One on

@@ -210,6 +210,11 @@ impl Queues {
         !self.waits.is_empty() || !self.watches.is_empty()
     }
 
+    /// Returns the hash of `name`.
+    pub(super) fn hash(&self, name: &[u8]) -> u64 {
+        self.names.hash(name)
+    }
+
     /// Returns how many operations watch.
     pub(super) fn watches(&self) -> usize {
         self.watches.len()

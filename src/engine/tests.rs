@@ -20,6 +20,7 @@ mod confirm;
 mod connections;
 mod copies;
 mod delay;
+mod deleted;
 mod expiry;
 mod extend;
 mod extensions;

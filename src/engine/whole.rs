@@ -1,28 +1,52 @@
-//! Whole again: a node that was away gets back the locks that are kept.
+//! Whole again: a node that was away gets back the locks that are kept, and what happens to their keys is noticed.
 //!
 //! A node that is connected again may lack some of them: it restarted without them, or they ended there because it
 //! could not be extended, or it was not there when they were taken. Each of these is extended at once. That
 //! tells where it is missing, and the next extension, which follows at once too, sends a copy (`operation::top_up`).
 //! A lock whose last extension has failed is extended at once as well: this node may be the one that it lacks.
 //!
+//! An extension also asks each node to tell of the next change of the keys: it reads them behind its own write, which
+//! nobody is told of. If a node tells of one that was not ours, the lock is *looked at*: extended at once. So a lock
+//! whose keys were deleted is over for its holder two round trips later. The first look comes soon after a lock
+//! was taken, and asks for this. Connections that were lost tell of nothing, so there is a look after each.
+//!
 //! # Guarantees
 //!
 //! * No more extensions are open than [`EXTENSIONS_AT_ONCE`](crate::limits::EXTENSIONS_AT_ONCE). The others
 //!   follow when some of these have ended.
+//! * A lock whose keys are changed again and again is looked at eight times at once, and then once in 250 ms.
+//! * No more than [`WATCHED_MAX`] keys are watched so.
 //!
 //! # Not here
 //!
 //! Locks that are not kept: they are extended when their holder asks for it. A node that was only silent: it gets
 //! its copy with the next extensions. One that is silent again and again would cause as many rounds of them.
 
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use core::time::Duration;
+
 use crate::keys::{ClaimKey, NodeId};
+use crate::limits::WATCHED_MAX;
 use crate::quorum::NodeSet;
 use crate::time::Instant;
+use crate::timer::TimerKey;
 
 use super::Engine;
+use super::alarm::{Alarm, Timers};
 
-/// The search for locks that nodes may lack.
-#[derive(Debug, Default)]
+/// How long after it was taken a lock is looked at for the first time, and how often looks that had to wait are
+/// tried. A lock that is released before costs nothing.
+const LOOK_AFTER: Duration = Duration::from_millis(50);
+
+/// How often a lock is looked at whose keys are changed again and again.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+
+/// By how much it may be ahead of that: every node may tell of a deletion at another time.
+const LOOKS_AHEAD: Duration = Duration::from_secs(2);
+
+/// The search for locks that nodes may lack, and what they tell of their keys.
+#[derive(Debug)]
 pub(super) struct Whole {
     /// The nodes that are connected again.
     pub(super) back: NodeSet,
@@ -30,6 +54,103 @@ pub(super) struct Whole {
     pub(super) forgetful: NodeSet,
     /// The place of the claim that is looked at next.
     pub(super) next: usize,
+    /// The keys of which nodes tell, by the hashes of their names, and the locks that are kept on them.
+    watched: BTreeMap<u64, ClaimKey>,
+    /// The locks that are to be looked at, or were of late.
+    looks: BTreeMap<ClaimKey, Look>,
+    /// Those whose keys have changed just now.
+    changed: Vec<ClaimKey>,
+    /// Armed while there are looks.
+    timer: Option<TimerKey>,
+    /// How many keys are watched at most.
+    pub(super) most: usize,
+}
+
+/// When a lock is looked at.
+#[derive(Clone, Copy, Debug, Default)]
+struct Look {
+    is_due: bool,
+    /// When the next one is due if they come at their pace.
+    next: Instant,
+}
+
+impl Default for Whole {
+    fn default() -> Self {
+        Self {
+            back: NodeSet::EMPTY,
+            forgetful: NodeSet::EMPTY,
+            next: 0,
+            watched: BTreeMap::new(),
+            looks: BTreeMap::new(),
+            changed: Vec::new(),
+            timer: None,
+            most: WATCHED_MAX,
+        }
+    }
+}
+
+impl Whole {
+    /// Returns `true` if so many more keys may be watched.
+    pub(super) fn has_room_for(&self, keys: usize) -> bool {
+        self.watched.len() + keys <= self.most
+    }
+
+    /// The key whose name has this `hash` is of the lock of `claim`.
+    pub(super) fn watch(&mut self, hash: u64, claim: ClaimKey) {
+        self.watched.insert(hash, claim);
+    }
+
+    /// The lock of `claim` is over, which was on the key whose name has this `hash`.
+    pub(super) fn unwatch(&mut self, hash: u64, claim: ClaimKey) {
+        if self.watched.get(&hash) == Some(&claim) {
+            self.watched.remove(&hash);
+        }
+    }
+
+    /// The lock of `claim`, which is kept since then, is to be looked at soon, if there is room.
+    pub(super) fn look_soon(&mut self, since: Instant, claim: ClaimKey, timers: &mut Timers) {
+        if self.has_room_for(1) && self.looks.len() < 2 * WATCHED_MAX {
+            self.look_from(since, claim, timers);
+        }
+    }
+
+    /// The lock of `claim` is to be looked at. What cannot be done at once is tried again after a while, from
+    /// `since` on.
+    fn look_from(&mut self, since: Instant, claim: ClaimKey, timers: &mut Timers) {
+        self.looks.entry(claim).or_default().is_due = true;
+        self.arm(since, timers);
+    }
+
+    /// The lock of `claim` is over.
+    pub(super) fn forget_look(&mut self, claim: ClaimKey, timers: &mut Timers) {
+        self.looks.remove(&claim);
+        if self.looks.is_empty()
+            && let Some(timer) = self.timer.take()
+        {
+            timers.cancel(timer);
+        }
+    }
+
+    /// Returns `true` if the lock of `claim` is to be looked at.
+    pub(super) fn is_to_look_at(&self, claim: ClaimKey) -> bool {
+        self.looks.get(&claim).is_some_and(|look| look.is_due)
+    }
+
+    /// The key whose name has this `hash` has changed, or any may have. Returns `true` if it is of a lock that
+    /// is kept.
+    pub(super) fn changed(&mut self, hash: Option<u64>) -> bool {
+        match hash {
+            Some(hash) => self.changed.extend(self.watched.get(&hash)),
+            None => self.changed.extend(self.watched.values()),
+        }
+        !self.changed.is_empty()
+    }
+
+    fn arm(&mut self, now: Instant, timers: &mut Timers) {
+        if self.timer.is_none() && !self.looks.is_empty() {
+            self.timer = Some(timers.insert(now.saturating_add(LOOK_AFTER), Alarm::Looks));
+        }
+    }
 }
 
 impl Engine {
@@ -54,6 +175,56 @@ impl Engine {
         {
             self.extend_early(now, claim);
         }
+    }
+
+    /// Keys of locks that are kept have changed.
+    pub(super) fn look_at_changed(&mut self, now: Instant) {
+        while let Some(claim) = self.parts.whole.changed.pop() {
+            let timers = &mut self.parts.timers;
+            self.parts.whole.look_from(now, claim, timers);
+            self.look_at(now, claim);
+        }
+    }
+
+    /// Looks at the lock of `claim`, which is due, unless that was done too often. While an extension of it is open
+    /// it is looked at when that has ended.
+    pub(super) fn look_at(&mut self, now: Instant, claim: ClaimKey) {
+        if let Some(look) = self.parts.whole.looks.get_mut(&claim)
+            && look.next <= now.saturating_add(LOOKS_AHEAD)
+            && self.parts.extensions.has_room()
+            && !self.parts.claims.is_extending(claim)
+        {
+            look.is_due = false;
+            look.next = look.next.max(now).saturating_add(LOOK_EVERY);
+            self.extend_early(now, claim);
+        }
+    }
+
+    /// Looks at what had to wait, and forgets what was looked at long ago.
+    pub(super) fn looks_due(&mut self, now: Instant) {
+        self.parts.whole.timer = None;
+        let due = |(claim, look): (&ClaimKey, &Look)| look.is_due.then_some(*claim);
+        let due: Vec<_> = self.parts.whole.looks.iter().filter_map(due).collect();
+        for claim in due {
+            self.look_at(now, claim);
+        }
+        let (whole, claims) = (&mut self.parts.whole, &self.parts.claims);
+        whole.looks.retain(|claim, look| {
+            let is_kept = claims.extension(now, *claim).is_some();
+            is_kept && (look.is_due || now < look.next)
+        });
+        whole.arm(now, &mut self.parts.timers);
+    }
+
+    /// A connection was lost, and what was asked over it is told over none.
+    pub(super) fn register_again(&mut self, now: Instant) {
+        let whole = &mut self.parts.whole;
+        for claim in whole.watched.values() {
+            if !self.parts.claims.is_extending(*claim) {
+                whole.looks.entry(*claim).or_default().is_due = true;
+            }
+        }
+        whole.arm(now, &mut self.parts.timers);
     }
 
     /// Extends the lock of `claim`, if it is kept, before that is due.

@@ -22,7 +22,8 @@
 //!   in [`guarantees`](super::guarantees). A system with consensus (etcd, ZooKeeper, Consul) needs fewer of them
 //!   for the lock itself, and gives a number that grows with each holder; a paused holder it cannot stop
 //!   either. If you already run one, use it.
-//! * **The lock has to survive the loss of a majority of its nodes**, or be held for days without anyone who
+//! * **The lock has to survive the loss of a majority of its nodes**, or the deletion of its keys there (the holder of
+//!   a kept lock learns of it, but another can have the lock by then), or be held for days without anyone who
 //!   extends it. Then it is a record in a database.
 //! * **You need shared locks, semaphores, re-entrance, or an order between machines.** None of these are here.
 //! * **You have a service with a failover, and no other servers.** Replicas that take the place of their master

@@ -73,7 +73,8 @@
 //! shearline run -w 10s --report /run/report.json report -- make report
 //! ```
 //!
-//! `shearline run --help` says what is promised of the command and all that it starts, and what is not. Its
+//! `shearline run --help` says what is promised of the command and all that it starts, and what is not. If somebody
+//! deletes the keys of the lock on a majority, another can have it at once; the command is killed two round trips later. Its
 //! status is the command's. By that alone nobody can tell our 75 from the command's: `--report` writes one
 //! line of JSON, to a file or a descriptor, also if the configuration is wrong. (Not if the arguments cannot be
 //! parsed: nobody knows then where to.)
@@ -154,8 +155,8 @@
 //! ```
 //!
 //! shows the holder and asks (`--yes` does not). Then each node has another token in place of the holder's, for as long
-//! as it would have kept that. The holder cannot extend the lock, and learns of it when it tries: a `run` ends its command
-//! when half of the ttl is left at the latest.
+//! as it would have kept that. The holder cannot extend the lock: a `run` ends its command at once, or where nodes do not
+//! tell when half of the ttl is left at the latest.
 //! Others get the lock when its ttl is over, so no two have it. Until then `status` shows it with `(broken)` before the
 //! label. `--now` deletes the keys instead: others get the lock at once, and two have it if the holder still works. Use that
 //! only if you know that the holder has stopped. A majority of the nodes has to do it: with status 69 try again when

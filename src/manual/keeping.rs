@@ -46,6 +46,17 @@
 //! | The end has come. | `lost` completes, a millisecond before it. Nothing revives the lock. |
 //! | A majority says that the key is not there. | The same, at once. `health` counts it as a failure and says what each node said. |
 //!
+//! # When somebody deletes its keys
+//!
+//! Where keys of a lock are deleted, evicted, flushed or replaced on a majority, another client can have the lock: nothing
+//! can prevent that. Its holder learns of it two round trips later. Each extension asks the nodes to tell of the next
+//! change of the key (`CLIENT TRACKING`), and when one does, the handle extends the lock at once: `lost` completes if a
+//! majority says that the key is not there or another's. A minority that has lost it gets a copy. A handle asks so for
+//! the first 1,000 keys of its kept locks, from 50 ms after the grant on; servers keep a table of these keys
+//! (`tracking-table-max-keys`, a million by default). Other locks, and those of nodes that
+//! [do not tell](super::waiting#where-nodes-do-not-tell), learn of it with their next extension. A key that others
+//! change all the time costs four extensions a second.
+//!
 //! On a machine that is so busy that answers take longer than the node timeout (5 to 50 ms by the ttl), an
 //! extension that the nodes have done counts as failed. Fifteen tries are rarely all late; but where a
 //! program keeps locks with a short ttl beside heavy work, choose a longer ttl, or a longer
@@ -147,7 +158,7 @@
 //!
 //! # What it costs
 //!
-//! One extension on each node for each half of a ttl. Those of all locks that are due in one turn go out in
+//! One extension on each node for each half of a ttl, one 50 ms after the grant, and one after a connection was lost. Those of all locks that are due in one turn go out in
 //! one write to each node, up to 64 of them in one command: a script that does for each key what an extension
 //! does, and answers for each. That takes the server about half of its time for a key, and half of the bytes.
 //! Locks on several resources are extended one by one, and so are all locks of nodes with a

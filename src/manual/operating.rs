@@ -103,7 +103,8 @@
 //! # Keys must not vanish
 //!
 //! `maxmemory-policy noeviction`: an evicted key is a lost lock. So is a key that is deleted by hand
-//! or by `FLUSHALL`.
+//! or by `FLUSHALL`: another client can have the lock at once. The holder of a [kept](super::keeping) one is told two
+//! round trips later.
 //!
 //! # Clocks are slewed, not stepped
 //!
@@ -217,7 +218,8 @@
 //! The resource name is the key, and the token ends with the label of
 //! [`Builder::owner`](crate::Builder::owner): `GET lock:invoice` on any node shows who holds the
 //! lock, and `PTTL` shows for how long. Deleting the key by hand on a majority takes the lock away
-//! from its holder, who learns of it at the next extension.
+//! from its holder, who is told two round trips later if the lock is kept, and learns of it at its next extension
+//! otherwise.
 //!
 //! # Servers
 //!

@@ -55,7 +55,8 @@
 //!    holder. A node where the answer to a second `SET` of the token was lost does not count either:
 //!    the former holder releases it. *Oracles*: foreign key, early release. *Assumption*: no operator
 //!    deletes or shortens locks (the worlds `key-deleted` and `key-expired` show what happens
-//!    otherwise), and other clients of the resource are Redlock clients too.
+//!    otherwise; the holder of a [kept](super::keeping) lock learns of a deletion two round trips later), and other
+//!    clients of the resource are Redlock clients too.
 //! 5. **A key outlives the belief in it.** Belief ends, by the client's clock, at the time before
 //!    the first byte of its round was sent, plus ttl, minus drift. The node counts the same ttl from
 //!    when it *executed* the command, which is later. The two clocks may disagree: the key still

@@ -33,7 +33,7 @@
 //!
 //! | you see | look at | do |
 //! | --- | --- | --- |
-//! | `the lock was lost` | Its key is gone on a majority, or belongs to another: was it deleted, evicted, did nodes restart? | Stop the work. Then find who deletes keys: `MONITOR`, `maxmemory-policy`, `FLUSHALL`. |
+//! | `the lock was lost` | Its key is gone on a majority, or belongs to another: was it deleted, evicted, did nodes restart? A kept lock is lost two round trips after that. | Stop the work. Then find who deletes keys: `MONITOR`, `maxmemory-policy`, `FLUSHALL`. |
 //! | `the lock was no longer held` | The same, found at the unlock; or the work took longer than the ttl: [`Stats::validity_left`](crate::Stats::validity_left) near zero. | What it protected may have overlapped: check it. Use a longer ttl, or [`LockOptions::keep`](crate::LockOptions::keep). |
 //! | `the lock had expired and cannot be extended` | The extension came too late: a stall of this program, or a pause that nobody planned. | Stop the work, and take the lock again. Extend at half of the ttl, or keep it. |
 //! | `too few nodes confirmed the lock` | The nodes that it names. The lock stands until its old end. | Extend again before that. Kept locks do so by themselves. Where nodes are in quarantine it is mostly in vain: end the work before that. |

@@ -37,7 +37,7 @@
 //!
 //! | [`Waking`](crate::Waking) | meaning | what to do |
 //! | --- | --- | --- |
-//! | `Unasked` | No caller has waited on this connection yet. | |
+//! | `Unasked` | No caller has waited on this connection yet, and no lock was kept. | |
 //! | `Push` | The node tells. | |
 //! | `Resp2` | The connection speaks RESP2, on which nothing is told: the server, or a proxy before it, does not know `HELLO`. | Use Redis 6 or newer, or Valkey. |
 //! | `Refused` | The server has refused to tell. With `NOPERM` the user lacks a permission. | Grant `+client\|tracking` and `+client\|caching` ([`permissions`](super::permissions)). It holds from the next connection on: `CLIENT KILL USER ..` begins one. |

@@ -35,6 +35,7 @@ use super::handshake::Taught;
 use super::in_flight::{Heard, Request};
 use super::phase::Trouble;
 use super::reply::Reply;
+use super::tracking::register_next;
 use super::{Node, script};
 
 /// An emptied buffer larger than this is given back to the allocator.
@@ -51,6 +52,8 @@ pub(super) struct Batch {
     since: Instant,
     /// It is not the turn of the node. Only while some are collected.
     waits: bool,
+    /// The next changes of their keys are to be told.
+    watched: bool,
     /// How many were sent in batches that are not answered.
     unanswered: usize,
     /// The server has refused one on this connection.
@@ -249,20 +252,25 @@ fn decimal(number: usize) -> Decimal {
 }
 
 impl Node {
-    /// Collects the renewal of `entry`, for at least `life` from now on. Returns `false` if this node is asked
-    /// for it by a command of its own.
+    /// Collects the renewal of `entry`, for at least `life` from now on. `watched`: the next change of its key is to
+    /// be told. Returns `false` if this node is asked for it by a command of its own.
     pub(crate) fn renew(
         &mut self,
         now: Instant,
         request: Request,
         entry: &Entry,
         life: Duration,
+        watched: bool,
     ) -> bool {
         let taught = self.phase.dialect(Taught::ExtendEach) == Dialect::Sha1;
         if !taught || self.batch.is_refused || entry.is_several() || self.ways.on {
             return false;
         }
         self.send_time(now, request);
+        if self.batch.watched != watched && !self.batch.is_empty() {
+            self.write_batch(now);
+        }
+        self.batch.watched = watched;
         self.batch.add(now, request, entry, life);
         if self.batch.len() == BATCH_MAX && self.outbox.is_blocked() {
             self.write_batch(now); // To take one back from among many costs less there.
@@ -287,11 +295,15 @@ impl Node {
             batch,
             outbox,
             in_flight,
+            phase,
             ..
         } = self;
         let (mut first, mut key, mut argument) = (0, 0, 0);
         while first < batch.len() {
             let (count, keys, arguments) = batch.next_command(first);
+            if batch.watched {
+                register_next(now, phase, outbox, in_flight);
+            }
             let start = outbox.push_with(|out| {
                 let (keys, arguments) = (key..key + keys, argument..argument + arguments);
                 Batch::write(out, count, &batch.keys[keys], &batch.arguments[arguments]);

@@ -141,7 +141,7 @@ impl Node {
         watched: bool,
     ) {
         let work = match question {
-            Question::Extend => Work::Extend(life),
+            Question::Extend => Work::Extend { life, watched },
             Question::Confirm => Work::Confirm,
             Question::Inspect => Work::Inspect { watched },
             Question::Overwrite => Work::Overwrite,

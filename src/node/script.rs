@@ -68,13 +68,16 @@ pub(crate) const RELEASE: Script = Script {
 /// Raises the expiry of the key if it holds the token: `1` it lives at least that long now, `0`
 /// not there, `-1` another's. It never shortens an expiry, nor gives one to a key that an operator
 /// made permanent.
+///
+/// Behind its own write it reads the key again, which writes spend a registration for its next change: see
+/// [`tracking`](super::tracking).
 pub(crate) const EXTEND: Script = Script {
     text: "local v=redis.call('get',KEYS[1]) \
            if v==ARGV[1] then local p=redis.call('pttl',KEYS[1]) \
-           if p>=0 and p<tonumber(ARGV[2]) then redis.call('pexpire',KEYS[1],ARGV[2]) end \
-           return 1 end \
+           if p>=0 and p<tonumber(ARGV[2]) then redis.call('pexpire',KEYS[1],ARGV[2]) \
+           redis.call('pttl',KEYS[1]) end return 1 end \
            if v then return -1 end return 0",
-    sha1: "20e6e4505b7e6e25b7c6801967c3885864dca680",
+    sha1: "861c16b0751b430a3233aad3e2ab867202584ef5",
 };
 
 /// Does [`EXTEND`] with each of several keys, whose tokens and ttls alternate in the arguments, and answers
@@ -85,9 +88,9 @@ pub(crate) const EXTEND_EACH: Script = Script {
            local v,t,s=c('get',k),ARGV[2*i],0 \
            if v==ARGV[2*i-1] then s=1 local p=c('pttl',k) \
            if type(p)=='table' then s=p elseif p>=0 and p<tonumber(t) then \
-           p=c('pexpire',k,t) if type(p)=='table' then s=p end end \
+           p=c('pexpire',k,t) c('pttl',k) if type(p)=='table' then s=p end end \
            elseif type(v)=='table' then s=v elseif v then s=-1 end a[i]=s end return a",
-    sha1: "596fd22d337b992de780f8a40edaf2091b27debb",
+    sha1: "ab45eed4405dc0e1a96a226b5088d35bf5f4512a",
 };
 
 /// Tells for how many milliseconds the key lives on if it holds the token, and adds one, because it
@@ -217,11 +220,11 @@ pub(crate) const CHECKED_EXTEND: Script = Script {
     text: concat!(
         "local v,s=redis.call('get',KEYS[1]),0 \
            if v==ARGV[1] then s=1 local p=redis.call('pttl',KEYS[1]) \
-           if p>=0 and p<tonumber(ARGV[2]) then redis.call('pexpire',KEYS[1],ARGV[2]) end \
-           elseif v then s=-1 end ",
+           if p>=0 and p<tonumber(ARGV[2]) then redis.call('pexpire',KEYS[1],ARGV[2]) \
+           redis.call('pttl',KEYS[1]) end elseif v then s=-1 end ",
         said_and_whether_it_counts!("ARGV[3]")
     ),
-    sha1: "25ef8e777557e66a1643d3737113a4d761dc5ced",
+    sha1: "48589953d3ec4993a11ccc034147403e4ff7af26",
 };
 
 /// The [confirmation](CONFIRM), and whether it counts.

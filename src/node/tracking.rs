@@ -27,7 +27,8 @@ use crate::time::Instant;
 
 use super::command::Dialect;
 use super::handshake::Server;
-use super::in_flight::Heard;
+use super::in_flight::{Heard, InFlight};
+use super::outbox::Outbox;
 use super::phase::{Access, Phase};
 use super::question::Question;
 use super::script::INSPECT;
@@ -55,7 +56,7 @@ pub(crate) enum Remaining {
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum Waking {
-    /// No caller has waited for a lock on this connection yet.
+    /// No caller has waited for a lock on this connection yet, and none was kept.
     #[default]
     Unasked,
     /// By a push, as soon as the lock is released.
@@ -117,19 +118,16 @@ impl Node {
     /// The next command registers the keys that it reads, where that can be; `MULTI` those of all that is
     /// read until `EXEC`.
     pub(super) fn register(&mut self, now: Instant) {
-        let Phase::Ready { server, .. } = &mut self.phase else {
-            return;
-        };
-        let first = server.waking == Waking::Unasked;
-        if first {
-            server.waking = Waking::Push; // Unless it refuses.
+        if !self.batch.is_empty() {
+            self.write_batch(now);
         }
-        if server.waking == Waking::Push {
-            if first {
-                self.put(now, Request::Track, TRACK);
-            }
-            self.put(now, Request::Track, CACHING);
-        }
+        let Self {
+            phase,
+            outbox,
+            in_flight,
+            ..
+        } = self;
+        register_next(now, phase, outbox, in_flight);
     }
 
     /// Sends `question`, and asks to be told of the next change of the keys that it reads. Nothing comes
@@ -178,6 +176,29 @@ impl Node {
     pub(crate) fn waking(&self) -> Waking {
         let server = self.phase.server();
         server.map_or(Waking::Unasked, |server| server.waking)
+    }
+}
+
+/// Has the next command register the keys that it reads, where that can be.
+pub(super) fn register_next(
+    now: Instant,
+    phase: &mut Phase,
+    outbox: &mut Outbox,
+    in_flight: &mut InFlight,
+) {
+    let Phase::Ready { server, .. } = phase else {
+        return;
+    };
+    let mut put = |command: &[u8]| {
+        let start = outbox.push(command);
+        in_flight.push(Request::Track, now, start, command.len());
+    };
+    if server.waking == Waking::Unasked {
+        server.waking = Waking::Push; // Unless it refuses.
+        put(TRACK);
+    }
+    if server.waking == Waking::Push {
+        put(CACHING);
     }
 }
 

@@ -6,7 +6,7 @@
 //!
 //! # Guarantees
 //!
-//! * No extension asks for more than the limit allows, or is asked for where it would gain nothing.
+//! * No extension asks for more than the limit allows. Where it would gain nothing none is due.
 //! * A try that fails changes nothing here but when the next one is due. There are 15 tries at most before
 //!   the end.
 //!
@@ -52,6 +52,9 @@ const OVER: u8 = 2;
 /// It is not to be extended any more.
 const ENDED: u8 = 4;
 
+/// The nodes are asked to tell of changes of its keys. Only its engine reads and writes it.
+const WATCHED: u8 = 8;
+
 /// What a lock that is kept and the engine that keeps it share.
 #[derive(Debug)]
 pub(crate) struct Kept {
@@ -64,7 +67,7 @@ pub(crate) struct Kept {
     /// Its extensions begin at multiples of this power of two, in ticks. [`AT_ONCE`]: when they are due. Only
     /// its engine reads and writes it.
     step: AtomicU8,
-    /// [`WAITS`], [`OVER`] and [`ENDED`].
+    /// [`WAITS`], [`OVER`], [`ENDED`] and [`WATCHED`].
     state: AtomicU8,
 }
 
@@ -195,10 +198,10 @@ impl Kept {
         end: Instant,
         drift: Drift,
     ) -> Option<Duration> {
-        let due = self.keeping.due_at(end, drift);
+        let due = || self.keeping.due_at(end, drift);
         let gains = match self.extensions_left() {
-            u32::MAX => due != Instant::MAX,
-            _ => due <= now,
+            u32::MAX => end.saturating_add(drift.of(Duration::ZERO)) <= self.keeping.limit(),
+            _ => due() <= now,
         };
         (self.is_kept() && now < end && gains).then(|| self.keeping.asked_for(now))
     }
@@ -211,6 +214,16 @@ impl Kept {
     /// Its extension does not wait any more.
     pub(crate) fn waits_no_more(&self) {
         self.state.fetch_and(!WAITS, Ordering::AcqRel);
+    }
+
+    /// The nodes are asked to tell of changes of its keys from now on.
+    pub(crate) fn watch(&self) {
+        self.state.fetch_or(WATCHED, Ordering::AcqRel);
+    }
+
+    /// Returns `true` if they are.
+    pub(crate) fn is_watched(&self) -> bool {
+        self.state.load(Ordering::Relaxed) & WATCHED != 0
     }
 
     /// Its end is reported to its holder.

@@ -88,9 +88,9 @@ impl Redlock {
     /// Ends the lock on `resource` of a holder that is gone or hangs, for an operator.
     ///
     /// It [asks](Self::inspect) who holds it. Then each node that has the token of the holder replaces it by one that
-    /// nobody has, and keeps the key for as long as it would have lived. So the holder cannot extend the lock any more, and
-    /// learns of it when it tries: if the lock is [kept](crate::LockOptions::keep), when half of its validity is left at the
-    /// latest. Others are kept out until the holder must have stopped: [`Broken::free_in`] says
+    /// nobody has, and keeps the key for as long as it would have lived. So the holder cannot extend the lock any more. If
+    /// it is [kept](crate::LockOptions::keep), it is told at once, or where nodes do not tell when half of its validity is
+    /// left at the latest; otherwise it learns of it when it extends the lock. Others are kept out until the holder must have stopped: [`Broken::free_in`] says
     /// how long that is. Until then [`inspect`](Self::inspect) shows the lock, with `(broken)` before the label of its
     /// holder. No promise of a lock is weakened. To free the lock sooner, see [`Breaking::AtOnce`].
     ///

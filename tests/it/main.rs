@@ -44,6 +44,7 @@ mod clocks;
 mod contract;
 mod deadlines;
 mod delay;
+mod deleted;
 mod drops;
 #[cfg(feature = "embedded")]
 mod embedded;

@@ -80,10 +80,6 @@ fn a_release_owed_to_a_dead_node_is_paid_when_it_is_back() {
 /// Ten minutes: the copy is back long before an extension is due.
 #[test]
 fn a_kept_lock_gets_its_copy_back_when_a_node_returns_without_its_data() {
-    not_with!(
-        NoScripts,
-        "the node shows how it releases locks first, and gets its copy with the next extension"
-    );
     let mut cluster = servers::three();
     for which in Which::BOTH {
         let mut face = which.build(over(&cluster));

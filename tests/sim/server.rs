@@ -36,8 +36,8 @@ const READ_BYTES: usize = 16 << 10;
 const WORDS_MAX: usize = 3 + 256;
 
 /// The digests of the script that extends many locks at once, and of that which extends one.
-const EXTEND_EACH: &[u8] = b"596fd22d337b992de780f8a40edaf2091b27debb";
-const EXTEND: &[u8] = b"20e6e4505b7e6e25b7c6801967c3885864dca680";
+const EXTEND_EACH: &[u8] = b"ab45eed4405dc0e1a96a226b5088d35bf5f4512a";
+const EXTEND: &[u8] = b"861c16b0751b430a3233aad3e2ab867202584ef5";
 
 #[derive(Debug)]
 pub(crate) struct Server {

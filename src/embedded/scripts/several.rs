@@ -136,6 +136,7 @@ pub(super) fn extend(
     if said == 1 {
         for key in several.names {
             several.raise(database, now, arguments, key)?;
+            database.register(key);
         }
     }
     several.answer(database, now, arguments, said)

@@ -163,10 +163,12 @@ impl LockQuestion {
         if guard!(ExtensionRepairedAfterEnd, over) {
             return;
         }
+        let mut watched = false;
         if self.question == Question::Extend
             && let Some((_, claim)) = self.claim_in(&mut cx.parts.claims)
         {
             claim.busy_mut().unknown.insert(node);
+            watched = claim.kept.as_ref().is_some_and(|kept| kept.is_watched());
         }
         if by_text {
             self.tell_of_write(cx);
@@ -174,12 +176,16 @@ impl LockQuestion {
         let request = self.request(cx.round.key);
         let there = cx.parts.nodes.writing_to(node);
         let life = self.entry.delay().life(cx.round.ttl);
-        let renewed = self.own && !by_text && there.renew(cx.now, request, &self.entry, life);
+        let renewed =
+            self.own && !by_text && there.renew(cx.now, request, &self.entry, life, watched);
         if there.is_without_scripts() {
-            there.ask_without_scripts(cx.now, request, self.question, &self.entry, life, false);
+            there.ask_without_scripts(cx.now, request, self.question, &self.entry, life, watched);
         } else if !renewed {
             let bytes = there.question(self.question, command, &self.entry, life, by_text);
-            there.send(cx.now, request, bytes);
+            match watched {
+                true => there.send_watched(cx.now, request, bytes),
+                false => there.send(cx.now, request, bytes),
+            }
         }
         cx.round[node].asked = true;
     }
@@ -360,8 +366,8 @@ impl LockQuestion {
     pub(super) fn end(&mut self, parts: &mut Parts) {
         if let Some((key, claim)) = parts.claims.keyed(self.claim)
             && claim.kept.is_some()
-            && !claim.is_adopted()
-            && !claim.busy().lacking.without(self.lacking).is_empty()
+            && (!claim.is_adopted() && !claim.busy().lacking.without(self.lacking).is_empty()
+                || parts.whole.is_to_look_at(key))
         {
             parts.news.push_back(News::Lacking(key));
         }

@@ -82,6 +82,7 @@ impl World {
             events: Vec::new(),
             told: Told::default(),
         };
+        world.engine.parts.whole.most = 0; // Stories that are about keys that change say so.
         world.drain();
         world
     }
@@ -89,6 +90,13 @@ impl World {
     /// `nodes` nodes that have greeted and know the scripts.
     pub(super) fn ready(nodes: usize) -> Self {
         Self::new(nodes).greeted()
+    }
+
+    /// The same, and the keys of locks that are kept are watched.
+    pub(super) fn telling(nodes: usize) -> Self {
+        let mut world = Self::ready(nodes);
+        world.engine.parts.whole.most = 1000;
+        world
     }
 
     /// All nodes greet.

@@ -45,13 +45,13 @@ pub(crate) const EXTEND_SEVERAL: Script = Script {
            if not v then if s==1 then s=0 end elseif v~=t then s=-1 end end \
            if s==1 then for i=1,n do \
            local p=redis.call('pttl',KEYS[i]) \
-           if p>=0 and p<tonumber(ARGV[2]) then redis.call('pexpire',KEYS[i],ARGV[2]) end \
-           end end \
+           if p>=0 and p<tonumber(ARGV[2]) then redis.call('pexpire',KEYS[i],ARGV[2]) \
+           redis.call('pttl',KEYS[i]) end end end \
            if ARGV[3]=='' then return s end \
            local m,b=redis.pcall('get',KEYS[n+1]),redis.call('pttl',KEYS[n+2]) \
            if m~=ARGV[3] then b=-1 elseif b==-1 then b=1000 elseif b<0 then b=0 else b=b+1 end \
            return {s,b}",
-    sha1: "56d617a4642e70c794c1958859346657d7d2e739",
+    sha1: "b62c3f0e0e2d7978e812f89852a7e58ab5434e44",
 };
 
 /// Tells for how many milliseconds all keys live on, as [`CONFIRM`](super::CONFIRM) does, if all of them hold the token;

@@ -23,7 +23,12 @@ pub(crate) enum Work {
     /// Delete the keys that hold the token.
     Release,
     /// Have the keys live for so long at least, if all hold the token.
-    Extend(Duration),
+    Extend {
+        /// For how long.
+        life: Duration,
+        /// The next changes of the keys are to be told.
+        watched: bool,
+    },
     /// Tell for how long the keys live on, if all hold the token.
     Confirm,
     /// Tell what is in the key, and for how long.
@@ -41,7 +46,9 @@ impl Work {
     /// Returns `true` if it reads before it writes: what it reads must not change in between.
     pub(super) const fn watches(self) -> bool {
         match self {
-            Self::Take(_) | Self::Release | Self::Extend(_) | Self::Overwrite | Self::Probe => true,
+            Self::Take(_) | Self::Release | Self::Extend { .. } | Self::Overwrite | Self::Probe => {
+                true
+            }
             Self::Confirm | Self::Inspect { .. } => false,
         }
     }
@@ -52,7 +59,7 @@ impl Work {
         match self {
             Self::Take(_) => "take",
             Self::Release => "release",
-            Self::Extend(_) => "extend",
+            Self::Extend { .. } => "extend",
             Self::Confirm => "confirm",
             Self::Inspect { .. } => "inspect",
             Self::Overwrite => "overwrite",
@@ -64,7 +71,7 @@ impl Work {
     #[cfg(feature = "internals")]
     pub(crate) const fn life(self) -> Option<Duration> {
         match self {
-            Self::Take(life) | Self::Extend(life) => Some(life),
+            Self::Take(life) | Self::Extend { life, .. } => Some(life),
             Self::Release
             | Self::Confirm
             | Self::Inspect { .. }
@@ -209,6 +216,14 @@ impl Job {
         }
     }
 
+    /// Returns `true` if the next changes of its keys are to be told.
+    pub(super) fn is_told(&self) -> bool {
+        matches!(
+            self.work,
+            Work::Inspect { watched: true } | Work::Extend { watched: true, .. }
+        )
+    }
+
     /// Returns `true` if it takes keys that nobody has.
     pub(super) fn takes(&self) -> bool {
         matches!(self.work, Work::Take(_))
@@ -228,7 +243,10 @@ impl Job {
     /// Returns `true` if both extend one lock. By what both have read, the one for less time would shorten what the
     /// other has just raised.
     pub(super) fn extends_too(&self, other: &Self) -> bool {
-        let both = matches!((self.work, other.work), (Work::Extend(_), Work::Extend(_)));
+        let both = matches!(
+            (self.work, other.work),
+            (Work::Extend { .. }, Work::Extend { .. })
+        );
         both && self.entry.token() == other.entry.token()
     }
 
@@ -278,7 +296,7 @@ impl Job {
             }
             left => {
                 self.ends(left);
-                if let Work::Extend(life) | Work::Take(life) = self.work
+                if let Work::Extend { life, .. } | Work::Take(life) = self.work
                     && i128::from(left) < life.as_millis() as i128
                 {
                     self.seen.short |= bit;
@@ -316,7 +334,7 @@ impl Job {
             || match self.work {
                 Work::Take(_) => foreign != 0,
                 Work::Release => self.to_delete() == 0,
-                Work::Extend(_) | Work::Overwrite => (missing | foreign) != 0,
+                Work::Extend { .. } | Work::Overwrite => (missing | foreign) != 0,
                 Work::Probe => true,
                 Work::Confirm | Work::Inspect { .. } => false,
             }
@@ -344,11 +362,15 @@ impl Job {
                     write(number, Step::Set(life));
                 }
                 Work::Release if self.to_delete() & bit != 0 => write(number, Step::Delete),
-                Work::Extend(life) | Work::Take(life) if self.seen.short & bit != 0 => {
+                Work::Extend { life, watched } if self.seen.short & bit != 0 => {
                     write(number, Step::Raise(life));
+                    if watched {
+                        write(number, Step::Left); // Which registers it again.
+                    }
                 }
+                Work::Take(life) if self.seen.short & bit != 0 => write(number, Step::Raise(life)),
                 // It shows that nothing has changed since it was read.
-                Work::Extend(_) | Work::Take(_) => write(number, Step::Left),
+                Work::Extend { .. } | Work::Take(_) => write(number, Step::Left),
                 Work::Confirm | Work::Inspect { .. } => {
                     write(number, Step::Get);
                     write(number, Step::Left);
@@ -447,7 +469,7 @@ impl Job {
             (None, Work::Release) if done == all => Reply::Integer(1),
             (None, Work::Release) if foreign != 0 => Reply::Integer(-1),
             (None, Work::Release | Work::Probe) => Reply::Integer(0),
-            (None, Work::Extend(_)) => Reply::Integer(said(1)),
+            (None, Work::Extend { .. }) => Reply::Integer(said(1)),
             // It has ended between the reading and the writing.
             (None, Work::Overwrite) if (done | missing | foreign) != all => Reply::Integer(0),
             (None, Work::Confirm | Work::Overwrite) => Reply::Integer(said(above.max(1))),

@@ -127,8 +127,7 @@ impl Node {
         let batch = core::mem::take(&mut self.transactions.batch);
         let mut steps = core::mem::take(&mut self.transactions.steps);
         steps.clear();
-        let watched = |job: &Job| job.work == Work::Inspect { watched: true };
-        if batch.iter().any(watched) {
+        if batch.iter().any(Job::is_told) {
             self.register(now); // All that is read until `EXEC`.
         }
         self.ask_in(now, Expected::Multi, |out| out.extend_from_slice(MULTI));

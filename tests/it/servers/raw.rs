@@ -35,14 +35,19 @@ impl Raw {
 
     /// Sends one command and waits for its answer; an error *reply* is a reply.
     pub(crate) fn try_command(&mut self, words: &[&[u8]]) -> io::Result<Reply> {
+        self.send(words)?;
+        self.reply()
+    }
+
+    /// Sends one command.
+    pub(crate) fn send(&mut self, words: &[&[u8]]) -> io::Result<()> {
         let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
         for word in words {
             bytes.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
             bytes.extend_from_slice(word);
             bytes.extend_from_slice(b"\r\n");
         }
-        self.stream.get_mut().write_all(&bytes)?;
-        self.reply()
+        self.stream.get_mut().write_all(&bytes)
     }
 
     #[track_caller]

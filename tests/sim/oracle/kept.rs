@@ -651,7 +651,7 @@ mod tests {
 
     #[test]
     fn kept_locks_outlive_single_servers_and_their_holders_are_told_early() {
-        let histories = effort(20, 200);
+        let histories = effort(200, 400); // One in thirty has such an end.
         let counts = keep_their_promises(OUTAGES, histories).counts;
         assert!(5 * histories < counts.kept && histories / 2 < counts.at_risk);
         assert!(0 < counts.kept_ends);

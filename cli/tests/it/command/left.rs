@@ -80,9 +80,7 @@ fn with_leave_children_what_the_command_leaves_behind_lives_on() {
     let script = script.replace("false", "true");
     let options = ["--leave-children", "--ttl", "5s"];
     let tool = started(&cluster, &options, &script, folder.path());
-    for raw in &mut cluster.raws() {
-        raw.del(b"n");
-    }
+    cluster.at_once(0..3, &[b"DEL", b"n"]);
     assert_eq!(code(tool.wait()), 74);
     assert!(is_free(folder.path()), "nothing is left");
     cluster.assert_empty();

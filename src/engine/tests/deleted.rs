@@ -1,0 +1,230 @@
+//! Stories of kept locks whose keys change on the nodes: these tell of it, and the lock is looked at.
+
+use super::keep::{EXTEND, kept};
+use super::*;
+
+const PUSH: &str = ">2|$10|invalidate|*1|$2|k0|";
+const PUSH_ALL: &str = ">2|$10|invalidate|_|";
+
+/// An extension that asks to be told of the next change.
+const LOOKED: [&str; 2] = ["CLIENT CACHING YES", EXTEND];
+
+const LONG: Duration = Duration::from_secs(60);
+
+/// Three nodes that tell of changes to the keys of so many locks.
+fn watching(options: &[LockOptions]) -> (World, Vec<Lock>) {
+    let mut world = World::telling(3);
+    let name = |index: usize| format!("k{index}").into_bytes();
+    let locks = options.iter().enumerate();
+    let locks: Vec<_> = locks
+        .map(|(index, options)| world.kept_lock(&name(index), *options))
+        .collect();
+    world.pass(50 * MS);
+    for sent in world.take_all() {
+        assert_eq!(sent[0], "CLIENT TRACKING ON OPTIN NOLOOP");
+        assert_eq!(sent[1], "CLIENT CACHING YES");
+        assert_eq!(sent.len(), 3, "{sent:?}");
+    }
+    let answer = match locks.len() {
+        1 => ":1|".to_string(),
+        more => format!("*{more}|{}", ":1|".repeat(more)),
+    };
+    world.all_say(0..3, &format!("+OK|+OK|{answer}"));
+    assert_eq!(world.extended_by_engine(), locks.len());
+    world.events.clear();
+    assert_eq!(world.take_all().concat(), NOTHING);
+    (world, locks)
+}
+
+fn keeping() -> LockOptions {
+    LockOptions::new(LONG).keep()
+}
+
+/// Each node was asked to extend, and to tell of the next change.
+#[track_caller]
+fn is_looked_at(world: &mut World) {
+    for sent in world.take_all() {
+        assert_eq!(sent, LOOKED);
+    }
+}
+
+#[test]
+fn a_lock_whose_keys_are_deleted_is_over_two_round_trips_later() {
+    for answer in [":0|", ":-1|"] {
+        let (mut world, locks) = watching(&[keeping()]);
+        let deleted = world.now;
+        world.say(1, PUSH);
+        is_looked_at(&mut world);
+        (0..2).for_each(|node| world.say(node, &format!("+OK|{answer}")));
+        world.expired_first(&locks[0]);
+        assert_eq!(world.now, deleted, "at once");
+    }
+}
+
+/// All keys of a node, and so those of all locks.
+#[test]
+fn a_flush_has_every_lock_looked_at() {
+    let (mut world, locks) = watching(&[keeping(), keeping()]);
+    world.say(1, PUSH_ALL);
+    for sent in world.take_all() {
+        assert_eq!(sent[0], "CLIENT CACHING YES");
+        let of_both = [
+            "EVALSHA extend k0 60000, k1 60000",
+            "EVALSHA extend k1 60000, k0 60000",
+        ];
+        assert!(of_both.contains(&&*sent[1]), "{sent:?}");
+    }
+    world.all_say(0..2, "+OK|*2|:0|:0|");
+    let is_over = |event: &&Event| matches!(event, Event::Expired { .. });
+    assert_eq!(world.events.iter().filter(is_over).count(), locks.len());
+}
+
+/// It is told of again, and by each extension.
+#[test]
+fn a_key_that_is_missing_on_a_minority_is_copied_and_every_extension_registers() {
+    let (mut world, locks) = watching(&[keeping()]);
+    world.say(1, PUSH);
+    for _ in 0..2 {
+        is_looked_at(&mut world);
+        for (node, answer) in [(1, ":0|"), (0, ":1|"), (2, ":1|")] {
+            world.say(node, &format!("+OK|{answer}"));
+        }
+        world.was_kept(&locks[0]);
+        world.drain();
+    }
+    assert_eq!(
+        world.take_all(),
+        [vec![], vec!["SET k0 60000".to_string()], vec![]]
+    );
+    world.say(1, "+OK|");
+    world.pass(SECOND);
+    assert_eq!(world.take_all().concat(), NOTHING);
+    let (_, sent) = world.sleep_until_sent(0);
+    assert_eq!(sent, LOOKED);
+}
+
+/// The node has answered already when its key is changed.
+#[test]
+fn a_change_while_an_extension_is_open_has_another_follow() {
+    let (mut world, locks) = watching(&[keeping()]);
+    world.say(0, PUSH);
+    is_looked_at(&mut world);
+    world.say(0, "+OK|:1|");
+    world.say(0, PUSH);
+    assert_eq!(world.take_all().concat(), NOTHING);
+    world.say(1, "+OK|:1|");
+    world.was_kept(&locks[0]);
+    is_looked_at(&mut world);
+}
+
+/// Another program writes the key as often as it can, and every node tells of it.
+#[test]
+fn a_key_that_changes_all_the_time_is_looked_at_four_times_a_second() {
+    let (mut world, locks) = watching(&[keeping()]);
+    let mut looks = 0;
+    for _ in 0..10_000 {
+        world.all_say(0..3, PUSH);
+        while world.sent[0].len() == 2 {
+            is_looked_at(&mut world);
+            looks += 1;
+            world.all_say(0..3, "+OK|:1|");
+        }
+        assert_eq!(world.take_all().concat(), NOTHING);
+        world.pass(MS);
+    }
+    world.events.clear();
+    assert!((40..=50).contains(&looks), "{looks}");
+    assert!(locks[0].is_valid_at(world.now));
+}
+
+/// Nothing is told of over the new one.
+#[test]
+fn a_connection_that_was_lost_has_locks_registered_again() {
+    let (mut world, locks) = watching(&[keeping()]);
+    world.lose(2);
+    world.greet_as(2, "run2", 3600);
+    assert_eq!(world.take_all().concat(), NOTHING);
+    world.pass(50 * MS);
+    let sent = world.take_all();
+    assert_eq!(sent[..2], [LOOKED, LOOKED]);
+    assert_eq!(sent[2][0], "CLIENT TRACKING ON OPTIN NOLOOP");
+    assert_eq!(sent[2][1..], LOOKED);
+    drop(locks);
+}
+
+/// The limit allows no longer extension.
+#[test]
+fn a_lock_that_has_reached_its_limit_is_looked_at_too() {
+    let (mut world, locks) = watching(&[LockOptions::new(LONG).keep_for(LONG)]);
+    world.pass(SECOND);
+    world.say(1, PUSH);
+    is_looked_at(&mut world);
+    (0..2).for_each(|node| world.say(node, "+OK|:0|"));
+    world.expired_first(&locks[0]);
+}
+
+#[test]
+fn a_lock_that_is_released_soon_costs_nothing_and_one_that_is_over_is_not_looked_at() {
+    let mut world = World::telling(3);
+    let lock = world.kept_lock(b"k0", kept());
+    world.release(lock);
+    world.take_all();
+    world.pass(SECOND);
+    world.all_say(0..3, ":1|");
+    world.pass(SECOND);
+    assert_eq!(world.take_all().concat(), NOTHING);
+
+    let (mut world, mut locks) = watching(&[keeping()]);
+    world.release(locks.remove(0));
+    world.take_all();
+    world.all_say(0..3, ":1|");
+    world.all_say(0..3, PUSH);
+    world.all_say(0..3, PUSH_ALL);
+    world.pass(SECOND);
+    assert_eq!(world.take_all().concat(), NOTHING);
+}
+
+#[test]
+fn only_so_many_keys_are_watched() {
+    let mut world = World::telling(3);
+    world.engine.parts.whole.most = 2;
+    let mut locks = world.kept_locks(3);
+    world.pass(50 * MS);
+    for sent in world.take_all() {
+        assert_eq!(
+            sent[1..],
+            [
+                "CLIENT CACHING YES",
+                "EVALSHA extend k0 10000, k1 10000",
+                EXTEND
+            ]
+        );
+    }
+    world.all_say(0..3, "+OK|+OK|*2|:1|:1|:1|");
+    world.release(locks.remove(0));
+    world.all_say(0..3, ":1|");
+    world.take_all();
+    world.events.clear();
+    let (_, sent) = world.sleep_until_sent(0);
+    assert_eq!(
+        sent,
+        ["CLIENT CACHING YES", "EVALSHA extend k1 10000, k2 10000"],
+        "there is room"
+    );
+}
+
+/// It tells of nothing, and is not asked to.
+#[test]
+fn a_node_that_refuses_to_tell_is_asked_for_extensions_alone() {
+    let (mut world, _locks) = {
+        let mut world = World::telling(3);
+        let locks = world.kept_locks(1);
+        world.pass(50 * MS);
+        world.take_all();
+        world.all_say(0..3, "-NOPERM no tracking|-ERR not tracking|:1|");
+        (world, locks)
+    };
+    world.events.clear();
+    let (_, sent) = world.sleep_until_sent(0);
+    assert_eq!(sent, [EXTEND], "{:?}", world.events);
+}

@@ -1,0 +1,92 @@
+//! Keys of kept locks that others delete or replace: the holder learns of it at once, and not with its next extension.
+
+use std::time::Duration;
+
+use shearline::{LockOptions, Waking};
+
+use crate::face::{Face, Held, Which, over};
+use crate::scene::clusters;
+use crate::servers::{Cluster, eventually};
+
+/// What others do to a key.
+const CHANGES: [&str; 6] = [
+    "DEL KEY",
+    "UNLINK KEY",
+    "RENAME KEY elsewhere",
+    "SET KEY another",
+    "FLUSHDB",
+    "FLUSHALL",
+];
+
+/// Ten minutes: nothing is extended in the life of a test.
+fn kept(face: &mut Face, cluster: &Cluster, key: &str) -> Held {
+    let options = LockOptions::new(Duration::from_secs(600)).keep();
+    let held = face.lock_with(key, &options).expect("free");
+    face.await_copies(cluster, key);
+    held
+}
+
+fn await_told(face: &mut Face, held: &Held) {
+    eventually("the loss is told", || {
+        face.settle();
+        (!held.is_valid()).then_some(())
+    });
+}
+
+#[test]
+fn a_lock_whose_keys_are_deleted_on_a_majority_is_lost_at_once() {
+    for cluster in clusters() {
+        for which in Which::BOTH {
+            let mut face = which.build(over(&cluster));
+            for change in CHANGES {
+                let key = which.key("deleted");
+                let held = kept(&mut face, &cluster, &key);
+                eventually("the nodes tell of changes", || {
+                    face.settle();
+                    let tells = |node: &shearline::NodeStatus| node.waking == Waking::Push;
+                    face.nodes().iter().all(tells).then_some(())
+                });
+                face.await_quiet();
+                let change = change.replace("KEY", &key);
+                let words: Vec<&[u8]> = change.split(' ').map(str::as_bytes).collect();
+                cluster.at_once(0..2, &words);
+                await_told(&mut face, &held);
+                drop(held);
+                cluster.run(&format!("DEL {key} elsewhere"));
+            }
+        }
+    }
+}
+
+/// Before a node was asked to tell.
+#[test]
+fn a_lock_whose_keys_are_deleted_right_after_it_was_taken_is_lost_soon() {
+    for cluster in clusters() {
+        for which in Which::BOTH {
+            let mut face = which.build(over(&cluster));
+            let key = which.key("fresh");
+            let held = kept(&mut face, &cluster, &key);
+            cluster.at_once(0..2, &[b"DEL", key.as_bytes()]);
+            await_told(&mut face, &held);
+        }
+    }
+}
+
+/// The third extension of a lock is as good as the first.
+#[test]
+fn a_lock_that_was_extended_often_is_told_of_still() {
+    for cluster in clusters() {
+        for which in Which::BOTH {
+            let mut face = which.build(over(&cluster));
+            let key = which.key("often");
+            let mut held = kept(&mut face, &cluster, &key);
+            for minutes in 11..13 {
+                face.extend(&mut held, Duration::from_secs(60 * minutes))
+                    .expect("held");
+            }
+            face.await_quiet();
+            cluster.at_once(1..3, &[b"DEL", key.as_bytes()]);
+            await_told(&mut face, &held);
+        }
+    }
+}
