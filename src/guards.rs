@@ -118,6 +118,8 @@ guards! {
     AlarmIgnored,
     /// A node whose clock was stepped goes on voting.
     StepIgnored,
+    /// A copy that a node got after its clock was stepped counts for an extension like one from before.
+    NewCopySure,
     /// A node behind a barrier is counted.
     BarrierIgnored,
     /// A node whose marker is not the one given counts all the same.

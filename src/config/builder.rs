@@ -110,7 +110,7 @@ impl Builder {
     }
 
     /// Subtracts `factor` times the ttl (0 up to but not including 1) and `fixed` from every validity,
-    /// because clocks do not run alike. Default: 0.01 and 2 ms.
+    /// because clocks do not run alike. Default: 0.01 and 2 ms. All clients should have the same.
     pub fn drift(mut self, factor: f64, fixed: Duration) -> Self {
         let drift = Drift::new(factor, fixed);
         self.check(drift.is_some(), SettingFault::DriftFactor);
@@ -264,10 +264,13 @@ impl Builder {
     ///
     /// Servers end keys by their wall clock; one that is stepped forward ends locks early. So each node
     /// is asked for its `TIME` in front of a question about a lock, in the same write, at most once a
-    /// second. If that has moved against the clock of this machine by more than 10 ms and 500 parts in
-    /// a million (and what the answers took), the node was stepped. It is kept from voting for as long
-    /// as one that restarted ([`RestartGuard`]; not with [`RestartGuard::Off`]) and counted in
-    /// [`NodeStatus::clock_steps`](crate::NodeStatus::clock_steps).
+    /// second. Against the clock of this machine it may run fast or slow by a fifth of the
+    /// [`drift`](Self::drift) factor, and steps of it may add up to the other four fifths, of the shortest ttl
+    /// that this handle was asked for, and to 10 ms: 16 ms at a ttl of 2 s, 80 ms at 10 s, 240 ms at 30 s. If it
+    /// has moved by more (and by more than the answers took), the node was stepped. It gives no new lock for as
+    /// long as one that restarted ([`RestartGuard`]; not with [`RestartGuard::Off`]) and is counted in
+    /// [`NodeStatus::clock_steps`](crate::NodeStatus::clock_steps). Locks that it had before are extended and
+    /// confirmed there as before.
     ///
     /// A node whose user may not ask `TIME` is not watched. A step that happened since the last
     /// question, a second ago or before a pause of ours, is seen with the next one.

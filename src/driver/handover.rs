@@ -257,7 +257,8 @@ mod tests {
         assert!(came.is_valid());
         assert_eq!((parts(&came), came.delay()), (parts(&went), went.delay()));
         let life = Duration::from_millis(10_000 + u64::from(added));
-        assert_eq!((came.life(), came.fencing_token()), (life, number));
+        let came_life = came.delay().life(came.ttl());
+        assert_eq!((came_life, came.fencing_token()), (life, number));
         assert!(came.resources().eq(names.iter().copied()));
         if bytes.len() < 200 {
             notices_all_changes(bytes);

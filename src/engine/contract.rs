@@ -414,8 +414,8 @@ pub struct NodeStatus {
     pub in_flight: usize,
     /// Releases that wait for a connection, for room, or for another try.
     pub owed: usize,
-    /// How often its wall clock was seen to have been stepped, by more than 10 ms. Servers end keys
-    /// by it: a lock may have ended early there. See
+    /// How often its wall clock was seen to have been stepped, by more than the drift of the locks allows for.
+    /// Servers end keys by it: a lock may have ended early there. See
     /// [`Builder::watch_clocks`](crate::Builder::watch_clocks).
     pub clock_steps: u32,
     /// Its policy may evict locks: `maxmemory` is set and `maxmemory-policy` is not `noeviction`.

@@ -337,7 +337,7 @@ impl Engine {
         let nodes = claim.map(|(_, claim)| {
             let busy = claim.busy();
             let others = busy.lacking.union(busy.unconfirmed);
-            let quarantined = self.parts.nodes.quarantined(now);
+            let quarantined = self.parts.nodes.quarantined(now, claim);
             claim.granted().without(others.union(quarantined))
         });
         let labels = self.parts.nodes.labels();
@@ -415,7 +415,7 @@ impl Engine {
             parts.stats.acquisitions.saturated += 1;
             return Err(LockError::Saturated);
         }
-        parts.restarts.remember(delay.life(ttl));
+        parts.remember_ttl(ttl, delay);
         let deadline = options.wait_allowed(&parts.settings.retry);
         let deadline = deadline
             .filter(|wait| guard!(DeadlineIgnored, !wait.is_zero()))
@@ -459,7 +459,7 @@ impl Engine {
             return Err(ExtendError::Saturated); // It needs no new claim: the lock has one.
         }
         let kind = Kind::Extend(Extend::new(lock, parts)?);
-        parts.restarts.remember(delay.life(ttl));
+        parts.remember_ttl(ttl, delay);
         Ok(self.operations.begin(now, ttl, None, kind, parts))
     }
 
@@ -488,7 +488,7 @@ impl Engine {
         let Some((key, _)) = claim.filter(|(_, claim)| claim.is_held()) else {
             return Err(ExtendError::Expired);
         };
-        parts.restarts.remember(lock.life());
+        parts.remember_ttl(lock.ttl(), lock.delay());
         let limit = now.saturating_add(most);
         let keeping = Keeping::new(lock.ttl(), limit);
         parts.keep(key, lock, keeping);
@@ -512,7 +512,7 @@ impl Engine {
         if self.operations.is_full_for_holders(&parts.queues) {
             return Err(ConfirmError::Saturated);
         }
-        parts.restarts.remember(lock.life());
+        parts.remember_ttl(lock.ttl(), lock.delay());
         Ok(self.operations.begin(now, lock.ttl(), None, kind, parts))
     }
 
@@ -699,10 +699,10 @@ impl Engine {
     /// it.
     pub fn detach(&mut self, now: Instant, mut lock: Lock) -> Lock {
         let parts = &mut self.parts;
-        let quarantined = parts.nodes.quarantined(now);
         let Some((key, claim)) = parts.claims.of_mut(&lock) else {
             return lock;
         };
+        let quarantined = parts.nodes.quarantined(now, claim);
         let settled = claim.settled();
         claim.holds_no_more(settled);
         claim.entry = Some(lock.entry().clone());

@@ -110,6 +110,17 @@ impl Parts {
         (&mut self.claims, Below { now, nodes, timers })
     }
 
+    /// Remembers what ttls are asked for: they say for how long a node that may have forgotten locks does not
+    /// vote, and which steps of its clock are none.
+    pub(super) fn remember_ttl(&mut self, ttl: Duration, delay: Delay) {
+        self.restarts.remember(delay.life(ttl));
+        if let Some(steps) = self.restarts.remember_short(ttl) {
+            for node in self.nodes.ids() {
+                self.nodes[node].clock.allow(steps);
+            }
+        }
+    }
+
     /// Makes a claim for a lock of `ttl` that was granted elsewhere, or has been forgotten here; `entry` is
     /// its name and token, if it is to be released. An extension that was not confirmed may have given some
     /// of its keys more than it knows of.
@@ -120,7 +131,7 @@ impl Parts {
         until: Instant,
         (ttl, delay): (Duration, Delay),
     ) -> ClaimKey {
-        self.restarts.remember(delay.life(ttl));
+        self.remember_ttl(ttl, delay);
         let life = delay.life(ttl.max(TTL_ASSUMED_MAX));
         let life = life.min(self.settings.ttl_limit);
         let gone_by = self.settings.drift.gone_by(now.max(until), life);

@@ -19,6 +19,8 @@ pub(super) struct Restarts {
     drift: Drift,
     /// The longest ttl that a node may have forgotten: as configured, or asked for if that is longer.
     longest: Duration,
+    /// The shortest ttl that was asked for, if any was.
+    shortest: Option<Duration>,
     /// The configuration names it.
     known: bool,
     limit: Duration,
@@ -37,6 +39,7 @@ impl Restarts {
                     config.max_ttl().unwrap_or(assumed)
                 }
             },
+            shortest: None,
             known: config.max_ttl().is_some(),
             limit: config.ttl_limit(),
         }
@@ -50,13 +53,24 @@ impl Restarts {
         }
     }
 
-    /// Remembers the longest ttl that was asked for. Where nodes carry markers, these say how long
-    /// locks may last.
+    /// Remembers the longest ttl that was asked for, with its lock delay. Where nodes carry markers, these
+    /// say how long locks may last.
     pub(super) fn remember(&mut self, ttl: Duration) {
         match self.guard {
             RestartGuard::Off | RestartGuard::Observed => self.longest = ttl.max(self.longest),
             RestartGuard::Strict => {}
         }
+    }
+
+    /// Remembers the shortest ttl that was asked for. If this is shorter than all before, returns by how much
+    /// the steps of a node's clock may add up from now on.
+    #[inline]
+    pub(super) fn remember_short(&mut self, ttl: Duration) -> Option<Duration> {
+        if self.shortest.is_some_and(|shortest| shortest <= ttl) {
+            return None;
+        }
+        self.shortest = Some(ttl);
+        Some(self.drift.steps(ttl))
     }
 
     /// Remembers the longest ttl that a marker names.

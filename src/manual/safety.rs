@@ -62,10 +62,28 @@
 //!    when it *executed* the command, which is later. The two clocks may disagree: the key still
 //!    outlives the belief as long as (1 + the fastest node) / (1 - the slowest client) is at most
 //!    1 / 0.99, and 2 ms pay for whole milliseconds.
+//!
+//!    A clock that is *set* spends the same allowance. The key outlives the belief if, from its execution on, the
+//!    node's clock never gains more on the client's than the drift of the ttl, by rate and by steps together. So
+//!    of the default 1 %, 0.2 % is for the rate (four times what a kernel slews), 0.8 % for the sum of all steps
+//!    while the key lives, and the 2 ms stay for whole milliseconds. Steps back let the key live longer.
+//!    A holder cannot see a step that comes after its round; the *next* client has to. It measures each node's clock
+//!    against its own by `TIME`, in front of its requests: since any earlier answer the difference may have grown by
+//!    0.2 % of the time between, and by 0.8 % of T in all, where T is the shortest ttl that this client was asked
+//!    for. Take a lock of ttl L, at least T, with a key that was executed at u. While the next client counts the
+//!    node at t, the node's clock has gained since u no more than 0.2 % of (t - u) and 0.8 % of T, and so no more than
+//!    1 % of L: the key is still there, or its ttl is over. If the clock has gained more, the node does
+//!    not vote (step 6), and what it gains later is counted from there: all locks from before are over when it votes
+//!    again. *What this does not cover*: a step within the last second, which is asked for at most once a second;
+//!    one that is smaller than the round trip that measures it; one that was taken back before it was measured, or came
+//!    before this client had asked the node for the first time; up
+//!    to 10 ms, also where 0.8 % of T is less; and locks that are shorter than T, of a client that asks for less than
+//!    every other client of its resource.
 //!    *Oracles*: votes (each expiry against the true time at which the belief ends), validity,
-//!    exclusion. *Assumption*: clocks drift apart by less than the allowance, and do not jump; a
+//!    exclusion. *Assumption*: clocks drift apart and are set by less than the allowance, or the excess is detected; a
 //!    suspended machine's clock goes on (`CLOCK_BOOTTIME`). The worlds `drift-just-inside` and
-//!    `drift-just-outside`, `suspended-boottime` and `suspended-monotonic` show both sides.
+//!    `drift-just-outside`, `steps-just-inside` and `steps-just-outside`, `suspended-boottime` and
+//!    `suspended-monotonic` show both sides.
 //!
 //!    The allowance is the user's: [`Builder::drift`](crate::Builder::drift) may be zero. Then nothing
 //!    allows for a node whose clock runs faster than the client's, and the claim holds only where no
@@ -90,6 +108,14 @@
 //!    away for one ttl. The worlds `restart-without-memory`, `restart-before-ttl`,
 //!    `restart-after-ttl`, `restart-with-memory` and `restart-guarded` show the hole and the three
 //!    ways to close it.
+//!
+//!    A node whose clock was *stepped* has forgotten nothing but keys that the step has ended, so less is needed. Its
+//!    answer to a new request does not count. But a yes to an extension or confirmation counts if the node had said yes
+//!    for this token while its answers counted, and has not lacked it since: then the token was there before the
+//!    step, so no token of another was, and the step has ended none. A copy that it got later does not count. (Where
+//!    the token came within the second before a step was detected, it came as in step 5: not covered. The holder goes
+//!    on with it, and a holder before it finds out at its next extension, or at the end of its validity.) *Oracle*:
+//!    votes. This is how kept locks stand while clocks are slewed by 8 %, as time daemons do.
 //!
 //!    The uptime of a node comes from the node, by its *wall clock*: the time now less the time of its
 //!    start. A clock that is stepped forward in between makes it look older than it is, and a client
@@ -123,10 +149,10 @@
 //!    milliseconds the key still lives. Servers round that down: a key lives at least so long from
 //!    then on (measured on Redis 7.0 and Valkey 9.1). Sorted from the longest, the q-th answer is the
 //!    time for which q nodes keep the token; fewer than q keep it any longer. The belief then ends at
-//!    the time before the first byte of the request, plus that time, less its drift: steps 1 and 5
-//!    with the remaining time in place of the ttl. The drift is that of the remaining time, because
-//!    the clocks can drift apart only while that runs. A confirmation never gives more than the
-//!    longest ttl that is known, also for a key without an expiry: no quarantine would wait for
+//!    the time before the first byte of the request, plus that time, less the drift: steps 1 and 5
+//!    with the remaining time in place of the ttl. The drift is that of the whole ttl (or of the remaining time, if
+//!    that is more), because the node's clock may be set by all that is allowed for just after the question. A
+//!    confirmation never gives more than the longest ttl that is known, also for a key without an expiry: no quarantine would wait for
 //!    longer.
 //!
 //!    So nothing in a confirmation depends on what was known before. That is why it may give a lock an

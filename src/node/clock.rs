@@ -11,9 +11,17 @@
 //! its time.
 //!
 //! The time was read on the server between the sending of the question and the reading of the answer,
-//! so an answer bounds the difference from both sides, however long it took. Two answers fit together
-//! if a clock that drifts could have given both: then what is known of the difference is what both
-//! allow. Otherwise it was stepped.
+//! so an answer bounds the difference from both sides, however long it took. The bounds widen as fast as
+//! clocks drift. What two answers contradict each other by is what the clock was set by in between, and
+//! it adds up: bounds that contradict each other stay, and forget that only as they widen.
+//!
+//! # What is allowed
+//!
+//! The drift of a lock is for the rate of clocks and for their steps together, while its keys live. A fifth
+//! of the share is for the rate ([`Drift::rate`](crate::quorum::Drift::rate)): so fast do the bounds widen. The
+//! rest is for steps, and those of a clock may add up to that of the shortest ttl that this engine was asked
+//! for: so no lock as long as that, or longer, has ended early. If they add up to more, the clock was stepped,
+//! and the next steps count from there.
 //!
 //! # Not here
 //!
@@ -23,8 +31,9 @@
 
 use core::time::Duration;
 
+use crate::config::Config;
 use crate::resp::Value;
-use crate::time::Instant;
+use crate::time::{Instant, nanos};
 
 use super::reply::{Reply, refuses_the_verb};
 
@@ -34,12 +43,8 @@ pub(super) const TIME: &[u8] = b"*1\r\n$4\r\nTIME\r\n";
 /// How often it is asked at most.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// By how much the difference may change at any time, which is no step.
+/// By how much the steps of a clock may always add up.
 const SLACK: Duration = Duration::from_millis(10);
-
-/// By which part of the time that has passed it may change besides: 500 parts in a million, as fast
-/// as a kernel slews a clock.
-const PART: i128 = 2_000;
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -48,11 +53,16 @@ pub(crate) struct Clock {
     /// From when on it is to be asked again; never while it is being asked.
     next: Instant,
     known: Option<Difference>,
+    /// How fast it may run apart from ours, in parts per billion.
+    rate: u64,
+    /// By how many nanoseconds its steps may add up.
+    allowed: i128,
     /// How often it was seen to have been stepped.
     steps: u32,
 }
 
-/// By how many nanoseconds the server's clock is ahead of ours, at least and at most.
+/// By how many nanoseconds the server's clock is ahead of ours, at least and at most. If that is less than
+/// the least, it was set by the difference of the two.
 #[derive(Clone, Copy, Debug)]
 struct Difference {
     at: Instant,
@@ -61,13 +71,16 @@ struct Difference {
 }
 
 impl Clock {
-    pub(crate) fn new(watched: bool) -> Self {
+    pub(crate) fn new(config: &Config) -> Self {
         let mut clock = Self {
-            watched,
+            watched: config.watch_clocks(),
             next: Instant::MAX,
             known: None,
+            rate: config.drift().rate(),
+            allowed: 0,
             steps: 0,
         };
+        clock.allow(SLACK);
         clock.disconnected();
         clock
     }
@@ -86,6 +99,11 @@ impl Clock {
         if self.watched {
             self.next = Instant::ZERO;
         }
+    }
+
+    /// Its steps may add up to `steps`, and to [`SLACK`].
+    pub(crate) fn allow(&mut self, steps: Duration) {
+        self.allowed = nanos(steps.max(SLACK)).into();
     }
 
     pub(crate) fn steps(&self) -> u32 {
@@ -108,10 +126,11 @@ impl Clock {
         };
         self.next = now.saturating_add(EVERY);
         let said = Difference::between(sent, now, time);
-        let fitting = self.known.map_or(Some(said), |known| known.narrowed(said));
-        self.known = Some(fitting.unwrap_or(said));
-        self.steps = self.steps.saturating_add(u32::from(fitting.is_none()));
-        fitting.is_none()
+        let known = self.known.unwrap_or(said).narrowed(said, self.rate);
+        let stepped = self.allowed < known.least - known.most;
+        self.known = Some(if stepped { said } else { known });
+        self.steps = self.steps.saturating_add(u32::from(stepped));
+        stepped
     }
 }
 
@@ -125,17 +144,15 @@ impl Difference {
         }
     }
 
-    /// Returns what both allow; `None` if they contradict each other.
-    fn narrowed(self, later: Self) -> Option<Self> {
-        let passed = later.at.saturating_since(self.at);
-        let slack = (SLACK.as_nanos() + passed.as_nanos() / PART.cast_unsigned()).cast_signed();
-        let least = later.least.max(self.least - slack);
-        let most = later.most.min(self.most + slack);
-        (least <= most).then_some(Self {
+    /// Returns what both say. Since the earlier one the clocks have run apart by `rate` at most.
+    fn narrowed(self, later: Self, rate: u64) -> Self {
+        let passed = nanos(later.at.saturating_since(self.at));
+        let apart = i128::from(passed) * i128::from(rate) / 1_000_000_000;
+        Self {
             at: later.at,
-            least,
-            most,
-        })
+            least: later.least.max(self.least - apart),
+            most: later.most.min(self.most + apart),
+        }
     }
 }
 
@@ -158,9 +175,14 @@ mod tests {
 
     const SECOND: u64 = 1_000_000;
 
+    fn clock(watched: bool) -> Clock {
+        let builder = Config::builder().node("a").watch_clocks(watched);
+        Clock::new(&builder.config().expect("valid"))
+    }
+
     /// Answers `(sent, now, time of the server)`, in microseconds; the steps that were seen.
     fn steps(answers: &[(u64, u64, u64)]) -> u32 {
-        let mut clock = Clock::new(true);
+        let mut clock = clock(true);
         for (sent, now, time) in answers {
             let micros = |micros: u64| Instant::from_nanos(micros * 1_000);
             assert!(clock.is_due(micros(*sent)));
@@ -192,17 +214,56 @@ mod tests {
     fn a_clock_that_drifts_is_not_stepped() {
         let s = SECOND;
         assert_eq!(steps(&[(0, 1_000, 70 * s)]), 0, "nothing is known before");
-        // 10 ms at once, and half a millisecond for each second.
-        for (time, stepped) in [(81_010_500, 0), (81_010_501, 1)] {
+        // 10 ms at once, and two milliseconds for each second.
+        for (time, stepped) in [(81_012_000, 0), (81_012_001, 1)] {
             assert_eq!(steps(&[(0, 0, 80 * s), (s, s, time)]), stepped, "{time}");
         }
-        for (time, stepped) in [(80_989_500, 0), (80_989_499, 1)] {
+        for (time, stepped) in [(80_988_000, 0), (80_987_999, 1)] {
             assert_eq!(steps(&[(0, 0, 80 * s), (s, s, time)]), stepped, "{time}");
         }
-        // A day later it may be 43 s off.
+        // A day later it may be 172.8 s off.
         let day = 86_400 * s;
-        assert_eq!(steps(&[(0, 0, s), (day, day, day + 44 * s)]), 0);
-        assert_eq!(steps(&[(0, 0, s), (day, day, day + 45 * s)]), 1);
+        assert_eq!(steps(&[(0, 0, s), (day, day, day + 173 * s)]), 0);
+        assert_eq!(steps(&[(0, 0, s), (day, day, day + 174 * s)]), 1);
+    }
+
+    /// Each row: the shortest ttl, so many steps of so many milliseconds, one each so many milliseconds, and
+    /// after how many of them the clock is stepped, if ever.
+    #[test]
+    fn steps_add_up_to_what_the_shortest_lock_allows_for() {
+        let ms = SECOND / 1_000;
+        for (ttl, count, by, every, after) in [
+            (2_000, 1, 15, 1_000, None),
+            (10_000, 1, 50, 5_000, None),
+            (30_000, 1, 200, 15_000, None),
+            (30_000, 20, 10, 1_000, None),
+            (2_000, 3, 6, 500, None),
+            (2_000, 9, 6, 500, Some(4)), // 1.2 %, which no drift allows for,
+            (2_000, 1, 19, 1_000, Some(1)),
+            (10_000, 1, 91, 5_000, Some(1)),
+            (30_000, 1, 271, 15_000, Some(1)),
+            (30_000, 2, 125, 1_000, Some(2)), // and neither alone.
+            (100, 1, 12, 1_000, None),
+            (100, 1, 13, 1_000, Some(1)),
+            (100, 30, 9, 1_000, Some(2)),
+        ] {
+            for back in [false, true] {
+                let mut clock = clock(true);
+                clock.allow(crate::quorum::Drift::default().steps(Duration::from_millis(ttl)));
+                let mut seen = None;
+                for step in 0..=count {
+                    let now = step * every * ms;
+                    let set = step * by * ms;
+                    let time = 900 * SECOND + now;
+                    let time = if back { time - set } else { time + set };
+                    let at = Instant::from_nanos(now * 1_000);
+                    if told(&mut clock, at, at, time) {
+                        seen = seen.or(Some(step));
+                    }
+                }
+                assert_eq!(seen, after, "{ttl} {count} x {by} {every} {back}");
+            }
+        }
     }
 
     #[test]
@@ -240,14 +301,14 @@ mod tests {
             "*1\r\n$1\r\n7\r\n",
             "*2\r\n:1\r\n$1\r\nx\r\n",
         ] {
-            let mut clock = Clock::new(true);
+            let mut clock = clock(true);
             clock.asked();
             assert!(!answer(&mut clock, Instant::ZERO, Instant::ZERO, reply));
             assert!(!clock.is_due(Instant::from_millis(1 << 40)), "{reply:?}");
             clock.disconnected();
             assert!(clock.is_due(Instant::ZERO));
         }
-        let mut busy = Clock::new(true);
+        let mut busy = clock(true);
         busy.asked();
         assert!(!answer(
             &mut busy,
@@ -256,14 +317,14 @@ mod tests {
             "-BUSY x\r\n"
         ));
         assert!(busy.is_due(Instant::from_millis(1_000)));
-        let mut off = Clock::new(false);
+        let mut off = clock(false);
         off.disconnected();
         assert!(!off.is_due(Instant::from_millis(1 << 40)));
     }
 
     #[test]
     fn the_largest_numbers_are_numbers() {
-        let mut clock = Clock::new(true);
+        let mut clock = clock(true);
         for text in ["18446744073709551615", "0", "18446744073709551615"] {
             let reply = format!("*2\r\n${0}\r\n{text}\r\n${0}\r\n{text}\r\n", text.len());
             answer(&mut clock, Instant::ZERO, Instant::MAX, &reply);

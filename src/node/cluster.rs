@@ -26,6 +26,11 @@ impl Node {
         self.guard.kept_until(now, self.is_ready())
     }
 
+    /// Returns `true` if its answers count at `now`, or do not only because its clock was stepped.
+    pub(crate) fn counts_but_for_steps(&self, now: Instant) -> bool {
+        self.guard.counts_but_for_steps(now, self.is_ready())
+    }
+
     /// Returns until when it is not asked what checks the marker, because the answer would not count, if it is
     /// not at `now`.
     pub(crate) fn unasked_until(&self, now: Instant) -> Option<Instant> {

@@ -69,6 +69,8 @@ pub(crate) struct Guard {
     /// It said over a connection that it serves no writes: it may be another when it does again.
     alarmed: bool,
     until: Option<Instant>,
+    /// The same because its clock was stepped.
+    stepped_until: Option<Instant>,
     /// The nodes of the configuration that were seen to be one server with this one, and this one.
     /// Kept for good: a server that restarts is another by its `run_id`, and has the same names.
     pub(crate) names: NodeSet,
@@ -199,7 +201,15 @@ impl Guard {
     /// not at `now`.
     pub(crate) fn until(&self, now: Instant) -> Option<Instant> {
         self.until
+            .max(self.stepped_until)
             .filter(|until| guard!(QuarantineIgnored, now < *until))
+    }
+
+    /// Returns `true` if its answers count at `now` for all that was there before its clock was stepped:
+    /// it has forgotten nothing.
+    pub(super) fn counts_but_for_steps(&self, now: Instant, ready: bool) -> bool {
+        let barrier = self.membership().and_then(|there| there.until(now, ready));
+        self.until.max(barrier).is_none_or(|until| until <= now)
     }
 
     /// Returns why the connection is of no use any more if `reply` says that the server may come back
@@ -289,7 +299,7 @@ impl Guard {
     pub(crate) fn stepped(&mut self, now: Instant, terms: Terms) -> Option<Instant> {
         let on = !matches!(self.kind, Kind::Off); // Otherwise it is reported, and that is all.
         if guard!(StepIgnored, on) {
-            self.keep_until(Some(now.saturating_add(terms.span)));
+            self.stepped_until = Some(now.saturating_add(terms.span)).max(self.stepped_until);
             return self.until(now);
         }
         None
@@ -304,7 +314,7 @@ impl Guard {
             self.alarmed = false;
             self.keep_until(alarm);
         }
-        self.until.max(alarm)
+        self.until.max(self.stepped_until).max(alarm)
     }
 
     /// It is kept from voting until then at least.
@@ -316,6 +326,7 @@ impl Guard {
     /// over.
     pub(crate) fn trust(&mut self) {
         self.until = None;
+        self.stepped_until = None;
         self.alarmed = false;
     }
 }

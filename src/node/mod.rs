@@ -190,7 +190,7 @@ impl Node {
             native_refused: false,
             debts: Debts::default(),
             guard: Guard::new(config),
-            clock: Clock::new(config.watch_clocks()),
+            clock: Clock::new(config),
             permissions: Permissions::default(),
             fencing: Fencing::new(config.counter_ttl()),
             waiting: Late::default(),

@@ -195,11 +195,6 @@ impl Lock {
         self.entry.delay()
     }
 
-    /// Returns the longest that its keys were given. Its releases are not owed for longer.
-    pub(crate) fn life(&self) -> Duration {
-        self.delay().life(self.ttl())
-    }
-
     /// Returns how many more extensions it was granted.
     #[must_use]
     pub fn extensions_left(&self) -> u32 {

@@ -14,6 +14,9 @@ use crate::time::{Instant, nanos};
 
 const BILLION: u64 = 1_000_000_000;
 
+/// How fast a kernel slews a clock, in parts per billion.
+const SLEWED: u64 = 500_000;
+
 /// What is subtracted from every validity because clocks do not run alike: a share of the ttl and a
 /// fixed part because servers expire by the millisecond.
 ///
@@ -72,6 +75,22 @@ impl Drift {
         product.div_ceil(u128::from(BILLION)) as u64
     }
 
+    /// Returns by how many parts in a billion a clock may run fast or slow: a fifth of the share, and
+    /// at least as fast as a kernel slews a clock.
+    pub(crate) fn rate(self) -> u64 {
+        self.parts_per_billion.div_ceil(5).max(SLEWED)
+    }
+
+    /// Returns by how much the steps of a clock may add up while a lock of `ttl` lives: what the clock's
+    /// [`rate`](Self::rate) leaves of the share. The fixed part is for the milliseconds of the server.
+    pub(crate) fn steps(self, ttl: Duration) -> Duration {
+        let rate = Self {
+            parts_per_billion: self.rate(),
+            ..self
+        };
+        self.of(ttl).saturating_sub(rate.of(ttl))
+    }
+
     /// Returns the lock delay that lasts `least` at least by the clock of a holder, on every node whose
     /// clock is not faster than this drift allows; `None` if it is longer than [`LOCK_DELAY_MAX`], or too
     /// long to be written down.
@@ -95,6 +114,12 @@ impl Drift {
         let ttl = nanos(ttl);
         let valid = ttl.saturating_sub(self.of_nanos(ttl));
         Instant::from_nanos(sent.as_nanos().saturating_add(valid))
+    }
+
+    /// Returns until when a lock of `ttl` may be trusted that a majority keeps for `left` from `sent` on. A
+    /// clock may be set by all that the whole ttl allows for in what is left of it.
+    pub(crate) fn valid_for(self, sent: Instant, left: Duration, ttl: Duration) -> Instant {
+        sent.saturating_add(left.saturating_sub(self.of(left.max(ttl))))
     }
 
     /// Returns by when a key that was given `ttl` on a node at or before `answered` has expired

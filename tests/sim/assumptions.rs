@@ -48,11 +48,15 @@ const fn falls(name: &'static str, draw: fn(&mut Entropy) -> Plan) -> Assumption
     }
 }
 
-pub(crate) const ASSUMPTIONS: [Assumption; 28] = [
+pub(crate) const ASSUMPTIONS: [Assumption; 30] = [
     // Fast servers and slow clients, by exactly what the drift takes off a validity.
     holds("drift-just-inside", |entropy| drift(entropy, 5_025_000)),
     // By 0.1 % more.
     falls("drift-just-outside", |entropy| drift(entropy, 5_530_000)),
+    // The clock of the server is set three times while a lock lives, by nearly all that its drift leaves.
+    holds("steps-just-inside", |entropy| steps(entropy, 26)),
+    // By a fifth more than that in all.
+    falls("steps-just-outside", |entropy| steps(entropy, 40)),
     // A restarted server has all its keys: every write was on disk.
     holds("restart-with-memory", |entropy| {
         faulty(entropy, Fault::Restart, 50)
@@ -168,6 +172,22 @@ fn drift(entropy: &mut Entropy, fast: u32) -> Plan {
     };
     plan.switches.worst_clocks = true;
     plan
+}
+
+/// The clock of the only server is set forward by so many milliseconds, again and again.
+fn steps(entropy: &mut Entropy, by: u64) -> Plan {
+    Plan {
+        nodes: 1,
+        servers: 1,
+        faults: Plan::only(&[Fault::Jump]),
+        shortest_fault: (by - 1) * MILLI,
+        longest_fault: 0,
+        shortest_gap: 3_334 * MILLI,
+        gap: MILLI,
+        shortest_ttl: 10_000,
+        longest_ttl: 10_000,
+        ..drift(entropy, 900_000)
+    }
 }
 
 /// One kind of fault, often, for at most so many milliseconds.

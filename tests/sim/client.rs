@@ -14,6 +14,7 @@ use shearline::internals::{LinkFault, MARKER_KEY};
 use shearline::{Config, Instant, Lock, RestartGuard, Retry};
 
 use crate::clock::{MILLI, NEVER, Time};
+use crate::oracle::TimeRead;
 use crate::oracle::{Inspecting, Process, Said, TICK, Verb};
 use crate::plan::{
     CONNECT_TIMEOUT, FIRST_BACKOFF, Guard, LONGEST_BACKOFF, LONGEST_REST, Members, SHORTEST_REST,
@@ -117,8 +118,8 @@ pub(crate) struct Path {
     /// Since when something has waited for room in the connection, and for how long something did.
     full_since: Option<Time>,
     longest_wait: Time,
-    /// When the server has last reported its time, and by how much its clock had been set then.
-    pub(crate) time: Option<(Time, Time)>,
+    /// What was known when the server has last reported its time.
+    pub(crate) time: Option<TimeRead>,
     /// How many connections there were.
     pub(crate) opened: u64,
     /// How many times in a row this connection has brought answers of which none was surely near,

@@ -21,7 +21,7 @@ use crate::watching::WATCHING;
 const FEW: u32 = 10_000;
 
 /// All that can be chosen by name.
-pub(crate) const KINDS: [Kind; 26] = [
+pub(crate) const KINDS: [Kind; 27] = [
     NARROW,
     ALONE,
     INSPECTING,
@@ -29,6 +29,7 @@ pub(crate) const KINDS: [Kind; 26] = [
     KEPT_LATER,
     OUTAGES,
     STEPPED,
+    CREPT,
     RAISED,
     CRAMPED,
     EXTENDED,
@@ -165,6 +166,15 @@ pub(crate) const STEPPED: Kind = kind("stepped", |_| Plan {
     shortest_gap: 700 * MILLI,
     gap: 300 * MILLI,
     ..Plan::tame(1)
+});
+
+/// The clock of the only server is set forward again and again, each time by less than a client would note.
+pub(crate) const CREPT: Kind = kind("crept", |entropy| Plan {
+    shortest_fault: 3 * MILLI,
+    longest_fault: 4 * MILLI,
+    shortest_gap: 250 * MILLI,
+    gap: 100 * MILLI,
+    ..(STEPPED.draw)(entropy)
 });
 
 /// Another client comes that knows of longer locks, and perhaps does not reach one of the two nodes.

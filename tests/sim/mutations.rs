@@ -181,9 +181,11 @@ pub(crate) mod tests {
 
     /// Guards that these worlds do not need, or that no oracle looks at, and the stories of the library
     /// that notice them. `tests/breakages.sh` reads this table.
-    const STORIES: [(&str, &str); 1] = [
+    const STORIES: [(&str, &str); 2] = [
         // A copy that is lost and sent again, within one lock.
         ("DeniedCopyForgotten", "engine::tests::copies"),
+        // A copy that is lost and sent again while a clock is known to be stepped.
+        ("NewCopySure", "engine::tests::clocks"),
     ];
 
     /// Guards that rarely matter in ordinary worlds, and the kind of world that notices each.

@@ -53,6 +53,9 @@ pub(crate) struct Busy {
     pub(crate) resent: NodeSet,
     /// The nodes that were asked to extend it and did not have it: they get a copy again.
     pub(crate) lacking: NodeSet,
+    /// The nodes where it may be newer than a step of the clock: they were in quarantine when they were found to
+    /// have it, or another engine found them, and they have not said so since while their answers counted.
+    pub(crate) unsure: NodeSet,
     /// The nodes that had it, and have not said so again since a majority last did.
     pub(crate) unconfirmed: NodeSet,
     /// How often a node that lacked it said that it has it. A question compares it with what it was when that
@@ -173,6 +176,7 @@ impl Busy {
             owed: NodeSet::EMPTY,
             resent: NodeSet::EMPTY,
             lacking: NodeSet::EMPTY,
+            unsure: NodeSet::EMPTY,
             unconfirmed: NodeSet::EMPTY,
             regained: 0,
             questions: Questions::NONE,

@@ -87,6 +87,7 @@ impl Claim {
             told_until: until,
             granted: nodes,
             unconfirmed: nodes,
+            unsure: nodes,
             ..Busy::of(Stage::Held { told: false }, life)
         });
         Self {
@@ -283,19 +284,36 @@ impl Claim {
     }
 
     /// `node` says that it has the token, until `gone_by` at the latest. If it got one `SET`, that has
-    /// been run, and is not run again.
+    /// been run, and is not run again. `counts`: it is not in quarantine.
     #[inline]
-    pub(crate) fn found_on(&mut self, node: NodeId, gone_by: Instant) {
+    pub(crate) fn found_on(&mut self, node: NodeId, gone_by: Instant, counts: bool) {
         self.gone_by = self.gone_by.max(gone_by);
         let is_first = !self.twice.contains(node);
+        let had_it = self.had_it(node);
         let busy = self.busy_mut();
         busy.granted.insert(node);
+        if counts {
+            busy.unsure.remove(node);
+        } else if guard!(NewCopySure, !had_it) {
+            busy.unsure.insert(node);
+        }
         if busy.lacking.remove(node) {
             busy.regained = busy.regained.wrapping_add(1);
         }
         if is_first {
             busy.lost.remove(node);
         }
+    }
+
+    /// Returns `true` if `node` was found to have it, and not to lack it since.
+    fn had_it(&self, node: NodeId) -> bool {
+        self.granted().contains(node) && !self.busy().lacking.contains(node)
+    }
+
+    /// Returns `true` if `node` had it while the answers of `node` counted, and has had it since. Where a
+    /// clock is stepped after that, no key of another has ended early.
+    pub(crate) fn is_sure(&self, node: NodeId) -> bool {
+        self.had_it(node) && !self.busy().unsure.contains(node)
     }
 
     /// A majority has said that it has it.

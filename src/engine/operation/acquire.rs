@@ -372,7 +372,9 @@ impl Acquire {
         }
         claim.ends(valid_until);
         claim.begin_hold(cx.now);
+        let others = claim.granted().without(majority.nodes());
         let busy = claim.busy_mut();
+        busy.unsure = others.filter(|node| parts.nodes[node].kept_until(cx.now).is_some());
         busy.place = Some(self.place);
         busy.told_until = valid_until;
         claim.watch(key, parts.settings.drift, &mut parts.timers);

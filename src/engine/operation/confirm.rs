@@ -100,8 +100,9 @@ impl AboutHeld for Confirm {
         let drift = cx.parts.settings.drift;
         let gone_by = drift.gone_by(cx.now, kept.min(cx.parts.settings.ttl_limit));
         let kept = kept.min(cx.parts.restarts.longest());
-        cx.round.ttl = held.entry.delay().ttl(kept);
-        let mut end = drift.valid_until(sent, cx.round.ttl);
+        let (left, ttl) = (held.entry.delay().ttl(kept), cx.round.ttl);
+        cx.round.ttl = left;
+        let mut end = drift.valid_for(sent, left, ttl);
         if let Some((key, claim)) = held.claim_in(&mut cx.parts.claims) {
             claim.confirmed_by(&majority);
             if claim.busy().questions.newest() != Some(cx.round.key) {

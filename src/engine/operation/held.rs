@@ -146,8 +146,16 @@ impl LockQuestion {
         let patience = Patience::for_vote(cx.round.ttl, &cx.parts.settings);
         for node in cx.parts.nodes.ids() {
             cx.round[node].deadline = patience.until(cx.now, &mut cx.parts.nodes[node]);
-            cx.round.leave_out(cx.now, node, &cx.parts.nodes);
+            if !self.is_older_than_steps(node, cx) {
+                cx.round.leave_out(cx.now, node, &cx.parts.nodes);
+            }
         }
+    }
+
+    /// Returns `true` if the clock of `node` may be stepped, and its answer counts nevertheless.
+    fn is_older_than_steps(&self, node: NodeId, cx: &Context<'_>) -> bool {
+        let claim = self.claim.and_then(|claim| cx.parts.claims.get(claim));
+        cx.parts.nodes.is_older_than_steps(cx.now, node, claim)
     }
 
     /// Sends the question to `node`, by the text of its script if `by_text`. Sends nothing if the
@@ -532,6 +540,12 @@ impl<T: AboutHeld> Operate for T {
         true
     }
 
+    fn lose_answer(&mut self, node: NodeId, outcome: NodeOutcome, cx: &mut Context<'_>) {
+        if !self.held().is_older_than_steps(node, cx) && cx.round.lose(node, outcome) {
+            self.judge_if_voting(cx);
+        }
+    }
+
     fn cancel(&mut self, cx: &mut Context<'_>) {
         self.held().forget(cx);
     }
@@ -567,7 +581,9 @@ pub(in crate::engine) fn learn(
     match vote {
         Vote::Yes => {
             busy.unconfirmed.remove(node);
-            claim.found_on(node, parts.settings.drift.gone_by(now, claim.life()));
+            let counts = parts.nodes[node].kept_until(now).is_none();
+            let gone_by = parts.settings.drift.gone_by(now, claim.life());
+            claim.found_on(node, gone_by, counts);
         }
         // A key that is missing or another's was not extended.
         Vote::No => {

@@ -65,7 +65,7 @@ impl World {
 
 /// The end of a lock that is kept for so many milliseconds from `sent` on.
 pub(super) fn end(sent: Instant, millis: u64) -> Instant {
-    Drift::default().valid_until(sent, Duration::from_millis(millis))
+    Drift::default().valid_for(sent, Duration::from_millis(millis), TTL)
 }
 
 #[test]
@@ -75,13 +75,13 @@ fn what_a_majority_keeps_counts_from_before_the_send() {
     let (sent, known) = (world.now, lock.valid_until());
     world.confirm(&lock);
     world.wait(20 * MS);
-    world.keeps(3, 6_500);
+    world.keeps(3, 7_000);
     world.keeps(0, 9_000);
     assert!(world.events.is_empty());
-    world.keeps(1, 6_000);
+    world.keeps(1, 6_500);
     world.extended(&mut lock);
-    assert_eq!(lock.valid_until(), end(sent, 6_000));
-    assert!(known < lock.valid_until(), "the drift is of what is left");
+    assert_eq!(lock.valid_until(), end(sent, 6_500));
+    assert!(known < lock.valid_until(), "an extension was not confirmed");
     world.keeps(2, 9_000);
     world.say(4, ":0|");
     assert!(world.events.is_empty(), "a straggler changes nothing");

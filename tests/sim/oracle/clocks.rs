@@ -1,36 +1,67 @@
 //! Clocks: a client that watches the clocks of servers detects that one was set, and only then.
 //!
-//! * *quarantine*: a client reads a time that a server with a regular clock could not have shown.
-//!   If it has a guard, it then counts none of the server's votes for the longest ttl of all.
+//! * *quarantine*: a client reads times that a server could not have shown whose clock runs within its
+//!   rate and is set by no more in all than a lock allows for. If it has a guard, it then counts none of the
+//!   server's votes for the longest ttl of all, but for copies that were there before.
 //! * *outcome*: no clock is reported to be stepped more often than it, or that of the client, was
 //!   set.
 //! * *storm*: a server is asked for its time at most once a second over one connection.
 //!
 //! # What it does not see
 //!
-//! Steps within what the round trips and the drift may explain.
+//! Steps within what the round trips and the drift may explain. By how much less the steps may add up if a
+//! client was asked for a shorter ttl than the longest of its world.
 
 use super::{Answer, Verb};
 use crate::clock::{MILLI, SECOND, Time};
 use crate::world::World;
 
-/// An error that may always look like a step, and room for whole milliseconds.
-const SLACK: Time = 15 * MILLI;
+/// By how much steps may always add up, and room for whole milliseconds.
+const SLACK: Time = 10 * MILLI;
+const ROOM: Time = 5 * MILLI;
+
+/// What a client knew of the clock of a server when it read a time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TimeRead {
+    at: Time,
+    /// By how much the clock had been set by then.
+    jumped: Time,
+    /// What the steps add up to that the client was not to take for one.
+    sum: Time,
+    /// How many it had reported.
+    steps: u32,
+}
 
 impl World {
     /// A client has read the clock of a server.
     pub(super) fn time_read(&mut self, client: usize, node: usize, answer: &Answer) {
         let (now, worst) = (self.now, self.clients[client].worst_trip());
-        let path = &mut self.clients[client].paths[node];
-        let before = path.time.replace((now, answer.jumped));
-        let Some((then, jumped)) = before.filter(|_| !answer.said.is_error()) else {
+        let longest = self.plan.longest_ttl.min(self.plan.max_ttl_of(client)) * MILLI;
+        let there = &mut self.clients[client];
+        let steps = there.engine.node_statuses(there.shown).nth(node);
+        let steps = steps.map_or(0, |status| status.clock_steps);
+        let mut told = TimeRead {
+            at: now,
+            jumped: answer.jumped,
+            sum: 0,
+            steps,
+        };
+        let before = there.paths[node].time.replace(told);
+        let Some(before) = before.filter(|_| !answer.said.is_error()) else {
             return;
         };
-        let passed = now - then;
-        if SLACK + 2 * worst + passed / 500 < answer.jumped - jumped {
+        let widened = (now - before.at) / 400;
+        told.sum = before.sum.saturating_sub(widened) + answer.jumped - before.jumped;
+        let stepped = ROOM + 2 * worst + SLACK.max(longest / 125) < told.sum;
+        if stepped {
             self.oracle.counts.sights.note("Stepped");
             self.oracle.quarantine.stepped(client, node, now);
         }
+        // It begins anew with a step that it reports.
+        if stepped || steps != before.steps {
+            told.sum = 0;
+        }
+        self.clients[client].paths[node].time = Some(told);
     }
 
     /// A server was asked for its time.

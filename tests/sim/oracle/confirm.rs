@@ -23,7 +23,7 @@
 use shearline::{ExtendError, Instant};
 
 use super::report::Question;
-use super::votes::{Servers, longest_validity};
+use super::votes::{Servers, drift, longest_validity};
 use super::{Deed, Said, TokenId, Verb, token_of};
 use crate::clock::{MILLI, Time};
 use crate::user::{Call, Confirming, Hold};
@@ -136,7 +136,11 @@ impl World {
             let entry = &cell.confirm;
             let server = self.plan.server_of(node);
             let counts = self.is_vote(client, node, entry, since)
-                && (excused || !self.oracle.quarantine.silences(client, node, entry));
+                && (excused
+                    || !self
+                        .oracle
+                        .quarantine
+                        .silences(client, node, entry, Some(&cell.set)));
             if !counts {
                 continue;
             }
@@ -164,8 +168,10 @@ impl World {
         let kept = kept.saturating_sub(self.plan.added());
         let clock = self.clock_of(client);
         let sent = sent.map_or(asked.call.begun, |sent| clock.show(sent));
-        sent.max(asked.call.begun)
-            .saturating_add(longest_validity(kept))
+        // A clock may be set by all that the whole ttl allows for in what is left of it.
+        let drift = drift(kept.max(asked.call.ttl));
+        let valid = std::time::Duration::from_millis(kept).saturating_sub(drift);
+        sent.max(asked.call.begun).saturating_add(valid)
     }
 
     /// Returns the latest end that those who have said yes allow all.
@@ -177,7 +183,7 @@ impl World {
         let yes = entries.filter(|entry| entry.is_read() && entry.said == Said::One);
         let least = yes.map(|entry| entry.kept).min().unwrap_or(0);
         let least = least.saturating_sub(self.plan.added());
-        let least = least.saturating_sub(least / 50 + 3);
+        let least = least.saturating_sub(least.max(asked.call.ttl) / 50 + 3);
         let begun = asked.call.begun;
         begun.saturating_add(std::time::Duration::from_millis(least))
     }

@@ -127,7 +127,7 @@ impl World {
                 && entry.answers(deed.process, calls.since)
                 && entry.said == super::Said::One
                 && entry.read_place <= deed.wanted.place
-                && (excused || !quarantine.silences(deed.peer, node, entry));
+                && (excused || !quarantine.silences(deed.peer, node, entry, Some(&cell.set)));
             if counts {
                 yes.push((entry.read_shown, self.plan.server_of(node), entry.life));
             }

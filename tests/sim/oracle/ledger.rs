@@ -399,6 +399,11 @@ impl Entry {
         self.read < NEVER
     }
 
+    /// Returns when it was executed, if it is a `SET` whose answer was read.
+    pub(super) fn copied(&self) -> Time {
+        if self.is_read() { self.executed } else { NEVER }
+    }
+
     pub(crate) fn new(deed: &Deed<'_>, executed: Time) -> Self {
         Self {
             number: deed.number,

@@ -79,6 +79,7 @@ use crate::written::{Place, Writing};
 
 use ledger::{Codes, Entry};
 
+pub(crate) use clocks::TimeRead;
 pub(crate) use exclusion::Belief;
 pub(crate) use fencing::{Counted, is_of_fencing, names_and_arguments as fencing_arguments};
 pub(crate) use inspect::{Inspecting, is_inspection};

@@ -6,7 +6,7 @@
 //!   since it was *killed*;
 //! * by a client that has read from the server that it loads or follows another, before the longest
 //!   ttl of all has passed since that; the same if it has read that the clock of the server was set
-//!   forward, if it watches clocks.
+//!   forward, if it watches clocks: but for questions about a copy that was there before.
 //!
 //! Nor does the yes to an extension count at a node that did not vote for the client that handed
 //! the lock over, at the time of the hand-over.
@@ -55,6 +55,8 @@ pub(super) struct Quarantine {
     servers: usize,
     /// By client and node: when a client has last read that the server may forget.
     alarms: Vec<Vec<Option<Time>>>,
+    /// The same: when it has last read that the clock of the server was set.
+    steps: Vec<Vec<Option<Time>>>,
     /// By client and node: the life of the server that it was last connected to, and the nodes that
     /// were one process with this one.
     lives: Vec<Vec<Option<u32>>>,
@@ -78,6 +80,7 @@ impl Quarantine {
             jumped: vec![0; plan.servers],
             servers: plan.servers,
             alarms: vec![vec![None; plan.nodes]; plan.peers()],
+            steps: vec![vec![None; plan.nodes]; plan.peers()],
             lives: vec![vec![None; plan.nodes]; plan.peers()],
             names: vec![vec![0; plan.nodes]; plan.peers()],
             met: vec![vec![NEVER; plan.servers]; plan.peers()],
@@ -87,12 +90,13 @@ impl Quarantine {
 
     /// A client has read that the clock of a server was set.
     pub(super) fn stepped(&mut self, client: usize, node: usize, now: Time) {
-        self.alarms[client][node] = Some(now);
+        self.steps[client][node] = Some(now);
     }
 
     /// Another process begins, which knows nothing.
     pub(super) fn born(&mut self, peer: usize) {
         self.alarms[peer].fill(None);
+        self.steps[peer].fill(None);
         self.lives[peer].fill(None);
         self.names[peer].fill(0);
         self.met[peer].fill(NEVER);
@@ -144,12 +148,15 @@ impl Quarantine {
     }
 
     /// Returns when a client has last read that the server of a node may forget, as far as it can
-    /// know that it was this server.
-    fn alarm(&self, client: usize, node: usize) -> Option<Time> {
+    /// know that it was this server. Steps of its clock are older than what was `copied` to it then.
+    fn alarm(&self, client: usize, node: usize, copied: Time) -> Option<Time> {
         let known = |other: &usize| !self.strict || self.names[client][node] & 1 << other != 0;
         let others = self.names_of(node).filter(known);
-        let alarms = others.map(|other| self.alarms[client][other]);
-        alarms.max().flatten().max(self.alarms[client][node])
+        let of = |other: usize| {
+            let steps = self.steps[client][other].filter(|since| *since <= copied);
+            self.alarms[client][other].max(steps)
+        };
+        others.map(of).max().flatten().max(of(node))
     }
 
     /// A client has read the answer to a command that is about a lock.
@@ -159,13 +166,22 @@ impl Quarantine {
         }
     }
 
-    /// Returns `true` if the answer of `node` to `client` counts for nothing.
-    pub(super) fn silences(&self, client: usize, node: usize, entry: &Entry) -> bool {
+    /// Returns `true` if the answer of `node` to `client` counts for nothing. `set`: the last `SET` of the
+    /// token, if it was not that.
+    pub(super) fn silences(
+        &self,
+        client: usize,
+        node: usize,
+        entry: &Entry,
+        set: Option<&Entry>,
+    ) -> bool {
         let server = node % self.servers;
         let Some(span) = self.spans[client] else {
             return false;
         };
-        let alarm = self.alarm(client, node).filter(|alarm| *alarm < entry.sent);
+        let alarm = self
+            .alarm(client, node, set.map_or(NEVER, Entry::copied))
+            .filter(|alarm| *alarm < entry.sent);
         let alarmed = alarm.is_some_and(|since| entry.sent < since + span);
         alarmed
             || if self.strict {
@@ -179,12 +195,14 @@ impl Quarantine {
     }
 
     /// Returns `true` if no request of `client` to `node` at `now` counts, by what it had learned
-    /// before its handshake at `ready`.
-    fn doubts(&self, client: usize, node: usize, ready: Time, now: Time) -> bool {
+    /// before its handshake at `ready`; but for steps of the clock that are newer than what was `copied` to it.
+    fn doubts(&self, client: usize, node: usize, (ready, copied): (Time, Time), now: Time) -> bool {
         let server = node % self.servers;
         let forgot = self.forgot[server].filter(|_| !self.strict);
         let forgot = forgot.filter(|(since, _)| self.can_know(client, server, *since));
-        let doubts = forgot.map(|(since, _)| since).max(self.alarm(client, node));
+        let doubts = forgot
+            .map(|(since, _)| since)
+            .max(self.alarm(client, node, copied));
         let span = self.spans[client].unwrap_or(0);
         doubts.is_some_and(|since| since < ready && now < since + span)
     }
@@ -220,6 +238,7 @@ impl super::Oracle {
     pub(crate) fn trusts(&mut self, client: usize, server: usize) {
         for node in self.quarantine.names_of(server) {
             self.quarantine.alarms[client][node] = None;
+            self.quarantine.steps[client][node] = None;
         }
     }
 
@@ -243,7 +262,8 @@ impl World {
         for node in 0..self.plan.nodes {
             let ready = self.clients[client].paths[node].ready_at;
             let quarantine = &self.oracle.quarantine;
-            if ready < NEVER && quarantine.doubts(client, node, ready, self.now) {
+            let copied = self.oracle.ledger.cell(id, node).set.copied();
+            if ready < NEVER && quarantine.doubts(client, node, (ready, copied), self.now) {
                 doubted |= 1 << node;
             }
         }

@@ -171,6 +171,7 @@ impl World {
         let said: Vec<_> = (self.oracle.ledger.cells(id).iter().enumerate())
             .map(|(node, cell)| {
                 let mut entry = cell.asked(verb);
+                let older = (verb != Verb::Set).then_some(&cell.set);
                 if next.is_some_and(|(_, since, _)| since <= entry.sent) && !entry.is_read() {
                     entry = &cell.keep_before;
                 }
@@ -178,7 +179,7 @@ impl World {
                     && self.is_vote(client, node, entry, since)
                     && (excused
                         || doubted & 1 << node == 0
-                            && !self.oracle.quarantine.silences(client, node, entry));
+                            && !self.oracle.quarantine.silences(client, node, entry, older));
                 let named = self.oracle.quarantine.named(client, node, entry);
                 (cell, entry, said, named.filter(|_| said))
             })

@@ -35,9 +35,13 @@ pub(in crate::engine) fn set_answered(
     let answer = match reply {
         Reply::Ok => {
             parts.nodes[node].grants += 1;
-            claim.found_on(node, parts.settings.drift.gone_by(now, claim.life()));
             let granted = Answer::Vote((Vote::Yes, NodeOutcome::Granted));
-            if let Some(operation) = claim.attempted_by() {
+            let attempt = claim.attempted_by();
+            // Those that do not count for an attempt are known when it ends.
+            let counts = attempt.is_some() || parts.nodes[node].kept_until(now).is_none();
+            let gone_by = parts.settings.drift.gone_by(now, claim.life());
+            claim.found_on(node, gone_by, counts);
+            if let Some(operation) = attempt {
                 return Ok(Some((operation, granted))); // It neither rests nor is over.
             }
             granted

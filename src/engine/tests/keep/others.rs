@@ -66,7 +66,7 @@ fn a_confirmation_that_is_applied_late_does_not_shorten_a_kept_lock() {
 fn a_kept_lock_that_is_found_to_end_now_shows_that() {
     let (mut world, lock) = World::keeping(1, kept());
     world.confirm(&lock);
-    world.say_undrained(0, ":4|");
+    world.say_undrained(0, ":104|");
     world.engine.handle(world.now, Input::Tick);
     world.drain();
     let Event::Confirmed { result, .. } = world.events.remove(0) else {
