@@ -58,7 +58,7 @@
 //! A restarted node does not vote for `max_ttl` and a little more, some 65 s by default. If the next one restarts within that time, no
 //! majority of three is left: no client gets a lock, and locks that are kept end within their ttl. So restart one node, wait
 //! until all vote, and restart the next. `shearline check` has status 0 then; until then `check` and `nodes` say
-//! `wait until 13:42:07 UTC (in 47s) before the next restart of a node` (`next_restart_in_ms` in JSON), and a `shearline run`
+//! `wait until 13:42:07 UTC (in 47s) before the next restart of a node` (a field in JSON), and a `shearline run`
 //! whose node restarts writes that to stderr. They go by their own `--max-ttl`: give them that of your programs.
 //!
 //! By hand, or from a job that updates the machines:
