@@ -4,7 +4,7 @@ use std::fmt;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Mutex, OnceLock};
 
 use shearline::Credentials;
 
@@ -42,8 +42,6 @@ pub(crate) struct Login {
     user: Option<String>,
     file: PathBuf,
     is_strict: bool,
-    /// What is no file, but a pipe perhaps, is read once.
-    once: Option<String>,
 }
 
 impl Login {
@@ -53,30 +51,30 @@ impl Login {
         file: PathBuf,
         is_strict: bool,
     ) -> Result<Self, Failure> {
-        let mut login = Self {
+        let login = Self {
             user,
             file,
             is_strict,
-            once: None,
         };
-        let password = login.read()?;
-        let is_file = fs::metadata(&login.file).is_ok_and(|it| it.is_file());
-        login.once = (!is_file).then_some(password);
+        login.read()?;
         Ok(login)
     }
 
     /// Returns them as they are now.
     pub(crate) fn credentials(&self) -> Result<Credentials, Failure> {
-        let password = self.once.clone().map_or_else(|| self.read(), Ok)?;
-        let credentials = Credentials::new(password);
+        let credentials = Credentials::new(self.read()?);
         Ok(match &self.user {
             Some(user) => credentials.user(user),
             None => credentials,
         })
     }
 
-    /// Reads the password. Line ends behind it do not belong to it.
+    /// Reads the password. Line ends behind it do not belong to it. What is no file, but a pipe perhaps, is read once.
     fn read(&self) -> Result<String, Failure> {
+        static PIPED: OnceLock<String> = OnceLock::new();
+        if let Some(password) = PIPED.get() {
+            return Ok(password.clone());
+        }
         let wrong = |what: &dyn fmt::Display| {
             wrong(&self.file, format_args!("{what}; password-file names it"))
         };
@@ -85,6 +83,9 @@ impl Login {
         let password = password.trim_end_matches(['\n', '\r']);
         if self.user.is_none() && password.is_empty() {
             return Err(wrong(&"it is empty"));
+        }
+        if fs::metadata(&self.file).is_ok_and(|it| !it.is_file()) {
+            let _ = PIPED.set(password.to_owned()); // There is only one such option.
         }
         Ok(password.to_owned())
     }
