@@ -140,10 +140,7 @@ impl Nodes {
         nodes.map(move |((id, label), node)| NodeStatus {
             address: Arc::clone(label),
             state: node.state(now),
-            words: node
-                .words()
-                .filter(|_| outcome_of(now, node.state(now)).has_words())
-                .cloned(),
+            words: node.words_of(outcome_of(now, node.state(now))).cloned(),
             run_id: node.run_id().map(Into::into),
             product: node
                 .identity()

@@ -395,11 +395,11 @@ impl NodeReport {
         }
     }
 
-    /// Adds what the node, or what stands for it, has said in its `words`, if its outcome is due to that.
+    /// Adds what the node, or what stands for it, has said of its outcome.
     #[must_use]
-    pub(crate) fn in_words(mut self, words: Option<&Arc<str>>) -> Self {
-        self.words = words.filter(|_| self.outcome.has_words()).cloned();
-        self
+    pub(crate) fn in_words(self, words: Option<&Arc<str>>) -> Self {
+        let words = words.cloned();
+        Self { words, ..self }
     }
 }
 
@@ -437,22 +437,22 @@ pub enum NodeOutcome {
 }
 
 impl NodeOutcome {
-    /// Returns `true` if there may be words that say more.
-    pub(crate) fn has_words(self) -> bool {
-        if let Self::Refused(error) | Self::Unusable(Unusable::Refused(error)) = self {
-            return error.advice().is_none();
+    /// Returns `true` if the words of this error, or of a provider of credentials if it is `None`, say more of it.
+    pub(crate) fn is_due_to(self, error: Option<ServerError>) -> bool {
+        if let Self::Refused(refusal) | Self::Unusable(Unusable::Refused(refusal)) = self {
+            return error == Some(refusal) && refusal.advice().is_none();
         }
-        self == Self::Unreachable(LinkFault::Credentials.into())
+        error.is_none() && self == Self::Unreachable(LinkFault::Credentials.into())
     }
 }
 
 /// Returns advice where a server has refused a script in such `words`.
 fn instead_of_scripts(words: &str) -> &'static str {
     let words = words.to_ascii_lowercase();
-    match ["eval", "lua", "script"]
-        .iter()
-        .any(|word| words.contains(word))
-    {
+    let mut of_scripts = ["eval", "lua", "script"].iter();
+    // Servers name the script in every error of a command within one.
+    let is_within = words.contains("user_script");
+    match !is_within && of_scripts.any(|word| words.contains(word)) {
         true => "; `without_scripts` does without them",
         false => "",
     }

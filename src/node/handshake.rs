@@ -20,6 +20,7 @@ use crate::error::{ServerError, Unusable, said};
 use crate::resp::{self, Value};
 
 use super::command::Dialect;
+use super::in_flight::Request;
 use super::script::{self, Script};
 use super::tracking::Waking;
 
@@ -166,10 +167,16 @@ impl Credentials {
         self.is_given && self.given.is_none()
     }
 
-    /// Returns what a server has said in an error, unless it repeats our user or password.
+    /// Returns what a server has said in an error, unless it is about a login or repeats our user or password.
     #[cold]
-    pub(super) fn words_of(&self, value: Value<'_>) -> Option<Arc<str>> {
-        let line = value.as_error()?;
+    pub(super) fn words_of(
+        &self,
+        request: Request,
+        line: &[u8],
+    ) -> Option<(Option<ServerError>, Arc<str>)> {
+        if let Request::Handshake(Step::Hello | Step::Auth) = request {
+            return None;
+        }
         let (user, password) = self.login().unwrap_or_default();
         let mut secrets = [user.unwrap_or_default(), password].into_iter();
         let is_in = |secret: &str| {
@@ -178,17 +185,19 @@ impl Credentials {
                     .windows(secret.len())
                     .any(|part| part == secret.as_bytes())
         };
-        match secrets.any(is_in) {
-            true => None,
-            false => said(line, ServerError::from_line(line).code()),
-        }
+        let error = ServerError::from_line(line);
+        let words = said(line, error.code()).filter(|_| !secrets.any(is_in))?;
+        Some((Some(error), words))
     }
 
     /// Returns user and password.
     fn login(&self) -> Option<(Option<&str>, &str)> {
         let user = self.node.user();
         match &self.given {
-            Some(given) => Some((user.or(given.user.as_deref()), &given.password)),
+            Some(given) => {
+                let theirs = given.user.as_deref().filter(|user| !user.is_empty());
+                Some((user.or(theirs), &given.password))
+            }
             None => self.node.password().map(|password| (user, password)),
         }
     }

@@ -53,7 +53,7 @@ use rand::rngs::StdRng;
 #[cfg(feature = "std")]
 use crate::config;
 use crate::config::{Config, NodeConfig};
-use crate::error::{LinkFault, NodeOutcome, words};
+use crate::error::{LinkFault, NodeOutcome, ServerError, words};
 use crate::keys::ClaimKey;
 use crate::limits::{
     COMMAND_BYTES_MAX, HANDSHAKE_STRING_BYTES_MAX, IN_FLIGHT_MAX, OUT_BYTES_MAX, REPLY_BYTES_MAX,
@@ -124,8 +124,8 @@ pub(crate) struct Node {
     phase: Phase,
     /// Why it is not ready, as long as it is not.
     trouble: Trouble,
-    /// The same in words of others, if there are any.
-    words: Option<Arc<str>>,
+    /// What others have said of it last: a server in an error, or the provider of its credentials (`None`).
+    words: Option<(Option<ServerError>, Arc<str>)>,
     inbox: Inbox,
     outbox: Outbox,
     in_flight: InFlight,
@@ -215,7 +215,7 @@ impl Node {
         self.tried_at = now;
         self.phase = Phase::Connecting;
         if self.credentials.ask_again() {
-            self.words = Some(words("the provider has not answered in time"));
+            self.words = Some((None, words("the provider has not answered in time")));
         }
     }
 
@@ -227,7 +227,7 @@ impl Node {
                 self.credentials.give(given);
                 self.words = None;
             }
-            Err(words) => self.words = Some(words),
+            Err(words) => self.words = Some((None, words)),
         }
     }
 
@@ -344,9 +344,10 @@ impl Node {
         self.credentials.are_missing()
     }
 
-    /// Returns what others have said of its trouble.
-    pub(crate) fn words(&self) -> Option<&Arc<str>> {
-        self.words.as_ref()
+    /// Returns what others have said of this outcome.
+    pub(crate) fn words_of(&self, outcome: NodeOutcome) -> Option<&Arc<str>> {
+        let (error, words) = self.words.as_ref()?;
+        outcome.is_due_to(*error).then_some(words)
     }
 
     pub(crate) fn trouble(&self) -> Trouble {

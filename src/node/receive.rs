@@ -59,6 +59,9 @@ impl Node {
                 return Err(Trouble::of_unasked(value));
             };
             self.pulse.answered(now, sent.at);
+            if let Value::Error(line) = value {
+                self.words = self.credentials.words_of(sent.request, line);
+            }
             let step = match sent.request {
                 Request::Handshake(step) => step,
                 Request::Time => match self.clock.told(sent.at, now, value) {
@@ -117,15 +120,9 @@ impl Node {
                             Reply::with_text(value)
                         }
                     };
-                    if let Reply::Error(_) = reply {
-                        self.words = self.credentials.words_of(value);
-                    }
                     return Ok(Some(self.answered(now, &sent, reply)));
                 }
             };
-            if let Step::Select | Step::Server = step {
-                self.words = self.credentials.words_of(value);
-            }
             let (guard, phase) = (&mut self.guard, &mut self.phase);
             let next = step_answered(now, step, value, guard, phase, &mut self.in_flight)?;
             let heard = self.continue_handshake(now, next);

@@ -168,6 +168,9 @@ impl Forbidden {
 fn runs_no_scripts(line: &[u8]) -> bool {
     let line = line.to_ascii_lowercase();
     let says = |text: &&[u8]| memchr::memmem::find(&line, text).is_some();
+    if says(&&b"user_script"[..]) {
+        return false; // One has begun, and a command in it was refused.
+    }
     let scripts: [&[u8]; 3] = [b"eval", b"script", b"lua"];
     let none: [&[u8]; 4] = [
         b"unsupported",
@@ -386,6 +389,8 @@ mod tests {
             "ERR unsupported command `set`",
             "ERR This Redis command is not allowed from script",
             "ERR Error running script (call to f_9b47): @user_script:1: A riddle",
+            "ERR Error running script (call to f_9b47): @user_script:1: @user_script: 1: -MISCONF Redis is configured to \
+             save snapshots, but it's unable to. Commands that may modify the data set are disabled",
             "BUSY Redis is busy running a script. Not supported",
             "NOSCRIPT No matching script. Please use EVAL.",
         ] {

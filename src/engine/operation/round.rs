@@ -408,7 +408,8 @@ impl Round {
             .zip(&self.ballots)
             .map(|((label, node), ballot)| {
                 let (outcome, latency) = said(ballot);
-                NodeReport::new(Arc::clone(label), outcome, latency).in_words(node.words())
+                NodeReport::new(Arc::clone(label), outcome, latency)
+                    .in_words(node.words_of(outcome))
             })
             .collect();
         let elapsed = now.saturating_since(self.started);
