@@ -24,7 +24,7 @@ use rand::rngs::StdRng;
 use crate::config::Config;
 #[cfg(feature = "std")]
 use crate::config::NodeConfig;
-use crate::error::{NodeOutcome, TrustError};
+use crate::error::{LinkFault, NodeOutcome, TrustError};
 use crate::limits::NODES_MAX;
 use crate::node::{HELLO, Node, Request, Terms, Trouble};
 use crate::quorum::{NodeSet, quorum_of};
@@ -182,6 +182,18 @@ impl Nodes {
     ) -> bool {
         let is_sure = claim.is_some_and(|claim| claim.is_sure(node));
         is_sure && self[node].counts_but_for_steps(now)
+    }
+
+    /// Returns `true` if none is connected, and a majority was until its server closed the connection: idle for too
+    /// long, most likely.
+    #[cold]
+    pub(super) fn were_closed(&self) -> bool {
+        let closed = |node: &&Node| {
+            let trouble = node.trouble();
+            matches!(trouble, Trouble::Link(LinkFault::Closed | LinkFault::Reset))
+        };
+        let closed = self.all.iter().filter(closed).count();
+        self.all.iter().all(|node| !node.is_ready()) && quorum_of(self.all.len()) <= closed
     }
 
     /// Returns how many are connected and answer, whether or not they vote.

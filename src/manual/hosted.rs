@@ -73,7 +73,8 @@
 //!
 //! * **They close idle connections.** This library sends nothing on an idle connection, and TCP keepalive
 //!   is no command to a server. A connection that was closed is made again by itself, with a handshake. That
-//!   costs no lock, and the node votes as before if it is the same server.
+//!   costs no lock, and the node votes as before if it is the same server. An attempt that finds all connections closed
+//!   waits for new ones: for the connect timeout, and half of its ttl at most.
 //! * **They replace machines** for maintenance. That is a restart without memory. Two of three nodes that
 //!   are replaced within `max_ttl` leave no majority: give them different maintenance windows.
 //! * **They count keys of a script.** Every script here names its keys. It is one key, the name of the

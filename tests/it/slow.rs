@@ -1,12 +1,14 @@
 //! Answers that come too late: there is no lock without validity, and no key is left. (More of that is told by
 //! `engine::tests::acquire`.)
 
+use std::thread;
 use std::time::Duration;
 
 use shearline::{LockError, Redlock};
 
+use crate::effort::times;
 use crate::face::Which;
-use crate::servers::{self, LONG, Proxy};
+use crate::servers::{self, LONG, Proxy, Raw, Reply};
 
 const TTL: Duration = Duration::from_millis(200);
 const LATE: Duration = Duration::from_millis(300);
@@ -45,4 +47,31 @@ fn answers_after_300_ms_are_too_slow_for_a_ttl_of_200_ms() {
             face.assert_gone(&cluster, "late");
         }
     }
+}
+
+/// The servers close idle connections, and opening them again takes longer than an answer may: a handle without a
+/// thread finds that out when it is called, and waits for new ones.
+#[test]
+fn a_lock_is_had_when_all_connections_were_closed_for_idleness() {
+    let far = Duration::from_millis(40);
+    let cluster = servers::three();
+    cluster.run("CONFIG SET timeout 1");
+    let proxies = cluster.proxies();
+    delay(&proxies, far);
+    let mut face = Which::Local.build(Redlock::builder().nodes(proxies.iter().map(Proxy::url)));
+    for turn in 0..times(2, 6) {
+        let held = face.try_lock(format!("idle:{turn}"), LONG);
+        let held = held.expect("all nodes are there");
+        face.unlock(held).expect("held");
+        servers::eventually("the servers close what is idle", || {
+            let clients = |raw: &mut Raw| raw.command(&[b"CLIENT", b"LIST"]);
+            let alone = |mut raw: Raw| match clients(&mut raw) {
+                Reply::Bulk(list) => list.iter().filter(|byte| **byte == b'\n').count() == 1,
+                other => panic!("{other:?}"),
+            };
+            cluster.raws().into_iter().all(alone).then_some(())
+        });
+        thread::sleep(2 * far); // The relays tell of it as late as of answers.
+    }
+    cluster.assert_empty();
 }

@@ -680,6 +680,12 @@ fn prepare_ballots(cx: &mut Context<'_>) {
                 let connected = cx.now.saturating_add(cx.parts.settings.connect_timeout);
                 until.max(connected)
             }
+            // As the first time, for as long as a lock is of use.
+            Access::Handshake { first: false } if cx.parts.nodes.were_closed() => {
+                let settings = &cx.parts.settings;
+                let longest = settings.connect_timeout.min(settings.half_of(cx.round.ttl));
+                until.max(cx.now.saturating_add(longest))
+            }
             Access::Open | Access::Handshake { first: false } => until,
             Access::Shut(outcome) => {
                 cx.round.record(node, Vote::Abstain, outcome);

@@ -294,3 +294,50 @@ fn a_connection_that_the_driver_was_not_asked_for_has_all_its_time() {
     let down = NodeState::Down(LinkFault::ConnectTimeout.into());
     assert_eq!(world.state(0), down);
 }
+
+/// The setting `timeout` of the servers, or a balancer, has closed all connections, and opening them takes longer than
+/// an answer may: an attempt waits as the first of all does, while a lock is of use. It waits for no server that refuses.
+#[test]
+fn an_attempt_waits_for_connections_that_were_all_closed() {
+    const SECOND: Duration = Duration::from_secs(1);
+    for (ttl, closed, after, is_had) in [
+        (TTL, 3, 900, true),
+        (TTL, 2, 900, true),
+        (TTL, 1, 900, false),   // Two refuse.
+        (TTL, 3, 1_100, false), // Opening one takes longer than `connect_timeout`.
+        (SECOND, 3, 400, true),
+        (SECOND, 3, 600, false), // More than half of the ttl.
+    ] {
+        let mut world = World::ready(3);
+        world.pass(3 * SECOND);
+        for node in 0..3 {
+            world.lose_for(node, LinkFault::Closed);
+            if closed <= node {
+                world.lose_for(node, LinkFault::Refused);
+                world.reconnect(node);
+            }
+        }
+        world.acquire(&LockOptions::new(ttl).tries(1));
+        world.pass(after * MS);
+        if !is_had {
+            drop(world.no_quorum());
+            continue;
+        }
+        (0..3).for_each(|node| world.greet(node));
+        world.take_all();
+        world.all_say(0..3, "+OK|");
+        assert!(world.lock().is_valid_at(world.now), "{ttl:?} {closed}");
+    }
+}
+
+/// One that is still connected is asked, and the others get no more time than it.
+#[test]
+fn an_attempt_does_not_wait_where_one_node_is_connected() {
+    let mut world = World::ready(3);
+    world.pass(Duration::from_secs(3));
+    (1..3).for_each(|node| world.lose_for(node, LinkFault::Closed));
+    world.try_once();
+    world.say(0, "+OK|");
+    world.pass(500 * MS);
+    world.no_quorum();
+}

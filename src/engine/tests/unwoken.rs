@@ -51,6 +51,7 @@ fn a_lock_whose_end_was_not_told_yet_does_not_refuse_a_single_try() {
 fn a_call_that_leaves_the_lock_to_others_first_says_that_the_nodes_are_gone() {
     let mut world = World::ready(3).after_a_long_row();
     (0..3).for_each(|node| world.lose(node));
+    (0..3).for_each(|node| world.lose_for(node, LinkFault::Refused));
     world.acquire(&LockOptions::new(TTL).wait(Duration::from_secs(1)));
     world.sleep_until_event();
     let report = world.no_quorum();

@@ -317,7 +317,8 @@ impl World {
         }
         let ttl = deed.command.ttl.and_then(super::ledger::millis);
         let ttl = ttl.unwrap_or(NEVER / MILLI);
-        let longest = Duration::from_millis(self.plan.node_timeout.unwrap_or(ttl / 2));
+        let opening = Duration::from_nanos(self.longest_opening(deed.peer, called, ttl));
+        let longest = Duration::from_millis(self.plan.node_timeout.unwrap_or(ttl / 2)).max(opening);
         let end = clock.show(since).saturating_add(longest);
         // A transaction begins as soon as a reply ends the one before it. A client that was stopped reads that
         // reply before it looks at its timers; they withdraw the work, and then its keys were only read.

@@ -211,7 +211,7 @@ impl World {
     }
 
     /// Returns how long a client waits at most for the answers to one request about a lock: longer
-    /// for a node that it had never tried to reach before the call.
+    /// for a node that it had never tried to reach before the call, and where no node has been ready since the call.
     fn longest_wait(&self, client: usize, call: &Call) -> Time {
         let paths = &self.clients[client].paths[..self.plan.nodes_of(client)];
         let lost = |path: &Path| 0 < path.lost_at && path.lost_at < call.since;
@@ -219,7 +219,20 @@ impl World {
             .iter()
             .all(|path| path.ready_at < call.since || lost(path));
         let vote = self.longest_vote_of(client, call.ttl);
-        if met { vote } else { vote.max(CONNECT_TIMEOUT) }
+        match met {
+            false => vote.max(CONNECT_TIMEOUT),
+            true => vote.max(self.longest_opening(client, call.since, call.ttl)),
+        }
+    }
+
+    /// Returns how long an attempt of a call of `since` waits for new connections, while a lock is of use, if it may
+    /// have found all of them closed: no node has been ready since before the call.
+    pub(super) fn longest_opening(&self, client: usize, since: Time, ttl: u64) -> Time {
+        let mut paths = self.clients[client].paths[..self.plan.nodes_of(client)].iter();
+        match paths.any(|path| path.ready_at < since) {
+            true => 0,
+            false => CONNECT_TIMEOUT.min(ttl.saturating_mul(MILLI) / 2),
+        }
     }
 
     /// The same for nodes that it has reached before: fixed, or a two hundredth of the ttl, or four of
