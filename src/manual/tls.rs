@@ -20,6 +20,9 @@
 //! | `cert`, `key` | `identity_files`, `identity_pem` | A client certificate, with those between it and its authority behind it, and its key. | none is shown |
 //! | `name` | `server_name` | The host name or address that the certificate of the node has to be for. It is also sent to the node (SNI). | the host of the URL |
 //!
+//! A file of authorities may hold the certificate of a node itself, which is trusted then whoever has issued it. But every
+//! certificate there counts as an authority too, for all names: give such nodes a `ca` each, in their URLs.
+//!
 //! What a URL names comes before what `Builder::tls` says. All files are PEM. Paths in URLs are
 //! percent-encoded, and a `#`, `&`, `%`, `@` or space in one has to be.
 //!
