@@ -245,7 +245,7 @@ impl Seen {
             "can_lock": self.status() == Status::Success,
             "votes": self.votes(),
             "needed": self.needed(),
-            "next_restart_in_ms": pace::next_restart_in(&self.nodes),
+            "next_restart_ms": pace::next_restart_in(&self.nodes),
             "nodes": self.places().map(|place| self.object_of(place)).collect::<Vec<_>>(),
         });
         joined(
