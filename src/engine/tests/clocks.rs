@@ -260,13 +260,18 @@ fn a_copy_from_after_a_step_does_not_keep_a_lock() {
                         world.say(node, "+OK|");
                         copied = true;
                     }
-                    _ if node == 0 => world.say(node, ":0|"),
+                    _ if node == 0 && !copied => world.say(node, ":0|"),
                     _ => world.say(node, ":1|"),
                 }
             }
         }
     }
     world.events.clear();
+    while world.sent.iter().all(Vec::is_empty) {
+        world.sleep_until_timer();
+    }
+    world.all_tell([hour, Duration::ZERO, Duration::ZERO], ":1|");
+    world.was_kept(&lock);
     // One of the others is lost, and does not come back.
     world.lose(1);
     let until = lock.valid_until();
