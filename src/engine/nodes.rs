@@ -184,6 +184,16 @@ impl Nodes {
         is_sure && self[node].counts_but_for_steps(now)
     }
 
+    /// Returns for how long, by our clock, `nodes` keep a key for `ttl` by theirs, of which one that was seen to be set may
+    /// be slewed as time daemons do: by 83,333 parts in a million.
+    pub(super) fn unless_slewed(&self, now: Instant, nodes: NodeSet, ttl: Duration) -> Duration {
+        let mut nodes = nodes.iter();
+        match nodes.any(|node| self[node].kept_until(now).is_some()) {
+            true => ttl.saturating_sub(ttl / 12),
+            false => ttl,
+        }
+    }
+
     /// Returns `true` if none is connected, and a majority was until its server closed the connection: idle for too
     /// long, most likely.
     #[cold]

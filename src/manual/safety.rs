@@ -68,15 +68,21 @@
 //!    of the default 1 %, 0.2 % is for the rate (four times what a kernel slews), 0.8 % for the sum of all steps
 //!    while the key lives, and the 2 ms stay for whole milliseconds. Steps back let the key live longer.
 //!    A holder cannot see a step that comes after its round; the *next* client has to. It measures each node's clock
-//!    against its own by `TIME`, in front of its requests: since any earlier answer the difference may have grown by
-//!    0.2 % of the time between, and by 0.8 % of T in all, where T is the shortest ttl that this client was asked
+//!    against its own by `TIME`, in front of its requests, once a second at most: since any earlier answer the difference may
+//!    have grown by 0.2 % of the time between, and by 0.8 % of T in all, where T is the shortest ttl that this client was asked
 //!    for. Take a lock of ttl L, at least T, with a key that was executed at u. While the next client counts the
 //!    node at t, the node's clock has gained since u no more than 0.2 % of (t - u) and 0.8 % of T, and so no more than
 //!    1 % of L: the key is still there, or its ttl is over. If the clock has gained more, the node does
 //!    not vote (step 6), and what it gains later is counted from there: all locks from before are over when it votes
-//!    again. *What this does not cover*: a step within the last second, which is asked for at most once a second;
-//!    one that is smaller than the round trip that measures it; one that was taken back before it was measured, or came
-//!    before this client had asked the node for the first time; up
+//!    again. A client that asks for less than before looks at what it has measured: it asks for the time at once if that is
+//!    too much now. A lock that is kept has the drift of its whole ttl taken off also where its last extension asks for
+//!    less. And while a node's clock is known to be set, the holder counts on it for eleven twelfths of the ttl: so fast do
+//!    time daemons slew at most.
+//!
+//!    *What this does not cover*: a step within the last second, which is asked for at most once a second;
+//!    one that is not larger than the allowance and the round trips that measure it; one that was taken back before it was
+//!    measured, or came before this client had asked the node for the first time; after a pause of more than two seconds in
+//!    which this client asked the node for nothing, 0.05 % of the pause (1.8 s after an hour); up
 //!    to 10 ms, also where 0.8 % of T is less; and locks that are shorter than T, of a client that asks for less than
 //!    every other client of its resource.
 //!    *Oracles*: votes (each expiry against the true time at which the belief ends), validity,

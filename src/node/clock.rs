@@ -32,6 +32,7 @@
 use core::time::Duration;
 
 use crate::config::Config;
+use crate::quorum::SLEWED;
 use crate::resp::Value;
 use crate::time::{Instant, nanos};
 
@@ -42,6 +43,10 @@ pub(super) const TIME: &[u8] = b"*1\r\n$4\r\nTIME\r\n";
 
 /// How often it is asked at most.
 const EVERY: Duration = Duration::from_secs(1);
+
+/// After so long without an answer the bounds widen by what a kernel slews only: nothing was asked of the node then, and
+/// nothing that it gained was seen.
+const PAUSE: Duration = Duration::from_secs(2);
 
 /// By how much the steps of a clock may always add up.
 const SLACK: Duration = Duration::from_millis(10);
@@ -101,9 +106,16 @@ impl Clock {
         }
     }
 
-    /// Its steps may add up to `steps`, and to [`SLACK`].
+    /// Its steps may add up to `steps`, and to [`SLACK`]. If they have added up to more, it is asked at once.
     pub(crate) fn allow(&mut self, steps: Duration) {
         self.allowed = nanos(steps.max(SLACK)).into();
+        if self.next != Instant::MAX
+            && self
+                .known
+                .is_some_and(|known| known.is_beyond(self.allowed))
+        {
+            self.next = Instant::ZERO;
+        }
     }
 
     pub(crate) fn steps(&self) -> u32 {
@@ -127,7 +139,7 @@ impl Clock {
         self.next = now.saturating_add(EVERY);
         let said = Difference::between(sent, now, time);
         let known = self.known.unwrap_or(said).narrowed(said, self.rate);
-        let stepped = self.allowed < known.least - known.most;
+        let stepped = known.is_beyond(self.allowed);
         self.known = Some(if stepped { said } else { known });
         self.steps = self.steps.saturating_add(u32::from(stepped));
         stepped
@@ -144,10 +156,19 @@ impl Difference {
         }
     }
 
-    /// Returns what both say. Since the earlier one the clocks have run apart by `rate` at most.
+    /// Returns `true` if the clock was set by more than `allowed` nanoseconds.
+    fn is_beyond(self, allowed: i128) -> bool {
+        allowed < self.least - self.most
+    }
+
+    /// Returns what both say. Since the earlier one the clocks have run apart by `rate` at most, and in a [`PAUSE`] by
+    /// what a kernel slews.
     fn narrowed(self, later: Self, rate: u64) -> Self {
-        let passed = nanos(later.at.saturating_since(self.at));
-        let apart = i128::from(passed) * i128::from(rate) / 1_000_000_000;
+        let passed = later.at.saturating_since(self.at);
+        let by =
+            |time: Duration, rate: u64| i128::from(nanos(time)) * i128::from(rate) / 1_000_000_000;
+        let apart =
+            by(passed.min(PAUSE), rate) + by(passed.saturating_sub(PAUSE), rate.min(SLEWED));
         Self {
             at: later.at,
             least: later.least.max(self.least - apart),
@@ -221,10 +242,31 @@ mod tests {
         for (time, stepped) in [(80_988_000, 0), (80_987_999, 1)] {
             assert_eq!(steps(&[(0, 0, 80 * s), (s, s, time)]), stepped, "{time}");
         }
-        // A day later it may be 172.8 s off.
+        // A day later it may be 43.2 s off.
         let day = 86_400 * s;
-        assert_eq!(steps(&[(0, 0, s), (day, day, day + 173 * s)]), 0);
-        assert_eq!(steps(&[(0, 0, s), (day, day, day + 174 * s)]), 1);
+        assert_eq!(steps(&[(0, 0, s), (day, day, day + 44 * s)]), 0);
+        assert_eq!(steps(&[(0, 0, s), (day, day, day + 45 * s)]), 1);
+    }
+
+    /// What was measured before a shorter lock was asked for may be too much for that: it is asked in front of it.
+    #[test]
+    fn a_shorter_lock_looks_at_what_is_known() {
+        for (step, is_due) in [(15, false), (18, true)] {
+            let mut clock = clock(true);
+            let allowed = |ttl| crate::quorum::Drift::default().steps(Duration::from_secs(ttl));
+            clock.allow(allowed(30));
+            for (at, ahead) in [(0, 0), (1, step)] {
+                let at = Instant::from_millis(at * 1_000);
+                let time = 900 * SECOND + at.as_nanos() / 1_000 + ahead * 1_000;
+                assert!(!told(&mut clock, at, at, time + at.as_nanos() / 500_000));
+            }
+            clock.allow(allowed(2));
+            let now = Instant::from_millis(1_500);
+            assert_eq!(clock.is_due(now), is_due, "{step}");
+            clock.asked();
+            let time = 900 * SECOND + 1_502_000 + step * 1_000;
+            assert_eq!(told(&mut clock, now, now, time), is_due, "{step}");
+        }
     }
 
     /// Each row: the shortest ttl, so many steps of so many milliseconds, one each so many milliseconds, and

@@ -19,4 +19,4 @@ pub(crate) use keeping::{Keeping, Kept};
 pub use lock::{Lock, LockId};
 pub(crate) use set::NodeSet;
 pub(crate) use tally::{Acquisition, Extending, Majority, Releasing, Tally, Vote, quorum_of};
-pub(crate) use validity::Drift;
+pub(crate) use validity::{Drift, SLEWED};

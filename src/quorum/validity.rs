@@ -15,7 +15,7 @@ use crate::time::{Instant, nanos};
 const BILLION: u64 = 1_000_000_000;
 
 /// How fast a kernel slews a clock, in parts per billion.
-const SLEWED: u64 = 500_000;
+pub(crate) const SLEWED: u64 = 500_000;
 
 /// What is subtracted from every validity because clocks do not run alike: a share of the ttl and a
 /// fixed part because servers expire by the millisecond.

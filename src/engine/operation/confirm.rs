@@ -102,6 +102,7 @@ impl AboutHeld for Confirm {
         let kept = kept.min(cx.parts.restarts.longest());
         let (left, ttl) = (held.entry.delay().ttl(kept), cx.round.ttl);
         cx.round.ttl = left;
+        let left = cx.parts.nodes.unless_slewed(cx.now, majority.nodes(), left);
         let mut end = drift.valid_for(sent, left, ttl);
         if let Some((key, claim)) = held.claim_in(&mut cx.parts.claims) {
             claim.confirmed_by(&majority);

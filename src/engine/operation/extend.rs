@@ -94,7 +94,13 @@ impl AboutHeld for Extend {
             None => held.valid_until,
         };
         let drift = cx.parts.settings.drift;
-        let end = drift.valid_until(cx.round.sent, cx.round.ttl).max(known);
+        // The last extension of a lock that is kept asks for less, and clocks may be set by as much as before.
+        let ttl = kept.map_or(cx.round.ttl, |kept| kept.ttl());
+        let asked = cx
+            .parts
+            .nodes
+            .unless_slewed(cx.now, majority.nodes(), cx.round.ttl);
+        let end = drift.valid_for(cx.round.sent, asked, ttl).max(known);
         if let Some((key, claim)) = claim {
             claim.confirmed_by(&majority);
             let is_later = claim.valid_until() < end;

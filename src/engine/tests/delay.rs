@@ -98,8 +98,12 @@ fn a_kept_lock_is_extended_with_the_delay() {
         assert_eq!(world.lives, [life; 3], "of {most:?}");
         world.all_say(0..2, ":1|");
         let ttl = Duration::from_millis(life - 1_000);
-        let until = Drift::default().valid_until(world.now, ttl);
-        assert_eq!(lock.valid_until(), until);
+        let until = Drift::default().valid_for(world.now, ttl, TTL);
+        assert_eq!(
+            lock.valid_until(),
+            until,
+            "the drift is that of the whole ttl"
+        );
     }
 }
 
