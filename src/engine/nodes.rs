@@ -184,11 +184,19 @@ impl Nodes {
         is_sure && self[node].counts_but_for_steps(now)
     }
 
+    /// The steps of their clocks may add up to that.
+    #[cold]
+    pub(super) fn allow_steps(&mut self, steps: Duration) {
+        for node in &mut self.all {
+            node.clock.allow(steps);
+        }
+    }
+
     /// Returns for how long, by our clock, `nodes` keep a key for `ttl` by theirs, of which one that was seen to be set may
     /// be slewed as time daemons do: by 83,333 parts in a million.
     pub(super) fn unless_slewed(&self, now: Instant, nodes: NodeSet, ttl: Duration) -> Duration {
         let mut nodes = nodes.iter();
-        match nodes.any(|node| self[node].kept_until(now).is_some()) {
+        match nodes.any(|node| self[node].is_kept_by_steps(now)) {
             true => ttl.saturating_sub(ttl / 12),
             false => ttl,
         }

@@ -112,12 +112,11 @@ impl Parts {
 
     /// Remembers what ttls are asked for: they say for how long a node that may have forgotten locks does not
     /// vote, and which steps of its clock are none.
+    #[inline]
     pub(super) fn remember_ttl(&mut self, ttl: Duration, delay: Delay) {
         self.restarts.remember(delay.life(ttl));
         if let Some(steps) = self.restarts.remember_short(ttl) {
-            for node in self.nodes.ids() {
-                self.nodes[node].clock.allow(steps);
-            }
+            self.nodes.allow_steps(steps);
         }
     }
 

@@ -26,6 +26,11 @@ impl Node {
         self.guard.kept_until(now, self.is_ready())
     }
 
+    /// Returns `true` if its clock was seen to be stepped, and its answers do not count at `now`.
+    pub(crate) fn is_kept_by_steps(&self, now: Instant) -> bool {
+        self.clock.steps() != 0 && self.kept_until(now).is_some()
+    }
+
     /// Returns `true` if its answers count at `now`, or do not only because its clock was stepped.
     pub(crate) fn counts_but_for_steps(&self, now: Instant) -> bool {
         self.guard.counts_but_for_steps(now, self.is_ready())

@@ -262,6 +262,7 @@ impl Asker {
 const FEW: usize = 32;
 
 impl InFlight {
+    #[inline(always)]
     pub(crate) fn push(&mut self, request: Request, at: Instant, start: u64, len: usize) {
         self.sets += usize::from(request.is_set());
         self.repairs += usize::from(is_repair(request));

@@ -284,19 +284,18 @@ impl Claim {
     }
 
     /// `node` says that it has the token, until `gone_by` at the latest. If it got one `SET`, that has
-    /// been run, and is not run again. `counts`: it is not in quarantine.
+    /// been run, and is not run again. `counts`: it is not in quarantine, or its clock was never stepped.
     #[inline]
     pub(crate) fn found_on(&mut self, node: NodeId, gone_by: Instant, counts: bool) {
         self.gone_by = self.gone_by.max(gone_by);
         let is_first = !self.twice.contains(node);
-        let had_it = self.had_it(node);
+        if counts {
+            self.busy_mut().unsure.remove(node);
+        } else if guard!(NewCopySure, !self.had_it(node)) {
+            self.busy_mut().unsure.insert(node);
+        }
         let busy = self.busy_mut();
         busy.granted.insert(node);
-        if counts {
-            busy.unsure.remove(node);
-        } else if guard!(NewCopySure, !had_it) {
-            busy.unsure.insert(node);
-        }
         if busy.lacking.remove(node) {
             busy.regained = busy.regained.wrapping_add(1);
         }

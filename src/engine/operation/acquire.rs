@@ -374,7 +374,9 @@ impl Acquire {
         claim.begin_hold(cx.now);
         let others = claim.granted().without(majority.nodes());
         let busy = claim.busy_mut();
-        busy.unsure = others.filter(|node| parts.nodes[node].kept_until(cx.now).is_some());
+        if !others.is_empty() {
+            busy.unsure = others.filter(|node| parts.nodes[node].is_kept_by_steps(cx.now));
+        }
         busy.place = Some(self.place);
         busy.told_until = valid_until;
         claim.watch(key, parts.settings.drift, &mut parts.timers);

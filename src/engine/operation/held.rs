@@ -146,8 +146,9 @@ impl LockQuestion {
         let patience = Patience::for_vote(cx.round.ttl, &cx.parts.settings);
         for node in cx.parts.nodes.ids() {
             cx.round[node].deadline = patience.until(cx.now, &mut cx.parts.nodes[node]);
-            if !self.is_older_than_steps(node, cx) {
-                cx.round.leave_out(cx.now, node, &cx.parts.nodes);
+            let is_out = cx.parts.nodes[node].unasked_until(cx.now).is_some();
+            if is_out && !self.is_older_than_steps(node, cx) {
+                cx.round.leave_out_unchecked(cx.now, node, &cx.parts.nodes);
             }
         }
     }
@@ -581,7 +582,7 @@ pub(in crate::engine) fn learn(
     match vote {
         Vote::Yes => {
             busy.unconfirmed.remove(node);
-            let counts = parts.nodes[node].kept_until(now).is_none();
+            let counts = !parts.nodes[node].is_kept_by_steps(now);
             let gone_by = parts.settings.drift.gone_by(now, claim.life());
             claim.found_on(node, gone_by, counts);
         }

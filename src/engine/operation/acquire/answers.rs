@@ -38,7 +38,7 @@ pub(in crate::engine) fn set_answered(
             let granted = Answer::Vote((Vote::Yes, NodeOutcome::Granted));
             let attempt = claim.attempted_by();
             // Those that do not count for an attempt are known when it ends.
-            let counts = attempt.is_some() || parts.nodes[node].kept_until(now).is_none();
+            let counts = attempt.is_some() || !parts.nodes[node].is_kept_by_steps(now);
             let gone_by = parts.settings.drift.gone_by(now, claim.life());
             claim.found_on(node, gone_by, counts);
             if let Some(operation) = attempt {
