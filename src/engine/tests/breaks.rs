@@ -131,7 +131,8 @@ fn a_node_that_has_done_it_counts_also_if_its_connection_is_lost_then() {
 fn a_node_that_runs_no_scripts_does_it_by_a_transaction() {
     const READING: [&str; 5] = ["MULTI", "EXEC", "WATCH k", "GET k", "PTTL k"];
     let watched = |token: &str| format!("+OK|*0|+OK|${}|{token}|:7000|", token.len());
-    let other = "\0shearline: broken\0\0(broken) ";
+    let other = crate::resource::broken(crate::Token::new(&ONE.as_bytes()[..20]));
+    let other = core::str::from_utf8(&other).expect("text stays text");
     let writing = ["MULTI", &format!("SET k {other} XX KEEPTTL"), "EXEC"];
     for (executed, outcome) in [
         ("*1|+OK|", "broken"),
