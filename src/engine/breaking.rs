@@ -58,6 +58,12 @@ pub enum BreakError {
          them with `Breaking::AtOnce`"
     )]
     NoExpiry,
+    /// The value of the keys is longer than a token, so that it is not known as a whole; nothing was changed.
+    #[error(
+        "the value of the keys is longer than any token of this library, so it was not made by it, and cannot be \
+         told from others; if its holder has stopped, delete the key on each node (`DEL`)"
+    )]
+    TooLong,
     /// Too few nodes answered to know who holds the lock; nothing was changed.
     #[error("too few nodes answered to know who holds the lock: {0}{ends}; check the nodes named here", ends = EndsBy(.0))]
     NoQuorum(Report),

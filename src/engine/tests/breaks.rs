@@ -115,6 +115,47 @@ fn what_nobody_holds_and_what_would_never_be_free_is_not_broken() {
     assert!(world.unlocked().is_ok());
 }
 
+/// Nodes show no more of a value than that it is longer than a token.
+#[test]
+fn what_is_longer_than_a_token_is_not_broken() {
+    for (len, is_token) in [(84, true), (85, false), (90, false)] {
+        for how in [Breaking::KeepOut, Breaking::AtOnce] {
+            let mut world = World::ready(3);
+            let seen = world.seen(&"x".repeat(len));
+            match world.break_as(&seen, how) {
+                Ok(_) => assert!(is_token, "{len}"),
+                Err(error) => {
+                    assert_matches!(error, BreakError::TooLong);
+                    assert!(!is_token, "{len}");
+                }
+            }
+            assert_eq!(world.take_all() != vec![Vec::<String>::new(); 3], is_token);
+        }
+    }
+}
+
+/// A node that is away is owed the deletion for as long as it may have the key, and a minute at most beyond that.
+#[test]
+fn a_deletion_is_owed_for_as_long_as_the_keys_live() {
+    let mut world = World::ready(3);
+    world.inspect();
+    (0..3).for_each(|node| world.has(node, ONE, 3_600_000));
+    let seen = world.inspected();
+    let gone = world.now.saturating_add(3_600 * SECOND);
+    world.break_as(&seen, Breaking::AtOnce).expect("asked");
+    world.lose(2);
+    world.all_say(0..2, ":1|");
+    assert!(world.unlocked().is_ok());
+    while world.engine.load().owed != 0 {
+        assert!(world.now < gone.saturating_add(61 * SECOND));
+        if world.links[2] == "connecting" {
+            world.lose(2);
+        }
+        world.sleep_until_timer();
+    }
+    assert!(gone <= world.now, "{:?} < {gone:?}", world.now);
+}
+
 #[test]
 fn a_node_that_has_done_it_counts_also_if_its_connection_is_lost_then() {
     let mut world = World::ready(3);
