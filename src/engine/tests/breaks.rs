@@ -198,8 +198,13 @@ fn a_node_that_runs_no_scripts_does_it_by_a_transaction() {
         world.say(0, &format!("+OK|+QUEUED|{executed}"));
         assert_eq!(word(&world.broken()), outcome, "{executed}");
     }
-    // One that was broken before is done again, and that of another is left alone.
-    for (token, outcome) in [(other, "broken"), (OTHER, "changed")] {
+    // One that was broken before is done again. That of another, and one that never ends, are left alone.
+    let endless = watched(&ONE[..20]).replace(":7000|", ":-1|");
+    for (read, outcome) in [
+        (watched(other), "broken"),
+        (watched(OTHER), "changed"),
+        (endless, "changed"),
+    ] {
         let mut world = World::ready(1);
         let seen = world.seen(&ONE[..20]);
         world.break_lock(&seen);
@@ -207,9 +212,9 @@ fn a_node_that_runs_no_scripts_does_it_by_a_transaction() {
             0,
             "-NOPERM User u has no permissions to run the 'eval' command|",
         );
-        world.say(0, &watched(token));
+        world.say(0, &read);
         world.say(0, "+OK|+QUEUED|*1|+OK|");
-        assert_eq!(word(&world.broken()), outcome, "{token}");
+        assert_eq!(word(&world.broken()), outcome, "{read}");
         world.take_all();
     }
 }
@@ -256,5 +261,41 @@ fn others_are_kept_out_until_the_holder_must_have_stopped() {
             net.pass(Duration::from_millis(100));
             let _lock = net.try_lock(other, TTL).expect("free");
         }
+    }
+}
+
+/// Others would be kept out for ever. Where the other keys end they are free in time.
+#[cfg(feature = "embedded")]
+#[test]
+fn a_key_that_never_ends_is_left_alone() {
+    use super::net::{Net, builder};
+    use crate::RestartGuard;
+    const TTL: Duration = Duration::from_secs(10);
+    for is_without_scripts in [false, true] {
+        let mut net = Net::new(3);
+        let client = net.client(
+            builder(3)
+                .restart_guard(RestartGuard::Observed)
+                .without_scripts(is_without_scripts),
+        );
+        net.pass(Duration::from_secs(62));
+        let lock = net.try_lock(client, TTL).expect("free");
+        net.set(0, b"k", lock.token().as_bytes());
+        let before: Vec<_> = (0..3).map(|node| net.value(node, b"k")).collect();
+        let seen = net.inspect(client).expect("all answer");
+        let now = net.now;
+        let asked = net.clients[client]
+            .engine
+            .break_lock(now, b"k", &seen, Breaking::KeepOut);
+        asked.expect("asked");
+        net.pump();
+        let told = net.event(client).expect("all nodes have answered");
+        let broken = breaking::finish(told, &seen).expect("two have done it");
+        assert!(
+            broken.nodes == 2 && broken.free_in <= TTL,
+            "{is_without_scripts}: {broken:?}"
+        );
+        assert_eq!(net.value(0, b"k"), before[0]);
+        assert_ne!(net.value(1, b"k"), before[1]);
     }
 }
