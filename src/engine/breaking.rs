@@ -46,7 +46,8 @@ pub enum BreakError {
     #[error("no client holds the lock, so nothing was changed: {0}")]
     NotHeld(Box<Inspection>),
     /// The holder that was seen does not hold the lock any more: it has released it, or another has taken it. In the
-    /// report `missing` and `held` stand for nodes without its token.
+    /// report `missing` and `held` stand for nodes without its token. With [`Breaking::AtOnce`] `granted` stands for one
+    /// that has deleted its key, and one whose first answer was lost may say `missing` because it has.
     #[error(
         "the holder that was seen has given the lock up meanwhile: {0}; look again who holds it"
     )]
