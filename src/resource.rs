@@ -123,16 +123,21 @@ impl<'a> Token<'a> {
     }
 }
 
-/// What the token of a broken lock begins with, instead of random bytes: no client has drawn them.
-const BROKEN: [u8; TOKEN_RANDOM_BYTES] = *b"\0shearline: broken\0\0";
+/// What the token of a broken lock begins with. What follows it tells the lock from others that were broken.
+const BROKEN: [u8; 8] = *b"\0broken\0";
 
-/// Returns the token that takes the place of `token` where its lock is broken. It is the same each time, and that of a
-/// broken lock stays as it is. Its label says so, and whose the lock was.
+/// Returns the token that takes the place of `token` where its lock is broken. It is the same each time, another for
+/// another lock, and that of a broken lock stays as it is. Its label says so, and whose the lock was.
 pub(crate) fn broken(token: Token<'_>) -> Vec<u8> {
     if token.0.starts_with(&BROKEN) {
         return token.0.to_vec();
     }
-    let mut broken = [&BROKEN, &b"(broken) "[..], token.label()].concat();
+    // All bytes of the token: those of another library may begin, or end, alike.
+    let mut which = [0; TOKEN_RANDOM_BYTES - BROKEN.len()];
+    for (place, byte) in token.0.iter().enumerate() {
+        which[place % which.len()] ^= byte;
+    }
+    let mut broken = [&BROKEN, &which[..], b"(broken) ", token.label()].concat();
     broken.truncate(TOKEN_BYTES_MAX);
     broken
 }
@@ -275,6 +280,26 @@ mod tests {
             assert_eq!(Token::new(token).label(), label);
             let shown = format!("{:?}", OwnedToken::new(token));
             assert_eq!(shown, format!("OwnedToken({})", label.escape_ascii()));
+        }
+    }
+
+    #[test]
+    fn each_broken_lock_has_a_token_of_its_own() {
+        let tokens = [
+            &b"\x01123456789abcdefghijbilling-7"[..],
+            b"\x01123456789abcdefghi!billing-7",
+            b"host 17 pid 4711 7f9c24e8-3b12-4fef-91e0-56a2d5b7c0de",
+            b"host 17 pid 4711 7f9c24e8-3b12-4fef-91e0-56a2d5b7c0df",
+            b"worker-1",
+            b"worker-2",
+        ];
+        let of = |token: &[u8]| broken(Token::new(token));
+        for token in tokens {
+            let once = of(token);
+            assert_eq!(of(&once), once, "it stays as it is");
+            assert!(Token::new(&once).label().starts_with(b"(broken) "));
+            let same = tokens.iter().filter(|other| of(other) == once);
+            assert_eq!(same.count(), 1, "{}", token.escape_ascii());
         }
     }
 }

@@ -19,7 +19,8 @@ Examples:
 
 Exit statuses:
   0    broken
-  1    not held by anybody, or not by the holder that was shown; or not wanted
+  1    not held by anybody, or not by the holder that was shown; keys without an
+       expiry (--now deletes them), or longer than a token; or not wanted
   64   the arguments cannot be used, or nobody can be asked
   69   too few nodes answered or confirmed it; try again
   78   only an operator can repair it: configuration, password, permission";
@@ -66,8 +67,10 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     };
     let broken = redlock.break_seen(name, &seen, how)?;
     let of = seen.nodes().len();
-    args.format
-        .say(|| object(name, &broken), || line(name, &broken, of))?;
+    args.format.say(
+        || object(name, &broken),
+        || line(name, &broken, of, args.now),
+    )?;
     Ok(Status::Success)
 }
 
@@ -85,10 +88,10 @@ fn question(name: &[u8], seen: &Inspection, now: bool) -> String {
     }
 }
 
-fn line(name: &[u8], broken: &Broken, of: usize) -> String {
+fn line(name: &[u8], broken: &Broken, of: usize, now: bool) -> String {
     let by = inspect::by(&broken.holder.owner);
     let (nodes, of) = (broken.nodes, count(of, "node"));
-    let text = match broken.free_in.is_zero() {
+    let text = match now {
         true => {
             format!("held{by}, deleted on {nodes} of {of}: two have it if that one still works")
         }

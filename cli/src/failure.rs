@@ -189,6 +189,7 @@ statuses! {
         BreakError::NotHeld(_)
         | BreakError::Changed(_)
         | BreakError::NoExpiry
+        | BreakError::TooLong
         | BreakError::Saturated
         | BreakError::Forked
         | BreakError::Closed

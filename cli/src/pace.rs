@@ -10,17 +10,18 @@ use crate::duration;
 use crate::json::millis;
 use crate::output::{NOTE, complain, printable};
 
-/// Returns for how long a node does not vote, if it has restarted.
-fn left(node: &NodeStatus) -> Option<Duration> {
-    let NodeState::Quarantined { left } = node.state else {
+/// Returns for how long a node does not vote, if that is known: because it has restarted, for example. Nothing is left
+/// while it is read whether it votes again.
+fn left(state: NodeState) -> Option<Duration> {
+    let NodeState::Quarantined { left } = state else {
         return None;
     };
-    Some(left)
+    (!left.is_zero()).then_some(left)
 }
 
 /// Returns until when no other node is to be restarted, if one of these has.
 pub(crate) fn advice(nodes: &[NodeStatus]) -> Option<String> {
-    let left = nodes.iter().filter_map(left).max()?;
+    let left = nodes.iter().filter_map(|node| left(node.state)).max()?;
     Some(until(SystemTime::now(), left))
 }
 
@@ -39,8 +40,8 @@ fn until(now: SystemTime, left: Duration) -> String {
 /// Returns the same for programs: zero if any node may be restarted, `None` while it is not known, because a node does not
 /// answer.
 pub(crate) fn next_restart_in(nodes: &[NodeStatus]) -> Option<u64> {
-    let is_known = |node: &NodeStatus| node.state == NodeState::Ready || left(node).is_some();
-    let longest = nodes.iter().filter_map(left).max();
+    let is_known = |node: &NodeStatus| node.state == NodeState::Ready || left(node.state).is_some();
+    let longest = nodes.iter().filter_map(|node| left(node.state)).max();
     let all = nodes.iter().all(is_known);
     all.then(|| longest.map_or(0, |left| millis(left + Duration::from_secs(2))))
 }
@@ -53,22 +54,23 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// Writes a line for each node that has voted, and has restarted since then. To be called from time to time.
+    /// Writes a line for each node that has voted, and does not vote for a while. To be called from time to time.
     pub(crate) fn look(&mut self, redlock: &Redlock, name: &[u8]) {
         let nodes = redlock.nodes();
         self.voted.resize(nodes.len(), false);
         for (node, voted) in nodes.iter().zip(&mut self.voted) {
             *voted |= node.state == NodeState::Ready;
-            if *voted && left(node).is_some() {
+            if *voted && left(node.state).is_some() {
                 *voted = false;
                 let line = format!(
-                    "{}: {} has restarted, or its clock was stepped, and does not vote: {}",
+                    "{}: {} does not vote: it has restarted, its clock was stepped, its marker was deleted, or a \
+                     client with a longer --max-ttl has begun; {}",
                     printable(name),
                     node.address,
                     advice(&nodes).unwrap_or_default()
                 );
-                // Not here: a reader that is slow would stop the watch over the command.
-                thread::spawn(move || complain(NOTE, line));
+                // Not here: a reader that is slow would stop the watch over the command. Without a thread it is not said.
+                drop(thread::Builder::new().spawn(move || complain(NOTE, line)));
             }
         }
     }
@@ -77,6 +79,17 @@ impl Pace {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Then its marker is read again, and it is not known whether it votes.
+    #[test]
+    fn a_quarantine_that_is_over_is_no_restart() {
+        for (seconds, told) in [(0, false), (1, true)] {
+            let left = Duration::from_secs(seconds);
+            let state = NodeState::Quarantined { left };
+            assert_eq!(super::left(state), told.then_some(left));
+        }
+        assert_eq!(left(NodeState::Ready), None);
+    }
 
     #[test]
     fn the_time_of_the_next_restart_is_a_wall_clock() {

@@ -352,8 +352,8 @@ impl Driver {
     ///
     /// # Errors
     ///
-    /// [`BreakError::NotHeld`], [`BreakError::NoExpiry`], [`BreakError::Invalid`], [`BreakError::Saturated`],
-    /// [`BreakError::Forked`] or [`BreakError::Closed`]: nothing is sent.
+    /// [`BreakError::NotHeld`], [`BreakError::NoExpiry`], [`BreakError::TooLong`], [`BreakError::Invalid`],
+    /// [`BreakError::Saturated`], [`BreakError::Forked`] or [`BreakError::Closed`]: nothing is sent.
     pub fn break_lock(
         &mut self,
         resource: &[u8],

@@ -478,7 +478,8 @@ fn overwrite(database: &mut Database<'_>, now: Millis, arguments: &Arguments<'_>
     let Some(value) = value.as_deref() else {
         return Ok(OwnedValue::Integer(0));
     };
-    if Some(value) != arguments.token && Some(value) != other {
+    let left = database.entry(key, now).map_or(-1, |entry| entry.pttl(now));
+    if (Some(value) != arguments.token && Some(value) != other) || left < 0 {
         return Ok(OwnedValue::Integer(-1));
     }
     let above = above_left(database, now, key);

@@ -46,7 +46,8 @@ pub enum BreakError {
     #[error("no client holds the lock, so nothing was changed: {0}")]
     NotHeld(Box<Inspection>),
     /// The holder that was seen does not hold the lock any more: it has released it, or another has taken it. In the
-    /// report `missing` and `held` stand for nodes without its token.
+    /// report `missing` and `held` stand for nodes without its token. With [`Breaking::AtOnce`] `granted` stands for one
+    /// that has deleted its key, and one whose first answer was lost may say `missing` because it has.
     #[error(
         "the holder that was seen has given the lock up meanwhile: {0}; look again who holds it"
     )]
@@ -58,6 +59,12 @@ pub enum BreakError {
          them with `Breaking::AtOnce`"
     )]
     NoExpiry,
+    /// The value of the keys is longer than a token, so that it is not known as a whole; nothing was changed.
+    #[error(
+        "the value of the keys is longer than any token of this library, so it was not made by it, and cannot be \
+         told from others; if its holder has stopped, delete the key on each node (`DEL`)"
+    )]
+    TooLong,
     /// Too few nodes answered to know who holds the lock; nothing was changed.
     #[error("too few nodes answered to know who holds the lock: {0}{ends}; check the nodes named here", ends = EndsBy(.0))]
     NoQuorum(Report),

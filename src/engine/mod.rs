@@ -91,13 +91,14 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use crate::config::{Config, LockOptions};
+use crate::delay::Delay;
 use crate::entry::Entry;
 use crate::error::{
     CheckError, ConfirmError, ExtendError, InvalidRequest, LockError, ReinitError, TrustError,
 };
 use crate::invariant::Must;
 use crate::keys::ClaimKey;
-use crate::limits::WATCHES_MAX;
+use crate::limits::{TOKEN_BYTES_MAX, WATCHES_MAX};
 #[cfg(feature = "std")]
 use crate::node::Node;
 use crate::quorum::{Keeping, Lock, LockId, NodeSet};
@@ -571,8 +572,8 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// [`BreakError::NotHeld`], [`BreakError::NoExpiry`], [`BreakError::Invalid`] and [`BreakError::Saturated`],
-    /// before anything was sent.
+    /// [`BreakError::NotHeld`], [`BreakError::NoExpiry`], [`BreakError::TooLong`], [`BreakError::Invalid`] and
+    /// [`BreakError::Saturated`], before anything was sent.
     pub fn break_lock(
         &mut self,
         now: Instant,
@@ -588,12 +589,20 @@ impl Engine {
         if self.operations.is_full(&parts.queues) {
             return Err(BreakError::Saturated);
         }
+        if TOKEN_BYTES_MAX < token.len() {
+            return Err(BreakError::TooLong);
+        }
         let entry = Entry::new(Vec::new(), resource, token);
         match how {
             Breaking::AtOnce => {
-                let (end, nodes) = (Instant::ZERO, parts.nodes.set());
-                let ttl = parts.restarts.longest();
-                Ok(self.release(now, Lock::transferred(entry, end, ttl, nodes)))
+                let until = match holder.valid_for {
+                    Duration::MAX => now,
+                    left => now.saturating_add(left),
+                };
+                let terms = (parts.restarts.longest(), Delay::default());
+                parts.stats.released(now, Instant::ZERO, None);
+                let claim = parts.adopt(now, Some(entry), until, terms);
+                Ok(self.release_claim(now, claim, false))
             }
             Breaking::KeepOut if holder.valid_for == Duration::MAX => Err(BreakError::NoExpiry),
             Breaking::KeepOut => {
@@ -609,8 +618,12 @@ impl Engine {
     pub fn release(&mut self, now: Instant, lock: Lock) -> RoundId {
         let until = lock.valid_until();
         let claim = self.claim_to_release(now, until, lock);
+        self.release_claim(now, claim, now < until)
+    }
+
+    fn release_claim(&mut self, now: Instant, claim: ClaimKey, valid: bool) -> RoundId {
         self.parts.vacate(now, claim);
-        let kind = Kind::Release(Release::new(claim, now < until));
+        let kind = Kind::Release(Release::new(claim, valid));
         let ttl = Duration::ZERO; // The nodes have as long as its claim says.
         let round = self.operations.begin(now, ttl, None, kind, &mut self.parts);
         self.operations.lead(now, &mut self.parts);

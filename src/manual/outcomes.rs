@@ -65,6 +65,7 @@
 //! | [`NotHeld`](crate::BreakError::NotHeld) | No majority has the same token. Nothing was changed. | What failed attempts left ends with its ttl. |
 //! | [`Changed`](crate::BreakError::Changed) | The holder that was seen has released it, or another has taken it. | Look again. |
 //! | [`NoExpiry`](crate::BreakError::NoExpiry) | The keys never end. Nothing was changed. | [`Breaking::AtOnce`](crate::Breaking::AtOnce) deletes them. |
+//! | [`TooLong`](crate::BreakError::TooLong) | The value of the keys is longer than a token, so another program made it. Nothing was changed. | If its holder has stopped, delete the key on each node (`DEL`). |
 //! | [`NoQuorum`](crate::BreakError::NoQuorum) | As for an inspection. | As for an inspection. |
 //! | [`Unconfirmed`](crate::BreakError::Unconfirmed) | A majority has not confirmed it: the holder may go on. | Call again when the nodes answer. What a node has done counts then. |
 //! | [`Invalid`](crate::BreakError::Invalid), [`Saturated`](crate::BreakError::Saturated) | As for a lock. | As for a lock. |

@@ -107,16 +107,16 @@ pub(crate) const CONFIRM: Script = Script {
 };
 
 /// Gives the key that holds the token another, and keeps its expiry: for how many milliseconds it lives on, and one
-/// more, as [`CONFIRM`] has it; `0` not there, `-1` another's. A key that has the other token already counts as one that
-/// gets it.
+/// more; `0` not there, `-1` another's. A key that has the other token already counts as one that gets it. One without an
+/// expiry counts as another's: it would keep others out for ever.
 ///
 /// It is always sent by its text: it is too rare to be loaded in the handshake.
 pub(crate) const OVERWRITE: Script = Script {
     text: "local v,t=redis.call('get',KEYS[1]),ARGV[2] \
            if v==ARGV[1] or v==t then local p=redis.call('pttl',KEYS[1]) \
-           if p<0 then p=9e15 end redis.call('set',KEYS[1],t,'xx','keepttl') return p+1 end \
+           if p>=0 then redis.call('set',KEYS[1],t,'xx','keepttl') return p+1 end end \
            if v then return -1 end return 0",
-    sha1: "9dbd624ac332b86dc965130308bb21c8008dff58",
+    sha1: "a0c929ad7a26c6c16212348c2ec97887478c5218",
 };
 
 /// The first `SET` on a connection: takes the lock if the user may run all the commands in the

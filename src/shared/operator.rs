@@ -109,7 +109,8 @@ impl Redlock {
     ///
     /// # Errors
     ///
-    /// [`BreakError::NotHeld`], [`BreakError::NoExpiry`], [`BreakError::NoQuorum`]: nothing was changed.
+    /// [`BreakError::NotHeld`], [`BreakError::NoExpiry`], [`BreakError::TooLong`], [`BreakError::NoQuorum`]: nothing
+    /// was changed.
     /// [`BreakError::Changed`], [`BreakError::Unconfirmed`]: a majority did not replace the token.
     /// [`BreakError::Invalid`], [`BreakError::Saturated`], [`BreakError::Forked`],
     /// [`BreakError::Closed`]: nothing was sent.

@@ -155,6 +155,7 @@ words! {
     BreakError {
         Self::NotHeld(_) => "not_held",
         Self::NoExpiry => "no_expiry",
+        Self::TooLong => "too_long",
         Self::Invalid(_) => "invalid",
         Self::Saturated => "saturated",
         Self::Forked => "forked",

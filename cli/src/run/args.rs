@@ -23,9 +23,9 @@ Processes that outlive the command get TERM, two seconds (--grace) later KILL,
 and then the lock is released.
 
 Not promised:
-  - anything if somebody deletes or replaces the keys of the lock on a majority of
-    the nodes: another can have it at once. The command is killed as soon as the
-    nodes have told of it, two round trips later
+  - anything if somebody deletes or replaces the keys of the lock on a majority
+    of the nodes: another can have it at once. The command is killed as soon as
+    the nodes have told of it, two round trips later
   - work handed to another daemon or machine (docker run, systemd-run, at, ssh)
   - programs of another user (sudo): they cannot be ended. If one outlives the
     command, the lock is kept until it ends. After a loss it runs on

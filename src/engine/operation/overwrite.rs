@@ -4,7 +4,7 @@
 //! others until the moment at which it would have been free anyway, also if the holder has extended its lock since it
 //! was seen; and no majority has the token of the holder any more, so it cannot extend it again.
 //!
-//! The token that takes its place is always the same, so that what one try has done counts for the next: see
+//! The token that takes its place is the same in each try, so that what one has done counts for the next: see
 //! [`broken`](crate::resource::broken).
 //!
 //! # Guarantees

@@ -115,6 +115,47 @@ fn what_nobody_holds_and_what_would_never_be_free_is_not_broken() {
     assert!(world.unlocked().is_ok());
 }
 
+/// Nodes show no more of a value than that it is longer than a token.
+#[test]
+fn what_is_longer_than_a_token_is_not_broken() {
+    for (len, is_token) in [(84, true), (85, false), (90, false)] {
+        for how in [Breaking::KeepOut, Breaking::AtOnce] {
+            let mut world = World::ready(3);
+            let seen = world.seen(&"x".repeat(len));
+            match world.break_as(&seen, how) {
+                Ok(_) => assert!(is_token, "{len}"),
+                Err(error) => {
+                    assert_matches!(error, BreakError::TooLong);
+                    assert!(!is_token, "{len}");
+                }
+            }
+            assert_eq!(world.take_all() != vec![Vec::<String>::new(); 3], is_token);
+        }
+    }
+}
+
+/// A node that is away is owed the deletion for as long as it may have the key, and a minute at most beyond that.
+#[test]
+fn a_deletion_is_owed_for_as_long_as_the_keys_live() {
+    let mut world = World::ready(3);
+    world.inspect();
+    (0..3).for_each(|node| world.has(node, ONE, 3_600_000));
+    let seen = world.inspected();
+    let gone = world.now.saturating_add(3_600 * SECOND);
+    world.break_as(&seen, Breaking::AtOnce).expect("asked");
+    world.lose(2);
+    world.all_say(0..2, ":1|");
+    assert!(world.unlocked().is_ok());
+    while world.engine.load().owed != 0 {
+        assert!(world.now < gone.saturating_add(61 * SECOND));
+        if world.links[2] == "connecting" {
+            world.lose(2);
+        }
+        world.sleep_until_timer();
+    }
+    assert!(gone <= world.now, "{:?} < {gone:?}", world.now);
+}
+
 #[test]
 fn a_node_that_has_done_it_counts_also_if_its_connection_is_lost_then() {
     let mut world = World::ready(3);
@@ -131,7 +172,8 @@ fn a_node_that_has_done_it_counts_also_if_its_connection_is_lost_then() {
 fn a_node_that_runs_no_scripts_does_it_by_a_transaction() {
     const READING: [&str; 5] = ["MULTI", "EXEC", "WATCH k", "GET k", "PTTL k"];
     let watched = |token: &str| format!("+OK|*0|+OK|${}|{token}|:7000|", token.len());
-    let other = "\0shearline: broken\0\0(broken) ";
+    let other = crate::resource::broken(crate::Token::new(&ONE.as_bytes()[..20]));
+    let other = core::str::from_utf8(&other).expect("text stays text");
     let writing = ["MULTI", &format!("SET k {other} XX KEEPTTL"), "EXEC"];
     for (executed, outcome) in [
         ("*1|+OK|", "broken"),
@@ -156,8 +198,13 @@ fn a_node_that_runs_no_scripts_does_it_by_a_transaction() {
         world.say(0, &format!("+OK|+QUEUED|{executed}"));
         assert_eq!(word(&world.broken()), outcome, "{executed}");
     }
-    // One that was broken before is done again, and that of another is left alone.
-    for (token, outcome) in [(other, "broken"), (OTHER, "changed")] {
+    // One that was broken before is done again. That of another, and one that never ends, are left alone.
+    let endless = watched(&ONE[..20]).replace(":7000|", ":-1|");
+    for (read, outcome) in [
+        (watched(other), "broken"),
+        (watched(OTHER), "changed"),
+        (endless, "changed"),
+    ] {
         let mut world = World::ready(1);
         let seen = world.seen(&ONE[..20]);
         world.break_lock(&seen);
@@ -165,9 +212,9 @@ fn a_node_that_runs_no_scripts_does_it_by_a_transaction() {
             0,
             "-NOPERM User u has no permissions to run the 'eval' command|",
         );
-        world.say(0, &watched(token));
+        world.say(0, &read);
         world.say(0, "+OK|+QUEUED|*1|+OK|");
-        assert_eq!(word(&world.broken()), outcome, "{token}");
+        assert_eq!(word(&world.broken()), outcome, "{read}");
         world.take_all();
     }
 }
@@ -214,5 +261,41 @@ fn others_are_kept_out_until_the_holder_must_have_stopped() {
             net.pass(Duration::from_millis(100));
             let _lock = net.try_lock(other, TTL).expect("free");
         }
+    }
+}
+
+/// Others would be kept out for ever. Where the other keys end they are free in time.
+#[cfg(feature = "embedded")]
+#[test]
+fn a_key_that_never_ends_is_left_alone() {
+    use super::net::{Net, builder};
+    use crate::RestartGuard;
+    const TTL: Duration = Duration::from_secs(10);
+    for is_without_scripts in [false, true] {
+        let mut net = Net::new(3);
+        let client = net.client(
+            builder(3)
+                .restart_guard(RestartGuard::Observed)
+                .without_scripts(is_without_scripts),
+        );
+        net.pass(Duration::from_secs(62));
+        let lock = net.try_lock(client, TTL).expect("free");
+        net.set(0, b"k", lock.token().as_bytes());
+        let before: Vec<_> = (0..3).map(|node| net.value(node, b"k")).collect();
+        let seen = net.inspect(client).expect("all answer");
+        let now = net.now;
+        let asked = net.clients[client]
+            .engine
+            .break_lock(now, b"k", &seen, Breaking::KeepOut);
+        asked.expect("asked");
+        net.pump();
+        let told = net.event(client).expect("all nodes have answered");
+        let broken = breaking::finish(told, &seen).expect("two have done it");
+        assert!(
+            broken.nodes == 2 && broken.free_in <= TTL,
+            "{is_without_scripts}: {broken:?}"
+        );
+        assert_eq!(net.value(0, b"k"), before[0]);
+        assert_ne!(net.value(1, b"k"), before[1]);
     }
 }

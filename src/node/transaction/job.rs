@@ -289,6 +289,11 @@ impl Job {
         };
         let bit = 1 << number;
         match left {
+            // It would keep others out for ever.
+            -1 if self.work == Work::Overwrite => {
+                self.seen.ours &= !bit;
+                self.seen.foreign |= bit;
+            }
             -1 => self.ends(FOREVER),
             ..=-2 => {
                 self.seen.ours &= !bit;

@@ -144,6 +144,22 @@ fn break_ends_a_lock_and_keeps_others_out_until_its_holder_must_have_stopped() {
     assert!(done.contains(": two have it if"), "{}", done);
     cluster.assert_gone("report");
 
+    // A key that never ends is left alone where the others end: they are free in time.
+    for how in ["", " --without-scripts"] {
+        shearline(&cluster, "lock report --trust --ttl 50s").line();
+        cluster.raws()[0].run("PERSIST report");
+        let tokens = cluster.values("report");
+        let line = format!("break report --guard off --yes --json{how}");
+        let object = shearline(&cluster, &line).object();
+        assert_eq!(object.number("broken"), 2);
+        assert!(object.number("free_in_ms") <= 50_000, "{object:?}");
+        let kept = cluster.values("report");
+        assert!(kept[0] == tokens[0] && kept[1] != tokens[1]);
+        for raw in &mut cluster.raws() {
+            raw.run("DEL report");
+        }
+    }
+
     // Without an expiry it would be kept for ever.
     for raw in &mut cluster.raws() {
         raw.run("SET report forever-forever-forever");

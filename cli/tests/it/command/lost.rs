@@ -67,7 +67,9 @@ fn a_run_says_that_a_node_has_restarted_and_when_the_next_may() {
     let line = lines.next().expect("it says so").expect("text");
     let address = cluster[0].address_for_clients().to_string();
     assert!(
-        line.starts_with(&format!("shearline: n: {address} has restarted")),
+        line.starts_with(&format!(
+            "shearline: n: {address} does not vote: it has restarted, "
+        )),
         "{line}"
     );
     assert!(
