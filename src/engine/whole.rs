@@ -14,7 +14,9 @@
 //!
 //! * No more extensions are open than [`EXTENSIONS_AT_ONCE`](crate::limits::EXTENSIONS_AT_ONCE). The others
 //!   follow when some of these have ended.
-//! * A lock whose keys are changed again and again is looked at eight times at once, and then once in 250 ms.
+//! * A lock whose keys are changed again and again is looked at eight times at once, and then once in 250 ms. While
+//!   looks find no copy missing, the time between them doubles, up to half of the validity: a server may tell of our
+//!   own writes (Redis up to 6.2.7 and 7.0.4 does so of those by scripts), or of all keys that do not fit its table.
 //! * No more than [`WATCHED_MAX`] keys are watched so.
 //!
 //! # Not here
@@ -45,6 +47,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// By how much it may be ahead of that: every node may tell of a deletion at another time.
 const LOOKS_AHEAD: Duration = Duration::from_secs(2);
 
+/// After so many looks that have found every copy the time between looks doubles.
+const LOOKS_IN_VAIN: u32 = 8;
+
 /// The search for locks that nodes may lack, and what they tell of their keys.
 #[derive(Debug)]
 pub(super) struct Whole {
@@ -60,8 +65,8 @@ pub(super) struct Whole {
     looks: BTreeMap<ClaimKey, Look>,
     /// Those whose keys have changed just now.
     changed: Vec<ClaimKey>,
-    /// Armed while there are looks.
-    timer: Option<TimerKey>,
+    /// Armed while there are looks, and for when.
+    timer: Option<(TimerKey, Instant)>,
     /// How many keys are watched at most.
     pub(super) most: usize,
 }
@@ -72,6 +77,33 @@ struct Look {
     is_due: bool,
     /// When the next one is due if they come at their pace.
     next: Instant,
+    /// How many there were since one has found that a copy is missing.
+    in_vain: u32,
+    /// There is none before, because so many have found every copy.
+    rests_until: Instant,
+}
+
+impl Look {
+    /// Returns from when on the lock may be looked at.
+    fn may_be_at(&self) -> Instant {
+        self.next.saturating_sub(LOOKS_AHEAD).max(self.rests_until)
+    }
+
+    /// Returns when this can be forgotten if no look is due.
+    fn ends_at(&self) -> Instant {
+        self.next.max(self.rests_until).saturating_add(LOOKS_AHEAD)
+    }
+
+    /// The lock is looked at, which is valid for `ttl` afterwards.
+    fn begins(&mut self, now: Instant, ttl: Duration) {
+        self.is_due = false;
+        self.next = self.next.max(now).saturating_add(LOOK_EVERY);
+        self.in_vain = self.in_vain.saturating_add(1);
+        if let Some(doubled) = self.in_vain.checked_sub(LOOKS_IN_VAIN) {
+            let rest = LOOK_EVERY.saturating_mul(1 << doubled.min(16));
+            self.rests_until = now.saturating_add(rest.min(ttl / 2));
+        }
+    }
 }
 
 impl Default for Whole {
@@ -118,14 +150,21 @@ impl Whole {
     /// `since` on.
     fn look_from(&mut self, since: Instant, claim: ClaimKey, timers: &mut Timers) {
         self.looks.entry(claim).or_default().is_due = true;
-        self.arm(since, timers);
+        self.arm(since.saturating_add(LOOK_AFTER), timers);
+    }
+
+    /// A node that had a copy of the lock of `claim` lacks it.
+    pub(super) fn found_missing(&mut self, claim: ClaimKey) {
+        if let Some(look) = self.looks.get_mut(&claim) {
+            (look.in_vain, look.rests_until) = (0, Instant::ZERO);
+        }
     }
 
     /// The lock of `claim` is over.
     pub(super) fn forget_look(&mut self, claim: ClaimKey, timers: &mut Timers) {
         self.looks.remove(&claim);
         if self.looks.is_empty()
-            && let Some(timer) = self.timer.take()
+            && let Some((timer, _)) = self.timer.take()
         {
             timers.cancel(timer);
         }
@@ -146,10 +185,15 @@ impl Whole {
         !self.changed.is_empty()
     }
 
-    fn arm(&mut self, now: Instant, timers: &mut Timers) {
-        if self.timer.is_none() && !self.looks.is_empty() {
-            self.timer = Some(timers.insert(now.saturating_add(LOOK_AFTER), Alarm::Looks));
+    /// Has looks done at `at`, if not before.
+    fn arm(&mut self, at: Instant, timers: &mut Timers) {
+        if let Some((timer, armed)) = self.timer {
+            if armed <= at {
+                return;
+            }
+            timers.cancel(timer);
         }
+        self.timer = Some((timers.insert(at, Alarm::Looks), at));
     }
 }
 
@@ -190,12 +234,12 @@ impl Engine {
     /// it is looked at when that has ended.
     pub(super) fn look_at(&mut self, now: Instant, claim: ClaimKey) {
         if let Some(look) = self.parts.whole.looks.get_mut(&claim)
-            && look.next <= now.saturating_add(LOOKS_AHEAD)
+            && look.may_be_at() <= now
             && self.parts.extensions.has_room()
             && !self.parts.claims.is_extending(claim)
         {
-            look.is_due = false;
-            look.next = look.next.max(now).saturating_add(LOOK_EVERY);
+            let ttl = self.parts.claims.extension(now, claim);
+            look.begins(now, ttl.unwrap_or_default());
             self.extend_early(now, claim);
         }
     }
@@ -211,9 +255,16 @@ impl Engine {
         let (whole, claims) = (&mut self.parts.whole, &self.parts.claims);
         whole.looks.retain(|claim, look| {
             let is_kept = claims.extension(now, *claim).is_some();
-            is_kept && (look.is_due || now < look.next)
+            is_kept && (look.is_due || now < look.ends_at())
         });
-        whole.arm(now, &mut self.parts.timers);
+        let wakes = whole.looks.values().map(|look| match look.is_due {
+            true => look.may_be_at(),
+            false => look.ends_at(),
+        });
+        if let Some(next) = wakes.min() {
+            let soonest = now.saturating_add(LOOK_AFTER);
+            whole.arm(next.max(soonest), &mut self.parts.timers);
+        }
     }
 
     /// A connection was lost, and what was asked over it is told over none.
@@ -224,7 +275,10 @@ impl Engine {
                 whole.looks.entry(*claim).or_default().is_due = true;
             }
         }
-        whole.arm(now, &mut self.parts.timers);
+        if !whole.looks.is_empty() {
+            let soon = now.saturating_add(LOOK_AFTER);
+            whole.arm(soon, &mut self.parts.timers);
+        }
     }
 
     /// Extends the lock of `claim`, if it is kept, before that is due.

@@ -117,24 +117,60 @@ fn a_change_while_an_extension_is_open_has_another_follow() {
     is_looked_at(&mut world);
 }
 
-/// Another program writes the key as often as it can, and every node tells of it.
-#[test]
-fn a_key_that_changes_all_the_time_is_looked_at_four_times_a_second() {
-    let (mut world, locks) = watching(&[keeping()]);
+/// Every node tells of a change as often as it can, for ten seconds; node 1 `says` what its key is. Returns how often
+/// the lock was looked at.
+fn looks_in_ten_seconds(world: &mut World, says: &str) -> usize {
     let mut looks = 0;
     for _ in 0..10_000 {
         world.all_say(0..3, PUSH);
         while world.sent[0].len() == 2 {
-            is_looked_at(&mut world);
             looks += 1;
-            world.all_say(0..3, "+OK|:1|");
+            world.say(1, &format!("+OK|{says}|"));
+            world.say(0, "+OK|:1|");
+            world.say(2, "+OK|:1|");
+            if world.sent[1]
+                .last()
+                .is_some_and(|sent| sent.starts_with("SET"))
+            {
+                world.say(1, "+OK|");
+            }
+            let sent = world.take_all();
+            assert_eq!(sent[0][..2], LOOKED);
+            world.sent[0].extend_from_slice(&sent[0][2..]);
         }
-        assert_eq!(world.take_all().concat(), NOTHING);
+        world.take_all();
         world.pass(MS);
     }
     world.events.clear();
+    looks
+}
+
+/// Another program deletes the key on one node as often as it can.
+#[test]
+fn a_key_that_is_missing_all_the_time_is_looked_at_four_times_a_second() {
+    let (mut world, locks) = watching(&[keeping()]);
+    let looks = looks_in_ten_seconds(&mut world, ":0");
     assert!((40..=50).contains(&looks), "{looks}");
     assert!(locks[0].is_valid_at(world.now));
+}
+
+/// The servers tell of what the looks themselves write.
+#[test]
+fn looks_that_find_every_copy_become_rare_until_one_is_missing() {
+    let (mut world, locks) = watching(&[keeping()]);
+    let looks = looks_in_ten_seconds(&mut world, ":1");
+    assert!((8..=15).contains(&looks), "{looks}");
+    let (slept, _) = world.sleep_until_sent(0);
+    assert!(slept < 8 * SECOND, "{slept:?}");
+    for (node, answer) in [(1, ":0|"), (0, ":1|"), (2, ":1|")] {
+        world.say(node, &format!("+OK|{answer}"));
+    }
+    world.all_say(0..3, "+OK|:1|");
+    world.take_all();
+    world.pass(250 * MS);
+    world.say(1, PUSH);
+    is_looked_at(&mut world);
+    drop(locks);
 }
 
 /// Nothing is told of over the new one.
