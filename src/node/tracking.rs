@@ -56,7 +56,8 @@ pub(crate) enum Remaining {
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum Waking {
-    /// No caller has waited for a lock on this connection yet, and none was kept.
+    /// No caller has waited for a lock on this connection yet, and none was kept, or the server was
+    /// busy or loading when it was asked: it is asked again.
     #[default]
     Unasked,
     /// By a push, as soon as the lock is released.
@@ -85,10 +86,15 @@ impl fmt::Display for Waking {
 }
 
 impl Waking {
-    /// The server has answered with an error, if `value` is one: it does not tell.
+    /// The server has answered with an error, if `value` is one: it does not tell. One that only could not do it
+    /// just then is asked again with the next look.
     fn refused(&mut self, value: Value<'_>) {
         if let (Self::Push, Some(line)) = (*self, value.as_error()) {
-            *self = Self::Refused(ServerError::from_line(line));
+            let error = ServerError::from_line(line);
+            *self = match error.code() {
+                "BUSY" | "LOADING" => Self::Unasked,
+                _ => Self::Refused(error),
+            };
         }
     }
 }

@@ -264,3 +264,19 @@ fn a_node_that_refuses_to_tell_is_asked_for_extensions_alone() {
     let (_, sent) = world.sleep_until_sent(0);
     assert_eq!(sent, [EXTEND], "{:?}", world.events);
 }
+
+/// A script that runs for too long is no refusal to tell.
+#[test]
+fn a_node_that_was_busy_is_asked_again_to_tell() {
+    for said in ["-BUSY a script|-ERR not tracking", "+OK|-LOADING the data"] {
+        let mut world = World::telling(3);
+        let _locks = world.kept_locks(1);
+        world.pass(50 * MS);
+        world.take_all();
+        world.all_say(0..3, &format!("{said}|:1|"));
+        world.events.clear();
+        let (_, sent) = world.sleep_until_sent(0);
+        assert_eq!(sent[0], "CLIENT TRACKING ON OPTIN NOLOOP", "{said}");
+        assert_eq!(sent[1..], LOOKED, "{said}");
+    }
+}
