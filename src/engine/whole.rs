@@ -24,13 +24,15 @@
 //! Locks that are not kept: they are extended when their holder asks for it. A node that was only silent: it gets
 //! its copy with the next extensions. One that is silent again and again would cause as many rounds of them.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
+use core::ops::Bound::{Included, Unbounded};
 use core::time::Duration;
 
 use crate::keys::{ClaimKey, NodeId};
 use crate::limits::WATCHED_MAX;
 use crate::quorum::NodeSet;
+use crate::slab::Key;
 use crate::time::Instant;
 use crate::timer::TimerKey;
 
@@ -59,8 +61,9 @@ pub(super) struct Whole {
     pub(super) forgetful: NodeSet,
     /// The place of the claim that is looked at next.
     pub(super) next: usize,
-    /// The keys of which nodes tell, by the hashes of their names, and the locks that are kept on them.
-    watched: BTreeMap<u64, ClaimKey>,
+    /// The keys of which nodes tell, by the hashes of what these show of their names, and the locks that are kept
+    /// on them.
+    watched: BTreeSet<(u64, ClaimKey)>,
     /// The locks that are to be looked at, or were of late.
     looks: BTreeMap<ClaimKey, Look>,
     /// Those whose keys have changed just now.
@@ -112,7 +115,7 @@ impl Default for Whole {
             back: NodeSet::EMPTY,
             forgetful: NodeSet::EMPTY,
             next: 0,
-            watched: BTreeMap::new(),
+            watched: BTreeSet::new(),
             looks: BTreeMap::new(),
             changed: Vec::new(),
             timer: None,
@@ -129,14 +132,12 @@ impl Whole {
 
     /// The key whose name has this `hash` is of the lock of `claim`.
     pub(super) fn watch(&mut self, hash: u64, claim: ClaimKey) {
-        self.watched.insert(hash, claim);
+        self.watched.insert((hash, claim));
     }
 
     /// The lock of `claim` is over, which was on the key whose name has this `hash`.
     pub(super) fn unwatch(&mut self, hash: u64, claim: ClaimKey) {
-        if self.watched.get(&hash) == Some(&claim) {
-            self.watched.remove(&hash);
-        }
+        self.watched.remove(&(hash, claim));
     }
 
     /// The lock of `claim`, which is kept since then, is to be looked at soon, if there is room.
@@ -178,10 +179,10 @@ impl Whole {
     /// The key whose name has this `hash` has changed, or any may have. Returns `true` if it is of a lock that
     /// is kept.
     pub(super) fn changed(&mut self, hash: Option<u64>) -> bool {
-        match hash {
-            Some(hash) => self.changed.extend(self.watched.get(&hash)),
-            None => self.changed.extend(self.watched.values()),
-        }
+        let first = hash.map_or(Unbounded, |hash| Included((hash, ClaimKey(Key::LEAST))));
+        let watched = self.watched.range((first, Unbounded));
+        let watched = watched.take_while(|(of, _)| hash.is_none_or(|hash| hash == *of));
+        self.changed.extend(watched.map(|(_, claim)| *claim));
         !self.changed.is_empty()
     }
 
@@ -270,7 +271,7 @@ impl Engine {
     /// A connection was lost, and what was asked over it is told over none.
     pub(super) fn register_again(&mut self, now: Instant) {
         let whole = &mut self.parts.whole;
-        for claim in whole.watched.values() {
+        for (_, claim) in &whole.watched {
             if !self.parts.claims.is_extending(*claim) {
                 whole.looks.entry(*claim).or_default().is_due = true;
             }

@@ -20,7 +20,6 @@ use core::time::Duration;
 
 use crate::error::ServerError;
 use crate::keys::PlaceKey;
-use crate::limits::STRING_BYTES_MAX;
 use crate::resource::OwnedToken;
 use crate::resp::{Value, command};
 use crate::time::Instant;
@@ -253,7 +252,8 @@ pub(super) fn keep_token(kept: &mut Option<OwnedToken>, value: Value<'_>) {
     *kept = Question::token_in(value).map(|(token, _)| OwnedToken::new(token));
 }
 
-/// Hands the keys that a push says have changed to `changed`; `None` is all of them. Other pushes are
+/// Hands the keys that a push says have changed to `changed`; `None` is all of them. One of
+/// [`STRING_BYTES_MAX`](crate::limits::STRING_BYTES_MAX) bytes may be any that begins so. Other pushes are
 /// ignored. Returns `true` if `changed` does so for any.
 #[cold]
 #[inline(never)]
@@ -271,10 +271,7 @@ pub(super) fn changes(push: Value<'_>, mut changed: impl FnMut(Option<&[u8]>) ->
             let keys = keys.as_items();
             let keys = keys.iter().flat_map(|keys| keys.iter());
             let keys = keys.filter_map(|key| key.as_bytes());
-            // One that was cut may be any of those that begin so.
-            keys.filter(|key| changed((key.len() < STRING_BYTES_MAX).then_some(*key)))
-                .count()
-                != 0
+            keys.filter(|key| changed(Some(key))).count() != 0
         }
         None => false,
     }

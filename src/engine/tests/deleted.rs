@@ -280,3 +280,34 @@ fn a_node_that_was_busy_is_asked_again_to_tell() {
         assert_eq!(sent[1..], LOOKED, "{said}");
     }
 }
+
+/// Of a long name the push shows the beginning alone.
+#[test]
+fn a_long_name_has_the_locks_looked_at_whose_names_begin_so() {
+    let mut world = World::telling(3);
+    let long = "x".repeat(300);
+    let names = [format!("{long}1"), format!("{long}2"), "k0".into()];
+    let locks = names
+        .each_ref()
+        .map(|name| world.kept_lock(name.as_bytes(), keeping()));
+    world.pass(50 * MS);
+    world.all_say(0..3, "+OK|+OK|*3|:1|:1|:1|");
+    assert_eq!(world.extended_by_engine(), 3);
+    world.events.clear();
+    world.take_all();
+    for name in &names[..2] {
+        world.say(1, &format!(">2|$10|invalidate|*1|$301|{name}|"));
+        for sent in world.take_all() {
+            assert_eq!(sent[0], LOOKED[0]);
+            assert_eq!(sent.len(), 2);
+            assert!(
+                sent[1].contains("xxx1") && sent[1].contains("xxx2"),
+                "{sent:?}"
+            );
+            assert!(!sent[1].contains("k0"), "{sent:?}");
+        }
+        world.all_say(0..3, "+OK|*2|:1|:1|");
+    }
+    assert_eq!(world.extended_by_engine(), 4);
+    drop(locks);
+}
