@@ -4,6 +4,7 @@ use core::time::Duration;
 
 use crate::error::{LinkError, LinkFault, NodeOutcome, Unusable};
 use crate::keys::{ClaimKey, NodeId, OperationKey, PlaceKey};
+use crate::limits::STRING_BYTES_MAX;
 use crate::node::{Dialect, Heard, Remaining, Reply, Trouble};
 use crate::resp::Value;
 use crate::time::Instant;
@@ -66,7 +67,10 @@ impl Engine {
             let whole = &mut self.parts.whole;
             let show = |key, value: Value<'_>| operations.show(node, key, value);
             let changed = |name: Option<&[u8]>| {
-                whole.changed(name.map(|name| queues.hash(name))) | queues.changed(now, node, name)
+                let whole = whole.changed(name.map(|name| queues.hash_cut(name)));
+                // One that was cut may be any of those that begin so.
+                let name = name.filter(|name| name.len() < STRING_BYTES_MAX);
+                queues.changed(now, node, name) | whole
             };
             let heard = match self.parts.nodes[node].receive(now, &mut piece, show, changed) {
                 Ok(Some(heard)) => self.heard(now, node, heard),

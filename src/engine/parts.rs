@@ -146,7 +146,7 @@ impl Parts {
             && let Some(entry) = &there.entry
         {
             for name in entry.names() {
-                self.whole.unwatch(self.queues.hash(name), claim);
+                self.whole.unwatch(self.queues.hash_cut(name), claim);
             }
             self.whole.forget_look(claim, &mut self.timers);
         }
@@ -203,7 +203,7 @@ impl Parts {
         {
             kept.watch();
             for name in entry.names() {
-                self.whole.watch(self.queues.hash(name), claim);
+                self.whole.watch(self.queues.hash_cut(name), claim);
             }
         }
     }

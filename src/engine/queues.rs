@@ -45,6 +45,7 @@ use core::ops::Bound::{Included, Unbounded};
 
 use crate::invariant::Must;
 use crate::keys::{ClaimKey, NodeId, OperationKey, PlaceKey, WaiterKey};
+use crate::limits::STRING_BYTES_MAX;
 use crate::quorum::NodeSet;
 use crate::slab::Slab;
 use crate::time::Instant;
@@ -213,6 +214,11 @@ impl Queues {
     /// Returns the hash of `name`.
     pub(super) fn hash(&self, name: &[u8]) -> u64 {
         self.names.hash(name)
+    }
+
+    /// The same of what an answer shows of `name`.
+    pub(super) fn hash_cut(&self, name: &[u8]) -> u64 {
+        self.hash(&name[..name.len().min(STRING_BYTES_MAX)])
     }
 
     /// Returns how many operations watch.

@@ -14,7 +14,9 @@
 //!
 //! * No more extensions are open than [`EXTENSIONS_AT_ONCE`](crate::limits::EXTENSIONS_AT_ONCE). The others
 //!   follow when some of these have ended.
-//! * A lock whose keys are changed again and again is looked at eight times at once, and then once in 250 ms.
+//! * A lock whose keys are changed again and again is looked at eight times at once, and then once in 250 ms. While
+//!   looks find no copy missing, the time between them doubles, up to half of the validity: a server may tell of our
+//!   own writes (Redis up to 6.2.7 and 7.0.4 does so of those by scripts), or of all keys that do not fit its table.
 //! * No more than [`WATCHED_MAX`] keys are watched so.
 //!
 //! # Not here
@@ -22,13 +24,15 @@
 //! Locks that are not kept: they are extended when their holder asks for it. A node that was only silent: it gets
 //! its copy with the next extensions. One that is silent again and again would cause as many rounds of them.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
+use core::ops::Bound::{Included, Unbounded};
 use core::time::Duration;
 
 use crate::keys::{ClaimKey, NodeId};
 use crate::limits::WATCHED_MAX;
 use crate::quorum::NodeSet;
+use crate::slab::Key;
 use crate::time::Instant;
 use crate::timer::TimerKey;
 
@@ -45,6 +49,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// By how much it may be ahead of that: every node may tell of a deletion at another time.
 const LOOKS_AHEAD: Duration = Duration::from_secs(2);
 
+/// After so many looks that have found every copy the time between looks doubles.
+const LOOKS_IN_VAIN: u32 = 8;
+
 /// The search for locks that nodes may lack, and what they tell of their keys.
 #[derive(Debug)]
 pub(super) struct Whole {
@@ -54,14 +61,15 @@ pub(super) struct Whole {
     pub(super) forgetful: NodeSet,
     /// The place of the claim that is looked at next.
     pub(super) next: usize,
-    /// The keys of which nodes tell, by the hashes of their names, and the locks that are kept on them.
-    watched: BTreeMap<u64, ClaimKey>,
+    /// The keys of which nodes tell, by the hashes of what these show of their names, and the locks that are kept
+    /// on them.
+    watched: BTreeSet<(u64, ClaimKey)>,
     /// The locks that are to be looked at, or were of late.
     looks: BTreeMap<ClaimKey, Look>,
     /// Those whose keys have changed just now.
     changed: Vec<ClaimKey>,
-    /// Armed while there are looks.
-    timer: Option<TimerKey>,
+    /// Armed while there are looks, and for when.
+    timer: Option<(TimerKey, Instant)>,
     /// How many keys are watched at most.
     pub(super) most: usize,
 }
@@ -72,6 +80,33 @@ struct Look {
     is_due: bool,
     /// When the next one is due if they come at their pace.
     next: Instant,
+    /// How many there were since one has found that a copy is missing.
+    in_vain: u32,
+    /// There is none before, because so many have found every copy.
+    rests_until: Instant,
+}
+
+impl Look {
+    /// Returns from when on the lock may be looked at.
+    fn may_be_at(&self) -> Instant {
+        self.next.saturating_sub(LOOKS_AHEAD).max(self.rests_until)
+    }
+
+    /// Returns when this can be forgotten if no look is due.
+    fn ends_at(&self) -> Instant {
+        self.next.max(self.rests_until).saturating_add(LOOKS_AHEAD)
+    }
+
+    /// The lock is looked at, which is valid for `ttl` afterwards.
+    fn begins(&mut self, now: Instant, ttl: Duration) {
+        self.is_due = false;
+        self.next = self.next.max(now).saturating_add(LOOK_EVERY);
+        self.in_vain = self.in_vain.saturating_add(1);
+        if let Some(doubled) = self.in_vain.checked_sub(LOOKS_IN_VAIN) {
+            let rest = LOOK_EVERY.saturating_mul(1 << doubled.min(16));
+            self.rests_until = now.saturating_add(rest.min(ttl / 2));
+        }
+    }
 }
 
 impl Default for Whole {
@@ -80,7 +115,7 @@ impl Default for Whole {
             back: NodeSet::EMPTY,
             forgetful: NodeSet::EMPTY,
             next: 0,
-            watched: BTreeMap::new(),
+            watched: BTreeSet::new(),
             looks: BTreeMap::new(),
             changed: Vec::new(),
             timer: None,
@@ -97,14 +132,12 @@ impl Whole {
 
     /// The key whose name has this `hash` is of the lock of `claim`.
     pub(super) fn watch(&mut self, hash: u64, claim: ClaimKey) {
-        self.watched.insert(hash, claim);
+        self.watched.insert((hash, claim));
     }
 
     /// The lock of `claim` is over, which was on the key whose name has this `hash`.
     pub(super) fn unwatch(&mut self, hash: u64, claim: ClaimKey) {
-        if self.watched.get(&hash) == Some(&claim) {
-            self.watched.remove(&hash);
-        }
+        self.watched.remove(&(hash, claim));
     }
 
     /// The lock of `claim`, which is kept since then, is to be looked at soon, if there is room.
@@ -118,14 +151,21 @@ impl Whole {
     /// `since` on.
     fn look_from(&mut self, since: Instant, claim: ClaimKey, timers: &mut Timers) {
         self.looks.entry(claim).or_default().is_due = true;
-        self.arm(since, timers);
+        self.arm(since.saturating_add(LOOK_AFTER), timers);
+    }
+
+    /// A node that had a copy of the lock of `claim` lacks it.
+    pub(super) fn found_missing(&mut self, claim: ClaimKey) {
+        if let Some(look) = self.looks.get_mut(&claim) {
+            (look.in_vain, look.rests_until) = (0, Instant::ZERO);
+        }
     }
 
     /// The lock of `claim` is over.
     pub(super) fn forget_look(&mut self, claim: ClaimKey, timers: &mut Timers) {
         self.looks.remove(&claim);
         if self.looks.is_empty()
-            && let Some(timer) = self.timer.take()
+            && let Some((timer, _)) = self.timer.take()
         {
             timers.cancel(timer);
         }
@@ -139,17 +179,22 @@ impl Whole {
     /// The key whose name has this `hash` has changed, or any may have. Returns `true` if it is of a lock that
     /// is kept.
     pub(super) fn changed(&mut self, hash: Option<u64>) -> bool {
-        match hash {
-            Some(hash) => self.changed.extend(self.watched.get(&hash)),
-            None => self.changed.extend(self.watched.values()),
-        }
+        let first = hash.map_or(Unbounded, |hash| Included((hash, ClaimKey(Key::LEAST))));
+        let watched = self.watched.range((first, Unbounded));
+        let watched = watched.take_while(|(of, _)| hash.is_none_or(|hash| hash == *of));
+        self.changed.extend(watched.map(|(_, claim)| *claim));
         !self.changed.is_empty()
     }
 
-    fn arm(&mut self, now: Instant, timers: &mut Timers) {
-        if self.timer.is_none() && !self.looks.is_empty() {
-            self.timer = Some(timers.insert(now.saturating_add(LOOK_AFTER), Alarm::Looks));
+    /// Has looks done at `at`, if not before.
+    fn arm(&mut self, at: Instant, timers: &mut Timers) {
+        if let Some((timer, armed)) = self.timer {
+            if armed <= at {
+                return;
+            }
+            timers.cancel(timer);
         }
+        self.timer = Some((timers.insert(at, Alarm::Looks), at));
     }
 }
 
@@ -190,12 +235,12 @@ impl Engine {
     /// it is looked at when that has ended.
     pub(super) fn look_at(&mut self, now: Instant, claim: ClaimKey) {
         if let Some(look) = self.parts.whole.looks.get_mut(&claim)
-            && look.next <= now.saturating_add(LOOKS_AHEAD)
+            && look.may_be_at() <= now
             && self.parts.extensions.has_room()
             && !self.parts.claims.is_extending(claim)
         {
-            look.is_due = false;
-            look.next = look.next.max(now).saturating_add(LOOK_EVERY);
+            let ttl = self.parts.claims.extension(now, claim);
+            look.begins(now, ttl.unwrap_or_default());
             self.extend_early(now, claim);
         }
     }
@@ -211,20 +256,30 @@ impl Engine {
         let (whole, claims) = (&mut self.parts.whole, &self.parts.claims);
         whole.looks.retain(|claim, look| {
             let is_kept = claims.extension(now, *claim).is_some();
-            is_kept && (look.is_due || now < look.next)
+            is_kept && (look.is_due || now < look.ends_at())
         });
-        whole.arm(now, &mut self.parts.timers);
+        let wakes = whole.looks.values().map(|look| match look.is_due {
+            true => look.may_be_at(),
+            false => look.ends_at(),
+        });
+        if let Some(next) = wakes.min() {
+            let soonest = now.saturating_add(LOOK_AFTER);
+            whole.arm(next.max(soonest), &mut self.parts.timers);
+        }
     }
 
     /// A connection was lost, and what was asked over it is told over none.
     pub(super) fn register_again(&mut self, now: Instant) {
         let whole = &mut self.parts.whole;
-        for claim in whole.watched.values() {
+        for (_, claim) in &whole.watched {
             if !self.parts.claims.is_extending(*claim) {
                 whole.looks.entry(*claim).or_default().is_due = true;
             }
         }
-        whole.arm(now, &mut self.parts.timers);
+        if !whole.looks.is_empty() {
+            let soon = now.saturating_add(LOOK_AFTER);
+            whole.arm(soon, &mut self.parts.timers);
+        }
     }
 
     /// Extends the lock of `claim`, if it is kept, before that is due.

@@ -20,7 +20,6 @@ use core::time::Duration;
 
 use crate::error::ServerError;
 use crate::keys::PlaceKey;
-use crate::limits::STRING_BYTES_MAX;
 use crate::resource::OwnedToken;
 use crate::resp::{Value, command};
 use crate::time::Instant;
@@ -56,7 +55,8 @@ pub(crate) enum Remaining {
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum Waking {
-    /// No caller has waited for a lock on this connection yet, and none was kept.
+    /// No caller has waited for a lock on this connection yet, and none was kept, or the server was
+    /// busy or loading when it was asked: it is asked again.
     #[default]
     Unasked,
     /// By a push, as soon as the lock is released.
@@ -85,10 +85,15 @@ impl fmt::Display for Waking {
 }
 
 impl Waking {
-    /// The server has answered with an error, if `value` is one: it does not tell.
+    /// The server has answered with an error, if `value` is one: it does not tell. One that only could not do it
+    /// just then is asked again with the next look.
     fn refused(&mut self, value: Value<'_>) {
         if let (Self::Push, Some(line)) = (*self, value.as_error()) {
-            *self = Self::Refused(ServerError::from_line(line));
+            let error = ServerError::from_line(line);
+            *self = match error.code() {
+                "BUSY" | "LOADING" => Self::Unasked,
+                _ => Self::Refused(error),
+            };
         }
     }
 }
@@ -247,7 +252,8 @@ pub(super) fn keep_token(kept: &mut Option<OwnedToken>, value: Value<'_>) {
     *kept = Question::token_in(value).map(|(token, _)| OwnedToken::new(token));
 }
 
-/// Hands the keys that a push says have changed to `changed`; `None` is all of them. Other pushes are
+/// Hands the keys that a push says have changed to `changed`; `None` is all of them. One of
+/// [`STRING_BYTES_MAX`](crate::limits::STRING_BYTES_MAX) bytes may be any that begins so. Other pushes are
 /// ignored. Returns `true` if `changed` does so for any.
 #[cold]
 #[inline(never)]
@@ -265,10 +271,7 @@ pub(super) fn changes(push: Value<'_>, mut changed: impl FnMut(Option<&[u8]>) ->
             let keys = keys.as_items();
             let keys = keys.iter().flat_map(|keys| keys.iter());
             let keys = keys.filter_map(|key| key.as_bytes());
-            // One that was cut may be any of those that begin so.
-            keys.filter(|key| changed((key.len() < STRING_BYTES_MAX).then_some(*key)))
-                .count()
-                != 0
+            keys.filter(|key| changed(Some(key))).count() != 0
         }
         None => false,
     }

@@ -117,24 +117,60 @@ fn a_change_while_an_extension_is_open_has_another_follow() {
     is_looked_at(&mut world);
 }
 
-/// Another program writes the key as often as it can, and every node tells of it.
-#[test]
-fn a_key_that_changes_all_the_time_is_looked_at_four_times_a_second() {
-    let (mut world, locks) = watching(&[keeping()]);
+/// Every node tells of a change as often as it can, for ten seconds; node 1 `says` what its key is. Returns how often
+/// the lock was looked at.
+fn looks_in_ten_seconds(world: &mut World, says: &str) -> usize {
     let mut looks = 0;
     for _ in 0..10_000 {
         world.all_say(0..3, PUSH);
         while world.sent[0].len() == 2 {
-            is_looked_at(&mut world);
             looks += 1;
-            world.all_say(0..3, "+OK|:1|");
+            world.say(1, &format!("+OK|{says}|"));
+            world.say(0, "+OK|:1|");
+            world.say(2, "+OK|:1|");
+            if world.sent[1]
+                .last()
+                .is_some_and(|sent| sent.starts_with("SET"))
+            {
+                world.say(1, "+OK|");
+            }
+            let sent = world.take_all();
+            assert_eq!(sent[0][..2], LOOKED);
+            world.sent[0].extend_from_slice(&sent[0][2..]);
         }
-        assert_eq!(world.take_all().concat(), NOTHING);
+        world.take_all();
         world.pass(MS);
     }
     world.events.clear();
+    looks
+}
+
+/// Another program deletes the key on one node as often as it can.
+#[test]
+fn a_key_that_is_missing_all_the_time_is_looked_at_four_times_a_second() {
+    let (mut world, locks) = watching(&[keeping()]);
+    let looks = looks_in_ten_seconds(&mut world, ":0");
     assert!((40..=50).contains(&looks), "{looks}");
     assert!(locks[0].is_valid_at(world.now));
+}
+
+/// The servers tell of what the looks themselves write.
+#[test]
+fn looks_that_find_every_copy_become_rare_until_one_is_missing() {
+    let (mut world, locks) = watching(&[keeping()]);
+    let looks = looks_in_ten_seconds(&mut world, ":1");
+    assert!((8..=15).contains(&looks), "{looks}");
+    let (slept, _) = world.sleep_until_sent(0);
+    assert!(slept < 8 * SECOND, "{slept:?}");
+    for (node, answer) in [(1, ":0|"), (0, ":1|"), (2, ":1|")] {
+        world.say(node, &format!("+OK|{answer}"));
+    }
+    world.all_say(0..3, "+OK|:1|");
+    world.take_all();
+    world.pass(250 * MS);
+    world.say(1, PUSH);
+    is_looked_at(&mut world);
+    drop(locks);
 }
 
 /// Nothing is told of over the new one.
@@ -227,4 +263,51 @@ fn a_node_that_refuses_to_tell_is_asked_for_extensions_alone() {
     world.events.clear();
     let (_, sent) = world.sleep_until_sent(0);
     assert_eq!(sent, [EXTEND], "{:?}", world.events);
+}
+
+/// A script that runs for too long is no refusal to tell.
+#[test]
+fn a_node_that_was_busy_is_asked_again_to_tell() {
+    for said in ["-BUSY a script|-ERR not tracking", "+OK|-LOADING the data"] {
+        let mut world = World::telling(3);
+        let _locks = world.kept_locks(1);
+        world.pass(50 * MS);
+        world.take_all();
+        world.all_say(0..3, &format!("{said}|:1|"));
+        world.events.clear();
+        let (_, sent) = world.sleep_until_sent(0);
+        assert_eq!(sent[0], "CLIENT TRACKING ON OPTIN NOLOOP", "{said}");
+        assert_eq!(sent[1..], LOOKED, "{said}");
+    }
+}
+
+/// Of a long name the push shows the beginning alone.
+#[test]
+fn a_long_name_has_the_locks_looked_at_whose_names_begin_so() {
+    let mut world = World::telling(3);
+    let long = "x".repeat(300);
+    let names = [format!("{long}1"), format!("{long}2"), "k0".into()];
+    let locks = names
+        .each_ref()
+        .map(|name| world.kept_lock(name.as_bytes(), keeping()));
+    world.pass(50 * MS);
+    world.all_say(0..3, "+OK|+OK|*3|:1|:1|:1|");
+    assert_eq!(world.extended_by_engine(), 3);
+    world.events.clear();
+    world.take_all();
+    for name in &names[..2] {
+        world.say(1, &format!(">2|$10|invalidate|*1|$301|{name}|"));
+        for sent in world.take_all() {
+            assert_eq!(sent[0], LOOKED[0]);
+            assert_eq!(sent.len(), 2);
+            assert!(
+                sent[1].contains("xxx1") && sent[1].contains("xxx2"),
+                "{sent:?}"
+            );
+            assert!(!sent[1].contains("k0"), "{sent:?}");
+        }
+        world.all_say(0..3, "+OK|*2|:1|:1|");
+    }
+    assert_eq!(world.extended_by_engine(), 4);
+    drop(locks);
 }
