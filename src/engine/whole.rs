@@ -272,9 +272,7 @@ impl Engine {
     pub(super) fn register_again(&mut self, now: Instant) {
         let whole = &mut self.parts.whole;
         for (_, claim) in &whole.watched {
-            if !self.parts.claims.is_extending(*claim) {
-                whole.looks.entry(*claim).or_default().is_due = true;
-            }
+            whole.looks.entry(*claim).or_default().is_due = true;
         }
         if !whole.looks.is_empty() {
             let soon = now.saturating_add(LOOK_AFTER);

@@ -26,6 +26,7 @@ use core::time::Duration;
 use crate::entry::Entry;
 use crate::error::{LinkFault, ServerError};
 use crate::invariant::Must;
+use crate::keys::ClaimKey;
 use crate::limits::{BATCH_BYTES_MAX, BATCH_MAX, COMMAND_BYTES_MAX, RENEWALS_FEW};
 use crate::resp::{Decimal, Value, argument};
 use crate::time::Instant;
@@ -44,22 +45,28 @@ const KEPT_BYTES: usize = 64 << 10;
 /// See the [module](self).
 #[derive(Debug, Default)]
 pub(super) struct Batch {
-    /// The keys of the renewals that are collected, and their tokens and ttls, as arguments in wire form.
-    keys: Vec<u8>,
-    arguments: Vec<u8>,
-    collected: Vec<Renewal>,
+    /// What is collected. Those whose keys' next changes are to be told go in commands of their own, which are
+    /// written before the others.
+    piles: [Pile; 2],
     /// When the first one was added.
     since: Instant,
     /// It is not the turn of the node. Only while some are collected.
     waits: bool,
-    /// The next changes of their keys are to be told.
-    watched: bool,
     /// How many were sent in batches that are not answered.
     unanswered: usize,
     /// The server has refused one on this connection.
     is_refused: bool,
     /// What was answered to the renewals at the front of those in flight.
     answers: VecDeque<Reply>,
+}
+
+/// Renewals that are collected.
+#[derive(Debug, Default)]
+struct Pile {
+    /// Their keys, and their tokens and ttls, as arguments in wire form.
+    keys: Vec<u8>,
+    arguments: Vec<u8>,
+    collected: Vec<Renewal>,
 }
 
 /// A renewal that is collected.
@@ -73,7 +80,7 @@ struct Renewal {
 
 impl Batch {
     pub(super) fn is_empty(&self) -> bool {
-        self.collected.is_empty()
+        self.piles.iter().all(|pile| pile.collected.is_empty())
     }
 
     /// Returns `true` if renewals are collected, and do not wait for the turn of the node.
@@ -82,26 +89,19 @@ impl Batch {
     }
 
     pub(super) fn len(&self) -> usize {
-        self.collected.len()
+        self.piles.iter().map(|pile| pile.collected.len()).sum()
     }
 
     pub(super) fn bytes(&self) -> usize {
-        self.keys.len() + self.arguments.len()
+        let bytes = |pile: &Pile| pile.keys.len() + pile.arguments.len();
+        self.piles.iter().map(bytes).sum()
     }
 
-    fn add(&mut self, now: Instant, request: Request, entry: &Entry, life: Duration) {
-        if self.is_empty() {
-            self.since = now;
-        }
-        let (keys, arguments) = (self.keys.len(), self.arguments.len());
-        self.keys.extend_from_slice(entry.key_argument());
-        self.arguments.extend_from_slice(entry.token_argument());
-        argument(&mut self.arguments, millis(life).as_bytes());
-        self.collected.push(Renewal {
-            request,
-            key: self.keys.len() - keys,
-            arguments: self.arguments.len() - arguments,
-        });
+    fn has_about(&self, claim: ClaimKey) -> bool {
+        let about = |renewal: &Renewal| renewal.request.is_about(claim);
+        self.piles
+            .iter()
+            .any(|pile| pile.collected.iter().any(about))
     }
 
     /// Returns `true` if `request` is to be written behind what is collected.
@@ -112,10 +112,7 @@ impl Batch {
             | Request::FencedSet { .. }
             | Request::Raise { .. }
             | Request::Time => !self.waits,
-            Request::Release { claim, .. } => {
-                let about = |renewal: &Renewal| renewal.request.is_about(claim);
-                !self.waits || self.collected.iter().any(about)
-            }
+            Request::Release { claim, .. } => !self.waits || self.has_about(claim),
             Request::Question { .. }
             | Request::Handshake(_)
             | Request::Floor { .. }
@@ -133,34 +130,9 @@ impl Batch {
     /// Takes the renewal of `request` out again, if it is collected.
     #[cold]
     pub(super) fn withdraw(&mut self, request: Request) -> bool {
-        let mut all = self.collected.iter();
-        let Some(index) = all.position(|renewal| renewal.request == request) else {
-            return false;
-        };
-        let before = &self.collected[..index];
-        let key: usize = before.iter().map(|renewal| renewal.key).sum();
-        let arguments: usize = before.iter().map(|renewal| renewal.arguments).sum();
-        let renewal = self.collected.remove(index);
-        self.keys.drain(key..key + renewal.key);
-        self.arguments
-            .drain(arguments..arguments + renewal.arguments);
+        let found = self.piles.iter_mut().any(|pile| pile.withdraw(request));
         self.waits &= !self.is_empty();
-        true
-    }
-
-    /// Returns how many go into the next command, from the one at `first` on, and how many bytes of the keys, and
-    /// of the arguments, are theirs.
-    fn next_command(&self, first: usize) -> (usize, usize, usize) {
-        let (mut count, mut keys, mut arguments) = (0, 0, 0);
-        for renewal in &self.collected[first..] {
-            if count == BATCH_MAX || BATCH_BYTES_MAX < keys + arguments + COMMAND_BYTES_MAX {
-                break;
-            }
-            count += 1;
-            keys += renewal.key;
-            arguments += renewal.arguments;
-        }
-        (count, keys, arguments)
+        found
     }
 
     /// Writes a command. One alone is [`EXTEND`](script::EXTEND), which takes the same arguments.
@@ -185,10 +157,9 @@ impl Batch {
 
     /// Takes out all renewals that are collected.
     fn collected(&mut self) -> impl Iterator<Item = Request> {
-        empty(&mut self.keys);
-        empty(&mut self.arguments);
         self.waits = false;
-        self.collected.drain(..).map(|renewal| renewal.request)
+        let [watched, others] = &mut self.piles;
+        watched.taken().chain(others.taken())
     }
 
     /// Forgets everything because the connection is gone. Yields the renewals that are collected, of which
@@ -239,6 +210,58 @@ impl Batch {
     }
 }
 
+impl Pile {
+    fn add(&mut self, request: Request, entry: &Entry, life: Duration) {
+        let (keys, arguments) = (self.keys.len(), self.arguments.len());
+        self.keys.extend_from_slice(entry.key_argument());
+        self.arguments.extend_from_slice(entry.token_argument());
+        argument(&mut self.arguments, millis(life).as_bytes());
+        self.collected.push(Renewal {
+            request,
+            key: self.keys.len() - keys,
+            arguments: self.arguments.len() - arguments,
+        });
+    }
+
+    /// The same for this pile.
+    fn withdraw(&mut self, request: Request) -> bool {
+        let mut all = self.collected.iter();
+        let Some(index) = all.position(|renewal| renewal.request == request) else {
+            return false;
+        };
+        let before = &self.collected[..index];
+        let key: usize = before.iter().map(|renewal| renewal.key).sum();
+        let arguments: usize = before.iter().map(|renewal| renewal.arguments).sum();
+        let renewal = self.collected.remove(index);
+        self.keys.drain(key..key + renewal.key);
+        self.arguments
+            .drain(arguments..arguments + renewal.arguments);
+        true
+    }
+
+    /// Returns how many go into the next command, from the one at `first` on, and how many bytes of the keys, and
+    /// of the arguments, are theirs.
+    fn next_command(&self, first: usize) -> (usize, usize, usize) {
+        let (mut count, mut keys, mut arguments) = (0, 0, 0);
+        for renewal in &self.collected[first..] {
+            if count == BATCH_MAX || BATCH_BYTES_MAX < keys + arguments + COMMAND_BYTES_MAX {
+                break;
+            }
+            count += 1;
+            keys += renewal.key;
+            arguments += renewal.arguments;
+        }
+        (count, keys, arguments)
+    }
+
+    /// Takes out all renewals.
+    fn taken(&mut self) -> impl Iterator<Item = Request> {
+        empty(&mut self.keys);
+        empty(&mut self.arguments);
+        self.collected.drain(..).map(|renewal| renewal.request)
+    }
+}
+
 /// Empties `buffer`. One that is much larger than usual is given back to the allocator.
 fn empty(buffer: &mut Vec<u8>) {
     buffer.clear();
@@ -267,11 +290,10 @@ impl Node {
             return false;
         }
         self.send_time(now, request);
-        if self.batch.watched != watched && !self.batch.is_empty() {
-            self.write_batch(now);
+        if self.batch.is_empty() {
+            self.batch.since = now;
         }
-        self.batch.watched = watched;
-        self.batch.add(now, request, entry, life);
+        self.batch.piles[usize::from(!watched)].add(request, entry, life);
         if self.batch.len() == BATCH_MAX && self.outbox.is_blocked() {
             self.write_batch(now); // To take one back from among many costs less there.
         }
@@ -298,26 +320,28 @@ impl Node {
             phase,
             ..
         } = self;
-        let (mut first, mut key, mut argument) = (0, 0, 0);
-        while first < batch.len() {
-            let (count, keys, arguments) = batch.next_command(first);
-            if batch.watched {
-                register_next(now, phase, outbox, in_flight);
+        for (pile, watched) in batch.piles.iter().zip([true, false]) {
+            let (mut first, mut key, mut argument) = (0, 0, 0);
+            while first < pile.collected.len() {
+                let (count, keys, arguments) = pile.next_command(first);
+                if watched {
+                    register_next(now, phase, outbox, in_flight);
+                }
+                let start = outbox.push_with(|out| {
+                    let (keys, arguments) = (key..key + keys, argument..argument + arguments);
+                    Batch::write(out, count, &pile.keys[keys], &pile.arguments[arguments]);
+                });
+                let mut len = outbox.len_from(start);
+                if count != 1 {
+                    in_flight.push(Request::Batch { count: count as u8 }, now, start, len);
+                    batch.unanswered += count;
+                    len = 0;
+                }
+                for renewal in &pile.collected[first..first + count] {
+                    in_flight.push(renewal.request, now, start, len);
+                }
+                (first, key, argument) = (first + count, key + keys, argument + arguments);
             }
-            let start = outbox.push_with(|out| {
-                let (keys, arguments) = (key..key + keys, argument..argument + arguments);
-                Batch::write(out, count, &batch.keys[keys], &batch.arguments[arguments]);
-            });
-            let mut len = outbox.len_from(start);
-            if count != 1 {
-                in_flight.push(Request::Batch { count: count as u8 }, now, start, len);
-                batch.unanswered += count;
-                len = 0;
-            }
-            for renewal in &batch.collected[first..first + count] {
-                in_flight.push(renewal.request, now, start, len);
-            }
-            (first, key, argument) = (first + count, key + keys, argument + arguments);
         }
         drop(batch.collected());
     }

@@ -311,3 +311,35 @@ fn a_long_name_has_the_locks_looked_at_whose_names_begin_so() {
     assert_eq!(world.extended_by_engine(), 4);
     drop(locks);
 }
+
+/// Their keys are told of, or not, in no order.
+#[test]
+fn watched_and_unwatched_renewals_that_alternate_go_in_two_batches() {
+    let mut world = World::telling(3);
+    let mut locks = vec![];
+    for (index, (most, answers)) in [(1, "+OK|+OK|:1|:1|"), (2, "+OK|:1|:1|")]
+        .into_iter()
+        .enumerate()
+    {
+        world.engine.parts.whole.most = most;
+        for name in [2 * index, 2 * index + 1] {
+            locks.push(world.kept_lock(format!("k{name}").as_bytes(), kept()));
+        }
+        world.pass(50 * MS);
+        world.all_say(0..3, answers);
+        world.take_all();
+        assert_eq!(world.extended_by_engine(), 2);
+        world.events.clear();
+    }
+    world.pass(5 * SECOND);
+    let (_, sent) = world.sleep_until_sent(0);
+    assert_eq!(
+        sent,
+        [
+            "CLIENT CACHING YES",
+            "EVALSHA extend k0 10000, k2 10000",
+            "EVALSHA extend k1 10000, k3 10000"
+        ]
+    );
+    drop(locks);
+}
