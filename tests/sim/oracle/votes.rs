@@ -140,7 +140,11 @@ impl World {
             self.check_validity(client, id, verb, call.into(), until);
         } else if until < before {
             self.object("validity", "an extension has shortened a lock");
-        } else if before < call.begun.saturating_add(longest_validity(call.ttl)) {
+        } else if before
+            < call
+                .begun
+                .saturating_add(self.least_validity(id, verb, call.ttl))
+        {
             self.object("validity", "an extension has not made a lock longer");
         }
     }
@@ -231,6 +235,18 @@ impl World {
             && !lost
     }
 
+    /// How long a lock may be trusted at least. An extension by the engine takes off the drift of the longest ttl, and any
+    /// extension a twelfth if a clock was set.
+    fn least_validity(&self, id: TokenId, verb: Verb, ttl: u64) -> Duration {
+        let longest = match verb {
+            Verb::Keep => self.oracle.ledger.record(id).ttl.max(ttl),
+            _ => ttl,
+        };
+        let was_set = self.servers.iter().any(|server| server.jumps != 0) && verb != Verb::Set;
+        let slews = if was_set { ttl.div_ceil(12) } else { 0 };
+        Duration::from_millis(ttl - slews).saturating_sub(drift(longest))
+    }
+
     /// The validity counts from before the first byte, and not from before the call.
     pub(super) fn check_validity(
         &mut self,
@@ -251,7 +267,10 @@ impl World {
         let clock = self.clock_of(client);
         let late = clock.since() <= sent && clock.show(sent) < began;
         let early = verb == Verb::Set && began < self.begun_after(client, id, call);
-        if began < call.begun || early || late {
+        let least = call
+            .begun
+            .saturating_add(self.least_validity(id, verb, call.ttl));
+        if until < least || early || late {
             let text = format!("client {client}: valid until {until:?} by {verb:?}");
             self.object("validity", text);
         }
