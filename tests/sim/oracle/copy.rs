@@ -122,7 +122,11 @@ impl World {
         let quarantine = &self.oracle.quarantine;
         let mut yes = Vec::new();
         for (node, cell) in self.oracle.ledger.cells(id).iter().enumerate() {
-            let entry = cell.asked(verb);
+            let mut entry = cell.asked(verb);
+            // The next extension by its engine may be executed before the copy that follows from this one.
+            if verb == Verb::Keep && deed.wanted.place < entry.read_place {
+                entry = &cell.keep_before;
+            }
             let counts = node != deed.node
                 && entry.answers(deed.process, calls.since)
                 && entry.said == super::Said::One

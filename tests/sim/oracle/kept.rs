@@ -334,7 +334,8 @@ impl World {
             calls.asked = writing.asked;
             (calls.since, calls.begun, calls.ticked) = (since, begun, writing.ticked);
         }
-        let begun = self.clients[client].ticked;
+        // The next one may begin in the same turn, when its engine reads an answer.
+        let begun = self.clients[client].ticked_before;
         match result {
             Ok(until) => {
                 hold.keep = Some(Keep {

@@ -4,7 +4,8 @@
 //!   or when its node has had all the time that a vote may take. So neither does one that was
 //!   cancelled or decided while it waited for room, for a handshake or for another try.
 //! * No extension begins to leave outside of its call, which ends with its verdict, its
-//!   cancellation, the release of the lock or its hand-over; nor after a majority of yes was read.
+//!   cancellation, the release of the lock or its hand-over; nor, unless its engine keeps the lock, after a majority
+//!   of yes was read.
 //! * No confirmation begins to leave outside of its call.
 //! * No extension by an engine that keeps a lock begins to leave after its holder (the first, or one that
 //!   it was handed to) has released it, dropped it or handed it over, or was told of its end.
@@ -345,9 +346,8 @@ impl World {
         }
         // After a hand-over not every node's yes counts.
         let own = record.owner == deed.process && record.heirs.is_empty();
-        // An engine that keeps a lock may have begun another since.
-        let known = deed.command.verb != Verb::Keep || calls.spell.to == Place::MAX;
-        let own = own && known;
+        // An engine that keeps a lock may begin another in the turn in which the first is decided.
+        let own = own && deed.command.verb != Verb::Keep;
         let certain = own && calls.spell.from <= place && self.is_extended(deed, id, calls);
         certain.then_some("an extension that is decided")
     }
