@@ -53,7 +53,7 @@ pub(crate) struct Client {
     pub(crate) ticked: Instant,
     /// When it last had nothing left to write.
     flushed: crate::written::Place,
-    ticked_before: Instant,
+    pub(crate) ticked_before: Instant,
     pub(crate) turn_began: Time,
     pub(crate) turn_place: crate::written::Place,
     /// It is in the middle of a turn, perhaps stopped.
