@@ -160,7 +160,7 @@
 //! Others get the lock when its ttl is over, so no two have it. Until then `status` shows it with `(broken)` before the
 //! label. `--now` deletes the keys instead: others get the lock at once, and two have it if the holder still works. Use that
 //! only if you know that the holder has stopped. A majority of the nodes has to do it: with status 69 try again when
-//! they answer. In a program it is [`Redlock::break_lock`](crate::Redlock::break_lock).
+//! they answer. In a program it is `Redlock::break_lock`.
 //!
 //! # A number for the store
 //!

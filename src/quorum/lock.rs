@@ -95,6 +95,7 @@ impl Lock {
     }
 
     /// A lock that was granted elsewhere, until then at most. It is given an id when adopted.
+    #[cfg(feature = "std")]
     pub(crate) fn transferred(
         entry: Entry,
         valid_until: Instant,

@@ -1,6 +1,6 @@
 //! Stories of locks that are broken by a client that does not hold them.
 
-use super::breaking::{self, BreakError, Breaking, Broken};
+use super::breaking::{BreakError, Breaking, Broken};
 use super::inspect::{ONE, OTHER};
 use super::inspection::Inspection;
 use super::*;

@@ -238,9 +238,11 @@ impl World {
     /// How long a lock may be trusted at least. An extension by the engine takes off the drift of the longest ttl, and any
     /// extension a twelfth if a clock was set.
     fn least_validity(&self, id: TokenId, verb: Verb, ttl: u64) -> Duration {
-        let longest = match verb {
-            Verb::Keep => self.oracle.ledger.record(id).ttl.max(ttl),
-            _ => ttl,
+        let given = self.oracle.ledger.record(id).ttl;
+        let longest = if verb == Verb::Keep {
+            given.max(ttl)
+        } else {
+            ttl
         };
         let was_set = self.servers.iter().any(|server| server.jumps != 0) && verb != Verb::Set;
         let slews = if was_set { ttl.div_ceil(12) } else { 0 };
