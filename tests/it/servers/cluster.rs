@@ -62,8 +62,7 @@ impl Cluster {
         assert!(replies.iter().all(|reply| *reply == Reply::Integer(1)));
     }
 
-    /// Runs a command on each of `nodes` at the same time. Who keeps a lock gets no time to copy it back from one to the
-    /// other.
+    /// Runs a command on each of `nodes` at the same time.
     #[track_caller]
     pub(crate) fn at_once(&self, nodes: Range<usize>, words: &[&[u8]]) -> Vec<Reply> {
         let mut raws = self.raws();

@@ -15,7 +15,7 @@ use std::process::{Command, Stdio};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use tempfile::TempDir;
 
-use super::tool::{Tool, await_file, code};
+use super::tool::{Tool, await_file, code, take_away};
 use super::variables;
 use crate::effort::is_long;
 use crate::servers::{Cluster, eventually, three};
@@ -100,7 +100,7 @@ impl Story {
     #[track_caller]
     fn loses_the_lock(&mut self, cluster: &Cluster) {
         cluster.await_copies("n");
-        cluster.at_once(1..3, &[b"DEL", b"n"]);
+        take_away(cluster, 1..3);
         let said = "shearline: programs of another user still run, and the lock ends by itself\n";
         assert_eq!(self.tool.errors(), said);
         assert_eq!(code(self.tool.end()), 74);

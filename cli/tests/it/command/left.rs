@@ -7,7 +7,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use shearline::LockOptions;
 
-use super::tool::{Tool, await_file, code, is_free, started};
+use super::tool::{Tool, await_file, code, is_free, started, take_away};
 use super::variables;
 use crate::face::shared;
 use crate::servers::{LONG, eventually, three};
@@ -80,7 +80,7 @@ fn with_leave_children_what_the_command_leaves_behind_lives_on() {
     let script = script.replace("false", "true");
     let options = ["--leave-children", "--ttl", "5s"];
     let tool = started(&cluster, &options, &script, folder.path());
-    cluster.at_once(0..3, &[b"DEL", b"n"]);
+    take_away(&cluster, 0..3);
     assert_eq!(code(tool.wait()), 74);
     assert!(is_free(folder.path()), "nothing is left");
     cluster.assert_empty();

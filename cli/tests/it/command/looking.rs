@@ -146,6 +146,9 @@ fn break_ends_a_lock_and_keeps_others_out_until_its_holder_must_have_stopped() {
 
     // A key that never ends is left alone where the others end: they are free in time.
     for how in ["", " --without-scripts"] {
+        if !how.is_empty() && servers::is_with_acl_line() {
+            continue; // Its user may run scripts and no transactions.
+        }
         shearline(&cluster, "lock report --trust --ttl 50s").line();
         cluster.raws()[0].run("PERSIST report");
         let tokens = cluster.values("report");

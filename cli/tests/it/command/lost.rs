@@ -5,7 +5,7 @@ use std::fs;
 use std::io::{BufRead as _, BufReader};
 use tempfile::TempDir;
 
-use super::tool::{Tool, await_file, children, code, is_free, run, started};
+use super::tool::{Tool, await_file, children, code, is_free, run, started, take_away};
 use super::{command, shearline};
 use crate::servers::{LONG, Mischief, Proxy, Server, Way, eventually, three};
 
@@ -20,7 +20,7 @@ fn a_lock_that_is_taken_away_ends_the_command() {
     let mut tool = started(&cluster, &options, script, folder.path());
     // A majority is enough to begin.
     cluster.await_copies("n");
-    cluster.at_once(1..3, &[b"DEL", b"n"]);
+    take_away(&cluster, 1..3);
     let errors = tool.errors();
     let lost = "shearline: lost the lock n: the command was ended";
     assert!(errors.starts_with(lost), "{errors}");
@@ -101,7 +101,7 @@ fn with_again_the_command_is_started_again_after_a_loss() {
             folder.path(),
         );
         tool.signal(Signal::HUP);
-        cluster.at_once(0..3, &[b"DEL", b"n"]);
+        take_away(&cluster, 0..3);
         if status == 7 {
             await_file(&folder.path().join("second"));
             tool.signal(Signal::TERM);
@@ -176,7 +176,7 @@ fn with_again_a_command_that_is_done_is_not_started_again() {
         await_file(&folder.path().join("asked"));
         cluster.await_copies("n");
         signal.into_iter().for_each(|signal| tool.signal(signal));
-        cluster.delete("n");
+        take_away(&cluster, 0..3);
         assert_eq!(code(tool.wait()), 74, "{name}");
         let starts = fs::read_to_string(folder.path().join("starts")).expect("a file");
         assert_eq!(starts.lines().count(), 1, "{name}");
@@ -339,13 +339,15 @@ fn assert_in_troubles(said: &str) {
 #[test]
 fn a_lock_that_is_gone_at_the_end_was_lost() {
     let cluster = three();
-    cluster.run("ACL SETUSER default -client|tracking");
+    for user in ["default", "locker"] {
+        cluster.run(&format!("ACL SETUSER {user} -client|tracking"));
+    }
     let run = Ordered::start(&cluster.urls());
     eventually("all nodes have extended it", || {
         let mut raws = cluster.raws().into_iter();
         raws.all(|mut raw| raw.calls("evalsha") != 0).then_some(())
     });
-    cluster.at_once(0..3, &[b"DEL", b"n"]);
+    take_away(&cluster, 0..3);
     run.end_command();
     let said = "shearline: the lock n was not held any more at the end\n";
     run.assert("lost", "5", 74, said);

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::Read;
+use std::ops::Range;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
@@ -185,4 +186,12 @@ pub(crate) fn is_stopped(process: Pid) -> bool {
     let stat = fs::read_to_string(path).expect("it has not ended");
     let (_, state) = stat.rsplit_once(") ").expect("a state");
     state.starts_with('T')
+}
+
+/// Takes the lock `n` away, on `nodes`, a majority. Who keeps it copies back what a minority misses, but not over the token
+/// of another.
+#[track_caller]
+pub(super) fn take_away(cluster: &Cluster, nodes: Range<usize>) {
+    cluster.at_once(nodes.clone(), &[b"SET", b"n", b"another"]);
+    cluster.at_once(nodes, &[b"DEL", b"n"]);
 }
