@@ -7,6 +7,7 @@ use tempfile::TempDir;
 
 use super::tool::{Tool, await_file, children, code, is_free, run, started, take_away};
 use super::{command, shearline};
+use crate::canary::LOCKER;
 use crate::servers::{LONG, Mischief, Proxy, Server, Way, eventually, three};
 
 /// A majority says that the lock is gone: the command is killed at once, not at the end of the ttl, and not when the lock
@@ -339,7 +340,7 @@ fn assert_in_troubles(said: &str) {
 #[test]
 fn a_lock_that_is_gone_at_the_end_was_lost() {
     let cluster = three();
-    for user in ["default", "locker"] {
+    for user in ["default", LOCKER] {
         cluster.run(&format!("ACL SETUSER {user} -client|tracking"));
     }
     let run = Ordered::start(&cluster.urls());
