@@ -328,7 +328,10 @@ impl World {
             }
             NodeOutcome::Pending => {
                 let counts = |(entry, last): (&Entry, bool)| entry.read < client.turn_began && last;
-                let before = question.at_once && read.is_some_and(counts);
+                // What a lost lock has left is released before its holder asks for that: perhaps this is that answer.
+                let lost = |id| self.oracle.ledger.record(id).lost;
+                let another = question.verb == Verb::Release && question.token.is_some_and(lost);
+                let before = question.at_once && !another && read.is_some_and(counts);
                 (!before).then_some(()).ok_or("it has answered")
             }
             NodeOutcome::Unreachable(reason) => {

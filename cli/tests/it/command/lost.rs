@@ -8,7 +8,7 @@ use tempfile::TempDir;
 use super::tool::{Tool, await_file, children, code, is_free, run, started, take_away};
 use super::{command, shearline};
 use crate::canary::LOCKER;
-use crate::servers::{LONG, Mischief, Proxy, Server, Way, eventually, three};
+use crate::servers::{LONG, Mischief, Proxy, Raw, Server, Way, eventually, three};
 
 /// A majority says that the lock is gone: the command is killed at once, not at the end of the ttl, and not when the lock
 /// is next extended, which would be in half an hour.
@@ -45,10 +45,15 @@ fn a_lock_that_is_broken_ends_the_command() {
     let lost = "shearline: lost the lock n: the command was ended";
     assert!(errors.starts_with(lost), "{errors}");
     assert_eq!(code(tool.wait()), 74);
-    // It was told before it would have extended the lock, and others are still kept out.
-    assert!(30_000 < cluster[0].raw().pttl(b"n"));
-    assert_eq!(cluster.copies("n"), 3);
-    cluster.delete("n");
+    // It was told before it would have extended the lock, and others are still kept out. A node that was not reached yet
+    // may have been released by the holder.
+    let kept = cluster.raws().into_iter();
+    assert!(
+        2 <= kept
+            .filter_map(|mut raw| (30_000 < raw.pttl(b"n")).then_some(()))
+            .count()
+    );
+    cluster.at_once(0..3, &[b"DEL", b"n"]);
 }
 
 #[test]
@@ -346,7 +351,8 @@ fn a_lock_that_is_gone_at_the_end_was_lost() {
     let run = Ordered::start(&cluster.urls());
     eventually("all nodes have extended it", || {
         let mut raws = cluster.raws().into_iter();
-        raws.all(|mut raw| raw.calls("evalsha") != 0).then_some(())
+        let extended = |raw: &mut Raw| raw.calls("evalsha") + raw.calls("exec") != 0;
+        raws.all(|mut raw| extended(&mut raw)).then_some(())
     });
     take_away(&cluster, 0..3);
     run.end_command();
