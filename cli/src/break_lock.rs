@@ -93,7 +93,9 @@ fn line(name: &[u8], broken: &Broken, of: usize, now: bool) -> String {
     let (nodes, of) = (broken.nodes, count(of, "node"));
     let text = match now {
         true => {
-            format!("held{by}, deleted on {nodes} of {of}: two have it if that one still works")
+            format!(
+                "held{by}, deleted on {nodes} of {of}: if its holder still works, two have the lock now"
+            )
         }
         false => format!(
             "held{by}, broken on {nodes} of {of}: free in {}",

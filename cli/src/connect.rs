@@ -150,6 +150,7 @@ impl Nodes {
     }
 
     fn builder_of(&self, urls: Vec<String>) -> Result<Builder, Failure> {
+        let of = urls.clone();
         let builder = Redlock::builder()
             .nodes(urls)
             .without_scripts(self.is_without_scripts()?)
@@ -157,7 +158,13 @@ impl Nodes {
             .cluster(&self.cluster)
             .max_ttl(self.max_ttl())
             .node_timeout(NODE_TIMEOUT);
-        let mut builder = self.with_tls(builder);
+        // One node alone may be without TLS where others have it.
+        let is_part = !has_tls(&of) && has_tls(&self.urls()?);
+        let mut builder = if is_part {
+            builder
+        } else {
+            self.with_tls(builder)
+        };
         if let Some(login) = self.login()? {
             builder =
                 builder.credentials(move |_| Ok(login.credentials().map_err(|it| it.message)?));
@@ -253,6 +260,19 @@ impl Nodes {
     }
 }
 
+/// Returns `true` if one of the URLs is of a node with TLS.
+fn has_tls(urls: &[String]) -> bool {
+    let scheme = |url: &String| {
+        url.split("://")
+            .next()
+            .unwrap_or_default()
+            .to_ascii_lowercase()
+    };
+    urls.iter()
+        .map(scheme)
+        .any(|it| it == "rediss" || it == "valkeys")
+}
+
 impl Connect {
     /// Returns a builder of a handle with these options. The label of the owner and the lock delay are
     /// [`Acquire`](crate::acquire::Acquire)'s.
@@ -324,6 +344,31 @@ impl From<Guard> for RestartGuard {
             Guard::Off => Self::Off,
             Guard::Observed => Self::Observed,
             Guard::Strict => Self::Strict,
+        }
+    }
+}
+
+#[cfg(all(test, feature = "tls"))]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        nodes: Nodes,
+    }
+
+    /// Options of TLS are no mistake where only some of the nodes have it.
+    #[test]
+    fn each_node_alone_may_be_without_tls() {
+        let plain = "redis://127.0.0.1:1";
+        for (other, wrong) in [("rediss://127.0.0.1:2", 0), ("redis://127.0.0.1:2", 2)] {
+            let line = ["x", "--node", plain, "--node", other, "--ca", "/dev/null"];
+            let nodes = Line::parse_from(line).nodes;
+            let each = nodes.each().expect("two nodes");
+            assert_eq!(each.filter(Result::is_err).count(), wrong, "{other}");
         }
     }
 }

@@ -171,6 +171,13 @@ impl Seen {
         self.nodes[place].state == NodeState::Ready && !is_refused
     }
 
+    /// Returns `true` if each node votes, or does so again after a while.
+    fn votes_or_waits(&self) -> bool {
+        let waits = |place: usize| matches!(self.nodes[place].state, NodeState::Quarantined { .. });
+        let mut places = self.places();
+        places.all(|place| self.would_vote(place) || waits(place))
+    }
+
     /// Returns `true` if too many users lack a permission, or too many nodes a floor, for waiting to help.
     fn needs_operator(&self) -> bool {
         let count = |what: fn(&Trial) -> bool| {
@@ -245,7 +252,7 @@ impl Seen {
             "can_lock": self.status() == Status::Success,
             "votes": self.votes(),
             "needed": self.needed(),
-            "next_restart_ms": pace::next_restart_in(&self.nodes),
+            "next_restart_ms": pace::next_restart_in(&self.nodes).filter(|_| self.votes_or_waits()),
             "nodes": self.places().map(|place| self.object_of(place)).collect::<Vec<_>>(),
         });
         joined(
@@ -282,7 +289,7 @@ fn reason(node: &NodeStatus) -> Option<String> {
         NodeState::Ready => return None,
         NodeState::Quarantined { left } if !left.is_zero() => format!(
             "it may have forgotten locks, and votes in {} (`run` and `lock` count it now with \
-             --trust, if none is alive)",
+             --trust: only if no lock from before is alive)",
             duration::shown(left),
         ),
         NodeState::Down(reason) => reason.to_string(),

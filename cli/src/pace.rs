@@ -37,8 +37,8 @@ fn until(now: SystemTime, left: Duration) -> String {
     )
 }
 
-/// Returns the same for programs: zero if any node may be restarted, `None` while it is not known, because a node does not
-/// answer.
+/// Returns the same for programs: zero if any node may be restarted as far as their greetings say, `None` while it is not
+/// known, because a node does not answer.
 pub(crate) fn next_restart_in(nodes: &[NodeStatus]) -> Option<u64> {
     let is_known = |node: &NodeStatus| node.state == NodeState::Ready || left(node.state).is_some();
     let longest = nodes.iter().filter_map(|node| left(node.state)).max();

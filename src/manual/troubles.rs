@@ -52,7 +52,7 @@
 //!
 //! | you see | look at | do |
 //! | --- | --- | --- |
-//! | status 74, `lost the lock NAME: the command was ended` | The nodes (`shearline nodes`), and whether this machine, or `shearline` itself, was stopped for longer than the ttl. | Nobody else had the lock while the command ran. See what it left half done, and start it again; with a longer `--ttl` if it was a stall. |
+//! | status 74, `lost the lock NAME: the command was ended` | The nodes (`shearline nodes`), and whether this machine, or `shearline` itself, was stopped for longer than the ttl. | Nobody else had the lock while the command ran, unless its keys were deleted or it was broken: then another may have had it for the last round trips. See what it left half done, and start it again; with a longer `--ttl` if it was a stall. |
 //! | status 74, `the lock NAME was not held any more at the end` | Who deletes keys: `MONITOR`, `maxmemory-policy`, `FLUSHALL`. | What the command did may have overlapped: check it. |
 //! | status 74, `the command was killed, because its guardian had ended or was stopped` | Who kills processes: `dmesg` for the system that was out of memory. | As with the first. |
 //! | status 137, and the lock is still held | `shearline status NAME`: the label, which has the number of the process by default, is that of the one that was killed. | Nothing: its command was ended with it, and the lock ends with its ttl. |

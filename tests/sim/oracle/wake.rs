@@ -163,12 +163,13 @@ impl World {
                 ..
             } => {
                 due[0] = deadline.map(|deadline| ("a caller's deadline", deadline));
-                // A second round trip for a fencing token has as long again.
-                let rounds = 1 + u64::from(there.users[user].fenced);
-                let vote = rounds * self.longest_wait(client, call);
+                // A second round trip for a fencing token has as long again, from when the first has ended: perhaps late,
+                // if the client was stopped.
+                let fenced = there.users[user].fenced;
+                let vote = (1 + u64::from(fenced)) * self.longest_wait(client, call);
                 // Only the first of a queue looks.
                 due[1] = (!self.plan.is_crowded()).then(|| match tries {
-                    Some(1) => ("the end of a vote", after(call.begun, vote)),
+                    Some(1) if !fenced => ("the end of a vote", after(call.begun, vote)),
                     _ => (
                         "the end of a vote or another look",
                         after(there.shown, vote.max(LONGEST_LOOK)),

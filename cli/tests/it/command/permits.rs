@@ -109,6 +109,7 @@ fn nodes_say_which_of_them_refuse_a_lock() {
         assert_eq!(object.at("can_lock"), &Value::Bool(status == 0));
         assert_eq!(object.at("nodes.0.votes"), &Value::Bool(false));
         assert_eq!(object.at("nodes.0.may_lock"), &Value::Null);
+        assert_eq!(object.at("next_restart_ms"), &Value::Null);
         for field in ["nodes.0.reason", "nodes.0.missing"] {
             assert!(object.text(field).starts_with("refused: OOM"), "{object:?}");
         }
