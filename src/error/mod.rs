@@ -23,6 +23,7 @@ pub use node::{LinkError, LinkFault, ServerError, Unusable};
 pub use operation::{ConfirmError, ExtendError, InvalidRequest, LockError, Released, UnlockError};
 pub use operator::{CheckError, ReinitError, TrustError};
 pub(crate) use report::EndsBy;
+use report::Gone;
 pub use report::{NodeOutcome, NodeReport, Report};
 pub(crate) use shown::{Shown, said, words};
 pub(crate) use span::Span;

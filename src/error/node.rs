@@ -53,7 +53,10 @@ impl ServerError {
             "MISCONF" => "it cannot save to disk: check its log and the free space",
             "READONLY" => "it is a replica: name its master",
             "MASTERDOWN" => "it is a replica without its master: name a master",
-            "NOREPLICAS" => "it has too few replicas: check its `min-replicas-to-write`",
+            "NOREPLICAS" => {
+                "it refuses writes because it has too few replicas: set `min-replicas-to-write 0` there, a lock \
+                 node needs none"
+            }
             "LOADING" => "it is loading its data, and serves afterwards",
             "BUSY" => "a script blocks it: `SCRIPT KILL` ends it",
             "MOVED" | "ASK" | "CLUSTERDOWN" | "CROSSSLOT" | "TRYAGAIN" => {

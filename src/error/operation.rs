@@ -4,7 +4,7 @@ use core::fmt;
 use core::time::Duration;
 
 use super::span::Span;
-use super::{EndsBy, Report, Shown};
+use super::{EndsBy, Gone, Report, Shown};
 use crate::limits::{RESOURCE_BYTES_MAX, RESOURCES_MAX};
 
 /// Why a lock was not taken.
@@ -120,7 +120,7 @@ pub enum ExtendError {
     #[error("the lock had expired and cannot be extended; stop the work, and take the lock again")]
     Expired,
     /// A majority says that the key is missing or another's. The lock is over now.
-    #[error("the lock was lost: {0}; stop what it protects")]
+    #[error("the lock was lost: {0}{gone}; stop what it protects, and see what it left half done", gone = Gone(.0))]
     Lost(Report),
     /// Too few nodes answered. The lock stands until its old deadline.
     #[error(
@@ -320,7 +320,7 @@ pub enum ConfirmError {
     #[error("the lock had expired and cannot be confirmed; stop the work, and take the lock again")]
     Expired,
     /// A majority says that the key is missing or another's. The lock is over now.
-    #[error("the lock was lost: {0}; stop what it protects")]
+    #[error("the lock was lost: {0}{gone}; stop what it protects, and see what it left half done", gone = Gone(.0))]
     Lost(Report),
     /// Too few nodes answered. The lock stands until its old deadline.
     #[error(

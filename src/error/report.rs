@@ -359,6 +359,33 @@ impl fmt::Display for EndsBy<'_> {
     }
 }
 
+/// What has become of the keys of a lock that is lost.
+pub(super) struct Gone<'a>(pub(super) &'a Report);
+
+impl fmt::Display for Gone<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let all = self.0.nodes().len();
+        for (outcome, before, after) in [
+            (
+                NodeOutcome::Missing,
+                "its key is gone from",
+                "somebody has deleted it (`DEL`, `FLUSHALL`, `RENAME`), or the server was emptied",
+            ),
+            (
+                NodeOutcome::Held,
+                "another token holds it on",
+                "an operator has broken the lock, or another client has taken it",
+            ),
+        ] {
+            match self.0.count(|said| *said == outcome) {
+                0 => {}
+                nodes => write!(f, "; {before} {nodes} of {all} nodes: {after}")?,
+            }
+        }
+        Ok(())
+    }
+}
+
 impl fmt::Debug for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // `Debug` is as readable as `Display`: it is what a `main` that returns an error shows.
@@ -463,7 +490,7 @@ impl fmt::Display for NodeOutcome {
         match self {
             Self::Granted => f.write_str("granted"),
             Self::Held => f.write_str("held"),
-            Self::Missing => f.write_str("missing"),
+            Self::Missing => f.write_str("without its key"),
             Self::Refused(error) => match error.advice() {
                 Some(advice) => write!(f, "refused: {error} ({advice})"),
                 None => write!(f, "refused: {error}"),
@@ -528,6 +555,47 @@ mod tests {
             let report = Report::new(Instant::ZERO, nodes.collect(), 2, 1, Duration::ZERO);
             let text = format!("0 of the 2 votes needed ({text})");
             assert_eq!(report.to_string(), text);
+        }
+    }
+
+    #[test]
+    fn a_lost_lock_says_what_has_become_of_its_keys() {
+        use NodeOutcome::{Granted, Held, Missing};
+        const DELETED: &str =
+            "somebody has deleted it (`DEL`, `FLUSHALL`, `RENAME`), or the server was emptied";
+        const BROKEN: &str = "an operator has broken the lock, or another client has taken it";
+        for (outcomes, said) in [
+            (
+                [Missing, Missing, Granted],
+                format!(
+                    "1 of the 2 votes needed (a:1 and b:2 each without its key, c:3 granted); its key is gone \
+                     from 2 of 3 nodes: {DELETED}"
+                ),
+            ),
+            (
+                [Held; 3],
+                format!(
+                    "0 of the 2 votes needed (a:1, b:2 and c:3 each held); another token holds it on 3 of 3 \
+                     nodes: {BROKEN}"
+                ),
+            ),
+            (
+                [Missing, Held, Granted],
+                format!(
+                    "1 of the 2 votes needed (a:1 without its key, b:2 held, c:3 granted); its key is gone from \
+                     1 of 3 nodes: {DELETED}; another token holds it on 1 of 3 nodes: {BROKEN}"
+                ),
+            ),
+        ] {
+            let nodes = ["a:1", "b:2", "c:3"].into_iter().zip(outcomes);
+            let nodes = nodes.map(|(address, said)| NodeReport::new(address.into(), said, None));
+            let report = Report::new(Instant::ZERO, nodes.collect(), 2, 1, Duration::ZERO);
+            assert_eq!(
+                ExtendError::Lost(report).to_string(),
+                format!(
+                    "the lock was lost: {said}; stop what it protects, and see what it left half done"
+                )
+            );
         }
     }
 

@@ -80,11 +80,11 @@ impl core::error::Error for TlsError {}
 
 impl fmt::Display for TlsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "node {} has no TLS: {}", self.node, self.part)?;
+        write!(f, "node {}: {}", self.node, self.part)?;
         if let Some(file) = &self.file {
             write!(f, " ({})", file.escape_debug())?;
         }
-        write!(f, ": {}", self.problem)
+        write!(f, " cannot be used: {}", self.problem)
     }
 }
 
@@ -148,6 +148,11 @@ pub(crate) enum TlsFault {
          or `TlsOptions`)"
     )]
     UnknownAuthority,
+    #[error(
+        "its certificate is not signed by the authority that is trusted, but by another of the same name or by another \
+         key of it; name the file of the one that has signed it (`?ca=` in the URL, or `TlsOptions`)"
+    )]
+    OtherKey,
     #[error(
         "its certificate is for another name; use that name in the URL, or set it (`?name=`), if it \
          is the right server"
@@ -237,7 +242,7 @@ mod tests {
         };
         assert_eq!(
             error.to_string(),
-            "node a:6379 has no TLS: the key of the client certificate (/etc/locker.key): it is \
+            "node a:6379: the key of the client certificate (/etc/locker.key) cannot be used: it is \
              protected by a password; write it without one: `openssl pkey -in protected.pem -out \
              key.pem`, readable for this program alone"
         );

@@ -109,6 +109,7 @@
 //! | --- | --- |
 //! | `expired on`, `not valid before` | The certificate of the node, or of an authority between; the clock of this machine. |
 //! | `unknown authority` | `ca` is not the authority of this node, or is missing. |
+//! | `another of the same name` | The authority was made anew with its old name, or `ca` is that of another cluster. |
 //! | `self-signed`, `that of an authority` | The certificate itself has to be named, see below; or is not the right one. |
 //! | `names no host`, `version 1` | It was issued without `-extfile`, see above. |
 //! | `another name` | `subjectAltName` lacks the host of the URL. Is it the right server? Then `name`. |

@@ -21,6 +21,7 @@
 //! | .. `there are no credentials for it` | What `Builder::credentials` has said, in brackets behind it; the password file of the command. | Repair that. It is asked again by itself. |
 //! | .. `refused: ERR` | The words of the server behind it. Some proxies, and servers that are like Redis, run no scripts. | If they name `EVAL`, `Lua` or scripts: [`Builder::without_scripts`](crate::Builder::without_scripts), if the lock needs none. |
 //! | .. `refused: OOM` | `INFO memory` on the node: something else fills it, or [counters of fencing tokens](super::operating#nodes-that-give-fencing-tokens). `shearline check` warns from 80 % on. | Raise its `maxmemory`, or remove other keys. Never let it evict: `maxmemory-policy noeviction`. |
+//! | .. `refused: NOREPLICAS` | `CONFIG GET min-replicas-to-write` on the node: it refuses writes while it has fewer replicas. | `CONFIG SET min-replicas-to-write 0`, and in its file: a lock node needs no replicas, and is not made safer by any. |
 //! | .. `its user may not run` | The command that is named there. | Permit it: [`permissions`](super::permissions) has an ACL line that suffices. |
 //! | .. `it is a replica` | The URL leads to a replica, or the master has changed. | Name the master. A failover loses locks: [`operating`](super::operating). |
 //! | .. `its fencing tokens have no floor` | Whether the nodes are new, or restarted together: `shearline nodes --fenced`. Locks without tokens are had. | If no clock was set back, give floors: [`operating`](super::operating#nodes-that-give-fencing-tokens). |
@@ -33,7 +34,7 @@
 //!
 //! | you see | look at | do |
 //! | --- | --- | --- |
-//! | `the lock was lost` | Its key is gone on a majority, or belongs to another: was it deleted, evicted, did nodes restart? A kept lock is lost two round trips after that. | Stop the work. Then find who deletes keys: `MONITOR`, `maxmemory-policy`, `FLUSHALL`. |
+//! | `the lock was lost` | Its key is gone on a majority, or belongs to another: which of the two, and on how many nodes, is said behind the votes. Was it deleted, evicted, broken by an operator? A kept lock is lost two round trips after that. | Stop the work. Then find who deletes keys: `MONITOR`, `maxmemory-policy`, `FLUSHALL`. |
 //! | `the lock was no longer held` | The same, found at the unlock; or the work took longer than the ttl: [`Stats::validity_left`](crate::Stats::validity_left) near zero. | What it protected may have overlapped: check it. Use a longer ttl, or [`LockOptions::keep`](crate::LockOptions::keep). |
 //! | `the lock had expired and cannot be extended` | The extension came too late: a stall of this program, or a pause that nobody planned. | Stop the work, and take the lock again. Extend at half of the ttl, or keep it. |
 //! | `too few nodes confirmed the lock` | The nodes that it names. The lock stands until its old end. | Extend again before that. Kept locks do so by themselves. Where nodes are in quarantine it is mostly in vain: end the work before that. |

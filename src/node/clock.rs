@@ -18,7 +18,9 @@
 //! # What is allowed
 //!
 //! The drift of a lock is for the rate of clocks and for their steps together, while its keys live. A fifth
-//! of the share is for the rate ([`Drift::rate`](crate::quorum::Drift::rate)): so fast do the bounds widen. The
+//! of the share is for the rate ([`Drift::rate`](crate::quorum::Drift::rate)): so fast do the bounds widen. Over
+//! a longer [`PAUSE`] than two seconds without an answer they widen by 0.05 % of what is beyond it at most: no
+//! clock is slewed faster. The
 //! rest is for steps, and those of a clock may add up to that of the shortest ttl that this engine was asked
 //! for: so no lock as long as that, or longer, has ended early. If they add up to more, the clock was stepped,
 //! and the next steps count from there.

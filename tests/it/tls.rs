@@ -152,6 +152,10 @@ fn wrong_certificates_are_called_by_what_is_wrong() {
             Authority::new("another").server(name, Span::Now),
             "of an unknown authority",
         ),
+        (
+            Authority::new("ours").server(name, Span::Now),
+            "is not signed by the authority that is trusted, but by another of the same name",
+        ),
         (scene.authority.client(Span::Now), "not one of a server"),
         (
             scene.authority.server(&[], Span::Now),
@@ -208,6 +212,7 @@ fn a_certificate_that_is_named_itself_is_trusted() {
         own(false, Span::Now),
         own(true, Span::Now),
         other.server(name, Span::Now),
+        Authority::new("ours").server(name, Span::Now),
     ] {
         let server = scene.server(&issued);
         let address = server.address_for_clients();

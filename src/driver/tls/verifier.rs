@@ -76,11 +76,15 @@ impl ServerCertVerifier for Verifier {
             return Ok(ServerCertVerified::assertion());
         };
         match reason::of_invalid(&error) {
-            Some(TlsFault::UnknownAuthority | TlsFault::OfAuthority) if is_named => {
+            Some(TlsFault::UnknownAuthority | TlsFault::OtherKey | TlsFault::OfAuthority)
+                if is_named =>
+            {
                 verify_server_name(&ParsedCertificate::try_from(certificate)?, name)?;
                 Ok(ServerCertVerified::assertion())
             }
-            Some(TlsFault::UnknownAuthority) if self.is_self_signed(certificate, now) => {
+            Some(TlsFault::UnknownAuthority | TlsFault::OtherKey)
+                if self.is_self_signed(certificate, now) =>
+            {
                 let fault = Arc::new(TlsFault::SelfSigned);
                 Err(CertificateError::Other(OtherError(fault)).into())
             }

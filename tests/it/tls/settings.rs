@@ -40,7 +40,7 @@ fn error_of(query: &str) -> TlsError {
 #[track_caller]
 fn fails(query: &str, part: &str, file: &str, problem: &str) {
     let text = error_of(query).to_string();
-    let start = format!("node 127.0.0.1:1 has no TLS: {part} ({file}): ");
+    let start = format!("node 127.0.0.1:1: {part} ({file}) cannot be used: ");
     let said = text
         .strip_prefix(&start)
         .unwrap_or_else(|| panic!("{text}"));
@@ -112,7 +112,7 @@ fn what_is_no_name_or_not_used_is_found_when_a_handle_is_built() {
     let error = error_of(&format!("ca={ca}&name=no%20name"));
     let text = error.to_string();
     assert!(
-        text.ends_with("the server name: it is no host name and no address"),
+        text.ends_with("the server name cannot be used: it is no host name and no address"),
         "{text}"
     );
     let unused = Redlock::builder().node("redis://h");
