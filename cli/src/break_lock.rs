@@ -88,13 +88,16 @@ fn question(name: &[u8], seen: &Inspection, now: bool) -> String {
     }
 }
 
-fn line(name: &[u8], broken: &Broken, of: usize, now: bool) -> String {
+fn line(name: &[u8], broken: &Broken, all: usize, now: bool) -> String {
     let by = inspect::by(&broken.holder.owner);
-    let (nodes, of) = (broken.nodes, count(of, "node"));
+    let (nodes, of) = (broken.nodes, count(all, "node"));
     let text = match now {
         true => {
+            // The others are asked too, and not all of them are waited for.
+            let least = if broken.nodes < all { " at least" } else { "" };
             format!(
-                "held{by}, deleted on {nodes} of {of}: if its holder still works, two have the lock now"
+                "held{by}, deleted, and free on {nodes} of {of}{least}: if its holder still works, two have the \
+                 lock now"
             )
         }
         false => format!(

@@ -70,7 +70,7 @@ impl Failure {
 }
 
 /// What the library calls by the name of a function, and the command by that of an option.
-const WORDS: [(&str, &str); 16] = [
+const WORDS: [(&str, &str); 24] = [
     ("`without_scripts`", "`--without-scripts`"),
     ("`Builder::max_ttl`", "`--max-ttl`"),
     ("`Builder::lock_delay`", "`--lock-delay`"),
@@ -84,6 +84,29 @@ const WORDS: [(&str, &str); 16] = [
         "no node was named; name at least one",
         "no node was named; give --node, or set SHEARLINE_NODES: at least one",
     ),
+    (
+        "(`?ca=` in the URL, or `TlsOptions`)",
+        "(`--ca`, or `?ca=` in the URL)",
+    ),
+    (
+        "(`?cert=` and `?key=` in the URL, or `TlsOptions`)",
+        "(`--cert` and `--key`, or `?cert=` and `?key=` in the URL)",
+    ),
+    (
+        "put credentials into the URL",
+        "give `--password-file`, or credentials in the URL",
+    ),
+    (
+        "in the URL, or where they come from",
+        "in the URL, or `--user` and the file of `--password-file`",
+    ),
+    ("ask for a longer ttl", "give a longer `--ttl`"),
+    ("take another restart guard", "give another `--guard`"),
+    (
+        "without a token and with another guard",
+        "without `--fenced` and with another `--guard`",
+    ),
+    (" (`LockOptions::extensions`)", ""),
     ("build a new handle", "try again"),
     (
         "ask for a shorter one and extend it",
@@ -210,5 +233,46 @@ statuses! {
 impl From<ConfirmError> for Failure {
     fn from(error: ConfirmError) -> Self {
         ExtendError::from(error).into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use shearline::Unusable;
+
+    #[test]
+    fn what_the_library_names_is_said_in_words_of_the_command() {
+        let no = |why: Unusable| why.to_string();
+        for (text, said) in [
+            (
+                no(Unusable::NoCredentials),
+                "it wants a password; give `--password-file`, or credentials in the URL",
+            ),
+            (
+                no(Unusable::WrongCredentials),
+                "it refuses the credentials; correct the user or password in the URL, or `--user` and the file of \
+                 `--password-file`",
+            ),
+            (
+                no(Unusable::NeedsScripts),
+                "it runs no scripts, and what was asked for needs them; permit `EVAL` and `EVALSHA` (`ACL SETUSER \
+                 .. +eval +evalsha`), or ask for a lock without `--fenced` and with another `--guard`",
+            ),
+            (
+                ExtendError::Limit.to_string(),
+                "the lock has no extension left; end the work before its deadline, or take the lock with more",
+            ),
+            (
+                "name that authority's file (`?ca=` in the URL, or `TlsOptions`)".to_owned(),
+                "name that authority's file (`--ca`, or `?ca=` in the URL)",
+            ),
+            (
+                "set one (`?cert=` and `?key=` in the URL, or `TlsOptions`)".to_owned(),
+                "set one (`--cert` and `--key`, or `?cert=` and `?key=` in the URL)",
+            ),
+        ] {
+            assert_eq!(in_words_of_the_command(&text), said);
+        }
     }
 }

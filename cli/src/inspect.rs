@@ -112,8 +112,21 @@ pub(crate) fn state(told: &Inspection) -> String {
             "{}: too few nodes answer; `shearline nodes` says why",
             painted(BAD, "not known")
         ),
+        (None, _) if told.nodes().len() / 2 < other_types(told) => {
+            "held by something that is no lock: a list or a hash for example; no client gets the lock before its keys \
+             are deleted"
+                .to_owned()
+        }
         (None, _) => "held by nobody: no majority has the same token".to_owned(),
     }
+}
+
+/// Returns how many nodes have a key of another type.
+fn other_types(told: &Inspection) -> usize {
+    let nodes = told.nodes().iter();
+    nodes
+        .filter(|it| matches!(it.found, Found::OtherType))
+        .count()
 }
 
 /// Returns the state, and a line for each node.

@@ -290,9 +290,9 @@ fn reason(node: &NodeStatus) -> Option<String> {
         NodeState::Quarantined { left } if !left.is_zero() => format!(
             "it may have forgotten locks, and votes in {} (`run` and `lock` count it now with \
              --trust: only if no lock from before is alive)",
-            duration::shown(left),
+            duration::shown(pace::wait(left)),
         ),
-        NodeState::Down(reason) => reason.to_string(),
+        NodeState::Down(reason) => in_words_of_the_command(&reason.to_string()),
         NodeState::Unusable(reason) => in_words_of_the_command(&reason.to_string()),
         NodeState::New | NodeState::Connecting | NodeState::Suspect | _ => {
             "no answer yet".to_owned()
@@ -305,6 +305,14 @@ fn reason(node: &NodeStatus) -> Option<String> {
 fn is_nearly_full(node: &NodeStatus) -> bool {
     node.memory_percent
         .is_some_and(|percent| NEARLY_FULL <= percent)
+}
+
+/// Returns so many percent in words. The library counts no further than 255.
+fn full(percent: u8) -> String {
+    match percent {
+        0..=200 => format!("{percent} %"),
+        201.. => "over 200 %".to_owned(),
+    }
 }
 
 /// Returns what is known of a node besides its vote, behind `; ` each.
@@ -326,8 +334,8 @@ fn about(node: &NodeStatus) -> String {
         text += "; may evict locks: set maxmemory-policy noeviction";
     }
     if is_nearly_full(node) {
-        let percent = node.memory_percent.unwrap_or_default();
-        text += &format!("; its memory is {percent} % full: raise maxmemory, or remove keys");
+        let full = full(node.memory_percent.unwrap_or_default());
+        text += &format!("; its memory is {full} full: raise maxmemory, or remove keys");
     }
     if node.clock_steps != 0 {
         text += "; its clock was stepped";
@@ -336,4 +344,19 @@ fn about(node: &NodeStatus) -> String {
         text += "; a restart would not be noticed: its user may not ask `info`";
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_memory_that_is_far_too_full_is_not_measured() {
+        for (percent, text) in [
+            (80, "80 %"),
+            (200, "200 %"),
+            (201, "over 200 %"),
+            (255, "over 200 %"),
+        ] {
+            assert_eq!(super::full(percent), text);
+        }
+    }
 }

@@ -25,15 +25,20 @@ pub(crate) fn advice(nodes: &[NodeStatus]) -> Option<String> {
     Some(until(SystemTime::now(), left))
 }
 
+/// Returns after which time a node votes again, and has copies of the locks that are kept, which come a moment later.
+pub(crate) fn wait(left: Duration) -> Duration {
+    let started = u64::from(left.subsec_nanos() != 0);
+    Duration::from_secs(left.as_secs().saturating_add(started).saturating_add(2))
+}
+
 fn until(now: SystemTime, left: Duration) -> String {
-    // Copies of the locks that are kept are there a moment later.
-    let at = now + left + Duration::from_secs(2);
+    let at = now + wait(left);
     let since = at.duration_since(SystemTime::UNIX_EPOCH);
     let second = since.unwrap_or_default().as_secs() % 86_400;
     let (hours, minutes, seconds) = (second / 3_600, second / 60 % 60, second % 60);
     format!(
         "wait until {hours:02}:{minutes:02}:{seconds:02} UTC (in {}) before the next restart of a node",
-        duration::shown(Duration::from_secs(left.as_secs() + 2))
+        duration::shown(wait(left))
     )
 }
 
@@ -43,30 +48,67 @@ pub(crate) fn next_restart_in(nodes: &[NodeStatus]) -> Option<u64> {
     let is_known = |node: &NodeStatus| node.state == NodeState::Ready || left(node.state).is_some();
     let longest = nodes.iter().filter_map(|node| left(node.state)).max();
     let all = nodes.iter().all(is_known);
-    all.then(|| longest.map_or(0, |left| millis(left + Duration::from_secs(2))))
+    all.then(|| longest.map_or(0, |left| millis(wait(left))))
 }
 
 /// What a command that goes on says of restarts.
 #[derive(Debug, Default)]
 pub(crate) struct Pace {
-    /// For each node, whether it has voted before.
-    voted: Vec<bool>,
+    /// What was known of each node when it voted, if it has.
+    voted: Vec<Option<Known>>,
+}
+
+/// What is known of a node.
+#[derive(Clone, Debug, Default)]
+struct Known {
+    run_id: Option<String>,
+    clock_steps: u32,
+    marked_ttl: Option<Duration>,
+}
+
+impl Known {
+    fn of(node: &NodeStatus) -> Self {
+        Self {
+            run_id: node.run_id.clone(),
+            clock_steps: node.clock_steps,
+            marked_ttl: node.marked_ttl,
+        }
+    }
+
+    /// Returns why a node of which this was known does not vote, now that this is known.
+    fn reason(&self, now: &Self) -> &'static str {
+        let is_another = now.run_id.is_some() && self.run_id != now.run_id;
+        if self.clock_steps < now.clock_steps {
+            "its clock was stepped"
+        } else if is_another {
+            "it has restarted"
+        } else if self.marked_ttl < now.marked_ttl {
+            "a client with a longer --max-ttl has begun"
+        } else if self.marked_ttl.is_some() {
+            "its marker was deleted"
+        } else {
+            "it may have forgotten locks"
+        }
+    }
 }
 
 impl Pace {
     /// Writes a line for each node that has voted, and does not vote for a while. To be called from time to time.
     pub(crate) fn look(&mut self, redlock: &Redlock, name: &[u8]) {
         let nodes = redlock.nodes();
-        self.voted.resize(nodes.len(), false);
+        self.voted.resize(nodes.len(), None);
         for (node, voted) in nodes.iter().zip(&mut self.voted) {
-            *voted |= node.state == NodeState::Ready;
-            if *voted && left(node.state).is_some() {
-                *voted = false;
+            let known = Known::of(node);
+            if node.state == NodeState::Ready {
+                *voted = Some(known);
+            } else if left(node.state).is_some()
+                && let Some(before) = voted.take()
+            {
                 let line = format!(
-                    "{}: {} does not vote: it has restarted, its clock was stepped, its marker was deleted, or a \
-                     client with a longer --max-ttl has begun; {}",
+                    "{}: {} does not vote: {}; {}",
                     printable(name),
                     node.address,
+                    before.reason(&known),
                     advice(&nodes).unwrap_or_default()
                 );
                 // Not here: a reader that is slow would stop the watch over the command. Without a thread it is not said.
@@ -89,6 +131,30 @@ mod tests {
             assert_eq!(super::left(state), told.then_some(left));
         }
         assert_eq!(left(NodeState::Ready), None);
+    }
+
+    #[test]
+    fn of_a_node_that_does_not_vote_one_reason_is_named() {
+        let known = |run_id: Option<&str>, clock_steps, ttl: Option<u64>| Known {
+            run_id: run_id.map(str::to_owned),
+            clock_steps,
+            marked_ttl: ttl.map(Duration::from_secs),
+        };
+        let before = known(Some("a"), 1, Some(60));
+        for (now, reason) in [
+            (known(Some("b"), 1, None), "it has restarted"),
+            (known(Some("a"), 2, Some(60)), "its clock was stepped"),
+            (
+                known(Some("a"), 1, Some(61)),
+                "a client with a longer --max-ttl has begun",
+            ),
+            (known(Some("a"), 1, None), "its marker was deleted"),
+        ] {
+            assert_eq!(before.reason(&now), reason);
+        }
+        // A user who may not ask `INFO`, without markers.
+        let unknown = known(None, 0, None);
+        assert_eq!(unknown.reason(&unknown), "it may have forgotten locks");
     }
 
     #[test]

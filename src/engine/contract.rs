@@ -421,7 +421,7 @@ pub struct NodeStatus {
     /// Its policy may evict locks: `maxmemory` is set and `maxmemory-policy` is not `noeviction`.
     pub evicts_locks: bool,
     /// How much of its `maxmemory` it used when it was connected, in percent. `None` if it has no `maxmemory`, or if its
-    /// user may not ask `INFO memory`. A node that has used it up grants no locks.
+    /// user may not ask `INFO memory`; at most 255. A node that has used it up grants no locks.
     pub memory_percent: Option<u8>,
     /// How it tells those who wait for a lock that it may be free.
     pub waking: Waking,

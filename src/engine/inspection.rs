@@ -238,7 +238,7 @@ impl fmt::Display for Found {
             Self::Copy { owner, token, left } => {
                 write!(f, "another token ({token}{}){}", Owner(owner), Left(*left))
             }
-            Self::OtherType => f.write_str("a key that is no lock"),
+            Self::OtherType => f.write_str("held by something that is no lock"),
             Self::Unknown(outcome) => write!(f, "{outcome}"),
         }
     }

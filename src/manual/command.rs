@@ -97,7 +97,7 @@
 //! it. Give it another input (`</dev/null`). What asks it to end (TERM, HUP, INT, QUIT, or `--stop-signal`) reaches a
 //! stopped command too: it is continued for that.
 //!
-//! When the lock is at risk, `run` sends TERM to the command and all that it started. When the command has ended, it
+//! When the lock is at risk, `run` says so and sends TERM to the command and all that it started. When the command has ended, it
 //! sends TERM to the processes that outlive it, and KILL two seconds later. `--stop-signal` names another signal for both,
 //! and `--grace` another time. A TERM that you send to `shearline` is passed on as TERM. With `--leave-children` the
 //! processes that outlive the command live on without the lock, as with `flock -o`. Where `shearline` is the first process

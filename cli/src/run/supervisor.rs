@@ -24,6 +24,7 @@ use std::pin::pin;
 use std::process::ExitStatus;
 use std::sync::Arc;
 use std::task::{Context, Waker};
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use rustix::process::{Pid, getpgrp, getpid, set_child_subreaper};
@@ -40,6 +41,7 @@ use super::tree::{Child, Tree, go_first};
 use super::{Args, args, itself, wait_for};
 use crate::clock::now;
 use crate::json::hex;
+use crate::output::{BAD, complain, printable};
 use crate::signals::ends;
 
 /// How long the guardian may take to kill all processes of a lock that is lost already.
@@ -87,6 +89,8 @@ pub(super) struct Supervisor<'a> {
     /// Whether the command is in the group of this process, so that a terminal sends its signals to both.
     shares_group: bool,
     ended: Ended,
+    /// Writes why the command is asked to end.
+    told: Option<JoinHandle<()>>,
 }
 
 impl<'a> Supervisor<'a> {
@@ -142,6 +146,7 @@ impl<'a> Supervisor<'a> {
             lost_at: None,
             shares_group: group.is_some(),
             ended: Ended::default(),
+            told: None,
         };
         let start = Message::Start(until);
         match this.channel.send_with(start, io::stdin().as_fd()) {
@@ -165,6 +170,9 @@ impl<'a> Supervisor<'a> {
             _ => self.tree.end(Some(self.guardian)),
         };
         self.hear();
+        if let Some(told) = self.told.take() {
+            let _ = told.join(); // What is said next is read next.
+        }
         if self.ended.started.is_none() {
             self.pass_on(true); // What came in the turn in which the guardian ended.
         }
@@ -237,6 +245,10 @@ impl<'a> Supervisor<'a> {
 
     /// Names another deadline to the guardian: a later one after an extension.
     fn extend(&mut self) {
+        // A lock that is lost has no deadline of its own: the guardian is given the time to tell how the command ended.
+        if !self.guard.is_valid() {
+            return;
+        }
         let until = self.guard.valid_until().saturating_sub(margin(self.ttl));
         // If it cannot be told, the earlier deadline stands.
         let is_told = until != self.until && self.channel.send(Message::Extend(until)).is_ok();
@@ -245,10 +257,22 @@ impl<'a> Supervisor<'a> {
         }
     }
 
+    /// Says once why the command does not go on.
+    fn tell(&mut self, why: &str) {
+        if !self.ended.for_lock {
+            self.ended.for_lock = true;
+            let line = format!("{}: {why}", printable(self.guard.resource()));
+            // Not here: a reader that is slow would stop the watch over the command. Without a thread it is not said.
+            self.told = thread::Builder::new()
+                .spawn(move || complain(BAD, line))
+                .ok();
+        }
+    }
+
     /// Asks all processes to end, because the lock is at risk.
     fn warn(&mut self) {
         if !self.ended.for_lock {
-            self.ended.for_lock = true;
+            self.tell("the lock is at risk, so the command is asked to end");
             let _ = self.channel.send(Message::Risk);
         }
     }
@@ -256,7 +280,7 @@ impl<'a> Supervisor<'a> {
     /// Has all processes killed, because the lock is lost.
     fn end(&mut self) {
         if self.lost_at.is_none() {
-            self.ended.for_lock = true;
+            self.tell("the lock is lost, so the command is killed");
             self.lost_at = Some(now());
             let _ = self.channel.send(Message::End);
         }

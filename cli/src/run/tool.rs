@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use shearline::{Instant, LockGuard, Redlock, UnlockError};
+use shearline::{ExtendError, Instant, LockGuard, Redlock, UnlockError};
 
 use super::Args;
 use super::deadline::{TTL_MIN, Timer};
@@ -232,8 +232,7 @@ fn finish(args: &Args, guard: LockGuard, ended: Ended) -> Result<Ending, Failure
     }
     match (released, ended.status) {
         _ if ended.for_lock => {
-            let got = extended.map(|report| format!("; its last extension got {report}"));
-            let got = got.unwrap_or_default();
+            let got = extended.map(got).unwrap_or_default();
             say(format_args!(
                 "lost the lock {name}: the command was ended{got}"
             ));
@@ -265,6 +264,14 @@ fn finish(args: &Args, guard: LockGuard, ended: Ended) -> Result<Ending, Failure
         }
     }
     Ok(ending)
+}
+
+/// Returns what a lost lock got last, in the words of the library.
+fn got(report: shearline::Report) -> String {
+    let text = ExtendError::Lost(report).to_string();
+    let text = text.trim_start_matches("the lock was lost: ");
+    let (got, _) = text.rsplit_once("; stop what").unwrap_or((text, ""));
+    format!("; its last extension got {got}")
 }
 
 /// The status of a command that does not exist is that of `env`.

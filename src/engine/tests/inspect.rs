@@ -285,7 +285,7 @@ fn a_key_of_another_type_is_neither() {
     assert_eq!(found(&told)[1..], [Found::OtherType, Found::OtherType]);
     assert!(
         told.to_string()
-            .ends_with("node2:6379 a key that is no lock)")
+            .ends_with("node2:6379 held by something that is no lock)")
     );
 }
 

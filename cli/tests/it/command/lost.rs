@@ -10,6 +10,9 @@ use super::{command, shearline};
 use crate::canary::LOCKER;
 use crate::servers::{LONG, Mischief, Proxy, Server, Way, eventually, three};
 
+/// What is said before the command is killed.
+const KILLED: &str = "shearline: n: the lock is lost, so the command is killed\n";
+
 /// A majority says that the lock is gone: the command is killed at once, not at the end of the ttl, and not when the lock
 /// is next extended, which would be in half an hour.
 #[test]
@@ -17,15 +20,18 @@ fn a_lock_that_is_taken_away_ends_the_command() {
     let cluster = three();
     let folder = tempfile::tempdir().expect("a temporary directory");
     let script = "trap '' TERM; : >$1/ready; exec sleep 1000";
-    let options = ["--ttl", "1h", "--max-ttl", "1h", "--trust"];
+    let options = ["--ttl", "1h", "--max-ttl", "1h", "--trust", "--report", "1"];
     let mut tool = started(&cluster, &options, script, folder.path());
     // A majority is enough to begin.
     cluster.await_copies("n");
     take_away(&cluster, 1..3);
     let errors = tool.errors();
     let lost = "shearline: lost the lock n: the command was ended";
-    assert!(errors.starts_with(lost), "{errors}");
+    assert!(errors.starts_with(&format!("{KILLED}{lost}")), "{errors}");
     assert_in_troubles(lost);
+    let report = tool.output();
+    let killed = "\"command_status\":null,\"command_signal\":9,\"status\":74,";
+    assert!(report.contains(killed), "{report}");
     assert_eq!(code(tool.wait()), 74);
     cluster.assert_empty();
 }
@@ -43,7 +49,9 @@ fn a_lock_that_is_broken_ends_the_command() {
     shearline(&cluster, "break n --guard off --yes").done();
     let errors = tool.errors();
     let lost = "shearline: lost the lock n: the command was ended";
-    assert!(errors.starts_with(lost), "{errors}");
+    assert!(errors.starts_with(&format!("{KILLED}{lost}")), "{errors}");
+    let broken = " nodes: an operator has broken the lock, or another client has taken it\n";
+    assert!(errors.ends_with(broken), "{errors}");
     assert_eq!(code(tool.wait()), 74);
     // It was told before it would have extended the lock, and others are still kept out. A node that was not reached yet
     // may have been released by the holder.
@@ -74,7 +82,7 @@ fn a_run_says_that_a_node_has_restarted_and_when_the_next_may() {
     let address = cluster[0].address_for_clients().to_string();
     assert!(
         line.starts_with(&format!(
-            "shearline: n: {address} does not vote: it has restarted, "
+            "shearline: n: {address} does not vote: it has restarted; wait until "
         )),
         "{line}"
     );
@@ -114,7 +122,7 @@ fn with_again_the_command_is_started_again_after_a_loss() {
         }
         let errors = tool.errors();
         assert!(
-            errors.starts_with("shearline: lost the lock n: "),
+            errors.starts_with(&format!("{KILLED}shearline: lost the lock n: ")),
             "{errors}"
         );
         assert_eq!(code(tool.wait()), status);
@@ -157,7 +165,7 @@ fn with_again_the_loss_is_told_if_the_lock_is_not_taken_again() {
         let expected = format!("\"outcome\":\"{told}\",\"started\":true,");
         assert!(report.contains(&expected), "{report}");
         let errors = tool.errors();
-        let lines = if signal.is_some() { 1 } else { 2 };
+        let lines = if signal.is_some() { 2 } else { 3 };
         assert_eq!(errors.lines().count(), lines, "{errors}");
         assert_eq!(code(tool.wait()), status);
         cluster.delete("n");
@@ -256,6 +264,8 @@ fn is_asked_to_end(ttl: u32) -> bool {
         proxy.set(Mischief::Hold(Way::ToServer));
     }
     let errors = tool.errors();
+    let asked = "shearline: n: the lock is at risk, so the command is asked to end\n";
+    assert!(errors.starts_with(asked), "{errors}");
     let words = "n: the command was ended; its last extension got ";
     assert!(errors.contains(words), "{errors}");
     // The lock may end while the last extension is under way.
