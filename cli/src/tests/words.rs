@@ -11,7 +11,7 @@ lock report -n -w 3 => the argument '--no-wait' cannot be used with '--wait <TIM
 lock report -E 256 => invalid value '256' for '--conflict-status <N>': 256 is not in 0..=255; see
 lock report --guard none => invalid value 'none' for '--guard <GUARD>' [possible values: off, observed, strict]; see
 lock report once => unexpected argument 'once' found; see
-look report => unrecognized subcommand 'look';
+look report => unrecognized subcommand 'look'; there are run, lock, extend, unlock, break, status, watch, nodes, check, reinit, demo, man, completions; see `shearline --help`
 --what => unexpected argument '--what' found; see
 break => the following required arguments were not provided: <NAME>; usage: shearline break
 status => the following required arguments were not provided: <NAME>; usage:
