@@ -314,6 +314,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn too_few_replicas_are_too_many_wanted() {
+        assert_eq!(
+            ServerError::from_line(b"NOREPLICAS Not enough good replicas to write.").advice(),
+            Some(
+                "it refuses writes because it has too few replicas: set `min-replicas-to-write 0` there, a lock node \
+                 needs none"
+            )
+        );
+    }
+
+    #[test]
     fn only_the_first_word_of_a_server_error_is_kept() {
         for (line, code) in [
             (
