@@ -151,8 +151,9 @@ impl World {
         let longest = longest.as_nanos() as u64 + self.plan.added_time();
         let clock = self.clock_of(deed.peer);
         let sent = clock.show(deed.sent);
-        let shortest = calls.least_end().saturating_since(sent).as_nanos() as u64;
-        let shortest = shortest + self.plan.added_time();
+        let least = self.least_validity(id, verb, calls.ttl);
+        let ends = calls.ticked.saturating_add(least);
+        let shortest = ends.saturating_since(sent).as_nanos() as u64 + self.plan.added_time();
         if clock.since() <= deed.sent && ttl * MILLI < shortest {
             return Some("a copy that ends before the lock and its delay");
         }

@@ -114,11 +114,7 @@ impl World {
         };
         let last = end.saturating_sub(std::time::Duration::from_nanos(1));
         let record = self.oracle.ledger.record(id);
-        let (token, names) = (*record.token(), &record.names[..]);
-        let names = match names {
-            [] => std::slice::from_ref(&record.resource),
-            names => names,
-        };
+        let (token, names) = (*record.token(), record.each_name());
         let server = &self.servers[deed.server];
         let ends = names.iter().any(|name| {
             let name = &self.names[*name];

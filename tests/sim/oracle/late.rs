@@ -109,16 +109,8 @@ impl Calls {
 impl Extending {
     /// When the lock ends at the latest if it is confirmed.
     pub(super) fn end(&self) -> Instant {
-        self.within.max(self.end_if_begun(self.begun))
-    }
-
-    /// When it ends at the earliest.
-    pub(super) fn least_end(&self) -> Instant {
-        self.end_if_begun(self.ticked)
-    }
-
-    fn end_if_begun(&self, begun: Instant) -> Instant {
-        begun.saturating_add(super::votes::longest_validity(self.ttl))
+        let validity = super::votes::longest_validity(self.ttl);
+        self.within.max(self.begun.saturating_add(validity))
     }
 }
 

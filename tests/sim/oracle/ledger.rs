@@ -146,7 +146,7 @@ pub(crate) struct Releases {
     pub(crate) conns: u32,
     pub(crate) conn: usize,
     pub(crate) first: Time,
-    /// How often a key of the client's own had been in the way there before.
+    /// How often a key that may be the client's own had been in the way there before.
     pub(crate) met_own: u64,
     /// When it was last read that the key is not there.
     pub(crate) denied: Time,
@@ -282,6 +282,14 @@ impl Codes {
 impl Record {
     pub(crate) fn token(&self) -> &Token {
         &self.token
+    }
+
+    /// Returns its names, also if it is one.
+    pub(crate) fn each_name(&self) -> &[usize] {
+        match &self.names[..] {
+            [] => std::slice::from_ref(&self.resource),
+            names => names,
+        }
     }
 
     /// Returns those who keep it in this process, the newest first.

@@ -181,8 +181,8 @@ pub(crate) struct Oracle {
     /// How often others had set a key when the present call began, by client and resource.
     sets: storm::Sets,
     sets_before: Vec<Vec<u64>>,
-    /// How often a key of a client's own was in the way of its `SET`, by node.
-    met_own: Vec<Vec<u64>>,
+    /// By client and node.
+    met: Vec<Vec<storm::Met>>,
     /// How many resources stand for several.
     several: usize,
     /// By client and node.
@@ -412,7 +412,7 @@ impl Oracle {
             shut_out: vec![NEVER; plan.peers()],
             sets: storm::Sets::new(plan.peers(), plan.resources),
             sets_before: vec![vec![0; plan.resources]; plan.peers()],
-            met_own: vec![vec![0; plan.nodes]; plan.peers()],
+            met: vec![vec![storm::Met::default(); plan.nodes]; plan.peers()],
             several: plan.sets,
             looks: vec![vec![storm::Looks::default(); plan.nodes]; plan.peers()],
             waiting: queue::Waiting::new(plan.clients, plan.resources),
@@ -438,6 +438,7 @@ impl Oracle {
         self.newest[peer].fill(None);
         self.calls[peer].fill(late::Calls::default());
         self.looks[peer].fill(storm::Looks::default());
+        self.met[peer].iter_mut().for_each(storm::Met::born);
         self.lock_commands[peer] = 0;
         self.refused[peer].fill(Codes::default());
         self.quarantine.born(peer);

@@ -137,12 +137,7 @@ impl World {
 
     /// Returns `true` if a server has the token at all its names.
     pub(super) fn has_all(&self, server: usize, id: TokenId) -> bool {
-        let record = self.oracle.ledger.record(id);
-        let names = match &record.names[..] {
-            [] => std::slice::from_ref(&record.resource),
-            names => names,
-        };
-        let has = |name: &usize| self.token_on(server, &self.names[*name]) == Some(id);
-        names.iter().all(has)
+        let mut names = self.oracle.ledger.record(id).each_name().iter();
+        names.all(|name| self.token_on(server, &self.names[*name]) == Some(id))
     }
 }

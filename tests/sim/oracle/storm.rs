@@ -4,7 +4,8 @@
 //!   to a server that has forgotten the script; [`copy`](super::copy) counts copies of held locks.
 //! * A release is sent once for every call that asks for it, as often over every later connection,
 //!   and once more for every refusal; repeats after refusals are no faster than four a second, but for one
-//!   for each `SET` of the same client that a key of its own was in the way of.
+//!   for each `SET` of the same client that a key was in the way of. The key is its own, or anyone's while a
+//!   release of one of these names is refused: a nil does not say whose it is.
 //! * None is sent over a connection on which the server has denied the `SET`, once that is read;
 //!   unless the lock was copied there, because an earlier copy also denies a later one.
 //! * An extension is sent once for every call, and once more to a server that has forgotten the
@@ -30,7 +31,7 @@ use std::time::Duration;
 use shearline::Instant;
 
 use super::ledger::Releases;
-use super::{Deed, Said, TokenId, Verb};
+use super::{Deed, Said, TokenId, Verb, name_of};
 use crate::client::Path;
 use crate::clock::{MILLI, NEVER, SECOND, Time};
 use crate::link::Conn;
@@ -99,6 +100,22 @@ pub(crate) struct Looks {
     pub(crate) pushes: u64,
 }
 
+/// What may make a client send its refused releases to a node at once.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Met {
+    /// How often a key that may be its own was in the way of its `SET`.
+    own: u64,
+    /// The locks whose release was refused last.
+    refused: Vec<TokenId>,
+}
+
+impl Met {
+    /// A process begins: it knows of no release.
+    pub(super) fn born(&mut self) {
+        self.refused.clear();
+    }
+}
+
 /// A call for a lock.
 #[derive(Clone, Copy)]
 struct Open {
@@ -121,8 +138,8 @@ impl World {
         if met && (self.is_own_key(deed) || !deed.command.keys.is_empty()) {
             self.oracle.ledger.cell_mut(id, deed.node).met_own = true;
         }
-        if met && self.is_own_key(deed) {
-            self.oracle.met_own[deed.peer][deed.node] += 1;
+        if met && (self.is_own_key(deed) || self.may_be_refused_one(deed)) {
+            self.oracle.met[deed.peer][deed.node].own += 1;
         }
         self.oracle.lock_commands[deed.peer] += 1;
         self.oracle.counts.asked += 1;
@@ -146,6 +163,16 @@ impl World {
             .before
             .and_then(|token| self.oracle.ledger.find(&token));
         found.is_some_and(|found| self.oracle.ledger.record(found).owner == deed.process)
+    }
+
+    /// What was in the way of a `SET` may be a key whose release the node has refused to the same client.
+    fn may_be_refused_one(&self, deed: &Deed<'_>) -> bool {
+        let wanted = deed.command.keys.iter().chain(&deed.command.key);
+        let mut refused = self.oracle.met[deed.peer][deed.node].refused.iter();
+        refused.any(|id| {
+            let names = self.oracle.ledger.record(*id).each_name();
+            wanted.clone().any(|key| names.contains(&name_of(key)))
+        })
     }
 
     fn sets(&mut self, deed: &Deed<'_>, id: TokenId) -> Option<&'static str> {
@@ -289,7 +316,13 @@ impl World {
         // of its turn may be about to learn of a loss, which causes another.
         let stopped = u32::from(self.clients[deed.peer].in_turn);
         let calls = ledger.record(id).releases.max(1) + stopped;
-        let met_own = self.oracle.met_own[deed.peer][deed.node];
+        let met = &mut self.oracle.met[deed.peer][deed.node];
+        met.refused.retain(|other| *other != id);
+        if matches!(deed.said, Said::Refused(_)) && deed.process == self.clients[deed.peer].process
+        {
+            met.refused.push(id);
+        }
+        let met_own = met.own;
         let releases = &mut ledger.cell_mut(id, deed.node).releases;
         if releases.count == 0 {
             releases.first = self.now;

@@ -237,7 +237,7 @@ impl World {
 
     /// How long a lock may be trusted at least. An extension by the engine takes off the drift of the longest ttl, and any
     /// extension a twelfth if a clock was set.
-    fn least_validity(&self, id: TokenId, verb: Verb, ttl: u64) -> Duration {
+    pub(super) fn least_validity(&self, id: TokenId, verb: Verb, ttl: u64) -> Duration {
         let given = self.oracle.ledger.record(id).ttl;
         let longest = if verb == Verb::Keep {
             given.max(ttl)
