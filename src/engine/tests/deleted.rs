@@ -61,6 +61,46 @@ fn a_lock_whose_keys_are_deleted_is_over_two_round_trips_later() {
     }
 }
 
+/// They have one timer, and each has its own time.
+#[test]
+fn the_first_look_at_a_lock_is_no_later_for_others() {
+    let mut world = World::telling(3);
+    let (mut granted, mut looked) = (vec![], vec![]);
+    let mut locks = vec![];
+    for moment in 0..400 {
+        // In steps that meet every phase of the timer.
+        if moment % 37 == 0 && moment < 300 {
+            granted.push(world.now);
+            locks.push(world.kept_lock(format!("k{}", locks.len()).as_bytes(), keeping()));
+        }
+        world.pass(MS);
+        world.events.clear();
+        for (node, sent) in world.take_all().into_iter().enumerate() {
+            let mut answers = String::new();
+            for command in &sent {
+                let names = match command == EXTEND {
+                    true => 1,
+                    false => command.matches("60000").count(),
+                };
+                if node == 0 {
+                    looked.extend(vec![world.now; names]);
+                }
+                answers += &match names {
+                    0 => "+OK|".to_string(),
+                    1 => ":1|".to_string(),
+                    _ => format!("*{names}|{}", ":1|".repeat(names)),
+                };
+            }
+            world.say(node, &answers);
+        }
+    }
+    assert_eq!(looked.len(), granted.len());
+    for (since, looked) in granted.iter().zip(looked) {
+        let waited = looked.saturating_since(*since);
+        assert!(waited <= 51 * MS, "{waited:?}");
+    }
+}
+
 /// All keys of a node, and so those of all locks.
 #[test]
 fn a_flush_has_every_lock_looked_at() {
