@@ -154,7 +154,7 @@ impl Whole {
         self.arm(since.saturating_add(LOOK_AFTER), timers);
     }
 
-    /// A node that had a copy of the lock of `claim` lacks it.
+    /// A node lacks a copy of the lock of `claim`.
     pub(super) fn found_missing(&mut self, claim: ClaimKey) {
         if let Some(look) = self.looks.get_mut(&claim) {
             (look.in_vain, look.rests_until) = (0, Instant::ZERO);

@@ -55,7 +55,7 @@
 //! the first 1,000 keys of its kept locks, from 50 ms after the grant on; servers keep a table of these keys
 //! (`tracking-table-max-keys`, a million by default). Other locks, and those of nodes that
 //! [do not tell](super::waiting#where-nodes-do-not-tell), learn of it with their next extension. A key that others
-//! delete on a minority all the time costs four extensions a second. Where nodes tell of changes that delete nothing (Redis
+//! delete or set on a minority all the time costs four extensions a second. Where nodes tell of changes that delete nothing (Redis
 //! up to 6.2.7 and 7.0.4 tells of our own too), the time between these doubles, up to half of the validity.
 //!
 //! On a machine that is so busy that answers take longer than the node timeout (5 to 50 ms by the ttl), an

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use shearline::engine::Event;
-use shearline::{Found, Inspection, Redlock, Watch};
+use shearline::{Found, Inspection, LockOptions, Redlock, Watch};
 
 use crate::contract::OTHERS as FOREIGN;
 use crate::executor::block_on;
@@ -135,6 +135,54 @@ fn a_watch_tells_each_change_and_sends_nothing_while_there_is_none() {
         thread::sleep(SECOND / 4);
         let own = 2 * raws.len() as u64;
         assert_eq!(total(&mut raws) - before, own, "those of the test");
+    }
+}
+
+#[test]
+fn a_watch_of_a_large_value_of_others_costs_no_connection() {
+    a_large_value_is_watched(true);
+}
+
+#[test]
+fn a_watch_of_a_large_value_of_others_costs_no_connection_without_scripts() {
+    not_with!(Acl, "a user with this line may not use WATCH");
+    a_large_value_is_watched(false);
+}
+
+/// A value of 70 kB, which is more than a reply may have, beside a kept lock.
+fn a_large_value_is_watched(scripts: bool) {
+    for cluster in clusters() {
+        let builder = over(&cluster).without_scripts(!scripts).watch_clocks(false);
+        let redlock = builder.build().expect("valid");
+        await_ready(|| redlock.nodes());
+        Face::Shared(redlock.clone()).ask_all();
+        let mut raws = cluster.raws();
+        let options = LockOptions::new(SECOND).keep().tries(1);
+        let lock = redlock.lock_with("kept", &options).expect("free");
+        let connections = |raws: &mut Vec<Raw>| -> Vec<_> {
+            let count = |raw: &mut Raw| raw.info("stats", "total_connections_received");
+            raws.iter_mut().map(count).collect()
+        };
+        let before = connections(&mut raws);
+        let mut watch = redlock.watch("k").expect("asked");
+        assert!(is_free(&watch.next(MINUTE).expect("the present state")));
+        let large = vec![b'x'; 70_000];
+        for raw in &mut raws {
+            raw.set_px(b"k", &large, LONG);
+        }
+        let is_held = |told: &Inspection| told.holder().is_some_and(|holder| holder.nodes == 3);
+        until(&mut watch, is_held);
+        let end = lock.valid_until();
+        eventually("the lock is extended", || {
+            thread::sleep(SECOND / 100);
+            (end < lock.valid_until()).then_some(())
+        });
+        for raw in &mut raws {
+            assert!(raw.del(b"k"));
+        }
+        until(&mut watch, is_free);
+        assert_eq!(connections(&mut raws), before);
+        lock.unlock().expect("held");
     }
 }
 

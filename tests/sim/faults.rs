@@ -118,6 +118,9 @@ const GARBAGE: [&[u8]; 4] = [
 const INVALIDATION: &[u8] = b">2\r\n$10\r\ninvalidate\r\n*1\r\n$9\r\nresource0\r\n";
 const PUSH: &[u8] = b">1\r\n+x\r\n";
 
+/// What an operator replaces a lock by.
+const OTHERS: &[u8] = b"another's, no lock's";
+
 /// The longest distance of a server that is far away.
 const FAR: Time = 100 * MILLI;
 
@@ -190,6 +193,7 @@ impl World {
         let place = self.place_of(peer);
         self.say(Place::World, || trace::fault(fault, place, node, span));
         self.trouble(fault, peer, node, span);
+        self.oracle.deleted.disturb(fault, self.now + span);
         match fault {
             Fault::Reset | Fault::Dark | Fault::Partition | Fault::Garbage | Fault::Push => {
                 self.strike_link(fault, peer, node, span);
@@ -464,6 +468,11 @@ impl World {
 
     /// An operator deletes or shortens a key, on one server or on all.
     fn operate(&mut self, server: usize, fault: Fault) {
+        if self.plan.raids {
+            let most = self.plan.servers - self.plan.quorum() + 1;
+            let servers = self.plan.quorum() + self.entropy.below(most as u32) as usize;
+            return self.operate_on(0..servers, fault);
+        }
         if self.entropy.below(4) != 3 {
             self.operate_on(server..server + 1, fault);
         } else {
@@ -477,14 +486,19 @@ impl World {
         let key = self.names[resource];
         let left = 5 + self.entropy.span(self.plan.longest_ttl);
         let left = shearline::internals::resp::Decimal::from(left);
-        let words: &[&[u8]] = if fault == Fault::Delete {
-            &[b"DEL", &key]
-        } else {
-            &[b"PEXPIRE", &key, left.as_bytes(), b"LT"]
-        };
+        let words: &[&[u8]] =
+            if fault == Fault::Delete && self.plan.raids && self.entropy.below(2) == 0 {
+                &[b"SET", &key, OTHERS, b"PX", left.as_bytes()]
+            } else if fault == Fault::Delete {
+                &[b"DEL", &key]
+            } else {
+                &[b"PEXPIRE", &key, left.as_bytes(), b"LT"]
+            };
+        let keepers = self.watched_keepers(resource);
         for server in servers {
             self.command(server, words);
         }
+        self.changed_by_others(resource, &keepers);
         self.note_change(resource);
     }
 

@@ -10,7 +10,7 @@ use crate::case::Kind;
 use crate::clock::{MICRO, MILLI, SECOND};
 use crate::delaying::DELAYING;
 use crate::entropy::Entropy;
-use crate::faults::Fault;
+use crate::faults::{FAULTS, Fault};
 use crate::fencing::FENCED;
 use crate::plan::{Guard, Kinds, Members, Plan};
 use crate::sets::{GUARDED_SETS, SETS};
@@ -21,13 +21,14 @@ use crate::watching::WATCHING;
 const FEW: u32 = 10_000;
 
 /// All that can be chosen by name.
-pub(crate) const KINDS: [Kind; 27] = [
+pub(crate) const KINDS: [Kind; 28] = [
     NARROW,
     ALONE,
     INSPECTING,
     KEEPING,
     KEPT_LATER,
     OUTAGES,
+    DELETED,
     STEPPED,
     CREPT,
     RAISED,
@@ -145,6 +146,36 @@ pub(crate) const OUTAGES: Kind = kind("outages", |entropy| {
         ..Plan::tame(1 + entropy.below(3) as usize)
     }
     .alike()
+});
+
+/// Others delete or replace the keys of kept locks, which are valid for long, on most nodes.
+pub(crate) const DELETED: Kind = kind("deleted", |entropy| {
+    let nodes = entropy.pick(&[3, 5, 1]);
+    Plan {
+        nodes,
+        servers: nodes,
+        resources: 1 + entropy.below(3) as usize,
+        kinds: entropy.pick(&[Kinds::Redis, Kinds::Valkey, Kinds::Newest]),
+        delay: entropy.pick(&[50, 200, 800]) * MICRO,
+        keeps: 900_000,
+        keeps_held: entropy.pick(&[0, 300_000]),
+        alerts: 300_000,
+        shortest_ttl: 3_000,
+        longest_ttl: entropy.pick(&[10_000, 30_000]),
+        shortest_work: 2 * SECOND,
+        work: 6 * SECOND,
+        wait: 5 * SECOND,
+        habits: [4, 0, 1, 1, 0, 1],
+        raids: true,
+        faults: FAULTS.map(|fault| match fault {
+            Fault::Delete => 4,
+            Fault::Reset | Fault::Stall | Fault::ForgetScripts => entropy.below(2),
+            _ => 0,
+        }),
+        shortest_gap: SECOND,
+        gap: 2 * SECOND,
+        ..Plan::tame(1 + entropy.below(3) as usize)
+    }
 });
 
 /// The clock of the only server is set forward, and its client looks at it.
@@ -389,10 +420,11 @@ mod tests {
 
     /// Kinds that have tests of their own: in `oracle`, `bare` and `fencing`, and `NARROW` in `mutations`,
     /// as only a build with mutations has narrow bounds.
-    const ELSEWHERE: [Kind; 8] = [
+    const ELSEWHERE: [Kind; 9] = [
         NARROW,
         INSPECTING,
         OUTAGES,
+        DELETED,
         WATCHING,
         FENCED,
         BARE,

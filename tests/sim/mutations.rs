@@ -171,8 +171,8 @@ pub(crate) mod tests {
     use crate::heard::{Row, assert_heard};
     use crate::history::History;
     use crate::kinds::{
-        CRAMPED, CROWDED, EXTENDED, FLUSHED, FORGOTTEN, INHERITED, KEPT_LATER, NARROW, OUTAGES,
-        RAISED, STEPPED, STOPPED,
+        CRAMPED, CROWDED, DELETED, EXTENDED, FLUSHED, FORGOTTEN, INHERITED, KEPT_LATER, NARROW,
+        OUTAGES, RAISED, STEPPED, STOPPED,
     };
     use crate::replay::effort;
     use crate::sets::SETS;
@@ -310,6 +310,7 @@ pub(crate) mod tests {
         ("ExtensionForgetsDelay", "delay"),
         ("TopUpBeforeMajority", "copy"),
         ("KeptTriedOnce", "kept"),
+        ("ChangesIgnored", "deleted"),
         ("RiskToldLate", "told-early"),
         ("RetryAtOnce", "storm"),
         ("HeadKept", "queue"),
@@ -331,6 +332,7 @@ pub(crate) mod tests {
             "watch" => WATCHING,
             "set" => SETS,
             "fence" => FENCED,
+            "deleted" => DELETED,
             "kept" | "told-early" => OUTAGES,
             _ => ANY,
         }

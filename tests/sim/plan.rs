@@ -147,6 +147,8 @@ pub(crate) struct Plan {
     /// The least length of a fault, and how much longer it may be.
     pub(crate) shortest_fault: Time,
     pub(crate) longest_fault: Time,
+    /// Operators delete keys on a majority at least, or replace them.
+    pub(crate) raids: bool,
     /// Weights, in the order of [`FAULTS`].
     pub(crate) faults: [u32; FAULTS.len()],
 
@@ -562,6 +564,7 @@ impl Plan {
             gap: 300 * MILLI,
             shortest_fault: 0,
             longest_fault: 100 * MILLI,
+            raids: false,
             faults: [0; FAULTS.len()],
             watch: false,
             durable: false,

@@ -530,6 +530,7 @@ impl World {
             unreachable!("an open connection has one");
         };
         let mut piece = &bytes[..];
+        let mut registers = false;
         while let Ok(Some(frame)) = commands.next(&mut piece) {
             let mut words: [&[u8]; WORDS_MAX] = [&[]; WORDS_MAX];
             let count = words_of(&frame.value, &mut words);
@@ -544,13 +545,14 @@ impl World {
             match words {
                 [_, EXTEND_EACH, count, rest @ ..] => {
                     let each = rest.split_at(millis(count).unwrap_or(0) as usize);
-                    self.extend_each(server, conn, (sent, begun), each, &mut replies);
+                    self.extend_each(server, conn, (sent, begun), each, registers, &mut replies);
                 }
                 _ if self.is_transacting(conn, words) => {
                     self.transact(server, conn, (sent, begun), words, &mut replies);
                 }
                 _ => self.execute(server, conn, (sent, begun), words, &mut replies),
             }
+            registers = matches!(words, [b"CLIENT", b"CACHING", ..]);
         }
         let link = &mut self.conns[conn];
         link.far.commands = Some(commands);
@@ -562,13 +564,14 @@ impl World {
     }
 
     /// Executes what one script does, each extension as if it were a command of its own. Their answers are
-    /// there when all of them are.
+    /// there when all of them are. If it `registers` the keys that it reads, each does.
     fn extend_each(
         &mut self,
         server: usize,
         conn: usize,
         sent: (Time, Writing),
         (keys, arguments): (&[&[u8]], &[&[u8]]),
+        registers: bool,
         out: &mut Vec<u8>,
     ) {
         self.oracle.counts.sights.note("ExtendedTogether");
@@ -579,6 +582,9 @@ impl World {
         let (start, before) = (link.far.replied, link.answers.len());
         for (key, own) in keys.iter().zip(arguments.chunks(2)) {
             let words: [&[u8]; 6] = [b"EVALSHA", EXTEND, b"1", key, own[0], own[1]];
+            if registers && key != &keys[0] {
+                self.register_next(server, conn);
+            }
             self.execute(server, conn, sent, &words, out);
         }
         let link = &mut self.conns[conn];
@@ -590,6 +596,16 @@ impl World {
             && start <= *from
         {
             *to = end;
+        }
+    }
+
+    /// The next command over this connection registers its keys, as if it were asked to.
+    fn register_next(&mut self, server: usize, conn: usize) {
+        let there = &mut self.servers[server];
+        let shown = there.clock.show(self.now);
+        if let Some(session) = &mut self.conns[conn].far.session {
+            let words: &[&[u8]] = &[b"CLIENT", b"CACHING", b"YES"];
+            there.store.execute(session, shown, words, &mut Vec::new());
         }
     }
 

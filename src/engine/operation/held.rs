@@ -589,7 +589,7 @@ pub(in crate::engine) fn learn(
         // A key that is missing or another's was not extended.
         Vote::No => {
             let is_new = busy.lacking.insert(node);
-            if is_new && is_kept {
+            if is_kept {
                 parts.whole.found_missing(key);
             }
             if is_new && is_kept && busy.extending == 0 && busy.origin != Origin::Elsewhere {

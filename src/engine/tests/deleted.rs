@@ -61,6 +61,46 @@ fn a_lock_whose_keys_are_deleted_is_over_two_round_trips_later() {
     }
 }
 
+/// They have one timer, and each has its own time.
+#[test]
+fn the_first_look_at_a_lock_is_no_later_for_others() {
+    let mut world = World::telling(3);
+    let (mut granted, mut looked) = (vec![], vec![]);
+    let mut locks = vec![];
+    for moment in 0..400 {
+        // In steps that meet every phase of the timer.
+        if moment % 37 == 0 && moment < 300 {
+            granted.push(world.now);
+            locks.push(world.kept_lock(format!("k{}", locks.len()).as_bytes(), keeping()));
+        }
+        world.pass(MS);
+        world.events.clear();
+        for (node, sent) in world.take_all().into_iter().enumerate() {
+            let mut answers = String::new();
+            for command in &sent {
+                let names = match command == EXTEND {
+                    true => 1,
+                    false => command.matches("60000").count(),
+                };
+                if node == 0 {
+                    looked.extend(vec![world.now; names]);
+                }
+                answers += &match names {
+                    0 => "+OK|".to_string(),
+                    1 => ":1|".to_string(),
+                    _ => format!("*{names}|{}", ":1|".repeat(names)),
+                };
+            }
+            world.say(node, &answers);
+        }
+    }
+    assert_eq!(looked.len(), granted.len());
+    for (since, looked) in granted.iter().zip(looked) {
+        let waited = looked.saturating_since(*since);
+        assert!(waited <= 51 * MS, "{waited:?}");
+    }
+}
+
 /// All keys of a node, and so those of all locks.
 #[test]
 fn a_flush_has_every_lock_looked_at() {
@@ -120,25 +160,29 @@ fn a_change_while_an_extension_is_open_has_another_follow() {
 /// Every node tells of a change as often as it can, for ten seconds; node 1 `says` what its key is. Returns how often
 /// the lock was looked at.
 fn looks_in_ten_seconds(world: &mut World, says: &str) -> usize {
+    let answers = |sent: Vec<String>| -> String {
+        let answer = |sent: &String| match &**sent {
+            "CLIENT CACHING YES" => "+OK|".to_string(),
+            EXTEND => format!("{says}|"),
+            _copy if says == ":-1" => "_|".to_string(),
+            _copy => "+OK|".to_string(),
+        };
+        sent.iter().map(answer).collect()
+    };
     let mut looks = 0;
     for _ in 0..10_000 {
         world.all_say(0..3, PUSH);
         while world.sent[0].len() == 2 {
             looks += 1;
-            world.say(1, &format!("+OK|{says}|"));
+            assert_eq!(world.take(0), LOOKED);
+            let sent = world.take(1);
+            world.say(1, &answers(sent));
+            world.take(2);
             world.say(0, "+OK|:1|");
             world.say(2, "+OK|:1|");
-            if world.sent[1]
-                .last()
-                .is_some_and(|sent| sent.starts_with("SET"))
-            {
-                world.say(1, "+OK|");
-            }
-            let sent = world.take_all();
-            assert_eq!(sent[0][..2], LOOKED);
-            world.sent[0].extend_from_slice(&sent[0][2..]);
         }
-        world.take_all();
+        let sent = world.take(1);
+        world.say(1, &answers(sent));
         world.pass(MS);
     }
     world.events.clear();
@@ -152,6 +196,20 @@ fn a_key_that_is_missing_all_the_time_is_looked_at_four_times_a_second() {
     let looks = looks_in_ten_seconds(&mut world, ":0");
     assert!((40..=50).contains(&looks), "{looks}");
     assert!(locks[0].is_valid_at(world.now));
+}
+
+/// Others take the key and release it on a node that has no copy. A loss elsewhere is found no later for that.
+#[test]
+fn a_key_that_others_have_on_one_node_is_looked_at_four_times_a_second() {
+    let (mut world, locks) = watching(&[keeping()]);
+    let looks = looks_in_ten_seconds(&mut world, ":-1");
+    assert!((40..=50).contains(&looks), "{looks}");
+    assert!(locks[0].is_valid_at(world.now));
+    let (slept, _) = world.sleep_until_sent(0);
+    assert!(slept <= 250 * MS, "{slept:?}");
+    world.say(0, "+OK|:0|");
+    world.say(2, "+OK|:0|");
+    world.expired_first(&locks[0]);
 }
 
 /// The servers tell of what the looks themselves write.

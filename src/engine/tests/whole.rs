@@ -52,6 +52,55 @@ fn a_node_that_was_away_gets_its_copy_with_the_second_extension_and_at_once() {
     assert_eq!(world.take_all().concat(), NOTHING);
 }
 
+/// None of the others has answered, or one has.
+#[test]
+fn a_node_that_is_back_while_an_extension_is_open_gets_one_copy() {
+    for answered in 0..2 {
+        let (mut world, locks) = keeping(1);
+        world.lose(2);
+        world.sleep_until_sent(0);
+        world.all_say(0..2, ":1|");
+        world.was_kept(&locks[0]);
+        world.take_all();
+        world.sleep_until_sent(0);
+        world.take_all();
+        world.all_say(0..answered, ":1|");
+        world.greet_as(2, "run2", 3600);
+        let back = world.now;
+        world.all_say(answered..2, ":1|");
+        world.was_kept(&locks[0]);
+        let (mut asked, mut copies) = (0, 0);
+        loop {
+            let sent = world.take_all();
+            if sent.concat().is_empty() {
+                break;
+            }
+            for (node, sent) in sent.into_iter().enumerate() {
+                for sent in sent {
+                    let is_copy = sent == "SET k0 10000";
+                    asked += usize::from(node == 0);
+                    copies += usize::from(is_copy);
+                    assert!(is_copy && node == 2 || sent == EXTEND, "{sent}");
+                    let lacks = node == 2 && !is_copy && copies == 0;
+                    world.say(
+                        node,
+                        if is_copy {
+                            "+OK|"
+                        } else if lacks {
+                            ":0|"
+                        } else {
+                            ":1|"
+                        },
+                    );
+                }
+            }
+        }
+        assert_eq!(copies, 1, "{answered}");
+        assert!(asked <= 2, "{asked} extensions more");
+        assert_eq!(world.now, back, "at once");
+    }
+}
+
 #[test]
 fn a_node_that_lacks_nothing_is_asked_nothing() {
     let (mut world, locks) = keeping(3);

@@ -20,6 +20,7 @@
 //! | delay | a lock that was not released keeps others out until its validity and the lock delay are over | `delay` |
 //! | copy | a held lock is copied only to a node that lacks it, when a majority without it has it | `copy` |
 //! | kept | a lock that its engine keeps does not end if a majority could have extended it | `kept` |
+//! | deleted | the loss of a kept lock whose keys others delete or replace is reported at once, where nodes tell of changes | `deleted` |
 //! | told-early | who wants to know when a lock is at risk is told in time, once, and not otherwise | `kept` |
 //! | queue | waiters of one client are served in turn, none sleeps while its lock is free, and few commands are sent | `queue` |
 //! | storm | commands and connections are no more than the work needs | `storm` |
@@ -41,6 +42,7 @@ mod clocks;
 mod confirm;
 mod copy;
 mod delay;
+mod deleted;
 mod exclusion;
 mod fencing;
 mod inspect;
@@ -92,7 +94,7 @@ pub(crate) use sets::SetBefore;
 pub(crate) use wake::TICK;
 
 /// All oracles of the table above.
-pub(crate) const ORACLES: [&str; 26] = [
+pub(crate) const ORACLES: [&str; 27] = [
     "exclusion",
     "votes",
     "validity",
@@ -108,6 +110,7 @@ pub(crate) const ORACLES: [&str; 26] = [
     "delay",
     "copy",
     "kept",
+    "deleted",
     "told-early",
     "storm",
     "queue",
@@ -193,6 +196,7 @@ pub(crate) struct Oracle {
     /// By client: commands about locks.
     lock_commands: Vec<u64>,
     pub(crate) watched: watching::Watched,
+    pub(crate) deleted: deleted::Deleted,
     pub(crate) counts: Counts,
 }
 
@@ -221,6 +225,8 @@ pub(crate) struct Counts {
     pub(crate) kept: u64,
     pub(crate) not_kept: u64,
     pub(crate) kept_ends: u64,
+    /// How many such locks others have ended, whose holders had to be told at once.
+    pub(crate) deletions: u64,
     /// How often a user was told that its lock is at risk.
     pub(crate) at_risk: u64,
     /// Locks with a fencing token; those of them whose servers carry markers, and those while a server's clock is set
@@ -334,6 +340,7 @@ impl Counts {
         self.not_kept += other.not_kept;
         self.kept_ends += other.kept_ends;
         self.at_risk += other.at_risk;
+        self.deletions += other.deletions;
         self.fenced += other.fenced;
         self.fenced_strict += other.fenced_strict;
         self.fenced_behind += other.fenced_behind;
@@ -419,6 +426,7 @@ impl Oracle {
             troubled: vec![vec![0; plan.nodes]; plan.clients],
             lock_commands: vec![0; plan.peers()],
             watched: watching::Watched::new(plan),
+            deleted: deleted::Deleted::new(plan),
             counts: Counts::default(),
         }
     }
@@ -514,6 +522,7 @@ impl World {
         self.orphans();
         self.expiry();
         self.watched();
+        self.deletions_told();
         for resource in 0..self.plan.resources {
             self.asleep(resource);
         }

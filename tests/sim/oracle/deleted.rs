@@ -1,0 +1,215 @@
+//! Deleted: somebody else deletes or replaces the keys of a kept lock on a majority. Its holder is told soon.
+//!
+//! Within [`MARGIN`] and a few round trips, however long the lock is valid: the nodes tell its client of the change, and
+//! an extension follows at once.
+//!
+//! Judged where nothing else goes wrong: for [`CALM`] all nodes had been connected, no fault had struck another way
+//! or gone on, the client had run, and the lock had been kept. Nobody had changed its keys before.
+//!
+//! # What it does not see
+//!
+//! Servers that tell of no change. A second loss of keys of one lock: a copy that was sent since the first is not
+//! told of before the next extension. Locks whose extensions are counted, and several resources at once. Worlds in
+//! which a round trip may take as long as a node timeout.
+
+use std::time::Duration;
+
+use shearline::LockId;
+
+use super::TokenId;
+use super::ledger::Process;
+use crate::clock::{MILLI, NEVER, Time};
+use crate::faults::Fault;
+use crate::mutations::is_narrow;
+use crate::plan::{Kinds, Plan};
+use crate::user::Hold;
+use crate::world::World;
+
+/// By then after a fault, and after the lock was kept, all nodes are asked to tell of changes.
+const CALM: Time = 1_000 * MILLI;
+
+/// Beside the round trips, of which there are [`TRIPS`]: for a lock that has been looked at too often, and for a look
+/// that has to wait and is tried again.
+const MARGIN: Time = 350 * MILLI;
+
+/// The push, an extension that is open, and another; and as many turns in which other things are done.
+const TRIPS: Time = 8;
+
+/// No drift is less.
+const LEAST_DRIFT: Duration = Duration::from_millis(2);
+
+/// What was deleted, and who is to be told.
+#[derive(Debug)]
+pub(crate) struct Deleted {
+    /// By resource: when others last changed its keys.
+    struck: Vec<Time>,
+    /// Until when another fault lasts, or when the last one ended.
+    disturbed: Time,
+    owed: Vec<Owed>,
+}
+
+/// A holder that has to be told of its loss.
+#[derive(Clone, Copy, Debug)]
+struct Owed {
+    client: usize,
+    process: Process,
+    user: usize,
+    lock: LockId,
+    id: TokenId,
+    resource: usize,
+    by: Time,
+}
+
+impl Deleted {
+    pub(super) fn new(plan: &Plan) -> Self {
+        Self {
+            struck: vec![0; plan.resources],
+            disturbed: 0,
+            owed: Vec::new(),
+        }
+    }
+
+    /// A fault strikes.
+    pub(crate) fn disturb(&mut self, fault: Fault, until: Time) {
+        let until = match fault {
+            Fault::Delete | Fault::Expire => return,
+            Fault::Reset | Fault::ForgetScripts | Fault::Slow | Fault::Stall | Fault::Restart => {
+                until
+            }
+            _ => NEVER,
+        };
+        self.disturbed = self.disturbed.max(until);
+        self.owed.clear();
+    }
+}
+
+impl World {
+    /// Others are about to change keys of `resource`. Returns the holders that have to be told if that ends their
+    /// locks.
+    pub(crate) fn watched_keepers(&self, resource: usize) -> Vec<usize> {
+        if !self.plan.has_kept_locks() || !self.tell_of_changes() || is_narrow() {
+            return Vec::new();
+        }
+        let users = |client: &usize| self.clients[*client].users.len();
+        let all = (0..self.plan.clients).filter(|client| self.is_well_connected(*client));
+        all.filter(|client| {
+            (0..users(client)).any(|user| self.owed_of(*client, user, resource).is_some())
+        })
+        .collect()
+    }
+
+    /// Others have changed keys of `resource`, and these clients have to be told if that has ended their locks.
+    pub(crate) fn changed_by_others(&mut self, resource: usize, keepers: &[usize]) {
+        for client in keepers {
+            for user in 0..self.clients[*client].users.len() {
+                let owed = self.owed_of(*client, user, resource);
+                let owed = owed.filter(|owed| self.is_lost(owed));
+                self.oracle.counts.deletions += u64::from(owed.is_some());
+                self.oracle.deleted.owed.extend(owed);
+            }
+        }
+        self.oracle.deleted.struck[resource] = self.now;
+    }
+
+    /// Looks at those who should have been told by now.
+    pub(super) fn deletions_told(&mut self) {
+        if self.calm {
+            self.oracle.deleted.owed.clear();
+        }
+        for owed in std::mem::take(&mut self.oracle.deleted.owed) {
+            let there = &self.clients[owed.client];
+            let hold = there.users.get(owed.user).and_then(|user| user.task.hold());
+            let hold = hold.filter(|hold| hold.lock.id() == owed.lock);
+            let Some(hold) = hold.filter(|_| there.alive && there.process == owed.process) else {
+                continue; // It was told, and has ended, or was released before.
+            };
+            if hold.told || !is_extended(hold) {
+                continue;
+            }
+            if self.now < owed.by {
+                self.oracle.deleted.owed.push(owed);
+            } else if self.is_lost(&owed) {
+                let Owed {
+                    client, resource, ..
+                } = owed;
+                let text = format!("client {client} was not told that resource {resource} is lost");
+                self.object("deleted", text);
+            }
+        }
+    }
+
+    /// Returns `true` if a majority has no key of the lock any more.
+    fn is_lost(&self, owed: &Owed) -> bool {
+        let lacks = |node: &usize| !self.has_all(self.plan.server_of(*node), owed.id);
+        self.plan.quorum() <= (0..self.plan.nodes).filter(lacks).count()
+    }
+
+    /// Returns what a user has to be told if its lock of `resource` is lost now.
+    fn owed_of(&self, client: usize, user: usize, resource: usize) -> Option<Owed> {
+        let there = &self.clients[client];
+        let hold = there.users[user].task.hold()?;
+        let keep = hold.keep.filter(|_| !hold.told)?;
+        let token = super::token_of(hold.lock.token().as_bytes());
+        let id = self.oracle.ledger.find(&token)?;
+        let is_calm = is_extended(hold)
+            && keep.since + CALM <= self.now
+            && self.oracle.deleted.struck[resource] < keep.since
+            && hold.extensions.is_none()
+            && self.plan.resource_of(user) == resource;
+        is_calm.then_some(Owed {
+            client,
+            process: there.process,
+            user,
+            lock: hold.lock.id(),
+            id,
+            resource,
+            by: self.now + MARGIN + TRIPS * self.round_trip(),
+        })
+    }
+
+    fn round_trip(&self) -> Time {
+        2 * (self.plan.delay + self.plan.delay_tail) + 4 * self.plan.lag + MILLI
+    }
+
+    /// Returns `true` if the servers of this world tell of changes, and soon.
+    fn tell_of_changes(&self) -> bool {
+        let timeout = self.plan.node_timeout.unwrap_or(5) * MILLI;
+        !matches!(self.plan.kinds, Kinds::Old | Kinds::Mixed)
+            && self.round_trip() < timeout
+            && self.plan.pause == 0
+            && self.oracle.deleted.disturbed.saturating_add(CALM) <= self.now
+    }
+
+    fn is_well_connected(&self, client: usize) -> bool {
+        let there = &self.clients[client];
+        let has_run = there.alive
+            && there.stopped_until + CALM <= self.now
+            && self.hosts[there.host].asleep_until + CALM <= self.now;
+        let mut paths = there.links.iter().zip(&there.paths);
+        has_run
+            && paths.all(|(link, path)| {
+                link.is_some() && path.ready_at.saturating_add(CALM) <= self.now && !path.was_full()
+            })
+    }
+}
+
+/// Returns `true` if a lock is kept for longer than it is valid: any other is not extended, and so not looked at.
+fn is_extended(hold: &Hold) -> bool {
+    let end = hold.lock.valid_until().saturating_add(LEAST_DRIFT);
+    hold.keep.is_some_and(|keep| end <= keep.limit)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::kinds::DELETED;
+    use crate::replay::effort;
+    use crate::sweep::keep_their_promises;
+
+    #[test]
+    fn who_keeps_a_lock_is_told_soon_that_its_keys_were_deleted() {
+        let histories = effort(20, 200);
+        let counts = keep_their_promises(DELETED, histories).counts;
+        let lost = counts.deletions;
+        assert!(histories < lost, "{lost} locks were lost so");
+    }
+}
