@@ -134,7 +134,7 @@ impl Config {
     }
 
     /// Returns how many nodes have to agree: `N / 2 + 1` of the configured ones.
-    #[cfg(feature = "std")]
+    #[cfg(any(feature = "std", test))]
     pub(crate) fn quorum(&self) -> usize {
         self.nodes.len() / 2 + 1
     }
@@ -163,7 +163,7 @@ impl Config {
 
     /// Returns how long dropping the last handle waits, at most, for the releases that are owed to
     /// the nodes.
-    #[cfg(feature = "std")]
+    #[cfg(any(feature = "std", test))]
     pub(crate) fn shutdown_timeout(&self) -> Duration {
         self.settings.shutdown_timeout
     }
@@ -236,7 +236,7 @@ impl Config {
 
     /// Returns `true` if a caller that waits for a verdict asks the sockets again and again instead
     /// of going to sleep.
-    #[cfg(feature = "std")]
+    #[cfg(any(feature = "std", test))]
     pub(crate) fn spin(&self) -> bool {
         self.settings.spin
     }

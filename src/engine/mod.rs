@@ -201,7 +201,7 @@ impl Engine {
     // ----- what it is -----------------------------------------------------------------------
 
     /// Returns how many nodes are configured.
-    #[cfg(any(feature = "std", test))]
+    #[cfg(feature = "std")]
     pub(crate) fn nodes(&self) -> usize {
         self.parts.nodes.len()
     }
@@ -659,7 +659,7 @@ impl Engine {
     }
 
     /// Cancels every acquisition that is open.
-    #[cfg(feature = "std")]
+    #[cfg(any(feature = "std", test))]
     pub(crate) fn cancel_acquisitions(&mut self, now: Instant) {
         self.operations.cancel_acquisitions(now, &mut self.parts);
     }

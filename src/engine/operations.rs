@@ -271,7 +271,7 @@ impl Operations {
     }
 
     /// Cancels every acquisition that is open.
-    #[cfg(feature = "std")]
+    #[cfg(any(feature = "std", test))]
     pub(super) fn cancel_acquisitions(&mut self, now: Instant, parts: &mut Parts) {
         // Those that wait first: none of them is to ask in vain.
         for waiter in parts.queues.waiters.keys().collect::<Vec<_>>() {

@@ -304,7 +304,7 @@ impl Lock {
 
     /// Returns `true` if its end is known. The end of a lock from another clock is not known: it
     /// was not reported as over, and can still be confirmed.
-    #[cfg(any(feature = "std", test))]
+    #[cfg(feature = "std")]
     pub(crate) fn has_known_end(&self) -> bool {
         self.valid_until() != Instant::ZERO
     }

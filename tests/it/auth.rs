@@ -8,7 +8,7 @@ use shearline::{CheckError, Credentials, NodeOutcome, Unusable};
 
 use crate::canary::{ESCAPED, PASSWORD, Secrets, WRONG};
 use crate::face::{Which, at, no_quorum};
-use crate::servers::{Cluster, LONG, Options, Raw, Reply, Server, eventually};
+use crate::servers::{Cluster, LONG, Options, Raw, Reply, SILENT, Server, eventually};
 
 #[test]
 fn wrong_or_missing_credentials_are_named_and_not_shown() {
@@ -134,7 +134,7 @@ fn credentials_are_asked_for_before_each_connection() {
         let password = Arc::new(Mutex::new(WRONG));
         let known = Arc::clone(&password);
         let (late, failing) = (urls[0].clone(), urls[1].clone());
-        let builder = at(&urls).connect_timeout(Duration::from_millis(500));
+        let builder = at(&urls).connect_timeout(SILENT);
         let builder = builder.credentials(move |node| {
             let label = &**node.label();
             if late.contains(label) {

@@ -407,7 +407,7 @@ fn a_lock_that_is_detached_stays_until_a_face_adopts_it() {
 // ----- a silent majority ------------------------------------------------------------------------
 
 /// The node timeout: what a busy machine needs longer for is asked again.
-const TIMEOUT: Duration = Duration::from_millis(500);
+const TIMEOUT: Duration = Duration::from_millis(1_500);
 
 /// Each outcome says that too few answered, and changes nothing. What was released stays owed.
 #[test]

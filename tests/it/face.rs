@@ -71,7 +71,7 @@ impl Which {
 
 /// The node timeout of stories that are not about time: as long as a machine, a process or a server
 /// may stand still without changing the story.
-const CALM: Duration = Duration::from_secs(5);
+const CALM: Duration = Duration::from_secs(10);
 
 /// A builder over these nodes, with timeouts that no healthy server misses on a busy machine.
 /// Stories about silent nodes set their own; stories about default timeouts do not use this.

@@ -13,7 +13,7 @@ use crate::executor::block_on;
 use crate::face::{over, shared};
 use crate::processes::written_by_two;
 use crate::scene::clusters;
-use crate::servers::{Cluster, LONG, Options, Reply, eventually};
+use crate::servers::{Cluster, LONG, Options, Reply, SILENT, eventually};
 
 /// How many tokens each of two processes takes.
 fn takes() -> usize {
@@ -148,7 +148,7 @@ fn lost_and_repaired(mut cluster: Cluster) {
     let handle = |cluster: &Cluster| {
         // One of two that answer is stopped below: each attempt waits for so long.
         let builder = over(cluster).max_ttl(LONGEST).node_timeout(LONGEST / 4);
-        let builder = builder.connect_timeout(LONGEST / 2);
+        let builder = builder.connect_timeout(SILENT);
         builder.build().expect("a good configuration")
     };
     let (witness, stranger) = (handle(&cluster), handle(&cluster));

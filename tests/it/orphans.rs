@@ -141,6 +141,7 @@ impl Field {
         let builder = Redlock::builder()
             .nodes(self.proxies.iter().map(Proxy::url))
             .node_timeout(NODE_TIMEOUT)
+            .connect_timeout(NODE_TIMEOUT)
             .dead_after(NODE_TIMEOUT)
             .restart_guard(RestartGuard::Off);
         permitted(builder.retry(Retry::new(32, soon)))

@@ -1,13 +1,11 @@
 //! Nodes that do not vote: refused connections, strangers, servers that must not be used. The
 //! others go on, and the report says why for each.
 
-use std::time::Duration;
-
 use shearline::internals::LinkFault;
 use shearline::{NodeOutcome, Unusable};
 
 use crate::face::{Which, at, report_of};
-use crate::servers::{self, ClosedPort, Cluster, LONG, Manner, Options, Server, Stranger};
+use crate::servers::{self, ClosedPort, Cluster, LONG, Manner, Options, SILENT, Server, Stranger};
 
 /// Refused connections, and servers of other kinds.
 #[test]
@@ -64,9 +62,7 @@ fn a_missing_database_is_unusable_and_the_others_go_on() {
 pub(crate) fn check(url: &str, outcomes: &[NodeOutcome]) {
     let cluster = Cluster::start(2);
     for which in Which::BOTH {
-        let builder = at([url])
-            .nodes(cluster.urls())
-            .connect_timeout(Duration::from_secs(1));
+        let builder = at([url]).nodes(cluster.urls()).connect_timeout(SILENT);
         let mut face = which.build(builder);
         let key = which.key("others");
         let lock = face.lock(&key, LONG).expect("two of three are a majority");

@@ -8,7 +8,7 @@ use shearline::{LockError, Redlock};
 
 use crate::effort::times;
 use crate::face::Which;
-use crate::servers::{self, LONG, Proxy, Raw, Reply};
+use crate::servers::{self, LONG, Proxy, Raw, Reply, watched};
 
 const TTL: Duration = Duration::from_millis(200);
 const LATE: Duration = Duration::from_millis(300);
@@ -60,9 +60,12 @@ fn a_lock_is_had_when_all_connections_were_closed_for_idleness() {
     delay(&proxies, far);
     let mut face = Which::Local.build(Redlock::builder().nodes(proxies.iter().map(Proxy::url)));
     for turn in 0..times(2, 6) {
-        let held = face.try_lock(format!("idle:{turn}"), LONG);
-        let held = held.expect("all nodes are there");
-        face.unlock(held).expect("held");
+        let (done, stood_still) = watched(&mut cluster.raws(), || {
+            let held = face.try_lock(format!("idle:{turn}"), LONG);
+            let held = held.map_err(|error| error.to_string())?;
+            face.unlock(held).map_err(|error| error.to_string())
+        });
+        assert!(done.is_ok() || far / 2 < stood_still, "{done:?}");
         servers::eventually("the servers close what is idle", || {
             let clients = |raw: &mut Raw| raw.command(&[b"CLIENT", b"LIST"]);
             let alone = |mut raw: Raw| match clients(&mut raw) {

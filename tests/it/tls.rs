@@ -9,7 +9,6 @@ mod settings;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
 
 use shearline::internals::LinkFault;
 use shearline::{BuildError, NodeOutcome, NodeState, Redlock, TlsOptions, Unusable};
@@ -18,7 +17,7 @@ use tempfile::TempDir;
 use crate::canary::PASSWORD;
 use crate::face::{Face, Which, at, no_quorum};
 use crate::servers::authority::{Authority, Issued, Span};
-use crate::servers::{Encryption, LONG, Options, Server, eventually};
+use crate::servers::{Encryption, LONG, Options, SILENT, Server, eventually};
 
 /// An authority, and a directory for files.
 struct Scene {
@@ -306,7 +305,7 @@ fn a_tls_client_on_a_plain_port_gets_no_answer() {
     let url = format!("rediss://{}", server.address());
     let builder = Redlock::builder()
         .node(&url)
-        .connect_timeout(Duration::from_millis(200))
+        .connect_timeout(SILENT)
         .tls(TlsOptions::new().authorities_pem(scene.authority.pem()));
     let mut face = Which::Shared.build(builder);
     let report = no_quorum(face.try_lock("tls", LONG));

@@ -6,6 +6,7 @@ use std::process::{Command, Output, Stdio};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::canary::{CANARY, ESCAPED, PASSWORD, Secrets, USER, WRONG};
+use crate::command::{TRIES, late};
 use crate::servers::{ClosedPort, Cluster, Options, five, three};
 #[cfg(feature = "tls")]
 use crate::servers::{
@@ -25,8 +26,16 @@ fn demo(arguments: &[&str]) -> Command {
     command
 }
 
+/// Runs the demo, again if its nodes have not answered in time, as on a busy machine.
 fn run(arguments: &[&str]) -> (Output, String) {
-    let output = demo(arguments).output().expect("the binary runs");
+    let mut output = demo(arguments).output().expect("the binary runs");
+    for _ in 1..TRIES {
+        let said = String::from_utf8_lossy(&output.stderr);
+        if output.status.code() != Some(69) || late(&said) == 0 {
+            break;
+        }
+        output = demo(arguments).output().expect("the binary runs");
+    }
     let text = String::from_utf8(output.stdout.clone()).expect("the output is text");
     (output, text)
 }
@@ -51,15 +60,16 @@ fn assert_good(output: &Output, text: &str, nodes: usize) {
     }
 }
 
+/// A busy machine may have no time for what it shows in between: then it takes longer.
 #[test]
 fn without_servers_the_demo_shows_that_the_lock_excludes() {
-    let (output, text) = run(&["--seconds", "2", "--workers", "4"]);
-    assert_good(&output, &text, 5);
-    assert!(text.starts_with("shearline demo: 4 workers, one lock, 5 nodes in this process"));
-    assert!(
-        text.contains("node 2 is killed and node 4 frozen"),
-        "{text}"
-    );
+    let shows_all = |seconds: &str| {
+        let (output, text) = run(&["--seconds", seconds, "--workers", "4"]);
+        assert_good(&output, &text, 5);
+        assert!(text.starts_with("shearline demo: 4 workers, one lock, 5 nodes in this process"));
+        text.contains("node 2 is killed and node 4 frozen")
+    };
+    assert!(["2", "6", "18"].into_iter().any(shows_all), "not shown");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use shearline::{NodeOutcome, Unusable};
 use super::story::{self, Fault, Scene, mischief};
 use crate::effort::is_long;
 use crate::face::Which;
-use crate::servers::{End, LONG, Mischief, Options, Way};
+use crate::servers::{End, LONG, Mischief, Options, SILENT, Way};
 
 fn play(faults: &[Fault]) {
     story::play(&Options::redis(), faults);
@@ -56,11 +56,7 @@ fn delays_below_the_node_timeout_cost_no_vote() {
 #[test]
 fn a_node_whose_bytes_come_too_late_times_out() {
     play_silent(&[
-        mischief!(
-            "late",
-            Mischief::Delay(Duration::from_secs(3)),
-            Some(silent)
-        ),
+        mischief!("late", Mischief::Delay(2 * SILENT), Some(silent)),
         mischief!(
             "black hole to the server",
             Mischief::Hold(Way::ToServer),

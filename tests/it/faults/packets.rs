@@ -6,7 +6,6 @@
 
 use std::fs;
 use std::net::UdpSocket;
-use std::time::Duration;
 
 use shearline::internals::LinkFault;
 use shearline::{NodeOutcome, NodeState, RestartGuard};
@@ -14,7 +13,7 @@ use shearline::{NodeOutcome, NodeState, RestartGuard};
 use super::story::{Fault, Victim, play, play_silent};
 use crate::face::{Which, at, no_quorum};
 use crate::namespaces::{Namespaces, PROBE, run, story_to_play};
-use crate::servers::{BRIEF, Cluster, LONG, Options, eventually};
+use crate::servers::{Cluster, LONG, Options, SILENT, eventually};
 
 const OWN: Namespaces = Namespaces {
     arguments: &["--net", "--mount"],
@@ -118,7 +117,7 @@ fn names() {
         .map(|server| format!("redis://twofold.test:{}", server.port()));
     let builder = at(urls).restart_guard(RestartGuard::Off);
     for which in Which::BOTH {
-        let mut nowhere = which.build(at(["redis://nowhere.test"]).connect_timeout(BRIEF));
+        let mut nowhere = which.build(at(["redis://nowhere.test"]));
         let report = no_quorum(nowhere.try_lock("a", LONG));
         let unresolved = NodeOutcome::Unreachable(LinkFault::Unresolved.into());
         assert_eq!(report.nodes()[0].outcome, unresolved);
@@ -156,7 +155,7 @@ fn look_ups() {
             cluster[0].url(),
             cluster[1].url(),
         ];
-        let builder = at(urls).connect_timeout(Duration::from_millis(200));
+        let builder = at(urls).connect_timeout(SILENT);
         let mut face = which.build(builder);
         resolver
             .recv(&mut [0; 512])
@@ -170,7 +169,7 @@ fn look_ups() {
         assert_ne!(state, unresolved, "the look-up is not over");
         drop(face);
 
-        let builder = at([&moving]).connect_timeout(BRIEF / 2);
+        let builder = at([&moving]);
         let mut face = which.build(builder.restart_guard(RestartGuard::Off));
         let report = no_quorum(face.try_lock("a", LONG));
         let refused = NodeOutcome::Unreachable(LinkFault::Refused.into());

@@ -33,9 +33,10 @@ fn a_server_that_stands_still_times_out() {
                 says: Some(silent),
             },
             Fault {
-                // It ends by itself: the command that would end it is not served either.
+                // It ends by itself: the command that would end it is not served either. As the sleep below, it is
+                // longer than the story takes until then, also on a busy machine.
                 name: "CLIENT PAUSE ALL",
-                strike: |victim| victim.run("CLIENT PAUSE 6000 ALL"),
+                strike: |victim| victim.run("CLIENT PAUSE 15000 ALL"),
                 heal: |victim| victim.run("PING"),
                 says: Some(silent),
             },
@@ -48,7 +49,7 @@ fn a_server_that_stands_still_times_out() {
             Fault {
                 name: "DEBUG SLEEP",
                 strike: |victim| {
-                    victim.begin(&[b"DEBUG", b"SLEEP", b"6"]);
+                    victim.begin(&[b"DEBUG", b"SLEEP", b"15"]);
                     eventually("it sleeps", || {
                         (!victim.server.raw().answers_soon()).then_some(())
                     });

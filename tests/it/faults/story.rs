@@ -13,14 +13,12 @@ use shearline::{
 use crate::effort::is_long;
 use crate::face::{Face, Which, at, report_of};
 use crate::servers::{
-    Cluster, LONG, Options, PATIENCE, Proxy, Raw, Server, eventually, within_patience,
+    Cluster, LONG, Options, PATIENCE, Proxy, Raw, SILENT, Server, eventually, within_patience,
 };
 
-/// The node timeout for faults that make nodes silent. Each report costs it once.
-const NODE_TIMEOUT: Duration = Duration::from_secs(1);
-
-/// Handshakes that are slower are given up.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+/// The node timeout for faults that make nodes silent: longer than a machine stands still. Each report costs it
+/// once.
+const NODE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A disturbance of a node.
 pub(super) struct Fault {
@@ -150,7 +148,7 @@ impl Scene {
             Some(credentials) => proxy.url_with(credentials),
             None => proxy.url(),
         });
-        let builder = at(urls).connect_timeout(CONNECT_TIMEOUT);
+        let builder = at(urls).connect_timeout(SILENT);
         let builder = builder.restart_guard(RestartGuard::Off);
         match self.is_silent {
             true => builder.node_timeout(NODE_TIMEOUT),

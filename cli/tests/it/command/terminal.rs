@@ -13,7 +13,7 @@ use shearline::LockOptions;
 use tempfile::TempDir;
 
 use super::tool::{await_file, children, handles, is_free, is_stopped};
-use super::variables;
+use super::{assert_nothing_said, variables};
 use crate::effort::is_long;
 use crate::face::shared;
 use crate::servers::{Cluster, LONG, eventually, three};
@@ -274,7 +274,7 @@ fn ctrl_z_stops_the_command_and_fg_continues_it() {
     terminal.assert_stopped("command", false);
     terminal.make("end");
     assert_eq!(terminal.line("ended"), "8");
-    assert_eq!(terminal.errors(), "");
+    assert_nothing_said(&terminal.errors());
     cluster.assert_empty();
 }
 
