@@ -245,12 +245,8 @@ impl Operations {
 
     /// Ends `round` without reporting its outcome, and releases what it may have locked.
     pub(super) fn cancel(&mut self, now: Instant, RoundId(key): RoundId, parts: &mut Parts) {
-        let (timers, buffers) = (&mut parts.timers, &mut parts.claims.buffers);
-        if let Some(waiter) = key.waiter()
-            && parts.queues.quit(waiter, timers, buffers)
-        {
-            parts.stats.acquisitions.cancelled += 1;
-            return;
+        if let Some(waiter) = key.waiter() {
+            self.open(waiter, parts);
         }
         if let Some(key) = parts.queues.waiters.opened(key) {
             self.cancel_open(now, key, parts);

@@ -50,7 +50,6 @@ use crate::quorum::NodeSet;
 use crate::slab::Slab;
 use crate::time::Instant;
 
-use super::alarm::Timers;
 use super::claims::Claims;
 use super::pool::Pool;
 pub(super) use line::{Extra, Waiter};
@@ -173,12 +172,10 @@ impl Queues {
         PlaceKey(self.places.insert(Place::new(buffer, hash)))
     }
 
-    fn find(&self, hash: u64, name: &[u8]) -> Option<PlaceKey> {
-        let is = |at: Where| {
-            at.place()
-                .is_some_and(|index| self.places.at(index).name == name)
-        };
-        let index = self.names.find(hash, is)?.place()?;
+    fn find(&self, name: &[u8]) -> Option<PlaceKey> {
+        let is =
+            |at: Where| matches!(at.place(), Some(index) if self.places.at(index).name == name);
+        let index = self.names.find(self.names.hash(name), is)?.place()?;
         Some(PlaceKey(self.places.key_at(index)))
     }
 
@@ -211,14 +208,9 @@ impl Queues {
         !self.waits.is_empty() || !self.watches.is_empty()
     }
 
-    /// Returns the hash of `name`.
-    pub(super) fn hash(&self, name: &[u8]) -> u64 {
-        self.names.hash(name)
-    }
-
-    /// The same of what an answer shows of `name`.
+    /// Returns the hash of what an answer shows of `name`.
     pub(super) fn hash_cut(&self, name: &[u8]) -> u64 {
-        self.hash(&name[..name.len().min(STRING_BYTES_MAX)])
+        self.names.hash(&name[..name.len().min(STRING_BYTES_MAX)])
     }
 
     /// Returns how many operations watch.
@@ -253,7 +245,7 @@ impl Queues {
         name: &[u8],
         nodes: NodeSet,
     ) -> Option<OperationKey> {
-        let place = self.find(self.names.hash(name), name)?;
+        let place = self.find(name)?;
         let (wait, _) = self.waiting(place)?;
         nodes.iter().for_each(|node| wait.belief.wrote(node));
         wait.look_soon(now);
@@ -299,8 +291,7 @@ impl Queues {
     /// waits for that.
     #[cold]
     pub(super) fn changed(&mut self, now: Instant, node: NodeId, name: Option<&[u8]>) -> bool {
-        let find = |name| self.find(self.names.hash(name), name);
-        let places = match name.map(|name| find(name).unwrap_or(PlaceKey::NONE)) {
+        let places = match name.map(|name| self.find(name).unwrap_or(PlaceKey::NONE)) {
             None => (Unbounded, Unbounded),
             Some(place) => (Included(place), Included(place)),
         };
@@ -366,26 +357,6 @@ impl Queues {
                 at.contender = Some(operation);
             }
         }
-    }
-
-    /// The caller of `waiter` gives up. Returns `false` if it does not wait.
-    pub(super) fn quit(
-        &mut self,
-        waiter: WaiterKey,
-        timers: &mut Timers,
-        buffers: &mut Pool<u8>,
-    ) -> bool {
-        let Some(Waiter { place, timer, .. }) = self.waiters.get(waiter).copied() else {
-            return false;
-        };
-        if let Some(timer) = timer {
-            timers.cancel(timer);
-        }
-        if let Some(at) = self.places.get_mut(place.0).must() {
-            self.waiters.remove(&mut at.line, waiter);
-        }
-        self.left(place, buffers);
-        true
     }
 
     /// Takes `operation` out, which waited as `waiter` or did not wait.

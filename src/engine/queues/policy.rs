@@ -117,8 +117,6 @@ pub(in crate::engine) struct Wait {
     asked: Instant,
     took: Duration,
     round_trip: Duration,
-    /// The latest time of which it wants to be reminded.
-    reminded: Instant,
     /// How many attempts in a row no node has granted.
     wasted: u32,
     /// How often votes were split of late: twice that, and less one for each other holder that it saw after an
@@ -144,6 +142,15 @@ impl Next {
             Self::Attempt(at) | Self::Look(at) => at,
         }
     }
+
+    /// Returns the time of an attempt of which its contender wants to be reminded: later than in two rows a tick
+    /// does not matter.
+    pub(in crate::engine) fn reminder(self, now: Instant) -> Option<Instant> {
+        match self {
+            Self::Attempt(at) if at < now.saturating_add(ROW * 2) => Some(at),
+            Self::Attempt(_) | Self::Look(_) => None,
+        }
+    }
 }
 
 impl Wait {
@@ -165,7 +172,6 @@ impl Wait {
             asked: Instant::MAX,
             took: Duration::ZERO,
             round_trip: Duration::ZERO,
-            reminded: Instant::ZERO,
             wasted: 0,
             splits: 0,
             told: true,
@@ -370,18 +376,6 @@ impl Wait {
         self.belief.changed(from, node, self.took);
         self.look_soon(from.saturating_add(LOOK_SOON));
         self.told = true;
-    }
-
-    /// Returns the time of which the contender wants to be reminded, if it is another than before: one
-    /// that is near: later than in two rows a tick does not matter.
-    pub(in crate::engine) fn reminder(&mut self, now: Instant, next: Next) -> Option<Instant> {
-        match next {
-            Next::Attempt(at) if at != self.reminded && at < now.saturating_add(ROW * 2) => {
-                self.reminded = at;
-                Some(at)
-            }
-            Next::Attempt(_) | Next::Look(_) => None,
-        }
     }
 }
 

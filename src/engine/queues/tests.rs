@@ -35,7 +35,7 @@ impl Queues {
             let key = PlaceKey(key);
             used += place.users as usize;
             assert_eq!(place.users == 0, self.idle == Some(key));
-            assert_eq!(self.find(place.hash, &place.name), Some(key));
+            assert_eq!(self.find(&place.name), Some(key));
             let leads = place.holder.is_some() || place.contender.is_some();
             assert!(leads || place.line.is_empty(), "nobody leads {place:?}");
             assert!(place.contender.is_none_or(&is_open), "{place:?}");
@@ -124,7 +124,6 @@ struct Caller {
 
 struct World {
     queues: Queues,
-    timers: Timers,
     claims: Claims,
     /// In the order in which they came.
     callers: BTreeMap<u64, Caller>,
@@ -136,7 +135,6 @@ impl World {
     fn new() -> Self {
         Self {
             queues: Queues::new(7),
-            timers: Timers::new(Instant::ZERO),
             claims: Claims::new(7, Drift::default()),
             callers: BTreeMap::new(),
             locks: Vec::new(),
@@ -263,17 +261,15 @@ impl World {
 
     fn give_up(&mut self, who: u64) {
         let caller = self.callers.remove(&who).expect("a caller");
-        let buffers = &mut self.claims.buffers;
-        match caller.operation {
-            Some(operation) => {
-                for (place, waiter) in caller.places.into_iter().zip(caller.waiters) {
-                    self.queues.leave(place, operation, waiter, buffers);
-                }
-            }
-            None => {
-                let waiter = caller.waiters[0].expect("it waits");
-                assert!(self.queues.quit(waiter, &mut self.timers, buffers));
-            }
+        let operation = caller.operation.unwrap_or_else(|| {
+            let operation = OperationKey(self.key());
+            let waiter = caller.waiters[0].expect("it waits");
+            self.queues.open(waiter, operation);
+            operation
+        });
+        for (place, waiter) in caller.places.into_iter().zip(caller.waiters) {
+            let buffers = &mut self.claims.buffers;
+            self.queues.leave(place, operation, waiter, buffers);
         }
         self.settle();
     }
@@ -300,7 +296,7 @@ impl World {
 
     fn check_contender(&self, name: usize) {
         let queues = &self.queues;
-        let place = queues.find(queues.names.hash(NAMES[name]), NAMES[name]);
+        let place = queues.find(NAMES[name]);
         let mut callers = self.callers.values();
         let first = callers.find(|caller| caller.names.contains(&name));
         let contender = place.and_then(|place| queues.contender(place));

@@ -167,9 +167,7 @@ impl Acquire {
     /// Waits until the next attempt, or look, is due.
     fn wait(&mut self, cx: &mut Context<'_>) {
         let next = self.next(cx).unwrap_or(Next::Look(Instant::MAX));
-        if let Some((wait, _)) = cx.parts.queues.waiting(self.place)
-            && let Some(at) = wait.reminder(cx.now, next)
-        {
+        if let Some(at) = next.reminder(cx.now) {
             cx.parts.queues.remind(at, self.place);
         }
         let until = next.at().min(self.rest_end(cx));
