@@ -167,10 +167,13 @@ pub(crate) const DELETED: Kind = kind("deleted", |entropy| {
         wait: 5 * SECOND,
         habits: [4, 0, 1, 1, 0, 1],
         raids: true,
-        faults: FAULTS.map(|fault| match fault {
-            Fault::Delete => 4,
-            Fault::Reset | Fault::Stall | Fault::ForgetScripts => entropy.below(2),
-            _ => 0,
+        faults: FAULTS.map(|fault| {
+            let others = [Fault::Reset, Fault::Stall, Fault::ForgetScripts];
+            match fault == Fault::Delete {
+                true => 4,
+                false if others.contains(&fault) => entropy.below(2),
+                false => 0,
+            }
         }),
         shortest_gap: SECOND,
         gap: 2 * SECOND,

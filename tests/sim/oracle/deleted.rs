@@ -71,13 +71,14 @@ impl Deleted {
 
     /// A fault strikes.
     pub(crate) fn disturb(&mut self, fault: Fault, until: Time) {
-        let until = match fault {
-            Fault::Delete | Fault::Expire => return,
-            Fault::Reset | Fault::ForgetScripts | Fault::Slow | Fault::Stall | Fault::Restart => {
-                until
-            }
-            _ => NEVER,
-        };
+        if matches!(fault, Fault::Delete | Fault::Expire) {
+            return;
+        }
+        let ends = matches!(
+            fault,
+            Fault::Reset | Fault::ForgetScripts | Fault::Slow | Fault::Stall | Fault::Restart
+        );
+        let until = if ends { until } else { NEVER };
         self.disturbed = self.disturbed.max(until);
         self.owed.clear();
     }
