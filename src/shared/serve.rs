@@ -9,13 +9,13 @@ use std::sync::MutexGuard;
 use std::thread;
 
 use super::Shared;
-use super::callers::{WaitsAs, alert};
+use super::callers::WaitsAs;
 use super::roles::Wake;
 use super::slot::Slot;
 use super::state::Core;
 use crate::driver::{Panics, Refusal, clock};
 use crate::engine::{Engine, Event, RoundId};
-use crate::quorum::{Lock, LockId};
+use crate::quorum::Lock;
 use crate::time::Instant;
 
 /// Pause after a poll that failed, for want of memory.
@@ -92,13 +92,6 @@ impl Shared {
         }
     }
 
-    /// Asks for an alert about `lock`, so `early` before its end.
-    pub(super) fn alert(&self, lock: LockId, early: Duration) {
-        if let Ok(mut section) = self.enter() {
-            alert(&mut section.engine, lock, early);
-        }
-    }
-
     // ----- bytes ----------------------------------------------------------------------------
 
     /// Moves bytes, if the wire is free. Otherwise the thread that has it does: it looks again before it puts it
@@ -154,7 +147,9 @@ impl Shared {
             thread::sleep(RECOVERY);
         }
         let mut section = self.enter()?;
-        section.wake_up(poller, slept.unwrap_or_default());
+        section.poller = Some(poller);
+        section.roles.wake_up();
+        section.note(slept.unwrap_or_default());
         Ok(section)
     }
 

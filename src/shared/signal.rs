@@ -16,6 +16,7 @@ use std::thread::{self, Thread};
 use rustix::process::{Pid, getpid};
 
 use super::Shared;
+use super::callers::alert;
 use super::slot::Slot;
 use crate::driver::clock;
 use crate::quorum::LockId;
@@ -112,8 +113,10 @@ impl Future for Signal {
         let (tenure, waker) = (&this.slot.tenure, context.waker());
         tenure.poll(&mut this.place, this.early, this.blocks, waker, |early| {
             // Without a handle the lock was released.
-            if let Some(shared) = this.shared.upgrade() {
-                shared.alert(this.lock, early);
+            if let Some(shared) = this.shared.upgrade()
+                && let Ok(mut section) = shared.enter()
+            {
+                alert(&mut section.engine, this.lock, early);
             }
         })
     }

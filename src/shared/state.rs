@@ -214,14 +214,8 @@ impl Core {
         let (callers, engine) = (&self.callers, &self.engine);
         let open = |round| callers.is_open(round);
         let tasks = !callers.tasks.is_empty();
-        self.roles.leave(waiting, open, tasks, || due(engine))
-    }
-
-    /// Takes the poll back from this thread, which slept in it, and records what that has brought.
-    pub(super) fn wake_up(&mut self, poller: Box<Poller>, readiness: Readiness) {
-        self.poller = Some(poller);
-        self.roles.wake_up();
-        self.note(readiness);
+        let due = || engine.poll_timeout().map_or(Instant::MAX, |(at, _)| at);
+        self.roles.leave(waiting, open, tasks, due)
     }
 
     /// Puts the wire back after reading and writing.
@@ -270,9 +264,4 @@ impl Core {
         self.callers.refuse_all();
         self.engine.end_all_kept();
     }
-}
-
-/// Returns when the next timer of `engine` is due.
-fn due(engine: &Engine) -> Instant {
-    engine.poll_timeout().map_or(Instant::MAX, |(at, _)| at)
 }

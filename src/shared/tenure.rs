@@ -39,8 +39,6 @@ pub(super) struct Tenure {
 struct Listeners {
     tasks: Vec<Task>,
     next: u64,
-    /// How early before the end the alert comes that was asked for. Zero: none was.
-    alert: Duration,
     /// What each node said to the last extension that failed.
     report: Option<Report>,
 }
@@ -148,7 +146,7 @@ impl Tenure {
     }
 
     /// Keeps `waker` of a task that waits until the lock is over so `early` before its end; or of a thread, if it
-    /// `blocks`. Asks for an `alert` so early before the end, if one is needed.
+    /// `blocks`. Asks for an `alert` so early before the end, when the task comes: the engine keeps the earliest.
     pub(super) fn poll(
         &self,
         place: &mut Option<u64>,
@@ -184,10 +182,8 @@ impl Tenure {
                 None
             }
         };
-        let needed = there.next_alert();
         drop(listeners);
-        drop(before);
-        if let Some(early) = needed {
+        if before.is_none() && !early.is_zero() {
             alert(early);
         }
         Poll::Pending
@@ -203,8 +199,8 @@ impl Tenure {
         let is_due = |task: &mut Task| !task.early.is_zero() && self.is_over_at(now, task.early);
         let there = listeners.as_mut()?;
         tasks.extend(there.tasks.extract_if(.., is_due).map(|task| task.waker));
-        there.alert = Duration::ZERO;
-        there.next_alert()
+        let next = there.tasks.iter().map(|task| task.early).max();
+        next.filter(|early| !early.is_zero())
     }
 
     // ----- extensions by the engine ---------------------------------------------------------
@@ -245,19 +241,6 @@ pub(super) fn wake(waker: Waker) {
         && let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(payload)))
     {
         core::mem::forget(another);
-    }
-}
-
-impl Listeners {
-    /// Returns how early before the end an alert is needed, if none was asked for that comes by then: for the
-    /// first task that is to be woken before the end.
-    fn next_alert(&mut self) -> Option<Duration> {
-        let early = self.tasks.iter().map(|task| task.early).max()?;
-        let is_needed = self.alert < early;
-        is_needed.then(|| {
-            self.alert = early;
-            early
-        })
     }
 }
 
