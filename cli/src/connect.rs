@@ -34,8 +34,10 @@ const MAX_TTL: Duration = Duration::from_secs(60);
 /// a little too long, for the constant part of the drift: with a shorter ttl by more.
 const TO_READ: Duration = Duration::from_millis(100);
 
-/// How long the connections to the nodes are waited for, and how often they are looked at.
+/// How long the nodes are waited for if one has answered, and if none has.
 const SETTLING: Duration = Duration::from_secs(1);
+const SILENCE: Duration = Duration::from_secs(5);
+/// How often they are looked at.
 const LOOK: Duration = Duration::from_millis(5);
 
 /// Which nodes there are.
@@ -185,13 +187,14 @@ impl Nodes {
 
     /// Sets the longest ttl to that of the markers, where none is given and there are any.
     ///
-    /// They are read by a handle with a ttl shorter than any: who joins with a longer one than a marker has raises it,
-    /// and no client gets a lock before that time has passed.
+    /// They are read by a handle with a ttl shorter than any: a client that joins with a longer ttl than that of a
+    /// marker raises it, and no client gets a lock before that time has passed. Hence the patience with slow nodes.
     pub(crate) fn as_marked(&self, builder: Builder) -> Result<Builder, Failure> {
         if self.guard != Guard::Strict || self.max_ttl.is_some() {
             return Ok(builder);
         }
-        let nodes = settled(&self.builder()?.max_ttl(TO_READ).build()?);
+        let reading = self.builder()?.max_ttl(TO_READ).connect_timeout(SILENCE);
+        let nodes = settled(&reading.build()?);
         let marked = nodes.iter().filter_map(|node| node.marked_ttl).max();
         Ok(match marked.filter(|ttl| TO_READ < *ttl) {
             Some(ttl) => builder.max_ttl(ttl),
@@ -314,12 +317,18 @@ pub(crate) fn is_in_environment(option: &str) -> bool {
     env::var_os(variable).is_some_and(|said| !said.is_empty())
 }
 
-/// Waits until every node has answered or failed, for [`SETTLING`] at most, and returns how they stand.
+/// Waits until every node has answered or failed, for [`SETTLING`] if one has answered and [`SILENCE`] if none has, and
+/// returns how they stand.
 pub(crate) fn settled(redlock: &Redlock) -> Vec<NodeStatus> {
     let begin = clock::now();
     loop {
         let nodes = redlock.nodes();
-        if SETTLING <= clock::now().saturating_since(begin) || !nodes.iter().any(is_on_its_way) {
+        let has_answered = |node| !is_on_its_way(node) && !matches!(node.state, NodeState::Down(_));
+        let patience = match nodes.iter().any(has_answered) {
+            true => SETTLING,
+            false => SILENCE,
+        };
+        if patience <= clock::now().saturating_since(begin) || !nodes.iter().any(is_on_its_way) {
             return nodes;
         }
         thread::sleep(LOOK);
