@@ -236,7 +236,7 @@ impl World {
     }
 
     /// How long a lock may be trusted at least. An extension by the engine takes off the drift of the longest ttl, and any
-    /// extension a twelfth if a clock was set.
+    /// extension a twelfth if a clock was set, or stood still with its machine.
     pub(super) fn least_validity(&self, id: TokenId, verb: Verb, ttl: u64) -> Duration {
         let given = self.oracle.ledger.record(id).ttl;
         let longest = if verb == Verb::Keep {
@@ -244,7 +244,8 @@ impl World {
         } else {
             ttl
         };
-        let was_set = self.servers.iter().any(|server| server.jumps != 0) && verb != Verb::Set;
+        let was_set = 0 < self.frozen || self.servers.iter().any(|server| server.jumps != 0);
+        let was_set = was_set && verb != Verb::Set;
         let slews = if was_set { ttl.div_ceil(12) } else { 0 };
         Duration::from_millis(ttl - slews).saturating_sub(drift(longest))
     }
