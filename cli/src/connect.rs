@@ -34,9 +34,9 @@ const MAX_TTL: Duration = Duration::from_secs(60);
 /// a little too long, for the constant part of the drift: with a shorter ttl by more.
 const TO_READ: Duration = Duration::from_millis(100);
 
-/// How long the nodes are waited for if one has answered, and if none has.
+/// How long the nodes are waited for if a majority has answered, and if none has.
 const SETTLING: Duration = Duration::from_secs(1);
-const SILENCE: Duration = Duration::from_secs(5);
+const SILENCE: Duration = Duration::from_secs(2);
 /// How often they are looked at.
 const LOOK: Duration = Duration::from_millis(5);
 
@@ -317,14 +317,15 @@ pub(crate) fn is_in_environment(option: &str) -> bool {
     env::var_os(variable).is_some_and(|said| !said.is_empty())
 }
 
-/// Waits until every node has answered or failed, for [`SETTLING`] if one has answered and [`SILENCE`] if none has, and
-/// returns how they stand.
+/// Waits until every node has answered or failed, for [`SETTLING`] if a majority has answered and [`SILENCE`] if none
+/// has, and returns how they stand.
 pub(crate) fn settled(redlock: &Redlock) -> Vec<NodeStatus> {
     let begin = clock::now();
     loop {
         let nodes = redlock.nodes();
-        let has_answered = |node| !is_on_its_way(node) && !matches!(node.state, NodeState::Down(_));
-        let patience = match nodes.iter().any(has_answered) {
+        let has_answered =
+            |node: &&NodeStatus| !is_on_its_way(node) && !matches!(node.state, NodeState::Down(_));
+        let patience = match nodes.len() / 2 < nodes.iter().filter(has_answered).count() {
             true => SETTLING,
             false => SILENCE,
         };

@@ -57,8 +57,8 @@ pub(crate) struct Args {
 /// wrong.
 ///
 /// A node that answers may refuse to write: so it tries a lock on each node alone that no program uses, and releases it,
-/// as `nodes` does. Give a NAME that the user may use, or the name is lock:try:HOST:PID. It takes two or three seconds
-/// at most.
+/// as `nodes` does. Give a NAME that the user may use, or the name is lock:try:HOST:PID. It takes three seconds
+/// at most, and five with --guard strict.
 ///
 /// If a node has restarted, it says until when no other may be restarted.
 #[derive(Debug, clap::Args)]

@@ -77,14 +77,17 @@ impl Known {
 
     /// Returns why a node of which this was known does not vote, now that this is known.
     fn reason(&self, now: &Self) -> &'static str {
-        let is_another = now.run_id.is_some() && self.run_id != now.run_id;
+        let is_same = self.run_id.as_ref().zip(now.run_id.as_ref());
+        let is_same = is_same.map(|(before, now)| before == now);
+        let is_raised =
+            matches!((self.marked_ttl, now.marked_ttl), (Some(before), Some(now)) if before < now);
         if self.clock_steps < now.clock_steps {
             "its clock was stepped"
-        } else if is_another {
+        } else if is_same == Some(false) {
             "it has restarted"
-        } else if self.marked_ttl < now.marked_ttl {
+        } else if is_raised {
             "a client with a longer --max-ttl has begun"
-        } else if self.marked_ttl.is_some() {
+        } else if is_same == Some(true) && self.marked_ttl.is_some() {
             "its marker was deleted"
         } else {
             "it may have forgotten locks"

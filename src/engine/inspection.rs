@@ -207,7 +207,11 @@ impl fmt::Display for Inspection {
             let before = if index == 0 { " (" } else { ", " };
             write!(f, "{before}{node}")?;
         }
-        f.write_str(")")
+        f.write_str(")")?;
+        match self.nodes.iter().any(|node| node.found == Found::OtherType) {
+            true => f.write_str("; delete what is no lock on each node (`DEL`)"),
+            false => Ok(()),
+        }
     }
 }
 

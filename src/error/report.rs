@@ -188,6 +188,24 @@ impl Report {
         self.0.holder.left
     }
 
+    /// Returns in words what has become of the key of a lost lock, if that alone kept a majority from saying yes: it is
+    /// gone, or has another token.
+    #[must_use]
+    pub fn loss(&self) -> Option<&'static str> {
+        let enough = self.nodes().len().saturating_sub(self.quorum()) + 1;
+        if enough <= self.count(|said| *said == NodeOutcome::Missing) {
+            Some(
+                "its key is gone: deleted (`DEL`, `FLUSHALL`, `RENAME`, `shearline break --now`), evicted or expired",
+            )
+        } else if enough <= self.count(|said| *said == NodeOutcome::Held) {
+            Some(
+                "its key is another's: an operator has broken the lock, or another client has taken it",
+            )
+        } else {
+            None
+        }
+    }
+
     /// Returns `true` if so many nodes keep the key without an expiry that the lock does not end by
     /// itself; only where the error is [`LockError::Held`](crate::LockError::Held).
     ///
@@ -364,25 +382,10 @@ pub(super) struct Gone<'a>(pub(super) &'a Report);
 
 impl fmt::Display for Gone<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let all = self.0.nodes().len();
-        for (outcome, before, after) in [
-            (
-                NodeOutcome::Missing,
-                "its key is gone from",
-                "somebody has deleted it (`DEL`, `FLUSHALL`, `RENAME`), or the server was emptied",
-            ),
-            (
-                NodeOutcome::Held,
-                "another token holds it on",
-                "an operator has broken the lock, or another client has taken it",
-            ),
-        ] {
-            match self.0.count(|said| *said == outcome) {
-                0 => {}
-                nodes => write!(f, "; {before} {nodes} of {all} nodes: {after}")?,
-            }
+        match self.0.loss() {
+            Some(loss) => write!(f, "; {loss}"),
+            None => Ok(()),
         }
-        Ok(())
     }
 }
 
@@ -561,30 +564,20 @@ mod tests {
     #[test]
     fn a_lost_lock_says_what_has_become_of_its_keys() {
         use NodeOutcome::{Granted, Held, Missing};
-        const DELETED: &str =
-            "somebody has deleted it (`DEL`, `FLUSHALL`, `RENAME`), or the server was emptied";
-        const BROKEN: &str = "an operator has broken the lock, or another client has taken it";
         for (outcomes, said) in [
             (
                 [Missing, Missing, Granted],
-                format!(
-                    "1 of the 2 votes needed (a:1 and b:2 each without its key, c:3 granted); its key is gone \
-                     from 2 of 3 nodes: {DELETED}"
-                ),
+                "1 of the 2 votes needed (a:1 and b:2 each without its key, c:3 granted); its key is gone: deleted \
+                 (`DEL`, `FLUSHALL`, `RENAME`, `shearline break --now`), evicted or expired",
             ),
             (
                 [Held; 3],
-                format!(
-                    "0 of the 2 votes needed (a:1, b:2 and c:3 each held); another token holds it on 3 of 3 \
-                     nodes: {BROKEN}"
-                ),
+                "0 of the 2 votes needed (a:1, b:2 and c:3 each held); its key is another's: an operator has broken \
+                 the lock, or another client has taken it",
             ),
             (
                 [Missing, Held, Granted],
-                format!(
-                    "1 of the 2 votes needed (a:1 without its key, b:2 held, c:3 granted); its key is gone from \
-                     1 of 3 nodes: {DELETED}; another token holds it on 1 of 3 nodes: {BROKEN}"
-                ),
+                "1 of the 2 votes needed (a:1 without its key, b:2 held, c:3 granted)",
             ),
         ] {
             let nodes = ["a:1", "b:2", "c:3"].into_iter().zip(outcomes);

@@ -258,5 +258,5 @@
 //! `shearline check` takes a lock of its own on each node alone, as `nodes` does, and releases it: a server that greets may
 //! refuse every write. Status 1 is a warning: locks can be had, and a node is down, in quarantine, refuses to write, uses
 //! 80 % of its `maxmemory` or more, may evict locks, or had its clock stepped, or its user may not use the name that is tried
-//! (give another: `shearline check report:try`). With 69 and 78 no lock can be had. It takes two or three seconds at most. It asks as a program does that begins now: after the restart of a node it warns for as long as
+//! (give another: `shearline check report:try`). With 69 and 78 no lock can be had. It takes three seconds at most, and five with `--guard strict`. It asks as a program does that begins now: after the restart of a node it warns for as long as
 //! `--max-ttl`.

@@ -6,10 +6,12 @@ use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::{ExitCode, ExitStatus};
+use std::thread::JoinHandle;
 
 use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
 use serde_json::json;
 
+use crate::failure::Failure;
 use crate::json;
 use crate::signals::end_by;
 use crate::status::Status;
@@ -64,6 +66,9 @@ pub(super) struct Ending {
     pub(super) fencing_token: Option<u64>,
     /// How this program ends.
     pub(super) exit: Exit,
+    /// What the user is told, behind what this thread writes. It comes after all else: a reader may be slow.
+    pub(super) text: Option<String>,
+    pub(super) told: Option<JoinHandle<()>>,
 }
 
 /// How this program ends.
@@ -101,6 +106,18 @@ impl Ending {
             command: None,
             fencing_token: None,
             exit,
+            text: None,
+            told: None,
+        }
+    }
+
+    /// Tells the user, once.
+    pub(super) fn tell(&mut self) {
+        if let Some(told) = self.told.take() {
+            let _ = told.join();
+        }
+        if let Some(text) = self.text.take() {
+            Failure::new(Status::Failure, text).report();
         }
     }
 

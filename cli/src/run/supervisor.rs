@@ -54,7 +54,7 @@ const TICK_MAX: Duration = Duration::from_millis(500);
 const FENCING_TOKEN: &str = "SHEARLINE_FENCING_TOKEN";
 
 /// What became of the command.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug, Default)]
 pub(super) struct Ended {
     /// Whether it may have run; the error of the system if it could not be run.
     pub(super) started: Option<Result<(), i32>>,
@@ -68,6 +68,8 @@ pub(super) struct Ended {
     pub(super) is_done: bool,
     /// Whether nothing is left of it. What is left is of another user.
     pub(super) all: bool,
+    /// Writes why the command was asked to end.
+    pub(super) told: Option<JoinHandle<()>>,
 }
 
 /// A command that runs under a lock.
@@ -89,8 +91,6 @@ pub(super) struct Supervisor<'a> {
     /// Whether the command is in the group of this process, so that a terminal sends its signals to both.
     shares_group: bool,
     ended: Ended,
-    /// Writes why the command is asked to end.
-    told: Option<JoinHandle<()>>,
 }
 
 impl<'a> Supervisor<'a> {
@@ -146,7 +146,6 @@ impl<'a> Supervisor<'a> {
             lost_at: None,
             shares_group: group.is_some(),
             ended: Ended::default(),
-            told: None,
         };
         let start = Message::Start(until);
         match this.channel.send_with(start, io::stdin().as_fd()) {
@@ -170,9 +169,6 @@ impl<'a> Supervisor<'a> {
             _ => self.tree.end(Some(self.guardian)),
         };
         self.hear();
-        if let Some(told) = self.told.take() {
-            let _ = told.join(); // What is said next is read next.
-        }
         if self.ended.started.is_none() {
             self.pass_on(true); // What came in the turn in which the guardian ended.
         }
@@ -263,7 +259,7 @@ impl<'a> Supervisor<'a> {
             self.ended.for_lock = true;
             let line = format!("{}: {why}", printable(self.guard.resource()));
             // Not here: a reader that is slow would stop the watch over the command. Without a thread it is not said.
-            self.told = thread::Builder::new()
+            self.ended.told = thread::Builder::new()
                 .spawn(move || complain(BAD, line))
                 .ok();
         }
@@ -272,17 +268,17 @@ impl<'a> Supervisor<'a> {
     /// Asks all processes to end, because the lock is at risk.
     fn warn(&mut self) {
         if !self.ended.for_lock {
-            self.tell("the lock is at risk, so the command is asked to end");
             let _ = self.channel.send(Message::Risk);
+            self.tell("the lock is at risk, so the command is asked to end");
         }
     }
 
     /// Has all processes killed, because the lock is lost.
     fn end(&mut self) {
         if self.lost_at.is_none() {
-            self.tell("the lock is lost, so the command is killed");
             self.lost_at = Some(now());
             let _ = self.channel.send(Message::End);
+            self.tell("the lock is lost, so the command and what it has started are killed");
         }
     }
 

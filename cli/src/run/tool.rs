@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use shearline::{ExtendError, Instant, LockGuard, Redlock, UnlockError};
+use shearline::{Instant, LockGuard, Redlock, UnlockError};
 
 use super::Args;
 use super::deadline::{TTL_MIN, Timer};
@@ -48,12 +48,13 @@ fn reported(args: &Args, attempt: impl FnOnce() -> Result<Ending, Failure>) -> E
             return Failure::usage(error).report();
         }
     };
-    let ending = attempt().unwrap_or_else(|failure| failed(&failure));
+    let mut ending = attempt().unwrap_or_else(|failure| failed(&failure));
     if let Some(report) = report
         && let Err(error) = report.write(&ending.line(args.name.as_bytes()))
     {
         say(format_args!("cannot write the report: {error}"));
     }
+    ending.tell();
     ending.exit()
 }
 
@@ -105,6 +106,7 @@ fn attempt(args: &Args) -> Result<Ending, Failure> {
     let mut once = || once(args, (&redlock, &mut trust), &signals, &notice, &mut look);
     let (mut ending, mut goes_on) = once()?;
     while goes_on {
+        ending.tell();
         match once() {
             Ok((mut next, again)) => {
                 next.started |= ending.started;
@@ -218,11 +220,14 @@ fn finish(args: &Args, guard: LockGuard, ended: Ended) -> Result<Ending, Failure
         command: ended.status,
         fencing_token: guard.fencing_token(),
         exit: Exit::Status(Status::Lost),
+        text: None,
+        told: ended.told,
     };
     if !ended.all {
         // Others are kept out for as long as can be.
         drop(guard.into_lock());
-        say("programs of another user still run, and the lock ends by itself");
+        let text = "programs of another user still run, and the lock ends by itself";
+        ending.text = Some(text.to_owned());
         return Ok(ending);
     }
     let extended = guard.health().last_report;
@@ -233,14 +238,10 @@ fn finish(args: &Args, guard: LockGuard, ended: Ended) -> Result<Ending, Failure
     match (released, ended.status) {
         _ if ended.for_lock => {
             let got = extended.map(got).unwrap_or_default();
-            say(format_args!(
-                "lost the lock {name}: the command was ended{got}"
-            ));
+            ending.text = Some(format!("lost the lock {name}: the command was ended{got}"));
         }
         (Err(UnlockError::NotHeld(_)), _) => {
-            say(format_args!(
-                "the lock {name} was not held any more at the end"
-            ));
+            ending.text = Some(format!("the lock {name} was not held any more at the end"));
         }
         (_, None) => {
             if let (false, Some(signal)) = (ending.started, ended.early) {
@@ -250,7 +251,7 @@ fn finish(args: &Args, guard: LockGuard, ended: Ended) -> Result<Ending, Failure
                 true => "killed",
                 false => "not started",
             };
-            say(format_args!(
+            ending.text = Some(format!(
                 "the command was {what}, because its guardian had ended or was stopped"
             ));
             ending.outcome = Outcome::GuardianEnded;
@@ -266,12 +267,13 @@ fn finish(args: &Args, guard: LockGuard, ended: Ended) -> Result<Ending, Failure
     Ok(ending)
 }
 
-/// Returns what a lost lock got last, in the words of the library.
+/// Returns what a lock that is lost, or was at risk, got last.
 fn got(report: shearline::Report) -> String {
-    let text = ExtendError::Lost(report).to_string();
-    let text = text.trim_start_matches("the lock was lost: ");
-    let (got, _) = text.rsplit_once("; stop what").unwrap_or((text, ""));
-    format!("; its last extension got {got}")
+    let loss = report.loss().map(|loss| format!("; {loss}"));
+    format!(
+        "; its last extension got {report}{}",
+        loss.unwrap_or_default()
+    )
 }
 
 /// The status of a command that does not exist is that of `env`.

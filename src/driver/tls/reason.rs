@@ -58,7 +58,6 @@ fn of_certificate(error: &CertificateError) -> TlsFault {
             TlsFault::NotYetValid(Day::of_unix(not_before.as_secs()))
         }
         CertificateError::UnknownIssuer => TlsFault::UnknownAuthority,
-        CertificateError::BadSignature => TlsFault::OtherKey,
         CertificateError::NotValidForNameContext { presented, .. } if presented.is_empty() => {
             TlsFault::NoNames
         }

@@ -75,21 +75,27 @@ impl ServerCertVerifier for Verifier {
         let Err(error) = webpki.verify_server_cert(certificate, between, name, ocsp, now) else {
             return Ok(ServerCertVerified::assertion());
         };
-        match reason::of_invalid(&error) {
+        let is_by_another = error == CertificateError::BadSignature.into();
+        let fault = match is_by_another {
+            true => Some(TlsFault::OtherKey),
+            false => reason::of_invalid(&error),
+        };
+        let fault = match fault {
             Some(TlsFault::UnknownAuthority | TlsFault::OtherKey | TlsFault::OfAuthority)
                 if is_named =>
             {
                 verify_server_name(&ParsedCertificate::try_from(certificate)?, name)?;
-                Ok(ServerCertVerified::assertion())
+                return Ok(ServerCertVerified::assertion());
             }
             Some(TlsFault::UnknownAuthority | TlsFault::OtherKey)
                 if self.is_self_signed(certificate, now) =>
             {
-                let fault = Arc::new(TlsFault::SelfSigned);
-                Err(CertificateError::Other(OtherError(fault)).into())
+                TlsFault::SelfSigned
             }
-            _ => Err(error),
-        }
+            Some(TlsFault::OtherKey) => TlsFault::OtherKey,
+            _ => return Err(error),
+        };
+        Err(CertificateError::Other(OtherError(Arc::new(fault))).into())
     }
 
     fn verify_tls12_signature(

@@ -11,7 +11,8 @@ use crate::canary::LOCKER;
 use crate::servers::{LONG, Mischief, Proxy, Server, Way, eventually, three};
 
 /// What is said before the command is killed.
-const KILLED: &str = "shearline: n: the lock is lost, so the command is killed\n";
+const KILLED: &str =
+    "shearline: n: the lock is lost, so the command and what it has started are killed\n";
 
 /// A majority says that the lock is gone: the command is killed at once, not at the end of the ttl, and not when the lock
 /// is next extended, which would be in half an hour.
@@ -50,7 +51,8 @@ fn a_lock_that_is_broken_ends_the_command() {
     let errors = tool.errors();
     let lost = "shearline: lost the lock n: the command was ended";
     assert!(errors.starts_with(&format!("{KILLED}{lost}")), "{errors}");
-    let broken = " nodes: an operator has broken the lock, or another client has taken it\n";
+    let broken =
+        "; its key is another's: an operator has broken the lock, or another client has taken it\n";
     assert!(errors.ends_with(broken), "{errors}");
     assert_eq!(code(tool.wait()), 74);
     // It was told before it would have extended the lock, and others are still kept out. A node that was not reached yet
