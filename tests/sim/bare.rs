@@ -18,6 +18,7 @@
 //! with inspections and watches have scripts.
 
 use shearline::internals::Store;
+use shearline::internals::resp;
 use shearline::internals::{Flavour, Refused};
 
 use crate::clock::Time;
@@ -106,7 +107,7 @@ pub(crate) struct Transaction {
     pub(crate) refused_multi: Option<(u64, u64)>,
     /// What was read is followed by a transaction.
     is_to_write: bool,
-    /// The token of which all ways to release are tried, one behind the other in one write.
+    /// The token of which all ways to release are tried, one behind the other.
     pub(crate) tries: Option<Token>,
     /// How the first command of it left, behind the empty transaction.
     begun: Option<(Time, Writing)>,
@@ -476,12 +477,18 @@ impl World {
         })
     }
 
-    /// All ways to release begin with this one, and `behind` it stands what is read together with it.
+    /// All ways to release begin with this one, and the next stands behind it before it is answered. `behind` is
+    /// what the server reads together with it; the rest may be on its way, or wait for room.
     pub(crate) fn note_tries(&mut self, conn: usize, words: &[&[u8]], behind: &[u8]) {
-        let tries = &mut self.conns[conn].transaction.tries;
+        let link = &mut self.conns[conn];
+        let tries = &mut link.transaction.tries;
         match *words {
-            [b"DELIFEQ", _, token] if behind.starts_with(b"*4\r\n$5\r\nDELEX\r\n") => {
-                *tries = Some(token_of(token));
+            [b"DELIFEQ", key, token] => {
+                let mut next = Vec::new();
+                resp::command(&mut next, &[b"DELEX", key, b"IFEQ", token]);
+                let rest = link.far.unread.iter().chain(link.up.bytes());
+                let all = behind.iter().chain(rest).chain(&link.near.cut_off);
+                *tries = all.take(next.len()).eq(&next).then(|| token_of(token));
             }
             [b"DELEX", ..] | [b"SET", _, _, b"IFEQ", ..] => {}
             _ => *tries = None,

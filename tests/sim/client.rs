@@ -194,6 +194,9 @@ enum Step {
 /// The driver sleeps no longer than that while anything is open.
 const NAP_MAX: Time = 100 * MILLI;
 
+/// No way to release a lock takes more bytes: a name and a token are short.
+const BEHIND: usize = 128;
+
 /// A connection that worked for so long is opened again at once when it ends.
 const LASTED: Duration = Duration::from_secs(1);
 
@@ -853,8 +856,8 @@ impl World {
             }
             Output::Transmit { node, bytes } => {
                 let offered = bytes.len();
-                // No more than the kernel takes is looked at.
-                let bytes = &bytes[..offered.min(self.plan.window + 1)];
+                // No more is looked at than the kernel takes, and the command behind that.
+                let bytes = &bytes[..offered.min(self.plan.window + BEHIND)];
                 let mut copy = std::mem::take(&mut self.offered);
                 copy.clear();
                 copy.extend_from_slice(bytes);

@@ -76,6 +76,10 @@ impl Pipe {
         self.bytes.len()
     }
 
+    pub(crate) fn bytes(&self) -> impl Iterator<Item = &u8> {
+        self.bytes.iter()
+    }
+
     /// Returns when the oldest byte on its way was sent.
     pub(crate) fn oldest(&self) -> Option<Time> {
         self.segments.front().map(|segment| segment.sent)
@@ -178,6 +182,8 @@ pub(crate) struct Near {
     pub(crate) ends_with: Option<LinkFault>,
     /// A write was cut short.
     pub(crate) blocked: bool,
+    /// The beginning of what was cut off, where no scripts are used.
+    pub(crate) cut_off: Vec<u8>,
     pub(crate) blocked_since: Time,
     /// When that was last over.
     pub(crate) unblocked_at: Time,

@@ -340,7 +340,12 @@ impl World {
             });
             self.send(conn, Way::ToServer, &bytes[..len]);
         }
+        let bare = self.plan.is_bare();
         let near = &mut self.conns[conn].near;
+        near.cut_off.clear();
+        if bare {
+            near.cut_off.extend_from_slice(&bytes[len..]);
+        }
         if len < bytes.len() && !near.blocked {
             near.blocked = true;
             near.blocked_since = self.now;
