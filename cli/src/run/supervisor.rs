@@ -54,7 +54,7 @@ const TICK_MAX: Duration = Duration::from_millis(500);
 const FENCING_TOKEN: &str = "SHEARLINE_FENCING_TOKEN";
 
 /// What became of the command.
-#[derive(Debug, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Ended {
     /// Whether it may have run; the error of the system if it could not be run.
     pub(super) started: Option<Result<(), i32>>,
@@ -68,8 +68,6 @@ pub(super) struct Ended {
     pub(super) is_done: bool,
     /// Whether nothing is left of it. What is left is of another user.
     pub(super) all: bool,
-    /// Writes why the command was asked to end.
-    pub(super) told: Option<JoinHandle<()>>,
 }
 
 /// A command that runs under a lock.
@@ -91,6 +89,8 @@ pub(super) struct Supervisor<'a> {
     /// Whether the command is in the group of this process, so that a terminal sends its signals to both.
     shares_group: bool,
     ended: Ended,
+    /// Writes why the command is asked to end.
+    told: &'a mut Option<JoinHandle<()>>,
 }
 
 impl<'a> Supervisor<'a> {
@@ -100,6 +100,7 @@ impl<'a> Supervisor<'a> {
         guard: &'a LockGuard,
         signals: &'a Signals,
         notice: &'a Arc<Notice>,
+        told: &'a mut Option<JoinHandle<()>>,
     ) -> io::Result<Self> {
         set_child_subreaper(Some(getpid()))?;
         let mut tree = Tree::new();
@@ -146,6 +147,7 @@ impl<'a> Supervisor<'a> {
             lost_at: None,
             shares_group: group.is_some(),
             ended: Ended::default(),
+            told,
         };
         let start = Message::Start(until);
         match this.channel.send_with(start, io::stdin().as_fd()) {
@@ -259,7 +261,7 @@ impl<'a> Supervisor<'a> {
             self.ended.for_lock = true;
             let line = format!("{}: {why}", printable(self.guard.resource()));
             // Not here: a reader that is slow would stop the watch over the command. Without a thread it is not said.
-            self.ended.told = thread::Builder::new()
+            *self.told = thread::Builder::new()
                 .spawn(move || complain(BAD, line))
                 .ok();
         }

@@ -138,14 +138,16 @@ fn once(
         }
     };
     let at_least = now().saturating_add(args.at_least);
-    let supervisor = Supervisor::start(args, &guard, signals, notice);
+    let mut told = None;
+    let supervisor = Supervisor::start(args, &guard, signals, notice, &mut told);
     let ended = supervisor.and_then(|supervisor| supervisor.run(|| look(trust)));
     let ended = ended.map_err(broken)?;
     if !ended.for_lock && ended.started == Some(Ok(())) {
         keep_until(at_least, &guard, args, signals).map_err(broken)?;
     }
     let goes_on = args.again && ended.for_lock && ended.all && !ended.is_done;
-    Ok((finish(args, guard, ended)?, goes_on))
+    let ending = finish(args, guard, ended)?;
+    Ok((Ending { told, ..ending }, goes_on))
 }
 
 /// Without `/proc`, or with that of other processes, no descendant could be found.
@@ -221,7 +223,7 @@ fn finish(args: &Args, guard: LockGuard, ended: Ended) -> Result<Ending, Failure
         fencing_token: guard.fencing_token(),
         exit: Exit::Status(Status::Lost),
         text: None,
-        told: ended.told,
+        told: None,
     };
     if !ended.all {
         // Others are kept out for as long as can be.

@@ -2,7 +2,8 @@
 
 use rustix::process::{Signal, kill_process};
 use std::fs;
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::process::CommandExt as _;
 use tempfile::TempDir;
 
 use super::tool::{Tool, await_file, children, code, is_free, run, started, take_away};
@@ -33,6 +34,40 @@ fn a_lock_that_is_taken_away_ends_the_command() {
     let report = tool.output();
     let killed = "\"command_status\":null,\"command_signal\":9,\"status\":74,";
     assert!(report.contains(killed), "{report}");
+    assert_eq!(code(tool.wait()), 74);
+    cluster.assert_empty();
+}
+
+/// What is told comes after the report, and after the release of what was at risk only.
+#[test]
+fn a_run_whose_stderr_nobody_reads_ends_its_command_and_writes_the_report() {
+    let cluster = three();
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let report = folder.path().join("report");
+    let (reader, mut full) = std::io::pipe().expect("a pipe");
+    full.write_all(&[b' '; 65_536]).expect("so much is taken");
+    let script = "trap '' TERM; : >$1/ready; exec sleep 1000 2>/dev/null";
+    let mut command = run(&cluster.urls(), &["--ttl", "60s", "--report"]);
+    command
+        .arg(&report)
+        .args(["n", "--", "sh", "-c", script, "sh"])
+        .arg(folder.path())
+        .stderr(full);
+    let tool = Tool::start(command.process_group(0));
+    drop(command);
+    await_file(&folder.path().join("ready"));
+    cluster.await_copies("n");
+    take_away(&cluster, 1..3);
+    let line = eventually("the report is written", || {
+        fs::read_to_string(&report)
+            .ok()
+            .filter(|line| !line.is_empty())
+    });
+    assert!(
+        line.contains("\"command_signal\":9,\"status\":74,"),
+        "{line}"
+    );
+    drop(reader);
     assert_eq!(code(tool.wait()), 74);
     cluster.assert_empty();
 }
