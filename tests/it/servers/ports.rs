@@ -2,7 +2,10 @@
 
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener};
 use std::os::fd::OwnedFd;
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::net::{self, UnixListener};
 use std::process;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU16, Ordering};
 
 use rustix::net::{AddressFamily, SocketType};
@@ -16,10 +19,13 @@ const FIRST: u16 = 10_000;
 const COUNT: u16 = 10_000;
 
 /// Returns a loopback port on which no process listens now, and which was not given out before in
-/// this process.
+/// this process or in another test process that runs: clients of a server that was killed connect to its port again,
+/// and would meet a server of another test there.
 ///
-/// Another process may take it in the meantime; a caller that cannot bind it has to ask again.
+/// A process that is no test may take it in the meantime; a caller that cannot bind it has to ask again.
 pub(crate) fn free() -> u16 {
+    /// Names that the kernel gives to one process, until that ends.
+    static RESERVED: Mutex<Vec<UnixListener>> = Mutex::new(Vec::new());
     static NEXT: AtomicU16 = AtomicU16::new(0);
     // Test processes that run side by side begin at different places.
     let offset = process::id().wrapping_mul(211) % u32::from(COUNT);
@@ -27,7 +33,12 @@ pub(crate) fn free() -> u16 {
         let step = u32::from(NEXT.fetch_add(1, Ordering::Relaxed));
         let place = (offset + step) % u32::from(COUNT);
         let port = FIRST + u16::try_from(place).expect("below COUNT");
+        let name = net::SocketAddr::from_abstract_name(format!("shearline-test-port-{port}"));
+        let Ok(reserved) = UnixListener::bind_addr(&name.expect("a short name")) else {
+            continue;
+        };
         if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
+            RESERVED.lock().expect("no thread panicked").push(reserved);
             return port;
         }
     }
