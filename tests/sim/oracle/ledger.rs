@@ -148,6 +148,8 @@ pub(crate) struct Releases {
     pub(crate) first: Time,
     /// How often a key that may be the client's own had been in the way there before.
     pub(crate) met_own: u64,
+    /// One has deleted the key. A later one that was on its way finds none.
+    pub(crate) deleted: bool,
     /// When it was last read that the key is not there.
     pub(crate) denied: Time,
 }
@@ -807,6 +809,7 @@ impl Cell {
             conn: 0,
             first: 0,
             met_own: 0,
+            deleted: false,
             denied: 0,
         },
     };

@@ -160,7 +160,12 @@ impl World {
         let answered = match said.outcome {
             NodeOutcome::Granted => {
                 let counts = |entry: &Entry| !matches!(entry.fence, Fence::Shut);
-                read.is_some_and(|entry| entry.said == question.yes() && counts(entry))
+                let deleted = question.verb == Verb::Release
+                    && cell.is_some_and(|cell| cell.releases.deleted);
+                let is_yes = |entry: &Entry| {
+                    entry.said == question.yes() || deleted && entry.said == Said::Zero
+                };
+                read.is_some_and(|entry| is_yes(entry) && counts(entry))
             }
             NodeOutcome::Held => read.is_some_and(|entry| question.is_held(entry)),
             NodeOutcome::Missing if read.is_none() => {

@@ -342,6 +342,7 @@ impl World {
             ..
         } = *releases;
         releases.count += 1;
+        releases.deleted |= deed.said == Said::One;
         if deed.transacted && deed.said == Said::Foreign {
             // What was read may be older than a `SET` that this node postpones: it is released again.
             releases.repairs += 1;

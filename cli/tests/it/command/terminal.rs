@@ -295,14 +295,17 @@ fn ctrl_z_stops_a_run_that_leads_its_session_too() {
     cluster.assert_empty();
 }
 
-/// On a busy machine it has to be a longer one: a short one is lost before.
+/// On a busy machine it has to be a longer one: a short one is lost before, or leaves too little time for the guardian.
 #[test]
 fn who_is_stopped_for_longer_than_the_ttl_has_lost_the_lock() {
     let has_lost = |ttl: u32| has_lost_the_lock(&format!("--ttl {ttl}s"));
-    assert!([4, 8, 16].into_iter().any(has_lost), "it is never stopped");
+    assert!(
+        [4, 8, 16].into_iter().any(has_lost),
+        "it is never ended in time"
+    );
 }
 
-/// Returns `false` if the command had ended before it was stopped.
+/// Returns `false` if the command had ended before it was stopped, or was not ended in the time that is left for that.
 fn has_lost_the_lock(ttl: &str) -> bool {
     let cluster = three();
     let mut terminal = Terminal::start(&cluster, ttl, STOPPED_AND_CONTINUED);
@@ -314,7 +317,9 @@ fn has_lost_the_lock(ttl: &str) -> bool {
     }
     let options = LockOptions::new(LONG).wait(Duration::from_secs(60));
     let next = shared(&cluster).lock_with("n", &options).expect("it ends");
-    assert!(is_free(terminal.path()), "the command has ended before");
+    if !is_free(terminal.path()) {
+        return false;
+    }
     terminal.make("go");
     assert_eq!(terminal.line("ended"), "74");
     let (lost, errors) = (
