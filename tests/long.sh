@@ -116,12 +116,12 @@ clippy_of_all() {
 
 # packages: our other packages, the core without std, and what a user builds from the package.
 packages() {
-    # Cargo does not unpack a package anew that has changed under the same version.
-    rm -rf "${CARGO_HOME:-$HOME/.cargo}"/registry/src/-*/shearline-[0-9]*
+    # Cargo takes a package that has changed under the same version for the one that it has unpacked and built.
+    rm -rf "${CARGO_HOME:-$HOME/.cargo}"/registry/src/-*/shearline-[0-9]* "$CARGO_TARGET_DIR/packages"
     no_std_objects &&
         cargo test --manifest-path benches/peers/Cargo.toml &&
         RUSTDOCFLAGS='-D warnings' cargo doc --no-deps --no-default-features &&
-        cargo package --allow-dirty --offline -p shearline -p shearline-cli
+        cargo package --allow-dirty --offline --target-dir "$CARGO_TARGET_DIR/packages" -p shearline -p shearline-cli
 }
 
 # instructions: of the hot paths, against the stored ones. The package has flags and a target folder of its
