@@ -3,7 +3,6 @@
 use serde_json::json;
 use shearline::{Breaking, Broken, Inspection};
 
-use crate::connect::settled;
 use crate::duration;
 use crate::failure::Failure;
 use crate::inspect::{self, Subject};
@@ -56,7 +55,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     let name = args.subject.name();
     let redlock = args.subject.connect()?;
-    settled(&redlock);
+    args.subject.nodes().settled(&redlock);
     let seen = redlock.inspect(name).map_err(inspect::unanswered)?;
     if !args.yes && seen.holder().is_some() {
         confirm(&question(name, &seen, args.now))?;

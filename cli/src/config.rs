@@ -28,7 +28,7 @@ use crate::secrets::{self, wrong};
 const FILE: &str = "SHEARLINE_CONFIG";
 
 /// The keys, and the options that they stand for. A command ignores those that it does not have.
-const KEYS: [(&str, &str); 14] = [
+const KEYS: [(&str, &str); 16] = [
     ("nodes", "node"),
     ("user", "user"),
     ("password-file", PASSWORD_FILE),
@@ -38,6 +38,8 @@ const KEYS: [(&str, &str); 14] = [
     ("guard", "guard"),
     ("cluster", "cluster"),
     ("max-ttl", "max_ttl"),
+    ("node-timeout", "node_timeout"),
+    ("connect-timeout", "connect_timeout"),
     ("without-scripts", WITHOUT_SCRIPTS),
     ("ttl", "ttl"),
     ("lock-delay", "lock_delay"),

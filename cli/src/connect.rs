@@ -23,10 +23,6 @@ const NODES: &str = "SHEARLINE_NODES";
 /// The same as `--without-scripts`, if that is not given.
 const WITHOUT_SCRIPTS: &str = "SHEARLINE_WITHOUT_SCRIPTS";
 
-/// How long the vote of a node is waited for. A command that just begins does not know yet how fast its
-/// nodes are, and its user would rather wait for half a second than be refused.
-pub(crate) const NODE_TIMEOUT: Duration = Duration::from_millis(500);
-
 /// The longest ttl of any client, where neither an option nor a marker says otherwise.
 const MAX_TTL: Duration = Duration::from_secs(60);
 
@@ -34,10 +30,7 @@ const MAX_TTL: Duration = Duration::from_secs(60);
 /// a little too long, for the constant part of the drift: with a shorter ttl by more.
 const TO_READ: Duration = Duration::from_millis(100);
 
-/// How long the nodes are waited for if a majority has answered, and if none has.
-const SETTLING: Duration = Duration::from_secs(1);
-const SILENCE: Duration = Duration::from_secs(2);
-/// How often they are looked at.
+/// How often nodes that are on their way are looked at.
 const LOOK: Duration = Duration::from_millis(5);
 
 /// Which nodes there are.
@@ -64,7 +57,8 @@ pub(crate) struct Nodes {
     /// A TOML file with options that are not given here, such as nodes = ["..", ".."] and max-ttl = "60s".
     ///
     /// SHEARLINE_CONFIG may name it too. Its keys are nodes, user, password-file (in the folder of this file),
-    /// ca, cert, key, guard, cluster, max-ttl, without-scripts, ttl, lock-delay, owner and fenced.
+    /// ca, cert, key, guard, cluster, max-ttl, node-timeout, connect-timeout, without-scripts, ttl, lock-delay, owner
+    /// and fenced.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
@@ -102,6 +96,16 @@ pub(crate) struct Nodes {
     /// say: with a longer one no client would get a lock before that time has passed.
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     max_ttl: Option<Duration>,
+
+    /// How long a node may take to answer. It is long, as a command that has just begun does not know how fast its
+    /// nodes are: with a longer one it waits longer for nodes that are silent.
+    #[arg(long, value_name = "TIME", value_parser = patience, default_value = "500ms")]
+    node_timeout: Duration,
+
+    /// How long a connection and the login on it may take. Nodes that are on their way are waited for as long where
+    /// all of them matter, and twice as long if a majority is missing.
+    #[arg(long, value_name = "TIME", value_parser = patience, default_value = "1s")]
+    connect_timeout: Duration,
 
     /// Runs no script on the nodes: where operators forbid EVAL, or there is no Lua.
     ///
@@ -159,7 +163,9 @@ impl Nodes {
             .restart_guard(self.guard.into())
             .cluster(&self.cluster)
             .max_ttl(self.max_ttl())
-            .node_timeout(NODE_TIMEOUT);
+            .node_timeout(self.node_timeout)
+            .connect_timeout(self.connect_timeout)
+            .shutdown_timeout(self.node_timeout);
         // One node alone may be without TLS where others have it.
         let is_part = !has_tls(&of) && has_tls(&self.urls()?);
         let mut builder = if is_part {
@@ -180,6 +186,16 @@ impl Nodes {
         Ok(self.as_marked(self.builder()?)?.build()?)
     }
 
+    /// Returns how long the answer of a node is waited for.
+    pub(crate) fn node_timeout(&self) -> Duration {
+        self.node_timeout
+    }
+
+    /// Waits for the nodes of a handle, as [`settled`] does.
+    pub(crate) fn settled(&self, redlock: &Redlock) -> Vec<NodeStatus> {
+        settled(redlock, self.connect_timeout)
+    }
+
     /// Returns the longest ttl of any client, if no marker says otherwise.
     pub(crate) fn max_ttl(&self) -> Duration {
         self.max_ttl.unwrap_or(MAX_TTL)
@@ -193,8 +209,9 @@ impl Nodes {
         if self.guard != Guard::Strict || self.max_ttl.is_some() {
             return Ok(builder);
         }
-        let reading = self.builder()?.max_ttl(TO_READ).connect_timeout(SILENCE);
-        let nodes = settled(&reading.build()?);
+        let patience = self.connect_timeout.saturating_mul(2);
+        let reading = self.builder()?.max_ttl(TO_READ).connect_timeout(patience);
+        let nodes = self.settled(&reading.build()?);
         let marked = nodes.iter().filter_map(|node| node.marked_ttl).max();
         Ok(match marked.filter(|ttl| TO_READ < *ttl) {
             Some(ttl) => builder.max_ttl(ttl),
@@ -263,6 +280,15 @@ impl Nodes {
     }
 }
 
+/// How long a node is waited for. One that is silent for longer than the longest is given up in any case.
+fn patience(text: &str) -> Result<Duration, String> {
+    let time = duration::parse(text)?;
+    match (Duration::from_millis(1)..=Duration::from_secs(30)).contains(&time) {
+        true => Ok(time),
+        false => Err("it has to be from 1ms to 30s".into()),
+    }
+}
+
 /// Returns `true` if one of the URLs is of a node with TLS.
 fn has_tls(urls: &[String]) -> bool {
     let scheme = |url: &String| {
@@ -283,6 +309,11 @@ impl Connect {
         self.nodes.builder()
     }
 
+    /// Returns which nodes there are.
+    pub(crate) fn nodes(&self) -> &Nodes {
+        &self.nodes
+    }
+
     /// Returns a handle of `builder`, with its nodes trusted if that was asked for, and what trusts those
     /// that come later.
     pub(crate) fn connect(&self, builder: &Builder) -> Result<(Redlock, Trust), Failure> {
@@ -298,12 +329,13 @@ impl Connect {
             return Trust::none();
         }
         // Most of those that are on their way are there soon.
-        let nodes = settled(redlock);
+        let nodes = self.nodes.settled(redlock);
         redlock.trust_nodes();
-        match self.nodes.guard {
-            Guard::Off | Guard::Strict => Trust::given(begun, &[]),
-            Guard::Observed => Trust::given(begun, &nodes),
-        }
+        let unmet = match self.nodes.guard {
+            Guard::Off | Guard::Strict => &[],
+            Guard::Observed => &nodes[..],
+        };
+        Trust::given(begun, unmet, self.nodes.connect_timeout)
     }
 }
 
@@ -317,17 +349,17 @@ pub(crate) fn is_in_environment(option: &str) -> bool {
     env::var_os(variable).is_some_and(|said| !said.is_empty())
 }
 
-/// Waits until every node has answered or failed, for [`SETTLING`] if a majority has answered and [`SILENCE`] if none
+/// Waits until every node has answered or failed, for `patience` if a majority has answered and twice as long if none
 /// has, and returns how they stand.
-pub(crate) fn settled(redlock: &Redlock) -> Vec<NodeStatus> {
+pub(crate) fn settled(redlock: &Redlock, patience: Duration) -> Vec<NodeStatus> {
     let begin = clock::now();
     loop {
         let nodes = redlock.nodes();
         let has_answered =
             |node: &&NodeStatus| !is_on_its_way(node) && !matches!(node.state, NodeState::Down(_));
         let patience = match nodes.len() / 2 < nodes.iter().filter(has_answered).count() {
-            true => SETTLING,
-            false => SILENCE,
+            true => patience,
+            false => patience.saturating_mul(2),
         };
         if patience <= clock::now().saturating_since(begin) || !nodes.iter().any(is_on_its_way) {
             return nodes;

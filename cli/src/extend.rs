@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use shearline::LockGuard;
+
 use crate::duration;
 use crate::failure::Failure;
-use crate::held::{self, Held};
+use crate::held::Held;
 use crate::lock;
 use crate::output::Format;
 use crate::status::{self, Status};
@@ -33,7 +35,8 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     let (redlock, lock) = args.held.open(Some(args.ttl))?;
     // An error leaves the lock as it is: dropping a guard would release it.
-    let lock = held::with(&redlock, lock, |guard| Ok(guard.extend(args.ttl)?))?;
+    let extend = |guard: &mut LockGuard| Ok(guard.extend(args.ttl)?);
+    let lock = args.held.with(&redlock, lock, extend)?;
     lock::print("extend", args.format, &lock)?;
     Ok(Status::Success)
 }

@@ -7,15 +7,14 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use shearline::{Lock, LockGuard, NodeState, NodeStatus, Redlock};
 
-use crate::connect::{Connect, NODE_TIMEOUT};
+use crate::connect::{Connect, Nodes};
 use crate::failure::Failure;
 use crate::output::unreadable;
 
 /// Far more than any lock has.
 const TEXT_BYTES_MAX: u64 = 1 << 20;
 
-/// How long nodes that have not answered yet are waited for, and how often they are looked at.
-const STRAGGLERS: Duration = NODE_TIMEOUT;
+/// How often nodes that have not answered yet are looked at.
 const LOOK: Duration = Duration::from_micros(500);
 
 /// The lock that a script has, and where it is.
@@ -30,6 +29,11 @@ pub(crate) struct Held {
 }
 
 impl Held {
+    /// Returns which nodes there are.
+    pub(crate) fn nodes(&self) -> &Nodes {
+        self.connect.nodes()
+    }
+
     /// Reads the lock, and returns it with a handle for it that can be asked for `ttl`.
     pub(crate) fn open(&self, ttl: Option<Duration>) -> Result<(Redlock, Lock), Failure> {
         let builder = self.connect.builder()?;
@@ -39,6 +43,27 @@ impl Held {
         }
         let (redlock, _) = self.connect.connect(&builder)?;
         Ok((redlock, lock))
+    }
+
+    /// Does something with a lock, which stays what it is if that fails: a guard that is dropped would release
+    /// it.
+    ///
+    /// A lock that comes from another clock, such as another machine's, has no validity before a majority of
+    /// the nodes has said how long it still lives.
+    pub(crate) fn with(
+        &self,
+        redlock: &Redlock,
+        lock: Lock,
+        work: impl FnOnce(&mut LockGuard) -> Result<(), Failure>,
+    ) -> Result<Lock, Failure> {
+        let mut guard = redlock.adopt(lock);
+        let confirmed = match guard.is_valid() {
+            true => Ok(()),
+            false => guard.confirm().map_err(Failure::from),
+        };
+        let done = confirmed.and_then(|()| work(&mut guard));
+        let lock = detached(self.nodes(), redlock, guard);
+        done.map(|()| lock)
     }
 
     fn read(&self) -> Result<Lock, Failure> {
@@ -70,34 +95,14 @@ impl Held {
     }
 }
 
-/// Does something with a lock, which stays what it is if that fails: a guard that is dropped would release
-/// it.
-///
-/// A lock that comes from another clock, such as another machine's, has no validity before a majority of
-/// the nodes has said how long it still lives.
-pub(crate) fn with(
-    redlock: &Redlock,
-    lock: Lock,
-    work: impl FnOnce(&mut LockGuard) -> Result<(), Failure>,
-) -> Result<Lock, Failure> {
-    let mut guard = redlock.adopt(lock);
-    let confirmed = match guard.is_valid() {
-        true => Ok(()),
-        false => guard.confirm().map_err(Failure::from),
-    };
-    let done = confirmed.and_then(|()| work(&mut guard));
-    let lock = detached(redlock, guard);
-    done.map(|()| lock)
-}
-
 /// Detaches a lock from this process.
 ///
 /// A lock stands on the nodes that have answered by then, and a majority is enough to get it. The others
 /// get a moment to answer, so that it stands on all and tolerates the failure of one.
-pub(crate) fn detached(redlock: &Redlock, guard: LockGuard) -> Lock {
+pub(crate) fn detached(nodes: &Nodes, redlock: &Redlock, guard: LockGuard) -> Lock {
     let begin = Instant::now();
     let is_open = |node: &NodeStatus| node.state == NodeState::Ready && node.in_flight != 0;
-    while begin.elapsed() < STRAGGLERS && redlock.nodes().iter().any(is_open) {
+    while begin.elapsed() < nodes.node_timeout() && redlock.nodes().iter().any(is_open) {
         thread::sleep(LOOK);
     }
     guard.into_lock()

@@ -47,6 +47,11 @@ impl Subject {
         self.name.as_bytes()
     }
 
+    /// Returns which nodes there are.
+    pub(crate) fn nodes(&self) -> &Nodes {
+        &self.nodes
+    }
+
     /// Returns a handle that can be asked for the lock.
     pub(crate) fn connect(&self) -> Result<Redlock, Failure> {
         let builder = self.nodes.builder()?;

@@ -76,7 +76,7 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     let guard = signals
         .wait(taking)?
         .map_err(|error| args.acquire.failure(error))?;
-    let lock = held::detached(&redlock, guard);
+    let lock = held::detached(args.connect.nodes(), &redlock, guard);
     let printed = signals
         .check()
         .and_then(|()| print("lock", args.format, &lock));

@@ -9,7 +9,7 @@ use anstyle::Style;
 use serde_json::{Value, json};
 use shearline::{CheckError, NodeState, NodeStatus};
 
-use crate::connect::{Nodes, settled};
+use crate::connect::Nodes;
 use crate::duration;
 use crate::failure::{Failure, in_words_of_the_command};
 use crate::json::{self, joined, millis};
@@ -113,9 +113,9 @@ pub(crate) fn check(args: &CheckArgs) -> Result<Status, Failure> {
 impl Seen {
     fn by(nodes: &Nodes, name: Option<&OsStr>, is_fenced: bool) -> Result<Self, Failure> {
         let redlock = nodes.connect()?;
-        let (name, seen) = (Name::of(name), settled(&redlock));
+        let (name, seen) = (Name::of(name), nodes.settled(&redlock));
         let verdict = redlock.check();
-        let trials = trial::each(nodes, &name, is_fenced)?;
+        let trials = trial::each((nodes, &seen), &name, is_fenced)?;
         Ok(Self {
             nodes: seen,
             verdict,

@@ -43,7 +43,7 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     }
     let begun = clock::now();
     let redlock = builder.build()?;
-    crate::connect::settled(&redlock);
+    args.connect.nodes().settled(&redlock);
     redlock.reinit()?;
     // All nodes are there: none comes later.
     let _ = args.connect.trust_if_asked(&redlock, begun);

@@ -11,12 +11,12 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use shearline::{
-    Builder, ExtendError, InvalidRequest, LockError, LockOptions, NodeOutcome, Redlock, Report,
-    ServerError, UnlockError, Unusable, Waking,
+    Builder, ExtendError, InvalidRequest, LockError, LockOptions, NodeOutcome, NodeState,
+    NodeStatus, Redlock, Report, ServerError, UnlockError, Unusable, Waking,
 };
 
 use crate::acquire::host_and;
-use crate::connect::{NODE_TIMEOUT, Nodes};
+use crate::connect::Nodes;
 use crate::failure::{Failure, in_words_of_the_command};
 use crate::output::printable;
 
@@ -72,8 +72,19 @@ pub(crate) struct Trial {
     releasing: Option<&'static str>,
 }
 
-/// Tries the lock `name` on each of the nodes, with a fencing token if that is wanted.
-pub(crate) fn each(nodes: &Nodes, name: &Name, is_fenced: bool) -> Result<Vec<Trial>, Failure> {
+/// How a lock is tried: taken with these options, extended by `ttl`, and what is pushed is waited for.
+struct How {
+    options: LockOptions,
+    ttl: Duration,
+    patience: Duration,
+}
+
+/// Tries the lock `name` on each of the nodes that was seen to answer, with a fencing token if that is wanted.
+pub(crate) fn each(
+    (nodes, seen): (&Nodes, &[NodeStatus]),
+    name: &Name,
+    is_fenced: bool,
+) -> Result<Vec<Trial>, Failure> {
     // No program uses the name, so its counter is not needed: the shortest time that there is.
     let builders = nodes
         .each()?
@@ -93,10 +104,19 @@ pub(crate) fn each(nodes: &Nodes, name: &Name, is_fenced: bool) -> Result<Vec<Tr
             return Err(InvalidRequest::FencedWithoutScripts.into());
         }
     }
+    let how = &How {
+        options,
+        ttl,
+        patience: nodes.node_timeout(),
+    };
     thread::scope(|scope| {
-        let options = &options;
-        let one = |builder| scope.spawn(move || Trial::of(builder, name, (options, ttl)));
-        let trials: Vec<_> = builders.iter().map(one).collect();
+        let of = |builder, node: &NodeStatus| match node.state {
+            // It would be waited for once more.
+            NodeState::Down(why) => Ok(Trial::failed(NodeOutcome::Unreachable(why).to_string())),
+            _ => Trial::of(builder, name, how),
+        };
+        let one = |(builder, node)| scope.spawn(move || of(builder, node));
+        let trials: Vec<_> = builders.iter().zip(seen).map(one).collect();
         let trials = trials.into_iter().map(|trial| trial.join());
         trials
             .map(|trial| trial.unwrap_or_else(|_| Ok(Trial::failed("it panicked".into()))))
@@ -105,25 +125,26 @@ pub(crate) fn each(nodes: &Nodes, name: &Name, is_fenced: bool) -> Result<Vec<Tr
 }
 
 impl Trial {
-    fn of(builder: &Builder, name: &Name, how: (&LockOptions, Duration)) -> Result<Self, Failure> {
+    fn of(builder: &Builder, name: &Name, how: &How) -> Result<Self, Failure> {
         let trial = Self::by(&builder.build()?, &name.bytes, how);
         Ok(match name.is_ours {
-            true => trial.of_our_name(name, how.0.is_fenced()),
+            true => trial.of_our_name(name, how.options.is_fenced()),
             false => trial,
         })
     }
 
     /// Takes the lock with these options, and extends it by the ttl.
-    fn by(redlock: &Redlock, name: &[u8], (options, ttl): (&LockOptions, Duration)) -> Self {
+    fn by(redlock: &Redlock, name: &[u8], how: &How) -> Self {
+        let options = &how.options;
         let mut guard = match redlock.lock_with(name, options) {
             Ok(guard) => guard,
             Err(error) => return Self::refused(&error, options.is_fenced()),
         };
         // The first change is what is there now: the node is asked to tell of the next one.
         if let Ok(mut watch) = redlock.watch(name) {
-            let _ = watch.next(NODE_TIMEOUT);
+            let _ = watch.next(how.patience);
         }
-        let extend = match guard.extend(ttl) {
+        let extend = match guard.extend(how.ttl) {
             Ok(()) => Verdict::Yes,
             Err(ExtendError::Unconfirmed(report)) => Verdict::of(&report, false),
             Err(error) => Verdict::Unknown(error.to_string()),

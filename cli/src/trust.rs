@@ -15,6 +15,7 @@
 
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use shearline::{Instant, NodeState, NodeStatus, Redlock};
 
@@ -26,6 +27,8 @@ use crate::connect::{is_on_its_way, settled};
 pub(crate) struct Trust {
     begun: Instant,
     awaited: Vec<Arc<str>>,
+    /// How long nodes that are on their way are waited for.
+    patience: Duration,
     /// The nodes are to get a floor for fencing tokens, if one is asked for.
     gives_floors: bool,
     /// They wait for nodes, so that the thread that takes the lock does not. Each has a handle, so they end before
@@ -39,6 +42,7 @@ impl Trust {
         Self {
             begun: Instant::ZERO,
             awaited: Vec::new(),
+            patience: Duration::ZERO,
             gives_floors: false,
             threads: Vec::new(),
         }
@@ -46,11 +50,12 @@ impl Trust {
 
     /// The nodes were trusted by a command that has `begun` then. Those of `nodes` that no server has answered
     /// for yet are trusted when they come.
-    pub(crate) fn given(begun: Instant, nodes: &[NodeStatus]) -> Self {
+    pub(crate) fn given(begun: Instant, nodes: &[NodeStatus], patience: Duration) -> Self {
         let awaited = nodes.iter().filter(|node| is_unmet(node.state));
         Self {
             begun,
             awaited: awaited.map(|node| Arc::clone(&node.address)).collect(),
+            patience,
             gives_floors: true,
             threads: Vec::new(),
         }
@@ -72,7 +77,7 @@ impl Trust {
         self.wait();
         let gives = std::mem::take(&mut self.gives_floors);
         if gives {
-            settled(redlock);
+            settled(redlock, self.patience);
             redlock.trust_nodes();
         }
         gives || were_given

@@ -2,7 +2,6 @@
 
 use serde_json::json;
 
-use crate::connect::settled;
 use crate::failure::Failure;
 use crate::held::Held;
 use crate::json::{joined, line, named, object};
@@ -37,7 +36,7 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     }
     let released = guard.unlock();
     // A node that is on its way is owed the release too, and this process ends.
-    settled(&redlock);
+    args.held.nodes().settled(&redlock);
     let released = released?;
     if args.format.json {
         let fields = joined(

@@ -36,9 +36,11 @@
 //! forgotten, as on servers that were just installed, `--trust` has it vote at once. It is about the servers
 //! that run when the command begins: a node that is connected later is trusted if its server was up before,
 //! and waits if it was started after that. (With `--guard strict`, where trust is written on the node and
-//! holds for all clients, only nodes that are connected at the beginning are trusted.) The vote of a node is
-//! waited for 500 ms. Nodes that do not answer are waited for longer, up to a second, and two more with `--trust`:
-//! `--wait` begins after that.
+//! holds for all clients, only nodes that are connected at the beginning are trusted.)
+//!
+//! The vote of a node is waited for 500 ms (`--node-timeout`), and a connection for a second (`--connect-timeout`). Nodes that
+//! do not answer are waited for until then before a command begins, and twice as long again with `--trust`: `--wait`
+//! begins after that. A command also ends up to 500 ms later, if a node that may have a key has not answered the release yet.
 //!
 //! `--without-scripts`, or `SHEARLINE_WITHOUT_SCRIPTS=true`, runs no script on the nodes
 //! ([`Builder::without_scripts`](crate::Builder::without_scripts)).
@@ -57,7 +59,7 @@
 //! ttl = "30s"
 //! ```
 //!
-//! Further keys are `cert`, `key`, `guard`, `cluster`, `lock-delay` and `owner`, as the options of these names,
+//! Further keys are `cert`, `key`, `guard`, `cluster`, `node-timeout`, `connect-timeout`, `lock-delay` and `owner`, as the options of these names,
 //! and `without-scripts` and `fenced`, which are `true` or `false`.
 //! `user`, `password-file`, `ca`, `cert` and `key` hold for every URL that does not say otherwise, wherever it comes from:
 //! the file, `SHEARLINE_NODES` or `--node`. They are options too.

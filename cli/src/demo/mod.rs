@@ -107,7 +107,7 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     builder.config()?;
     output::say(opening(args, &nodes))?;
     let redlock = builder.build()?;
-    settled(&redlock);
+    settled(&redlock, nodes::PATIENCE);
     redlock.trust_nodes(); // The key is the demo's own: no client has held it before.
     redlock.check()?;
     let key = format!("shearline-demo:{:016x}", RandomState::new().hash_one(()));

@@ -14,8 +14,8 @@ const OWN: usize = 5;
 const KILLED: usize = 1;
 const FROZEN: usize = 3;
 
-/// How long a server may take to say whether a key is left on it.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// How long a server may take to answer, and to say whether a key is left on it.
+pub(super) const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The nodes of a demo.
 #[derive(Debug)]

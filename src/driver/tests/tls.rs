@@ -12,6 +12,9 @@ const KEPT: usize = 4 << 10;
 /// More names of a kilobyte than that.
 const MANY: usize = 500;
 
+/// So many more are asked for when the kernel is full.
+const REST: usize = 64;
+
 /// The name in a command about a lock: a `SET` has it in front of the token, a script too.
 fn name_in(words: &[String]) -> &str {
     match words[0].as_str() {
@@ -63,8 +66,11 @@ fn a_set_that_was_encrypted_is_released() {
         assert!(rounds.len() < MANY, "the kernel takes everything");
         rounds.push(begin(&mut driver, rounds.len()));
     }
-    let encrypted = rounds.len();
-    rounds.push(begin(&mut driver, encrypted));
+    // On a busy machine the kernel may take some of them later.
+    for _ in 0..REST {
+        rounds.push(begin(&mut driver, rounds.len()));
+    }
+    let all = rounds.len();
     for round in rounds {
         driver.cancel(round);
     }
@@ -73,9 +79,12 @@ fn a_set_that_was_encrypted_is_released() {
     driver.shut_down(PATIENCE);
 
     let asked = node.join().unwrap();
+    let encrypted = (0..all).take_while(|index| asked.contains_key(&name(*index)));
+    let encrypted = encrypted.count();
+    assert_eq!(asked.len(), encrypted + 1, "the others were withdrawn");
+    assert!(encrypted < all, "the kernel takes everything");
     for index in 0..encrypted {
         let asked = kinds(&asked[&name(index)]);
         assert_eq!(asked, ["SET", "release"], "{index} of {encrypted}");
     }
-    assert_eq!(asked.get(&name(encrypted)), None, "it was withdrawn");
 }

@@ -71,7 +71,7 @@ mod watching;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use shearline::Instant;
+use shearline::{Instant, NodeState, Unusable};
 
 use crate::clock::{MILLI, NEVER, Time};
 use crate::plan::{Guard, Plan};
@@ -656,6 +656,11 @@ impl World {
             self.measured(client, node, answer.since);
             if let (Verb::Other | Verb::Release, Said::Refused(code)) = (verb, said) {
                 self.oracle.refused[client][node].add(code);
+                // What came behind a refused login in the same read is of no use any more.
+                if verb == Verb::Other && self.is_refused_login(client, node) {
+                    self.conns[conn].answers.clear();
+                    return;
+                }
             }
             if verb == Verb::Load {
                 let server = self.plan.server_of(node);
@@ -700,6 +705,16 @@ impl World {
             }
             self.conns[conn].answers.pop_front();
         }
+    }
+
+    /// Returns `true` if a client has given a node up because it could not log in.
+    fn is_refused_login(&self, client: usize, node: usize) -> bool {
+        let there = &self.clients[client];
+        let mut statuses = there.engine.node_statuses(there.shown);
+        statuses.nth(node).is_some_and(|status| {
+            let why = [Unusable::NoCredentials, Unusable::WrongCredentials];
+            why.map(NodeState::Unusable).contains(&status.state)
+        })
     }
 }
 

@@ -37,9 +37,13 @@ use crate::servers::{Cluster, is_without_scripts};
 use documented::assert_documented;
 use json::Json;
 
-/// The command waits for a node for no longer than its user would, and no option changes that. On a busy machine a
-/// node that is well may answer later: then the command is run again, at most so often.
-pub(crate) const TRIES: usize = 20;
+/// A configuration that waits for a healthy node on any machine.
+const PATIENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/command/patient.toml");
+
+/// Returns a configuration that does so too.
+fn patient(text: &str) -> String {
+    include_str!("patient.toml").to_owned() + text
+}
 
 /// What a command has said.
 #[derive(Debug)]
@@ -47,8 +51,6 @@ struct Told {
     status: i32,
     out: String,
     err: String,
-    /// It was run before, and the answers came too late.
-    is_repeated: bool,
 }
 
 /// The command with these arguments, and with the nodes of the cluster in its environment.
@@ -66,11 +68,12 @@ fn command<S: AsRef<OsStr>>(urls: &[String], arguments: impl IntoIterator<Item =
 }
 
 /// What the command finds in its environment.
-fn variables(urls: &[String]) -> [(&'static str, String); 2] {
+fn variables(urls: &[String]) -> [(&'static str, String); 3] {
     let without = is_without_scripts().to_string();
     [
         ("SHEARLINE_NODES", urls.join(",")),
         ("SHEARLINE_WITHOUT_SCRIPTS", without),
+        ("SHEARLINE_CONFIG", PATIENT.to_owned()),
     ]
 }
 
@@ -87,54 +90,12 @@ fn over(urls: &[String], line: &str) -> Told {
 
 #[track_caller]
 fn told(mut command: Command) -> Told {
-    in_time(0, || of(command.output().expect("the binary runs")))
-}
-
-/// Runs a line of words, where so many nodes do not answer.
-#[track_caller]
-fn with_silent(silent: usize, cluster: &Cluster, line: &str) -> Told {
-    let mut command = command(&cluster.urls(), line.split_whitespace());
-    in_time(silent, || of(command.output().expect("the binary runs")))
+    of(command.output().expect("the binary runs"))
 }
 
 /// Runs a line of words with this on its stdin.
 #[track_caller]
 fn fed(cluster: &Cluster, line: &str, input: &str) -> Told {
-    in_time(0, || fed_once(cluster, line, input))
-}
-
-/// Runs a command until its nodes have answered in time, but so many of them, at most [`TRIES`] times.
-#[track_caller]
-fn in_time(silent: usize, mut run: impl FnMut() -> Told) -> Told {
-    let mut told = run();
-    for _ in 1..TRIES {
-        if told.late() <= silent {
-            break;
-        }
-        told = Told {
-            is_repeated: true,
-            ..run()
-        };
-    }
-    told
-}
-
-/// Returns how often the text says that a node has not answered in time.
-pub(crate) fn late(text: &str) -> usize {
-    let words = ["timed out", "no answer within the connect timeout"];
-    let text = text.replace("\n    ", " "); // Long lines go on there.
-    words.iter().map(|words| text.matches(words).count()).sum()
-}
-
-/// Asserts that nothing was said but, on a busy machine, that nodes have not answered in time.
-#[track_caller]
-fn assert_nothing_said(text: &str) {
-    let other = text.lines().find(|line| late(line) == 0);
-    assert_eq!(other, None, "{text}");
-}
-
-#[track_caller]
-fn fed_once(cluster: &Cluster, line: &str, input: &str) -> Told {
     let mut child = command(&cluster.urls(), line.split_whitespace())
         .stdin(Stdio::piped())
         .spawn()
@@ -152,33 +113,14 @@ fn of(output: Output) -> Told {
         status: output.status.code().unwrap_or(-1),
         out: text(output.stdout),
         err: text(output.stderr),
-        is_repeated: false,
     }
 }
 
 impl Told {
-    /// Returns how often it says that a node has not answered in time: of a command that only looks, or for which too
-    /// few have.
-    fn late(&self) -> usize {
-        match self.status {
-            0 | 1 if !self.out.contains("broken") => late(&self.out),
-            69 => late(&self.out).max(late(&self.err)),
-            _ => 0,
-        }
-    }
-
-    /// Returns `true` if an `unlock` that was run before has released the lock.
-    fn was_released(&self) -> bool {
-        self.is_repeated && self.status == 74 && self.err.contains("was no longer held")
-    }
-
     /// Returns what was printed, of a command that has done what it was asked.
     #[track_caller]
     fn done(self) -> String {
-        if !self.was_released() {
-            assert_eq!(self.status, 0, "{self:?}");
-            assert_nothing_said(&self.err);
-        }
+        assert_eq!((self.status, self.err.as_str()), (0, ""), "{self:?}");
         self.out
     }
 

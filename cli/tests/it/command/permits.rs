@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use super::{command, over, shearline, told, with_silent};
+use super::{command, over, patient, shearline, told};
 use crate::acl::acl_line;
 use crate::servers::{self, Cluster};
 
@@ -138,6 +138,7 @@ fn nodes_leave_a_lock_that_is_held_alone() {
 /// Each server greets as one that is well.
 #[test]
 fn check_finds_servers_that_do_not_write() {
+    let check = "check --guard off --node-timeout 3s";
     for (trouble, words) in [
         (
             "CONFIG SET maxmemory 1",
@@ -153,11 +154,11 @@ fn check_finds_servers_that_do_not_write() {
         ),
     ] {
         let cluster = servers::three();
-        assert_eq!(shearline(&cluster, "check --guard off").status, 0);
+        assert_eq!(shearline(&cluster, check).status, 0);
         for (refusing, status) in [(1, 1), (2, 69)] {
             let mut raw = cluster[refusing - 1].raw();
             raw.run(trouble);
-            let said = with_silent(refusing, &cluster, "check --guard off");
+            let said = shearline(&cluster, check);
             assert_eq!(said.status, status, "{trouble}: {said:?}");
             let text = said.out.replace("\n    ", " ");
             assert_eq!(text.matches(words).count(), refusing, "{trouble}: {text}");
@@ -165,7 +166,7 @@ fn check_finds_servers_that_do_not_write() {
             assert!(text.starts_with(&begin), "{text}");
             super::looking::assert_narrow(&said.out);
         }
-        let object = with_silent(4, &cluster, "check --guard off --json").object();
+        let object = shearline(&cluster, &format!("{check} --json")).object();
         assert_eq!(object.at("can_lock"), &Value::Bool(false));
         for raw in &mut cluster.raws() {
             raw.run("CLIENT UNPAUSE");
@@ -253,7 +254,7 @@ fn an_option_a_variable_and_a_file_leave_out_scripts() {
     let urls = users(&cluster, [rules, rules, rules]);
     let folder = tempfile::tempdir().expect("a directory");
     let file = folder.path().join("shearline.toml");
-    fs::write(&file, "without-scripts = true\n").expect("a file");
+    fs::write(&file, patient("without-scripts = true\n")).expect("a file");
     // The option comes before the variable, and that before the file.
     for (option, variable, file_is_there, left_out) in [
         ("", "", false, false),

@@ -84,10 +84,6 @@ fn wrong_arguments_of_run_are_refused_and_leave_nothing() {
 
 #[test]
 fn a_lock_that_was_damaged_on_its_way_is_refused() {
-    not_with!(
-        NoNativeRelease,
-        "a program that ends may leave a key that takes two round trips"
-    );
     let cluster = servers::three();
     let lock = shearline(&cluster, "lock report --trust").line();
     let last = if lock.ends_with('0') { '1' } else { '0' };

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::documented::assert_documented;
 use super::json::Json;
 use super::tool::{Tool, code, run};
-use super::{TRIES, late, variables};
+use super::variables;
 use crate::face::shared;
 use crate::servers::{ClosedPort, LONG, eventually, three};
 
@@ -24,20 +24,7 @@ impl Run {
         Self::command(urls, options, &["sh", "-c", script])
     }
 
-    /// On a busy machine too few nodes may have answered in time: then it is run again.
     fn command(urls: &[String], options: &[&str], command: &[&str]) -> Self {
-        let mut run = Self::once(urls, options, command);
-        for _ in 1..TRIES {
-            let is_unconfirmed = run.report.contains("\"release_unconfirmed\"");
-            if !is_unconfirmed && late(&run.errors) == 0 {
-                break;
-            }
-            run = Self::once(urls, options, command);
-        }
-        run
-    }
-
-    fn once(urls: &[String], options: &[&str], command: &[&str]) -> Self {
         let folder = tempfile::tempdir().expect("a temporary directory");
         let report = folder.path().join("report");
         let mut run = run(urls, options);

@@ -3,7 +3,7 @@
 use std::io::{BufRead as _, BufReader, Read};
 use std::process::{ChildStderr, Command, Stdio};
 
-use super::{Going, assert_nothing_said, command, late, over, shearline, variables};
+use super::{Going, command, over, shearline, variables};
 use crate::servers::{self, ClosedPort, Cluster, Proxy, Raw, eventually};
 
 /// What a token of another client may be.
@@ -16,15 +16,10 @@ fn going(mut command: Command) -> (Going, BufReader<ChildStderr>) {
     (going, BufReader::new(errors))
 }
 
-/// The next line, but none that says that a node has not answered in time.
 fn line(from: &mut impl std::io::BufRead) -> String {
-    loop {
-        let mut line = String::new();
-        from.read_line(&mut line).expect("it is text");
-        if late(&line) == 0 {
-            return line;
-        }
-    }
+    let mut line = String::new();
+    from.read_line(&mut line).expect("it is text");
+    line
 }
 
 fn rest(mut from: impl Read) -> String {
@@ -35,10 +30,6 @@ fn rest(mut from: impl Read) -> String {
 
 #[test]
 fn who_waits_is_told_once_for_whom_unless_quiet_or_for_a_time() {
-    not_with!(
-        NoNativeRelease,
-        "a program that ends may leave a key that takes two round trips"
-    );
     let cluster = servers::three();
     let lock = shearline(&cluster, "lock report --trust --ttl 60s --owner me").line();
     let run = |options: &str| {
@@ -52,10 +43,10 @@ fn who_waits_is_told_once_for_whom_unless_quiet_or_for_a_time() {
     assert!(said.starts_with(begin), "{said}");
     assert!(said.ends_with(" of 3 nodes\n"), "{said}");
     shearline(&cluster, &format!("unlock {lock} --trust")).done();
-    assert_nothing_said(&rest(errors));
+    assert_eq!(rest(errors), "");
     assert!(told.0.wait().expect("it ends").success());
     for (mut going, errors) in silent {
-        assert_nothing_said(&rest(errors));
+        assert_eq!(rest(errors), "");
         assert!(going.0.wait().expect("it ends").success());
     }
     cluster.assert_empty();
