@@ -110,10 +110,12 @@ pub(crate) fn each(
         patience: nodes.node_timeout(),
     };
     thread::scope(|scope| {
-        let of = |builder, node: &NodeStatus| match node.state {
+        let of = |builder, node: &NodeStatus| {
+            let NodeState::Down(why) = node.state else {
+                return Trial::of(builder, name, how);
+            };
             // It would be waited for once more.
-            NodeState::Down(why) => Ok(Trial::failed(NodeOutcome::Unreachable(why).to_string())),
-            _ => Trial::of(builder, name, how),
+            Ok(Trial::failed(NodeOutcome::Unreachable(why).to_string()))
         };
         let one = |(builder, node)| scope.spawn(move || of(builder, node));
         let trials: Vec<_> = builders.iter().zip(seen).map(one).collect();

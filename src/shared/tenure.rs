@@ -1,5 +1,5 @@
 //! When a lock ends, whether its loss was reported, and the tasks that wait for that. A thread that waits is a
-//! task here too: its [signal](super::signal) parks it.
+//! task here too, whose waker unparks it.
 //!
 //! It is part of the slot of the lock.
 
