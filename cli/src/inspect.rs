@@ -114,7 +114,7 @@ pub(crate) fn state(told: &Inspection) -> String {
         ),
         (None, "free") => painted(GOOD, "free"),
         (None, "unknown") => format!(
-            "{}: too few nodes answer; `shearline nodes` says why",
+            "{}: too few answers count; `shearline nodes` says why",
             painted(BAD, "not known")
         ),
         (None, _) if told.nodes().len() / 2 < other_types(told) => {

@@ -7,7 +7,7 @@
 use alloc::boxed::Box;
 use core::time::Duration;
 
-use crate::error::{EndsBy, InvalidRequest, Report};
+use crate::error::{Answers, EndsBy, InvalidRequest, Report};
 
 use super::inspection::{Holder, InspectError, Inspection};
 
@@ -66,7 +66,7 @@ pub enum BreakError {
     )]
     TooLong,
     /// Too few nodes answered to know who holds the lock; nothing was changed.
-    #[error("too few nodes answered to know who holds the lock: {0}{ends}; check the nodes named here", ends = EndsBy(.0))]
+    #[error("it is not known who holds the lock: {}{}; check the nodes named here", Answers(.0), EndsBy(.0))]
     NoQuorum(Report),
     /// Too few nodes confirmed that it is broken; some may have done it. The holder may extend its lock on the others.
     /// In the report `granted` stands for a node where it was broken.

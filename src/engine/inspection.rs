@@ -10,7 +10,7 @@ use core::fmt;
 use core::mem::discriminant;
 use core::time::Duration;
 
-use crate::error::{EndsBy, InvalidRequest, NodeOutcome, Report, Shown, Span};
+use crate::error::{Answers, EndsBy, InvalidRequest, NodeOutcome, Report, Shown, Span};
 use crate::time::Instant;
 
 /// Who holds a resource, as a majority of the nodes says, and what each node has.
@@ -107,9 +107,9 @@ impl InspectedNode {
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum InspectError {
-    /// Too few nodes answered, or too many of the answers do not count. In the report `granted` stands
-    /// for an answer that counts.
-    #[error("too few nodes answered to know who holds the lock: {0}{ends}; check the nodes named here", ends = EndsBy(.0))]
+    /// Too few nodes answered, or too many of the answers do not count. In the report
+    /// [`Granted`](NodeOutcome::Granted) stands for an answer that counts.
+    #[error("it is not known who holds the lock: {}{}; check the nodes named here", Answers(.0), EndsBy(.0))]
     NoQuorum(Report),
     /// The request can never succeed as written; nothing was sent.
     #[error("{0}")]
@@ -200,7 +200,7 @@ impl fmt::Display for Inspection {
         match &self.holder {
             Some(holder) => write!(f, "{holder}")?,
             None if self.free => f.write_str("free")?,
-            None if !self.is_known() => f.write_str("not known, because no majority answered")?,
+            None if !self.is_known() => f.write_str("not known, because too few answers count")?,
             None => f.write_str("neither free nor held by a majority")?,
         }
         for (index, node) in self.nodes.iter().enumerate() {

@@ -110,7 +110,7 @@ pub enum LinkFault {
     #[error("connection refused")]
     Refused,
     /// The connection, or the handshake on it, was not finished in time.
-    #[error("no answer within the connect timeout")]
+    #[error("no answer within the connect timeout (with rediss://, check that the port has TLS)")]
     ConnectTimeout,
     /// The other side closed the connection.
     #[default]
@@ -243,7 +243,7 @@ pub enum Unusable {
     #[error(
         "it has given the largest fencing token that there is: a clock was wrong, or its keys were written to; \
          delete `shearline:floor` and `shearline:fence:*` on all nodes, have the store begin again with smaller tokens, \
-         and call `Redlock::trust_nodes`"
+         and give floors (`Redlock::trust_nodes`)"
     )]
     NoMoreTokens,
     /// It runs no scripts, because its user may not or its server cannot, and what was asked for needs them:

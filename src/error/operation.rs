@@ -19,8 +19,8 @@ pub enum LockError {
     /// [`Report::held_resource`] says which is held.
     #[error("{held}: {0}; {advice}", held = IsHeld(.0), advice = advice(.0))]
     Held(Report),
-    /// Too few nodes answered to know. The lock may be free.
-    #[error("too few nodes answered, so no lock was taken: {0}{ends}; check the nodes named here", ends = EndsBy(.0))]
+    /// Too few nodes answered to know, or their answers do not count. The lock may be free.
+    #[error("too few nodes could vote, so no lock was taken: {0}{ends}; check the nodes named here", ends = EndsBy(.0))]
     NoQuorum(Report),
     /// A majority granted the lock too late for any of its validity to be left, or is too far away
     /// to answer within half of so short a ttl. What was granted is released.

@@ -296,11 +296,15 @@ impl Report {
             .count()
     }
 
-    /// Writes what each node said, once for all that said the same: `a:1 and c:3 each timed out, b:2 held`.
-    fn write_nodes(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    /// Writes what each node said, once for all that said the same: `a:1 and c:3 each timed out, b:2 held`. A node
+    /// that said yes has `granted`.
+    fn write_nodes(&self, f: &mut fmt::Formatter<'_>, granted: &str) -> fmt::Result {
         let mut said: Vec<(String, Vec<&str>)> = Vec::new();
         for node in self.nodes() {
-            let words = self.words_of(node);
+            let words = match node.outcome == NodeOutcome::Granted {
+                true => granted.into(),
+                false => self.words_of(node),
+            };
             match said.iter_mut().find(|(others, _)| *others == words) {
                 Some((_, addresses)) => addresses.push(&node.address),
                 None => said.push((words, vec![&node.address])),
@@ -334,17 +338,11 @@ impl Report {
             (None, None) => said,
         }
     }
-}
 
-impl fmt::Display for Report {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{} of the {} votes needed (",
-            self.granted(),
-            self.quorum()
-        )?;
-        self.write_nodes(f)?;
+    fn write(&self, f: &mut fmt::Formatter<'_>, votes: &str, granted: &str) -> fmt::Result {
+        let (yes, quorum) = (self.granted(), self.quorum());
+        write!(f, "{yes} of the {quorum} {votes} needed (")?;
+        self.write_nodes(f, granted)?;
         f.write_str(")")?;
         match self.tries() {
             0 | 1 => {}
@@ -360,6 +358,21 @@ impl fmt::Display for Report {
             f.write_str(", held without an expiry")?;
         }
         Ok(())
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.write(f, "votes", "granted")
+    }
+}
+
+/// The report of a question: a node that said yes has answered it.
+pub(crate) struct Answers<'a>(pub(crate) &'a Report);
+
+impl fmt::Display for Answers<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.write(f, "answers", "answered")
     }
 }
 
@@ -532,7 +545,7 @@ mod tests {
         );
         assert_eq!(
             format!("{}", LockError::NoQuorum(report)),
-            "too few nodes answered, so no lock was taken: 1 of the 2 votes needed (a:1 granted, \
+            "too few nodes could vote, so no lock was taken: 1 of the 2 votes needed (a:1 granted, \
              b:2 unreachable: connection refused, c:3 timed out) after 3 tries in 400ms; check the \
              nodes named here"
         );

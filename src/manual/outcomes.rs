@@ -79,7 +79,7 @@
 //! | --- | --- | --- |
 //! | A lock is taken, extended or released, by any client; `DEL`, `FLUSHALL`; another write to the key | if a node has something else than before, or its key ends at another time (by 100 ms or more) | The nodes tell. What this handle writes it tells itself. |
 //! | The end of a ttl | yes | A timer: servers tell late of it, or never. |
-//! | A node goes, or comes back; its quarantine begins or ends | yes | The connection. Where too few nodes answer there is neither a holder, nor is it free: it reads "not known, because no majority answered". |
+//! | A node goes, or comes back; its quarantine begins or ends | yes | The connection. Where too few nodes answer there is neither a holder, nor is it free: it reads "not known, because too few answers count". |
 //! | Any of these where nodes do not tell ([`Waking`](crate::Waking) is `Resp2` or `Refused`) | up to 250 ms later ([`Retry::new`](crate::Retry::new)) | Every node is asked at random intervals. |
 //! | A node that is connected says again what it has: it was busy, too slow or refused | up to 250 ms later | As above, until it has said it. Not where the user may not run the script: that is found at the next change. |
 //! | `SWAPDB` | not before the next change | |

@@ -9,7 +9,7 @@
 //!
 //! | you see | look at | do |
 //! | --- | --- | --- |
-//! | `too few nodes answered, so no lock was taken` | What stands behind each address, below. A majority is missing, so no client gets a lock; locks that are held stay valid until their end. | Bring nodes back until a majority votes. Nothing has to be restarted here: the handle connects by itself, two seconds later at most. |
+//! | `too few nodes could vote, so no lock was taken` | What stands behind each address, below. A majority is missing, so no client gets a lock; locks that are held stay valid until their end. | Bring nodes back until a majority votes. Nothing has to be restarted here: the handle connects by itself, two seconds later at most. |
 //! | .. `unreachable: connection refused` | The process on that machine, and the port in the URL. | Start the server. It votes again when it has been up for the longest ttl and some three seconds (`quarantined`, below). |
 //! | .. `timed out` | The server is stopped, swaps, or is far away: `latency` of the node in [`Stats::nodes`](crate::Stats::nodes), `SLOWLOG GET` on it. | Repair it. If it is only far away, set [`Builder::node_timeout`](crate::Builder::node_timeout). |
 //! | .. `no answer within the connect timeout` | The way to the machine (a firewall), and whether the server is stopped. With `rediss://` the port: one without TLS says nothing. | Repair the way, or name the port that has TLS. |
@@ -34,7 +34,7 @@
 //!
 //! | you see | look at | do |
 //! | --- | --- | --- |
-//! | `the lock was lost` | Its key is gone on a majority, or belongs to another: which of the two, and on how many nodes, is said behind the votes. Was it deleted, evicted, broken by an operator? A kept lock is lost two round trips after that. | Stop the work. Then find who deletes keys: `MONITOR`, `maxmemory-policy`, `FLUSHALL`. |
+//! | `the lock was lost` | Its key is gone on a majority, or belongs to another: which of the two, and on how many nodes, is said in the votes. Was it deleted, evicted, broken by an operator? A kept lock is lost two round trips after that. | Stop the work. Then find who deletes keys: `MONITOR`, `maxmemory-policy`, `FLUSHALL`. |
 //! | `the lock was no longer held` | The same, found at the unlock; or the work took longer than the ttl: [`Stats::validity_left`](crate::Stats::validity_left) near zero. | What it protected may have overlapped: check it. Use a longer ttl, or [`LockOptions::keep`](crate::LockOptions::keep). |
 //! | `the lock had expired and cannot be extended` | The extension came too late: a stall of this program, or a pause that nobody planned. | Stop the work, and take the lock again. Extend at half of the ttl, or keep it. |
 //! | `too few nodes confirmed the lock` | The nodes that it names. The lock stands until its old end. | Extend again before that. Kept locks do so by themselves. Where nodes are in quarantine it is mostly in vain: end the work before that. |

@@ -21,7 +21,7 @@ fn says(error: impl Display, words: &[&str]) {
     }
 }
 
-const NO_QUORUM: &str = "too few nodes answered, so no lock was taken";
+const NO_QUORUM: &str = "too few nodes could vote, so no lock was taken";
 
 #[test]
 fn nodes_that_are_down_or_silent_are_named() {
