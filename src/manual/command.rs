@@ -125,6 +125,7 @@
 //! | `command_status`, `command_signal` | How the command ended; `null` if it did not, or not so. |
 //! | `status` | The status of `shearline`. |
 //! | `fencing_token` | The number that the command was given for its store, `null` if there was none. |
+//! | `error` | Why the lock was not taken, or how it was lost, as it is said on stderr without `-q`; `null` if the command ended under its lock, or a signal ended the wait. |
 //!
 //! # A script that holds a lock
 //!

@@ -107,7 +107,7 @@ pub(crate) struct Args {
     ///
     /// Its fields: version, command, resource, outcome (released, release_unconfirmed, lost,
     /// guardian_ended, not_started, held, no_quorum, interrupted, failed), started, command_status,
-    /// command_signal, status, fencing_token.
+    /// command_signal, status, fencing_token, error.
     #[arg(long, value_name = "FILE|FD", help_heading = "Command")]
     pub(super) report: Option<PathBuf>,
 }

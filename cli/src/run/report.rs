@@ -31,7 +31,7 @@ pub(super) enum Outcome {
     NotStarted,
     /// The lock was not taken: another holds it.
     Held,
-    /// The lock was not taken: too few nodes answered.
+    /// The lock was not taken: too few nodes could vote.
     NoQuorum,
     /// The lock was not taken: a signal ended the wait.
     Interrupted,
@@ -67,7 +67,7 @@ pub(super) struct Ending {
     /// How this program ends.
     pub(super) exit: Exit,
     /// What the user is told, behind what this thread writes. It comes after all else: a reader may be slow.
-    pub(super) text: Option<String>,
+    pub(super) error: Option<Failure>,
     pub(super) told: Option<JoinHandle<()>>,
 }
 
@@ -106,7 +106,7 @@ impl Ending {
             command: None,
             fencing_token: None,
             exit,
-            text: None,
+            error: None,
             told: None,
         }
     }
@@ -116,8 +116,8 @@ impl Ending {
         if let Some(told) = self.told.take() {
             let _ = told.join();
         }
-        if let Some(text) = self.text.take() {
-            Failure::new(Status::Failure, text).report();
+        if let Some(error) = self.error.take() {
+            error.report();
         }
     }
 
@@ -130,6 +130,7 @@ impl Ending {
             "command_signal": self.command.and_then(|it| it.signal()),
             "status": self.exit.code(),
             "fencing_token": self.fencing_token,
+            "error": self.error.as_ref().map(|it| &it.message),
         });
         let fields = json::joined(json::named("resource", resource), fields);
         json::line(&json::object("run", fields)) + "\n"

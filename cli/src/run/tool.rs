@@ -1,5 +1,6 @@
 //! The tool: takes the lock, has the command run, keeps the lock, releases it.
 
+use std::fmt;
 use std::future::Future as _;
 use std::io;
 use std::os::fd::AsFd as _;
@@ -48,7 +49,7 @@ fn reported(args: &Args, attempt: impl FnOnce() -> Result<Ending, Failure>) -> E
             return Failure::usage(error).report();
         }
     };
-    let mut ending = attempt().unwrap_or_else(|failure| failed(&failure));
+    let mut ending = attempt().unwrap_or_else(failed);
     if let Some(report) = report
         && let Err(error) = report.write(&ending.line(args.name.as_bytes()))
     {
@@ -58,9 +59,8 @@ fn reported(args: &Args, attempt: impl FnOnce() -> Result<Ending, Failure>) -> E
     ending.exit()
 }
 
-/// An end before the command was started, said to the user.
-fn failed(failure: &Failure) -> Ending {
-    let _ = failure.report();
+/// An end before the command was started.
+fn failed(failure: Failure) -> Ending {
     let outcome = match failure.status {
         Status::NotTaken | Status::Conflict(_) => Outcome::Held,
         Status::NoQuorum => Outcome::NoQuorum,
@@ -72,10 +72,12 @@ fn failed(failure: &Failure) -> Ending {
         | Status::Configuration
         | Status::Signal(_) => Outcome::Failed,
     };
-    Ending::before(outcome, Exit::Status(failure.status))
+    let ending = Ending::before(outcome, Exit::Status(failure.status));
+    let error = Some(failure);
+    Ending { error, ..ending }
 }
 
-fn say(text: impl std::fmt::Display) {
+fn say(text: impl fmt::Display) {
     Failure::new(Status::Failure, text).report();
 }
 
@@ -114,7 +116,7 @@ fn attempt(args: &Args) -> Result<Ending, Failure> {
             }
             Err(failure) => {
                 // What the command has begun may be half done: that comes first.
-                failure.report();
+                ending.error = Some(failure);
                 break;
             }
         }
@@ -222,14 +224,13 @@ fn finish(args: &Args, guard: LockGuard, ended: Ended) -> Result<Ending, Failure
         command: ended.status,
         fencing_token: guard.fencing_token(),
         exit: Exit::Status(Status::Lost),
-        text: None,
+        error: None,
         told: None,
     };
     if !ended.all {
         // Others are kept out for as long as can be.
         drop(guard.into_lock());
-        let text = "programs of another user still run, and the lock ends by itself";
-        ending.text = Some(text.to_owned());
+        ending.error = lost("programs of another user still run, and the lock ends by itself");
         return Ok(ending);
     }
     let extended = guard.health().last_report;
@@ -240,10 +241,14 @@ fn finish(args: &Args, guard: LockGuard, ended: Ended) -> Result<Ending, Failure
     match (released, ended.status) {
         _ if ended.for_lock => {
             let got = extended.map(got).unwrap_or_default();
-            ending.text = Some(format!("lost the lock {name}: the command was ended{got}"));
+            ending.error = lost(format_args!(
+                "lost the lock {name}: the command was ended{got}"
+            ));
         }
         (Err(UnlockError::NotHeld(_)), _) => {
-            ending.text = Some(format!("the lock {name} was not held any more at the end"));
+            ending.error = lost(format_args!(
+                "the lock {name} was not held any more at the end"
+            ));
         }
         (_, None) => {
             if let (false, Some(signal)) = (ending.started, ended.early) {
@@ -253,7 +258,7 @@ fn finish(args: &Args, guard: LockGuard, ended: Ended) -> Result<Ending, Failure
                 true => "killed",
                 false => "not started",
             };
-            ending.text = Some(format!(
+            ending.error = lost(format_args!(
                 "the command was {what}, because its guardian had ended or was stopped"
             ));
             ending.outcome = Outcome::GuardianEnded;
@@ -267,6 +272,10 @@ fn finish(args: &Args, guard: LockGuard, ended: Ended) -> Result<Ending, Failure
         }
     }
     Ok(ending)
+}
+
+fn lost(why: impl fmt::Display) -> Option<Failure> {
+    Some(Failure::new(Status::Lost, why))
 }
 
 /// Returns what a lock that is lost, or was at risk, got last.

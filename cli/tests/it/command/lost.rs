@@ -369,10 +369,13 @@ impl Ordered {
         assert_eq!(self.tool.errors(), said);
         assert_eq!(code(self.tool.end()), status);
         let report = fs::read_to_string(self.folder.path().join("report")).expect("a report");
+        let error = said
+            .strip_prefix("shearline: ")
+            .map_or("null".into(), |it| format!("\"{}\"", it.trim_end()));
         let expected = format!(
             "{{\"version\":1,\"command\":\"run\",\"resource\":\"n\",\"outcome\":\"{outcome}\",\"started\":true,\
              \"command_status\":{command_status},\"command_signal\":null,\"status\":{status},\
-             \"fencing_token\":null}}\n"
+             \"fencing_token\":null,\"error\":{error}}}\n"
         );
         assert_eq!(report, expected);
         assert_in_troubles(said);

@@ -4,6 +4,8 @@ use std::fs::{self, File};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use serde_json::json;
+
 use super::documented::assert_documented;
 use super::json::Json;
 use super::tool::{Tool, code, run};
@@ -42,9 +44,14 @@ impl Run {
 
     #[track_caller]
     fn assert(&self, outcome: &str, started: bool, command: &str, status: i32) {
+        let error = match self.errors.lines().last() {
+            _ if ["released", "interrupted"].contains(&outcome) => json!(null),
+            Some(line) => json!(line.strip_prefix("shearline: ")),
+            None => Json::line(&self.report).at("error").clone(), // It was not to be said.
+        };
         let expected = format!(
             "{{\"version\":1,\"command\":\"run\",\"resource\":\"n\",\"outcome\":\"{outcome}\",\
-             \"started\":{started},{command},\"status\":{status},\"fencing_token\":null}}\n"
+             \"started\":{started},{command},\"status\":{status},\"fencing_token\":null,\"error\":{error}}}\n"
         );
         assert_eq!(
             (&self.report, self.code),
