@@ -54,7 +54,7 @@ pub(crate) struct Args {
 ///
 /// The status is 0 if every node would vote and has nothing wrong, 1 if a majority would vote and something
 /// is wrong, 69 if too few would vote, and 78 if that is so until an operator repairs it. A memory that is 80 % full is
-/// wrong.
+/// wrong. A full memory, or too few replicas, may pass by itself: 69.
 ///
 /// A node that answers may refuse to write: so it tries a lock on each node alone that no program uses, and releases it,
 /// as `nodes` does. Give a NAME that the user may use, or the name is lock:try:HOST:PID. It takes three seconds

@@ -14,7 +14,7 @@ pub(crate) enum Status {
     Failure,
     /// The arguments cannot be used.
     Usage,
-    /// Too few nodes answered.
+    /// Too few nodes could vote, or answered. That may pass by itself.
     NoQuorum,
     /// The lock was lost, or is not held any more.
     Lost,
@@ -80,7 +80,7 @@ Exit statuses:
   0    done
   1    the answer is no (status: it is not held), or another failure
   64   the arguments cannot be used
-  69   too few nodes answered
+  69   too few nodes could vote, or answered: that may pass
   74   the lock was lost, or is not held any more
   75   not taken, because another holds it (-E gives another status)
   78   only an operator can repair it: configuration, password, permission

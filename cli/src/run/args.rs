@@ -54,7 +54,7 @@ with --fenced that number as SHEARLINE_FENCING_TOKEN. Its status is the status
 of this program; if a signal ended it, the same signal ends this program. Else:
   1    another failure, which is said on stderr
   64   the arguments cannot be used
-  69   too few nodes answered: nothing was started
+  69   too few nodes could vote: nothing was started
   74   the lock was lost while it ran, or was not held any more at the end, or
        the guardian was ended: the command may be half done
   75   another holds the lock: nothing was started (-E gives another status)
