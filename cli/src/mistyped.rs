@@ -68,14 +68,17 @@ fn wants_object(words: &[OsString]) -> Option<String> {
 
 /// Returns what is wrong in one line.
 pub(crate) fn line(error: clap::Error) -> String {
-    let kind = error.kind();
+    let shows_usage = matches!(
+        error.kind(),
+        ErrorKind::MissingRequiredArgument | ErrorKind::UnknownArgument
+    );
     let text = without_credentials(error).to_string();
     let parts = text.split("\n\n").filter_map(|part| {
         let part = part.trim();
         // The tip to pass it as a value: no option of ours is one.
         let is_kept = !part.starts_with("For more information")
             && !part.starts_with("tip: to pass")
-            && (!part.starts_with("Usage: ") || kind == ErrorKind::MissingRequiredArgument);
+            && (!part.starts_with("Usage: ") || shows_usage);
         let words: Vec<&str> = part.split_whitespace().collect();
         (is_kept && !words.is_empty()).then(|| words.join(" "))
     });

@@ -6,17 +6,17 @@ use super::*;
 const MISTYPED: &str = "
 lock => the following required arguments were not provided: <NAME>; usage: shearline lock <NAME>; see
 lock report --ttl soon => invalid value 'soon' for '--ttl <TIME>': write it as 30s, 500ms, 2m, 1h, 1d or as seconds: 30, 0.5; see
-lock report --wait -1s => unexpected argument '-1' found; see
+lock report --wait -1s => unexpected argument '-1' found; usage: shearline lock [OPTIONS] <NAME>; see
 lock report -n -w 3 => the argument '--no-wait' cannot be used with '--wait <TIME>'; see
 lock report -E 256 => invalid value '256' for '--conflict-status <N>': 256 is not in 0..=255; see
 lock report --guard none => invalid value 'none' for '--guard <GUARD>' [possible values: off, observed, strict]; see
-lock report once => unexpected argument 'once' found; see
+lock report once => unexpected argument 'once' found; usage: shearline lock [OPTIONS] <NAME>; see
 look report => unrecognized subcommand 'look'; there are run, lock, extend, unlock, break, status, watch, nodes, check, reinit, demo, man, completions; see `shearline --help`
---what => unexpected argument '--what' found; see
+--what => unexpected argument '--what' found; usage: shearline
 break => the following required arguments were not provided: <NAME>; usage: shearline break
 status => the following required arguments were not provided: <NAME>; usage:
 watch report --count 0 => 0 is not in 1..
-watch report --nodes redis://me:secret@127.0.0.1:1 => unexpected argument '--nodes' found; see
+watch report --nodes redis://me:secret@127.0.0.1:1 => unexpected argument '--nodes' found; 
 watch report redis://me:secret@127.0.0.1:1 => not shown, it may hold a password
 watch report --node redis://me:se cret ss@127.0.0.1:1 => not shown, it may hold a password
 completions tcsh => invalid value 'tcsh' for '<SHELL>' [possible values: bash, zsh, fish]; see
@@ -24,8 +24,8 @@ nodes --node 127.0.0.1:1 --max-ttl - => invalid value '-'
 run => not provided: <NAME> <COMMAND>...; usage: shearline run <NAME> -- <COMMAND>...; see
 run report => not provided: <COMMAND>...; usage: shearline run <NAME> -- <COMMAND>...; see
 run report -- => not provided: <COMMAND>...; usage:
-run report echo started => unexpected argument 'echo' found; see
-run --once report -- echo started => unexpected argument '--once' found; see
+run report echo started => unexpected argument 'echo' found; usage: shearline run [OPTIONS] <NAME> -- <COMMAND>...; see
+run --once report -- echo started => unexpected argument '--once' found; usage: shearline run [OPTIONS] <NAME> -- <COMMAND>...; see
 run report --at-least soon -- echo started => invalid value 'soon' for '--at-least <TIME>': write it as 30s
 run report -n -w 1s -- echo started => the argument '--no-wait' cannot be used with '--wait <TIME>'; see
 demo --seconds 0 => '--seconds <N>': 0 is not in 1..=86400; see
