@@ -70,7 +70,7 @@ impl Failure {
 }
 
 /// What the library calls by the name of a function, and the command by that of an option.
-const WORDS: [(&str, &str); 24] = [
+const WORDS: [(&str, &str); 23] = [
     ("`without_scripts`", "`--without-scripts`"),
     ("`Builder::max_ttl`", "`--max-ttl`"),
     ("`Builder::lock_delay`", "`--lock-delay`"),
@@ -78,7 +78,6 @@ const WORDS: [(&str, &str); 24] = [
     ("call `reinit` again", "run `shearline reinit` again"),
     ("`Breaking::AtOnce`", "`--now`"),
     ("`trust_nodes`", "`--trust`"),
-    ("`Redlock::trust_node`", "`--trust`"),
     ("`Redlock::trust_nodes`", "`--trust`"),
     (
         "no node was named; name at least one",
@@ -238,6 +237,9 @@ impl From<ConfirmError> for Failure {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::path::Path;
+
     use super::*;
     use shearline::Unusable;
 
@@ -274,5 +276,34 @@ mod tests {
         ] {
             assert_eq!(in_words_of_the_command(&text), said);
         }
+    }
+
+    #[test]
+    fn the_library_says_what_is_replaced() {
+        let library = Path::new(env!("CARGO_MANIFEST_DIR")).join("../src");
+        let said = code_in(&library);
+        for (of_the_library, _) in WORDS {
+            assert!(said.contains(of_the_library), "{of_the_library}");
+        }
+    }
+
+    /// Returns the code in a folder without its comments, and with each text on one line.
+    fn code_in(folder: &Path) -> String {
+        let mut code = String::new();
+        for entry in fs::read_dir(folder).expect("the library is there") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                code += &code_in(&path);
+                continue;
+            }
+            let text = fs::read_to_string(path).expect("it is text");
+            let lines = text.lines().map(str::trim_start);
+            code.extend(
+                lines
+                    .filter(|it| !it.starts_with("//"))
+                    .map(|it| it.trim_end_matches('\\')),
+            );
+        }
+        code
     }
 }
