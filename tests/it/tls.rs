@@ -229,14 +229,20 @@ fn a_certificate_that_is_named_itself_is_trusted() {
     for (issued, said) in [
         (own(true, Span::Past), "expired on 2001-12-31"),
         (own(false, Span::Past), "expired on 2001-12-31"),
+        (
+            Authority::new("ours").server(name, Span::Past),
+            "expired on 2001-12-31",
+        ),
         (Authority::alone(&[], true, Span::Now), "names no host"),
         (other.client(Span::Now), "not one of a server"),
         (first_version(), "has version 1 of X.509"),
     ] {
         let server = scene.server(&issued);
-        let ca = scene.file("named.pem", &issued.certificate);
-        let url = format!("rediss://{}?ca={ca}", server.address_for_clients());
-        refused(&url, said);
+        for others in [String::new(), scene.authority.pem()] {
+            let ca = scene.file("named.pem", &(others + &issued.certificate));
+            let url = format!("rediss://{}?ca={ca}", server.address_for_clients());
+            refused(&url, said);
+        }
     }
 }
 

@@ -188,21 +188,26 @@ fn break_asks_at_a_terminal() {
     eventually("all nodes have it", || {
         cluster.has_copies("n").then_some(())
     });
-    let before = cluster.values("n");
-    for (answer, status) in [("\n", 1), ("n\n", 1), ("y\n", 0)] {
-        let line = concat!(
-            "exec ",
-            env!("CARGO_BIN_EXE_shearline"),
-            " break n --guard off"
-        );
-        let mut terminal = at_a_terminal(&cluster, line);
+    let answers = [
+        ("", "\n", 1),
+        ("", "n\n", 1),
+        ("--now", "n\n", 1),
+        ("", "y\n", 0),
+        ("--now", "y\n", 0),
+    ];
+    for (how, answer, status) in answers {
+        let before = cluster.values("n");
+        let shearline = env!("CARGO_BIN_EXE_shearline");
+        let line = format!("exec {shearline} break n --guard off {how}");
+        let mut terminal = at_a_terminal(&cluster, &line);
         let keys = terminal.stdin.as_mut().expect("it is piped");
         keys.write_all(answer.as_bytes()).expect("it is read");
         let ended = terminal.wait().expect("our own child");
-        assert_eq!(ended.code(), Some(status), "{answer:?}");
-        assert_eq!(cluster.values("n") == before, status == 1, "{answer:?}");
+        assert_eq!(ended.code(), Some(status), "{how} {answer:?}");
+        let is_as_before = cluster.values("n") == before;
+        assert_eq!(is_as_before, status == 1, "{how} {answer:?}");
     }
-    cluster.delete("n");
+    cluster.assert_gone("n");
     drop(lock);
 }
 
