@@ -192,7 +192,8 @@ fn after_a_loss_dead_children_of_other_users_do_not_keep_it_from_ending() {
     kill_process(story.foreign(), Signal::KILL).expect("it runs");
 }
 
-/// Too few processes for the tool, its guardian and the command: how many threads it needs meanwhile differs.
+/// Too few processes for the tool, its guardian and the command: how many threads it needs meanwhile differs. A limit
+/// of 1 leaves none to the library.
 #[test]
 fn a_command_for_which_there_is_no_process_was_not_started() {
     let cluster = three();
@@ -207,11 +208,12 @@ fn a_command_for_which_there_is_no_process_was_not_started() {
     let config = path.join("shearline.toml");
     copy(PATIENT, &config).expect("room for it");
     // A user without processes each time; in the long run three for each limit.
-    let users = if is_long() { 15 } else { 5 };
+    let users = if is_long() { 18 } else { 6 };
     for user in 61_230..61_230 + users {
+        let limit = 1 + user % 6;
         let mut command = Command::new("prlimit");
         command
-            .arg(format!("--nproc={}", 2 + user % 5))
+            .arg(format!("--nproc={limit}"))
             .arg(&shearline)
             .args(["run", "--guard", "off", "--report", "1", "n", "--", "true"])
             .envs(variables(&cluster.urls()))
@@ -223,15 +225,22 @@ fn a_command_for_which_there_is_no_process_was_not_started() {
         let output = command.output().expect("prlimit is there");
         let text = |bytes| String::from_utf8(bytes).expect("text");
         let (report, said) = (text(output.stdout), text(output.stderr));
-        match code(output.status) {
-            0 => assert_eq!(said, ""),
-            1 | 78 => assert!(report.contains("\"outcome\":\"failed\",\"started\":false")),
-            126 => {
-                let why = "Resource temporarily unavailable (os error 11)";
+        let why = "Resource temporarily unavailable (os error 11)";
+        match (limit, code(output.status)) {
+            (1, 78) => assert_eq!(
+                said,
+                format!(
+                    "shearline: no event loop could be made ({why}); look at the limits of open files and of threads \
+                     (`ulimit -n`, `ulimit -u`)\n"
+                )
+            ),
+            (2.., 0) => assert_eq!(said, ""),
+            (2.., 1 | 78) => assert!(report.contains("\"outcome\":\"failed\",\"started\":false")),
+            (2.., 126) => {
                 assert_eq!(said, format!("shearline: cannot run true: {why}\n"));
                 assert!(report.contains("\"outcome\":\"not_started\",\"started\":false"));
             }
-            other => panic!("{other}: {said}{report}"),
+            other => panic!("{other:?}: {said}{report}"),
         }
     }
     cluster.assert_empty();
