@@ -2,7 +2,7 @@
 
 use alloc::string::String;
 
-use super::{EndsBy, NodeOutcome, Report};
+use super::{EndsBy, NodeOutcome, OfAll, Report};
 
 /// Why no lock can be had now: what `Redlock::check` and `LocalRedlock::check` find.
 ///
@@ -78,12 +78,12 @@ pub enum ReinitError {
     #[error("only a strict restart guard has markers; there is nothing to do")]
     NotStrict,
     /// A node cannot be asked now. Nothing was changed anywhere.
-    #[error("not every node can be asked: {0}; nothing was changed, check them and try again")]
+    #[error("not every node can be asked: {}; nothing was changed, check them and try again", OfAll(.0))]
     Unready(Report),
-    /// Not all nodes have answered in time; those that did are named as `granted`. Repeat the call
+    /// Not all nodes have answered in time; those that did have [`Granted`](NodeOutcome::Granted). Repeat the call
     /// before a client takes a lock with the new membership: a client that can reach no node of the
     /// other one does not know that there are two.
-    #[error("not every node has answered: {0}; check them, then call `reinit` again")]
+    #[error("not every node has answered: {}; check them, then call `reinit` again", OfAll(.0))]
     Incomplete(Report),
     /// A bound of this handle is reached; nothing was changed.
     #[error(

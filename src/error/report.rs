@@ -376,6 +376,15 @@ impl fmt::Display for Answers<'_> {
     }
 }
 
+/// The report of what every node has to answer: there is no majority.
+pub(super) struct OfAll<'a>(pub(super) &'a Report);
+
+impl fmt::Display for OfAll<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.write_nodes(f, "answered")
+    }
+}
+
 /// What ends a quarantine, if a node is in one.
 pub(crate) struct EndsBy<'a>(pub(crate) &'a Report);
 
