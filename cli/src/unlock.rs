@@ -13,8 +13,8 @@ use crate::status::{self, Status};
 /// Status 74 means that the lock was not held any more: what it protected may have overlapped with another's
 /// work. With 69 too few nodes have answered: try again, or the lock ends with its ttl.
 ///
-/// The nodes have to be those of the lock, in the same order. One that has not answered yet is waited for, a second
-/// at most.
+/// The nodes have to be those of the lock, in the same order. One that is not connected yet is waited for
+/// (`--connect-timeout`), and then its answer (`--node-timeout`).
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = status::TABLE)]
 pub(crate) struct Args {
