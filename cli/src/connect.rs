@@ -30,6 +30,10 @@ const MAX_TTL: Duration = Duration::from_secs(60);
 /// a little too long, for the constant part of the drift: with a shorter ttl by more.
 const TO_READ: Duration = Duration::from_millis(100);
 
+/// Nodes that have a copy of a lock get this long at least, and at most, before a command ends.
+const AT_END_MIN: Duration = Duration::from_millis(50);
+const AT_END_MAX: Duration = Duration::from_secs(2);
+
 /// How often nodes that are on their way are looked at.
 const LOOK: Duration = Duration::from_millis(5);
 
@@ -97,13 +101,17 @@ pub(crate) struct Nodes {
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     max_ttl: Option<Duration>,
 
-    /// How long a node may take to answer. It is long, as a command that has just begun does not know how fast its
-    /// nodes are: with a longer one it waits longer for nodes that are silent.
+    /// How long a node may take to answer. Nodes that are far away need a longer one, and a longer --connect-timeout.
+    ///
+    /// It should be longer than the longest round trip, and far shorter than the ttl.
+    /// A command waits as long for nodes that are silent, and once more at its end, two seconds at most.
     #[arg(long, value_name = "TIME", value_parser = patience, default_value = "500ms")]
     node_timeout: Duration,
 
-    /// How long a connection and the login on it may take. Nodes that are on their way are waited for as long where
-    /// all of them matter, and twice as long if a majority is missing.
+    /// How long a connection and the login on it may take: some three round trips.
+    ///
+    /// A command that needs all nodes waits as long for those that are not connected yet, and twice as long if a
+    /// majority is missing.
     #[arg(long, value_name = "TIME", value_parser = patience, default_value = "1s")]
     connect_timeout: Duration,
 
@@ -165,7 +173,7 @@ impl Nodes {
             .max_ttl(self.max_ttl())
             .node_timeout(self.node_timeout)
             .connect_timeout(self.connect_timeout)
-            .shutdown_timeout(self.node_timeout);
+            .shutdown_timeout(self.at_end());
         // One node alone may be without TLS where others have it.
         let is_part = !has_tls(&of) && has_tls(&self.urls()?);
         let mut builder = if is_part {
@@ -189,6 +197,11 @@ impl Nodes {
     /// Returns how long the answer of a node is waited for.
     pub(crate) fn node_timeout(&self) -> Duration {
         self.node_timeout
+    }
+
+    /// Returns how long a command that ends waits for what nodes have not answered yet.
+    pub(crate) fn at_end(&self) -> Duration {
+        self.node_timeout.clamp(AT_END_MIN, AT_END_MAX)
     }
 
     /// Waits for the nodes of a handle, as [`settled`] does.
@@ -280,12 +293,12 @@ impl Nodes {
     }
 }
 
-/// How long a node is waited for. One that is silent for longer than the longest is given up in any case.
+/// How long a node is waited for.
 fn patience(text: &str) -> Result<Duration, String> {
     let time = duration::parse(text)?;
-    match (Duration::from_millis(1)..=Duration::from_secs(30)).contains(&time) {
+    match (Duration::from_millis(1)..=Duration::from_secs(10)).contains(&time) {
         true => Ok(time),
-        false => Err("it has to be from 1ms to 30s".into()),
+        false => Err("it has to be from 1ms to 10s".into()),
     }
 }
 

@@ -102,7 +102,7 @@ impl Held {
 pub(crate) fn detached(nodes: &Nodes, redlock: &Redlock, guard: LockGuard) -> Lock {
     let begin = Instant::now();
     let is_open = |node: &NodeStatus| node.state == NodeState::Ready && node.in_flight != 0;
-    while begin.elapsed() < nodes.node_timeout() && redlock.nodes().iter().any(is_open) {
+    while begin.elapsed() < nodes.at_end() && redlock.nodes().iter().any(is_open) {
         thread::sleep(LOOK);
     }
     guard.into_lock()

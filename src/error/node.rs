@@ -110,7 +110,7 @@ pub enum LinkFault {
     #[error("connection refused")]
     Refused,
     /// The connection, or the handshake on it, was not finished in time.
-    #[error("no answer within the connect timeout (with rediss://, check that the port has TLS)")]
+    #[error("no answer within the connect timeout")]
     ConnectTimeout,
     /// The other side closed the connection.
     #[default]

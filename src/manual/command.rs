@@ -39,8 +39,9 @@
 //! holds for all clients, only nodes that are connected at the beginning are trusted.)
 //!
 //! The vote of a node is waited for 500 ms (`--node-timeout`), and a connection for a second (`--connect-timeout`). Nodes that
-//! do not answer are waited for until then before a command begins, and twice as long again with `--trust`: `--wait`
-//! begins after that. A command also ends up to 500 ms later, if a node that may have a key has not answered the release yet.
+//! do not answer are waited for until then before a command begins, and twice as long again with `--trust`, and with
+//! `--guard strict` where `--max-ttl` is not given: `--wait` begins after that. At its end a command waits for the release: a
+//! node timeout until a majority has answered, and as long again, two seconds at most, for the other nodes that may have a key.
 //!
 //! `--without-scripts`, or `SHEARLINE_WITHOUT_SCRIPTS=true`, runs no script on the nodes
 //! ([`Builder::without_scripts`](crate::Builder::without_scripts)).
@@ -125,7 +126,7 @@
 //! | `command_status`, `command_signal` | How the command ended; `null` if it did not, or not so. |
 //! | `status` | The status of `shearline`. |
 //! | `fencing_token` | The number that the command was given for its store, `null` if there was none. |
-//! | `error` | Why the lock was not taken, or how it was lost, as it is said on stderr without `-q`; `null` if the command ended under its lock, or a signal ended the wait. |
+//! | `error` | Why the lock was not taken, why the command was not started, or how the lock was lost, as it is said on stderr without `-q`; `null` if the command ended under its lock, or a signal ended the wait. |
 //!
 //! # A script that holds a lock
 //!

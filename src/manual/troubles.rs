@@ -11,7 +11,7 @@
 //! | --- | --- | --- |
 //! | `too few nodes could vote, so no lock was taken` | What stands behind each address, below. A majority is missing, so no client gets a lock; locks that are held stay valid until their end. | Bring nodes back until a majority votes. Nothing has to be restarted here: the handle connects by itself, two seconds later at most. |
 //! | .. `unreachable: connection refused` | The process on that machine, and the port in the URL. | Start the server. It votes again when it has been up for the longest ttl and some three seconds (`quarantined`, below). |
-//! | .. `timed out` | The server is stopped, swaps, or is far away: `latency` of the node in [`Stats::nodes`](crate::Stats::nodes), `SLOWLOG GET` on it. | Repair it. If it is only far away, set [`Builder::node_timeout`](crate::Builder::node_timeout). |
+//! | .. `timed out` | The server is stopped, swaps, or is far away: `latency` of the node in [`Stats::nodes`](crate::Stats::nodes), `SLOWLOG GET` on it. | Repair it. If it is only far away, set [`Builder::node_timeout`](crate::Builder::node_timeout), and where the connection takes long too [`connect_timeout`](crate::Builder::connect_timeout); the command has `--node-timeout` and `--connect-timeout`. |
 //! | .. `no answer within the connect timeout` | The way to the machine (a firewall), and whether the server is stopped. With `rediss://` the port: one without TLS says nothing. | Repair the way, or name the port that has TLS. |
 //! | .. `connection reset in the handshake` | The port: one with TLS does this to `redis://`. | `rediss://`. [`tls`](super::tls) says what errors about certificates mean. |
 //! | .. `not waited for` | Nothing: this node is well, and the others had decided without it. | Look at the others. |

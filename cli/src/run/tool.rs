@@ -29,16 +29,19 @@ use crate::trust::Trust;
 
 /// Runs the command under the lock.
 pub(super) fn run(args: &Args) -> ExitCode {
-    reported(args, || attempt(args))
+    reported(args, |handle| attempt(args, handle))
 }
 
 /// Ends a run that cannot begin.
 pub(super) fn in_vain(args: &Args, failure: Failure) -> ExitCode {
-    reported(args, || Err(failure))
+    reported(args, |_| Err(failure))
 }
 
-/// Writes the report of what `attempt` comes to.
-fn reported(args: &Args, attempt: impl FnOnce() -> Result<Ending, Failure>) -> ExitCode {
+/// Writes the report of what `attempt` comes to, before its handle waits for nodes that are slow to release.
+fn reported(
+    args: &Args,
+    attempt: impl FnOnce(&mut Option<Redlock>) -> Result<Ending, Failure>,
+) -> ExitCode {
     let report = match args.report.as_deref().map(Report::open).transpose() {
         Ok(report) => report,
         Err(error) => {
@@ -49,13 +52,15 @@ fn reported(args: &Args, attempt: impl FnOnce() -> Result<Ending, Failure>) -> E
             return Failure::usage(error).report();
         }
     };
-    let mut ending = attempt().unwrap_or_else(failed);
+    let mut handle = None;
+    let mut ending = attempt(&mut handle).unwrap_or_else(failed);
     if let Some(report) = report
         && let Err(error) = report.write(&ending.line(args.name.as_bytes()))
     {
         say(format_args!("cannot write the report: {error}"));
     }
     ending.tell();
+    drop(handle);
     ending.exit()
 }
 
@@ -81,7 +86,7 @@ fn say(text: impl fmt::Display) {
     Failure::new(Status::Failure, text).report();
 }
 
-fn attempt(args: &Args) -> Result<Ending, Failure> {
+fn attempt(args: &Args, handle: &mut Option<Redlock>) -> Result<Ending, Failure> {
     let ttl = args.acquire.options().ttl();
     if ttl < TTL_MIN {
         let least = TTL_MIN.as_secs();
@@ -98,14 +103,15 @@ fn attempt(args: &Args) -> Result<Ending, Failure> {
     let signals = Signals::catch().map_err(broken)?;
     let notice = Notice::new().map_err(broken)?;
     let (redlock, mut trust) = args.connect.connect(&builder)?;
+    let redlock = &*handle.insert(redlock);
     let mut pace = Pace::default();
     let mut look = |trust: &mut Trust| {
-        trust.look(&redlock);
+        trust.look(redlock);
         if !args.acquire.is_quiet() {
-            pace.look(&redlock, args.name.as_bytes());
+            pace.look(redlock, args.name.as_bytes());
         }
     };
-    let mut once = || once(args, (&redlock, &mut trust), &signals, &notice, &mut look);
+    let mut once = || once(args, (redlock, &mut trust), &signals, &notice, &mut look);
     let (mut ending, mut goes_on) = once()?;
     while goes_on {
         ending.tell();

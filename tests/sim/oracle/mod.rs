@@ -656,9 +656,9 @@ impl World {
             self.measured(client, node, answer.since);
             if let (Verb::Other | Verb::Release, Said::Refused(code)) = (verb, said) {
                 self.oracle.refused[client][node].add(code);
-                // What came behind a refused login in the same read is of no use any more.
+                // What came behind a refused login in the same read is not taken: the connection is given up.
                 if verb == Verb::Other && self.is_refused_login(client, node) {
-                    self.conns[conn].answers.clear();
+                    self.conns[conn].answers.pop_front();
                     return;
                 }
             }

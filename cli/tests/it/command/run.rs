@@ -47,7 +47,8 @@ impl Run {
         let error = match self.errors.lines().last() {
             _ if ["released", "interrupted"].contains(&outcome) => json!(null),
             Some(line) => json!(line.strip_prefix("shearline: ")),
-            None => Json::line(&self.report).at("error").clone(), // It was not to be said.
+            // With `-q` it was not to be said.
+            None => json!(Json::line(&self.report).text("error")),
         };
         let expected = format!(
             "{{\"version\":1,\"command\":\"run\",\"resource\":\"n\",\"outcome\":\"{outcome}\",\

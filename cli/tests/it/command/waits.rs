@@ -2,6 +2,7 @@
 
 use std::io::{BufRead as _, BufReader, Read};
 use std::process::{ChildStderr, Command, Stdio};
+use std::time::Duration;
 
 use super::{Going, command, over, shearline, variables};
 use crate::servers::{self, ClosedPort, Cluster, Proxy, Raw, eventually};
@@ -63,6 +64,37 @@ fn who_waits_for_nodes_is_told_why() {
     assert!(said.starts_with(begin), "{said}");
     let both = " each unreachable: connection refused";
     assert!(said.contains(both), "{said}");
+}
+
+/// What takes longer than either option says is no answer.
+#[test]
+fn nodes_that_are_far_away_need_longer_timeouts() {
+    let cluster = servers::three();
+    let proxies = [1, 2].map(|node| Proxy::to(cluster[node].address_for_clients()));
+    for proxy in &proxies {
+        proxy.delay(Duration::from_millis(200));
+    }
+    let near = cluster.urls()[0].clone();
+    let urls = [near, proxies[0].url(), proxies[1].url()];
+    for (name, options, why) in [
+        ("first", "--node-timeout 100ms", "each timed out"),
+        (
+            "second",
+            "--connect-timeout 100ms",
+            "no answer within the connect timeout",
+        ),
+    ] {
+        let line = format!("lock {name} -n --guard off {options}");
+        let refused = over(&urls, &line).failed(69);
+        assert!(refused.contains(why), "{refused}");
+    }
+    let lock = over(&urls, "lock report -n --guard off").line();
+    assert_eq!(cluster.copies("report"), 3);
+    over(&urls, &format!("unlock {lock} --guard off")).done();
+    assert_eq!(cluster.copies("report"), 0);
+    for name in ["first", "second"] {
+        cluster.assert_gone(name);
+    }
 }
 
 /// A person at a terminal sees it each time that the holder changes, and in colours.
