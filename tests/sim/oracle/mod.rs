@@ -707,9 +707,12 @@ impl World {
         }
     }
 
-    /// Returns `true` if a client has given a node up because it could not log in.
+    /// Returns `true` if a client has given a node up because it could not log in, in the handshake.
     fn is_refused_login(&self, client: usize, node: usize) -> bool {
         let there = &self.clients[client];
+        if there.paths[node].ready_at < there.turn_began {
+            return false;
+        }
         let mut statuses = there.engine.node_statuses(there.shown);
         statuses.nth(node).is_some_and(|status| {
             let why = [Unusable::NoCredentials, Unusable::WrongCredentials];
