@@ -210,7 +210,7 @@ pub(crate) enum Said {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Code(u8);
 
-const CODES: [&str; 14] = [
+const CODES: [&str; 15] = [
     "?",
     "NOSCRIPT",
     "LOADING",
@@ -226,6 +226,7 @@ const CODES: [&str; 14] = [
     // Not an error: the node gives no fencing token.
     "(no floor)",
     "EXECABORT",
+    "WRONGPASS",
 ];
 
 impl Code {
@@ -254,6 +255,11 @@ impl Code {
     /// Returns `true` if a server with this error has done nothing.
     pub(crate) fn is_certain(self) -> bool {
         matches!(self.0, 2..8 | 10..=12)
+    }
+
+    /// Returns `true` if a client has not logged in.
+    pub(crate) fn is_of_login(self) -> bool {
+        matches!(self.0, 7 | 14)
     }
 
     pub(crate) fn is_no_script(self) -> bool {

@@ -71,7 +71,7 @@ mod watching;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use shearline::{Instant, NodeState, Unusable};
+use shearline::Instant;
 
 use crate::clock::{MILLI, NEVER, Time};
 use crate::plan::{Guard, Plan};
@@ -656,8 +656,9 @@ impl World {
             self.measured(client, node, answer.since);
             if let (Verb::Other | Verb::Release, Said::Refused(code)) = (verb, said) {
                 self.oracle.refused[client][node].add(code);
-                // What came behind a refused login in the same read is not taken: the connection is given up.
-                if verb == Verb::Other && self.is_refused_login(client, node) {
+                // A refused login ends the connection: what came behind it in the same read is not taken.
+                let path = &self.clients[client].paths[node];
+                if path.ready_at == NEVER && verb == Verb::Other && code.is_of_login() {
                     self.conns[conn].answers.pop_front();
                     return;
                 }
@@ -705,19 +706,6 @@ impl World {
             }
             self.conns[conn].answers.pop_front();
         }
-    }
-
-    /// Returns `true` if a client has given a node up because it could not log in, in the handshake.
-    fn is_refused_login(&self, client: usize, node: usize) -> bool {
-        let there = &self.clients[client];
-        if there.paths[node].ready_at < there.turn_began {
-            return false;
-        }
-        let mut statuses = there.engine.node_statuses(there.shown);
-        statuses.nth(node).is_some_and(|status| {
-            let why = [Unusable::NoCredentials, Unusable::WrongCredentials];
-            why.map(NodeState::Unusable).contains(&status.state)
-        })
     }
 }
 
