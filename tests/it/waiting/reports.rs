@@ -2,10 +2,9 @@
 
 use std::thread;
 
-use shearline::Report;
-
 use super::*;
 use crate::face::await_ready;
+use crate::face::held;
 
 /// A handle over the nodes of `cluster`, all of which are there.
 fn shared(cluster: &Cluster, configure: fn(Builder) -> Builder) -> Redlock {
