@@ -58,9 +58,12 @@ fn unused_nodes_wait_unless_an_operator_trusts_them() {
         for which in Which::BOTH {
             let cluster = Cluster::with(3, &options);
             let mut face = which.build(strict(&cluster, LONG));
-            let report = no_quorum(face.try_lock("a", SHORT));
             let waits = |outcome| matches!(outcome, NodeOutcome::Quarantined { .. });
-            assert!(report.nodes().iter().all(|node| waits(node.outcome)));
+            eventually("all nodes have been heard, and wait", || {
+                let report = no_quorum(face.try_lock("a", SHORT));
+                let mut nodes = report.nodes().iter();
+                nodes.all(|node| waits(node.outcome)).then_some(())
+            });
             assert!(cluster[0].raw().exists(BARRIER_KEY));
             let told = face.inspect("a");
             assert_matches!(told, Err(InspectError::NoQuorum(_)));
