@@ -28,7 +28,6 @@ use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::{Layer, Registry};
 
 use super::*;
-use crate::NodeState;
 use crate::config::{Builder, LockOptions, Retry};
 use crate::embedded::node::Options;
 use crate::embedded::{EmbeddedNode, Memory};
@@ -36,6 +35,7 @@ use crate::limits::NOTICES_MAX;
 use crate::local::LocalRedlock;
 use crate::shared::Redlock;
 use crate::shared::tests::{LONG, PATIENCE, block_on, eventually};
+use crate::{NodeState, NodeStatus};
 
 const PASSWORD: &str = "canary-password";
 const OWNER: &str = "canary-owner";
@@ -161,11 +161,12 @@ fn poll_until(local: &mut LocalRedlock, log: &Log, name: &str) {
 fn settle(local: &mut LocalRedlock) {
     eventually("all nodes have answered", || {
         local.poll(Some(Duration::ZERO)).unwrap();
-        let nodes = local.nodes();
-        nodes
-            .iter()
-            .all(|node| node.state == NodeState::Ready && node.in_flight == 0)
+        local.nodes().iter().all(has_answered)
     });
+}
+
+fn has_answered(node: &NodeStatus) -> bool {
+    node.state == NodeState::Ready && node.in_flight == 0
 }
 
 // ----- stories --------------------------------------------------------------------------------
@@ -398,6 +399,9 @@ fn a_span_counts_the_attempts() {
     let (log, nodes) = (Log::default(), nodes());
     let other = builder(&nodes).build().unwrap();
     let held = other.lock(NAME, LONG).unwrap();
+    eventually("all nodes have the key", || {
+        other.nodes().iter().all(has_answered)
+    });
     log.hears(|| {
         let redlock = builder(&nodes).build().unwrap();
         let options = LockOptions::new(LONG).tries(1);

@@ -53,12 +53,16 @@ fn answers_after_300_ms_are_too_slow_for_a_ttl_of_200_ms() {
 /// thread finds that out when it is called, and waits for new ones.
 #[test]
 fn a_lock_is_had_when_all_connections_were_closed_for_idleness() {
-    let far = Duration::from_millis(40);
+    let far = Duration::from_millis(300);
     let cluster = servers::three();
     cluster.run("CONFIG SET timeout 1");
     let proxies = cluster.proxies();
     delay(&proxies, far);
-    let mut face = Which::Local.build(Redlock::builder().nodes(proxies.iter().map(Proxy::url)));
+    let builder = Redlock::builder()
+        .nodes(proxies.iter().map(Proxy::url))
+        .node_timeout(Duration::from_millis(500))
+        .connect_timeout(Duration::from_secs(10));
+    let mut face = Which::Local.build(builder);
     for turn in 0..times(2, 6) {
         let (done, stood_still) = watched(&mut cluster.raws(), || {
             let held = face.try_lock(format!("idle:{turn}"), LONG);

@@ -107,8 +107,8 @@ pub(crate) struct Transaction {
     pub(crate) refused_multi: Option<(u64, u64)>,
     /// What was read is followed by a transaction.
     is_to_write: bool,
-    /// The token of which all ways to release are tried, one behind the other.
-    pub(crate) tries: Option<Token>,
+    /// The token of which all ways to release are tried, one behind the other, and by how many commands.
+    tries: Option<(Token, u32)>,
     /// How the first command of it left, behind the empty transaction.
     begun: Option<(Time, Writing)>,
     /// The keys that it does not see: it overtakes their `SET`.
@@ -467,7 +467,9 @@ impl World {
         if !self.plan.is_bare() || self.plan.clients <= link.peer {
             return false;
         }
-        if link.transaction.tries == Some(token) {
+        if let Some((tried, _)) = link.transaction.tries
+            && tried == token
+        {
             return true;
         }
         let ledger = &self.oracle.ledger;
@@ -482,15 +484,19 @@ impl World {
     pub(crate) fn note_tries(&mut self, conn: usize, words: &[&[u8]], behind: &[u8]) {
         let link = &mut self.conns[conn];
         let tries = &mut link.transaction.tries;
+        let left = tries.filter(|(_, left)| *left != 0);
         match *words {
             [b"DELIFEQ", key, token] => {
                 let mut next = Vec::new();
                 resp::command(&mut next, &[b"DELEX", key, b"IFEQ", token]);
                 let rest = link.far.unread.iter().chain(link.up.bytes());
                 let all = behind.iter().chain(rest).chain(&link.near.cut_off);
-                *tries = all.take(next.len()).eq(&next).then(|| token_of(token));
+                let is_tried = all.take(next.len()).eq(&next);
+                *tries = is_tried.then(|| (token_of(token), 2)); // `DELEX` and `SET IFEQ`, once each.
             }
-            [b"DELEX", ..] | [b"SET", _, _, b"IFEQ", ..] => {}
+            [b"DELEX", ..] | [b"SET", _, _, b"IFEQ", ..] => {
+                *tries = left.map(|(token, left)| (token, left - 1));
+            }
             _ => *tries = None,
         }
     }

@@ -310,9 +310,11 @@ impl Conn {
         self.garbage.is_some_and(|(from, _)| from < end)
     }
 
-    /// Returns whether the client has read some of an invalid reply, or all of it.
+    /// Returns whether the client has read some of an invalid reply, or all of it. A `MULTI` that is refused is
+    /// one at once, although the server may not have run what stands behind it.
     pub(crate) fn has_read_garbage(&self) -> bool {
-        self.is_garbage(self.near.read)
+        let refused = self.transaction.refused_multi;
+        self.is_garbage(self.near.read) || refused.is_some_and(|(from, _)| from < self.near.read)
     }
 
     pub(crate) fn has_read_all_garbage(&self) -> bool {

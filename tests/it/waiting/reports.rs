@@ -3,8 +3,7 @@
 use std::thread;
 
 use super::*;
-use crate::face::await_ready;
-use crate::face::held;
+use crate::face::{await_ready, held};
 
 /// A handle over the nodes of `cluster`, all of which are there.
 fn shared(cluster: &Cluster, configure: fn(Builder) -> Builder) -> Redlock {

@@ -113,11 +113,7 @@ impl World {
         let last_read = self.conns[conn].near.last_read.unwrap_or(Instant::ZERO);
         // Under a guard a server that loads or follows another has to be connected again.
         let doubted = self.plan.guard != Guard::Off && self.servers[server].is_doubted();
-        let link = &self.conns[conn];
-        // What stands behind a `MULTI` that was refused may be postponed: the server has not run it yet.
-        let refused = link.transaction.refused_multi;
-        let garbage =
-            link.has_read_garbage() || refused.is_some_and(|(from, _)| from < link.near.read);
+        let garbage = self.conns[conn].has_read_garbage();
         let moved = there.paths[node].may_have_moved();
         if !twin
             && !doubted

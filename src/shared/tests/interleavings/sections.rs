@@ -182,13 +182,11 @@ impl Model {
             IoThread::Watching(until) if is_free => Some(until),
             _ => asleep.map(|(_, until)| until),
         };
+        let has_work = roles.work && roles.wire.is_some(); // Not by `roles`, which is what is tested.
         let has_outcome =
             |(owner, _)| matches!(owner, Owner::Caller(op) if self.open & bit(op) == 0);
         let cases = [
-            (
-                "work",
-                roles.has_work() && (asleep.is_some() || is_free && rests),
-            ),
+            ("work", has_work && (asleep.is_some() || is_free && rests)),
             ("an operation", self.waiting() != 0 && is_free && rests),
             (
                 "a timer",
