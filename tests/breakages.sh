@@ -160,6 +160,14 @@ story_binary() {
     echo "$binary"
 }
 
+# command_binary ARGUMENTS...: the same for the command, in a target folder of its own: the command that it builds
+# would replace the one that other tests run. What is built of other packages is linked there, not built again.
+command_binary() {
+    local own=$copy/command/debug
+    mkdir -p "$own" && cp -rlu "$CARGO_TARGET_DIR"/debug/{.fingerprint,build,deps} "$own" 2>/dev/null
+    CARGO_TARGET_DIR=$copy/command story_binary -p shearline-cli "$@"
+}
+
 # --- stories ----------------------------------------------------------------------------------------------
 
 # Prints `NAME STORIES` for what no world notices.
@@ -200,10 +208,9 @@ stories() {
             continue
         fi
         if [[ $filter == command::* ]]; then
-            # Elsewhere: the command that it builds would replace the one that other tests run.
-            binary=${command:=$(CARGO_TARGET_DIR=$copy/command story_binary -p shearline-cli --test it)}
+            binary=${command:=$(command_binary --test it)}
         elif [[ $filter == run::* ]]; then
-            binary=${inside:=$(CARGO_TARGET_DIR=$copy/command story_binary -p shearline-cli --bin shearline)}
+            binary=${inside:=$(command_binary --bin shearline)}
         else
             binary=${library:=$(story_binary --lib --features embedded,tls)}
         fi
