@@ -98,6 +98,15 @@ pub fn array<B: BufMut + ?Sized>(out: &mut B, elements: usize) {
     header(out, b'*', elements);
 }
 
+/// `=`: a text that is meant for people. RESP2 has none: a bulk string without the format.
+pub fn verbatim<B: BufMut + ?Sized>(out: &mut B, format: [u8; 3], text: &[u8]) {
+    header(out, b'=', text.len() + 4);
+    out.put_slice(&format);
+    out.put_slice(b":");
+    out.put_slice(text);
+    out.put_slice(LINE_END);
+}
+
 /// `%`: the header of a map of so many pairs. RESP2 has none: an array of twice as many.
 #[inline]
 pub fn map<B: BufMut + ?Sized>(out: &mut B, pairs: usize) {
