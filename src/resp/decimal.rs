@@ -20,9 +20,6 @@ pub struct Decimal {
 }
 
 impl Decimal {
-    /// Longest integer: twenty digits, or nineteen and a sign.
-    pub const BYTES_MAX: usize = 20;
-
     /// As many bytes as groups of digits take.
     const ROOM: usize = 24;
 

@@ -16,6 +16,7 @@ mod vectors;
 mod views;
 
 use super::all::*;
+use super::fuzz::values::{encode, encode_resp2};
 
 /// The first reply of `bytes`, owned, and its length.
 fn decode(bytes: &[u8]) -> Result<Option<(OwnedValue, usize)>, DecodeError> {
@@ -26,7 +27,22 @@ fn decode_with(limits: Limits, bytes: &[u8]) -> Result<Option<(OwnedValue, usize
     let mut decoder = Decoder::new(limits);
     Ok(decoder
         .decode(bytes)?
-        .map(|frame| (frame.element().to_owned(), frame.len)))
+        .map(|frame| (frame.to_owned(), frame.len)))
+}
+
+/// A copy without attributes, by what is public of a value.
+fn bare(value: Value<'_>) -> OwnedValue {
+    let items = |items: Items<'_>| items.iter().map(bare).collect();
+    match value {
+        Value::Array(inside) => OwnedValue::Array(items(inside)),
+        Value::Set(inside) => OwnedValue::Set(items(inside)),
+        Value::Push(inside) => OwnedValue::Push(items(inside)),
+        Value::Map(pairs) => {
+            let pairs = pairs.iter().map(|(key, value)| (bare(key), bare(value)));
+            OwnedValue::Map(pairs.collect())
+        }
+        scalar => scalar.to_owned(),
+    }
 }
 
 fn refused(bytes: &[u8]) -> (usize, Reason) {

@@ -193,7 +193,6 @@ fn writers_write_what_values_are_encoded_as() {
         for (header, kind) in [
             (written(write::array), '*'),
             (written(write::map), '%'),
-            (written(write::set), '~'),
             (written(write::push), '>'),
         ] {
             assert_eq!(header, format!("{kind}{length}\r\n").as_bytes());
