@@ -10,6 +10,7 @@ use bytes::Bytes;
 use super::super::owned::OwnedValue;
 use super::super::write::{self, LINE_END, header};
 
+#[cfg(test)]
 impl OwnedValue {
     pub(crate) fn simple(text: impl Into<Bytes>) -> Self {
         Self::Simple(text.into())
@@ -22,7 +23,9 @@ impl OwnedValue {
     pub(crate) fn bulk(bytes: &[u8]) -> Self {
         Self::Bulk(Bytes::copy_from_slice(bytes))
     }
+}
 
+impl OwnedValue {
     pub(crate) fn array(items: impl IntoIterator<Item = Self>) -> Self {
         Self::Array(items.into_iter().collect())
     }

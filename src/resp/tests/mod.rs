@@ -31,6 +31,7 @@ fn decode_with(limits: Limits, bytes: &[u8]) -> Result<Option<(OwnedValue, usize
 }
 
 /// A copy without attributes, by what is public of a value.
+#[expect(clippy::wildcard_enum_match_arm, reason = "all others are scalars")]
 fn bare(value: Value<'_>) -> OwnedValue {
     let items = |items: Items<'_>| items.iter().map(bare).collect();
     match value {
