@@ -45,10 +45,10 @@ impl<'a> Pairs<'a> {
     /// over.
     #[must_use]
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (Value<'a>, Value<'a>)> + use<'a> {
-        PairValues {
+        PairValues(Values {
             view: self.view,
-            left: self.len,
-        }
+            left: self.len * 2,
+        })
     }
 
     /// Returns the first value whose key is a string with these bytes. Looks at one pair after the
@@ -73,22 +73,18 @@ impl<'a> Pairs<'a> {
 
 /// The keys and values of a [`Pairs`].
 #[derive(Clone, Debug)]
-struct PairValues<'a> {
-    view: View<'a>,
-    left: u32,
-}
+struct PairValues<'a>(Values<'a>);
 
 impl<'a> Iterator for PairValues<'a> {
     type Item = (Value<'a>, Value<'a>);
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        self.left = self.left.checked_sub(1)?;
-        Some((self.view.value()?, self.view.value()?))
+        Some((self.0.next()?, self.0.next()?))
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        let left = self.view.at_most(self.left as usize * 2) / 2;
+        let left = self.0.len() / 2;
         (left, Some(left))
     }
 }

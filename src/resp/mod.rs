@@ -98,7 +98,7 @@ pub(crate) use template::{Template, Word};
 #[cfg(any(test, feature = "internals"))]
 pub(crate) mod all {
     pub use super::command::{argument, argument_len, command};
-    pub use super::decimal::{Decimal, decimal_len};
+    pub use super::decimal::Decimal;
     pub use super::decode::{Decoder, Frame};
     pub use super::error::{DecodeError, Reason};
     pub use super::inbox::Inbox;

@@ -1,4 +1,4 @@
-//! Replies as servers write them, one call for each, without a value in between.
+//! Replies as servers write them, one call for each.
 //!
 //! An aggregate is its header, and then as many elements as it announces; a pair of a map is a key
 //! and a value. The number of elements is not checked. Every function appends to `out`, allocates
