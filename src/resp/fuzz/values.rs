@@ -5,25 +5,8 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use bytes::Bytes;
-
 use super::super::owned::OwnedValue;
 use super::super::write::{self, LINE_END, header};
-
-#[cfg(test)]
-impl OwnedValue {
-    pub(crate) fn simple(text: impl Into<Bytes>) -> Self {
-        Self::Simple(text.into())
-    }
-
-    pub(crate) fn error(text: impl Into<Bytes>) -> Self {
-        Self::Error(text.into())
-    }
-
-    pub(crate) fn bulk(bytes: &[u8]) -> Self {
-        Self::Bulk(Bytes::copy_from_slice(bytes))
-    }
-}
 
 impl OwnedValue {
     pub(crate) fn array(items: impl IntoIterator<Item = Self>) -> Self {

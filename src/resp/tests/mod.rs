@@ -15,8 +15,24 @@ mod spelling;
 mod vectors;
 mod views;
 
+use bytes::Bytes;
+
 use super::all::*;
 use super::fuzz::values::{encode, encode_resp2};
+
+impl OwnedValue {
+    fn simple(text: impl Into<Bytes>) -> Self {
+        Self::Simple(text.into())
+    }
+
+    fn error(text: impl Into<Bytes>) -> Self {
+        Self::Error(text.into())
+    }
+
+    fn bulk(bytes: &[u8]) -> Self {
+        Self::Bulk(Bytes::copy_from_slice(bytes))
+    }
+}
 
 /// The first reply of `bytes`, owned, and its length.
 fn decode(bytes: &[u8]) -> Result<Option<(OwnedValue, usize)>, DecodeError> {
