@@ -40,7 +40,7 @@ impl LinkError {
     }
 }
 
-/// Whole values, encoders for servers, and more of the codec.
+/// Whole replies, writers for servers, and more of the codec.
 pub mod resp {
     pub use crate::resp::all::*;
 }

@@ -2,10 +2,9 @@
 
 use core::time::Duration;
 
-use crate::resp::all::OwnedValue;
-
 use super::keyspace::{Database, Millis};
 use super::refusal::Refusal;
+use super::reply::Reply;
 use super::session::Session;
 use super::state::State;
 
@@ -40,12 +39,12 @@ pub(super) fn is_flush_mode(word: &[u8]) -> bool {
     word.eq_ignore_ascii_case(b"sync") || word.eq_ignore_ascii_case(b"async")
 }
 
-pub(super) fn ok() -> OwnedValue {
-    OwnedValue::simple("OK")
+pub(super) fn ok() -> Reply {
+    Reply::Simple("OK")
 }
 
-pub(super) fn count(number: usize) -> OwnedValue {
-    OwnedValue::Integer(i64::try_from(number).unwrap_or(i64::MAX))
+pub(super) fn count(number: usize) -> Reply {
+    Reply::Integer(i64::try_from(number).unwrap_or(i64::MAX))
 }
 
 /// Returns an integer in its one spelling: no `+`, no leading zeros, no spaces.
@@ -54,17 +53,17 @@ pub(super) fn integer(text: &[u8]) -> Result<i64, Refusal> {
         .ok()
         .and_then(|text| text.parse::<i64>().ok());
     match number {
-        Some(number) if crate::resp::all::Decimal::from(number).as_bytes() == text => Ok(number),
+        Some(number) if crate::resp::Decimal::from(number).as_bytes() == text => Ok(number),
         Some(_) | None => Err(Refusal::NOT_AN_INTEGER),
     }
 }
 
 /// Returns an array of integers.
-pub(super) fn flags(flags: impl Iterator<Item = bool>) -> OwnedValue {
-    OwnedValue::array(flags.map(|flag| OwnedValue::Integer(i64::from(flag))))
+pub(super) fn flags(flags: impl Iterator<Item = bool>) -> Reply {
+    Reply::array(flags.map(|flag| Reply::Integer(i64::from(flag))))
 }
 
 /// Returns the empty array.
-pub(super) fn nothing() -> OwnedValue {
-    OwnedValue::array([])
+pub(super) fn nothing() -> Reply {
+    Reply::array([])
 }

@@ -2,21 +2,20 @@
 //!
 //! Not here: which keys are registered for whom, and what is pushed. That is in `tracking`.
 
-use crate::resp::all::OwnedValue;
-
 use super::call::{Call, ok};
 use super::refusal::{Answer, Refusal};
+use super::reply::Reply;
 use super::state::State;
 
 pub(super) fn getname(_: &mut State, call: &mut Call<'_>) -> Answer {
     Ok(match call.session.name.as_slice() {
-        [] => OwnedValue::Null,
-        name => OwnedValue::bulk(name),
+        [] => Reply::Null,
+        name => Reply::bulk(name),
     })
 }
 
 pub(super) fn id(_: &mut State, call: &mut Call<'_>) -> Answer {
-    Ok(OwnedValue::Integer(call.session.id.cast_signed()))
+    Ok(Reply::Integer(call.session.id.cast_signed()))
 }
 
 pub(super) fn setinfo(_: &mut State, _: &mut Call<'_>) -> Answer {

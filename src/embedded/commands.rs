@@ -4,15 +4,13 @@
 //! number of arguments, and only then a client that has not given the password.
 
 use alloc::string::ToString;
-use alloc::vec::Vec;
-
-use crate::resp::all::OwnedValue;
 
 use super::call::{Call, count, integer, is_flush_mode, ok};
 use super::clients;
 use super::info;
 use super::keyspace::DATABASES;
 use super::refusal::{Answer, Refusal};
+use super::reply::Reply;
 use super::scripts;
 use super::session::{Protocol, Session};
 use super::state::{Refused, State};
@@ -180,8 +178,8 @@ fn may_enter(state: &State, session: &Session) -> bool {
 )]
 fn time(_: &mut State, call: &mut Call<'_>) -> Answer {
     let words = [call.now / 1_000, call.now % 1_000 * 1_000];
-    let words = words.map(|word| OwnedValue::bulk(word.to_string().as_bytes()));
-    Ok(OwnedValue::Array(Vec::from(words).into()))
+    let words = words.map(|word| Reply::bulk(word.to_string().as_bytes()));
+    Ok(Reply::array(words))
 }
 
 /// `HELLO [2|3 [AUTH user password] [SETNAME name]]`. The options take effect one by one, also
@@ -263,8 +261,8 @@ fn log_in(
 
 fn ping(_: &mut State, call: &mut Call<'_>) -> Answer {
     match call.words_from(1) {
-        [] => Ok(OwnedValue::simple("PONG")),
-        [word] => Ok(OwnedValue::bulk(word)),
+        [] => Ok(Reply::Simple("PONG")),
+        [word] => Ok(Reply::bulk(word)),
         _ => Err(Refusal::arity("ping")),
     }
 }

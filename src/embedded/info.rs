@@ -2,11 +2,11 @@
 
 use alloc::format;
 use alloc::string::String;
-
-use crate::resp::all::OwnedValue;
+use alloc::vec;
 
 use super::call::{Call, nothing};
 use super::refusal::Answer;
+use super::reply::Reply;
 use super::session::{Protocol, Session};
 use super::state::{Flavour, State};
 
@@ -30,20 +30,20 @@ impl Flavour {
 }
 
 /// Returns the answer to `HELLO`.
-pub(super) fn hello(state: &State, session: &Session) -> OwnedValue {
-    let text = |text: &str| OwnedValue::bulk(text.as_bytes());
+pub(super) fn hello(state: &State, session: &Session) -> Reply {
+    let text = |text: &str| Reply::bulk(text.as_bytes());
     let protocol = match session.protocol {
         Protocol::Resp2 => 2,
         Protocol::Resp3 => 3,
     };
-    OwnedValue::map([
-        (text("server"), text(state.flavour.name())),
-        (text("version"), text(state.flavour.version())),
-        (text("proto"), OwnedValue::Integer(protocol)),
-        (text("id"), OwnedValue::Integer(session.id.cast_signed())),
-        (text("mode"), text("standalone")),
-        (text("role"), text("master")),
-        (text("modules"), nothing()),
+    Reply::Map(vec![
+        ("server", text(state.flavour.name())),
+        ("version", text(state.flavour.version())),
+        ("proto", Reply::Integer(protocol)),
+        ("id", Reply::Integer(session.id.cast_signed())),
+        ("mode", text("standalone")),
+        ("role", text("master")),
+        ("modules", nothing()),
     ])
 }
 
@@ -67,10 +67,7 @@ pub(super) fn info(state: &mut State, call: &mut Call<'_>) -> Answer {
         }
         text.push_str(section);
     }
-    Ok(OwnedValue::Verbatim {
-        format: *b"txt",
-        text: text.into_bytes().into(),
-    })
+    Ok(Reply::Text(text))
 }
 
 fn server(state: &State, call: &Call<'_>) -> String {

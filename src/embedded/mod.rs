@@ -65,6 +65,7 @@ mod keyspace;
 mod known;
 pub(crate) mod node;
 mod refusal;
+mod reply;
 mod scripts;
 mod serve;
 pub(crate) mod session;

@@ -4,10 +4,7 @@ use alloc::borrow::Cow;
 use alloc::format;
 use alloc::vec::Vec;
 
-use bytes::Bytes;
-
-use crate::resp::all::OwnedValue;
-
+use super::reply::Reply;
 use super::state::Flavour;
 
 /// Why a command was not executed: the line of an error reply without its `-`.
@@ -15,7 +12,7 @@ use super::state::Flavour;
 pub(super) struct Refusal(Cow<'static, [u8]>);
 
 /// What a command answers.
-pub(super) type Answer = Result<OwnedValue, Refusal>;
+pub(super) type Answer = Result<Reply, Refusal>;
 
 /// Bytes of a command's name, and of all its arguments, that are echoed.
 const ECHO_BYTES_MAX: usize = 128;
@@ -105,11 +102,8 @@ impl Refusal {
         Self::bytes(&[&self.0, place.as_bytes()])
     }
 
-    pub(super) fn into_value(self) -> OwnedValue {
-        OwnedValue::Error(match self.0 {
-            Cow::Borrowed(line) => Bytes::from_static(line),
-            Cow::Owned(line) => line.into(),
-        })
+    pub(super) fn line(&self) -> &[u8] {
+        &self.0
     }
 
     fn text(line: alloc::string::String) -> Self {

@@ -15,7 +15,6 @@ use crate::node::{
     EXTEND_EACH, EXTEND_SEVERAL, INSPECT, JOIN, LOOK_AT_FLOOR, OVERWRITE, RAISE_FENCED, RELEASE,
     RELEASE_SEVERAL, REPAIR_FLOOR, SET_FLOOR, SET_IF_PERMITTED, Script, TAKE_FENCED, TAKE_SEVERAL,
 };
-use crate::resp::all::OwnedValue;
 
 use number::lua_number;
 
@@ -23,6 +22,7 @@ use super::call::{Call, flags, integer, is_flush_mode, ok};
 use super::keyspace::{Database, Entry, Millis, Value};
 use super::known::Scripts;
 use super::refusal::{Answer, Refusal};
+use super::reply::Reply;
 use super::state::{Flavour, State};
 use super::strings::{expiry, set_in};
 
@@ -45,14 +45,14 @@ type Run = fn(&mut Database<'_>, Millis, &Arguments<'_>) -> Answer;
 /// All that the node knows. [`Scripts`] names them by their places.
 static KNOWN: [Known; 20] = [
     Known::new(&RELEASE, |database, now, arguments| {
-        release(database, now, arguments).map(OwnedValue::Integer)
+        release(database, now, arguments).map(Reply::Integer)
     }),
     Known::new(&EXTEND, |database, now, arguments| {
-        extend(database, now, arguments).map(OwnedValue::Integer)
+        extend(database, now, arguments).map(Reply::Integer)
     }),
     Known::new(&EXTEND_EACH, extend_each),
     Known::new(&CONFIRM, |database, now, arguments| {
-        confirm(database, now, arguments).map(OwnedValue::Integer)
+        confirm(database, now, arguments).map(Reply::Integer)
     }),
     Known::new(&CHECKED_ACQUIRE, |database, now, arguments| {
         marker_checked(database, now, arguments, 2, acquire)
@@ -102,7 +102,7 @@ fn given(scripts: Scripts, digest: &[u8]) -> Option<usize> {
 pub(super) fn load(state: &mut State, call: &mut Call<'_>) -> Answer {
     let place = by_text(call.words[2])?;
     state.scripts.insert(place);
-    Ok(OwnedValue::bulk(KNOWN[place].script.sha1.as_bytes()))
+    Ok(Reply::bulk(KNOWN[place].script.sha1.as_bytes()))
 }
 
 /// `SCRIPT EXISTS digest ...`.
@@ -229,7 +229,7 @@ fn marker_checked(
 ) -> Answer {
     let said = plain(database, now, arguments)?;
     let counts = counts(database, now, arguments, marker)?;
-    Ok(OwnedValue::array([said, counts].map(OwnedValue::Integer)))
+    Ok(Reply::array([said, counts].map(Reply::Integer)))
 }
 
 /// Does what every script with a marker check does at its end.
@@ -272,14 +272,14 @@ fn acquire(
     };
     let words: [&[u8]; 3] = [b"nx", b"px", ttl];
     let set = set_in(database, now, key, token, &words)?;
-    Ok(i64::from(set != OwnedValue::Null))
+    Ok(i64::from(set != Reply::Null))
 }
 
 /// Does what [`SET_IF_PERMITTED`] does for a user who may do everything.
 fn first_set(database: &mut Database<'_>, now: Millis, arguments: &Arguments<'_>) -> Answer {
     match arguments.ttl.is_some_and(<[u8]>::is_empty) {
-        true => Ok(OwnedValue::Integer(0)),
-        false => acquire(database, now, arguments).map(OwnedValue::Integer),
+        true => Ok(Reply::Integer(0)),
+        false => acquire(database, now, arguments).map(Reply::Integer),
     }
 }
 
@@ -347,11 +347,11 @@ fn join(database: &mut Database<'_>, now: Millis, arguments: &Arguments<'_>) -> 
     Ok(joined(1, left, &text))
 }
 
-fn joined(verdict: i64, left: i64, marker: &[u8]) -> OwnedValue {
-    OwnedValue::array([
-        OwnedValue::Integer(verdict),
-        OwnedValue::Integer(left),
-        OwnedValue::bulk(marker),
+fn joined(verdict: i64, left: i64, marker: &[u8]) -> Reply {
+    Reply::array([
+        Reply::Integer(verdict),
+        Reply::Integer(left),
+        Reply::bulk(marker),
     ])
 }
 
@@ -438,12 +438,12 @@ fn extend_each(database: &mut Database<'_>, now: Millis, arguments: &Arguments<'
             ..*arguments
         };
         said.push(match extend(database, now, &of_key) {
-            Ok(said) => OwnedValue::Integer(said),
+            Ok(said) => Reply::Integer(said),
             Err(refusal) if refusal == NO_NUMBER => return Err(refusal), // No command was refused.
-            Err(refusal) => refusal.into_value(),
+            Err(refusal) => Reply::Error(refusal),
         });
     }
-    Ok(OwnedValue::array(said))
+    Ok(Reply::array(said))
 }
 
 /// Does what [`CONFIRM`] does.
@@ -476,11 +476,11 @@ fn overwrite(database: &mut Database<'_>, now: Millis, arguments: &Arguments<'_>
     let value = arguments.read(database, now, key)?.map(<[u8]>::to_vec);
     let other = arguments.ttl; // The second argument.
     let Some(value) = value.as_deref() else {
-        return Ok(OwnedValue::Integer(0));
+        return Ok(Reply::Integer(0));
     };
     let left = database.entry(key, now).map_or(-1, |entry| entry.pttl(now));
     if (Some(value) != arguments.token && Some(value) != other) || left < 0 {
-        return Ok(OwnedValue::Integer(-1));
+        return Ok(Reply::Integer(-1));
     }
     let above = above_left(database, now, key);
     set_in(
@@ -490,7 +490,7 @@ fn overwrite(database: &mut Database<'_>, now: Millis, arguments: &Arguments<'_>
         other.ok_or(NO_KEY)?,
         &[b"xx", b"keepttl"],
     )?;
-    Ok(OwnedValue::Integer(above))
+    Ok(Reply::Integer(above))
 }
 
 /// Does what [`INSPECT`] does.
@@ -503,9 +503,9 @@ fn inspect(database: &mut Database<'_>, now: Millis, arguments: &Arguments<'_>) 
         _ => counts(database, now, arguments, 0)?,
     };
     let token = value.unwrap_or_default();
-    Ok(OwnedValue::array([
-        OwnedValue::Integer(above),
-        OwnedValue::Integer(counts),
-        OwnedValue::bulk(&token[..token.len().min(85)]),
+    Ok(Reply::array([
+        Reply::Integer(above),
+        Reply::Integer(counts),
+        Reply::bulk(&token[..token.len().min(85)]),
     ]))
 }

@@ -5,14 +5,14 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
 
-use crate::resp::all::{self as resp, OwnedValue};
 use crate::time::Instant;
 
 use super::call::Call;
 use super::commands;
 use super::keyspace::Millis;
 use super::known::Scripts;
-use super::session::{Protocol, Session};
+use super::reply::Reply;
+use super::session::Session;
 use super::state::{Flavour, Refused, State};
 use super::tracking::Tracking;
 use super::watches::Watches;
@@ -231,14 +231,8 @@ impl Store {
             uptime: whole_seconds(now).saturating_sub(whole_seconds(self.started)),
         };
         let answer = commands::run(&mut self.state, &mut call);
-        let value = answer.unwrap_or_else(|refusal| refusal.into_value());
-        let is_aborted =
-            matches!(value, OwnedValue::Null) && command[0].eq_ignore_ascii_case(b"exec");
-        match session.protocol {
-            Protocol::Resp2 if is_aborted => out.extend_from_slice(b"*-1\r\n"), // A null array.
-            Protocol::Resp2 => resp::encode_resp2(out, &value),
-            Protocol::Resp3 => resp::encode(out, &value),
-        }
+        let reply = answer.unwrap_or_else(Reply::Error);
+        reply.write(session.protocol, out);
         self.state.tracking.take(session.id, out);
     }
 

@@ -2,11 +2,10 @@
 
 use core::mem::discriminant;
 
-use crate::resp::all::OwnedValue;
-
 use super::call::{Call, count, integer, ok};
 use super::keyspace::{Database, Entry, Millis, Value};
 use super::refusal::{Answer, Refusal};
+use super::reply::Reply;
 use super::state::State;
 
 /// `GET key`.
@@ -31,7 +30,7 @@ pub(super) fn delifeq(state: &mut State, call: &mut Call<'_>) -> Answer {
     let (key, value) = (call.words[1], call.words[2]);
     let mut database = call.database(state);
     let same = database.text(key, call.now)? == Some(value);
-    Ok(OwnedValue::Integer(i64::from(
+    Ok(Reply::Integer(i64::from(
         same && database.remove(key, call.now),
     )))
 }
@@ -84,7 +83,7 @@ pub(super) fn msetex(state: &mut State, call: &mut Call<'_>) -> Answer {
         let end = options.end_after(database.entry(key, now), new);
         database.insert(key, Entry { value, end });
     }
-    Ok(OwnedValue::Integer(i64::from(!refused)))
+    Ok(Reply::Integer(i64::from(!refused)))
 }
 
 /// `EXISTS key ...`: a key that is named twice counts twice.
@@ -105,7 +104,7 @@ pub(super) fn pttl(state: &mut State, call: &mut Call<'_>) -> Answer {
     let entry = database.entry(call.words[1], call.now);
     let left = entry.map_or(-2, |entry| entry.pttl(call.now));
     database.register(call.words[1]);
-    Ok(OwnedValue::Integer(left))
+    Ok(Reply::Integer(left))
 }
 
 /// `LPUSH key element ...`: only the number of elements is kept.
@@ -121,9 +120,7 @@ pub(super) fn lpush(state: &mut State, call: &mut Call<'_>) -> Answer {
     };
     let value = Value::List(length);
     database.insert(key, Entry { value, end });
-    Ok(OwnedValue::Integer(
-        i64::try_from(length).unwrap_or(i64::MAX),
-    ))
+    Ok(Reply::Integer(i64::try_from(length).unwrap_or(i64::MAX)))
 }
 
 /// `SET key value [NX|XX|IFEQ value] [GET] [PX ms|EX s|PXAT ms|EXAT s|KEEPTTL]`.
@@ -177,7 +174,7 @@ fn set_with(
         Some(Condition::Value(wants)) => database.text(key, now)? != Some(wants),
     };
     if refused {
-        return Ok(before.unwrap_or(OwnedValue::Null));
+        return Ok(before.unwrap_or(Reply::Null));
     }
     let end = options.end_after(database.entry(key, now), end);
     let value = Value::Text(value.to_vec());
@@ -194,7 +191,7 @@ pub(super) fn setnx(state: &mut State, call: &mut Call<'_>) -> Answer {
         let value = Value::Text(value.to_vec());
         database.insert(key, Entry { value, end: None });
     }
-    Ok(OwnedValue::Integer(i64::from(is_free)))
+    Ok(Reply::Integer(i64::from(is_free)))
 }
 
 /// `GETSET key value`: the old value, and the new one never ends.
@@ -318,7 +315,7 @@ pub(super) fn pexpire(state: &mut State, call: &mut Call<'_>) -> Answer {
     if allowed {
         database.set_end(key, now, end);
     }
-    Ok(OwnedValue::Integer(i64::from(allowed)))
+    Ok(Reply::Integer(i64::from(allowed)))
 }
 
 /// Returns the time `text` milliseconds from now.
@@ -381,5 +378,5 @@ impl ExpireCondition {
 /// Returns the reply to `GET key`.
 fn read(database: &mut Database<'_>, key: &[u8], now: Millis) -> Answer {
     let text = database.text(key, now)?;
-    Ok(text.map_or(OwnedValue::Null, OwnedValue::bulk))
+    Ok(text.map_or(Reply::Null, Reply::bulk))
 }

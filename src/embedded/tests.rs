@@ -111,6 +111,41 @@ fn a_proxied_node_knows_neither_client_nor_info() {
 }
 
 #[test]
+fn replies_are_spelled_as_the_protocol_has_them() {
+    let hello = "$6|server|$5|redis|$7|version|$6|7.0.15|$5|proto|:P|$2|id|:1|$4|mode|\
+        $10|standalone|$4|role|$6|master|$7|modules|*0|";
+    let memory = "# Memory|maxmemory:0|maxmemory_policy:noeviction||";
+    let mut world = World::new();
+    for (protocol, map, text, null, null_array) in [
+        ("2", "*14", "$52|", "$-1|", "*-1|"),
+        ("3", "%7", "=56|txt:", "_|", "_|"),
+    ] {
+        let hello = hello.replace('P', protocol);
+        world.story(&std::format!(
+            "
+            hello {protocol} => {map}|{hello}
+            info memory => {text}{memory}
+            client getname => {null}
+            watch k => +OK|
+            set k t => +OK|
+            multi => +OK|
+            get k => +QUEUED|
+            exec => {null_array}
+            multi => +OK|
+            get l => +QUEUED|
+            setnx k => -ERR wrong number of arguments for 'setnx' command|
+            discard => +OK|
+            multi => +OK|
+            get l => +QUEUED|
+            script exists r e => +QUEUED|
+            evalsha r 0 => +QUEUED|
+            exec => *3|{null}*2|:0|:0|-NOSCRIPT No matching script. Please use EVAL.|
+            "
+        ));
+    }
+}
+
+#[test]
 fn a_restart_changes_the_identity_and_forgets_the_scripts() {
     let mut world = World::new();
     world.story("set k t => +OK|\nscript load R => $40|4453c08d4b7260dfec522c1d9be6140ee00157cb|");

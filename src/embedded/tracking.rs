@@ -25,7 +25,7 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use core::ops::Bound;
 
-use crate::resp::all::write;
+use crate::resp::write;
 
 use super::session::{Protocol, Session};
 

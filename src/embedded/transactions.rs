@@ -8,11 +8,10 @@
 use alloc::vec::Vec;
 use core::fmt;
 
-use crate::resp::all::OwnedValue;
-
 use super::call::{Call, ok};
 use super::commands;
 use super::refusal::{Answer, Refusal};
+use super::reply::Reply;
 use super::state::State;
 
 /// The most commands between `MULTI` and `EXEC`.
@@ -47,7 +46,7 @@ impl Queue {
         }
         let words = words.iter().map(|word| word.to_vec());
         self.commands.push(words.collect());
-        Ok(OwnedValue::simple("QUEUED"))
+        Ok(Reply::Simple("QUEUED"))
     }
 }
 
@@ -84,7 +83,7 @@ pub(super) fn exec(state: &mut State, call: &mut Call<'_>) -> Answer {
         ));
     }
     if !same {
-        return Ok(OwnedValue::Null);
+        return Ok(Reply::NullArray);
     }
     let mut answers = Vec::with_capacity(queue.commands.len());
     for command in &queue.commands {
@@ -95,9 +94,9 @@ pub(super) fn exec(state: &mut State, call: &mut Call<'_>) -> Answer {
             ..*call
         };
         let answer = commands::run_queued(state, &mut call);
-        answers.push(answer.unwrap_or_else(Refusal::into_value));
+        answers.push(answer.unwrap_or_else(Reply::Error));
     }
-    Ok(OwnedValue::array(answers))
+    Ok(Reply::Array(answers))
 }
 
 /// `EXEC` itself was refused: nothing is run.

@@ -27,13 +27,6 @@ pub fn command<B: BufMut + ?Sized>(out: &mut B, arguments: &[&[u8]]) {
     }
 }
 
-/// Returns how many bytes [`command`] appends for these arguments.
-#[must_use]
-pub fn command_len(arguments: &[&[u8]]) -> usize {
-    let strings = arguments.iter().map(|text| argument_len(text.len()));
-    header_len(arguments.len()) + strings.sum::<usize>()
-}
-
 /// Appends one argument of a command, a bulk string: for a command whose constant parts are a
 /// [`Template`](super::Template).
 ///

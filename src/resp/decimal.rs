@@ -20,9 +20,6 @@ pub struct Decimal {
 }
 
 impl Decimal {
-    /// Longest integer: twenty digits, or nineteen and a sign.
-    pub const BYTES_MAX: usize = 20;
-
     /// As many bytes as groups of digits take.
     const ROOM: usize = 24;
 
@@ -102,16 +99,8 @@ impl fmt::Debug for Decimal {
 }
 
 /// Returns how many digits `number` has.
-///
-/// ```
-/// # #[cfg(feature = "internals")] {
-/// use shearline::internals::resp::decimal_len;
-///
-/// assert_eq!((decimal_len(0), decimal_len(9), decimal_len(10)), (1, 1, 2));
-/// # }
-/// ```
 #[must_use]
-pub const fn decimal_len(number: u64) -> usize {
+pub(super) const fn decimal_len(number: u64) -> usize {
     match number.checked_ilog10() {
         Some(log) => log as usize + 1,
         None => 1,

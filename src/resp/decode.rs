@@ -12,10 +12,6 @@ use super::least::Place;
 use super::lex::{Bounds, Progress};
 use super::limits::Limits;
 use super::token::{ELEMENT_BYTES_MIN, Kind, Token, token};
-#[cfg(any(test, feature = "internals"))]
-use super::value::Element;
-#[cfg(test)]
-use super::value::Pairs;
 use super::value::Value;
 use super::view::{Entry, View};
 
@@ -98,7 +94,11 @@ pub struct Frame<'a> {
     /// taken them from the piece, or from pieces before it.
     pub len: usize,
     /// The whole reply, if there are attributes in front of the value.
-    attributed: Option<View<'a>>,
+    #[cfg_attr(
+        not(any(test, feature = "internals")),
+        expect(dead_code, reason = "only tests read attributes")
+    )]
+    pub(super) attributed: Option<View<'a>>,
 }
 
 impl<'a> Frame<'a> {
@@ -109,22 +109,6 @@ impl<'a> Frame<'a> {
             len,
             attributed: None,
         }
-    }
-
-    /// Returns the attributes that were sent before the value, of several the pairs of all.
-    #[cfg(test)]
-    pub(crate) fn attributes(&self) -> Option<Pairs<'a>> {
-        self.element().attributes
-    }
-
-    /// Returns the value together with its attributes.
-    #[cfg(any(test, feature = "internals"))]
-    pub(crate) fn element(&self) -> Element<'a> {
-        let attributed = self.attributed.and_then(|mut reply| reply.element());
-        attributed.unwrap_or(Element {
-            attributes: None,
-            value: self.value,
-        })
     }
 }
 
@@ -165,6 +149,7 @@ impl Decoder {
     /// gives the same error.
     // Inlined, with only plain numbers coming back from what is not: a frame that goes through
     // memory costs more than the short replies themselves.
+    #[cfg(any(test, feature = "internals"))]
     #[inline(always)]
     pub fn decode<'a>(&'a mut self, bytes: &'a [u8]) -> Result<Option<Frame<'a>>, DecodeError> {
         if let Some(frame) = self.short(bytes) {

@@ -5,22 +5,18 @@
 
 use core::iter::zip;
 
-use super::part::{Attributes, Part};
+use super::part::Part;
 use super::value::Value;
 
 impl PartialEq for Value<'_> {
     fn eq(&self, other: &Self) -> bool {
-        let (some, others) = (
-            self.parts(Attributes::Skipped),
-            other.parts(Attributes::Skipped),
-        );
-        zip(some, others).all(|(one, other)| is_like(one, other))
+        zip(self.parts(), other.parts()).all(|(one, other)| is_like(one, other))
     }
 }
 
 impl Eq for Value<'_> {}
 
-pub(super) fn is_like(one: Part<'_>, other: Part<'_>) -> bool {
+fn is_like(one: Part<'_>, other: Part<'_>) -> bool {
     match (one, other) {
         (Part::Scalar(one), Part::Scalar(other)) => is_same_scalar(one, other),
         (Part::Open(one, values), Part::Open(other, others)) => (one, values) == (other, others),

@@ -12,7 +12,7 @@ pub struct Limits {
     /// Longest payload of one bulk string, bulk error or verbatim string. 1 MiB by default.
     pub bulk_bytes: usize,
     /// Most elements of one aggregate, where a pair of a map counts as two. 65,536 by default.
-    /// Attributes in a row are several aggregates, although they are returned as one.
+    /// Attributes in a row are several aggregates.
     pub elements: usize,
     /// Most levels of aggregates inside each other; an attribute is a level, an empty aggregate
     /// too. 32 by default: `COMMAND DOCS` has twelve, the most that a server sends of its own

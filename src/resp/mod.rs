@@ -55,22 +55,12 @@
 //! What a reply means: nodes, commands in flight, locks. Matching replies to commands is by
 //! count, and a push must not be counted.
 
-#![cfg_attr(
-    not(any(test, feature = "internals")),
-    allow(
-        dead_code,
-        reason = "only servers and tests encode values and read attributes"
-    )
-)]
-
 mod access;
 mod command;
 mod decimal;
 mod decode;
 mod direct;
 mod elements;
-#[cfg(any(test, feature = "internals"))]
-mod encode;
 mod equal;
 mod error;
 #[cfg(any(test, fuzzing))]
@@ -107,17 +97,15 @@ pub(crate) use template::{Template, Word};
 /// All that is here, for the simulator, the embedded node, the benches and the fuzz targets.
 #[cfg(any(test, feature = "internals"))]
 pub(crate) mod all {
-    pub use super::command::{argument, argument_len, command, command_len};
-    pub use super::decimal::{Decimal, decimal_len};
+    pub use super::command::{argument, argument_len, command};
+    pub use super::decimal::Decimal;
     pub use super::decode::{Decoder, Frame};
-    pub use super::elements::{Elements, PairElements};
-    pub use super::encode::{encode, encode_resp2, encoded_len, encoded_len_resp2};
     pub use super::error::{DecodeError, Reason};
     pub use super::inbox::Inbox;
     pub use super::limits::Limits;
-    pub use super::owned::{Attributed, OwnedItems, OwnedPairs, OwnedValue};
+    pub use super::owned::OwnedValue;
     pub use super::template::{Template, Word};
-    pub use super::value::{Element, Items, Pairs, Value};
+    pub use super::value::{Items, Pairs, Value};
     /// Replies, one call for each.
     pub mod write {
         pub use super::super::write::*;

@@ -1,33 +1,33 @@
-//! Values as text for people: the `Debug` of replies and of owned values.
+//! Values as text for people: the `Debug` of replies.
 //!
 //! Everything is on one line, and no function calls itself, however deep a value is nested.
 
 use alloc::vec::Vec;
 use core::fmt::{Arguments, Debug, Formatter, Result};
 
-use super::part::{Attributes, Part, Shape};
+use super::part::{Part, Shape};
 use super::value::{Items, Pairs, Value};
 
 impl Debug for Value<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        Printer::new(f).parts(self.parts(Attributes::Skipped))
+        Printer::new(f).parts(self.parts())
     }
 }
 
 impl Debug for Items<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        Printer::new(f).all(&LIST, self.len(), self.parts(Attributes::Skipped))
+        Printer::new(f).all(&LIST, self.len(), self.parts())
     }
 }
 
 impl Debug for Pairs<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        Printer::new(f).all(&PAIRS, self.len() * 2, self.parts(Attributes::Skipped))
+        Printer::new(f).all(&PAIRS, self.len() * 2, self.parts())
     }
 }
 
 /// What is written around the values of an aggregate.
-pub(super) struct Brackets {
+struct Brackets {
     begin: &'static str,
     /// Stands before an element when the number of those that come is odd: of pairs, before a
     /// value. Before the others stands a comma.
@@ -45,16 +45,15 @@ impl Brackets {
     }
 }
 
-pub(super) static LIST: Brackets = Brackets::new("[", ", ", "]");
-pub(super) static PAIRS: Brackets = Brackets::new("{", ": ", "}");
+static LIST: Brackets = Brackets::new("[", ", ", "]");
+static PAIRS: Brackets = Brackets::new("{", ": ", "}");
 static ARRAY: Brackets = Brackets::new("Array([", ", ", "])");
 static SET: Brackets = Brackets::new("Set([", ", ", "])");
 static PUSH: Brackets = Brackets::new("Push([", ", ", "])");
 static MAP: Brackets = Brackets::new("Map({", ": ", "})");
-static ATTRIBUTED: Brackets = Brackets::new("Attributed(", ", ", ")");
 
 /// Writes values that come one after the other, each before what is inside it.
-pub(super) struct Printer<'f, 'o> {
+struct Printer<'f, 'o> {
     f: &'f mut Formatter<'o>,
     /// The aggregates that lack elements, each inside the one before it.
     open: Vec<Open>,
@@ -67,7 +66,7 @@ struct Open {
 }
 
 impl<'f, 'o> Printer<'f, 'o> {
-    pub(super) const fn new(f: &'f mut Formatter<'o>) -> Self {
+    const fn new(f: &'f mut Formatter<'o>) -> Self {
         Self {
             f,
             open: Vec::new(),
@@ -75,7 +74,7 @@ impl<'f, 'o> Printer<'f, 'o> {
     }
 
     /// Writes an aggregate with these values inside it.
-    pub(super) fn all<'a>(
+    fn all<'a>(
         mut self,
         brackets: &'static Brackets,
         values: usize,
@@ -85,7 +84,7 @@ impl<'f, 'o> Printer<'f, 'o> {
         self.parts(parts)
     }
 
-    pub(super) fn parts<'a>(&mut self, mut parts: impl Iterator<Item = Part<'a>>) -> Result {
+    fn parts<'a>(&mut self, mut parts: impl Iterator<Item = Part<'a>>) -> Result {
         parts.try_for_each(|part| self.part(part))
     }
 
@@ -96,10 +95,6 @@ impl<'f, 'o> Printer<'f, 'o> {
             Part::Open(Shape::Set, values) => self.open(&SET, values),
             Part::Open(Shape::Push, values) => self.open(&PUSH, values),
             Part::Open(Shape::Map, values) => self.open(&MAP, values),
-            Part::Open(Shape::Attributed, values) => {
-                self.open(&ATTRIBUTED, 2)?;
-                self.open(&PAIRS, values - 1)
-            }
         }
     }
 

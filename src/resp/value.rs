@@ -87,15 +87,6 @@ impl<'a> Value<'a> {
     }
 }
 
-/// A value together with the attributes that were sent before it.
-#[derive(Clone, Copy, Debug)]
-pub struct Element<'a> {
-    /// What is said about the value: auxiliary, and free to be ignored. `None` if nothing is.
-    pub attributes: Option<Pairs<'a>>,
-    /// The value itself.
-    pub value: Value<'a>,
-}
-
 /// The elements of an array, a set or a push. A cheap copy of a place in the reply.
 #[derive(Clone, Copy)]
 pub struct Items<'a> {
@@ -111,13 +102,12 @@ impl<'a> Items<'a> {
     }
 }
 
-/// The pairs of a map or of attributes. A cheap copy of a place in the reply.
+/// The pairs of a map. A cheap copy of a place in the reply.
 #[derive(Clone, Copy)]
 pub struct Pairs<'a> {
-    /// Begins with the first key; or, if these are attributes, with their header.
+    /// Begins with the first key.
     pub(super) view: View<'a>,
     pub(super) len: u32,
-    pub(super) attributes: bool,
 }
 
 impl<'a> Pairs<'a> {

@@ -1,4 +1,4 @@
-//! Replies as servers write them, one call for each, without a value in between.
+//! Replies as servers write them, one call for each.
 //!
 //! An aggregate is its header, and then as many elements as it announces; a pair of a map is a key
 //! and a value. The number of elements is not checked. Every function appends to `out`, allocates
@@ -18,12 +18,11 @@
 //! assert_eq!(out, b"+OK\r\n-ERR unknown  command\r\n:-7\r\n$5\r\nhello\r\n_\r\n$-1\r\n");
 //!
 //! out.clear();
-//! write::array(&mut out, 2);
+//! write::array(&mut out, 1);
 //! write::map(&mut out, 1);
 //! write::bulk(&mut out, b"proto");
 //! write::integer(&mut out, 3);
-//! write::set(&mut out, 0);
-//! assert_eq!(out, b"*2\r\n%1\r\n$5\r\nproto\r\n:3\r\n~0\r\n");
+//! assert_eq!(out, b"*1\r\n%1\r\n$5\r\nproto\r\n:3\r\n");
 //!
 //! out.clear();
 //! write::push(&mut out, 1);
@@ -32,35 +31,18 @@
 //! # }
 //! ```
 //!
-//! Not here: the rarer kinds. `resp::encode` writes them all.
+//! Not here: the rarer kinds, which the embedded node does not send.
+
+#![cfg_attr(
+    not(any(test, feature = "internals")),
+    expect(dead_code, reason = "a client sends arrays of strings and no more")
+)]
 
 use bytes::BufMut;
 
 use super::decimal::Decimal;
 
 pub(super) const LINE_END: &[u8] = b"\r\n";
-
-/// Where bytes go: a buffer, or a [`Length`].
-pub(super) trait Sink {
-    fn add(&mut self, bytes: &[u8]);
-}
-
-impl<B: BufMut + ?Sized> Sink for B {
-    #[inline(always)]
-    fn add(&mut self, bytes: &[u8]) {
-        self.put_slice(bytes);
-    }
-}
-
-/// Counts the bytes that would be written.
-pub(super) struct Length(pub(super) usize);
-
-impl Sink for Length {
-    #[inline(always)]
-    fn add(&mut self, bytes: &[u8]) {
-        self.0 += bytes.len();
-    }
-}
 
 /// `+`: a short text. CR and LF in it become spaces.
 #[inline]
@@ -98,16 +80,19 @@ pub fn array<B: BufMut + ?Sized>(out: &mut B, elements: usize) {
     header(out, b'*', elements);
 }
 
+/// `=`: a text that is meant for people. RESP2 has none: a bulk string without the format.
+pub fn verbatim<B: BufMut + ?Sized>(out: &mut B, format: [u8; 3], text: &[u8]) {
+    header(out, b'=', text.len() + 4);
+    out.put_slice(&format);
+    out.put_slice(b":");
+    out.put_slice(text);
+    out.put_slice(LINE_END);
+}
+
 /// `%`: the header of a map of so many pairs. RESP2 has none: an array of twice as many.
 #[inline]
 pub fn map<B: BufMut + ?Sized>(out: &mut B, pairs: usize) {
     header(out, b'%', pairs);
-}
-
-/// `~`: the header of a set of so many elements. RESP2 has none: an array.
-#[inline]
-pub fn set<B: BufMut + ?Sized>(out: &mut B, elements: usize) {
-    header(out, b'~', elements);
 }
 
 /// `>`: the header of a push of so many elements, of which the first is a string that says of
@@ -120,27 +105,27 @@ pub fn push<B: BufMut + ?Sized>(out: &mut B, elements: usize) {
 /// `$20\r\n` and its like. The short ones, as nearly all are, are written in pieces of constant
 /// length, without an intermediate copy.
 #[inline]
-pub(super) fn header<S: Sink + ?Sized>(out: &mut S, kind: u8, count: usize) {
+pub(super) fn header<B: BufMut + ?Sized>(out: &mut B, kind: u8, count: usize) {
     let digit = |power: usize| b'0' + (count / power % 10) as u8;
     match count {
-        0..=9 => out.add(&[kind, digit(1), b'\r', b'\n']),
-        10..=99 => out.add(&[kind, digit(10), digit(1), b'\r', b'\n']),
+        0..=9 => out.put_slice(&[kind, digit(1), b'\r', b'\n']),
+        10..=99 => out.put_slice(&[kind, digit(10), digit(1), b'\r', b'\n']),
         _ => long_header(out, kind, count),
     }
 }
 
 #[cold]
-fn long_header<S: Sink + ?Sized>(out: &mut S, kind: u8, count: usize) {
-    out.add(&[kind]);
-    out.add(Decimal::new(count as u64).as_bytes());
-    out.add(LINE_END);
+fn long_header<B: BufMut + ?Sized>(out: &mut B, kind: u8, count: usize) {
+    out.put_slice(&[kind]);
+    out.put_slice(Decimal::new(count as u64).as_bytes());
+    out.put_slice(LINE_END);
 }
 
 #[inline]
-pub(super) fn string<S: Sink + ?Sized>(out: &mut S, kind: u8, text: &[u8]) {
+pub(super) fn string<B: BufMut + ?Sized>(out: &mut B, kind: u8, text: &[u8]) {
     header(out, kind, text.len());
-    out.add(text);
-    out.add(LINE_END);
+    out.put_slice(text);
+    out.put_slice(LINE_END);
 }
 
 /// `:`: an integer.
@@ -150,21 +135,21 @@ pub fn integer<B: BufMut + ?Sized>(out: &mut B, number: i64) {
 
 /// A text on a line of its own. CR and LF in it become spaces, so that it cannot be taken for
 /// several replies.
-pub(super) fn line<S: Sink + ?Sized>(out: &mut S, kind: u8, text: &[u8]) {
+fn line<B: BufMut + ?Sized>(out: &mut B, kind: u8, text: &[u8]) {
     let mut rest = text;
-    out.add(&[kind]);
+    out.put_slice(&[kind]);
     while let Some(at) = rest.iter().position(|byte| matches!(byte, b'\r' | b'\n')) {
-        out.add(&rest[..at]);
-        out.add(b" ");
+        out.put_slice(&rest[..at]);
+        out.put_slice(b" ");
         rest = &rest[at + 1..];
     }
-    out.add(rest);
-    out.add(LINE_END);
+    out.put_slice(rest);
+    out.put_slice(LINE_END);
 }
 
 /// A line of a text that is known to have neither CR nor LF.
-pub(super) fn digits<S: Sink + ?Sized>(out: &mut S, kind: u8, text: &[u8]) {
-    out.add(&[kind]);
-    out.add(text);
-    out.add(LINE_END);
+fn digits<B: BufMut + ?Sized>(out: &mut B, kind: u8, text: &[u8]) {
+    out.put_slice(&[kind]);
+    out.put_slice(text);
+    out.put_slice(LINE_END);
 }

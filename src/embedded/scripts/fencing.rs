@@ -7,8 +7,8 @@ use alloc::vec::Vec;
 use super::{Arguments, NO_KEY, NO_NUMBER, barrier_left, insert, lua_number};
 use crate::embedded::keyspace::{Database, Millis};
 use crate::embedded::refusal::{Answer, Refusal};
+use crate::embedded::reply::Reply;
 use crate::embedded::strings::set_in;
-use crate::resp::all::OwnedValue;
 
 /// Scripts use no larger number.
 const MOST: f64 = 9e15;
@@ -159,8 +159,8 @@ fn latest(now: Millis) -> f64 {
     (now as f64) * 1e3 + 1e6
 }
 
-fn said(integers: [i64; 3]) -> OwnedValue {
-    OwnedValue::array(integers.map(OwnedValue::Integer))
+fn said(integers: [i64; 3]) -> Reply {
+    Reply::array(integers.map(Reply::Integer))
 }
 
 /// Does what [`TAKE_FENCED`](crate::node::TAKE_FENCED) does for a user who may do everything.
@@ -211,8 +211,8 @@ pub(super) fn raise(database: &mut Database<'_>, now: Millis, arguments: &Argume
         None | Some(_) => {}
     }
     Ok(match fenced.counts(database, now, arguments) {
-        None => OwnedValue::Integer(held),
-        Some(counts) => OwnedValue::array([held, counts].map(OwnedValue::Integer)),
+        None => Reply::Integer(held),
+        Some(counts) => Reply::array([held, counts].map(Reply::Integer)),
     })
 }
 
@@ -227,7 +227,7 @@ pub(super) fn floor(database: &mut Database<'_>, now: Millis, arguments: &Argume
     let floor = old.unwrap_or(0.0).max(number(seen)?);
     let floor = floor.max(number(proposal)?.min(latest(now)));
     set_floor(database, key, run_id, floor);
-    Ok(OwnedValue::Integer(1))
+    Ok(Reply::Integer(1))
 }
 
 /// Returns the words of a floor in repair: its `run_id`, the nonce, and its number.
@@ -265,11 +265,7 @@ pub(super) fn look_at_floor(
     };
     let text = arguments.read(database, now, key)?.unwrap_or_default();
     let number = last_number(text);
-    let pair = |said, number: f64| {
-        Ok(OwnedValue::array(
-            [said, number as i64].map(OwnedValue::Integer),
-        ))
-    };
+    let pair = |said, number: f64| Ok(Reply::array([said, number as i64].map(Reply::Integer)));
     if number.max(number_before(text)) <= MOST {
         let mut words = text.rsplitn(3, |byte| *byte == b':');
         let is_own = words.by_ref().take(2).all(is_digits) && words.next() == Some(run_id);
@@ -301,10 +297,10 @@ pub(super) fn repair_floor(
     let text = arguments.read(database, now, key)?.unwrap_or_default();
     let old = in_repair(text).filter(|[owner, before, _]| *owner == run_id && *before == nonce);
     let Some([_, _, old]) = old else {
-        return Ok(OwnedValue::Integer(0));
+        return Ok(Reply::Integer(0));
     };
     let floor = lua_number(old).ok_or(NO_NUMBER)?;
     let floor = floor.max(lua_number(number).ok_or(NO_NUMBER)?);
     set_floor(database, key, run_id, floor);
-    Ok(OwnedValue::Integer(1))
+    Ok(Reply::Integer(1))
 }

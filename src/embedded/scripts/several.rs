@@ -3,8 +3,8 @@
 use super::{Arguments, NO_KEY, NO_NUMBER, above_left, barrier_left, lua_number};
 use crate::embedded::keyspace::{Database, Millis};
 use crate::embedded::refusal::{Answer, Refusal};
+use crate::embedded::reply::Reply;
 use crate::embedded::strings::{expiry, set_in};
-use crate::resp::all::OwnedValue;
 
 /// The keys of the lock, without those of a marker check; the token, the ttl and the marker, of which each may
 /// be missing.
@@ -41,7 +41,7 @@ impl<'a> Several<'a> {
         said: i64,
     ) -> Answer {
         let Some(guard) = self.guard else {
-            return Ok(OwnedValue::Integer(said));
+            return Ok(Reply::Integer(said));
         };
         let at = |place: i64| {
             usize::try_from(place)
@@ -57,7 +57,7 @@ impl<'a> Several<'a> {
             true => barrier_left(barrier),
             false => -1,
         };
-        Ok(OwnedValue::array([said, counts].map(OwnedValue::Integer)))
+        Ok(Reply::array([said, counts].map(Reply::Integer)))
     }
 
     /// Lets `key`, which is there, live for the ttl at least.
@@ -100,7 +100,7 @@ impl<'a> Several<'a> {
 pub(super) fn take(database: &mut Database<'_>, now: Millis, arguments: &Arguments<'_>) -> Answer {
     let several = Several::of(arguments);
     if several.ttl == Some(b"") {
-        return Ok(OwnedValue::Integer(0));
+        return Ok(Reply::Integer(0));
     }
     let mut said = 1;
     for (number, key) in (2..).zip(several.names) {
@@ -117,7 +117,7 @@ pub(super) fn take(database: &mut Database<'_>, now: Millis, arguments: &Argumen
                 return Err(NO_KEY);
             };
             let words: [&[u8]; 3] = [b"nx", b"px", ttl];
-            if set_in(database, now, key, token, &words)? == OwnedValue::Null {
+            if set_in(database, now, key, token, &words)? == Reply::Null {
                 several.raise(database, now, arguments, key)?;
             }
         }
@@ -179,5 +179,5 @@ pub(super) fn release(
         true => -1,
         false => 0,
     };
-    Ok(OwnedValue::Integer(said))
+    Ok(Reply::Integer(said))
 }

@@ -12,7 +12,8 @@ fn commands_as_servers_read_them() {
     let arguments: [&[u8]; 3] = [b"SET", b"", b"a\r\nb"];
     command(&mut out, &arguments);
     assert_eq!(out, b"*3\r\n$3\r\nSET\r\n$0\r\n\r\n$4\r\na\r\nb\r\n");
-    assert_eq!(out.len(), command_len(&arguments));
+    let strings = arguments.map(|word| argument_len(word.len()));
+    assert_eq!(out.len(), "*3\r\n".len() + strings.iter().sum::<usize>());
 }
 
 /// Lengths and counts on both sides of every change in the length of a header.
@@ -31,6 +32,5 @@ fn commands_of_all_lengths() {
         command(&mut out, &words);
         let expected = format!("*{length}\r\n") + &"$1\r\nw\r\n".repeat(length);
         assert_eq!(out, expected.as_bytes());
-        assert_eq!(out.len(), command_len(&words));
     }
 }

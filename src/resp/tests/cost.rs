@@ -100,33 +100,6 @@ fn attributes_that_arrive_byte_by_byte() {
     costs(&each, 8.0, each.len() * 5 / 4);
 }
 
-/// A copy takes forty bytes for each value, whose smallest is sent in three.
-#[test]
-fn a_copy_takes_no_more_than_its_values() {
-    let bound = size_of::<OwnedValue>() / 3 + 1;
-    for (reply, values) in [
-        (format!("*65\r\n{}", "_\r\n".repeat(65)), 65),
-        (format!("*40000\r\n{}", "_\r\n".repeat(40_000)), 40_000),
-        (format!("%1000\r\n{}", "_\r\n".repeat(2_000)), 2_000),
-        (format!("*300\r\n{}", "*1\r\n_\r\n".repeat(300)), 600),
-        (format!("*1\r\n|100\r\n{}_\r\n", "_\r\n".repeat(200)), 202),
-        (
-            format!("*1\r\n{}_\r\n", "|1\r\n_\r\n_\r\n".repeat(100)),
-            202,
-        ),
-    ] {
-        let mut decoder = Decoder::new(Limits::default());
-        let frame = decoder.decode(reply.as_bytes()).unwrap().expect("complete");
-        let copy = frame.to_owned();
-        let (OwnedValue::Array(items) | OwnedValue::Map(OwnedPairs(items))) = copy else {
-            panic!("an aggregate")
-        };
-        let memory = items.memory();
-        assert_eq!(memory, values * size_of::<OwnedValue>(), "{reply:.20}");
-        assert!(memory <= reply.len() * bound, "{reply:.20}");
-    }
-}
-
 #[test]
 fn a_header_reserves_nothing() {
     let generous = Limits {

@@ -107,23 +107,18 @@ pub(crate) fn ours(value: &OwnedValue) -> String {
         OwnedValue::BulkError(text) => string('!', text),
         OwnedValue::Verbatim { format, text } => verbatim(format, text),
         OwnedValue::Array(items) => list('*', items.iter().map(ours)),
-        OwnedValue::Map(pairs) => our_pairs('%', pairs.iter()),
+        OwnedValue::Map(pairs) => our_pairs('%', pairs),
         OwnedValue::Set(items) => bag('~', items.iter().map(ours)),
         OwnedValue::Push(items) => list('>', items.iter().map(ours)),
-        OwnedValue::Attributed(both) => {
-            attributed(&our_pairs('|', both.attributes()), &ours(both.value()))
-        }
+        OwnedValue::Attributed(pairs, value) => attributed(&our_pairs('|', pairs), &ours(value)),
     }
 }
 
-fn our_pairs<'v>(
-    kind: char,
-    pairs: impl Iterator<Item = (&'v OwnedValue, &'v OwnedValue)>,
-) -> String {
-    bag(
-        kind,
-        pairs.map(|(key, value)| pair(&ours(key), &ours(value))),
-    )
+fn our_pairs(kind: char, pairs: &[(OwnedValue, OwnedValue)]) -> String {
+    let pairs = pairs
+        .iter()
+        .map(|(key, value)| pair(&ours(key), &ours(value)));
+    bag(kind, pairs)
 }
 
 /// A frame of the other crate's RESP2.

@@ -1,0 +1,66 @@
+//! What a command answers, and how that is spelled in both protocols.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use crate::resp::write;
+
+use super::refusal::Refusal;
+use super::session::Protocol;
+
+/// An answer. At most an array of arrays, that of `EXEC`.
+#[derive(Debug, Eq, PartialEq)]
+pub(super) enum Reply {
+    Simple(&'static str),
+    Error(Refusal),
+    Integer(i64),
+    Bulk(Vec<u8>),
+    Null,
+    /// A null in place of an array.
+    NullArray,
+    /// A text that is meant for people.
+    Text(String),
+    Array(Vec<Self>),
+    /// Names and values.
+    Map(Vec<(&'static str, Self)>),
+}
+
+impl Reply {
+    pub(super) fn bulk(bytes: &[u8]) -> Self {
+        Self::Bulk(bytes.to_vec())
+    }
+
+    pub(super) fn array(items: impl IntoIterator<Item = Self>) -> Self {
+        Self::Array(items.into_iter().collect())
+    }
+
+    /// Appends what a client of this protocol gets.
+    pub(super) fn write(&self, protocol: Protocol, out: &mut Vec<u8>) {
+        let resp2 = protocol == Protocol::Resp2;
+        match self {
+            Self::Simple(text) => write::simple(out, text.as_bytes()),
+            Self::Error(refusal) => write::error(out, refusal.line()),
+            Self::Integer(number) => write::integer(out, *number),
+            Self::Bulk(bytes) => write::bulk(out, bytes),
+            Self::Null if resp2 => write::null_resp2(out),
+            Self::NullArray if resp2 => out.extend_from_slice(b"*-1\r\n"),
+            Self::Null | Self::NullArray => write::null(out),
+            Self::Text(text) if resp2 => write::bulk(out, text.as_bytes()),
+            Self::Text(text) => write::verbatim(out, *b"txt", text.as_bytes()),
+            Self::Array(items) => {
+                write::array(out, items.len());
+                items.iter().for_each(|item| item.write(protocol, out));
+            }
+            Self::Map(pairs) => {
+                match resp2 {
+                    true => write::array(out, pairs.len() * 2),
+                    false => write::map(out, pairs.len()),
+                }
+                for (name, value) in pairs {
+                    write::bulk(out, name.as_bytes());
+                    value.write(protocol, out);
+                }
+            }
+        }
+    }
+}
