@@ -23,7 +23,7 @@ use crate::resource::{BARRIER_KEY, COUNTER_PREFIX, FLOOR_KEY, MARKER_KEY};
 use crate::resp::{Decimal, argument, write};
 use crate::time::Instant;
 
-use super::permission::{forbidden_to_lock, to_lock};
+use super::permission::forbidden_to_lock;
 use super::request::{Dialect, Request};
 use super::script::{LOOK_AT_FLOOR, RAISE_FENCED, REPAIR_FLOOR, SET_FLOOR, Script, TAKE_FENCED};
 use super::several::NO_MARKER;
@@ -73,7 +73,7 @@ impl Node {
         let by_digest = self.fencing.is_known && self.takes_digests();
         let asked: &[&str] = match by_digest {
             true => &[],
-            false => to_lock(self.takes_digests()),
+            false => self.to_lock(),
         };
         let marker = self.guard.marker();
         let (ttl, kept) = (

@@ -164,8 +164,9 @@ impl Node {
         self.send(now, Request::Why { operation }, &command);
     }
 
-    fn to_lock(&self) -> &'static [&'static str] {
-        to_lock(self.takes_digests())
+    /// Returns what a lock needs that is released by a script as it is sent here.
+    pub(super) fn to_lock(&self) -> &'static [&'static str] {
+        &TO_LOCK[..TO_LOCK.len() - usize::from(!self.takes_digests())]
     }
 
     /// Returns `true` if its scripts are sent by their digests.
@@ -198,11 +199,6 @@ impl Node {
             self.permissions.missing = Some(missing);
         }
     }
-}
-
-/// Returns what a lock needs, where the `digests` of scripts are sent or their texts.
-pub(super) fn to_lock(digests: bool) -> &'static [&'static str] {
-    &TO_LOCK[..TO_LOCK.len() - usize::from(!digests)]
 }
 
 /// Returns the command that the user may not run to take a lock, by this answer.

@@ -51,7 +51,6 @@ impl Decimal {
     }
 
     /// The digits of a duration in the unit of the server. The limits keep it far below 2^63.
-    #[inline]
     pub(crate) fn millis(duration: Duration) -> Self {
         Self::new(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
     }
