@@ -31,11 +31,10 @@ use crate::limits::{BATCH_BYTES_MAX, BATCH_MAX, COMMAND_BYTES_MAX, RENEWALS_FEW}
 use crate::resp::{Decimal, Value, argument};
 use crate::time::Instant;
 
-use super::command::{Dialect, millis};
-use super::handshake::Taught;
-use super::in_flight::{Heard, Request};
+use super::in_flight::Heard;
 use super::phase::Trouble;
 use super::reply::Reply;
+use super::request::{Dialect, Request, Taught};
 use super::tracking::register_next;
 use super::{Node, script};
 
@@ -215,7 +214,7 @@ impl Pile {
         let (keys, arguments) = (self.keys.len(), self.arguments.len());
         self.keys.extend_from_slice(entry.key_argument());
         self.arguments.extend_from_slice(entry.token_argument());
-        argument(&mut self.arguments, millis(life).as_bytes());
+        argument(&mut self.arguments, Decimal::millis(life).as_bytes());
         self.collected.push(Renewal {
             request,
             key: self.keys.len() - keys,

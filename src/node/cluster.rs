@@ -9,9 +9,9 @@ use crate::time::Instant;
 
 use super::Node;
 use super::guard::Terms;
-use super::handshake::Step;
 use super::membership::Mode;
 use super::phase::{Phase, Trouble};
+use super::request::Step;
 
 impl Node {
     /// The handshake is done: decides whether and until when its answers do not count. Returns `true`

@@ -16,38 +16,8 @@ use crate::resource::{BARRIER_KEY, MARKER_KEY};
 use crate::resp::Word::{Encoded, Hole, Text};
 use crate::resp::{Decimal, Template, command};
 
+use super::request::Dialect;
 use super::{script, several};
-
-/// How a script or its native equivalent is sent to a node.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Dialect {
-    /// By the digest.
-    Sha1,
-    /// By the whole text: the node may have forgotten the script.
-    Text,
-    /// By a native compare-and-delete: `DELIFEQ` (Valkey 9). For releases only.
-    DelIfEq,
-    /// By a native compare-and-delete: `DELEX .. IFEQ` (Redis 8.4). For releases only.
-    DelEx,
-    /// By a `SET .. IFEQ` that ends in the past (Valkey 8.1). For releases only.
-    SetIfEq,
-    /// By a transaction. For releases only.
-    Watch,
-}
-
-impl Dialect {
-    /// Returns the command that the user needs a permission for, as ACL rules name it.
-    pub(crate) const fn verb(self) -> &'static str {
-        match self {
-            Self::Sha1 => "evalsha",
-            Self::Text => "eval",
-            Self::DelIfEq => "delifeq",
-            Self::DelEx => "delex",
-            Self::SetIfEq => "set",
-            Self::Watch => "watch",
-        }
-    }
-}
 
 /// The commands that run a script. The last words of each are the keys and the arguments.
 pub(super) struct Run<const HOLES: usize, const BYTES: usize> {
@@ -138,7 +108,7 @@ pub(crate) fn set(
     if entry.is_several() {
         return several::take(out, entry, ttl, marker);
     }
-    let ttl = millis(ttl);
+    let ttl = Decimal::millis(ttl);
     let ttl = ttl.as_bytes();
     match marker {
         None => PLAIN_SET.write(out, [entry.arguments(), ttl]),
@@ -211,11 +181,6 @@ pub(crate) fn join(out: &mut Vec<u8>, arguments: [&[u8]; 8]) {
     ]);
     words.extend(arguments);
     command(out, &words);
-}
-
-/// `ttl` in the unit of the server. The limits keep it far below 2^63.
-pub(super) fn millis(ttl: Duration) -> Decimal {
-    Decimal::new(u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX))
 }
 
 #[cfg(test)]

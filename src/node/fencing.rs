@@ -23,11 +23,11 @@ use crate::resource::{BARRIER_KEY, COUNTER_PREFIX, FLOOR_KEY, MARKER_KEY};
 use crate::resp::{Decimal, argument, write};
 use crate::time::Instant;
 
-use super::command::{Dialect, millis};
-use super::permission::{forbidden_to_lock, to_lock};
+use super::permission::forbidden_to_lock;
+use super::request::{Dialect, Request};
 use super::script::{LOOK_AT_FLOOR, RAISE_FENCED, REPAIR_FLOOR, SET_FLOOR, Script, TAKE_FENCED};
 use super::several::NO_MARKER;
-use super::{Command, Node, Request};
+use super::{Command, Node};
 
 /// What is known of the script that takes a lock on this connection.
 #[derive(Debug)]
@@ -73,10 +73,13 @@ impl Node {
         let by_digest = self.fencing.is_known && self.takes_digests();
         let asked: &[&str] = match by_digest {
             true => &[],
-            false => to_lock(self.takes_digests()),
+            false => self.to_lock(),
         };
         let marker = self.guard.marker();
-        let (ttl, kept) = (millis(life), millis(self.fencing.kept_for));
+        let (ttl, kept) = (
+            Decimal::millis(life),
+            Decimal::millis(self.fencing.kept_for),
+        );
         // For this node alone, as one that checks a marker: it names the server.
         let bytes = command.written(Dialect::Text, Some(b""), |out| {
             head(out, &TAKE_FENCED, by_digest, entry, marker, asked.len());
@@ -101,7 +104,7 @@ impl Node {
         let marker = self.guard.marker();
         let run_id = self.run_id().unwrap_or_default();
         head(&mut out, &RAISE_FENCED, false, entry, marker, 0);
-        let kept = millis(self.fencing.kept_for);
+        let kept = Decimal::millis(self.fencing.kept_for);
         tail(&mut out, [b"", kept.as_bytes()], marker, token, run_id);
         self.send(now, Request::Raise { claim }, &out);
     }

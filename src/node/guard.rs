@@ -38,12 +38,13 @@ use crate::error::Unusable;
 use crate::quorum::NodeSet;
 use crate::time::Instant;
 
-use super::handshake::{Identity, Step, Taught};
-use super::in_flight::{Heard, Request};
+use super::handshake::Identity;
+use super::in_flight::Heard;
 use super::marker::Cluster;
 use super::membership::Membership;
 use super::phase::Trouble;
 use super::reply::{Reply, may_forget};
+use super::request::{Request, Step, Taught};
 
 /// How much an uptime may be overstated: it is the difference of two times in whole seconds, and
 /// seen to tick some milliseconds early.

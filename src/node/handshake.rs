@@ -19,50 +19,11 @@ use crate::config::{Config, Credentials as Given, NodeConfig};
 use crate::error::{ServerError, Unusable, said};
 use crate::resp::{self, Value};
 
-use super::command::Dialect;
-use super::in_flight::Request;
+use super::request::{Dialect, Request, Step, Taught, Waking};
 use super::script::{self, Script};
-use super::tracking::Waking;
 
 /// What a probe asks. Every server answers something, even one that refuses us.
 pub(crate) const HELLO: &[u8] = b"*1\r\n$5\r\nHELLO\r\n";
-
-/// One question of the handshake.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Step {
-    /// `HELLO 3 [AUTH user password] [SETNAME name]`.
-    Hello,
-    /// `AUTH`, where `HELLO` is unknown.
-    Auth,
-    /// `CLIENT SETNAME`, where `HELLO` is unknown.
-    SetName,
-    /// `SELECT`.
-    Select,
-    /// `INFO server`: run id, mode.
-    Server,
-    /// `INFO replication`: role, replication id.
-    Replication,
-    /// `INFO memory`: whether keys may be evicted.
-    Memory,
-    /// `SCRIPT LOAD`.
-    Load(Taught),
-    /// `CONFIG GET`: whether the server loses nothing in a restart. With a strict guard alone.
-    Durability,
-    /// The marker: whether the node is one of the cluster. With a strict guard alone.
-    Join,
-}
-
-/// A script that a server is taught.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Taught {
-    Release,
-    Extend,
-    /// Many of them at once.
-    ExtendEach,
-    /// The `SET` with a marker check.
-    CheckedAcquire,
-    CheckedExtend,
-}
 
 impl Taught {
     const fn script(self) -> &'static Script {

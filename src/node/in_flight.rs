@@ -8,100 +8,8 @@ use crate::error::NodeOutcome;
 use crate::keys::{ClaimKey, OperationKey, PlaceKey};
 use crate::time::Instant;
 
-use super::command::Dialect;
-use super::handshake::Step;
-use super::question::Question;
 use super::reply::Reply;
-use super::tracking::Remaining;
-
-/// What a command asks of a node, and for which operation or claim. Either may be gone by the time
-/// the reply comes.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Request {
-    /// Part of the handshake, or of teaching the scripts again.
-    Handshake(Step),
-    /// `SET` of a claim's token.
-    Set {
-        /// Whose token.
-        claim: ClaimKey,
-    },
-    /// The release of a claim's token.
-    Release {
-        /// Whose token.
-        claim: ClaimKey,
-        /// How it was written.
-        dialect: Dialect,
-        /// An earlier one came to nothing, or its connection was lost: what was `SET` before it
-        /// may stand until it is answered.
-        repair: bool,
-    },
-    /// A question about a lock.
-    Question {
-        /// Which.
-        question: Question,
-        /// Who asks.
-        operation: OperationKey,
-        /// About whose token, if that is in the engine's care.
-        claim: Option<ClaimKey>,
-    },
-    /// The first `SET` on a connection, done only if the user may do what the lock needs.
-    FirstSet {
-        /// Whose token.
-        claim: ClaimKey,
-    },
-    /// The script that takes a claim's lock with a fencing token.
-    FencedSet {
-        /// Whose token.
-        claim: ClaimKey,
-    },
-    /// The counters of a claim's lock are to be raised to its fencing token.
-    Raise {
-        /// Whose lock.
-        claim: ClaimKey,
-    },
-    /// The floor of fencing tokens is to be one of the present `run_id`.
-    Floor {
-        /// Who waits for the answer: nobody, if it is repaired.
-        operation: Option<OperationKey>,
-    },
-    /// Whether the floor is one of the present `run_id`, and how high.
-    LookAtFloor {
-        /// Who asks.
-        operation: OperationKey,
-    },
-    /// A native release before the `SET` of a claim: whether the user may run it.
-    Probe {
-        /// Whose token.
-        claim: ClaimKey,
-        /// Which release.
-        way: Dialect,
-    },
-    /// A command of the transaction that is open.
-    Transaction,
-    /// The renewals behind it, which one script does. Its answer has one for each of them.
-    Batch {
-        /// How many.
-        count: u8,
-    },
-    /// Which permission was missing when an extension or confirmation was refused.
-    Why {
-        /// Who asks.
-        operation: OperationKey,
-    },
-    /// One that was withdrawn. Its bytes are removed before any is written.
-    Withdrawn,
-    /// The question for the time of the server.
-    Time,
-    /// That changes of keys are to be told: once on a connection, and before each look.
-    Track,
-    /// What is left of a key, or which token is in it.
-    Look {
-        /// Of which resource.
-        place: PlaceKey,
-        /// The token.
-        holder: bool,
-    },
-}
+use super::request::{Dialect, Remaining, Request};
 
 /// What was received from a node.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -148,44 +56,6 @@ pub(crate) enum Heard {
     Batch,
     /// A push. If it says that keys have changed, they were shown.
     Pushed,
-}
-
-impl Request {
-    pub(super) const fn is_set(self) -> bool {
-        matches!(
-            self,
-            Self::Set { .. } | Self::FirstSet { .. } | Self::FencedSet { .. }
-        )
-    }
-
-    /// Returns `true` if it asks about the lock of `claim`.
-    pub(super) fn is_about(self, claim: ClaimKey) -> bool {
-        matches!(self, Self::Question { claim: Some(about), .. } if about == claim)
-    }
-
-    /// Returns `true` if a vote depends on the answer, and so on the clock of the server.
-    pub(crate) const fn is_question(self) -> bool {
-        match self {
-            Self::Set { .. }
-            | Self::FirstSet { .. }
-            | Self::FencedSet { .. }
-            | Self::Raise { .. } => true,
-            // It changes the key whether it counts or not.
-            Self::Question { question, .. } => !matches!(question, Question::Overwrite),
-            Self::Handshake(_)
-            | Self::Floor { .. }
-            | Self::LookAtFloor { .. }
-            | Self::Release { .. }
-            | Self::Probe { .. }
-            | Self::Transaction
-            | Self::Batch { .. }
-            | Self::Withdrawn
-            | Self::Why { .. }
-            | Self::Time
-            | Self::Track
-            | Self::Look { .. } => false,
-        }
-    }
 }
 
 /// A command on its way.

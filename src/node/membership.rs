@@ -19,10 +19,10 @@ use crate::time::Instant;
 
 use super::command;
 use super::handshake::refused;
-use super::in_flight::Request;
 use super::marker::{Cluster, Marker, UNREADABLE, whole_millis};
 use super::phase::Trouble;
 use super::reply::{Forbidden, Reply, three};
+use super::request::Request;
 
 /// For how long it is not asked because of a barrier: another client may have ended that, for an operator.
 const BELIEVED: Duration = Duration::from_secs(1);

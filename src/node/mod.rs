@@ -37,6 +37,7 @@ mod question;
 mod receive;
 mod releasing;
 mod reply;
+mod request;
 mod script;
 mod several;
 mod tracking;
@@ -69,31 +70,32 @@ use batch::Batch;
 use clock::{Clock, TIME};
 use debt::Debts;
 use fencing::Fencing;
-use handshake::{Credentials, Server, Step, Taught};
+use handshake::{Credentials, Server};
 use in_flight::InFlight;
 use late::Late;
 use outbox::Outbox;
 use permission::Permissions;
 use phase::Phase;
 use pulse::Pulse;
+use request::{Step, Taught};
 use transaction::Transactions;
 use ways::Ways;
 
-pub(crate) use command::Dialect;
 pub(crate) use fencing::forbidden_to_fence;
 pub(crate) use guard::{Guard, Terms};
 pub(crate) use handshake::{HELLO, Identity};
-pub(crate) use in_flight::{Heard, Request};
+pub(crate) use in_flight::Heard;
 pub(crate) use late::Whose;
 pub(crate) use marker::whole_millis;
 pub(crate) use membership::Mode;
 pub(crate) use permission::{forbidden_to_extend, forbidden_to_lock};
 pub use phase::NodeState;
 pub(crate) use phase::{Access, Trouble};
-pub(crate) use question::Question;
 pub(crate) use reply::{
     Forbidden, Reply, Said, refuses_for_certain, refuses_the_verb, wants_the_text,
 };
+pub use request::Waking;
+pub(crate) use request::{Dialect, Question, Remaining, Request};
 #[cfg(any(test, feature = "embedded"))]
 pub(crate) use script::Script;
 #[cfg(feature = "embedded")]
@@ -104,8 +106,6 @@ pub(crate) use script::{
     OVERWRITE, RAISE_FENCED, RELEASE, RELEASE_SEVERAL, REPAIR_FLOOR, SET_FLOOR, SET_IF_PERMITTED,
     TAKE_FENCED, TAKE_SEVERAL,
 };
-pub(crate) use tracking::Remaining;
-pub use tracking::Waking;
 pub(crate) use transaction::Work;
 pub(crate) use ways::Refused;
 pub(crate) use write::Command;

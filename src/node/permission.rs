@@ -7,7 +7,7 @@
 //!
 //! | the user may not | what follows |
 //! | --- | --- |
-//! | run scripts | the node is asked without them: see [`ways`](super::ways) |
+//! | run scripts | the node is asked without them: see `ways` |
 //! | delete by them, but has a native release | that is tried on a token that no key has, then the `SET` is sent |
 //! | do something else that a release needs | no `SET`; the node is unusable, and its report names the permission |
 //! | use a key of this name | no `SET`; other names are not affected |
@@ -30,18 +30,16 @@ use core::time::Duration;
 use crate::entry::Entry;
 use crate::error::Unusable;
 use crate::keys::{ClaimKey, OperationKey};
+use crate::resp::Decimal;
 use crate::time::Instant;
 
-use super::command::{millis, release, set_if_permitted};
-use super::handshake::Taught;
-use super::{Dialect, Node, Request};
+use super::Node;
+use super::command::{release, set_if_permitted};
+use super::request::{Dialect, Request, Taught};
 
 /// What a lock needs where it is released by a script, in the order in which it is asked for. The
 /// last is asked for only where the digest of a script is sent.
 const TO_LOCK: [&str; 4] = ["get", "del", "set", "evalsha"];
-
-/// What a lock on several resources needs. It is always released by the text of a script.
-pub(super) const TO_LOCK_SEVERAL: [&str; 3] = ["get", "del", "set"];
 
 /// What an extension or a confirmation needs.
 const TO_EXTEND: [&str; 3] = ["get", "pttl", "pexpire"];
@@ -121,7 +119,7 @@ impl Node {
         asked_with.push_back((claim, entry.clone()));
         let mut command = Vec::new();
         let marker = self.guard.marker();
-        let (token, ttl) = (entry.token(), millis(ttl));
+        let (token, ttl) = (entry.token(), Decimal::millis(ttl));
         let set = [token.as_bytes(), ttl.as_bytes()];
         set_if_permitted(&mut command, entry, set, marker, self.to_lock());
         self.send(now, Request::FirstSet { claim }, &command);
@@ -166,8 +164,9 @@ impl Node {
         self.send(now, Request::Why { operation }, &command);
     }
 
-    fn to_lock(&self) -> &'static [&'static str] {
-        to_lock(self.takes_digests())
+    /// Returns what a lock needs that is released by a script as it is sent here.
+    pub(super) fn to_lock(&self) -> &'static [&'static str] {
+        &TO_LOCK[..TO_LOCK.len() - usize::from(!self.takes_digests())]
     }
 
     /// Returns `true` if its scripts are sent by their digests.
@@ -200,11 +199,6 @@ impl Node {
             self.permissions.missing = Some(missing);
         }
     }
-}
-
-/// Returns what a lock needs, where the `digests` of scripts are sent or their texts.
-pub(super) fn to_lock(digests: bool) -> &'static [&'static str] {
-    &TO_LOCK[..TO_LOCK.len() - usize::from(!digests)]
 }
 
 /// Returns the command that the user may not run to take a lock, by this answer.

@@ -7,8 +7,8 @@ use crate::error::{LinkError, LinkFault, NodeOutcome, ServerError, Unusable};
 use crate::resp::Value;
 use crate::time::Instant;
 
-use super::command::Dialect;
-use super::handshake::{Server, Taught};
+use super::handshake::Server;
+use super::request::{Dialect, Taught};
 
 /// The state of one node.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

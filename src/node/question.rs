@@ -9,29 +9,15 @@ use core::time::Duration;
 use crate::entry::Entry;
 use crate::limits::TOKEN_BYTES_MAX;
 use crate::resource::broken;
-use crate::resp::{Value, argument};
+use crate::resp::{Decimal, Value, argument};
 use crate::time::Instant;
 
 use super::command::{
-    CHECKED_CONFIRM, CHECKED_EXTEND, CHECKED_INSPECT, CONFIRM, Dialect, EXTEND, INSPECT, OVERWRITE,
-    millis,
+    CHECKED_CONFIRM, CHECKED_EXTEND, CHECKED_INSPECT, CONFIRM, EXTEND, INSPECT, OVERWRITE,
 };
-use super::handshake::Taught;
 use super::reply::{Reply, Said, three};
-use super::{Command, Node, Request, Work, several};
-
-/// What a node is asked.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Question {
-    /// To keep the token for a ttl at least.
-    Extend,
-    /// For how long it keeps the token.
-    Confirm,
-    /// Which token it has under the name, of any client, and for how long.
-    Inspect,
-    /// To have the [token of a broken lock](broken) in place of the token, for as long as the key lives.
-    Overwrite,
-}
+use super::request::{Dialect, Question, Request, Taught};
+use super::{Command, Node, Work, several};
 
 /// What [`CONFIRM`](super::script::CONFIRM) and [`INSPECT`](super::script::INSPECT) answer of a key
 /// without an expiry.
@@ -71,7 +57,7 @@ impl Question {
         marker: Option<&[u8]>,
         way: Dialect,
     ) {
-        let ttl = millis(ttl);
+        let ttl = Decimal::millis(ttl);
         let ttl = ttl.as_bytes();
         if entry.is_several() {
             return several::question(self, out, entry, ttl, marker);

@@ -13,13 +13,12 @@ use crate::resp::Value;
 use crate::time::Instant;
 
 use super::Node;
-use super::command::Dialect;
 use super::guard::Guard;
-use super::handshake::{Next, Step, Taught};
-use super::in_flight::{Heard, InFlight, Request, Sent};
+use super::handshake::Next;
+use super::in_flight::{Heard, InFlight, Sent};
 use super::phase::{Phase, Trouble};
-use super::question::Question;
 use super::reply::Reply;
+use super::request::{Dialect, Question, Request, Step, Taught};
 use super::tracking;
 
 impl Node {

@@ -1,7 +1,8 @@
 //! In which way a node releases locks, for operators.
 
+use super::Node;
 use super::permission::Shown;
-use super::{Dialect, Node};
+use super::request::Dialect;
 
 impl Node {
     /// Returns in which way it releases locks, as far as that was shown on this connection.

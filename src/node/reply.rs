@@ -10,7 +10,7 @@ use crate::error::{NodeOutcome, ServerError, Unusable};
 use crate::quorum::Vote;
 use crate::resp::{Items, Value};
 
-use super::command::Dialect;
+use super::request::Dialect;
 
 /// A reply to a lock command.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -70,7 +70,7 @@ pub(crate) const RELEASE: Script = Script {
 /// made permanent.
 ///
 /// Behind its own write it reads the key again, which writes spend a registration for its next change: see
-/// [`tracking`](super::tracking).
+/// `tracking`.
 pub(crate) const EXTEND: Script = Script {
     text: "local v=redis.call('get',KEYS[1]) \
            if v==ARGV[1] then local p=redis.call('pttl',KEYS[1]) \

@@ -10,10 +10,11 @@ use crate::entry::Entry;
 use crate::resource::{BARRIER_KEY, MARKER_KEY};
 use crate::resp::{Decimal, argument, write};
 
-use super::command::millis;
-use super::permission::TO_LOCK_SEVERAL;
-use super::question::Question;
+use super::request::Question;
 use super::script::{CONFIRM_SEVERAL, EXTEND_SEVERAL, RELEASE_SEVERAL, Script, TAKE_SEVERAL};
+
+/// What a lock on several resources needs. It is always released by the text of a script.
+const TO_LOCK_SEVERAL: [&str; 3] = ["get", "del", "set"];
 
 /// What stands for a marker where none is checked: an empty argument.
 pub(super) const NO_MARKER: &[u8] = b"$0\r\n\r\n";
@@ -22,7 +23,7 @@ pub(super) const NO_MARKER: &[u8] = b"$0\r\n\r\n";
 #[cold]
 #[inline(never)]
 pub(super) fn take(out: &mut Vec<u8>, entry: &Entry, ttl: Duration, marker: Option<&[u8]>) {
-    let ttl = millis(ttl);
+    let ttl = Decimal::millis(ttl);
     take_if_permitted(out, entry, ttl.as_bytes(), marker, &TO_LOCK_SEVERAL);
 }
 
@@ -98,8 +99,9 @@ fn head(
 
 #[cfg(test)]
 mod tests {
-    use super::super::command::{self, Dialect};
+    use super::super::command;
     use super::super::marker::MARKER_BYTES_MAX;
+    use super::super::request::Dialect;
     use super::*;
     use crate::limits::{RESOURCE_BYTES_MAX, RESOURCES_MAX, SEVERAL_BYTES_MAX, TOKEN_BYTES_MAX};
     use alloc::string::String;

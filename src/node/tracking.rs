@@ -15,7 +15,6 @@
 //!
 //! What follows from a look. A registration that our own later write to the key erases.
 
-use core::fmt;
 use core::time::Duration;
 
 use crate::error::ServerError;
@@ -24,14 +23,13 @@ use crate::resource::OwnedToken;
 use crate::resp::{Value, command};
 use crate::time::Instant;
 
-use super::command::Dialect;
 use super::handshake::Server;
 use super::in_flight::{Heard, InFlight};
 use super::outbox::Outbox;
 use super::phase::{Access, Phase};
-use super::question::Question;
+use super::request::{Dialect, Question, Remaining, Request, Waking};
 use super::script::INSPECT;
-use super::{Command, Node, Request};
+use super::{Command, Node};
 
 const TRACK: &[u8] =
     b"*5\r\n$6\r\nCLIENT\r\n$8\r\nTRACKING\r\n$2\r\nON\r\n$5\r\nOPTIN\r\n$6\r\nNOLOOP\r\n";
@@ -39,50 +37,6 @@ const CACHING: &[u8] = b"*3\r\n$6\r\nCLIENT\r\n$7\r\nCACHING\r\n$3\r\nYES\r\n";
 
 /// A node has so many commands to answer before looks that can wait are put off.
 const BUSY: usize = 512;
-
-/// What a node says is left of a key.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Remaining {
-    /// There is no such key.
-    Missing,
-    /// It lives for so much longer.
-    For(Duration),
-    /// It has no end.
-    Permanent,
-}
-
-/// How a node tells a waiter that a lock may be free.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-#[non_exhaustive]
-pub enum Waking {
-    /// No caller has waited for a lock on this connection yet, and none was kept, or the server was
-    /// busy or loading when it was asked: it is asked again.
-    #[default]
-    Unasked,
-    /// By a push, as soon as the lock is released.
-    Push,
-    /// It does not: the waiter looks from time to time, because the connection speaks RESP2.
-    Resp2,
-    /// It does not: the waiter looks from time to time, because the server has refused
-    /// `CLIENT TRACKING`, `CLIENT CACHING` or `PTTL` with this error. With `NOPERM`, grant the user
-    /// `+client|tracking`, `+client|caching` and `+pttl`.
-    Refused(ServerError),
-}
-
-impl fmt::Display for Waking {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unasked => f.write_str("not asked to tell of releases yet"),
-            Self::Push => f.write_str("tells of releases"),
-            Self::Resp2 => f.write_str("cannot tell of releases over RESP2"),
-            Self::Refused(error) => write!(
-                f,
-                "does not tell of releases ({error}; the user needs +client|tracking, \
-                 +client|caching and +pttl)"
-            ),
-        }
-    }
-}
 
 impl Waking {
     /// The server has answered with an error, if `value` is one: it does not tell. One that only could not do it

@@ -32,10 +32,11 @@ use crate::error::Unusable;
 use crate::keys::ClaimKey;
 use crate::time::Instant;
 
+use super::Node;
 use super::permission::Shown;
 use super::reply::{Forbidden, Reply};
+use super::request::{Dialect, Request};
 use super::transaction::Work;
-use super::{Dialect, Node, Request};
 
 /// In the order in which they are tried.
 const ORDER: [Dialect; 4] = [

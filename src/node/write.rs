@@ -10,9 +10,8 @@ use crate::entry::Entry;
 use crate::keys::ClaimKey;
 use crate::time::Instant;
 
-use super::command::{self, Dialect};
-use super::handshake::Taught;
-use super::{Node, Request, Work};
+use super::request::{Dialect, Request, Taught};
+use super::{Node, Work, command};
 
 /// A command on its way to several nodes.
 #[derive(Debug)]

@@ -1,6 +1,7 @@
 //! Integers as digits, on the stack and without the formatting machinery.
 
 use core::fmt;
+use core::time::Duration;
 
 /// The digits of an integer, and `-` before them if it is negative.
 ///
@@ -44,6 +45,11 @@ impl Decimal {
             bytes,
             start: start as u8 + leading_zeros as u8,
         }
+    }
+
+    /// The digits of a duration in the unit of the server. The limits keep it far below 2^63.
+    pub(crate) fn millis(duration: Duration) -> Self {
+        Self::new(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
     }
 
     /// Returns the text.

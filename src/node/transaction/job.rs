@@ -9,8 +9,8 @@ use core::time::Duration;
 use crate::entry::Entry;
 use crate::error::ServerError;
 use crate::limits::RESOURCES_MAX;
-use crate::node::in_flight::Request;
 use crate::node::reply::{Forbidden, Reply};
+use crate::node::request::Request;
 use crate::resource::broken;
 use crate::resp::{Value, write};
 

@@ -45,8 +45,9 @@ use crate::limits::{REPLY_BYTES_MAX, STRING_BYTES_MAX};
 use crate::time::Instant;
 
 use super::Node;
-use super::in_flight::{Heard, Request};
+use super::in_flight::Heard;
 use super::reply::Reply;
+use super::request::Request;
 use job::{Job, Step};
 
 pub(crate) use job::Work;

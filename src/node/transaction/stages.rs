@@ -3,8 +3,7 @@
 use alloc::vec::Vec;
 
 use crate::entry::Entry;
-use crate::node::command::millis;
-use crate::node::in_flight::Request;
+use crate::node::request::Request;
 use crate::node::{Node, Work};
 use crate::resource::broken;
 use crate::resp::{Decimal, argument, command, write};
@@ -140,13 +139,17 @@ impl Node {
             let token = batch[*place].entry.token();
             self.ask_in(now, Expected::Queued(*place, *step), |out| match step {
                 Step::Set(life) => {
-                    let (token, life) = (token.as_bytes(), millis(*life));
+                    let (token, life) = (token.as_bytes(), Decimal::millis(*life));
                     command(out, &[b"SET", name, token, b"NX", b"PX", life.as_bytes()]);
                 }
-                Step::SetAll(life) => set_all(out, &batch[*place].entry, millis(*life).as_bytes()),
+                Step::SetAll(life) => {
+                    set_all(out, &batch[*place].entry, Decimal::millis(*life).as_bytes())
+                }
                 Step::TryWrite => command(out, &[b"PEXPIRE", name, b"?"]),
                 Step::Delete => command(out, &[b"PEXPIRE", name, b"-1"]),
-                Step::Raise(life) => command(out, &[b"PEXPIRE", name, millis(*life).as_bytes()]),
+                Step::Raise(life) => {
+                    command(out, &[b"PEXPIRE", name, Decimal::millis(*life).as_bytes()])
+                }
                 Step::Get => command(out, &[b"GET", name]),
                 Step::Left => command(out, &[b"PTTL", name]),
                 Step::Overwrite => {
