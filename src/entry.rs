@@ -4,20 +4,24 @@
 //! They stand side by side in one buffer, in wire form, as arguments of a command: encoded once
 //! when the token is made, and copied in one piece into every command about the lock. All that know the
 //! lock share the buffer: its holder, its claim, the questions about it. It comes from the engine's pool and
-//! goes back there, so that steady locking allocates nothing. Beside it stands the lock delay, which goes
-//! wherever they go; and behind the token, in the buffer, the fencing token of a lock that has one.
+//! goes back there, so that steady locking allocates nothing. Beside it stand the lock delay, the end of the lock's
+//! validity and its longest ttl, which go wherever they go; and behind the token, in the buffer, the fencing token
+//! of a lock that has one.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 use core::num::NonZeroU8;
+use core::sync::atomic::{AtomicU64, Ordering};
+use core::time::Duration;
 
 use crate::delay::Delay;
 use crate::error::Shown;
 use crate::limits::{POOLED_MAX, RESOURCE_BYTES_MAX, RESOURCES_MAX, TOKEN_BYTES_MAX};
 use crate::resource::Token;
 use crate::resp::{argument, argument_len};
+use crate::time::{Instant, nanos};
 
 /// See the [module](self). Cloning it copies nothing.
 #[derive(Clone)]
@@ -27,13 +31,29 @@ pub(crate) struct Entry(Arc<Body>);
 #[derive(Default)]
 pub(crate) struct Spare(Arc<Body>);
 
-#[derive(Clone, Default)]
+#[derive(Default)]
 struct Body {
     /// The keys in their order, then the token. Behind that of one key there may be room that is not used.
     buffer: Box<[u8]>,
     shape: Shape,
     /// For how much longer than the lock is valid nodes keep them.
     delay: Delay,
+    /// Until when the lock may be trusted, in nanoseconds. Zero: not known.
+    end: AtomicU64,
+    /// The longest ttl that its keys were given, less the delay, in nanoseconds. Zero: it was never granted.
+    ttl: AtomicU64,
+}
+
+impl Clone for Body {
+    fn clone(&self) -> Self {
+        Self {
+            buffer: self.buffer.clone(),
+            shape: self.shape,
+            delay: self.delay,
+            end: AtomicU64::new(self.end.load(Ordering::Acquire)),
+            ttl: AtomicU64::new(self.ttl.load(Ordering::Acquire)),
+        }
+    }
 }
 
 /// Where in the buffer they stand.
@@ -89,7 +109,7 @@ impl Default for Shape {
 // As much as if no lock had several names.
 const _: () = assert!(size_of::<Shape>() == 4);
 #[cfg(target_pointer_width = "64")]
-const _: () = assert!(size_of::<Body>() == 24);
+const _: () = assert!(size_of::<Body>() == 40);
 /// In the number of names of an entry: there is room for a fencing token behind the rest, of so many bytes.
 const FENCED: u8 = 0x80;
 const FENCING_BYTES: usize = 8;
@@ -201,6 +221,50 @@ impl Entry {
     #[inline]
     pub(crate) fn delay(&self) -> Delay {
         self.0.delay
+    }
+
+    /// Returns until when its lock may be trusted; zero if that is not known.
+    pub(crate) fn end(&self) -> Instant {
+        Instant::from_nanos(self.0.end.load(Ordering::Acquire))
+    }
+
+    /// Sets that to `end`, earlier or later, and the longest ttl to `ttl`, if that is longer.
+    pub(crate) fn set_end(&self, end: Instant, ttl: Duration) {
+        self.raise_ttl(ttl);
+        self.0.end.store(end.as_nanos(), Ordering::Release);
+    }
+
+    /// Does the same, unless the end is later already.
+    pub(crate) fn lengthen_end(&self, end: Instant, ttl: Duration) {
+        self.raise_ttl(ttl);
+        self.0.end.fetch_max(end.as_nanos(), Ordering::AcqRel);
+    }
+
+    /// Sets the end to `end`, unless it is earlier already.
+    pub(crate) fn shorten_end(&self, end: Instant) {
+        self.0.end.fetch_min(end.as_nanos(), Ordering::AcqRel);
+    }
+
+    /// Does the same to a lock that was extended by `ttl` or confirmed, which was reported as over first.
+    pub(crate) fn shorten_late(&self, end: Instant, ttl: Duration) {
+        self.raise_ttl(ttl);
+        self.shorten_end(end);
+    }
+
+    /// Returns the longest ttl that its keys were given, less the delay.
+    pub(crate) fn ttl(&self) -> Duration {
+        Duration::from_nanos(self.0.ttl.load(Ordering::Acquire))
+    }
+
+    /// Sets that to `ttl`, if it is longer. No lock has none.
+    fn raise_ttl(&self, ttl: Duration) {
+        self.0.ttl.fetch_max(nanos(ttl).max(1), Ordering::AcqRel);
+    }
+
+    /// From now on nobody else sees or changes its end: copies it if others have it.
+    #[cold]
+    pub(crate) fn part(&mut self) {
+        Arc::make_mut(&mut self.0);
     }
 
     /// Returns `true` if it has several names.
@@ -333,6 +397,7 @@ impl Spare {
         }
         body.buffer = buffer.into_boxed_slice();
         body.delay = Delay::default();
+        (body.end, body.ttl) = Default::default(); // Those of the lock before.
         Entry(self.0)
     }
 
@@ -545,6 +610,54 @@ mod tests {
         let spare = Entry::new(Vec::new(), b"a", b"t").fenced(1).into_spare();
         let again = Entry::new(spare.expect("nobody else has it"), b"a", b"t");
         assert_eq!(again.fencing_token(), None);
+    }
+
+    /// Its end and its ttl, in nanoseconds.
+    fn terms(entry: &Entry) -> (u64, u128) {
+        (entry.end().as_nanos(), entry.ttl().as_nanos())
+    }
+
+    #[test]
+    fn all_that_have_it_see_one_end_until_they_part() {
+        let (at, ttl) = (Instant::from_nanos, Duration::from_nanos);
+        let entry = Entry::new(Vec::new(), b"k", b"t").delayed(Delay::of_millis(1));
+        let mut other = entry.clone();
+        assert_eq!(terms(&other), (0, 0));
+        entry.set_end(at(5), ttl(0));
+        assert_eq!(terms(&other), (5, 1), "no lock has no ttl");
+        entry.lengthen_end(at(9), ttl(7));
+        entry.lengthen_end(at(8), ttl(6));
+        assert_eq!(terms(&other), (9, 7));
+        entry.shorten_end(at(6));
+        entry.shorten_end(at(7));
+        assert_eq!(terms(&other), (6, 7));
+        entry.set_end(at(8), ttl(3));
+        assert_eq!(terms(&other), (8, 7));
+        other.part();
+        assert_eq!(terms(&other), (8, 7));
+        other.set_end(at(1), ttl(9));
+        assert_eq!((terms(&entry), terms(&other)), ((8, 7), (1, 9)));
+        assert_eq!(entry, other);
+        let alone = other.arguments().as_ptr();
+        other.part();
+        assert_eq!(other.arguments().as_ptr(), alone, "nobody else had it");
+    }
+
+    #[test]
+    fn a_buffer_that_is_used_again_has_no_end() {
+        let used = || {
+            let entry = Entry::new(Vec::new(), b"k", b"t");
+            entry.set_end(Instant::from_nanos(5), Duration::from_secs(1));
+            entry.into_spare().expect("nobody else has it")
+        };
+        let names = || [&b"k"[..], b"l"].into_iter();
+        for entry in [
+            Entry::new(used(), b"k", b"t"),
+            Entry::of_several(used(), names(), b"t"),
+            Entry::to_be_fenced(used(), names(), b"t"),
+        ] {
+            assert_eq!(terms(&entry), (0, 0));
+        }
     }
 
     #[test]

@@ -567,7 +567,7 @@ impl Claims {
         let is_adopted = claim.is_adopted();
         let kept = lock.keep(keeping);
         if claim.valid_until() != Instant::ZERO {
-            kept.ends_by(claim.valid_until()); // It may not have learned of an earlier end yet.
+            lock.entry().shorten_end(claim.valid_until()); // It may not have learned of an earlier end yet.
         }
         claim.kept = Some(kept);
         claim.watch(key, drift, timers);
@@ -686,7 +686,7 @@ impl Claims {
     pub(super) fn end_of_kept(&self, lock: LockId) -> Option<(Instant, bool)> {
         let claim = self.slab.get(Key::from_bits(lock.claim)?)?;
         let kept = claim.kept.as_ref().filter(|kept| kept.is_had())?;
-        Some((kept.valid_until(), kept.is_over()))
+        Some((claim.entry.as_ref()?.end(), kept.is_over()))
     }
 
     /// All locks that are kept are over for their holders.

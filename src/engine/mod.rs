@@ -718,7 +718,7 @@ impl Engine {
         let quarantined = parts.nodes.quarantined(now, claim);
         let settled = claim.settled();
         claim.holds_no_more(settled);
-        claim.entry = Some(lock.entry().clone());
+        claim.entry.get_or_insert_with(|| lock.entry().clone());
         if !claim.is_adopted() {
             lock.set_voters(settled.without(quarantined));
         }

@@ -1,8 +1,8 @@
 //! Keeping a lock: when its engine extends it by itself, by how much, and until when.
 //!
 //! [`Keeping`] is the policy: half of the validity before the end an extension is due, and if it fails
-//! it is tried again within what is left. [`Kept`] is what the lock and its engine share, so that the
-//! lock shows its present end wherever it is.
+//! it is tried again within what is left. [`Kept`] is what the lock and its engine share of it. The present end
+//! stands in the entry, which they share too.
 //!
 //! # Guarantees
 //!
@@ -15,7 +15,7 @@
 //! The timer, which is that of the claim. The extension is the engine's operation `extend`.
 
 use alloc::sync::Arc;
-use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use core::time::Duration;
 
 use super::Drift;
@@ -59,10 +59,6 @@ const WATCHED: u8 = 8;
 #[derive(Debug)]
 pub(crate) struct Kept {
     keeping: Keeping,
-    /// In nanoseconds.
-    valid_until: AtomicU64,
-    /// The longest that its keys were given, less the delay, in nanoseconds.
-    ttl: AtomicU64,
     extensions_left: AtomicU32,
     /// Its extensions begin at multiples of this power of two, in ticks. [`AT_ONCE`]: when they are due. Only
     /// its engine reads and writes it.
@@ -71,8 +67,8 @@ pub(crate) struct Kept {
     state: AtomicU8,
 }
 
-// With its counts three quarters of a cache line.
-const _: () = assert!(size_of::<Kept>() == 32);
+// With its counts half of a cache line.
+const _: () = assert!(size_of::<Kept>() == 16);
 
 /// Extensions that begin when they are due.
 const AT_ONCE: u8 = u8::MAX;
@@ -141,12 +137,10 @@ impl Keeping {
 }
 
 impl Kept {
-    /// A lock that is valid until `end` and may be extended so often.
-    pub(super) fn new(keeping: Keeping, end: Instant, ttl: Duration, extensions: u32) -> Self {
+    /// A lock that may be extended so often.
+    pub(super) fn new(keeping: Keeping, extensions: u32) -> Self {
         Self {
             keeping,
-            valid_until: AtomicU64::new(end.as_nanos()),
-            ttl: AtomicU64::new(nanos(ttl)),
             extensions_left: AtomicU32::new(extensions),
             step: AtomicU8::new(AT_ONCE),
             state: AtomicU8::new(0),
@@ -247,32 +241,6 @@ impl Kept {
         self.state.load(Ordering::Acquire) & ENDED != 0
     }
 
-    /// A majority has it until `end`: exactly, or at least, because it was extended by `ttl`. The engine says so
-    /// in the order of the outcomes, whenever their callers apply them.
-    pub(crate) fn tell(&self, exact: bool, end: Instant, ttl: Duration) {
-        match exact {
-            true => self.ends(end, ttl),
-            false => self.extended(end, ttl),
-        }
-    }
-
-    /// It ends then at the latest.
-    pub(crate) fn ends_by(&self, end: Instant) {
-        self.valid_until.fetch_min(end.as_nanos(), Ordering::AcqRel);
-    }
-
-    /// A majority had it until `end` at the latest, because it was extended by `ttl` or confirmed, and that was
-    /// reported as over first.
-    pub(crate) fn tell_late(&self, end: Instant, ttl: Duration) {
-        self.ttl.fetch_max(nanos(ttl), Ordering::AcqRel);
-        self.ends_by(end);
-    }
-
-    fn extended(&self, end: Instant, ttl: Duration) {
-        self.ttl.fetch_max(nanos(ttl), Ordering::AcqRel);
-        self.valid_until.fetch_max(end.as_nanos(), Ordering::AcqRel);
-    }
-
     /// Counts an extension that a majority has confirmed. Returns `false` if none was left.
     pub(crate) fn count(&self) -> bool {
         let fewer = |left| (left != 0).then(|| one_less(left));
@@ -294,29 +262,14 @@ impl Kept {
         self.state.load(Ordering::Acquire) & OVER != 0
     }
 
-    pub(crate) fn valid_until(&self) -> Instant {
-        Instant::from_nanos(self.valid_until.load(Ordering::Acquire))
-    }
-
     pub(super) fn extensions_left(&self) -> u32 {
         self.extensions_left.load(Ordering::Acquire)
-    }
-
-    /// Returns the longest that its keys were given, less the delay.
-    pub(crate) fn ttl(&self) -> Duration {
-        Duration::from_nanos(self.ttl.load(Ordering::Acquire))
     }
 
     /// Returns what each extension asks for.
     #[cfg(feature = "std")]
     pub(super) fn step(&self) -> Duration {
         self.keeping.ttl()
-    }
-
-    /// It ends then, later or earlier than before. The longest ttl that its keys were given is `ttl`.
-    pub(super) fn ends(&self, end: Instant, ttl: Duration) {
-        self.ttl.fetch_max(nanos(ttl), Ordering::AcqRel);
-        self.valid_until.store(end.as_nanos(), Ordering::Release);
     }
 
     /// Its engine does not extend it any more.
@@ -370,7 +323,7 @@ mod tests {
             (0, 9_898, 9_000, None),
         ] {
             let keeping = Keeping::new(TTL, at(limit));
-            let kept = Arc::new(Kept::new(keeping, at(end), TTL, u32::MAX));
+            let kept = Arc::new(Kept::new(keeping, u32::MAX));
             let _held = Arc::clone(&kept);
             let due = due(&kept, at(now), at(end)).map(|(ttl, again)| {
                 let again = kept.due_at(at(end), again, Drift::default());
@@ -408,7 +361,7 @@ mod tests {
     #[test]
     fn what_begins_together_is_due_a_little_early_and_never_late() {
         let keeping = Keeping::new(TTL, Instant::MAX);
-        let kept = Arc::new(Kept::new(keeping, at(9_898), TTL, u32::MAX));
+        let kept = Arc::new(Kept::new(keeping, u32::MAX));
         let _held = Arc::clone(&kept);
         let first = (at(9_898), Instant::ZERO);
         let due = kept.due(at(4_949), first, 10_000, Drift::default());
@@ -430,7 +383,7 @@ mod tests {
             let drift = Drift::default();
             let keeping = Keeping::new(ttl, Instant::MAX);
             let end = drift.valid_until(at(7), ttl);
-            let kept = Arc::new(Kept::new(keeping, end, ttl, u32::MAX));
+            let kept = Arc::new(Kept::new(keeping, u32::MAX));
             let _held = Arc::clone(&kept);
             let (mut tries, mut again) = (0, Instant::ZERO);
             let mut now = due_at(&kept, end);
@@ -462,25 +415,19 @@ mod tests {
     #[test]
     fn what_was_given_up_is_not_extended() {
         let keeping = Keeping::new(TTL, Instant::MAX);
-        let kept = Arc::new(Kept::new(keeping, at(9_898), TTL, 1));
+        let kept = Arc::new(Kept::new(keeping, 1));
         assert_eq!(due_at(&kept, at(9_898)), Instant::MAX, "nobody has it");
         let held = Arc::clone(&kept);
         assert_eq!(due_at(&kept, at(9_898)), at(4_949));
         let (_, again) = due(&kept, at(5_000), at(9_898)).expect("due");
         let at_once = kept.due(at(5_001), (at(9_898), again), 1, Drift::default());
         assert_eq!(at_once, None, "not at once again");
-        held.extended(at(12_000), TTL);
         assert!(held.count() && !held.count());
-        assert_eq!(
-            (kept.valid_until(), kept.extensions_left()),
-            (at(12_000), 0)
-        );
+        assert_eq!(kept.extensions_left(), 0);
         assert_eq!(due_at(&kept, at(9_898)), Instant::MAX, "no more extensions");
-        let kept = Arc::new(Kept::new(keeping, at(9_898), TTL, u32::MAX));
+        let kept = Arc::new(Kept::new(keeping, u32::MAX));
         let held = Arc::clone(&kept);
-        held.extended(at(9_000), TTL);
         assert!(held.count());
-        assert_eq!(kept.valid_until(), at(9_898), "never shortened");
         assert_eq!(kept.extensions_left(), u32::MAX);
         held.end();
         assert_eq!(due(&kept, at(5_000), at(9_898)), None);

@@ -2,7 +2,6 @@
 
 use alloc::sync::Arc;
 use core::fmt;
-use core::num::NonZeroU64;
 use core::time::Duration;
 
 use super::{Keeping, Kept, Majority, NodeSet};
@@ -10,11 +9,7 @@ use crate::delay::Delay;
 use crate::entry::Entry;
 use crate::error::Shown;
 use crate::resource::Token;
-use crate::time::{Instant, nanos};
-
-// As much as if no lock were kept.
-#[cfg(target_pointer_width = "64")]
-const _: () = assert!(size_of::<Terms>() == 16);
+use crate::time::Instant;
 
 /// Identifies a held lock to the engine that granted or adopted it.
 ///
@@ -37,34 +32,12 @@ pub struct LockId {
 pub struct Lock {
     entry: Entry,
     id: LockId,
-    terms: Terms,
+    /// What its engine extends it by, if that does so by itself.
+    kept: Option<Arc<Kept>>,
     /// Of one that is not kept.
     extensions_left: u32,
     /// The nodes that said that they have it, up to the last verdict.
     voters: NodeSet,
-}
-
-/// How long it lasts. As large as if no lock were kept.
-enum Terms {
-    Own {
-        /// The longest that its keys were given, less the delay, in nanoseconds.
-        ttl: NonZeroU64,
-        valid_until: Instant,
-    },
-    /// Its engine extends it by itself.
-    Kept(Arc<Kept>),
-}
-
-impl Terms {
-    fn own(ttl: Duration, valid_until: Instant) -> Self {
-        let ttl = not_zero(ttl);
-        Self::Own { ttl, valid_until }
-    }
-}
-
-/// Returns `ttl` in nanoseconds. No lock has none.
-fn not_zero(ttl: Duration) -> NonZeroU64 {
-    NonZeroU64::new(nanos(ttl)).unwrap_or(NonZeroU64::MIN)
 }
 
 impl LockId {
@@ -85,10 +58,11 @@ impl Lock {
         ttl: Duration,
         extensions_left: u32,
     ) -> Self {
+        entry.set_end(valid_until, ttl);
         Self {
             entry,
             id,
-            terms: Terms::own(ttl, valid_until),
+            kept: None,
             extensions_left,
             voters: majority.nodes(),
         }
@@ -102,10 +76,11 @@ impl Lock {
         ttl: Duration,
         voters: NodeSet,
     ) -> Self {
+        entry.set_end(valid_until, ttl);
         Self {
             entry,
             id: LockId::NONE,
-            terms: Terms::own(ttl, valid_until),
+            kept: None,
             extensions_left: u32::MAX,
             voters,
         }
@@ -153,10 +128,7 @@ impl Lock {
     /// Returns the instant, by the clock of the engine, from which on the lock must not be trusted.
     #[must_use]
     pub fn valid_until(&self) -> Instant {
-        match &self.terms {
-            Terms::Own { valid_until, .. } => *valid_until,
-            Terms::Kept(kept) => kept.valid_until(),
-        }
+        self.entry.end()
     }
 
     /// Returns `true` if it may be trusted at `now`. To the nanosecond: at [`Lock::valid_until`] it
@@ -176,19 +148,14 @@ impl Lock {
     /// [lock delay](crate::Builder::lock_delay) is no part of it.
     #[must_use]
     pub fn ttl(&self) -> Duration {
-        match &self.terms {
-            Terms::Own { ttl, .. } => Duration::from_nanos(ttl.get()),
-            Terms::Kept(kept) => kept.ttl(),
-        }
+        self.entry.ttl()
     }
 
     /// Returns the same, or the ttl by which its engine extends it, if that is shorter.
     #[cfg(feature = "std")]
     pub(crate) fn shortest_ttl(&self) -> Duration {
-        match &self.terms {
-            Terms::Own { .. } => self.ttl(),
-            Terms::Kept(kept) => kept.ttl().min(kept.step()),
-        }
+        let step = self.kept.as_ref().map(|kept| kept.step());
+        step.map_or(self.ttl(), |step| step.min(self.ttl()))
     }
 
     /// Returns for how much longer than it is valid its keys are kept.
@@ -199,10 +166,8 @@ impl Lock {
     /// Returns how many more extensions it was granted.
     #[must_use]
     pub fn extensions_left(&self) -> u32 {
-        match &self.terms {
-            Terms::Own { .. } => self.extensions_left,
-            Terms::Kept(kept) => kept.extensions_left(),
-        }
+        let kept = self.kept.as_ref();
+        kept.map_or(self.extensions_left, |kept| kept.extensions_left())
     }
 
     /// A majority extended it: its validity ends at the later of the two ends. `is_told` if the engine that
@@ -215,18 +180,12 @@ impl Lock {
         is_told: bool,
     ) {
         self.voters = self.voters.union(majority.nodes());
-        match &mut self.terms {
-            Terms::Kept(kept) if is_told || kept.is_over() => {}
-            Terms::Kept(kept) => {
-                kept.tell(false, end, longest);
-                kept.count();
-            }
-            Terms::Own { ttl, valid_until } => {
-                *ttl = not_zero(longest).max(*ttl);
-                *valid_until = end.max(*valid_until);
-                self.extensions_left = one_less(self.extensions_left);
-            }
+        match &self.kept {
+            Some(kept) if is_told || kept.is_over() => return,
+            Some(kept) => _ = kept.count(),
+            None => self.extensions_left = one_less(self.extensions_left),
         }
+        self.entry.lengthen_end(end, longest);
     }
 
     /// A majority keeps it until then: that replaces the known end. `is_told` as above.
@@ -238,20 +197,9 @@ impl Lock {
         is_told: bool,
     ) {
         self.voters = self.voters.union(majority.nodes());
-        match &mut self.terms {
-            Terms::Kept(kept) if is_told || kept.is_over() => {}
-            Terms::Kept(kept) => kept.tell(true, end, longest),
-            Terms::Own { ttl, valid_until } => {
-                (*ttl, *valid_until) = (not_zero(longest).max(*ttl), end);
-            }
-        }
-    }
-
-    #[cfg(any(feature = "std", test))]
-    fn end_at(&mut self, end: Instant, longest: Duration) {
-        match &mut self.terms {
-            Terms::Kept(kept) => kept.ends(end, longest),
-            Terms::Own { .. } => self.terms = Terms::own(longest, end),
+        match &self.kept {
+            Some(kept) if is_told || kept.is_over() => {}
+            Some(_) | None => self.entry.set_end(end, longest),
         }
     }
 
@@ -259,45 +207,36 @@ impl Lock {
 
     /// Begins to keep it. Returns what its engine extends it by.
     pub(crate) fn keep(&mut self, keeping: Keeping) -> Arc<Kept> {
-        let kept = Kept::new(
-            keeping,
-            self.valid_until(),
-            self.ttl(),
-            self.extensions_left(), // It may be kept already.
-        );
-        let kept = Arc::new(kept);
-        self.terms = Terms::Kept(Arc::clone(&kept));
-        kept
+        let kept = Kept::new(keeping, self.extensions_left()); // It may be kept already.
+        Arc::clone(self.kept.insert(Arc::new(kept)))
     }
 
     /// Returns `true` if its engine extends it by itself, or has done so.
     #[cfg(feature = "std")]
     pub(crate) fn is_kept(&self) -> bool {
-        matches!(self.terms, Terms::Kept(_))
+        self.kept.is_some()
     }
 
     /// Returns `true` if its engine, which keeps it, has reported its end.
     #[cfg(feature = "std")]
     pub(crate) fn is_kept_and_over(&self) -> bool {
-        match &self.terms {
-            Terms::Own { .. } => false,
-            Terms::Kept(kept) => kept.is_over(),
-        }
+        self.kept.as_ref().is_some_and(|kept| kept.is_over())
     }
 
     /// It goes to another process: its engine does not extend it any more.
     #[cfg(feature = "std")]
     pub(crate) fn end_keeping(&self) {
-        if let Terms::Kept(kept) = &self.terms {
+        if let Some(kept) = &self.kept {
             kept.end();
         }
     }
 
     /// It leaves the engine that keeps it: its end is its own again.
     pub(crate) fn leave_keeping(&mut self) {
-        let (ttl, valid_until) = (self.ttl(), self.valid_until());
-        self.extensions_left = self.extensions_left();
-        self.terms = Terms::own(ttl, valid_until);
+        if let Some(kept) = self.kept.take() {
+            self.extensions_left = kept.extensions_left();
+            self.entry.part(); // The claim there may still be told of its end.
+        }
     }
 
     // ----- its end --------------------------------------------------------------------------
@@ -312,14 +251,14 @@ impl Lock {
     /// It was read under another clock: its validity is zero.
     #[cfg(test)]
     pub(crate) fn forget_end(&mut self) {
-        self.end_at(Instant::ZERO, self.ttl());
+        self.entry.set_end(Instant::ZERO, self.ttl());
     }
 
     /// A majority said it is gone.
     #[cfg(feature = "std")]
     pub(crate) fn lost(&mut self, now: Instant) {
         if now < self.valid_until() || !self.has_known_end() {
-            self.end_at(now, self.ttl());
+            self.entry.set_end(now, self.ttl());
         }
     }
 

@@ -149,8 +149,7 @@ impl Claim {
 
     /// Returns what it needs if it rests now, and is woken.
     fn rest_now(&self) -> Busy {
-        let (kept, entry) = (self.kept.as_deref(), self.entry.as_ref());
-        Busy::woken(self.may_hold, self.valid_until, life_at_rest(kept, entry))
+        Busy::woken(self.may_hold, self.valid_until, self.life_at_rest())
     }
 
     /// It does not rest any more.
@@ -222,6 +221,12 @@ impl Claim {
         self.valid_until
     }
 
+    /// Returns the entry of a lock that is kept: its holder sees the end in it.
+    #[inline]
+    pub(crate) fn entry_of_kept(&self) -> Option<&Entry> {
+        self.entry.as_ref().filter(|_| self.kept.is_some())
+    }
+
     /// The lock may be trusted until `end`. What its holder was told does not change.
     #[inline]
     pub(crate) fn ends(&mut self, end: Instant) {
@@ -234,8 +239,16 @@ impl Claim {
     pub(crate) fn life(&self) -> Duration {
         match &self.busy {
             Some(busy) => busy.life,
-            None => life_at_rest(self.kept.as_deref(), self.entry.as_ref()),
+            None => self.life_at_rest(),
         }
+    }
+
+    /// Returns the same of one that rests.
+    #[cold]
+    #[inline(never)]
+    fn life_at_rest(&self) -> Duration {
+        let entry = self.entry_of_kept().must();
+        entry.map_or(Duration::MAX, |entry| entry.delay().life(entry.ttl()))
     }
 
     /// A node is asked to keep it for so long.
@@ -580,16 +593,6 @@ impl Claim {
             self.busy_mut().again = Instant::ZERO;
         }
     }
-}
-
-/// Returns the longest that any node was asked to keep a claim that rests.
-#[cold]
-#[inline(never)]
-fn life_at_rest(kept: Option<&Kept>, entry: Option<&Entry>) -> Duration {
-    let terms = kept.zip(entry).must();
-    terms.map_or(Duration::MAX, |(kept, entry)| {
-        entry.delay().life(kept.ttl())
-    })
 }
 
 /// Returns when the end of a validity is reported: a tick before it, rounded down.

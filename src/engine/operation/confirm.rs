@@ -109,10 +109,10 @@ impl AboutHeld for Confirm {
             if claim.busy().questions.newest() != Some(cx.round.key) {
                 end = end.max(claim.valid_until()); // An extension was asked for after this.
             }
-            if let Some(kept) = &claim.kept
+            if let Some(entry) = claim.entry_of_kept()
                 && end != claim.valid_until()
             {
-                kept.ends_by(end); // Also if its caller does not want to know.
+                entry.shorten_end(end); // Also if its caller does not want to know.
                 claim.begin_again(); // There is less time than was known, or more.
             }
             claim.ends(end);

@@ -96,7 +96,7 @@ impl AboutHeld for Extend {
         let drift = cx.parts.settings.drift;
         // The last extension of a lock that is kept asks for less, and clocks may be set by as much as before.
         let kept = kept.filter(|_| held.own);
-        let ttl = kept.map_or(cx.round.ttl, |kept| kept.ttl());
+        let ttl = kept.map_or(cx.round.ttl, |_| held.entry.ttl());
         let asked = cx
             .parts
             .nodes

@@ -300,11 +300,11 @@ impl LockQuestion {
             }
         };
         if let Some(claim) = cx.parts.claims.get_mut(key).must() {
+            if let Some(entry) = claim.entry_of_kept() {
+                entry.shorten_end(cx.now);
+            }
             claim.entry = entry.or_else(|| claim.entry.take());
             claim.ends(cx.now);
-            if let Some(kept) = &claim.kept {
-                kept.ends_by(cx.now);
-            }
         }
         cx.lost = Some(LostLock {
             claim: key,
@@ -416,16 +416,17 @@ impl LockQuestion {
                 true => valid_until,
                 false => valid_until.max(busy.told_until),
             };
-            if let Some(kept) = &claim.kept {
+            if let Some(entry) = claim.entry_of_kept() {
                 // What was reported as over meanwhile is not revived, and what was found since stands.
                 match claim.is_held() {
-                    true => kept.tell(exact, valid_until, cx.round.ttl),
-                    false => kept.tell_late(valid_until, cx.round.ttl),
+                    true if exact => entry.set_end(valid_until, cx.round.ttl),
+                    true => entry.lengthen_end(valid_until, cx.round.ttl),
+                    false => entry.shorten_late(valid_until, cx.round.ttl),
                 }
-                kept.ends_by(claim.valid_until());
+                entry.shorten_end(claim.valid_until());
                 is_told = true;
                 if self.own {
-                    shown = kept.valid_until(); // A caller may have extended it for longer.
+                    shown = entry.end(); // A caller may have extended it for longer.
                 }
             }
         }

@@ -365,8 +365,8 @@ fn a_node_in_quarantine_confirms_nothing() {
 #[test]
 fn a_kept_lock_costs_little_memory() {
     assert!(size_of::<crate::slab::Place<Claim>>() <= 72);
-    assert!(size_of::<crate::quorum::Kept>() <= 32);
-    assert!(size_of::<Lock>() <= 48);
+    assert!(size_of::<crate::quorum::Kept>() <= 16);
+    assert!(size_of::<Lock>() <= 40);
 }
 
 /// Of so many claims, how many do not rest.

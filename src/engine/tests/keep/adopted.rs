@@ -58,6 +58,18 @@ fn a_kept_lock_that_was_adopted_is_extended_by_those_alone_that_it_stands_on() {
     assert_eq!(lock.valid_until(), before);
 }
 
+/// Also where it was not detached first.
+#[test]
+fn what_its_engine_learns_of_a_kept_lock_that_another_has_adopted_does_not_change_it() {
+    let (mut world, lock) = World::keeping(3, kept());
+    world.sleep_until_sent(0);
+    let before = lock.valid_until();
+    let (_heir, lock) = World::inherits(world.now, lock);
+    world.all_say(0..2, ":1|");
+    assert_matches!(world.event(), Event::Kept { result: Ok(until), .. } if before < until);
+    assert_eq!(lock.valid_until(), before);
+}
+
 #[test]
 fn a_lock_that_is_kept_again_has_no_more_extensions_than_before() {
     let (mut world, mut lock) = World::keeping(3, kept().extensions(2));
