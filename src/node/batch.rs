@@ -16,6 +16,9 @@
 //!
 //! # Not here
 //!
+//! A renewal is not taken out of a command that was written. If the connection has no room for long, it may reach
+//! the node after its lock is over, but before the lock's release.
+//!
 //! Nodes with a marker, those that have forgotten the script, and locks on several resources: these are asked
 //! one by one.
 

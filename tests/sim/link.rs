@@ -163,6 +163,8 @@ pub(crate) struct Conn {
     /// The server has said that it serves no locks.
     pub(crate) turned_down: bool,
     pub(crate) transaction: Transaction,
+    /// What the server executes stands in one command with others.
+    pub(crate) batched: bool,
 }
 
 /// The client's end.
@@ -277,6 +279,7 @@ impl Conn {
             database: 0,
             turned_down: false,
             transaction: Transaction::default(),
+            batched: false,
         }
     }
 

@@ -579,6 +579,7 @@ impl World {
         out.extend_from_slice(header.as_bytes());
         let link = &mut self.conns[conn];
         link.far.replied += header.len() as u64;
+        link.batched = 1 < keys.len();
         let (start, before) = (link.far.replied, link.answers.len());
         for (key, own) in keys.iter().zip(arguments.chunks(2)) {
             let words: [&[u8]; 6] = [b"EVALSHA", EXTEND, b"1", key, own[0], own[1]];
@@ -588,6 +589,7 @@ impl World {
             self.execute(server, conn, sent, &words, out);
         }
         let link = &mut self.conns[conn];
+        link.batched = false;
         let end = link.far.replied;
         for answer in link.answers.range_mut(before..) {
             answer.end = end;
@@ -905,6 +907,7 @@ impl World {
             shown,
             command,
             transacted: false,
+            batched: link.batched,
             is_over: false,
             done,
             said,
@@ -977,6 +980,7 @@ impl World {
             shown: there.clock.show(self.now),
             command: piece.command,
             transacted: true,
+            batched: false,
             is_over: piece.is_over,
             done: piece.said,
             said: piece.said,

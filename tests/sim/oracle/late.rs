@@ -151,9 +151,10 @@ impl Spell {
 }
 
 /// When a command was asked for at the earliest: of a transaction that may be before others, in the same
-/// turn, whatever happens behind it in that turn.
+/// turn, whatever happens behind it in that turn. One that was written together with others is not taken out of
+/// their command any more, however long that waits for room.
 fn first_place(deed: &Deed<'_>) -> Place {
-    match deed.transacted {
+    match deed.transacted || deed.batched {
         true => deed.begun.asked,
         false => deed.begun.place,
     }

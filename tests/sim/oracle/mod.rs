@@ -277,6 +277,8 @@ pub(crate) struct Deed<'a> {
     pub(crate) command: Command<'a>,
     /// It was done in a transaction, which is not one command.
     pub(crate) transacted: bool,
+    /// It stood in one command with others.
+    pub(crate) batched: bool,
     /// Who has asked for it wants it no more: it was begun before.
     pub(crate) is_over: bool,
     /// What the server did, in the words of an answer, and what it answered.
