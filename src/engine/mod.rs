@@ -338,7 +338,7 @@ impl Engine {
         let nodes = claim.map(|(_, claim)| {
             let busy = claim.busy();
             let others = busy.lacking.union(busy.unconfirmed);
-            let quarantined = self.parts.nodes.quarantined(now, claim);
+            let quarantined = self.parts.nodes.quarantined(now, claim.sure());
             claim.granted().without(others.union(quarantined))
         });
         let labels = self.parts.nodes.labels();
@@ -600,7 +600,7 @@ impl Engine {
                     left => now.saturating_add(left),
                 };
                 let terms = (parts.restarts.longest(), Delay::default());
-                parts.stats.released(now, Instant::ZERO, None);
+                parts.stats.released(now, Instant::ZERO, true);
                 let claim = parts.adopt(now, Some(entry), until, terms);
                 Ok(self.release_claim(now, claim, false))
             }
@@ -692,9 +692,8 @@ impl Engine {
     fn claim_to_release(&mut self, now: Instant, until: Instant, lock: Lock) -> ClaimKey {
         let parts = &mut self.parts;
         let there = parts.claims.of_mut(&lock);
-        parts
-            .stats
-            .released(now, until, there.as_ref().map(|(_, claim)| &**claim));
+        let is_held = there.as_ref().is_none_or(|(_, claim)| claim.is_held());
+        parts.stats.released(now, until, is_held);
         let Some((key, claim)) = there else {
             let terms = (lock.ttl(), lock.delay());
             return parts.adopt(now, Some(lock.into_entry()), until, terms);
@@ -715,7 +714,7 @@ impl Engine {
         let Some((key, claim)) = parts.claims.of_mut(&lock) else {
             return lock;
         };
-        let quarantined = parts.nodes.quarantined(now, claim);
+        let quarantined = parts.nodes.quarantined(now, claim.sure());
         let settled = claim.settled();
         claim.holds_no_more(settled);
         claim.entry = Some(lock.entry().clone());

@@ -30,7 +30,7 @@ use super::extensions::Extensions;
 use super::fencing::Fencing;
 use super::nodes::Nodes;
 #[cfg(feature = "tracing")]
-use super::notices::Notices;
+use super::notices::{Notice, Notices};
 use super::queues::{Queues, Waiter};
 use super::restarts::Restarts;
 use super::settings::Settings;
@@ -341,21 +341,39 @@ impl Parts {
         operation.map(|operation| (operation, Answer::Withheld(NodeOutcome::Missing)))
     }
 
-    /// Reports to the holder of `claim`, once, that its lock is over. Returns the questions about it,
+    /// Reports to the holder of `key`, once, that its lock is over. Returns the questions about it,
     /// which are to end.
-    pub(super) fn tell_lost(&mut self, now: Instant, claim: ClaimKey) -> Questions {
-        let id = self.claims.lock_id(claim);
-        let Some(claim) = self.claims.get_mut(claim).must() else {
+    pub(super) fn tell_lost(&mut self, now: Instant, key: ClaimKey) -> Questions {
+        let id = self.claims.lock_id(key);
+        let Some(claim) = self.claims.get_mut(key).must() else {
             return Questions::default();
         };
         let open = claim.questions();
-        self.stats.end_hold(now, claim);
+        self.stats
+            .end_hold(now, claim.held_since(), claim.kept.is_some());
         if guard!(LossNotTold, claim.tell_lost()) {
             self.stats.lost += 1;
             self.news.push_back(News::Expired(id));
             #[cfg(feature = "tracing")]
-            self.notice_loss(id);
+            self.notice_loss(key);
         }
         open
+    }
+
+    /// Queues that the lock of `key` is lost, while the name of what it is on is still known: of several resources
+    /// the first.
+    #[cfg(feature = "tracing")]
+    fn notice_loss(&mut self, key: ClaimKey) {
+        let claim = self.claims.get(key);
+        let resource = claim.and_then(|claim| match &claim.entry {
+            Some(entry) => Some(entry.resource()),
+            None => {
+                let place = claim.busy().place;
+                let place = place.filter(|place| *place != PlaceKey::NONE);
+                place.map(|place| self.queues.name(place))
+            }
+        });
+        let resource = resource.map(Into::into);
+        self.notices.queue.push(Notice::Loss(resource));
     }
 }

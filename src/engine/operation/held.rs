@@ -156,7 +156,8 @@ impl LockQuestion {
     /// Returns `true` if the clock of `node` may be stepped, and its answer counts nevertheless.
     fn is_older_than_steps(&self, node: NodeId, cx: &Context<'_>) -> bool {
         let claim = self.claim.and_then(|claim| cx.parts.claims.get(claim));
-        cx.parts.nodes.is_older_than_steps(cx.now, node, claim)
+        let is_sure = claim.is_some_and(|claim| claim.sure().contains(node));
+        cx.parts.nodes.is_older_than_steps(cx.now, node, is_sure)
     }
 
     /// Sends the question to `node`, by the text of its script if `by_text`. Sends nothing if the
