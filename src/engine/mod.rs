@@ -64,6 +64,7 @@ mod input;
 #[cfg(feature = "internals")]
 mod inside;
 pub(crate) mod inspection;
+mod news;
 mod nodes;
 #[cfg(feature = "tracing")]
 pub(crate) mod notices;
@@ -364,7 +365,9 @@ impl Engine {
         self.begin_acquire(now, request.options, |parts, tries| {
             let place = parts.queues.enter(request.resource, &mut parts.claims);
             let mut acquire = Acquire::new(request, tries, place);
-            fencing::want(request.options, &mut acquire, parts);
+            if request.options.is_fenced() {
+                acquire.fence(parts);
+            }
             acquire
         })
     }
@@ -389,7 +392,9 @@ impl Engine {
             let places: Box<[_]> = places.collect();
             let acquire = Acquire::new(&request, tries, places[0]);
             let mut acquire = acquire.of_several(places, parts.nodes.len());
-            fencing::want(options, &mut acquire, parts);
+            if options.is_fenced() {
+                acquire.fence(parts);
+            }
             acquire
         })
     }

@@ -23,7 +23,8 @@ use crate::engine::claims::Claims;
 use crate::engine::claims::busy::{Origin, Questions};
 use crate::engine::claims::claim::Claim;
 use crate::engine::contract::{Event, Extension, random_part};
-use crate::engine::parts::{News, Parts};
+use crate::engine::news::News;
+use crate::engine::parts::Parts;
 
 /// See the [module](self).
 #[derive(Debug)]
