@@ -157,8 +157,8 @@ impl Fencing {
             ahead => ahead.saturating_add(micros_of(now)),
         }
     }
-    /// Returns the floor that is given to a node at `now`: the larger of these. The second that nodes allow a clock to
-    /// be ahead is added to the time: a token may have been proposed by such a clock.
+    /// Returns what the floor that is given to a node at `now` is at least: the largest number that was seen, and the
+    /// time. The second that nodes allow a clock to be ahead is added to that: a token may have been proposed by such a clock.
     pub(super) fn floor(&self, now: Instant) -> [u64; 2] {
         let seen = self.seen.max(self.highest);
         let proposal = self.time(now).saturating_add(1_000_000);

@@ -33,7 +33,7 @@
 //! | `stats` | what it has done: counts, and histograms of times |
 //! | `notices` | with the feature `tracing`: what an operator wants to be told of |
 //! | `check` | whether a majority would vote, and what an operator has to repair |
-//! | `alarm`, `answer` | what timers are for; what is left of an answer for an operation |
+//! | `alarm`, `news`, `answer` | what timers are for; what is to be reported; what is left of an answer for an operation |
 //! | `inside` | what only the simulator asks |
 //! | `settings`, `pool` | the configuration; buffers |
 //!
