@@ -257,7 +257,7 @@ impl Claims {
         let Some(there) = self.slab.get_mut(claim.0).must() else {
             return;
         };
-        stats.end_hold(below.now, there);
+        stats.end_hold(below.now, there.held_since(), there.kept.is_some());
         there.wake(&mut self.boxes).stage = Stage::Releasing { operation };
         let (held, timer) = (there.may_hold(), there.timer.take());
         if let Some(timer) = timer {

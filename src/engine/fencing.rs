@@ -15,21 +15,21 @@
 //! none; what is kept here only says when to try.
 
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
 use alloc::collections::btree_map::Entry;
+use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use crate::config::LockOptions;
 use crate::error::Unusable;
-use crate::keys::{NodeId, OperationKey};
+use crate::keys::NodeId;
 use crate::limits::{FENCING_TOKEN_MAX, POOL_MAX, REPAIR_RETRY};
 use crate::time::Instant;
 use crate::timer::TimerKey;
 
-use super::alarm::Alarm;
-use super::operation::acquire::{self, Acquire};
-use super::parts::{News, Parts};
+use super::alarm::{Alarm, Timers};
+use super::news::News;
+use super::nodes::Nodes;
+use super::operation::acquire;
 
 /// See the [module](self).
 #[derive(Debug, Default)]
@@ -96,6 +96,11 @@ impl Fencing {
         self.spares.len()
     }
 
+    /// A lock with a token is asked for.
+    pub(super) fn set_used(&mut self) {
+        self.is_used = true;
+    }
+
     pub(super) fn is_used(&self) -> bool {
         self.is_used
     }
@@ -152,48 +157,30 @@ impl Fencing {
             ahead => ahead.saturating_add(micros_of(now)),
         }
     }
-}
-
-fn micros_of(now: Instant) -> u64 {
-    now.as_nanos() / 1_000
-}
-
-/// Has `acquire` ask for a fencing token, if `options` want one.
-#[inline]
-pub(super) fn want(options: &LockOptions, acquire: &mut Acquire, parts: &mut Parts) {
-    if options.is_fenced() {
-        parts.fencing.is_used = true;
-        acquire.fence(parts);
+    /// Returns what the floor that is given to a node at `now` is at least: the largest number that was seen, and the
+    /// time. The second that nodes allow a clock to be ahead is added to that: a token may have been proposed by such a clock.
+    pub(super) fn floor(&self, now: Instant) -> [u64; 2] {
+        let seen = self.seen.max(self.highest);
+        let proposal = self.time(now).saturating_add(1_000_000);
+        [seen, proposal.min(FENCING_TOKEN_MAX)]
     }
-}
 
-impl Parts {
-    /// Gives `node` a floor, for `operation`. The second that nodes allow a clock to be ahead is added: a
-    /// token may have been proposed by such a clock. Returns `false` if the node cannot be asked.
-    pub(super) fn set_floor(
-        &mut self,
-        now: Instant,
-        node: NodeId,
-        operation: OperationKey,
-    ) -> bool {
-        let seen = self.fencing.seen.max(self.fencing.highest);
-        let proposal = self.fencing.time(now).saturating_add(1_000_000);
-        let there = self.nodes.writing_to(node);
-        there.send_floor(now, operation, [seen, proposal.min(FENCING_TOKEN_MAX)])
-    }
-}
+    // ----- floors that are missing ----------------------------------------------------------
 
-// ----- floors that are missing --------------------------------------------------------------
-
-impl Parts {
-    /// `node` has refused a lock with a token for lack of a floor. Returns what a report says of it.
+    /// `node` has refused a lock with a token for lack of a floor. Returns what a report says of it,
+    /// where so many nodes are a majority.
     #[cold]
-    pub(super) fn has_no_floor(&mut self, node: NodeId) -> Unusable {
-        if let Entry::Vacant(losses) = self.fencing.losses.entry(node) {
+    pub(super) fn has_no_floor(
+        &mut self,
+        node: NodeId,
+        quorum: usize,
+        news: &mut VecDeque<News>,
+    ) -> Unusable {
+        if let Entry::Vacant(losses) = self.losses.entry(node) {
             losses.insert(None);
-            self.look_at_floors();
+            self.look_at_floors(news);
         }
-        match self.fencing.losses.len() < self.nodes.quorum() {
+        match self.losses.len() < quorum {
             true => Unusable::InRepair,
             false => Unusable::NoFloor,
         }
@@ -201,59 +188,67 @@ impl Parts {
 
     /// The timer has fired: what may be repaired by now is looked at.
     #[cold]
-    pub(super) fn floors_due(&mut self) {
-        self.fencing.timer = None;
-        if !self.fencing.losses.is_empty() {
-            self.look_at_floors();
+    pub(super) fn due(&mut self, news: &mut VecDeque<News>) {
+        self.timer = None;
+        if !self.losses.is_empty() {
+            self.look_at_floors(news);
         }
     }
 
     /// The floors of all nodes are to be looked at, soon; unless that is under way.
-    fn look_at_floors(&mut self) {
-        if !self.fencing.is_looking {
-            self.floors_changed();
+    fn look_at_floors(&mut self, news: &mut VecDeque<News>) {
+        if !self.is_looking {
+            self.floors_changed(news);
         }
     }
 
     /// The floors of all nodes are to be looked at, also by one look more than that which is under way: a node has come
     /// that was not asked.
-    pub(super) fn floors_changed(&mut self) {
-        let wanted = core::mem::replace(&mut self.fencing.is_to_look, true);
-        if !wanted && !self.fencing.is_looking {
-            self.news.push_back(News::Floors);
+    pub(super) fn floors_changed(&mut self, news: &mut VecDeque<News>) {
+        let wanted = core::mem::replace(&mut self.is_to_look, true);
+        if !wanted && !self.is_looking {
+            news.push_back(News::Floors);
         }
     }
 
     /// The floors are being looked at from now on.
-    pub(super) fn looking_at_floors(&mut self) {
-        (self.fencing.is_looking, self.fencing.is_to_look) = (true, false);
+    pub(super) fn looking(&mut self) {
+        (self.is_looking, self.is_to_look) = (true, false);
     }
 
-    /// The floors were looked at, or there is no room for that: what is still to be repaired is looked at again.
-    pub(super) fn looked_at_floors(&mut self, now: Instant) {
-        self.fencing.is_looking = false;
-        if self.fencing.is_to_look {
-            self.news.push_back(News::Floors);
+    /// The floors were looked at, or there is no room for that.
+    pub(super) fn looked(&mut self, news: &mut VecDeque<News>) {
+        self.is_looking = false;
+        if self.is_to_look {
+            news.push_back(News::Floors);
         }
-        self.await_repairs(now);
     }
 
-    /// Arms the timer for when the next repair may be due.
-    pub(super) fn await_repairs(&mut self, now: Instant) {
-        if let Some(timer) = self.fencing.timer.take() {
-            self.timers.cancel(timer);
+    /// Arms the timer for when the next repair may be due. A loss is repaired `span` after it was seen.
+    pub(super) fn await_repairs(
+        &mut self,
+        now: Instant,
+        span: Duration,
+        nodes: &Nodes,
+        timers: &mut Timers,
+    ) {
+        if let Some(timer) = self.timer.take() {
+            timers.cancel(timer);
         }
-        let span = self.restarts.terms().span;
         let again = now.saturating_add(REPAIR_RETRY);
         let due = |(node, loss): (&NodeId, &Option<Loss>)| {
             let over = loss.map(|loss| loss.since.saturating_add(span));
-            let at = over.max(self.nodes[*node].kept_until(now));
+            let at = over.max(nodes[*node].kept_until(now));
             at.filter(|at| now < *at).unwrap_or(again)
         };
-        if let Some(at) = self.fencing.losses.iter().map(due).min() {
-            self.fencing.timer = Some(self.timers.insert(at, Alarm::Floors));
+        if let Some(at) = self.losses.iter().map(due).min() {
+            self.timer = Some(timers.insert(at, Alarm::Floors));
         }
     }
+}
+
+fn micros_of(now: Instant) -> u64 {
+    now.as_nanos() / 1_000
 }
 
 #[cfg(test)]

@@ -13,12 +13,12 @@ use super::Engine;
 use super::alarm::Alarm;
 use super::claims::LockDue;
 use super::contract::Input;
+use super::news::News;
 use super::nodes::Silence;
 use super::operation::Kind;
 use super::operation::extend::Extend;
 use super::operation::held::Verdict;
 use super::operation::repair::Repair;
-use super::parts::News;
 
 impl Engine {
     /// Hands in what happened outside. Infallible: nothing that a server sends is a mistake of the
@@ -271,7 +271,7 @@ impl Engine {
         claims.pay_debts(node, &mut below); // Those that came up meanwhile.
         self.operations.ask_late(now, node, &mut self.parts);
         if self.parts.fencing.is_used() {
-            self.parts.floors_changed(); // It may have lost its own.
+            self.parts.fencing.floors_changed(&mut self.parts.news); // It may have lost its own.
         }
         self.stir_all(now);
         self.regained(now);
@@ -451,7 +451,7 @@ impl Engine {
                 Alarm::Silence(node) => self.silence_due(now, node),
                 Alarm::Lines => self.lines_due(now),
                 Alarm::Debts(node) => self.debts_due(now, node),
-                Alarm::Floors => self.parts.floors_due(),
+                Alarm::Floors => self.parts.fencing.due(&mut self.parts.news),
                 Alarm::Looks => self.looks_due(now),
                 Alarm::Operation(key) => {
                     self.operations
@@ -494,7 +494,7 @@ impl Engine {
     #[inline(never)]
     pub(super) fn look_at_floors(&mut self, now: Instant) {
         let (operations, parts) = (&mut self.operations, &mut self.parts);
-        parts.looking_at_floors();
+        parts.fencing.looking();
         match operations.is_full_for_holders(&parts.queues) {
             true => parts.looked_at_floors(now),
             false => {

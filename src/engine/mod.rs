@@ -33,7 +33,7 @@
 //! | `stats` | what it has done: counts, and histograms of times |
 //! | `notices` | with the feature `tracing`: what an operator wants to be told of |
 //! | `check` | whether a majority would vote, and what an operator has to repair |
-//! | `alarm`, `answer` | what timers are for; what is left of an answer for an operation |
+//! | `alarm`, `news`, `answer` | what timers are for; what is to be reported; what is left of an answer for an operation |
 //! | `inside` | what only the simulator asks |
 //! | `settings`, `pool` | the configuration; buffers |
 //!
@@ -64,6 +64,7 @@ mod input;
 #[cfg(feature = "internals")]
 mod inside;
 pub(crate) mod inspection;
+mod news;
 mod nodes;
 #[cfg(feature = "tracing")]
 pub(crate) mod notices;
@@ -338,7 +339,7 @@ impl Engine {
         let nodes = claim.map(|(_, claim)| {
             let busy = claim.busy();
             let others = busy.lacking.union(busy.unconfirmed);
-            let quarantined = self.parts.nodes.quarantined(now, claim);
+            let quarantined = self.parts.nodes.quarantined(now, claim.sure());
             claim.granted().without(others.union(quarantined))
         });
         let labels = self.parts.nodes.labels();
@@ -364,7 +365,9 @@ impl Engine {
         self.begin_acquire(now, request.options, |parts, tries| {
             let place = parts.queues.enter(request.resource, &mut parts.claims);
             let mut acquire = Acquire::new(request, tries, place);
-            fencing::want(request.options, &mut acquire, parts);
+            if request.options.is_fenced() {
+                acquire.fence(parts);
+            }
             acquire
         })
     }
@@ -389,7 +392,9 @@ impl Engine {
             let places: Box<[_]> = places.collect();
             let acquire = Acquire::new(&request, tries, places[0]);
             let mut acquire = acquire.of_several(places, parts.nodes.len());
-            fencing::want(options, &mut acquire, parts);
+            if options.is_fenced() {
+                acquire.fence(parts);
+            }
             acquire
         })
     }
@@ -600,7 +605,7 @@ impl Engine {
                     left => now.saturating_add(left),
                 };
                 let terms = (parts.restarts.longest(), Delay::default());
-                parts.stats.released(now, Instant::ZERO, None);
+                parts.stats.released(now, Instant::ZERO, true);
                 let claim = parts.adopt(now, Some(entry), until, terms);
                 Ok(self.release_claim(now, claim, false))
             }
@@ -692,9 +697,8 @@ impl Engine {
     fn claim_to_release(&mut self, now: Instant, until: Instant, lock: Lock) -> ClaimKey {
         let parts = &mut self.parts;
         let there = parts.claims.of_mut(&lock);
-        parts
-            .stats
-            .released(now, until, there.as_ref().map(|(_, claim)| &**claim));
+        let is_held = there.as_ref().is_none_or(|(_, claim)| claim.is_held());
+        parts.stats.released(now, until, is_held);
         let Some((key, claim)) = there else {
             let terms = (lock.ttl(), lock.delay());
             return parts.adopt(now, Some(lock.into_entry()), until, terms);
@@ -715,7 +719,7 @@ impl Engine {
         let Some((key, claim)) = parts.claims.of_mut(&lock) else {
             return lock;
         };
-        let quarantined = parts.nodes.quarantined(now, claim);
+        let quarantined = parts.nodes.quarantined(now, claim.sure());
         let settled = claim.settled();
         claim.holds_no_more(settled);
         claim.entry.get_or_insert_with(|| lock.entry().clone());

@@ -32,7 +32,6 @@ use crate::time::Instant;
 
 use super::alarm::{Alarm, Timers};
 use super::check::outcome_of;
-use super::claims::claim::Claim;
 use super::contract::{NodeId, NodeStatus, Output};
 use probes::Probes;
 use turns::Turns;
@@ -163,24 +162,19 @@ impl Nodes {
         })
     }
 
-    /// Returns the nodes whose answers about `claim` do not count.
-    pub(super) fn quarantined(&self, now: Instant, claim: &Claim) -> NodeSet {
+    /// Returns the nodes whose answers about a claim do not count that is sure to be older on the nodes `sure` than
+    /// any step of their clocks.
+    pub(super) fn quarantined(&self, now: Instant, sure: NodeSet) -> NodeSet {
         let kept = |node: NodeId| {
             guard!(QuarantinedHandedOver, self[node].kept_until(now).is_some())
-                && !self.is_older_than_steps(now, node, Some(claim))
+                && !self.is_older_than_steps(now, node, sure.contains(node))
         };
         self.set().filter(kept)
     }
 
-    /// Returns `true` if the answer of `node` counts for `claim`, if it has one, though it does not for others:
-    /// its clock was stepped, and the copy is older than that.
-    pub(super) fn is_older_than_steps(
-        &self,
-        now: Instant,
-        node: NodeId,
-        claim: Option<&Claim>,
-    ) -> bool {
-        let is_sure = claim.is_some_and(|claim| claim.is_sure(node));
+    /// Returns `true` if the answer of `node` counts for a claim, though it does not for others: its clock was
+    /// stepped, and the copy `is_sure` to be older than that.
+    pub(super) fn is_older_than_steps(&self, now: Instant, node: NodeId, is_sure: bool) -> bool {
         is_sure && self[node].counts_but_for_steps(now)
     }
 

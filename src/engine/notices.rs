@@ -17,15 +17,12 @@ use alloc::collections::VecDeque;
 use alloc::string::String;
 use core::time::Duration;
 
-use crate::keys::{ClaimKey, NodeId, PlaceKey};
+use crate::keys::NodeId;
 use crate::limits::NOTICES_MAX;
 use crate::node::Node;
-use crate::quorum::LockId;
-use crate::slab::Key;
 use crate::time::Instant;
 
 use super::Engine;
-use super::parts::Parts;
 
 /// Something that has happened.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -152,27 +149,6 @@ impl Told {
             }
             None => {}
         }
-    }
-}
-
-impl Parts {
-    /// Returns the name of what `lock` is on, of several resources the first.
-    fn resource_of(&self, lock: LockId) -> Option<&[u8]> {
-        let claim = self.claims.get(ClaimKey(Key::from_bits(lock.claim)?))?;
-        if let Some(entry) = &claim.entry {
-            return Some(entry.resource());
-        }
-        let place = claim
-            .busy()
-            .place
-            .filter(|place| *place != PlaceKey::NONE)?;
-        Some(self.queues.name(place))
-    }
-
-    /// Queues that `lock` is lost, while its name is still known.
-    pub(super) fn notice_loss(&mut self, lock: LockId) {
-        let resource = self.resource_of(lock).map(Into::into);
-        self.notices.queue.push(Notice::Loss(resource));
     }
 }
 

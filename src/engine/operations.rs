@@ -32,6 +32,7 @@ use super::operation::{Context, Kind, LostLock, Operate, Operation};
 use super::parts::Parts;
 use super::pool::Pool;
 use super::queues::Queues;
+use super::stats::Stats;
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -256,7 +257,7 @@ impl Operations {
     fn cancel_open(&mut self, now: Instant, key: OperationKey, parts: &mut Parts) {
         self.take_extension_back(key, parts);
         if let Some(operation) = self.get_mut(key) {
-            parts.stats.cancelled(&operation.kind);
+            count_cancelled(&operation.kind, &mut parts.stats);
             let (operation, mut cx) = operation.at(now, parts);
             let all = cx.parts.nodes.set();
             cx.round.stop_resting(cx.parts);
@@ -657,5 +658,21 @@ fn asked_by(request: Request, parts: &Parts) -> Option<OperationKey> {
         | Request::Time
         | Request::Track
         | Request::Look { .. } => None,
+    }
+}
+
+/// The caller of an operation of this `kind` does not wait for its outcome any more.
+#[cold]
+fn count_cancelled(kind: &Kind, stats: &mut Stats) {
+    match kind {
+        Kind::Acquire(_) => stats.acquisitions.cancelled += 1,
+        Kind::Extend(_) => stats.extensions.cancelled += 1,
+        Kind::Release(_) => stats.releases.unwatched += 1,
+        Kind::Confirm(_)
+        | Kind::Inspect(_)
+        | Kind::Overwrite(_)
+        | Kind::Reinit(_)
+        | Kind::Repair(_)
+        | Kind::GiveFloors(_) => {}
     }
 }

@@ -5,7 +5,7 @@ use crate::time::Instant;
 use super::Engine;
 use super::alarm::Alarm;
 use super::contract::{Cause, Event, Output, Wake};
-use super::parts::News;
+use super::news::News;
 
 impl Engine {
     /// Returns when the engine wants to be woken next, and why; `None` when only new input can make

@@ -17,7 +17,7 @@ use crate::error::NodeOutcome;
 use crate::invariant::Must;
 use crate::keys::{ClaimKey, NodeId, OperationKey, PlaceKey, WaiterKey};
 use crate::limits::TTL_ASSUMED_MAX;
-use crate::quorum::{Keeping, Lock, LockId, NodeSet};
+use crate::quorum::{Keeping, Lock, NodeSet};
 use crate::time::Instant;
 
 use super::alarm::{Alarm, Timers};
@@ -28,9 +28,10 @@ use super::claims::{Below, Claims};
 use super::contract::Cause;
 use super::extensions::Extensions;
 use super::fencing::Fencing;
+use super::news::News;
 use super::nodes::Nodes;
 #[cfg(feature = "tracing")]
-use super::notices::Notices;
+use super::notices::{Notice, Notices};
 use super::queues::{Queues, Waiter};
 use super::restarts::Restarts;
 use super::settings::Settings;
@@ -59,25 +60,6 @@ pub(super) struct Parts {
     pub(super) stats: Stats,
     /// What is to be reported at the next poll, in the order in which it became certain.
     pub(super) news: VecDeque<News>,
-}
-
-/// Something to be reported at the next poll.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum News {
-    /// The outcome of an operation.
-    Operation(OperationKey),
-    /// A lock is over.
-    Expired(LockId),
-    /// A lock is at risk, if it is still held.
-    AtRisk(LockId),
-    /// Something has changed that this operation waits for. There is nothing to tell a caller.
-    Stirred(OperationKey),
-    /// Extensions of locks that are kept can begin, which have waited for that.
-    Room,
-    /// A node lacks the lock of this claim, if it is kept: another extension gives it a copy.
-    Lacking(ClaimKey),
-    /// Floors of fencing tokens are to be looked at.
-    Floors,
 }
 
 impl Parts {
@@ -341,21 +323,52 @@ impl Parts {
         operation.map(|operation| (operation, Answer::Withheld(NodeOutcome::Missing)))
     }
 
-    /// Reports to the holder of `claim`, once, that its lock is over. Returns the questions about it,
+    /// The floors were looked at, or there is no room for that: what is still to be repaired is looked at again.
+    pub(super) fn looked_at_floors(&mut self, now: Instant) {
+        self.fencing.looked(&mut self.news);
+        self.await_repairs(now);
+    }
+
+    /// Arms the timer for when the next repair of a floor may be due.
+    pub(super) fn await_repairs(&mut self, now: Instant) {
+        let span = self.restarts.terms().span;
+        self.fencing
+            .await_repairs(now, span, &self.nodes, &mut self.timers);
+    }
+
+    /// Reports to the holder of `key`, once, that its lock is over. Returns the questions about it,
     /// which are to end.
-    pub(super) fn tell_lost(&mut self, now: Instant, claim: ClaimKey) -> Questions {
-        let id = self.claims.lock_id(claim);
-        let Some(claim) = self.claims.get_mut(claim).must() else {
+    pub(super) fn tell_lost(&mut self, now: Instant, key: ClaimKey) -> Questions {
+        let id = self.claims.lock_id(key);
+        let Some(claim) = self.claims.get_mut(key).must() else {
             return Questions::default();
         };
         let open = claim.questions();
-        self.stats.end_hold(now, claim);
+        self.stats
+            .end_hold(now, claim.held_since(), claim.kept.is_some());
         if guard!(LossNotTold, claim.tell_lost()) {
             self.stats.lost += 1;
             self.news.push_back(News::Expired(id));
             #[cfg(feature = "tracing")]
-            self.notice_loss(id);
+            self.notice_loss(key);
         }
         open
+    }
+
+    /// Queues that the lock of `key` is lost, while the name of what it is on is still known: of several resources
+    /// the first.
+    #[cfg(feature = "tracing")]
+    fn notice_loss(&mut self, key: ClaimKey) {
+        let claim = self.claims.get(key);
+        let resource = claim.and_then(|claim| match &claim.entry {
+            Some(entry) => Some(entry.resource()),
+            None => {
+                let place = claim.busy().place;
+                let place = place.filter(|place| *place != PlaceKey::NONE);
+                place.map(|place| self.queues.name(place))
+            }
+        });
+        let resource = resource.map(Into::into);
+        self.notices.queue.push(Notice::Loss(resource));
     }
 }

@@ -18,9 +18,6 @@ use crate::error::{ExtendError, LockError};
 use crate::histogram::Histogram;
 use crate::time::Instant;
 
-use super::claims::claim::Claim;
-use super::operation::Kind;
-
 /// What a handle has done since it was built, and what it waits for now. For operators and exporters.
 ///
 /// Counts and histograms only grow. All clones of a `Redlock` share theirs; another handle has its own.
@@ -175,38 +172,22 @@ impl Stats {
         self.wait.record_since(started, now);
     }
 
-    /// The caller of an operation does not wait for its outcome any more.
-    #[cold]
-    pub(super) fn cancelled(&mut self, kind: &Kind) {
-        match kind {
-            Kind::Acquire(_) => self.acquisitions.cancelled += 1,
-            Kind::Extend(_) => self.extensions.cancelled += 1,
-            Kind::Release(_) => self.releases.unwatched += 1,
-            Kind::Confirm(_)
-            | Kind::Inspect(_)
-            | Kind::Overwrite(_)
-            | Kind::Reinit(_)
-            | Kind::Repair(_)
-            | Kind::GiveFloors(_) => {}
-        }
-    }
-
-    /// A lock is to be released at `now` that is valid `until` then, as far as its holder knows. `claim` is what
-    /// this engine knows of it.
+    /// A lock is to be released at `now` that is valid `until` then, as far as its holder knows. `is_held`: this
+    /// engine does not know that it is over.
     #[inline]
-    pub(super) fn released(&mut self, now: Instant, until: Instant, claim: Option<&Claim>) {
-        match claim.is_none_or(Claim::is_held) {
+    pub(super) fn released(&mut self, now: Instant, until: Instant, is_held: bool) {
+        match is_held {
             true => self.validity_left.record_since(now, until),
             false => self.validity_left.record_zero(),
         }
     }
 
-    /// The lock of `claim`, if it is held, is not from `now` on.
+    /// A lock that was held `since` then, if it was, is not from `now` on.
     #[inline]
-    pub(super) fn end_hold(&mut self, now: Instant, claim: &Claim) {
-        if let Some(since) = claim.held_since() {
+    pub(super) fn end_hold(&mut self, now: Instant, since: Option<Instant>, is_kept: bool) {
+        if let Some(since) = since {
             self.hold.record_since(since, now);
-            self.kept -= usize::from(claim.kept.is_some());
+            self.kept -= usize::from(is_kept);
         }
     }
 }

@@ -322,10 +322,11 @@ impl Claim {
         self.granted().contains(node) && !self.busy().lacking.contains(node)
     }
 
-    /// Returns `true` if `node` had it while the answers of `node` counted, and has had it since. Where a
-    /// clock is stepped after that, no key of another has ended early.
-    pub(crate) fn is_sure(&self, node: NodeId) -> bool {
-        self.had_it(node) && !self.busy().unsure.contains(node)
+    /// Returns the nodes that had it while their answers counted, and have had it since. Where a clock is
+    /// stepped after that, no key of another has ended early.
+    pub(crate) fn sure(&self) -> NodeSet {
+        let busy = self.busy();
+        self.granted().without(busy.lacking.union(busy.unsure))
     }
 
     /// A majority has said that it has it.

@@ -96,6 +96,7 @@ impl Acquire {
     #[cold]
     #[inline(never)]
     pub(in crate::engine) fn fence(&mut self, parts: &mut Parts) {
+        parts.fencing.set_used();
         let spare = parts.fencing.take_spare();
         self.fencing = Some(spare.unwrap_or_else(|| Box::new(Fencing::new(parts.nodes.len()))));
     }

@@ -34,6 +34,13 @@ impl GiveFloors {
     }
 }
 
+/// Gives `node` a floor. Returns `false` if it cannot be asked.
+fn give(node: NodeId, cx: &mut Context<'_>) -> bool {
+    let floor = cx.parts.fencing.floor(cx.now);
+    let there = cx.parts.nodes.writing_to(node);
+    there.send_floor(cx.now, cx.round.key, floor)
+}
+
 impl Operate for GiveFloors {
     fn begin(&mut self, cx: &mut Context<'_>) {
         let deadline = cx.now.saturating_add(cx.parts.settings.connect_timeout);
@@ -55,7 +62,7 @@ impl Operate for GiveFloors {
             return true; // It is not one that is trusted.
         }
         let why = match cx.parts.nodes[node].access() {
-            Access::Open if cx.parts.set_floor(cx.now, node, cx.round.key) => {
+            Access::Open if give(node, cx) => {
                 cx.round[node].asked = true;
                 return true;
             }

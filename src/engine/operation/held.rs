@@ -23,7 +23,8 @@ use crate::engine::claims::Claims;
 use crate::engine::claims::busy::{Origin, Questions};
 use crate::engine::claims::claim::Claim;
 use crate::engine::contract::{Event, Extension, random_part};
-use crate::engine::parts::{News, Parts};
+use crate::engine::news::News;
+use crate::engine::parts::Parts;
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -156,7 +157,8 @@ impl LockQuestion {
     /// Returns `true` if the clock of `node` may be stepped, and its answer counts nevertheless.
     fn is_older_than_steps(&self, node: NodeId, cx: &Context<'_>) -> bool {
         let claim = self.claim.and_then(|claim| cx.parts.claims.get(claim));
-        cx.parts.nodes.is_older_than_steps(cx.now, node, claim)
+        let is_sure = claim.is_some_and(|claim| claim.sure().contains(node));
+        cx.parts.nodes.is_older_than_steps(cx.now, node, is_sure)
     }
 
     /// Sends the question to `node`, by the text of its script if `by_text`. Sends nothing if the

@@ -20,8 +20,9 @@ use crate::timer::TimerKey;
 
 use crate::engine::alarm::{Alarm, Timers};
 use crate::engine::contract::Cause;
+use crate::engine::news::News;
 use crate::engine::nodes::Nodes;
-use crate::engine::parts::{News, Parts};
+use crate::engine::parts::Parts;
 
 /// See the [module](self).
 #[derive(Debug)]

@@ -252,7 +252,8 @@ pub(in crate::engine) fn set_answered(
                 }
                 (-1, Ok(1..)) => withheld(now, node, key, Unusable::NoMoreTokens, parts),
                 (-1, _) => {
-                    let why = parts.has_no_floor(node);
+                    let quorum = parts.nodes.quorum();
+                    let why = parts.fencing.has_no_floor(node, quorum, &mut parts.news);
                     withheld(now, node, key, why, parts)
                 }
                 (said @ ..=-2, _) => match forbidden_to_fence(said) {
