@@ -8,7 +8,7 @@ use crate::resp::write;
 use super::refusal::Refusal;
 use super::session::Protocol;
 
-/// An answer. At most an array of arrays, that of `EXEC`.
+/// An answer. Only that of `EXEC` holds answers of other commands, which are no answers of `EXEC`.
 #[derive(Debug, Eq, PartialEq)]
 pub(super) enum Reply {
     Simple(&'static str),

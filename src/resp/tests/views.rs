@@ -49,3 +49,14 @@ fn a_frame_is_kept_with_its_attributes() {
     assert_eq!(super::bare(frame.value), bare);
     assert_eq!(frame.to_owned(), whole);
 }
+
+#[test]
+fn attributes_in_a_row_are_kept_as_one() {
+    let buffer = b"|1\r\n:1\r\n:2\r\n|1\r\n:3\r\n:4\r\n+OK\r\n";
+    let mut decoder = Decoder::new(Limits::default());
+    let frame = decoder.decode(buffer).unwrap().expect("complete");
+    assert_eq!(
+        format!("{:?}", frame.to_owned()),
+        "Attributed({Integer(1): Integer(2), Integer(3): Integer(4)}, Simple(b\"OK\"))"
+    );
+}
