@@ -74,6 +74,10 @@ const IN_STEP: u32 = 16;
 /// How often an engine tries to extend a lock that it keeps, within one validity.
 const TRIES_MAX: u32 = 15;
 
+/// How often it extends such a lock at once because its keys may have changed, and how often from then on.
+const LOOKS_AT_ONCE: u32 = 8;
+const LOOK_EVERY: Time = 250 * MILLI;
+
 /// How often each peer has set a key of a resource, on any node.
 #[derive(Debug)]
 pub(super) struct Sets(Vec<Vec<u64>>);
@@ -300,9 +304,12 @@ impl World {
         let record = ledger.record(id);
         let begun = record.keepers.len() as u32;
         let ends = begun.max(1) + stopped + record.kept + record.extends + record.confirms;
+        let held = deed.sent.saturating_sub(record.sent);
+        let looks = LOOKS_AT_ONCE + u32::try_from(held / LOOK_EVERY).unwrap_or(u32::MAX);
         let cell = ledger.cell_mut(id, deed.node);
         cell.keeps += 1;
-        (2 * TRIES_MAX * ends < cell.keeps).then_some("more tries to keep a lock than there may be")
+        (2 * TRIES_MAX * ends + looks < cell.keeps)
+            .then_some("more tries to keep a lock than there may be")
     }
 
     fn releases(&mut self, deed: &Deed<'_>, id: TokenId) -> Option<&'static str> {
