@@ -64,9 +64,11 @@ fn a_lock_is_had_when_all_connections_were_closed_for_idleness() {
         .connect_timeout(Duration::from_secs(10));
     let mut face = Which::Local.build(builder);
     for turn in 0..times(2, 6) {
+        delay(&proxies, far);
         let (done, stood_still) = watched(&mut cluster.raws(), || {
             let held = face.try_lock(format!("idle:{turn}"), LONG);
             let held = held.map_err(|error| error.to_string())?;
+            delay(&proxies, Duration::ZERO); // Without scripts a release takes several round trips.
             face.unlock(held).map_err(|error| error.to_string())
         });
         assert!(done.is_ok() || far / 2 < stood_still, "{done:?}");
