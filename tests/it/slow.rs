@@ -80,7 +80,7 @@ fn a_lock_is_had_when_all_connections_were_closed_for_idleness() {
             };
             cluster.raws().into_iter().all(alone).then_some(())
         });
-        thread::sleep(2 * far); // The relays tell of it as late as of answers.
+        thread::sleep(2 * far); // Until the relays have passed it on.
     }
     cluster.assert_empty();
 }

@@ -17,6 +17,8 @@
 //! the next extension began: it is not known which extension they belong to. Copies that arrive
 //! after the lock was handed over.
 
+use shearline::Instant;
+
 use super::{Deed, TokenId, Verb};
 use crate::clock::MILLI;
 use crate::world::World;
@@ -146,8 +148,14 @@ impl World {
             return Some("a copy before a majority without it has confirmed the lock");
         };
         let ttl = deed.command.ttl.and_then(super::ledger::millis)?;
-        let left = calls.end().saturating_since(*certain);
-        let longest = left.saturating_add(drift(record.ttl.max(calls.ttl)));
+        // An extension by its holder may have been told since it began; and a longer one may be under way.
+        let hold = self.clients[deed.peer].users[record.resource].task.hold();
+        let told = hold.map_or(Instant::ZERO, |hold| hold.lock.valid_until());
+        let left = calls.end().max(told).saturating_since(*certain);
+        let all = &self.oracle.calls[deed.peer][record.resource];
+        let asked = [record.ttl, calls.ttl, all.extend.ttl, all.beside.ttl];
+        let asked = asked.into_iter().max().unwrap_or_default();
+        let longest = left.saturating_add(drift(asked));
         let longest = longest.as_nanos() as u64 + self.plan.added_time();
         let clock = self.clock_of(deed.peer);
         let sent = clock.show(deed.sent);

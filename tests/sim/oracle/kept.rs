@@ -260,7 +260,9 @@ impl World {
         }
         let is_new = calls.spell.to < Place::MAX;
         if !is_new && in_turn && calls.spell.from <= turn && turn < begun.place {
-            calls.next.get_or_insert((begun, since, shown));
+            // Another server may have executed a later part of it first.
+            let next = calls.next.filter(|(_, first, _)| *first <= since);
+            calls.next = next.or(Some((begun, since, shown)));
         }
         if is_new {
             calls.spell.from = begun.place;

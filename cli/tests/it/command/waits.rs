@@ -73,7 +73,7 @@ fn nodes_that_are_far_away_need_longer_timeouts() {
     let proxies = [1, 2].map(|node| Proxy::to(cluster[node].address_for_clients()));
     // Answers that came while the command stood still count: it does not stand still for so long.
     for proxy in &proxies {
-        proxy.delay(Duration::from_secs(1));
+        proxy.delay(Duration::from_secs(3));
     }
     let near = cluster.urls()[0].clone();
     let urls = [near, proxies[0].url(), proxies[1].url()];
