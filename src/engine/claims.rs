@@ -11,6 +11,8 @@
 
 pub(super) mod busy;
 pub(super) mod claim;
+pub(super) mod copies;
+pub(super) mod copy;
 
 use alloc::collections::BTreeMap;
 use core::time::Duration;
@@ -37,6 +39,7 @@ use super::stats::Stats;
 use super::whole::Whole;
 use busy::{Boxes, Stage};
 use claim::{Claim, told_at};
+use copy::Copy;
 
 /// How long a release that a node has refused waits for its next try.
 const TRY_AGAIN: Duration = Duration::from_millis(250);
@@ -246,16 +249,17 @@ impl Claims {
 
     // ----- releases -------------------------------------------------------------------------
 
-    /// Releases the token of `claim` on every node that may hold it. `operation` waits for that.
+    /// Releases the token of `claim` on every node that may hold it. `operation` waits for that. Returns the nodes
+    /// that were asked.
     pub(super) fn release(
         &mut self,
         operation: Option<OperationKey>,
         claim: ClaimKey,
         stats: &mut Stats,
         below: &mut Below<'_>,
-    ) {
+    ) -> NodeSet {
         let Some(there) = self.slab.get_mut(claim.0).must() else {
-            return;
+            return NodeSet::EMPTY;
         };
         stats.end_hold(below.now, there.held_since(), there.kept.is_some());
         there.wake(&mut self.boxes).stage = Stage::Releasing { operation };
@@ -264,13 +268,12 @@ impl Claims {
             below.timers.cancel(timer);
         }
         let mut command = Command::new(self.commands.take());
-        for node in held.iter() {
-            there.release_on(node, claim, &mut command, below);
-        }
+        let asked = held.filter(|node| there.release_on(node, claim, &mut command, below));
         self.commands.give(command.into_buffer());
         if there.is_over() {
             self.settle(claim, below.timers);
         }
+        asked
     }
 
     /// Sends the releases that are owed to `node`, oldest first, while there is room.
@@ -280,7 +283,7 @@ impl Claims {
     /// connection whose end it has not noticed.
     pub(super) fn pay_debts(&mut self, node: NodeId, below: &mut Below<'_>) {
         while let Some(key) = below.nodes[node].debts.pop() {
-            let owed = |claim: &&mut Claim| claim.busy().owed.contains(node);
+            let owed = |claim: &&mut Claim| claim.copy_on(node).is_owed();
             let Some(claim) = self.slab.get_mut(key.0).filter(owed) else {
                 below.nodes[node].debts.popped_forgotten();
                 continue;
@@ -324,24 +327,31 @@ impl Claims {
             let refused = self.release_refused(node, claim, dialect, (reply, error), below);
             return Ok(refused.map(|(operation, said)| (operation, Answer::Vote(said))));
         }
-        if said == Said::Foreign && dialect == Dialect::Watch && self.may_be_set_yet(node, claim) {
-            if let Some(there) = self.slab.get_mut(claim.0) {
-                there.busy_mut().behind.insert(node);
-            }
-            let operation = self.defer(node, claim, below);
-            return Ok(operation.map(|operation| (operation, Answer::Vote(said.vote()))));
-        }
-        let said = said.vote();
         let Some(there) = self.slab.get_mut(claim.0) else {
             return Ok(None); // A second release met nothing: the first had been answered.
         };
-        there.busy_mut().releasing.remove(node);
-        there.holds_no_more(NodeSet::of(node));
         let operation = there.released_for();
+        if said == Said::Foreign && dialect == Dialect::Watch {
+            self.read_foreign(node, claim, below);
+            return Ok(operation.map(|operation| (operation, Answer::Vote(said.vote()))));
+        }
+        there.freed(node);
         if there.is_over() {
             self.settle(claim, below.timers);
         }
-        Ok(operation.map(|operation| (operation, Answer::Vote(said))))
+        Ok(operation.map(|operation| (operation, Answer::Vote(said.vote()))))
+    }
+
+    /// The transaction that was to release `claim` on `node` has read the token of another.
+    #[cold]
+    fn read_foreign(&mut self, node: NodeId, claim: ClaimKey, below: &mut Below<'_>) {
+        let Some(there) = self.slab.get_mut(claim.0).must() else {
+            return;
+        };
+        match there.read_foreign(node) {
+            true => self.defer(node, claim, below),
+            false => self.settle(claim, below.timers),
+        }
     }
 
     /// The release of `claim` was refused by `node`: it is sent in another way, or tried again after a while.
@@ -389,15 +399,10 @@ impl Claims {
         }
         let missing = reply.missing(below.nodes[node].verb_of_release(dialect));
         let outcome = missing.map_or(NodeOutcome::Refused(error), NodeOutcome::Unusable);
-        let operation = self.defer(node, claim, below);
+        let there = self.slab.get_mut(claim.0)?;
+        let operation = there.released_for();
+        self.defer(node, claim, below);
         operation.map(|operation| (operation, (Vote::Abstain, outcome)))
-    }
-
-    /// Returns `true` if `node` may yet run a `SET` of `claim` whose connection was lost. What a transaction has
-    /// only read there is no proof: a server that postpones writes still answers reads.
-    fn may_be_set_yet(&self, node: NodeId, claim: ClaimKey) -> bool {
-        let claim = self.slab.get(claim.0);
-        claim.is_some_and(|claim| claim.busy().lost.contains(node))
     }
 
     fn release_again(&mut self, node: NodeId, claim: ClaimKey, below: &mut Below<'_>) {
@@ -411,23 +416,17 @@ impl Claims {
         self.commands.give(command.into_buffer());
     }
 
-    /// The release of the claim was not done by `node`: it is tried again after a while. Returns the
-    /// operation that waits for it. Another release of it may have been answered meanwhile.
-    fn defer(
-        &mut self,
-        node: NodeId,
-        key: ClaimKey,
-        below: &mut Below<'_>,
-    ) -> Option<OperationKey> {
-        let claim = self.slab.get_mut(key.0)?;
-        claim.busy_mut().releasing.remove(node);
-        if claim.busy_mut().unknown.remove(node) {
-            claim.gone_by = claim
-                .gone_by
-                .max(self.drift.gone_by(below.now, claim.life()));
+    /// `node` has not done the release of `key`, which is tried again after a while.
+    fn defer(&mut self, node: NodeId, key: ClaimKey, below: &mut Below<'_>) {
+        let Some(claim) = self.slab.get_mut(key.0).must() else {
+            return;
+        };
+        if claim.busy_mut().copies.end_extending(node) {
+            let longest = self.drift.gone_by(below.now, claim.life());
+            claim.gone_by = claim.gone_by.max(longest);
         }
         let there = &mut below.nodes[node];
-        if claim.busy_mut().owed.insert(node) {
+        if claim.begin_owing(node) {
             there.debts.defer(key);
         }
         if guard!(RefusedNotTriedAgain, there.debt_timer.is_none()) {
@@ -435,7 +434,6 @@ impl Claims {
             there.debt_timer = Some(below.timers.insert(at, Alarm::Debts(node)));
         }
         claim.limit_debt(key, below.timers);
-        claim.released_for()
     }
 
     fn owe(&mut self, node: NodeId, claim: ClaimKey, below: &mut Below<'_>) {
@@ -445,21 +443,25 @@ impl Claims {
         }
     }
 
-    /// Ends `claim` if no node can hold its token any more.
+    /// Ends `claim` if no node can hold its token any more; else arms the end of its debts, where time ends them.
     pub(super) fn settle(&mut self, claim: ClaimKey, timers: &mut Timers) {
         let there = self.slab.get_mut(claim.0);
-        if let Some(there) = there.filter(|there| there.is_over()) {
-            if let Some(timer) = there.timer.take() {
-                timers.cancel(timer);
-            }
-            if let Some(entry) = there.entry.take() {
-                self.spares.give(entry);
-            }
-            if let Some(busy) = there.take_busy() {
-                self.boxes.give(busy);
-            }
-            self.discard(claim);
+        let Some(there) = there.filter(|there| there.is_leaving()) else {
+            return;
+        };
+        if !there.is_over() {
+            return there.limit_debt(claim, timers);
         }
+        if let Some(timer) = there.timer.take() {
+            timers.cancel(timer);
+        }
+        if let Some(entry) = there.entry.take() {
+            self.spares.give(entry);
+        }
+        if let Some(busy) = there.take_busy() {
+            self.boxes.give(busy);
+        }
+        self.discard(claim);
     }
 
     /// Returns `true` if a release for the resource of `entry` is under repair on `node`. A debt that
@@ -477,11 +479,9 @@ impl Claims {
     /// of `entry`. Not where the key was another's when that was looked at.
     fn owes(&self, node: NodeId, claim: ClaimKey, entry: &Entry) -> bool {
         self.slab.get(claim.0).is_some_and(|claim| {
-            let busy = claim.busy();
-            let open = busy.releasing.union(busy.owed).without(busy.behind);
             let other = claim.entry.as_ref();
             let meets = other.is_some_and(|other| other.meets(entry));
-            open.contains(node) && !guard!(AnyKeyIsOurs, !meets)
+            claim.copy_on(node).explains_nil() && !guard!(AnyKeyIsOurs, !meets)
         })
     }
 
@@ -495,10 +495,11 @@ impl Claims {
     ) {
         match request {
             Request::Set { claim } | Request::FirstSet { claim } | Request::FencedSet { claim } => {
-                if let Some(claim) = self.slab.get_mut(claim.0) {
-                    match guard!(SentSetForgotten, left) {
-                        true => claim.set_lost(node),
-                        false => claim.set_withdrawn(node),
+                if let Some(there) = self.slab.get_mut(claim.0) {
+                    let change = there.set_unanswered(node, guard!(SentSetForgotten, left));
+                    self.settle(claim, below.timers);
+                    if change.is_paid() {
+                        self.forget_debt(node, below.nodes);
                     }
                 }
             }
@@ -510,7 +511,7 @@ impl Claims {
             } if left => {
                 if let Some(claim) = self.slab.get_mut(claim.0) {
                     // It may have been run, even if an earlier one was denied.
-                    claim.busy_mut().unknown.insert(node);
+                    claim.busy_mut().copies.begin_extending(node);
                 }
             }
             Request::Question { .. }
@@ -627,7 +628,7 @@ impl Claims {
         there.begin_again(); // Whenever it was to be tried again.
         let ttl = there.extension_due(below.now, locks, self.drift, &mut self.boxes);
         there.watch(claim, self.drift, below.timers);
-        let lacking = ttl.is_none() && !there.busy().lacking.is_empty();
+        let lacking = ttl.is_none() && !there.lacking().is_empty();
         if lacking {
             self.extension(below.now, claim)
         } else {
@@ -705,16 +706,10 @@ impl Claims {
             return;
         };
         if claim.gone_by <= below.now {
-            let ended = claim.ends_by_time();
-            let busy = claim.busy_mut();
-            busy.owed = busy.owed.without(ended);
-            claim.holds_no_more(ended);
+            let ended = claim.expire();
             for node in ended.iter() {
                 self.forget_debt(node, below.nodes);
             }
-        }
-        if let Some(claim) = self.slab.get_mut(key.0).must() {
-            claim.limit_debt(key, below.timers);
         }
         self.settle(key, below.timers);
     }
@@ -724,7 +719,7 @@ impl Claims {
     pub(super) fn forget_debt(&self, node: NodeId, nodes: &mut Nodes) {
         let owes = |claim: ClaimKey| {
             let claim = self.slab.get(claim.0);
-            claim.is_some_and(|claim| claim.busy().owed.contains(node))
+            claim.is_some_and(|claim| claim.copy_on(node).is_owed())
         };
         nodes[node].debts.forget(owes);
     }
@@ -757,8 +752,8 @@ impl Claims {
 
     fn forget(&mut self, now: Instant, key: ClaimKey, timers: &mut Timers) {
         // A `SET` that may be run later is not forgotten before the lock is released.
-        let open = |claim: &Claim| !claim.busy().unanswered.union(claim.busy().lost).is_empty();
-        if self.slab.get(key.0).is_some_and(open) {
+        let may_run = |claim: &Claim| !claim.copies_that(Copy::may_run).is_empty();
+        if self.slab.get(key.0).is_some_and(may_run) {
             self.forget_later(now, key, timers);
         } else {
             self.remove(key);

@@ -337,10 +337,8 @@ impl Engine {
     pub(crate) fn confirmed_by(&self, now: Instant, lock: &Lock) -> Vec<Arc<str>> {
         let claim = self.parts.claims.of(lock);
         let nodes = claim.map(|(_, claim)| {
-            let busy = claim.busy();
-            let others = busy.lacking.union(busy.unconfirmed);
             let quarantined = self.parts.nodes.quarantined(now, claim.sure());
-            claim.granted().without(others.union(quarantined))
+            claim.confirmed().without(quarantined)
         });
         let labels = self.parts.nodes.labels();
         let nodes = nodes.iter().flat_map(|nodes| nodes.iter());
@@ -720,8 +718,7 @@ impl Engine {
             return lock;
         };
         let quarantined = parts.nodes.quarantined(now, claim.sure());
-        let settled = claim.settled();
-        claim.holds_no_more(settled);
+        let settled = claim.hand_over();
         claim.entry.get_or_insert_with(|| lock.entry().clone());
         if !claim.is_adopted() {
             lock.set_voters(settled.without(quarantined));

@@ -295,18 +295,19 @@ impl Parts {
     }
 
     /// Releases `claim`; `operation` waits for the outcome. A write of our own is not told to us, and
-    /// ends what a node was to tell: a contender that waits for the same resource looks again.
+    /// ends what a node was to tell: a contender that waits for the same resource looks again. Returns the nodes
+    /// that were asked.
     pub(super) fn release(
         &mut self,
         now: Instant,
         operation: Option<OperationKey>,
         claim: ClaimKey,
-    ) {
+    ) -> NodeSet {
         self.wrote(now, claim);
         let (nodes, timers) = (&mut self.nodes, &mut self.timers);
         let mut below = Below { now, nodes, timers };
         self.claims
-            .release(operation, claim, &mut self.stats, &mut below);
+            .release(operation, claim, &mut self.stats, &mut below)
     }
 
     /// `node` has denied `claim`, whose release waited for room there and is not owed any more. Returns the

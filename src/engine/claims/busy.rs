@@ -19,6 +19,8 @@ use crate::limits::POOL_MAX;
 use crate::quorum::NodeSet;
 use crate::time::Instant;
 
+use super::copies::Copies;
+
 /// See the [module](self).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Busy {
@@ -33,34 +35,7 @@ pub(crate) struct Busy {
     /// Until when its holder may trust it by the last outcome that was delivered. A confirmation
     /// that was not delivered yet can still be cancelled.
     pub(crate) told_until: Instant,
-    /// The nodes that said that they have it.
-    pub(crate) granted: NodeSet,
-    /// The nodes whose `SET` is unanswered on the present connection.
-    pub(crate) unanswered: NodeSet,
-    /// The nodes where the answer to a `SET` was lost: the connection ended, or an error did not say
-    /// whether it was run. They may run it yet, also after they have answered other questions.
-    pub(crate) lost: NodeSet,
-    /// Those of them where its release has read the token of another, and is tried again: a nil is due to that.
-    pub(crate) behind: NodeSet,
-    /// The nodes where its expiry is not known, because an extension is unanswered, or was when its
-    /// connection was lost.
-    pub(crate) unknown: NodeSet,
-    /// The nodes whose release is unanswered on the present connection.
-    pub(crate) releasing: NodeSet,
-    /// The nodes in whose debts it stands.
-    pub(crate) owed: NodeSet,
-    /// The nodes to which its `SET` was sent again behind a release of our own.
-    pub(crate) resent: NodeSet,
-    /// The nodes that were asked to extend it and did not have it: they get a copy again.
-    pub(crate) lacking: NodeSet,
-    /// The nodes where it may be newer than a step of the clock: they were in quarantine when they were found to
-    /// have it, or another engine found them, and they have not said so since while their answers counted.
-    pub(crate) unsure: NodeSet,
-    /// The nodes that had it, and have not said so again since a majority last did.
-    pub(crate) unconfirmed: NodeSet,
-    /// How often a node that lacked it said that it has it. A question compares it with what it was when that
-    /// began.
-    pub(crate) regained: u16,
+    pub(crate) copies: Copies,
     pub(crate) questions: Questions,
     /// Where others wait for its lock, while it is held. [`PlaceKey::NONE`]: it is kept, and nobody else
     /// wants it.
@@ -142,17 +117,17 @@ pub(crate) enum Stage {
 
 impl Busy {
     /// A claim at rest is as this, but for three fields that it has elsewhere then: what its holder was told,
-    /// the nodes that have granted it, and how long it lives.
+    /// the nodes that have it, and how long it lives.
     pub(super) const REST: Self = Self {
         place: Some(PlaceKey::NONE),
         ..Self::of(Stage::Held { told: false }, Duration::ZERO)
     };
 
-    /// What a claim needs that has rested. All who may have it have `granted` it, and its holder knows when it
+    /// What a claim needs that has rested: the nodes that may have it have said so, and its holder knows when it
     /// ends.
-    pub(super) const fn woken(granted: NodeSet, told_until: Instant, life: Duration) -> Self {
+    pub(super) fn woken(nodes: NodeSet, told_until: Instant, life: Duration) -> Self {
         Self {
-            granted,
+            copies: Copies::on(nodes),
             told_until,
             life,
             ..Self::REST
@@ -167,18 +142,7 @@ impl Busy {
             origin: Origin::One,
             extending: 0,
             told_until: Instant::ZERO,
-            granted: NodeSet::EMPTY,
-            unanswered: NodeSet::EMPTY,
-            lost: NodeSet::EMPTY,
-            behind: NodeSet::EMPTY,
-            unknown: NodeSet::EMPTY,
-            releasing: NodeSet::EMPTY,
-            owed: NodeSet::EMPTY,
-            resent: NodeSet::EMPTY,
-            lacking: NodeSet::EMPTY,
-            unsure: NodeSet::EMPTY,
-            unconfirmed: NodeSet::EMPTY,
-            regained: 0,
+            copies: Copies::NONE,
             questions: Questions::NONE,
             place: None,
             alert: 0,

@@ -28,6 +28,8 @@ use crate::timer::TimerKey;
 use crate::engine::alarm::{Alarm, Timers};
 use crate::engine::claims::Below;
 use crate::engine::claims::busy::{Boxes, Busy, Origin, Questions, Stage};
+use crate::engine::claims::copies::{Change, Copies};
+use crate::engine::claims::copy::{Copy, Event};
 use crate::engine::whole::Whole;
 
 /// See the [module](self).
@@ -37,12 +39,10 @@ pub(crate) struct Claim {
     pub(crate) entry: Option<Entry>,
     /// See the methods of the same names.
     valid_until: Instant,
-    may_hold: NodeSet,
+    /// The nodes that may have the token: what its copies say, kept also while it rests.
+    held: NodeSet,
     /// By when every copy whose expiry is known has expired.
     pub(crate) gone_by: Instant,
-    /// The nodes that got a `SET` when they may have had the token already. A denial of such a
-    /// `SET` says nothing: it may have met the key of an earlier one.
-    twice: NodeSet,
     pub(crate) timer: Option<TimerKey>,
     /// Its lock is extended by this engine.
     pub(crate) kept: Option<Arc<Kept>>,
@@ -85,15 +85,13 @@ impl Claim {
         let busy = boxes.put(Busy {
             origin: Origin::Elsewhere,
             told_until: until,
-            granted: nodes,
-            unconfirmed: nodes,
-            unsure: nodes,
+            copies: Copies::found_elsewhere(nodes),
             ..Busy::of(Stage::Held { told: false }, life)
         });
         Self {
             valid_until: until,
             gone_by,
-            may_hold: nodes,
+            held: nodes,
             ..Self::new(busy, None)
         }
     }
@@ -103,8 +101,7 @@ impl Claim {
             entry,
             valid_until: Instant::ZERO,
             gone_by: Instant::ZERO,
-            may_hold: NodeSet::EMPTY,
-            twice: NodeSet::EMPTY,
+            held: NodeSet::EMPTY,
             timer: None,
             since: NEVER,
             kept: None,
@@ -114,8 +111,8 @@ impl Claim {
 
     // ----- what it needs unless it rests ----------------------------------------------------
 
-    /// Returns what it needs unless it rests. Of one that rests, [`granted`](Self::granted) tells who has
-    /// granted it, and what is valid its holder knows.
+    /// Returns what it needs unless it rests. Of one that rests, [`having`](Self::having) tells who has it, and
+    /// what is valid its holder knows.
     #[inline]
     pub(crate) fn busy(&self) -> &Busy {
         match &self.busy {
@@ -149,7 +146,7 @@ impl Claim {
 
     /// Returns what it needs if it rests now, and is woken.
     fn rest_now(&self) -> Busy {
-        Busy::woken(self.may_hold, self.valid_until, self.life_at_rest())
+        Busy::woken(self.held, self.valid_until, self.life_at_rest())
     }
 
     /// It does not rest any more.
@@ -173,8 +170,9 @@ impl Claim {
         if self.kept.is_none() {
             return;
         }
+        let regained = self.busy().copies.regained(); // Only questions that are open compare it.
         let rest = Busy {
-            regained: self.busy().regained, // Only questions that are open compare it.
+            copies: Copies::on(self.held).with_regained(regained),
             ..self.rest_now()
         };
         let rests = |busy: &mut Box<Busy>| **busy == rest;
@@ -194,24 +192,41 @@ impl Claim {
         self.busy.take()
     }
 
-    /// Returns the nodes that said that they have it.
-    pub(crate) fn granted(&self) -> NodeSet {
-        self.busy
-            .as_ref()
-            .map_or(self.may_hold, |busy| busy.granted)
-    }
-
     /// Returns the nodes that may have the token: a `SET` for it was put into the connection. Only an
     /// answer to a release ends that, or a denial of the only `SET` that the node can have run.
     #[inline]
     pub(crate) fn may_hold(&self) -> NodeSet {
-        self.may_hold
+        self.held
     }
 
-    /// None of `nodes` can have the token any more.
-    pub(crate) fn holds_no_more(&mut self, nodes: NodeSet) {
-        self.busy_mut(); // Who has granted it is known apart from this.
-        self.may_hold = self.may_hold.without(nodes);
+    /// Returns the nodes that said that they have it, and not since that they lack it.
+    pub(crate) fn having(&self) -> NodeSet {
+        self.copies_that(Copy::has)
+    }
+
+    /// Returns the nodes that said that they lack it, and not since that they have it.
+    pub(crate) fn lacking(&self) -> NodeSet {
+        self.busy().copies.lacking()
+    }
+
+    /// Returns the state of its copy on `node`.
+    #[inline]
+    pub(crate) fn copy_on(&self, node: NodeId) -> Copy {
+        match &self.busy {
+            Some(busy) => busy.copies.on_node(node),
+            None if self.held.contains(node) => Copy::Granted,
+            None => Copy::Absent,
+        }
+    }
+
+    /// Returns the nodes that may have it, and whose copy is like that.
+    #[inline]
+    pub(crate) fn copies_that(&self, is: impl Fn(Copy) -> bool) -> NodeSet {
+        match &self.busy {
+            Some(busy) => self.held.filter(|node| is(busy.copies.on_node(node))),
+            None if is(Copy::Granted) => self.held,
+            None => NodeSet::EMPTY,
+        }
     }
 
     /// Returns until when the lock may be trusted, if it is held. [`Instant::ZERO`] if that is not known
@@ -258,86 +273,132 @@ impl Claim {
         busy.life = busy.life.max(life);
     }
 
+    // ----- what is learned of its copies ----------------------------------------------------
+
+    /// Applies `event` to its copy on `node`.
+    #[inline(always)]
+    fn apply(&mut self, node: NodeId, event: Event) -> Change {
+        let busy = self.busy_mut();
+        let change = busy.copies.apply(node, event);
+        match event {
+            Event::Lost | Event::Granted | Event::Asked | Event::Owed => {} // That does not change it.
+            _ if change.after.may_hold() => _ = self.held.insert(node),
+            _ => _ = self.held.remove(node),
+        }
+        change
+    }
+
     /// A `SET` of it was put into the connection to `node`.
     pub(crate) fn set_sent(&mut self, node: NodeId) {
-        self.busy_mut().unanswered.insert(node);
-        if !self.may_hold.insert(node) {
-            self.twice.insert(node);
-        }
+        _ = self.apply(node, Event::Sent);
     }
 
-    /// Its `SET` to `node` was withdrawn before any byte of it left.
-    pub(crate) fn set_withdrawn(&mut self, node: NodeId) {
-        self.busy_mut().unanswered.remove(node);
-        self.set_not_run(node);
+    /// The latest `SET` to `node` left no key: it was denied, or withdrawn before any byte of it left. A release
+    /// that is already on its way there will confirm that. Returns `true` if one waited for room: it is not owed
+    /// any more.
+    #[must_use]
+    pub(crate) fn set_not_run(&mut self, node: NodeId) -> bool {
+        self.apply(node, Event::NotRun).is_paid()
     }
 
-    /// `node` denied it. A release that is already on its way there will confirm that. Returns `true`
-    /// if one waited for room: it is not owed any more.
+    /// `node` has denied it: see [`Self::set_not_run`].
     #[must_use]
     pub(crate) fn denied(&mut self, node: NodeId) -> bool {
-        if guard!(DeniedReleased, !self.busy().releasing.contains(node)) {
-            self.set_not_run(node);
+        match guard!(DeniedReleased, true) {
+            true => self.set_not_run(node),
+            false => self.apply(node, Event::Lost).is_paid(),
         }
-        !self.may_hold.contains(node) && self.busy_mut().owed.remove(node)
     }
 
-    /// The latest `SET` to `node` left no key. An earlier one may have.
-    fn set_not_run(&mut self, node: NodeId) {
-        if !guard!(DeniedCopyForgotten, self.twice.contains(node)) {
-            self.holds_no_more(NodeSet::of(node));
+    /// The connection to `node` ended before its `SET` was answered; `left` says whether any of it may have
+    /// arrived.
+    pub(super) fn set_unanswered(&mut self, node: NodeId, left: bool) -> Change {
+        match left {
+            true => self.apply(node, Event::Lost),
+            false => self.apply(node, Event::NotRun),
         }
     }
 
     /// Whether its `SET` to `node` was run is not known, and will not be.
     pub(crate) fn set_lost(&mut self, node: NodeId) {
-        let busy = self.busy_mut();
-        busy.unanswered.remove(node);
-        busy.lost.insert(node);
+        _ = self.apply(node, Event::Lost);
     }
 
-    /// `node` says that it has the token, until `gone_by` at the latest. If it got one `SET`, that has
-    /// been run, and is not run again. `counts`: it is not in quarantine, or its clock was never stepped.
-    #[inline]
-    pub(crate) fn found_on(&mut self, node: NodeId, gone_by: Instant, counts: bool) {
+    /// `node` says that it has the token, until `gone_by` at the latest: its `SET` was run
+    /// ([`Event::Granted`]), or it was asked ([`Event::Has`]). `counts`: it is not in quarantine, or its clock was
+    /// never stepped.
+    #[inline(always)]
+    pub(crate) fn found_on(&mut self, node: NodeId, event: Event, gone_by: Instant, counts: bool) {
         self.gone_by = self.gone_by.max(gone_by);
-        let is_first = !self.twice.contains(node);
-        if counts {
-            self.busy_mut().unsure.remove(node);
-        } else if guard!(NewCopySure, !self.had_it(node)) {
-            self.busy_mut().unsure.insert(node);
+        if event == Event::Has && self.is_left_on(node) {
+            return;
         }
-        let busy = self.busy_mut();
-        busy.granted.insert(node);
-        if busy.lacking.remove(node) {
-            busy.regained = busy.regained.wrapping_add(1);
-        }
-        if is_first {
-            busy.lost.remove(node);
-        }
+        let before = self.apply(node, event).before;
+        self.busy_mut().copies.found(node, counts, before);
     }
 
-    /// Returns `true` if `node` was found to have it, and not to lack it since.
-    fn had_it(&self, node: NodeId) -> bool {
-        self.granted().contains(node) && !self.busy().lacking.contains(node)
+    /// `node` says that it lacks the token. Returns `true` if that was not known.
+    pub(crate) fn missed_on(&mut self, node: NodeId) -> bool {
+        !self.is_left_on(node) && self.apply(node, Event::Lacks).is_missed()
+    }
+
+    /// Returns `true` if it is released, and nothing has to be done on `node`: an answer to a question that was
+    /// open then changes nothing.
+    fn is_left_on(&self, node: NodeId) -> bool {
+        !self.held.contains(node) && self.is_leaving()
+    }
+
+    /// The lock is handed over with the copies that are known to stand on nodes, which are not released. Returns
+    /// these nodes.
+    pub(crate) fn hand_over(&mut self) -> NodeSet {
+        let before = self.held;
+        self.end_on(before, Event::HandedOver)
+    }
+
+    /// Its expiry has passed where that is known: its copies there are over. Returns these nodes.
+    pub(super) fn expire(&mut self) -> NodeSet {
+        let nodes = self.ending_by_time();
+        self.end_on(nodes, Event::Expired)
+    }
+
+    /// Applies `event` to its copies on `nodes`. Returns the nodes where they are over by that.
+    fn end_on(&mut self, nodes: NodeSet, event: Event) -> NodeSet {
+        nodes.filter(|node| self.apply(node, event).after == Copy::Absent)
+    }
+
+    /// `node` has answered its release.
+    #[inline(always)]
+    pub(super) fn freed(&mut self, node: NodeId) {
+        _ = self.apply(node, Event::Freed);
+    }
+
+    /// A transaction that was to release it has read the token of another on `node`. Returns `true` if that is no
+    /// proof: a `SET` may still run there, as a server that postpones writes still answers reads.
+    pub(super) fn read_foreign(&mut self, node: NodeId) -> bool {
+        let change = self.apply(node, Event::Foreign);
+        change.after.may_hold()
+    }
+
+    /// Its release is owed to `node`. Returns `true` if that is new.
+    pub(super) fn begin_owing(&mut self, node: NodeId) -> bool {
+        self.apply(node, Event::Owed).is_indebted()
     }
 
     /// Returns the nodes that had it while their answers counted, and have had it since. Where a clock is
     /// stepped after that, no key of another has ended early.
     pub(crate) fn sure(&self) -> NodeSet {
-        let busy = self.busy();
-        self.granted().without(busy.lacking.union(busy.unsure))
+        self.having().without(self.busy().copies.unsure())
+    }
+
+    /// Returns the nodes that said that they have it when a majority last did, or since.
+    pub(crate) fn confirmed(&self) -> NodeSet {
+        let busy = self.busy.as_ref();
+        busy.map_or(self.held, |busy| busy.copies.confirmed())
     }
 
     /// A majority has said that it has it.
     pub(crate) fn confirmed_by(&mut self, majority: &Majority) {
-        let busy = self.busy_mut();
-        busy.unconfirmed = busy.granted.without(majority.nodes());
-    }
-
-    /// Returns the nodes that are known to have it, and run no `SET` of it any more.
-    pub(crate) fn settled(&self) -> NodeSet {
-        self.granted().without(self.busy().lost)
+        self.busy_mut().copies.confirm(majority.nodes());
     }
 
     /// Returns the time at which its holder learns that it is over, at the latest. If its end is
@@ -364,17 +425,22 @@ impl Claim {
         self.entry.as_ref().is_some_and(Entry::is_several)
     }
 
+    /// Returns `true` if it is being released.
+    #[inline]
+    pub(crate) fn is_leaving(&self) -> bool {
+        matches!(self.busy().stage, Stage::Releasing { .. })
+    }
+
     /// Returns `true` if it is being released and no node can hold it any more.
     pub(crate) fn is_over(&self) -> bool {
-        matches!(self.busy().stage, Stage::Releasing { .. }) && self.may_hold.is_empty()
+        self.is_leaving() && self.held.is_empty()
     }
 
     /// Returns `true` if a `SET` or an extension of it was not answered: some node may run it yet.
     #[cfg(feature = "std")]
     pub(crate) fn may_be_written_yet(&self) -> bool {
-        let busy = self.busy();
-        let open = busy.unknown.union(busy.unanswered).union(busy.lost);
-        !open.is_empty()
+        let extending = self.busy().copies.extending();
+        !extending.is_empty() || !self.copies_that(Copy::may_run).is_empty()
     }
 
     /// Returns the questions about it that are open.
@@ -427,33 +493,27 @@ impl Claim {
         news
     }
 
-    /// Returns the nodes on which only time has to pass: its release is due there, its expiry is
-    /// known, and no `SET` of it can still be run.
-    pub(crate) fn ends_by_time(&self) -> NodeSet {
-        let busy = self.busy();
-        let sets = busy.unanswered.union(busy.lost);
-        busy.owed.without(busy.unknown).without(sets)
-    }
-
     // ----- its release ----------------------------------------------------------------------
 
-    /// Sends its release to `node`, or owes it.
+    /// Sends its release to `node`, or owes it. Returns `true` if it was sent.
     pub(super) fn release_on(
         &mut self,
         node: NodeId,
         key: ClaimKey,
         command: &mut Command,
         below: &mut Below<'_>,
-    ) {
-        if self.busy().unanswered.contains(node) && below.nodes[node].give_up_set(key) {
-            self.set_withdrawn(node);
-            if !self.may_hold.contains(node) {
-                return;
+    ) -> bool {
+        if self.copy_on(node).may_run() && below.nodes[node].give_up_set(key) {
+            _ = self.set_not_run(node); // It is not owed yet.
+            if !self.held.contains(node) {
+                return false;
             }
         }
-        if !below.nodes[node].is_ready() || !self.pay(node, key, command, false, below) {
+        let sent = below.nodes[node].is_ready() && self.pay(node, key, command, false, below);
+        if !sent {
             self.owe(node, key, below);
         }
+        sent
     }
 
     /// Puts its release, which is `command`, into the connection to `node`; never by digest if it is to
@@ -475,17 +535,13 @@ impl Claim {
         if !there.send_release(below.now, key, command, entry, repair) {
             return false;
         }
-        let busy = self.busy_mut();
-        busy.releasing.insert(node);
-        busy.owed.remove(node);
+        _ = self.apply(node, Event::Asked);
         true
     }
 
     /// Records that `node` is still owed its release, which is sent when it can be.
     pub(super) fn owe(&mut self, node: NodeId, key: ClaimKey, below: &mut Below<'_>) {
-        let busy = self.busy_mut();
-        busy.releasing.remove(node);
-        if busy.owed.insert(node) {
+        if self.begin_owing(node) {
             below.nodes[node].debts.owe(key);
         }
         self.limit_debt(key, below.timers);
@@ -493,9 +549,15 @@ impl Claim {
 
     /// Arms the end of its debts, where time can end them.
     pub(super) fn limit_debt(&mut self, key: ClaimKey, timers: &mut Timers) {
-        if self.timer.is_none() && !self.ends_by_time().is_empty() {
+        if self.timer.is_none() && !self.ending_by_time().is_empty() {
             self.timer = Some(timers.insert(self.gone_by, Alarm::Claim(key)));
         }
+    }
+
+    /// Returns the nodes where nothing but time has to pass until its copy is over.
+    fn ending_by_time(&self) -> NodeSet {
+        let extending = self.busy().copies.extending();
+        self.copies_that(Copy::ends_by_time).without(extending)
     }
 
     /// Withdraws its `SET`s to nodes where no byte of them has left. Returns these.
@@ -505,13 +567,12 @@ impl Claim {
         key: ClaimKey,
         below: &mut Below<'_>,
     ) -> NodeSet {
-        let unanswered = self.busy().unanswered;
         let withdrawn = from.filter(|node| {
-            let open = guard!(QueuedSetSentLate, unanswered.contains(node));
-            open && below.nodes[node].withdraw_set(key)
+            let may_run = guard!(QueuedSetSentLate, self.copy_on(node).may_run());
+            may_run && below.nodes[node].withdraw_set(key)
         });
         for node in withdrawn.iter() {
-            self.set_withdrawn(node);
+            _ = self.set_not_run(node); // No release is owed yet.
         }
         withdrawn
     }
@@ -580,10 +641,10 @@ impl Claim {
     /// Returns `true` if its lock is kept, and one of the nodes that answer again may lack it, or its last
     /// extension has failed.
     pub(super) fn is_to_be_made_whole(&self, whole: &Whole) -> bool {
-        let busy = self.busy();
-        let missed = busy.lacking.union(busy.unconfirmed).union(whole.forgetful);
-        let may_lack = whole.back.without(self.granted().without(missed));
-        let failed = busy.again != Instant::ZERO;
+        let may_lack = whole
+            .back
+            .without(self.confirmed().without(whole.forgetful));
+        let failed = self.busy().again != Instant::ZERO;
         let gets_copy = !may_lack.is_empty() && !self.is_adopted();
         self.kept.is_some() && self.is_held() && (failed || gets_copy)
     }

@@ -198,10 +198,10 @@ impl Acquire {
         let claim = self
             .claim
             .and_then(|key| Some((key, cx.parts.claims.get(key)?)));
-        let Some((key, claim)) = claim.must() else {
+        let Some((_, claim)) = claim.must() else {
             return false;
         };
-        if claim.busy().resent.contains(node) || !cx.round.awaits(node) {
+        if cx.round[node].asked_again || !cx.round.awaits(node) {
             return false;
         }
         let entry = claim.entry.as_ref();
@@ -215,8 +215,8 @@ impl Acquire {
             claims.try_debts_again(node, &mut below);
         }
         let open = cx.parts.nodes[node].access() == Access::Open;
-        if open && let Some(claim) = cx.parts.claims.get_mut(key).must() {
-            claim.busy_mut().resent.insert(node);
+        if open {
+            cx.round[node].asked_again = true;
             self.ask_one(node, cx);
         }
         open
@@ -373,11 +373,13 @@ impl Acquire {
         }
         claim.ends(valid_until);
         claim.begin_hold(cx.now);
-        let others = claim.granted().without(majority.nodes());
-        let busy = claim.busy_mut();
+        let others = claim.may_hold().without(majority.nodes());
         if !others.is_empty() {
-            busy.unsure = others.filter(|node| parts.nodes[node].is_kept_by_steps(cx.now));
+            let is_unsure = |node| parts.nodes[node].is_kept_by_steps(cx.now);
+            let others = others.filter(|node| claim.copy_on(node).has() && is_unsure(node));
+            claim.busy_mut().copies.set_unsure(others);
         }
+        let busy = claim.busy_mut();
         busy.place = Some(self.place);
         busy.told_until = valid_until;
         claim.watch(key, parts.settings.drift, &mut parts.timers);
@@ -556,7 +558,7 @@ impl Operate for Acquire {
 
     fn ask_behind(&mut self, node: NodeId, cx: &mut Context<'_>) {
         let claim = self.claim.and_then(|key| cx.parts.claims.get(key));
-        if claim.is_some_and(|claim| !claim.busy().unanswered.contains(node)) {
+        if claim.is_some_and(|claim| !claim.copy_on(node).is_open()) {
             let _ = self.ask_again(node, true, cx);
         }
     }

@@ -20,8 +20,9 @@ use super::round::Round;
 use super::{Context, LostLock, Operate};
 use crate::engine::answer::{Answer, unusable};
 use crate::engine::claims::Claims;
-use crate::engine::claims::busy::{Origin, Questions};
+use crate::engine::claims::busy::Questions;
 use crate::engine::claims::claim::Claim;
+use crate::engine::claims::copy;
 use crate::engine::contract::{Event, Extension, random_part};
 use crate::engine::news::News;
 use crate::engine::parts::Parts;
@@ -87,7 +88,7 @@ impl LockQuestion {
         let own = claim.filter(|claim| !guard!(EveryVoterCounts, claim.is_adopted()));
         let voters = own.map_or(lock.voters(), |_| parts.nodes.set());
         let (lacking, regained) = claim.map_or((NodeSet::EMPTY, 0), |claim| {
-            (claim.busy().lacking, claim.busy().regained)
+            (claim.lacking(), claim.busy().copies.regained())
         });
         let valid_until = claim.map_or(lock.valid_until(), |claim| {
             claim.valid_until().min(lock.valid_until())
@@ -120,8 +121,8 @@ impl LockQuestion {
             question,
             valid_until: there.valid_until(),
             voters,
-            lacking: there.busy().lacking,
-            regained: there.busy().regained,
+            lacking: there.lacking(),
+            regained: there.busy().copies.regained(),
             verdict: Verdict::Open,
         })
     }
@@ -178,7 +179,7 @@ impl LockQuestion {
         if self.question == Question::Extend
             && let Some((_, claim)) = self.claim_in(&mut cx.parts.claims)
         {
-            claim.busy_mut().unknown.insert(node);
+            claim.busy_mut().copies.begin_extending(node);
             watched = claim.kept.as_ref().is_some_and(|kept| kept.is_watched());
         }
         if by_text {
@@ -377,7 +378,7 @@ impl LockQuestion {
     pub(super) fn end(&mut self, parts: &mut Parts) {
         if let Some((key, claim)) = parts.claims.keyed(self.claim)
             && claim.kept.is_some()
-            && (!claim.is_adopted() && !claim.busy().lacking.without(self.lacking).is_empty()
+            && (!claim.is_adopted() && !claim.lacking().without(self.lacking).is_empty()
                 || parts.whole.is_to_look_at(key))
         {
             parts.news.push_back(News::Lacking(key));
@@ -576,32 +577,34 @@ pub(in crate::engine) fn learn(
     let Some((key, claim)) = parts.claims.keyed(claim) else {
         return Ok(said); // It is over, or was never in this engine's care.
     };
-    let is_kept = claim.kept.is_some();
+    let (is_kept, is_leaving) = (claim.kept.is_some(), claim.is_leaving());
     let (vote, _) = said.vote();
-    let busy = claim.busy_mut();
     if question == Question::Extend && vote != Vote::Abstain {
-        busy.unknown.remove(node);
+        claim.busy_mut().copies.end_extending(node);
     }
     match vote {
         Vote::Yes => {
-            busy.unconfirmed.remove(node);
             let counts = !parts.nodes[node].is_kept_by_steps(now);
             let gone_by = parts.settings.drift.gone_by(now, claim.life());
-            claim.found_on(node, gone_by, counts);
+            claim.found_on(node, copy::Event::Has, gone_by, counts);
         }
         // A key that is missing or another's was not extended.
         Vote::No => {
-            let is_new = busy.lacking.insert(node);
+            let is_new = claim.missed_on(node);
+            let (busy, is_adopted) = (claim.busy(), claim.is_adopted());
+            let is_due = is_new && is_kept && busy.extending == 0 && !is_adopted;
             if is_kept {
                 parts.whole.found_missing(key);
             }
-            if is_new && is_kept && busy.extending == 0 && busy.origin != Origin::Elsewhere {
+            if is_due {
                 parts.news.push_back(News::Lacking(key));
             }
         }
         Vote::Abstain => {}
     }
-    if is_kept {
+    if is_leaving {
+        parts.claims.settle(key, &mut parts.timers);
+    } else if is_kept {
         parts.claims.rest(key);
     }
     Ok(said)

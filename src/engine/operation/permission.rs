@@ -80,7 +80,6 @@ fn scripts_refused(
         return withheld(now, node, key, missing, parts);
     }
     let claim = parts.claims.get_mut(key)?; // It may be over.
-    claim.busy_mut().unanswered.remove(node);
     let paid = claim.denied(node);
     if let Some(entry) = asked_with.must() {
         there.try_ways(now, key, &entry);
@@ -111,7 +110,6 @@ pub(super) fn withheld(
         there.forbidden(missing);
     }
     let claim = parts.claims.get_mut(key)?; // It may be over.
-    claim.busy_mut().unanswered.remove(node);
     let paid = claim.denied(node);
     let instead = missing != Unusable::KeyPermission && missing != Unusable::NeedsScripts;
     let native = native.filter(|_| instead && !several);
@@ -212,7 +210,7 @@ pub(in crate::engine) fn way_answered(
 fn granted_without(now: Instant, node: NodeId, key: ClaimKey, entry: &Entry, parts: &mut Parts) {
     let held = parts.claims.get(key).filter(|claim| {
         let has_left = claim.kept.as_ref().is_some_and(|kept| kept.has_ended());
-        let is_missed = claim.busy().lacking.contains(node);
+        let is_missed = claim.copy_on(node).lacks();
         claim.is_held() && !claim.is_adopted() && !has_left && !is_missed
     });
     if let Some(end) = held.map(Claim::valid_until) {

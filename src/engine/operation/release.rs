@@ -11,6 +11,7 @@ use crate::quorum::{NodeSet, Releasing, Vote};
 use super::patience::Patience;
 use super::{Context, Operate};
 use crate::engine::answer::Answer;
+use crate::engine::claims::claim::Claim;
 use crate::engine::contract::{Event, RoundId};
 
 /// See the [module](self).
@@ -43,14 +44,12 @@ impl Operate for Release {
             cx.round[node].deadline = patience.until(cx.now, &mut cx.parts.nodes[node]);
             cx.round[node].asked = true;
         }
-        cx.parts.release(cx.now, Some(cx.round.key), claim);
+        let asked = cx.parts.release(cx.now, Some(cx.round.key), claim);
         // A `SET` that had not left was withdrawn: there is nothing to release.
         let left = cx.parts.claims.get(claim);
-        let (asked, owed) = left.map_or((NodeSet::EMPTY, NodeSet::EMPTY), |claim| {
-            (claim.busy().releasing, claim.busy().owed)
-        });
+        let held = left.map_or(NodeSet::EMPTY, Claim::may_hold);
         for node in cx.parts.nodes.set().without(asked).iter() {
-            let outcome = match owed.contains(node) {
+            let outcome = match held.contains(node) {
                 false => NodeOutcome::Missing,
                 true if cx.parts.nodes[node].is_ready() => continue,
                 true => cx.parts.nodes[node].trouble().outcome(),

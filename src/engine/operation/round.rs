@@ -70,6 +70,8 @@ pub(crate) struct Ballot {
     pub(crate) deadline: Instant,
     /// The question was put to it; otherwise it waits for the handshake.
     pub(crate) asked: bool,
+    /// The question was put to it once more, in this attempt.
+    pub(crate) asked_again: bool,
     /// The most telling cause that it gave in earlier attempts.
     before: NodeOutcome,
 }
@@ -80,6 +82,7 @@ impl Ballot {
         latency: None,
         deadline: Instant::MAX,
         asked: false,
+        asked_again: false,
         before: NodeOutcome::Pending,
     };
 

@@ -86,7 +86,7 @@ impl LockQuestion {
         let claim = self.claim_in(&mut cx.parts.claims);
         let stands = |(_, claim): (_, &mut Claim)| {
             let has_left = claim.kept.as_ref().is_some_and(|kept| kept.has_ended());
-            claim.busy().regained == self.regained && !has_left
+            claim.busy().copies.regained() == self.regained && !has_left
         };
         if !lacking.is_empty() && claim.is_some_and(stands) {
             self.send_copies(lacking, end, cx);
@@ -102,8 +102,8 @@ impl LockQuestion {
         let stands = |claim: &Claim| claim.is_held() && !claim.is_adopted();
         if let Some((key, claim)) = claim.filter(|(_, claim)| stands(claim)) {
             let life = life_of_copy(cx.now, end, &self.entry, claim.life(), drift);
-            let nodes = nodes.filter(|node| claim.busy().lacking.contains(node));
-            for node in nodes.without(claim.busy().unanswered).iter() {
+            let wants = |node| claim.copy_on(node).lacks() && !claim.copy_on(node).is_open();
+            for node in nodes.filter(wants).iter() {
                 let there = cx.parts.nodes.writing_to(node);
                 if there.access() == Access::Open && there.missing_permission().is_none() {
                     let sent = there.send_set(cx.now, key, &mut command, &self.entry, life);
@@ -111,7 +111,6 @@ impl LockQuestion {
                         continue; // With the next extension.
                     }
                     claim.set_sent(node);
-                    claim.busy_mut().granted.remove(node); // What it had is gone, and this is not answered.
                 }
             }
         }

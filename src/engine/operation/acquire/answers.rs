@@ -11,6 +11,7 @@
 use super::several::several_answered;
 use crate::engine::answer::{Answer, Answered, unusable};
 use crate::engine::claims::claim::Claim;
+use crate::engine::claims::copy::Event;
 use crate::engine::parts::Parts;
 use crate::error::{LinkFault, NodeOutcome, Unusable};
 use crate::keys::{ClaimKey, NodeId};
@@ -30,7 +31,6 @@ pub(in crate::engine) fn set_answered(
     let Some(claim) = parts.claims.get_mut(key) else {
         return Ok(None); // It is over.
     };
-    claim.busy_mut().unanswered.remove(node);
     let mut paid = false;
     let answer = match reply {
         Reply::Ok => {
@@ -40,7 +40,7 @@ pub(in crate::engine) fn set_answered(
             // Those that do not count for an attempt are known when it ends.
             let counts = attempt.is_some() || !parts.nodes[node].is_kept_by_steps(now);
             let gone_by = parts.settings.drift.gone_by(now, claim.life());
-            claim.found_on(node, gone_by, counts);
+            claim.found_on(node, Event::Granted, gone_by, counts);
             if let Some(operation) = attempt {
                 return Ok(Some((operation, granted))); // It neither rests nor is over.
             }
@@ -77,14 +77,14 @@ pub(in crate::engine) fn set_answered(
             return Err(Trouble::Link(LinkFault::Protocol));
         }
     };
-    let (operation, over) = (claim.attempted_by(), claim.is_over());
+    let (operation, is_leaving) = (claim.attempted_by(), claim.is_leaving());
     if claim.kept.is_some() {
         parts.claims.rest(key);
     }
     if paid {
         return Ok(parts.not_owed(node, key));
     }
-    if over {
+    if is_leaving {
         parts.claims.settle(key, &mut parts.timers);
     }
     Ok(operation.map(|operation| (operation, answer)))

@@ -104,7 +104,7 @@ impl Acquire {
         let holder = cx.parts.queues.holder(self.place);
         if let Some(holder) = holder.and_then(|claim| cx.parts.claims.get(claim)) {
             why = Refusal::Held;
-            for node in holder.granted().iter() {
+            for node in holder.having().iter() {
                 cx.round[node].outcome = NodeOutcome::Held;
             }
         }

@@ -1,0 +1,439 @@
+//! The table of all states and events, and a walk through all that one node, its connection and a claim can
+//! come to: it shows that the table is complete, and that no copy is forgotten.
+
+use alloc::collections::{BTreeSet, VecDeque};
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt::Write as _;
+
+use super::*;
+
+const STATES: [Copy; 22] = [
+    Absent,
+    Wanted,
+    Sent,
+    CopySent,
+    Lost,
+    LostLacking,
+    Granted,
+    Lacking,
+    Resent,
+    GrantedResent,
+    ResentLost,
+    GrantedLost,
+    LackingLost,
+    Releasing,
+    ReleasingSent,
+    ReleasingLost,
+    ReleasingBehind,
+    Owed,
+    OwedSent,
+    OwedResent,
+    OwedLost,
+    OwedBehind,
+];
+
+const EVENTS: [Event; 12] = [
+    Event::Sent,
+    Event::NotRun,
+    Event::Lost,
+    Event::Granted,
+    Event::Has,
+    Event::Lacks,
+    Event::Asked,
+    Event::Owed,
+    Event::Freed,
+    Event::Foreign,
+    Event::Expired,
+    Event::HandedOver,
+];
+
+/// What each event makes of each state. What is named neither here nor as ignored cannot happen.
+const TABLE: &str = "\
+Absent: Sent->Sent Has->Granted Lacks->Wanted
+    ignored: Asked Owed Freed Foreign HandedOver
+Wanted: Sent->CopySent Has->Granted
+    ignored: Lacks HandedOver
+Sent: NotRun->Absent Lost->Lost Granted->Granted Has->GrantedResent Lacks->CopySent Asked->ReleasingSent Owed->OwedSent
+    ignored: HandedOver
+CopySent: NotRun->Wanted Lost->LostLacking Granted->Granted Has->GrantedResent Asked->ReleasingSent Owed->OwedSent
+    ignored: Lacks HandedOver
+Lost: Sent->ResentLost Has->Granted Lacks->LostLacking Asked->ReleasingLost Owed->OwedLost
+    ignored: HandedOver
+LostLacking: Sent->ResentLost Has->Granted Asked->ReleasingLost Owed->OwedLost
+    ignored: Lacks HandedOver
+Granted: Lacks->Lacking Asked->Releasing Owed->Owed HandedOver->Absent
+    ignored: Has
+Lacking: Sent->Resent Has->Granted Asked->Releasing Owed->Owed
+    ignored: Lacks HandedOver
+Resent: NotRun->Lacking Lost->LackingLost Granted->Granted Has->GrantedResent Asked->ReleasingSent Owed->OwedResent
+    ignored: Lacks HandedOver
+GrantedResent: NotRun->Granted Lost->GrantedLost Granted->Granted Lacks->Resent Asked->ReleasingSent Owed->OwedResent
+    ignored: Has HandedOver
+ResentLost: NotRun->LackingLost Lost->LackingLost Granted->GrantedLost Has->GrantedLost Asked->ReleasingLost Owed->OwedLost
+    ignored: Lacks HandedOver
+GrantedLost: Lacks->LackingLost Asked->ReleasingLost Owed->OwedLost
+    ignored: NotRun Lost Granted Has HandedOver
+LackingLost: Sent->ResentLost Has->GrantedLost Asked->ReleasingLost Owed->OwedLost
+    ignored: NotRun Lost Granted Lacks HandedOver
+Releasing: Owed->Owed Freed->Absent Foreign->Absent
+    ignored: Has Lacks Asked HandedOver
+ReleasingSent: NotRun->Releasing Lost->ReleasingLost Granted->Releasing Owed->OwedResent Freed->Absent Foreign->Absent
+    ignored: Has Lacks Asked HandedOver
+ReleasingLost: Owed->OwedLost Freed->Absent Foreign->ReleasingBehind
+    ignored: NotRun Lost Granted Has Lacks Asked HandedOver
+ReleasingBehind: Owed->OwedBehind Freed->Absent
+    ignored: NotRun Lost Granted Has Lacks Asked Foreign HandedOver
+Owed: Asked->Releasing Expired->Absent
+    ignored: Has Lacks Owed HandedOver
+OwedSent: NotRun->Absent Lost->OwedLost Granted->Owed Asked->ReleasingSent
+    ignored: Has Lacks Owed HandedOver
+OwedResent: NotRun->Owed Lost->OwedLost Granted->Owed Asked->ReleasingSent
+    ignored: Has Lacks Owed HandedOver
+OwedLost: Asked->ReleasingLost
+    ignored: NotRun Lost Granted Has Lacks Owed HandedOver
+OwedBehind: Asked->ReleasingBehind
+    ignored: NotRun Lost Granted Has Lacks Owed HandedOver
+";
+
+/// Returns the line of the table about `state`.
+fn row(state: Copy) -> String {
+    let (mut changes, mut ignored) = (String::new(), String::new());
+    for event in EVENTS {
+        match state.after(event) {
+            Some(after) if after == state => write!(ignored, " {event:?}"),
+            Some(after) => write!(changes, " {event:?}->{after:?}"),
+            None => Ok(()),
+        }
+        .unwrap();
+    }
+    format!("{state:?}:{changes}\n    ignored:{ignored}\n")
+}
+
+#[test]
+fn every_event_has_its_effect_on_every_state() {
+    let table: String = STATES.into_iter().map(row).collect();
+    assert_eq!(table, TABLE, "{table}");
+}
+
+/// What a claim has put into its connection.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+enum Command {
+    Set,
+    Question,
+    Release,
+}
+
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+enum Key {
+    None,
+    Ours,
+    Another,
+}
+
+/// One node, the connection to it, and what a claim knows.
+#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
+struct World {
+    copy: u8,
+    /// The claim is released.
+    leaving: bool,
+    /// The lock was handed over: its key is nothing of ours.
+    handed_over: bool,
+    /// What is unanswered; the first `sent` of them have left.
+    queue: Vec<Command>,
+    sent: usize,
+    key: Key,
+    /// `SET`s of lost connections that the server may still run.
+    late: u8,
+    /// One of them has run after the release was answered, which no release can prevent.
+    stray: bool,
+}
+
+/// The worlds that were found, and how.
+struct Walk {
+    seen: BTreeSet<World>,
+    todo: VecDeque<World>,
+    /// The pairs of state and event that occur and change something.
+    changes: BTreeSet<(u8, usize)>,
+}
+
+impl World {
+    fn copy(&self) -> Copy {
+        STATES[usize::from(self.copy)]
+    }
+
+    fn has(&self, command: Command) -> bool {
+        self.queue.contains(&command)
+    }
+
+    /// Takes the last `SET` back, if none of it has left.
+    fn withdraw(&mut self, walk: &mut Walk) {
+        let last = self.queue.iter().rposition(|one| *one == Command::Set);
+        if let Some(at) = last.filter(|at| self.sent <= *at && self.copy().is_open()) {
+            self.queue.remove(at);
+            self.apply(Event::NotRun, walk);
+        }
+    }
+
+    fn apply(&mut self, event: Event, walk: &mut Walk) {
+        let before = self.copy();
+        let question = matches!(event, Event::Has | Event::Lacks);
+        if question && self.leaving && !before.may_hold() {
+            return; // As the claim does.
+        }
+        let after = before.after(event);
+        let after = after.unwrap_or_else(|| panic!("{before:?} and {event:?}: {self:?}"));
+        if after != before {
+            walk.changes.insert((before as u8, event as usize));
+        }
+        self.copy = after as u8;
+    }
+
+    fn run_set(&mut self) -> Event {
+        match self.key {
+            Key::None => {
+                self.key = Key::Ours;
+                Event::Granted
+            }
+            Key::Ours | Key::Another => Event::NotRun,
+        }
+    }
+
+    /// What must hold.
+    fn check(&self) {
+        let (copy, set) = (self.copy(), self.has(Command::Set));
+        let is_over = self.leaving && copy == Absent;
+        assert!(copy.may_run() || !set, "a `SET` is open: {self:?}");
+        assert!(
+            copy.may_run() || is_over || self.late == 0,
+            "one may run: {self:?}"
+        );
+        assert!(!copy.is_open() || set, "none is open: {self:?}");
+        assert!(
+            !copy.is_releasing() || self.has(Command::Release),
+            "{self:?}"
+        );
+        if self.leaving {
+            let is_left = copy.is_owed() || copy.is_releasing();
+            assert!(is_left || !copy.may_hold(), "nobody releases it: {self:?}");
+            let ours = self.key == Key::Ours && !self.handed_over && !self.stray;
+            assert!(is_left || !ours, "a key is forgotten: {self:?}");
+        }
+    }
+}
+
+impl Walk {
+    fn found(&mut self, world: World) {
+        world.check();
+        if world.queue.len() <= 4 && world.late <= 2 && self.seen.insert(world.clone()) {
+            self.todo.push_back(world);
+        }
+    }
+
+    /// Goes on from `world` by `step`.
+    fn step(&mut self, world: &World, step: impl FnOnce(&mut World, &mut Self)) {
+        let mut next = world.clone();
+        step(&mut next, self);
+        self.found(next);
+    }
+
+    /// All that the claim may do.
+    fn claim(&mut self, world: &World) {
+        let copy = world.copy();
+        let wants = matches!(copy, Absent | Lost) || copy.lacks() && !copy.is_open();
+        if wants && !world.leaving {
+            self.step(world, |world, walk| {
+                world.queue.push(Command::Set);
+                world.apply(Event::Sent, walk);
+            });
+        }
+        let questions = world
+            .queue
+            .iter()
+            .filter(|one| **one == Command::Question)
+            .count();
+        if !world.leaving && questions < 2 {
+            self.step(world, |world, _| world.queue.push(Command::Question));
+        }
+        for (handed_over, owed) in [(false, false), (false, true), (true, false), (true, true)] {
+            if world.leaving {
+                continue;
+            }
+            self.step(world, |world, walk| {
+                world.leaving = true;
+                if handed_over {
+                    let before = world.copy();
+                    world.apply(Event::HandedOver, walk);
+                    world.handed_over = before != world.copy();
+                }
+                world.withdraw(walk);
+                if world.copy().may_hold() && owed {
+                    world.apply(Event::Owed, walk);
+                } else if world.copy().may_hold() {
+                    world.queue.push(Command::Release);
+                    world.apply(Event::Asked, walk);
+                }
+            });
+        }
+        self.step(world, World::withdraw_if_held);
+        if copy.is_owed() && !world.has(Command::Release) {
+            self.step(world, |world, walk| {
+                world.queue.push(Command::Release);
+                world.apply(Event::Asked, walk);
+            });
+        }
+        if copy.ends_by_time() {
+            self.step(world, |world, walk| {
+                world.expire();
+                world.apply(Event::Expired, walk);
+            });
+        }
+    }
+
+    /// All that the server, the network and others may do.
+    fn server(&mut self, world: &World) {
+        if world.sent < world.queue.len() {
+            self.step(world, |world, _| world.sent += 1);
+        }
+        if 0 < world.sent {
+            self.answer(world);
+        }
+        for runs in [false, true] {
+            self.step(world, |world, walk| world.cut(runs, walk));
+        }
+        if 0 < world.late {
+            self.step(world, |world, _| {
+                world.late -= 1;
+                let ran = world.run_set() == Event::Granted;
+                world.stray |= ran && world.leaving && world.copy() == Absent;
+            });
+        }
+        match world.key {
+            Key::None => self.step(world, |world, _| world.key = Key::Another),
+            Key::Another | Key::Ours => self.step(world, |world, _| world.key = Key::None),
+        }
+        let copy = world.copy();
+        if world.key == Key::None && copy == Lacking {
+            self.step(world, |world, _| world.key = Key::Ours); // Its data is restored.
+        }
+    }
+
+    /// Runs the first command, and answers it in each way that there is.
+    fn answer(&mut self, world: &World) {
+        let mut world = world.clone();
+        let first = world.queue.remove(0);
+        world.sent -= 1;
+        match first {
+            Command::Set => {
+                self.step(&world, |world, walk| {
+                    let event = world.run_set();
+                    world.apply(event, walk);
+                });
+                for runs in [false, true] {
+                    self.step(&world, |world, walk| {
+                        let _ = runs && world.run_set() == Event::Granted;
+                        world.apply(Event::Lost, walk); // An error that does not say.
+                    });
+                }
+            }
+            Command::Question => self.step(&world, |world, walk| match world.key {
+                Key::Ours => world.apply(Event::Has, walk),
+                Key::None | Key::Another => world.apply(Event::Lacks, walk),
+            }),
+            Command::Release => {
+                self.step(&world, |world, walk| world.apply(Event::Owed, walk));
+                let events = match world.key {
+                    Key::Another => [Event::Freed, Event::Foreign],
+                    Key::None | Key::Ours => [Event::Freed, Event::Freed],
+                };
+                for event in events {
+                    self.step(&world, |world, walk| {
+                        world.expire();
+                        world.apply(event, walk);
+                        if event == Event::Foreign && world.copy().may_hold() {
+                            world.apply(Event::Owed, walk); // It is tried again.
+                        }
+                    });
+                }
+            }
+        }
+    }
+}
+
+impl World {
+    fn withdraw_if_held(&mut self, walk: &mut Walk) {
+        if !self.leaving {
+            self.withdraw(walk);
+        }
+    }
+
+    /// The connection ends. What has left may have been run, or run late.
+    fn cut(&mut self, runs: bool, walk: &mut Walk) {
+        let sent = core::mem::take(&mut self.sent);
+        for (at, command) in core::mem::take(&mut self.queue).into_iter().enumerate() {
+            match command {
+                Command::Set if at < sent => {
+                    match runs {
+                        true => _ = self.run_set(),
+                        false => self.late += 1,
+                    }
+                    self.apply(Event::Lost, walk);
+                }
+                Command::Set => self.apply(Event::NotRun, walk),
+                Command::Release => self.apply(Event::Owed, walk),
+                Command::Question => {}
+            }
+        }
+    }
+
+    fn expire(&mut self) {
+        if self.key == Key::Ours {
+            self.key = Key::None;
+        }
+    }
+}
+
+/// What changes a state, and cannot happen on a node whose replies are true and in order.
+const BY_LIARS_ALONE: [(Copy, Event); 7] = [
+    (Absent, Event::Has),
+    (Wanted, Event::Has),
+    (Sent, Event::Has),
+    (CopySent, Event::Has),
+    (ReleasingSent, Event::Owed),
+    (ReleasingSent, Event::Freed),
+    (ReleasingSent, Event::Foreign),
+];
+
+#[test]
+fn no_copy_is_forgotten_whatever_happens() {
+    let mut walk = Walk {
+        seen: BTreeSet::new(),
+        todo: VecDeque::new(),
+        changes: BTreeSet::new(),
+    };
+    walk.found(World {
+        copy: Absent as u8,
+        leaving: false,
+        handed_over: false,
+        queue: Vec::new(),
+        sent: 0,
+        key: Key::None,
+        late: 0,
+        stray: false,
+    });
+    while let Some(world) = walk.todo.pop_front() {
+        walk.claim(&world);
+        walk.server(&world);
+    }
+    let reached: BTreeSet<u8> = walk.seen.iter().map(|world| world.copy).collect();
+    assert_eq!(reached.len(), STATES.len());
+    let pairs = STATES
+        .into_iter()
+        .flat_map(|state| EVENTS.map(|event| (state, event)));
+    let unused: Vec<_> = pairs
+        .filter(|(state, event)| state.after(*event).is_some_and(|after| after != *state))
+        .filter(|(state, event)| !walk.changes.contains(&(*state as u8, *event as usize)))
+        .collect();
+    assert_eq!(unused, BY_LIARS_ALONE);
+}
