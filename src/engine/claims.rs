@@ -39,7 +39,6 @@ use super::stats::Stats;
 use super::whole::Whole;
 use busy::{Boxes, Stage};
 use claim::{Claim, told_at};
-use copy::Copy;
 
 /// How long a release that a node has refused waits for its next try.
 const TRY_AGAIN: Duration = Duration::from_millis(250);
@@ -331,8 +330,11 @@ impl Claims {
             return Ok(None); // A second release met nothing: the first had been answered.
         };
         let operation = there.released_for();
-        if said == Said::Foreign && dialect == Dialect::Watch {
-            self.read_foreign(node, claim, below);
+        // What a transaction has only read is no proof: a server that postpones writes still answers reads.
+        let is_read = said == Said::Foreign && dialect == Dialect::Watch;
+        if is_read && there.copy_on(node).may_run() {
+            there.missed_on(node);
+            self.defer(node, claim, below);
             return Ok(operation.map(|operation| (operation, Answer::Vote(said.vote()))));
         }
         there.freed(node);
@@ -340,18 +342,6 @@ impl Claims {
             self.settle(claim, below.timers);
         }
         Ok(operation.map(|operation| (operation, Answer::Vote(said.vote()))))
-    }
-
-    /// The transaction that was to release `claim` on `node` has read the token of another.
-    #[cold]
-    fn read_foreign(&mut self, node: NodeId, claim: ClaimKey, below: &mut Below<'_>) {
-        let Some(there) = self.slab.get_mut(claim.0).must() else {
-            return;
-        };
-        match there.read_foreign(node) {
-            true => self.defer(node, claim, below),
-            false => self.settle(claim, below.timers),
-        }
     }
 
     /// The release of `claim` was refused by `node`: it is sent in another way, or tried again after a while.
@@ -421,7 +411,7 @@ impl Claims {
         let Some(claim) = self.slab.get_mut(key.0).must() else {
             return;
         };
-        if claim.busy_mut().copies.end_extending(node) {
+        if claim.busy_mut().copies.extending.remove(node) {
             let longest = self.drift.gone_by(below.now, claim.life());
             claim.gone_by = claim.gone_by.max(longest);
         }
@@ -476,12 +466,12 @@ impl Claims {
     }
 
     /// Returns `true` if `node` is owed a release of `claim`, or has not answered it, and it is for the resource
-    /// of `entry`. Not where the key was another's when that was looked at.
+    /// of `entry`. Not where the node lacks the key: what stands there is another's.
     fn owes(&self, node: NodeId, claim: ClaimKey, entry: &Entry) -> bool {
         self.slab.get(claim.0).is_some_and(|claim| {
             let other = claim.entry.as_ref();
             let meets = other.is_some_and(|other| other.meets(entry));
-            claim.copy_on(node).explains_nil() && !guard!(AnyKeyIsOurs, !meets)
+            claim.is_leaving_on(node) && !guard!(AnyKeyIsOurs, !meets)
         })
     }
 
@@ -496,11 +486,11 @@ impl Claims {
         match request {
             Request::Set { claim } | Request::FirstSet { claim } | Request::FencedSet { claim } => {
                 if let Some(there) = self.slab.get_mut(claim.0) {
-                    let change = there.set_unanswered(node, guard!(SentSetForgotten, left));
-                    self.settle(claim, below.timers);
-                    if change.is_paid() {
-                        self.forget_debt(node, below.nodes);
+                    match guard!(SentSetForgotten, left) {
+                        true => there.set_lost(node),
+                        false => there.set_not_run(node),
                     }
+                    self.settle(claim, below.timers);
                 }
             }
             Request::Release { claim, .. } => self.owe(node, claim, below),
@@ -511,7 +501,7 @@ impl Claims {
             } if left => {
                 if let Some(claim) = self.slab.get_mut(claim.0) {
                     // It may have been run, even if an earlier one was denied.
-                    claim.busy_mut().copies.begin_extending(node);
+                    claim.busy_mut().copies.extending.insert(node);
                 }
             }
             Request::Question { .. }
@@ -752,8 +742,8 @@ impl Claims {
 
     fn forget(&mut self, now: Instant, key: ClaimKey, timers: &mut Timers) {
         // A `SET` that may be run later is not forgotten before the lock is released.
-        let may_run = |claim: &Claim| !claim.copies_that(Copy::may_run).is_empty();
-        if self.slab.get(key.0).is_some_and(may_run) {
+        let running = self.slab.get(key.0).map(Claim::running);
+        if running.is_some_and(|nodes| !nodes.is_empty()) {
             self.forget_later(now, key, timers);
         } else {
             self.remove(key);

@@ -13,15 +13,13 @@ use rand::{Rng, SeedableRng};
 use crate::config::Config;
 use crate::delay::Delay;
 use crate::entry::Entry;
-use crate::error::NodeOutcome;
 use crate::invariant::Must;
-use crate::keys::{ClaimKey, NodeId, OperationKey, PlaceKey, WaiterKey};
+use crate::keys::{ClaimKey, OperationKey, PlaceKey, WaiterKey};
 use crate::limits::TTL_ASSUMED_MAX;
 use crate::quorum::{Keeping, Lock, NodeSet};
 use crate::time::Instant;
 
 use super::alarm::{Alarm, Timers};
-use super::answer::Answer;
 use super::claims::busy::Questions;
 use super::claims::claim::Claim;
 use super::claims::{Below, Claims};
@@ -308,20 +306,6 @@ impl Parts {
         let mut below = Below { now, nodes, timers };
         self.claims
             .release(operation, claim, &mut self.stats, &mut below)
-    }
-
-    /// `node` has denied `claim`, whose release waited for room there and is not owed any more. Returns the
-    /// operation that waits for the outcome of the release: the key is missing there.
-    #[cold]
-    pub(super) fn not_owed(
-        &mut self,
-        node: NodeId,
-        claim: ClaimKey,
-    ) -> Option<(OperationKey, Answer)> {
-        let operation = self.claims.get(claim).must()?.released_for();
-        self.claims.settle(claim, &mut self.timers);
-        self.claims.forget_debt(node, &mut self.nodes);
-        operation.map(|operation| (operation, Answer::Withheld(NodeOutcome::Missing)))
     }
 
     /// The floors were looked at, or there is no room for that: what is still to be repaired is looked at again.

@@ -479,6 +479,7 @@ impl Node {
     }
 
     /// Takes the `SET` of `claim` out of the out buffer if none of its bytes has left.
+    #[inline(always)]
     pub(crate) fn withdraw_set(&mut self, claim: ClaimKey) -> bool {
         if self.outbox.is_empty() && self.transactions.is_empty() {
             return false;

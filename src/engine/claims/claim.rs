@@ -28,7 +28,7 @@ use crate::timer::TimerKey;
 use crate::engine::alarm::{Alarm, Timers};
 use crate::engine::claims::Below;
 use crate::engine::claims::busy::{Boxes, Busy, Origin, Questions, Stage};
-use crate::engine::claims::copies::{Change, Copies};
+use crate::engine::claims::copies::Copies;
 use crate::engine::claims::copy::{Copy, Event};
 use crate::engine::whole::Whole;
 
@@ -170,11 +170,8 @@ impl Claim {
         if self.kept.is_none() {
             return;
         }
-        let regained = self.busy().copies.regained(); // Only questions that are open compare it.
-        let rest = Busy {
-            copies: Copies::on(self.held).with_regained(regained),
-            ..self.rest_now()
-        };
+        let mut rest = self.rest_now();
+        rest.copies.regained = self.busy().copies.regained; // Only questions that are open compare it.
         let rests = |busy: &mut Box<Busy>| **busy == rest;
         if let Some(busy) = self.busy.take_if(rests) {
             boxes.give(busy);
@@ -201,12 +198,25 @@ impl Claim {
 
     /// Returns the nodes that said that they have it, and not since that they lack it.
     pub(crate) fn having(&self) -> NodeSet {
-        self.copies_that(Copy::has)
+        let busy = self.busy.as_ref();
+        busy.map_or(self.held, |busy| busy.copies.having)
     }
 
     /// Returns the nodes that said that they lack it, and not since that they have it.
     pub(crate) fn lacking(&self) -> NodeSet {
-        self.busy().copies.lacking()
+        self.busy().copies.lacking
+    }
+
+    /// Returns the nodes that said that they have it when a majority last did, or since.
+    pub(crate) fn confirmed(&self) -> NodeSet {
+        let busy = self.busy.as_ref();
+        busy.map_or(self.held, |busy| busy.copies.confirmed)
+    }
+
+    /// Returns the nodes that had it while their answers counted, and have had it since. Where a clock is
+    /// stepped after that, no key of another has ended early.
+    pub(crate) fn sure(&self) -> NodeSet {
+        self.having().without(self.busy().copies.unsure)
     }
 
     /// Returns the state of its copy on `node`.
@@ -214,19 +224,14 @@ impl Claim {
     pub(crate) fn copy_on(&self, node: NodeId) -> Copy {
         match &self.busy {
             Some(busy) => busy.copies.on_node(node),
-            None if self.held.contains(node) => Copy::Granted,
+            None if self.held.contains(node) => Copy::Stands,
             None => Copy::Absent,
         }
     }
 
-    /// Returns the nodes that may have it, and whose copy is like that.
-    #[inline]
-    pub(crate) fn copies_that(&self, is: impl Fn(Copy) -> bool) -> NodeSet {
-        match &self.busy {
-            Some(busy) => self.held.filter(|node| is(busy.copies.on_node(node))),
-            None if is(Copy::Granted) => self.held,
-            None => NodeSet::EMPTY,
-        }
+    /// Returns the nodes that may run a `SET` of it.
+    pub(crate) fn running(&self) -> NodeSet {
+        self.held.filter(|node| self.copy_on(node).may_run())
     }
 
     /// Returns until when the lock may be trusted, if it is held. [`Instant::ZERO`] if that is not known
@@ -277,51 +282,35 @@ impl Claim {
 
     /// Applies `event` to its copy on `node`.
     #[inline(always)]
-    fn apply(&mut self, node: NodeId, event: Event) -> Change {
-        let busy = self.busy_mut();
-        let change = busy.copies.apply(node, event);
-        match event {
-            Event::Lost | Event::Granted | Event::Asked | Event::Owed => {} // That does not change it.
-            _ if change.after.may_hold() => _ = self.held.insert(node),
-            _ => _ = self.held.remove(node),
-        }
-        change
+    fn apply(&mut self, node: NodeId, event: Event) {
+        let copy = self.busy_mut().copies.apply(node, event);
+        match copy.may_hold() {
+            true => self.held.insert(node),
+            false => self.held.remove(node),
+        };
     }
 
     /// A `SET` of it was put into the connection to `node`.
     pub(crate) fn set_sent(&mut self, node: NodeId) {
-        _ = self.apply(node, Event::Sent);
+        self.apply(node, Event::Sent);
     }
 
-    /// The latest `SET` to `node` left no key: it was denied, or withdrawn before any byte of it left. A release
-    /// that is already on its way there will confirm that. Returns `true` if one waited for room: it is not owed
-    /// any more.
-    #[must_use]
-    pub(crate) fn set_not_run(&mut self, node: NodeId) -> bool {
-        self.apply(node, Event::NotRun).is_paid()
+    /// The latest `SET` to `node` left no key: it was denied, or withdrawn before any byte of it left.
+    pub(crate) fn set_not_run(&mut self, node: NodeId) {
+        self.apply(node, Event::NotRun);
     }
 
     /// `node` has denied it: see [`Self::set_not_run`].
-    #[must_use]
-    pub(crate) fn denied(&mut self, node: NodeId) -> bool {
+    pub(crate) fn denied(&mut self, node: NodeId) {
         match guard!(DeniedReleased, true) {
             true => self.set_not_run(node),
-            false => self.apply(node, Event::Lost).is_paid(),
-        }
-    }
-
-    /// The connection to `node` ended before its `SET` was answered; `left` says whether any of it may have
-    /// arrived.
-    pub(super) fn set_unanswered(&mut self, node: NodeId, left: bool) -> Change {
-        match left {
-            true => self.apply(node, Event::Lost),
-            false => self.apply(node, Event::NotRun),
+            false => self.set_lost(node),
         }
     }
 
     /// Whether its `SET` to `node` was run is not known, and will not be.
     pub(crate) fn set_lost(&mut self, node: NodeId) {
-        _ = self.apply(node, Event::Lost);
+        self.apply(node, Event::Lost);
     }
 
     /// `node` says that it has the token, until `gone_by` at the latest: its `SET` was run
@@ -330,75 +319,52 @@ impl Claim {
     #[inline(always)]
     pub(crate) fn found_on(&mut self, node: NodeId, event: Event, gone_by: Instant, counts: bool) {
         self.gone_by = self.gone_by.max(gone_by);
-        if event == Event::Has && self.is_left_on(node) {
-            return;
+        // What was handed over is not released because it is found.
+        if event == Event::Granted || self.held.contains(node) || !self.is_leaving() {
+            self.apply(node, event);
+            self.busy_mut().copies.found(node, counts);
         }
-        let before = self.apply(node, event).before;
-        self.busy_mut().copies.found(node, counts, before);
     }
 
     /// `node` says that it lacks the token. Returns `true` if that was not known.
     pub(crate) fn missed_on(&mut self, node: NodeId) -> bool {
-        !self.is_left_on(node) && self.apply(node, Event::Lacks).is_missed()
+        self.busy_mut().copies.missed(node)
     }
 
-    /// Returns `true` if it is released, and nothing has to be done on `node`: an answer to a question that was
-    /// open then changes nothing.
-    fn is_left_on(&self, node: NodeId) -> bool {
-        !self.held.contains(node) && self.is_leaving()
+    /// A majority has said that it has it.
+    pub(crate) fn confirmed_by(&mut self, majority: &Majority) {
+        self.busy_mut().copies.confirmed = majority.nodes();
     }
 
-    /// The lock is handed over with the copies that are known to stand on nodes, which are not released. Returns
-    /// these nodes.
+    /// The lock is handed over with the copies that stand, which are not released. Returns their nodes.
     pub(crate) fn hand_over(&mut self) -> NodeSet {
-        let before = self.held;
-        self.end_on(before, Event::HandedOver)
+        let standing = self.held.filter(|node| self.copy_on(node) == Copy::Stands);
+        self.apply_on(standing, Event::HandedOver)
     }
 
-    /// Its expiry has passed where that is known: its copies there are over. Returns these nodes.
+    /// Ends its copies where that is only a matter of time, which is over. Returns their nodes.
     pub(super) fn expire(&mut self) -> NodeSet {
-        let nodes = self.ending_by_time();
-        self.end_on(nodes, Event::Expired)
+        self.apply_on(self.expiring(), Event::Freed)
     }
 
-    /// Applies `event` to its copies on `nodes`. Returns the nodes where they are over by that.
-    fn end_on(&mut self, nodes: NodeSet, event: Event) -> NodeSet {
-        nodes.filter(|node| self.apply(node, event).after == Copy::Absent)
+    fn apply_on(&mut self, nodes: NodeSet, event: Event) -> NodeSet {
+        for node in nodes.iter() {
+            self.apply(node, event);
+        }
+        nodes
     }
 
     /// `node` has answered its release.
     #[inline(always)]
     pub(super) fn freed(&mut self, node: NodeId) {
-        _ = self.apply(node, Event::Freed);
-    }
-
-    /// A transaction that was to release it has read the token of another on `node`. Returns `true` if that is no
-    /// proof: a `SET` may still run there, as a server that postpones writes still answers reads.
-    pub(super) fn read_foreign(&mut self, node: NodeId) -> bool {
-        let change = self.apply(node, Event::Foreign);
-        change.after.may_hold()
+        self.apply(node, Event::Freed);
     }
 
     /// Its release is owed to `node`. Returns `true` if that is new.
     pub(super) fn begin_owing(&mut self, node: NodeId) -> bool {
-        self.apply(node, Event::Owed).is_indebted()
-    }
-
-    /// Returns the nodes that had it while their answers counted, and have had it since. Where a clock is
-    /// stepped after that, no key of another has ended early.
-    pub(crate) fn sure(&self) -> NodeSet {
-        self.having().without(self.busy().copies.unsure())
-    }
-
-    /// Returns the nodes that said that they have it when a majority last did, or since.
-    pub(crate) fn confirmed(&self) -> NodeSet {
-        let busy = self.busy.as_ref();
-        busy.map_or(self.held, |busy| busy.copies.confirmed())
-    }
-
-    /// A majority has said that it has it.
-    pub(crate) fn confirmed_by(&mut self, majority: &Majority) {
-        self.busy_mut().copies.confirm(majority.nodes());
+        let was_owed = self.copy_on(node).is_owed();
+        self.apply(node, Event::Owed);
+        !was_owed && self.copy_on(node).is_owed()
     }
 
     /// Returns the time at which its holder learns that it is over, at the latest. If its end is
@@ -431,6 +397,12 @@ impl Claim {
         matches!(self.busy().stage, Stage::Releasing { .. })
     }
 
+    /// Returns `true` if it is being released on `node`, which has not said that it lacks it.
+    pub(super) fn is_leaving_on(&self, node: NodeId) -> bool {
+        let copy = self.copy_on(node);
+        (copy.is_releasing() || copy.is_owed()) && !self.lacking().contains(node)
+    }
+
     /// Returns `true` if it is being released and no node can hold it any more.
     pub(crate) fn is_over(&self) -> bool {
         self.is_leaving() && self.held.is_empty()
@@ -439,8 +411,12 @@ impl Claim {
     /// Returns `true` if a `SET` or an extension of it was not answered: some node may run it yet.
     #[cfg(feature = "std")]
     pub(crate) fn may_be_written_yet(&self) -> bool {
-        let extending = self.busy().copies.extending();
-        !extending.is_empty() || !self.copies_that(Copy::may_run).is_empty()
+        !self
+            .busy()
+            .copies
+            .extending
+            .union(self.running())
+            .is_empty()
     }
 
     /// Returns the questions about it that are open.
@@ -504,7 +480,7 @@ impl Claim {
         below: &mut Below<'_>,
     ) -> bool {
         if self.copy_on(node).may_run() && below.nodes[node].give_up_set(key) {
-            _ = self.set_not_run(node); // It is not owed yet.
+            self.set_not_run(node);
             if !self.held.contains(node) {
                 return false;
             }
@@ -535,7 +511,7 @@ impl Claim {
         if !there.send_release(below.now, key, command, entry, repair) {
             return false;
         }
-        _ = self.apply(node, Event::Asked);
+        self.apply(node, Event::Asked);
         true
     }
 
@@ -549,15 +525,16 @@ impl Claim {
 
     /// Arms the end of its debts, where time can end them.
     pub(super) fn limit_debt(&mut self, key: ClaimKey, timers: &mut Timers) {
-        if self.timer.is_none() && !self.ending_by_time().is_empty() {
+        if self.timer.is_none() && !self.expiring().is_empty() {
             self.timer = Some(timers.insert(self.gone_by, Alarm::Claim(key)));
         }
     }
 
-    /// Returns the nodes where nothing but time has to pass until its copy is over.
-    fn ending_by_time(&self) -> NodeSet {
-        let extending = self.busy().copies.extending();
-        self.copies_that(Copy::ends_by_time).without(extending)
+    /// Returns the nodes where only time has to pass: its release is owed, its expiry is known, and no `SET` of it
+    /// can still be run.
+    fn expiring(&self) -> NodeSet {
+        let owed = self.held.filter(|node| self.copy_on(node) == Copy::Owed);
+        owed.without(self.busy().copies.extending)
     }
 
     /// Withdraws its `SET`s to nodes where no byte of them has left. Returns these.
@@ -572,7 +549,7 @@ impl Claim {
             may_run && below.nodes[node].withdraw_set(key)
         });
         for node in withdrawn.iter() {
-            _ = self.set_not_run(node); // No release is owed yet.
+            self.set_not_run(node);
         }
         withdrawn
     }

@@ -373,13 +373,12 @@ impl Acquire {
         }
         claim.ends(valid_until);
         claim.begin_hold(cx.now);
-        let others = claim.may_hold().without(majority.nodes());
+        let others = claim.having().without(majority.nodes());
+        let busy = claim.busy_mut();
         if !others.is_empty() {
             let is_unsure = |node| parts.nodes[node].is_kept_by_steps(cx.now);
-            let others = others.filter(|node| claim.copy_on(node).has() && is_unsure(node));
-            claim.busy_mut().copies.set_unsure(others);
+            busy.copies.unsure = others.filter(is_unsure);
         }
-        let busy = claim.busy_mut();
         busy.place = Some(self.place);
         busy.told_until = valid_until;
         claim.watch(key, parts.settings.drift, &mut parts.timers);

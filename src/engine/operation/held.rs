@@ -88,7 +88,7 @@ impl LockQuestion {
         let own = claim.filter(|claim| !guard!(EveryVoterCounts, claim.is_adopted()));
         let voters = own.map_or(lock.voters(), |_| parts.nodes.set());
         let (lacking, regained) = claim.map_or((NodeSet::EMPTY, 0), |claim| {
-            (claim.lacking(), claim.busy().copies.regained())
+            (claim.lacking(), claim.busy().copies.regained)
         });
         let valid_until = claim.map_or(lock.valid_until(), |claim| {
             claim.valid_until().min(lock.valid_until())
@@ -122,7 +122,7 @@ impl LockQuestion {
             valid_until: there.valid_until(),
             voters,
             lacking: there.lacking(),
-            regained: there.busy().copies.regained(),
+            regained: there.busy().copies.regained,
             verdict: Verdict::Open,
         })
     }
@@ -179,7 +179,7 @@ impl LockQuestion {
         if self.question == Question::Extend
             && let Some((_, claim)) = self.claim_in(&mut cx.parts.claims)
         {
-            claim.busy_mut().copies.begin_extending(node);
+            claim.busy_mut().copies.extending.insert(node);
             watched = claim.kept.as_ref().is_some_and(|kept| kept.is_watched());
         }
         if by_text {
@@ -580,7 +580,7 @@ pub(in crate::engine) fn learn(
     let (is_kept, is_leaving) = (claim.kept.is_some(), claim.is_leaving());
     let (vote, _) = said.vote();
     if question == Question::Extend && vote != Vote::Abstain {
-        claim.busy_mut().copies.end_extending(node);
+        claim.busy_mut().copies.extending.remove(node);
     }
     match vote {
         Vote::Yes => {

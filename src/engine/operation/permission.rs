@@ -80,12 +80,9 @@ fn scripts_refused(
         return withheld(now, node, key, missing, parts);
     }
     let claim = parts.claims.get_mut(key)?; // It may be over.
-    let paid = claim.denied(node);
+    claim.denied(node);
     if let Some(entry) = asked_with.must() {
         there.try_ways(now, key, &entry);
-    }
-    if paid {
-        return parts.not_owed(node, key);
     }
     parts.claims.settle(key, &mut parts.timers);
     None
@@ -110,7 +107,7 @@ pub(super) fn withheld(
         there.forbidden(missing);
     }
     let claim = parts.claims.get_mut(key)?; // It may be over.
-    let paid = claim.denied(node);
+    claim.denied(node);
     let instead = missing != Unusable::KeyPermission && missing != Unusable::NeedsScripts;
     let native = native.filter(|_| instead && !several);
     let native = native.zip(claim.entry.as_ref());
@@ -118,9 +115,6 @@ pub(super) fn withheld(
         there.ask_native(now, key, entry, way);
     }
     let operation = claim.attempted_by().filter(|_| native.is_none());
-    if paid {
-        return parts.not_owed(node, key);
-    }
     parts.claims.settle(key, &mut parts.timers);
     let refused = Answer::Withheld(NodeOutcome::Unusable(missing));
     operation.map(|operation| (operation, refused))
@@ -210,7 +204,7 @@ pub(in crate::engine) fn way_answered(
 fn granted_without(now: Instant, node: NodeId, key: ClaimKey, entry: &Entry, parts: &mut Parts) {
     let held = parts.claims.get(key).filter(|claim| {
         let has_left = claim.kept.as_ref().is_some_and(|kept| kept.has_ended());
-        let is_missed = claim.copy_on(node).lacks();
+        let is_missed = claim.lacking().contains(node);
         claim.is_held() && !claim.is_adopted() && !has_left && !is_missed
     });
     if let Some(end) = held.map(Claim::valid_until) {

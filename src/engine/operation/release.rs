@@ -70,16 +70,13 @@ impl Operate for Release {
     fn answered(&mut self, node: NodeId, answer: &Answer, cx: &mut Context<'_>) {
         match *answer {
             Answer::Vote(said) => self.vote(node, said, cx),
-            Answer::Withheld(outcome) => {
-                cx.round[node].asked = false;
-                self.vote(node, (Vote::Abstain, outcome), cx);
-            }
             Answer::Nil
             | Answer::Named(_)
             | Answer::Counted(_)
             | Answer::Raised
             | Answer::Forgotten(_)
             | Answer::Permitted
+            | Answer::Withheld(_)
             | Answer::Question(..) => {}
         }
     }

@@ -86,7 +86,7 @@ impl LockQuestion {
         let claim = self.claim_in(&mut cx.parts.claims);
         let stands = |(_, claim): (_, &mut Claim)| {
             let has_left = claim.kept.as_ref().is_some_and(|kept| kept.has_ended());
-            claim.busy().copies.regained() == self.regained && !has_left
+            claim.busy().copies.regained == self.regained && !has_left
         };
         if !lacking.is_empty() && claim.is_some_and(stands) {
             self.send_copies(lacking, end, cx);
@@ -102,7 +102,8 @@ impl LockQuestion {
         let stands = |claim: &Claim| claim.is_held() && !claim.is_adopted();
         if let Some((key, claim)) = claim.filter(|(_, claim)| stands(claim)) {
             let life = life_of_copy(cx.now, end, &self.entry, claim.life(), drift);
-            let wants = |node| claim.copy_on(node).lacks() && !claim.copy_on(node).is_open();
+            let lacking = claim.lacking();
+            let wants = |node| lacking.contains(node) && !claim.copy_on(node).is_open();
             for node in nodes.filter(wants).iter() {
                 let there = cx.parts.nodes.writing_to(node);
                 if there.access() == Access::Open && there.missing_permission().is_none() {

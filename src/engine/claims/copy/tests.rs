@@ -9,92 +9,62 @@ use core::fmt::Write as _;
 
 use super::*;
 
-const STATES: [Copy; 22] = [
+const STATES: [Copy; 13] = [
     Absent,
-    Wanted,
     Sent,
-    CopySent,
     Lost,
-    LostLacking,
-    Granted,
-    Lacking,
+    Stands,
     Resent,
-    GrantedResent,
     ResentLost,
-    GrantedLost,
-    LackingLost,
+    StandsLost,
     Releasing,
     ReleasingSent,
     ReleasingLost,
-    ReleasingBehind,
     Owed,
     OwedSent,
-    OwedResent,
     OwedLost,
-    OwedBehind,
 ];
 
-const EVENTS: [Event; 12] = [
+const EVENTS: [Event; 9] = [
     Event::Sent,
     Event::NotRun,
     Event::Lost,
     Event::Granted,
     Event::Has,
-    Event::Lacks,
     Event::Asked,
     Event::Owed,
     Event::Freed,
-    Event::Foreign,
-    Event::Expired,
     Event::HandedOver,
 ];
 
 /// What each event makes of each state. What is named neither here nor as ignored cannot happen.
 const TABLE: &str = "\
-Absent: Sent->Sent Has->Granted Lacks->Wanted
-    ignored: Asked Owed Freed Foreign HandedOver
-Wanted: Sent->CopySent Has->Granted
-    ignored: Lacks HandedOver
-Sent: NotRun->Absent Lost->Lost Granted->Granted Has->GrantedResent Lacks->CopySent Asked->ReleasingSent Owed->OwedSent
+Absent: Sent->Sent Has->Stands
+    ignored: Asked Owed Freed HandedOver
+Sent: NotRun->Absent Lost->Lost Granted->Stands Has->Resent Asked->ReleasingSent Owed->OwedSent
     ignored: HandedOver
-CopySent: NotRun->Wanted Lost->LostLacking Granted->Granted Has->GrantedResent Asked->ReleasingSent Owed->OwedSent
-    ignored: Lacks HandedOver
-Lost: Sent->ResentLost Has->Granted Lacks->LostLacking Asked->ReleasingLost Owed->OwedLost
+Lost: Sent->ResentLost Has->Stands Asked->ReleasingLost Owed->OwedLost
     ignored: HandedOver
-LostLacking: Sent->ResentLost Has->Granted Asked->ReleasingLost Owed->OwedLost
-    ignored: Lacks HandedOver
-Granted: Lacks->Lacking Asked->Releasing Owed->Owed HandedOver->Absent
+Stands: Sent->Resent Asked->Releasing Owed->Owed HandedOver->Absent
     ignored: Has
-Lacking: Sent->Resent Has->Granted Asked->Releasing Owed->Owed
-    ignored: Lacks HandedOver
-Resent: NotRun->Lacking Lost->LackingLost Granted->Granted Has->GrantedResent Asked->ReleasingSent Owed->OwedResent
-    ignored: Lacks HandedOver
-GrantedResent: NotRun->Granted Lost->GrantedLost Granted->Granted Lacks->Resent Asked->ReleasingSent Owed->OwedResent
+Resent: NotRun->Stands Lost->StandsLost Granted->Stands Asked->ReleasingSent Owed->OwedSent
     ignored: Has HandedOver
-ResentLost: NotRun->LackingLost Lost->LackingLost Granted->GrantedLost Has->GrantedLost Asked->ReleasingLost Owed->OwedLost
-    ignored: Lacks HandedOver
-GrantedLost: Lacks->LackingLost Asked->ReleasingLost Owed->OwedLost
+ResentLost: NotRun->StandsLost Lost->StandsLost Granted->StandsLost Has->StandsLost Asked->ReleasingLost Owed->OwedLost
+    ignored: HandedOver
+StandsLost: Sent->ResentLost Asked->ReleasingLost Owed->OwedLost
     ignored: NotRun Lost Granted Has HandedOver
-LackingLost: Sent->ResentLost Has->GrantedLost Asked->ReleasingLost Owed->OwedLost
-    ignored: NotRun Lost Granted Lacks HandedOver
-Releasing: Owed->Owed Freed->Absent Foreign->Absent
-    ignored: Has Lacks Asked HandedOver
-ReleasingSent: NotRun->Releasing Lost->ReleasingLost Granted->Releasing Owed->OwedResent Freed->Absent Foreign->Absent
-    ignored: Has Lacks Asked HandedOver
-ReleasingLost: Owed->OwedLost Freed->Absent Foreign->ReleasingBehind
-    ignored: NotRun Lost Granted Has Lacks Asked HandedOver
-ReleasingBehind: Owed->OwedBehind Freed->Absent
-    ignored: NotRun Lost Granted Has Lacks Asked Foreign HandedOver
-Owed: Asked->Releasing Expired->Absent
-    ignored: Has Lacks Owed HandedOver
-OwedSent: NotRun->Absent Lost->OwedLost Granted->Owed Asked->ReleasingSent
-    ignored: Has Lacks Owed HandedOver
-OwedResent: NotRun->Owed Lost->OwedLost Granted->Owed Asked->ReleasingSent
-    ignored: Has Lacks Owed HandedOver
+Releasing: Owed->Owed Freed->Absent
+    ignored: Has Asked HandedOver
+ReleasingSent: NotRun->Releasing Lost->ReleasingLost Granted->Releasing Owed->OwedSent Freed->Absent
+    ignored: Has Asked HandedOver
+ReleasingLost: Owed->OwedLost Freed->Absent
+    ignored: NotRun Lost Granted Has Asked HandedOver
+Owed: Asked->Releasing Freed->Absent
+    ignored: Has Owed HandedOver
+OwedSent: NotRun->Owed Lost->OwedLost Granted->Owed Asked->ReleasingSent
+    ignored: Has Owed HandedOver
 OwedLost: Asked->ReleasingLost
-    ignored: NotRun Lost Granted Has Lacks Owed HandedOver
-OwedBehind: Asked->ReleasingBehind
-    ignored: NotRun Lost Granted Has Lacks Owed HandedOver
+    ignored: NotRun Lost Granted Has Owed HandedOver
 ";
 
 /// Returns the line of the table about `state`.
@@ -148,6 +118,8 @@ struct World {
     late: u8,
     /// One of them has run after the release was answered, which no release can prevent.
     stray: bool,
+    /// The node has said that it has the key, and not since that it lacks it.
+    has_it: bool,
 }
 
 /// The worlds that were found, and how.
@@ -178,8 +150,7 @@ impl World {
 
     fn apply(&mut self, event: Event, walk: &mut Walk) {
         let before = self.copy();
-        let question = matches!(event, Event::Has | Event::Lacks);
-        if question && self.leaving && !before.may_hold() {
+        if event == Event::Has && self.leaving && !before.may_hold() {
             return; // As the claim does.
         }
         let after = before.after(event);
@@ -241,8 +212,7 @@ impl Walk {
     /// All that the claim may do.
     fn claim(&mut self, world: &World) {
         let copy = world.copy();
-        let wants = matches!(copy, Absent | Lost) || copy.lacks() && !copy.is_open();
-        if wants && !world.leaving {
+        if !world.leaving && !copy.is_open() && !world.has_it {
             self.step(world, |world, walk| {
                 world.queue.push(Command::Set);
                 world.apply(Event::Sent, walk);
@@ -283,10 +253,10 @@ impl Walk {
                 world.apply(Event::Asked, walk);
             });
         }
-        if copy.ends_by_time() {
+        if copy == Owed {
             self.step(world, |world, walk| {
                 world.expire();
-                world.apply(Event::Expired, walk);
+                world.apply(Event::Freed, walk);
             });
         }
     }
@@ -314,7 +284,7 @@ impl Walk {
             Key::Another | Key::Ours => self.step(world, |world, _| world.key = Key::None),
         }
         let copy = world.copy();
-        if world.key == Key::None && copy == Lacking {
+        if world.key == Key::None && copy == Stands && !world.leaving {
             self.step(world, |world, _| world.key = Key::Ours); // Its data is restored.
         }
     }
@@ -328,6 +298,7 @@ impl Walk {
             Command::Set => {
                 self.step(&world, |world, walk| {
                     let event = world.run_set();
+                    world.has_it |= event == Event::Granted;
                     world.apply(event, walk);
                 });
                 for runs in [false, true] {
@@ -338,24 +309,19 @@ impl Walk {
                 }
             }
             Command::Question => self.step(&world, |world, walk| match world.key {
-                Key::Ours => world.apply(Event::Has, walk),
-                Key::None | Key::Another => world.apply(Event::Lacks, walk),
+                Key::Ours => {
+                    world.has_it = true;
+                    world.apply(Event::Has, walk);
+                }
+                Key::None | Key::Another => world.has_it = false,
             }),
             Command::Release => {
+                // It was refused, or has only read the key of another where a `SET` may still run.
                 self.step(&world, |world, walk| world.apply(Event::Owed, walk));
-                let events = match world.key {
-                    Key::Another => [Event::Freed, Event::Foreign],
-                    Key::None | Key::Ours => [Event::Freed, Event::Freed],
-                };
-                for event in events {
-                    self.step(&world, |world, walk| {
-                        world.expire();
-                        world.apply(event, walk);
-                        if event == Event::Foreign && world.copy().may_hold() {
-                            world.apply(Event::Owed, walk); // It is tried again.
-                        }
-                    });
-                }
+                self.step(&world, |world, walk| {
+                    world.expire();
+                    world.apply(Event::Freed, walk);
+                });
             }
         }
     }
@@ -395,14 +361,11 @@ impl World {
 }
 
 /// What changes a state, and cannot happen on a node whose replies are true and in order.
-const BY_LIARS_ALONE: [(Copy, Event); 7] = [
+const BY_LIARS_ALONE: [(Copy, Event); 4] = [
     (Absent, Event::Has),
-    (Wanted, Event::Has),
     (Sent, Event::Has),
-    (CopySent, Event::Has),
     (ReleasingSent, Event::Owed),
     (ReleasingSent, Event::Freed),
-    (ReleasingSent, Event::Foreign),
 ];
 
 #[test]
@@ -421,6 +384,7 @@ fn no_copy_is_forgotten_whatever_happens() {
         key: Key::None,
         late: 0,
         stray: false,
+        has_it: false,
     });
     while let Some(world) = walk.todo.pop_front() {
         walk.claim(&world);

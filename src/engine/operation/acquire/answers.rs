@@ -31,7 +31,6 @@ pub(in crate::engine) fn set_answered(
     let Some(claim) = parts.claims.get_mut(key) else {
         return Ok(None); // It is over.
     };
-    let mut paid = false;
     let answer = match reply {
         Reply::Ok => {
             parts.nodes[node].grants += 1;
@@ -47,13 +46,13 @@ pub(in crate::engine) fn set_answered(
             granted
         }
         Reply::Nil => {
-            paid = claim.denied(node);
+            claim.denied(node);
             Answer::Nil
         }
         Reply::Error(error) => {
             match guard!(ErrorIsDenial, !refuses_for_certain(error)) {
                 true => claim.set_lost(node),
-                false => paid = claim.denied(node),
+                false => claim.denied(node),
             }
             let outcome = NodeOutcome::Refused(error);
             if wants_the_text(error) && parts.nodes[node].sets_by_script() {
@@ -65,9 +64,7 @@ pub(in crate::engine) fn set_answered(
         }
         Reply::Forbidden(forbidden) => {
             let there = &mut parts.nodes[node];
-            let (answer, was_owed) = set_forbidden(node, claim, forbidden, there);
-            paid = was_owed;
-            answer
+            set_forbidden(node, claim, forbidden, there)
         }
         Reply::Integer(said) if claim.is_for_several() => {
             return several_answered(now, node, key, said, parts);
@@ -81,34 +78,30 @@ pub(in crate::engine) fn set_answered(
     if claim.kept.is_some() {
         parts.claims.rest(key);
     }
-    if paid {
-        return Ok(parts.not_owed(node, key));
-    }
     if is_leaving {
         parts.claims.settle(key, &mut parts.timers);
     }
     Ok(operation.map(|operation| (operation, answer)))
 }
 
-/// `node` has refused the `SET` of `claim` because of what is `forbidden`. Returns what is left for the operation,
-/// and whether a release was owed there that is owed no more.
+/// `node` has refused the `SET` of `claim` because of what is `forbidden`. Returns what is left for the operation.
 #[cold]
 fn set_forbidden(
     node: NodeId,
     claim: &mut Claim,
     forbidden: Forbidden,
     there: &mut Node,
-) -> (Answer, bool) {
+) -> Answer {
     if forbidden == Forbidden::Within {
         // A script. What it had called before stays done.
         claim.set_lost(node);
-        return (Answer::Vote(unusable(Unusable::NoPermission)), false);
+        return Answer::Vote(unusable(Unusable::NoPermission));
     }
-    let paid = claim.denied(node);
+    claim.denied(node);
     let several = claim.is_for_several();
     let verb = there.verb_of_set(several);
     if forbidden == Forbidden::Command && (several || there.sets_by_script()) {
-        let answer = match there.scripts_refused(verb) {
+        return match there.scripts_refused(verb) {
             Ok(()) => {
                 let missing = Unusable::Permission { command: verb };
                 Answer::Forgotten(NodeOutcome::Unusable(missing))
@@ -118,12 +111,11 @@ fn set_forbidden(
                 Answer::Vote(unusable(missing))
             }
         };
-        return (answer, paid);
     }
     let missing = Reply::Forbidden(forbidden).missing(verb);
     let missing = missing.unwrap_or(Unusable::NoPermission);
     if !several || there.native_release().is_none() {
         there.forbidden(missing);
     }
-    (Answer::Vote(unusable(missing)), paid)
+    Answer::Vote(unusable(missing))
 }
