@@ -5,7 +5,7 @@
 //! when the token is made, and copied in one piece into every command about the lock. All that know the
 //! lock share the buffer: its holder, its claim, the questions about it. It comes from the engine's pool and
 //! goes back there, so that steady locking allocates nothing. Beside it stand the lock delay, the end of the lock's
-//! validity and its longest ttl, which go wherever they go; and behind the token, in the buffer, the fencing token
+//! validity and its longest ttl, which all clones of the entry share; and behind the token, in the buffer, the fencing token
 //! of a lock that has one.
 
 use alloc::boxed::Box;
@@ -106,8 +106,8 @@ impl Default for Shape {
     }
 }
 
-// As much as if no lock had several names.
 const _: () = assert!(size_of::<Shape>() == 4);
+// The buffer has 16 bytes, shape and delay 8, end and ttl 16.
 #[cfg(target_pointer_width = "64")]
 const _: () = assert!(size_of::<Body>() == 40);
 /// In the number of names of an entry: there is room for a fencing token behind the rest, of so many bytes.
@@ -228,24 +228,24 @@ impl Entry {
         Instant::from_nanos(self.0.end.load(Ordering::Acquire))
     }
 
-    /// Sets that to `end`, earlier or later, and the longest ttl to `ttl`, if that is longer.
+    /// Moves the end to `end`, earlier or later, and raises the longest ttl to `ttl`.
     pub(crate) fn set_end(&self, end: Instant, ttl: Duration) {
         self.raise_ttl(ttl);
         self.0.end.store(end.as_nanos(), Ordering::Release);
     }
 
-    /// Does the same, unless the end is later already.
+    /// Moves the end to `end` if that is later, and raises the longest ttl to `ttl`.
     pub(crate) fn lengthen_end(&self, end: Instant, ttl: Duration) {
         self.raise_ttl(ttl);
         self.0.end.fetch_max(end.as_nanos(), Ordering::AcqRel);
     }
 
-    /// Sets the end to `end`, unless it is earlier already.
+    /// Moves the end to `end` if that is earlier.
     pub(crate) fn shorten_end(&self, end: Instant) {
         self.0.end.fetch_min(end.as_nanos(), Ordering::AcqRel);
     }
 
-    /// Does the same to a lock that was extended by `ttl` or confirmed, which was reported as over first.
+    /// Does the same, and raises the longest ttl to `ttl`: an outcome that comes after the lock was reported as over.
     pub(crate) fn shorten_late(&self, end: Instant, ttl: Duration) {
         self.raise_ttl(ttl);
         self.shorten_end(end);
@@ -256,12 +256,12 @@ impl Entry {
         Duration::from_nanos(self.0.ttl.load(Ordering::Acquire))
     }
 
-    /// Sets that to `ttl`, if it is longer. No lock has none.
+    /// Raises the longest ttl to `ttl`. That of a lock is never zero.
     fn raise_ttl(&self, ttl: Duration) {
         self.0.ttl.fetch_max(nanos(ttl).max(1), Ordering::AcqRel);
     }
 
-    /// From now on nobody else sees or changes its end: copies it if others have it.
+    /// Gives this entry a body of its own, so that other clones no longer share its end.
     #[cold]
     pub(crate) fn part(&mut self) {
         Arc::make_mut(&mut self.0);
@@ -397,7 +397,7 @@ impl Spare {
         }
         body.buffer = buffer.into_boxed_slice();
         body.delay = Delay::default();
-        (body.end, body.ttl) = Default::default(); // Those of the lock before.
+        (body.end, body.ttl) = Default::default(); // The buffer may have been another lock's.
         Entry(self.0)
     }
 

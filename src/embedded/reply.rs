@@ -8,7 +8,7 @@ use crate::resp::write;
 use super::refusal::Refusal;
 use super::session::Protocol;
 
-/// An answer. Only that of `EXEC` holds answers of other commands, which are no answers of `EXEC`.
+/// An answer. That of `EXEC` holds the answers of the commands before it, and `EXEC` is never one of these.
 #[derive(Debug, Eq, PartialEq)]
 pub(super) enum Reply {
     Simple(&'static str),

@@ -157,8 +157,9 @@ impl Fencing {
             ahead => ahead.saturating_add(micros_of(now)),
         }
     }
-    /// Returns what the floor that is given to a node at `now` is at least: the largest number that was seen, and the
-    /// time. The second that nodes allow a clock to be ahead is added to that: a token may have been proposed by such a clock.
+
+    /// Returns two lower bounds of a floor that is given to a node at `now`: the largest number that was seen, and the
+    /// time with the second that nodes allow a clock to be ahead, as such a clock may have proposed a token.
     pub(super) fn floor(&self, now: Instant) -> [u64; 2] {
         let seen = self.seen.max(self.highest);
         let proposal = self.time(now).saturating_add(1_000_000);
@@ -167,8 +168,8 @@ impl Fencing {
 
     // ----- floors that are missing ----------------------------------------------------------
 
-    /// `node` has refused a lock with a token for lack of a floor. Returns what a report says of it,
-    /// where so many nodes are a majority.
+    /// `node` has refused a lock with a token for lack of a floor. Returns what a report says of it. `quorum` nodes are
+    /// a majority.
     #[cold]
     pub(super) fn has_no_floor(
         &mut self,

@@ -1,9 +1,9 @@
-//! What is to be reported at the next poll, or looked at then.
+//! What is to be reported or begun at the next poll.
 
 use crate::keys::{ClaimKey, OperationKey};
 use crate::quorum::LockId;
 
-/// Something to be reported at the next poll.
+/// Something to be reported or begun at the next poll.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum News {
     /// The outcome of an operation.

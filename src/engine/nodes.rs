@@ -162,8 +162,8 @@ impl Nodes {
         })
     }
 
-    /// Returns the nodes whose answers about a claim do not count that is sure to be older on the nodes `sure` than
-    /// any step of their clocks.
+    /// Returns the nodes whose answers about a claim do not count. On the nodes in `sure` its copies are older than
+    /// any step of the clock.
     pub(super) fn quarantined(&self, now: Instant, sure: NodeSet) -> NodeSet {
         let kept = |node: NodeId| {
             guard!(QuarantinedHandedOver, self[node].kept_until(now).is_some())

@@ -56,7 +56,7 @@ pub(super) struct Parts {
     #[cfg(feature = "tracing")]
     pub(super) notices: Notices,
     pub(super) stats: Stats,
-    /// What is to be reported at the next poll, in the order in which it became certain.
+    /// What is to be reported or begun at the next poll, in the order in which it became certain.
     pub(super) news: VecDeque<News>,
 }
 

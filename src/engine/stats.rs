@@ -172,8 +172,8 @@ impl Stats {
         self.wait.record_since(started, now);
     }
 
-    /// A lock is to be released at `now` that is valid `until` then, as far as its holder knows. `is_held`: this
-    /// engine does not know that it is over.
+    /// A lock is to be released at `now` that is valid `until` then, as far as its holder knows. `is_held` is `false`
+    /// if this engine has reported that it is over.
     #[inline]
     pub(super) fn released(&mut self, now: Instant, until: Instant, is_held: bool) {
         match is_held {
@@ -182,7 +182,7 @@ impl Stats {
         }
     }
 
-    /// A lock that was held `since` then, if it was, is not from `now` on.
+    /// A lock that was held from `since` on is held no longer at `now`. `None`: it was not held.
     #[inline]
     pub(super) fn end_hold(&mut self, now: Instant, since: Option<Instant>, is_kept: bool) {
         if let Some(since) = since {

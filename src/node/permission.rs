@@ -164,7 +164,7 @@ impl Node {
         self.send(now, Request::Why { operation }, &command);
     }
 
-    /// Returns what a lock needs that is released by a script as it is sent here.
+    /// Returns the commands that a user needs for a lock here; `evalsha` only where digests are sent.
     pub(super) fn to_lock(&self) -> &'static [&'static str] {
         &TO_LOCK[..TO_LOCK.len() - usize::from(!self.takes_digests())]
     }

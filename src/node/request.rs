@@ -1,6 +1,6 @@
-//! The words in which a node is asked, and what each command is for.
+//! What a node is asked, and how that is written: types that all files of `node` use.
 //!
-//! All of it is known everywhere in this room, so it knows nothing of the room.
+//! This file imports none of the others.
 
 use core::fmt;
 use core::time::Duration;

@@ -13,7 +13,8 @@ use crate::resp::{Decimal, argument, write};
 use super::request::Question;
 use super::script::{CONFIRM_SEVERAL, EXTEND_SEVERAL, RELEASE_SEVERAL, Script, TAKE_SEVERAL};
 
-/// What a lock on several resources needs. It is always released by the text of a script.
+/// What a lock on several resources needs, in the order of `TO_LOCK` in `permission.rs`, which names what an answer
+/// says is missing. It is always released by the text of a script.
 const TO_LOCK_SEVERAL: [&str; 3] = ["get", "del", "set"];
 
 /// What stands for a marker where none is checked: an empty argument.

@@ -1,8 +1,8 @@
 //! Keeping a lock: when its engine extends it by itself, by how much, and until when.
 //!
 //! [`Keeping`] is the policy: half of the validity before the end an extension is due, and if it fails
-//! it is tried again within what is left. [`Kept`] is what the lock and its engine share of it. The present end
-//! stands in the entry, which they share too.
+//! it is tried again within what is left. [`Kept`] has the policy and the extensions that are left, for the lock and
+//! for its engine. The present end stands in the entry, which they share too.
 //!
 //! # Guarantees
 //!

@@ -235,7 +235,7 @@ impl Lock {
     pub(crate) fn leave_keeping(&mut self) {
         if let Some(kept) = self.kept.take() {
             self.extensions_left = kept.extensions_left();
-            self.entry.part(); // The claim there may still be told of its end.
+            self.entry.part(); // That engine may still write an end into the entry that they shared.
         }
     }
 

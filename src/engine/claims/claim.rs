@@ -284,10 +284,11 @@ impl Claim {
     #[inline(always)]
     fn apply(&mut self, node: NodeId, event: Event) {
         let copy = self.busy_mut().copies.apply(node, event);
-        match copy.may_hold() {
-            true => self.held.insert(node),
-            false => self.held.remove(node),
-        };
+        match event {
+            Event::Lost | Event::Granted | Event::Asked | Event::Owed => {} // It may be held or not, as before.
+            _ if copy.may_hold() => _ = self.held.insert(node),
+            _ => _ = self.held.remove(node),
+        }
     }
 
     /// A `SET` of it was put into the connection to `node`.

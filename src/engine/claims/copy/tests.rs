@@ -87,6 +87,17 @@ fn every_event_has_its_effect_on_every_state() {
     assert_eq!(table, TABLE, "{table}");
 }
 
+/// A claim does not look whether it may be held after these.
+#[test]
+fn whether_a_copy_may_be_held_is_not_changed_by_some_events() {
+    for event in [Event::Lost, Event::Granted, Event::Asked, Event::Owed] {
+        for state in STATES {
+            let after = state.after(event).unwrap_or(state);
+            assert_eq!(after.may_hold(), state.may_hold(), "{state:?} {event:?}");
+        }
+    }
+}
+
 /// What a claim has put into its connection.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 enum Command {
