@@ -35,6 +35,7 @@ fn second_process() {
             1000,
             Duration::from_millis(1)..=Duration::from_millis(10),
         ))
+        .shutdown_timeout(LONG) // This process ends with its handle: nobody sends the rest in the background.
         .build()
         .expect("a good configuration");
     let input = env::var(INPUT).expect("a path, or a lock");

@@ -333,8 +333,8 @@ fn reinit_makes_a_new_cluster_and_nodes_show_it() {
 
     let done = over(&urls[..1], "reinit --yes --trust").done();
     assert_eq!(done, "the cluster default now has 1 node\n");
-    // It is another cluster now: nobody gets a lock.
-    let other = shearline(&cluster, "lock report --guard strict -n").failed(78);
+    // It is another cluster now: nobody gets a lock. A single try may end before the node has said so.
+    let other = shearline(&cluster, "lock report --guard strict --wait 60s").failed(78);
     assert!(other.contains("`shearline reinit`"), "{other}");
     let done = shearline(&cluster, "reinit --yes --json").object();
     assert_eq!((done.number("nodes"), done.text("cluster")), (3, "default"));
