@@ -5,8 +5,8 @@
 //! when the token is made, and copied in one piece into every command about the lock. All that know the
 //! lock share the buffer: its holder, its claim, the questions about it. It comes from the engine's pool and
 //! goes back there, so that steady locking allocates nothing. Beside it stand the lock delay, the end of the lock's
-//! validity and its longest ttl, which all clones of the entry share; and behind the token, in the buffer, the fencing token
-//! of a lock that has one.
+//! validity and its longest ttl, which all clones of the entry share; and behind the token, in the buffer, the
+//! fencing token of a lock that has one.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;

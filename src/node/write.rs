@@ -131,7 +131,11 @@ impl Node {
         repair: bool,
     ) -> bool {
         let dialect = self.release_dialect(repair);
-        if dialect == Dialect::Watch || self.is_without_scripts() && entry.is_several() {
+        // A transaction that takes the keys may be repeated: a release by a script would overtake it.
+        let is_taken =
+            !self.transactions.is_empty() && self.transactions.is_taking(Request::Set { claim });
+        let by_script = !self.is_without_scripts() || !entry.is_several();
+        if dialect == Dialect::Watch || is_taken || !by_script {
             let (dialect, repair) = (Dialect::Watch, true);
             let request = Request::Release {
                 claim,

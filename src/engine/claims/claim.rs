@@ -189,8 +189,8 @@ impl Claim {
         self.busy.take()
     }
 
-    /// Returns the nodes that may have the token: a `SET` for it was put into the connection. Only an
-    /// answer to a release ends that, or a denial of the only `SET` that the node can have run.
+    /// Returns the nodes that may have the token: a `SET` for it was put into the connection, and its copy there is
+    /// not over ([`Copy::Absent`]).
     #[inline]
     pub(crate) fn may_hold(&self) -> NodeSet {
         self.held
@@ -207,7 +207,8 @@ impl Claim {
         self.busy().copies.lacking
     }
 
-    /// Returns the nodes that said that they have it when a majority last did, or since.
+    /// Returns the nodes that said that they have it when a majority last did, or since, and not since that they lack
+    /// it.
     pub(crate) fn confirmed(&self) -> NodeSet {
         let busy = self.busy.as_ref();
         busy.map_or(self.held, |busy| busy.copies.confirmed)
@@ -285,9 +286,14 @@ impl Claim {
     fn apply(&mut self, node: NodeId, event: Event) {
         let copy = self.busy_mut().copies.apply(node, event);
         match event {
-            Event::Lost | Event::Granted | Event::Asked | Event::Owed => {} // It may be held or not, as before.
-            _ if copy.may_hold() => _ = self.held.insert(node),
-            _ => _ = self.held.remove(node),
+            // These do not change whether it may be held.
+            Event::Lost | Event::Granted | Event::Asked | Event::Owed => {}
+            Event::Sent | Event::NotRun | Event::Has | Event::Freed | Event::HandedOver => {
+                match copy.may_hold() {
+                    true => self.held.insert(node),
+                    false => self.held.remove(node),
+                };
+            }
         }
     }
 
@@ -320,7 +326,7 @@ impl Claim {
     #[inline(always)]
     pub(crate) fn found_on(&mut self, node: NodeId, event: Event, gone_by: Instant, counts: bool) {
         self.gone_by = self.gone_by.max(gone_by);
-        // What was handed over is not released because it is found.
+        // A copy that was handed over stays so if a late answer finds it: it is not released here.
         if event == Event::Granted || self.held.contains(node) || !self.is_leaving() {
             self.apply(node, event);
             self.busy_mut().copies.found(node, counts);
@@ -334,7 +340,8 @@ impl Claim {
 
     /// A majority has said that it has it.
     pub(crate) fn confirmed_by(&mut self, majority: &Majority) {
-        self.busy_mut().copies.confirmed = majority.nodes();
+        let copies = &mut self.busy_mut().copies;
+        copies.confirmed = majority.nodes().without(copies.lacking);
     }
 
     /// The lock is handed over with the copies that stand, which are not released. Returns their nodes.

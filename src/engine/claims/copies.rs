@@ -19,15 +19,15 @@ pub(crate) struct Copies {
     pub(super) having: NodeSet,
     /// The nodes that said that they lack it, and not since that they have it: they get a copy again.
     pub(super) lacking: NodeSet,
-    /// The nodes that said that they have it when a majority last did, or since.
+    /// The nodes that said that they have it when a majority last did, or since, and not since that they lack it.
     pub(super) confirmed: NodeSet,
     /// The nodes where it may be newer than a step of the clock: they were in quarantine when they were found to
-    /// have it, or another engine found them, and they have not said so since while their answers counted.
+    /// have it, or it was granted to another engine, and they have not said so since while their answers counted.
     pub(crate) unsure: NodeSet,
-    /// The nodes where an extension is unanswered, or was when its connection was lost: when the key expires there
-    /// is not known.
+    /// The nodes where an extension is unanswered, or was when its connection was lost: so it is not known when the
+    /// key expires there.
     pub(crate) extending: NodeSet,
-    /// How often a node that lacked it said that it has it. A question compares it with what it was when that
+    /// How often a node that lacked it said that it has it. A question compares it with its value when the question
     /// began.
     pub(crate) regained: u16,
 }
@@ -57,7 +57,7 @@ impl Copies {
         copies
     }
 
-    /// Any of these nodes may have it: another engine has found them, and none has said so here.
+    /// It was granted to another engine. Any of these nodes may have it; none has said so to this engine.
     pub(super) fn found_elsewhere(nodes: NodeSet) -> Self {
         Self {
             confirmed: NodeSet::EMPTY,

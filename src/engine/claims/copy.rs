@@ -5,8 +5,9 @@
 //!
 //! # Guarantees
 //!
-//! * A copy is over ([`Absent`](Copy::Absent)) only when no `SET` can have left a key: each was withdrawn or
-//!   denied, the release was answered behind the last of them, the key has expired, or it was handed over.
+//! * A copy is over ([`Absent`](Copy::Absent)) only when each `SET` was withdrawn or denied, the release was
+//!   answered, the key has expired, or it was handed over. A `SET` of a lost connection that runs after the release
+//!   was answered cannot be prevented; its key ends by its ttl.
 //! * A denial speaks for one `SET`. If an earlier one may have left a key, that key is still released.
 //!
 //! # Not here
@@ -76,8 +77,8 @@ use self::Copy::{
 impl Copy {
     /// Returns what `event` makes of it. `None`: that cannot happen here.
     ///
-    /// What comes late changes nothing: a `SET` may be answered when its loss was recorded before, a question when
-    /// the release is under way, and a second release when the first was answered.
+    /// In `StandsLost`, `ReleasingLost` and `OwedLost` a `SET` may be open that the state does not show: its answer
+    /// changes nothing. Nor does a late answer to a question.
     #[inline(always)]
     pub(super) fn after(self, event: Event) -> Option<Self> {
         Some(match (event, self) {
@@ -96,7 +97,7 @@ impl Copy {
             (Event::Lost, ReleasingSent) => ReleasingLost,
             (Event::Lost, OwedSent) => OwedLost,
 
-            (Event::Has, Absent | Lost) => Stands, // Where there was one `SET`, that was it.
+            (Event::Has, Absent | Lost) => Stands, // The `SET` whose answer was lost has run.
             (Event::Has, Sent) => Resent,
             (Event::Has, ResentLost) => StandsLost,
 
@@ -127,8 +128,8 @@ impl Copy {
         !matches!(self, Absent)
     }
 
-    /// Returns `true` if a `SET` is known to be unanswered. Behind one that is lost there may be another: see
-    /// [`may_run`](Self::may_run).
+    /// Returns `true` if a `SET` is known to be unanswered. If it returns `false`, one may still be open behind a
+    /// lost one: see [`may_run`](Self::may_run).
     pub(crate) const fn is_open(self) -> bool {
         matches!(self, Sent | Resent | ResentLost | ReleasingSent | OwedSent)
     }

@@ -142,7 +142,10 @@ pub(in crate::engine) fn native_answered(
         }
         Said::Refused(error) => Answer::Withheld(NodeOutcome::Refused(error)),
     };
-    let operation = parts.claims.get(claim).and_then(Claim::attempted_by);
+    // Another way may have been permitted before: its `SET` was sent then.
+    let attempt = parts.claims.get(claim);
+    let attempt = attempt.filter(|claim| !claim.may_hold().contains(node));
+    let operation = attempt.and_then(Claim::attempted_by);
     Ok(operation.map(|operation| (operation, answer)))
 }
 

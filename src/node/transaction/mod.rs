@@ -179,6 +179,13 @@ impl Transactions {
         all.any(|job| matches!(job.request, Request::Release { claim, .. } if same(claim)))
     }
 
+    /// Returns `true` if keys are being taken for `request`.
+    #[cold]
+    pub(super) fn is_taking(&self, request: Request) -> bool {
+        let mut all = self.queue.iter().chain(&self.batch);
+        all.any(|job| job.request == request && job.takes())
+    }
+
     /// Takes the work of `request` out again, if it was not begun.
     #[cold]
     fn withdraw(&mut self, request: Request) -> bool {

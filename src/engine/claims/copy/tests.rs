@@ -40,31 +40,31 @@ const EVENTS: [Event; 9] = [
 /// What each event makes of each state. What is named neither here nor as ignored cannot happen.
 const TABLE: &str = "\
 Absent: Sent->Sent Has->Stands
-    ignored: Asked Owed Freed HandedOver
+    ignored: Asked Owed Freed
 Sent: NotRun->Absent Lost->Lost Granted->Stands Has->Resent Asked->ReleasingSent Owed->OwedSent
-    ignored: HandedOver
+    ignored:
 Lost: Sent->ResentLost Has->Stands Asked->ReleasingLost Owed->OwedLost
-    ignored: HandedOver
+    ignored:
 Stands: Sent->Resent Asked->Releasing Owed->Owed HandedOver->Absent
     ignored: Has
 Resent: NotRun->Stands Lost->StandsLost Granted->Stands Asked->ReleasingSent Owed->OwedSent
-    ignored: Has HandedOver
+    ignored: Has
 ResentLost: NotRun->StandsLost Lost->StandsLost Granted->StandsLost Has->StandsLost Asked->ReleasingLost Owed->OwedLost
-    ignored: HandedOver
+    ignored:
 StandsLost: Sent->ResentLost Asked->ReleasingLost Owed->OwedLost
-    ignored: NotRun Lost Granted Has HandedOver
+    ignored: NotRun Lost Granted Has
 Releasing: Owed->Owed Freed->Absent
-    ignored: Has Asked HandedOver
+    ignored: Has Asked
 ReleasingSent: NotRun->Releasing Lost->ReleasingLost Granted->Releasing Owed->OwedSent Freed->Absent
-    ignored: Has Asked HandedOver
+    ignored: Has Asked
 ReleasingLost: Owed->OwedLost Freed->Absent
-    ignored: NotRun Lost Granted Has Asked HandedOver
+    ignored: NotRun Lost Granted Has Asked
 Owed: Asked->Releasing Freed->Absent
-    ignored: Has Owed HandedOver
+    ignored: Has Owed
 OwedSent: NotRun->Owed Lost->OwedLost Granted->Owed Asked->ReleasingSent
-    ignored: Has Owed HandedOver
+    ignored: Has Owed
 OwedLost: Asked->ReleasingLost
-    ignored: NotRun Lost Granted Has Owed HandedOver
+    ignored: NotRun Lost Granted Has Owed
 ";
 
 /// Returns the line of the table about `state`.
@@ -243,10 +243,9 @@ impl Walk {
             }
             self.step(world, |world, walk| {
                 world.leaving = true;
-                if handed_over {
-                    let before = world.copy();
+                if handed_over && world.copy() == Stands {
                     world.apply(Event::HandedOver, walk);
-                    world.handed_over = before != world.copy();
+                    world.handed_over = true;
                 }
                 world.withdraw(walk);
                 if world.copy().may_hold() && owed {
