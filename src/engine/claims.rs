@@ -270,7 +270,7 @@ impl Claims {
         let asked = held.filter(|node| there.release_on(node, claim, &mut command, below));
         self.commands.give(command.into_buffer());
         if there.is_over() {
-            self.settle(claim, below.timers);
+            self.settle(claim, below);
         }
         asked
     }
@@ -339,7 +339,7 @@ impl Claims {
         }
         there.freed(node);
         if there.is_over() {
-            self.settle(claim, below.timers);
+            self.settle(claim, below);
         }
         Ok(operation.map(|operation| (operation, Answer::Vote(said.vote()))))
     }
@@ -429,19 +429,32 @@ impl Claims {
     fn owe(&mut self, node: NodeId, claim: ClaimKey, below: &mut Below<'_>) {
         if let Some(there) = self.slab.get_mut(claim.0) {
             there.owe(node, claim, below);
-            self.settle(claim, below.timers);
+            self.settle(claim, below);
         }
     }
 
     /// Ends `claim` if no node can hold its token any more; else arms the end of its debts, where time ends them.
-    pub(super) fn settle(&mut self, claim: ClaimKey, timers: &mut Timers) {
+    pub(super) fn settle(&mut self, claim: ClaimKey, below: &mut Below<'_>) {
         let there = self.slab.get_mut(claim.0);
         let Some(there) = there.filter(|there| there.is_leaving()) else {
             return;
         };
-        if !there.is_over() {
-            return there.limit_debt(claim, timers);
+        let forgiven = core::mem::take(&mut there.busy_mut().copies.forgiven);
+        if there.is_over() {
+            self.end(claim, below.timers);
+        } else {
+            there.limit_debt(claim, below.timers);
         }
+        for node in forgiven.iter() {
+            self.forget_debt(node, below.nodes);
+        }
+    }
+
+    /// Ends `claim`, which is over.
+    fn end(&mut self, claim: ClaimKey, timers: &mut Timers) {
+        let Some(there) = self.slab.get_mut(claim.0).must() else {
+            return;
+        };
         if let Some(timer) = there.timer.take() {
             timers.cancel(timer);
         }
@@ -490,7 +503,7 @@ impl Claims {
                         true => there.set_lost(node),
                         false => there.set_not_run(node),
                     }
-                    self.settle(claim, below.timers);
+                    self.settle(claim, below);
                 }
             }
             Request::Release { claim, .. } => self.owe(node, claim, below),
@@ -701,7 +714,7 @@ impl Claims {
                 self.forget_debt(node, below.nodes);
             }
         }
-        self.settle(key, below.timers);
+        self.settle(key, below);
     }
 
     /// A release is not owed to `node` any more, as its claim knows.

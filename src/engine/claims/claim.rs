@@ -304,7 +304,11 @@ impl Claim {
 
     /// The latest `SET` to `node` left no key: it was denied, or withdrawn before any byte of it left.
     pub(crate) fn set_not_run(&mut self, node: NodeId) {
+        let was_owed = self.copy_on(node).is_owed();
         self.apply(node, Event::NotRun);
+        if was_owed && !self.held.contains(node) {
+            self.busy_mut().copies.forgiven.insert(node);
+        }
     }
 
     /// `node` has denied it: see [`Self::set_not_run`].

@@ -27,6 +27,9 @@ pub(crate) struct Copies {
     /// The nodes where an extension is unanswered, or was when its connection was lost: so it is not known when the
     /// key expires there.
     pub(crate) extending: NodeSet,
+    /// The nodes whose release is owed no more, because they denied the `SET` before it: [`super::Claims::settle`] tells
+    /// them.
+    pub(super) forgiven: NodeSet,
     /// How often a node that lacked it said that it has it. A question compares it with its value when the question
     /// began.
     pub(crate) regained: u16,
@@ -41,6 +44,7 @@ impl Copies {
         confirmed: NodeSet::EMPTY,
         unsure: NodeSet::EMPTY,
         extending: NodeSet::EMPTY,
+        forgiven: NodeSet::EMPTY,
         regained: 0,
     };
 

@@ -603,7 +603,8 @@ pub(in crate::engine) fn learn(
         Vote::Abstain => {}
     }
     if is_leaving {
-        parts.claims.settle(key, &mut parts.timers);
+        let (claims, mut below) = parts.claims(now);
+        claims.settle(key, &mut below);
     } else if is_kept {
         parts.claims.rest(key);
     }

@@ -84,7 +84,8 @@ fn scripts_refused(
     if let Some(entry) = asked_with.must() {
         there.try_ways(now, key, &entry);
     }
-    parts.claims.settle(key, &mut parts.timers);
+    let (claims, mut below) = parts.claims(now);
+    claims.settle(key, &mut below);
     None
 }
 
@@ -115,7 +116,8 @@ pub(super) fn withheld(
         there.ask_native(now, key, entry, way);
     }
     let operation = claim.attempted_by().filter(|_| native.is_none());
-    parts.claims.settle(key, &mut parts.timers);
+    let (claims, mut below) = parts.claims(now);
+    claims.settle(key, &mut below);
     let refused = Answer::Withheld(NodeOutcome::Unusable(missing));
     operation.map(|operation| (operation, refused))
 }

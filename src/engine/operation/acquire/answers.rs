@@ -79,7 +79,8 @@ pub(in crate::engine) fn set_answered(
         parts.claims.rest(key);
     }
     if is_leaving {
-        parts.claims.settle(key, &mut parts.timers);
+        let (claims, mut below) = parts.claims(now);
+        claims.settle(key, &mut below);
     }
     Ok(operation.map(|operation| (operation, answer)))
 }
