@@ -379,7 +379,7 @@ impl World {
         let limit = self.limit_since(client, id, calls.asked);
         let what = if limit < until.saturating_add(LEAST_DRIFT) {
             Some("an extension lasts longer than the limit")
-        } else if until < keep.end && !hold.asked {
+        } else if until < keep.end && !hold.asked && self.shown(client) < until {
             Some("an extension by its engine has shortened a lock")
         } else if hold.lock.valid_until() < until && !hold.asked && self.shown(client) < until {
             Some("a kept lock does not show its end")
