@@ -173,18 +173,23 @@ impl Entry {
             .write_all(resources, token, &[0; FENCING_BYTES])
     }
 
-    /// Returns it with this fencing token. Copies it if it has no room for one, or somebody else reads it.
+    /// Returns it with this fencing token.
+    #[cfg(any(feature = "std", test))]
+    pub(crate) fn fenced(mut self, token: u64) -> Self {
+        self.set_fencing_token(token);
+        self
+    }
+
+    /// Gives it this fencing token. Copies it if it has no room for one, or somebody else reads it.
     #[cold]
-    pub(crate) fn fenced(self, token: u64) -> Self {
-        let mut entry = match self.has_room() {
-            true => self,
-            false => Self::to_be_fenced(Vec::new(), self.names(), self.token().as_bytes())
-                .delayed(self.delay()),
-        };
-        if let Some(room) = Arc::make_mut(&mut entry.0).buffer.last_chunk_mut() {
+    pub(crate) fn set_fencing_token(&mut self, token: u64) {
+        if !self.has_room() {
+            *self = Self::to_be_fenced(Vec::new(), self.names(), self.token().as_bytes())
+                .delayed(self.delay());
+        }
+        if let Some(room) = Arc::make_mut(&mut self.0).buffer.last_chunk_mut() {
             *room = token.to_be_bytes();
         }
-        entry
     }
 
     /// Returns `true` if there is room for a fencing token.

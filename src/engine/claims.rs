@@ -140,17 +140,15 @@ impl Claims {
         self.insert(claim)
     }
 
-    /// Adds the claim of a lock that was granted elsewhere: any of `nodes` may have it. `entry` is its name and
-    /// token, if it is to be released.
+    /// Adds the claim of a lock that was granted elsewhere: any of `nodes` may have it.
     pub(super) fn adopt(
         &mut self,
-        entry: Option<Entry>,
+        entry: Entry,
         nodes: NodeSet,
         life: Duration,
         (until, gone_by): (Instant, Instant),
     ) -> ClaimKey {
-        let mut claim = Claim::adopted(nodes, life, until, gone_by, &mut self.boxes);
-        claim.entry = entry;
+        let claim = Claim::adopted(entry, nodes, life, until, gone_by, &mut self.boxes);
         self.insert(claim)
     }
 
@@ -194,8 +192,13 @@ impl Claims {
 
     /// Returns `true` if the claim at `index`, which is there, is on the resource of this `name`.
     pub(super) fn is_on(&self, index: u32, name: &[u8]) -> bool {
-        let entry = self.slab.at(index).entry.as_ref().must();
-        entry.is_some_and(|entry| entry.resource() == name)
+        self.slab.at(index).entry.resource() == name
+    }
+
+    /// Returns `true` if `claim` is there, and on several resources.
+    pub(super) fn is_several(&self, claim: ClaimKey) -> bool {
+        self.get(claim)
+            .is_some_and(|claim| claim.entry.is_several())
     }
 
     /// Returns the claim that `lock` names, if it is one of this engine and still held.
@@ -360,7 +363,7 @@ impl Claims {
             return None; // How it was written is not known any more.
         };
         if is_by_script(there, dialect) && reply == Reply::Forbidden(Forbidden::Command) {
-            let verb = match there.is_several() {
+            let verb = match there.entry.is_several() {
                 true => Dialect::Text.verb(),
                 false => dialect.verb(),
             };
@@ -369,12 +372,12 @@ impl Claims {
                 return None;
             }
         }
-        let dialect = match there.is_several() {
+        let dialect = match there.entry.is_several() {
             _ if below.nodes[node].is_without_scripts() => dialect,
             true => Dialect::Text,
             false => dialect,
         };
-        let several = there.is_several();
+        let several = there.entry.is_several();
         let another_way = match (below.nodes[node].is_without_scripts(), several) {
             (true, true) => {
                 below.nodes[node].several_refused(reply);
@@ -450,21 +453,21 @@ impl Claims {
         }
     }
 
-    /// Ends `claim`, which is over.
+    /// Forgets `claim`, whose token no node can have any more, or nobody cares for.
     fn end(&mut self, claim: ClaimKey, timers: &mut Timers) {
-        let Some(there) = self.slab.get_mut(claim.0).must() else {
+        let Some(there) = self.slab.remove(claim.0).must() else {
             return;
         };
-        if let Some(timer) = there.timer.take() {
+        if let Some(timer) = there.timer {
             timers.cancel(timer);
         }
-        if let Some(entry) = there.entry.take() {
-            self.spares.give(entry);
-        }
-        if let Some(busy) = there.take_busy() {
+        self.spares.give(there.entry);
+        if let Some(busy) = there.busy {
             self.boxes.give(busy);
         }
-        self.discard(claim);
+        if !self.voters.is_empty() {
+            self.voters.remove(&claim);
+        }
     }
 
     /// Returns `true` if a release for the resource of `entry` is under repair on `node`. A debt that
@@ -482,8 +485,7 @@ impl Claims {
     /// of `entry`. Not where the node lacks the key: what stands there is another's.
     fn owes(&self, node: NodeId, claim: ClaimKey, entry: &Entry) -> bool {
         self.slab.get(claim.0).is_some_and(|claim| {
-            let other = claim.entry.as_ref();
-            let meets = other.is_some_and(|other| other.meets(entry));
+            let meets = claim.entry.meets(entry);
             claim.is_leaving_on(node) && !guard!(AnyKeyIsOurs, !meets)
         })
     }
@@ -561,12 +563,10 @@ impl Claims {
 
     /// Extends `lock` from now on, which has the claim that it names.
     pub(super) fn keep(&mut self, lock: &mut Lock, keeping: Keeping, timers: &mut Timers) {
-        let entry = lock.entry().clone();
         let drift = self.drift;
         let Some((key, claim)) = self.of_mut(lock).must() else {
             return;
         };
-        claim.entry = Some(entry);
         claim.begin_again();
         let is_adopted = claim.is_adopted();
         let kept = lock.keep(keeping);
@@ -590,24 +590,7 @@ impl Claims {
     /// Returns for how much longer than it is valid the keys of the lock of `claim` are kept, which is kept.
     pub(super) fn delay(&self, claim: ClaimKey) -> Delay {
         let claim = self.slab.get(claim.0);
-        let entry = claim.and_then(|claim| claim.entry.as_ref());
-        entry.map_or_else(Delay::default, Entry::delay)
-    }
-
-    /// Forgets `claim`, whose token no node can have any more, or nobody cares for.
-    fn remove(&mut self, claim: ClaimKey) {
-        if let Some(busy) = self.slab.get_mut(claim.0).and_then(Claim::take_busy) {
-            self.boxes.give(busy);
-        }
-        self.discard(claim);
-    }
-
-    #[inline(always)]
-    fn discard(&mut self, claim: ClaimKey) {
-        self.slab.discard(claim.0);
-        if !self.voters.is_empty() {
-            self.voters.remove(&claim);
-        }
+        claim.map_or_else(Delay::default, |claim| claim.entry.delay())
     }
 
     /// The extension of `claim`, which is kept, has to wait. Returns `false` if it waits already.
@@ -690,7 +673,7 @@ impl Claims {
     pub(super) fn end_of_kept(&self, lock: LockId) -> Option<(Instant, bool)> {
         let claim = self.slab.get(Key::from_bits(lock.claim)?)?;
         let kept = claim.kept.as_ref().filter(|kept| kept.is_had())?;
-        Some((claim.entry.as_ref()?.end(), kept.is_over()))
+        Some((claim.entry.end(), kept.is_over()))
     }
 
     /// All locks that are kept are over for their holders.
@@ -743,11 +726,7 @@ impl Claims {
         };
         if claim.is_adopted() {
             // The longest life there is may be a month, and a late release goes to all nodes anyway.
-            if let Some(timer) = claim.timer.take() {
-                timers.cancel(timer);
-            }
-            self.remove(key);
-            return;
+            return self.end(key, timers);
         }
         let at = claim.gone_by.max(now.saturating_add(claim.life()));
         claim.wake_at(at, key, timers);
@@ -759,7 +738,7 @@ impl Claims {
         if running.is_some_and(|nodes| !nodes.is_empty()) {
             self.forget_later(now, key, timers);
         } else {
-            self.remove(key);
+            self.end(key, timers);
         }
     }
 }
@@ -768,7 +747,7 @@ impl Claims {
 fn is_by_script(claim: &Claim, dialect: Dialect) -> bool {
     match dialect {
         Dialect::Sha1 | Dialect::Text => true,
-        Dialect::DelIfEq | Dialect::DelEx | Dialect::SetIfEq => claim.is_several(),
+        Dialect::DelIfEq | Dialect::DelEx | Dialect::SetIfEq => claim.entry.is_several(),
         Dialect::Watch => false,
     }
 }

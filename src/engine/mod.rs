@@ -604,7 +604,7 @@ impl Engine {
                 };
                 let terms = (parts.restarts.longest(), Delay::default());
                 parts.stats.released(now, Instant::ZERO, true);
-                let claim = parts.adopt(now, Some(entry), until, terms);
+                let claim = parts.adopt(now, entry, until, terms);
                 Ok(self.release_claim(now, claim, false))
             }
             Breaking::KeepOut if holder.valid_for == Duration::MAX => Err(BreakError::NoExpiry),
@@ -691,7 +691,7 @@ impl Engine {
         self.operations.give_back(now, claim, &mut self.parts);
     }
 
-    /// Returns the claim behind `lock`, which is valid `until` then, with its entry. Questions about it come to nothing.
+    /// Returns the claim behind `lock`, which is valid `until` then. Questions about it come to nothing.
     fn claim_to_release(&mut self, now: Instant, until: Instant, lock: Lock) -> ClaimKey {
         let parts = &mut self.parts;
         let there = parts.claims.of_mut(&lock);
@@ -699,9 +699,9 @@ impl Engine {
         parts.stats.released(now, until, is_held);
         let Some((key, claim)) = there else {
             let terms = (lock.ttl(), lock.delay());
-            return parts.adopt(now, Some(lock.into_entry()), until, terms);
+            return parts.adopt(now, lock.into_entry(), until, terms);
         };
-        claim.entry = Some(lock.into_entry());
+        drop(lock); // Its claim is the only reader of their entry now.
         let open = claim.questions();
         self.operations
             .end_questions(now, key, open, || Verdict::Closed, parts);
@@ -719,7 +719,6 @@ impl Engine {
         };
         let quarantined = parts.nodes.quarantined(now, claim.sure());
         let settled = claim.hand_over();
-        claim.entry.get_or_insert_with(|| lock.entry().clone());
         if !claim.is_adopted() {
             lock.set_voters(settled.without(quarantined));
         }
@@ -741,7 +740,8 @@ impl Engine {
         let parts = &mut self.parts;
         if parts.claims.of(&lock).is_none() {
             lock.leave_keeping();
-            let key = parts.adopt(now, None, lock.valid_until(), (lock.ttl(), lock.delay()));
+            let terms = (lock.ttl(), lock.delay());
+            let key = parts.adopt(now, lock.entry().clone(), lock.valid_until(), terms);
             lock.set_id(parts.claims.lock_id(key));
             parts.stats.adopted += 1;
             if let Some(claim) = parts.claims.get_mut(key).must() {

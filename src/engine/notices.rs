@@ -39,8 +39,8 @@ pub(crate) enum Notice {
     Debt(NodeId, usize),
     /// It is owed none any more.
     DebtPaid(NodeId),
-    /// The lock on this resource is lost. The name is not known of a lock that was adopted.
-    Loss(Option<Box<[u8]>>),
+    /// The lock on this resource is lost; of several resources, the first.
+    Loss(Box<[u8]>),
 }
 
 /// Notices that wait, the oldest first.

@@ -589,11 +589,8 @@ fn learn(
             repair,
         } => {
             // A look that was sent before it may have registered for the key that it has deleted.
-            let deleted = || match parts.claims.get(claim) {
-                Some(claim) if claim.is_several() => true, // It may have deleted some.
-                _ => matches!(reply, Reply::Integer(1..)),
-            };
-            if repair && deleted() {
+            let is_several = || parts.claims.is_several(claim); // It may have deleted some.
+            if repair && (matches!(reply, Reply::Integer(1..)) || is_several()) {
                 parts.wrote(now, claim);
             }
             let (claims, mut below) = parts.claims(now);

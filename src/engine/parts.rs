@@ -100,13 +100,12 @@ impl Parts {
         }
     }
 
-    /// Makes a claim for a lock of `ttl` that was granted elsewhere, or has been forgotten here; `entry` is
-    /// its name and token, if it is to be released. An extension that was not confirmed may have given some
-    /// of its keys more than it knows of.
+    /// Makes a claim for a lock of `ttl` that was granted elsewhere, or has been forgotten here. An extension that
+    /// was not confirmed may have given some of its keys more than it knows of.
     pub(super) fn adopt(
         &mut self,
         now: Instant,
-        entry: Option<Entry>,
+        entry: Entry,
         until: Instant,
         (ttl, delay): (Duration, Delay),
     ) -> ClaimKey {
@@ -122,8 +121,7 @@ impl Parts {
     pub(super) fn vacate(&mut self, now: Instant, claim: ClaimKey) {
         let there = self.claims.wake(claim);
         if let Some(there) = &there
-            && there.kept.is_some()
-            && let Some(entry) = &there.entry
+            && let Some(entry) = there.entry_of_kept()
         {
             for name in entry.names() {
                 self.whole.unwatch(self.queues.hash_cut(name), claim);
@@ -134,7 +132,7 @@ impl Parts {
         let Some((place, there)) = place else {
             return;
         };
-        if there.is_for_several() || place == PlaceKey::NONE {
+        if place == PlaceKey::NONE || there.entry.is_several() {
             return self.vacate_other(now, place, claim);
         }
         let buffers = &mut self.claims.buffers;
@@ -146,9 +144,8 @@ impl Parts {
     #[inline(never)]
     fn vacate_other(&mut self, now: Instant, place: PlaceKey, claim: ClaimKey) {
         if place == PlaceKey::NONE {
-            let there = self.claims.get(claim).must();
-            if let Some(entry) = there.and_then(|claim| claim.entry.as_ref()).must() {
-                self.queues.vacate_alone(now, entry.resource(), claim);
+            if let Some(there) = self.claims.get(claim).must() {
+                self.queues.vacate_alone(now, there.entry.resource(), claim);
             }
             return;
         }
@@ -176,13 +173,13 @@ impl Parts {
     /// and there is room.
     pub(super) fn watch_keys(&mut self, claim: ClaimKey) {
         let there = self.claims.get(claim);
-        let kept = there.and_then(|there| Some((there.kept.as_ref()?, there.entry.as_ref()?)));
-        if let Some((kept, entry)) = kept
+        if let Some(there) = there
+            && let Some(kept) = &there.kept
             && !kept.is_watched()
-            && self.whole.has_room_for(entry.names().len())
+            && self.whole.has_room_for(there.entry.names().len())
         {
             kept.watch();
-            for name in entry.names() {
+            for name in there.entry.names() {
                 self.whole.watch(self.queues.hash_cut(name), claim);
             }
         }
@@ -192,7 +189,7 @@ impl Parts {
     /// several keeps its places.
     fn leave_alone(&mut self, key: ClaimKey) {
         let claim = self.claims.get_mut(key).must();
-        let Some(claim) = claim.filter(|claim| !claim.is_for_several()) else {
+        let Some(claim) = claim.filter(|claim| !claim.entry.is_several()) else {
             return;
         };
         if let Some(place) = claim.busy().place
@@ -256,10 +253,9 @@ impl Parts {
     pub(super) fn wrote(&mut self, now: Instant, claim: ClaimKey) {
         if self.queues.is_anyone_waiting()
             && let Some(claim) = self.claims.get(claim)
-            && let Some(entry) = &claim.entry
             && claim.may_hold() != NodeSet::EMPTY
         {
-            for name in entry.names() {
+            for name in claim.entry.names() {
                 let contender = self.queues.wrote(now, name, claim.may_hold());
                 let watches = self.queues.watching(Some(name));
                 self.news
@@ -329,31 +325,16 @@ impl Parts {
             return Questions::default();
         };
         let open = claim.questions();
+        #[cfg(feature = "tracing")]
+        let name = claim.entry.resource().into();
         self.stats
             .end_hold(now, claim.held_since(), claim.kept.is_some());
         if guard!(LossNotTold, claim.tell_lost()) {
             self.stats.lost += 1;
             self.news.push_back(News::Expired(id));
             #[cfg(feature = "tracing")]
-            self.notice_loss(key);
+            self.notices.queue.push(Notice::Loss(name));
         }
         open
-    }
-
-    /// Queues that the lock of `key` is lost, while the name of what it is on is still known: of several resources
-    /// the first.
-    #[cfg(feature = "tracing")]
-    fn notice_loss(&mut self, key: ClaimKey) {
-        let claim = self.claims.get(key);
-        let resource = claim.and_then(|claim| match &claim.entry {
-            Some(entry) => Some(entry.resource()),
-            None => {
-                let place = claim.busy().place;
-                let place = place.filter(|place| *place != PlaceKey::NONE);
-                place.map(|place| self.queues.name(place))
-            }
-        });
-        let resource = resource.map(Into::into);
-        self.notices.queue.push(Notice::Loss(resource));
     }
 }

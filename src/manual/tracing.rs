@@ -62,8 +62,8 @@
 //!   [`Builder::watch_clocks`](crate::Builder::watch_clocks).
 //! * `debt`: `owed` releases could not be sent, or were refused. Reported at 1, and each time that it has doubled,
 //!   until `debt_paid`.
-//! * `loss`: a lock that was not released has ended, or a majority has said so. The resource is missing of a
-//!   lock that was adopted (`Redlock::adopt`).
+//! * `loss`: a lock that was not released has ended, or a majority has said so. Of several resources the first is
+//!   named.
 //! * `dropped`: so many events were not emitted, because the subscriber was too slow. 256 wait at most.
 //!
 //! They are found when the handle has something to do: the end of a quarantine of an idle handle is reported

@@ -280,7 +280,7 @@ impl Outbox {
                     "the node is owed no release any more");
             }
             Notice::Loss(name) => {
-                let resource = name.as_deref().map(|name| field::display(self.shown(name)));
+                let resource = field::display(self.shown(name));
                 event!(name: "loss", target: TARGET, Level::WARN, resource,
                     "a lock that was held is lost");
             }

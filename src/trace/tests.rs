@@ -259,7 +259,7 @@ fn too_many(log: &Log) {
     let config = builder(&nodes).config().unwrap();
     let tracer = Tracer::new(&config);
     for _ in 0..NOTICES_MAX + 3 {
-        tracer.0.lock().push(Notice::Loss(None));
+        tracer.0.lock().push(Notice::Loss(NAME.as_bytes().into()));
     }
     Waker::from(Arc::clone(&tracer.0)).wake();
     assert_eq!(log.all("dropped", "events"), ["3"]);

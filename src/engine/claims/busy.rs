@@ -25,7 +25,8 @@ use super::copies::Copies;
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Busy {
     pub(crate) stage: Stage,
-    pub(crate) origin: Origin,
+    /// Another engine has made the attempt: only what holds for every lock is assumed of it.
+    pub(crate) is_adopted: bool,
     /// How many extensions of it count votes. At 255 it stays: when some of more have ended, the engine may
     /// begin one of its own beside those that are open, which costs a command for each node.
     pub(crate) extending: u8,
@@ -84,17 +85,6 @@ impl Questions {
     }
 }
 
-/// Who has made the attempt.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Origin {
-    /// This engine, for one resource.
-    One,
-    /// This engine, for several.
-    Several,
-    /// Another: only what holds for every lock is assumed of it.
-    Elsewhere,
-}
-
 /// Where a claim stands.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Stage {
@@ -139,7 +129,7 @@ impl Busy {
         Self {
             stage,
             life,
-            origin: Origin::One,
+            is_adopted: false,
             extending: 0,
             told_until: Instant::ZERO,
             copies: Copies::NONE,

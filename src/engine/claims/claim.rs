@@ -18,7 +18,6 @@ use core::num::NonZeroU64;
 use core::time::Duration;
 
 use crate::entry::Entry;
-use crate::invariant::Must;
 use crate::keys::{ClaimKey, NodeId, OperationKey};
 use crate::node::Command;
 use crate::quorum::{Drift, Kept, Majority, NodeSet};
@@ -27,7 +26,7 @@ use crate::timer::TimerKey;
 
 use crate::engine::alarm::{Alarm, Timers};
 use crate::engine::claims::Below;
-use crate::engine::claims::busy::{Boxes, Busy, Origin, Questions, Stage};
+use crate::engine::claims::busy::{Boxes, Busy, Questions, Stage};
 use crate::engine::claims::copies::Copies;
 use crate::engine::claims::copy::{Copy, Event};
 use crate::engine::whole::Whole;
@@ -35,8 +34,8 @@ use crate::engine::whole::Whole;
 /// See the [module](self).
 #[derive(Debug)]
 pub(crate) struct Claim {
-    /// Key and token. `None` while a `Lock` outside owns them, unless it is kept.
-    pub(crate) entry: Option<Entry>,
+    /// Its name and token, which its lock has too.
+    pub(crate) entry: Entry,
     /// See the methods of the same names.
     valid_until: Instant,
     /// The nodes that may have the token: what its copies say, kept also while it rests.
@@ -49,7 +48,7 @@ pub(crate) struct Claim {
     /// When it was handed out, or adopted, in nanoseconds. [`NEVER`]: it was not, or only to be released.
     since: NonZeroU64,
     /// `None` while it rests.
-    busy: Option<Box<Busy>>,
+    pub(super) busy: Option<Box<Busy>>,
 }
 
 /// What was not handed out.
@@ -63,19 +62,13 @@ impl Claim {
         life: Duration,
         boxes: &mut Boxes,
     ) -> Self {
-        let origin = match entry.is_several() {
-            true => Origin::Several,
-            false => Origin::One,
-        };
-        let busy = boxes.put(Busy {
-            origin,
-            ..Busy::of(Stage::Attempt { operation }, life)
-        });
-        Self::new(busy, Some(entry))
+        let busy = boxes.put(Busy::of(Stage::Attempt { operation }, life));
+        Self::new(busy, entry)
     }
 
     /// The claim of a lock that was granted elsewhere: any of `nodes` may have it.
     pub(super) fn adopted(
+        entry: Entry,
         nodes: NodeSet,
         life: Duration,
         until: Instant,
@@ -83,7 +76,7 @@ impl Claim {
         boxes: &mut Boxes,
     ) -> Self {
         let busy = boxes.put(Busy {
-            origin: Origin::Elsewhere,
+            is_adopted: true,
             told_until: until,
             copies: Copies::found_elsewhere(nodes),
             ..Busy::of(Stage::Held { told: false }, life)
@@ -92,11 +85,11 @@ impl Claim {
             valid_until: until,
             gone_by,
             held: nodes,
-            ..Self::new(busy, None)
+            ..Self::new(busy, entry)
         }
     }
 
-    fn new(busy: Box<Busy>, entry: Option<Entry>) -> Self {
+    fn new(busy: Box<Busy>, entry: Entry) -> Self {
         Self {
             entry,
             valid_until: Instant::ZERO,
@@ -183,12 +176,6 @@ impl Claim {
         self.busy.is_none()
     }
 
-    /// Takes what it needs unless it rests: it is forgotten.
-    #[inline]
-    pub(super) fn take_busy(&mut self) -> Option<Box<Busy>> {
-        self.busy.take()
-    }
-
     /// Returns the nodes that may have the token: a `SET` for it was put into the connection, and its copy there is
     /// not over ([`Copy::Absent`]).
     #[inline]
@@ -245,7 +232,7 @@ impl Claim {
     /// Returns the entry of a lock that is kept: its holder sees the end in it.
     #[inline]
     pub(crate) fn entry_of_kept(&self) -> Option<&Entry> {
-        self.entry.as_ref().filter(|_| self.kept.is_some())
+        self.kept.is_some().then_some(&self.entry)
     }
 
     /// The lock may be trusted until `end`. What its holder was told does not change.
@@ -268,8 +255,7 @@ impl Claim {
     #[cold]
     #[inline(never)]
     fn life_at_rest(&self) -> Duration {
-        let entry = self.entry_of_kept().must();
-        entry.map_or(Duration::MAX, |entry| entry.delay().life(entry.ttl()))
+        self.entry.delay().life(self.entry.ttl())
     }
 
     /// A node is asked to keep it for so long.
@@ -388,19 +374,9 @@ impl Claim {
         }
     }
 
-    /// Returns `true` if this engine has made the attempt, for several resources.
-    pub(crate) fn is_for_several(&self) -> bool {
-        self.busy().origin == Origin::Several
-    }
-
     /// Returns `true` if it was granted elsewhere.
     pub(crate) fn is_adopted(&self) -> bool {
-        self.busy().origin == Origin::Elsewhere
-    }
-
-    /// Returns `true` if it is on several resources, and its entry is here.
-    pub(crate) fn is_several(&self) -> bool {
-        self.entry.as_ref().is_some_and(Entry::is_several)
+        self.busy().is_adopted
     }
 
     /// Returns `true` if it is being released.
@@ -516,11 +492,8 @@ impl Claim {
         repair: bool,
         below: &mut Below<'_>,
     ) -> bool {
-        let Some(entry) = &self.entry else {
-            return true;
-        };
         let there = below.nodes.writing_to(node);
-        if !there.send_release(below.now, key, command, entry, repair) {
+        if !there.send_release(below.now, key, command, &self.entry, repair) {
             return false;
         }
         self.apply(node, Event::Asked);

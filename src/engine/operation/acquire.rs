@@ -186,8 +186,8 @@ impl Acquire {
     fn meets_own_key(&self, node: NodeId, cx: &Context<'_>) -> bool {
         let claims = &cx.parts.claims;
         let claim = self.claim.and_then(|key| claims.get(key)).must();
-        let entry = claim.and_then(|claim| claim.entry.as_ref()).must();
-        let ours = entry.is_some_and(|entry| claims.is_releasing(node, entry, &cx.parts.nodes));
+        let ours =
+            claim.is_some_and(|claim| claims.is_releasing(node, &claim.entry, &cx.parts.nodes));
         guard!(NilIsHeld, ours)
     }
 
@@ -204,10 +204,8 @@ impl Acquire {
         if cx.round[node].asked_again || !cx.round.awaits(node) {
             return false;
         }
-        let entry = claim.entry.as_ref();
-        let (claims, nodes) = (&cx.parts.claims, &cx.parts.nodes);
-        let before = entry.is_some_and(|entry| claims.is_to_release(node, entry, nodes));
-        if release && before {
+        let claims = &cx.parts.claims;
+        if release && claims.is_to_release(node, &claim.entry, &cx.parts.nodes) {
             return cx.round.wait_for(node, Whose::Other, &mut cx.parts.nodes);
         }
         if release {
@@ -267,7 +265,7 @@ impl Acquire {
     #[cold]
     fn granted_without(&self, node: NodeId, end: Instant, cx: &mut Context<'_>) {
         let claim = cx.parts.claims.keyed(self.claim);
-        let tried = claim.and_then(|(key, claim)| Some((key, claim.entry.clone()?)));
+        let tried = claim.map(|(key, claim)| (key, claim.entry.clone()));
         if let Some((key, entry)) = tried {
             copy_late(cx.now, node, (key, &entry), end, cx.parts);
         }
@@ -366,9 +364,8 @@ impl Acquire {
         let parts = &mut *cx.parts;
         let id = parts.claims.lock_id(key);
         let claim = parts.claims.get_mut(key).must()?;
-        let mut entry = claim.entry.take().must()?;
         if let Some(fencing) = &self.fencing {
-            entry = entry.fenced(fencing.token());
+            claim.entry.set_fencing_token(fencing.token());
             parts.stats.second_round_trips += u64::from(fencing.took_second());
         }
         claim.ends(valid_until);
@@ -382,6 +379,7 @@ impl Acquire {
         busy.place = Some(self.place);
         busy.told_until = valid_until;
         claim.watch(key, parts.settings.drift, &mut parts.timers);
+        let entry = claim.entry.clone();
         let (ttl, left) = (cx.round.ttl, self.extensions);
         parts.queues.hold(self.place, cx.round.key, key);
         if parts.queues.is_anyone_waiting() {
@@ -455,11 +453,8 @@ impl Operate for Acquire {
         let Some((key, claim)) = cx.parts.claims.keyed(self.claim).must() else {
             return true;
         };
-        let Some(entry) = claim.entry.as_ref().must() else {
-            return true;
-        };
         let there = cx.parts.nodes.writing_to(node);
-        if there.send_set(cx.now, key, command, entry, claim.life()) {
+        if there.send_set(cx.now, key, command, &claim.entry, claim.life()) {
             claim.set_sent(node);
         }
         true

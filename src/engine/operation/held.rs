@@ -117,7 +117,7 @@ impl LockQuestion {
             lock,
             own: true,
             claim: Some(claim),
-            entry: there.entry.clone().must()?,
+            entry: there.entry.clone(),
             question,
             valid_until: there.valid_until(),
             voters,
@@ -288,7 +288,6 @@ impl LockQuestion {
     /// if there is room. Copies of a lock with a delay stay: its holder may not stop at once.
     fn lose(&mut self, cx: &mut Context<'_>) {
         let stays = self.entry.delay() != Delay::default();
-        let entry = (!stays).then(|| self.entry.clone());
         let told = self
             .claim
             .map(|claim| (claim, cx.parts.tell_lost(cx.now, claim)));
@@ -298,7 +297,9 @@ impl LockQuestion {
             None if stays || !cx.parts.claims.has_room() => return,
             None => {
                 let terms = (cx.round.ttl, self.entry.delay());
-                let claim = cx.parts.adopt(cx.now, None, self.valid_until, terms);
+                let claim = cx
+                    .parts
+                    .adopt(cx.now, self.entry.clone(), self.valid_until, terms);
                 (claim, Questions::default())
             }
         };
@@ -306,7 +307,6 @@ impl LockQuestion {
             if let Some(entry) = claim.entry_of_kept() {
                 entry.shorten_end(cx.now);
             }
-            claim.entry = entry.or_else(|| claim.entry.take());
             claim.ends(cx.now);
         }
         cx.lost = Some(LostLock {

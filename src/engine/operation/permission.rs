@@ -37,11 +37,7 @@ pub(in crate::engine) fn first_set_answered(
     parts: &mut Parts,
 ) -> Answered {
     let asked_with = parts.nodes[node].take_asked(claim);
-    if parts
-        .claims
-        .get(claim)
-        .is_some_and(|claim| claim.is_for_several())
-    {
+    if parts.claims.is_several(claim) {
         if let Reply::Ok | Reply::Integer(1..) = reply {
             parts.nodes[node].permitted_for_several();
         }
@@ -100,10 +96,7 @@ pub(super) fn withheld(
 ) -> Option<(OperationKey, Answer)> {
     let there = parts.nodes.writing_to(node);
     let native = there.native_release();
-    let several = parts
-        .claims
-        .get(key)
-        .is_some_and(|claim| claim.is_for_several());
+    let several = parts.claims.is_several(key);
     if !several || native.is_none() {
         there.forbidden(missing);
     }
@@ -111,9 +104,8 @@ pub(super) fn withheld(
     claim.denied(node);
     let instead = missing != Unusable::KeyPermission && missing != Unusable::NeedsScripts;
     let native = native.filter(|_| instead && !several);
-    let native = native.zip(claim.entry.as_ref());
-    if let Some((way, entry)) = native {
-        there.ask_native(now, key, entry, way);
+    if let Some(way) = native {
+        there.ask_native(now, key, &claim.entry, way);
     }
     let operation = claim.attempted_by().filter(|_| native.is_none());
     let (claims, mut below) = parts.claims(now);

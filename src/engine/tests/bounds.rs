@@ -154,9 +154,10 @@ fn a_debt_that_finds_no_room_is_paid_when_there_is_some() {
 /// As many claims as there may be, none of which is on any node.
 fn fill(world: &mut World) {
     let until = world.now.saturating_add(TTL);
+    let entry = Entry::new(Vec::new(), b"full", b"token");
     while world.engine.parts.claims.len() < CLAIMS_MAX {
         let claims = &mut world.engine.parts.claims;
-        claims.adopt(None, NodeSet::EMPTY, TTL, (until, until));
+        claims.adopt(entry.clone(), NodeSet::EMPTY, TTL, (until, until));
     }
 }
 

@@ -121,7 +121,7 @@ impl World {
     }
 
     /// The tokens of all claims, with what belongs to each.
-    pub(super) fn tokens(&self) -> Vec<Option<Entry>> {
+    pub(super) fn tokens(&self) -> Vec<Entry> {
         let claims = self.engine.parts.claims.iter();
         claims.map(|(_, claim)| claim.entry.clone()).collect()
     }

@@ -284,9 +284,10 @@ impl Chaos {
         };
         let is_alone = |(_, claim): &(_, &Claim)| claim.busy().place == Some(PlaceKey::NONE);
         let alone = engine.parts.claims.iter().filter(is_alone);
-        engine.parts.queues.check_alone(
-            alone.filter_map(|(key, claim)| Some((key, claim.entry.as_ref()?.resource()))),
-        );
+        engine
+            .parts
+            .queues
+            .check_alone(alone.map(|(key, claim)| (key, claim.entry.resource())));
         let held = engine.parts.claims.iter().map(places).sum::<usize>();
         engine.parts.queues.check(
             engine.operations.places() + engine.parts.queues.waiters.waiting() + held,

@@ -66,7 +66,7 @@ pub(in crate::engine) fn set_answered(
             let there = &mut parts.nodes[node];
             set_forbidden(node, claim, forbidden, there)
         }
-        Reply::Integer(said) if claim.is_for_several() => {
+        Reply::Integer(said) if claim.entry.is_several() => {
             return several_answered(now, node, key, said, parts);
         }
         Reply::Integer(_) | Reply::Pair(..) | Reply::Fenced { .. } | Reply::Other => {
@@ -99,7 +99,7 @@ fn set_forbidden(
         return Answer::Vote(unusable(Unusable::NoPermission));
     }
     claim.denied(node);
-    let several = claim.is_for_several();
+    let several = claim.entry.is_several();
     let verb = there.verb_of_set(several);
     if forbidden == Forbidden::Command && (several || there.sets_by_script()) {
         return match there.scripts_refused(verb) {

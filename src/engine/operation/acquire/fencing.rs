@@ -118,12 +118,9 @@ impl Acquire {
         let Some((key, claim)) = cx.parts.claims.keyed(self.claim).must() else {
             return true;
         };
-        let Some(entry) = claim.entry.as_ref().must() else {
-            return true;
-        };
         let there = cx.parts.nodes.writing_to(node);
         let terms = (claim.life(), fencing.proposal);
-        if let Err(missing) = there.send_fenced_set(cx.now, key, command, entry, terms) {
+        if let Err(missing) = there.send_fenced_set(cx.now, key, command, &claim.entry, terms) {
             let outcome = NodeOutcome::Unusable(missing);
             return !cx.round.count(cx.now, node, Vote::Abstain, outcome);
         }
@@ -211,14 +208,11 @@ impl Acquire {
         let Some((key, claim)) = cx.parts.claims.keyed(self.claim).must() else {
             return;
         };
-        let Some(entry) = claim.entry.as_ref().must() else {
-            return;
-        };
         let patience = Patience::for_vote(cx.round.ttl, &cx.parts.settings);
         let there = cx.parts.nodes.writing_to(node);
         cx.round[node].deadline = patience.until(cx.now, there);
         cx.round[node].outcome = NodeOutcome::Pending;
-        there.send_raise(cx.now, key, entry, raised_to);
+        there.send_raise(cx.now, key, &claim.entry, raised_to);
         cx.round.arm(&mut cx.parts.timers);
     }
 }
@@ -263,7 +257,7 @@ pub(in crate::engine) fn set_answered(
                     }
                     None => super::set_answered(now, node, key, Reply::Other, parts),
                 },
-                (2, _) if !is_for_several(key, parts) => {
+                (2, _) if !parts.claims.is_several(key) => {
                     super::set_answered(now, node, key, Reply::Nil, parts)
                 }
                 (said @ 2.., _) => several_answered(now, node, key, said, parts),
@@ -326,13 +320,6 @@ fn either(first: bool, one: Answer, other: Answer) -> Answer {
         true => one,
         false => other,
     }
-}
-
-fn is_for_several(key: ClaimKey, parts: &Parts) -> bool {
-    parts
-        .claims
-        .get(key)
-        .is_some_and(|claim| claim.is_for_several())
 }
 
 /// A node has answered whether it has raised the counters of the claim of `key` to its token.
