@@ -329,8 +329,8 @@ impl Claims {
             let refused = self.release_refused(node, claim, dialect, (reply, error), below);
             return Ok(refused.map(|(operation, said)| (operation, Answer::Vote(said))));
         }
-        let Some(there) = self.slab.get_mut(claim.0) else {
-            return Ok(None); // A second release met nothing: the first had been answered.
+        let Some(there) = self.slab.get_mut(claim.0).must() else {
+            return Ok(None);
         };
         let operation = there.released_for();
         // What a transaction has only read is no proof: a server that postpones writes still answers reads.
@@ -359,9 +359,7 @@ impl Claims {
         (reply, error): (Reply, ServerError),
         below: &mut Below<'_>,
     ) -> Option<(OperationKey, (Vote, NodeOutcome))> {
-        let Some(there) = self.slab.get(claim.0) else {
-            return None; // How it was written is not known any more.
-        };
+        let there = self.slab.get(claim.0).must()?;
         if is_by_script(there, dialect) && reply == Reply::Forbidden(Forbidden::Command) {
             let verb = match there.entry.is_several() {
                 true => Dialect::Text.verb(),
@@ -377,7 +375,7 @@ impl Claims {
             true => Dialect::Text,
             false => dialect,
         };
-        let several = there.entry.is_several();
+        let (several, operation) = (there.entry.is_several(), there.released_for());
         let another_way = match (below.nodes[node].is_without_scripts(), several) {
             (true, true) => {
                 below.nodes[node].several_refused(reply);
@@ -392,15 +390,13 @@ impl Claims {
         }
         let missing = reply.missing(below.nodes[node].verb_of_release(dialect));
         let outcome = missing.map_or(NodeOutcome::Refused(error), NodeOutcome::Unusable);
-        let there = self.slab.get_mut(claim.0)?;
-        let operation = there.released_for();
         self.defer(node, claim, below);
         operation.map(|operation| (operation, (Vote::Abstain, outcome)))
     }
 
     fn release_again(&mut self, node: NodeId, claim: ClaimKey, below: &mut Below<'_>) {
-        let Some(there) = self.slab.get_mut(claim.0) else {
-            return; // Another release of it was answered meanwhile.
+        let Some(there) = self.slab.get_mut(claim.0).must() else {
+            return;
         };
         let mut command = Command::new(self.commands.take());
         if !there.pay(node, claim, &mut command, true, below) {

@@ -267,9 +267,9 @@ impl Claim {
 
     // ----- what is learned of its copies ----------------------------------------------------
 
-    /// Applies `event` to its copy on `node`.
+    /// Applies `event` to its copy on `node`. Returns what becomes of it.
     #[inline(always)]
-    fn apply(&mut self, node: NodeId, event: Event) {
+    fn apply(&mut self, node: NodeId, event: Event) -> Copy {
         let copy = self.busy_mut().copies.apply(node, event);
         match event {
             // These do not change whether it may be held.
@@ -281,6 +281,7 @@ impl Claim {
                 };
             }
         }
+        copy
     }
 
     /// A `SET` of it was put into the connection to `node`.
@@ -291,8 +292,8 @@ impl Claim {
     /// The latest `SET` to `node` left no key: it was denied, or withdrawn before any byte of it left.
     pub(crate) fn set_not_run(&mut self, node: NodeId) {
         let was_owed = self.copy_on(node).is_owed();
-        self.apply(node, Event::NotRun);
-        if was_owed && !self.held.contains(node) {
+        let copy = self.apply(node, Event::NotRun);
+        if was_owed && !copy.may_hold() {
             self.busy_mut().copies.forgiven.insert(node);
         }
     }
@@ -361,8 +362,7 @@ impl Claim {
     /// Its release is owed to `node`. Returns `true` if that is new.
     pub(super) fn begin_owing(&mut self, node: NodeId) -> bool {
         let was_owed = self.copy_on(node).is_owed();
-        self.apply(node, Event::Owed);
-        !was_owed && self.copy_on(node).is_owed()
+        !was_owed && self.apply(node, Event::Owed).is_owed()
     }
 
     /// Returns the time at which its holder learns that it is over, at the latest. If its end is

@@ -27,8 +27,8 @@ pub(crate) struct Copies {
     /// The nodes where an extension is unanswered, or was when its connection was lost: so it is not known when the
     /// key expires there.
     pub(crate) extending: NodeSet,
-    /// The nodes whose release is owed no more, because they denied the `SET` before it: [`super::Claims::settle`] tells
-    /// them.
+    /// The nodes whose release is owed no more, because they denied the `SET` before it:
+    /// [`settle`](super::Claims::settle) takes it out of their debts.
     pub(super) forgiven: NodeSet,
     /// How often a node that lacked it said that it has it. A question compares it with its value when the question
     /// began.

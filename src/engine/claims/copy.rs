@@ -99,7 +99,8 @@ impl Copy {
             (Event::Lost, ReleasingSent) => ReleasingLost,
             (Event::Lost, OwedSent | OwedResent) => OwedLost,
 
-            (Event::Has, Absent | Lost) => Stands, // The `SET` whose answer was lost has run.
+            // The `SET` whose answer was lost has run, or a node that lacked the key was restored with it.
+            (Event::Has, Absent | Lost) => Stands,
             (Event::Has, Sent) => Resent,
             (Event::Has, ResentLost) => StandsLost,
 
