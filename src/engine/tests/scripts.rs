@@ -1,8 +1,6 @@
 //! Stories of scripts that a server has forgotten, and of native releases that it refuses.
 
 use super::*;
-use crate::node::{Dialect, Reply};
-use crate::resp::Value;
 
 #[test]
 fn a_forgotten_script_is_repaired_by_its_text_also_when_no_call_waits() {
@@ -116,24 +114,6 @@ fn every_release_that_was_sent_natively_is_repaired_when_the_server_refuses_the_
     assert_eq!(world.take(0), ["EVAL release", "EVAL release"]);
     world.say(0, ":1|:0|");
     assert_eq!(world.events.len(), 2);
-    world.is_clean();
-}
-
-/// It may have been written by script, as the release of a set is.
-#[test]
-fn a_refused_release_of_a_claim_that_is_over_says_nothing_of_native_releases() {
-    let (mut world, [one, two]) = valkey_with_two_locks();
-    let (claim, _) = world.engine.parts.claims.of(&one).expect("held");
-    world.release(one);
-    world.say(0, ":1|");
-    let (claims, mut below) = world.engine.parts.claims(world.now);
-    assert!(claims.get(claim).is_none());
-    let refused = Reply::of(Value::Error(b"NOPERM the user may not run eval"));
-    let said = claims.release_answered(id(0), claim, Dialect::DelIfEq, refused, &mut below);
-    assert_matches!(said, Ok(None));
-    world.release(two);
-    assert_eq!(world.take(0), ["DELIFEQ k", "DELIFEQ l"]);
-    world.say(0, ":1|");
     world.is_clean();
 }
 
