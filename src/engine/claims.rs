@@ -13,35 +13,27 @@ pub(super) mod busy;
 pub(super) mod claim;
 pub(super) mod copies;
 pub(super) mod copy;
+mod releases;
 
 use alloc::collections::BTreeMap;
 use core::time::Duration;
 
 use crate::delay::Delay;
 use crate::entry::Entry;
-use crate::error::{LinkFault, NodeOutcome, ServerError};
 use crate::invariant::Must;
-use crate::keys::{ClaimKey, NodeId, OperationKey};
+use crate::keys::{ClaimKey, OperationKey};
 use crate::limits::CLAIMS_MAX;
-use crate::node::{
-    Command, Dialect, Forbidden, Question, Refused, Reply, Request, Said, Trouble,
-    refuses_the_verb, wants_the_text,
-};
-use crate::quorum::{Drift, Keeping, Kept, Lock, LockId, NodeSet, Vote};
+use crate::node::Command;
+use crate::quorum::{Drift, Keeping, Kept, Lock, LockId, NodeSet};
 use crate::slab::{Key, Slab};
 use crate::time::Instant;
 
-use super::alarm::{Alarm, Timers};
-use super::answer::{Answer, Answered};
+use super::alarm::Timers;
 use super::nodes::Nodes;
 use super::pool::{Pool, Spares};
-use super::stats::Stats;
 use super::whole::Whole;
 use busy::{Boxes, Stage};
 use claim::{Claim, told_at};
-
-/// How long a release that a node has refused waits for its next try.
-const TRY_AGAIN: Duration = Duration::from_millis(250);
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -249,206 +241,6 @@ impl Claims {
         self.commands.give(command.into_buffer());
     }
 
-    // ----- releases -------------------------------------------------------------------------
-
-    /// Releases the token of `claim` on every node that may hold it. `operation` waits for that. Returns the nodes
-    /// that were asked.
-    pub(super) fn release(
-        &mut self,
-        operation: Option<OperationKey>,
-        claim: ClaimKey,
-        stats: &mut Stats,
-        below: &mut Below<'_>,
-    ) -> NodeSet {
-        let Some(there) = self.slab.get_mut(claim.0).must() else {
-            return NodeSet::EMPTY;
-        };
-        stats.end_hold(below.now, there.held_since(), there.kept.is_some());
-        there.wake(&mut self.boxes).stage = Stage::Releasing { operation };
-        let (held, timer) = (there.may_hold(), there.timer.take());
-        if let Some(timer) = timer {
-            below.timers.cancel(timer);
-        }
-        let mut command = Command::new(self.commands.take());
-        let asked = held.filter(|node| there.release_on(node, claim, &mut command, below));
-        self.commands.give(command.into_buffer());
-        if there.is_over() {
-            self.settle(claim, below);
-        }
-        asked
-    }
-
-    /// Sends the releases that are owed to `node`, oldest first, while there is room.
-    ///
-    /// Only an answer ends what is owed for an unanswered `SET`, and no handshake does: a server
-    /// that postpones writes still answers the handshake, and may run the `SET` later, over a
-    /// connection whose end it has not noticed.
-    pub(super) fn pay_debts(&mut self, node: NodeId, below: &mut Below<'_>) {
-        while let Some(key) = below.nodes[node].debts.pop() {
-            let owed = |claim: &&mut Claim| claim.copy_on(node).is_owed();
-            let Some(claim) = self.slab.get_mut(key.0).filter(owed) else {
-                below.nodes[node].debts.popped_forgotten();
-                continue;
-            };
-            let mut command = Command::new(self.commands.take());
-            let paid = claim.pay(node, key, &mut command, true, below);
-            self.commands.give(command.into_buffer());
-            if guard!(DebtWithoutRoomForgotten, !paid) {
-                below.nodes[node].debts.put_back(key);
-                return;
-            }
-        }
-    }
-
-    /// Sends again the releases that `node` has refused.
-    pub(super) fn try_debts_again(&mut self, node: NodeId, below: &mut Below<'_>) {
-        if let Some(timer) = below.nodes[node].debt_timer.take() {
-            below.timers.cancel(timer);
-        }
-        below.nodes[node].reconsider_scripts();
-        if below.nodes[node].debts.try_again() && below.nodes[node].is_ready() {
-            self.pay_debts(node, below);
-        }
-    }
-
-    /// `node` has answered the release of `claim`. Returns the operation that waits for it, with the
-    /// vote and the outcome.
-    pub(super) fn release_answered(
-        &mut self,
-        node: NodeId,
-        claim: ClaimKey,
-        dialect: Dialect,
-        reply: Reply,
-        below: &mut Below<'_>,
-    ) -> Answered {
-        let Some(said) = Said::of_release(dialect, reply) else {
-            self.owe(node, claim, below);
-            return Err(Trouble::Link(LinkFault::Protocol));
-        };
-        if let Said::Refused(error) = said {
-            let refused = self.release_refused(node, claim, dialect, (reply, error), below);
-            return Ok(refused.map(|(operation, said)| (operation, Answer::Vote(said))));
-        }
-        let Some(there) = self.slab.get_mut(claim.0).must() else {
-            return Ok(None);
-        };
-        let operation = there.released_for();
-        // What a transaction has only read is no proof: a server that postpones writes still answers reads.
-        let is_read = said == Said::Foreign && dialect == Dialect::Watch;
-        if is_read && there.copy_on(node).may_run() {
-            there.missed_on(node);
-            self.defer(node, claim, below);
-            return Ok(operation.map(|operation| (operation, Answer::Vote(said.vote()))));
-        }
-        there.freed(node);
-        if there.is_over() {
-            self.settle(claim, below);
-        }
-        Ok(operation.map(|operation| (operation, Answer::Vote(said.vote()))))
-    }
-
-    /// The release of `claim` was refused by `node`: it is sent in another way, or tried again after a while.
-    /// Returns the operation that waits for it, with the vote and the outcome.
-    #[cold]
-    #[inline(never)]
-    fn release_refused(
-        &mut self,
-        node: NodeId,
-        claim: ClaimKey,
-        dialect: Dialect,
-        (reply, error): (Reply, ServerError),
-        below: &mut Below<'_>,
-    ) -> Option<(OperationKey, (Vote, NodeOutcome))> {
-        let there = self.slab.get(claim.0).must()?;
-        if is_by_script(there, dialect) && reply == Reply::Forbidden(Forbidden::Command) {
-            let verb = match there.entry.is_several() {
-                true => Dialect::Text.verb(),
-                false => dialect.verb(),
-            };
-            if below.nodes[node].scripts_refused(verb).is_ok() {
-                self.release_again(node, claim, below);
-                return None;
-            }
-        }
-        let dialect = match there.entry.is_several() {
-            _ if below.nodes[node].is_without_scripts() => dialect,
-            true => Dialect::Text,
-            false => dialect,
-        };
-        let (several, operation) = (there.entry.is_several(), there.released_for());
-        let another_way = match (below.nodes[node].is_without_scripts(), several) {
-            (true, true) => {
-                below.nodes[node].several_refused(reply);
-                false
-            }
-            (true, false) => below.nodes[node].way_refused(dialect, reply) == Refused::UseAnother,
-            (false, _) => find_another_way(node, dialect, error, below),
-        };
-        if another_way {
-            self.release_again(node, claim, below);
-            return None;
-        }
-        let missing = reply.missing(below.nodes[node].verb_of_release(dialect));
-        let outcome = missing.map_or(NodeOutcome::Refused(error), NodeOutcome::Unusable);
-        self.defer(node, claim, below);
-        operation.map(|operation| (operation, (Vote::Abstain, outcome)))
-    }
-
-    fn release_again(&mut self, node: NodeId, claim: ClaimKey, below: &mut Below<'_>) {
-        let Some(there) = self.slab.get_mut(claim.0).must() else {
-            return;
-        };
-        let mut command = Command::new(self.commands.take());
-        if !there.pay(node, claim, &mut command, true, below) {
-            there.owe(node, claim, below);
-        }
-        self.commands.give(command.into_buffer());
-    }
-
-    /// `node` has not done the release of `key`, which is tried again after a while.
-    fn defer(&mut self, node: NodeId, key: ClaimKey, below: &mut Below<'_>) {
-        let Some(claim) = self.slab.get_mut(key.0).must() else {
-            return;
-        };
-        if claim.busy_mut().copies.extending.remove(node) {
-            let longest = self.drift.gone_by(below.now, claim.life());
-            claim.gone_by = claim.gone_by.max(longest);
-        }
-        let there = &mut below.nodes[node];
-        if claim.begin_owing(node) {
-            there.debts.defer(key);
-        }
-        if guard!(RefusedNotTriedAgain, there.debt_timer.is_none()) {
-            let at = below.now.saturating_add(TRY_AGAIN);
-            there.debt_timer = Some(below.timers.insert(at, Alarm::Debts(node)));
-        }
-        claim.limit_debt(key, below.timers);
-    }
-
-    fn owe(&mut self, node: NodeId, claim: ClaimKey, below: &mut Below<'_>) {
-        if let Some(there) = self.slab.get_mut(claim.0) {
-            there.owe(node, claim, below);
-            self.settle(claim, below);
-        }
-    }
-
-    /// Ends `claim` if no node can hold its token any more; else arms the end of its debts, where time ends them.
-    pub(super) fn settle(&mut self, claim: ClaimKey, below: &mut Below<'_>) {
-        let there = self.slab.get_mut(claim.0);
-        let Some(there) = there.filter(|there| there.is_leaving()) else {
-            return;
-        };
-        let forgiven = core::mem::take(&mut there.busy_mut().copies.forgiven);
-        if there.is_over() {
-            self.end(claim, below.timers);
-        } else {
-            there.limit_debt(claim, below.timers);
-        }
-        for node in forgiven.iter() {
-            self.forget_debt(node, below.nodes);
-        }
-    }
-
     /// Forgets `claim`, whose token no node can have any more, or nobody cares for.
     fn end(&mut self, claim: ClaimKey, timers: &mut Timers) {
         let Some(there) = self.slab.remove(claim.0).must() else {
@@ -463,71 +255,6 @@ impl Claims {
         }
         if !self.voters.is_empty() {
             self.voters.remove(&claim);
-        }
-    }
-
-    /// Returns `true` if a release for the resource of `entry` is under repair on `node`. A debt that
-    /// time has ended may still stand in the node's list.
-    pub(super) fn is_releasing(&self, node: NodeId, entry: &Entry, nodes: &Nodes) -> bool {
-        nodes[node].is_repairing(|other| self.owes(node, other, entry))
-    }
-
-    /// Returns `true` if such a release is not written yet: what is sent to `node` now stands before it.
-    pub(super) fn is_to_release(&self, node: NodeId, entry: &Entry, nodes: &Nodes) -> bool {
-        nodes[node].is_to_release(|other| self.owes(node, other, entry))
-    }
-
-    /// Returns `true` if `node` is owed a release of `claim`, or has not answered it, and it is for the resource
-    /// of `entry`. Not where the node lacks the key: what stands there is another's.
-    fn owes(&self, node: NodeId, claim: ClaimKey, entry: &Entry) -> bool {
-        self.slab.get(claim.0).is_some_and(|claim| {
-            let meets = claim.entry.meets(entry);
-            claim.is_leaving_on(node) && !guard!(AnyKeyIsOurs, !meets)
-        })
-    }
-
-    /// `request` will never be answered by `node`; `left` says whether any of it may have arrived.
-    pub(super) fn unanswered(
-        &mut self,
-        node: NodeId,
-        request: Request,
-        left: bool,
-        below: &mut Below<'_>,
-    ) {
-        match request {
-            Request::Set { claim } | Request::FirstSet { claim } | Request::FencedSet { claim } => {
-                if let Some(there) = self.slab.get_mut(claim.0) {
-                    match guard!(SentSetForgotten, left) {
-                        true => there.set_lost(node),
-                        false => there.set_not_run(node),
-                    }
-                    self.settle(claim, below);
-                }
-            }
-            Request::Release { claim, .. } => self.owe(node, claim, below),
-            Request::Question {
-                question: Question::Extend,
-                claim: Some(claim),
-                ..
-            } if left => {
-                if let Some(claim) = self.slab.get_mut(claim.0) {
-                    // It may have been run, even if an earlier one was denied.
-                    claim.busy_mut().copies.extending.insert(node);
-                }
-            }
-            Request::Question { .. }
-            | Request::Probe { .. }
-            | Request::Raise { .. }
-            | Request::Floor { .. }
-            | Request::LookAtFloor { .. }
-            | Request::Transaction
-            | Request::Batch { .. }
-            | Request::Withdrawn
-            | Request::Why { .. }
-            | Request::Handshake(_)
-            | Request::Time
-            | Request::Track
-            | Request::Look { .. } => {}
         }
     }
 
@@ -682,30 +409,6 @@ impl Claims {
         kept.for_each(Kept::tell_over);
     }
 
-    /// The keys of `claim` have expired where their expiry is known: ends the debts there.
-    fn expire_debts(&mut self, key: ClaimKey, below: &mut Below<'_>) {
-        let Some(claim) = self.slab.get_mut(key.0).must() else {
-            return;
-        };
-        if claim.gone_by <= below.now {
-            let ended = claim.expire();
-            for node in ended.iter() {
-                self.forget_debt(node, below.nodes);
-            }
-        }
-        self.settle(key, below);
-    }
-
-    /// A release is not owed to `node` any more, as its claim knows.
-    #[cold]
-    pub(super) fn forget_debt(&self, node: NodeId, nodes: &mut Nodes) {
-        let owes = |claim: ClaimKey| {
-            let claim = self.slab.get(claim.0);
-            claim.is_some_and(|claim| claim.copy_on(node).is_owed())
-        };
-        nodes[node].debts.forget(owes);
-    }
-
     /// A lock that is over and was never released is remembered until its keys are gone, so that a
     /// late release still goes to the right nodes. A copy that waits for room is withdrawn.
     pub(super) fn remember(&mut self, claim: ClaimKey, below: &mut Below<'_>) {
@@ -737,40 +440,4 @@ impl Claims {
             self.end(key, timers);
         }
     }
-}
-
-/// Returns `true` if a release of `claim` that was asked for in this `dialect` was a script.
-fn is_by_script(claim: &Claim, dialect: Dialect) -> bool {
-    match dialect {
-        Dialect::Sha1 | Dialect::Text => true,
-        Dialect::DelIfEq | Dialect::DelEx | Dialect::SetIfEq => claim.entry.is_several(),
-        Dialect::Watch => false,
-    }
-}
-
-/// `node` has refused a release. Returns `true` if there is another way to write it there.
-fn find_another_way(
-    node: NodeId,
-    dialect: Dialect,
-    error: ServerError,
-    below: &mut Below<'_>,
-) -> bool {
-    let forgotten = wants_the_text(error);
-    if forgotten {
-        below.nodes.writing_to(node).forgot_scripts(below.now);
-    }
-    let another_way = match dialect {
-        Dialect::Text => false,
-        Dialect::Sha1 => forgotten,
-        Dialect::DelIfEq | Dialect::DelEx | Dialect::SetIfEq | Dialect::Watch => {
-            refuses_the_verb(error)
-        }
-    };
-    if dialect == Dialect::Text && refuses_the_verb(error) {
-        below.nodes[node].refused_scripted_release();
-    }
-    if another_way && dialect != Dialect::Sha1 {
-        below.nodes[node].refused_native_release();
-    }
-    another_way
 }
