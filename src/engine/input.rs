@@ -16,7 +16,6 @@ use super::contract::Input;
 use super::news::News;
 use super::nodes::Silence;
 use super::operation::Kind;
-use super::operation::extend::Extend;
 use super::operation::held::Verdict;
 use super::operation::repair::Repair;
 
@@ -527,43 +526,6 @@ impl Engine {
         self.operations
             .end_questions(now, claim, open, verdict, &mut self.parts);
         self.operations.remember(now, claim, &mut self.parts);
-    }
-
-    /// Begins to extend the lock of `claim`, which is kept, unless an extension of it is open. It waits while
-    /// too many others are open.
-    pub(super) fn extend_kept(&mut self, now: Instant, claim: ClaimKey, ttl: Duration) {
-        let (operations, parts) = (&mut self.operations, &mut self.parts);
-        let delay = parts.claims.delay(claim);
-        let Ok(ttl) = parts.settings.check_ttl(ttl, delay) else {
-            return; // The little that its limit leaves is no validity.
-        };
-        if parts.claims.is_extending(claim) {
-            return;
-        }
-        parts.watch_keys(claim);
-        if !parts.extensions.has_room() {
-            if parts.claims.extend_later(claim) {
-                parts.extensions.wait(claim);
-            }
-            return;
-        }
-        if let Some(extend) = Extend::of_kept(claim, parts) {
-            parts.extensions.begun();
-            operations.begin(now, ttl, None, Kind::Extend(extend), parts);
-        }
-    }
-
-    /// Begins the extensions that have waited until others had their outcome.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn extend_waiting(&mut self, now: Instant) {
-        self.parts.extensions.told();
-        while let Some(claim) = self.parts.extensions.next() {
-            let (claims, mut below) = self.parts.claims(now);
-            if let Some(ttl) = claims.extend_now(claim, &mut below) {
-                self.extend_kept(now, claim, ttl);
-            }
-        }
     }
 
     // ----- majorities that are silent -------------------------------------------------------

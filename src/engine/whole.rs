@@ -38,6 +38,8 @@ use crate::timer::TimerKey;
 
 use super::Engine;
 use super::alarm::{Alarm, Timers};
+use super::operation::Kind;
+use super::operation::extend::Extend;
 
 /// How long after it was taken a lock is looked at for the first time, and how often looks that had to wait are
 /// tried. A lock that is released before costs nothing.
@@ -284,6 +286,43 @@ impl Engine {
     pub(super) fn extend_early(&mut self, now: Instant, claim: ClaimKey) {
         if let Some(ttl) = self.parts.claims.extension(now, claim) {
             self.extend_kept(now, claim, ttl);
+        }
+    }
+
+    /// Begins to extend the lock of `claim`, which is kept, unless an extension of it is open. It waits while
+    /// too many others are open.
+    pub(super) fn extend_kept(&mut self, now: Instant, claim: ClaimKey, ttl: Duration) {
+        let (operations, parts) = (&mut self.operations, &mut self.parts);
+        let delay = parts.claims.delay(claim);
+        let Ok(ttl) = parts.settings.check_ttl(ttl, delay) else {
+            return; // The little that its limit leaves is no validity.
+        };
+        if parts.claims.is_extending(claim) {
+            return;
+        }
+        parts.watch_keys(claim);
+        if !parts.extensions.has_room() {
+            if parts.claims.extend_later(claim) {
+                parts.extensions.wait(claim);
+            }
+            return;
+        }
+        if let Some(extend) = Extend::of_kept(claim, parts) {
+            parts.extensions.begun();
+            operations.begin(now, ttl, None, Kind::Extend(extend), parts);
+        }
+    }
+
+    /// Begins the extensions that have waited until others had their outcome.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn extend_waiting(&mut self, now: Instant) {
+        self.parts.extensions.told();
+        while let Some(claim) = self.parts.extensions.next() {
+            let (claims, mut below) = self.parts.claims(now);
+            if let Some(ttl) = claims.extend_now(claim, &mut below) {
+                self.extend_kept(now, claim, ttl);
+            }
         }
     }
 }

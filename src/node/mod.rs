@@ -496,50 +496,6 @@ impl Node {
             || !self.transactions.is_empty() && self.transactions.give_up_taking(request)
     }
 
-    /// Returns how a release is written for this node; never by digest if it is to `repair`.
-    ///
-    /// The native way comes first also for what is owed: the user may not be allowed any script. Not
-    /// when it was refused over the connection before: one that is given up at the end of its
-    /// handshake, as that of a second name of one server is, leaves no time for another way.
-    pub(crate) fn release_dialect(&self, repair: bool) -> Dialect {
-        match self.native_release() {
-            Some(native) => native,
-            None if repair => Dialect::Text,
-            None => self.phase.dialect(Taught::Release),
-        }
-    }
-
-    /// Returns the native way to release, if the node has one and has not refused it.
-    pub(crate) fn native_release(&self) -> Option<Dialect> {
-        let native = self.identity()?.native_release;
-        native.filter(|_| !self.native_refused)
-    }
-
-    /// The node does not have its native way to release, or does not allow it: the script is used
-    /// from now on.
-    pub(crate) fn refused_native_release(&mut self) {
-        self.native_refused = true;
-        if let Some(server) = self.phase.server_mut() {
-            server.identity.native_release = None;
-        }
-    }
-
-    /// The node does not allow a release by script: on the next connection the native way comes first
-    /// again.
-    pub(crate) fn refused_scripted_release(&mut self) {
-        self.native_refused = false;
-    }
-
-    /// The node has forgotten the scripts: it is taught them again, and until it has confirmed
-    /// them it gets their text.
-    pub(crate) fn forgot_scripts(&mut self, now: Instant) {
-        if let Phase::Ready { server, .. } = &mut self.phase
-            && server.scripts.forget()
-        {
-            self.teach_scripts(now);
-        }
-    }
-
     /// Returns `true` if a nil to a `SET` may be due to a key of our own that is being released: a
     /// repeated release of the same key is on its way, or waits for another try. `same` recognises
     /// its claim.

@@ -3,6 +3,7 @@
 use super::release::LOCKS;
 use super::*;
 use crate::config::Retry;
+use crate::entry::Entry;
 use crate::limits::CLAIMS_MAX;
 use crate::quorum::NodeSet;
 

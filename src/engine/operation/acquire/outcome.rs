@@ -1,0 +1,90 @@
+//! The outcome of an acquisition: the lock, or what is known of who holds it.
+
+use core::time::Duration;
+
+use super::{Acquire, Verdict};
+use crate::engine::operation::Context;
+use crate::error::Report;
+use crate::invariant::Must as _;
+use crate::quorum::{Keeping, Lock, Majority};
+use crate::time::Instant;
+
+impl Acquire {
+    /// Returns what each node said, and what is known of the holder: this engine, or another of which the
+    /// nodes have said who it is, and for how long they keep the lock. All who wait for it know the same.
+    pub(super) fn report_held(&self, cx: &mut Context<'_>) -> Report {
+        let (report, place) = self.name_held(cx.report(), cx);
+        let (Some(place), parts) = (place, &mut *cx.parts) else {
+            return report;
+        };
+        let own = parts.queues.holder(place);
+        if let Some(claim) = own.and_then(|claim| parts.claims.get(claim)) {
+            return report.held_here(&parts.settings.owner, claim.valid_until());
+        }
+        let Some((waiting, _)) = parts.queues.waiting(place) else {
+            return report;
+        };
+        let counts = |node| parts.nodes[node].counts(cx.now);
+        let until = waiting.belief.free_at(|_| Instant::ZERO);
+        match waiting.belief.is_permanent(counts) {
+            true => report.held_for_ever(waiting.belief.holder(counts)),
+            false => report.held_until(waiting.belief.holder(counts), until),
+        }
+    }
+
+    /// Hands the lock out. Its claim stays and is watched.
+    pub(super) fn hand_out(
+        &mut self,
+        majority: &Majority,
+        valid_until: Instant,
+        cx: &mut Context<'_>,
+    ) -> Option<Lock> {
+        let key = self.claim.must()?;
+        let parts = &mut *cx.parts;
+        let id = parts.claims.lock_id(key);
+        let claim = parts.claims.get_mut(key).must()?;
+        if let Some(fencing) = &self.fencing {
+            claim.entry.set_fencing_token(fencing.token());
+            parts.stats.second_round_trips += u64::from(fencing.took_second());
+        }
+        claim.ends(valid_until);
+        claim.begin_hold(cx.now);
+        let others = claim.having().without(majority.nodes());
+        let busy = claim.busy_mut();
+        if !others.is_empty() {
+            let is_unsure = |node| parts.nodes[node].is_kept_by_steps(cx.now);
+            busy.copies.unsure = others.filter(is_unsure);
+        }
+        busy.place = Some(self.place);
+        busy.told_until = valid_until;
+        claim.watch(key, parts.settings.drift, &mut parts.timers);
+        let entry = claim.entry.clone();
+        let (ttl, left) = (cx.round.ttl, self.extensions);
+        parts.queues.hold(self.place, cx.round.key, key);
+        if parts.queues.is_anyone_waiting() {
+            parts.tell_watches_at(self.place);
+        }
+        if self.several.is_some() {
+            self.hold_several(key, cx);
+        }
+        self.verdict = Verdict::HandedOut;
+        let stats = &mut cx.parts.stats;
+        stats.granted(cx.now, cx.round.started, cx.round.sent);
+        Some(Lock::granted(majority, entry, id, valid_until, ttl, left))
+    }
+
+    /// `lock`, which was granted in this round, is extended by this engine from now on, until so long after
+    /// the round began.
+    #[cold]
+    pub(super) fn keep(&self, lock: Option<&mut Lock>, cx: &mut Context<'_>) {
+        let (Some(lock), Some(key)) = (lock, self.claim) else {
+            return;
+        };
+        let limit = cx
+            .round
+            .sent
+            .saturating_add(Duration::from_nanos(self.keep));
+        let keeping = Keeping::new(lock.ttl(), limit);
+        cx.parts.keep(key, lock, keeping);
+    }
+}
