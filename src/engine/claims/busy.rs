@@ -2,7 +2,7 @@
 //!
 //! A claim rests while its lock is held and kept, nobody else wants it, every node has answered, and no
 //! question about it is open. Locks that are kept are many, and nearly all of them rest nearly always: each
-//! then has no more than what is in the [`Claim`](super::claim::Claim) itself.
+//! then has no more than what is in the `Claim` itself.
 //!
 //! # Not here
 //!

@@ -7,6 +7,7 @@
 mod answers;
 pub(in crate::engine) mod fencing;
 mod outcome;
+pub(in crate::engine) mod permission;
 mod several;
 mod turns;
 mod waiting;

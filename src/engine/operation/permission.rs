@@ -1,215 +1,18 @@
-//! What a user may not do: found out with the first `SET` on a connection, and after an extension that
-//! was refused.
+//! What a user may not do, found out after a question that was refused: its report names what is missing, also where
+//! the error of the script does not.
 //!
-//! # Guarantees
+//! # Not here
 //!
-//! * The first `SET` on a connection is done only if its release is permitted. A refusal names the
-//!   missing permission, and leaves no key.
-//! * A refused extension names what is missing, also where the error of the script does not.
+//! The permission to take and release locks, which the first `SET` on a connection needs: `acquire/permission.rs`.
 
 use crate::entry::Entry;
-use crate::error::{LinkFault, NodeOutcome, ServerError, Unusable};
-use crate::invariant::Must as _;
-use crate::keys::{ClaimKey, NodeId, OperationKey};
-use crate::node::{
-    Access, Dialect, Forbidden, Question, Refused, Reply, Said, Trouble, forbidden_to_extend,
-    forbidden_to_lock, refuses_the_verb,
-};
+use crate::error::{NodeOutcome, ServerError, Unusable};
+use crate::keys::NodeId;
+use crate::node::{Access, Dialect, Forbidden, Question, Reply, forbidden_to_extend};
 use crate::quorum::Vote;
-use crate::time::Instant;
 
 use super::Context;
-use super::acquire::set_answered;
-use super::top_up::copy_late;
-use crate::engine::answer::{Answer, Answered};
-use crate::engine::claims::claim::Claim;
 use crate::engine::parts::Parts;
-
-// ----- the first `SET` ----------------------------------------------------------------------
-
-/// `node` has answered the first `SET` of a connection, as `claim` learns. Returns what is left for the
-/// operation, as [`set_answered`] does.
-pub(in crate::engine) fn first_set_answered(
-    now: Instant,
-    node: NodeId,
-    claim: ClaimKey,
-    reply: Reply,
-    parts: &mut Parts,
-) -> Answered {
-    let asked_with = parts.nodes[node].take_asked(claim);
-    if parts.claims.is_several(claim) {
-        if let Reply::Ok | Reply::Integer(1..) = reply {
-            parts.nodes[node].permitted_for_several();
-        }
-        return set_answered(now, node, claim, reply, parts); // Its script asks each time.
-    }
-    if reply == Reply::Forbidden(Forbidden::Command) {
-        return Ok(scripts_refused(now, node, (claim, asked_with), parts));
-    }
-    if let Some(missing) = missing_by(reply, forbidden_to_lock) {
-        return Ok(withheld(now, node, claim, missing, parts));
-    }
-    let plain = match reply {
-        Reply::Ok | Reply::Integer(1) => Reply::Ok,
-        Reply::Nil | Reply::Integer(0) => Reply::Nil,
-        Reply::Integer(_)
-        | Reply::Forbidden(_)
-        | Reply::Pair(..)
-        | Reply::Fenced { .. }
-        | Reply::Error(_)
-        | Reply::Other => return set_answered(now, node, claim, reply, parts),
-    };
-    parts.nodes[node].scripts_permitted();
-    set_answered(now, node, claim, plain, parts)
-}
-
-/// The `SET` was not done: `node` runs no scripts. It is asked in which ways locks could be released without
-/// them. Where its guard needs scripts it cannot be used.
-fn scripts_refused(
-    now: Instant,
-    node: NodeId,
-    (key, asked_with): (ClaimKey, Option<Entry>),
-    parts: &mut Parts,
-) -> Option<(OperationKey, Answer)> {
-    let there = parts.nodes.writing_to(node);
-    if let Err(missing) = there.scripts_refused(Dialect::Text.verb()) {
-        return withheld(now, node, key, missing, parts);
-    }
-    let claim = parts.claims.get_mut(key)?; // It may be over.
-    claim.denied(node);
-    if let Some(entry) = asked_with.must() {
-        there.try_ways(now, key, &entry);
-    }
-    let (claims, mut below) = parts.claims(now);
-    claims.settle(key, &mut below);
-    None
-}
-
-/// The `SET` was not done: locks cannot be released on `node` by a script. Its native command is tried,
-/// if it has one; not for a lock on several resources, of which it would release one.
-pub(super) fn withheld(
-    now: Instant,
-    node: NodeId,
-    key: ClaimKey,
-    missing: Unusable,
-    parts: &mut Parts,
-) -> Option<(OperationKey, Answer)> {
-    let there = parts.nodes.writing_to(node);
-    let native = there.native_release();
-    let several = parts.claims.is_several(key);
-    if !several || native.is_none() {
-        there.forbidden(missing);
-    }
-    let claim = parts.claims.get_mut(key)?; // It may be over.
-    claim.denied(node);
-    let instead = missing != Unusable::KeyPermission && missing != Unusable::NeedsScripts;
-    let native = native.filter(|_| instead && !several);
-    if let Some(way) = native {
-        there.ask_native(now, key, &claim.entry, way);
-    }
-    let operation = claim.attempted_by().filter(|_| native.is_none());
-    let (claims, mut below) = parts.claims(now);
-    claims.settle(key, &mut below);
-    let refused = Answer::Withheld(NodeOutcome::Unusable(missing));
-    operation.map(|operation| (operation, refused))
-}
-
-/// `node` has answered the native release of a token that no key has, for the attempt of `claim`. What
-/// it says of the key does not matter: a user who gets such an answer may run it.
-pub(in crate::engine) fn native_answered(
-    node: NodeId,
-    claim: ClaimKey,
-    reply: Reply,
-    parts: &mut Parts,
-) -> Answered {
-    let there = &mut parts.nodes[node];
-    let answer = match Said::of(reply).ok_or(Trouble::Link(LinkFault::Protocol))? {
-        Said::Done | Said::Missing | Said::Foreign => {
-            there.native_permitted();
-            Answer::Permitted
-        }
-        Said::Refused(error) if refuses_the_verb(error) => {
-            there.refused_native_release();
-            let missing = there.missing_permission();
-            let missing = missing.unwrap_or(Unusable::NoPermission);
-            Answer::Withheld(NodeOutcome::Unusable(missing))
-        }
-        Said::Refused(error) => Answer::Withheld(NodeOutcome::Refused(error)),
-    };
-    // Another way may have been permitted before: its `SET` was sent then.
-    let attempt = parts.claims.get(claim);
-    let attempt = attempt.filter(|claim| !claim.may_hold().contains(node));
-    let operation = attempt.and_then(Claim::attempted_by);
-    Ok(operation.map(|operation| (operation, answer)))
-}
-
-/// `node` has answered a release of a token that no key has, in a `way` without scripts, for the attempt of
-/// `claim`, which may be over. Its `SET` is sent when the first way is permitted, and withheld when the last
-/// is not.
-pub(in crate::engine) fn way_answered(
-    now: Instant,
-    node: NodeId,
-    claim: ClaimKey,
-    (way, reply): (Dialect, Reply),
-    parts: &mut Parts,
-) -> Answered {
-    let there = parts.nodes.writing_to(node);
-    let said = Said::of_release(way, reply).ok_or(Trouble::Link(LinkFault::Protocol))?;
-    let is_permitted = matches!(said, Said::Done | Said::Missing | Said::Foreign);
-    let tried = (is_permitted || way == Dialect::Watch).then(|| there.take_tried(claim));
-    if !there.is_without_scripts() {
-        return Ok(None); // Scripts are tried again meanwhile.
-    }
-    let attempt = parts.claims.get(claim);
-    let attempt = attempt.filter(|claim| !claim.may_hold().contains(node));
-    let operation = attempt.and_then(Claim::attempted_by);
-    let is_last = way == Dialect::Watch && !there.may_release();
-    let answer = match said {
-        Said::Done | Said::Missing | Said::Foreign => {
-            there.way_permitted(way);
-            let Some(entry) = tried.flatten() else {
-                return Ok(None); // The answer about another way has settled what becomes of its `SET`.
-            };
-            if operation.is_none() {
-                granted_without(now, node, claim, &entry, parts);
-            }
-            Answer::Permitted
-        }
-        Said::Refused(_) if !is_last => {
-            there.way_refused(way, reply);
-            return Ok(None);
-        }
-        Said::Refused(_) if reply == Reply::Forbidden(Forbidden::Key) => {
-            Answer::Withheld(NodeOutcome::Unusable(Unusable::KeyPermission))
-        }
-        Said::Refused(error) => match there.way_refused(way, reply) {
-            Refused::ForNow => Answer::Withheld(NodeOutcome::Refused(error)),
-            Refused::NoneLeft(missing) => {
-                there.forbidden(missing);
-                Answer::Withheld(NodeOutcome::Unusable(missing))
-            }
-            // One of the others was refused for now.
-            Refused::UseAnother => Answer::Withheld(NodeOutcome::Refused(error)),
-        },
-    };
-    Ok(operation.map(|operation| (operation, answer)))
-}
-
-/// `node` has shown how locks are released when the attempt of the claim of `key` was over. Where that lock is
-/// held it gets a copy, unless an extension has found it lacking: then it gets one after the next, as any other.
-#[cold]
-fn granted_without(now: Instant, node: NodeId, key: ClaimKey, entry: &Entry, parts: &mut Parts) {
-    let held = parts.claims.get(key).filter(|claim| {
-        let has_left = claim.kept.as_ref().is_some_and(|kept| kept.has_ended());
-        let is_missed = claim.lacking().contains(node);
-        claim.is_held() && !claim.is_adopted() && !has_left && !is_missed
-    });
-    if let Some(end) = held.map(Claim::valid_until) {
-        copy_late(now, node, (key, entry), end, parts);
-    }
-}
-
-// ----- extensions ---------------------------------------------------------------------------
 
 /// A node runs no scripts, and has to be asked the same without.
 pub(super) struct AskWithoutScripts;
@@ -263,7 +66,10 @@ pub(in crate::engine) fn missing_to_extend(reply: Reply) -> (Vote, NodeOutcome) 
 
 /// Returns what is missing by `reply`, where `named` says which permission a number names. Returns `None`
 /// if it says nothing of that.
-fn missing_by(reply: Reply, named: impl Fn(i64) -> Option<Unusable>) -> Option<Unusable> {
+pub(super) fn missing_by(
+    reply: Reply,
+    named: impl Fn(i64) -> Option<Unusable>,
+) -> Option<Unusable> {
     match reply {
         Reply::Integer(answer) => named(answer),
         Reply::Forbidden(_)

@@ -11,9 +11,9 @@ use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 
+use super::permission::withheld;
 use super::{Acquire, set_answered, with_fresh_token};
 use crate::engine::answer::{Answer, Answered};
-use crate::engine::operation::permission::withheld;
 use crate::engine::operation::{Context, Operate};
 use crate::engine::parts::Parts;
 use crate::entry::Entry;
