@@ -21,25 +21,22 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
 use crate::config::{Builder, LockOptions};
-use crate::driver::{BuildError, Driver, Refusal, Reporter, Working, clock};
+use crate::driver::{BuildError, Driver, Refusal, Reporter, clock};
 use crate::engine::breaking::{self, BreakError, Breaking, Broken};
 use crate::engine::inspection::{InspectError, Inspection};
 use crate::engine::stats::Stats;
 use crate::engine::{Engine, Event, NodeStatus, NotProlonged, Request, RoundId, prolong};
 use crate::error::{
-    CheckError, ConfirmError, ExtendError, LinkFault, LockError, NodeOutcome, ReinitError,
-    Released, Report, TrustError, UnlockError,
+    CheckError, ConfirmError, ExtendError, LockError, ReinitError, Released, Report, TrustError,
+    UnlockError,
 };
 use crate::quorum::Lock;
 use crate::time::Instant;
 use crate::trace::{Attempts, Failure, Operation};
 
-/// After a pause of this length the sockets are read before anything else is done. Unread answers
-/// make a node suspect after 100 ms at the earliest, so reading more often would gain nothing.
-const PAUSE: Duration = Duration::from_millis(20);
+mod call;
 
-/// Most reports that are kept for [`LocalRedlock::poll`], in case the caller never polls.
-const REPORTS_MAX: usize = 1024;
+use call::Call;
 
 /// A lock handle for one thread, at the lowest cost.
 ///
@@ -608,103 +605,6 @@ impl LocalRedlock {
     }
 }
 
-/// One call of a user.
-struct Call<'a> {
-    driver: Working<'a>,
-    reporter: &'a Reporter,
-    reports: &'a mut VecDeque<Event>,
-    read_at: &'a mut Instant,
-}
-
-impl Call<'_> {
-    /// Reads the sockets and lets timers fire if that was not done for a while. Returns the time. Calls
-    /// that fail at once would otherwise never learn that nodes are back.
-    fn catch_up(&mut self) -> Instant {
-        let now = clock::now();
-        if PAUSE <= now.saturating_since(*self.read_at) {
-            // A failure of the poll shows again in the turns that follow, which return it.
-            let _ = self.driver.catch_up();
-            *self.read_at = now;
-        }
-        now
-    }
-
-    /// Takes turns until the operation of `round`, the one that is open, has its outcome. If the system
-    /// cannot wait it is cancelled, so that the next operation does not meet its outcome; what it
-    /// owes stays owed.
-    fn outcome(&mut self, round: RoundId) -> io::Result<Event> {
-        self.driver.flush();
-        self.outcome_by(round, |call| call.turn(None))
-    }
-
-    /// Waits for what became of floors for fencing tokens, if nodes were to get some. Fails if the system cannot wait.
-    fn floors(&mut self, round: Option<RoundId>) -> Result<Option<Event>, NodeOutcome> {
-        let failed = |error: io::Error| {
-            let errno = error.raw_os_error().unwrap_or_default();
-            NodeOutcome::Unreachable(LinkFault::Os(errno).into())
-        };
-        match round {
-            None => Ok(None),
-            Some(round) => self.outcome(round).map(Some).map_err(failed),
-        }
-    }
-
-    /// Does the rest of [`Self::outcome`]. A turn that fails may have brought the outcome.
-    fn outcome_by(
-        &mut self,
-        round: RoundId,
-        turn: impl Fn(&mut Self) -> io::Result<()>,
-    ) -> io::Result<Event> {
-        let mut turned = Ok(());
-        loop {
-            while let Some(event) = self.driver.events.pop_front() {
-                if event.round() == Some(round) {
-                    return Ok(event);
-                }
-                self.keep(event);
-            }
-            if let Err(error) = turned {
-                self.driver.ask(|engine, now| engine.cancel(now, round));
-                return Err(error);
-            }
-            turned = turn(self);
-        }
-    }
-
-    fn turn(&mut self, limit: Option<Duration>) -> io::Result<()> {
-        self.driver.turn(limit)?;
-        *self.read_at = clock::now();
-        Ok(())
-    }
-
-    /// Keeps a loss, or a lock at risk, for [`Self::poll`]. There is nothing else to keep: the engine reports
-    /// no outcome of a cancelled round, and a kept lock shows its end.
-    fn keep(&mut self, event: Event) {
-        if matches!(event, Event::Expired { .. } | Event::AtRisk { .. }) {
-            if self.reports.len() == REPORTS_MAX {
-                self.reports.pop_front();
-            }
-            self.reports.push_back(event);
-        }
-    }
-
-    /// Keeps what became known and is no outcome: none is waited for.
-    fn keep_all(&mut self) {
-        while let Some(event) = self.driver.events.pop_front() {
-            self.keep(event);
-        }
-    }
-
-    /// Returns the oldest report that still stands: a lock that was released or lost since is not at risk.
-    fn next_report(&mut self) -> Option<Event> {
-        let engine = &self.driver.engine;
-        let is_over =
-            |report: &Event| matches!(report, Event::AtRisk { lock } if !engine.holds(*lock));
-        let reports = core::iter::from_fn(|| self.reports.pop_front());
-        reports.into_iter().find(|report| !is_over(report))
-    }
-}
-
 /// Readable when [`LocalRedlock::poll`] would find something to do, deadlines aside.
 impl AsFd for LocalRedlock {
     fn as_fd(&self) -> BorrowedFd<'_> {
@@ -745,6 +645,7 @@ impl Builder {
 #[cfg(test)]
 #[cfg(feature = "embedded")]
 mod tests {
+    use super::call::REPORTS_MAX;
     use super::*;
     use crate::embedded::EmbeddedNode;
     use crate::quorum::LockId;

@@ -64,6 +64,7 @@ mod input;
 #[cfg(feature = "internals")]
 mod inside;
 pub(crate) mod inspection;
+mod learning;
 mod news;
 mod nodes;
 #[cfg(feature = "tracing")]

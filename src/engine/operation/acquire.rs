@@ -6,6 +6,7 @@
 
 mod answers;
 pub(in crate::engine) mod fencing;
+mod nodes;
 mod outcome;
 pub(in crate::engine) mod permission;
 mod several;
@@ -26,7 +27,6 @@ use crate::node::{Access, Command, Whose};
 use crate::quorum::{Acquisition, Majority, NodeSet, Vote};
 use crate::time::Instant;
 
-use super::patience::Patience;
 use super::round::{Ballot, Round, State};
 use super::top_up::copy_late;
 use super::{Context, Operate};
@@ -38,6 +38,7 @@ use crate::engine::queues::{Refusal, Waiter};
 use crate::engine::settings::SHORTEST_REST;
 pub(in crate::engine) use answers::set_answered;
 use fencing::Fencing;
+use nodes::{name_other_clusters, prepare_ballots, why_no_quorum};
 use several::Several;
 use waiting::why_at_last;
 
@@ -587,35 +588,6 @@ fn has_run_out(now: Instant, valid_until: Instant) -> bool {
     guard!(ValidityUnchecked, valid_until <= now)
 }
 
-// ----- what is known before a node is asked ---------------------------------------------------
-
-/// Records which nodes cannot be asked, and until when the others may answer.
-fn prepare_ballots(cx: &mut Context<'_>) {
-    let patience = Patience::for_vote(cx.round.ttl, &cx.parts.settings);
-    for node in cx.parts.nodes.ids() {
-        let there = &mut cx.parts.nodes[node];
-        let until = patience.until(cx.now, there);
-        cx.round[node].deadline = match there.access() {
-            Access::Handshake { first: true } => {
-                let connected = cx.now.saturating_add(cx.parts.settings.connect_timeout);
-                until.max(connected)
-            }
-            // As the first time, for as long as a lock is of use.
-            Access::Handshake { first: false } if cx.parts.nodes.were_closed() => {
-                let settings = &cx.parts.settings;
-                let longest = settings.connect_timeout.min(settings.half_of(cx.round.ttl));
-                until.max(cx.now.saturating_add(longest))
-            }
-            Access::Open | Access::Handshake { first: false } => until,
-            Access::Shut(outcome) => {
-                cx.round.record(node, Vote::Abstain, outcome);
-                continue;
-            }
-        };
-        cx.round.leave_out(cx.now, node, &cx.parts.nodes);
-    }
-}
-
 /// Hands a fresh token to `make`, and returns what that does.
 #[inline(always)]
 fn with_fresh_token(random: &mut StdRng, owner: &[u8], make: impl FnOnce(&[u8]) -> Entry) -> Entry {
@@ -624,31 +596,4 @@ fn with_fresh_token(random: &mut StdRng, owner: &[u8], make: impl FnOnce(&[u8]) 
     let len = TOKEN_RANDOM_BYTES + owner.len();
     token[TOKEN_RANDOM_BYTES..len].copy_from_slice(owner);
     make(&token[..len])
-}
-
-/// Returns why too few nodes answered: too many are down, or too many are so far away that their
-/// answers cannot arrive within half of the ttl.
-fn why_no_quorum(cx: &Context<'_>) -> Refusal {
-    let half = cx.parts.settings.half_of(cx.round.ttl);
-    let too_far = |&node: &NodeId| {
-        cx.round[node].outcome == NodeOutcome::TimedOut
-            && half < cx.parts.nodes[node].pulse.distance()
-    };
-    let far = cx.parts.nodes.ids().filter(too_far).count();
-    match cx.round.tally.quorum() <= cx.round.tally.can_vote() + far {
-        true => Refusal::TooSlow,
-        false => Refusal::NoQuorum,
-    }
-}
-
-/// Says in the report of an attempt which nodes are another cluster's. Returns `true` if any is.
-fn name_other_clusters(cx: &mut Context<'_>) -> bool {
-    let mut any = false;
-    for node in cx.parts.nodes.ids() {
-        if let Some(reason) = cx.parts.nodes[node].other_cluster() {
-            cx.round[node].outcome = NodeOutcome::Unusable(reason);
-            any = true;
-        }
-    }
-    any
 }

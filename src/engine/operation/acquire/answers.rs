@@ -12,8 +12,9 @@ use super::several::several_answered;
 use crate::engine::answer::{Answer, Answered, unusable};
 use crate::engine::claims::claim::Claim;
 use crate::engine::claims::copy::Event;
+use crate::engine::nodes::Nodes;
 use crate::engine::parts::Parts;
-use crate::error::{LinkFault, NodeOutcome, Unusable};
+use crate::error::{LinkFault, NodeOutcome, ServerError, Unusable};
 use crate::keys::{ClaimKey, NodeId};
 use crate::node::{Forbidden, Node, Reply, Trouble, refuses_for_certain, wants_the_text};
 use crate::quorum::Vote;
@@ -49,19 +50,7 @@ pub(in crate::engine) fn set_answered(
             claim.denied(node);
             Answer::Nil
         }
-        Reply::Error(error) => {
-            match guard!(ErrorIsDenial, !refuses_for_certain(error)) {
-                true => claim.set_lost(node),
-                false => claim.denied(node),
-            }
-            let outcome = NodeOutcome::Refused(error);
-            if wants_the_text(error) && parts.nodes[node].sets_by_script() {
-                parts.nodes.writing_to(node).forgot_scripts(now);
-                Answer::Forgotten(outcome)
-            } else {
-                Answer::Vote((Vote::Abstain, outcome))
-            }
-        }
+        Reply::Error(error) => set_refused(now, node, claim, error, &mut parts.nodes),
         Reply::Forbidden(forbidden) => {
             let there = &mut parts.nodes[node];
             set_forbidden(node, claim, forbidden, there)
@@ -83,6 +72,28 @@ pub(in crate::engine) fn set_answered(
         claims.settle(key, &mut below);
     }
     Ok(operation.map(|operation| (operation, answer)))
+}
+
+/// `node` has refused the `SET` of `claim`. Returns what is left for the operation.
+#[cold]
+fn set_refused(
+    now: Instant,
+    node: NodeId,
+    claim: &mut Claim,
+    error: ServerError,
+    nodes: &mut Nodes,
+) -> Answer {
+    match guard!(ErrorIsDenial, !refuses_for_certain(error)) {
+        true => claim.set_lost(node),
+        false => claim.denied(node),
+    }
+    let outcome = NodeOutcome::Refused(error);
+    if wants_the_text(error) && nodes[node].sets_by_script() {
+        nodes.writing_to(node).forgot_scripts(now);
+        Answer::Forgotten(outcome)
+    } else {
+        Answer::Vote((Vote::Abstain, outcome))
+    }
 }
 
 /// `node` has refused the `SET` of `claim` because of what is `forbidden`. Returns what is left for the operation.

@@ -231,38 +231,7 @@ pub(in crate::engine) fn set_answered(
 ) -> Answered {
     match reply {
         Reply::Fenced { said, number, .. } => {
-            parts.nodes[node].knows_fenced_set();
-            if 0 < said {
-                parts.fencing.has_floor(node);
-            }
-            match (i64::from(said), u64::try_from(number)) {
-                (1, Ok(number @ 1..=FENCING_TOKEN_MAX)) => {
-                    parts.fencing.saw(number);
-                    let answered = super::set_answered(now, node, key, Reply::Ok, parts)?;
-                    Ok(answered.map(|(operation, answer)| {
-                        let granted = matches!(answer, Answer::Vote((Vote::Yes, _)));
-                        (operation, either(granted, Answer::Counted(number), answer))
-                    }))
-                }
-                (-1, Ok(1..)) => withheld(now, node, key, Unusable::NoMoreTokens, parts),
-                (-1, _) => {
-                    let quorum = parts.nodes.quorum();
-                    let why = parts.fencing.has_no_floor(node, quorum, &mut parts.news);
-                    withheld(now, node, key, why, parts)
-                }
-                (said @ ..=-2, _) => match forbidden_to_fence(said) {
-                    Some(missing) => {
-                        parts.nodes[node].forgot_fenced_set(); // It asks the next time too.
-                        withheld(now, node, key, missing, parts)
-                    }
-                    None => super::set_answered(now, node, key, Reply::Other, parts),
-                },
-                (2, _) if !parts.claims.is_several(key) => {
-                    super::set_answered(now, node, key, Reply::Nil, parts)
-                }
-                (said @ 2.., _) => several_answered(now, node, key, said, parts),
-                (0 | 1, _) => super::set_answered(now, node, key, Reply::Other, parts),
-            }
+            script_said(now, node, key, (i64::from(said), number), parts)
         }
         Reply::Forbidden(Forbidden::Command | Forbidden::Key | Forbidden::Part) => {
             let by_digest = parts.nodes[node].forgot_fenced_set();
@@ -285,6 +254,48 @@ pub(in crate::engine) fn set_answered(
         Reply::Ok | Reply::Nil | Reply::Integer(_) | Reply::Pair(..) | Reply::Other => {
             super::set_answered(now, node, key, Reply::Other, parts)
         }
+    }
+}
+
+/// The script has said this on `node`, and this number.
+fn script_said(
+    now: Instant,
+    node: NodeId,
+    key: ClaimKey,
+    (said, number): (i64, i64),
+    parts: &mut Parts,
+) -> Answered {
+    parts.nodes[node].knows_fenced_set();
+    if 0 < said {
+        parts.fencing.has_floor(node);
+    }
+    match (said, u64::try_from(number)) {
+        (1, Ok(number @ 1..=FENCING_TOKEN_MAX)) => {
+            parts.fencing.saw(number);
+            let answered = super::set_answered(now, node, key, Reply::Ok, parts)?;
+            Ok(answered.map(|(operation, answer)| {
+                let granted = matches!(answer, Answer::Vote((Vote::Yes, _)));
+                (operation, either(granted, Answer::Counted(number), answer))
+            }))
+        }
+        (-1, Ok(1..)) => withheld(now, node, key, Unusable::NoMoreTokens, parts),
+        (-1, _) => {
+            let quorum = parts.nodes.quorum();
+            let why = parts.fencing.has_no_floor(node, quorum, &mut parts.news);
+            withheld(now, node, key, why, parts)
+        }
+        (..=-2, _) => match forbidden_to_fence(said) {
+            Some(missing) => {
+                parts.nodes[node].forgot_fenced_set(); // It asks the next time too.
+                withheld(now, node, key, missing, parts)
+            }
+            None => super::set_answered(now, node, key, Reply::Other, parts),
+        },
+        (2, _) if !parts.claims.is_several(key) => {
+            super::set_answered(now, node, key, Reply::Nil, parts)
+        }
+        (2.., _) => several_answered(now, node, key, said, parts),
+        (0 | 1, _) => super::set_answered(now, node, key, Reply::Other, parts),
     }
 }
 

@@ -1,0 +1,110 @@
+//! What an answer teaches: claims and nodes learn from it, and what is left is for the operation that asked.
+//!
+//! # Not here
+//!
+//! What each kind of answer means: the files of the operations, and of the releases.
+
+use crate::keys::{NodeId, OperationKey, PlaceKey};
+use crate::node::{Reply, Request};
+use crate::time::Instant;
+
+use super::answer::{Answer, Answered};
+use super::operation::acquire::{self, permission};
+use super::operation::permission::missing_to_extend;
+use super::operation::{floors, held, repair};
+use super::parts::Parts;
+
+/// `node` has answered `request`. Claims and nodes learn from that, whether or not the operation that
+/// asked is still open. Returns what is left for that operation.
+#[inline]
+pub(super) fn learn(
+    now: Instant,
+    node: NodeId,
+    request: Request,
+    reply: Reply,
+    parts: &mut Parts,
+) -> Answered {
+    match request {
+        Request::Set { claim } => acquire::set_answered(now, node, claim, reply, parts),
+        Request::FirstSet { claim } => {
+            permission::first_set_answered(now, node, claim, reply, parts)
+        }
+        Request::FencedSet { claim } => {
+            acquire::fencing::set_answered(now, node, claim, reply, parts)
+        }
+        Request::Raise { claim } => acquire::fencing::raise_answered(claim, reply, parts),
+        Request::Probe { claim, .. } => permission::native_answered(node, claim, reply, parts),
+        Request::Release {
+            claim,
+            dialect,
+            repair,
+        } => {
+            // A look that was sent before it may have registered for the key that it has deleted.
+            let is_several = || parts.claims.is_several(claim); // It may have deleted some.
+            if repair && (matches!(reply, Reply::Integer(1..)) || is_several()) {
+                parts.wrote(now, claim);
+            }
+            let (claims, mut below) = parts.claims(now);
+            claims.release_answered(node, claim, dialect, reply, &mut below)
+        }
+        Request::Question {
+            question,
+            operation,
+            claim,
+        } => {
+            let said = held::learn(now, node, (question, claim), reply, parts)?;
+            Ok(Some((operation, Answer::Question(reply, said))))
+        }
+        Request::Floor { operation } => {
+            repair::floor_answered(node, reply, parts);
+            Ok(operation.map(|operation| (operation, Answer::Vote(floors::given(reply)))))
+        }
+        Request::LookAtFloor { operation } => {
+            let answer = repair::look_answered(now, node, reply, parts)?;
+            Ok(Some((operation, answer)))
+        }
+        Request::Why { operation } => Ok(Some((operation, Answer::Vote(missing_to_extend(reply))))),
+        Request::Look { place, .. } => {
+            named(node, place, parts);
+            Ok(None)
+        }
+        Request::Handshake(_)
+        | Request::Batch { .. }
+        | Request::Transaction
+        | Request::Withdrawn
+        | Request::Time
+        | Request::Track => Ok(None),
+    }
+}
+
+/// `node` has said which token is in the key of `place`.
+#[cold]
+#[inline(never)]
+fn named(node: NodeId, place: PlaceKey, parts: &mut Parts) {
+    let token = parts.nodes[node].take_token();
+    if let Some((waiting, _)) = parts.queues.waiting(place) {
+        waiting.belief.named(node, token);
+    }
+}
+
+/// Returns the operation that sent `request`, if it is still about that.
+pub(super) fn asked_by(request: Request, parts: &Parts) -> Option<OperationKey> {
+    match request {
+        Request::Set { claim }
+        | Request::FirstSet { claim }
+        | Request::FencedSet { claim }
+        | Request::Raise { claim } => parts.claims.get(claim)?.attempted_by(),
+        Request::Question { operation, .. } | Request::LookAtFloor { operation } => Some(operation),
+        Request::Handshake(_)
+        | Request::Floor { .. }
+        | Request::Release { .. }
+        | Request::Probe { .. }
+        | Request::Transaction
+        | Request::Batch { .. }
+        | Request::Withdrawn
+        | Request::Why { .. }
+        | Request::Time
+        | Request::Track
+        | Request::Look { .. } => None,
+    }
+}

@@ -1,0 +1,63 @@
+//! What is known of the nodes before an attempt asks them, and when it has failed.
+
+use crate::engine::operation::Context;
+use crate::engine::operation::patience::Patience;
+use crate::engine::queues::Refusal;
+use crate::error::NodeOutcome;
+use crate::keys::NodeId;
+use crate::node::Access;
+use crate::quorum::Vote;
+
+/// Records which nodes cannot be asked, and until when the others may answer.
+pub(super) fn prepare_ballots(cx: &mut Context<'_>) {
+    let patience = Patience::for_vote(cx.round.ttl, &cx.parts.settings);
+    for node in cx.parts.nodes.ids() {
+        let there = &mut cx.parts.nodes[node];
+        let until = patience.until(cx.now, there);
+        cx.round[node].deadline = match there.access() {
+            Access::Handshake { first: true } => {
+                let connected = cx.now.saturating_add(cx.parts.settings.connect_timeout);
+                until.max(connected)
+            }
+            // As the first time, for as long as a lock is of use.
+            Access::Handshake { first: false } if cx.parts.nodes.were_closed() => {
+                let settings = &cx.parts.settings;
+                let longest = settings.connect_timeout.min(settings.half_of(cx.round.ttl));
+                until.max(cx.now.saturating_add(longest))
+            }
+            Access::Open | Access::Handshake { first: false } => until,
+            Access::Shut(outcome) => {
+                cx.round.record(node, Vote::Abstain, outcome);
+                continue;
+            }
+        };
+        cx.round.leave_out(cx.now, node, &cx.parts.nodes);
+    }
+}
+
+/// Returns why too few nodes answered: too many are down, or too many are so far away that their
+/// answers cannot arrive within half of the ttl.
+pub(super) fn why_no_quorum(cx: &Context<'_>) -> Refusal {
+    let half = cx.parts.settings.half_of(cx.round.ttl);
+    let too_far = |&node: &NodeId| {
+        cx.round[node].outcome == NodeOutcome::TimedOut
+            && half < cx.parts.nodes[node].pulse.distance()
+    };
+    let far = cx.parts.nodes.ids().filter(too_far).count();
+    match cx.round.tally.quorum() <= cx.round.tally.can_vote() + far {
+        true => Refusal::TooSlow,
+        false => Refusal::NoQuorum,
+    }
+}
+
+/// Says in the report of an attempt which nodes are another cluster's. Returns `true` if any is.
+pub(super) fn name_other_clusters(cx: &mut Context<'_>) -> bool {
+    let mut any = false;
+    for node in cx.parts.nodes.ids() {
+        if let Some(reason) = cx.parts.nodes[node].other_cluster() {
+            cx.round[node].outcome = NodeOutcome::Unusable(reason);
+            any = true;
+        }
+    }
+    any
+}

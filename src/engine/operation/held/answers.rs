@@ -1,0 +1,67 @@
+//! What a node has answered to a question about a lock that is held, and what its claim learns from that.
+
+use crate::engine::claims::copy;
+use crate::engine::news::News;
+use crate::engine::parts::Parts;
+use crate::error::LinkFault;
+use crate::keys::{ClaimKey, NodeId};
+use crate::node::{Question, Reply, Said, Trouble, wants_the_text};
+use crate::quorum::Vote;
+use crate::time::Instant;
+
+/// `node` has answered `question`. The claim learns from that, whether or not the question is still
+/// open. Returns what the answer says of the token.
+pub(in crate::engine) fn learn(
+    now: Instant,
+    node: NodeId,
+    (question, claim): (Question, Option<ClaimKey>),
+    reply: Reply,
+    parts: &mut Parts,
+) -> Result<Said, Trouble> {
+    let said = question.read(reply);
+    let said = said.ok_or(Trouble::Link(LinkFault::Protocol))?;
+    if lacks_script(question, said) {
+        parts.nodes.writing_to(node).forgot_scripts(now);
+    }
+    let Some((key, claim)) = parts.claims.keyed(claim) else {
+        return Ok(said); // It is over, or was never in this engine's care.
+    };
+    let (is_kept, is_leaving) = (claim.kept.is_some(), claim.is_leaving());
+    let (vote, _) = said.vote();
+    if question == Question::Extend && vote != Vote::Abstain {
+        claim.busy_mut().copies.extending.remove(node);
+    }
+    match vote {
+        Vote::Yes => {
+            let counts = !parts.nodes[node].is_kept_by_steps(now);
+            let gone_by = parts.settings.drift.gone_by(now, claim.life());
+            claim.found_on(node, copy::Event::Has, gone_by, counts);
+        }
+        // A key that is missing or another's was not extended.
+        Vote::No => {
+            let is_new = claim.missed_on(node);
+            let (busy, is_adopted) = (claim.busy(), claim.is_adopted());
+            let is_due = is_new && is_kept && busy.extending == 0 && !is_adopted;
+            if is_kept {
+                parts.whole.found_missing(key);
+            }
+            if is_due {
+                parts.news.push_back(News::Lacking(key));
+            }
+        }
+        Vote::Abstain => {}
+    }
+    if is_leaving {
+        let (claims, mut below) = parts.claims(now);
+        claims.settle(key, &mut below);
+    } else if is_kept {
+        parts.claims.rest(key);
+    }
+    Ok(said)
+}
+
+/// Returns `true` if the node has forgotten the script of the question: it gets the text.
+pub(super) fn lacks_script(question: Question, said: Said) -> bool {
+    matches!(said, Said::Refused(error)
+        if question == Question::Extend && guard!(NoscriptExtensionDropped, wants_the_text(error)))
+}

@@ -1,0 +1,114 @@
+//! One call of a user of [`LocalRedlock`](super::LocalRedlock): it takes turns until its outcome is certain.
+
+use alloc::collections::VecDeque;
+use core::time::Duration;
+use std::io;
+
+use crate::driver::{Reporter, Working, clock};
+use crate::engine::{Event, RoundId};
+use crate::error::{LinkFault, NodeOutcome};
+use crate::time::Instant;
+
+/// After a pause of this length the sockets are read before anything else is done. Unread answers
+/// make a node suspect after 100 ms at the earliest, so reading more often would gain nothing.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// Most reports that are kept for [`LocalRedlock::poll`](super::LocalRedlock::poll), in case the caller never polls.
+pub(super) const REPORTS_MAX: usize = 1024;
+
+/// One call of a user.
+pub(super) struct Call<'a> {
+    pub(super) driver: Working<'a>,
+    pub(super) reporter: &'a Reporter,
+    pub(super) reports: &'a mut VecDeque<Event>,
+    pub(super) read_at: &'a mut Instant,
+}
+
+impl Call<'_> {
+    /// Reads the sockets and lets timers fire if that was not done for a while. Returns the time. Calls
+    /// that fail at once would otherwise never learn that nodes are back.
+    pub(super) fn catch_up(&mut self) -> Instant {
+        let now = clock::now();
+        if PAUSE <= now.saturating_since(*self.read_at) {
+            // A failure of the poll shows again in the turns that follow, which return it.
+            let _ = self.driver.catch_up();
+            *self.read_at = now;
+        }
+        now
+    }
+
+    /// Takes turns until the operation of `round`, the one that is open, has its outcome. If the system
+    /// cannot wait it is cancelled, so that the next operation does not meet its outcome; what it
+    /// owes stays owed.
+    pub(super) fn outcome(&mut self, round: RoundId) -> io::Result<Event> {
+        self.driver.flush();
+        self.outcome_by(round, |call| call.turn(None))
+    }
+
+    /// Waits for what became of floors for fencing tokens, if nodes were to get some. Fails if the system cannot wait.
+    pub(super) fn floors(&mut self, round: Option<RoundId>) -> Result<Option<Event>, NodeOutcome> {
+        let failed = |error: io::Error| {
+            let errno = error.raw_os_error().unwrap_or_default();
+            NodeOutcome::Unreachable(LinkFault::Os(errno).into())
+        };
+        match round {
+            None => Ok(None),
+            Some(round) => self.outcome(round).map(Some).map_err(failed),
+        }
+    }
+
+    /// Does the rest of [`Self::outcome`]. A turn that fails may have brought the outcome.
+    pub(super) fn outcome_by(
+        &mut self,
+        round: RoundId,
+        turn: impl Fn(&mut Self) -> io::Result<()>,
+    ) -> io::Result<Event> {
+        let mut turned = Ok(());
+        loop {
+            while let Some(event) = self.driver.events.pop_front() {
+                if event.round() == Some(round) {
+                    return Ok(event);
+                }
+                self.keep(event);
+            }
+            if let Err(error) = turned {
+                self.driver.ask(|engine, now| engine.cancel(now, round));
+                return Err(error);
+            }
+            turned = turn(self);
+        }
+    }
+
+    pub(super) fn turn(&mut self, limit: Option<Duration>) -> io::Result<()> {
+        self.driver.turn(limit)?;
+        *self.read_at = clock::now();
+        Ok(())
+    }
+
+    /// Keeps a loss, or a lock at risk, for [`LocalRedlock::poll`](super::LocalRedlock::poll). There is nothing else to keep: the engine reports
+    /// no outcome of a cancelled round, and a kept lock shows its end.
+    pub(super) fn keep(&mut self, event: Event) {
+        if matches!(event, Event::Expired { .. } | Event::AtRisk { .. }) {
+            if self.reports.len() == REPORTS_MAX {
+                self.reports.pop_front();
+            }
+            self.reports.push_back(event);
+        }
+    }
+
+    /// Keeps what became known and is no outcome: none is waited for.
+    pub(super) fn keep_all(&mut self) {
+        while let Some(event) = self.driver.events.pop_front() {
+            self.keep(event);
+        }
+    }
+
+    /// Returns the oldest report that still stands: a lock that was released or lost since is not at risk.
+    pub(super) fn next_report(&mut self) -> Option<Event> {
+        let engine = &self.driver.engine;
+        let is_over =
+            |report: &Event| matches!(report, Event::AtRisk { lock } if !engine.holds(*lock));
+        let reports = core::iter::from_fn(|| self.reports.pop_front());
+        reports.into_iter().find(|report| !is_over(report))
+    }
+}
