@@ -411,7 +411,8 @@ impl Engine {
     }
 
     /// Begins to extend `lock` to at least `ttl` from now on. The outcome comes as
-    /// [`Event::Extended`]; until it is applied, `lock` stands as it was.
+    /// [`Event::Extended`]; until it is applied, `lock` stands as it was. If a majority has
+    /// lost it, it is over at once.
     ///
     /// # Errors
     ///
@@ -482,7 +483,8 @@ impl Engine {
     }
 
     /// Begins to ask for how long a majority keeps `lock`. The outcome comes as
-    /// [`Event::Confirmed`]; until it is applied, `lock` stands as it was.
+    /// [`Event::Confirmed`]; until it is applied, `lock` stands as it was. If a majority has
+    /// lost it, it is over at once.
     ///
     /// The answer may be an earlier end than the known one. It is never later than the longest ttl
     /// that this engine knows of, counted from `now`: a key that was made permanent has to be

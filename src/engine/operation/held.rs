@@ -305,9 +305,7 @@ impl LockQuestion {
             }
         };
         if let Some(claim) = cx.parts.claims.get_mut(key).must() {
-            if let Some(entry) = claim.entry_of_kept() {
-                entry.shorten_end(cx.now);
-            }
+            claim.entry.shorten_end(cx.now); // Whoever still has the lock sees that it is over.
             claim.ends(cx.now);
         }
         cx.lost = Some(LostLock {

@@ -36,6 +36,7 @@ fn a_majority_that_misses_the_key_loses_the_lock_and_tells_so() {
     world.take_all();
     world.say(0, ":0|");
     world.say(1, ":-1|");
+    assert_eq!(lock.valid_until(), world.now, "it shows its end");
     world.expired_first(&lock);
     assert_matches!(world.not_extended(), ExtendError::Lost(_));
     assert_eq!(
@@ -43,6 +44,8 @@ fn a_majority_that_misses_the_key_loses_the_lock_and_tells_so() {
         ["EVALSHA release"],
         "remaining copies are released"
     );
+    let (_, lock) = World::taken_over(world.now, lock);
+    assert!(!lock.is_valid_at(world.now), "nor does anybody get it");
 }
 
 #[test]

@@ -45,4 +45,5 @@ fn the_loss_of_a_detached_lock_is_told_by_its_extension_alone() {
     world.extend(&lock);
     world.all_say(0..2, ":0|");
     assert_matches!(world.not_extended(), ExtendError::Lost(_));
+    assert!(!lock.is_valid_at(world.now), "and shown by itself");
 }
