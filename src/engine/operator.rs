@@ -37,9 +37,10 @@ impl Engine {
     }
 
     /// Begins to break the lock on `resource` that a majority had when it was `seen`: no node has the token of
-    /// its holder any more, and what becomes of the keys is said by `how`. The outcome comes as [`Event::Broken`], when
-    /// every node has answered or its time is up; with [`Breaking::AtOnce`] as [`Event::Released`], and what is owed to
-    /// nodes that do not answer stays owed. See `Redlock::break_lock`.
+    /// its holder any more, and what becomes of the keys is said by `how`. The outcome comes as
+    /// [`Event::Broken`](super::Event::Broken), when every node has answered or its time is up; with
+    /// [`Breaking::AtOnce`] as [`Event::Released`](super::Event::Released), and what is owed to nodes that do not
+    /// answer stays owed. See `Redlock::break_lock`.
     ///
     /// # Errors
     ///
@@ -86,7 +87,7 @@ impl Engine {
 
     /// Makes every node one of this cluster, regardless of its marker, with a barrier as long as
     /// the longest lock of either. The outcome comes as
-    /// [`Event::Reinitialised`]. See `Redlock::reinit`.
+    /// [`Event::Reinitialised`](super::Event::Reinitialised). See `Redlock::reinit`.
     ///
     /// # Errors
     ///
@@ -120,11 +121,11 @@ impl Engine {
     ///
     /// Open operations go on without it. The node can be put into quarantine again.
     ///
-    /// If this engine was asked for a lock with a fencing token ([`LockOptions::fenced`]) before, the node gets a
-    /// floor for these: at least the largest that this engine
-    /// has seen, and the present time by [`set_wall_clock`](Self::set_wall_clock). If it has lost its data, an
+    /// If this engine was asked for a lock with a fencing token
+    /// ([`LockOptions::fenced`](crate::LockOptions::fenced)) before, the node gets a floor for these: at least the
+    /// largest that this engine has seen, and the present time by [`set_wall_clock`](Self::set_wall_clock). If it has lost its data, an
     /// older token may be larger than that where clocks have been set back. Whether the node has written it comes as an
-    /// [`Event::FloorsGiven`], a connect timeout later at most.
+    /// [`Event::FloorsGiven`](super::Event::FloorsGiven), a connect timeout later at most.
     ///
     /// With [`RestartGuard::Strict`](crate::RestartGuard::Strict) the barrier on the node is
     /// deleted too, for all clients. If a handshake is under way, that becomes part of it.
