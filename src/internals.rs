@@ -4,11 +4,11 @@ use crate::engine::Wake;
 use crate::error::LinkError;
 
 #[cfg(feature = "embedded")]
+pub use crate::embedded::flavour::{Flavour, Refused};
+#[cfg(feature = "embedded")]
 pub use crate::embedded::node::Options;
 #[cfg(feature = "embedded")]
 pub use crate::embedded::session::Session;
-#[cfg(feature = "embedded")]
-pub use crate::embedded::state::{Flavour, Refused};
 #[cfg(feature = "embedded")]
 pub use crate::embedded::store::Store;
 pub use crate::engine::contract::{Cause, Load};

@@ -3,8 +3,8 @@
 //! Not here: which keys are registered for whom, and what is pushed. That is in `tracking`.
 
 use super::call::{Call, ok};
-use super::refusal::{Answer, Refusal};
-use super::reply::Reply;
+use super::refusal::Refusal;
+use super::reply::{Answer, Reply};
 use super::state::State;
 
 pub(super) fn getname(_: &mut State, call: &mut Call<'_>) -> Answer {

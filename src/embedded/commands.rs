@@ -4,16 +4,18 @@
 //! number of arguments, and only then a client that has not given the password.
 
 use alloc::string::ToString;
+use alloc::vec::Vec;
 
 use super::call::{Call, count, integer, is_flush_mode, ok};
 use super::clients;
+use super::flavour::Refused;
 use super::info;
 use super::keyspace::DATABASES;
-use super::refusal::{Answer, Refusal};
-use super::reply::Reply;
+use super::refusal::Refusal;
+use super::reply::{Answer, Protocol, Reply};
 use super::scripts;
-use super::session::{Protocol, Session};
-use super::state::{Refused, State};
+use super::session::Session;
+use super::state::State;
 use super::strings;
 use super::transactions;
 
@@ -46,7 +48,7 @@ const COMMANDS: &[Command] = &[
     Command::new("discard", (1, 1), Body::Run(transactions::discard)),
     Command::new("eval", (3, MANY), Body::Run(scripts::eval)),
     Command::new("evalsha", (3, MANY), Body::Run(scripts::evalsha)),
-    Command::new("exec", (1, 1), Body::Run(transactions::exec)),
+    Command::new("exec", (1, 1), Body::Run(exec)),
     Command::new("exists", (2, MANY), Body::Run(strings::exists)),
     Command::new("flushall", (1, MANY), Body::Run(flushall)),
     Command::new("flushdb", (1, MANY), Body::Run(flushdb)),
@@ -142,10 +144,24 @@ pub(super) fn run(state: &mut State, call: &mut Call<'_>) -> Answer {
     answer
 }
 
-/// Runs a command that was taken over for `EXEC`.
-pub(super) fn run_queued(state: &mut State, call: &mut Call<'_>) -> Answer {
-    let run = find(call.words, state)?.checked(state, call)?;
-    run(state, call)
+/// `EXEC`: a null if a watched key has changed.
+fn exec(state: &mut State, call: &mut Call<'_>) -> Answer {
+    let Some(queue) = transactions::end(state, call)? else {
+        return Ok(Reply::NullArray);
+    };
+    let mut answers = Vec::with_capacity(queue.commands.len());
+    for command in &queue.commands {
+        let words: Vec<&[u8]> = command.iter().map(Vec::as_slice).collect();
+        let mut call = Call {
+            session: &mut *call.session,
+            words: &words,
+            ..*call
+        };
+        let run = find(call.words, state).and_then(|command| command.checked(state, &call));
+        let answer = run.and_then(|run| run(state, &mut call));
+        answers.push(answer.unwrap_or_else(Reply::Error));
+    }
+    Ok(Reply::Array(answers))
 }
 
 fn find(words: &[&[u8]], state: &State) -> Result<&'static Command, Refusal> {

@@ -5,10 +5,10 @@ use alloc::string::String;
 use alloc::vec;
 
 use super::call::{Call, nothing};
-use super::refusal::Answer;
-use super::reply::Reply;
-use super::session::{Protocol, Session};
-use super::state::{Flavour, State};
+use super::flavour::Flavour;
+use super::reply::{Answer, Protocol, Reply};
+use super::session::Session;
+use super::state::State;
 
 impl Flavour {
     const fn name(self) -> &'static str {

@@ -18,8 +18,8 @@ use rand::rngs::SysRng;
 
 use crate::driver::clock;
 
+use super::flavour::{Flavour, Refused};
 use super::serve::{Order, Server, lock};
-use super::state::{Flavour, Refused};
 use super::store::{Memory, Store};
 
 /// A lock node in this process, on a loopback port. **For development, tests and demos;

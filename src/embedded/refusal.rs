@@ -4,15 +4,11 @@ use alloc::borrow::Cow;
 use alloc::format;
 use alloc::vec::Vec;
 
-use super::reply::Reply;
-use super::state::Flavour;
+use super::flavour::Flavour;
 
 /// Why a command was not executed: the line of an error reply without its `-`.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct Refusal(Cow<'static, [u8]>);
-
-/// What a command answers.
-pub(super) type Answer = Result<Reply, Refusal>;
 
 /// Bytes of a command's name, and of all its arguments, that are echoed.
 const ECHO_BYTES_MAX: usize = 128;

@@ -6,7 +6,16 @@ use alloc::vec::Vec;
 use crate::resp::write;
 
 use super::refusal::Refusal;
-use super::session::Protocol;
+
+/// What a command answers.
+pub(super) type Answer = Result<Reply, Refusal>;
+
+/// How replies are spelled.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Protocol {
+    Resp2,
+    Resp3,
+}
 
 /// An answer. That of `EXEC` holds the answers of the commands before it, and `EXEC` is never one of these.
 #[derive(Debug, Eq, PartialEq)]

@@ -19,11 +19,12 @@ use crate::node::{
 use number::lua_number;
 
 use super::call::{Call, flags, integer, is_flush_mode, ok};
+use super::flavour::Flavour;
 use super::keyspace::{Database, Entry, Millis, Value};
 use super::known::Scripts;
-use super::refusal::{Answer, Refusal};
-use super::reply::Reply;
-use super::state::{Flavour, State};
+use super::refusal::Refusal;
+use super::reply::{Answer, Reply};
+use super::state::State;
 use super::strings::{expiry, set_in};
 
 const NO_KEY: Refusal =

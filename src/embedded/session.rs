@@ -2,11 +2,11 @@
 
 use alloc::vec::Vec;
 
-use super::transactions::Queue;
+use super::queue::Queue;
+use super::reply::Protocol;
 
-/// One client of a [`Store`](super::store::Store): its protocol, its database, whether it gave the
-/// password, whether it is sent pushes. Made by [`Store::session`](super::store::Store::session) or
-/// [`Store::session_of`](super::store::Store::session_of).
+/// One client of a `Store`: its protocol, its database, whether it gave the password, whether it is sent pushes. Made
+/// by `Store::session` or `Store::session_of`.
 #[derive(Clone, Debug)]
 pub struct Session {
     pub(super) id: u64,
@@ -22,13 +22,6 @@ pub struct Session {
     pub(super) caching: bool,
     /// What it has said since `MULTI`.
     pub(super) queue: Option<Queue>,
-}
-
-/// How replies are spelled.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Protocol {
-    Resp2,
-    Resp3,
 }
 
 impl Session {

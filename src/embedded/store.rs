@@ -9,11 +9,12 @@ use crate::time::Instant;
 
 use super::call::Call;
 use super::commands;
+use super::flavour::{Flavour, Refused};
 use super::keyspace::Millis;
 use super::known::Scripts;
 use super::reply::Reply;
 use super::session::Session;
-use super::state::{Flavour, Refused, State};
+use super::state::State;
 use super::tracking::Tracking;
 use super::watches::Watches;
 

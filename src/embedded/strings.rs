@@ -4,8 +4,8 @@ use core::mem::discriminant;
 
 use super::call::{Call, count, integer, ok};
 use super::keyspace::{Database, Entry, Millis, Value};
-use super::refusal::{Answer, Refusal};
-use super::reply::Reply;
+use super::refusal::Refusal;
+use super::reply::{Answer, Reply};
 use super::state::State;
 
 /// `GET key`.

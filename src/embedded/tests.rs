@@ -8,9 +8,9 @@ use std::net::TcpStream;
 use std::string::{String, ToString};
 use std::vec::Vec;
 
+use super::flavour::Flavour;
 use super::node::Options;
 use super::session::Session;
-use super::state::Flavour;
 use super::store::Store;
 use super::{EmbeddedNode, Memory};
 use crate::node::{EXTEND, RELEASE};

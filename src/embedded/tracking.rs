@@ -27,7 +27,8 @@ use core::ops::Bound;
 
 use crate::resp::write;
 
-use super::session::{Protocol, Session};
+use super::reply::Protocol;
+use super::session::Session;
 
 /// Most registrations, of all keys and connections together. The server's own limit is a million
 /// keys; this is a node for tests.

@@ -6,8 +6,8 @@ use alloc::vec::Vec;
 
 use super::{Arguments, NO_KEY, NO_NUMBER, barrier_left, insert, lua_number};
 use crate::embedded::keyspace::{Database, Millis};
-use crate::embedded::refusal::{Answer, Refusal};
-use crate::embedded::reply::Reply;
+use crate::embedded::refusal::Refusal;
+use crate::embedded::reply::{Answer, Reply};
 use crate::embedded::strings::set_in;
 
 /// Scripts use no larger number.

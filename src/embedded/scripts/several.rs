@@ -2,8 +2,8 @@
 
 use super::{Arguments, NO_KEY, NO_NUMBER, above_left, barrier_left, lua_number};
 use crate::embedded::keyspace::{Database, Millis};
-use crate::embedded::refusal::{Answer, Refusal};
-use crate::embedded::reply::Reply;
+use crate::embedded::refusal::Refusal;
+use crate::embedded::reply::{Answer, Reply};
 use crate::embedded::strings::{expiry, set_in};
 
 /// The keys of the lock, without those of a marker check; the token, the ttl and the marker, of which each may
