@@ -250,7 +250,14 @@ impl Entry {
         self.0.end.fetch_min(end.as_nanos(), Ordering::AcqRel);
     }
 
-    /// Does the same, and raises the longest ttl to `ttl`: an outcome that comes after the lock was reported as over.
+    /// Moves the end to `now` if it is later, or not known: its lock is lost.
+    pub(crate) fn end_now(&self, now: Instant) {
+        let later = |end: u64| (end == 0 || now.as_nanos() < end).then_some(now.as_nanos());
+        let (set, get) = (Ordering::AcqRel, Ordering::Acquire);
+        let _ = self.0.end.fetch_update(set, get, later);
+    }
+
+    /// Does what [`shorten_end`](Self::shorten_end) does, and raises the longest ttl to `ttl`: an outcome that comes after the lock was reported as over.
     pub(crate) fn shorten_late(&self, end: Instant, ttl: Duration) {
         self.raise_ttl(ttl);
         self.shorten_end(end);

@@ -246,11 +246,12 @@ impl Claims {
         let Some(there) = self.slab.remove(claim.0).must() else {
             return;
         };
-        if let Some(timer) = there.timer {
+        let (entry, timer, busy) = there.into_parts();
+        self.spares.give(entry);
+        if let Some(timer) = timer {
             timers.cancel(timer);
         }
-        self.spares.give(there.entry);
-        if let Some(busy) = there.busy {
+        if let Some(busy) = busy {
             self.boxes.give(busy);
         }
         if !self.voters.is_empty() {

@@ -181,6 +181,17 @@ impl Engine {
         self.parts.random = StdRng::from_seed(mixed);
     }
 
+    /// The provider has given credentials for the connection to `node` that is being opened, or has said
+    /// why not.
+    #[cfg(feature = "std")]
+    pub(crate) fn log_in(
+        &mut self,
+        node: NodeId,
+        given: Result<crate::config::Credentials, Arc<str>>,
+    ) {
+        self.parts.nodes[node].log_in(given);
+    }
+
     // ----- what it is -----------------------------------------------------------------------
 
     /// Returns how many nodes are configured.
@@ -411,8 +422,8 @@ impl Engine {
     }
 
     /// Begins to extend `lock` to at least `ttl` from now on. The outcome comes as
-    /// [`Event::Extended`]; until it is applied, `lock` stands as it was. If a majority has
-    /// lost it, it is over at once.
+    /// [`Event::Extended`]; until it is applied, `lock` stands as it was, unless a majority
+    /// has lost it: then its validity ends at once.
     ///
     /// # Errors
     ///
@@ -483,8 +494,8 @@ impl Engine {
     }
 
     /// Begins to ask for how long a majority keeps `lock`. The outcome comes as
-    /// [`Event::Confirmed`]; until it is applied, `lock` stands as it was. If a majority has
-    /// lost it, it is over at once.
+    /// [`Event::Confirmed`]; until it is applied, `lock` stands as it was, unless a majority
+    /// has lost it: then its validity ends at once.
     ///
     /// The answer may be an earlier end than the known one. It is never later than the longest ttl
     /// that this engine knows of, counted from `now`: a key that was made permanent has to be
@@ -614,7 +625,7 @@ impl Engine {
             let terms = (lock.ttl(), lock.delay());
             return parts.adopt(now, lock.into_entry(), until, terms);
         };
-        drop(lock); // Its claim is the only reader of their entry now.
+        drop(lock); // Its claim has the entry too, and gives its buffer back when it ends.
         let open = claim.questions();
         self.operations
             .end_questions(now, key, open, || Verdict::Closed, parts);
@@ -663,6 +674,13 @@ impl Engine {
             }
         }
         lock
+    }
+
+    /// Says what time it is, by a clock that others have too: so long since 1970. Fencing tokens are proposed
+    /// from it, so that those of different clients follow each other without a second round trip; nothing rests
+    /// on its being right. It is taken to go on as `now` does.
+    pub fn set_wall_clock(&mut self, now: Instant, since_1970: Duration) {
+        self.parts.fencing.set_clock(now, since_1970);
     }
 }
 

@@ -2,8 +2,6 @@
 
 use alloc::boxed::Box;
 use alloc::string::String;
-#[cfg(feature = "std")]
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::time::Duration;
 
@@ -25,17 +23,6 @@ use super::operation::reinit::{self, Reinit};
 use super::{Engine, RoundId};
 
 impl Engine {
-    /// The provider has given credentials for the connection to `node` that is being opened, or has said
-    /// why not.
-    #[cfg(feature = "std")]
-    pub(crate) fn log_in(
-        &mut self,
-        node: NodeId,
-        given: Result<crate::config::Credentials, Arc<str>>,
-    ) {
-        self.parts.nodes[node].log_in(given);
-    }
-
     /// Begins to break the lock on `resource` that a majority had when it was `seen`: no node has the token of
     /// its holder any more, and what becomes of the keys is said by `how`. The outcome comes as
     /// [`Event::Broken`](super::Event::Broken), when every node has answered or its time is up; with
@@ -106,13 +93,6 @@ impl Engine {
         Ok(self
             .operations
             .begin(now, Duration::ZERO, None, kind, parts))
-    }
-
-    /// Says what time it is, by a clock that others have too: so long since 1970. Fencing tokens are proposed
-    /// from it, so that those of different clients follow each other without a second round trip; nothing rests
-    /// on its being right. It is taken to go on as `now` does.
-    pub fn set_wall_clock(&mut self, now: Instant, since_1970: Duration) {
-        self.parts.fencing.set_clock(now, since_1970);
     }
 
     /// Counts the answers of the server with this `run_id`, which is connected as `node`, from now

@@ -329,6 +329,9 @@ impl Parts {
         let name = claim.entry.resource().into();
         self.stats
             .end_hold(now, claim.held_since(), claim.kept.is_some());
+        if claim.valid_until() != Instant::ZERO {
+            claim.entry.shorten_end(claim.valid_until()); // Of an outcome that was not applied.
+        }
         if guard!(LossNotTold, claim.tell_lost()) {
             self.stats.lost += 1;
             self.news.push_back(News::Expired(id));

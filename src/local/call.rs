@@ -85,8 +85,8 @@ impl Call<'_> {
         Ok(())
     }
 
-    /// Keeps a loss, or a lock at risk, for [`LocalRedlock::poll`](super::LocalRedlock::poll). There is nothing else to keep: the engine reports
-    /// no outcome of a cancelled round, and a kept lock shows its end.
+    /// Keeps a loss, or a lock at risk, for [`LocalRedlock::poll`](super::LocalRedlock::poll). There is nothing else
+    /// to keep: the engine reports no outcome of a cancelled round, and a kept lock shows its end.
     pub(super) fn keep(&mut self, event: Event) {
         if matches!(event, Event::Expired { .. } | Event::AtRisk { .. }) {
             if self.reports.len() == REPORTS_MAX {

@@ -25,9 +25,9 @@ pub struct LockId {
 /// It is a plain value: dropping it releases nothing, and the keys end with their ttl. Give it to
 /// `unlock` to release it, or let a `LockGuard` do so.
 ///
-/// A lock is made from a proof of majority. Only another proof changes its validity, or an event
-/// ends it. It owns its name and token in one buffer, which releasing gives back to the engine's
-/// pool.
+/// A lock is made from a proof of majority. Only another proof lengthens its validity; when its engine learns that
+/// a majority has lost it, its validity ends. Its name and token are in one buffer, which it shares with its engine
+/// and which goes back to the engine's pool when it is released.
 #[must_use = "a lock that is not released stays on the nodes until its ttl has passed"]
 pub struct Lock {
     entry: Entry,
@@ -257,9 +257,7 @@ impl Lock {
     /// A majority said it is gone.
     #[cfg(feature = "std")]
     pub(crate) fn lost(&mut self, now: Instant) {
-        if now < self.valid_until() || !self.has_known_end() {
-            self.entry.set_end(now, self.ttl());
-        }
+        self.entry.end_now(now);
     }
 
     /// Returns the nodes whose copy stays when the lock is handed over. A copy on another node may

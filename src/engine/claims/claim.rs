@@ -48,7 +48,7 @@ pub(crate) struct Claim {
     /// When it was handed out, or adopted, in nanoseconds. [`NEVER`]: it was not, or only to be released.
     since: NonZeroU64,
     /// `None` while it rests.
-    pub(super) busy: Option<Box<Busy>>,
+    busy: Option<Box<Busy>>,
 }
 
 /// What was not handed out.
@@ -176,6 +176,12 @@ impl Claim {
         self.busy.is_none()
     }
 
+    /// Takes it apart: it is forgotten.
+    #[inline]
+    pub(super) fn into_parts(self) -> (Entry, Option<TimerKey>, Option<Box<Busy>>) {
+        (self.entry, self.timer, self.busy)
+    }
+
     /// Returns the nodes that may have the token: a `SET` for it was put into the connection, and its copy there is
     /// not over ([`Copy::Absent`]).
     #[inline]
@@ -229,7 +235,7 @@ impl Claim {
         self.valid_until
     }
 
-    /// Returns the entry of a lock that is kept: its holder sees the end in it.
+    /// Returns the entry of a lock that is kept: its end moves without its holder.
     #[inline]
     pub(crate) fn entry_of_kept(&self) -> Option<&Entry> {
         self.kept.is_some().then_some(&self.entry)

@@ -288,6 +288,7 @@ impl LockQuestion {
     /// copies released. A lock without a claim has no holder to report to; its copies are released too,
     /// if there is room. Copies of a lock with a delay stay: its holder may not stop at once.
     fn lose(&mut self, cx: &mut Context<'_>) {
+        self.entry.end_now(cx.now); // Its holder sees that it is over, before that is reported.
         let stays = self.entry.delay() != Delay::default();
         let told = self
             .claim
@@ -305,7 +306,6 @@ impl LockQuestion {
             }
         };
         if let Some(claim) = cx.parts.claims.get_mut(key).must() {
-            claim.entry.shorten_end(cx.now); // Whoever still has the lock sees that it is over.
             claim.ends(cx.now);
         }
         cx.lost = Some(LostLock {
@@ -418,6 +418,9 @@ impl LockQuestion {
                 true => valid_until,
                 false => valid_until.max(busy.told_until),
             };
+            if !claim.is_held() {
+                shown = shown.min(claim.valid_until()); // It was lost meanwhile.
+            }
             if let Some(entry) = claim.entry_of_kept() {
                 // What was reported as over meanwhile is not revived, and what was found since stands.
                 match claim.is_held() {

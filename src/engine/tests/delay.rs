@@ -363,6 +363,17 @@ fn what_is_left_of_a_lost_lock_of_another_handle_is_forgotten() {
     world.is_clean();
 }
 
+/// It has no claim.
+#[test]
+fn a_detached_lock_that_is_lost_shows_that() {
+    let (mut world, lock) = World::delaying(3);
+    let lock = world.detach(lock);
+    world.extend(&lock);
+    world.all_say(0..2, ":0|");
+    assert_matches!(world.not_extended(), ExtendError::Lost(_));
+    assert_eq!(lock.valid_until(), world.now);
+}
+
 /// A majority has lost it, and its holder may hang: what is left keeps others out.
 #[test]
 fn what_is_left_of_a_lost_lock_stays_for_the_delay() {

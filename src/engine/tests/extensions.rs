@@ -200,16 +200,39 @@ fn an_earlier_end_stands_when_an_earlier_extension_is_told_after_it() {
 
 #[test]
 fn a_confirmation_that_is_cancelled_lengthens_nothing() {
-    for (kept, told_at_known) in [(20_000, true), (1_000, false)] {
+    for kept in [20_000, 1_000] {
         let (mut world, lock) = World::held(1);
+        let known = lock.valid_until();
         let round = world.confirm(&lock);
         world.say_undrained(0, &format!(":{}|", kept + 1));
         world.cancel(round);
         assert!(world.events.is_empty());
         world.sleep_until_event();
         assert_matches!(world.event(), Event::Expired { .. });
-        let tick = 2 * MS;
-        let at_known = lock.valid_until() < world.now.saturating_add(tick);
-        assert_eq!(at_known, told_at_known);
+        let end = lock.valid_until();
+        assert!(end < world.now.saturating_add(2 * MS), "told at its end");
+        assert_eq!(end < known, kept == 1_000, "an earlier one stands");
     }
+}
+
+/// An extension was confirmed, and the loss was found before its caller was told.
+#[test]
+fn an_extension_that_is_told_after_the_loss_revives_nothing() {
+    let (mut world, mut lock) = World::held(1);
+    world.extend(&lock);
+    world.take_all();
+    world.confirm(&lock);
+    world.say_undrained(0, ":1|:0|");
+    world.drain();
+    let lost = world.now;
+    for event in core::mem::take(&mut world.events) {
+        if let Event::Extended {
+            result: Ok(extension),
+            ..
+        } = event
+        {
+            assert!(extension.apply(&mut lock));
+        }
+    }
+    assert_eq!(lock.valid_until(), lost);
 }

@@ -379,7 +379,7 @@ impl World {
         let limit = self.limit_since(client, id, calls.asked);
         let what = if limit < until.saturating_add(LEAST_DRIFT) {
             Some("an extension lasts longer than the limit")
-        } else if until < keep.end && !hold.asked && self.shown(client) < until {
+        } else if until < keep.end && !hold.asked && !self.ends_now(client, id, until) {
             Some("an extension by its engine has shortened a lock")
         } else if hold.lock.valid_until() < until && !hold.asked && self.shown(client) < until {
             Some("a kept lock does not show its end")
@@ -399,6 +399,13 @@ impl World {
             };
             self.check_validity(client, id, Verb::Keep, asked, until);
         }
+    }
+
+    /// A majority has lost a lock in the turn in which an earlier extension is reported: it ends now.
+    fn ends_now(&mut self, client: usize, id: TokenId, until: Instant) -> bool {
+        let misses_it =
+            self.misses_it(client, id, Verb::Keep) || self.other_misses_it(client, id, Verb::Keep);
+        until <= self.shown(client) && misses_it
     }
 
     fn check_not_kept(&mut self, client: usize, hold: &Hold, id: TokenId, error: &ExtendError) {

@@ -167,7 +167,16 @@ impl World {
                 };
                 read.is_some_and(|entry| is_yes(entry) && counts(entry))
             }
-            NodeOutcome::Held => read.is_some_and(|entry| question.is_held(entry)),
+            NodeOutcome::Held => {
+                // It said so to one release, and another has gone out again since.
+                let denied = question.verb == Verb::Release
+                    && cell.is_some_and(|cell| {
+                        let releases = &cell.releases;
+                        0 < releases.refused + releases.repairs
+                            && question.call.since <= releases.denied
+                    });
+                read.is_some_and(|entry| question.is_held(entry)) || denied
+            }
             NodeOutcome::Missing if read.is_none() => {
                 return self.check_unasked(question, node, cell);
             }

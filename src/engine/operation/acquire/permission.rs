@@ -97,7 +97,9 @@ pub(super) fn withheld(
     let claim = parts.claims.get_mut(key)?; // It may be over.
     claim.denied(node);
     let instead = missing != Unusable::KeyPermission && missing != Unusable::NeedsScripts;
-    let native = native.filter(|_| instead && !several);
+    // What is tried releases the token: not where the node may have it.
+    let is_absent = !claim.may_hold().contains(node);
+    let native = native.filter(|_| instead && !several && is_absent);
     if let Some(way) = native {
         there.ask_native(now, key, &claim.entry, way);
     }
