@@ -318,6 +318,15 @@ mod tests {
     }
 
     #[test]
+    fn keys_without_an_end_may_have_changed_where_nothing_is_told() {
+        let mut belief = looked([Remaining::Permanent; 3]);
+        (0..2).for_each(|at| belief.looked(NOW, node(at), Remaining::Permanent, false));
+        assert!(belief.is_permanent(|_| true));
+        belief.changed(NOW, node(2), SOON);
+        assert!(!belief.is_permanent(|_| true));
+    }
+
+    #[test]
     fn a_registration_lasts_for_one_push_and_one_connection() {
         let mut belief = looked([left(10_000); 3]);
         let asked = |belief: &Belief| [0, 1, 2].map(|at| belief.is_to_be_asked(node(at)));

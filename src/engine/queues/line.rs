@@ -366,6 +366,8 @@ mod tests {
                 match step {
                     Step::Push => {
                         let waiter = waiters.push(line, waiter());
+                        let (keep, fenced) = (number, true);
+                        waiters.want(waiter, Extra { keep, fenced });
                         model.push(waiter);
                         ever[at].push(waiter);
                     }
@@ -397,6 +399,7 @@ mod tests {
             }
             let left = model[0].len() + model[1].len();
             prop_assert_eq!((waiters.waiting(), waiters.keys().count()), (left, left));
+            prop_assert_eq!(waiters.extras.len(), left);
             prop_assert_eq!(waiters.is_empty(), left + open.len() == 0);
         }
     }

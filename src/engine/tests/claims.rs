@@ -93,3 +93,20 @@ fn a_lock_that_is_handed_over_does_not_stand_on_nodes_that_do_not_vote() {
     let lock = world.detach(lock);
     assert_eq!(lock.voters(), NodeSet::first(2));
 }
+
+/// An extension whose answer was lost may have been run: time ends what is owed when its key would have ended.
+#[test]
+fn a_release_that_is_refused_behind_a_lost_extension_is_owed_for_as_long_as_that_may_last() {
+    let (mut world, lock) = World::held(1);
+    world.pass(5 * SECOND);
+    world.extend(&lock);
+    world.break_and_mend(0);
+    world.release(lock);
+    world.say(0, "-BUSY Redis is busy running a script|");
+    world.events.clear();
+    world.lose(0);
+    for (seconds, owed) in [(6, 1), (6, 0)] {
+        world.pass(seconds * SECOND);
+        assert_eq!(world.engine.load().claims, owed);
+    }
+}

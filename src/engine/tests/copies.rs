@@ -228,6 +228,17 @@ fn a_copy_without_an_answer_is_owed_also_where_the_key_is_there() {
     assert_eq!(world.claims_long_after(lock), 1);
 }
 
+/// Its key would deny a second one, and that answer says nothing of the first.
+#[test]
+fn a_copy_that_is_unanswered_is_not_sent_again() {
+    let (mut world, mut lock) = copy_sent();
+    for _ in 0..2 {
+        world.extend_by_two(&mut lock);
+        assert_eq!(world.take(2), NOTHING);
+    }
+    drop(lock);
+}
+
 /// The one who takes it over is told of no `SET` that may be run when he has released it.
 #[test]
 fn a_copy_without_an_answer_is_not_handed_over() {

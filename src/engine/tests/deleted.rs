@@ -119,6 +119,13 @@ fn a_flush_has_every_lock_looked_at() {
     assert_eq!(world.events.iter().filter(is_over).count(), locks.len());
 }
 
+#[test]
+fn every_key_that_one_push_names_counts() {
+    let (mut world, _locks) = watching(&[keeping()]);
+    world.say(1, ">2|$10|invalidate|*2|$5|other|$2|k0|");
+    is_looked_at(&mut world);
+}
+
 /// It is told of again, and by each extension.
 #[test]
 fn a_key_that_is_missing_on_a_minority_is_copied_and_every_extension_registers() {

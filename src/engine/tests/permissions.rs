@@ -18,6 +18,26 @@ pub(super) fn unasked(nodes: usize) -> World {
     world
 }
 
+/// It is withdrawn, or lost with its connection.
+#[test]
+fn a_first_set_without_an_answer_keeps_nothing_of_its_lock() {
+    for is_withdrawn in [true, false] {
+        let mut world = unasked(1);
+        world.window[0] = if is_withdrawn { 0 } else { usize::MAX };
+        if is_withdrawn {
+            world.engine.inspect(world.now, b"other").expect("asked");
+        }
+        let round = world.try_once();
+        let claim = world.engine.parts.claims.iter().map(|(key, _)| key).next();
+        let claim = claim.expect("it is tried with one");
+        match is_withdrawn {
+            true => world.cancel(round),
+            false => world.lose(0),
+        }
+        assert!(world.engine.parts.nodes[id(0)].take_asked(claim).is_none());
+    }
+}
+
 #[test]
 fn the_first_set_on_a_connection_is_done_only_if_its_release_is_permitted() {
     let mut world = unasked(2);

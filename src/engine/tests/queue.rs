@@ -118,6 +118,26 @@ fn a_single_try_asks_beside_the_contender_which_is_the_next_when_it_is_overtaken
     world.is_clean();
 }
 
+/// Its key was deleted before the one beside it was asked for. Nothing is known then of what the nodes have said.
+#[test]
+fn a_contender_that_is_cancelled_while_it_asks_hands_nothing_on_when_the_lock_is_held_here() {
+    let mut world = World::ready(3);
+    let asks = world.acquire(&patient());
+    let waits = world.acquire(&patient());
+    world.try_once();
+    world.take_all();
+    world.say(0, "_|+OK|");
+    world.say(1, "+OK|+OK|");
+    let lock = world.lock();
+    world.cancel(asks);
+    let sent = world.take_all().concat();
+    assert!(!sent.contains(&"SET k 10000".to_string()), "{sent:?}");
+    world.give_back(lock);
+    let sent = world.take(0);
+    assert_eq!(sent.last().expect("it is asked"), "SET k 10000");
+    world.cancel(waits);
+}
+
 #[test]
 fn a_waiter_that_gives_up_behind_a_contender_says_what_that_one_was_told() {
     let mut world = World::ready(3);
@@ -159,27 +179,64 @@ fn tries_that_nobody_answered_are_made_all() {
     }
 }
 
-/// A loop of one thread, for so long that others are to have a chance.
+/// A loop of one thread, for so long that others are to have a chance; also if each of its locks is kept.
 #[test]
 fn one_that_comes_back_again_and_again_leaves_the_lock_to_others_for_a_moment() {
-    let (mut world, mut lock, _) = World::held_and_wanted(0);
-    let mut pauses = 0;
-    for _ in 0..110 {
-        world.release_on(0..3, lock);
-        world.pass(10 * MS);
-        world.take_all();
-        world.acquire(&patient());
-        let looks = world.take(0).contains(&LOOK[1].into());
-        if looks {
-            pauses += 1;
-            world.all_say(0..3, "+OK|+OK|:-2|");
-            world.pass(5 * MS);
+    for options in [patient(), patient().keep()] {
+        let (mut world, mut lock, _) = World::held_and_wanted(0);
+        let mut pauses = 0;
+        for _ in 0..110 {
+            world.release_on(0..3, lock);
+            world.pass(10 * MS);
             world.take_all();
+            world.acquire(&options);
+            let looks = world.take(0).contains(&LOOK[1].into());
+            if looks {
+                pauses += 1;
+                world.all_say(0..3, "+OK|+OK|:-2|");
+                world.pass(5 * MS);
+                world.take_all();
+            }
+            world.all_say(0..3, "+OK|");
+            lock = world.lock();
         }
-        world.all_say(0..3, "+OK|");
-        lock = world.lock();
+        assert_eq!(pauses, 1);
+        world.release_on(0..3, lock);
+        world.is_clean();
     }
-    assert_eq!(pauses, 1);
+}
+
+/// Another program had it a moment ago: its callers are to have a chance each time.
+#[test]
+fn one_that_was_refused_leaves_the_lock_to_others_before_it_comes_back() {
+    let (mut world, _) = World::one_waits();
+    world.all_say(0..2, PUSH);
+    world.take_all();
+    world.all_say(0..3, "+OK|");
+    let lock = world.lock();
     world.release_on(0..3, lock);
+    world.take_all();
+    world.acquire(&patient());
+    for sent in world.take_all() {
+        assert_eq!(sent, LOOK);
+    }
+}
+
+/// Nothing is left of what it waited for when the lock is kept, and later released.
+#[test]
+fn one_that_has_waited_for_a_lock_that_is_kept_leaves_nothing() {
+    let mut world = World::ready(3);
+    world.acquire(&patient().keep());
+    world.take_all();
+    world.all_say(0..3, "_|");
+    world.all_say(0..2, "+OK|+OK|:10000|");
+    world.say(2, ":0|+OK|+OK|:10000|");
+    world.take_all();
+    world.all_say(0..2, PUSH);
+    world.all_say(0..3, "+OK|");
+    let lock = world.lock();
+    world.take_all();
+    world.release_on(0..3, lock);
+    assert!(!world.engine.parts.queues.is_anyone_waiting());
     world.is_clean();
 }

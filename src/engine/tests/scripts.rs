@@ -117,6 +117,21 @@ fn every_release_that_was_sent_natively_is_repaired_when_the_server_refuses_the_
     world.is_clean();
 }
 
+/// It may last for no longer than the handshake, which leaves no time for two ways.
+#[test]
+fn a_native_release_that_was_refused_is_not_tried_first_on_the_next_connection() {
+    let (mut world, [one, two]) = valkey_with_two_locks();
+    world.release(one);
+    world.take(0);
+    world.say(0, "-ERR unknown command|");
+    assert_eq!(world.take(0), ["EVAL release"]);
+    world.lose(0);
+    world.pass(50 * MS);
+    world.welcome_as(0, VALKEY);
+    assert_eq!(world.take(0)[0], "EVAL release");
+    drop(two);
+}
+
 #[test]
 fn a_native_release_that_is_refused_for_a_while_stays_native() {
     let (mut world, [one, two]) = valkey_with_two_locks();

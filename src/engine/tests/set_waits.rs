@@ -395,3 +395,29 @@ fn a_set_that_each_node_keeps_out_by_another_name_waits_for_the_random_delay() {
     (0..3).for_each(|node| assert_eq!(world.take(node), ["TAKE a b c 10000"]));
     world.cancel(round.expect("valid"));
 }
+
+/// What nodes have named in an earlier attempt does not count in the present one.
+#[test]
+fn a_set_waits_for_the_name_by_which_nodes_keep_it_out_now() {
+    let mut world = World::ready(5);
+    let names: [&[u8]; 3] = [b"a", b"b", b"c"];
+    let round = world.acquire_all(&names, &patient());
+    world.take_all();
+    for node in [3, 4, 0] {
+        world.say(node, ":2|");
+    }
+    for node in 0..5 {
+        let release = world.take(node).len() - 3;
+        let denied = if release == 0 { "" } else { ":2|" };
+        let released = ":0|".repeat(release);
+        world.say(node, &format!("{denied}{released}+OK|+OK|:10000|"));
+    }
+    assert_eq!(world.take_all().concat(), NOTHING);
+    world.all_say(0..3, ">2|$10|invalidate|*1|$1|a|");
+    (0..5).for_each(|node| assert_eq!(world.take(node), ["TAKE a b c 10000"]));
+    for (node, said) in [":3|", ":3|", ":4|"].iter().enumerate() {
+        world.say(node, said);
+    }
+    assert_eq!(world.take(0), [LOOK[0], "PTTL b"]);
+    world.cancel(round);
+}

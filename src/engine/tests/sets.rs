@@ -32,6 +32,32 @@ impl World {
         (world, lock)
     }
 
+    /// `name` is watched, which every node says is free.
+    fn watch_free(&mut self, name: &[u8]) {
+        let mut known = None;
+        for before in ["+OK|+OK|", "+OK|"] {
+            let watched = self.engine.watch(self.now, name, known.as_ref());
+            watched.expect("asked");
+            self.drain();
+            self.all_say(0..3, &format!("{before}*3|:0|:0|$0||"));
+            if known.is_none() {
+                known = Some(self.told().expect("a watch is told what there is"));
+            }
+        }
+        self.take_all();
+        assert!(self.events.is_empty());
+    }
+
+    /// The watch asks every node again, soon.
+    #[track_caller]
+    fn looks_again(&mut self) {
+        self.sleep(11 * MS);
+        assert_eq!(
+            self.take_all(),
+            vec![["CLIENT CACHING YES", "EVAL inspect"]; 3]
+        );
+    }
+
     #[track_caller]
     fn both_released(&mut self, lock: Lock) {
         self.release(lock);
@@ -217,6 +243,51 @@ fn a_set_of_which_a_name_was_stolen_was_not_held() {
     assert_matches!(error, UnlockError::NotHeld(_));
     world.take_all();
     world.is_clean();
+}
+
+/// No node tells this engine of what it has written itself.
+#[test]
+fn whoever_watches_any_name_of_a_set_looks_when_it_is_taken() {
+    for name in NAMES {
+        let mut world = World::ready(3);
+        world.watch_free(name);
+        world.try_all();
+        world.take_all();
+        world.all_say(0..3, ":1|");
+        let lock = world.lock();
+        world.looks_again();
+        drop(lock);
+    }
+}
+
+#[test]
+fn whoever_watches_any_name_of_a_set_looks_when_a_node_gets_a_copy() {
+    for name in NAMES {
+        let (mut world, mut lock) = World::both_held();
+        for round in 0..2 {
+            if round == 1 {
+                world.watch_free(name);
+            }
+            world.extend(&lock);
+            world.pass(20 * MS);
+            world.take_all();
+            world.say(2, ":0|");
+            world.all_say(0..2, ":1|");
+            world.extended(&mut lock);
+            if round == 1 {
+                assert!(
+                    world
+                        .take(2)
+                        .last()
+                        .is_some_and(|sent| sent.starts_with("TAKE a b"))
+                );
+                world.all_say(0..3, "+OK|*3|:0|:0|$0||");
+                world.take_all();
+            }
+        }
+        world.looks_again();
+        drop(lock);
+    }
 }
 
 #[test]

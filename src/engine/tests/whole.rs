@@ -141,6 +141,50 @@ fn more_locks_than_may_be_extended_at_once_are_all_made_whole() {
     assert_eq!(extended, locks.len());
 }
 
+/// It is back while others are extended for the first one that was: what it lacks is looked for from the beginning.
+#[test]
+fn a_second_node_that_is_back_meanwhile_is_asked_for_all_locks_too() {
+    let mut world = World::ready(5);
+    let locks = world.kept_locks(EXTENSIONS_AT_ONCE + 60);
+    world.lose(4);
+    world.greet_as(4, "another", 0);
+    let first = world.take_all();
+    world.lose(3);
+    world.greet_as(3, "a third", 0);
+    for node in [0, 1, 2, 4] {
+        world.say(node, &answers(&first[node], ":1|"));
+    }
+    let mut extended = 0;
+    loop {
+        let sent = world.take_all();
+        if sent.concat().is_empty() {
+            break;
+        }
+        extended += renewals(&sent[3]);
+        for (node, sent) in sent.iter().enumerate() {
+            world.say(node, &answers(sent, ":1|"));
+        }
+    }
+    assert!(locks.len() <= extended, "{extended} of {}", locks.len());
+}
+
+/// It is the one that a majority needs, and lacks nothing.
+#[test]
+fn a_lock_whose_extension_has_failed_is_extended_when_a_node_is_back() {
+    let (mut world, lock) = keeping(1);
+    (1..3).for_each(|node| world.lose(node));
+    world.sleep_until_sent(0);
+    world.say(0, ":1|");
+    while world.events.is_empty() {
+        world.sleep_until_timer();
+    }
+    assert_matches!(world.was_not_kept(), ExtendError::Unconfirmed(_));
+    world.take_all();
+    world.greet_as(1, "run1", 3600);
+    assert_eq!(world.take(0), [EXTEND]);
+    drop(lock);
+}
+
 /// A node that may have forgotten all, and one that was never asked. One that was only silent is asked nothing.
 #[test]
 fn whatever_a_node_may_lack_is_asked_for_when_it_answers() {

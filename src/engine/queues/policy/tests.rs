@@ -332,6 +332,18 @@ fn a_row_is_short_where_others_were_met() {
     }
 }
 
+/// A lock that is long waited for is released long after the one before it.
+#[test]
+fn others_are_remembered_where_no_lock_was_released_of_late() {
+    let met = Instant::from_millis(5_000);
+    let released = met.saturating_add(LATELY / 2);
+    let mut rows = Rows::new();
+    rows.of(met, 7).met_others(met);
+    rows.of(released, 7).released(released);
+    let end = released.saturating_add(ROW);
+    assert!(rows.of(end, 7).is_over(end, false));
+}
+
 #[test]
 fn a_key_that_changes_all_the_time_is_asked_for_less_and_less() {
     let node = NodeId::first(NODES).collect::<Vec<_>>();

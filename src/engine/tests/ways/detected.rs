@@ -173,6 +173,34 @@ fn a_release_of_several_that_is_refused_in_both_ways_is_asked_by_script_again() 
     assert_eq!((world.claims(), world.owed()), (0, 0));
 }
 
+/// What was shown of ways without scripts says nothing of the native command that goes with them.
+#[test]
+fn a_node_that_is_asked_by_scripts_again_is_asked_for_permission_again() {
+    let mut world = World::new(1);
+    world.welcome_as(0, VALKEY);
+    world.finish(0, "run0");
+    world.try_all();
+    world.say(0, ":1|");
+    let lock = world.lock();
+    world.take(0);
+    world.release(lock);
+    world.say(0, NO_COMMAND);
+    world.take(0);
+    world.try_once();
+    assert_eq!(world.take(0)[0], "DELIFEQ k");
+    let no_watch = "-NOPERM this user has no permissions to run the 'watch' command|";
+    world.say(0, &format!("+OK|*0|{no_watch}$-1|$-1|"));
+    world.say(0, &format!("{NO_COMMAND}{UNKNOWN}$-1|"));
+    assert_eq!(world.take(0).last().expect("it is asked"), "SET k 10000");
+    world.events.clear();
+    world.say(0, &format!("+OK|*0|{no_watch}$-1|:-2|{NO_NUMBER}+OK|"));
+    let _held = world.lock();
+    world.pass(250 * MS);
+    assert_eq!(world.take(0), ["RELEASE a b"]);
+    world.acquire_of(b"l", &LockOptions::new(TTL).tries(1));
+    assert_eq!(world.take(0), [FIRST.replace('k', "l")]);
+}
+
 #[test]
 fn an_inspection_that_is_refused_as_a_script_is_asked_by_a_transaction() {
     let mut world = World::ready(1);

@@ -101,6 +101,24 @@ fn a_node_that_refuses_two_scripts_when_the_locks_are_held_gets_copies_of_both()
     drop((first, second));
 }
 
+/// A copy would wait for what is to leave before it, and last longer than those of the others.
+#[test]
+fn a_node_that_shows_its_way_and_reads_nothing_gets_no_copy() {
+    let (mut world, lock) = granted_by_two();
+    world.window[2] = 0;
+    world.acquire_of(b"l", &LockOptions::new(TTL).tries(1));
+    world.say(2, &only_watches(NO_NUMBER));
+    world.pass(MS);
+    world.make_room(2);
+    let sent = world.take(2);
+    assert!(!sent.is_empty(), "what is asked for the other lock");
+    assert!(
+        sent.iter().all(|sent| !sent.starts_with("SET k")),
+        "{sent:?}"
+    );
+    drop(lock);
+}
+
 #[test]
 fn a_node_that_shows_its_way_when_the_lock_is_over_gets_no_copy() {
     for end in ["released", "handed over", "expired", "refused"] {
