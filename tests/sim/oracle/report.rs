@@ -157,7 +157,14 @@ impl World {
         {
             return Err("its answer took longer than the call");
         }
+        // Of two releases the first was refused, and has gone out again behind the second, which was answered.
+        let repeated = cell.filter(|cell| {
+            question.verb == Verb::Release && 0 < cell.releases.refused + cell.releases.repairs
+        });
+        let denied = repeated.is_some_and(|cell| question.call.since <= cell.releases.denied);
         let answered = match said.outcome {
+            NodeOutcome::Granted if repeated.is_some_and(|cell| cell.releases.deleted) => true,
+            NodeOutcome::Held | NodeOutcome::Missing if denied => true,
             NodeOutcome::Granted => {
                 let counts = |entry: &Entry| !matches!(entry.fence, Fence::Shut);
                 let deleted = question.verb == Verb::Release
@@ -167,16 +174,7 @@ impl World {
                 };
                 read.is_some_and(|entry| is_yes(entry) && counts(entry))
             }
-            NodeOutcome::Held => {
-                // It said so to one release, and another has gone out again since.
-                let denied = question.verb == Verb::Release
-                    && cell.is_some_and(|cell| {
-                        let releases = &cell.releases;
-                        0 < releases.refused + releases.repairs
-                            && question.call.since <= releases.denied
-                    });
-                read.is_some_and(|entry| question.is_held(entry)) || denied
-            }
+            NodeOutcome::Held => read.is_some_and(|entry| question.is_held(entry)),
             NodeOutcome::Missing if read.is_none() => {
                 return self.check_unasked(question, node, cell);
             }
