@@ -81,6 +81,8 @@ pub(crate) struct Call {
 #[derive(Debug)]
 pub(crate) struct Hold {
     pub(crate) lock: Lock,
+    /// Until when it is valid by the last outcome that its user was told. The lock may show an earlier end.
+    pub(crate) known: Instant,
     /// The end was reported to its user, perhaps too early.
     pub(crate) told: bool,
     pub(crate) early: bool,
@@ -140,6 +142,7 @@ pub(crate) struct Confirming {
 impl Hold {
     fn new(lock: Lock, since: Time, extensions: Option<u32>) -> Self {
         Self {
+            known: lock.valid_until(),
             lock,
             told: false,
             early: false,
@@ -500,6 +503,7 @@ impl World {
                     None => hold.lock.valid_until(),
                 };
                 self.check_extension(client, (&hold.lock, until), verb, call, before);
+                hold.known = hold.known.max(extension.valid_until());
                 if let Some(keep) = &mut hold.keep {
                     keep.end = until;
                 }
@@ -566,6 +570,7 @@ impl World {
             return;
         }
         self.check_confirmation(client, hold, asked, (before, extension.valid_until()));
+        hold.known = extension.valid_until();
         if let Some(keep) = &mut hold.keep {
             keep.end = extension.valid_until();
         }

@@ -340,6 +340,7 @@ impl World {
         let begun = self.clients[client].ticked_before;
         match result {
             Ok(until) => {
+                hold.known = *until;
                 hold.keep = Some(Keep {
                     end: *until,
                     begun,

@@ -150,7 +150,7 @@ impl World {
 
 /// Records that the end was reported. Returns whether it had been before.
 fn note(hold: &mut Hold, shown: Instant) -> bool {
-    let earliest = hold.lock.valid_until().saturating_sub(2 * TICK);
+    let earliest = hold.known.saturating_sub(2 * TICK);
     hold.early = shown < earliest;
     std::mem::replace(&mut hold.told, true)
 }
