@@ -257,7 +257,8 @@ impl Entry {
         let _ = self.0.end.fetch_update(set, get, later);
     }
 
-    /// Does what [`shorten_end`](Self::shorten_end) does, and raises the longest ttl to `ttl`: an outcome that comes after the lock was reported as over.
+    /// Moves the end to `end` if that is earlier, and raises the longest ttl to `ttl`. An outcome that comes after
+    /// the lock was reported as over does so.
     pub(crate) fn shorten_late(&self, end: Instant, ttl: Duration) {
         self.raise_ttl(ttl);
         self.shorten_end(end);

@@ -21,9 +21,9 @@ use core::time::Duration;
 use crate::delay::Delay;
 use crate::entry::Entry;
 use crate::invariant::Must;
-use crate::keys::{ClaimKey, OperationKey};
+use crate::keys::{ClaimKey, NodeId, OperationKey};
 use crate::limits::CLAIMS_MAX;
-use crate::node::Command;
+use crate::node::{Command, Question, Request};
 use crate::quorum::{Drift, Keeping, Kept, Lock, LockId, NodeSet};
 use crate::slab::{Key, Slab};
 use crate::time::Instant;
@@ -239,6 +239,51 @@ impl Claims {
     /// Gives the buffer of `command` back to the pool.
     pub(super) fn sent(&mut self, command: Command) {
         self.commands.give(command.into_buffer());
+    }
+
+    /// `request` will never be answered by `node`; `left` says whether any of it may have arrived.
+    pub(in crate::engine) fn unanswered(
+        &mut self,
+        node: NodeId,
+        request: Request,
+        left: bool,
+        below: &mut Below<'_>,
+    ) {
+        match request {
+            Request::Set { claim } | Request::FirstSet { claim } | Request::FencedSet { claim } => {
+                if let Some(there) = self.slab.get_mut(claim.0) {
+                    match guard!(SentSetForgotten, left) {
+                        true => there.set_lost(node),
+                        false => there.set_not_run(node),
+                    }
+                    self.settle(claim, below);
+                }
+            }
+            Request::Release { claim, .. } => self.owe(node, claim, below),
+            Request::Question {
+                question: Question::Extend,
+                claim: Some(claim),
+                ..
+            } if left => {
+                if let Some(claim) = self.slab.get_mut(claim.0) {
+                    // It may have been run, even if an earlier one was denied.
+                    claim.busy_mut().copies.extending.insert(node);
+                }
+            }
+            Request::Question { .. }
+            | Request::Probe { .. }
+            | Request::Raise { .. }
+            | Request::Floor { .. }
+            | Request::LookAtFloor { .. }
+            | Request::Transaction
+            | Request::Batch { .. }
+            | Request::Withdrawn
+            | Request::Why { .. }
+            | Request::Handshake(_)
+            | Request::Time
+            | Request::Track
+            | Request::Look { .. } => {}
+        }
     }
 
     /// Forgets `claim`, whose token no node can have any more, or nobody cares for.

@@ -235,7 +235,7 @@ impl Claim {
         self.valid_until
     }
 
-    /// Returns the entry of a lock that is kept: its end moves without its holder.
+    /// Returns the entry if the lock is kept. Then the engine moves its end, and the holder only reads it.
     #[inline]
     pub(crate) fn entry_of_kept(&self) -> Option<&Entry> {
         self.kept.is_some().then_some(&self.entry)

@@ -15,8 +15,7 @@ use crate::error::{LinkFault, NodeOutcome, ServerError};
 use crate::invariant::Must as _;
 use crate::keys::{ClaimKey, NodeId, OperationKey};
 use crate::node::{
-    Command, Dialect, Forbidden, Question, Refused, Reply, Request, Said, Trouble,
-    refuses_the_verb, wants_the_text,
+    Command, Dialect, Forbidden, Refused, Reply, Said, Trouble, refuses_the_verb, wants_the_text,
 };
 use crate::quorum::{NodeSet, Vote};
 
@@ -202,7 +201,7 @@ impl Claims {
         claim.limit_debt(key, below.timers);
     }
 
-    fn owe(&mut self, node: NodeId, claim: ClaimKey, below: &mut Below<'_>) {
+    pub(super) fn owe(&mut self, node: NodeId, claim: ClaimKey, below: &mut Below<'_>) {
         if let Some(there) = self.slab.get_mut(claim.0) {
             there.owe(node, claim, below);
             self.settle(claim, below);
@@ -254,51 +253,6 @@ impl Claims {
             let meets = claim.entry.meets(entry);
             claim.is_leaving_on(node) && !guard!(AnyKeyIsOurs, !meets)
         })
-    }
-
-    /// `request` will never be answered by `node`; `left` says whether any of it may have arrived.
-    pub(in crate::engine) fn unanswered(
-        &mut self,
-        node: NodeId,
-        request: Request,
-        left: bool,
-        below: &mut Below<'_>,
-    ) {
-        match request {
-            Request::Set { claim } | Request::FirstSet { claim } | Request::FencedSet { claim } => {
-                if let Some(there) = self.slab.get_mut(claim.0) {
-                    match guard!(SentSetForgotten, left) {
-                        true => there.set_lost(node),
-                        false => there.set_not_run(node),
-                    }
-                    self.settle(claim, below);
-                }
-            }
-            Request::Release { claim, .. } => self.owe(node, claim, below),
-            Request::Question {
-                question: Question::Extend,
-                claim: Some(claim),
-                ..
-            } if left => {
-                if let Some(claim) = self.slab.get_mut(claim.0) {
-                    // It may have been run, even if an earlier one was denied.
-                    claim.busy_mut().copies.extending.insert(node);
-                }
-            }
-            Request::Question { .. }
-            | Request::Probe { .. }
-            | Request::Raise { .. }
-            | Request::Floor { .. }
-            | Request::LookAtFloor { .. }
-            | Request::Transaction
-            | Request::Batch { .. }
-            | Request::Withdrawn
-            | Request::Why { .. }
-            | Request::Handshake(_)
-            | Request::Time
-            | Request::Track
-            | Request::Look { .. } => {}
-        }
     }
 
     /// The keys of `claim` have expired where their expiry is known: ends the debts there.

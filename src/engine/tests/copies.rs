@@ -101,6 +101,30 @@ fn a_copy_is_left_only_where_it_may_be_released() {
     }
 }
 
+/// If the node has said meanwhile that it has the token, the lock stands there when its copy is refused. The native
+/// release would be tried on the token itself.
+#[test]
+fn no_way_to_release_is_tried_on_a_token_that_the_node_has() {
+    for (answer, tried) in [(":1|", &NOTHING[..]), (":0|", &["DELIFEQ k"])] {
+        let (mut world, mut lock) = guarded_lock(&[0, 1]);
+        world.say(2, "_|");
+        world.take(2);
+        world.unpermitted = true;
+        world.lose(2);
+        world.reconnect(2);
+        world.welcome_as(2, VALKEY);
+        world.finish_as(2, "again2", 0);
+        world.take(2);
+        world.extend_by_two(&mut lock);
+        world.say(2, ":0|");
+        world.extend_by_two(&mut lock);
+        assert_eq!(world.take(2), [permissions::FIRST]);
+        world.say(2, answer);
+        world.say(2, ":-2|");
+        assert_eq!(world.take(2), tried);
+    }
+}
+
 /// It was not known to have its copy when the extension was begun, and is when that is confirmed.
 #[test]
 fn a_node_that_has_got_its_copy_meanwhile_gets_no_other() {

@@ -132,6 +132,25 @@ fn a_native_release_that_was_refused_is_not_tried_first_on_the_next_connection()
     drop(two);
 }
 
+/// It is what is left to try.
+#[test]
+fn a_native_release_is_tried_first_again_after_its_script_was_refused() {
+    let (mut world, [one, two]) = valkey_with_two_locks();
+    world.release(one);
+    world.take(0);
+    world.say(0, "-ERR unknown command|");
+    world.take(0);
+    for first in ["EVAL release", "DELIFEQ k"] {
+        world.lose(0);
+        world.reconnect(0);
+        world.welcome_as(0, VALKEY);
+        assert_eq!(world.take(0)[0], first);
+        world.say(0, "-NOPERM this user has no permissions|");
+        world.take(0);
+    }
+    drop(two);
+}
+
 #[test]
 fn a_native_release_that_is_refused_for_a_while_stays_native() {
     let (mut world, [one, two]) = valkey_with_two_locks();

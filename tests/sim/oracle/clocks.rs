@@ -35,6 +35,9 @@ pub(crate) struct TimeRead {
 impl World {
     /// A client has read the clock of a server.
     pub(super) fn time_read(&mut self, client: usize, node: usize, answer: &Answer) {
+        if answer.said.is_error() {
+            return;
+        }
         let (now, worst) = (self.now, self.clients[client].worst_trip());
         let longest = self.plan.longest_ttl.min(self.plan.max_ttl_of(client)) * MILLI;
         let there = &mut self.clients[client];
@@ -46,8 +49,7 @@ impl World {
             sum: 0,
             steps,
         };
-        let before = there.paths[node].time.replace(told);
-        let Some(before) = before.filter(|_| !answer.said.is_error()) else {
+        let Some(before) = there.paths[node].time.replace(told) else {
             return;
         };
         let widened = (now - before.at) / 400;

@@ -293,9 +293,10 @@ impl World {
         // It may wait longer for a node that was never reached before the call.
         let resource = self.oracle.ledger.record(id).resource;
         let call = client.users[resource].task.call();
-        let Some(called) = call.map(|call| call.since).filter(|call| *call <= since) else {
+        let Some(call) = call.filter(|call| call.since <= since) else {
             return false; // It is from an earlier call.
         };
+        let called = call.since;
         let lost = 0 < path.lost_at && path.lost_at < called;
         let ready = path.ready_at < called;
         let clock = self.clock_of(deed.peer);
@@ -311,6 +312,10 @@ impl World {
         }
         let ttl = deed.command.ttl.and_then(super::ledger::millis);
         let ttl = ttl.unwrap_or(NEVER / MILLI);
+        // A copy may follow as soon as a majority has granted, before the user knows. Its ttl is what is left.
+        if self.plan.is_bare() && ttl < call.ttl {
+            return false;
+        }
         let opening = Duration::from_nanos(self.longest_opening(deed.peer, called, ttl));
         let longest = Duration::from_millis(self.plan.node_timeout.unwrap_or(ttl / 2)).max(opening);
         let end = clock.show(since).saturating_add(longest);

@@ -105,7 +105,6 @@ impl Acquire {
     pub(super) fn named(&mut self, node: NodeId, which: u8, cx: &mut Context<'_>) {
         if let Some(several) = &mut self.several
             && usize::from(which) < several.places.len()
-            && cx.round.asks(node)
         {
             several.held[node.index()] = which + 1;
         }
