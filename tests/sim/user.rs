@@ -81,7 +81,8 @@ pub(crate) struct Call {
 #[derive(Debug)]
 pub(crate) struct Hold {
     pub(crate) lock: Lock,
-    /// Until when it is valid by the last outcome that its user was told. The lock may show an earlier end.
+    /// Until when it is valid by the last outcome that its user was told. The lock shows what its engine has learnt
+    /// since, too.
     pub(crate) known: Instant,
     /// The end was reported to its user, perhaps too early.
     pub(crate) told: bool,
@@ -123,8 +124,6 @@ pub(crate) struct Keep {
     pub(crate) limit: Instant,
     /// Since when by true time.
     pub(crate) since: Time,
-    /// The end that its holder was told last.
-    pub(crate) end: Instant,
     /// When its client had last looked at its timers before an extension was reported to it, or the grant.
     pub(crate) begun: Instant,
 }
@@ -488,8 +487,7 @@ impl World {
     ) {
         self.extend_ended(client, user, verb);
         let shown = self.shown(client);
-        let known = hold.keep.map(|keep| keep.end);
-        let before = (known.unwrap_or(hold.lock.valid_until()), hold.lock.ttl());
+        let before = (hold.known, hold.lock.ttl());
         match result {
             Ok(extension) if extension.apply(&mut hold.lock) => {
                 self.oracle.counts.extensions += 1;
@@ -497,16 +495,10 @@ impl World {
                     self.oracle.counts.sights.note("Doubled");
                 }
                 hold.extensions = hold.extensions.map(|left| left.saturating_sub(1));
-                // The engine may have extended a lock that it keeps since.
-                let until = match hold.keep {
-                    Some(_) => extension.valid_until().max(before.0),
-                    None => hold.lock.valid_until(),
-                };
-                self.check_extension(client, (&hold.lock, until), verb, call, before);
-                hold.known = hold.known.max(extension.valid_until());
-                if let Some(keep) = &mut hold.keep {
-                    keep.end = until;
-                }
+                // Another may have extended it for longer.
+                let until = extension.valid_until().max(before.0);
+                self.check_extension(client, (hold, until), verb, call, before);
+                hold.known = until;
                 if hold.lock.is_valid_at(shown) && !hold.told {
                     self.hold_belief(client, user, hold);
                 }
@@ -562,8 +554,7 @@ impl World {
         asked: &Confirming,
         extension: &Extension,
     ) {
-        let known = hold.keep.map(|keep| keep.end);
-        let before = known.unwrap_or(hold.lock.valid_until());
+        let before = hold.known;
         if !extension.apply(&mut hold.lock) {
             let text = format!("client {client} got another's confirmation");
             self.object("outcome", text);
@@ -571,9 +562,6 @@ impl World {
         }
         self.check_confirmation(client, hold, asked, (before, extension.valid_until()));
         hold.known = extension.valid_until();
-        if let Some(keep) = &mut hold.keep {
-            keep.end = extension.valid_until();
-        }
         let sights = &mut self.oracle.counts.sights;
         sights.note("Confirmed");
         if before == Instant::ZERO {

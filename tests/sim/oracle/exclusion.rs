@@ -69,6 +69,17 @@ impl World {
         }
     }
 
+    /// The lock of a holder shows that it lasts `until` then, also if its holder was not told: it may go by that.
+    pub(crate) fn believe_shown(&mut self, peer: usize, resource: usize, until: Instant) {
+        let belief = &mut self.oracle.beliefs[resource][peer];
+        if let Some(belief) = belief.as_mut().filter(|belief| belief.until < until) {
+            belief.until = until;
+            if !self.oracle.is_excused(self.now, resource) {
+                self.exclusion(resource);
+            }
+        }
+    }
+
     pub(crate) fn end_belief(&mut self, peer: usize, resource: usize) {
         self.oracle.beliefs[resource][peer] = None;
     }

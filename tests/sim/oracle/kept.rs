@@ -68,7 +68,6 @@ impl World {
             ttl,
             limit,
             since: self.now,
-            end: lock.valid_until(),
             begun: self.clients[client].ticked,
         }
     }
@@ -88,7 +87,6 @@ impl World {
             ttl: hold.lock.ttl().as_millis() as u64,
             limit,
             since: self.now,
-            end: hold.lock.valid_until(),
             begun,
         });
         if let Some(asked) = &mut hold.confirming {
@@ -240,11 +238,11 @@ impl World {
         let resource = self.oracle.ledger.record(id).resource;
         let hold = there.users[resource].task.hold();
         let own = |hold: &&Hold| Some(token_of(hold.lock.token().as_bytes())) == deed.command.token;
-        let keep = hold.filter(own).and_then(|hold| hold.keep);
+        let keep = hold.filter(own).filter(|hold| hold.keep.is_some());
         if deed.command.verb != Verb::Keep {
             return;
         }
-        let Some(keep) = keep else {
+        let Some(known) = keep.map(|hold| hold.known) else {
             // It was let go in the turn of this one, whose answers are known in place of those before.
             let spell = &mut self.oracle.calls[deed.peer][resource].keep.spell;
             spell.from = spell.from.max(deed.begun.place);
@@ -269,7 +267,7 @@ impl World {
             calls.spell.to = Place::MAX;
             calls.asked = begun.asked;
             (calls.since, calls.begun, calls.ticked) = (since, shown, begun.ticked);
-            calls.within = keep.end;
+            calls.within = known;
             let life = deed.command.ttl.and_then(millis).unwrap_or(0);
             calls.ttl = life.saturating_sub(self.plan.added());
         }
@@ -341,11 +339,7 @@ impl World {
         match result {
             Ok(until) => {
                 hold.known = *until;
-                hold.keep = Some(Keep {
-                    end: *until,
-                    begun,
-                    ..keep
-                });
+                hold.keep = Some(Keep { begun, ..keep });
                 if hold.lock.is_valid_at(self.shown(client)) && !hold.told {
                     self.hold_belief(client, user, hold);
                 }
@@ -375,12 +369,12 @@ impl World {
             let text = format!("client {client} keeps a lock, and no server has extended it");
             self.object("votes", text);
         }
-        let longer = keep.end < until;
-        self.check_votes(client, id, Verb::Keep, calls.since, until, longer, keep.end);
+        let longer = hold.known < until;
+        self.check_votes(client, id, Verb::Keep, calls.since, until, longer, hold.known);
         let limit = self.limit_since(client, id, calls.asked);
         let what = if limit < until.saturating_add(LEAST_DRIFT) {
             Some("an extension lasts longer than the limit")
-        } else if until < keep.end && !hold.asked && !self.ends_now(client, id, until) {
+        } else if until < hold.known && !hold.asked && !self.ends_now(client, id, until) {
             Some("an extension by its engine has shortened a lock")
         } else if hold.lock.valid_until() < until && !hold.asked && self.shown(client) < until {
             Some("a kept lock does not show its end")

@@ -38,8 +38,13 @@ impl World {
             let alert = hold
                 .alert
                 .filter(|alert| alert.since < ticked && !hold.told && known);
-            let until = hold.lock.valid_until();
+            let (until, told) = (hold.lock.valid_until(), hold.told);
             let unwarned = alert.is_some_and(|alert| until.saturating_sub(alert.left) <= ticked);
+            if !told {
+                for resource in self.names_of(client, user) {
+                    self.believe_shown(client, resource, until);
+                }
+            }
             if unwarned {
                 self.object(
                     "told-early",

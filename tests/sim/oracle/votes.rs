@@ -28,7 +28,7 @@ use super::{Said, TokenId, Verb, token_of};
 use crate::client::Path;
 use crate::clock::{MILLI, NEVER, Time};
 use crate::plan::Guard;
-use crate::user::Call;
+use crate::user::{Call, Hold};
 use crate::world::World;
 
 /// What is subtracted for drifting clocks by default: a hundredth of the ttl and 2 ms.
@@ -120,11 +120,12 @@ impl World {
     pub(crate) fn check_extension(
         &mut self,
         client: usize,
-        (lock, until): (&Lock, Instant),
+        (hold, until): (&Hold, Instant),
         verb: Verb,
         call: &Call,
         (before, ttl): (Instant, Duration),
     ) {
+        let lock = &hold.lock;
         let Some(id) = self.oracle.ledger.find(&token_of(lock.token().as_bytes())) else {
             self.object("votes", "a lock whose token no node has seen");
             return;
