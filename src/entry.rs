@@ -245,23 +245,11 @@ impl Entry {
         self.0.end.fetch_max(end.as_nanos(), Ordering::AcqRel);
     }
 
-    /// Moves the end to `end` if that is earlier.
-    pub(crate) fn shorten_end(&self, end: Instant) {
-        self.0.end.fetch_min(end.as_nanos(), Ordering::AcqRel);
-    }
-
     /// Moves the end to `now` if it is later, or not known: its lock is lost.
     pub(crate) fn end_now(&self, now: Instant) {
         let later = |end: u64| (end == 0 || now.as_nanos() < end).then_some(now.as_nanos());
         let (set, get) = (Ordering::AcqRel, Ordering::Acquire);
         let _ = self.0.end.fetch_update(set, get, later);
-    }
-
-    /// Moves the end to `end` if that is earlier, and raises the longest ttl to `ttl`. An outcome that comes after
-    /// the lock was reported as over does so.
-    pub(crate) fn shorten_late(&self, end: Instant, ttl: Duration) {
-        self.raise_ttl(ttl);
-        self.shorten_end(end);
     }
 
     /// Returns the longest ttl that its keys were given, less the delay.
@@ -641,8 +629,8 @@ mod tests {
         entry.lengthen_end(at(9), ttl(7));
         entry.lengthen_end(at(8), ttl(6));
         assert_eq!(terms(&other), (9, 7));
-        entry.shorten_end(at(6));
-        entry.shorten_end(at(7));
+        entry.end_now(at(6));
+        entry.end_now(at(7));
         assert_eq!(terms(&other), (6, 7));
         entry.set_end(at(8), ttl(3));
         assert_eq!(terms(&other), (8, 7));

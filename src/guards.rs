@@ -102,8 +102,6 @@ guards! {
     NoscriptExtensionDropped,
     /// An extension that met a server without the script goes on though its lock was given away.
     ExtensionRepairedAfterEnd,
-    /// The end of a lock is reported as late as an extension says that its caller has cancelled.
-    CancelledExtensionStands,
     /// Only the newest extension of a lock ends with it, and not those before it that are open.
     OlderExtensionGoesOn,
     /// A lock that is handed over stands also on nodes that do not vote.

@@ -138,9 +138,9 @@ impl Claims {
         entry: Entry,
         nodes: NodeSet,
         life: Duration,
-        (until, gone_by): (Instant, Instant),
+        gone_by: Instant,
     ) -> ClaimKey {
-        let claim = Claim::adopted(entry, nodes, life, until, gone_by, &mut self.boxes);
+        let claim = Claim::adopted(entry, nodes, life, gone_by, &mut self.boxes);
         self.insert(claim)
     }
 
@@ -338,11 +338,7 @@ impl Claims {
         };
         claim.begin_again();
         let is_adopted = claim.is_adopted();
-        let kept = lock.keep(keeping);
-        if claim.valid_until() != Instant::ZERO {
-            lock.entry().shorten_end(claim.valid_until()); // It may not have learned of an earlier end yet.
-        }
-        claim.kept = Some(kept);
+        claim.kept = Some(lock.keep(keeping));
         claim.watch(key, drift, timers);
         if guard!(EveryVoterCounts, is_adopted) {
             self.voters.insert(key, lock.voters());
@@ -437,12 +433,19 @@ impl Claims {
         claim.is_some_and(Claim::is_held)
     }
 
-    /// Returns until when `lock` is valid, and whether its end was reported, if it is kept and somebody has it.
+    /// Returns until when `lock` is valid. [`Instant::ZERO`]: that is not known, or it has no claim any more.
     #[cfg(feature = "std")]
-    pub(super) fn end_of_kept(&self, lock: LockId) -> Option<(Instant, bool)> {
+    pub(super) fn end_of(&self, lock: LockId) -> Instant {
+        let claim = Key::from_bits(lock.claim).and_then(|claim| self.slab.get(claim));
+        claim.map_or(Instant::ZERO, Claim::valid_until)
+    }
+
+    /// Returns whether the end of `lock` was reported, if it is kept and somebody has it.
+    #[cfg(feature = "std")]
+    pub(super) fn is_over_though_kept(&self, lock: LockId) -> Option<bool> {
         let claim = self.slab.get(Key::from_bits(lock.claim)?)?;
         let kept = claim.kept.as_ref().filter(|kept| kept.is_had())?;
-        Some((claim.entry.end(), kept.is_over()))
+        Some(kept.is_over())
     }
 
     /// All locks that are kept are over for their holders.

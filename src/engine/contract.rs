@@ -194,38 +194,31 @@ pub enum Output<'a> {
     Event(Event),
 }
 
-/// The end that a majority confirmed, for the lock that it was asked for.
-#[must_use = "an extension changes nothing before it is applied to its lock"]
+/// The outcome of an extension or a confirmation: a majority has confirmed the lock.
+#[must_use = "an extension does not count before it is applied to its lock"]
 pub struct Extension {
     pub(crate) lock: LockId,
     /// All locks without a claim have the same id.
     pub(crate) token: [u8; TOKEN_RANDOM_BYTES],
     pub(crate) majority: Majority,
     pub(crate) valid_until: Instant,
-    /// In nanoseconds.
-    pub(crate) ttl: u64,
-    /// Nothing was asked to be changed: this is the end, even if it is the earlier one.
-    pub(crate) exact: bool,
-    /// The engine that keeps the lock has recorded it already.
-    pub(crate) is_told: bool,
+    /// It is one of the extensions that the lock may have.
+    pub(crate) counts: bool,
 }
 
 impl Extension {
-    /// Lets `lock` last until the later of its old and its new end; if it was only to be confirmed,
-    /// until the new one. Returns `true` if it is the lock that this belongs to; otherwise nothing
-    /// is changed.
+    /// Counts it as one of the extensions that `lock` may have, if it is one, and notes which nodes have said yes. The
+    /// end of the lock does not wait for that. Returns `true` if it is the lock that this belongs to; otherwise
+    /// nothing is changed.
     pub fn apply(&self, lock: &mut Lock) -> bool {
-        let ttl = Duration::from_nanos(self.ttl);
         let own = lock.id() == self.lock && random_part(lock.token()) == self.token;
-        match self.exact {
-            true if own => lock.confirmed(&self.majority, self.valid_until, ttl, self.is_told),
-            false if own => lock.extended(&self.majority, self.valid_until, ttl, self.is_told),
-            true | false => {}
+        if own {
+            lock.confirmed(&self.majority, self.counts);
         }
         own
     }
 
-    /// Returns the end of the validity that was confirmed.
+    /// Returns the end of the validity that was confirmed, or an earlier one that was found since.
     #[must_use]
     pub fn valid_until(&self) -> Instant {
         self.valid_until

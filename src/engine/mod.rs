@@ -304,18 +304,16 @@ impl Engine {
         self.parts.claims.holds(lock)
     }
 
-    /// Returns until when `lock` is valid, and whether its end was reported, if it is kept and somebody has it.
+    /// Returns until when `lock` is valid. [`Instant::ZERO`]: that is not known, or it has no claim any more.
     #[cfg(feature = "std")]
-    pub(crate) fn end_of_kept(&self, lock: LockId) -> Option<(Instant, bool)> {
-        self.parts.claims.end_of_kept(lock)
+    pub(crate) fn end_of(&self, lock: LockId) -> Instant {
+        self.parts.claims.end_of(lock)
     }
 
-    /// Returns the lock that `round` has extended or confirmed, and the end that it is about to report. If it is
-    /// cancelled instead, the lock does not last for longer.
+    /// Returns whether the end of `lock` was reported, if it is kept and somebody has it.
     #[cfg(feature = "std")]
-    pub(crate) fn about_to_be_told(&self, round: RoundId) -> Option<(LockId, Instant)> {
-        let (claim, end) = self.operations.about_to_be_told(round)?;
-        Some((self.parts.claims.lock_id(claim), end))
+    pub(crate) fn is_over_though_kept(&self, lock: LockId) -> Option<bool> {
+        self.parts.claims.is_over_though_kept(lock)
     }
 
     /// All locks that are kept are over for their holders: nothing is reported any more.
@@ -421,9 +419,8 @@ impl Engine {
         Ok(self.operations.begin(now, ttl, deadline, kind, parts))
     }
 
-    /// Begins to extend `lock` to at least `ttl` from now on. The outcome comes as
-    /// [`Event::Extended`]; until it is applied, `lock` stands as it was, unless a majority
-    /// has lost it: then its validity ends at once.
+    /// Begins to extend `lock` to at least `ttl` from now on. The outcome comes as [`Event::Extended`]. The lock lasts
+    /// for longer as soon as a majority has said yes, and ends as soon as a majority has lost it.
     ///
     /// # Errors
     ///
@@ -493,9 +490,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Begins to ask for how long a majority keeps `lock`. The outcome comes as
-    /// [`Event::Confirmed`]; until it is applied, `lock` stands as it was, unless a majority
-    /// has lost it: then its validity ends at once.
+    /// Begins to ask for how long a majority keeps `lock`. The outcome comes as [`Event::Confirmed`]. The lock has its
+    /// new end as soon as a majority has answered, and ends as soon as a majority has lost it.
     ///
     /// The answer may be an earlier end than the known one. It is never later than the longest ttl
     /// that this engine knows of, counted from `now`: a key that was made permanent has to be
@@ -623,7 +619,7 @@ impl Engine {
         parts.stats.released(now, until, is_held);
         let Some((key, claim)) = there else {
             let terms = (lock.ttl(), lock.delay());
-            return parts.adopt(now, lock.into_entry(), until, terms);
+            return parts.adopt(now, lock.into_entry(), terms);
         };
         drop(lock); // Its claim has the entry too, and gives its buffer back when it ends.
         let open = claim.questions();
@@ -665,7 +661,7 @@ impl Engine {
         if parts.claims.of(&lock).is_none() {
             lock.leave_keeping();
             let terms = (lock.ttl(), lock.delay());
-            let key = parts.adopt(now, lock.entry().clone(), lock.valid_until(), terms);
+            let key = parts.adopt(now, lock.entry().clone(), terms);
             lock.set_id(parts.claims.lock_id(key));
             parts.stats.adopted += 1;
             if let Some(claim) = parts.claims.get_mut(key).must() {

@@ -253,7 +253,6 @@ impl Operations {
     }
 
     fn cancel_open(&mut self, now: Instant, key: OperationKey, parts: &mut Parts) {
-        self.take_extension_back(key, parts);
         if let Some(operation) = self.get_mut(key) {
             count_cancelled(&operation.kind, &mut parts.stats);
             let (operation, mut cx) = operation.at(now, parts);
@@ -283,38 +282,6 @@ impl Operations {
         for key in keys {
             self.cancel_open(now, key, parts);
         }
-    }
-
-    /// The caller cancelled an extension that a majority had confirmed: the lock ends at the time
-    /// that its holder knows, or is about to learn from another extension.
-    fn take_extension_back(&self, cancelled: OperationKey, parts: &mut Parts) {
-        let told = |operation: &Operation| operation.kind.held()?.about_to_be_told();
-        let Some((key, _)) = self.slab.get(cancelled.0).and_then(told) else {
-            return;
-        };
-        let others = self.slab.iter().filter(|(key, _)| *key != cancelled.0);
-        let ends = others.filter_map(|(_, other)| told(other));
-        let ends = ends.filter(|(other, _)| *other == key);
-        let latest = ends.map(|(_, end)| end).max().unwrap_or(Instant::ZERO);
-        let extends = |operation: &Operation| matches!(operation.kind, Kind::Extend(_));
-        let is_extension = self.slab.get(cancelled.0).is_some_and(extends);
-        if let Some(claim) = parts.claims.get_mut(key)
-            && guard!(CancelledExtensionStands, claim.is_held())
-        {
-            if let Some(kept) = claim.kept.as_ref().filter(|_| is_extension) {
-                kept.uncount();
-            }
-            let known = claim.busy_mut().told_until.max(latest);
-            claim.ends(claim.valid_until().min(known));
-            claim.watch(key, parts.settings.drift, &mut parts.timers);
-        }
-    }
-
-    /// Returns the claim of the lock that `round` is about, and the end that it is about to report.
-    #[cfg(feature = "std")]
-    pub(super) fn about_to_be_told(&self, RoundId(key): RoundId) -> Option<(ClaimKey, Instant)> {
-        let operation = self.slab.get(key.0)?;
-        operation.kind.held()?.about_to_be_told()
     }
 
     // ----- verdicts that concern others -----------------------------------------------------

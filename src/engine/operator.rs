@@ -58,9 +58,10 @@ impl Engine {
                     Duration::MAX => now,
                     left => now.saturating_add(left),
                 };
-                let terms = (parts.restarts.longest(), Delay::default());
+                let longest = parts.restarts.longest();
+                entry.set_end(until, longest);
                 parts.stats.released(now, Instant::ZERO, true);
-                let claim = parts.adopt(now, entry, until, terms);
+                let claim = parts.adopt(now, entry, (longest, Delay::default()));
                 Ok(self.release_claim(now, claim, false))
             }
             Breaking::KeepOut if holder.valid_for == Duration::MAX => Err(BreakError::NoExpiry),

@@ -106,15 +106,14 @@ impl Parts {
         &mut self,
         now: Instant,
         entry: Entry,
-        until: Instant,
         (ttl, delay): (Duration, Delay),
     ) -> ClaimKey {
         self.remember_ttl(ttl, delay);
         let life = delay.life(ttl.max(TTL_ASSUMED_MAX));
         let life = life.min(self.settings.ttl_limit);
-        let gone_by = self.settings.drift.gone_by(now.max(until), life);
+        let gone_by = self.settings.drift.gone_by(now.max(entry.end()), life);
         let nodes = self.nodes.set();
-        self.claims.adopt(entry, nodes, life, (until, gone_by))
+        self.claims.adopt(entry, nodes, life, gone_by)
     }
 
     /// The lock of `claim` is not held any more. It may be the [turn](Self::next_turn) of an operation then.
@@ -329,9 +328,6 @@ impl Parts {
         let name = claim.entry.resource().into();
         self.stats
             .end_hold(now, claim.held_since(), claim.kept.is_some());
-        if claim.valid_until() != Instant::ZERO {
-            claim.entry.shorten_end(claim.valid_until()); // Of an outcome that was not applied.
-        }
         if guard!(LossNotTold, claim.tell_lost()) {
             self.stats.lost += 1;
             self.news.push_back(News::Expired(id));

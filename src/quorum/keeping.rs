@@ -248,13 +248,6 @@ impl Kept {
         self.extensions_left.fetch_update(set, get, fewer).is_ok()
     }
 
-    /// The caller of an extension that was counted does not want to know of it.
-    pub(crate) fn uncount(&self) {
-        let more = |left: u32| Some(left.saturating_add(1));
-        let (set, get) = (Ordering::AcqRel, Ordering::Acquire);
-        let _ = self.extensions_left.fetch_update(set, get, more);
-    }
-
     // ----- both -----------------------------------------------------------------------------
 
     /// Returns `true` if its end was reported to its holder.

@@ -49,16 +49,13 @@ impl LockId {
 }
 
 impl Lock {
-    /// The lock that `majority` granted.
+    /// The lock that `majority` granted; `entry` says until when.
     pub(crate) fn granted(
         majority: &Majority,
         entry: Entry,
         id: LockId,
-        valid_until: Instant,
-        ttl: Duration,
         extensions_left: u32,
     ) -> Self {
-        entry.set_end(valid_until, ttl);
         Self {
             entry,
             id,
@@ -170,36 +167,13 @@ impl Lock {
         kept.map_or(self.extensions_left, |kept| kept.extensions_left())
     }
 
-    /// A majority extended it: its validity ends at the later of the two ends. `is_told` if the engine that
-    /// keeps it has recorded that. One that is kept and was reported as over since stays so.
-    pub(crate) fn extended(
-        &mut self,
-        majority: &Majority,
-        end: Instant,
-        longest: Duration,
-        is_told: bool,
-    ) {
+    /// A majority has confirmed it, and its entry has the end. That `counts` as one of its extensions, or not.
+    pub(crate) fn confirmed(&mut self, majority: &Majority, counts: bool) {
         self.voters = self.voters.union(majority.nodes());
         match &self.kept {
-            Some(kept) if is_told || kept.is_over() => return,
+            _ if !counts => {}
             Some(kept) => _ = kept.count(),
             None => self.extensions_left = one_less(self.extensions_left),
-        }
-        self.entry.lengthen_end(end, longest);
-    }
-
-    /// A majority keeps it until then: that replaces the known end. `is_told` as above.
-    pub(crate) fn confirmed(
-        &mut self,
-        majority: &Majority,
-        end: Instant,
-        longest: Duration,
-        is_told: bool,
-    ) {
-        self.voters = self.voters.union(majority.nodes());
-        match &self.kept {
-            Some(kept) if is_told || kept.is_over() => {}
-            Some(_) | None => self.entry.set_end(end, longest),
         }
     }
 

@@ -9,7 +9,7 @@ use super::slot::{Outcome, Slot};
 use super::table::Table;
 use super::tenure::NOTICE;
 use crate::driver::{Refusal, clock};
-use crate::engine::{Engine, Event, Extension, RoundId};
+use crate::engine::{Engine, Event, RoundId};
 use crate::error::ExtendError;
 use crate::quorum::{Lock, LockId};
 use crate::time::Instant;
@@ -93,7 +93,6 @@ impl Callers {
         if lock.is_kept() {
             return;
         }
-        slot.tenure.lasts(lock.valid_until());
         self.locks.put(lock.id(), Arc::clone(slot));
     }
 
@@ -106,16 +105,15 @@ impl Callers {
         if lock.is_kept_and_over() {
             return Slot::of_lost(); // Its claim may be forgotten: its place here is that of another lock then.
         }
-        self.add_slot(lock.id(), (lock.valid_until(), false))
+        self.add_slot(lock.id(), false)
     }
 
-    /// Adds a slot for a lock that is valid until then, or is over.
-    fn add_slot(&mut self, lock: LockId, (until, is_over): (Instant, bool)) -> Arc<Slot> {
+    /// Adds a slot for a lock that is held, or is over.
+    fn add_slot(&mut self, lock: LockId, is_over: bool) -> Arc<Slot> {
         let slot = match is_over {
             true => Slot::of_lost(),
             false => Arc::new(Slot::new()),
         };
-        slot.tenure.lasts(until);
         self.locks.put(lock, Arc::clone(&slot));
         slot
     }
@@ -133,7 +131,7 @@ impl Callers {
     /// The loss of `lock` is not reported any more: it is about to be released or detached.
     pub(super) fn release(&mut self, lock: &Lock) {
         if let Some(slot) = self.locks.take(lock.id()) {
-            slot.tenure.release(&mut self.tasks);
+            slot.tenure.release(lock.valid_until(), &mut self.tasks);
         }
     }
 
@@ -160,25 +158,24 @@ impl Callers {
             return slot.for_each(|slot| slot.tenure.lose(&mut self.tasks));
         }
         if let Event::AtRisk { lock } = event {
-            let slot = self.locks.get(lock);
-            let next = slot.and_then(|slot| slot.tenure.alerted(clock::now(), &mut self.tasks));
+            let (slot, end) = (self.locks.get(lock), engine.end_of(lock));
+            let alerted =
+                |slot: &Arc<Slot>| slot.tenure.alerted(clock::now(), end, &mut self.tasks);
+            let next = slot.and_then(alerted);
             return next
                 .into_iter()
                 .for_each(|early| alert(engine, lock, early));
         }
         if let Event::Kept { lock, result } = event {
-            return self.note_kept(lock, result, || engine.end_of_kept(lock));
+            return self.note_kept(lock, result, || engine.is_over_though_kept(lock));
         }
         if let Event::Extended {
             result: Ok(extension),
             ..
-        }
-        | Event::Confirmed {
-            result: Ok(extension),
-            ..
         } = &event
+            && let Some(slot) = self.locks.get(extension.lock)
         {
-            self.note_end(extension);
+            slot.tenure.extended();
         }
         let Some(round) = event.round() else { return };
         let Some(slot) = self.take(round) else {
@@ -201,38 +198,20 @@ impl Callers {
         self.woken.extend(wakes.then_some(slot));
     }
 
-    /// Makes the new end of an extended or confirmed lock known to its slot.
-    fn note_end(&mut self, extension: &Extension) {
-        if let Some(slot) = self.locks.get(extension.lock) {
-            let until = extension.valid_until();
-            match extension.exact {
-                true => slot.tenure.ends(until),
-                false => slot.tenure.lasts(until),
-            }
-        }
-    }
-
-    /// The nodes have said that `lock` ends then at the latest, and its holder does not want to know.
-    pub(super) fn ends_by(&mut self, lock: LockId, until: Instant) {
-        if let Some(slot) = self.locks.get(lock) {
-            slot.tenure.ends_by(until);
-        }
-    }
-
-    /// The engine has extended `lock` by itself, or has failed to. If somebody has it, it has this `end`: it is
-    /// valid until then, or is over.
+    /// The engine has extended `lock` by itself, or has failed to. If somebody has it, `is_over` tells whether its end
+    /// was reported.
     fn note_kept(
         &mut self,
         lock: LockId,
         result: Result<Instant, ExtendError>,
-        end: impl FnOnce() -> Option<(Instant, bool)>,
+        is_over: impl FnOnce() -> Option<bool>,
     ) {
         match result {
-            Ok(until) => {
+            Ok(_) => {
                 let Some(slot) = self.locks.get(lock) else {
                     return;
                 };
-                slot.tenure.lasts(until);
+                slot.tenure.extended();
                 if Arc::strong_count(slot) == 1 {
                     self.locks.take(lock); // Nobody has asked, and what had failed is over.
                 }
@@ -240,9 +219,9 @@ impl Callers {
             Err(error) => {
                 // One that was released or detached meanwhile is not reported.
                 let is_had = !matches!(error, ExtendError::Closed);
-                let end = || end().filter(|_| is_had);
+                let is_over = || is_over().filter(|_| is_had);
                 let slot = self.slot(lock);
-                let Some(slot) = slot.or_else(|| Some(self.add_slot(lock, end()?))) else {
+                let Some(slot) = slot.or_else(|| Some(self.add_slot(lock, is_over()?))) else {
                     return;
                 };
                 let said = match error {
@@ -279,82 +258,26 @@ pub(super) fn alert(engine: &mut Engine, lock: LockId, early: Duration) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::quorum::{Extending, NodeSet, Tally, Vote};
 
     const LOCK: LockId = LockId {
         engine: 1,
         claim: 1 << 32,
     };
 
-    const fn at(seconds: u64) -> Instant {
-        Instant::from_millis(seconds * 1_000)
-    }
-
-    fn held() -> (Callers, Arc<Slot>) {
-        let (mut callers, slot) = (Callers::new(), Arc::new(Slot::new()));
-        slot.tenure.lasts(at(10));
-        callers.locks.put(LOCK, Arc::clone(&slot));
-        (callers, slot)
-    }
-
-    /// An outcome after which the lock ends then: exactly, or at least.
-    fn outcome(exact: bool, valid_until: Instant) -> Extension {
-        let mut tally = Tally::new(1);
-        for node in NodeSet::first(1).iter() {
-            tally.record(node, Vote::Yes);
-        }
-        let Some(Extending::Extended(majority)) = tally.extension() else {
-            unreachable!("one of one is a majority");
-        };
-        Extension {
-            lock: LOCK,
-            token: [0; _],
-            majority,
-            valid_until,
-            ttl: 0,
-            exact,
-            is_told: true,
-        }
-    }
-
-    fn ends(slot: &Slot, until: Instant) -> bool {
-        let before = until.saturating_sub(Duration::from_nanos(1));
-        let over = |now| slot.tenure.is_over_at(now, Duration::ZERO);
-        !over(before) && over(until)
-    }
-
-    #[test]
-    fn a_lock_ends_as_was_found_last() {
-        for exact in [false, true] {
-            let (mut callers, slot) = held();
-            callers.note_end(&outcome(true, at(5)));
-            assert!(ends(&slot, at(5)));
-            match exact {
-                false => callers.note_kept(LOCK, Ok(at(15)), || None),
-                true => callers.note_end(&outcome(false, at(15))),
-            }
-            assert!(ends(&slot, at(15)));
-            callers.note_end(&outcome(true, at(12)));
-            assert!(ends(&slot, at(12)));
-        }
-    }
-
     #[test]
     fn failures_count_up_to_the_next_success() {
-        let (mut callers, slot) = held();
+        let (mut callers, slot) = (Callers::new(), Arc::new(Slot::new()));
+        callers.locks.put(LOCK, Arc::clone(&slot));
         let failed = || Err(ExtendError::Closed);
-        callers.note_kept(LOCK, failed(), || None);
-        callers.note_kept(LOCK, failed(), || None);
-        assert_eq!(slot.tenure.failures().0, 2);
-        callers.note_kept(LOCK, Ok(at(15)), || None);
-        assert_eq!(slot.tenure.failures().0, 0);
-        callers.note_kept(LOCK, failed(), || None);
-        assert_eq!(slot.tenure.failures().0, 1);
-        // A confirmation gives it no more time. An extension of the caller does.
-        callers.note_end(&outcome(true, at(15)));
-        assert_eq!(slot.tenure.failures().0, 1);
-        callers.note_end(&outcome(false, at(20)));
-        assert_eq!(slot.tenure.failures().0, 0);
-        assert!(ends(&slot, at(20)));
+        for extended in [false, true] {
+            callers.note_kept(LOCK, failed(), || None);
+            callers.note_kept(LOCK, failed(), || None);
+            assert_eq!(slot.tenure.failures().0, 2);
+            match extended {
+                true => slot.tenure.extended(), // By its caller.
+                false => callers.note_kept(LOCK, Ok(Instant::MAX), || None),
+            }
+            assert_eq!(slot.tenure.failures().0, 0);
+        }
     }
 }

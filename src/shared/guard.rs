@@ -164,9 +164,8 @@ impl LockGuard {
         })
     }
 
-    /// Does [`extend`](Self::extend) as a future, for any executor. If the future is dropped before it
-    /// completes, [`valid_until`](Self::valid_until) does not change, but the keys on the nodes may last
-    /// longer.
+    /// Does [`extend`](Self::extend) as a future, for any executor. If the future is dropped before a majority has
+    /// answered, [`valid_until`](Self::valid_until) does not change, but the keys on the nodes may last longer.
     ///
     /// # Errors
     ///
@@ -263,9 +262,8 @@ impl LockGuard {
         self.prolong(operation, Duration::ZERO, Engine::confirm)
     }
 
-    /// Does [`confirm`](Self::confirm) as a future, for any executor. If the future is dropped before it
-    /// completes, [`valid_until`](Self::valid_until) does not change. If an earlier end was found by
-    /// then, the loss is reported at that end.
+    /// Does [`confirm`](Self::confirm) as a future, for any executor. If the future is dropped before a majority has
+    /// answered, [`valid_until`](Self::valid_until) does not change.
     ///
     /// # Errors
     ///
@@ -438,7 +436,7 @@ impl LockGuard {
             Some(slot) => Arc::clone(slot),
             None => shared.slot_of_kept(self.lock()),
         };
-        Signal::new(slot, shared, self.lock().id(), early)
+        Signal::new(slot, shared, self.lock(), early)
     }
 
     /// Returns `true` if the loss of the lock was reported.

@@ -18,8 +18,10 @@ use rustix::process::{Pid, getpid};
 use super::Shared;
 use super::callers::alert;
 use super::slot::Slot;
+use super::tenure::over_by;
 use crate::driver::clock;
-use crate::quorum::LockId;
+use crate::entry::Entry;
+use crate::quorum::{Lock, LockId};
 use crate::time::Instant;
 
 /// Longest sleep of a thread that waits. Its timeout stands still while the machine is suspended;
@@ -31,6 +33,8 @@ const NAP_MAX: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub(super) struct Signal {
     slot: Arc<Slot>,
+    /// Of the lock: it has its end.
+    entry: Entry,
     lock: LockId,
     shared: Weak<Shared>,
     process: Pid,
@@ -42,15 +46,11 @@ pub(super) struct Signal {
 }
 
 impl Signal {
-    pub(super) fn new(
-        slot: Arc<Slot>,
-        shared: &Arc<Shared>,
-        lock: LockId,
-        early: Duration,
-    ) -> Self {
+    pub(super) fn new(slot: Arc<Slot>, shared: &Arc<Shared>, lock: &Lock, early: Duration) -> Self {
         Self {
             slot,
-            lock,
+            entry: lock.entry().clone(),
+            lock: lock.id(),
             shared: Arc::downgrade(shared),
             process: shared.process,
             early,
@@ -67,7 +67,8 @@ impl Signal {
 
     /// Returns `true` if it completes now.
     pub(super) fn is_given(&self) -> bool {
-        self.is_foreign() || self.slot.tenure.is_over_at(clock::now(), self.early)
+        let (tenure, end) = (&self.slot.tenure, self.entry.end());
+        self.is_foreign() || tenure.is_over_at(clock::now(), end, self.early)
     }
 
     /// Waits on this thread until it completes, at most for `timeout`. Returns `false` if it did not, and at once
@@ -78,7 +79,7 @@ impl Signal {
         this.blocks = true;
         let given = wait(
             timeout,
-            || tenure.over_by(self.early),
+            || over_by(self.entry.end(), self.early),
             |context| match Pin::new(&mut this).poll(context) {
                 Poll::Pending if tenure.is_released() => Poll::Ready(false),
                 Poll::Pending => Poll::Pending,
@@ -111,7 +112,8 @@ impl Future for Signal {
             return Poll::Ready(());
         }
         let (tenure, waker) = (&this.slot.tenure, context.waker());
-        tenure.poll(&mut this.place, this.early, this.blocks, waker, |early| {
+        let waits = (this.early, this.blocks);
+        tenure.poll(&mut this.place, &this.entry, waits, waker, |early| {
             // Without a handle the lock was released.
             if let Some(shared) = this.shared.upgrade()
                 && let Ok(mut section) = shared.enter()
@@ -127,6 +129,7 @@ impl Clone for Signal {
     fn clone(&self) -> Self {
         Self {
             slot: Arc::clone(&self.slot),
+            entry: self.entry.clone(),
             shared: Weak::clone(&self.shared),
             place: None,
             ..*self

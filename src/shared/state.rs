@@ -116,9 +116,6 @@ impl Core {
     /// Cancels the operation of `round`, unless it is decided already.
     pub(super) fn cancel(&mut self, round: RoundId) {
         if self.callers.take(round).is_some() {
-            if let Some((lock, until)) = self.engine.about_to_be_told(round) {
-                self.callers.ends_by(lock, until);
-            }
             self.engine.cancel(clock::now(), round);
             self.ask();
         }

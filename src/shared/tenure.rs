@@ -1,17 +1,18 @@
-//! When a lock ends, whether its loss was reported, and the tasks that wait for that. A thread that waits is a
+//! Whether the loss of a lock was reported, and the tasks that wait for that. A thread that waits is a
 //! task here too, whose waker unparks it.
 //!
 //! It is part of the slot of the lock.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU8, AtomicU16, Ordering};
 use core::task::{Poll, Waker};
 use core::time::Duration;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::driver::clock;
+use crate::entry::Entry;
 use crate::error::Report;
 use crate::time::{Instant, NANOS_PER_TICK};
 
@@ -27,8 +28,6 @@ const RELEASED: u8 = 2;
 pub(super) struct Tenure {
     /// Written under the mutex.
     fate: AtomicU8,
-    /// In nanoseconds of the clock. Zero: not known, so that no thread ends its wait by the clock.
-    valid_until: AtomicU64,
     /// How often in a row the engine has failed to extend it.
     failures: AtomicU16,
     /// `None` before the first: hardly a lock has any, and those who wait for one are many.
@@ -58,7 +57,6 @@ impl Tenure {
     pub(super) fn new() -> Self {
         Self {
             fate: AtomicU8::new(HELD),
-            valid_until: AtomicU64::new(0),
             failures: AtomicU16::new(0),
             listeners: Mutex::new(None),
         }
@@ -80,11 +78,11 @@ impl Tenure {
         self.fate.load(Ordering::Acquire) == RELEASED
     }
 
-    /// Returns `true` if the lock is lost, or is over so `early` before its end.
-    pub(super) fn is_over_at(&self, now: Instant, early: Duration) -> bool {
+    /// Returns `true` if the lock, which is valid until `end`, is lost, or is over so `early` before its end.
+    pub(super) fn is_over_at(&self, now: Instant, end: Instant, early: Duration) -> bool {
         match self.fate.load(Ordering::Acquire) {
             LOST => true,
-            HELD => match self.over_by(early) {
+            HELD => match over_by(end, early) {
                 Some(over) => over <= now,
                 None => !early.is_zero(), // It is not valid before it was confirmed.
             },
@@ -92,37 +90,11 @@ impl Tenure {
         }
     }
 
-    /// Returns when the lock is over so `early` before its end by the clock, if that is known.
-    pub(super) fn over_by(&self, early: Duration) -> Option<Instant> {
-        match self.valid_until.load(Ordering::Acquire) {
-            0 => None,
-            known => Some(Instant::from_nanos(known).saturating_sub(early)),
-        }
-    }
-
-    /// Records that the lock is valid at least until `until`: it was granted or extended, by the engine or its caller.
-    pub(super) fn lasts(&self, until: Instant) {
-        self.valid_until
-            .fetch_max(until.as_nanos(), Ordering::AcqRel);
-        self.failures.store(0, Ordering::Relaxed);
-    }
-
-    /// Records that the lock is valid until `until`, later or earlier than before.
-    pub(super) fn ends(&self, until: Instant) {
-        self.valid_until.store(until.as_nanos(), Ordering::Release);
-    }
-
-    /// Records that the lock is valid until `until` at most, as [`ends`](Self::ends) does.
-    pub(super) fn ends_by(&self, until: Instant) {
-        self.valid_until
-            .fetch_min(until.as_nanos(), Ordering::AcqRel);
-    }
-
-    /// Records that the lock is released or detached: its loss is not reported any more. One whose end has
-    /// passed is lost, as those who have asked were told. Adds the wakers of those who are told to `tasks`, which the
-    /// caller calls.
-    pub(super) fn release(&self, tasks: &mut Vec<Waker>) {
-        match self.is_over_at(clock::now(), Duration::ZERO) {
+    /// Records that the lock, which is valid until `end`, is released or detached: its loss is not reported any more.
+    /// One whose end has passed is lost, as those who have asked were told. Adds the wakers of those who are told to
+    /// `tasks`, which the caller calls.
+    pub(super) fn release(&self, end: Instant, tasks: &mut Vec<Waker>) {
+        match self.is_over_at(clock::now(), end, Duration::ZERO) {
             true => self.end_with(LOST, tasks),
             false => self.end_with(RELEASED, tasks),
         }
@@ -145,19 +117,19 @@ impl Tenure {
         }
     }
 
-    /// Keeps `waker` of a task that waits until the lock is over so `early` before its end; or of a thread, if it
-    /// `blocks`. Asks for an `alert` so early before the end, when the task comes: the engine keeps the earliest.
+    /// Keeps `waker` of a task that waits until the lock of `entry` is over so `early` before its end; or of a thread,
+    /// if it `blocks`. Asks for an `alert` so early before the end, when the task comes: the engine keeps the earliest.
     pub(super) fn poll(
         &self,
         place: &mut Option<u64>,
-        early: Duration,
-        blocks: bool,
+        entry: &Entry,
+        (early, blocks): (Duration, bool),
         waker: &Waker,
         alert: impl FnOnce(Duration),
     ) -> Poll<()> {
         let waker = waker.clone(); // Before the mutex, and dropped after it: it is code of a user.
         let mut listeners = self.listeners();
-        if self.is_over_at(clock::now(), early) {
+        if self.is_over_at(clock::now(), entry.end(), early) {
             return Poll::Ready(());
         }
         if self.is_released() {
@@ -189,14 +161,20 @@ impl Tenure {
         Poll::Pending
     }
 
-    /// An alert has come: adds the wakers of those `tasks` that are to be woken at `now`. Returns how early
-    /// before the end the next alert is needed.
-    pub(super) fn alerted(&self, now: Instant, tasks: &mut Vec<Waker>) -> Option<Duration> {
+    /// An alert has come for the lock, which is valid until `end`: adds the wakers of those `tasks` that are to be
+    /// woken at `now`. Returns how early before the end the next alert is needed.
+    pub(super) fn alerted(
+        &self,
+        now: Instant,
+        end: Instant,
+        tasks: &mut Vec<Waker>,
+    ) -> Option<Duration> {
         let mut listeners = self.listeners();
         if self.fate.load(Ordering::Relaxed) != HELD {
             return None; // All were woken, or none will be.
         }
-        let is_due = |task: &mut Task| !task.early.is_zero() && self.is_over_at(now, task.early);
+        let is_due =
+            |task: &mut Task| !task.early.is_zero() && self.is_over_at(now, end, task.early);
         let there = listeners.as_mut()?;
         tasks.extend(there.tasks.extract_if(.., is_due).map(|task| task.waker));
         let next = there.tasks.iter().map(|task| task.early).max();
@@ -204,6 +182,11 @@ impl Tenure {
     }
 
     // ----- extensions by the engine ---------------------------------------------------------
+
+    /// The engine or its caller has extended the lock.
+    pub(super) fn extended(&self) {
+        self.failures.store(0, Ordering::Relaxed);
+    }
 
     /// The engine has failed to extend the lock: this is what each node said.
     pub(super) fn failed(&self, report: Option<Report>) {
@@ -235,6 +218,11 @@ impl Tenure {
     }
 }
 
+/// Returns when a lock that is valid until `end` is over so `early` before it by the clock, if its end is known.
+pub(super) fn over_by(end: Instant, early: Duration) -> Option<Instant> {
+    (end != Instant::ZERO).then(|| end.saturating_sub(early))
+}
+
 /// Wakes a task. Catches a panic of its waker, and of dropping what that panicked with.
 pub(super) fn wake(waker: Waker) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(|| waker.wake()))
@@ -259,17 +247,22 @@ mod tests {
         }
     }
 
+    /// A lock that is valid for so long from now on.
+    fn lock(left: Duration) -> Entry {
+        let entry = Entry::new(Vec::new(), b"k", b"token");
+        entry.set_end(clock::now().saturating_add(left), left);
+        entry
+    }
+
     /// One that is given up when its end has passed is lost, and its task is woken.
     #[test]
     fn a_waker_that_panics_does_not_keep_a_lock_from_being_released() {
-        let tenure = Tenure::new();
-        tenure.lasts(Instant::MAX);
+        let (tenure, entry) = (Tenure::new(), lock(Duration::MAX));
         let waker = Waker::from(Arc::new(Panics));
-        let pending = tenure.poll(&mut None, Duration::ZERO, false, &waker, |_| {});
+        let pending = tenure.poll(&mut None, &entry, (Duration::ZERO, false), &waker, |_| {});
         assert!(pending.is_pending());
-        tenure.ends(clock::now());
         let mut tasks = Vec::new();
-        tenure.release(&mut tasks);
+        tenure.release(clock::now(), &mut tasks);
         assert_eq!(tasks.len(), 1);
         tasks.into_iter().for_each(wake);
         assert!(tenure.is_reported());
@@ -279,14 +272,14 @@ mod tests {
     #[test]
     fn a_lock_that_is_over_when_it_is_released_stays_lost() {
         for (left, is_lost) in [(Duration::ZERO, true), (Duration::from_secs(60), false)] {
-            let tenure = Tenure::new();
-            tenure.lasts(clock::now().saturating_add(left));
-            let mut place = None;
-            let before = tenure.poll(&mut place, Duration::ZERO, false, Waker::noop(), |_| {});
+            let (tenure, entry) = (Tenure::new(), lock(left));
+            let waits = (Duration::ZERO, false);
+            let before = tenure.poll(&mut None, &entry, waits, Waker::noop(), |_| {});
             assert_eq!(before.is_ready(), is_lost);
-            tenure.release(&mut Vec::new());
+            tenure.release(entry.end(), &mut Vec::new());
             assert_eq!(tenure.is_reported(), is_lost);
-            assert_eq!(tenure.is_over_at(clock::now(), Duration::ZERO), is_lost);
+            let over = tenure.is_over_at(clock::now(), entry.end(), Duration::ZERO);
+            assert_eq!(over, is_lost);
             assert_eq!(tenure.is_released(), !is_lost);
         }
     }

@@ -189,13 +189,12 @@ pub(crate) mod tests {
     ];
 
     /// Guards that rarely matter in ordinary worlds, and the kind of world that notices each.
-    const RARELY: [(&str, Kind); 12] = [
+    const RARELY: [(&str, Kind); 11] = [
         ("ClaimsUnbounded", NARROW),
         ("DebtWithoutRoomForgotten", NARROW),
         ("EveryVoterCounts", INHERITED),
         ("StaleNow", STOPPED),
         ("ExtensionRepairedAfterEnd", EXTENDED),
-        ("CancelledExtensionStands", EXTENDED),
         ("OlderExtensionGoesOn", EXTENDED),
         ("QuarantinedHandedOver", FORGOTTEN),
         ("StepIgnored", STEPPED),

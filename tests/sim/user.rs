@@ -158,6 +158,14 @@ impl Hold {
             alert: None,
         }
     }
+
+    /// Its user is told that it ends then. A call that was cancelled may have been confirmed since: what that has
+    /// found stands.
+    pub(crate) fn is_told(&mut self, until: Instant) {
+        if self.known != self.lock.valid_until() {
+            self.known = until;
+        }
+    }
 }
 
 impl Task {
@@ -319,6 +327,11 @@ impl World {
         let belief = Belief {
             until: hold.lock.valid_until(),
         };
+        let token = token_of(hold.lock.token().as_bytes());
+        if let Some(id) = self.oracle.ledger.find(&token) {
+            let record = self.oracle.ledger.record_mut(id);
+            record.believed = record.believed.max(belief.until);
+        }
         self.apart(client, user, hold);
         for resource in self.names_of(client, user) {
             self.believe(client, resource, belief);
@@ -561,7 +574,7 @@ impl World {
             return;
         }
         self.check_confirmation(client, hold, asked, (before, extension.valid_until()));
-        hold.known = extension.valid_until();
+        hold.is_told(extension.valid_until());
         let sights = &mut self.oracle.counts.sights;
         sights.note("Confirmed");
         if before == Instant::ZERO {
@@ -1041,6 +1054,11 @@ impl World {
         self.say(Place::Client(client), || {
             "does not want to know for how long".into()
         });
+        let mut task = self.take_task(client, user);
+        if let Some(hold) = task.hold_mut() {
+            self.confirmed_untold(client, user, hold, &asked);
+        }
+        self.clients[client].users[user].task = task;
     }
 
     /// A lock that is released is no longer confirmed or extended: the engine ends such calls.
@@ -1175,6 +1193,7 @@ impl World {
         self.oracle.counts.sights.note("Cancelled");
         self.clients[client].engine.cancel(shown, call.round);
         hold.cancelled = Some(*call);
+        self.extended_untold(client, user, &mut hold, Verb::Extend, call);
         let next = self.work();
         self.set_task(client, user, Task::Holding(hold), next);
     }
@@ -1194,6 +1213,11 @@ impl World {
         self.extend_ended(client, user, Verb::Beside);
         self.oracle.counts.sights.note("Cancelled");
         self.clients[client].engine.cancel(shown, call.round);
+        let mut task = self.take_task(client, user);
+        if let Some(hold) = task.hold_mut() {
+            self.extended_untold(client, user, hold, Verb::Beside, &call);
+        }
+        self.clients[client].users[user].task = task;
     }
 
     fn release(&mut self, client: usize, user: usize, hold: Hold) {

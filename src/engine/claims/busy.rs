@@ -33,9 +33,6 @@ pub(crate) struct Busy {
     /// The longest that any node was asked to keep it: the ttl and the lock delay. Of one that rests, its lock and
     /// its entry tell that.
     pub(crate) life: Duration,
-    /// Until when its holder may trust it by the last outcome that was delivered. A confirmation
-    /// that was not delivered yet can still be cancelled.
-    pub(crate) told_until: Instant,
     pub(crate) copies: Copies,
     pub(crate) questions: Questions,
     /// Where others wait for its lock, while it is held. [`PlaceKey::NONE`]: it is kept, and nobody else
@@ -106,19 +103,17 @@ pub(crate) enum Stage {
 }
 
 impl Busy {
-    /// A claim at rest is as this, but for three fields that it has elsewhere then: what its holder was told,
-    /// the nodes that have it, and how long it lives.
+    /// A claim at rest is as this, but for two fields that it has elsewhere then: the nodes that have it, and how
+    /// long it lives.
     pub(super) const REST: Self = Self {
         place: Some(PlaceKey::NONE),
         ..Self::of(Stage::Held { told: false }, Duration::ZERO)
     };
 
-    /// What a claim needs that has rested: the nodes that may have it have said so, and its holder knows when it
-    /// ends.
-    pub(super) fn woken(nodes: NodeSet, told_until: Instant, life: Duration) -> Self {
+    /// What a claim needs that has rested: the nodes that may have it have said so.
+    pub(super) fn woken(nodes: NodeSet, life: Duration) -> Self {
         Self {
             copies: Copies::on(nodes),
-            told_until,
             life,
             ..Self::REST
         }
@@ -131,7 +126,6 @@ impl Busy {
             life,
             is_adopted: false,
             extending: 0,
-            told_until: Instant::ZERO,
             copies: Copies::NONE,
             questions: Questions::NONE,
             place: None,

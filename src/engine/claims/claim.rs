@@ -36,8 +36,6 @@ use crate::engine::whole::Whole;
 pub(crate) struct Claim {
     /// Its name and token, which its lock has too.
     pub(crate) entry: Entry,
-    /// See the methods of the same names.
-    valid_until: Instant,
     /// The nodes that may have the token: what its copies say, kept also while it rests.
     held: NodeSet,
     /// By when every copy whose expiry is known has expired.
@@ -71,18 +69,15 @@ impl Claim {
         entry: Entry,
         nodes: NodeSet,
         life: Duration,
-        until: Instant,
         gone_by: Instant,
         boxes: &mut Boxes,
     ) -> Self {
         let busy = boxes.put(Busy {
             is_adopted: true,
-            told_until: until,
             copies: Copies::found_elsewhere(nodes),
             ..Busy::of(Stage::Held { told: false }, life)
         });
         Self {
-            valid_until: until,
             gone_by,
             held: nodes,
             ..Self::new(busy, entry)
@@ -92,7 +87,6 @@ impl Claim {
     fn new(busy: Box<Busy>, entry: Entry) -> Self {
         Self {
             entry,
-            valid_until: Instant::ZERO,
             gone_by: Instant::ZERO,
             held: NodeSet::EMPTY,
             timer: None,
@@ -139,7 +133,7 @@ impl Claim {
 
     /// Returns what it needs if it rests now, and is woken.
     fn rest_now(&self) -> Busy {
-        Busy::woken(self.held, self.valid_until, self.life_at_rest())
+        Busy::woken(self.held, self.life_at_rest())
     }
 
     /// It does not rest any more.
@@ -232,20 +226,13 @@ impl Claim {
     /// before a majority was asked.
     #[inline]
     pub(crate) fn valid_until(&self) -> Instant {
-        self.valid_until
+        self.entry.end()
     }
 
     /// Returns the entry if the lock is kept. Then the engine moves its end, and the holder only reads it.
     #[inline]
     pub(crate) fn entry_of_kept(&self) -> Option<&Entry> {
         self.kept.is_some().then_some(&self.entry)
-    }
-
-    /// The lock may be trusted until `end`. What its holder was told does not change.
-    #[inline]
-    pub(crate) fn ends(&mut self, end: Instant) {
-        self.busy_mut();
-        self.valid_until = end;
     }
 
     /// Returns the longest that any node was asked to keep it: the ttl and the lock delay.
@@ -374,7 +361,7 @@ impl Claim {
     /// Returns the time at which its holder learns that it is over, at the latest. If its end is
     /// not known, that is when its keys are gone.
     pub(crate) fn stands_until(&self) -> Instant {
-        match self.valid_until {
+        match self.valid_until() {
             Instant::ZERO => self.gone_by,
             known => known,
         }
@@ -552,7 +539,7 @@ impl Claim {
     pub(crate) fn watch(&mut self, key: ClaimKey, drift: Drift, timers: &mut Timers) {
         let mut at = told_at(self.stands_until());
         if let Some(kept) = &self.kept {
-            at = at.min(kept.due_at(self.valid_until, self.busy().again, drift));
+            at = at.min(kept.due_at(self.valid_until(), self.busy().again, drift));
         }
         if self.busy().alert != 0 {
             at = at.min(self.at_risk_from());
@@ -599,7 +586,7 @@ impl Claim {
         boxes: &mut Boxes,
     ) -> Option<Duration> {
         let kept = self.kept.as_ref()?;
-        let due = (self.valid_until, self.busy().again);
+        let due = (self.valid_until(), self.busy().again);
         let (ttl, again) = kept.due(now, due, locks, drift)?;
         self.wake(boxes);
         self.busy_mut().again = again;

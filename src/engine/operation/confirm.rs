@@ -50,7 +50,8 @@ impl Confirm {
         parts: &mut Parts,
     ) -> Result<Self, ConfirmError> {
         let mut held = LockQuestion::new(lock, Question::Confirm, parts)?;
-        if held.valid_until != Instant::ZERO && held.valid_until <= now {
+        let end = held.entry.end();
+        if end != Instant::ZERO && end <= now {
             held.end(parts);
             return Err(ConfirmError::Expired);
         }
@@ -92,7 +93,7 @@ impl AboutHeld for Confirm {
         let held = &self.held;
         let kept = kept_by_majority(&self.kept, cx.round.tally.yes(), cx.round.tally.quorum());
         let sent = cx.round.sent;
-        if sent.saturating_add(held.entry.delay().ttl(kept)) < held.valid_until
+        if sent.saturating_add(held.entry.delay().ttl(kept)) < held.entry.end()
             && !cx.round.tally.open().is_empty()
         {
             return;
@@ -104,23 +105,21 @@ impl AboutHeld for Confirm {
         cx.round.ttl = left;
         let left = cx.parts.nodes.unless_slewed(cx.now, majority.nodes(), left);
         let mut end = drift.valid_for(sent, left, ttl);
+        let known = held.entry.end();
         if let Some((key, claim)) = held.claim_in(&mut cx.parts.claims) {
             claim.confirmed_by(&majority);
             if claim.busy().questions.newest() != Some(cx.round.key) {
-                end = end.max(claim.valid_until()); // An extension was asked for after this.
+                end = end.max(known); // An extension was asked for after this.
             }
-            if let Some(entry) = claim.entry_of_kept()
-                && end != claim.valid_until()
-            {
-                entry.shorten_end(end); // Also if its caller does not want to know.
+            held.entry.set_end(end, cx.round.ttl);
+            if end != known {
                 claim.begin_again(); // There is less time than was known, or more.
             }
-            claim.ends(end);
-            let busy = claim.busy_mut();
-            busy.told_until = busy.told_until.min(end); // An earlier end stands.
             claim.lives(kept);
             claim.gone_by = claim.gone_by.max(gone_by);
             claim.watch(key, drift, &mut cx.parts.timers);
+        } else {
+            held.entry.set_end(end, cx.round.ttl);
         }
         match end <= cx.now {
             true => self.held.run_out(cx),

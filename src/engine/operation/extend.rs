@@ -88,11 +88,6 @@ impl AboutHeld for Extend {
             self.is_beyond = true;
             return self.held.decide(Verdict::Closed, cx);
         }
-        // A later question may have found an earlier end.
-        let known = match &claim {
-            Some((_, claim)) => held.valid_until.min(claim.valid_until()),
-            None => held.valid_until,
-        };
         let drift = cx.parts.settings.drift;
         // The last extension of a lock that is kept asks for less, and clocks may be set by as much as before.
         let kept = kept.filter(|_| held.own);
@@ -101,12 +96,12 @@ impl AboutHeld for Extend {
             .parts
             .nodes
             .unless_slewed(cx.now, majority.nodes(), cx.round.ttl);
+        let known = held.entry.end();
         let end = drift.valid_for(cx.round.sent, asked, ttl).max(known);
+        held.entry.lengthen_end(end, cx.round.ttl);
         if let Some((key, claim)) = claim {
             claim.confirmed_by(&majority);
-            let is_later = claim.valid_until() < end;
-            claim.ends(claim.valid_until().max(end));
-            if is_later && claim.kept.is_some() {
+            if known < end && claim.kept.is_some() {
                 claim.begin_again();
                 claim.watch(key, drift, &mut cx.parts.timers);
             }

@@ -12,7 +12,7 @@ use crate::invariant::Must;
 use crate::keys::{ClaimKey, NodeId, OperationKey};
 use crate::node::{Access, Command, Question, Reply, Request, Whose};
 use crate::quorum::{Extending, Lock, LockId, Majority, NodeSet, Vote};
-use crate::time::{Instant, nanos};
+use crate::time::Instant;
 
 use self::answers::lacks_script;
 pub(in crate::engine) use self::answers::learn;
@@ -38,9 +38,6 @@ pub(in crate::engine) struct LockQuestion {
     pub(super) claim: Option<ClaimKey>,
     pub(super) entry: Entry,
     question: Question,
-    /// The end of the validity, as far as both its holder and its claim know: answers count only
-    /// before it.
-    pub(super) valid_until: Instant,
     /// The nodes whose yes counts.
     voters: NodeSet,
     /// The nodes that were known to lack the key before any node was asked.
@@ -55,7 +52,7 @@ pub(in crate::engine) struct LockQuestion {
 pub(in crate::engine) enum Verdict {
     /// Nothing yet.
     Open,
-    /// A majority keeps it, and it may be trusted until this instant.
+    /// This majority keeps it, until this instant at least.
     Kept(Majority, Instant),
     Lost,
     /// A majority keeps it, and it may not be trusted any more.
@@ -91,16 +88,12 @@ impl LockQuestion {
         let (lacking, regained) = claim.map_or((NodeSet::EMPTY, 0), |claim| {
             (claim.lacking(), claim.busy().copies.regained)
         });
-        let valid_until = claim.map_or(lock.valid_until(), |claim| {
-            claim.valid_until().min(lock.valid_until())
-        });
         Ok(Self {
             lock: lock.id(),
             own: false,
             claim: key,
             entry: lock.entry().clone(),
             question,
-            valid_until,
             voters,
             lacking,
             regained,
@@ -120,7 +113,6 @@ impl LockQuestion {
             claim: Some(claim),
             entry: there.entry.clone(),
             question,
-            valid_until: there.valid_until(),
             voters,
             lacking: there.lacking(),
             regained: there.busy().copies.regained,
@@ -137,8 +129,9 @@ impl LockQuestion {
     /// Sets until when the nodes may answer, leaves out those whose answers do not count, and makes this
     /// the newest question about its claim.
     fn prepare(&self, cx: &mut Context<'_>) {
-        let ends = self.question == Question::Extend || self.valid_until != Instant::ZERO;
-        cx.round.deadline = ends.then_some(self.valid_until);
+        let end = self.entry.end();
+        let ends = self.question == Question::Extend || end != Instant::ZERO;
+        cx.round.deadline = ends.then_some(end);
         if let Some((_, claim)) = self.claim_in(&mut cx.parts.claims) {
             claim.lives(self.entry.delay().life(cx.round.ttl));
             let busy = claim.busy_mut();
@@ -240,12 +233,10 @@ impl LockQuestion {
         (vote, outcome): (Vote, NodeOutcome),
         cx: &Context<'_>,
     ) -> (Vote, NodeOutcome) {
-        // One without a deadline is about a lock whose end is not known. A later question may have
-        // found an earlier end.
-        let found = self.claim.and_then(|claim| cx.parts.claims.get(claim));
-        let found = found.map(Claim::valid_until);
-        let found = found.filter(|end| *end != Instant::ZERO);
-        let ends = cx.round.deadline.into_iter().chain(found);
+        // One without a deadline is about a lock whose end was not known. A later question may have found an
+        // earlier end.
+        let known = Some(self.entry.end()).filter(|end| *end != Instant::ZERO);
+        let ends = cx.round.deadline.into_iter().chain(known);
         let late = ends.min().is_some_and(|end| end <= cx.now);
         match vote {
             Vote::Yes if guard!(ExtensionAfterValidity, late) => {
@@ -288,28 +279,20 @@ impl LockQuestion {
     /// copies released. A lock without a claim has no holder to report to; its copies are released too,
     /// if there is room. Copies of a lock with a delay stay: its holder may not stop at once.
     fn lose(&mut self, cx: &mut Context<'_>) {
-        self.entry.end_now(cx.now); // Its holder sees that it is over, before that is reported.
         let stays = self.entry.delay() != Delay::default();
-        let told = self
-            .claim
-            .map(|claim| (claim, cx.parts.tell_lost(cx.now, claim)));
-        self.decide(Verdict::Lost, cx);
-        let (key, open) = match told {
-            Some(told) => told,
-            None if stays || !cx.parts.claims.has_room() => return,
+        let told = match self.claim {
+            Some(claim) => Some((claim, cx.parts.tell_lost(cx.now, claim))),
+            None if stays || !cx.parts.claims.has_room() => None,
             None => {
                 let terms = (cx.round.ttl, self.entry.delay());
-                let claim = cx
-                    .parts
-                    .adopt(cx.now, self.entry.clone(), self.valid_until, terms);
-                (claim, Questions::default())
+                let claim = cx.parts.adopt(cx.now, self.entry.clone(), terms);
+                Some((claim, Questions::default()))
             }
         };
-        if let Some(claim) = cx.parts.claims.get_mut(key).must() {
-            claim.ends(cx.now);
-        }
-        cx.lost = Some(LostLock {
-            claim: key,
+        self.entry.end_now(cx.now); // Its holder sees that it is over, before that is reported.
+        self.decide(Verdict::Lost, cx);
+        cx.lost = told.map(|(claim, open)| LostLock {
+            claim,
             open,
             verdict: || Verdict::Lost,
             stays,
@@ -360,14 +343,6 @@ impl LockQuestion {
         }
     }
 
-    /// Returns its claim and the end that is about to be reported to its caller.
-    pub(in crate::engine) fn about_to_be_told(&self) -> Option<(ClaimKey, Instant)> {
-        let Verdict::Kept(_, end) = self.verdict else {
-            return None;
-        };
-        Some((self.claim?, end))
-    }
-
     /// Returns `true` if it is about `claim` and open.
     pub(in crate::engine) fn is_about(&self, claim: ClaimKey, round: &Round) -> bool {
         round.is_voting() && self.claim == Some(claim)
@@ -405,44 +380,19 @@ impl LockQuestion {
             Verdict::RunOut => Err(ConfirmError::Expired.into()),
             Verdict::Unconfirmed => Err(ConfirmError::Unconfirmed(cx.report()).into()),
             Verdict::Closed => Err(ConfirmError::Closed.into()),
-            Verdict::Kept(majority, valid_until) => Ok(self.kept(majority, valid_until, cx)),
+            Verdict::Kept(majority, end) => Ok(self.kept(majority, end, &mut cx.parts.claims)),
         })
     }
 
-    fn kept(&self, majority: Majority, valid_until: Instant, cx: &mut Context<'_>) -> Extension {
-        let exact = self.question == Question::Confirm;
-        let (mut is_told, mut shown) = (false, valid_until);
-        if let Some((_, claim)) = self.claim_in(&mut cx.parts.claims) {
-            let busy = claim.busy_mut();
-            busy.told_until = match exact {
-                true => valid_until,
-                false => valid_until.max(busy.told_until),
-            };
-            if !claim.is_held() {
-                shown = shown.min(claim.valid_until()); // It was lost meanwhile.
-            }
-            if let Some(entry) = claim.entry_of_kept() {
-                // What was reported as over meanwhile is not revived, and what was found since stands.
-                match claim.is_held() {
-                    true if exact => entry.set_end(valid_until, cx.round.ttl),
-                    true => entry.lengthen_end(valid_until, cx.round.ttl),
-                    false => entry.shorten_late(valid_until, cx.round.ttl),
-                }
-                entry.shorten_end(claim.valid_until());
-                is_told = true;
-                if self.own {
-                    shown = entry.end(); // A caller may have extended it for longer.
-                }
-            }
-        }
+    fn kept(&self, majority: Majority, end: Instant, claims: &mut Claims) -> Extension {
+        let claim = self.claim_in(claims);
+        let is_kept = claim.is_some_and(|(_, claim)| claim.kept.is_some());
         Extension {
-            exact,
-            is_told,
+            counts: self.question == Question::Extend && !is_kept, // It was counted already.
             lock: self.lock,
             token: random_part(self.entry.token()),
             majority,
-            valid_until: shown,
-            ttl: nanos(cx.round.ttl),
+            valid_until: end.min(self.entry.end()), // Others may have found an earlier end since.
         }
     }
 }

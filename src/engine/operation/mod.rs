@@ -457,19 +457,6 @@ impl Kind {
     }
 
     /// Returns the question about a lock that is held, if the operation is one.
-    pub(super) fn held(&self) -> Option<&LockQuestion> {
-        match self {
-            Self::Extend(Extend { held, .. }) | Self::Confirm(Confirm { held, .. }) => Some(held),
-            Self::Acquire(_)
-            | Self::Inspect(_)
-            | Self::Overwrite(_)
-            | Self::Release(_)
-            | Self::Reinit(_)
-            | Self::Repair(_)
-            | Self::GiveFloors(_) => None,
-        }
-    }
-
     pub(super) fn held_mut(&mut self) -> Option<&mut LockQuestion> {
         match self {
             Self::Extend(Extend { held, .. }) | Self::Confirm(Confirm { held, .. }) => Some(held),

@@ -158,7 +158,7 @@ fn fill(world: &mut World) {
     let entry = Entry::new(Vec::new(), b"full", b"token");
     while world.engine.parts.claims.len() < CLAIMS_MAX {
         let claims = &mut world.engine.parts.claims;
-        claims.adopt(entry.clone(), NodeSet::EMPTY, TTL, (until, until));
+        claims.adopt(entry.clone(), NodeSet::EMPTY, TTL, until);
     }
 }
 

@@ -155,7 +155,12 @@ impl World {
     }
 
     /// Returns the latest end that the answers allow.
-    fn longest_confirmed(&self, client: usize, id: TokenId, asked: &Confirming) -> Instant {
+    pub(super) fn longest_confirmed(
+        &self,
+        client: usize,
+        id: TokenId,
+        asked: &Confirming,
+    ) -> Instant {
         let process = self.clients[client].process;
         let cells = self.oracle.ledger.cells(id).iter();
         let entries = cells.map(|cell| &cell.confirm);

@@ -17,8 +17,6 @@
 //! the next extension began: it is not known which extension they belong to. Copies that arrive
 //! after the lock was handed over.
 
-use shearline::Instant;
-
 use super::{Deed, TokenId, Verb};
 use crate::clock::MILLI;
 use crate::world::World;
@@ -149,9 +147,7 @@ impl World {
         };
         let ttl = deed.command.ttl.and_then(super::ledger::millis)?;
         // An extension by its holder may have been told since it began; and a longer one may be under way.
-        let hold = self.clients[deed.peer].users[record.resource].task.hold();
-        let told = hold.map_or(Instant::ZERO, |hold| hold.lock.valid_until());
-        let left = calls.end().max(told).saturating_since(*certain);
+        let left = calls.end().max(record.believed).saturating_since(*certain);
         let all = &self.oracle.calls[deed.peer][record.resource];
         let asked = [record.ttl, calls.ttl, all.extend.ttl, all.beside.ttl];
         let asked = asked.into_iter().max().unwrap_or_default();

@@ -338,7 +338,7 @@ impl World {
         let begun = self.clients[client].ticked_before;
         match result {
             Ok(until) => {
-                hold.known = *until;
+                hold.is_told(*until);
                 hold.keep = Some(Keep { begun, ..keep });
                 if hold.lock.is_valid_at(self.shown(client)) && !hold.told {
                     self.hold_belief(client, user, hold);
@@ -370,7 +370,15 @@ impl World {
             self.object("votes", text);
         }
         let longer = hold.known < until;
-        self.check_votes(client, id, Verb::Keep, calls.since, until, longer, hold.known);
+        self.check_votes(
+            client,
+            id,
+            Verb::Keep,
+            calls.since,
+            until,
+            longer,
+            hold.known,
+        );
         let limit = self.limit_since(client, id, calls.asked);
         let what = if limit < until.saturating_add(LEAST_DRIFT) {
             Some("an extension lasts longer than the limit")

@@ -78,6 +78,8 @@ pub(crate) struct Record {
     pub(crate) kept: u32,
     /// By whom, in their order: one for each time that it was begun.
     pub(crate) keepers: Vec<Keeper>,
+    /// The latest end that a holder believed in, by its clock.
+    pub(crate) believed: Instant,
 }
 
 /// A process whose engine keeps a lock.
@@ -706,6 +708,7 @@ impl Ledger {
             keeps: 0,
             kept: 0,
             keepers: Vec::new(),
+            believed: Instant::ZERO,
         });
         self.cells.push(vec![Cell::EMPTY; self.nodes].into());
         self.places[place] = self.records.len() as TokenId;

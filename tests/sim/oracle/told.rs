@@ -1,5 +1,7 @@
 //! Told: the end of a lock is reported to every holder.
 //!
+//! A lock lasts no longer than its holder was told, or than a majority has said to a call that was cancelled.
+//!
 //! By the first turn at or after the end of the validity less a tick; for a lock that was handed
 //! over as soon as a client has adopted it. Once, never for a lock that the client does not hold,
 //! and not more than two ticks early, unless a majority said that the lock is lost. A lock whose
@@ -14,9 +16,10 @@ use std::time::Duration;
 
 use shearline::{Instant, LockId};
 
+use super::votes::{Servers, longest_validity};
 use super::{Said, TokenId, Verb};
 use crate::clock::Time;
-use crate::user::{Hold, Task};
+use crate::user::{Call, Confirming, Hold, Task};
 use crate::world::World;
 
 /// The tick of the engine's timers.
@@ -39,6 +42,8 @@ impl World {
                 .alert
                 .filter(|alert| alert.since < ticked && !hold.told && known);
             let (until, told) = (hold.lock.valid_until(), hold.told);
+            let told_until = hold.known;
+            let untold = !told && told_until < until;
             let unwarned = alert.is_some_and(|alert| until.saturating_sub(alert.left) <= ticked);
             if !told {
                 for resource in self.names_of(client, user) {
@@ -57,7 +62,75 @@ impl World {
             if early {
                 self.object("told", format!("client {client} was told too early"));
             }
+            if untold {
+                let text = format!(
+                    "client {client} has a lock until {until:?}, and was told {told_until:?}"
+                );
+                self.object("validity", text);
+            }
         }
+    }
+
+    /// A client has cancelled an extension. If a majority had confirmed it, the lock lasts for as long.
+    pub(crate) fn extended_untold(
+        &mut self,
+        client: usize,
+        user: usize,
+        hold: &mut Hold,
+        verb: Verb,
+        call: &Call,
+    ) {
+        let token = super::token_of(hold.lock.token().as_bytes());
+        let id = self.oracle.ledger.find(&token);
+        if !id.is_some_and(|id| self.majority_extends(client, id, verb, call)) {
+            return;
+        }
+        if hold.keep.is_some() {
+            hold.extensions = hold.extensions.map(|left| left.saturating_sub(1));
+        }
+        let until = hold.lock.valid_until();
+        // Another may have been confirmed for longer, of which its user is told yet.
+        let longest = call.begun.saturating_add(longest_validity(call.ttl));
+        if hold.known < until && until <= longest {
+            let before = (hold.known, hold.lock.ttl());
+            self.check_extension(client, (hold, until), verb, call, before);
+            hold.known = until;
+            self.hold_belief(client, user, hold);
+        }
+    }
+
+    /// A client has cancelled a confirmation. If a majority had answered, the lock ends as that has said.
+    pub(crate) fn confirmed_untold(
+        &mut self,
+        client: usize,
+        user: usize,
+        hold: &mut Hold,
+        asked: &Confirming,
+    ) {
+        let token = super::token_of(hold.lock.token().as_bytes());
+        let (until, since) = (hold.lock.valid_until(), asked.call.since);
+        let id = self.oracle.ledger.find(&token);
+        let has_said = |id| {
+            self.plan.quorum() <= self.keepers(client, id, since, until).0
+                && until <= self.longest_confirmed(client, id, asked)
+        };
+        if hold.known != until && id.is_some_and(has_said) {
+            self.check_confirmation(client, hold, asked, (hold.known, until));
+            hold.known = until;
+            self.hold_belief(client, user, hold);
+        }
+    }
+
+    /// Returns `true` if a majority has said yes to an extension.
+    fn majority_extends(&self, client: usize, id: TokenId, verb: Verb, call: &Call) -> bool {
+        let mut yes = Servers::default();
+        for (node, cell) in self.oracle.ledger.cells(id).iter().enumerate() {
+            let entry = cell.asked(verb);
+            if self.is_vote(client, node, entry, call.since) && entry.read_shown < call.ends {
+                yes.add(self.plan.server_of(node), entry.life);
+            }
+        }
+        self.plan.quorum() <= yes.len
     }
 
     /// The end of a lock is reported to a client. Returns the user that has it.

@@ -47,7 +47,8 @@ impl Acquire {
             claim.entry.set_fencing_token(fencing.token());
             parts.stats.second_round_trips += u64::from(fencing.took_second());
         }
-        claim.ends(valid_until);
+        let ttl = cx.round.ttl;
+        claim.entry.set_end(valid_until, ttl);
         claim.begin_hold(cx.now);
         let others = claim.having().without(majority.nodes());
         let busy = claim.busy_mut();
@@ -56,10 +57,8 @@ impl Acquire {
             busy.copies.unsure = others.filter(is_unsure);
         }
         busy.place = Some(self.place);
-        busy.told_until = valid_until;
         claim.watch(key, parts.settings.drift, &mut parts.timers);
         let entry = claim.entry.clone();
-        let (ttl, left) = (cx.round.ttl, self.extensions);
         parts.queues.hold(self.place, cx.round.key, key);
         if parts.queues.is_anyone_waiting() {
             parts.tell_watches_at(self.place);
@@ -70,7 +69,7 @@ impl Acquire {
         self.verdict = Verdict::HandedOut;
         let stats = &mut cx.parts.stats;
         stats.granted(cx.now, cx.round.started, cx.round.sent);
-        Some(Lock::granted(majority, entry, id, valid_until, ttl, left))
+        Some(Lock::granted(majority, entry, id, self.extensions))
     }
 
     /// `lock`, which was granted in this round, is extended by this engine from now on, until so long after
