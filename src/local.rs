@@ -27,8 +27,8 @@ use crate::engine::inspection::{InspectError, Inspection};
 use crate::engine::stats::Stats;
 use crate::engine::{Engine, Event, NodeStatus, NotProlonged, Request, RoundId, prolong};
 use crate::error::{
-    CheckError, ConfirmError, ExtendError, LockError, ReinitError, Released, Report, TrustError,
-    UnlockError,
+    CheckError, ConfirmError, ExtendError, LockError, NodeOutcome, ReinitError, Released, Report,
+    TrustError, UnlockError,
 };
 use crate::quorum::Lock;
 use crate::time::Instant;
@@ -418,6 +418,16 @@ impl LocalRedlock {
     #[must_use]
     pub fn nodes(&self) -> Vec<NodeStatus> {
         self.driver.nodes()
+    }
+
+    /// Counts the counters of fencing tokens on each node. See
+    /// [`Redlock::count_counters`](crate::Redlock::count_counters). Empty if the system cannot wait.
+    #[must_use]
+    pub fn count_counters(&mut self) -> Vec<(u64, Option<NodeOutcome>)> {
+        match self.ask(|engine, now| Ok::<_, Refusal>(engine.count_counters(now))) {
+            Ok(Ok(Event::CountersCounted { counters, .. })) => counters,
+            _ => Vec::new(),
+        }
     }
 
     /// Returns what the handle has done so far, and what it waits for: see [`Stats`]. Costs some microseconds

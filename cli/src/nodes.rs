@@ -7,7 +7,7 @@ use std::ffi::{OsStr, OsString};
 
 use anstyle::Style;
 use serde_json::{Value, json};
-use shearline::{CheckError, NodeState, NodeStatus};
+use shearline::{CheckError, NodeOutcome, NodeState, NodeStatus};
 
 use crate::connect::Nodes;
 use crate::duration;
@@ -33,6 +33,9 @@ use crate::trial::{self, Name, Trial};
 /// With --fenced the lock is one with a fencing token, and a node that gives none would not vote for it. A node
 /// that has lost its floor for tokens notes that it is to be repaired.
 ///
+/// With --counters it also says how many counters of fencing tokens each node has: very many of them fill its memory.
+/// A node looks at all its keys for that, 2,000 at a time, and the user needs the permission +scan.
+///
 /// The status is 0 if a majority would vote, 69 if not, and 78 if only an operator can repair it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -42,6 +45,10 @@ pub(crate) struct Args {
     /// Tries a lock with a fencing token. A node that is new or has restarted gives none.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     fenced: Option<bool>,
+
+    /// Counts the counters of fencing tokens on each node, for ten seconds at most.
+    #[arg(long)]
+    counters: bool,
 
     #[command(flatten)]
     nodes: Nodes,
@@ -83,11 +90,14 @@ struct Seen {
     /// The name that was tried on each of the nodes, and what came of it.
     name: Name,
     trials: Vec<Trial>,
+    /// How many counters each node has at least, and why there may be more: empty if they were not counted.
+    counters: Vec<(u64, Option<NodeOutcome>)>,
 }
 
 /// Prints a line for each node, and the verdict.
 pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
-    let seen = Seen::by(&args.nodes, args.name.as_deref(), args.fenced == Some(true))?;
+    let (is_fenced, counts) = (args.fenced == Some(true), args.counters);
+    let seen = Seen::by(&args.nodes, args.name.as_deref(), is_fenced, counts)?;
     let status = seen.status();
     args.format.say(|| seen.object("nodes"), || seen.lines())?;
     Ok(status)
@@ -95,7 +105,7 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
 
 /// Prints the verdict, and a line for each node with which something is wrong.
 pub(crate) fn check(args: &CheckArgs) -> Result<Status, Failure> {
-    let seen = Seen::by(&args.nodes, args.name.as_deref(), false)?;
+    let seen = Seen::by(&args.nodes, args.name.as_deref(), false, false)?;
     let mut status = seen.status();
     if status == Status::Success && seen.places().any(|place| seen.is_wrong(place)) {
         status = Status::Failure;
@@ -111,16 +121,26 @@ pub(crate) fn check(args: &CheckArgs) -> Result<Status, Failure> {
 }
 
 impl Seen {
-    fn by(nodes: &Nodes, name: Option<&OsStr>, is_fenced: bool) -> Result<Self, Failure> {
+    fn by(
+        nodes: &Nodes,
+        name: Option<&OsStr>,
+        is_fenced: bool,
+        counts: bool,
+    ) -> Result<Self, Failure> {
         let redlock = nodes.connect()?;
         let (name, seen) = (Name::of(name), nodes.settled(&redlock));
         let verdict = redlock.check();
         let trials = trial::each((nodes, &seen), &name, is_fenced)?;
+        let counters = match counts {
+            true => redlock.count_counters(),
+            false => Vec::new(),
+        };
         Ok(Self {
             nodes: seen,
             verdict,
             name,
             trials,
+            counters,
         })
     }
 
@@ -228,6 +248,7 @@ impl Seen {
         };
         text += &about(node);
         text += &self.tried(place);
+        text += &self.counted(place);
         item(&node.address, &text)
     }
 
@@ -236,15 +257,32 @@ impl Seen {
         let Some(trial) = self.trial(place) else {
             return String::new();
         };
-        let state = self.nodes[place].state;
-        if trial.is_void() && matches!(state, NodeState::Down(_) | NodeState::Unusable(_)) {
-            return String::new(); // The reason is there already.
+        if trial.is_void() && self.says_why(place) {
+            return String::new();
         }
         let style = match trial.is_wrong() {
             true => BAD,
             false => Style::new(),
         };
         format!("; {}", painted(style, trial.text(&self.name)))
+    }
+
+    /// Returns `true` if the reason why a node cannot be asked is there already.
+    fn says_why(&self, place: usize) -> bool {
+        let state = self.nodes[place].state;
+        matches!(state, NodeState::Down(_) | NodeState::Unusable(_))
+    }
+
+    /// Returns how many counters a node has, behind `; `.
+    fn counted(&self, place: usize) -> String {
+        match self.counters.get(place) {
+            None => String::new(),
+            Some((1, None)) => "; 1 counter".to_owned(),
+            Some((number, None)) => format!("; {number} counters"),
+            Some((0, Some(_))) if self.says_why(place) => String::new(),
+            Some((0, Some(why))) => format!("; its counters are not known: {}", in_words(why)),
+            Some((number, Some(why))) => format!("; {number} counters or more: {}", in_words(why)),
+        }
     }
 
     fn object(&self, command: &str) -> Value {
@@ -278,8 +316,19 @@ impl Seen {
             "memory_percent": node.memory_percent,
             "clock_steps": node.clock_steps,
         });
-        joined(object, trial::object(trial))
+        let counted = self.counters.get(place).map(|(number, why)| {
+            json!({
+                "counters": (*number != 0 || why.is_none()).then_some(number),
+                "uncounted": why.as_ref().map(in_words),
+            })
+        });
+        let object = joined(object, trial::object(trial));
+        joined(object, counted.unwrap_or_default())
     }
+}
+
+fn in_words(outcome: &NodeOutcome) -> String {
+    in_words_of_the_command(&outcome.to_string())
 }
 
 /// Returns why a node does not vote, in the words of an operator.

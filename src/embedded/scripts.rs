@@ -11,9 +11,10 @@ use alloc::format;
 use alloc::vec::Vec;
 
 use crate::node::{
-    CHECKED_ACQUIRE, CHECKED_CONFIRM, CHECKED_EXTEND, CONFIRM, CONFIRM_SEVERAL, EXTEND,
-    EXTEND_EACH, EXTEND_SEVERAL, INSPECT, JOIN, LOOK_AT_FLOOR, OVERWRITE, RAISE_FENCED, RELEASE,
-    RELEASE_SEVERAL, REPAIR_FLOOR, SET_FLOOR, SET_IF_PERMITTED, Script, TAKE_FENCED, TAKE_SEVERAL,
+    CHECKED_ACQUIRE, CHECKED_CONFIRM, CHECKED_EXTEND, CONFIRM, CONFIRM_SEVERAL, COUNT_COUNTERS,
+    EXTEND, EXTEND_EACH, EXTEND_SEVERAL, INSPECT, JOIN, LOOK_AT_FLOOR, OVERWRITE, RAISE_FENCED,
+    RELEASE, RELEASE_SEVERAL, REPAIR_FLOOR, SET_FLOOR, SET_IF_PERMITTED, Script, TAKE_FENCED,
+    TAKE_SEVERAL,
 };
 
 use number::lua_number;
@@ -44,7 +45,7 @@ struct Known {
 type Run = fn(&mut Database<'_>, Millis, &Arguments<'_>) -> Answer;
 
 /// All that the node knows. [`Scripts`] names them by their places.
-static KNOWN: [Known; 20] = [
+static KNOWN: [Known; 21] = [
     Known::new(&RELEASE, |database, now, arguments| {
         release(database, now, arguments).map(Reply::Integer)
     }),
@@ -77,6 +78,7 @@ static KNOWN: [Known; 20] = [
     Known::new(&SET_FLOOR, fencing::floor),
     Known::new(&LOOK_AT_FLOOR, fencing::look_at_floor),
     Known::new(&REPAIR_FLOOR, fencing::repair_floor),
+    Known::new(&COUNT_COUNTERS, fencing::count_counters),
 ];
 
 impl Known {

@@ -18,7 +18,7 @@ pub(super) enum Answer {
     /// To the script that takes several keys: this one is there, counted from 0.
     Named(u8),
     /// To the script that takes a lock with a fencing token: taken, with this number. To a look at a floor: it is
-    /// there, and as high.
+    /// there, and as high. To a count: so many more counters.
     Counted(u64),
     /// To the script that raises counters: done.
     Raised,

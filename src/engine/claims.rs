@@ -275,6 +275,7 @@ impl Claims {
             | Request::Raise { .. }
             | Request::Floor { .. }
             | Request::LookAtFloor { .. }
+            | Request::Count { .. }
             | Request::Transaction
             | Request::Batch { .. }
             | Request::Withdrawn

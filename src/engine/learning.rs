@@ -11,7 +11,7 @@ use crate::time::Instant;
 use super::answer::{Answer, Answered};
 use super::operation::acquire::{self, permission};
 use super::operation::permission::missing_to_extend;
-use super::operation::{floors, held, repair};
+use super::operation::{counters, floors, held, repair};
 use super::parts::Parts;
 
 /// `node` has answered `request`. Claims and nodes learn from that, whether or not the operation that
@@ -63,6 +63,7 @@ pub(super) fn learn(
             let answer = repair::look_answered(now, node, reply, parts)?;
             Ok(Some((operation, answer)))
         }
+        Request::Count { operation } => Ok(Some((operation, counters::counted(reply)))),
         Request::Why { operation } => Ok(Some((operation, Answer::Vote(missing_to_extend(reply))))),
         Request::Look { place, .. } => {
             named(node, place, parts);
@@ -94,7 +95,9 @@ pub(super) fn asked_by(request: Request, parts: &Parts) -> Option<OperationKey> 
         | Request::FirstSet { claim }
         | Request::FencedSet { claim }
         | Request::Raise { claim } => parts.claims.get(claim)?.attempted_by(),
-        Request::Question { operation, .. } | Request::LookAtFloor { operation } => Some(operation),
+        Request::Question { operation, .. }
+        | Request::LookAtFloor { operation }
+        | Request::Count { operation } => Some(operation),
         Request::Handshake(_)
         | Request::Floor { .. }
         | Request::Release { .. }

@@ -17,6 +17,7 @@ use crate::time::Instant;
 use super::breaking::{BreakError, Breaking};
 use super::inspection::Inspection;
 use super::operation::Kind;
+use super::operation::counters::CountCounters;
 use super::operation::floors::GiveFloors;
 use super::operation::overwrite::Overwrite;
 use super::operation::reinit::{self, Reinit};
@@ -157,6 +158,20 @@ impl Engine {
         }
         let round = self.give_floors(now, nodes);
         (trusted, round)
+    }
+
+    /// Begins to count the counters of fencing tokens on all nodes. The outcome comes as
+    /// [`Event::CountersCounted`](super::Event::CountersCounted). See `Redlock::count_counters`.
+    ///
+    /// No bound of operations refuses it: each blocks a caller, and there are few operators.
+    #[cfg_attr(
+        not(any(feature = "std", test)),
+        expect(dead_code, reason = "only handles count")
+    )]
+    pub(crate) fn count_counters(&mut self, now: Instant) -> RoundId {
+        let kind = Kind::CountCounters(CountCounters::new(now, &self.parts));
+        self.operations
+            .begin(now, Duration::ZERO, None, kind, &mut self.parts)
     }
 
     /// An operator trusts `nodes`: each gets a floor, if this engine was asked for a token. Who uses none says nothing

@@ -17,7 +17,7 @@
 //! | `break NAME` | Ends a lock whose holder is gone or hangs (`Redlock::break_lock`). |
 //! | `status NAME` | Says who holds a lock, for how long by a majority, and which nodes disagree. |
 //! | `watch NAME` | The same in a line, and again at each change. |
-//! | `nodes [NAME]` | Says which nodes would vote for a program that begins now, and why the others would not, and what the user of each node may do. |
+//! | `nodes [NAME]` | Says which nodes would vote for a program that begins now, and why the others would not, and what the user of each node may do. With `--counters`: how many counters of fencing tokens each has. |
 //! | `check` | Says by its status whether locks can be had, for monitoring. |
 //! | `reinit` | Makes the nodes a new cluster, for a strict guard (`Redlock::reinit`). |
 //! | `demo` | Shows the lock at work; needs no server. |
@@ -237,7 +237,7 @@
 //! | `status`, `watch` | `resource`; `state`: `held`, `free`, `split` (no majority has the same token) or `unknown`; `holder`, `null` or an object with `owner`, `left_ms` (`null`: no expiry) and `nodes`, how many have it; `nodes` |
 //! | each of these `nodes` | `address`; `counts`, `false` if its answer does not count; `found`: `free`, `holder`, `copy` (a token that no majority has), `other_type` or `unknown`; `left_ms` of a token; `owner` and `token` of a copy, a number that copies of one attempt share; `reason` if unknown |
 //! | `nodes`, `check` | `can_lock`; `votes` and `needed`, numbers of nodes; `next_restart_ms`, after which a node may be restarted, `null` if one does not answer or refuses; `nodes`; `tried`, the name of the lock that was tried |
-//! | each of these `nodes` | `address`; `votes`; `reason`, why it would not; `run_id`; `product`, such as `redis 7.0.15`; `uptime_s`, at least; `round_trip_us`; `marked_ttl_ms` and `barrier_ms`, with a strict guard; `evicts_locks`; `memory_percent`, how much of its `maxmemory` is used; `clock_steps`; what was tried |
+//! | each of these `nodes` | `address`; `votes`; `reason`, why it would not; `run_id`; `product`, such as `redis 7.0.15`; `uptime_s`, at least; `round_trip_us`; `marked_ttl_ms` and `barrier_ms`, with a strict guard; `evicts_locks`; `memory_percent`, how much of its `maxmemory` is used; `clock_steps`; with `--counters`: `counters`, how many counters of fencing tokens it has at least, and `uncounted`, why there may be more; what was tried |
 //! | what `nodes` or `check` has tried | `may_lock`, whether its user may take and release the lock; `may_extend`; `missing`, what is to be permitted or repaired, or why it could not be tried; `waking`, how it tells those who wait: `push`, or `resp2` and `refused` if it does not; `releasing`, how it releases a lock: `script`, `delifeq`, `delex`, `set_ifeq` or `transaction` |
 //! | `break` | `resource`; `holder`, whose lock it was: an object with `owner`, `left_ms` and `nodes`, as with `status`; `broken`, on how many nodes; `free_in_ms`, after which it is free, 0 with `--now` |
 //! | `reinit` | `nodes`, how many; `cluster` |

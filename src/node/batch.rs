@@ -119,6 +119,7 @@ impl Batch {
             | Request::Handshake(_)
             | Request::Floor { .. }
             | Request::LookAtFloor { .. }
+            | Request::Count { .. }
             | Request::Probe { .. }
             | Request::Transaction
             | Request::Batch { .. }

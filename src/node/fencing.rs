@@ -20,12 +20,15 @@ use crate::entry::Entry;
 use crate::error::Unusable;
 use crate::keys::{ClaimKey, OperationKey};
 use crate::resource::{BARRIER_KEY, COUNTER_PREFIX, FLOOR_KEY, MARKER_KEY};
-use crate::resp::{Decimal, argument, write};
+use crate::resp::{Decimal, Value, argument, write};
 use crate::time::Instant;
 
 use super::permission::forbidden_to_lock;
+use super::reply::three;
 use super::request::{Dialect, Request};
-use super::script::{LOOK_AT_FLOOR, RAISE_FENCED, REPAIR_FLOOR, SET_FLOOR, Script, TAKE_FENCED};
+use super::script::{
+    COUNT_COUNTERS, LOOK_AT_FLOOR, RAISE_FENCED, REPAIR_FLOOR, SET_FLOOR, Script, TAKE_FENCED,
+};
 use super::several::NO_MARKER;
 use super::{Command, Node};
 
@@ -151,6 +154,17 @@ impl Node {
         }
     }
 
+    /// Asks how many counters there are behind `cursor`, as far as the node looks at once.
+    pub(crate) fn count_counters(&mut self, now: Instant, operation: OperationKey, cursor: u64) {
+        let mut out = Vec::new();
+        write::array(&mut out, 4);
+        argument(&mut out, b"EVAL");
+        argument(&mut out, COUNT_COUNTERS.text.as_bytes());
+        argument(&mut out, b"0");
+        argument(&mut out, Decimal::new(cursor).as_bytes());
+        self.send(now, Request::Count { operation }, &out);
+    }
+
     /// The script that takes a lock was run on this connection.
     pub(crate) fn knows_fenced_set(&mut self) {
         self.fencing.is_known = true;
@@ -169,6 +183,12 @@ pub(crate) fn forbidden_to_fence(said: i64) -> Option<Unusable> {
         -2 => Some(Unusable::Permission { command: "time" }),
         _ => forbidden_to_lock(said.checked_add(2)?),
     }
+}
+
+/// Returns the cursor from which a count goes on, by this answer of [`COUNT_COUNTERS`]. Zero: it is over.
+pub(crate) fn cursor_in(value: Value<'_>) -> Option<u64> {
+    let (_, _, cursor) = three(value)?;
+    core::str::from_utf8(cursor).ok()?.parse().ok()
 }
 
 /// A script whose only key is the floor, by its text: it is rare.

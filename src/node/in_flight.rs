@@ -115,6 +115,7 @@ impl Asker {
             | Request::Raise { .. }
             | Request::Floor { .. }
             | Request::LookAtFloor { .. }
+            | Request::Count { .. }
             | Request::Release { .. }
             | Request::Probe { .. }
             | Request::Transaction

@@ -81,7 +81,7 @@ use request::{Step, Taught};
 use transaction::Transactions;
 use ways::Ways;
 
-pub(crate) use fencing::forbidden_to_fence;
+pub(crate) use fencing::{cursor_in, forbidden_to_fence};
 pub(crate) use guard::{Guard, Terms};
 pub(crate) use handshake::{HELLO, Identity};
 pub(crate) use in_flight::Heard;
@@ -102,9 +102,9 @@ pub(crate) use script::Script;
 pub(crate) use script::{CHECKED_ACQUIRE, CHECKED_CONFIRM, CHECKED_EXTEND};
 #[cfg(any(test, feature = "embedded"))]
 pub(crate) use script::{
-    CONFIRM, CONFIRM_SEVERAL, EXTEND, EXTEND_EACH, EXTEND_SEVERAL, INSPECT, JOIN, LOOK_AT_FLOOR,
-    OVERWRITE, RAISE_FENCED, RELEASE, RELEASE_SEVERAL, REPAIR_FLOOR, SET_FLOOR, SET_IF_PERMITTED,
-    TAKE_FENCED, TAKE_SEVERAL,
+    CONFIRM, CONFIRM_SEVERAL, COUNT_COUNTERS, EXTEND, EXTEND_EACH, EXTEND_SEVERAL, INSPECT, JOIN,
+    LOOK_AT_FLOOR, OVERWRITE, RAISE_FENCED, RELEASE, RELEASE_SEVERAL, REPAIR_FLOOR, SET_FLOOR,
+    SET_IF_PERMITTED, TAKE_FENCED, TAKE_SEVERAL,
 };
 pub(crate) use transaction::Work;
 pub(crate) use ways::Refused;

@@ -25,7 +25,7 @@ impl Node {
     /// Returns the next thing that the node has said, out of `piece` and what was left over before.
     /// `None` when all of `piece` was taken.
     ///
-    /// The answer to an inspection, which says more than its [`Reply`], is shown to its operation by
+    /// The answer to an inspection or a count, which says more than its [`Reply`], is shown to its operation by
     /// `show`, while it is in the buffer. Whether it counts is said afterwards. The names of keys that
     /// have changed are handed to `changed`, which returns `true` if that was waited for. The token of a
     /// holder can be [taken](Self::take_token) when its answer was returned.
@@ -103,6 +103,7 @@ impl Node {
                 | Request::Raise { .. }
                 | Request::Floor { .. }
                 | Request::LookAtFloor { .. }
+                | Request::Count { .. }
                 | Request::Probe { .. }
                 | Request::Release { .. }
                 | Request::Question { .. }
@@ -111,7 +112,9 @@ impl Node {
                     let reply = match is_with_text(request) {
                         false => Reply::of(value),
                         true => {
-                            if let Request::Question { operation, .. } = request {
+                            if let Request::Question { operation, .. }
+                            | Request::Count { operation } = request
+                            {
                                 show(operation, value);
                             } else {
                                 tracking::keep_token(&mut self.token, value);
@@ -234,6 +237,7 @@ fn is_with_text(request: Request) -> bool {
     matches!(
         request,
         Request::Look { .. }
+            | Request::Count { .. }
             | Request::Question {
                 question: Question::Inspect,
                 ..

@@ -63,6 +63,11 @@ pub(crate) enum Request {
         /// Who asks.
         operation: OperationKey,
     },
+    /// How many counters of fencing tokens there are.
+    Count {
+        /// Who asks.
+        operation: OperationKey,
+    },
     /// A native release before the `SET` of a claim: whether the user may run it.
     Probe {
         /// Whose token.
@@ -122,6 +127,7 @@ impl Request {
             Self::Handshake(_)
             | Self::Floor { .. }
             | Self::LookAtFloor { .. }
+            | Self::Count { .. }
             | Self::Release { .. }
             | Self::Probe { .. }
             | Self::Transaction

@@ -27,7 +27,9 @@
 mod fencing;
 mod several;
 
-pub(crate) use fencing::{LOOK_AT_FLOOR, RAISE_FENCED, REPAIR_FLOOR, SET_FLOOR, TAKE_FENCED};
+pub(crate) use fencing::{
+    COUNT_COUNTERS, LOOK_AT_FLOOR, RAISE_FENCED, REPAIR_FLOOR, SET_FLOOR, TAKE_FENCED,
+};
 pub(crate) use several::{CONFIRM_SEVERAL, EXTEND_SEVERAL, RELEASE_SEVERAL, TAKE_SEVERAL};
 
 /// Ends a script with the expression `$refused` if the user may not run the command `ARGV[i]` on the key

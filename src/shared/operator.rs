@@ -13,7 +13,7 @@ use crate::engine::breaking::{self, BreakError, Breaking, Broken};
 use crate::engine::inspection::{InspectError, Inspection};
 use crate::engine::stats::Stats;
 use crate::engine::{self, Engine, Event, NodeStatus, RoundId};
-use crate::error::{CheckError, ReinitError, TrustError};
+use crate::error::{CheckError, NodeOutcome, ReinitError, TrustError};
 
 impl Redlock {
     /// Asks every node who holds the lock on `resource`, and changes nothing: whether it is free, or
@@ -211,6 +211,38 @@ impl Redlock {
     #[must_use]
     pub fn nodes(&self) -> Vec<NodeStatus> {
         self.look().unwrap_or_default()
+    }
+
+    /// Counts the counters of [fencing tokens](crate::LockOptions::fenced) on each node. A node has one for each name that
+    /// was locked with a token, for a day ([`Builder::counter_ttl`](crate::Builder::counter_ttl)), and very many of them
+    /// may fill its memory.
+    ///
+    /// Returns for each node, in the order of the configuration, how many it has counted, and why there may be more:
+    /// `None` if these are all. Empty in a forked child, and after a thread has panicked with the engine.
+    ///
+    /// A node looks at all keys of its database, by `SCAN` in a script, 2,000 at a time, which takes it one or two
+    /// milliseconds. The call waits for each such answer for a node timeout, as [`inspect`](Self::inspect) does, and for
+    /// ten seconds in all: then it says [`NodeOutcome::TimedOut`]. A node that adds or removes many keys meanwhile may
+    /// count some twice. A user needs the permission `+scan`.
+    ///
+    /// ```no_run
+    /// # use shearline::Redlock;
+    /// # let redlock = Redlock::connect(["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"])?;
+    /// for (node, (counted, more)) in redlock.nodes().iter().zip(redlock.count_counters()) {
+    ///     match more {
+    ///         None => println!("{}: {counted} counters", node.address),
+    ///         Some(why) => println!("{}: {counted} counters or more: {why}", node.address),
+    ///     }
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn count_counters(&self) -> Vec<(u64, Option<NodeOutcome>)> {
+        let ask = |engine: &mut Engine, now| Ok::<_, Refusal>(engine.count_counters(now));
+        match self.shared().run(&Arc::new(Slot::new()), None, ask) {
+            Ok(Some(Event::CountersCounted { counters, .. })) => counters,
+            _ => Vec::new(),
+        }
     }
 
     /// Returns what this handle and its clones have done so far, and what they wait for: see [`Stats`]. Empty in

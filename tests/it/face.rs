@@ -6,7 +6,7 @@ use shearline::engine::Event;
 use shearline::{
     BreakError, Breaking, Broken, Builder, CheckError, ConfirmError, Driver, ExtendError,
     InspectError, Inspection, Instant, LocalRedlock, Lock, LockError, LockGuard, LockOptions,
-    NodeState, NodeStatus, Redlock, ReinitError, Released, Report, UnlockError,
+    NodeOutcome, NodeState, NodeStatus, Redlock, ReinitError, Released, Report, UnlockError,
 };
 
 use crate::executor::block_on;
@@ -365,6 +365,14 @@ impl Face {
             Self::Shared(redlock) | Self::Future(redlock) => redlock.nodes(),
             Self::Local(local) => local.nodes(),
             Self::Driver(driver) => driver.nodes(),
+        }
+    }
+
+    pub(crate) fn count_counters(&mut self) -> Vec<(u64, Option<NodeOutcome>)> {
+        match self {
+            Self::Shared(redlock) | Self::Future(redlock) => redlock.count_counters(),
+            Self::Local(local) => local.count_counters(),
+            Self::Driver(_) => panic!("it has no such call"),
         }
     }
 

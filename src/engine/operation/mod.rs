@@ -10,6 +10,7 @@
 //! | [`release`] | every node that may hold the token to delete it | what became of the token there |
 //! | [`reinit`] | every node to join this cluster | all of them are needed |
 //! | [`floors`] | nodes that an operator trusts to write a floor of fencing tokens | all of them are heard |
+//! | [`counters`] | every node how many counters of fencing tokens it has, piece by piece | a number; all of them are heard |
 //! | [`repair`] | every node for its floor of fencing tokens | what a lost floor is repaired from |
 //!
 //! [`watch`] is an inspection that goes on until it finds something new.
@@ -22,6 +23,7 @@
 
 pub(super) mod acquire;
 pub(super) mod confirm;
+pub(super) mod counters;
 pub(super) mod extend;
 pub(super) mod floors;
 pub(super) mod held;
@@ -54,6 +56,7 @@ use super::inspection::{InspectError, Inspection};
 use super::parts::Parts;
 use acquire::Acquire;
 use confirm::Confirm;
+use counters::CountCounters;
 use extend::Extend;
 use floors::GiveFloors;
 use held::{LockQuestion, Verdict};
@@ -83,6 +86,7 @@ pub(super) enum Kind {
     Reinit(Reinit),
     Repair(Repair),
     GiveFloors(GiveFloors),
+    CountCounters(CountCounters),
 }
 
 /// Something a user waits for.
@@ -151,6 +155,14 @@ pub enum Event {
         /// The nodes that have not said that they wrote it, and why: empty if all did.
         without: Vec<(NodeId, NodeOutcome)>,
     },
+    /// The nodes have counted their counters of fencing tokens, for a handle. Its round is one of which no call of an
+    /// engine has told.
+    CountersCounted {
+        /// Of which round.
+        round: RoundId,
+        /// For each node how many were counted, and why there may be more.
+        counters: Vec<(u64, Option<NodeOutcome>)>,
+    },
     /// The engine has extended a lock that it [keeps](crate::LockOptions::keep), or has tried to. There
     /// is nothing to be applied: the lock shows its end already.
     Kept {
@@ -188,7 +200,8 @@ impl Event {
             | Self::Broken { round, .. }
             | Self::Released { round, .. }
             | Self::Reinitialised { round, .. }
-            | Self::FloorsGiven { round, .. } => Some(*round),
+            | Self::FloorsGiven { round, .. }
+            | Self::CountersCounted { round, .. } => Some(*round),
             Self::Kept { .. } | Self::AtRisk { .. } | Self::Expired { .. } => None,
         }
     }
@@ -448,6 +461,7 @@ impl Kind {
             Self::Reinit(operation) => operation,
             Self::Repair(operation) => operation,
             Self::GiveFloors(operation) => operation,
+            Self::CountCounters(operation) => operation,
         }
     }
 
@@ -466,7 +480,8 @@ impl Kind {
             | Self::Release(_)
             | Self::Reinit(_)
             | Self::Repair(_)
-            | Self::GiveFloors(_) => None,
+            | Self::GiveFloors(_)
+            | Self::CountCounters(_) => None,
         }
     }
 }

@@ -385,13 +385,16 @@ fn on_several(text: &str) -> Option<&'static str> {
 
 /// A command about a fencing token in few words.
 fn fenced(words: &[String]) -> Option<String> {
-    use crate::node::{LOOK_AT_FLOOR, RAISE_FENCED, REPAIR_FLOOR, SET_FLOOR, TAKE_FENCED};
+    use crate::node::{
+        COUNT_COUNTERS, LOOK_AT_FLOOR, RAISE_FENCED, REPAIR_FLOOR, SET_FLOOR, TAKE_FENCED,
+    };
     let scripts = [
         (&TAKE_FENCED, "TAKE"),
         (&RAISE_FENCED, "RAISE"),
         (&SET_FLOOR, "FLOOR"),
         (&LOOK_AT_FLOOR, "LOOK"),
         (&REPAIR_FLOOR, "REPAIR"),
+        (&COUNT_COUNTERS, "COUNT"),
     ];
     let is = |script: &crate::node::Script| script.text == words[1] || script.sha1 == words[1];
     let (_, what) = scripts.iter().find(|(script, _)| is(script))?;
@@ -399,7 +402,7 @@ fn fenced(words: &[String]) -> Option<String> {
     let keys: usize = words[2].parse().expect("a number");
     let (keys, arguments) = words[3..].split_at(keys);
     Some(match *what {
-        what @ ("FLOOR" | "REPAIR") => format!("{what} {}", arguments.join(" ")),
+        what @ ("FLOOR" | "REPAIR" | "COUNT") => format!("{what} {}", arguments.join(" ")),
         // The nonce is random.
         "LOOK" => format!("LOOK {}", arguments[0]),
         what => format!("{how}{what} {} {}", keys[0], arguments[3]),

@@ -1,0 +1,153 @@
+//! Counts the counters of fencing tokens on each node, for an operator who wants to know what fills its memory.
+//!
+//! A node looks at some two thousand keys for each question, which takes it one or two milliseconds. It answers how many
+//! of them are counters, with the cursor from which it goes on. It is asked again until it has looked at all keys.
+//!
+//! # Guarantees
+//!
+//! * A count without a reason is complete: the node has said that no keys are left. Where its time is up, or its
+//!   connection is lost, the count so far comes with the reason.
+//! * No node is waited for after [`COUNTING_MAX`].
+//!
+//! # Not here
+//!
+//! Keys that a node counts twice. Its `SCAN` may do that while the table of keys is resized.
+
+use alloc::boxed::Box;
+use alloc::vec;
+use core::time::Duration;
+
+use crate::error::{NodeOutcome, Unusable};
+use crate::keys::NodeId;
+use crate::limits::COUNTING_MAX;
+use crate::node::{Access, Command, Forbidden, Reply, Whose, cursor_in};
+use crate::quorum::Vote;
+use crate::resp::Value;
+use crate::time::Instant;
+
+use super::floors::given;
+use super::patience::Patience;
+use super::{Context, Operate};
+use crate::engine::answer::{Answer, unusable};
+use crate::engine::contract::{Event, RoundId};
+use crate::engine::parts::Parts;
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(in crate::engine) struct CountCounters {
+    /// How many each node has counted.
+    numbers: Box<[u64]>,
+    /// From where each node goes on: zero is the beginning, and the end. `None` if its answer does not say.
+    cursors: Box<[Option<u64>]>,
+    /// No node is waited for after that.
+    until: Instant,
+}
+
+impl CountCounters {
+    pub(in crate::engine) fn new(now: Instant, parts: &Parts) -> Self {
+        Self {
+            numbers: vec![0; parts.nodes.len()].into(),
+            cursors: vec![Some(0); parts.nodes.len()].into(),
+            until: now.saturating_add(COUNTING_MAX),
+        }
+    }
+
+    /// An answer is useful at any time: each may take as long as one about a long lock.
+    fn give_time(&self, node: NodeId, cx: &mut Context<'_>) {
+        let patience = Patience::for_release(Duration::MAX, &cx.parts.settings);
+        let until = patience.until(cx.now, &mut cx.parts.nodes[node]);
+        cx.round[node].deadline = until.min(self.until);
+    }
+
+    /// Asks `node`, which runs scripts, to go on.
+    fn put(&self, node: NodeId, cx: &mut Context<'_>) {
+        self.give_time(node, cx);
+        let cursor = self.cursors[node.index()].unwrap_or_default();
+        let there = cx.parts.nodes.writing_to(node);
+        there.count_counters(cx.now, cx.round.key, cursor);
+        cx.round[node].asked = true;
+    }
+}
+
+impl Operate for CountCounters {
+    fn begin(&mut self, cx: &mut Context<'_>) {
+        for node in cx.parts.nodes.ids() {
+            self.give_time(node, cx);
+        }
+        self.ask_all(cx);
+        cx.round.arm(&mut cx.parts.timers);
+    }
+
+    fn ask(&mut self, node: NodeId, _command: &mut Command, cx: &mut Context<'_>) -> bool {
+        let why = match cx.access(node) {
+            Access::Open if !cx.parts.nodes[node].is_without_scripts() => {
+                self.put(node, cx);
+                return true;
+            }
+            Access::Open => NodeOutcome::Unusable(Unusable::NeedsScripts),
+            Access::Handshake { .. } => {
+                return cx.round.wait_for(node, Whose::Other, &mut cx.parts.nodes);
+            }
+            Access::Shut(outcome) => outcome,
+        };
+        cx.round.record(node, Vote::Abstain, why);
+        false
+    }
+
+    /// A node in quarantine counts too.
+    fn ask_late(&mut self, node: NodeId, cx: &mut Context<'_>) {
+        self.ask_one(node, cx);
+    }
+
+    /// Every node is waited for.
+    fn judge(&mut self, cx: &mut Context<'_>) {
+        if cx.round.tally.open().is_empty() {
+            cx.round.decide(cx.parts);
+        }
+    }
+
+    fn tell(&mut self, cx: &mut Context<'_>) -> Option<Event> {
+        let is_reason = |outcome: &NodeOutcome| *outcome != NodeOutcome::Granted;
+        let why = cx.round.ballots.iter().map(|ballot| ballot.outcome);
+        let why = why.map(|outcome| Some(outcome).filter(is_reason));
+        Some(Event::CountersCounted {
+            round: RoundId(cx.round.key),
+            counters: self.numbers.iter().copied().zip(why).collect(),
+        })
+    }
+
+    fn shown(&mut self, node: NodeId, value: Value<'_>) {
+        self.cursors[node.index()] = cursor_in(value);
+    }
+
+    fn answered(&mut self, node: NodeId, answer: &Answer, cx: &mut Context<'_>) {
+        if !cx.round.awaits(node) {
+            return; // It took too long.
+        }
+        if let Answer::Vote(said) = *answer {
+            self.vote(node, said, cx);
+        } else if let Answer::Counted(number) = *answer {
+            let counted = &mut self.numbers[node.index()];
+            *counted = counted.saturating_add(number);
+            match self.cursors[node.index()] {
+                Some(0) => self.vote(node, (Vote::Yes, NodeOutcome::Granted), cx),
+                Some(_) => self.ask_one(node, cx),
+                None => self.vote(node, given(Reply::Other), cx),
+            }
+        }
+    }
+}
+
+/// Returns what a node says by this reply to a question for its counters.
+pub(in crate::engine) fn counted(reply: Reply) -> Answer {
+    if let Reply::Pair(number @ 0.., _) = reply {
+        return Answer::Counted(number.unsigned_abs());
+    }
+    Answer::Vote(if reply == Reply::Forbidden(Forbidden::Command) {
+        unusable(Unusable::NeedsScripts)
+    } else if reply == Reply::Forbidden(Forbidden::Within) {
+        unusable(Unusable::Permission { command: "scan" })
+    } else {
+        given(reply)
+    })
+}
