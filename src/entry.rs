@@ -268,6 +268,11 @@ impl Entry {
         Arc::make_mut(&mut self.0);
     }
 
+    /// Returns `true` if `other` is a clone of it, which has the same end.
+    pub(crate) fn is_one_with(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     /// Returns `true` if it has several names.
     #[inline]
     pub(crate) fn is_several(&self) -> bool {

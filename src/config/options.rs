@@ -212,7 +212,7 @@ impl LockOptions {
 
     /// Allows at most this many extensions of the lock; after them
     /// [`ExtendError::Limit`](crate::ExtendError::Limit). Without this, and with [`u32::MAX`], there is
-    /// no such limit.
+    /// no such limit. Unless the lock is kept, one whose outcome the caller drops does not count.
     pub const fn extensions(mut self, most: u32) -> Self {
         self.extensions = most;
         self

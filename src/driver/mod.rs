@@ -279,8 +279,8 @@ impl Driver {
             .ask(|engine, now| clock::acquire(engine, now, &request))
     }
 
-    /// Begins to extend `lock` to `ttl` from now. The outcome is an [`Event::Extended`], with what is to
-    /// be applied to the lock.
+    /// Begins to extend `lock` to `ttl` from now. The outcome is an [`Event::Extended`]; apply it to the lock, so that it
+    /// counts as one of its extensions.
     ///
     /// # Errors
     ///
@@ -312,8 +312,8 @@ impl Driver {
             .ask(|engine, now| engine.keep(now, lock, most))
     }
 
-    /// Asks a majority how long `lock` still lives. The outcome is an [`Event::Confirmed`], with what is to
-    /// be applied to the lock. Its end is the one that was found then, later or earlier than before. A
+    /// Asks a majority how long `lock` still lives. The outcome is an [`Event::Confirmed`]. The lock has the end that
+    /// was found as soon as a majority has answered, later or earlier than before. A
     /// lock that [`Lock::from_bytes`] read under another clock becomes valid by it. If the outcome is
     /// [`ConfirmError::Lost`] or [`ConfirmError::Expired`] the lock is over, and an [`Event::Expired`]
     /// comes before it.

@@ -10,14 +10,13 @@ use core::fmt;
 use core::time::Duration;
 
 use crate::config::LockOptions;
+use crate::entry::Entry;
 use crate::error::LinkError;
 #[cfg(feature = "std")]
 use crate::error::{ConfirmError, ExtendError};
 use crate::keys::OperationKey;
-use crate::limits::TOKEN_RANDOM_BYTES;
 use crate::node::{NodeState, Waking};
 use crate::quorum::{Lock, LockId, Majority};
-use crate::resource::Token;
 use crate::time::Instant;
 
 pub use super::operation::Event;
@@ -199,21 +198,25 @@ pub enum Output<'a> {
 pub struct Extension {
     pub(crate) lock: LockId,
     /// All locks without a claim have the same id.
-    pub(crate) token: [u8; TOKEN_RANDOM_BYTES],
+    pub(crate) entry: Entry,
     pub(crate) majority: Majority,
-    pub(crate) valid_until: Instant,
+    pub(crate) confirmed_until: Instant,
     /// It is one of the extensions that the lock may have.
     pub(crate) counts: bool,
 }
 
 impl Extension {
     /// Counts it as one of the extensions that `lock` may have, if it is one, and notes which nodes have said yes. The
-    /// end of the lock does not wait for that. Returns `true` if it is the lock that this belongs to; otherwise
-    /// nothing is changed.
+    /// lock that the call was about has its new end already; a copy of it, that was read from bytes, gets it now.
+    /// Returns `true` if it is that lock or a copy; otherwise `lock` does not change.
     pub fn apply(&self, lock: &mut Lock) -> bool {
-        let own = lock.id() == self.lock && random_part(lock.token()) == self.token;
+        let own = lock.id() == self.lock && lock.token() == self.entry.token();
         if own {
-            lock.confirmed(&self.majority, self.counts);
+            lock.confirmed(
+                &self.majority,
+                (&self.entry, self.valid_until()),
+                self.counts,
+            );
         }
         own
     }
@@ -221,7 +224,7 @@ impl Extension {
     /// Returns the end of the validity that was confirmed, or an earlier one that was found since.
     #[must_use]
     pub fn valid_until(&self) -> Instant {
-        self.valid_until
+        self.confirmed_until.min(self.entry.end())
     }
 }
 
@@ -330,18 +333,10 @@ impl fmt::Debug for Extension {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Extension")
             .field("lock", &self.lock)
-            .field("token", &Token::new(&self.token))
-            .field("valid_until", &self.valid_until)
+            .field("token", &self.entry.token())
+            .field("valid_until", &self.valid_until())
             .finish_non_exhaustive()
     }
-}
-
-/// Returns the part of `token` that no other token shares.
-pub(crate) fn random_part(token: Token<'_>) -> [u8; TOKEN_RANDOM_BYTES] {
-    let mut part = [0; TOKEN_RANDOM_BYTES];
-    let len = token.as_bytes().len().min(TOKEN_RANDOM_BYTES);
-    part[..len].copy_from_slice(&token.as_bytes()[..len]);
-    part
 }
 
 /// Why the engine wants to wake. Carried beside the time, so that a log line or a stuck test names

@@ -659,7 +659,7 @@ impl Engine {
     pub fn adopt(&mut self, now: Instant, mut lock: Lock) -> Lock {
         let parts = &mut self.parts;
         if parts.claims.of(&lock).is_none() {
-            lock.leave_keeping();
+            lock.leave();
             let terms = (lock.ttl(), lock.delay());
             let key = parts.adopt(now, lock.entry().clone(), terms);
             lock.set_id(parts.claims.lock_id(key));

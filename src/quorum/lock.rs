@@ -167,8 +167,17 @@ impl Lock {
         kept.map_or(self.extensions_left, |kept| kept.extensions_left())
     }
 
-    /// A majority has confirmed it, and its entry has the end. That `counts` as one of its extensions, or not.
-    pub(crate) fn confirmed(&mut self, majority: &Majority, counts: bool) {
+    /// A majority has confirmed it, until `end`, which `entry` has: it may be a copy of the lock, with an end of its
+    /// own. That `counts` as one of its extensions, or not.
+    pub(crate) fn confirmed(
+        &mut self,
+        majority: &Majority,
+        (entry, end): (&Entry, Instant),
+        counts: bool,
+    ) {
+        if !self.entry.is_one_with(entry) {
+            self.entry.set_end(end, entry.ttl());
+        }
         self.voters = self.voters.union(majority.nodes());
         match &self.kept {
             _ if !counts => {}
@@ -205,12 +214,13 @@ impl Lock {
         }
     }
 
-    /// It leaves the engine that keeps it: its end is its own again.
-    pub(crate) fn leave_keeping(&mut self) {
+    /// It leaves the engine that had it: its end is its own again. That engine, or a question that is open, may still
+    /// write an end into an entry that they share.
+    pub(crate) fn leave(&mut self) {
         if let Some(kept) = self.kept.take() {
             self.extensions_left = kept.extensions_left();
-            self.entry.part(); // That engine may still write an end into the entry that they shared.
         }
+        self.entry.part();
     }
 
     // ----- its end --------------------------------------------------------------------------

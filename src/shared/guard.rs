@@ -283,6 +283,7 @@ impl LockGuard {
         operation.run(|operation| {
             let since = clock::now();
             let (lock, shared) = (self.lock(), self.redlock.shared());
+            let known = lock.valid_until();
             let patience = shared.patience(ttl.max(lock.ttl()));
             let mut until = since.saturating_add(patience);
             if lock.has_known_end() {
@@ -290,6 +291,9 @@ impl LockGuard {
             }
             let ask = |engine: &mut Engine, now| self.ask(engine, now, ask);
             let outcome = shared.run(&Arc::new(Slot::new()), Some(until), ask)?;
+            if outcome.is_none() && self.lock().valid_until() != known && self.is_valid() {
+                return Ok(()); // A majority has answered, and this thread does not wait for the news.
+            }
             self.finish_prolong(operation, outcome, since)
         })
     }

@@ -297,7 +297,7 @@ impl Redlock {
             Err(_) => {
                 slot = Slot::of_lost();
                 let mut lock = lock;
-                lock.leave_keeping();
+                lock.leave();
                 lock
             }
         };

@@ -106,6 +106,9 @@ impl AboutHeld for Confirm {
         let left = cx.parts.nodes.unless_slewed(cx.now, majority.nodes(), left);
         let mut end = drift.valid_for(sent, left, ttl);
         let known = held.entry.end();
+        if known != Instant::ZERO && known <= cx.now {
+            return self.held.run_out(cx); // Another question has found that it is lost.
+        }
         if let Some((key, claim)) = held.claim_in(&mut cx.parts.claims) {
             claim.confirmed_by(&majority);
             if claim.busy().questions.newest() != Some(cx.round.key) {

@@ -24,7 +24,7 @@ use crate::engine::answer::{Answer, unusable};
 use crate::engine::claims::Claims;
 use crate::engine::claims::busy::Questions;
 use crate::engine::claims::claim::Claim;
-use crate::engine::contract::{Event, Extension, random_part};
+use crate::engine::contract::{Event, Extension};
 use crate::engine::news::News;
 use crate::engine::parts::Parts;
 
@@ -339,7 +339,7 @@ impl LockQuestion {
     pub(super) fn kept_event(&self, result: Result<Extension, ExtendError>) -> Event {
         Event::Kept {
             lock: self.lock,
-            result: result.map(|extension| extension.valid_until),
+            result: result.map(|extension| extension.valid_until()),
         }
     }
 
@@ -390,9 +390,9 @@ impl LockQuestion {
         Extension {
             counts: self.question == Question::Extend && !is_kept, // It was counted already.
             lock: self.lock,
-            token: random_part(self.entry.token()),
+            entry: self.entry.clone(),
             majority,
-            valid_until: end.min(self.entry.end()), // Others may have found an earlier end since.
+            confirmed_until: end,
         }
     }
 }
@@ -500,7 +500,8 @@ impl<T: AboutHeld> Operate for T {
     fn lose(&mut self, node: NodeId, lost: Lost, cx: &mut Context<'_>) {
         let (Lost::Connection(outcome) | Lost::Trust(outcome)) = lost;
         let stands = matches!(lost, Lost::Trust(_)) && self.held().is_older_than_steps(node, cx);
-        if !stands && guard!(LostVoteNotJudged, cx.round.lose(node, outcome)) {
+        let changed = !stands && cx.round.lose(node, outcome);
+        if guard!(LostVoteNotJudged, changed) {
             judge_if_voting(self, cx);
         }
     }

@@ -104,14 +104,14 @@ pub enum Event {
     Extended {
         /// Of which round.
         round: RoundId,
-        /// The new end, to be applied to the lock, or why there is none.
+        /// What counts as one of its extensions when it is applied to the lock, or why there is none.
         result: Result<Extension, ExtendError>,
     },
     /// The outcome of [`Engine::confirm`](crate::engine::Engine::confirm).
     Confirmed {
         /// Of which round.
         round: RoundId,
-        /// The end that was found, to be applied to the lock, or why there is none. If it is
+        /// The end that was found, or why there is none. If it is
         /// [`Lost`](ConfirmError::Lost) or [`Expired`](ConfirmError::Expired) the lock is over, and an
         /// [`Expired`](Self::Expired) says so too.
         result: Result<Extension, ConfirmError>,

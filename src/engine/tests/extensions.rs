@@ -2,6 +2,7 @@
 
 use super::confirm::end;
 use super::*;
+use crate::entry::Entry;
 
 impl World {
     /// The end of `lock` is told within its last ticks.
@@ -209,4 +210,62 @@ fn an_extension_that_is_told_after_the_loss_revives_nothing() {
         }
     }
     assert_eq!(lock.valid_until(), lost);
+}
+
+/// A lock that no engine has adopted, about which nothing but the questions is known.
+fn detached(nodes: usize) -> (World, Lock) {
+    let (mut world, lock) = World::held(nodes);
+    let lock = world.detach(lock);
+    world.take_all();
+    (world, lock)
+}
+
+/// The confirmation has its majority, and waits for the last node, because it would shorten the lock.
+#[test]
+fn a_confirmation_does_not_revive_what_another_question_has_found_to_be_lost() {
+    let (mut world, lock) = detached(3);
+    world.ask_confirm(&lock);
+    world.extend(&lock);
+    world.all_say(0..2, ":2001|:0|");
+    assert_matches!(world.next_not_extended(), ExtendError::Lost(_));
+    assert!(!lock.is_valid_at(world.now));
+    world.pass(MS);
+    world.say(2, ":2001|");
+    assert_matches!(world.next_not_extended(), ExtendError::Expired);
+    assert!(!lock.is_valid_at(world.now));
+}
+
+/// It was read from the same bytes.
+#[test]
+fn an_outcome_is_applied_to_a_copy_of_its_lock() {
+    let (mut world, lock) = detached(1);
+    let entry = Entry::new(Vec::new(), lock.resource(), lock.token().as_bytes());
+    let mut copy = Lock::transferred(entry, lock.valid_until(), lock.ttl(), lock.voters());
+    world.ask_confirm(&lock);
+    world.say(0, ":2001|");
+    world.apply_next(&mut copy);
+    assert!(copy.valid_until() < world.now.saturating_add(2 * SECOND));
+    assert_eq!(copy.valid_until(), lock.valid_until());
+}
+
+/// The timer that reports its loss knows of no other end.
+#[test]
+fn a_question_that_is_open_when_a_lock_is_adopted_does_not_change_its_end() {
+    for is_elsewhere in [false, true] {
+        let (mut world, lock) = match is_elsewhere {
+            true => World::held(1),
+            false => detached(1),
+        };
+        world.confirm(&lock);
+        let known = lock.valid_until();
+        let (mut other, lock) = match is_elsewhere {
+            true => World::taken_over(world.now, lock),
+            false => (World::ready(1), world.adopt(lock)),
+        };
+        world.say(0, ":2001|");
+        assert_eq!(lock.valid_until(), known);
+        let keeper = if is_elsewhere { &mut other } else { &mut world };
+        keeper.events.clear();
+        keeper.is_told_at_its_end(&lock);
+    }
 }
