@@ -5,7 +5,7 @@
 //! What each kind of answer means: the files of the operations, and of the releases.
 
 use crate::keys::{NodeId, OperationKey, PlaceKey};
-use crate::node::{Reply, Request};
+use crate::node::{Dialect, Reply, Request};
 use crate::time::Instant;
 
 use super::answer::{Answer, Answered};
@@ -33,6 +33,11 @@ pub(super) fn learn(
             acquire::fencing::set_answered(now, node, claim, reply, parts)
         }
         Request::Raise { claim } => acquire::fencing::raise_answered(claim, reply, parts),
+        Request::Probe {
+            claim,
+            way: Dialect::Text,
+            ..
+        } => permission::script_answered(now, node, claim, reply, parts),
         Request::Probe { claim, .. } => permission::native_answered(node, claim, reply, parts),
         Request::Release {
             claim,

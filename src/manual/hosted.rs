@@ -45,13 +45,14 @@
 //! | `INFO`, with [`RestartGuard::Strict`](crate::RestartGuard::Strict) | No lock: [`Unusable::NoRunId`](crate::Unusable::NoRunId). | `embedded::locks::nodes_without_info_are_refused_by_a_strict_guard` |
 //! | `CONFIG` | Nothing, but that with `Strict` a restarted node always waits. | `readme::the_acl_line_of_a_strict_guard_suffices_and_is_the_least` |
 //! | `HELLO`, or only its version 3 | The connection speaks RESP2: [`Waking::Resp2`](crate::Waking::Resp2). | `waiting::a_server_that_speaks_only_resp2_is_looked_at_from_time_to_time`, `node::handshake::tests::what_hello_says_decides` |
-//! | `SCRIPT` | Scripts are sent as text. | `engine::tests::permissions::a_node_without_the_scripts_is_not_asked_about_their_digests` |
+//! | `SCRIPT` | Scripts are sent as text. The first lock over a connection takes a round trip more, but after `NOPERM`. | `engine::tests::permissions::a_node_without_the_scripts_is_not_asked_about_their_digests` |
 //! | `EVAL` | Locks without scripts: see [`permissions`](super::permissions#without-scripts). No lock where there is no other way to release one. With `Strict`: [`Unusable::NeedsScripts`](crate::Unusable::NeedsScripts). | `engine::tests::ways::detected::a_node_that_refuses_scripts_is_asked_how_it_releases_and_grants_the_lock`, `permissions::a_user_who_may_not_release_gets_no_lock` |
 //! | `WATCH`, `MULTI` or `EXEC`, and `EVAL` | Locks only where there is a native release, and no extension. | `engine::tests::ways::a_node_without_any_way_is_unusable_and_asked_again` |
 //!
 //! A server that answers no question of the handshake at all, or closes the connection at one, is never
 //! ready. `HELLO` may be refused in any words that begin with no other code than `ERR`, `NOPROTO` or `NOPERM`; scripts in words that say so,
-//! such as `unsupported command 'eval'`, `bad lua script for redis cluster` or `EVAL is disabled`. What a service
+//! such as `unsupported command 'eval'`, `bad lua script for redis cluster` or `EVAL is disabled`, and in any words
+//! by a service that refuses `SCRIPT LOAD` in such words too (`permissions::own_words::locks_are_had_without_scripts_that_are_refused_in_any_words`). What a service
 //! refuses otherwise stands in the report ([`NodeReport::words`](crate::NodeReport::words)).
 //!
 //! If `INFO` is unknown and you want the service all the same, it must not forget: see
@@ -81,7 +82,7 @@
 //!   lock. With `Strict` there are two more, `shearline:marker` and `shearline:barrier`, in other slots of a
 //!   cluster: a proxy in front of several shards may refuse those scripts.
 //! * **They have other texts for errors.** The first word of an error decides; of `ERR` the words
-//!   `unknown command` too. Any other error is a refusal that is tried again, and gives no lock.
+//!   `unknown command` too, and what is said of scripts. Any other error is a refusal that is tried again, and gives no lock.
 //! * **They run commands on many threads.** A release compares and deletes. If another command can come
 //!   between the two, it may delete a lock of another client.
 //!

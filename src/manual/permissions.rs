@@ -56,7 +56,9 @@
 //! A node that refuses to run a script, because the user may not (`NOPERM` for `EVAL` or `EVALSHA`) or because it
 //! knows no such command, is asked without scripts from then on. That is found out for each node, with its first
 //! refusal: it costs that one request another round trip or two. A node that has loaded the scripts in a later
-//! handshake is asked by them again. A handle with
+//! handshake is asked by them again. One that refuses scripts in words of its own, as proxies do, is asked without
+//! them if it has refused to load them too; with the first lock over each connection it is asked for one again, so that
+//! an error that has passed costs no more. A handle with
 //! [`Builder::without_scripts`](crate::Builder::without_scripts) runs no script from the start. A user for
 //! either needs
 //!
@@ -126,7 +128,8 @@
 //! What a server can do is found by what it answers, not by its version. A user who may not run `+watch`,
 //! `+multi` and `+exec` gets locks only where there is another way to release them, and can extend none. A
 //! node where there is no way is [`Unusable::Permission`](crate::Unusable::Permission); it names the command that
-//! runs scripts, unless the handle uses none.
+//! runs scripts, unless the handle uses none. Where scripts were refused in words that are not known, it is refused
+//! with these words.
 //!
 //! Locks on several resources are taken by `WATCH`, `GET`, `PTTL`; `MULTI`, `SET`, `EXEC`, and extended and
 //! released as one lock is by a transaction. Before anything is taken each key is asked whether the user may

@@ -69,7 +69,7 @@ impl Node {
         entry: &Entry,
         (life, proposal): (Duration, u64),
     ) -> Result<(), Unusable> {
-        if self.is_without_scripts() {
+        if self.is_without_scripts() && self.ways.refusal.is_none() {
             return Err(Unusable::NeedsScripts);
         }
         let run_id = self.run_id().ok_or(Unusable::NoRunId)?;
@@ -168,6 +168,7 @@ impl Node {
     /// The script that takes a lock was run on this connection.
     pub(crate) fn knows_fenced_set(&mut self) {
         self.fencing.is_known = true;
+        self.trust_scripts();
     }
 
     /// The server has forgotten that script, and gets its text the next time. Returns `true` if it was sent by

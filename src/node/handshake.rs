@@ -19,6 +19,7 @@ use crate::config::{Config, Credentials as Given, NodeConfig};
 use crate::error::{ServerError, Unusable, said};
 use crate::resp::{self, Value};
 
+use super::reply::is_known;
 use super::request::{Dialect, Request, Step, Taught, Waking};
 use super::script::{self, Script};
 
@@ -227,6 +228,10 @@ pub(crate) struct Scripts {
     known: [bool; 4],
     /// The server could not load them just now.
     postponed: bool,
+    /// It has refused to load them, by an error that neither passes nor is a missing permission.
+    pub(super) refused: bool,
+    /// It has answered a script all the same, or refused that too.
+    pub(super) tried: bool,
 }
 
 impl Scripts {
@@ -237,7 +242,10 @@ impl Scripts {
 
     /// Takes the answer to a `SCRIPT LOAD`, which is the digest on success.
     fn loaded(&mut self, taught: Taught, value: Value<'_>) {
-        self.postponed |= error_in(value).is_some_and(|error| error.code() != "NOPERM");
+        if let Some(error) = error_in(value) {
+            self.postponed |= is_known(error) && error.code() != "NOPERM";
+            self.refused |= !is_known(error);
+        }
         let digest = taught.script().sha1.as_bytes();
         self.known[taught.place()] = value.as_bytes() == Some(digest);
     }

@@ -22,6 +22,7 @@ mod clock;
 mod cluster;
 mod command;
 mod debt;
+mod doubt;
 mod fencing;
 mod guard;
 mod handshake;

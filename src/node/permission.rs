@@ -104,6 +104,10 @@ impl Node {
         ttl: Duration,
     ) -> bool {
         self.reconsider_scripts();
+        if self.is_to_try_scripts() {
+            self.try_script(now, claim, entry);
+            return false;
+        }
         match (self.is_without_scripts(), entry.is_several()) {
             (false, _) => {}
             (true, false) => {
@@ -154,7 +158,28 @@ impl Node {
     ) {
         let mut command = Vec::new();
         release(&mut command, entry, way);
-        self.send(now, Request::Probe { claim, way }, &command);
+        let with_others = false;
+        let request = Request::Probe {
+            claim,
+            way,
+            with_others,
+        };
+        self.send(now, request, &command);
+    }
+
+    /// Asks by a script that does nothing whether scripts are run.
+    #[cold]
+    fn try_script(&mut self, now: Instant, claim: ClaimKey, entry: &Entry) {
+        let asked_with = &mut self.permissions.asked_with;
+        asked_with.push_back((claim, entry.clone()));
+        let mut command = Vec::new();
+        set_if_permitted(&mut command, entry, [b"", b""], None, self.to_lock());
+        let request = Request::Probe {
+            claim,
+            way: Dialect::Text,
+            with_others: false,
+        };
+        self.send(now, request, &command);
     }
 
     /// Asks what was missing when an extension of `entry` was refused.

@@ -82,7 +82,11 @@ impl Node {
                     self.continue_transaction(now);
                     return Ok(Some(Heard::Batch));
                 }
-                Request::Probe { claim, way } if self.ways.on || way == Dialect::SetIfEq => {
+                Request::Probe {
+                    claim,
+                    way,
+                    with_others,
+                } if with_others || self.ways.on && way != Dialect::Text => {
                     let reply = Reply::of(value);
                     return Ok(Some(Heard::Tried { claim, way, reply }));
                 }
@@ -121,6 +125,11 @@ impl Node {
                             }
                             Reply::with_text(value)
                         }
+                    };
+                    let reply = if let Reply::Error(_) = reply {
+                        self.reworded(request, reply, false)
+                    } else {
+                        reply
                     };
                     return Ok(Some(self.answered(now, &sent, reply)));
                 }
@@ -209,6 +218,7 @@ impl Node {
             since: now,
         };
         if runs_scripts && self.ways.on {
+            self.ways.refusal = None;
             self.use_scripts();
         }
         Some(Heard::Ready)

@@ -271,7 +271,20 @@ impl Said {
 
 /// Returns `true` if a command that was answered by this error was certainly not executed.
 pub(crate) fn refuses_for_certain(error: ServerError) -> bool {
-    let certain = matches!(
+    guard!(RefusedReleased, is_known(error))
+}
+
+/// Returns `true` if this reply may say that no scripts are run, in words that are not known.
+pub(super) fn refuses_in_own_words(reply: Reply) -> bool {
+    let Reply::Error(error) = reply else {
+        return false;
+    };
+    !is_known(error) && !matches!(error.code(), "WRONGTYPE" | "EXECABORT")
+}
+
+/// Returns `true` if servers refuse commands by this error, which they do not execute.
+pub(super) fn is_known(error: ServerError) -> bool {
+    matches!(
         error.code(),
         "LOADING"
             | "BUSY"
@@ -290,8 +303,7 @@ pub(crate) fn refuses_for_certain(error: ServerError) -> bool {
             | "CROSSSLOT"
             | "TRYAGAIN"
             | "DENIED"
-    );
-    guard!(RefusedReleased, certain)
+    )
 }
 
 /// Returns `true` if a server that answers so may have other keys when it serves again: it loads
@@ -425,6 +437,56 @@ mod tests {
             let reply = Reply::of(Value::Error(line.as_bytes()));
             assert_eq!(reply.error().expect("it is one").code(), code, "{line}");
         }
+    }
+
+    #[test]
+    fn what_neither_passes_nor_is_known_may_be_said_of_scripts() {
+        for (line, says) in [
+            ("ERR unsupported here", true),
+            ("ERR upstream failure", true),
+            ("ERR unsupported command `set`", true),
+            ("ERR", true),
+            ("", true),
+            ("NOTHERE", true),
+            ("no luck", true),
+            // What is known to be said of scripts, and of permissions.
+            ("ERR unknown command 'EVAL'", false),
+            ("EVAL is disabled", false),
+            ("ERR bad lua script for redis cluster", false),
+            (
+                "NOPERM this user has no permissions to run the 'eval' command",
+                false,
+            ),
+            ("NOPERM No permissions to access a key", false),
+            (
+                "ERR ACL failure in script: User u has no permissions",
+                false,
+            ),
+            // What passes, or says that the command itself is known.
+            ("LOADING Redis is loading the dataset in memory", false),
+            ("BUSY Redis is busy running a script", false),
+            ("OOM command not allowed", false),
+            ("MISCONF Redis is configured to save", false),
+            ("NOREPLICAS Not enough good replicas to write", false),
+            ("READONLY You can't write", false),
+            ("MASTERDOWN Link with MASTER is down", false),
+            ("NOAUTH Authentication required", false),
+            ("NOSCRIPT No matching script", false),
+            ("MOVED 1 127.0.0.1:1", false),
+            ("CLUSTERDOWN The cluster is down", false),
+            (
+                "CROSSSLOT Keys in request don't hash to the same slot",
+                false,
+            ),
+            ("TRYAGAIN Multiple keys request", false),
+            ("DENIED Redis is running in protected mode", false),
+            ("WRONGTYPE Operation against a key", false),
+            ("EXECABORT Transaction discarded", false),
+        ] {
+            let reply = Reply::of(Value::Error(line.as_bytes()));
+            assert_eq!(refuses_in_own_words(reply), says, "{line}");
+        }
+        assert!(!refuses_in_own_words(Reply::Integer(0)));
     }
 
     #[test]

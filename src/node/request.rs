@@ -68,12 +68,15 @@ pub(crate) enum Request {
         /// Who asks.
         operation: OperationKey,
     },
-    /// A native release before the `SET` of a claim: whether the user may run it.
+    /// A release before the `SET` of a claim: whether the user may run it. By a script, that asks only whether it is
+    /// run.
     Probe {
         /// Whose token.
         claim: ClaimKey,
         /// Which release.
         way: Dialect,
+        /// All ways are tried, one behind the other.
+        with_others: bool,
     },
     /// A command of the transaction that is open.
     Transaction,

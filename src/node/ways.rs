@@ -26,6 +26,7 @@
 //! Nodes that are asked by scripts: see [`permission`](super::permission).
 
 use alloc::collections::VecDeque;
+use alloc::vec::Vec;
 
 use crate::entry::Entry;
 use crate::error::Unusable;
@@ -33,6 +34,8 @@ use crate::keys::ClaimKey;
 use crate::time::Instant;
 
 use super::Node;
+use super::command::release;
+use super::doubt::Refusal;
 use super::permission::Shown;
 use super::reply::{Forbidden, Reply};
 use super::request::{Dialect, Request};
@@ -53,6 +56,8 @@ pub(super) struct Ways {
     pub(super) on: bool,
     /// They never are, by the configuration.
     pub(super) never: bool,
+    /// How they were refused, where that was in words that are not known.
+    pub(super) refusal: Option<Refusal>,
     /// The command that was refused when a script was to be run.
     script_verb: &'static str,
     /// The place of the way that is used, or tried next.
@@ -81,6 +86,7 @@ impl Ways {
         Self {
             on: never,
             never,
+            refusal: None,
             script_verb: Dialect::Text.verb(),
             place: 0,
             refused: [false; ORDER.len()],
@@ -148,6 +154,7 @@ impl Node {
             self.ways = Ways {
                 on: true,
                 script_verb: verb,
+                refusal: self.ways.refusal.take(),
                 ..Ways::new(false)
             };
             self.native_refused = false;
@@ -167,6 +174,9 @@ impl Node {
         self.permissions.shown = Shown::Nothing;
         if let Some(server) = self.phase.server_mut() {
             server.identity.native_release = server.identity.native_by_version;
+        }
+        if self.ways.refusal.take().is_some() {
+            self.set_tried(false);
         }
     }
 
@@ -207,11 +217,18 @@ impl Node {
     pub(crate) fn try_ways(&mut self, now: Instant, claim: ClaimKey, entry: &Entry) {
         self.ways.tried_with.push_back((claim, entry.clone()));
         for way in ORDER {
+            let with_others = true;
+            let request = Request::Probe {
+                claim,
+                way,
+                with_others,
+            };
             if way == Dialect::Watch {
-                let request = Request::Probe { claim, way };
                 self.transact(now, request, entry, Work::Probe);
             } else {
-                self.ask_native(now, claim, entry, way);
+                let mut command = Vec::new();
+                release(&mut command, entry, way);
+                self.send(now, request, &command);
             }
         }
     }

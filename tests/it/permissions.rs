@@ -1,6 +1,7 @@
 //! Users without all permissions that a lock needs: the first try names the missing one, and no key
 //! is left.
 
+mod own_words;
 mod taken_away;
 
 use std::sync::LazyLock;

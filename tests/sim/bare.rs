@@ -21,12 +21,13 @@ use shearline::internals::Store;
 use shearline::internals::resp;
 use shearline::internals::{Flavour, Refused};
 
-use crate::clock::Time;
+use crate::clock::{MILLI, SECOND, Time};
 use crate::entropy::Entropy;
 use crate::kinds::kind;
 use crate::oracle::{Code, Command, Said, SetBefore, Token, Verb, millis, name_of, token_of};
 use crate::plan::{Guard, Kinds, Plan};
 use crate::sets::SETS;
+use crate::stranger::SCRIPT;
 use crate::world::World;
 use crate::written::{Place, Writing};
 
@@ -54,7 +55,39 @@ pub(crate) const BARE_SETS: Kind = kind("bare-sets", |entropy| Plan {
     ..(SETS.draw)(entropy)
 });
 
+/// Ordinary worlds in which servers refuse scripts in words of their own, also to load them, and clients have to find
+/// out: always, or by turns, as a proxy does whose error passes.
+pub(crate) const DOUBTED: Kind = kind("doubted", |entropy| Plan {
+    own_words: Some(entropy.pick(&[0, 0, 300 * MILLI, 5 * SECOND])),
+    ..(BARE.draw)(entropy)
+});
+
+/// The same while engines keep locks.
+pub(crate) const DOUBTED_KEEPING: Kind = kind("doubted-keeping", |entropy| Plan {
+    own_words: Some(entropy.pick(&[0, 5 * SECOND])),
+    ..(BARE_KEEPING.draw)(entropy)
+});
+
 impl Plan {
+    /// Returns `true` if a server refuses `words` at `now` in words of its own.
+    pub(crate) fn refuses_in_own_words(&self, now: Time, words: &[&[u8]]) -> bool {
+        match words {
+            _ if !self.is_bare() => false,
+            [b"EVAL", SCRIPT, ..] => false,
+            [b"SCRIPT", ..] => self.own_words.is_some(),
+            [b"EVAL" | b"EVALSHA", ..] => self.own_words.is_some_and(|turn| {
+                let turns = now.checked_div(turn).unwrap_or(0);
+                turns % 2 == 0
+            }),
+            _ => false,
+        }
+    }
+
+    /// Returns `true` if clients know that there are none.
+    pub(crate) fn is_without_scripts(&self) -> bool {
+        self.is_bare() && self.own_words.is_none()
+    }
+
     /// Returns `true` if no scripts are used.
     pub(crate) fn is_bare(&self) -> bool {
         self.bare
@@ -66,13 +99,13 @@ impl Plan {
 }
 
 /// Makes a server of this kind one that refuses scripts.
-pub(crate) fn strip(store: &mut Store, number: usize, kind: Kinds) {
+pub(crate) fn strip(store: &mut Store, number: usize, kind: Kinds, refuses: bool) {
     let how = match number % 2 {
         0 => Refused::Forbidden,
         _ => Refused::Unknown,
     };
     for command in ["eval", "evalsha", "script"] {
-        store.refuse(command, Some(how));
+        store.refuse(command, refuses.then_some(how));
     }
     store.set_flavour(match kind {
         Kinds::Valkey => [Flavour::Valkey81, Flavour::Valkey, Flavour::Valkey91][number % 3],
@@ -1039,6 +1072,12 @@ mod tests {
     fn worlds_without_scripts_keep_their_promises() {
         keep_their_promises(BARE, 10, &[]);
         keep_their_promises(BARE_KEEPING, 10, &[]);
+    }
+
+    #[test]
+    fn worlds_whose_servers_refuse_scripts_in_own_words_keep_their_promises() {
+        keep_their_promises(DOUBTED, 10, &[]);
+        keep_their_promises(DOUBTED_KEEPING, 4, &[]);
     }
 
     #[test]

@@ -331,7 +331,7 @@ impl Client {
             .dead_after(Duration::from_millis(plan.dead_after))
             .lock_delay(Duration::from_millis(plan.lock_delay))
             .watch_clocks(plan.watch)
-            .without_scripts(plan.is_bare());
+            .without_scripts(plan.is_without_scripts());
         builder = match plan.guard {
             Guard::Off => builder.restart_guard(RestartGuard::Off),
             Guard::Observed => builder.max_ttl(Duration::from_millis(plan.max_life())),
@@ -358,7 +358,11 @@ impl Client {
         // No node was ever used.
         let to_trust = if trusts { world.plan.nodes } else { 0 };
         let joins = world.plan.guard == Guard::Strict;
-        let last = if world.plan.is_bare() { 1 } else { SCRIPTS };
+        let last = if world.plan.is_without_scripts() {
+            1
+        } else {
+            SCRIPTS
+        };
         let path = |_| Path {
             joins,
             last,

@@ -5,7 +5,7 @@
 //! oracle hears them. Here is a world for each such meeting. `mutations` says which breakage is looked for
 //! in which; without any, no oracle objects to these worlds either.
 
-use crate::bare::{BARE, BARE_KEEPING, BARE_SETS};
+use crate::bare::{BARE, BARE_KEEPING, BARE_SETS, DOUBTED, DOUBTED_KEEPING};
 use crate::case::Kind;
 use crate::clock::{MICRO, MILLI, SECOND};
 use crate::delaying::DELAYING;
@@ -21,7 +21,7 @@ use crate::watching::WATCHING;
 const FEW: u32 = 10_000;
 
 /// All that can be chosen by name.
-pub(crate) const KINDS: [Kind; 28] = [
+pub(crate) const KINDS: [Kind; 30] = [
     NARROW,
     ALONE,
     INSPECTING,
@@ -50,6 +50,8 @@ pub(crate) const KINDS: [Kind; 28] = [
     BARE,
     BARE_KEEPING,
     BARE_SETS,
+    DOUBTED,
+    DOUBTED_KEEPING,
 ];
 
 pub(crate) const fn kind(name: &'static str, draw: fn(&mut Entropy) -> Plan) -> Kind {
@@ -423,7 +425,7 @@ mod tests {
 
     /// Kinds that have tests of their own: in `oracle`, `bare` and `fencing`, and `NARROW` in `mutations`,
     /// as only a build with mutations has narrow bounds.
-    const ELSEWHERE: [Kind; 9] = [
+    const ELSEWHERE: [Kind; 11] = [
         NARROW,
         INSPECTING,
         OUTAGES,
@@ -433,6 +435,8 @@ mod tests {
         BARE,
         BARE_KEEPING,
         BARE_SETS,
+        DOUBTED,
+        DOUBTED_KEEPING,
     ];
 
     #[test]

@@ -84,6 +84,9 @@ pub(crate) struct Plan {
     /// They refuse scripts, and clients use none, unless something else here needs them: see
     /// [`is_bare`](Self::is_bare).
     pub(crate) bare: bool,
+    /// They refuse scripts in words of their own, and clients have to find out: in every other turn of this length.
+    /// Zero: always.
+    pub(crate) own_words: Option<Time>,
     /// They do not permit the native release that they know.
     pub(crate) native_refused: bool,
     /// Clients have to give a password.
@@ -530,6 +533,7 @@ impl Plan {
             window: 1 << 20,
             kinds: Kinds::Redis,
             bare: false,
+            own_words: None,
             native_refused: false,
             credentials: false,
             database: 0,

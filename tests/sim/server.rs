@@ -138,7 +138,7 @@ impl Server {
             Kinds::Redis | Kinds::Valkey | Kinds::Newest | Kinds::Old => kinds,
         };
         if plan.is_bare() {
-            bare::strip(&mut store, number, kind);
+            bare::strip(&mut store, number, kind, plan.is_without_scripts());
         } else if kind == Kinds::Valkey {
             store.set_flavour(Flavour::Valkey);
         }
@@ -696,7 +696,7 @@ impl World {
         if self.is_by_keeper(process, &begun, &command) {
             command.verb = Verb::Keep;
         }
-        if self.plan.is_bare() && words == [&b"INFO"[..], b"memory"] {
+        if self.plan.is_without_scripts() && words == [&b"INFO"[..], b"memory"] {
             command.verb = Verb::Load; // The last request of a handshake.
         }
         let there = &mut self.servers[server];
@@ -716,6 +716,10 @@ impl World {
         let refusal = match words {
             [b"HELLO", ..] if there.old => {
                 Some(&b"-ERR unknown command 'HELLO', with args beginning with: '3' \r\n"[..])
+            }
+            _ if self.plan.refuses_in_own_words(self.now, words) => {
+                self.oracle.counts.sights.note("OwnWords");
+                Some(&b"-ERR unsupported here\r\n"[..])
             }
             [b"DELEX", ..] if !there.newest => {
                 Some(&b"-ERR unknown command 'DELEX', with args beginning with: \r\n"[..])

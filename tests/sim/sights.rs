@@ -10,7 +10,7 @@ use shearline::{ExtendError, LockError, UnlockError};
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Sights([u64; NAMES.len()]);
 
-const NAMES: [&str; 40] = [
+const NAMES: [&str; 41] = [
     // What a user was told: of a lock, an extension, a release; and that it has cancelled.
     "Held",
     "NoQuorum",
@@ -59,6 +59,8 @@ const NAMES: [&str; 40] = [
     "ExecDone",
     "ExecAborted",
     "ExecRefused",
+    // A server has refused a script in words of its own.
+    "OwnWords",
     // Without scripts, several resources were taken by one command, were not because one was another's, and were
     // taken by commands that each take one.
     "TakenAtOnce",

@@ -11,7 +11,7 @@ use crate::engine::answer::{Answer, Answered};
 use crate::engine::nodes::Nodes;
 use crate::engine::stats::Stats;
 use crate::entry::Entry;
-use crate::error::{LinkFault, NodeOutcome, ServerError};
+use crate::error::{LinkFault, NodeOutcome, ServerError, Unusable};
 use crate::invariant::Must as _;
 use crate::keys::{ClaimKey, NodeId, OperationKey};
 use crate::node::{
@@ -165,7 +165,12 @@ impl Claims {
             return None;
         }
         let missing = reply.missing(below.nodes[node].verb_of_release(dialect));
-        let outcome = missing.map_or(NodeOutcome::Refused(error), NodeOutcome::Unusable);
+        let is_of_command = matches!(missing, Some(Unusable::Permission { .. }));
+        let doubted = is_of_command.then(|| below.nodes[node].doubt_again());
+        let outcome = match (doubted.flatten(), missing) {
+            (None, Some(missing)) => NodeOutcome::Unusable(missing),
+            (doubted, _) => NodeOutcome::Refused(doubted.unwrap_or(error)),
+        };
         self.defer(node, claim, below);
         operation.map(|operation| (operation, (Vote::Abstain, outcome)))
     }

@@ -1,6 +1,7 @@
 //! Stories without scripts: how each node is found to release locks, and what is done by transactions.
 
 mod detected;
+mod doubt;
 mod held;
 mod late;
 mod releases;

@@ -323,9 +323,13 @@ impl Node {
     pub(super) fn next_transacted(&mut self) -> Option<Heard> {
         let done = self.transactions.done.pop_front()?;
         self.shown = done.shown;
-        let reply = done.reply;
+        let reply = if let Reply::Error(_) | Reply::Forbidden(_) = done.reply {
+            self.reworded(done.request, done.reply, true)
+        } else {
+            done.reply
+        };
         Some(match done.request {
-            Request::Probe { claim, way } => Heard::Tried { claim, way, reply },
+            Request::Probe { claim, way, .. } => Heard::Tried { claim, way, reply },
             _ => Heard::Answer(done.request, reply),
         })
     }

@@ -65,6 +65,8 @@ pub(crate) enum Mischief {
     Extra(&'static [u8]),
     /// These bytes come in place of every piece of answers.
     Instead(&'static [u8]),
+    /// Lines of answers that begin with the first are the second instead. A piece has whole lines.
+    Reword(&'static [u8], &'static [u8]),
     /// These bytes come endlessly in place of answers, as fast as they are read.
     Flood(&'static [u8]),
 }
@@ -622,6 +624,7 @@ impl Pipe {
             Mischief::Twice => Some([piece, piece].concat()),
             Mischief::Extra(bytes) => Some([piece, bytes].concat()),
             Mischief::Instead(bytes) => Some(bytes.to_vec()),
+            Mischief::Reword(from, to) => Some(reworded(piece, from, to)),
             _ => None,
         };
         if let Some(bytes) = changed {
@@ -633,6 +636,13 @@ impl Pipe {
             result => result,
         }
     }
+}
+
+/// Returns `piece` with the line `to` for each that begins so.
+fn reworded(piece: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
+    let lines = piece.split_inclusive(|byte| *byte == b'\n');
+    let lines = lines.map(|line| if line.starts_with(from) { to } else { line });
+    lines.collect::<Vec<_>>().concat()
 }
 
 /// Writes as much as the socket takes, at most a few megabytes at once. The last repetition may be

@@ -321,6 +321,9 @@ impl World {
         if deed.command.verb != Verb::Confirm || self.plan.clients <= deed.peer {
             return;
         }
+        if self.plan.own_words.is_some() && deed.said.is_error() {
+            return; // It may be asked without scripts then.
+        }
         let ledger = &mut self.oracle.ledger;
         let calls = ledger.record(id).confirms;
         let cell = ledger.cell_mut(id, deed.node);

@@ -139,6 +139,28 @@ pub(in crate::engine) fn native_answered(
     Ok(operation.map(|operation| (operation, answer)))
 }
 
+/// `node` has answered a script that does nothing, for the attempt of `claim`, which may be over.
+#[cold]
+pub(in crate::engine) fn script_answered(
+    now: Instant,
+    node: NodeId,
+    claim: ClaimKey,
+    reply: Reply,
+    parts: &mut Parts,
+) -> Answered {
+    let there = parts.nodes.writing_to(node);
+    let asked_with = there.take_asked(claim);
+    let withheld = there.scripts_tried(reply)?;
+    let attempt = parts.claims.get(claim);
+    let attempt = attempt.filter(|claim| !claim.may_hold().contains(node));
+    let operation = attempt.and_then(Claim::attempted_by);
+    if let (None, None, Some(entry)) = (operation, withheld, asked_with) {
+        granted_without(now, node, claim, &entry, parts);
+    }
+    let answer = withheld.map_or(Answer::Permitted, Answer::Withheld);
+    Ok(operation.map(|operation| (operation, answer)))
+}
+
 /// `node` has answered a release of a token that no key has, in a `way` without scripts, for the attempt of
 /// `claim`, which may be over. Its `SET` is sent when the first way is permitted, and withheld when the last
 /// is not.
@@ -153,12 +175,14 @@ pub(in crate::engine) fn way_answered(
     let said = Said::of_release(way, reply).ok_or(Trouble::Link(LinkFault::Protocol))?;
     let is_permitted = matches!(said, Said::Done | Said::Missing | Said::Foreign);
     let tried = (is_permitted || way == Dialect::Watch).then(|| there.take_tried(claim));
-    if !there.is_without_scripts() {
-        return Ok(None); // Scripts are tried again meanwhile.
-    }
     let attempt = parts.claims.get(claim);
     let attempt = attempt.filter(|claim| !claim.may_hold().contains(node));
     let operation = attempt.and_then(Claim::attempted_by);
+    if !there.is_without_scripts() {
+        // Scripts are tried again meanwhile, and by who has asked for this too.
+        let operation = operation.filter(|_| way == Dialect::Watch);
+        return Ok(operation.map(|operation| (operation, Answer::Permitted)));
+    }
     let is_last = way == Dialect::Watch && !there.may_release();
     let answer = match said {
         Said::Done | Said::Missing | Said::Foreign => {
@@ -178,14 +202,15 @@ pub(in crate::engine) fn way_answered(
         Said::Refused(_) if reply == Reply::Forbidden(Forbidden::Key) => {
             Answer::Withheld(NodeOutcome::Unusable(Unusable::KeyPermission))
         }
-        Said::Refused(error) => match there.way_refused(way, reply) {
-            Refused::ForNow => Answer::Withheld(NodeOutcome::Refused(error)),
-            Refused::NoneLeft(missing) => {
+        Said::Refused(error) => match (there.way_refused(way, reply), there.doubt_again()) {
+            (_, Some(error)) => Answer::Withheld(NodeOutcome::Refused(error)),
+            (Refused::ForNow, _) => Answer::Withheld(NodeOutcome::Refused(error)),
+            (Refused::NoneLeft(missing), _) => {
                 there.forbidden(missing);
                 Answer::Withheld(NodeOutcome::Unusable(missing))
             }
             // One of the others was refused for now.
-            Refused::UseAnother => Answer::Withheld(NodeOutcome::Refused(error)),
+            (Refused::UseAnother, _) => Answer::Withheld(NodeOutcome::Refused(error)),
         },
     };
     Ok(operation.map(|operation| (operation, answer)))

@@ -1,0 +1,493 @@
+//! Stories of nodes that refuse scripts in words that are not known, and so have not loaded them either.
+
+use super::super::permissions::{FIRST, lacks};
+use super::*;
+use crate::error::ServerError;
+
+const OWN: &str = "-ERR unsupported here|";
+const PROBE: &str = "EVAL permits get del set";
+const BY_TEXT: &str = "EVAL release";
+const GRANTED: &str = "+OK|+QUEUED|*1|:1|";
+
+fn refused() -> NodeOutcome {
+    NodeOutcome::Refused(ServerError::from_line(b"ERR"))
+}
+
+/// The rest of a greeting by a node that refuses to load the scripts so.
+fn finish_without(world: &mut World, node: usize, refusal: &str) {
+    let loads = refusal.repeat(3);
+    world.say(node, &format!("$11|run_id:run{node}|$-1|$-1|{loads}"));
+    world.take(node);
+}
+
+/// `nodes` nodes that have greeted so.
+fn doubted(nodes: usize) -> World {
+    let mut world = World::new(nodes);
+    world.unpermitted = true;
+    for node in 0..nodes {
+        world.welcome(node);
+        finish_without(&mut world, node, OWN);
+    }
+    world
+}
+
+/// What a node answers that knows the transaction only, and refuses all else in words of its own.
+fn watches_in_own_words() -> String {
+    format!("{OWN}{OWN}{OWN}{WATCHED}$-1|:-2|{NO_NUMBER}")
+}
+
+/// A lock on one that releases by transactions.
+fn held_by_one() -> (World, Lock) {
+    let mut world = doubted(1);
+    world.try_once();
+    assert_eq!(world.take(0), [PROBE]);
+    world.say(0, OWN);
+    assert_eq!(world.take(0), asked());
+    world.say(0, &watches_in_own_words());
+    assert_eq!(world.take(0), ["SET k 10000"]);
+    world.say(0, "+OK|");
+    let lock = world.lock();
+    (world, lock)
+}
+
+#[test]
+fn a_lock_is_taken_extended_and_released_by_transactions() {
+    let (mut world, mut lock) = held_by_one();
+    assert_eq!(world.state(0), NodeState::Ready);
+    let token = lock.token().as_bytes().to_vec();
+    world.extend(&lock);
+    assert_eq!(world.take(0), EXTENDING);
+    say_token(&mut world, WATCHED, &token, ":3000|");
+    assert_eq!(world.take(0), RAISING);
+    world.say(0, GRANTED);
+    world.extended(&mut lock);
+    world.release(lock);
+    assert_eq!(world.take(0), RELEASING);
+    say_token(&mut world, WATCHED, &token, "");
+    assert_eq!(world.take(0), DELETING);
+    world.say(0, GRANTED);
+    assert_eq!(world.unlocked().expect("released").deleted, 1);
+    world.is_clean();
+    // Nothing more is asked over this connection.
+    world.try_once();
+    assert_eq!(world.take(0), ["SET k 10000"]);
+}
+
+#[test]
+fn a_native_release_is_used_where_there_is_one() {
+    for (refusal, first) in [
+        (OWN, OWN),
+        ("-NOTHERE|", OWN),
+        // It knows no `SCRIPT`, and says of the rest what is not known.
+        ("-ERR unknown command 'SCRIPT'|", OWN),
+        // What it says of scripts is known.
+        (OWN, "-EVAL is disabled|"),
+    ] {
+        let mut world = World::new(1);
+        world.unpermitted = true;
+        world.welcome(0);
+        finish_without(&mut world, 0, refusal);
+        world.try_once();
+        assert_eq!(world.take(0), [PROBE], "{refusal}");
+        world.say(0, first);
+        assert_eq!(world.take(0), asked(), "{refusal} {first}");
+        world.say(0, ":0|");
+        assert_eq!(world.take(0), ["SET k 10000"]);
+        world.say(0, &format!("{OWN}{OWN}{WATCHED}$-1|:-2|{NO_NUMBER}+OK|"));
+        let lock = world.lock();
+        world.release(lock);
+        assert_eq!(world.take(0), ["DELIFEQ k"]);
+        world.say(0, ":1|");
+        assert_eq!(world.unlocked().expect("released").deleted, 1);
+        world.is_clean();
+    }
+}
+
+/// Proxies pass on scripts that they cannot load.
+#[test]
+fn a_node_that_runs_scripts_and_loads_none_is_asked_by_them() {
+    let mut world = doubted(1);
+    world.try_once();
+    assert_eq!(world.take(0), [PROBE]);
+    world.say(0, ":0|");
+    let first = "EVAL SET k 10000 if get del set";
+    assert_eq!(world.take(0), [first]);
+    world.say(0, ":1|");
+    let lock = world.lock();
+    world.release(lock);
+    assert_eq!(world.take(0), [BY_TEXT]);
+    world.say(0, ":1|");
+    world.is_clean();
+}
+
+/// Who does so only for a while is asked by scripts again with the next lock.
+#[test]
+fn a_node_that_stops_to_run_scripts_is_asked_without() {
+    let mut world = doubted(1);
+    world.try_once();
+    world.say(0, ":0|:1|");
+    let mut lock = world.lock();
+    let token = lock.token().as_bytes().to_vec();
+    world.take(0);
+    world.extend(&lock);
+    assert_eq!(world.take(0), ["EVAL extend"]);
+    world.say(0, OWN);
+    assert_eq!(world.take(0), EXTENDING);
+    say_token(&mut world, WATCHED, &token, ":3000|");
+    assert_eq!(world.take(0), RAISING);
+    world.say(0, GRANTED);
+    world.extended(&mut lock);
+    world.acquire_of(b"l", &LockOptions::new(TTL).tries(1));
+    assert_eq!(world.take(0), [PROBE]);
+    world.say(0, ":0|:1|");
+    let other = world.lock();
+    world.take(0);
+    world.extend(&lock);
+    assert_eq!(world.take(0), ["EVAL extend"]);
+    drop(other);
+}
+
+/// What refuses to load for now, or forbids that alone, is no doubt.
+#[test]
+fn other_refusals_to_load_cost_no_round_trip() {
+    for refusal in [
+        "-BUSY a script|",
+        "-LOADING the data|",
+        NO_COMMAND,
+        "-CLUSTERDOWN x|",
+    ] {
+        let mut world = World::new(1);
+        world.unpermitted = true;
+        world.welcome(0);
+        finish_without(&mut world, 0, refusal);
+        world.try_once();
+        let first = "EVAL SET k 10000 if get del set";
+        assert_eq!(world.take(0), [first], "{refusal}");
+    }
+}
+
+#[test]
+fn a_refusal_that_passes_is_told_and_tried_again() {
+    let mut world = doubted(1);
+    for refusal in ["-BUSY a script|", "-OOM no|", "-READONLY a replica|"] {
+        world.try_once();
+        assert_eq!(world.take(0), [PROBE], "{refusal}");
+        world.say(0, refusal);
+        let told = refusal.trim_matches(['-', '|']).as_bytes();
+        let error = ServerError::from_line(told);
+        assert_eq!(outcomes(&world.no_quorum()), [NodeOutcome::Refused(error)]);
+        assert_eq!(world.take(0), NOTHING);
+        world.is_clean();
+        if refusal.starts_with("-READONLY") {
+            return; // Its connection ends.
+        }
+    }
+}
+
+#[test]
+fn a_key_that_is_not_permitted_is_named() {
+    let mut world = doubted(1);
+    world.try_once();
+    world.say(0, "-NOPERM No permissions to access a key|");
+    let missing = NodeOutcome::Unusable(Unusable::KeyPermission);
+    assert_eq!(world.take(0), [PROBE]);
+    assert_eq!(outcomes(&world.no_quorum()), [missing]);
+    world.is_clean();
+}
+
+/// It costs the scripts of this connection, and no more.
+#[test]
+fn scripts_are_used_again_after_an_error_that_has_passed() {
+    let (mut world, lock) = held_by_one();
+    let token = lock.token().as_bytes().to_vec();
+    world.lose(0);
+    world.welcome_again(0);
+    finish_without(&mut world, 0, OWN);
+    // What is held is asked for as before.
+    world.extend(&lock);
+    assert_eq!(world.take(0), EXTENDING);
+    say_token(&mut world, WATCHED, &token, ":3000|");
+    world.take(0);
+    world.say(0, GRANTED);
+    world.events.clear();
+    world.acquire_of(b"l", &LockOptions::new(TTL).tries(1));
+    assert_eq!(world.take(0), [PROBE]);
+    world.say(0, ":0|");
+    assert_eq!(world.take(0), ["EVAL SET l 10000 if get del set"]);
+    world.say(0, ":1|");
+    let other = world.lock();
+    world.release(other);
+    assert_eq!(world.take(0), [BY_TEXT]);
+    world.say(0, ":1|");
+    world.events.clear();
+    world.release(lock);
+    assert_eq!(world.take(0), [BY_TEXT]);
+}
+
+#[test]
+fn scripts_that_are_loaded_later_are_used() {
+    let (mut world, lock) = held_by_one();
+    world.lose(0);
+    world.welcome_again(0);
+    world.take(0);
+    world.finish(0, "run0");
+    world.release(lock);
+    assert_eq!(world.take(0), ["EVALSHA release"]);
+    world.say(0, ":1|");
+    world.events.clear();
+    world.try_once();
+    assert_eq!(world.take(0), [FIRST]);
+}
+
+/// The last of them is a transaction that the node refuses in known words, in its own, or only for this user.
+#[test]
+fn where_every_way_is_refused_the_words_about_scripts_are_told() {
+    for (no_way, no_watch) in [
+        (OWN, "-ERR no transactions|"),
+        (UNKNOWN, UNKNOWN),
+        (NO_COMMAND, NO_COMMAND),
+        ("-ERR upstream failure|", "-ERR upstream failure|"),
+    ] {
+        let mut world = doubted(1);
+        for _ in 0..3 {
+            world.try_once();
+            assert_eq!(world.take(0), [PROBE]);
+            world.say(0, OWN);
+            assert_eq!(world.take(0), asked());
+            let transaction = format!("{no_watch}-ERR EXEC without MULTI|{no_watch}$-1|:-2|");
+            world.say(
+                0,
+                &format!("{no_way}{no_way}{no_way}{transaction}{no_watch}"),
+            );
+            let text = world.refusal().to_string();
+            assert!(text.contains("refused: ERR (unsupported here)"), "{text}");
+            assert_eq!(world.state(0), NodeState::Ready);
+            world.is_clean();
+        }
+        // The error has passed.
+        world.try_once();
+        world.say(0, ":0|:1|");
+        drop(world.lock());
+    }
+}
+
+/// The server behind the proxy has another user by now.
+#[test]
+fn words_that_are_known_count_more_than_those_of_an_earlier_connection() {
+    let (mut world, lock) = held_by_one();
+    world.lose(0);
+    world.welcome_again(0);
+    finish_without(&mut world, 0, OWN);
+    world.acquire_of(b"l", &LockOptions::new(TTL).tries(1));
+    assert_eq!(world.take(0), [PROBE]);
+    world.say(0, NO_COMMAND);
+    world.take(0);
+    let no_way = format!("{NO_COMMAND}-ERR EXEC without MULTI|{NO_COMMAND}{NO_COMMAND}");
+    world.say(0, &format!("{UNKNOWN}{UNKNOWN}{SYNTAX}{no_way}"));
+    world.say(0, &format!("{NO_COMMAND}{NO_COMMAND}"));
+    assert_eq!(outcomes(&world.no_quorum()), [lacks("eval")]);
+    drop(lock);
+}
+
+#[test]
+fn those_who_ask_together_are_all_told() {
+    let mut world = doubted(1);
+    for name in [b"a", b"b"] {
+        world.acquire_of(name, &LockOptions::new(TTL).tries(1));
+    }
+    assert_eq!(world.take(0), [PROBE; 2]);
+    world.say(0, &OWN.repeat(2));
+    for _ in 0..6 {
+        let sent = world.take(0);
+        for command in sent {
+            let reply = match command.split(' ').next() {
+                Some("MULTI") => OWN,
+                Some("EXEC") => "-ERR EXEC without MULTI|",
+                Some("GET") => "$-1|",
+                Some("PTTL") => ":-2|",
+                _ => OWN,
+            };
+            world.say(0, reply);
+        }
+    }
+    let told: Vec<String> = world
+        .events
+        .drain(..)
+        .map(|event| format!("{event:?}"))
+        .collect();
+    assert_eq!(told.len(), 2);
+    for told in told {
+        assert!(told.contains("refused: ERR (unsupported here)"), "{told}");
+    }
+    world.is_clean();
+}
+
+/// Its answer is late: the lock was granted by the others.
+#[test]
+fn a_node_that_shows_late_that_it_runs_none_gets_a_copy() {
+    let mut world = World::new(3);
+    world.greet(0);
+    world.greet(1);
+    world.unpermitted = true;
+    world.welcome(2);
+    finish_without(&mut world, 2, OWN);
+    world.try_once();
+    assert_eq!(world.take(2), [PROBE]);
+    world.all_say(0..2, "+OK|");
+    let _lock = world.lock();
+    world.say(2, OWN);
+    assert_eq!(world.take(2), asked());
+    world.say(2, &watches_in_own_words());
+    assert_eq!(world.take(2).len(), 1, "a copy");
+}
+
+/// There was no `SET` on this connection yet.
+#[test]
+fn an_extension_that_is_refused_in_own_words_is_asked_by_a_transaction() {
+    let (mut world, mut lock) = World::held(1);
+    let token = lock.token().as_bytes().to_vec();
+    world.unpermitted = true;
+    world.lose(0);
+    world.welcome_again(0);
+    finish_without(&mut world, 0, OWN);
+    world.extend(&lock);
+    assert_eq!(world.take(0), ["EVAL extend"]);
+    world.say(0, OWN);
+    assert_eq!(world.take(0), EXTENDING);
+    say_token(&mut world, WATCHED, &token, ":3000|");
+    assert_eq!(world.take(0), RAISING);
+    world.say(0, GRANTED);
+    world.extended(&mut lock);
+    // Refused so too: the next is asked by a script again.
+    world.extend(&lock);
+    assert_eq!(world.take(0), EXTENDING);
+    world.say(0, &format!("{UNKNOWN}{UNKNOWN}{UNKNOWN}$-1|:-2|"));
+    assert_eq!(world.unconfirmed(), [refused()]);
+    world.extend(&lock);
+    assert_eq!(world.take(0), ["EVAL extend"]);
+    world.say(0, ":1|");
+    world.extended(&mut lock);
+}
+
+#[test]
+fn a_release_that_is_refused_in_own_words_is_done_in_another_way() {
+    let (mut world, lock) = World::held(1);
+    let token = lock.token().as_bytes().to_vec();
+    world.unpermitted = true;
+    world.lose(0);
+    world.welcome_again(0);
+    finish_without(&mut world, 0, OWN);
+    world.release(lock);
+    for way in [BY_TEXT, "DELIFEQ k", "DELEX k", "SET k IFEQ"] {
+        assert_eq!(world.take(0), [way]);
+        world.say(0, OWN);
+    }
+    assert_eq!(world.take(0), RELEASING);
+    say_token(&mut world, WATCHED, &token, "");
+    world.say(0, GRANTED);
+    assert_eq!(world.unlocked().expect("released").deleted, 1);
+    world.is_clean();
+}
+
+/// What is told is how the script was refused; it is tried again, as what is owed always is.
+#[test]
+fn a_release_that_is_refused_in_every_way_tells_the_words_about_scripts() {
+    let (mut world, lock) = World::held(1);
+    world.unpermitted = true;
+    world.lose(0);
+    world.welcome_again(0);
+    finish_without(&mut world, 0, OWN);
+    world.release(lock);
+    for way in [BY_TEXT, "DELIFEQ k", "DELEX k", "SET k IFEQ"] {
+        assert_eq!(world.take(0), [way]);
+        world.say(0, if way == BY_TEXT { OWN } else { UNKNOWN });
+    }
+    assert_eq!(world.take(0), RELEASING);
+    world.say(0, &format!("{UNKNOWN}{UNKNOWN}{UNKNOWN}$-1|"));
+    let told = format!("{:?}", world.events);
+    assert!(told.contains("refused: ERR (unsupported here)"), "{told}");
+    world.events.clear();
+    world.pass(250 * MS);
+    assert_eq!(world.take(0), [BY_TEXT]);
+    world.say(0, ":1|");
+    world.is_clean();
+}
+
+#[test]
+fn an_inspection_that_is_refused_in_own_words_is_asked_by_a_transaction() {
+    let mut world = doubted(1);
+    world.engine.inspect(world.now, b"k").expect("valid");
+    world.drain();
+    world.take(0);
+    world.say(0, OWN);
+    assert_eq!(world.take(0), ["MULTI", "GET k", "PTTL k", "EXEC"]);
+    world.say(0, "+OK|+QUEUED|+QUEUED|*2|$-1|:-2|");
+    assert!(world.told().expect("it was answered").free);
+}
+
+#[test]
+fn several_are_taken_by_a_transaction() {
+    let mut world = doubted(1);
+    world.try_all();
+    assert_eq!(world.take(0), ["TAKE a b"]);
+    world.say(0, OWN);
+    let key = format!("$-1|:-2|{NO_NUMBER}");
+    assert_eq!(world.take(0)[2], "WATCH a b");
+    world.say(0, &format!("{WATCHED}{key}{key}{UNKNOWN}"));
+    world.take(0);
+    world.say(0, "+OK|+QUEUED|+QUEUED|*2|+OK|+OK|");
+    drop(world.lock());
+    // Or they are refused, in the words about scripts.
+    for no_watch in [OWN, UNKNOWN] {
+        let mut world = doubted(1);
+        world.try_all();
+        world.take(0);
+        world.say(0, OWN);
+        world.say(
+            0,
+            &format!("{no_watch}{no_watch}{no_watch}$-1|:-2|{OWN}$-1|:-2|{OWN}{OWN}"),
+        );
+        assert_eq!(outcomes(&world.no_quorum()), [refused()], "{no_watch}");
+    }
+}
+
+/// It needs scripts, and is asked by one: the answer shows whether they are run by now.
+#[test]
+fn a_fencing_token_is_asked_for_by_a_script_all_the_same() {
+    let (mut world, lock) = held_by_one();
+    let since = Duration::from_secs(1_790_000_000);
+    world.engine.set_wall_clock(world.now, since);
+    let fenced = LockOptions::new(TTL).tries(1).fenced();
+    world.acquire_of(b"l", &fenced);
+    assert!(world.take(0)[0].starts_with("TAKE l"));
+    world.say(0, OWN);
+    let text = world.refusal().to_string();
+    assert!(text.contains("refused: ERR (unsupported here)"), "{text}");
+    assert_eq!(world.take(0), ["MULTI", "EXEC", "WATCH l", "GET l"]);
+    world.say(0, &format!("{WATCHED}$-1|"));
+    world.take(0);
+    world.say(0, "+OK|+QUEUED|*1|:0|");
+    world.acquire_of(b"l", &fenced);
+    assert!(world.take(0)[0].starts_with("TAKE l"));
+    world.say(0, "*3|:1|:0|:7|");
+    let other = world.lock();
+    world.release(other);
+    assert_eq!(world.take(0), [BY_TEXT]);
+    world.say(0, ":1|");
+    world.events.clear();
+    world.release(lock);
+    assert_eq!(world.take(0), [BY_TEXT]);
+}
+
+/// The guard has read the marker by a script before.
+#[test]
+fn a_strict_guard_tells_the_words() {
+    let guard = crate::RestartGuard::Strict;
+    let mut world = World::with(named(1).restart_guard(guard));
+    world.unpermitted = true;
+    world.welcome(0);
+    world.say(0, &format!("$11|run_id:run0|$-1|$-1|{}", OWN.repeat(5)));
+    let error = ServerError::from_line(b"ERR");
+    let refused = NodeState::Unusable(Unusable::Refused(error));
+    assert_eq!(world.state(0), refused);
+}
