@@ -15,9 +15,9 @@ use super::claims::LockDue;
 use super::contract::Input;
 use super::news::News;
 use super::nodes::Silence;
-use super::operation::Kind;
 use super::operation::held::Verdict;
 use super::operation::repair::Repair;
+use super::operation::{Change, Kind, Lost, due};
 
 impl Engine {
     /// Hands in what happened outside. It cannot fail: a server's bytes are never the caller's mistake.
@@ -105,7 +105,7 @@ impl Engine {
         if let Some(operation) = operation.and_then(|key| queues.waiters.opened(key)) {
             self.operations
                 .with(now, operation, &mut self.parts, |operation, cx| {
-                    operation.stirred(cx);
+                    operation.heard(Change::Stirred, cx);
                 });
         }
     }
@@ -113,8 +113,9 @@ impl Engine {
     /// Wakes all operations: a node can be asked that could not before.
     pub(super) fn stir_all(&mut self, now: Instant) {
         self.parts.queues.look_soon(now);
-        self.operations
-            .each(now, &mut self.parts, |operation, cx| operation.stirred(cx));
+        self.operations.each(now, &mut self.parts, |operation, cx| {
+            operation.heard(Change::Stirred, cx)
+        });
     }
 
     /// `node` has said how much time is left of a key.
@@ -310,7 +311,7 @@ impl Engine {
             self.lose_answers(now, node, NodeOutcome::Quarantined { until });
         }
         self.operations.each(now, &mut self.parts, |operation, cx| {
-            operation.joined(node, cx);
+            operation.heard(Change::Joined(node), cx);
         });
     }
 
@@ -391,7 +392,7 @@ impl Engine {
         if matches!(trouble, Trouble::Unusable(Unusable::OtherCluster { .. })) {
             self.operations.open_all(&mut self.parts);
             self.operations.each(now, &mut self.parts, |operation, cx| {
-                operation.other_cluster(cx)
+                operation.heard(Change::OtherCluster, cx)
             });
         }
         self.lose_link(now, node, trouble);
@@ -417,7 +418,7 @@ impl Engine {
             claims.unanswered(node, request, left, &mut below);
         }
         self.operations.each(now, parts, |operation, cx| {
-            operation.lose(node, trouble.outcome(), cx);
+            operation.lose(node, Lost::Connection(trouble.outcome()), cx);
         });
         parts
             .nodes
@@ -446,10 +447,7 @@ impl Engine {
                 Alarm::Debts(node) => self.debts_due(now, node),
                 Alarm::Floors => self.parts.fencing.due(&mut self.parts.news),
                 Alarm::Looks => self.looks_due(now),
-                Alarm::Operation(key) => {
-                    self.operations
-                        .with(now, key, &mut self.parts, |operation, cx| operation.due(cx))
-                }
+                Alarm::Operation(key) => self.operations.with(now, key, &mut self.parts, due),
                 Alarm::Claim(key) => self.claim_due(now, key),
                 Alarm::Waiter(key) => self.operations.waited(now, key, &mut self.parts),
             }
@@ -557,8 +555,9 @@ impl Engine {
     fn regained(&mut self, now: Instant) {
         if self.parts.nodes.answering() == self.parts.nodes.quorum() {
             let parts = &mut self.parts;
-            self.operations
-                .each(now, parts, |operation, cx| operation.regained(cx));
+            self.operations.each(now, parts, |operation, cx| {
+                operation.heard(Change::MajorityBack, cx)
+            });
         }
     }
 }

@@ -25,7 +25,9 @@ use super::operation::acquire::Acquire;
 use super::operation::acquire::permission;
 use super::operation::held::Verdict;
 use super::operation::round::{Ballot, Round, State};
-use super::operation::{Context, Kind, LostLock, Operate, Operation};
+use super::operation::{
+    Change, Context, Kind, Lost, LostLock, Operate, Operation, due, judge_if_voting,
+};
 use super::parts::Parts;
 use super::pool::Pool;
 use super::queues::Queues;
@@ -202,7 +204,7 @@ impl Operations {
     pub(super) fn waited(&mut self, now: Instant, waiter: WaiterKey, parts: &mut Parts) {
         self.open(waiter, parts);
         if let Some(key) = parts.queues.waiters.opened(OperationKey::of_waiter(waiter)) {
-            self.with(now, key, parts, |operation, cx| operation.due(cx));
+            self.with(now, key, parts, due);
         }
     }
 
@@ -214,14 +216,16 @@ impl Operations {
         operation: OperationKey,
         parts: &mut Parts,
     ) -> Option<Event> {
-        let (told, mut cx) = self.get_mut(operation)?.at(now, parts);
+        let there = self.get_mut(operation)?;
+        let is_own = there.kind.is_own();
+        let (told, mut cx) = there.at(now, parts);
         if cx.round.state != State::Decided {
             return None;
         }
         #[cfg(feature = "tracing")]
         (cx.parts.notices.attempts = cx.round.tries);
         let event = told.tell(&mut cx);
-        if event.is_some() || told.is_own() {
+        if event.is_some() || is_own {
             self.end(now, operation, parts);
         }
         event
@@ -359,7 +363,9 @@ impl Operations {
             self.open(waiter, parts);
         }
         if let Some(next) = parts.queues.waiters.opened(next).must() {
-            self.with(now, next, parts, |operation, cx| operation.lead(cx));
+            self.with(now, next, parts, |operation, cx| {
+                operation.heard(Change::Turn, cx)
+            });
         }
     }
 
@@ -474,7 +480,7 @@ impl Operations {
         }
         if let Some(operation) = operation {
             self.with(now, operation, parts, |operation, cx| {
-                operation.judge_if_voting(cx);
+                judge_if_voting(operation, cx);
             });
         }
         Ok(())
@@ -489,7 +495,7 @@ impl Operations {
         parts: &mut Parts,
     ) {
         self.each(now, parts, |operation, cx| {
-            operation.lose_answer(node, outcome, cx);
+            operation.lose(node, Lost::Trust(outcome), cx);
         });
     }
 
@@ -503,7 +509,7 @@ impl Operations {
             };
             self.with(now, key, parts, |operation, cx| {
                 if cx.round.asks_late(now, node) {
-                    operation.ask_late(node, cx);
+                    operation.heard(Change::Ready(node), cx);
                 }
             });
         }
@@ -518,7 +524,7 @@ impl Operations {
             };
             self.with(now, key, parts, |operation, cx| {
                 if cx.round.awaits(node) && cx.round[node].asked {
-                    operation.ask_behind(node, cx);
+                    operation.heard(Change::Behind(node), cx);
                 }
             });
         }

@@ -248,7 +248,8 @@ impl Kept {
 
     // ----- both -------------------------------------------------------------------------------
 
-    /// Returns `true` if the end was reported to the holder.
+    /// Returns `true` if its end was reported to its holder.
+    #[cfg(feature = "std")]
     pub(crate) fn is_over(&self) -> bool {
         self.state.load(Ordering::Acquire) & OVER != 0
     }

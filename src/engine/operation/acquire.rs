@@ -5,6 +5,7 @@
 //! random time, and begins again with a fresh token.
 
 mod answers;
+mod changes;
 pub(in crate::engine) mod fencing;
 mod nodes;
 mod outcome;
@@ -27,20 +28,18 @@ use crate::node::{Access, Command, Whose};
 use crate::quorum::{Acquisition, Majority, NodeSet, Vote};
 use crate::time::Instant;
 
-use super::round::{Ballot, Round, State};
+use super::round::{Ballot, State};
 use super::top_up::copy_late;
-use super::{Context, Operate};
+use super::{Change, Context, Operate, ask_all, ask_one};
 use crate::engine::answer::Answer;
 use crate::engine::check::is_out_of_reach;
 use crate::engine::contract::{Event, Request, RoundId};
 use crate::engine::parts::Parts;
 use crate::engine::queues::{Refusal, Waiter};
-use crate::engine::settings::SHORTEST_REST;
 pub(in crate::engine) use answers::set_answered;
 use fencing::Fencing;
 use nodes::{name_other_clusters, prepare_ballots, why_no_quorum};
 use several::Several;
-use waiting::why_at_last;
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -151,8 +150,8 @@ impl Acquire {
         cx.parts.nodes.reconnect_early(cx.now, &mut cx.parts.timers);
         prepare_ballots(cx);
         if !self.refuse_for_other_cluster(cx) {
-            self.judge(cx); // If no majority can be reached, no node is asked.
-            self.ask_all(cx);
+            self.judge(cx); // No node is asked in vain.
+            ask_all(self, cx);
             if cx.round.is_voting() {
                 cx.round.arm(&mut cx.parts.timers);
             }
@@ -175,7 +174,7 @@ impl Acquire {
             _ if self.claim.is_none() => {} // It waits between attempts.
             Access::Open => {
                 cx.round.leave_out(cx.now, node, &cx.parts.nodes);
-                self.ask_one(node, cx);
+                ask_one(self, node, cx);
             }
             Access::Handshake { .. } => {}
             Access::Shut(outcome) => self.vote(node, (Vote::Abstain, outcome), cx),
@@ -217,7 +216,7 @@ impl Acquire {
         let open = cx.parts.nodes[node].access() == Access::Open;
         if open {
             cx.round[node].asked_again = true;
-            self.ask_one(node, cx);
+            ask_one(self, node, cx);
         }
         open
     }
@@ -466,35 +465,8 @@ impl Operate for Acquire {
         self.vote(node, said, cx);
     }
 
-    fn ask_late(&mut self, node: NodeId, cx: &mut Context<'_>) {
-        self.ask_now(node, cx);
-    }
-
-    fn ask_behind(&mut self, node: NodeId, cx: &mut Context<'_>) {
-        let claim = self.claim.and_then(|key| cx.parts.claims.get(key));
-        if claim.is_some_and(|claim| !claim.copy_on(node).is_open()) {
-            let _ = self.ask_again(node, true, cx);
-        }
-    }
-
-    /// Takes no lock if a node belongs to another group.
-    fn other_cluster(&mut self, cx: &mut Context<'_>) {
-        match cx.round.state {
-            State::Voting | State::Queued { .. } | State::Resting { .. } => {
-                _ = self.refuse_for_other_cluster(cx);
-            }
-            State::Decided => {}
-        }
-    }
-
-    /// Ends the delay if it began because no majority answered.
-    fn regained(&mut self, cx: &mut Context<'_>) {
-        if matches!(cx.round.state, State::Resting { .. })
-            && matches!(self.verdict, Verdict::Refused(Refusal::NoQuorum))
-        {
-            let at = cx.now.saturating_add(SHORTEST_REST);
-            self.rest_until(at, Refusal::NoQuorum, NodeSet::EMPTY, cx);
-        }
+    fn heard(&mut self, change: Change, cx: &mut Context<'_>) {
+        self.changed(change, cx);
     }
 
     fn withdraw(&mut self, nodes: NodeSet, cx: &mut Context<'_>) {
@@ -505,72 +477,11 @@ impl Operate for Acquire {
         true
     }
 
-    fn out_of_time(&mut self, round: &Round) {
-        self.tries_allowed = Some(round.tries);
-    }
-
-    fn rested(&mut self, until: Instant, cx: &mut Context<'_>) {
-        let deadline = cx.round.deadline.unwrap_or(Instant::MAX);
-        if deadline.min(self.rest_end(cx)) <= cx.now {
-            match self.verdict {
-                Verdict::Refused(why) => {
-                    let why = why_at_last(why, cx);
-                    self.decide(Verdict::Refused(why), cx);
-                }
-                // It has left the lock to others.
-                Verdict::Open | Verdict::Granted(..) | Verdict::HandedOut => {
-                    self.give_up_waiting(cx)
-                }
-            }
-        } else if cx.now < until {
-            cx.round.arm(&mut cx.parts.timers);
-        } else if self.is_held_here(cx) {
-            self.wait_for_turn(cx);
-        } else {
-            self.go_on(cx);
-        }
-    }
-
-    fn waited(&mut self, until: Instant, cx: &mut Context<'_>) {
-        let deadline = cx.round.deadline.unwrap_or(Instant::MAX);
-        if deadline.min(self.tries_end(cx)) <= cx.now {
-            self.give_up_waiting(cx);
-        } else if until <= cx.now {
-            self.wait_for_turn(cx);
-        } else {
-            cx.round.arm(&mut cx.parts.timers);
-        }
-    }
-
-    fn lead(&mut self, cx: &mut Context<'_>) {
+    fn woke(&mut self, until: Instant, cx: &mut Context<'_>) {
         match cx.round.state {
-            State::Queued { .. } | State::Resting { .. } => {
-                if self.wants_several() {
-                    if !self.leads(cx) {
-                        return; // It waits for its other resources.
-                    }
-                    self.lead_several(cx);
-                }
-                let waiting = cx.parts.queues.waiting(self.place);
-                let (after, leaves) = waiting.map_or((Verdict::Open, false), |(waiting, _)| {
-                    (Verdict::Refused(waiting.why), !waiting.has_asked())
-                });
-                self.verdict = after;
-                if cx.round.deadline.is_some_and(|deadline| deadline <= cx.now) {
-                    self.give_up_waiting(cx); // Its questions would be withdrawn at once.
-                } else if leaves && !self.has_time(cx) {
-                    self.try_again(cx);
-                } else {
-                    self.go_on(cx);
-                }
-            }
+            State::Queued { .. } => self.waited(until, cx),
+            State::Resting { .. } => self.rested(until, cx),
             State::Voting | State::Decided => {}
-        }
-    }
-
-    fn stirred(&mut self, cx: &mut Context<'_>) {
-        if matches!(cx.round.state, State::Resting { .. }) && !self.is_held_here(cx) {
-            self.go_on(cx);
         }
     }
 

@@ -27,7 +27,7 @@ use crate::time::Instant;
 
 use super::floors::given;
 use super::patience::Patience;
-use super::{Context, Operate};
+use super::{Change, Context, Operate, ask_all, ask_one};
 use crate::engine::answer::{Answer, unusable};
 use crate::engine::contract::{Event, RoundId};
 use crate::engine::parts::Parts;
@@ -75,7 +75,7 @@ impl Operate for CountCounters {
         for node in cx.parts.nodes.ids() {
             self.give_time(node, cx);
         }
-        self.ask_all(cx);
+        ask_all(self, cx);
         cx.round.arm(&mut cx.parts.timers);
     }
 
@@ -95,9 +95,11 @@ impl Operate for CountCounters {
         false
     }
 
-    /// Asks a node in quarantine too.
-    fn ask_late(&mut self, node: NodeId, cx: &mut Context<'_>) {
-        self.ask_one(node, cx);
+    /// A node in quarantine counts too.
+    fn heard(&mut self, change: Change, cx: &mut Context<'_>) {
+        if let Change::Ready(node) = change {
+            ask_one(self, node, cx);
+        }
     }
 
     /// Waits for every node.
@@ -132,7 +134,7 @@ impl Operate for CountCounters {
             *counted = counted.saturating_add(number);
             match self.cursors[node.index()] {
                 Some(0) => self.vote(node, (Vote::Yes, NodeOutcome::Granted), cx),
-                Some(_) => self.ask_one(node, cx),
+                Some(_) => ask_one(self, node, cx),
                 None => self.vote(node, given(Reply::Other), cx),
             }
         }

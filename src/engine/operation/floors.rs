@@ -19,7 +19,7 @@ use crate::keys::NodeId;
 use crate::node::{Access, Command, Reply, Whose};
 use crate::quorum::{NodeSet, Vote};
 
-use super::{Context, Operate};
+use super::{Change, Context, Operate, ask_all, ask_one};
 use crate::engine::contract::{Event, RoundId};
 
 /// See the [module](self).
@@ -51,7 +51,7 @@ impl Operate for GiveFloors {
                 cx.round.record(node, Vote::Abstain, NodeOutcome::Pending);
             }
         }
-        self.ask_all(cx);
+        ask_all(self, cx);
         if cx.round.is_voting() {
             cx.round.arm(&mut cx.parts.timers);
         }
@@ -76,9 +76,11 @@ impl Operate for GiveFloors {
         false
     }
 
-    /// Gives a floor to a node in quarantine too.
-    fn ask_late(&mut self, node: NodeId, cx: &mut Context<'_>) {
-        self.ask_one(node, cx);
+    /// A node in quarantine gets one too.
+    fn heard(&mut self, change: Change, cx: &mut Context<'_>) {
+        if let Change::Ready(node) = change {
+            ask_one(self, node, cx);
+        }
     }
 
     fn judge(&mut self, cx: &mut Context<'_>) {

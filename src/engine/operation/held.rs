@@ -19,7 +19,7 @@ pub(in crate::engine) use self::answers::learn;
 use super::patience::Patience;
 use super::permission::{AskWithoutScripts, ask_why, missing_for};
 use super::round::Round;
-use super::{Context, LostLock, Operate};
+use super::{Context, Lost, LostLock, Operate, ask_all, judge_if_voting};
 use crate::engine::answer::{Answer, unusable};
 use crate::engine::claims::Claims;
 use crate::engine::claims::busy::Questions;
@@ -419,7 +419,7 @@ impl<T: AboutHeld> Operate for T {
     fn begin(&mut self, cx: &mut Context<'_>) {
         self.held().prepare(cx);
         self.judge(cx);
-        self.ask_all(cx);
+        ask_all(self, cx);
         cx.round.arm(&mut cx.parts.timers);
     }
 
@@ -496,9 +496,11 @@ impl<T: AboutHeld> Operate for T {
         true
     }
 
-    fn lose_answer(&mut self, node: NodeId, outcome: NodeOutcome, cx: &mut Context<'_>) {
-        if !self.held().is_older_than_steps(node, cx) && cx.round.lose(node, outcome) {
-            self.judge_if_voting(cx);
+    fn lose(&mut self, node: NodeId, lost: Lost, cx: &mut Context<'_>) {
+        let (Lost::Connection(outcome) | Lost::Trust(outcome)) = lost;
+        let stands = matches!(lost, Lost::Trust(_)) && self.held().is_older_than_steps(node, cx);
+        if !stands && guard!(LostVoteNotJudged, cx.round.lose(node, outcome)) {
+            judge_if_voting(self, cx);
         }
     }
 

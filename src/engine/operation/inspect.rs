@@ -34,7 +34,7 @@ use crate::time::Instant;
 use super::confirm::kept_by_majority;
 use super::patience::Patience;
 use super::permission::{AskWithoutScripts, ask_why, missing_for};
-use super::{Context, Operate};
+use super::{Change, Context, Lost, Operate, ask_all, ask_one, judge_if_voting};
 use crate::engine::answer::{Answer, unusable};
 use crate::engine::contract::{Event, RoundId};
 use crate::engine::inspection::{Found, Holder, InspectError, InspectedNode, Inspection};
@@ -244,7 +244,7 @@ impl Operate for Inspect {
             cx.round.leave_out(cx.now, node, &cx.parts.nodes);
         }
         self.pending = cx.parts.nodes.set();
-        self.ask_all(cx);
+        ask_all(self, cx);
         cx.round.arm(&mut cx.parts.timers);
     }
 
@@ -316,7 +316,7 @@ impl Operate for Inspect {
         }
         let worth = match *answer {
             Answer::Question(reply, said) => match (self.missing(node, reply, cx), said) {
-                (Err(AskWithoutScripts), _) => return self.ask_one(node, cx),
+                (Err(AskWithoutScripts), _) => return ask_one(self, node, cx),
                 (Ok(Some(missing)), _) => unusable(missing),
                 (Ok(None), Said::Refused(_)) if ask_why(node, &self.entry, reply, cx) => return,
                 (Ok(None), Said::Refused(_)) => said.vote(),
@@ -345,21 +345,25 @@ impl Operate for Inspect {
     fn vote(&mut self, node: NodeId, (vote, outcome): (Vote, NodeOutcome), cx: &mut Context<'_>) {
         self.pending.remove(node);
         cx.round.count(cx.now, node, vote, outcome);
-        self.judge_if_voting(cx);
+        judge_if_voting(self, cx);
     }
 
-    /// Keeps what `node` has answered: it was true at that time.
-    fn lose(&mut self, node: NodeId, outcome: NodeOutcome, cx: &mut Context<'_>) {
-        self.lost_sight_of(node, cx);
-        self.pending.remove(node);
-        cx.round.record(node, Vote::Abstain, outcome);
-        self.judge_if_voting(cx);
-    }
-
-    fn lose_answer(&mut self, node: NodeId, outcome: NodeOutcome, cx: &mut Context<'_>) {
-        self.stirred(cx);
-        if cx.round.lose(node, outcome) {
-            self.judge_if_voting(cx);
+    /// What `node` has answered stays true of the time when it did, if its connection is lost.
+    fn lose(&mut self, node: NodeId, lost: Lost, cx: &mut Context<'_>) {
+        let changed = match lost {
+            Lost::Connection(outcome) => {
+                self.lost_sight_of(node, cx);
+                self.pending.remove(node);
+                cx.round.record(node, Vote::Abstain, outcome);
+                true
+            }
+            Lost::Trust(outcome) => {
+                self.look_soon(cx);
+                cx.round.lose(node, outcome)
+            }
+        };
+        if changed {
+            judge_if_voting(self, cx);
         }
     }
 
@@ -373,11 +377,23 @@ impl Operate for Inspect {
         }
     }
 
-    fn stirred(&mut self, cx: &mut Context<'_>) {
-        self.look_soon(cx);
+    fn heard(&mut self, change: Change, cx: &mut Context<'_>) {
+        match change {
+            Change::Stirred => self.look_soon(cx),
+            Change::Ready(node) => {
+                cx.round.leave_out(cx.now, node, &cx.parts.nodes);
+                ask_one(self, node, cx);
+            }
+            Change::Behind(_)
+            | Change::Joined(_)
+            | Change::OtherCluster
+            | Change::MajorityBack
+            | Change::Turn
+            | Change::OutOfTime => {}
+        }
     }
 
-    fn rested(&mut self, until: Instant, cx: &mut Context<'_>) {
+    fn woke(&mut self, until: Instant, cx: &mut Context<'_>) {
         self.look_if_due(until, cx);
     }
 

@@ -285,12 +285,7 @@ pub(super) trait Operate {
     /// Returns the decided outcome for the caller, or `None` if it no longer stands.
     fn tell(&mut self, cx: &mut Context<'_>) -> Option<Event>;
 
-    /// Returns `true` if no caller waits for its outcome, so that it is over when that is certain.
-    fn is_own(&self) -> bool {
-        false
-    }
-
-    // ----- answers of nodes -------------------------------------------------------------------
+    // ----- what nodes say -------------------------------------------------------------------
 
     /// `node` has answered its question with `value`. A call of [`answered`](Self::answered) follows and says whether
     /// it counts.
@@ -303,146 +298,144 @@ pub(super) trait Operate {
         }
     }
 
-    /// `node` has joined its group.
-    fn joined(&mut self, _node: NodeId, _cx: &mut Context<'_>) {}
-
-    /// A node has said that it belongs to another group.
-    fn other_cluster(&mut self, _cx: &mut Context<'_>) {}
-
-    /// A majority answers again after a time without one.
-    fn regained(&mut self, _cx: &mut Context<'_>) {}
-
-    // ----- time, and its end ------------------------------------------------------------------
-
-    /// Withdraws the question to `nodes` if no byte of it has left.
-    fn withdraw(&mut self, _nodes: NodeSet, _cx: &mut Context<'_>) {}
+    /// Counts what `node` has said.
+    #[inline]
+    fn vote(&mut self, node: NodeId, (vote, outcome): (Vote, NodeOutcome), cx: &mut Context<'_>) {
+        if cx.round.count(cx.now, node, vote, outcome) {
+            judge_if_voting(self, cx);
+        }
+    }
 
     /// Returns `true` if it may give a lock or make one last longer, so that the loss of a yes matters.
     fn rests_on_answers(&self) -> bool {
         false
     }
 
-    /// The caller's deadline has passed: there is no time for another attempt.
-    fn out_of_time(&mut self, _round: &Round) {}
+    /// What `node` has said is `lost`. A yes that a lock rests on does not count any more; an answer that changed
+    /// something for good stays counted.
+    fn lose(&mut self, node: NodeId, lost: Lost, cx: &mut Context<'_>) {
+        let changed = match (self.rests_on_answers(), lost) {
+            (true, Lost::Connection(outcome) | Lost::Trust(outcome)) => {
+                cx.round.lose(node, outcome)
+            }
+            (false, Lost::Connection(outcome)) => cx.round.record(node, Vote::Abstain, outcome),
+            (false, Lost::Trust(_)) => false,
+        };
+        if guard!(LostVoteNotJudged, changed) {
+            judge_if_voting(self, cx);
+        }
+    }
 
-    /// The random delay before the next attempt, which ends at `until`, may be over.
-    fn rested(&mut self, _until: Instant, _cx: &mut Context<'_>) {}
+    /// Something has changed besides. Most operations ask a node whose handshake is done.
+    fn heard(&mut self, change: Change, cx: &mut Context<'_>) {
+        if let Change::Ready(node) = change {
+            cx.round.leave_out(cx.now, node, &cx.parts.nodes);
+            ask_one(self, node, cx);
+        }
+    }
 
-    /// The wait for its turn, which ends at `until` at the latest, may be over.
-    fn waited(&mut self, _until: Instant, _cx: &mut Context<'_>) {}
+    // ----- time, and its end ----------------------------------------------------------------
 
-    /// Something has changed that it may wait for.
-    fn stirred(&mut self, _cx: &mut Context<'_>) {}
+    /// Withdraws the question to those of `nodes` where no byte of it has left.
+    fn withdraw(&mut self, _nodes: NodeSet, _cx: &mut Context<'_>) {}
 
-    /// It is its turn to ask.
-    fn lead(&mut self, _cx: &mut Context<'_>) {}
+    /// What it waits for by its round may be over: a random delay or its turn, `until` then at the latest.
+    fn woke(&mut self, _until: Instant, _cx: &mut Context<'_>) {}
 
     /// The caller cancels it: releases what it may have locked.
     fn cancel(&mut self, _cx: &mut Context<'_>) {}
 
     /// Ends it and returns its buffers to their pool.
     fn end(&mut self, _parts: &mut Parts) {}
+}
 
-    // ----- defaults that most operations use ---------------------------------------------------
+/// Why an answer that was counted does not count any more.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Lost {
+    /// The connection over which it came is lost.
+    Connection(NodeOutcome),
+    /// Its node may have forgotten, or its clock was set.
+    Trust(NodeOutcome),
+}
 
-    /// Asks every node until the outcome is certain.
-    fn ask_all(&mut self, cx: &mut Context<'_>) {
-        let mut command = cx.parts.claims.command();
-        for node in cx.parts.nodes.ids() {
-            if !self.ask(node, &mut command, cx) {
-                self.judge_if_voting(cx);
-            }
-        }
-        cx.parts.claims.sent(command);
-    }
+/// Something that an operation may wait for, besides answers and time.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Change {
+    /// The handshake of a node is done. Its question waited for that.
+    Ready(NodeId),
+    /// A node may have been sent by now what its question waited for.
+    Behind(NodeId),
+    /// A node has joined its cluster.
+    Joined(NodeId),
+    /// A node has said that it is another cluster's.
+    OtherCluster,
+    /// A majority answers again, which did not before.
+    MajorityBack,
+    /// The resource, or a node, is not as it was.
+    Stirred,
+    /// It is the next to ask for what others wanted before it.
+    Turn,
+    /// The caller's deadline has passed: there is no time for another attempt.
+    OutOfTime,
+}
 
-    /// Asks `node`, then judges the votes so far.
-    fn ask_one(&mut self, node: NodeId, cx: &mut Context<'_>) {
-        let mut command = cx.parts.claims.command();
-        let _ = self.ask(node, &mut command, cx);
-        cx.parts.claims.sent(command);
-        self.judge_if_voting(cx);
-    }
+// ----- what is the same for all -------------------------------------------------------------
 
-    /// Asks `node`, which has just finished its handshake.
-    fn ask_late(&mut self, node: NodeId, cx: &mut Context<'_>) {
-        cx.round.leave_out(cx.now, node, &cx.parts.nodes);
-        self.ask_one(node, cx);
-    }
-
-    /// Asks `node` again: what the question waited for may have been sent by now.
-    fn ask_behind(&mut self, node: NodeId, cx: &mut Context<'_>) {
-        let _ = (node, cx);
-    }
-
-    /// Counts the vote of `node`.
-    #[inline]
-    fn vote(&mut self, node: NodeId, (vote, outcome): (Vote, NodeOutcome), cx: &mut Context<'_>) {
-        if cx.round.count(cx.now, node, vote, outcome) {
-            self.judge_if_voting(cx);
-        }
-    }
-
-    /// Ends it, or its attempt, if its outcome is certain.
-    fn judge_if_voting(&mut self, cx: &mut Context<'_>) {
-        if cx.round.is_voting() {
-            self.judge(cx);
+/// Asks every node, until the outcome is certain.
+fn ask_all<O: Operate + ?Sized>(operation: &mut O, cx: &mut Context<'_>) {
+    let mut command = cx.parts.claims.command();
+    for node in cx.parts.nodes.ids() {
+        if !operation.ask(node, &mut command, cx) {
+            judge_if_voting(operation, cx);
         }
     }
+    cx.parts.claims.sent(command);
+}
 
-    /// The connection to `node` is lost. If a lock rests on its yes, the yes is lost too. An answer that has changed
-    /// something for good stays counted.
-    fn lose(&mut self, node: NodeId, outcome: NodeOutcome, cx: &mut Context<'_>) {
-        let changed = match self.rests_on_answers() {
-            true => cx.round.lose(node, outcome),
-            false => cx.round.record(node, Vote::Abstain, outcome),
-        };
-        if guard!(LostVoteNotJudged, changed) {
-            self.judge_if_voting(cx);
-        }
-    }
+/// Asks `node`, and judges what is known of it already.
+fn ask_one<O: Operate + ?Sized>(operation: &mut O, node: NodeId, cx: &mut Context<'_>) {
+    let mut command = cx.parts.claims.command();
+    let _ = operation.ask(node, &mut command, cx);
+    cx.parts.claims.sent(command);
+    judge_if_voting(operation, cx);
+}
 
-    /// The answers of `node` no longer count. If a lock rests on its yes, the yes is lost.
-    fn lose_answer(&mut self, node: NodeId, outcome: NodeOutcome, cx: &mut Context<'_>) {
-        if self.rests_on_answers() && cx.round.lose(node, outcome) {
-            self.judge_if_voting(cx);
-        }
+/// Ends it, or its attempt, if its outcome is certain.
+pub(super) fn judge_if_voting<O: Operate + ?Sized>(operation: &mut O, cx: &mut Context<'_>) {
+    if cx.round.is_voting() {
+        operation.judge(cx);
     }
 }
 
-/// Methods that are the same for all operations.
-impl dyn Operate + '_ {
-    /// Handles its timer.
-    pub(super) fn due(&mut self, cx: &mut Context<'_>) {
-        cx.round.fired();
-        match cx.round.state {
-            State::Queued { until } => self.waited(until, cx),
-            State::Resting { until } => self.rested(until, cx),
-            State::Voting => {
-                self.time_out(cx);
-                self.judge_if_voting(cx);
-                if cx.round.is_voting() {
-                    cx.round.arm(&mut cx.parts.timers);
-                }
+/// The timer of `operation` has fired.
+pub(super) fn due(operation: &mut dyn Operate, cx: &mut Context<'_>) {
+    cx.round.fired();
+    match cx.round.state {
+        State::Queued { until } | State::Resting { until } => operation.woke(until, cx),
+        State::Voting => {
+            time_out(operation, cx);
+            judge_if_voting(operation, cx);
+            if cx.round.is_voting() {
+                cx.round.arm(&mut cx.parts.timers);
             }
-            State::Decided => {}
         }
+        State::Decided => {}
     }
+}
 
-    /// Ends the wait for nodes that took too long, and for all of them at the caller's deadline. A question is
-    /// withdrawn if no byte of it has left, so that it is never sent late.
-    fn time_out(&mut self, cx: &mut Context<'_>) {
-        let now = cx.now;
-        let open = cx.round.tally.open();
-        cx.round.time_out(now, &cx.parts.nodes);
-        if cx.round.deadline.is_some_and(|deadline| deadline <= now) {
-            cx.round.close();
-            self.out_of_time(cx.round);
-        }
-        let closed = open.without(cx.round.tally.open());
-        let given_up = closed.union(cx.round.end_uncounted(now));
-        self.withdraw(given_up, cx);
+/// Ends the wait for nodes that took too long, and for all of them at the caller's deadline. A
+/// question of which no byte has left is withdrawn: it is never sent late.
+fn time_out(operation: &mut dyn Operate, cx: &mut Context<'_>) {
+    let now = cx.now;
+    let open = cx.round.tally.open();
+    cx.round.time_out(now, &cx.parts.nodes);
+    if cx.round.deadline.is_some_and(|deadline| deadline <= now) {
+        cx.round.close();
+        operation.heard(Change::OutOfTime, cx);
     }
+    let closed = open.without(cx.round.tally.open());
+    let given_up = closed.union(cx.round.end_uncounted(now));
+    operation.withdraw(given_up, cx);
 }
 
 impl Kind {
@@ -461,7 +454,12 @@ impl Kind {
         }
     }
 
-    /// Returns `true` if it wants a lock on several resources.
+    /// Returns `true` if no caller waits for its outcome: it is over when that is certain.
+    pub(super) fn is_own(&self) -> bool {
+        matches!(self, Self::Repair(_))
+    }
+
+    /// Returns `true` if it is to take a lock on several resources.
     pub(super) fn wants_several(&self) -> bool {
         matches!(self, Self::Acquire(acquire) if acquire.wants_several())
     }

@@ -20,14 +20,13 @@
 use core::time::Duration;
 
 use crate::entry::Entry;
-use crate::error::NodeOutcome;
 use crate::keys::{NodeId, OperationKey};
 use crate::node::{Access, Command, Question, Reply, Request, Said, Whose};
 use crate::quorum::{Extending, NodeSet, Vote};
 
 use super::patience::Patience;
 use super::permission::{AskWithoutScripts, ask_why, missing_for};
-use super::{Context, Operate};
+use super::{Context, Lost, Operate, ask_all, ask_one, judge_if_voting};
 use crate::engine::answer::{Answer, unusable};
 use crate::engine::breaking::{BreakError, Broken};
 use crate::engine::contract::{Event, RoundId};
@@ -69,7 +68,7 @@ impl Operate for Overwrite {
             cx.round[node].deadline = patience.until(cx.now, &mut cx.parts.nodes[node]);
             cx.round.leave_out(cx.now, node, &cx.parts.nodes);
         }
-        self.ask_all(cx);
+        ask_all(self, cx);
         cx.round.arm(&mut cx.parts.timers);
     }
 
@@ -124,7 +123,9 @@ impl Operate for Overwrite {
             Answer::Question(Reply::Forbidden(forbidden), said) => {
                 let about = (Question::Overwrite, &self.entry);
                 match missing_for(node, about, forbidden, cx.parts) {
-                    Err(AskWithoutScripts) if cx.round.asks(node) => return self.ask_one(node, cx),
+                    Err(AskWithoutScripts) if cx.round.asks(node) => {
+                        return ask_one(self, node, cx);
+                    }
                     Ok(Some(missing)) => unusable(missing),
                     _ if ask_why(node, &self.entry, Reply::Forbidden(forbidden), cx) => return,
                     _ => said.vote(),
@@ -147,10 +148,13 @@ impl Operate for Overwrite {
         self.vote(node, said, cx);
     }
 
-    fn lose(&mut self, node: NodeId, outcome: NodeOutcome, cx: &mut Context<'_>) {
-        // Its answer stays true: the node has changed the key.
-        if cx.round.awaits(node) && cx.round.record(node, Vote::Abstain, outcome) {
-            self.judge_if_voting(cx);
+    fn lose(&mut self, node: NodeId, lost: Lost, cx: &mut Context<'_>) {
+        // What it has said stays true: it has changed the key.
+        if let Lost::Connection(outcome) = lost
+            && cx.round.awaits(node)
+            && cx.round.record(node, Vote::Abstain, outcome)
+        {
+            judge_if_voting(self, cx);
         }
     }
 

@@ -5,13 +5,12 @@
 use alloc::vec::Vec;
 
 use crate::error::{NodeOutcome, ReinitError, Report, Unusable};
-use crate::keys::NodeId;
 use crate::node::{Access, Mode, Trouble};
 use crate::quorum::Vote;
 use crate::time::Instant;
 
 use super::round::Round;
-use super::{Context, Operate};
+use super::{Change, Context, Operate};
 use crate::engine::contract::{Event, RoundId};
 use crate::engine::parts::Parts;
 
@@ -74,8 +73,10 @@ impl Operate for Reinit {
         }
     }
 
-    fn joined(&mut self, node: NodeId, cx: &mut Context<'_>) {
-        self.vote(node, (Vote::Yes, NodeOutcome::Granted), cx);
+    fn heard(&mut self, change: Change, cx: &mut Context<'_>) {
+        if let Change::Joined(node) = change {
+            self.vote(node, (Vote::Yes, NodeOutcome::Granted), cx);
+        }
     }
 
     fn tell(&mut self, cx: &mut Context<'_>) -> Option<Event> {

@@ -114,10 +114,6 @@ impl Operate for Repair {
         None
     }
 
-    fn is_own(&self) -> bool {
-        true
-    }
-
     fn answered(&mut self, node: NodeId, answer: &Answer, cx: &mut Context<'_>) {
         let said = match *answer {
             Answer::Counted(number) => {
