@@ -248,7 +248,7 @@ impl Kept {
 
     // ----- both -------------------------------------------------------------------------------
 
-    /// Returns `true` if its end was reported to its holder.
+    /// Returns `true` if the end was reported to the holder.
     #[cfg(feature = "std")]
     pub(crate) fn is_over(&self) -> bool {
         self.state.load(Ordering::Acquire) & OVER != 0

@@ -192,7 +192,7 @@ impl<W, O: Copy + Eq> Roles<W, O> {
         due: impl FnOnce() -> Instant,
     ) -> Wake {
         let (work, wanted) = (self.has_work(), tasks || self.closing);
-        // A thread that has the wire may change this time. Its last section ends without the wire.
+        // A thread that has the wire may change this time. It checks again in its last section, without the wire.
         let is_late = |until| self.wire.is_some() && due() < until;
         let mut wake = Wake::default();
         let calls = match self.poll {

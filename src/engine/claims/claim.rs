@@ -182,13 +182,13 @@ impl Claim {
         self.held
     }
 
-    /// Returns the nodes whose latest word is that they have the token.
+    /// Returns the nodes whose latest answer says that they have the token.
     pub(crate) fn having(&self) -> NodeSet {
         let busy = self.busy.as_ref();
         busy.map_or(self.held, |busy| busy.copies.having)
     }
 
-    /// Returns the nodes whose latest word is that they lack the token.
+    /// Returns the nodes whose latest answer says that they lack the token.
     pub(crate) fn lacking(&self) -> NodeSet {
         self.busy().copies.lacking
     }

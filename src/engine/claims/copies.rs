@@ -15,9 +15,9 @@ use super::copy::{Copy, Event};
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Copies {
     each: [Copy; NODES_MAX],
-    /// The nodes whose latest word is that they have the token.
+    /// The nodes whose latest answer says that they have the token.
     pub(super) having: NodeSet,
-    /// The nodes whose latest word is that they lack the token. They get a copy again.
+    /// The nodes whose latest answer says that they lack the token. They get a copy again.
     pub(super) lacking: NodeSet,
     /// The nodes that have said yes in the latest majority or later, and have not denied it since.
     pub(super) confirmed: NodeSet,

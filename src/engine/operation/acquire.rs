@@ -150,7 +150,7 @@ impl Acquire {
         cx.parts.nodes.reconnect_early(cx.now, &mut cx.parts.timers);
         prepare_ballots(cx);
         if !self.refuse_for_other_cluster(cx) {
-            self.judge(cx); // No node is asked in vain.
+            self.judge(cx); // If no majority can be reached, no node is asked.
             ask_all(self, cx);
             if cx.round.is_voting() {
                 cx.round.arm(&mut cx.parts.timers);

@@ -95,7 +95,7 @@ impl Operate for CountCounters {
         false
     }
 
-    /// A node in quarantine counts too.
+    /// Asks a node in quarantine too.
     fn heard(&mut self, change: Change, cx: &mut Context<'_>) {
         if let Change::Ready(node) = change {
             ask_one(self, node, cx);

@@ -76,7 +76,7 @@ impl Operate for GiveFloors {
         false
     }
 
-    /// A node in quarantine gets one too.
+    /// Gives a floor to a node in quarantine too.
     fn heard(&mut self, change: Change, cx: &mut Context<'_>) {
         if let Change::Ready(node) = change {
             ask_one(self, node, cx);

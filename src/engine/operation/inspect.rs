@@ -348,7 +348,7 @@ impl Operate for Inspect {
         judge_if_voting(self, cx);
     }
 
-    /// What `node` has answered stays true of the time when it did, if its connection is lost.
+    /// Keeps the answer of `node` if only its connection is lost: it was true at that time.
     fn lose(&mut self, node: NodeId, lost: Lost, cx: &mut Context<'_>) {
         let changed = match lost {
             Lost::Connection(outcome) => {

@@ -285,7 +285,7 @@ pub(super) trait Operate {
     /// Returns the decided outcome for the caller, or `None` if it no longer stands.
     fn tell(&mut self, cx: &mut Context<'_>) -> Option<Event>;
 
-    // ----- what nodes say -------------------------------------------------------------------
+    // ----- answers of nodes -----------------------------------------------------------------
 
     /// `node` has answered its question with `value`. A call of [`answered`](Self::answered) follows and says whether
     /// it counts.
@@ -298,7 +298,7 @@ pub(super) trait Operate {
         }
     }
 
-    /// Counts what `node` has said.
+    /// Counts the vote of `node`.
     #[inline]
     fn vote(&mut self, node: NodeId, (vote, outcome): (Vote, NodeOutcome), cx: &mut Context<'_>) {
         if cx.round.count(cx.now, node, vote, outcome) {
@@ -311,7 +311,7 @@ pub(super) trait Operate {
         false
     }
 
-    /// What `node` has said is `lost`. A yes that a lock rests on does not count any more; an answer that changed
+    /// The answer of `node` is `lost`. If a lock rests on its yes, the yes no longer counts. An answer that has changed
     /// something for good stays counted.
     fn lose(&mut self, node: NodeId, lost: Lost, cx: &mut Context<'_>) {
         let changed = match (self.rests_on_answers(), lost) {
@@ -326,7 +326,7 @@ pub(super) trait Operate {
         }
     }
 
-    /// Something has changed besides. Most operations ask a node whose handshake is done.
+    /// Handles another change. Most operations ask a node whose handshake is done.
     fn heard(&mut self, change: Change, cx: &mut Context<'_>) {
         if let Change::Ready(node) = change {
             cx.round.leave_out(cx.now, node, &cx.parts.nodes);
@@ -336,10 +336,10 @@ pub(super) trait Operate {
 
     // ----- time, and its end ----------------------------------------------------------------
 
-    /// Withdraws the question to those of `nodes` where no byte of it has left.
+    /// Withdraws the question to `nodes` if no byte of it has left.
     fn withdraw(&mut self, _nodes: NodeSet, _cx: &mut Context<'_>) {}
 
-    /// What it waits for by its round may be over: a random delay or its turn, `until` then at the latest.
+    /// Its random delay or its wait for its turn may be over. Either ends at `until` at the latest.
     fn woke(&mut self, _until: Instant, _cx: &mut Context<'_>) {}
 
     /// The caller cancels it: releases what it may have locked.
@@ -349,39 +349,39 @@ pub(super) trait Operate {
     fn end(&mut self, _parts: &mut Parts) {}
 }
 
-/// Why an answer that was counted does not count any more.
+/// Why a counted answer no longer counts.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Lost {
-    /// The connection over which it came is lost.
+    /// The connection that carried it is lost.
     Connection(NodeOutcome),
-    /// Its node may have forgotten, or its clock was set.
+    /// Its node may have forgotten locks, or its clock was set.
     Trust(NodeOutcome),
 }
 
-/// Something that an operation may wait for, besides answers and time.
+/// A change that an operation may wait for, besides answers and time.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Change {
-    /// The handshake of a node is done. Its question waited for that.
+    /// The handshake of a node is done, and a question waited for it.
     Ready(NodeId),
-    /// A node may have been sent by now what its question waited for.
+    /// The commands that a question had to wait for may have been sent to a node.
     Behind(NodeId),
-    /// A node has joined its cluster.
+    /// A node has joined its group.
     Joined(NodeId),
-    /// A node has said that it is another cluster's.
+    /// A node has said that it belongs to another group.
     OtherCluster,
-    /// A majority answers again, which did not before.
+    /// A majority answers again after a time without one.
     MajorityBack,
-    /// The resource, or a node, is not as it was.
+    /// The resource or a node has changed.
     Stirred,
-    /// It is the next to ask for what others wanted before it.
+    /// It is the operation's turn to ask.
     Turn,
     /// The caller's deadline has passed: there is no time for another attempt.
     OutOfTime,
 }
 
-// ----- what is the same for all -------------------------------------------------------------
+// ----- shared by all operations -----------------------------------------------------------
 
-/// Asks every node, until the outcome is certain.
+/// Asks every node until the outcome is certain.
 fn ask_all<O: Operate + ?Sized>(operation: &mut O, cx: &mut Context<'_>) {
     let mut command = cx.parts.claims.command();
     for node in cx.parts.nodes.ids() {
@@ -392,7 +392,7 @@ fn ask_all<O: Operate + ?Sized>(operation: &mut O, cx: &mut Context<'_>) {
     cx.parts.claims.sent(command);
 }
 
-/// Asks `node`, and judges what is known of it already.
+/// Asks `node`, then judges the votes so far.
 fn ask_one<O: Operate + ?Sized>(operation: &mut O, node: NodeId, cx: &mut Context<'_>) {
     let mut command = cx.parts.claims.command();
     let _ = operation.ask(node, &mut command, cx);
@@ -407,7 +407,7 @@ pub(super) fn judge_if_voting<O: Operate + ?Sized>(operation: &mut O, cx: &mut C
     }
 }
 
-/// The timer of `operation` has fired.
+/// Handles the timer of `operation`.
 pub(super) fn due(operation: &mut dyn Operate, cx: &mut Context<'_>) {
     cx.round.fired();
     match cx.round.state {
@@ -423,8 +423,8 @@ pub(super) fn due(operation: &mut dyn Operate, cx: &mut Context<'_>) {
     }
 }
 
-/// Ends the wait for nodes that took too long, and for all of them at the caller's deadline. A
-/// question of which no byte has left is withdrawn: it is never sent late.
+/// Ends the wait for nodes that took too long, and for all of them at the caller's deadline. A question is withdrawn if
+/// no byte of it has left, so that it is never sent late.
 fn time_out(operation: &mut dyn Operate, cx: &mut Context<'_>) {
     let now = cx.now;
     let open = cx.round.tally.open();
@@ -454,12 +454,12 @@ impl Kind {
         }
     }
 
-    /// Returns `true` if no caller waits for its outcome: it is over when that is certain.
+    /// Returns `true` if no caller waits for its outcome, so that it is over when that is certain.
     pub(super) fn is_own(&self) -> bool {
         matches!(self, Self::Repair(_))
     }
 
-    /// Returns `true` if it is to take a lock on several resources.
+    /// Returns `true` if it wants a lock on several resources.
     pub(super) fn wants_several(&self) -> bool {
         matches!(self, Self::Acquire(acquire) if acquire.wants_several())
     }

@@ -149,7 +149,7 @@ impl Operate for Overwrite {
     }
 
     fn lose(&mut self, node: NodeId, lost: Lost, cx: &mut Context<'_>) {
-        // What it has said stays true: it has changed the key.
+        // Its answer stays true: the node has changed the key.
         if let Lost::Connection(outcome) = lost
             && cx.round.awaits(node)
             && cx.round.record(node, Vote::Abstain, outcome)
