@@ -46,7 +46,7 @@ pub(crate) fn check(now: Instant, statuses: &[NodeStatus]) -> Result<(), CheckEr
     })
 }
 
-/// Returns `true` if too few nodes for a majority are left without those that only an operator can repair.
+/// Returns `true` if the nodes that only an operator can repair leave too few others for a majority.
 pub(super) fn is_out_of_reach(outcomes: impl ExactSizeIterator<Item = NodeOutcome>) -> bool {
     let nodes = outcomes.len();
     let may_recover =

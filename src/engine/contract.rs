@@ -194,7 +194,7 @@ pub enum Output<'a> {
 #[must_use = "an extension does not count before it is applied to its lock"]
 pub struct Extension {
     pub(crate) lock: LockId,
-    /// Tells locks without a claim apart, which all have the same id.
+    /// Locks without a claim all have the same id; this tells them apart.
     pub(crate) token: [u8; TOKEN_RANDOM_BYTES],
     pub(crate) majority: Majority,
     pub(crate) valid_until: Instant,

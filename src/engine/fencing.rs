@@ -159,7 +159,7 @@ impl Fencing {
     }
 
     /// Returns two lower bounds for a floor that a node gets at `now`. One is the largest number seen. The other is the
-    /// time plus the second by which nodes let a clock be ahead, because a client with such a clock may have proposed a
+    /// time plus one second: nodes let a clock be that far ahead, and a client with such a clock may have proposed a
     /// token.
     pub(super) fn floor(&self, now: Instant) -> [u64; 2] {
         let seen = self.seen.max(self.highest);

@@ -155,7 +155,7 @@ impl Engine {
         }
     }
 
-    // Inlined into the loop over what was received; an answer to a batch is the rare other caller.
+    // Inlined into the loop over received bytes. The only other caller, for answers to batches, is rare.
     #[inline(always)]
     fn heard(&mut self, now: Instant, node: NodeId, heard: Heard) -> Result<(), Trouble> {
         match heard {

@@ -89,7 +89,7 @@ pub enum Found {
 const SAME_END: Duration = Duration::from_millis(100);
 
 impl InspectedNode {
-    /// Returns `true` if it has what it has in `other`, with about the same end.
+    /// Returns `true` if the node has the same content as in `other`, with about the same end.
     pub(super) fn is_as_in(&self, other: &Self) -> bool {
         let apart = |one: Instant, other: Instant| one.saturating_since(other);
         self.counts == other.counts

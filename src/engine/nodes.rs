@@ -172,8 +172,8 @@ impl Nodes {
         self.set().filter(kept)
     }
 
-    /// Returns `true` if the answer of `node` counts for this claim only: the node's clock was stepped, but the copy
-    /// there `is_sure` to be older than the step.
+    /// Returns `true` if the answer of `node` counts for this claim, although it does not count for others: the node's
+    /// clock was stepped, but the copy there `is_sure` to be older than the step.
     pub(super) fn is_older_than_steps(&self, now: Instant, node: NodeId, is_sure: bool) -> bool {
         is_sure && self[node].counts_but_for_steps(now)
     }

@@ -51,7 +51,7 @@ pub struct Stats {
     /// one was reported to its holder.
     pub lost: u64,
     /// Locks whose fencing token took a second round trip, because the counters of the nodes had different numbers
-    /// before. If many of the acquired locks do, many clients want the same locks at once.
+    /// before. If they are a large part of the acquired locks, many clients want the same locks at once.
     pub second_round_trips: u64,
     /// Now: callers whose acquisition asks no node, because it waits for its turn, for another holder, or for its next
     /// attempt.

@@ -37,8 +37,8 @@ pub(super) struct Section<'a> {
     holding: Holding<'a>,
 }
 
-/// A thread that has the mutex, the wire or the poll. If it panics meanwhile, the handle is closed. Otherwise the
-/// threads that have to be woken are woken at the end.
+/// A thread that has the mutex, the wire or the poll. If it panics meanwhile, the handle is closed. Otherwise, at its
+/// end it wakes the threads that have to be woken.
 #[derive(Debug)]
 pub(super) struct Holding<'a> {
     shared: &'a Shared,
@@ -124,7 +124,7 @@ impl Shared {
     }
 
     /// Sleeps in the poll, which this thread must have, until something is ready, a timer is due, or `until` has come.
-    /// If there is work for the wire, it only looks what is ready.
+    /// If there is work for the wire, it only checks what is ready.
     pub(super) fn sleep_in_poll<'a>(
         &'a self,
         mut section: Section<'a>,

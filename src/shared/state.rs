@@ -29,7 +29,7 @@ pub(super) struct Core {
     readiness: Option<Readiness>,
     /// Timers may be due. They fire once the result of the sleep is read.
     tick: bool,
-    /// The number of requests that have to be written, ever.
+    /// The number of requests so far that have to be written.
     pub(super) asked: u64,
     /// How many of these requests were copied for the wire.
     pub(super) copied: u64,

@@ -25,7 +25,7 @@ use super::copies::Copies;
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Busy {
     pub(crate) stage: Stage,
-    /// Another engine made the attempt, so only what holds for every lock is assumed.
+    /// Another engine made the attempt. Only facts that hold for every lock are assumed.
     pub(crate) is_adopted: bool,
     /// The number of its extensions that are counting votes. It saturates at 255: with more, the engine may begin an
     /// extension of its own beside open ones once some have ended, which costs a command for each node.

@@ -199,8 +199,8 @@ impl Claim {
         busy.map_or(self.held, |busy| busy.copies.confirmed)
     }
 
-    /// Returns the nodes that have had the token ever since an answer of theirs counted. If the clock of such a node is
-    /// stepped later, that has ended no other client's key early.
+    /// Returns the nodes that have had the token ever since an answer of theirs counted. A later step of the clock
+    /// there cannot have ended another client's key early.
     pub(crate) fn sure(&self) -> NodeSet {
         self.having().without(self.busy().copies.unsure)
     }

@@ -1,7 +1,7 @@
 //! Taking a lock: attempts, verdicts, retries.
 //!
-//! Redlock, section "The Redlock Algorithm", steps 1 to 5. The time is taken before the first byte, and the same `SET
-//! .. NX PX` goes to all nodes at once. A majority decides. An attempt that fails releases what it locked, waits a
+//! Redlock, section "The Redlock Algorithm", steps 1 to 5. The time is taken before the first byte, and the same
+//! `SET .. NX PX` goes to all nodes at once. A majority decides. An attempt that fails releases what it locked, waits a
 //! random time, and begins again with a fresh token.
 
 mod answers;

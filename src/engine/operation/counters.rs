@@ -141,7 +141,7 @@ impl Operate for CountCounters {
     }
 }
 
-/// Returns what this reply to a question for counters says.
+/// Returns the answer that this reply to a question for counters means.
 pub(in crate::engine) fn counted(reply: Reply) -> Answer {
     if let Reply::Pair(number @ 0.., _) = reply {
         return Answer::Counted(number.unsigned_abs());

@@ -53,7 +53,7 @@ pub(in crate::engine) struct Inspect {
     pub(in crate::engine) watch: Option<Box<Watch>>,
 }
 
-/// What a node was seen to have.
+/// What a node has, according to its answer.
 #[derive(Clone)]
 enum Seen {
     /// Nothing seen yet.
@@ -117,12 +117,12 @@ impl Inspect {
         self.entry.resource()
     }
 
-    /// Forgets what the nodes were seen to have.
+    /// Forgets the answers of all nodes.
     pub(super) fn look_again(&mut self) {
         self.seen.fill(Seen::Unknown);
     }
 
-    /// Returns `true` if `node` was seen.
+    /// Returns `true` if it is known what `node` has.
     pub(super) fn has_seen(&self, node: NodeId) -> bool {
         !matches!(self.seen[node.index()], Seen::Unknown)
     }

@@ -51,10 +51,10 @@ const WHO: Duration = Duration::from_millis(500);
 /// Measured: with 0.1 ms a hand-over costs one more message.
 const LOOK_SOON: Duration = Duration::from_millis(2);
 
-/// The number of round trips that a contender which has just come waits longer than one that has waited for [`OLD`],
-/// for each count of its splits. A split adds two to the count, and each lock that another client has held since takes
-/// one away. Measured with a round trip of 1 ms: if the first split costs 30 round trips, two programs of one caller
-/// have 202 hand-overs in a second instead of 308, and sixteen have 366 instead of 432.
+/// For each count of its splits, a contender that has just come waits this many round trips longer than one that has
+/// waited for [`OLD`]. A split adds two to the count, and each lock that another client has held since takes one away.
+/// Measured with a round trip of 1 ms: if the first split costs 30 round trips, two programs of one caller have 202
+/// hand-overs in a second instead of 308, and sixteen have 366 instead of 432.
 const BEHIND: u32 = 3;
 
 /// After this wait a contender no longer gives way to others. Measured with 32 programs and a round trip of 1 ms: with

@@ -5,8 +5,8 @@
 //! decides:
 //!
 //! * A majority has returned it: one round trip is enough.
-//! * Nodes were asked to raise their counters to it, and said that they did and still had the key. They are asked when
-//!   the first majority has returned different numbers, for the largest of these.
+//! * Nodes were asked to raise their counters to it, and said that they did and still had the key. They are asked once
+//!   a first majority has returned different numbers, and then for the largest of these.
 //!
 //! A node with a larger number does not count: it may have given another lock, before this one, a token that is larger
 //! than this one.

@@ -140,7 +140,7 @@ impl Inspect {
         }
     }
 
-    /// Returns `true` if the caller does not know what was seen. Otherwise the operation rests.
+    /// Returns `true` if the nodes have something that the caller does not know. Otherwise the operation rests.
     pub(super) fn is_news(&self, cx: &mut Context<'_>) -> bool {
         let Some(watch) = &self.watch else {
             return true;
