@@ -388,7 +388,7 @@ impl Engine {
     /// Closes the connection to `node`, or ends the attempt to open one.
     fn give_up(&mut self, now: Instant, node: NodeId, trouble: Trouble) {
         self.parts.nodes.close(node);
-        // Before this missing node makes an operation fail: no later attempt would succeed.
+        // This comes before the missing node makes an operation fail, because no later attempt would succeed.
         if matches!(trouble, Trouble::Unusable(Unusable::OtherCluster { .. })) {
             self.operations.open_all(&mut self.parts);
             self.operations.each(now, &mut self.parts, |operation, cx| {
@@ -431,8 +431,8 @@ impl Engine {
     /// The driver has handed in everything of this turn. Checks which nodes were silent in it, and does what is due.
     #[inline(never)]
     fn tick(&mut self, now: Instant) {
-        // The wheel does not go back. An operation that it wakes must not find that its time is still to come, and arm
-        // the same timer for ever.
+        // The wheel does not go back, so the time here must not either. Otherwise an operation could find that its time
+        // is still to come, and arm the same timer for ever.
         let now = now.max(self.parts.timers.latest());
         self.parts.nodes.listen(now, &mut self.parts.timers);
         while let Some(place) = self.parts.queues.reminded(now) {

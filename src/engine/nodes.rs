@@ -252,8 +252,8 @@ impl Nodes {
 
     /// Gives a server that is configured under several names one quarantine: the longest that any name knows, and the
     /// alarm of each. A name that is connected has already served its own. An alarm always has to be passed on. If
-    /// there are markers, every quarantine has, because no change of identity shows it. In these cases, returns the
-    /// names to pass it to, and its end.
+    /// there are markers, every quarantine has to be passed on, because no change of identity shows it. In these cases,
+    /// returns the names to pass it to, and its end.
     pub(super) fn share_quarantine(
         &mut self,
         now: Instant,

@@ -97,7 +97,7 @@ impl Engine {
     }
 
     /// From now on, counts the answers of the server with this `run_id`, which is connected as `node`: an operator
-    /// states that every lock that it may have forgotten is over. Returns `true` if its answers did not count before.
+    /// states that it has forgotten no lock that is still alive. Returns `true` if its answers did not count before.
     ///
     /// Open operations still do not count its answers. The node can be put into quarantine again.
     ///

@@ -18,7 +18,7 @@
 //! * Waiters of one resource become contenders in the order in which they came.
 //! * Entering, leaving and passing on take constant time. They allocate nothing while there are no more places and
 //!   waiters at once than ever before.
-//! * An operation that leaves leaves nothing behind. A place without users is closed when another place loses its last
+//! * Nothing is left of an operation that has ended. A place without users is closed when another place loses its last
 //!   user.
 //!
 //! # Sets

@@ -7,7 +7,7 @@
 //! # Guarantees
 //!
 //! * No extension asks for more than the limit allows. If an extension would gain nothing, none is due.
-//! * A try that fails only changes when the next one is due. There are at most 15 tries before the end.
+//! * A failed try changes nothing but the time of the next one. There are at most 15 tries before the end.
 //!
 //! # Not here
 //!

@@ -423,7 +423,7 @@ impl LockGuard {
         &self.redlock.shared().tracer
     }
 
-    /// Returns a signal that the lock is lost or, if `early` is not zero, that it is over in less than that.
+    /// Returns a signal that the lock is lost or, with `early`, that less than that is left of it.
     fn signal(&self, early: Duration) -> Signal {
         let shared = &self.redlock.handle.shared;
         let slot = match &self.slot {

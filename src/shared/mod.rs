@@ -148,7 +148,7 @@ pub use self::redlock::Redlock;
 /// How much longer than its deadline a call waits for another thread to deliver its outcome.
 const GRACE: Duration = Duration::from_millis(20);
 
-/// How much longer than the nodes may take a caller waits for the thread that serves it.
+/// How long a caller waits for the thread that serves it, beyond the time that the nodes may take.
 const OWN_GRACE: Duration = Duration::from_millis(100);
 
 /// The state that all clones, guards and futures share. When it is dropped, the I/O thread ends.

@@ -172,11 +172,10 @@ impl Redlock {
         operation.run(|_| breaking::finish(outcome?, seen))
     }
 
-    /// Watches `resource`: returns its holder, and then each change, for operators and logs. [`Watch`] describes it and
-    /// its cost. All nodes are asked at once, as by [`inspect`](Self::inspect).
-    ///
-    /// Unlike an inspection it returns a state even if too few nodes answer: the state then names no holder and is not
-    /// free, and the silent nodes are [`Found::Unknown`](crate::Found).
+    /// Returns a [`Watch`] of `resource`, for operators and logs. It gives the holder, and then each change; its page
+    /// describes the cost. All nodes are asked at once, as by [`inspect`](Self::inspect).  Unlike an inspection, a
+    /// watch gives a state even if too few nodes answer: the state then names no holder and is not free, and the silent
+    /// nodes are [`Found::Unknown`](crate::Found).
     ///
     /// ```no_run
     /// # use std::time::Duration;
@@ -292,8 +291,8 @@ impl Redlock {
         Ok(section.engine.node_statuses(clock::now()).collect())
     }
 
-    /// Asserts that every lock is over that the server with this `run_id`, connected as the node at `address`, may have
-    /// forgotten. Its votes count from now on. Returns `true` if they did not count before because it had restarted.
+    /// Asserts that the server with this `run_id`, connected as the node at `address`, has forgotten no lock that is
+    /// still alive. Its votes count from now on. Returns `true` if they did not count before because it had restarted.
     ///
     /// `address` is the configured address of the node, with or without credentials. `run_id` is the one that
     /// [`nodes`](Self::nodes) showed. If another server has come to the same address since, it is not trusted.

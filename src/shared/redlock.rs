@@ -168,11 +168,10 @@ impl Redlock {
         self.lock_all_with(resources, &LockOptions::new(ttl).tries(1))
     }
 
-    /// Takes one lock on all of `resources`, 1 to 64 different names, with these `options`.
-    ///
-    /// The guard has one token and one end for all of them. The lock is extended, kept, lost and released as a whole,
-    /// and [`resources`](LockGuard::resources) returns the names. It excludes every lock on one of the names alone, and
-    /// is excluded by it, also across libraries.
+    /// Takes one lock on all of `resources`, 1 to 64 different names, with these `options`.  The guard has one token
+    /// and one end for all of them. The lock is extended, kept, lost and released as a whole, and
+    /// [`resources`](LockGuard::resources) returns the names. It excludes a lock on any one of the names, and such a
+    /// lock excludes it, even one that another library took.
     ///
     /// A node counts only while it has all of the names. The nodes have to allow `EVAL`, and the user needs `GET`,
     /// `SET` and `DEL` on every name. An acquisition costs one command for each node, as for one name, with a script of

@@ -20,8 +20,8 @@
 
 use crate::time::Instant;
 
-/// From this number of operations with waiting callers on, no caller takes the poll, and the I/O thread serves. Two
-/// threads hand the poll to each other, which was measured to be as fast as an I/O thread that serves both.
+/// If callers wait for at least this many operations, no caller takes the poll, and the I/O thread serves. Two threads
+/// hand the poll to each other, which was measured to be as fast as an I/O thread that serves both.
 pub(super) const MANY: usize = 3;
 
 /// The thread that a role belongs to.

@@ -27,8 +27,8 @@ pub(crate) struct Busy {
     pub(crate) stage: Stage,
     /// Another engine made the attempt. Only facts that hold for every lock are assumed.
     pub(crate) is_adopted: bool,
-    /// The number of its extensions that are counting votes. It saturates at 255: with more, the engine may begin an
-    /// extension of its own beside open ones once some have ended, which costs a command for each node.
+    /// The number of its extensions that are counting votes. It stops counting at 255. If there were more and some have
+    /// ended, the engine may begin another one beside those that are open, which costs a command for each node.
     pub(crate) extending: u8,
     /// The longest time that a node was asked to keep the key: the ttl and the lock delay. While the claim rests, the
     /// lock and its entry hold this.

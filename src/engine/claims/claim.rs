@@ -589,7 +589,7 @@ impl Claim {
         Some(ttl)
     }
 
-    /// Returns `true` if its lock is kept and its last extension has failed, or a node that is back may lack it.
+    /// Returns `true` if its lock is kept, and either its last extension has failed or a node that is back may lack it.
     pub(super) fn is_to_be_made_whole(&self, whole: &Whole) -> bool {
         let may_lack = whole
             .back

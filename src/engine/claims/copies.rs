@@ -24,10 +24,10 @@ pub(crate) struct Copies {
     /// The nodes whose copy may be newer than a step of their clock. They were in quarantine when they said that they
     /// have it, or another engine was granted the lock, and no answer of theirs has counted since.
     pub(crate) unsure: NodeSet,
-    /// The nodes with an extension that is unanswered, or was when its connection was lost. When their key expires is
-    /// not known.
+    /// The nodes with an extension that is unanswered, or was when its connection was lost. It is not known when their
+    /// keys expire.
     pub(crate) extending: NodeSet,
-    /// The nodes that no longer are owed a release, because they denied the `SET` before it.
+    /// The nodes that are no longer owed a release, because they denied the `SET` before it.
     /// [`settle`](super::Claims::settle) takes it out of their debts.
     pub(super) forgiven: NodeSet,
     /// The number of times that a node which lacked the token said that it has it. A question compares this with the

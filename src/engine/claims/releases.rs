@@ -269,7 +269,7 @@ impl Claims {
         self.settle(key, below);
     }
 
-    /// Takes a release out of the debts of `node` that its claim no longer owes.
+    /// Removes from the debts of `node` a release that its claim no longer owes.
     #[cold]
     pub(in crate::engine) fn forget_debt(&self, node: NodeId, nodes: &mut Nodes) {
         let owes = |claim: ClaimKey| {

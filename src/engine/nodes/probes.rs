@@ -1,4 +1,4 @@
-//! Probes: they ask over a second connection whether the server behind a silent one is alive.
+//! Probes: they ask over a second connection whether the server behind a silent connection is alive.
 //!
 //! A connection whose packets were lost waits for TCP to send them again. After some seconds without a path that takes
 //! some seconds more. While too few nodes for a majority answer, each of the others gets a probe every 250 ms: a second

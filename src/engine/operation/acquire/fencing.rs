@@ -84,8 +84,8 @@ impl Fencing {
         (self.token, self.took_second) = (0, false);
     }
 
-    /// Returns `true` if the counter of `node` is known to have had exactly this number while the node had the key. The
-    /// counter of a node that has raised it has had two.
+    /// Returns `true` if the counter of `node` is known to have had exactly this number while the node had the key. A
+    /// counter that was raised has had two numbers.
     fn confirms(&self, node: NodeId, number: u64) -> bool {
         let raised = number == self.raised_to && self.raised.contains(node);
         self.numbers[node.index()] == number || raised

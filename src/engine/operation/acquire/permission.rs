@@ -80,7 +80,7 @@ fn scripts_refused(
 }
 
 /// The `SET` was not done: the user may not release locks on `node` by a script. Tries the native command of the node,
-/// if it has one. It does not for a lock on several resources, because the command would release only one.
+/// if it has one. The command is not tried for a lock on several resources, because it would release only one.
 pub(super) fn withheld(
     now: Instant,
     node: NodeId,

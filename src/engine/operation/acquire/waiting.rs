@@ -17,8 +17,8 @@ use crate::error::NodeOutcome;
 use crate::quorum::NodeSet;
 use crate::time::Instant;
 
-/// No other attempt begins less than this and two round trips before the caller's deadline. An attempt that may be cut
-/// short needs half of that at least, or it would say less than the one before it.
+/// Another attempt is planned only if this and two round trips are left before the caller's deadline. It begins while
+/// at least half of that is left: cut short, it would say less than the one before it.
 const LAST_CHANCE: Duration = Duration::from_millis(2);
 
 impl Acquire {
