@@ -62,7 +62,8 @@ impl Tenure {
         }
     }
 
-    /// The mutex may be poisoned: no code here panics between two changes that belong together.
+    /// Locks the listeners. A panic under the mutex is ignored, because no code here panics between two changes that
+    /// belong together.
     fn listeners(&self) -> MutexGuard<'_, Option<Box<Listeners>>> {
         let listeners = self.listeners.lock();
         listeners.unwrap_or_else(PoisonError::into_inner)
